@@ -1,4 +1,4 @@
-//! Rounds of several targets in turns: what happens to the machine meanwhile happens to all of them.
+//! Measures several targets in turns, so that disturbances of the machine affect all of them.
 
 use std::fmt::{self, Write};
 
@@ -9,7 +9,7 @@ use crate::Error;
 use crate::run::{Load, Measured, Progress, fill, measure};
 use crate::target::Target;
 
-/// What was measured of one target, round by round.
+/// The measurements of one target, round by round.
 #[derive(Debug, Clone, Serialize)]
 pub struct Compared {
     /// The target's name.
@@ -18,17 +18,17 @@ pub struct Compared {
     pub rounds: Vec<Measured>,
 }
 
-/// What `compare` is about to do.
+/// What `compare` does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage<'a> {
     /// Stores all keys in this target.
     Fill(&'a str),
-    /// Measures this target, in this round, counted from 0.
+    /// Measures this target in this round, counted from 0.
     Round(&'a str, usize),
 }
 
-/// Measures each target once a round, in an order that turns around each time. Before that all keys are stored, where
-/// they are drawn, if `filled_first`. Ends early, with what there is, when `progress` is told to stop.
+/// Measures each target once a round, reversing the order each time. If `filled_first`, stores all drawn keys before
+/// that. Ends early, with the results so far, when `progress` is told to stop.
 ///
 /// # Errors
 /// As [`measure`].
@@ -66,7 +66,7 @@ pub fn compare(
 }
 
 impl Compared {
-    /// What the rounds say of one number. `None` if they do not have it.
+    /// The spread of one number over the rounds. `None` if no round has it.
     pub fn spread(&self, of: impl Fn(&Measured) -> Option<f64>) -> Option<Spread> {
         Spread::of(self.rounds.iter().filter_map(of))
     }
@@ -76,8 +76,8 @@ impl Compared {
     }
 }
 
-/// All of them as a table for people: a line a target, medians with least and most, and how many times the first
-/// one's each is.
+/// A table for people: a line for each target with medians, minima and maxima, and each number relative to the first
+/// target.
 pub struct Table<'a>(pub &'a [Compared]);
 
 type Number = fn(&Measured) -> Option<f64>;

@@ -1,4 +1,4 @@
-//! A connection: what waits to be sent, what has been asked, and what has come of the answers.
+//! A connection: bytes to send, requests without an answer, and bytes received.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
@@ -12,18 +12,18 @@ use crate::tls::ServerTls;
 use crate::value::Values;
 use crate::workload::Ask;
 
-/// Room for what comes, to begin with.
+/// Initial size of the receive buffer.
 const INPUT_BYTES: usize = 16 << 10;
 
-/// See the module.
+/// A connection of the load generator.
 pub(crate) struct Connection {
     stream: Stream,
     output: Vec<u8>,
     sent: usize,
     input: Vec<u8>,
-    /// What is between these has come and is not read.
+    /// The range of `input` that was received and not read yet.
     come: (usize, usize),
-    /// The first answer has at least so many bytes.
+    /// The first answer has at least this number of bytes.
     needs: usize,
     asked: VecDeque<Sent>,
     /// Keys of all gets that have no answer yet.
@@ -34,11 +34,11 @@ pub(crate) struct Connection {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sent {
     pub(crate) asked: Asked,
-    /// When it was sent, or should have been.
+    /// When it was sent, or should have been sent.
     pub(crate) at_ns: u64,
 }
 
-/// Room for the keys of one answer, which a thread's connections share.
+/// Room for the keys of one answer; the connections of a thread share it.
 #[derive(Default)]
 pub(crate) struct Scratch {
     keys: Vec<u64>,
@@ -46,7 +46,7 @@ pub(crate) struct Scratch {
 }
 
 impl Connection {
-    /// Connects, and asks what opens a connection of this protocol.
+    /// Connects, and queues the requests that open a connection of this protocol.
     pub(crate) fn open(target: &Target, tls: Option<&ServerTls>) -> io::Result<Self> {
         let mut connection = Self {
             stream: Stream::connect(&target.address, tls)?,
@@ -69,17 +69,17 @@ impl Connection {
         &self.stream
     }
 
-    /// How many requests have no answer yet.
+    /// Requests without an answer.
     pub(crate) fn under_way(&self) -> usize {
         self.asked.len()
     }
 
-    /// When those were asked that have no answer yet.
+    /// The requests without an answer.
     pub(crate) fn unanswered(&self) -> impl Iterator<Item = &Sent> {
         self.asked.iter()
     }
 
-    /// Puts a request behind what waits to be sent. `version` is that of a value that is set.
+    /// Queues a request. `value` has the version of a value that is set.
     pub(crate) fn ask(&mut self, target: &Target, asks: &[Ask], at_ns: u64, value: (&Values, u32)) {
         let Some(first) = asks.first() else { return };
         let protocol = target.protocol;
@@ -101,7 +101,7 @@ impl Connection {
         self.asked.push_back(Sent { asked, at_ns });
     }
 
-    /// Sends as much as the socket takes. Says whether that is all.
+    /// Sends as much as the socket takes. Returns whether that is all.
     pub(crate) fn send(&mut self) -> io::Result<bool> {
         while let Some(rest) = self.output.get(self.sent..).filter(|rest| !rest.is_empty()) {
             match self.stream.write(rest) {
@@ -116,7 +116,7 @@ impl Connection {
         self.stream.send_rest()
     }
 
-    /// Takes what has come, once. Says whether there may be more.
+    /// Receives once. Returns whether there may be more.
     pub(crate) fn receive(&mut self) -> io::Result<bool> {
         let (begin, end) = self.come;
         if begin > 0 {
@@ -144,7 +144,7 @@ impl Connection {
         }
     }
 
-    /// The next answer that has come whole, and what was asked; what was not there goes to `missed`.
+    /// The next complete answer with its request; keys that were not found go to `missed`.
     pub(crate) fn answer(
         &mut self,
         target: &Target,
@@ -193,8 +193,8 @@ impl Connection {
     }
 }
 
-/// How large a buffer is to be in which so many bytes have come of an answer that has at least `needs`. No more than as
-/// much again: a server's word alone that an answer is long costs no memory.
+/// Size of a buffer that has received `come` bytes of an answer with at least `needs` bytes. At most twice what has
+/// come, so that a server cannot cause a large allocation by announcing a long answer.
 fn room(needs: usize, come: usize) -> usize {
     needs.min(2 * come).max(INPUT_BYTES).max(come + INPUT_BYTES / 2)
 }

@@ -1,4 +1,4 @@
-//! One measurement of one target, and how its keys are put there first.
+//! One measurement of one target, and storing its keys first.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,40 +14,40 @@ use crate::value::Values;
 use crate::worker::{Arrivals, Tally, Task, Worker};
 use crate::workload::{Asks, Workload};
 
-/// Requests that a connection has under way while keys are put there.
+/// Requests in flight on a connection while keys are stored.
 const FILL_PIPELINE: usize = 16;
 
-/// When requests are asked.
+/// When requests are sent.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Pace {
-    /// As fast as they are answered: each connection asks as many as its pipeline has room for, and asks again when
-    /// all of them are answered.
+    /// As fast as they are answered: each connection sends `pipeline` requests, and the next ones when all of them are
+    /// answered.
     Closed,
-    /// So many requests a second over all connections, at times that are drawn (a Poisson process), whatever the
-    /// server does. A request's time counts from when its turn had come, also if no connection had room for it.
+    /// This number of requests a second over all connections, at random times (a Poisson process), whatever the server
+    /// does. A request's time counts from when its turn had come, even if no connection had room for it.
     Open(f64),
 }
 
-/// How a server is asked.
+/// The load on a server.
 #[derive(Debug, Clone)]
 pub struct Load {
-    /// What is asked.
+    /// The requests.
     pub workload: Workload,
-    /// When.
+    /// When they are sent.
     pub pace: Pace,
     /// Over all threads, 1 to 100,000.
     pub connections: usize,
-    /// Requests that a connection has under way at most, from 1.
+    /// Most requests in flight on a connection, at least 1.
     pub pipeline: usize,
-    /// Threads that ask, from 1.
+    /// Threads that send requests, at least 1.
     pub threads: usize,
-    /// Processors that these threads keep to, one after another; all, if there are none.
+    /// CPU cores to pin these threads to, one after another; empty: no pinning.
     pub cores: Vec<usize>,
-    /// For targets that speak TLS; without it any certificate is taken.
+    /// For targets with TLS; `None` accepts any certificate.
     pub tls: Option<Tls>,
-    /// Asked before anything counts.
+    /// Load before the measurement.
     pub warm_up: Duration,
-    /// How long it counts.
+    /// Duration of the measurement.
     pub duration: Duration,
 }
 
@@ -67,53 +67,53 @@ impl Default for Load {
     }
 }
 
-/// What was measured.
+/// The result of a measurement.
 #[derive(Debug, Clone, Serialize)]
 pub struct Measured {
     /// Answered requests a second.
     pub requests_per_second: f64,
-    /// Requests that were answered in the time that counts.
+    /// Requests that were answered in the measured time.
     pub requests: u64,
-    /// Keys that were asked for.
+    /// Keys that were requested.
     pub keys: u64,
-    /// Keys that were there.
+    /// Keys that were found.
     pub hits: u64,
     /// Values that were stored.
     pub sets: u64,
     /// Requests that the server refused.
     pub refused: u64,
-    /// Values that were not their key's.
+    /// Values that did not belong to their key.
     pub wrong: u64,
-    /// Requests that had no answer at the end (open pace); they count with the time that they had waited.
+    /// Requests without an answer at the end (open pace); they count with the time that they had waited.
     pub unanswered: u64,
-    /// The median of how long requests took, in microseconds.
+    /// Median latency in microseconds.
     pub p50_us: Option<f64>,
-    /// What 99 % of requests took at most.
+    /// 99th percentile of the latency in microseconds.
     pub p99_us: Option<f64>,
-    /// What 99.9 % of requests took at most.
+    /// 99.9th percentile of the latency in microseconds.
     pub p999_us: Option<f64>,
-    /// The longest.
+    /// Longest latency in microseconds.
     pub max_us: Option<f64>,
-    /// Microseconds of the processor that the server used for each request. `None` where the server is another
-    /// machine's, or its process may not be looked at.
+    /// CPU time of the server for each request, in microseconds. `None` if the server runs on another machine, or its
+    /// process may not be inspected.
     pub server_cpu_us: Option<f64>,
-    /// The same of this program's threads.
+    /// CPU time of this program's threads for each request, in microseconds.
     pub client_cpu_us: Option<f64>,
 }
 
-/// What goes on while a measurement runs, for who wants to show it, and who wants to end it.
+/// Shared with a running measurement, to show its progress and to stop it.
 #[derive(Debug, Default)]
 pub struct Progress {
     /// Answers so far.
     pub answers: AtomicU64,
-    /// Set to end it.
+    /// Set it to stop the measurement.
     pub stop: AtomicBool,
 }
 
-/// Stores each key that is drawn from once.
+/// Stores each key of a drawn workload once.
 ///
 /// # Errors
-/// If the server cannot be reached, closes a connection, or answers what its protocol has not.
+/// If the server cannot be reached, closes a connection, or violates its protocol.
 pub fn fill(target: &Target, load: &Load, progress: &Progress) -> Result<(), Error> {
     if load.workload.drawn_keys().is_none() {
         return Ok(());
@@ -134,7 +134,7 @@ pub fn fill(target: &Target, load: &Load, progress: &Progress) -> Result<(), Err
 /// Measures a target.
 ///
 /// # Errors
-/// If the server cannot be reached, closes a connection, or answers what its protocol has not.
+/// If the server cannot be reached, closes a connection, or violates its protocol.
 pub fn measure(target: &Target, load: &Load, progress: &Progress) -> Result<Measured, Error> {
     let (warm_up, duration) = (load.warm_up, load.duration);
     let ends = (in_ns(warm_up), in_ns(warm_up + duration));
@@ -174,7 +174,7 @@ fn in_ns(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Sleeps, unless somebody ends it.
+/// Sleeps for `duration`, or until the measurement is stopped.
 fn sleep(duration: Duration, progress: &Progress) {
     let begin = Instant::now();
     while !progress.stop.load(Ordering::Relaxed) {
@@ -186,7 +186,7 @@ fn sleep(duration: Duration, progress: &Progress) {
     }
 }
 
-/// Has all threads ask, while `watch` looks on.
+/// Runs all threads, and `watch` at the same time.
 fn ask<W>(
     target: &Target,
     load: &Load,
@@ -198,7 +198,7 @@ fn ask<W>(
     let values = Values::new(load.workload.seed);
     let threads = load.threads.clamp(1, load.connections.max(1));
     let sum = Mutex::new(Ok(Tally::default()));
-    // All connect before anybody asks, and begin at the same time.
+    // All threads connect first, and begin at the same time.
     let connected = std::sync::Barrier::new(threads + 1);
     let begin = std::sync::OnceLock::new();
     let watched = std::thread::scope(|scope| {
@@ -217,7 +217,7 @@ fn ask<W>(
                 match (ended, &mut *sum) {
                     (Ok(tally), Ok(sum)) => sum.merge(&tally),
                     (Err(error), Ok(_)) => {
-                        // The others have nobody to wait for.
+                        // The other threads need not go on.
                         progress.stop.store(true, Ordering::Relaxed);
                         *sum = Err(error);
                     }
@@ -232,7 +232,7 @@ fn ask<W>(
     Ok((sum?, watched))
 }
 
-/// What one thread does.
+/// The work of one thread.
 fn ask_as(
     target: &Target,
     load: &Load,
@@ -266,7 +266,7 @@ fn ask_as(
         };
         Worker::new(task, load.workload.seed ^ thread)
     });
-    // Also who could not connect: the others wait for it.
+    // A thread that could not connect waits at the barrier too: the others wait for it.
     let begin = begin();
     made?.starting(begin).run()
 }
@@ -279,7 +279,7 @@ fn tls_to(target: &Target, load: &Load) -> Result<Option<ServerTls>, Error> {
     }
 }
 
-/// Keeps the calling thread to one of these processors. One that there is not is left out.
+/// Pins the calling thread to one of these cores. A core that does not exist is ignored.
 fn keep_to_core(cores: &[usize], thread: usize) {
     if cores.is_empty() {
         return;

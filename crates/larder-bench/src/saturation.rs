@@ -1,4 +1,4 @@
-//! The highest rate that a server keeps under a limit of latency.
+//! The highest rate that a server keeps under a latency limit.
 
 use std::time::Duration;
 
@@ -11,20 +11,20 @@ use crate::target::Target;
 /// A rate that was tried.
 #[derive(Debug, Clone, Serialize)]
 pub struct Tried {
-    /// Requests a second that were asked.
+    /// Requests a second that were sent.
     pub rate: f64,
-    /// Whether they were answered under the limit.
+    /// Whether the server stayed under the limit.
     pub kept: bool,
-    /// What was measured.
+    /// The measurement.
     pub measured: Measured,
 }
 
-/// A rate counts as kept only if so much of it was answered in time: else the queue grows, and only a longer run
-/// would show how long requests take.
+/// A rate counts as kept only if this part of the requests was answered in time. Otherwise the queue grows, and a
+/// longer run would show higher latencies.
 const ANSWERED: f64 = 0.98;
 
-/// Tries so many rates between nothing and twice what the server answers when it is asked as fast as it can: the
-/// middle of the highest that it kept and the lowest that it did not.
+/// Tries `tries` rates between 0 and twice the rate of the closed pace: each is the middle of the highest rate that was
+/// kept and the lowest that was not.
 ///
 /// # Errors
 /// As [`measure`].
@@ -39,7 +39,7 @@ pub fn search(
     let (mut kept, mut lost) = (0.0, closed.requests_per_second * 2.0);
     let mut all = Vec::new();
     for number in 0..tries {
-        // First about what it can at all: with open arrivals it is less.
+        // Begin below what the server can do at all: with open arrivals it can do less.
         let rate = if number == 0 { lost * 0.4 } else { f64::midpoint(kept, lost) };
         let measured = measure(target, &Load { pace: Pace::Open(rate), ..load.clone() }, progress)?;
         if progress.stop.load(std::sync::atomic::Ordering::Relaxed) {
@@ -59,7 +59,7 @@ fn keeps(measured: &Measured, rate: f64, p99: Duration) -> bool {
     within && measured.requests_per_second >= rate * ANSWERED && measured.refused == 0
 }
 
-/// The highest that was kept.
+/// The highest rate that was kept.
 pub fn highest(tried: &[Tried]) -> Option<&Tried> {
     tried.iter().filter(|tried| tried.kept).max_by(|a, b| a.rate.total_cmp(&b.rate))
 }

@@ -1,4 +1,4 @@
-//! Which process serves an address, and the processor's time of its threads.
+//! Finds the process that serves an address, and reads the CPU time of its threads.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,12 +8,12 @@ use larder_workload::machine;
 
 use crate::target::Address;
 
-/// A server of this machine.
+/// A server process on this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ServerProcess(u32);
 
 impl ServerProcess {
-    /// Who listens there. `None` if it is another machine's, or may not be looked at.
+    /// The process that listens at `address`. `None` if it runs on another machine, or may not be inspected.
     pub(crate) fn of(address: &Address) -> Option<Self> {
         let inode = match address {
             Address::Tcp(at) => ["/proc/net/tcp", "/proc/net/tcp6"]
@@ -34,13 +34,14 @@ impl ServerProcess {
         processes.find(has_it).map(Self)
     }
 
-    /// What its threads have used so far. Threads that have ended are missing.
+    /// The CPU time of its threads so far, without threads that have ended.
     pub(crate) fn cpu(self) -> Option<Duration> {
         machine::threads_cpu(format!("/proc/{}", self.0)).ok()
     }
 }
 
-/// Of a table of TCP sockets: address and port of both ends in hexadecimal, state, then six fields to the inode.
+/// Finds a listening port in a table of TCP sockets: address and port of both ends in hexadecimal, state, then six
+/// fields to the inode.
 fn inode_of_port(table: &str, port: u16) -> Option<u64> {
     const LISTENS: &str = "0A";
     table.lines().skip(1).find_map(|line| {
@@ -69,7 +70,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = Address::Tcp(listener.local_addr().unwrap());
         assert_eq!(ServerProcess::of(&address), Some(ServerProcess(std::process::id())));
-        // Not that it grows: threads of other tests end, and theirs is gone with them.
+        // We do not check that it grows: threads of other tests end, and their time is gone with them.
         assert!(ServerProcess(std::process::id()).cpu().unwrap() > Duration::ZERO);
         drop(listener);
         assert_eq!(ServerProcess::of(&address), None);

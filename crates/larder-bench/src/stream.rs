@@ -1,4 +1,4 @@
-//! A socket to the server, which never blocks, with TLS over it or without.
+//! A non-blocking socket to the server, with or without TLS.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -11,10 +11,10 @@ use rustls::ClientConnection;
 use crate::target::Address;
 use crate::tls::ServerTls;
 
-/// Nobody waits longer for a connection to be made.
+/// Timeout for connecting.
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// See the module.
+/// A non-blocking socket to the server, with or without TLS.
 pub(crate) struct Stream {
     socket: Socket,
     tls: Option<Box<ClientConnection>>,
@@ -27,7 +27,7 @@ enum Socket {
 }
 
 impl Stream {
-    /// Connects; a handshake is done by the reads and writes that come first.
+    /// Connects. The handshake is done by the first reads and writes.
     pub(crate) fn connect(address: &Address, tls: Option<&ServerTls>) -> io::Result<Self> {
         let socket = match address {
             Address::Tcp(address) => {
@@ -46,7 +46,7 @@ impl Stream {
         Ok(Self { socket, tls: tls.map(Box::new) })
     }
 
-    /// Sends what an earlier write has left. Says whether that is all.
+    /// Sends what an earlier write has left. Returns whether that is all.
     pub(crate) fn send_rest(&mut self) -> io::Result<bool> {
         let Some(tls) = &mut self.tls else { return Ok(true) };
         while tls.wants_write() {
@@ -78,7 +78,7 @@ impl Read for Stream {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 read => return read,
             }
-            // What waits to be sent may be what the server waits for: a handshake.
+            // The server may wait for these bytes, in a handshake.
             if tls.read_tls(&mut self.socket)? == 0 {
                 return Ok(0);
             }
@@ -100,7 +100,7 @@ impl Write for Stream {
         }
         match &mut self.tls {
             None => self.socket.write(bytes),
-            // It takes no more than its buffer holds until the handshake is done, and says so by taking nothing.
+            // Until the handshake is done, the writer takes no more than its buffer holds, and then takes nothing.
             Some(tls) => match tls.writer().write(bytes)? {
                 0 => Err(ErrorKind::WouldBlock.into()),
                 taken => Ok(taken),

@@ -1,4 +1,4 @@
-//! Whom to ask.
+//! The server to measure.
 
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -7,10 +7,10 @@ use std::str::FromStr;
 
 use crate::Error;
 
-/// The port that bare addresses of Redis servers are known by.
+/// For addresses without a scheme, this port means Redis.
 const RESP_PORT: u16 = 6379;
 
-/// What a server speaks.
+/// The protocol of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
     /// memcached's classic text protocol.
@@ -25,17 +25,17 @@ pub enum Protocol {
     Resp3,
 }
 
-/// Where a server listens.
+/// The address of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Address {
     /// TCP.
     Tcp(SocketAddr),
-    /// A socket in the file system.
+    /// A Unix socket.
     Unix(PathBuf),
 }
 
-/// A server to measure: `[NAME=]SCHEME://[USER:PASSWORD@]HOST:PORT`, or a path instead of host and port. `+tls` behind
-/// the scheme is TLS.
+/// A server to measure: `[NAME=]SCHEME://[USER:PASSWORD@]HOST:PORT`, or a path instead of host and port. `+tls` after
+/// the scheme selects TLS.
 ///
 /// ```
 /// use larder_bench::{Protocol, Target};
@@ -48,13 +48,13 @@ pub enum Address {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    /// What it is called in results; what it was given as, if it was given no name.
+    /// Its name in results; by default its text.
     pub name: String,
-    /// What it speaks.
+    /// Its protocol.
     pub protocol: Protocol,
-    /// Where it listens.
+    /// Its address.
     pub address: Address,
-    /// Whether it speaks TLS, and by which name its certificate is to know it.
+    /// With TLS: the name that its certificate must have.
     pub tls_name: Option<String>,
     /// User and password.
     pub credentials: Option<(String, String)>,
@@ -81,7 +81,7 @@ impl FromStr for Target {
             Address::Tcp(at) if at.port() == RESP_PORT => Protocol::Resp2,
             _ => Protocol::Memcached,
         };
-        // The password stays out of what is printed.
+        // Do not print the password.
         let shown = text.replace(rest, place);
         let name = name.map_or(shown, str::to_owned);
         let (protocol, is_tls) = scheme.unwrap_or((by_port, false));
@@ -91,7 +91,7 @@ impl FromStr for Target {
     }
 }
 
-/// The protocol, and whether it is spoken over TLS.
+/// The protocol, and whether it runs over TLS.
 fn scheme(scheme: &str) -> Result<(Protocol, bool), Error> {
     let (plain, is_tls) = match scheme {
         "rediss" => ("redis", true),

@@ -1,4 +1,4 @@
-//! TLS to a server: whom it is believed to be, and what certificate is shown to it.
+//! TLS to a server: which certificates are trusted, and which client certificate is sent.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use rustls::{
 
 use crate::Error;
 
-/// What all connections to servers that speak TLS have in common.
+/// The TLS configuration that all connections share.
 #[derive(Debug, Clone)]
 pub struct Tls(Arc<ClientConfig>);
 
-/// The same for one server.
+/// The TLS configuration for one server.
 #[derive(Debug, Clone)]
 pub(crate) struct ServerTls {
     config: Arc<ClientConfig>,
@@ -25,11 +25,11 @@ pub(crate) struct ServerTls {
 }
 
 impl Tls {
-    /// `ca` is a file (PEM) with who issued the servers' certificates; without it any certificate is taken, as good as
-    /// none: enough to measure, and for nothing else. `own` are files with a certificate and its key to show.
+    /// `ca` is a PEM file with the issuers of servers' certificates. Without it any certificate is accepted, which is
+    /// good enough to measure, and for nothing else. `own` are the files of a client certificate and its key.
     ///
     /// # Errors
-    /// If a file cannot be read, or is none of its kind.
+    /// If a file cannot be read, or does not have the right content.
     ///
     /// ```
     /// let error = larder_bench::Tls::new(Some("/none".as_ref()), None).expect_err("there is no such file");
@@ -67,7 +67,7 @@ impl Tls {
         Ok(Self(Arc::new(config)))
     }
 
-    /// For a server of this name.
+    /// The configuration for a server of this name.
     pub(crate) fn to(&self, host: &str) -> Result<ServerTls, Error> {
         let name = ServerName::try_from(host.to_owned());
         let name = name.map_err(|error| Error::usage(format!("{host}: {error}")))?;
@@ -90,7 +90,7 @@ fn wrong(path: &Path, error: impl std::fmt::Display) -> Error {
     Error::usage(format!("{}: {error}", path.display()))
 }
 
-/// Takes any certificate, as long as the server has its key.
+/// Accepts any certificate whose key the server has.
 #[derive(Debug)]
 struct Anybody(Arc<CryptoProvider>);
 

@@ -1,11 +1,11 @@
-//! The bytes of keys and values. A value says whose it is, and all of its bytes follow from that, so that each that
+//! The bytes of keys and values. A value contains its key, and all of its bytes follow from that, so each value that
 //! comes back can be checked.
 
 use std::io::Write;
 
-/// Bytes that values are cut from: few, so that a check reads the processor's cache.
+/// Size of the pool that values are cut from; small enough for the CPU cache.
 const POOL: usize = 1 << 15;
-/// Key, length and version. Shorter values are the pool's bytes alone.
+/// Key, length and version. Shorter values consist of the pool's bytes alone.
 const HEAD: usize = 16;
 
 /// Makes values and checks them.
@@ -15,7 +15,7 @@ pub(crate) struct Values {
 }
 
 impl Values {
-    /// The bytes are a function of the seed: a value of another run is recognised as wrong.
+    /// The bytes depend on the seed, so a value of another run is recognised as wrong.
     pub(crate) fn new(seed: u64) -> Self {
         let mut rng = fastrand::Rng::with_seed(seed);
         let mut pool = vec![0; POOL].into_boxed_slice();
@@ -23,7 +23,7 @@ impl Values {
         Self { pool }
     }
 
-    /// Appends the value of a key: `version` changes all its bytes.
+    /// Appends the value of a key; another `version` changes all its bytes.
     pub(crate) fn put(&self, key: u64, bytes: u32, version: u32, out: &mut Vec<u8>) {
         let mut left = bytes as usize;
         if left >= HEAD {
@@ -40,7 +40,7 @@ impl Values {
         }
     }
 
-    /// Whether these are the bytes of a value of this key. Of a short one only the length could say more.
+    /// Whether these are the bytes of a value of this key. A value shorter than the head cannot be checked.
     pub(crate) fn is_right(&self, key: u64, value: &[u8]) -> bool {
         let Some((head, mut rest)) = value.split_at_checked(HEAD) else { return true };
         let word = |at: usize| head.get(at..at + 4).and_then(|word| <[u8; 4]>::try_from(word).ok());
@@ -69,19 +69,18 @@ fn start(key: u64, version: u32) -> usize {
     usize::try_from(mixed >> 40).unwrap_or(0) % POOL
 }
 
-/// Appends a key's text: its number in hexadecimal digits, with as many noughts in front as make it so long.
+/// Appends a key's text: its number in hexadecimal, padded with zeros to `bytes` digits.
 pub(crate) fn put_key(key: u64, bytes: u32, out: &mut Vec<u8>) {
     let width = bytes as usize;
     write!(out, "{key:0width$x}").expect("memory takes it");
 }
 
-/// How long a key's text is: digits of a number that is longer than was asked are not left out, for two keys would be
-/// one.
+/// Length of a key's text. A number with more than `bytes` digits keeps them all; otherwise two keys could become one.
 pub(crate) fn key_bytes(key: u64, bytes: u32) -> usize {
     (64 - key.leading_zeros()).div_ceil(4).max(1).max(bytes) as usize
 }
 
-/// The number of a key's text. `None` of a text that is none.
+/// The number of a key's text. `None` if it is not such a text.
 pub(crate) fn key_of(text: &[u8]) -> Option<u64> {
     let digits = text.get(text.len().saturating_sub(16)..)?;
     u64::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()

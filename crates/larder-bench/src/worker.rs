@@ -1,4 +1,4 @@
-//! A thread's loop over its connections: asks when it is time, and reads what has come.
+//! A thread's loop over its connections: sends requests when their time has come, and reads answers.
 
 use std::collections::VecDeque;
 use std::io;
@@ -19,22 +19,22 @@ use crate::tls::ServerTls;
 use crate::value::Values;
 use crate::workload::{Ask, Asks};
 
-/// The thread looks up so often at least: at the end, and at who stops it.
+/// The thread checks at least this frequently for the end and for a stop.
 const LOOK_UP: Duration = Duration::from_millis(50);
 
-/// What is no connection has this number.
+/// Event number of the timer; no connection has it.
 const TIMER: u64 = u64::MAX;
 
-/// When requests are asked.
+/// When requests are sent.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Arrivals {
-    /// A connection asks again when all that it has asked is answered.
+    /// A connection sends the next requests when all its requests are answered.
     Closed,
-    /// So many a second, at times that are drawn (a Poisson process).
+    /// This number a second, at random times (a Poisson process).
     Open(f64),
 }
 
-/// What a thread is to do.
+/// The work of a thread.
 pub(crate) struct Task<'a> {
     pub(crate) target: &'a Target,
     pub(crate) tls: Option<ServerTls>,
@@ -42,29 +42,29 @@ pub(crate) struct Task<'a> {
     pub(crate) asks: Asks,
     pub(crate) arrivals: Arrivals,
     pub(crate) connections: usize,
-    /// Requests that a connection has under way at most.
+    /// Most requests in flight on a connection.
     pub(crate) pipeline: usize,
     pub(crate) look_aside: bool,
     pub(crate) begin: Instant,
-    /// What is asked from then on counts, in nanoseconds from the beginning; and the end.
+    /// Begin and end of the measured time, in nanoseconds from `begin`.
     pub(crate) counts_ns: (u64, u64),
-    /// Of values that are set.
+    /// Version of values that are set.
     pub(crate) version: u32,
     pub(crate) done: &'a AtomicU64,
     pub(crate) stop: &'a AtomicBool,
 }
 
-/// What a thread has seen.
+/// The counts of a thread.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Tally {
-    /// Answered in the time that counts.
+    /// Requests answered in the measured time.
     pub(crate) requests: u64,
     pub(crate) keys: u64,
     pub(crate) hits: u64,
     pub(crate) sets: u64,
     pub(crate) refused: u64,
     pub(crate) wrong: u64,
-    /// Asked, or to be asked, and not answered at the end.
+    /// Requests sent, or due to be sent, without an answer at the end.
     pub(crate) unanswered: u64,
     pub(crate) latencies: Latencies,
 }
@@ -82,17 +82,17 @@ impl Tally {
     }
 }
 
-/// See the module.
+/// A thread's loop over its connections.
 pub(crate) struct Worker<'a> {
     task: Task<'a>,
     queue: OwnedFd,
     timer: OwnedFd,
     connections: Vec<Connection>,
-    /// Which have room for a request.
+    /// Connections with room for a request.
     free: VecDeque<usize>,
-    /// Which wait for the socket to take more.
+    /// Connections that wait for the socket to take more.
     stuck: Vec<bool>,
-    /// Requests whose time has come and that no connection had room for.
+    /// Requests whose time has come while no connection had room for them.
     due: VecDeque<u64>,
     next_ns: u64,
     rng: fastrand::Rng,
@@ -103,7 +103,7 @@ pub(crate) struct Worker<'a> {
     tally: Tally,
 }
 
-/// A timer in the queue, which says once that it has ended.
+/// A timer in the epoll set, edge-triggered.
 fn alarm(queue: &OwnedFd) -> io::Result<OwnedFd> {
     let timer = rustix::time::timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC)?;
     let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
@@ -148,13 +148,13 @@ impl<'a> Worker<'a> {
         })
     }
 
-    /// The time counts from there.
+    /// Sets the time from which everything counts.
     pub(crate) fn starting(mut self, begin: Instant) -> Self {
         self.task.begin = begin;
         self
     }
 
-    /// Asks until the end, or until everything is asked and answered.
+    /// Runs until the end, or until all requests are sent and answered.
     pub(crate) fn run(mut self) -> Result<Tally, Error> {
         let mut events: Vec<epoll::Event> = Vec::with_capacity(256);
         loop {
@@ -172,7 +172,7 @@ impl<'a> Worker<'a> {
                 Err(error) => return Err(Error::run(format!("epoll: {error}"))),
             }
             for event in &events {
-                // Its fields are packed: copied, not borrowed.
+                // The fields are packed, so copy them.
                 let (flags, data) = (event.flags, event.data);
                 if data.u64() == TIMER {
                     continue;
@@ -198,12 +198,12 @@ impl<'a> Worker<'a> {
         self.asks_ended && self.connections.iter().all(|connection| connection.under_way() == 0)
     }
 
-    /// Has the sleep end when the next request's turn comes. A sleep's own end is kept to the millisecond alone, which
-    /// is long beside an answer.
+    /// Sets the timer for the next request. The timeout of the sleep itself has only millisecond precision, which is
+    /// long compared to an answer.
     fn set_alarm(&self) -> Result<(), Error> {
-        // Those that are due wait for an answer, not for a time.
+        // Requests that are due wait for an answer, not for a time.
         let Arrivals::Open(_) = self.task.arrivals else { return Ok(()) };
-        // Nothing at all would be no alarm.
+        // A wait of 0 would disarm the timer.
         let wait = Duration::from_nanos(self.next_ns.saturating_sub(self.now_ns()).max(1));
         let never = Timespec::default();
         let once =
@@ -212,7 +212,7 @@ impl<'a> Worker<'a> {
         set.map(drop).map_err(|error| Error::run(format!("timerfd: {error}")))
     }
 
-    /// Asks what is to be asked now.
+    /// Sends the requests whose time has come.
     fn issue(&mut self, now_ns: u64) -> Result<(), Error> {
         match self.task.arrivals {
             Arrivals::Closed => {
@@ -226,7 +226,7 @@ impl<'a> Worker<'a> {
             Arrivals::Open(a_second) => {
                 while self.next_ns <= now_ns {
                     self.due.push_back(self.next_ns);
-                    // Not quite 0: its logarithm has no end.
+                    // Not 0: its logarithm is infinite.
                     let wait_s = -(1.0 - self.rng.f64()).max(1e-12).ln() / a_second;
                     let wait = Duration::try_from_secs_f64(wait_s).unwrap_or(LOOK_UP);
                     self.next_ns += u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX).max(1);
@@ -257,7 +257,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Sends what the socket takes, and has the rest waited for.
+    /// Sends what the socket takes; if there is a rest, waits until the socket is writable.
     fn send(&mut self, number: usize) -> Result<(), Error> {
         let sent = self.connections[number].send();
         let is_stuck = !sent.map_err(|error| self.lost(&error))?;
@@ -277,7 +277,8 @@ impl<'a> Worker<'a> {
         Error::run(format!("{}: {error}", self.task.target.name))
     }
 
-    /// Reads what has come of a connection, to its end: what TLS has taken from the socket nobody tells of again.
+    /// Reads everything that has come on a connection: there is no second event for bytes that TLS has already taken
+    /// from the socket.
     fn read(&mut self, number: usize) -> Result<(), Error> {
         let was_full = self.is_full(number);
         let (mut there_may_be_more, mut answers) = (true, 0);
@@ -299,7 +300,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Notes all answers that have come whole, and says how many.
+    /// Counts all complete answers, and returns their number.
     fn read_answers(&mut self, number: usize, now_ns: u64) -> Result<u64, Error> {
         let mut answers = 0;
         loop {
@@ -324,7 +325,7 @@ impl<'a> Worker<'a> {
         self.connections[number].under_way() >= self.task.pipeline
     }
 
-    /// Sets what was asked for and not there.
+    /// Sets the keys that were not found.
     fn set_missed(&mut self, number: usize, now_ns: u64) -> Result<(), Error> {
         if self.missed.is_empty() {
             return Ok(());
@@ -337,7 +338,7 @@ impl<'a> Worker<'a> {
         self.send(number)
     }
 
-    /// An answer has come.
+    /// Counts an answer.
     fn note(&mut self, sent: Sent, reply: Reply, now_ns: u64) -> Result<(), Error> {
         if sent.asked == Asked::Hello {
             return match reply.refused {
@@ -365,7 +366,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// What has no answer took at least until now: left out, a server that stalls would look fast.
+    /// Requests without an answer took at least until now. Leaving them out would make a stalled server look fast.
     fn ended(mut self, now_ns: u64) -> Tally {
         if self.is_done() || matches!(self.task.arrivals, Arrivals::Closed) {
             return self.tally;

@@ -1,4 +1,4 @@
-//! What is asked.
+//! The requests.
 
 use std::path::PathBuf;
 
@@ -8,15 +8,15 @@ use larder_workload::{Op, RequestSource};
 
 use crate::Error;
 
-/// Requests that a built-in workload spreads its keys over, where nobody says how many keys.
+/// Default number of requests that a built-in workload spreads its keys over.
 const PRESET_SPAN: u64 = 10_000_000;
 
-/// How keys are drawn.
+/// The distribution of keys.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Popularity {
-    /// All as often.
+    /// All keys are equally likely.
     Uniform,
-    /// By Zipf's law with this exponent, above 0 and not 1.
+    /// Zipf's law with this exponent, above 0 and not 1.
     Zipf(f64),
 }
 
@@ -31,24 +31,24 @@ pub enum Stream {
     Trace(PathBuf, TraceOptions),
 }
 
-/// What is asked of a server.
+/// The requests to a server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Workload {
     /// Where requests come from.
     pub stream: Stream,
-    /// How many keys are drawn from; of a preset, how many requests it spreads its keys over.
+    /// Number of keys to draw from; for a preset, the number of requests that it spreads its keys over.
     pub keys: Option<u64>,
-    /// Length of keys that are drawn, at most 250.
+    /// Length of drawn keys, at most 250.
     pub key_bytes: u32,
-    /// Length of values that are drawn.
+    /// Length of drawn values.
     pub value_bytes: u32,
-    /// Of those that are drawn so many percent are sets, 0 to 100.
+    /// Share of sets among drawn requests, 0 to 100 percent.
     pub sets_percent: f64,
-    /// So many keys are asked for at a time.
+    /// Keys in one request.
     pub multiget: u32,
-    /// Whether what was asked for and not there is set, as a look-aside client does.
+    /// Whether keys that are not found are set, as a look-aside client does.
     pub look_aside: bool,
-    /// Of everything that is drawn.
+    /// Seed of everything that is drawn.
     pub seed: u64,
 }
 
@@ -68,12 +68,12 @@ impl Default for Workload {
 }
 
 impl Workload {
-    /// How many keys there are, where they are drawn.
+    /// Number of keys of a drawn workload.
     pub fn drawn_keys(&self) -> Option<u64> {
         matches!(self.stream, Stream::Drawn(_)).then(|| self.keys.unwrap_or(100_000))
     }
 
-    /// What one of some threads asks, without an end. Each has the keys of its own.
+    /// The endless requests of one of `threads` threads. Each thread has its own keys.
     pub(crate) fn asks(&self, thread: u64, threads: u64) -> Result<Asks, Error> {
         let seed = self.seed.wrapping_add(thread.wrapping_mul(0x9E37_79B9_7F4A_7C15));
         let source = match &self.stream {
@@ -115,13 +115,13 @@ pub(crate) struct Ask {
     pub(crate) op: Op,
     pub(crate) key: u64,
     pub(crate) key_bytes: u32,
-    /// Of what is set; of a get, of what a look-aside client would set.
+    /// Length of the value for a set; for a get, of the value that a look-aside client would set.
     pub(crate) value_bytes: u32,
-    /// Seconds; 0 is for ever.
+    /// In seconds; 0 is for ever.
     pub(crate) ttl_s: u32,
 }
 
-/// What one thread asks.
+/// The requests of one thread.
 pub(crate) struct Asks {
     workload: Workload,
     source: Source,
@@ -133,12 +133,12 @@ enum Source {
     Drawn {
         rng: fastrand::Rng,
         law: Option<ZipfMandelbrot>,
-        /// Of this thread.
+        /// Keys of this thread.
         keys: u64,
     },
     Stream {
         stream: Box<dyn RequestSource>,
-        /// Read, and not asked: it ended a request of several keys.
+        /// A request that was read, and ended a request of several keys; it is sent next.
         waiting: Option<Ask>,
     },
     /// Each key of the thread once, to be set.
@@ -152,7 +152,7 @@ impl Asks {
         Self { workload: workload.clone(), source: Source::Each { next: 0, keys }, thread, threads }
     }
 
-    /// One request: as many gets as are asked at a time, or one set or delete. `false` if there are no more.
+    /// The next request: up to `multiget` gets, or one set or delete. `false` if there are no more.
     pub(crate) fn next(&mut self, into: &mut Vec<Ask>) -> Result<bool, Error> {
         into.clear();
         while into.len() < self.workload.multiget as usize {
@@ -199,7 +199,7 @@ impl Asks {
         }
     }
 
-    /// The next request of the stream whose key is this thread's. At its end the stream begins again.
+    /// The next request of the stream whose key belongs to this thread. At its end the stream begins again.
     fn next_of_stream(&mut self) -> Result<Ask, Error> {
         let mut begun_again = false;
         loop {

@@ -1,5 +1,5 @@
-//! CRC-32C (Castagnoli; RFC 3720, appendix B.4; CRC-32/ISCSI in catalogues): the checksum of all that lies on flash,
-//! with the instructions that the processor has.
+//! CRC-32C (Castagnoli; RFC 3720, appendix B.4; CRC-32/ISCSI in catalogues): the checksum of everything on flash,
+//! computed with the CPU's instructions for it.
 
 use crc_fast::{CrcAlgorithm, Digest};
 
@@ -9,10 +9,10 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
     crc_fast::crc32_iscsi(bytes)
 }
 
-/// CRC-32C of bytes that have the CRC-32C `before`, and of `bytes` behind them.
+/// Extends the CRC-32C `before` of earlier bytes by `bytes`.
 #[inline]
 pub fn crc32c_append(before: u32, bytes: &[u8]) -> u32 {
-    // A digest holds what a checksum is the complement of.
+    // The state of a digest is the complement of its checksum.
     let mut digest = Digest::new_with_init_state(CrcAlgorithm::Crc32Iscsi, u64::from(!before));
     digest.update(bytes);
     u32::try_from(digest.finalize()).expect("32 bits")
@@ -34,7 +34,7 @@ mod tests {
         assert_eq!((crc32c(b"123456789"), crc32c(b"")), (0xe306_9283, 0));
     }
 
-    /// Of any length and alignment, for each has a way of its own through the instructions.
+    /// For all lengths and alignments, since each takes a different path through the instructions.
     #[test]
     fn any_bytes_have_the_checksum_that_bit_by_bit_division_gives() {
         let mut rng = fastrand::Rng::with_seed(1);

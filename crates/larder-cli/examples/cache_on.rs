@@ -1,13 +1,13 @@
-//! A cache on a device, what it says of the drive below, and what becomes of it if that goes away:
+//! Runs a cache on a device, prints the counters of the drive below it, and shows what happens if the device goes away:
 //!
 //! ```sh
 //! cargo run --release -p larder-cli --example cache_on -- TARGET --help
 //! ```
 //!
-//! **What the target holds is lost.** Keys are set and asked for, a few of them so often that they stay
-//! in DRAM; each value that comes back is compared. Then the counters, one a line. With
-//! `--until-gone` this goes on until the device is gone, and then for as much again without it: the
-//! counters behind `gone` are those of this time. TARGET is as in [`larder_device::opening`].
+//! **The content of the target is lost.** The example sets and gets keys, a few of them so frequently that they stay in
+//! DRAM, and compares each value that comes back. Then it prints the counters, one on each line. With `--until-gone` it
+//! continues until the device is gone, and then makes another 20,000 requests without it: the counters after `gone` are
+//! those of this part. TARGET is as in [`larder_device::opening`].
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -27,25 +27,25 @@ const REQUESTS_AFTERWARDS: u32 = 20_000;
 
 type Failure = Box<dyn Error + Send + Sync>;
 
-/// A cache on a device, what it says of the drive below, and what becomes of it if that goes away.
+/// Runs a cache on a device, prints the counters of the drive below it, and shows what happens if the device goes away.
 #[derive(Debug, Parser)]
 #[command(name = "cache_on", max_term_width = 100)]
 struct Arguments {
-    /// Where the cache lies, such as block:/dev/nvme0n1; what it holds is lost
+    /// Device for the cache, such as block:/dev/nvme0n1; its content is lost
     target: String,
-    /// required, preferred or off
+    /// Placement: required, preferred or off
     #[arg(long, value_name = "MODE", default_value_t)]
     placement: PlacementMode,
-    /// How much of it the cache gets
+    /// Bytes of the device that the cache gets
     #[arg(long, value_name = "BYTES")]
     capacity: Option<u64>,
-    /// How often the drive is asked for its counters; 0 is never
+    /// Interval for reading the drive's counters; 0 is never
     #[arg(long, value_name = "MILLISECONDS", default_value_t = 60_000)]
     ask: u64,
-    /// How long it goes on
+    /// Duration in seconds
     #[arg(long, value_name = "N", default_value_t = 2)]
     seconds: u64,
-    /// Go on until the device is gone, and then for as much again without it
+    /// Continue until the device is gone, and then run requests without it
     #[arg(long)]
     until_gone: bool,
 }
@@ -85,7 +85,7 @@ fn run() -> Result<(), Failure> {
         }
     }
     if arguments.until_gone {
-        // What was under way when it went has ended by then.
+        // Requests that were in flight when it went away have ended by then.
         load.request(1000);
         let before = cache.stats();
         load.request(REQUESTS_AFTERWARDS);
@@ -99,7 +99,7 @@ fn run() -> Result<(), Failure> {
     }
     println!("closed_page_cache_bytes {}", device.stats().page_cache_written_bytes);
     if let Some(ask) = ask {
-        // Long enough for the drive to be asked once more, about all that was written.
+        // Long enough to read the drive's counters once more, after everything was written.
         std::thread::sleep(ask * 3);
         device.stats().drives.iter().for_each(|drive| show_drive("closed_", drive));
     }

@@ -1,4 +1,4 @@
-//! The command line: what can be asked, and how the words are read.
+//! The command line: commands, options, and how their values are parsed.
 
 mod array;
 mod array_engine;
@@ -93,10 +93,9 @@ pub(crate) enum Command {
 
 /// Replay a trace or a built-in workload through the cache, with and without placement.
 ///
-/// Requests go through a DRAM tier, a small-object engine (SOC) and a large-object engine (LOC).
-/// The engines write to a simulated NVMe drive, each under a placement handle of its own ("on") or
-/// all under the default one ("off"). What the drive has to write to its media on top of what the
-/// cache wrote is its device-level write amplification (DLWA).
+/// Requests go through a DRAM tier, a small-object engine (SOC) and a large-object engine (LOC). The engines write to a
+/// simulated NVMe drive, each under a placement handle of its own ("on") or all under the default handle ("off").
+/// Device-level write amplification (DLWA) is what the drive writes to its media divided by what the cache wrote.
 ///
 /// A look-aside client is assumed: a GET that misses is followed by a SET of the traced size.
 ///
@@ -113,8 +112,7 @@ pub(crate) enum Command {
   larder replay --admission freq:2                    only what was asked for twice
   larder replay --json out.json --report out/         for machines, and to look at")]
 pub(crate) struct ReplayArgs {
-    /// Trace to replay; plain or compressed with zstd, xz or gzip. Formats are recognised by
-    /// content, see --format
+    /// Trace to replay; plain or compressed with zstd, xz or gzip. The format is recognised by content, see --format
     #[arg(conflicts_with = "workload")]
     pub(crate) trace: Option<PathBuf>,
 
@@ -130,11 +128,11 @@ pub(crate) struct ReplayArgs {
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) repeat: u32,
 
-    /// Budget of the DRAM tier
+    /// Memory budget of the DRAM tier
     #[arg(long, value_name = "SIZE", default_value = "4M", value_parser = size)]
     pub(crate) dram: u64,
 
-    /// Which item leaves DRAM first: s3-fifo or lru
+    /// Eviction policy of DRAM: s3-fifo or lru
     #[arg(long, value_name = "POLICY", default_value = "s3-fifo")]
     pub(crate) dram_policy: DramPolicy,
 
@@ -142,8 +140,8 @@ pub(crate) struct ReplayArgs {
     #[arg(long, value_name = "SIZE", default_value = "128M", value_parser = size)]
     pub(crate) flash: u64,
 
-    /// Divide --flash among so many simulated drives, each a shard with its part of the keys, as `larder serve` has it
-    /// with several files; 1 to 128. --dram is of all together; what is said of engines and admission is of each
+    /// Divide --flash among N simulated drives, 1 to 128. Each is a shard with its part of the keys, as `larder serve`
+    /// with several files. --dram is of all shards together; options of engines and admission apply to each
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) shards: usize,
 
@@ -155,14 +153,12 @@ pub(crate) struct ReplayArgs {
     #[arg(long, value_name = "PCT", default_value_t = 4.0, value_parser = percent)]
     pub(crate) soc: f64,
 
-    /// Share of the cache's flash that a log in front of the SOC's buckets gets, in percent. Objects
-    /// wait in it until several can be written to their bucket together; 0 is no log, 5 a good
-    /// start
+    /// Share of the cache's flash that a log in front of the SOC's buckets gets, in percent. Objects wait in it until
+    /// several can be written to their bucket together; 0 is no log, 5 is a good start
     #[arg(long, value_name = "PCT", default_value_t = 0.0, value_parser = percent)]
     pub(crate) soc_log: f64,
 
-    /// Objects (key and value) of at most this size go to the SOC, larger ones to the LOC; at most
-    /// 4050
+    /// Objects (key and value) of at most this size go to the SOC, larger ones to the LOC; at most 4050
     #[arg(long, value_name = "BYTES", default_value = "640", value_parser = size)]
     pub(crate) soc_max_object: u64,
 
@@ -173,65 +169,64 @@ pub(crate) struct ReplayArgs {
     #[arg(long, value_name = "PCT", default_value_t = 17.0, value_parser = overprovisioning)]
     pub(crate) op: f64,
 
-    /// Size of a reclaim unit, what the drive erases at once [default: a 340th of the media]
+    /// Size of a reclaim unit, which the drive erases as a whole [default: a 340th of the media]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) ru: Option<u64>,
 
-    /// What the drive may mix when it moves data
+    /// Which data the drive may mix when it moves them
     #[arg(long, value_enum, default_value = "initially")]
     pub(crate) isolation: IsolationArg,
 
-    /// Which items that DRAM evicts are written to flash: all; reject-first, those that come for the
-    /// second time; random:P, each with the probability P, 0 to 1; freq:N, those that were asked for
-    /// at least N times of late, 1 to 15; or budget:SIZE, as many as keep the bytes that the drive
-    /// writes to its media (a file: that it is sent) within SIZE per day of the workload's time
+    /// Which items that DRAM evicts are written to flash: all; reject-first, an item only when it comes for the second
+    /// time; random:P, each with the probability P, 0 to 1; freq:N, items with at least N recent requests, 1 to 15; or
+    /// budget:SIZE, as many as keep the bytes that the drive writes to its media (for a file: the bytes sent to it)
+    /// within SIZE per day of the workload's time
     #[arg(long, value_name = "POLICY", default_value = "all")]
     pub(crate) admission: AdmissionPolicy,
 
-    /// Which region of the LOC is reclaimed first: fifo, lru, or with a reinsertion segmented-fifo
+    /// Which region of the LOC is reclaimed first: fifo, lru, or, with a reinsertion policy, segmented-fifo
     #[arg(long, value_name = "POLICY", default_value = "fifo")]
     pub(crate) loc_eviction: RegionEviction,
 
-    /// Which objects are kept when their region is reclaimed: none; N or hits:N, those with at least N
-    /// hits, 0 to 7; reuse-time, those whose next hit is still to be expected; or percent:P of all
+    /// Which objects are kept when their region is reclaimed: none; N or hits:N, objects with at least N hits, 0 to 7;
+    /// reuse-time, objects whose next hit is still expected; or percent:P of all objects
     #[arg(long, value_name = "POLICY", default_value = "none", value_parser = reinsertion)]
     pub(crate) reinsertion: Reinsertion,
 
-    /// Large objects with a time to live fill regions of their own, in classes of up to so many
-    /// seconds each, ascending, with commas; each class asks for a placement handle
+    /// Write large objects with a time to live to separate regions, in classes. Give the longest time to live of each
+    /// class in seconds, ascending, with commas; each class asks for a placement handle
     #[arg(long, value_name = "SECONDS", value_delimiter = ',')]
     pub(crate) ttl_classes: Vec<u32>,
 
-    /// Runs to make [default: both on the model, off on a file, which cannot place]
+    /// Runs to make [default: both on the model; off on a file, which has no placement]
     #[arg(long, value_enum)]
     pub(crate) placement: Option<PlacementArg>,
 
-    /// Say which stream of the cache has which placement handle, and why
+    /// Show which stream of the cache has which placement handle, and why
     #[arg(long)]
     pub(crate) show_handles: bool,
 
-    /// What the flash tier is: model, a simulated drive in memory; file:PATH; or a real device, whose
-    /// content is lost: block:PATH, nvme:PATH (past the block layer) or its path alone
+    /// Flash tier: model, a simulated drive in memory; file:PATH; or a real device, whose content is lost: block:PATH,
+    /// nvme:PATH (past the block layer) or just its path
     #[arg(long, value_name = "model|file:PATH|TARGET", default_value = "model", value_parser = device)]
     pub(crate) device: DeviceArg,
 
-    /// Put the cache on the blocks of a virtual SSD: a fresh one in memory, with as much flash as the
-    /// drive would have, by what it shares; or, by its number, one of --image that has no blocks
+    /// Put the cache on the blocks of a virtual SSD: either a new one in memory, with as much flash as the drive would
+    /// have, named by what it shares; or the number of a vSSD in --image that has no blocks
     #[arg(long, value_name = "channel|die|software|none|NUMBER", value_parser = vssd_place, conflicts_with = "device")]
     pub(crate) vssd: Option<VssdArg>,
 
-    /// Model image of --vssd NUMBER; `larder vssd format` makes one. What the replay wrote is freed at
-    /// its end, how worn the dies are stays
+    /// Model image for --vssd NUMBER; `larder vssd format` makes one. What the replay wrote is freed at its end; the
+    /// wear of the dies stays
     #[arg(long, value_name = "FILE")]
     pub(crate) image: Option<PathBuf>,
 
-    /// What is wanted of the placement of a real device: required fails without, preferred says so
-    /// and goes on [default: preferred]
+    /// Placement on a real device: required fails without it, preferred reports that it is missing and goes on
+    /// [default: preferred]
     #[arg(long, value_name = "required|preferred|off")]
     pub(crate) placement_mode: Option<PlacementMode>,
 
-    /// Share of the requests after which device numbers are measured, in percent. Hit ratios count
-    /// from the start
+    /// Share of the requests after which device numbers are measured, in percent. Hit ratios count from the start
     #[arg(long, value_name = "PCT", default_value_t = 50.0, value_parser = percent)]
     pub(crate) warmup: f64,
 
@@ -246,12 +241,12 @@ pub(crate) struct ReplayArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
 
-    /// Write a page to look at to DIR/index.html
+    /// Write a page with the results to DIR/index.html
     #[arg(long, value_name = "DIR")]
     pub(crate) report: Option<PathBuf>,
 }
 
-/// Reproduce published results on the model, and see how near they come.
+/// Reproduce published results on the model, and see how close they come.
 #[derive(Debug, Subcommand)]
 pub(crate) enum LabCommand {
     /// List the experiments: what each reproduces, what can be set, what it measures.
@@ -260,7 +255,7 @@ pub(crate) enum LabCommand {
     Report(LabReportArgs),
 }
 
-/// Make one experiment, or all of them.
+/// Run one experiment, or all of them.
 #[derive(Debug, Args)]
 #[command(allow_negative_numbers = true)]
 #[command(after_help = "EXAMPLES:
@@ -278,15 +273,15 @@ pub(crate) struct LabRunArgs {
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(crate) settings: Vec<String>,
 
-    /// What the virtual SSD shares that the experiment's cache stands on: the same as --set vssd=KIND
+    /// What the virtual SSD under the experiment's cache shares: the same as --set vssd=KIND
     #[arg(long, value_name = "channel|die|software|none")]
     pub(crate) vssd: Option<KindArg>,
 
-    /// Seeds to run: minimum, mean and maximum over them are reported
+    /// Number of seeds to run: minimum, mean and maximum over them are reported
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub(crate) seeds: u32,
 
-    /// The first of the seeds; those that follow are the next numbers
+    /// First seed; the others are the numbers that follow
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     pub(crate) first_seed: u64,
 
@@ -294,7 +289,7 @@ pub(crate) struct LabRunArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
 
-    /// Write a page to look at to DIR/index.html: verdicts, charts beside the paper's values, tables
+    /// Write a page with the results to DIR/index.html: verdicts, charts beside the paper's values, tables
     #[arg(long, value_name = "DIR")]
     pub(crate) report: Option<PathBuf>,
 }
@@ -302,7 +297,7 @@ pub(crate) struct LabRunArgs {
 /// Make the page of results that `larder lab run --json` wrote.
 #[derive(Debug, Args)]
 pub(crate) struct LabReportArgs {
-    /// What `larder lab run --json` wrote, of one experiment or of all
+    /// File that `larder lab run --json` wrote, of one experiment or of all
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
 
@@ -349,8 +344,7 @@ pub(crate) struct StatsArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct FormatArgs {
-    /// Format of the trace, if it is not recognised: csv, twitter, meta-kv, oracle-general, keys or
-    /// keys-u32
+    /// Format of the trace, if it is not recognised: csv, twitter, meta-kv, oracle-general, keys or keys-u32
     #[arg(long, value_name = "NAME")]
     pub(crate) format: Option<TraceFormat>,
 
@@ -361,9 +355,9 @@ pub(crate) struct FormatArgs {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum IsolationArg {
-    /// Garbage collection may mix what it moves (most drives in the field)
+    /// Garbage collection may mix data of different handles (most drives in the field)
     Initially,
-    /// Moved data stays with data of its own handle
+    /// Moved data stay with data of their own handle
     Persistently,
 }
 
@@ -401,7 +395,7 @@ fn vssd_place(text: &str) -> Result<VssdArg, String> {
     })
 }
 
-/// A policy, or a number of hits.
+/// Parses a policy, or a number of hits.
 fn reinsertion(text: &str) -> Result<Reinsertion, String> {
     let policy = match text.parse() {
         Ok(0) => Reinsertion::None,

@@ -1,4 +1,4 @@
-//! Progress on a terminal: one bar a run, with rate and remaining time.
+//! Progress bars on a terminal: one for each run, with rate and remaining time.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
@@ -8,11 +8,11 @@ use larder_lab::replay::Monitor;
 
 const TICK: Duration = Duration::from_millis(200);
 const TEMPLATE: &str = "{prefix:14} {wide_bar} {percent:>3} %  {msg}  {eta:>4} left";
-/// Steps of a bar: shares are drawn, not requests, for nobody knows how many a trace has.
+/// Steps of a bar. Bars show shares, not requests, since the number of requests in a trace is not known.
 const STEPS: u64 = 10_000;
 
-/// Runs `work` while bars show how far the runs of `monitor` have come. Draws nothing where
-/// standard error is not a terminal.
+/// Runs `work` while bars show the progress of the runs of `monitor`. Draws nothing if standard error is not a
+/// terminal.
 pub(crate) fn watch<T: Send>(
     monitor: &Monitor,
     placements: &[bool],
@@ -34,13 +34,13 @@ pub(crate) fn watch<T: Send>(
             }
             bars.iter().for_each(|(_, bar)| bar.finish_and_clear());
         });
-        // Dropped when the work ends, also by a panic: then the drawing ends too.
+        // Dropped when the work ends, even by a panic; the drawing ends then.
         let _finished = finished;
         work()
     })
 }
 
-/// Runs `work` while a bar shows what `share` says: how much is done, and a message.
+/// Runs `work` while a bar shows the result of `share`: the share that is done, and a message.
 pub(crate) fn watch_share<T: Send>(
     name: &'static str,
     share: &(dyn Fn() -> (f64, String) + Sync),
@@ -55,7 +55,7 @@ pub(crate) fn watch_share<T: Send>(
     let (finished, wait) = mpsc::channel::<()>();
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            // Owned here: the sender's end is dropped with the work.
+            // Owned here: the sender is dropped with the work.
             let wait = wait;
             while wait.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
                 draw();
@@ -67,7 +67,7 @@ pub(crate) fn watch_share<T: Send>(
     })
 }
 
-/// A bar for something without runs.
+/// A bar with this name.
 pub(crate) fn bar(name: &'static str) -> ProgressBar {
     let style = ProgressStyle::with_template(TEMPLATE)
         .unwrap_or_else(|_| ProgressStyle::default_bar())

@@ -19,7 +19,7 @@ use crate::interrupt::on_interrupt;
 use crate::json::{JsonTarget, print};
 use crate::replay::trace_options;
 
-/// How often the line of progress is renewed.
+/// Update interval of the progress line.
 const TICK: Duration = Duration::from_millis(200);
 
 pub(crate) fn run(arguments: &BenchArgs) -> Result<Ending, Error> {
@@ -76,7 +76,7 @@ fn load(arguments: &BenchArgs) -> Result<Load, Error> {
     })
 }
 
-/// The parameters in a line, as far as they matter.
+/// The relevant parameters in one line.
 fn said(arguments: &BenchArgs, load: &Load) -> String {
     let workload = &load.workload;
     let stream = match &workload.stream {
@@ -106,7 +106,7 @@ fn said(arguments: &BenchArgs, load: &Load) -> String {
     )
 }
 
-/// Rounds of all targets.
+/// Measures rounds of all targets.
 fn measure(
     arguments: &BenchArgs,
     load: &Load,
@@ -125,7 +125,7 @@ fn measure(
     Ok((Table(&compared).to_string(), json!(compared)))
 }
 
-/// The highest rate of each target under a limit.
+/// Searches the highest rate of each target under a limit.
 fn saturate(
     arguments: &BenchArgs,
     load: &Load,
@@ -177,7 +177,7 @@ fn search(
     })
 }
 
-/// A line on the terminal that says what goes on and how many answers have come.
+/// A line on the terminal with the current stage and the number of answers.
 struct Line {
     bar: ProgressBar,
 }
@@ -191,7 +191,7 @@ impl Line {
         let progress = Arc::clone(progress);
         let answers = move |_: &indicatif::ProgressState, text: &mut dyn std::fmt::Write| {
             let answers = progress.answers.load(Ordering::Relaxed);
-            // It writes to memory.
+            // Writing to memory does not fail.
             let _ = write!(text, "{} answers", HumanCount(answers));
         };
         bar.set_style(style.with_key("answers", answers));

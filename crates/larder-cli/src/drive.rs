@@ -1,15 +1,15 @@
-//! What the drive below a replay counted meanwhile, for people and as JSON.
+//! What the drive under a replay counted during it, for people and as JSON.
 
 use indicatif::HumanBytes;
 use larder_device::nvme::{DriveReport, LiveCounters};
 use larder_lab::replay::{Outcome, Run, Storage};
 use serde::Serialize;
 
-/// A drive that is asked before a replay and after it.
+/// A drive whose counters are read before a replay and after it.
 pub(crate) struct Drive(LiveCounters);
 
 impl Drive {
-    /// The drive of a real device, if that is an NVMe drive.
+    /// The drive under a real device, if it is an NVMe drive.
     #[cfg(target_os = "linux")]
     pub(crate) fn of(storage: &Storage) -> Option<Self> {
         let Storage::Device(target, _) = storage else { return None };
@@ -27,7 +27,7 @@ impl Drive {
     }
 }
 
-/// The result of a replay, and what the drive says of it.
+/// The result of a replay, with the counters of the drive.
 #[derive(Debug, Serialize)]
 pub(crate) struct Told<'a> {
     command: &'static str,
@@ -57,12 +57,12 @@ impl<'a> Told<'a> {
     }
 }
 
-/// Whether some stream had a handle of its own.
+/// Whether any stream had its own handle.
 pub(crate) fn is_placing(run: &Run) -> bool {
     run.streams.iter().any(|stream| stream.handle != 0)
 }
 
-/// What a drive's own counters say: those of its endurance group.
+/// The drive's own counters, of its endurance group.
 #[derive(Debug, Serialize)]
 pub(crate) struct DriveFacts {
     path: String,

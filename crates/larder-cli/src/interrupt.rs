@@ -2,7 +2,7 @@
 
 use larder_lab::Error;
 
-/// Sets it up. `stop` asks the work to end, and says whether that had been asked before.
+/// Installs the handler. `stop` asks the work to end, and returns whether that had been asked before.
 pub(crate) fn on_interrupt(stop: impl Fn() -> bool + Send + 'static) -> Result<(), Error> {
     let handler = move || {
         if stop() {

@@ -1,4 +1,4 @@
-//! JSON to a file or to standard output: whole, or not at all.
+//! Writes JSON to a file or to standard output: complete, or not at all.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -8,11 +8,11 @@ use larder_lab::Error;
 use serde::Serialize;
 use tempfile::{Builder, NamedTempFile};
 
-/// Where JSON goes. Made before a long run, so that a bad place is found before the work is done.
+/// The destination of JSON. Opened before a long run, so that a bad path is found before the work is done.
 pub(crate) enum JsonTarget {
     Nowhere,
     Stdout,
-    /// A regular file, new or old, is replaced when the new content is whole.
+    /// A regular file, new or existing, is replaced when the new content is complete.
     File {
         path: PathBuf,
         temporary: NamedTempFile,
@@ -30,7 +30,7 @@ impl JsonTarget {
         if path == Path::new("-") {
             return Ok(Self::Stdout);
         }
-        // What a link points to is meant, not the link.
+        // We replace the target of a link, not the link.
         let target = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let prepared = match std::fs::metadata(&target) {
             Ok(found) if found.is_dir() => Err(io::Error::other("it is a directory")),
@@ -57,7 +57,7 @@ impl JsonTarget {
         matches!(self, Self::Stdout)
     }
 
-    /// Prints what people are told beside the JSON: on standard error, if that goes to standard output.
+    /// Prints the text for people: on standard error, if the JSON goes to standard output.
     pub(crate) fn tell(&self, text: &str) -> Result<(), Error> {
         if self.is_stdout() {
             eprint!("{text}");
@@ -90,19 +90,19 @@ fn temporary_beside(path: &Path) -> io::Result<NamedTempFile> {
     let mut builder = Builder::new();
     #[cfg(unix)]
     {
-        // The result is for others to read, as far as the user's mask allows.
+        // Others may read the result, as far as the user's umask allows.
         use std::os::unix::fs::PermissionsExt;
         builder.permissions(std::fs::Permissions::from_mode(0o666));
     }
     let made = builder.tempfile_in(parent.unwrap_or(Path::new(".")));
     made.map_err(|error| match error.get_ref().and_then(|with_path| with_path.source()) {
-        // Without the name of the temporary file, which means nothing to the user.
+        // The name of the temporary file means nothing to the user, so leave it out.
         Some(cause) => io::Error::other(cause.to_string()),
         None => error,
     })
 }
 
-/// Prints to standard output. A reader who has seen enough (a closed pipe) is no failure.
+/// Prints to standard output. A closed pipe is no failure: the reader has seen enough.
 pub(crate) fn print(text: &str) -> Result<(), Error> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {

@@ -52,7 +52,7 @@ fn list() -> Result<(), Error> {
     print(&text)
 }
 
-/// What is set, `--vssd` among it: experiments whose cache can stand on a vSSD have a parameter of this name.
+/// The parameter settings, including `--vssd`: experiments whose cache can run on a vSSD have a parameter of this name.
 fn assignments(arguments: &LabRunArgs, chosen: &[&Experiment]) -> Result<Vec<String>, Error> {
     let Some(kind) = arguments.vssd else { return Ok(arguments.settings.clone()) };
     let takes = |experiment: &&Experiment| experiment.parameters.iter().any(|p| p.name == "vssd");
@@ -135,8 +135,7 @@ fn run_one(
 ) -> Result<ExperimentResult, Error> {
     let finished = AtomicU32::new(0);
     let before = monitor.seeds();
-    // Experiments that take long with a seed tell how far they are; of the others it is known when a
-    // seed is done.
+    // Long experiments report progress within a seed; the others only when a seed is done.
     let share = || {
         let whole = f64::from(finished.load(Ordering::Relaxed));
         let share = (monitor.seeds() - before).max(whole) / f64::from(seeds.count);

@@ -1,9 +1,8 @@
-//! What a command that serves tells operators while it runs: the events of cache and server, a line each, on standard
-//! error.
+//! The log of the serving commands: events of cache and server, a line each, on standard error.
 //!
-//! Events come from threads that serve, which hold locks. So none of them waits: a thread of its own writes the lines,
-//! and where that is slow, further events are dropped and counted. Clients and drives can cause events without end, so
-//! that each place in the program has [`EVENTS_MAX`] of them in [`PERIOD`].
+//! Events come from serving threads, which hold locks, so they must not wait. A separate thread writes the lines; while
+//! that is slow, further events are dropped and counted. Clients and drives can cause any number of events, so each
+//! place in the program may log [`EVENTS_MAX`] of them in [`PERIOD`].
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -19,35 +18,35 @@ use tracing_subscriber::filter::{DynFilterFn, FilterExt, filter_fn};
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 
-/// Events of one place in the program that are told in [`PERIOD`].
+/// Most events of one place in the program in [`PERIOD`].
 const EVENTS_MAX: u32 = 20;
 const PERIOD: Duration = Duration::from_secs(10);
-/// Lines that wait to be written.
+/// Most lines that wait to be written.
 const LINES_MAX: usize = 256;
-/// How long the end of the command waits for what is not written yet.
+/// How long the end of the command waits for the last lines.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// Tells events of `level` and above from now on, until the process ends. Dropped, it waits a moment for the last.
+/// Logs events of `level` and above until the process ends. On drop it waits up to [`FAREWELL`] for the last lines.
 pub(crate) struct Log {
     written: Receiver<()>,
     lines: Lines,
 }
 
-/// Where lines go.
+/// The queue of lines.
 #[derive(Clone)]
 struct Lines {
     sender: Arc<Mutex<Option<SyncSender<Vec<u8>>>>>,
     dropped: Arc<AtomicU64>,
 }
 
-/// A line that is being made.
+/// A line that is being formatted.
 struct Line<'a> {
     bytes: Vec<u8>,
     lines: &'a Lines,
 }
 
 impl Log {
-    /// See [`Log`]. If the process has a log already, that one stays.
+    /// Starts the log. If the process has a log already, that one stays.
     pub(crate) fn begin(level: LevelFilter) -> Self {
         let (sender, receiver) = sync_channel::<Vec<u8>>(LINES_MAX);
         let (done, written) = sync_channel(1);
@@ -75,7 +74,7 @@ impl Log {
 impl Drop for Log {
     fn drop(&mut self) {
         *self.lines.sender.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        // It hears of the end of the thread, or of no end in time.
+        // The thread has ended, or does not end in time.
         let _ = self.written.recv_timeout(FAREWELL);
     }
 }
@@ -84,19 +83,19 @@ fn install(level: LevelFilter, lines: Lines) {
     let limits = Limits { of: Mutex::default(), lines: lines.clone() };
     let few = DynFilterFn::new(move |metadata, _| limits.allow(metadata, Instant::now()));
     let format = tracing_subscriber::fmt::layer().with_ansi(false).with_writer(lines);
-    // The journal of systemd writes times beside its lines.
+    // The systemd journal adds the time to each line.
     let layer = if std::env::var_os("JOURNAL_STREAM").is_some() {
         format.without_time().boxed()
     } else {
         format.boxed()
     };
-    // The command itself says why a cache cannot be opened.
+    // The command itself reports why a cache cannot be opened.
     let not_said = filter_fn(|metadata| metadata.target() != "larder::open");
     let layer = layer.with_filter(level.and(not_said).and(few));
     let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry().with(layer));
 }
 
-/// How many events each place in the program has told in its period.
+/// Counts the events of each place in the program in its current period.
 struct Limits {
     of: Mutex<HashMap<Identifier, Told>>,
     lines: Lines,

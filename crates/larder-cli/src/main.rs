@@ -1,7 +1,6 @@
 //! The `larder` command.
 //!
-//! Exit status: 0 when the question was answered, 1 when answering failed, 2 when the question was
-//! wrong, 130 when it was interrupted.
+//! Exit status: 0 for success, 1 if the command failed, 2 for a usage error, 130 if it was interrupted.
 
 mod args;
 mod array;
@@ -61,12 +60,12 @@ fn main() -> ExitCode {
     ended_as(ended)
 }
 
-/// A file that would pass the limit of this process (`ulimit -f`) ends it without a word, unless the signal is handled.
-/// Then the write fails, and the command says which.
+/// A write beyond the file size limit (`ulimit -f`) would kill the process without a message. With the signal handled,
+/// the write fails, and the command reports it.
 #[cfg(target_os = "linux")]
 fn survive_file_limits() {
     let seen = std::sync::Arc::default();
-    // Without the handler it goes as it would have gone.
+    // Without the handler the process would be killed, as by default.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, seen);
 }
 

@@ -78,7 +78,7 @@ fn options(arguments: &PlanArgs) -> Result<PlanOptions, Error> {
     })
 }
 
-/// The answer for people: a column with placement and one without, advice, what it all rests on.
+/// The answer for people: a column with placement and one without, advice, and the assumptions.
 fn render(plan: &Plan) -> String {
     let mut text = format!("{:28}", "placement");
     plan.answers.iter().for_each(|answer| text += &format!("{:>16}", answer.placement));
@@ -97,7 +97,7 @@ fn render(plan: &Plan) -> String {
     text
 }
 
-/// A sentence in lines that fit a terminal.
+/// Wraps a sentence to the width of a terminal.
 fn folded(sentence: &str) -> String {
     const COLUMNS: usize = 92;
     let mut text = String::new();

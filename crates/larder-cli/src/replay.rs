@@ -20,7 +20,7 @@ use crate::interrupt::on_interrupt;
 use crate::json::JsonTarget;
 use crate::{bars, table};
 
-/// Below this many drive writes before the measurement, DLWA has hardly settled.
+/// With fewer drive writes than this before the measurement, DLWA has hardly settled.
 const STEADY_DRIVE_WRITES: f64 = 3.0;
 
 pub(crate) fn run(arguments: &ReplayArgs) -> Result<Ending, Error> {
@@ -56,7 +56,7 @@ pub(crate) fn run(arguments: &ReplayArgs) -> Result<Ending, Error> {
     Ok(if interrupted { Ending::Interrupted } else { Ending::Complete })
 }
 
-/// How placement reached a real device, and what it was given.
+/// Prints how placement reached a real device, and what it was given.
 fn tell_device(run: &larder_lab::replay::Run) {
     let Some(status) = &run.placement_path else { return };
     eprintln!("{status}");
@@ -127,7 +127,7 @@ fn options(arguments: &ReplayArgs) -> Result<ReplayOptions, Error> {
     })
 }
 
-/// The virtual SSD that the cache is to stand on.
+/// The virtual SSD for the cache.
 fn vssd(arguments: &ReplayArgs) -> Result<Option<VssdPlace>, Error> {
     match (arguments.vssd, &arguments.image) {
         (None, None) => Ok(None),
@@ -155,7 +155,7 @@ fn isolation(kind: KindArg) -> larder_ssd::vssd::Isolation {
     }
 }
 
-/// What is wanted of a device's placement; nothing if no run places.
+/// The placement mode for a device; off if no run places.
 fn mode(wanted: Option<PlacementMode>, runs: Option<PlacementArg>) -> PlacementMode {
     match runs {
         Some(PlacementArg::Off) => PlacementMode::Off,
@@ -195,7 +195,7 @@ fn handles(outcome: &Outcome) -> String {
     outcome.runs.iter().map(plan).collect()
 }
 
-/// What an array takes, line by line.
+/// The memory of an array, line by line.
 fn memory_of(memory: &ArrayMemory, shards: usize) -> String {
     let line = |(what, bytes)| format!("  {what:<24}{}\n", BinaryBytes(bytes));
     let total = BinaryBytes(memory.total_bytes());
@@ -203,7 +203,7 @@ fn memory_of(memory: &ArrayMemory, shards: usize) -> String {
     format!("memory of the array{whose}, {total} at most\n{}", memory.lines().map(line).concat())
 }
 
-/// What a careful reader should know about the numbers above.
+/// Caveats about the numbers above.
 fn notes(options: &ReplayOptions, outcome: &Outcome) -> String {
     let mut notes = String::new();
     if matches!(options.storage, Storage::File(_)) {

@@ -1,9 +1,9 @@
-//! A result as a table for people: one column a run.
+//! A result as a table for people: one column for each run.
 
 use indicatif::{HumanBytes, HumanCount};
 use larder_lab::replay::{Outcome, Run, ShardRun};
 
-/// Lays the runs out side by side. What no run has, a table has no row for.
+/// Shows the runs side by side. Rows without a value in any run are left out.
 pub(crate) fn render(outcome: &Outcome) -> String {
     let mut text = format!("{:24}", "placement");
     outcome.runs.iter().for_each(|run| text += &format!("{:>16}", run.placement));
@@ -20,7 +20,7 @@ pub(crate) fn render(outcome: &Outcome) -> String {
     text
 }
 
-/// `None` if a run has no such thing.
+/// `None` if a run has no such value.
 type Cell = fn(&Run) -> Option<String>;
 
 const ROWS: [(&str, Cell); 28] = [
@@ -58,7 +58,7 @@ const ROWS: [(&str, Cell); 28] = [
     ("complete", |run| Some(if run.interrupted { "interrupted" } else { "yes" }.to_owned())),
 ];
 
-/// The smallest value of a shard, the median, or the largest: half of them from 0 to 2. `None` without shards.
+/// The smallest value of a shard (`halves` 0), the median (1), or the largest (2). `None` without shards.
 fn ranked(run: &Run, halves: usize, value: fn(&ShardRun) -> Option<f64>) -> Option<f64> {
     let mut values: Vec<f64> = run.shards.iter().filter_map(value).collect();
     values.sort_by(f64::total_cmp);

@@ -22,7 +22,7 @@ pub(crate) fn run(command: &WorkloadCommand) -> Result<Ending, Error> {
     Ok(Ending::Complete)
 }
 
-/// Below the list, set off as what is said of each workload is.
+/// Printed below the list, with the same layout as the workloads.
 const PARAMETERS: &str = "
   Behind a colon uniform, ycsb-a to -f, hotspot, zipf and twitter-ttl may have records, bytes of a value, sets in a
   hundred requests, and the rate of requests a second: hotspot:records=1000000,bytes=32768,sets=50,rate=100. llm-kv
@@ -63,7 +63,7 @@ fn stats(arguments: &StatsArgs) -> Result<(), Error> {
     json.write(&stats)
 }
 
-/// A trace if there is such a file, or else a built-in workload.
+/// Opens a built-in workload of this name, or else the trace file.
 fn open(arguments: &StatsArgs) -> Result<Box<dyn RequestSource>, Error> {
     let name = arguments.workload.as_str();
     let preset = generate::find(name);

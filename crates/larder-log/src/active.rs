@@ -1,9 +1,9 @@
 //! The regions that are being filled, and those whose last pieces are on their way to flash.
 //!
-//! What is not on flash is in memory, and so is a record of which the end is not. What is on flash is
-//! read there: a region takes the memory of what is on its way and of a piece that fills, however long
-//! it is. What nobody has begun to write of all of them together is at most `budget_bytes`; beyond that,
-//! the region that has most of it is written before it fills a piece.
+//! Bytes that are not on flash are in memory, and so is every record whose end is not on flash. Bytes that are on flash
+//! are read there: a region of any length takes only the memory of the pieces on their way and of the piece that is
+//! filling. All regions together have at most `budget_bytes` for which no write has begun; beyond that, the region with
+//! the most of them is written before it fills a piece.
 
 use larder_device::{BufferPool, IoBuffer};
 
@@ -22,9 +22,9 @@ use crate::{BLOCK_BYTES, narrow};
 pub struct ActiveRegions {
     all: Vec<ActiveRegion>,
     spare: SpareChunks,
-    /// Bytes that are written at a time.
+    /// Bytes of one write.
     piece_bytes: usize,
-    /// Bytes that may wait for their pieces to be full.
+    /// Bytes that may wait until they fill a piece.
     budget_bytes: usize,
     form: RecordForm,
     /// See [`Closing::horizon`].
@@ -32,19 +32,20 @@ pub struct ActiveRegions {
 }
 
 impl ActiveRegions {
-    /// None yet. `piece_bytes` and `budget_bytes`: see [`LogPlace`](crate::LogPlace).
+    /// No regions yet. For `piece_bytes` and `budget_bytes` see [`LogPlace`](crate::LogPlace).
     pub(crate) fn new(form: RecordForm, piece_bytes: usize, budget_bytes: usize) -> Self {
         let spare = SpareChunks::new(piece_bytes, budget_bytes.min(PIECES_IN_FLIGHT * piece_bytes));
         Self { all: Vec::new(), spare, piece_bytes, budget_bytes, form, horizon: 0 }
     }
 
-    /// From now on the index on flash knows all records with smaller stamps; regions say so that are closed later.
+    /// From now on the index on flash knows all records with smaller stamps. The footers of regions that are closed
+    /// later say so.
     pub fn set_horizon(&mut self, horizon: u64) {
         debug_assert!(self.horizon <= horizon, "what is known stays known");
         self.horizon = horizon;
     }
 
-    /// A region is filled for a stream from now on.
+    /// From now on this region is filled for a stream.
     pub(crate) fn begin(
         &mut self,
         cache: CacheId,
@@ -57,17 +58,17 @@ impl ActiveRegions {
         self.all.push(ActiveRegion::new((cache, self.form), identity, stream, lengths));
     }
 
-    /// The region that takes the records of a stream.
+    /// The region to which the records of a stream are appended.
     pub fn open(&mut self, stream: usize) -> Option<&mut ActiveRegion> {
         self.all.iter_mut().find(|active| active.stream == stream && !active.closed)
     }
 
-    /// The filling of this region, if it is Active.
+    /// The Active region with this number; `None` if it is not Active.
     pub fn get(&self, region: RegionId) -> Option<&ActiveRegion> {
         self.all.iter().find(|active| active.identity.region == region)
     }
 
-    /// Bytes of a region from an offset on, at most so many; `None` if they are not in memory.
+    /// At most `span` bytes of a region from an offset on; `None` if they are not in memory.
     pub fn in_memory(
         &self,
         region: RegionId,
@@ -81,22 +82,22 @@ impl ActiveRegions {
         self.all.iter_mut().find(|active| active.identity.region == region)
     }
 
-    /// Memory is had in chunks of this length.
+    /// Memory is allocated in chunks of this length.
     pub(crate) fn chunk_bytes(&self) -> usize {
         self.spare.chunk_bytes()
     }
 
-    /// How many take no records any more and are not on flash whole.
+    /// Number of regions that take no more records but are not completely on flash.
     pub(crate) fn closed(&self) -> usize {
         self.all.iter().filter(|active| active.closed).count()
     }
 
-    /// Memory that they take, and what is kept for the next ones.
+    /// Memory of the regions, and of the spare chunks for the next ones.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.all.iter().map(ActiveRegion::memory_bytes).sum::<usize>() + self.spare.bytes()
     }
 
-    /// Region, offset and length that a record would have in the open region of its stream.
+    /// Region, offset and length that a record would get in the open region of its stream.
     pub fn next_place(
         &mut self,
         stream: usize,
@@ -107,7 +108,7 @@ impl ActiveRegions {
         Some((active.identity.region, offset, length))
     }
 
-    /// Writes a record behind those of the open region of a stream, which has room for it.
+    /// Appends a record to the open region of a stream, which must have room for it.
     pub(crate) fn append(&mut self, stream: usize, new: &NewRecord<'_>) -> (RegionId, FooterEntry) {
         let Self { all, spare, .. } = self;
         let open = all.iter_mut().find(|active| active.stream == stream && !active.closed);
@@ -115,14 +116,14 @@ impl ActiveRegions {
         (active.identity.region, active.append(new, spare))
     }
 
-    /// The end of a piece that went well. Says whether the region is on flash now, whole.
+    /// Notes that a piece was written successfully. Returns whether the region is now completely on flash.
     pub(crate) fn piece_written(&mut self, identity: RegionIdentity, offset: usize) -> bool {
         let Self { all, spare, .. } = self;
         let active = all.iter_mut().find(|active| active.identity == identity);
         active.is_some_and(|active| active.piece_written(offset, spare))
     }
 
-    /// Takes a region out that is on flash, or given up.
+    /// Removes a region that is on flash or was given up.
     pub(crate) fn remove(&mut self, region: RegionId) -> Option<Filled> {
         let at = self.all.iter().position(|active| active.identity.region == region)?;
         let active = self.all.swap_remove(at);
@@ -131,17 +132,17 @@ impl ActiveRegions {
         Some(Filled { stream: active.stream, entries: active.entries, latest_expiry_s })
     }
 
-    /// Has everything written that is in memory.
+    /// Orders the write of everything that is in memory.
     pub(crate) fn want_rest(&mut self) {
         self.all.iter_mut().for_each(|active| active.want_rest(&mut self.spare));
     }
 
-    /// Closes all: what remains to be written of each is its end.
+    /// Closes all regions: what remains to be written of each is its end.
     pub(crate) fn close_all(&mut self) {
         self.all.iter_mut().for_each(|active| active.closed = true);
     }
 
-    /// The next bytes to write: of closed regions first, so that their memory is free soon.
+    /// The next bytes to write. Closed regions come first, so that their memory is free soon.
     pub(crate) fn next_piece(&mut self, pool: &BufferPool, now_s: u32) -> Option<Piece> {
         self.keep_to_budget();
         let (piece_bytes, closing) = (self.piece_bytes, (self.horizon, now_s));
@@ -151,24 +152,23 @@ impl ActiveRegions {
         })
     }
 
-    /// Whether [`ActiveRegions::next_piece`] has something to give, or will have when what is under
-    /// way has ended.
+    /// Whether [`ActiveRegions::next_piece`] can return a piece, now or when the writes under way have ended.
     pub(crate) fn has_pieces(&self) -> bool {
         self.is_over_budget() || self.all.iter().any(|active| active.has_piece(self.piece_bytes))
     }
 
-    /// Whether enough of a region has come together to be written, or of all of them.
+    /// Whether this region has enough bytes for a write, or all regions together are over the budget.
     pub fn is_due(&self, region: RegionId) -> bool {
         let active = self.get(region);
         active.is_some_and(|active| active.has_piece(self.piece_bytes)) || self.is_over_budget()
     }
 
-    /// Whether more waits to be written than may.
+    /// Whether more bytes wait to be written than the budget allows.
     pub fn is_over_budget(&self) -> bool {
         self.all.iter().map(ActiveRegion::unsent).sum::<usize>() > self.budget_bytes
     }
 
-    /// Beyond the budget, has the region written that has most to write.
+    /// Beyond the budget, orders the write of the region that has the most to write.
     fn keep_to_budget(&mut self) {
         if self.is_over_budget()
             && let Some(active) = self.all.iter_mut().max_by_key(|active| active.unsent())
@@ -178,14 +178,14 @@ impl ActiveRegions {
     }
 }
 
-/// What a region held that is Active no more.
+/// The content of a region that is no longer Active.
 #[derive(Debug)]
 pub(crate) struct Filled {
-    /// Whose records it took.
+    /// The stream whose records it took.
     pub(crate) stream: usize,
     /// Its records.
     pub(crate) entries: Vec<FooterEntry>,
-    /// When the last of them expires; 0 is never.
+    /// When the last of its records expires; 0 if one of them never does.
     pub(crate) latest_expiry_s: u32,
 }
 
@@ -194,7 +194,7 @@ pub(crate) struct Filled {
 pub(crate) struct Piece {
     pub(crate) identity: RegionIdentity,
     pub(crate) stream: usize,
-    /// Where in the region they belong.
+    /// The offset of the bytes in the region.
     pub(crate) offset: usize,
     pub(crate) buffer: IoBuffer,
 }
@@ -202,21 +202,21 @@ pub(crate) struct Piece {
 /// A region that is being filled, or was closed.
 #[derive(Debug)]
 pub struct ActiveRegion {
-    /// Who fills it.
+    /// The cache that fills it.
     cache: CacheId,
-    /// What its records are like.
+    /// The form of its records.
     form: RecordForm,
     identity: RegionIdentity,
-    /// Which records it takes.
+    /// The stream whose records it takes.
     stream: usize,
     region_bytes: usize,
-    /// Records, as far as they are not on flash.
+    /// The records that are not yet on flash.
     chunks: Chunks,
     entries: Vec<FooterEntry>,
-    /// When the last of them expires; 0 is never.
+    /// When the last of its records expires; 0 if one of them never does.
     latest_expiry_s: Option<u32>,
     in_flight: InFlight,
-    /// Bytes that are to be written though they do not fill a piece.
+    /// Where the bytes end that are to be written even if they do not fill a piece.
     wanted: usize,
     closed: bool,
     failed: bool,
@@ -246,7 +246,7 @@ impl ActiveRegion {
         }
     }
 
-    /// Which filling it is.
+    /// The region and the number of its filling.
     pub fn identity(&self) -> RegionIdentity {
         self.identity
     }
@@ -255,12 +255,12 @@ impl ActiveRegion {
         self.chunks.memory_bytes()
     }
 
-    /// Bytes of records that nobody has begun to write.
+    /// Bytes of records for which no write has begun; 0 if the region is closed.
     fn unsent(&self) -> usize {
         if self.closed { 0 } else { self.chunks.end().saturating_sub(self.in_flight.sent()) }
     }
 
-    /// Bytes from `offset` on, as far as there are records, at most `span`; `None` if they are on flash.
+    /// At most `span` bytes from `offset` on, as far as there are records; `None` if they are on flash.
     fn in_memory(&self, offset: u32, span: u32, pool: &BufferPool) -> Option<IoBuffer> {
         let (from, to) = self.range_in_memory(offset, span)?;
         let mut buffer = pool.take(to - from);
@@ -281,7 +281,7 @@ impl ActiveRegion {
         self.entries.get(whole).map_or(on_flash, |entry| on_flash.min(entry.offset as usize))
     }
 
-    /// Whether this very record lies there, and is in memory still.
+    /// Whether exactly this record lies there and is still in memory.
     pub fn holds(&self, offset: u32, span: u32, new: &NewRecord<'_>) -> bool {
         let Some((from, to)) = self.range_in_memory(offset, span) else { return false };
         let bytes = self.chunks.get(from, to);
@@ -292,18 +292,18 @@ impl ActiveRegion {
         RecordIdentity { cache: self.cache, sequence: self.identity.sequence, offset }
     }
 
-    /// Whether there is room for an object with so many bytes of key and value.
+    /// Whether there is room for an object with this number of bytes of key and value.
     pub fn has_room_for(&self, object_bytes: usize) -> bool {
         self.form.bytes_in_region(object_bytes) <= self.room()
     }
 
-    /// Bytes that are left, as [`RecordForm::bytes_in_region`] counts them.
+    /// Bytes of room left, as [`RecordForm::bytes_in_region`] counts them.
     pub fn room(&self) -> usize {
         let taken = self.chunks.end() + self.form.footer_bytes(self.entries.len());
         if self.closed { 0 } else { self.region_bytes.saturating_sub(taken) }
     }
 
-    /// Where a record would begin, and how long it would be.
+    /// Offset and length that a record would get.
     fn next_place(&self, new: &NewRecord<'_>) -> (u32, u32) {
         (narrow(self.chunks.end()), narrow(new.record_bytes()))
     }
@@ -323,14 +323,15 @@ impl ActiveRegion {
         entry
     }
 
-    /// Whether something is to be written, now or when other pieces are on flash.
+    /// Whether there is something to write, now or when other pieces are on flash.
     fn has_piece(&self, piece_bytes: usize) -> bool {
         let sent = self.in_flight.sent();
         let due = self.closed || self.wanted > sent || self.unsent() >= piece_bytes;
         !self.failed && due && sent < self.region_bytes
     }
 
-    /// The next bytes to write. The last ones carry the footer: what a footer lists is on flash.
+    /// The next bytes to write. The last piece has the footer, and is sent only when all others are on flash: all
+    /// records that a footer lists are on flash.
     fn next_piece(
         &mut self,
         piece_bytes: usize,
@@ -350,12 +351,12 @@ impl ActiveRegion {
         }
     }
 
-    /// The piece from where the last one ended up to `end`.
+    /// The piece from the end of the last one up to `end`.
     fn send(&mut self, end: usize, pool: &BufferPool, (horizon, closed_s): (u64, u32)) -> Piece {
         let (offset, records_end) = (self.in_flight.sent(), self.chunks.end());
         assert!(end.is_multiple_of(BLOCK_BYTES) && offset < end, "pieces are whole blocks");
         let mut buffer = pool.take(end - offset);
-        // The buffer is a used one: all of it is written over.
+        // The buffer was used before, so all of it must be overwritten.
         let bytes = buffer.as_mut_slice();
         let (records, rest) = bytes.split_at_mut(records_end.min(end).saturating_sub(offset));
         self.chunks.copy_to(offset, records);
@@ -376,7 +377,7 @@ impl ActiveRegion {
         Piece { identity: self.identity, stream: self.stream, offset, buffer }
     }
 
-    /// A piece is on flash. Says whether the region is, whole.
+    /// Notes that a piece is on flash. Returns whether the region is completely on flash.
     fn piece_written(&mut self, offset: usize, spare: &mut SpareChunks) -> bool {
         self.in_flight.ended(offset);
         if self.failed {
@@ -389,14 +390,14 @@ impl ActiveRegion {
         false
     }
 
-    /// A piece could not be written: nothing is added and nothing is written any more.
+    /// A piece could not be written: from now on nothing is added to the region and nothing of it is written.
     pub(crate) fn fail(&mut self) {
         self.closed = true;
         self.failed = true;
     }
 
-    /// Has all that is there written, up to the end of its last block; the next record begins in the
-    /// next block. Closes the region if that leaves no room for the footer.
+    /// Orders the write of all present records, up to the end of the last block; the next record begins in the next
+    /// block. Closes the region if that leaves no room for the footer.
     fn want_rest(&mut self, spare: &mut SpareChunks) {
         if self.unsent() == 0 {
             return;
@@ -410,7 +411,7 @@ impl ActiveRegion {
         self.wanted = end;
     }
 
-    /// Nothing is added any more: what remains to be written is the end, with the footer.
+    /// From now on nothing is added: what remains to be written is the end, with the footer.
     pub(crate) fn close(&mut self) {
         self.closed = true;
     }

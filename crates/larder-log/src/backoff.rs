@@ -1,6 +1,6 @@
-//! When something that failed is worth another try: each time after twice as long.
+//! When to try again after a failure: each wait is twice as long as the one before.
 
-/// How long to wait at first and at most, in seconds.
+/// The first wait and the longest wait, in seconds.
 const BACKOFF_S_MIN: u32 = 1;
 const BACKOFF_S_MAX: u32 = 64;
 
@@ -14,24 +14,24 @@ const BACKOFF_S_MAX: u32 = 64;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Backoff {
     due_s: u32,
-    /// How long the last wait was; 0 if nothing has failed.
+    /// Length of the last wait; 0 if nothing has failed.
     waited_s: u32,
 }
 
 impl Backoff {
-    /// Whether it is time to try.
+    /// Whether it is time for another try.
     pub fn is_due(&self, now_s: u32) -> bool {
         now_s >= self.due_s
     }
 
-    /// A try failed in this second.
+    /// Notes that a try failed in this second.
     pub fn failed(&mut self, now_s: u32) {
         self.waited_s = (self.waited_s * 2).clamp(BACKOFF_S_MIN, BACKOFF_S_MAX);
         self.due_s = now_s.saturating_add(self.waited_s);
         debug_assert!(!self.is_due(now_s) || self.due_s == u32::MAX, "it waits at least a second");
     }
 
-    /// How long the last wait was, in seconds; 0 if nothing has failed.
+    /// Length of the last wait, in seconds; 0 if nothing has failed.
     pub fn waited_s(&self) -> u32 {
         self.waited_s
     }

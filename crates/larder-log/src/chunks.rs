@@ -1,4 +1,4 @@
-//! Bytes of a region that are in memory: a window that grows at its end, and gives way at its start.
+//! The bytes of a region that are in memory: a window that grows at its end and shrinks at its start.
 //!
 //! ```text
 //!   0                 start           end            region
@@ -9,20 +9,20 @@
 use std::borrow::Cow;
 use std::collections::VecDeque;
 
-/// Memory is had and given back in chunks of this length, or of a piece, if that is shorter.
+/// Memory is allocated and freed in chunks of this length, or of the length of a piece if that is shorter.
 pub(crate) const CHUNK_BYTES_MAX: usize = 64 << 10;
 
 /// The window.
 #[derive(Debug)]
 pub(crate) struct Chunks {
     chunk_bytes: usize,
-    /// Number of the first chunk that is here.
+    /// Number of the first chunk of the window.
     first: usize,
     chunks: VecDeque<Box<[u8]>>,
     end: usize,
 }
 
-/// Chunks that nobody needs for now: a log fills one region after another.
+/// Chunks that are not in use for now: a log fills one region after another.
 #[derive(Debug)]
 pub(crate) struct SpareChunks {
     chunk_bytes: usize,
@@ -68,7 +68,7 @@ impl Chunks {
         self.end
     }
 
-    /// Memory that it takes.
+    /// Memory of the window.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.chunks.len() * self.chunk_bytes
     }
@@ -97,7 +97,7 @@ impl Chunks {
         }
     }
 
-    /// The bytes before `start` are not needed any more.
+    /// Frees the bytes before `start`, which are no longer needed.
     pub(crate) fn release(&mut self, start: usize, spare: &mut SpareChunks) {
         debug_assert!(start <= self.end);
         while (self.first + 1) * self.chunk_bytes <= start {
@@ -107,12 +107,12 @@ impl Chunks {
         }
     }
 
-    /// All of them, for others.
+    /// Returns all chunks to the spare ones, for other regions.
     pub(crate) fn give_back(self, spare: &mut SpareChunks) {
         self.chunks.into_iter().for_each(|chunk| spare.give(chunk));
     }
 
-    /// The bytes from `from` to `to`, which are in the window: in one piece as they lie, or copied.
+    /// The bytes from `from` to `to`, which must be in the window: borrowed if they lie in one chunk, copied otherwise.
     pub(crate) fn get(&self, from: usize, to: usize) -> Cow<'_, [u8]> {
         let parts = self.parts(from, to);
         match parts.as_slice() {
@@ -122,7 +122,7 @@ impl Chunks {
         }
     }
 
-    /// Copies the bytes from `from` on, which are in the window, to `room`.
+    /// Copies the bytes from `from` on, which must be in the window, to `room`.
     pub(crate) fn copy_to(&self, from: usize, room: &mut [u8]) {
         let mut rest = &mut *room;
         let to = from + rest.len();

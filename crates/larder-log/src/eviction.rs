@@ -1,4 +1,4 @@
-//! Which region gives way: the choices.
+//! The rules that choose which region is reclaimed.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,16 +14,15 @@ use std::str::FromStr;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum RegionEviction {
-    /// The oldest. Writes the device in order, which keeps its write amplification lowest.
+    /// The oldest region. This order writes the device in sequence, which keeps its write amplification lowest.
     #[default]
     Fifo,
-    /// The one whose objects were hit longest ago.
+    /// The region whose last hit is longest ago.
     Lru,
-    /// The oldest of the lowest of three segments (CacheLib's segmented FIFO). New objects fill
-    /// regions of the lowest; what is reinserted goes to regions of the second, or with two hits or
-    /// more of the third. The upper two have a third of the regions each at most; beyond that their
-    /// oldest region moves to the end of the segment below. Takes the memory of two more open regions,
-    /// and needs a policy of reinsertion.
+    /// The oldest region of the lowest of three segments (CacheLib's segmented FIFO). New objects fill regions of the
+    /// lowest segment. Reinserted objects go to regions of the second segment, or of the third if they had two hits or
+    /// more. The upper two segments have at most a third of the regions each; beyond that their oldest region moves to
+    /// the end of the segment below. This takes the memory of two more open regions, and needs a reinsertion policy.
     SegmentedFifo,
 }
 

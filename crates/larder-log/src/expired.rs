@@ -1,34 +1,33 @@
-//! Regions that give way whole.
+//! Regions that are given up whole.
 //!
-//! A region all of whose records have expired is given up without a look at its footer. The index
-//! still points into it, and does not know what it points to: an entry names a place, not a filling.
-//! Were the region filled again at once, an entry of the old filling might point to a record of the
-//! new one. So the region is Expired first, which makes all entries that point into it count as
-//! absent, and becomes Free when the index has been swept, part by part: nothing sets an entry that
-//! points into an Expired region, so a part that was swept stays clean. One sweep is for all regions
-//! that were Expired when it began.
+//! The log gives up a region without reading its footer if all its records have expired. The index still has entries
+//! that point into the region, and the log does not know them: an entry names a place, not a filling. If the region
+//! were filled again at once, an entry of the old filling might point to a record of the new one. So the region is
+//! Expired first, and all entries that point into it count as absent. It becomes Free when the index has been swept,
+//! part by part: no new entry points into an Expired region, so a part that was swept stays clean. One sweep serves all
+//! regions that were Expired when it began.
 
 use crate::host::{Entries, Event, Host};
 use crate::log::{LogState, RegionLog};
 use crate::region::{RegionId, RegionState};
 
-/// A region that is opened has so much of the index swept, if there is something to sweep.
+/// Each opening of a region sweeps `1 / PARTS_OF_A_SWEEP` of the index, if there is something to sweep.
 const PARTS_OF_A_SWEEP: usize = 8;
-/// Parts of the index that are swept without letting others in.
+/// Parts of the index that are swept under one hold of the lock.
 const PARTS_AT_ONCE: usize = 64;
 
-/// How far the index has been swept.
+/// The progress of a sweep of the index.
 #[derive(Debug, Default)]
 pub(crate) struct Sweep {
-    /// The regions that are Free at the end. None: there is no sweep.
+    /// The regions that become Free at the end of the sweep. If there are none, no sweep is under way.
     regions: Vec<RegionId>,
     next_part: usize,
 }
 
 impl<E: Entries, H: Host> RegionLog<E, H> {
-    /// Gives up the regions all of whose records have expired. The caller has the writer.
+    /// Gives up the regions all of whose records have expired. The caller must hold the writer.
     pub(crate) async fn give_up_expired(&self, now_s: u32) {
-        // Units are reclaimed whole.
+        // Reclaim units are only reclaimed whole.
         if self.place.regions_per_unit.is_some() {
             return;
         }
@@ -45,7 +44,7 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
         self.sweep_on();
     }
 
-    /// Sweeps a part of the index, or as much as it takes to have a free region.
+    /// Sweeps a share of the index; if no region is Free, goes on until one is.
     fn sweep_on(&self) {
         let parts = self.lock().entries.parts();
         let mut swept = 0;
@@ -62,7 +61,7 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
         }
     }
 
-    /// Says whether there was something to sweep.
+    /// Sweeps some parts. Returns whether there was something to sweep.
     fn sweep_some(&self, state: &mut LogState<E>) -> bool {
         let LogState { entries, regions, sweep, .. } = state;
         if sweep.regions.is_empty() {

@@ -1,6 +1,6 @@
-//! Seconds of the host's clock at which something expires, of which 0 is never.
+//! Expiry times: seconds of the host's clock; 0 means never.
 
-/// Whether something that expires at `expiry_s` is dead at `now_s`.
+/// Whether something with expiry `expiry_s` has expired at `now_s`.
 ///
 /// ```
 /// use larder_log::is_expired;
@@ -11,7 +11,7 @@ pub fn is_expired(expiry_s: u32, now_s: u32) -> bool {
     expiry_s != 0 && expiry_s <= now_s
 }
 
-/// The later of two expiries; `None` is no record yet.
+/// The later of two expiries; `None` means that there is no record yet.
 pub(crate) fn later_expiry(latest: Option<u32>, expiry_s: u32) -> Option<u32> {
     match latest {
         Some(0) => Some(0),

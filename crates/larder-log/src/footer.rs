@@ -42,9 +42,9 @@ use crate::identity::CacheId;
 use crate::record::RECORD_HEADER_BYTES;
 use crate::region::{RegionId, RegionIdentity};
 
-/// What the part of a footer behind its entries begins with.
+/// The first bytes of the part of a footer that follows its entries.
 pub const FOOTER_MAGIC: [u8; 4] = *b"LFTR";
-/// The same, where records have stamps.
+/// The same for a footer of records with stamps.
 pub const STAMPED_FOOTER_MAGIC: [u8; 4] = *b"LFTS";
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -57,7 +57,7 @@ struct Trailer {
     checked: Checked,
 }
 
-/// What the checksum covers of the trailer.
+/// The part of the trailer that the checksum covers.
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 struct Checked {
@@ -83,7 +83,7 @@ struct StampedEntry {
     stamp: U64,
 }
 
-/// A [`Closing`], as it lies there.
+/// A [`Closing`], as it is stored.
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 struct StoredClosing {
@@ -93,7 +93,7 @@ struct StoredClosing {
     reserved: [u8; 10],
 }
 
-/// Bytes of the line of a record in a footer.
+/// Bytes of one record's entry in a footer.
 pub const ENTRY_BYTES: usize = size_of::<Entry>();
 const STAMPED_ENTRY_BYTES: usize = size_of::<StampedEntry>();
 const TRAILER_BYTES: usize = size_of::<Trailer>();
@@ -106,39 +106,39 @@ const _: () = assert!(CLOSING_BYTES == 24 && STAMPED_ENTRY_BYTES == 24);
 pub struct FooterEntry {
     /// Hash of its key.
     pub hash: u64,
-    /// Where in the region it begins.
+    /// Offset of the record in the region.
     pub offset: u32,
-    /// Its bytes.
+    /// Length of the record.
     pub length: u32,
-    /// Its stamp; 0 where records have none.
+    /// Stamp of the record; 0 if records have none.
     pub stamp: u64,
 }
 
-/// How a region was filled, where records have stamps.
+/// How a region was filled, if records have stamps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Closing {
     /// The index on flash knew all records with smaller stamps when the region was closed.
     pub horizon: u64,
-    /// When that was, second of the cache's clock.
+    /// When the region was closed, second of the cache's clock.
     pub closed_s: u32,
-    /// Which stream filled it.
+    /// The stream that filled it.
     pub stream: u16,
 }
 
-/// What a footer says.
+/// The content of a footer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Footer {
-    /// How the region was filled; `None` where records have no stamps.
+    /// How the region was filled; `None` if records have no stamps.
     pub closing: Option<Closing>,
-    /// Number of the filling.
+    /// Sequence number of the filling.
     pub sequence: u64,
-    /// When the last of its records expires, second of the cache's clock; 0 is never.
+    /// When the last of the records expires, second of the cache's clock; 0 if one of them never does.
     pub latest_expiry_s: u32,
-    /// Its records, in their order.
+    /// The records, in the order in which they lie.
     pub entries: Vec<FooterEntry>,
 }
 
-/// Bytes of the line of a record of this form.
+/// Bytes of the entry of a record of this form.
 pub(crate) fn entry_bytes(form: RecordForm) -> usize {
     if form.is_stamped() { STAMPED_ENTRY_BYTES } else { ENTRY_BYTES }
 }
@@ -149,7 +149,7 @@ pub(crate) fn footer_bytes(form: RecordForm, entries: usize) -> usize {
     TRAILER_BYTES + closing + entries * entry_bytes(form)
 }
 
-/// What is to be written over the end of a region.
+/// A footer to write over the end of a region.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NewFooter<'a> {
     pub(crate) identity: RegionIdentity,
@@ -157,15 +157,15 @@ pub(crate) struct NewFooter<'a> {
     /// Where the records end.
     pub(crate) used_bytes: u32,
     pub(crate) latest_expiry_s: u32,
-    /// Where records have stamps.
+    /// Present if records have stamps.
     pub(crate) closing: Option<Closing>,
 }
 
 impl NewFooter<'_> {
-    /// Writes the footer over the last bytes of `tail`, which are the region's last.
+    /// Writes the footer over the last bytes of `tail`, which are the last bytes of the region.
     ///
     /// # Panics
-    /// If `tail` is shorter than the footer: the caller left room for it.
+    /// If `tail` is shorter than the footer: the caller must have left room for it.
     pub(crate) fn encode(&self, tail: &mut [u8], cache: CacheId) {
         let Self { identity, entries, used_bytes, latest_expiry_s, closing } = *self;
         let before = self.before_trailer();
@@ -188,7 +188,7 @@ impl NewFooter<'_> {
         trailer.copy_from_slice(last.as_bytes());
     }
 
-    /// Entries, and what lies between them and the trailer.
+    /// The entries, and the fields between them and the trailer.
     fn before_trailer(&self) -> Vec<u8> {
         let mut bytes =
             Vec::with_capacity(self.entries.len() * STAMPED_ENTRY_BYTES + CLOSING_BYTES);
@@ -213,8 +213,8 @@ impl NewFooter<'_> {
     }
 }
 
-/// Reads from the last bytes of a region how long its footer is, itself not yet checked. `None` if
-/// there is no footer of a log whose records are of this form.
+/// Reads the length of a footer from the last bytes of a region, without checking the footer itself. `None` if there is
+/// no footer of a log whose records have this form.
 pub fn announced_bytes(tail: &[u8], form: RecordForm, region_bytes: usize) -> Option<usize> {
     let (_, trailer) = Trailer::ref_from_suffix(tail).ok()?;
     let count = usize::try_from(trailer.checked.entries.get()).ok()?;
@@ -227,7 +227,7 @@ pub fn announced_bytes(tail: &[u8], form: RecordForm, region_bytes: usize) -> Op
     plausible.then_some(announced)
 }
 
-/// Checks a footer, which ends with the last byte of `tail`, whichever filling of the region it is of.
+/// Checks a footer of any filling of the region. The footer ends with the last byte of `tail`.
 pub fn parse(
     tail: &[u8],
     (cache, form): (CacheId, RecordForm),
@@ -312,7 +312,7 @@ mod tests {
         footer_bytes(RecordForm::PLAIN, entries)
     }
 
-    /// What [`region`] holds.
+    /// The footer that [`region`] holds.
     fn footer(count: u32) -> Option<Footer> {
         let sequence = IDENTITY.sequence;
         Some(Footer { closing: None, sequence, latest_expiry_s: 777, entries: entries(count) })
@@ -330,7 +330,7 @@ mod tests {
         assert_eq!(parse(&region(0), PLAIN, REGION, 8192), footer(0));
     }
 
-    /// Each byte, as docs/formats.md draws it.
+    /// Every byte, as docs/formats.md shows it.
     #[test]
     fn a_footer_is_what_it_was_in_version_9() {
         let identity = RegionIdentity { region: REGION, sequence: 0x0102_0304_0506_0708 };

@@ -1,9 +1,9 @@
-//! What the records of a log are like: how they are aligned, and whether they bear stamps.
+//! The form of the records of a log: their alignment, and whether they have stamps.
 
 use crate::footer::{self, FooterEntry};
 use crate::record::record_bytes;
 
-/// The records of a log are all of one form.
+/// The form of records. All records of a log have the same form.
 ///
 /// ```
 /// use larder_log::RecordForm;
@@ -16,15 +16,15 @@ use crate::record::record_bytes;
 pub struct RecordForm {
     /// Records begin at multiples of this, a power of two of at most 4096.
     align_bytes: u32,
-    /// Whether each has a stamp, and regions say at their end how they were filled
+    /// Whether each record has a stamp, and the end of each region says how it was filled
     /// ([`Closing`](crate::footer::Closing)).
     stamped: bool,
 }
 
 impl RecordForm {
-    /// Records begin at multiples of 4 bytes, and have no stamps: where an index in memory knows them all.
+    /// Records begin at multiples of 4 bytes and have no stamps. For an index in memory that knows all records.
     pub const PLAIN: Self = Self { align_bytes: 4, stamped: false };
-    /// Records begin at multiples of 1 KiB, and have stamps: where parts of the index lie on flash, each with a stamp
+    /// Records begin at multiples of 1 KiB and have stamps. For an index of which parts lie on flash, each with a stamp
     /// that says which records it knows.
     pub const STAMPED: Self = Self { align_bytes: 1024, stamped: true };
 
@@ -38,28 +38,27 @@ impl RecordForm {
         self.stamped
     }
 
-    /// Most bytes of a record beside key and value.
+    /// Most bytes of a record apart from key and value.
     pub const fn beside_object_bytes(self) -> usize {
         record_bytes(0, self.stamped, true)
     }
 
-    /// Most bytes that a record with so many of key and value takes in a region, up to where the next may
-    /// begin.
+    /// Most bytes that a record with `object_bytes` of key and value takes in a region, up to where the next may begin.
     fn record_bytes_max(self, object_bytes: usize) -> usize {
         record_bytes(object_bytes, self.stamped, true).next_multiple_of(self.align_bytes as usize)
     }
 
-    /// What an object takes at most, with its line in the footer.
+    /// Most bytes that an object takes, with its entry in the footer.
     pub fn bytes_in_region(self, object_bytes: usize) -> usize {
         self.record_bytes_max(object_bytes) + footer::entry_bytes(self)
     }
 
-    /// What a record of this length takes at most, wherever it begins, with its line in the footer.
+    /// Most bytes that a record of this length takes at any offset, with its entry in the footer.
     pub fn bytes_of_record(self, length: u32) -> usize {
         (length + self.align_bytes) as usize + footer::entry_bytes(self)
     }
 
-    /// Bytes of a footer that lists so many records.
+    /// Bytes of a footer that lists this number of records.
     pub fn footer_bytes(self, entries: usize) -> usize {
         footer::footer_bytes(self, entries)
     }
@@ -71,7 +70,7 @@ impl RecordForm {
         aligned.saturating_sub(self.beside_object_bytes())
     }
 
-    /// Where the next record may begin behind one at this offset, of this length.
+    /// Where the next record may begin after a record at this offset and of this length.
     pub fn end(self, offset: u32, length: u32) -> usize {
         (offset as usize + length as usize).next_multiple_of(self.align_bytes as usize)
     }

@@ -1,4 +1,4 @@
-//! What a log asks of the engine above it.
+//! The traits through which a log uses the engine above it.
 
 use larder_device::Error;
 
@@ -6,19 +6,21 @@ use crate::footer::FooterEntry;
 use crate::record::NewRecord;
 use crate::region::{RegionId, RegionIdentity};
 
-/// The engine's index: where the newest record of a hash lies. The log holds its lock when it asks.
+/// The engine's index: the place of the newest record of each hash. The log holds the index's lock when it calls these
+/// functions.
 ///
-/// An index that knows of each entry into which filling it points may leave what points into regions that are gone to
-/// whoever comes by: then [`Entries::parts`] is 0, and what it removes is only what it finds at once.
+/// Some indexes know the filling of each entry. Such an index need not remove the entries of regions that are gone in a
+/// sweep; it may leave them until a later lookup finds them. Then [`Entries::parts`] is 0, and the functions that
+/// remove entries only remove those that they find at once.
 pub trait Entries {
     /// Whether the newest record of `hash` in regions of this stream lies at this place.
     fn points_to(&self, stream: usize, hash: u64, region: RegionId, offset: u32) -> bool;
 
-    /// The newest record of the entry's hash lies there, in a filling for this stream.
+    /// Sets the newest record of the entry's hash: it lies at the entry's place, in this filling for this stream.
     fn set(&mut self, stream: usize, filling: RegionIdentity, entry: &FooterEntry);
 
-    /// Removes `hash` if its newest record lies at this place. Says whether it did. `stream` is what fills the region,
-    /// if that is known: what an earlier opening has left may be of any.
+    /// Removes `hash` if its newest record lies at this place. Returns whether it did. `stream` is the stream that
+    /// fills the region, if it is known: a region from an earlier opening may belong to any stream.
     fn remove_if_at(
         &mut self,
         stream: Option<usize>,
@@ -27,121 +29,120 @@ pub trait Entries {
         offset: u32,
     ) -> bool;
 
-    /// Removes all that points into a region whose footer cannot be read. Returns how much that was.
+    /// Removes all entries that point into a region whose footer cannot be read. Returns their number.
     fn remove_region(&mut self, region: RegionId) -> u64;
 
-    /// How many parts there are to [`Entries::sweep`].
+    /// Number of parts for [`Entries::sweep`].
     fn parts(&self) -> usize;
 
-    /// Removes from one part all that points into regions that are gone. Returns how much that was.
+    /// Removes from one part all entries that point into regions that are gone. Returns their number.
     fn sweep(&mut self, part: usize, is_gone: &dyn Fn(RegionId) -> bool) -> u64;
 }
 
-/// What happens in a log, for whoever counts.
+/// Events in a log, for statistics.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
-    /// So many bytes of a region of this stream were sent to the device.
+    /// Bytes of a region of this stream were sent to the device.
     Wrote {
-        /// Which stream.
+        /// The stream.
         stream: usize,
-        /// How many.
+        /// The number of bytes.
         bytes: u64,
     },
-    /// A write of a piece has ended.
+    /// The write of a piece has ended.
     WriteEnded(Result<(), &'a Error>),
-    /// Something else failed on the device.
+    /// Another operation failed on the device.
     Failed(&'a Error),
-    /// A region is on flash, whole.
+    /// A region is completely on flash.
     Sealed,
     /// A write of this region failed, and these of its records are lost.
     Retired(RegionId, &'a [FooterEntry]),
-    /// So many regions whose back-off was over are free.
+    /// This number of regions are free again after their back-off.
     Revived(u64),
-    /// The footer of a sealed region could not be read or believed.
+    /// The footer of a sealed region could not be read or was not valid.
     BadFooter,
-    /// So many regions gave way whole, for all in them had expired.
+    /// This number of regions were given up whole, because all their records had expired.
     ExpiredRegions(u64),
-    /// So many records of such regions are out of the index.
+    /// This number of records of such regions were removed from the index.
     ExpiredRecords(u64),
-    /// A sealed region gave way.
+    /// A sealed region was reclaimed.
     Reclaimed,
-    /// The same, and of so many records that counted in it nobody knows which they were: its footer could
-    /// not be read.
+    /// A sealed region was reclaimed whose footer could not be read: this number of records were lost without being
+    /// listed.
     ReclaimedUnlisted(u64),
-    /// A record that gave way was appended again, with so many bytes of key and value.
+    /// A record of a reclaimed region was appended again; the number is its bytes of key and value.
     Reinserted(u64),
-    /// So many records counted in regions that gave way, and were not appended again.
+    /// Records of reclaimed regions were lost, because they were not appended again.
     Evicted {
-        /// How many.
+        /// The number of records.
         records: u64,
-        /// Those of them that were listed, if somebody wants to know ([`Host::wants_removals`]).
+        /// Those of them that a footer listed; empty unless the host asks for them ([`Host::wants_removals`]).
         listed: &'a [FooterEntry],
     },
-    /// So many bytes were deallocated.
+    /// This number of bytes was deallocated.
     Deallocated(u64),
 }
 
-/// Whoever runs a log: keeps what is dead, knows the time, and counts.
+/// The owner of a log: it stores which fillings are dead, knows the time, and counts events.
 pub trait Host: Send + Sync {
-    /// Why it could not be written down that something is dead.
+    /// The error if the host cannot store that something is dead.
     type Error: Send;
 
-    /// Makes sure that nothing of fillings of these regions before number `sequence` comes back, not
-    /// even after a crash.
+    /// Makes sure that nothing from the fillings of these regions before number `sequence` comes back, not even after a
+    /// crash.
     ///
     /// # Errors
-    /// If that cannot be written down; a crash may bring it back then.
+    /// If the host cannot store that; a crash may bring the old content back then.
     fn invalidate_before(
         &self,
         regions: &[RegionId],
         sequence: u64,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
-    /// Filling number `sequence` of a region, or none after it, begins: what is known to be dead of
-    /// earlier ones is needed no more.
+    /// Filling number `sequence` of a region begins, or no further filling does: the host no longer needs what it knows
+    /// about dead content of earlier ones.
     fn filling_began(&self, region: RegionId, sequence: u64);
 
-    /// All of a filling is on flash.
+    /// A filling is completely on flash.
     fn filling_sealed(&self, filling: RegionIdentity);
 
-    /// Second of the clock that records expire by.
+    /// The current second of the clock by which records expire.
     fn now_s(&self) -> u32;
 
-    /// Something happened.
+    /// Reports an event.
     fn note(&self, event: Event<'_>);
 
-    /// Whether it wants to know which records give way.
+    /// Whether the host wants a list of the records that are lost.
     fn wants_removals(&self) -> bool;
 }
 
-/// What can be appended again.
+/// A value that can be appended again as a record.
 pub trait AsRecord {
-    /// As a new record.
+    /// The value as a new record.
     fn as_record(&self) -> NewRecord<'_>;
 }
 
-/// A record that is kept when its region gives way.
+/// A record that is kept when its region is reclaimed.
 #[derive(Debug)]
 pub struct Kept<R> {
-    /// Where it was.
+    /// The region it was in.
     pub region: RegionId,
-    /// Where in the region.
+    /// Its offset in that region.
     pub offset: u32,
-    /// Where it goes.
+    /// The stream it goes to.
     pub stream: usize,
-    /// What it is.
+    /// The record itself.
     pub record: R,
 }
 
-/// Which records are kept of a region that gives way.
+/// Chooses the records of a reclaimed region that are kept.
 pub trait Rescue: Sync {
-    /// Of what a record was read into.
+    /// The type that kept records are read into.
     type Record: AsRecord + Send + Sync;
 
-    /// Reads those records of a filling that have earned to stay, as long as there is `room`. Adds
-    /// them to `kept`, and returns how much room is left, as
-    /// [`RecordForm::bytes_in_region`](crate::RecordForm::bytes_in_region) counts it.
+    /// Reads those records of a filling that deserve to stay, as long as there is `room`. Adds them to `kept`, and
+    /// returns how much room is left, as [`RecordForm::bytes_in_region`](crate::RecordForm::bytes_in_region) counts it.
     fn rescue(
         &self,
         filling: RegionIdentity,

@@ -1,10 +1,10 @@
-//! Which cache wrote what lies on flash.
+//! The identity of the cache that wrote the data on flash.
 //!
-//! Epochs and sequence numbers order what one cache wrote. They do not tell it from what another one
-//! left on the same device: a cache whose superblock was lost, or of which an older image was put
-//! back, counts anew from a wall clock that may be behind. So each cache that begins empty draws a UUID for its
-//! label, of which this is the beginning, and everything that it writes carries it: buckets as a field, for a bucket of
-//! another cache is void and no damage; everything else in its checksum.
+//! Epochs and sequence numbers order the data of one cache. They do not tell it from the data that another cache left
+//! on the same device: a cache whose superblock was lost, or whose older image was restored, starts to count again from
+//! a wall clock that may be behind. So each cache that begins empty draws a UUID for its label. The identity is the
+//! beginning of this UUID, and everything that the cache writes includes it. Buckets have it as a field, because a
+//! bucket of another cache is void and not damaged; all other structures have it in their checksum.
 
 use larder_device::label::Uuid;
 
@@ -16,25 +16,25 @@ pub const CACHE_ID_BYTES: usize = 6;
 pub struct CacheId(u64);
 
 impl CacheId {
-    /// For tests of single structures, and the fuzzer's.
+    /// For tests of single structures, and for the fuzzer.
     pub const ZERO: Self = Self(0);
 
-    /// The one of the cache with this UUID, which the label has.
+    /// The identity of the cache with this UUID, which is in the label.
     pub fn of(uuid: Uuid) -> Self {
         Self::from_number(u64::from_le_bytes(*uuid.bytes().first_chunk().expect("8 of 16 bytes")))
     }
 
-    /// The identity that begins with these bits of `number`.
+    /// The identity made of the lowest 48 bits of `number`.
     pub const fn from_number(number: u64) -> Self {
         Self(number & ((1 << (8 * CACHE_ID_BYTES)) - 1))
     }
 
-    /// Its bytes, little-endian.
+    /// The bytes of the identity, little-endian.
     pub fn bytes(self) -> [u8; CACHE_ID_BYTES] {
         *self.0.to_le_bytes().first_chunk().expect("six of eight bytes")
     }
 
-    /// CRC-32C of the identity and of `bytes` behind it.
+    /// CRC-32C of the identity followed by `bytes`.
     pub fn checksum(self, bytes: &[u8]) -> u32 {
         larder_checksum::crc32c_append(larder_checksum::crc32c(&self.bytes()), bytes)
     }

@@ -1,16 +1,16 @@
-//! The pieces of one region on their way to flash, which may end in any order.
+//! The pieces of one region that are on their way to flash. Their writes may end in any order.
 
 use std::collections::VecDeque;
 
-/// So many pieces are on their way at once, of all regions together.
+/// Most pieces on their way at the same time, of all regions together.
 pub const PIECES_IN_FLIGHT: usize = 4;
 
-/// How far a region was sent to flash, and how far it is there.
+/// How much of a region was sent to flash, and how much of it is on flash.
 ///
-/// *Always:* `on_flash <= sent`; they are the same if nothing is under way.
+/// *Always:* `on_flash <= sent`; they are equal if nothing is under way.
 #[derive(Debug, Default)]
 pub(crate) struct InFlight {
-    /// Bytes before this were handed to the device.
+    /// Bytes before this were passed to the device.
     sent: usize,
     /// Bytes before this are on flash.
     on_flash: usize,
@@ -38,14 +38,14 @@ impl InFlight {
         self.pieces.is_empty()
     }
 
-    /// The bytes up to `end` are on their way.
+    /// Notes that the bytes up to `end` are on their way.
     pub(crate) fn send(&mut self, end: usize) {
         assert!(self.sent < end, "each place is written once");
         self.pieces.push_back(Sent { offset: self.sent, end, is_done: false });
         self.sent = end;
     }
 
-    /// The piece that begins at `offset` is on flash.
+    /// Notes that the piece that begins at `offset` is on flash.
     pub(crate) fn ended(&mut self, offset: usize) {
         let piece = self.pieces.iter_mut().find(|piece| piece.offset == offset);
         let piece = piece.expect("it was sent, and has not ended yet");

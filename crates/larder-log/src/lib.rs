@@ -1,10 +1,10 @@
-//! A log of regions on flash, below engines that differ in how they find what is in it.
+//! A log of regions on flash, below engines that differ in how they find records in it.
 //!
-//! Records are appended to open regions, one for each stream of records that will die together. A region
-//! is written piece by piece as it fills, several pieces at a time, and ends with a footer that lists its
-//! records: then it is sealed. When no region is free, one gives way: the engine says which of its records
-//! stay, and the region is filled anew under a higher number. To a drive these are large sequential
-//! writes that overwrite each other in order.
+//! Records are appended to open regions, one for each stream of records that will die together. A region is written
+//! piece by piece as it fills, several pieces at a time. Its last piece has a footer that lists its records: then the
+//! region is sealed. When no region is free, the log reclaims one: the engine says which of its records stay, and the
+//! region is filled again under a higher number. To a drive these are large sequential writes that overwrite each other
+//! in order.
 //!
 //! ```text
 //!     append                    pieces                      footer
@@ -13,14 +13,13 @@
 //! ```
 //!
 //! - [`Regions`] states and checks the life of a region.
-//! - [`ActiveRegions`] is what is being filled, in memory as far as it is not on flash.
-//! - [`record`] and [`footer`] are what lies on flash, byte by byte, in one of two forms ([`RecordForm`]).
-//! - [`RegionLog`] writes, reads and reclaims. It knows where no record lies: that is the matter of an
-//!   index behind [`Entries`], which is under the same lock. What has died in a way that a crash may not
-//!   undo is the matter of a [`Host`].
+//! - [`ActiveRegions`] holds the regions that are being filled, in memory as far as they are not on flash.
+//! - [`record`] and [`footer`] define the data on flash, byte by byte, in one of two forms ([`RecordForm`]).
+//! - [`RegionLog`] writes, reads and reclaims. It does not know where a record lies: an index behind [`Entries`], under
+//!   the same lock, does. A [`Host`] stores what has died in a way that a crash must not undo.
 //!
-//! *Always:* each place is written once in a filling; what a footer lists was on flash before the footer
-//! set out; numbers of fillings grow and are never used twice; a caller may be dropped at any await.
+//! *Always:* each place is written once in a filling; all records that a footer lists were on flash before the footer
+//! was sent; numbers of fillings grow and are never used twice; a caller may be dropped at any await.
 
 mod active;
 mod backoff;
@@ -58,10 +57,10 @@ pub use region::{Region, RegionId, RegionIdentity, RegionState};
 pub use regions::{Next, Regions, SEGMENTS};
 pub use writer::Writer;
 
-/// What devices write whole.
+/// The unit that devices write whole.
 const BLOCK_BYTES: usize = 4096;
 
-/// A position in a region.
+/// Converts a position in a region.
 fn narrow(bytes: usize) -> u32 {
     u32::try_from(bytes).expect("a region is shorter than 4 GiB")
 }

@@ -1,4 +1,4 @@
-//! The log: what it is made of, and how records come into it.
+//! The log: its parts, and how records are appended to it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -18,32 +18,32 @@ use crate::regions::Regions;
 use crate::writer::Writer;
 use crate::{BLOCK_BYTES, SEGMENTS};
 
-/// Where a log lies, what it may touch and how it evicts.
+/// The place of a log, the form of its content, and how it evicts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogPlace {
     /// Byte address of region 0.
     pub offset: u64,
-    /// How many there are, at least one.
+    /// Number of regions, at least one.
     pub regions: u32,
-    /// Length of one; whole blocks.
+    /// Length of a region; a multiple of a block.
     pub region_bytes: u32,
-    /// How much of a region is written at a time; whole blocks.
+    /// Length of one write to a region; a multiple of a block.
     pub piece_bytes: u32,
-    /// How many bytes of all open regions may wait until they fill a piece. Beyond that, pieces are
-    /// written that are not full.
+    /// How many bytes of all open regions may wait until they fill a piece. Beyond that, the log writes pieces that are
+    /// not full.
     pub budget_bytes: usize,
-    /// What records are like.
+    /// The form of the records.
     pub form: RecordForm,
-    /// What shares a region, at least one.
+    /// The streams, at least one. The records of one stream share regions.
     pub streams: Vec<Stream>,
-    /// Which region gives way.
+    /// The rule that chooses which region is reclaimed.
     pub eviction: RegionEviction,
-    /// How many regions share a reclaim unit, and are reclaimed and deallocated together; a
-    /// divisor of `regions`. `None` reclaims one at a time and deallocates nothing.
+    /// How many regions share a reclaim unit, and are reclaimed and deallocated together; a divisor of `regions`.
+    /// `None` reclaims one region at a time, and deallocates it only if streams have different placement handles.
     pub regions_per_unit: Option<u32>,
     /// What the end of a region, with its footer, must survive before the region counts as sealed.
     pub durability: Durability,
-    /// Whose records to write and to believe.
+    /// The cache whose records the log writes and accepts.
     pub cache: CacheId,
     /// Larger than any sequence number that was ever used on the device.
     pub first_sequence: u64,
@@ -52,41 +52,41 @@ pub struct LogPlace {
 /// Records that will die together, and fill regions of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stream {
-    /// Which placement handle they are written with.
+    /// The placement handle with which they are written.
     pub handle: PlacementHandle,
-    /// Which segment their regions come to, below [`SEGMENTS`].
+    /// The segment that their regions belong to, below [`SEGMENTS`].
     pub segment: usize,
-    /// Whether its regions give way only to whoever gives them up by name ([`RegionLog::give_up_region`]): no other
-    /// stream can do without what is in them.
+    /// Whether its regions are only reclaimed by [`RegionLog::give_up_region`], which names them: the other streams
+    /// cannot do without their content.
     pub stays: bool,
 }
 
-/// A log with an index of kind `E`, run by a host of kind `H`.
+/// A log with an index of type `E`, owned by a host of type `H`.
 pub struct RegionLog<E, H> {
     pub(crate) device: Arc<dyn Device>,
     pub(crate) pool: BufferPool,
     pub(crate) place: LogPlace,
     pub(crate) state: Mutex<LogState<E>>,
-    /// Held by whoever writes to flash: pieces of active regions, their ends, the change to the
-    /// next. Never taken while `state` is locked.
+    /// Held by the task that writes to flash: pieces of active regions, their ends, the change to the next region. It
+    /// is never locked while `state` is locked.
     pub(crate) writer: async_lock::Mutex<Writer>,
     pub(crate) host: H,
 }
 
-/// What changes in one step: where records lie, and in what.
+/// The state that changes in one step: the index, and the regions with the records.
 #[derive(Debug)]
 pub struct LogState<E> {
-    /// Where they lie.
+    /// The index.
     pub entries: E,
     /// All regions.
     pub regions: Regions,
-    /// Those that are being filled.
+    /// The regions that are being filled.
     pub active: ActiveRegions,
-    /// Regions that are being emptied for the filling of this number: a caller that gave up and comes
-    /// again goes on with it.
+    /// Regions that are being emptied, and the number of the filling that needs them. A caller that gave up and comes
+    /// again goes on with this number.
     pub(crate) emptying: Option<(Vec<RegionId>, u64)>,
     pub(crate) sweep: Sweep,
-    /// Of each stream.
+    /// The placement handle of each stream.
     handles: Vec<PlacementHandle>,
 }
 
@@ -103,31 +103,30 @@ impl<E> LogState<E> {
         }
     }
 
-    /// With which placement handle a region of this stream is written that is begun now.
+    /// The placement handle of a region of this stream that begins now.
     pub fn handle(&self, stream: usize) -> PlacementHandle {
         self.handles[stream]
     }
 
-    /// Regions of this stream that are begun from now on are written with this placement handle, and no longer with
-    /// that of [`LogPlace::streams`], until the log is cleared.
+    /// Sets the placement handle of regions of this stream that begin from now on. It replaces the one of
+    /// [`LogPlace::streams`] until the log is cleared.
     pub fn set_handle(&mut self, stream: usize, handle: PlacementHandle) {
         self.handles[stream] = handle;
     }
 
-    /// Which filling is in a region.
+    /// The current filling of a region.
     pub fn filling(&self, region: RegionId) -> RegionIdentity {
         RegionIdentity { region, sequence: self.regions.get(region).sequence() }
     }
 
-    /// Whether entries that point into a region do not count any more.
+    /// Whether index entries that point into a region no longer count.
     pub fn is_gone(&self, region: RegionId) -> bool {
         self.regions.get(region).state() == RegionState::Expired
     }
 }
 
 impl<E: Entries> LogState<E> {
-    /// Appends a record to the open region of its stream, and points the index to it. Says in which region
-    /// it lies.
+    /// Appends a record to the open region of its stream, and points the index to it. Returns the region.
     ///
     /// # Panics
     /// If that region has no room for it: see [`ActiveRegion::has_room_for`](crate::ActiveRegion::has_room_for).
@@ -138,7 +137,7 @@ impl<E: Entries> LogState<E> {
         region
     }
 
-    /// The same where the index points to its `place` already: see [`ActiveRegions::next_place`].
+    /// Appends a record whose `place` is already in the index: see [`ActiveRegions::next_place`].
     ///
     /// # Panics
     /// If that is not its place, or there is no room.
@@ -177,22 +176,22 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
         }
     }
 
-    /// Where it lies.
+    /// The place of the log.
     pub fn place(&self) -> &LogPlace {
         &self.place
     }
 
-    /// Whoever runs it.
+    /// The host of the log.
     pub fn host(&self) -> &H {
         &self.host
     }
 
-    /// Memory for what is read and written.
+    /// The buffers for reads and writes.
     pub fn pool(&self) -> &BufferPool {
         &self.pool
     }
 
-    /// Its state, as long as nobody waits for anything.
+    /// Locks the state. The caller must not wait for anything while it holds the lock.
     pub fn lock(&self) -> MutexGuard<'_, LogState<E>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -208,17 +207,18 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
         self.place.offset + u64::from(region.number()) * u64::from(self.place.region_bytes)
     }
 
-    /// Whether this is what the region is filled with now.
+    /// Whether this is the current filling of the region.
     pub fn is_filling(&self, identity: RegionIdentity) -> bool {
         self.lock().filling(identity.region) == identity
     }
 
-    /// Memory of what is being filled, on its way, and read.
+    /// Memory of the regions that are being filled, of writes on their way, and of reads.
     pub fn buffer_bytes(&self) -> u64 {
         (self.pool.memory_bytes() + self.lock().active.memory_bytes()) as u64
     }
 
-    /// As much as that becomes when a region of each stream is filled, and the device takes its time.
+    /// The value that [`RegionLog::buffer_bytes`] reaches when a region of each stream is being filled and the device
+    /// is slow.
     pub fn buffer_bytes_expected(&self) -> u64 {
         let LogPlace { region_bytes, piece_bytes, budget_bytes, .. } = self.place;
         let closed_max = self.closed_max() as u64;
@@ -226,7 +226,7 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
         buffer_bytes((streams, closed_max), (region_bytes, piece_bytes), budget_bytes as u64)
     }
 
-    /// A region is Active now, and open for its stream.
+    /// Makes a region Active, and open for its stream.
     pub(crate) fn begin(&self, state: &mut LogState<E>, filling: RegionIdentity, stream: usize) {
         state.regions.activate(filling.region, filling.sequence);
         let stays = self.place.streams[stream].stays;
@@ -235,20 +235,20 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
         state.active.begin(self.place.cache, filling, (stream, self.region_bytes()));
     }
 
-    /// Forgets everything: fillings before this number are void, and so is what `entries` had. Nobody
-    /// else uses the log, and nothing is under way.
+    /// Forgets everything: fillings before this number are void, and so is the content of the old `entries`. The caller
+    /// makes sure that nothing else uses the log and no operation is under way.
     pub fn clear(&self, first_sequence: u64, entries: E) {
         let mut fresh = LogState::new(&self.place, entries);
         let state = &mut *self.lock();
-        // Regions that were given up wait on, and numbers are not used twice.
+        // Regions that were given up keep waiting, and no number is used twice.
         std::mem::swap(&mut fresh.regions, &mut state.regions);
         fresh.regions.clear(first_sequence);
         *state = fresh;
     }
 }
 
-/// Memory that a log needs when a region of each of so many streams is filled, and the device takes its time, beside so
-/// many closed regions.
+/// Memory that a log needs when it fills a region of each stream and the device is slow, with `closed_max` closed
+/// regions in addition.
 #[must_use]
 pub fn buffer_bytes(
     (streams, closed_max): (u64, u64),
@@ -257,9 +257,9 @@ pub fn buffer_bytes(
 ) -> u64 {
     let (region_bytes, piece_bytes) = (u64::from(region_bytes), u64::from(piece_bytes));
     let waiting = (streams * piece_bytes).min(budget_bytes + piece_bytes);
-    // The first chunk of a region may begin before what is needed of it, or the last one end behind.
+    // The first chunk of a region may begin before the needed bytes, and the last one may end after them.
     let around = (streams + 1) * piece_bytes.min(CHUNK_BYTES_MAX as u64);
-    // What is on its way is here and in the device's hands.
+    // The bytes of writes on their way exist here and in the device's buffers.
     let in_flight = PIECES_IN_FLIGHT as u64 * piece_bytes;
     let regions = (streams + closed_max) * region_bytes;
     (waiting + around + in_flight).min(regions) + in_flight.min(regions)

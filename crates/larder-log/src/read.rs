@@ -8,18 +8,18 @@ use crate::host::{Entries, Event, Host};
 use crate::log::RegionLog;
 use crate::region::{RegionId, RegionIdentity};
 
-/// The device could not read it: what is there nobody knows.
+/// The device could not read the data, so its content is unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unreadable;
 
-/// How long a tail to read at first when looking for a footer.
+/// Length of the first read when the log looks for a footer.
 const FOOTER_GUESS_BYTES: usize = 4096;
-/// The same, where many are read: one entry for so many bytes.
+/// The same when many footers are read: the guess is one entry for this number of bytes.
 const BYTES_PER_ENTRY: usize = 4096;
 
 impl<E: Entries, H: Host> RegionLog<E, H> {
-    /// Reads the blocks around `span` bytes of a region; returns them and where in them the bytes begin.
-    /// `None` if the device failed.
+    /// Reads the blocks around `span` bytes of a region. Returns them, and where in them the bytes begin. `None` if the
+    /// device failed.
     pub async fn read(
         &self,
         region: RegionId,
@@ -46,7 +46,7 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
         }
     }
 
-    /// Lists the records of a sealed region. `None` if its footer cannot be read or believed.
+    /// Lists the records of a sealed region. `None` if its footer cannot be read or is not valid.
     pub async fn read_footer(&self, identity: RegionIdentity) -> Option<Footer> {
         let found = self.footer_of(identity.region, FOOTER_GUESS_BYTES).await.ok().flatten();
         let listed = found.filter(|footer| footer.sequence == identity.sequence);
@@ -56,7 +56,7 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
         listed
     }
 
-    /// The footer of a region, whichever filling it is of.
+    /// The footer of a region, of any filling.
     ///
     /// # Errors
     /// If the device fails.
@@ -64,7 +64,7 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
         self.footer_of(region, self.tail_bytes()).await
     }
 
-    /// Its length is not known, or `wanted` is what it announces.
+    /// Reads a footer. `wanted` is a guess of its length, or the length that it announces.
     async fn footer_of(
         &self,
         region: RegionId,
@@ -79,7 +79,7 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
             let (buffer, skip) = read.ok_or(Unreadable)?;
             let tail = &buffer.as_slice()[skip..skip + wanted];
             match footer::announced_bytes(tail, self.place.form, region_bytes) {
-                // At most once: the same trailer announces the same length.
+                // This happens at most once: the same trailer announces the same length.
                 Some(bytes) if bytes > wanted => wanted = bytes,
                 _ => return Ok(footer::parse(tail, whose, region, region_bytes)),
             }
@@ -98,7 +98,7 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
         self.device.submit(Io::Read { offset: end - bytes as u64, buffer: self.pool.take(bytes) })
     }
 
-    /// The footer that this end of a region has; more is read if it is longer.
+    /// The footer in this end of a region; reads more if the footer is longer.
     ///
     /// # Errors
     /// If the device fails.

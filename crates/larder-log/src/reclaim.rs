@@ -1,4 +1,4 @@
-//! From a full region to the next one: closing, choosing, keeping what is hot.
+//! The change from a full region to the next one: closes a region, chooses the next, keeps the hot records.
 
 use larder_device::Io;
 
@@ -9,13 +9,12 @@ use crate::region::{RegionId, RegionIdentity, RegionState};
 use crate::regions::Next;
 use crate::writer::Writer;
 
-/// At most this part of a region is filled with records kept from the region, or from all regions
-/// of the unit, that it replaces: an append must not start a chain of reclaims that ends only when
-/// nothing is hot any more. For the same reason the object that asks for room comes before those
-/// that are kept.
+/// At most `1 / KEPT_PART` of a region is filled with records kept from the region, or from all regions of the unit,
+/// that it replaces. Otherwise an append could start a chain of reclaims that ends only when no record is hot any more.
+/// For the same reason the object that asks for room comes before the kept records.
 const KEPT_PART: usize = 2;
 
-/// A region that gives way, with its records if its footer could be read.
+/// A region that is reclaimed, with its records if its footer could be read.
 struct Reclaimed {
     region: RegionId,
     listed: Option<Vec<FooterEntry>>,
@@ -27,8 +26,8 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
         self.lock().active.open(stream).is_some_and(|active| active.has_room_for(object_bytes))
     }
 
-    /// Closes the open region of a stream. Its last pieces may still be under way afterwards, but those
-    /// of no more regions than [`RegionLog::closed_max`].
+    /// Closes the open region of a stream. On return the last pieces of at most [`RegionLog::closed_max`] closed
+    /// regions are still under way.
     pub async fn close_open(&self, writer: &mut Writer, stream: usize) {
         if let Some(active) = self.lock().active.open(stream) {
             active.close();
@@ -36,8 +35,8 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
         self.drain_closed(writer, self.closed_max()).await;
     }
 
-    /// How many closed regions may wait for their ends to be on flash while another one is filled. Which
-    /// regions share a reclaim unit follows from the order in which they are written: there, none.
+    /// How many closed regions may wait for their ends to be on flash while another one is filled. With reclaim units
+    /// there is none: which regions share a unit follows from the order in which they are written.
     pub fn closed_max(&self) -> usize {
         usize::from(self.place.regions_per_unit.is_none())
     }
@@ -52,7 +51,7 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
         self.lock().regions.next(self.place.eviction, self.together()).is_some()
     }
 
-    /// What to fill next. Where there is nothing but regions that are being filled, those are sealed.
+    /// Chooses the next region to fill. If all regions are being filled, seals them first.
     async fn choose_next(&self, writer: &mut Writer, now_s: u32) -> Option<Next> {
         self.give_up_expired(now_s).await;
         let revived = self.lock().regions.revive(self.host.now_s());
@@ -65,10 +64,10 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
         self.lock().regions.next(self.place.eviction, self.together())
     }
 
-    /// Opens a region for a stream, whose open region was closed. What is kept from a region that gives
-    /// way may belong to another stream: where that has no room, it gets this region, and the next one is
-    /// for the first. Each stream gets one at most, so that this ends. `false` if no region can be had:
-    /// all are retired, or it cannot be written down what is dead.
+    /// Opens a region for a stream whose open region was closed. A record that is kept from a reclaimed region may
+    /// belong to another stream: if that stream has no room, it gets this region, and the next region is for the first
+    /// stream. Each other stream gets at most one, so this ends. `false` if there is no region to open: all are
+    /// retired, or the host cannot store what is dead.
     pub async fn open_next(
         &self,
         writer: &mut Writer,
@@ -99,7 +98,7 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
             if reclaimed.is_empty() {
                 regions.push(next.region);
             }
-            // Before anything of the new filling is written: a crash must not find both.
+            // This comes before any write of the new filling: a crash must not leave both fillings valid.
             let Ok(sequence) = self.void_regions(&regions).await else { return false };
             let identity = RegionIdentity { region: next.region, sequence };
             self.replace((identity, opened), &reclaimed, &kept);
@@ -107,15 +106,15 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
                 self.deallocate_reclaimed(writer, next.region).await;
             }
             if opened == stream {
-                // Other regions may have taken in what was kept.
+                // Kept records may have gone to other regions, which now have pieces to write.
                 self.send_pieces(writer).await;
                 return true;
             }
         }
     }
 
-    /// Bytes of records and footer that what is kept may take in the next region, which is opened for
-    /// an object of this size.
+    /// Bytes of records and footer that kept records may take in the next region, which is opened for an object of this
+    /// size.
     fn room_to_keep(&self, object_bytes: usize) -> usize {
         let region_bytes = self.region_bytes();
         let form = self.place.form;
@@ -123,7 +122,7 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
         (region_bytes / KEPT_PART).min(region_bytes.saturating_sub(wanted))
     }
 
-    /// The first stream that has no room for what is kept for it.
+    /// The first stream that has no room for the records kept for it.
     fn stream_in_need<R: AsRecord>(
         &self,
         kept: &[Kept<R>],
@@ -139,9 +138,9 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
         })
     }
 
-    /// Forgets what is in the `reclaimed` regions, begins the next filling, and appends what was
-    /// kept and is still current: to its own stream, or where that has no room to the new filling.
-    /// One step for everybody else.
+    /// Forgets the content of the `reclaimed` regions, begins the next filling, and appends the kept records that are
+    /// still current: each to its own stream, or to the new filling if its stream has no room. Other tasks see all this
+    /// as one step.
     fn replace<R: AsRecord>(
         &self,
         (next, stream): (RegionIdentity, usize),
@@ -174,8 +173,8 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
         self.host.note(Event::Evicted { records: forgotten - stayed, listed: &gone });
     }
 
-    /// Forgets what is in a region and sets it free. Returns how many records counted in it, and adds them to
-    /// `gone` if somebody wants to know.
+    /// Forgets the content of a region and sets it free. Returns the number of its records that were current, and adds
+    /// them to `gone` if the host wants them.
     fn empty(
         &self,
         state: &mut LogState<E>,
@@ -204,7 +203,7 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
         named.count() as u64
     }
 
-    /// Empties a sealed region before its time. Says whether it was sealed, and is empty.
+    /// Empties a sealed region before its turn. Returns whether the region was sealed and is now empty.
     pub async fn give_up_region(&self, region: RegionId) -> bool {
         let _writer = self.writer().await;
         let sealed = self.lock().regions.sealed().find(|identity| identity.region == region);
@@ -218,14 +217,14 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
         true
     }
 
-    /// Tells the device what is dead with `region`, which gave way: its reclaim unit, where units are
-    /// reclaimed whole; itself, where streams have handles of their own. There regions of one stream
-    /// wait in line among those of others and fill at their own pace: until the last piece of the new
-    /// filling is written, the device would keep and copy what is left of the old one. With one
-    /// handle the next pieces overwrite it in the order in which it was written.
+    /// Deallocates the dead bytes around `region`, which was reclaimed. If regions are reclaimed by units, these bytes
+    /// are its unit. If streams have different placement handles, they are the region itself: the regions of one stream
+    /// lie among those of others in the order of reclaim, and fill at their own pace. Until the last piece of the new
+    /// filling is written, the device would keep and copy what is left of the old one. If all streams have the same
+    /// handle, nothing is deallocated: the next pieces overwrite the old filling in the order in which it was written.
     ///
-    /// Nothing of it is in use: its regions are free or retired, and of the one that was just opened
-    /// nothing is written before the writer's holder has seen the end of this.
+    /// None of these bytes is in use: the regions are free or retired, and no piece of the region that was just opened
+    /// is written before this has ended, because the caller holds the writer.
     async fn deallocate_reclaimed(&self, writer: &mut Writer, region: RegionId) {
         let (first, regions) = match self.place.regions_per_unit {
             Some(together) => (region.number() - region.number() % together, together),
@@ -239,7 +238,7 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
         self.finish_deallocation(writer).await;
     }
 
-    /// Whether the device is to keep streams apart.
+    /// Whether the log asks the device to keep streams apart.
     fn separates_streams(&self) -> bool {
         let mut handles = self.place.streams.iter().map(|stream| stream.handle);
         let first = handles.next();

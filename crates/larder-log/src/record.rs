@@ -28,20 +28,20 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::identity::CacheId;
 
-/// What a record begins with.
+/// The first bytes of a record.
 pub const RECORD_MAGIC: [u8; 4] = *b"LREC";
-/// The same, of one with a stamp.
+/// The first bytes of a record with a stamp.
 pub const STAMPED_MAGIC: [u8; 4] = *b"LRST";
-/// Bytes of a record without flags, key and value.
+/// Bytes of a record without stamp, flags, key and value.
 pub const RECORD_HEADER_BYTES: usize = size_of::<Header>();
-/// Marks are below this.
+/// Marks are below this value.
 pub const MARKS_END: u8 = 1 << MARKS_BITS;
 
 const FLAGS_BYTES: usize = 4;
 const STAMP_BYTES: usize = 8;
 const MARKS_BITS: u32 = 3;
 const MARKS_AT: u32 = 28;
-/// In the value's length.
+/// A bit in the field of the value's length.
 const HAS_FLAGS: u32 = 1 << (MARKS_AT + MARKS_BITS);
 const LENGTH: u32 = (1 << MARKS_AT) - 1;
 
@@ -55,7 +55,7 @@ struct Header {
     checked: Checked,
 }
 
-/// What the checksum covers of the header.
+/// The part of the header that the checksum covers.
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 struct Checked {
@@ -68,18 +68,18 @@ struct Checked {
 const _: () = assert!(RECORD_HEADER_BYTES == 32 && size_of::<Checked>() == 20);
 const _: () = assert!(HAS_FLAGS == 1 << 31, "length, marks and this fill the field");
 
-/// By whom, where and when a record was written: its checksum covers it.
+/// The cache, filling and place that a record was written for: its checksum covers them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecordIdentity {
-    /// By whom.
+    /// The cache that wrote it.
     pub cache: CacheId,
-    /// In which filling.
+    /// Sequence number of the filling.
     pub sequence: u64,
-    /// Where in its region.
+    /// Offset in the region.
     pub offset: u32,
 }
 
-/// What is to be written as a record.
+/// A record to write.
 #[derive(Debug, Clone, Copy)]
 pub struct NewRecord<'a> {
     /// The key's hash, for the footer.
@@ -90,11 +90,11 @@ pub struct NewRecord<'a> {
     pub value: &'a [u8],
     /// Second of the cache's clock at which it expires; 0 is never.
     pub expiry_s: u32,
-    /// What the user marked it with; 0 takes no room.
+    /// The flags that the user set; 0 takes no room.
     pub flags: u32,
-    /// What the engine marked it with, below [`MARKS_END`].
+    /// The marks that the engine set, below [`MARKS_END`].
     pub marks: u8,
-    /// When it was appended, by whatever the engine counts; where records have stamps
+    /// When the record was appended, in the engine's own count; present if records have stamps
     /// ([`RecordForm::STAMPED`](crate::RecordForm::STAMPED)).
     pub stamp: Option<u64>,
 }
@@ -108,11 +108,11 @@ pub struct Record<'a> {
     pub key_bytes: usize,
     /// Second of the cache's clock at which it expires; 0 is never.
     pub expiry_s: u32,
-    /// What the user marked it with.
+    /// The flags that the user set.
     pub flags: u32,
-    /// What the engine marked it with.
+    /// The marks that the engine set.
     pub marks: u8,
-    /// When it was appended, by whatever the engine counts.
+    /// When the record was appended, in the engine's own count.
     pub stamp: Option<u64>,
     has_flags: bool,
 }
@@ -123,19 +123,19 @@ impl<'a> Record<'a> {
         self.body.get(..self.key_bytes).unwrap_or(&[])
     }
 
-    /// Where in the record key and value begin.
+    /// Where key and value begin in the record.
     pub fn body_at(&self) -> usize {
         record_bytes(0, self.stamp.is_some(), self.has_flags)
     }
 
-    /// Whether this is what `new` says, whenever it was appended.
+    /// Whether this record has the content of `new`; the stamp does not matter.
     pub fn is(&self, new: &NewRecord<'_>) -> bool {
         self.body.split_at_checked(self.key_bytes) == Some((new.key, new.value))
             && (self.expiry_s, self.flags, self.marks) == (new.expiry_s, new.flags, new.marks)
     }
 }
 
-/// Bytes of a record with so many of key and value.
+/// Bytes of a record with `object_bytes` of key and value.
 pub(crate) const fn record_bytes(object_bytes: usize, is_stamped: bool, has_flags: bool) -> usize {
     let stamp_bytes = if is_stamped { STAMP_BYTES } else { 0 };
     let flags_bytes = if has_flags { FLAGS_BYTES } else { 0 };
@@ -153,10 +153,10 @@ impl NewRecord<'_> {
         record_bytes(self.object_bytes(), self.stamp.is_some(), self.flags != 0)
     }
 
-    /// Gives the bytes of the record, one part after another, to `put`.
+    /// Passes the bytes of the record, one part after another, to `put`.
     ///
     /// # Panics
-    /// If a length is beyond its field, or marks are: engines check them where they come in.
+    /// If a length or the marks do not fit their fields: engines check them where they come in.
     pub(crate) fn encode(&self, identity: RecordIdentity, mut put: impl FnMut(&[u8])) {
         let value_bytes = u32::try_from(self.value.len()).expect("checked where it came in");
         assert!(value_bytes <= LENGTH && self.marks < MARKS_END && !self.key.is_empty());
@@ -186,7 +186,7 @@ impl NewRecord<'_> {
         body.into_iter().for_each(put);
     }
 
-    /// The record as bytes in a row.
+    /// All bytes of the record.
     pub fn to_vec(&self, identity: RecordIdentity) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.record_bytes());
         self.encode(identity, |part| bytes.extend_from_slice(part));
@@ -195,7 +195,7 @@ impl NewRecord<'_> {
     }
 }
 
-/// Checks that `bytes` begin with the record of this identity. What follows it does not matter.
+/// Checks that `bytes` begin with the record of this identity. The bytes after the record do not matter.
 pub fn parse_first(bytes: &[u8], identity: RecordIdentity) -> Option<Record<'_>> {
     let (header, _) = Header::ref_from_prefix(bytes).ok()?;
     let value_bytes = header.checked.value_bytes.get();
@@ -207,14 +207,14 @@ pub fn parse_first(bytes: &[u8], identity: RecordIdentity) -> Option<Record<'_>>
     parse(bytes.get(..length)?, identity)
 }
 
-/// Checks that `bytes` are the beginning of a region, with a record of this cache, whichever filling it is of.
+/// Checks that `bytes`, from the start of a region, begin with a record of this cache, of any filling.
 pub(crate) fn parse_first_of_any(bytes: &[u8], cache: CacheId) -> Option<Record<'_>> {
     let (header, _) = Header::ref_from_prefix(bytes).ok()?;
     let sequence = header.checked.sequence.get();
     parse_first(bytes, RecordIdentity { cache, sequence, offset: 0 })
 }
 
-/// Whether `bytes` begin with the header of the record of this identity. What follows is not checked.
+/// Whether `bytes` begin with the header of the record of this identity. The rest of the record is not checked.
 pub fn begins(bytes: &[u8], identity: RecordIdentity) -> bool {
     Header::ref_from_prefix(bytes).is_ok_and(|(header, _)| {
         [RECORD_MAGIC, STAMPED_MAGIC].contains(&header.magic)
@@ -223,7 +223,7 @@ pub fn begins(bytes: &[u8], identity: RecordIdentity) -> bool {
     })
 }
 
-/// Checks that `bytes` is, from its first to its last byte, the record of this identity.
+/// Checks that `bytes` are exactly the record of this identity, from the first byte to the last.
 pub fn parse(bytes: &[u8], identity: RecordIdentity) -> Option<Record<'_>> {
     let (header, body) = Header::ref_from_prefix(bytes).ok()?;
     let checked = &header.checked;
@@ -285,7 +285,7 @@ mod tests {
         }
     }
 
-    /// Each byte, as docs/formats.md draws it.
+    /// Every byte, as docs/formats.md shows it.
     #[test]
     fn a_stamped_record_is_what_it_is_in_version_9() {
         let identity = RecordIdentity {

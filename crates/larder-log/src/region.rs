@@ -1,4 +1,4 @@
-//! One region: its number, the filling that is in it, where it is in its life.
+//! One region: its number, its current filling, its state.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use larder_device::PlacementHandle;
 
 use crate::backoff::Backoff;
 
-/// The number of a region: its place in the log, from 0 on.
+/// The number of a region: its position in the log, from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RegionId(u32);
 
@@ -16,12 +16,12 @@ impl RegionId {
         Self(number)
     }
 
-    /// Its number.
+    /// The number of the region.
     pub fn number(self) -> u32 {
         self.0
     }
 
-    /// Its number, to index with.
+    /// The number of the region, as an index.
     pub(crate) fn index(self) -> usize {
         self.0 as usize
     }
@@ -33,56 +33,56 @@ impl fmt::Display for RegionId {
     }
 }
 
-/// One filling of one region. No two fillings have the same sequence number, whatever their regions.
+/// One filling of one region. No two fillings have the same sequence number, even in different regions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RegionIdentity {
-    /// Which region.
+    /// The region.
     pub region: RegionId,
-    /// Which filling of it.
+    /// The sequence number of the filling.
     pub sequence: u64,
 }
 
-/// Where a region is in its life; [`Regions`](crate::Regions) draws how one follows the other.
+/// The state of a region; [`Regions`](crate::Regions) draws the changes from one to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RegionState {
-    /// Nothing in it counts; it may be filled.
+    /// Its content does not count; it may be filled.
     Free,
     /// It is being filled, or its last pieces are on their way.
     Active,
     /// All of it is on flash, with its footer.
     Sealed,
-    /// All that was in it has expired; the index may still point to it.
+    /// All its records have expired; the index may still have entries that point to it.
     Expired,
-    /// A write of it failed; it rests until its back-off is over.
+    /// A write of it failed; it is not used until its back-off is over.
     Retired,
-    /// An earlier opening has left it, and nobody has looked at it yet.
+    /// An earlier opening has left it, and its footer has not been read yet.
     Unknown,
 }
 
-/// What is remembered of a region.
+/// The facts that are remembered about a region.
 #[derive(Debug, Clone, Copy)]
 pub struct Region {
     pub(crate) state: RegionState,
-    /// Of the filling that is in it, or of the last one that is void.
+    /// Sequence number of the current filling, or of the last one that is void.
     pub(crate) sequence: u64,
     /// Tick of the latest hit on a record of the region.
     pub(crate) last_hit: u64,
-    /// Number of the filling among those since the opening, from 1 on; 0 is an earlier one's.
+    /// Number of the filling among those since the opening, from 1; 0 if an earlier opening filled it.
     pub(crate) filled_at: u64,
-    /// In which segment it is reclaimed, and when it came there.
+    /// The segment in which it is reclaimed, and when it came there.
     pub(crate) segment: usize,
     pub(crate) entered: u64,
-    /// Which stream fills it, or has filled it; `None` if that was before the opening, or nothing is in it.
+    /// The stream that fills it or has filled it; `None` if that was before the opening, or the region is empty.
     pub(crate) stream: Option<u16>,
-    /// The placement handle that this is written with; `None` if that was before the opening, or nothing is in it.
+    /// The placement handle of these writes; `None` if they were before the opening, or the region is empty.
     pub(crate) handle: Option<PlacementHandle>,
-    /// Whether it gives way only by name.
+    /// Whether it is only reclaimed by name.
     pub(crate) stays: bool,
-    /// When its filling began, a second of the host's clock; 0 if that was before the opening, or nothing is in it.
+    /// When its filling began, a second of the host's clock; 0 if that was before the opening, or the region is empty.
     pub(crate) begun_s: u32,
-    /// When the last of its records expires, a second of the host's clock; 0 is never.
+    /// When the last of its records expires, a second of the host's clock; 0 if one of them never does.
     pub(crate) latest_expiry_s: u32,
-    /// Since a write failed; ends with the next filling that is on flash whole.
+    /// The back-off since a write failed. It ends with the next filling that is completely on flash.
     pub(crate) backoff: Backoff,
 }
 
@@ -104,34 +104,34 @@ impl Region {
         }
     }
 
-    /// Where it is in its life.
+    /// The state of the region.
     pub fn state(&self) -> RegionState {
         self.state
     }
 
-    /// Of the filling that is in it, or of the last one that is void.
+    /// Sequence number of the current filling, or of the last one that is void.
     pub fn sequence(&self) -> u64 {
         self.sequence
     }
 
-    /// Which stream fills it, or has filled it; `None` if that was before the opening, or nothing is in it.
+    /// The stream that fills it or has filled it; `None` if that was before the opening, or the region is empty.
     pub fn stream(&self) -> Option<usize> {
         self.stream.map(usize::from)
     }
 
-    /// The placement handle that it is written with, or was; `None` if that was before the opening, or nothing is in
-    /// it.
+    /// The placement handle with which it is or was written; `None` if that was before the opening, or the region is
+    /// empty.
     pub fn handle(&self) -> Option<PlacementHandle> {
         self.handle
     }
 
-    /// When the last of its records expires, a second of the host's clock; 0 is never.
+    /// When the last of its records expires, a second of the host's clock; 0 if one of them never does.
     pub fn latest_expiry_s(&self) -> u32 {
         self.latest_expiry_s
     }
 
-    /// When its filling began, a second of the host's clock; `None` if that was before the opening, or nothing
-    /// is in it.
+    /// When its filling began, a second of the host's clock; `None` if that was before the opening, or the region is
+    /// empty.
     pub fn begun_s(&self) -> Option<u32> {
         (self.begun_s > 0).then_some(self.begun_s)
     }

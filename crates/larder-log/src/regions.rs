@@ -1,4 +1,4 @@
-//! The regions and their lives.
+//! The regions and their states.
 //!
 //! ```text
 //!  Unknown ──► Free or Sealed, when its footer was read
@@ -11,21 +11,20 @@
 //!    └── at the start
 //! ```
 //!
-//! 1. An Active region is open (records are added) or closed (its last pieces are on their way). At
-//!    most one is open for each stream. What of it is on flash is read there, the rest from memory.
-//! 2. An Active region is written piece by piece as it fills, each place once, several pieces at a
-//!    time. Pieces are whole blocks: where one is written before it is full, the next record begins
-//!    in the next block. The last piece carries the footer; it sets out when all others are on flash.
-//! 3. A Sealed region is on flash whole, with its footer. A region of which a piece failed is never
-//!    Sealed.
-//! 4. A region gets a new sequence number each time it becomes Active; numbers are never used
-//!    twice, not even after a restart.
-//! 5. After an opening a region is Unknown until its footer was read and its records are in the index.
-//!    Until then it is not reclaimed.
-//! 6. An index entry that points into a region was written in the region's current filling, or the
-//!    region is Expired: then it counts as absent. Nothing is appended to an Expired region, and it
-//!    is Free only after every part of the index was searched for entries that point into it. So
-//!    there are none left when its next filling begins.
+//! 1. An Active region is open (records are added) or closed (its last pieces are on their way). At most one is open
+//!    for each stream. The parts of it that are on flash are read there, the rest from memory.
+//! 2. An Active region is written piece by piece as it fills, each place once, several pieces at a time. Pieces are
+//!    whole blocks: if one is written before it is full, the next record begins in the next block. The last piece has
+//!    the footer; it is sent when all others are on flash.
+//! 3. A Sealed region is completely on flash, with its footer. A region of which a piece failed is never Sealed.
+//! 4. A region gets a new sequence number each time it becomes Active; numbers are never used twice, not even after a
+//!    restart.
+//! 5. After an opening a region is Unknown until its footer was read and its records are in the index. Until then it is
+//!    not reclaimed.
+//! 6. An index entry that points into a region was written in the region's current filling, or the region is Expired:
+//!    then the entry counts as absent. Nothing is appended to an Expired region, and it is Free only after every part
+//!    of the index was searched for entries that point into it. So none of these entries is left when its next filling
+//!    begins.
 
 use larder_device::PlacementHandle;
 
@@ -46,24 +45,24 @@ pub struct Regions {
     fillings: u64,
 }
 
-/// What to fill next.
+/// The region to fill next.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Next {
     /// The region to fill.
     pub region: RegionId,
-    /// Sealed regions to empty first, `region` among them. None if that is free already.
+    /// Sealed regions to empty first, among them `region`. Empty if `region` is already free.
     pub reclaimed: Vec<RegionIdentity>,
 }
 
 impl Regions {
-    /// `count` Free regions. `first_sequence` is larger than any that was ever used on the device.
+    /// `count` Free regions. `first_sequence` is larger than any number that was ever used on the device.
     pub fn new(count: u32, first_sequence: u64) -> Self {
         let free = Region::new(RegionState::Free, 0);
         let all = vec![free; count as usize];
         Self { all, next_sequence: first_sequence, ticks: 0, fillings: 0 }
     }
 
-    /// What is remembered of a region.
+    /// The facts that are remembered about a region.
     pub fn get(&self, region: RegionId) -> &Region {
         &self.all[region.index()]
     }
@@ -106,7 +105,7 @@ impl Regions {
         self.next_sequence - 1
     }
 
-    /// Free to Active: `region` is filled, for this filling.
+    /// Free to Active: a filling of `region` with this number begins.
     pub fn activate(&mut self, region: RegionId, sequence: u64) {
         let Region { state, sequence: last, backoff, .. } = *self.get(region);
         assert_eq!(state, RegionState::Free, "only what is free is filled");
@@ -118,7 +117,7 @@ impl Regions {
         *self.get_mut(region) = Region { last_hit, filled_at, backoff, ..active };
     }
 
-    /// Notes of an Active region who fills it, and since when.
+    /// Notes which stream fills an Active region, and since when.
     pub(crate) fn note_filling(
         &mut self,
         region: RegionId,
@@ -135,14 +134,14 @@ impl Regions {
         (active.stays, active.handle) = (stays, Some(handle));
     }
 
-    /// Notes of a Sealed region that an earlier opening has left who has filled it.
+    /// Notes which stream has filled a Sealed region that an earlier opening has left.
     pub fn note_filled(&mut self, region: RegionId, (stream, stays): (u16, bool)) {
         let sealed = self.get_mut(region);
         assert_eq!(sealed.state, RegionState::Sealed, "it was restored");
         (sealed.stream, sealed.stays) = (Some(stream), stays);
     }
 
-    /// Active to Sealed: it is on flash, whole. `latest_expiry_s` is 0 if something of it never expires.
+    /// Active to Sealed: the region is completely on flash. `latest_expiry_s` is 0 if one of its records never expires.
     pub fn seal(&mut self, region: RegionId, segment: usize, latest_expiry_s: u32) {
         assert!(segment < SEGMENTS);
         self.ticks += 1;
@@ -156,7 +155,7 @@ impl Regions {
         self.balance_segments();
     }
 
-    /// Moves the oldest region of a segment with more than its share to the end of the one below.
+    /// Moves the oldest region of a segment that has more than its share to the end of the segment below.
     fn balance_segments(&mut self) {
         let sealed = |region: &&mut Region| region.state == RegionState::Sealed;
         let share = self.all.iter_mut().filter(sealed).count() / SEGMENTS;
@@ -184,7 +183,7 @@ impl Regions {
         *self.get_mut(region) = Region::new(state, sequence);
     }
 
-    /// Active to Retired: a write of it failed; it is not filled again before its back-off is over.
+    /// Active to Retired: a write of the region failed; it is not filled again before its back-off is over.
     pub fn retire(&mut self, region: RegionId, sequence: u64, now_s: u32) {
         let Region { state, mut backoff, .. } = *self.get(region);
         assert_eq!(state, RegionState::Active, "only writes of what is filled fail");
@@ -193,7 +192,7 @@ impl Regions {
         *self.get_mut(region) = Region { backoff, ..retired };
     }
 
-    /// Retired to Free, if the back-off is over. Returns how many there were.
+    /// Retired to Free, for all regions whose back-off is over. Returns their number.
     pub fn revive(&mut self, now_s: u32) -> u64 {
         let due = |region: &&mut Region| {
             region.state == RegionState::Retired && region.backoff.is_due(now_s)
@@ -202,17 +201,17 @@ impl Regions {
         revived.map(|region| region.state = RegionState::Free).count() as u64
     }
 
-    /// An earlier opening has left all of them.
+    /// Makes all regions Unknown: an earlier opening has left them.
     pub fn forget_all(&mut self) {
         self.all.iter_mut().for_each(|region| region.state = RegionState::Unknown);
     }
 
-    /// An earlier opening has left this one.
+    /// Makes this region Unknown: an earlier opening has left it.
     pub fn forget(&mut self, region: RegionId) {
         self.get_mut(region).state = RegionState::Unknown;
     }
 
-    /// What an Unknown region holds; its records are not in the index yet.
+    /// Notes the filling of an Unknown region; its records are not in the index yet.
     pub fn recognize(&mut self, identity: RegionIdentity) {
         debug_assert!(identity.sequence < self.next_sequence);
         let region = self.get_mut(identity.region);
@@ -229,7 +228,8 @@ impl Regions {
         *region = Region { latest_expiry_s, ..sealed };
     }
 
-    /// What was filled before this filling is void. Those given up wait on for their turn.
+    /// Makes everything void that was filled before this filling. Retired regions keep waiting for the end of their
+    /// back-off.
     pub fn clear(&mut self, first_sequence: u64) {
         for region in &mut self.all {
             let state = match region.state {
@@ -238,29 +238,28 @@ impl Regions {
             };
             *region = Region { backoff: region.backoff, ..Region::new(state, first_sequence) };
         }
-        // No filling has the number that regions without one have.
+        // A region without a filling has the number `first_sequence`; no filling may have the same.
         self.next_sequence = first_sequence + 1;
     }
 
-    /// Notes that a record of `region` was asked for.
+    /// Notes that a record of `region` was requested.
     pub fn touch(&mut self, region: RegionId) {
         self.ticks += 1;
         self.get_mut(region).last_hit = self.ticks;
     }
 
-    /// How far the log has come round since `region` was filled, in quarters of a round: 0 to 3.
+    /// How far the log has advanced since `region` was filled, in quarters of a full round over all regions: 0 to 3.
     pub fn quarter(&self, region: RegionId) -> u8 {
         let since = self.fillings - self.get(region).filled_at;
         let quarter = since.saturating_mul(4) / self.all.len().max(1) as u64;
         u8::try_from(quarter).unwrap_or(3).min(3)
     }
 
-    /// What to fill next: the first free region, or else the first of the `together` regions that
-    /// are reclaimed as one. `None` if all regions are retired or Active, or stay.
+    /// The region to fill next: the first free region, or else the first of the `together` regions that are reclaimed
+    /// as one. `None` if every region is Retired or Active, or stays.
     ///
-    /// Regions are reclaimed in groups of `together` with neighbouring numbers; a group is as old,
-    /// or as long without a hit, as the youngest of its regions. With an Unknown one among them it
-    /// stays.
+    /// Regions are reclaimed in groups of `together` with consecutive numbers. A group is as old, or as long without a
+    /// hit, as the youngest of its regions. A group with an Unknown region is not reclaimed.
     pub fn next(&self, eviction: RegionEviction, together: u32) -> Option<Next> {
         let free = self.numbered().find(|(_, it)| it.state == RegionState::Free);
         if let Some((region, _)) = free {
@@ -275,7 +274,7 @@ impl Regions {
         };
         let sealed = |region: &&Region| region.state == RegionState::Sealed && !region.stays;
         let groups = (0..).step_by(together as usize).zip(self.all.chunks(together as usize));
-        // A unit is deallocated whole: nothing of it may be on its way, or unknown.
+        // A unit is deallocated whole: none of its regions may be being written, or Unknown.
         use RegionState::{Active, Unknown};
         let groups = groups.filter(|(_, group)| {
             group.iter().all(|region| !matches!(region.state, Active | Unknown))
@@ -298,7 +297,7 @@ impl Regions {
 mod tests {
     use super::*;
 
-    /// Regions filled in this order, sealed all.
+    /// Regions filled in this order, all Sealed.
     fn filled(order: &[u32]) -> Regions {
         let mut regions = Regions::new(6, 100);
         for region in order.iter().copied().map(RegionId::new) {
@@ -347,7 +346,7 @@ mod tests {
     #[test]
     fn segments_are_emptied_from_below_and_filled_from_above() {
         let mut regions = filled(&[0, 1, 2]);
-        // With six regions a segment has room for two: the third one moves down, behind the others.
+        // With six regions a segment has room for two: the third one moves down, to the end of the segment below.
         for region in [3, 4, 5].map(RegionId::new) {
             let sequence = regions.number_filling();
             regions.activate(region, sequence);
@@ -369,7 +368,7 @@ mod tests {
             regions.activate(region, sequence);
             regions.seal(region, segment, 0);
         }
-        // 0 and 1 moved down when there was no room for them above, 2 stayed.
+        // 0 and 1 moved down when there was no room for them above; 2 stayed.
         assert_eq!(reclaimed(&regions, RegionEviction::SegmentedFifo, 1), [0]);
         assert_eq!(regions.get(RegionId::new(2)).segment, 1);
         assert_eq!(reclaimed(&regions, RegionEviction::Fifo, 1), [0]);

@@ -1,5 +1,5 @@
-//! A region that a crash has left in the middle of its filling: its records are read one after another as
-//! far as they are whole, and get a footer.
+//! Seals a region that a crash has left in the middle of its filling: reads its records one after another as far as
+//! they are whole, and writes a footer.
 
 use larder_device::{Io, IoBuffer};
 
@@ -15,8 +15,8 @@ use crate::record::{self, Record, RecordIdentity};
 use crate::region::{RegionId, RegionIdentity};
 
 impl<E: Entries, H: Host> RegionLog<E, H> {
-    /// Seals a region that was being filled: `hash_of` a record is what the footer names it by, and `closing` says how
-    /// the region was filled, by its first record. Returns its records, if there are any.
+    /// Seals a region that was being filled. `hash_of` gives the hash by which the footer lists a record. `closing`
+    /// says how the region was filled, from its first record. Returns the footer with the records, if there are any.
     ///
     /// # Errors
     /// If the device fails.
@@ -28,7 +28,7 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
     ) -> Result<Option<Footer>, Unreadable> {
         let region_bytes = self.region_bytes();
         let offset = self.offset_of(identity.region);
-        // Most regions without a footer hold nothing: the first record tells.
+        // Most regions without a footer hold nothing; the first record tells.
         let first = Io::Read { offset, buffer: self.pool.take(BLOCK_BYTES) };
         let first = self.carry_out(first).await?;
         let LogPlace { cache, form, durability, .. } = self.place;
@@ -43,7 +43,7 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
         footer.closing = first.as_ref().and_then(closing);
         debug_assert!(first.is_none() || footer.closing.is_some() == form.is_stamped());
         let footer_bytes = form.footer_bytes(footer.entries.len());
-        // Whoever filled it left room for this.
+        // The cache that filled the region left room for this.
         if footer.entries.is_empty() || used + footer_bytes > region_bytes {
             return Ok(None);
         }
@@ -66,7 +66,8 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
         Ok(Some(footer))
     }
 
-    /// The first record of a region, of whichever filling, if that can be read: for a region whose end cannot.
+    /// Passes the first record of a region, of any filling, to `look`, if the record can be read. For a region whose
+    /// end cannot be read.
     pub async fn look_at_first<T>(
         &self,
         region: RegionId,
@@ -94,7 +95,7 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
     }
 }
 
-/// A filling whose records are looked for.
+/// A filling whose records are to be found.
 struct Filling<F> {
     cache: CacheId,
     form: RecordForm,
@@ -107,9 +108,8 @@ impl<F: Fn(&Record<'_>) -> u64> Filling<F> {
         RecordIdentity { cache: self.cache, sequence: self.sequence, offset }
     }
 
-    /// The records at the start of a region, as far as they are whole, as its footer would list them, and
-    /// where they end. Behind one that was written before its block was full, the next begins in the next
-    /// block.
+    /// The whole records at the start of a region, as its footer would list them, and where they end. If a record was
+    /// written before its block was full, the next one begins in the next block.
     fn records_in(&self, bytes: &[u8]) -> (Footer, usize) {
         let (mut entries, mut latest_expiry_s, mut end) = (Vec::new(), None, 0);
         while let Some((entry, expiry_s)) = self

@@ -1,8 +1,8 @@
-//! Pieces of regions on their way to flash: several at a time, never waited for without need.
+//! Pieces of regions on their way to flash: several at a time, and without needless waits for them.
 //!
-//! Whoever holds the [`Writer`] sends pieces off as long as fewer than [`PIECES_IN_FLIGHT`] are on their
-//! way, and goes on. It waits for the end of one only when there are as many as may be and more to write.
-//! The ends of the others are seen to by whoever holds it next.
+//! The task that holds the [`Writer`] sends pieces off while fewer than [`PIECES_IN_FLIGHT`] are on their way, and goes
+//! on. It waits for the end of a piece only when this number of pieces is on its way and there is more to write. The
+//! next holder handles the ends of the other pieces.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -19,20 +19,22 @@ use crate::in_flight::PIECES_IN_FLIGHT;
 use crate::log::RegionLog;
 use crate::region::{RegionId, RegionIdentity, RegionState};
 
-/// What is still under way on flash. It outlives the caller that began it: one that is dropped
-/// leaves it here, and whoever comes next goes on with it.
+/// The operations that are still under way on flash. They outlive the caller that began them: a caller that is dropped
+/// leaves them here, and the next holder goes on with them.
 #[derive(Default)]
 pub struct Writer {
-    /// Pieces of active regions, and where in these they belong.
+    /// Pieces of active regions, with the filling and the offset in it.
     pieces: VecDeque<(RegionIdentity, usize, IoFuture)>,
     /// Fillings of which a piece failed: their regions are given up.
     failed: Vec<RegionIdentity>,
-    /// The deallocation of as many bytes. What is written there later must not die with them.
+    /// A deallocation, and its number of bytes. Later writes to the same place must wait for its end, or they would be
+    /// lost.
     pub(crate) deallocation: Option<(IoFuture, u64)>,
 }
 
 impl<E: Entries, H: Host> RegionLog<E, H> {
-    /// Waits for the writer, and for what of an earlier holder's work nobody may run beside.
+    /// Waits for the writer, and for an earlier holder's deallocation, which must not run at the same time as other
+    /// work.
     pub async fn writer(&self) -> MutexGuard<'_, Writer> {
         let mut writer = self.writer.lock().await;
         self.finish_deallocation(&mut writer).await;
@@ -40,12 +42,12 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
         writer
     }
 
-    /// Whether enough has come together to be written.
+    /// Whether there are enough bytes for a write.
     pub fn has_pieces(&self) -> bool {
         self.lock().active.has_pieces()
     }
 
-    /// Sends off what is to be written. Waits only where more is than may be under way.
+    /// Sends off the pieces that are due. Waits only if there are more than may be under way.
     pub async fn write_due(&self, writer: &mut Writer) {
         self.send_pieces(writer).await;
         while writer.pieces.len() >= PIECES_IN_FLIGHT && self.has_pieces() {
@@ -54,7 +56,7 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
         }
     }
 
-    /// The same for who does not have the writer, if it is enough for a write.
+    /// The same for a caller that does not hold the writer, if there are enough bytes for a write.
     pub async fn write_what_is_due(&self) {
         if self.has_pieces() {
             let mut writer = self.writer().await;
@@ -62,16 +64,16 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
         }
     }
 
-    /// Writes all that the active regions hold, and waits for it. They go on to be filled: what was
-    /// written is found again after a crash, as far as records are whole. A region of which something
-    /// cannot be written is retired.
+    /// Writes everything that the active regions hold, and waits for it. The regions stay open: after a crash the
+    /// written records are found again, as far as they are whole. A region of which a piece cannot be written is
+    /// retired.
     pub async fn write_out(&self) {
         let mut writer = self.writer().await;
         self.lock().active.want_rest();
         self.drain(&mut writer).await;
     }
 
-    /// Waits for all writes that are under way. Sends none off.
+    /// Waits for all writes that are under way. Sends no new ones.
     pub async fn finish_writes(&self) {
         let mut writer = self.writer().await;
         while !writer.pieces.is_empty() {
@@ -79,13 +81,13 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
         }
     }
 
-    /// Writes the ends of all open regions, whatever is in them, and waits for it.
+    /// Writes the ends of all open regions, whatever they hold, and waits for them.
     pub async fn seal_all(&self, writer: &mut Writer) {
         self.lock().active.close_all();
         self.drain(writer).await;
     }
 
-    /// Waits until all that is to be written is on flash, or given up.
+    /// Waits until everything that is to be written is on flash or given up.
     async fn drain(&self, writer: &mut Writer) {
         loop {
             self.send_pieces(writer).await;
@@ -96,7 +98,7 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
         }
     }
 
-    /// Waits until at most so many closed regions are not on flash.
+    /// Waits until at most `most` closed regions are not completely on flash.
     pub(crate) async fn drain_closed(&self, writer: &mut Writer, most: usize) {
         loop {
             self.send_pieces(writer).await;
@@ -107,7 +109,7 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
         }
     }
 
-    /// Sends off what is to be written, as much as may be under way.
+    /// Sends off pieces that are due, as many as may be under way.
     pub(crate) async fn send_pieces(&self, writer: &mut Writer) {
         while writer.pieces.len() < PIECES_IN_FLIGHT {
             let (next, handle) = {
@@ -118,9 +120,10 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
             };
             let Some(Piece { identity, stream, offset, buffer }) = next else { return };
             self.host.note(Event::Wrote { stream, bytes: buffer.len() as u64 });
-            // The last piece has the footer, which takes the place of what was written down of earlier fillings.
+            // The last piece has the footer, which replaces what the host has stored about earlier fillings.
             let is_last = offset + buffer.len() == self.region_bytes();
-            // What stays is relied upon as soon as it is written: what is older gives way to it.
+            // The content of a stream that stays is relied on as soon as it is written: older content is given up for
+            // it.
             let must_last = is_last || self.place.streams[stream].stays;
             let durability = if must_last { self.place.durability } else { Durability::Device };
             let write = self.device.submit(Io::Write {
@@ -130,12 +133,13 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
                 durability,
             });
             writer.pieces.push_back((identity, offset, write));
-            // A device drives what somebody has asked for: nobody may for a while.
+            // A device may only make progress on operations that were polled, and the next poll may come late. So poll
+            // now.
             self.note_ends(writer, true).await;
         }
     }
 
-    /// Sees to the pieces that have ended. Waits for one, if there are some, unless `only_look`.
+    /// Handles the pieces that have ended. Waits for one, if there are any, unless `only_look`.
     async fn note_ends(&self, writer: &mut Writer, only_look: bool) {
         poll_fn(|context| {
             if self.collect(writer, context) || only_look || writer.pieces.is_empty() {
@@ -145,14 +149,14 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
             }
         })
         .await;
-        // In the writer until it is done: a caller may be dropped in the middle.
+        // The filling stays in the writer until it is retired: the caller may be dropped in the middle.
         while let Some(&identity) = writer.failed.last() {
             self.retire(identity).await;
             writer.failed.pop();
         }
     }
 
-    /// Says whether a piece has ended.
+    /// Takes the pieces that have ended. Returns whether there was one.
     fn collect(&self, writer: &mut Writer, context: &mut Context<'_>) -> bool {
         let Writer { pieces, failed, .. } = writer;
         let before = pieces.len();
@@ -168,7 +172,7 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
         pieces.len() < before
     }
 
-    /// Says whether the piece is on flash. A closed region all of whose pieces are is Sealed.
+    /// Returns whether the piece is on flash. A closed region becomes Sealed when all its pieces are.
     fn piece_ended(&self, identity: RegionIdentity, offset: usize, ended: &IoResult) -> bool {
         let outcome = ended.as_ref().map(drop).map_err(|failure| &failure.error);
         self.host.note(Event::WriteEnded(outcome));
@@ -183,7 +187,7 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
             }
             return true;
         }
-        // Of a region that was given up meanwhile, nothing is to be done.
+        // If the region was given up since, there is nothing to do.
         let active = state.active.get_mut(identity.region);
         active.filter(|active| active.identity() == identity).is_none_or(|active| {
             active.fail();
@@ -191,13 +195,13 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
         })
     }
 
-    /// Gives an active region up for a while and forgets what was in it: after a failed write, what is
-    /// on flash is unknown.
+    /// Gives an active region up for a while and forgets its records: after a failed write, the content on flash is
+    /// unknown.
     async fn retire(&self, identity: RegionIdentity) {
         let region = identity.region;
         let sequence = match self.void_regions(&[region]).await {
             Ok(sequence) => sequence,
-            // The tombstone waits, and whoever needs one after it waits with it.
+            // The tombstone is still waiting to be stored; later tombstones wait behind it.
             Err(_) => self.lock().emptying.take().map_or(0, |(_, sequence)| sequence),
         };
         self.host.filling_began(region, sequence);
@@ -213,11 +217,11 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
         self.host.note(Event::Retired(region, &lost));
     }
 
-    /// Numbers a filling, and makes sure that nothing of earlier ones of these regions comes back
+    /// Takes a number for a filling, and makes sure that nothing from earlier fillings of these regions comes back
     /// after a crash.
     ///
     /// # Errors
-    /// If that cannot be written down.
+    /// If the host cannot store that.
     pub async fn void_regions(&self, regions: &[RegionId]) -> Result<u64, H::Error> {
         let sequence = {
             let state = &mut *self.lock();
@@ -235,10 +239,10 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
         Ok(sequence)
     }
 
-    /// Makes sure that nothing comes back of what an earlier opening has left in these regions: they are Free.
+    /// Makes sure that nothing comes back of what an earlier opening has left in these regions, and makes them Free.
     ///
     /// # Errors
-    /// If that cannot be written down.
+    /// If the host cannot store that.
     pub async fn empty_regions(&self, regions: &[RegionId]) -> Result<(), H::Error> {
         let sequence = self.void_regions(regions).await?;
         let mut state = self.lock();
@@ -248,10 +252,10 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
         Ok(())
     }
 
-    /// Makes sure that nothing of fillings before this number of these regions comes back.
+    /// Makes sure that nothing from fillings of these regions before this number comes back.
     ///
     /// # Errors
-    /// If that cannot be written down.
+    /// If the host cannot store that.
     pub async fn void_before(&self, regions: &[RegionId], sequence: u64) -> Result<(), H::Error> {
         self.host.invalidate_before(regions, sequence).await?;
         regions.iter().for_each(|&region| self.host.filling_began(region, sequence));
@@ -264,7 +268,7 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
         writer.deallocation = None;
         match ended {
             Ok(_) => self.host.note(Event::Deallocated(bytes)),
-            // The bytes stay until they are overwritten; nobody looks at them any more.
+            // The bytes stay on the device until they are overwritten, but are never read again.
             Err(failure) => self.host.note(Event::Failed(&failure.error)),
         }
     }

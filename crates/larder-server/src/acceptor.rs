@@ -1,6 +1,7 @@
-//! The thread that takes connections in and gives each to the worker that has the fewest.
+//! The acceptor thread: accepts connections and gives each to the worker with the fewest connections.
 //!
-//! Not `SO_REUSEPORT`: the kernel spreads by a hash, and fifty connections on two workers are rarely half and half.
+//! We do not use `SO_REUSEPORT`: the kernel distributes by a hash, and 50 connections on two workers rarely split
+//! evenly.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -15,10 +16,10 @@ use crate::listener::{Entrance, Listener};
 use crate::shared::Shared;
 use crate::worker::{Arrived, Letter};
 
-/// No descriptor is left, or no memory: connections wait for so long.
+/// Pause before the next `accept` after the system has run out of descriptors or memory.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Accepts until it is told to stop. The listeners close with it.
+/// Accepts connections until `stop` is set. The listeners close when it returns.
 pub(crate) fn run(listeners: &[Listener], shared: &Arc<Shared>, stop: &Stop) -> io::Result<()> {
     let all: Vec<&Listener> = listeners.iter().collect();
     while !stop.is_set() {
@@ -43,17 +44,17 @@ fn accept_all(listener: &Listener, shared: &Arc<Shared>) {
     }
 }
 
-/// Gives a connection to a worker, or refuses it where there are too many.
+/// Gives a connection to a worker, or refuses it if `connections_max` connections are open.
 fn admit(fd: OwnedFd, entrance: &Arc<Entrance>, peer: Peer, shared: &Arc<Shared>) {
     if shared.connections() >= shared.connections_max() {
         let why: &[u8] = match entrance.protocol {
-            // It would be no answer before the handshake.
+            // Before the handshake the client cannot read a plain-text answer.
             _ if entrance.is_tls => b"",
             ProtocolKind::Memcached => b"ERROR Too many open connections\r\n",
             ProtocolKind::Resp => b"-ERR max number of clients reached\r\n",
         };
         shared.rejected.fetch_add(1, Ordering::Relaxed);
-        // Whether it hears it or not, it is closed.
+        // We close the connection whether or not the client gets the message.
         let _ = rustix::net::send(&fd, why, rustix::net::SendFlags::NOSIGNAL);
         return;
     }

@@ -1,9 +1,9 @@
-//! The answers of a connection, in the order of its requests, though some wait for flash.
+//! The answers of a connection, sent in the order of its requests, although some of them wait for flash.
 //!
-//! What can be sent at once gathers in one buffer. An answer that waits stands behind it, and what comes later behind
-//! that: reads of one pipeline run beside each other, and their answers keep their order. How much may gather is
-//! bounded ([`Answers::room`]); reading stops where writing stalls, and a client that does not read holds no memory of
-//! the cache, but a bounded copy of what it was to get.
+//! Answers that are ready gather in one buffer. An answer that waits for flash queues behind it, and later answers
+//! queue behind that one: the reads of a pipeline run in parallel, and their answers keep their order. The amount that
+//! may gather is bounded ([`Answers::room`]), and we stop reading requests while writing stalls. So a client that does
+//! not read its answers pins no memory of the cache, only a bounded copy of what it was to get.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -21,60 +21,60 @@ use crate::within::within;
 use crate::worker::Worker;
 use larder_device::sockets::{Output, Socket};
 
-/// So many answers of a connection wait for flash at a time.
+/// Most answers of a connection that wait for flash at a time.
 const WAITING_MAX: usize = 64;
-/// When so many bytes are to be sent, they are.
+/// The send buffer is sent when it holds this number of bytes.
 const SENT_AT: usize = 64 << 10;
-/// So many bytes of values wait to be sent, about, before further ones are looked for.
+/// About how many bytes of values may wait to be sent before we stop looking up more.
 const HELD_MAX: usize = 256 << 10;
-/// A value that is longer is not copied whole into the buffer of what is to be sent, but piece by piece.
+/// Values longer than this are copied into the send buffer piece by piece instead of whole.
 pub(crate) const COPIED_MAX: usize = 32 << 10;
-/// A client that takes nothing for so long gets what is left of a value from a copy: the value is let go.
+/// If a client takes nothing for this long, we copy the rest of the value and release the value itself.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// What a request that waited has found: bytes to send.
+/// The future of an answer that waits for flash.
 pub(crate) type Later = Pin<Box<dyn Future<Output = Answer>>>;
 
-/// What is to be sent for a request.
+/// What to send for one request.
 pub(crate) enum Answer {
-    /// These bytes.
+    /// The bytes to send.
     Bytes(Vec<u8>),
-    /// A value between bytes, too long to be copied whole.
+    /// A value between a head and a tail; the value is too long to be copied whole.
     Long { head: Vec<u8>, value: Value, tail: &'static [u8] },
 }
 
-/// See the module.
+/// The queue of answers of one connection; see the module.
 pub(crate) struct Answers<'s> {
     worker: Rc<Worker>,
     socket: &'s mut dyn Socket,
-    /// What comes first.
+    /// Bytes to send first.
     ready: Output,
-    /// What comes behind it, in order.
+    /// Answers behind `ready`, in order.
     behind: VecDeque<Slot>,
-    /// How many of `behind` wait.
+    /// Number of entries in `behind` that still wait.
     waiting: usize,
-    /// Bytes of what `behind` has found.
+    /// Bytes of the answers in `behind` that are ready.
     held_bytes: usize,
-    /// Length of the last long answer that was waited for: what those are likely to have that wait now.
+    /// Length of the last answer that was waited for: the estimate for the answers that wait now.
     likely_bytes: usize,
-    /// Bytes that were sent and that nobody has paid for ([`Answers::take_sent`]).
+    /// Bytes sent that are not charged to the rate limits yet ([`Answers::take_sent`]).
     sent_bytes: usize,
-    /// What the client does not take is counted.
+    /// The memory account's record of the bytes that the client does not take.
     untaken: Passing,
-    /// Of it, what is not in `ready`.
+    /// The part of those bytes that is not in `ready`.
     copied_bytes: usize,
-    /// Why nothing can be sent any more. Whatever is answered then is forgotten.
+    /// Why nothing can be sent any more. Later answers are dropped.
     broken: Option<io::Error>,
 }
 
 enum Slot {
     Waits(Later),
     Found(Answer),
-    /// The first if what stands before it has not failed, else the second.
+    /// The first string if no earlier part has failed, else the second.
     Ends(Failed, [&'static [u8]; 2]),
 }
 
-/// Whether a part of an answer that has several, each found by itself, could not be found.
+/// Set when one part of a multi-part answer failed; each part is looked up by itself.
 pub(crate) type Failed = Rc<Cell<bool>>;
 
 impl Answer {
@@ -105,18 +105,17 @@ impl<'s> Answers<'s> {
         }
     }
 
-    /// Where requests come from.
+    /// The socket, to receive requests from.
     pub(crate) fn socket(&mut self) -> &mut dyn Socket {
         self.socket
     }
 
-    /// Answers are those of `holder` from now on.
+    /// From now on, charges untaken answers to `holder`.
     pub(crate) fn belongs_to(&self, holder: Holder) {
         self.untaken.belongs_to(holder);
     }
 
-    /// Refuses to go on where no answer gets there any more: what was asked by then is not done for a client that has
-    /// gone.
+    /// Fails if the connection is broken, so that we do not run further requests for a client that has gone.
     pub(crate) fn check_open(&mut self) -> io::Result<()> {
         if self.broken.is_none() && self.socket.is_broken() {
             self.broken = Some(io::ErrorKind::ConnectionReset.into());
@@ -127,7 +126,7 @@ impl<'s> Answers<'s> {
         }
     }
 
-    /// Where the bytes of the next answer go.
+    /// The buffer to write the next answer into.
     pub(crate) fn bytes(&mut self) -> &mut Vec<u8> {
         if self.behind.is_empty() {
             return self.ready.buffer();
@@ -141,7 +140,7 @@ impl<'s> Answers<'s> {
         }
     }
 
-    /// The next answer, which is there.
+    /// Queues an answer that is ready.
     pub(crate) fn push(&mut self, answer: Answer) {
         match answer {
             Answer::Bytes(bytes) => self.bytes().extend_from_slice(&bytes),
@@ -152,9 +151,9 @@ impl<'s> Answers<'s> {
         }
     }
 
-    /// The next answer is what `later` comes to. It begins at once, and goes on beside those before and behind it:
-    /// for requests that change nothing. Makes room first ([`Answers::room`]). If it takes longer than a request may,
-    /// the answer is `too_late`, and what was begun ends by itself.
+    /// Queues the result of `later` as the next answer. `later` starts at once and runs in parallel with the answers
+    /// around it, so use it only for requests that change nothing. Makes room first ([`Answers::room`]). After
+    /// `request_deadline` the answer is `too_late`; the read that was started then ends by itself.
     pub(crate) async fn later(
         &mut self,
         later: impl Future<Output = Answer> + 'static,
@@ -184,7 +183,7 @@ impl<'s> Answers<'s> {
         debug_assert!(self.waiting <= WAITING_MAX, "room was made");
     }
 
-    /// Ends an answer of several parts: with the first, or with the second if one of them has failed.
+    /// Ends a multi-part answer: with the first string, or with the second if one of the parts has failed.
     pub(crate) fn ends(&mut self, failed: &Failed, ends: [&'static [u8]; 2]) {
         match self.waiting {
             0 => self.bytes().extend_from_slice(ends[usize::from(failed.get())]),
@@ -192,16 +191,16 @@ impl<'s> Answers<'s> {
         }
     }
 
-    /// Sends what there is if that is much, for a request whose answer has many parts: between two of them.
+    /// Sends what is queued if the queue is full. A request with a multi-part answer calls it between two parts.
     pub(crate) async fn room(&mut self) {
         if self.is_full() {
-            // A failure is told when all is sent.
+            // The error is reported when everything is sent.
             let _ = self.send().await;
         }
     }
 
-    /// Waits until all that was begun has its answer: before a request that changes something, so that requests of a
-    /// connection happen in their order.
+    /// Waits until every queued answer is ready. Called before a request that changes something, so that the requests
+    /// of a connection take effect in order.
     pub(crate) async fn settle(&mut self) {
         if self.waiting > 0 {
             poll_fn(|cx| self.poll_settle(cx)).await;
@@ -222,7 +221,7 @@ impl<'s> Answers<'s> {
         if self.waiting == 0 { Poll::Ready(()) } else { Poll::Pending }
     }
 
-    /// Whether so much is to be sent, or waits, that no further request should be begun before.
+    /// Whether the queue is so full that no further request should start.
     fn is_full(&self) -> bool {
         let held = self.held_bytes + self.waiting * self.likely_bytes;
         self.waiting >= WAITING_MAX
@@ -231,7 +230,7 @@ impl<'s> Answers<'s> {
             || held >= HELD_MAX
     }
 
-    /// Sends all answers, which waits for those that wait.
+    /// Sends all answers; waits for those that are not ready yet.
     pub(crate) async fn send(&mut self) -> io::Result<()> {
         self.settle().await;
         while let Some(slot) = self.behind.pop_front() {
@@ -268,12 +267,12 @@ impl<'s> Answers<'s> {
         }
     }
 
-    /// How many bytes were sent since this was called last.
+    /// Bytes sent since the last call.
     pub(crate) fn take_sent(&mut self) -> usize {
         std::mem::take(&mut self.sent_bytes)
     }
 
-    /// Sends a value piece by piece: it is held no longer than the client takes it.
+    /// Sends a value piece by piece, so that the value is held only as long as the client takes it quickly enough.
     async fn send_long(&mut self, value: Value) {
         for (number, piece) in value.chunks(SENT_AT).enumerate() {
             if self.broken.is_some() {
@@ -288,7 +287,7 @@ impl<'s> Answers<'s> {
         }
     }
 
-    /// What is left of a value for a client that does not take it: a copy, which is counted.
+    /// Sends the rest of a value to a slow client, from a copy that the memory account counts.
     async fn send_slowly(&mut self, rest: Vec<u8>) {
         self.copied_bytes = rest.len();
         for piece in rest.chunks(SENT_AT) {
@@ -301,7 +300,7 @@ impl<'s> Answers<'s> {
         self.copied_bytes = 0;
     }
 
-    /// Sends what is ready. `false`: not all of it in so much time; then it is still there.
+    /// Sends what is ready. Returns `false` if `time` was not enough for all of it; the rest then stays in the buffer.
     async fn send_in_time(&mut self, time: Duration) -> bool {
         let clock = Rc::clone(&self.worker);
         let sent = pin!(self.send_ready());
@@ -330,8 +329,7 @@ impl<'s> Answers<'s> {
         }
     }
 
-    /// The client takes its answers slowly: what it does not take is counted, and given up where others need the
-    /// memory.
+    /// Sends to a slow client. Its unsent bytes are counted, and dropped if others need the memory.
     async fn send_counted(&mut self) -> io::Result<()> {
         let Self { worker, socket, ready, untaken, copied_bytes, .. } = self;
         let slow = |why: &'static str| {

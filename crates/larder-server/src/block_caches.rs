@@ -1,4 +1,4 @@
-//! Block caches of this machine, each a process of its own, of which the admin address tells beside the tenants.
+//! Block caches of this machine, each in its own process. The admin address reports them along with the tenants.
 
 use std::fmt;
 
@@ -6,34 +6,36 @@ use serde::Serialize;
 
 use crate::metrics_text::MetricsText;
 
-/// Asks block caches how they are, whenever somebody looks.
+/// Asks the block caches for their state each time an operator requests it.
 pub trait BlockCaches: fmt::Debug + Send + Sync {
-    /// Each of them, with where it is asked.
+    /// The names of all block caches, each with the place where it is asked.
     fn names(&self) -> Vec<String>;
 
-    /// Each of them, whether it answers or not. Somebody waits: a second or so at most.
+    /// A report for each block cache, whether or not it answers. A client waits for it: it must take about one second
+    /// at most.
     fn report(&self) -> Vec<BlockCacheReport>;
 
-    /// The same as metrics, in families whose names begin with none of the server's prefixes. As long at most.
+    /// The same as metrics. The names of the families begin with none of the server's prefixes. About one second at
+    /// most.
     fn metrics(&self) -> MetricsText;
 }
 
-/// The same caches are asked at the same places.
+/// Equal if both ask the same caches at the same places.
 impl PartialEq for dyn BlockCaches {
     fn eq(&self, other: &Self) -> bool {
         self.names() == other.names()
     }
 }
 
-/// What a block cache says.
+/// The report of one block cache.
 #[derive(Clone, Debug, Serialize)]
 pub struct BlockCacheReport {
-    /// Its cache device, as the configuration has it.
+    /// Its cache device, as written in the configuration.
     pub cache: String,
     /// Why it does not answer.
     pub error: Option<String>,
-    /// As `larder block status --json`; null if it does not answer.
+    /// The output of `larder block status --json`; null if it does not answer.
     pub status: serde_json::Value,
-    /// As `larder block stats --json`; null if it does not answer.
+    /// The output of `larder block stats --json`; null if it does not answer.
     pub stats: serde_json::Value,
 }

@@ -1,4 +1,4 @@
-//! Who a connection is: where it comes from, whose tenant it is.
+//! The identity of a connection: where it comes from, which user it is, and which tenant it uses.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -20,51 +20,51 @@ use crate::work::Work;
 use crate::worker::Worker;
 use larder_device::sockets::{BUFFER_BYTES, Peer};
 
-/// What a protocol knows of its connection.
+/// What a protocol knows about its connection.
 pub(crate) struct Caller {
     pub(crate) worker: Rc<Worker>,
     protocol: ProtocolKind,
-    /// Unlike that of any other connection of the server.
+    /// Unique among all connections of the server.
     pub(crate) id: u64,
     pub(crate) peer: Peer,
-    /// Whose keys these are.
+    /// The tenant whose keys this connection uses.
     pub(crate) tenant: Arc<Tenant>,
-    /// The number of the tenant whose request was begun last.
+    /// Number of the tenant that pays for the last request that was begun.
     payer: usize,
-    /// What it has logged in as, or holds without having logged in. `None`: it has to log in first, or came to a
-    /// listener that has a tenant.
+    /// The user that it has logged in as, or the login that it gets without logging in. `None`: it has to log in first,
+    /// or it came to a listener that has a tenant.
     login: Option<Arc<Login>>,
-    /// It has shown a wrong password.
+    /// The client has sent a wrong password.
     was_wrong: bool,
-    /// What it was before it logged in.
+    /// What the connection was before any login.
     came_as: Came,
-    /// Where it waits for requests, among the idle ones of its worker.
+    /// Its place among the idle connections of the worker, while it waits for requests.
     waits_at: Option<usize>,
-    /// What it holds of a request that is not there whole.
+    /// Memory that it holds for an incomplete request.
     held: Passing,
     pub(crate) work: Work,
 }
 
-/// Bytes of an unfinished request that are not counted: they are among what each connection may take.
+/// An incomplete request of up to this number of bytes is not counted: the fixed cost of a connection covers it.
 const UNCOUNTED_BYTES: usize = 1 << 10;
 
-/// Bytes to hold for an unfinished request of which `there` bytes have come, and which needs `needed` at least.
+/// Bytes to hold for an incomplete request of which `there` bytes have come and which needs at least `needed` bytes.
 pub(crate) fn bytes_to_hold(there: usize, needed: usize) -> usize {
     if there < BUFFER_BYTES { there } else { (2 * there).min(needed.max(there + BUFFER_BYTES)) }
 }
 
-/// What a connection is before it logs in.
+/// What a connection is before any login.
 enum Came {
-    /// What the server lets in without a login, if it does.
+    /// Gets the login that the server grants without a password, if there is one.
     Unknown,
-    /// A client of the tenant whose keys its listener serves.
+    /// A client of the tenant that its listener serves.
     To(Arc<Tenant>),
-    /// The user whom its certificate names.
+    /// The user that its certificate names.
     As(Arc<Login>),
 }
 
 impl Caller {
-    /// Who comes in where the keys of `tenant` are, or nobody's.
+    /// A connection that came to a listener of `tenant`, or to one without a tenant.
     pub(crate) fn new(
         worker: Rc<Worker>,
         (peer, protocol): (Peer, ProtocolKind),
@@ -92,7 +92,8 @@ impl Caller {
         caller
     }
 
-    /// It has shown a certificate with this common name, or none, or one without. `false`: it could never log in.
+    /// Takes the common name of the client's certificate; `None` if there was no certificate, or one without a name.
+    /// Returns `false` if the client could never log in.
     pub(crate) fn comes_with_certificate(&mut self, name: Option<&str>) -> bool {
         let users = self.worker.shared.users();
         if let Some(user) = name.and_then(|name| users.certified(name)) {
@@ -102,7 +103,7 @@ impl Caller {
         !self.needs_login() || users.have_passwords()
     }
 
-    /// The name of the user that it has logged in as; `default` where no client has one.
+    /// The name of the user that it has logged in as; `default` if it has no name.
     pub(crate) fn user(&self) -> &str {
         let name = self.login.as_ref().map_or("", |login| login.name());
         if name.is_empty() { "default" } else { name }
@@ -113,13 +114,13 @@ impl Caller {
         self.login.as_ref().is_some_and(|login| login.is_admin())
     }
 
-    /// The calls of the cache that has `key`.
+    /// The calls of the cache that holds `key`.
     pub(crate) fn cache_for(&self, key: &[u8]) -> Calls<'_> {
         self.tenant_of(key).calls()
     }
 
-    /// Whose key this is: the connection's tenant's, but for keys of others that the first tenant's connections may
-    /// use by their prefix.
+    /// The tenant that owns `key`: the connection's tenant. On connections of the first tenant, keys with another
+    /// tenant's prefix belong to that tenant.
     pub(crate) fn tenant_of(&self, key: &[u8]) -> &Arc<Tenant> {
         let by_prefix = match self.tenant.number {
             0 => self.worker.shared.prefixes.tenant_of(key),
@@ -128,14 +129,14 @@ impl Caller {
         by_prefix.unwrap_or(&self.tenant)
     }
 
-    /// Whether a request may begin that is about `key`, if it is about one, by the rates of the tenant whose key it is.
-    /// It may have to wait for that; then what was answered before is on its way. If not, its protocol answers that
-    /// the server is busy.
+    /// Whether a request may begin under the rates of the tenant that owns `key` (empty if the request names no key).
+    /// May wait for the rate limit; earlier answers are sent first. On `false` the protocol answers that the server is
+    /// busy.
     pub(crate) async fn may_begin(&mut self, key: &[u8], answers: &mut Answers<'_>) -> bool {
         let tenant = self.tenant_of(key);
         let (number, are_limited) = (tenant.number, tenant.rates.are_limited());
         self.payer = number;
-        // What waiting takes is behind a pointer, for those that need it.
+        // The future that waits is boxed, so that requests that do not wait stay small.
         !are_limited || Box::pin(self.waits_to_begin(answers)).await
     }
 
@@ -147,11 +148,11 @@ impl Caller {
             Admission::Now => return true,
             Admission::At(at) => (at, true),
             Admission::Never if rates.refuses_at_once() => (now, false),
-            // It is refused late, so that it does not ask again at once.
+            // Refuse late, so that the client does not retry at once.
             Admission::Never => (now + DELAY_MAX, false),
         };
         if begins_at > now {
-            // A failure is told when all is sent.
+            // The error is reported when everything is sent.
             let _ = answers.send().await;
             clock.sleep_until(begins_at).await;
         }
@@ -163,7 +164,7 @@ impl Caller {
         may_begin
     }
 
-    /// So many bytes have come for the request that was begun last, or gone.
+    /// Charges `bytes`, received or sent, to the tenant of the last request that was begun.
     pub(crate) fn pays(&self, bytes: usize) {
         let rates = &self.worker.shared.tenants[self.payer].rates;
         if rates.are_limited() {
@@ -172,19 +173,18 @@ impl Caller {
         }
     }
 
-    /// Whether nothing else is answered before it has logged in ([`Caller::log_in`]).
+    /// Whether the client has to log in ([`Caller::log_in`]) before anything else is answered.
     pub(crate) fn needs_login(&self) -> bool {
         self.login.is_none() && !matches!(self.came_as, Came::To(_))
     }
 
-    /// Whether the configuration no longer has the user that it has logged in as, or says something else of it. The
-    /// connection has to end then.
+    /// Whether a reload has removed or changed the user that it has logged in as. The connection then has to end.
     pub(crate) fn is_revoked(&self) -> bool {
         self.login.as_ref().is_some_and(|login| login.is_revoked())
     }
 
-    /// Has `user` come in with `password`. Then it speaks for that user's tenant from now on; otherwise it is what it
-    /// was, and hears why. Wrong passwords are answered late.
+    /// Logs in as `user` with `password`. On success the connection uses that user's tenant from now on; otherwise it
+    /// stays as it was, and the error says why. Wrong passwords are answered late.
     pub(crate) async fn log_in(&mut self, user: &[u8], password: &[u8]) -> Result<(), Denied> {
         let Worker { shared, clock, counters, .. } = &*self.worker;
         counters.auth_cmds.add(1);
@@ -211,14 +211,14 @@ impl Caller {
         }
     }
 
-    /// It is what it was when it came.
+    /// Resets the connection to what it was when it came.
     pub(crate) fn log_out(&mut self) {
         let shared = &self.worker.shared;
         let users = shared.users();
         let login = match &self.came_as {
             Came::As(login) => Some(login),
             Came::To(_) if shared.tenants.len() > 1 => None,
-            // Where there are no others, the tenant of its listener is the server's.
+            // With a single tenant, the listener's tenant is the server's only one.
             Came::Unknown | Came::To(_) => users.without_login(self.peer.is_local()),
         };
         let login = login.cloned();
@@ -232,64 +232,64 @@ impl Caller {
         self.held.belongs_to(self.holder());
     }
 
-    /// To whose account goes what it causes.
+    /// The account that its memory is charged to.
     pub(crate) fn holder(&self) -> Holder {
         let account = &self.worker.shared.account;
         if self.needs_login() { account.strangers() } else { account.tenant(self.tenant.number) }
     }
 
-    /// Whether more may come of a request that is not there whole: `there` bytes of it have come, it needs `needed` at
-    /// least, and what is known of it takes `beside`. If not, its protocol answers that the server is busy, and takes
-    /// the rest without keeping it. Only what is there is counted, whatever was announced.
+    /// Whether it may hold more of an incomplete request: `there` bytes have come, it needs at least `needed` bytes,
+    /// and its other state takes `beside` bytes. On `false` the protocol answers that the server is busy and discards
+    /// the rest. Only bytes that have come are counted, whatever length was announced.
     pub(crate) fn may_hold(&self, there: usize, needed: usize, beside: usize) -> bool {
         let bytes = bytes_to_hold(there, needed) + beside;
         if bytes <= UNCOUNTED_BYTES && self.held.bytes() == 0 {
             return !self.held.was_evicted();
         }
-        // What was counted before it for the same request stands.
+        // What was counted earlier for the same request stays counted.
         self.held.set(bytes.max(self.held.bytes()))
     }
 
-    /// No request is there in part.
+    /// Releases the memory of the incomplete request: there is none any more.
     pub(crate) fn holds_nothing(&self) {
         self.held.clear();
     }
 
-    /// Whether memory is counted for a request that is there in part, or was until it was evicted.
+    /// Whether memory is counted for an incomplete request, or was until it was evicted.
     pub(crate) fn holds(&self) -> bool {
         self.held.is_counted()
     }
 
-    /// Whether what it holds of a request is to be given up. If not, the task is woken when it is.
+    /// Whether the memory of its incomplete request must be given up. If not, the task is woken when that changes.
     pub(crate) fn is_evicted(&self, cx: &Context<'_>) -> bool {
         self.held.is_evicted(cx)
     }
 
-    /// Whether what it holds of a request is to be given up.
+    /// Whether the memory of its incomplete request must be given up.
     pub(crate) fn was_evicted(&self) -> bool {
         self.held.was_evicted()
     }
 
-    /// Nothing that it keeps beyond its requests, until that grows.
+    /// A new, empty charge for memory that it keeps from one request to the next.
     pub(crate) fn keep(&self) -> Kept {
         self.worker.shared.account.keep(self.holder())
     }
 
-    /// The others of its worker have their turns, if it has done enough.
+    /// Yields to the other connections of the worker if it has done enough in this turn.
     pub(crate) async fn rests(&self) {
         if self.work.rests().await {
             self.worker.note_longest_turn(self.work.take_longest());
         }
     }
 
-    /// A request of this name has taken so long that it is wanted in the slow log.
+    /// Adds a request that took at least the threshold to the slow log.
     pub(crate) fn note_slow(&self, took: Duration, command: &'static str, key: &[u8]) {
         let (peer, tenant) = (self.peer.to_string(), self.tenant_of(key));
         let whose = Whose { protocol: self.protocol, tenant: tenant.name(), peer };
         self.worker.shared.slow_log.add(took, whose, command, key);
     }
 
-    /// A request of this name, about this key, begins that waits for something.
+    /// A request for `key` that begins to wait.
     pub(crate) fn asks(&self, command: &'static str, key: &[u8]) -> Asked {
         Asked {
             worker: Rc::clone(&self.worker),
@@ -301,8 +301,8 @@ impl Caller {
         }
     }
 
-    /// Waits for `doing`, which a request of this name does to `key`. If that takes long, it is noted; what does not
-    /// wait looks at no clock.
+    /// Waits for `doing`, which the request `command` does to `key`, and logs it if it is slow. A future that is ready
+    /// at once costs no look at the clock.
     pub(crate) async fn watch<T>(
         &self,
         command: &'static str,
@@ -320,8 +320,9 @@ impl Caller {
         done
     }
 
-    /// Whether it is to end rather than wait for more, for `limit` at most; amid a request the end of the server
-    /// alone is no reason. If not, it is called when that changes.
+    /// Whether the connection must end instead of waiting longer; `limit` is the longest wait. In the middle of a
+    /// request (`is_amid`) a drain of the server alone is no reason to end. If `false`, the task is woken when this may
+    /// change.
     pub(crate) fn is_over(
         &mut self,
         limit: Option<Duration>,
@@ -335,13 +336,13 @@ impl Caller {
         self.waits_at.is_none()
     }
 
-    /// It waits no more.
+    /// It no longer waits for requests.
     pub(crate) fn is_busy(&mut self) {
         self.worker.idle.waits_no_more(self.waits_at.take());
     }
 }
 
-/// A request that waits for something, with all that is to be told of it if that takes long.
+/// A request that waits, with what the slow log needs if it takes long.
 pub(crate) struct Asked {
     worker: Rc<Worker>,
     tenant: Arc<Tenant>,
@@ -352,7 +353,7 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// It has ended, and was about `key`.
+    /// The request for `key` has ended: logs it if it was slow.
     pub(crate) fn ends(self, key: &[u8]) {
         let (took, log) = (self.begun.elapsed(), &self.worker.shared.slow_log);
         if log.wants(took) {

@@ -1,4 +1,4 @@
-//! What a server listens on, with how many threads, and its limits.
+//! The configuration of a server: listeners, threads and limits.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,33 +17,33 @@ use crate::protocol::memcached::NodeList;
 use crate::protocol::resp::slots::SlotMap;
 use crate::users::{PasswordHash, User};
 
-/// The account of clients has room for 4 of the longest values: a transaction may return half of the account.
+/// The account of clients has room for at least 4 of the longest values: a transaction may return half of the account.
 pub(crate) const CLIENT_VALUES_MIN: usize = 4;
 
-/// What is spoken at an endpoint.
+/// The protocol of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ProtocolKind {
-    /// memcached's: text, meta and binary.
+    /// memcached's text, meta and binary protocols.
     Memcached,
-    /// Redis' and Valkey's: RESP2 and RESP3.
+    /// The protocol of Redis and Valkey: RESP2 and RESP3.
     Resp,
 }
 
-/// A place where clients come in.
+/// An endpoint for clients.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ListenerConfig {
-    /// Where it is.
+    /// Its address.
     pub endpoint: Endpoint,
-    /// What is spoken there.
+    /// Its protocol.
     pub protocol: ProtocolKind,
-    /// Whether it is spoken in TLS ([`ServerConfig::tls`]).
+    /// Whether clients speak TLS there ([`ServerConfig::tls`]).
     pub is_tls: bool,
-    /// Whose keys they are of who has not logged in there, and need not. `None`: those of the first tenant, as long as
-    /// there are no users.
+    /// The tenant of clients that do not log in; they need not log in here. `None`: the first tenant, as long as there
+    /// are no users.
     pub tenant: Option<String>,
 }
 
-/// Its address, if other machines reach it.
+/// The address, if other machines can reach it.
 fn reached_from_elsewhere(endpoint: &Endpoint) -> Option<&SocketAddr> {
     match endpoint {
         Endpoint::Tcp(address) => Some(address).filter(is_elsewhere),
@@ -56,80 +56,78 @@ fn is_elsewhere(address: &&SocketAddr) -> bool {
 }
 
 impl ListenerConfig {
-    /// A place without TLS and without a tenant of its own.
+    /// An endpoint without TLS and without a tenant of its own.
     pub fn new(endpoint: Endpoint, protocol: ProtocolKind) -> Self {
         Self { endpoint, protocol, is_tls: false, tenant: None }
     }
 }
 
-/// What a server listens on, with how many threads, and its limits. The caches are opened by whoever starts it.
+/// The configuration of a server: listeners, threads and limits. The caller opens the caches.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServerConfig {
-    /// Where clients come in, and what they speak there.
+    /// Endpoints for clients, with their protocols.
     pub listeners: Vec<ListenerConfig>,
-    /// What is shown to clients that come by TLS, and asked of them.
+    /// The certificate that the server shows to TLS clients, and what it asks of them.
     pub tls: Option<TlsFiles>,
-    /// Where the admin page, `/metrics`, `/live` and `/ready` are asked for, by HTTP; `None` nowhere.
+    /// HTTP address of the admin page, `/metrics`, `/live` and `/ready`; `None`: no such address.
     pub admin: Option<SocketAddr>,
-    /// Further names of the admin address, such as `cache.example` or `cache.example:9180`: requests for any other
-    /// name are refused, but for `localhost` and the address at which they arrive.
+    /// Further names of the admin address, such as `cache.example` or `cache.example:9180`. Requests for any other name
+    /// are refused, except `localhost` and the address at which they arrive.
     pub admin_hosts: Vec<String>,
-    /// Where metrics are pushed to; `None` nowhere. Needs the feature `otlp`.
+    /// Where to push metrics; `None`: nowhere. Needs the feature `otlp`.
     pub otlp: Option<Otlp>,
-    /// Of the token with which operators may flush tenants; `None`: nothing can be changed at the admin address.
+    /// Hash of the token with which operators may flush tenants; `None`: nothing can be changed at the admin address.
     pub admin_token: Option<PasswordHash>,
-    /// Block caches of this machine, of which the admin page, `/metrics` and `/api/block` tell too.
+    /// Block caches of this machine that the admin page, `/metrics` and `/api/block` report too.
     pub block_caches: Option<Arc<dyn BlockCaches>>,
-    /// Who may come in, and whose keys it has then. If there are none, everybody may, and has those of the first
-    /// tenant.
+    /// The users and their tenants. If empty, every client may connect and uses the first tenant.
     pub users: Vec<User>,
-    /// What tenants may do; those that are not named may do what they can.
+    /// Policies of tenants. A tenant without a policy has no limits.
     pub tenants: Vec<TenantPolicy>,
-    /// Whether other machines may come in though nothing protects the keys and passwords on their way, or nobody is
-    /// asked who it is. Without it, other addresses than those of this machine (loopback) and Unix sockets are listened
-    /// on only with both: TLS, and users or certificates of clients.
+    /// Whether other machines may connect although the traffic is not encrypted, or clients do not authenticate. If
+    /// `false`, addresses other than loopback and Unix sockets need both: TLS, and users or client certificates.
     pub allow_unprotected: bool,
-    /// Threads that serve, 1 to 1024.
+    /// Worker threads, 1 to 1024.
     pub workers: usize,
-    /// How they wait for sockets.
+    /// How the workers wait for sockets.
     pub sockets: SocketBackend,
-    /// Most connections at a time; who comes when there are so many is told so and closed.
+    /// Most connections at a time. A connection beyond that gets an error and is closed.
     pub connections_max: usize,
-    /// A connection that asks nothing for so long, or takes nothing of its answers, is closed; `None` never.
+    /// A connection that sends no request, or takes nothing of its answers, for this long is closed; `None`: never.
     pub idle_timeout: Option<Duration>,
-    /// A request that is not there whole so long after it began ends its connection; `None` never. It has a second more
-    /// for each 64 KiB that have come.
+    /// A connection whose request is not complete this long after its first byte is closed; `None`: never. The request
+    /// gets one more second for each 64 KiB that have come.
     pub request_timeout: Option<Duration>,
-    /// A request that only reads and waits for flash longer is answered with an error; `None` waits. What a request
-    /// changes is never given up: nobody would know whether it was done.
+    /// A read-only request that waits longer than this for flash is answered with an error; `None`: it waits. A request
+    /// that changes something is never given up: the client could not know whether it was done.
     pub request_deadline: Option<Duration>,
     /// Longest value in bytes, from 1 KiB to 128 MiB ([`larder::VALUE_BYTES_MAX`]).
     pub value_bytes_max: usize,
-    /// Bytes that clients may cause in memory beside the caches, all connections together: half-sent requests, answers
-    /// that are not taken, transactions and watched keys, requests that wait. Tenants share them by their weights.
-    /// Beyond them the slowest uploads end, and requests are answered as busy.
+    /// Bytes of memory that all clients together may use besides the caches: incomplete requests, answers that are not
+    /// taken, transactions and watched keys, waiting requests. Tenants share them by weight. Beyond that the slowest
+    /// uploads end, and requests are answered as busy.
     pub client_bytes_max: usize,
-    /// Requests of a worker that read flash at a time, at least 1; further ones wait, and tenants get turns by their
-    /// weights.
+    /// Flash reads that a worker runs at a time, at least 1. Further requests wait; tenants get turns by weight.
     pub flash_turns: usize,
-    /// Whether a server whose drive is not used, since it fails or answers nothing, is ready all the same: it goes on
-    /// in DRAM.
+    /// Whether the server is ready while its drive is not used because it fails or does not answer. It then serves from
+    /// DRAM.
     pub ready_without_flash: bool,
-    /// Whether a server is ready while it still learns what flash holds: until then reads of what it does not know yet
-    /// are misses after a crash, and wait after a clean stop.
+    /// Whether the server is ready while it still rebuilds the index of flash. Until then reads of keys that it does
+    /// not know yet are misses after a crash, and wait after a clean stop.
     pub ready_while_indexing: bool,
-    /// How long connections may go on with what they have begun when the server is told to end.
+    /// How long connections may take to finish what they have begun when the server is told to end.
     pub drain_time: Duration,
-    /// Requests that wait so long or longer, for flash or for others, are kept for operators to look at, with their
-    /// keys; `None` none.
+    /// Requests that wait at least this long, for flash or for others, are kept with their keys for operators to look
+    /// at; `None`: none.
     pub slow_threshold: Option<Duration>,
-    /// If several servers divide the keys of RESP clients among them: which has what. Clients are sent to the others.
+    /// The map of slots to servers, if several servers divide the keys of RESP clients. Clients are redirected to the
+    /// others.
     pub cluster: Option<SlotMap>,
-    /// If memcached's clients divide their keys among several servers: which they are. Clients ask for them with
+    /// The list of servers, if memcached clients divide their keys among several. Clients ask for it with
     /// `config get cluster`.
     pub memcached_nodes: Option<NodeList>,
-    /// The clock of the caches, if clients may move it with memcached's `debugtime`: for tests alone, since it is that
-    /// of all tenants. Listeners must be of this machine then. `None`: there is no such command.
+    /// The clock of the caches, if clients may move it with memcached's `debugtime`. For tests only, since all tenants
+    /// share it; all listeners must be local then. `None`: the command does not exist.
     pub debug_clock: Option<Arc<DebugClock>>,
 }
 
@@ -167,7 +165,7 @@ impl Default for ServerConfig {
 }
 
 impl ServerConfig {
-    /// Refuses what cannot work anywhere.
+    /// Refuses settings that cannot work on any machine.
     ///
     /// # Errors
     /// [`ErrorKind::Config`] with the field, its value and what it must be.
@@ -211,7 +209,7 @@ impl ServerConfig {
         Ok(())
     }
 
-    /// Whoever comes in may move the time of all tenants: nobody from elsewhere.
+    /// Any client may move the time of all tenants, so no listener may be reachable from other machines.
     fn check_debug_clock(&self) -> Result<(), Error> {
         let elsewhere =
             self.listeners.iter().find_map(|listener| reached_from_elsewhere(&listener.endpoint));
@@ -231,7 +229,7 @@ impl ServerConfig {
         self.tls.as_ref().is_some_and(|files| files.client_ca.is_some())
     }
 
-    /// Refuses users and TLS that would let in anybody where `running` listens, and other machines reach it.
+    /// Refuses users and TLS settings that would let anyone in where `running` listens and other machines reach it.
     pub(crate) fn check_openness(&self, running: &Self) -> Result<(), Error> {
         let asks = self.asks_for_certificates() || !self.users.is_empty();
         let is_protected = |it: &ListenerConfig| it.is_tls && it.tenant.is_none() && asks;
@@ -270,7 +268,7 @@ impl ServerConfig {
         Ok(())
     }
 
-    /// The settings in which `other` differs, and that a server which runs cannot take over.
+    /// The settings in which `other` differs and that a running server cannot take over.
     pub(crate) fn needs_restart(&self, other: &Self) -> Vec<&'static str> {
         let Self { listeners, admin, allow_unprotected, workers, sockets, .. } = other;
         let Self { request_deadline, cluster, memcached_nodes, .. } = other;
@@ -303,7 +301,7 @@ impl ServerConfig {
     }
 }
 
-/// The prefixes of tenants.
+/// The prefixes of tenants, without the empty ones.
 fn prefixes(policies: &[TenantPolicy]) -> impl Iterator<Item = (&str, &[u8])> {
     let all = policies.iter().map(|policy| (&*policy.tenant, &*policy.prefix));
     all.filter(|(_, prefix)| !prefix.is_empty())

@@ -1,7 +1,7 @@
-//! A connection: bytes come, requests are answered in their order, and between them it owns next to nothing.
+//! A connection: receives bytes and answers requests in order. Between requests it owns next to no memory.
 //!
-//! What has come of a request that is not there whole waits in memory of its own length, below [`BUFFER_BYTES`], or
-//! in a buffer that grows as bytes come, however many were announced. Both are counted ([`Caller::may_hold`]).
+//! An incomplete request below [`BUFFER_BYTES`] waits in memory of its own length; a longer one in a buffer that grows
+//! as bytes come, whatever length was announced. Both are counted ([`Caller::may_hold`]).
 
 use std::future::poll_fn;
 use std::io;
@@ -17,20 +17,20 @@ use crate::protocol::{Protocol, Step};
 use crate::within::within;
 use larder_device::sockets::{BUFFER_BYTES, Buffers, Socket, yield_now};
 
-/// Who does not take that the connection ends within so long is not told.
+/// How long we try to send the close notification.
 const FAREWELL: Duration = Duration::from_millis(200);
-/// Where the account is full, a connection is read again after so long.
+/// First pause before a connection is read again when the account is full.
 const FULL_PAUSE: Duration = Duration::from_millis(5);
-/// The pause doubles up to this: many that wait do not keep the worker busy with looking.
+/// The pause doubles up to this, so that many waiting connections do not keep the worker busy with polling.
 const FULL_PAUSE_MAX: Duration = Duration::from_millis(160);
-/// A half-sent request has a second more for each 64 KiB that have come.
+/// An incomplete request gets one more second for each 64 KiB that have come.
 const BYTES_A_SECOND: usize = 64 << 10;
 
-/// Serves a connection until one side ends it. It comes behind a pointer: a future has room twice for what it was
-/// given, and most connections are idle.
+/// Serves a connection until one side ends it. The connection is boxed: a future reserves room twice for its arguments,
+/// and most connections are idle.
 pub(crate) async fn serve<S: Socket, P: Protocol>(mut connection: Box<Connection<S, P>>) {
     while connection.waits().await {
-        // What a request needs, buffers and futures, is behind a pointer that an idle connection does not have.
+        // The buffers and futures that a request needs are boxed, so that an idle connection does not have them.
         match Box::pin(connection.exchange_counted()).await {
             Ok(ControlFlow::Continue(())) => {}
             Ok(ControlFlow::Break(())) | Err(_) => break,
@@ -39,7 +39,7 @@ pub(crate) async fn serve<S: Socket, P: Protocol>(mut connection: Box<Connection
     Box::pin(connection.closes()).await;
 }
 
-/// Who is served, by which protocol, over which socket.
+/// A socket, its protocol, and its client.
 pub(crate) struct Connection<S, P> {
     socket: S,
     protocol: P,
@@ -47,16 +47,16 @@ pub(crate) struct Connection<S, P> {
     rest: Rest,
 }
 
-/// What has come of a request that is not there whole.
+/// What has come of an incomplete request.
 #[derive(Default)]
 struct Rest {
     bytes: Vec<u8>,
-    /// When it began to wait.
+    /// When its first byte came.
     since: Option<Instant>,
 }
 
 impl Rest {
-    /// How long more may come, if there is a limit.
+    /// How long the rest may still take; `None`: no limit.
     fn time_left(&self, timeout: Option<Duration>) -> Option<Duration> {
         let (timeout, since) = (timeout?, self.since?);
         let more = Duration::from_secs((self.bytes.len() / BYTES_A_SECOND) as u64);
@@ -69,7 +69,7 @@ impl<S: Socket, P: Protocol> Connection<S, P> {
         Self { socket, protocol, caller, rest: Rest::default() }
     }
 
-    /// Waits for requests, or for more of one. `false`: there will be none.
+    /// Waits for requests, or for more of one. Returns `false` if the connection must end.
     async fn waits(&mut self) -> bool {
         let Self { socket, caller, rest, .. } = self;
         let config = &caller.worker.shared.config;
@@ -87,19 +87,20 @@ impl<S: Socket, P: Protocol> Connection<S, P> {
         goes_on
     }
 
-    /// Says that it ends, where that is said.
+    /// Sends the close notification, if the socket has one.
     async fn closes(&mut self) {
         let Self { socket, caller, .. } = self;
         let closing = pin!(poll_fn(|cx| socket.poll_close(cx)));
         within(&*caller.worker.clock, FAREWELL, closing).await;
     }
 
-    /// Answers what has come, when there is memory for that. What waits meanwhile is counted.
+    /// Answers what has come, once the account has memory for it. A request that waits is counted.
     async fn exchange_counted(&mut self) -> io::Result<ControlFlow<()>> {
         let (worker, holder) = (Rc::clone(&self.caller.worker), self.caller.holder());
         let account = &worker.shared.account;
         let mut pause = FULL_PAUSE;
-        // A request that is there in part goes on, which frees its memory: even if all that comes is its end.
+        // A request that has come in part may go on, since that frees its memory: even if all that comes is the end of
+        // the connection.
         while !self.caller.holds() && !account.may_begin(holder) {
             if self.socket.is_broken() {
                 return Ok(ControlFlow::Break(()));
@@ -119,7 +120,7 @@ impl<S: Socket, P: Protocol> Connection<S, P> {
         }
     }
 
-    /// Answers what has come, as far as it is whole.
+    /// Answers all complete requests.
     async fn exchange(&mut self) -> io::Result<ControlFlow<()>> {
         let Self { socket, protocol, caller, rest } = self;
         let worker = Rc::clone(&caller.worker);
@@ -127,7 +128,7 @@ impl<S: Socket, P: Protocol> Connection<S, P> {
         let mut input = Input::begin(&worker.buffers, std::mem::take(&mut rest.bytes));
         let mut answers = Answers::new(Rc::clone(&worker), caller.holder(), socket);
         loop {
-            // What was evicted is refused with what there is of it.
+            // A request that was evicted is refused with the bytes that are there.
             if !caller.was_evicted() {
                 match input.receive(answers.socket()).await? {
                     None => {
@@ -179,20 +180,20 @@ impl<S: Socket, P: Protocol> Connection<S, P> {
             if at > 0 || rest.since.is_none() {
                 rest.since = Some(Instant::now());
             }
-            // Most protocols have asked, and refuse what there is no room for in their own words.
+            // Most protocols have asked already, and refuse with an error of their own what does not fit.
             if !caller.may_hold(input.bytes.len() - at, needed, 0) {
                 worker.counters.refused_busy.add(1);
                 return Ok(ControlFlow::Break(()));
             }
             input.keep_from(at, needed);
             caller.work.begins_anew();
-            // Who sends without end leaves the others their turns.
+            // A client that sends without pause must let the other connections have their turns.
             yield_now().await;
         }
     }
 }
 
-/// What the protocol makes of `input`. A connection whose user was revoked ends.
+/// Lets the protocol answer `input`. A connection whose user was revoked ends.
 async fn step<P: Protocol>(
     protocol: &mut P,
     caller: &mut Caller,
@@ -202,14 +203,14 @@ async fn step<P: Protocol>(
     if caller.is_revoked() { Step::Close } else { protocol.step(caller, input, answers).await }
 }
 
-/// What has come and is not answered.
+/// Bytes that have come and are not answered yet.
 struct Input<'a> {
     bytes: Vec<u8>,
     buffers: &'a Buffers,
 }
 
 impl<'a> Input<'a> {
-    /// Goes on with what has come before.
+    /// Continues with the bytes that came earlier.
     fn begin(buffers: &'a Buffers, rest: Vec<u8>) -> Self {
         if rest.capacity() > rest.len().max(BUFFER_BYTES) {
             return Self { bytes: rest, buffers };
@@ -219,7 +220,7 @@ impl<'a> Input<'a> {
         Self { bytes, buffers }
     }
 
-    /// Appends what has come: `None` if nothing has.
+    /// Appends what has come; `None` if nothing has.
     async fn receive(&mut self, socket: &mut dyn Socket) -> io::Result<Option<usize>> {
         let bytes = &mut self.bytes;
         match poll_fn(|cx| Poll::Ready(socket.poll_receive(cx, bytes))).await {
@@ -228,7 +229,7 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// Forgets what is before `at`, and makes room for more of the request behind it.
+    /// Drops the bytes before `at`, and makes room for more of the request behind it.
     fn keep_from(&mut self, at: usize, needed: usize) {
         self.bytes.drain(..at);
         let there = self.bytes.len();
@@ -236,13 +237,13 @@ impl<'a> Input<'a> {
         if there >= BUFFER_BYTES && self.bytes.capacity() - there < BUFFER_BYTES / 4 {
             self.bytes.reserve_exact(holds - there);
         } else if self.bytes.capacity() > holds.max(2 * BUFFER_BYTES) {
-            // The request before it was longer.
+            // The previous request was longer.
             self.bytes.shrink_to(holds.max(BUFFER_BYTES));
         }
         assert!(self.bytes.capacity() > self.bytes.len(), "what comes has somewhere to go");
     }
 
-    /// What is left of it waits for more: in no more memory than it needs, if it is short.
+    /// The bytes that wait for more; if they are short, in an allocation of their length.
     fn into_rest(mut self) -> Vec<u8> {
         if self.bytes.len() < BUFFER_BYTES {
             self.bytes.clone()

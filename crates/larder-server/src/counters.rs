@@ -1,4 +1,4 @@
-//! What a worker counts of requests: numbers that it alone writes, without a lock or a locked instruction.
+//! Counters of a worker. Only the worker writes them, without a lock or a locked instruction.
 
 use std::iter::Sum;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) struct Counter(AtomicU64);
 
 impl Counter {
-    /// For the thread that counts alone.
+    /// Adds `more`. Only the owning thread may call it.
     #[inline]
     pub(crate) fn add(&self, more: u64) {
         self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
     }
 
-    /// For the thread that counts alone, of what somebody else has counted.
+    /// Takes over a number that another component has counted. Only the owning thread may call it.
     pub(crate) fn set(&self, all: u64) {
         self.0.store(all, Ordering::Relaxed);
     }
@@ -24,43 +24,43 @@ impl Counter {
     }
 }
 
-/// What a worker has seen of its ring to flash.
+/// What a worker has seen of its flash ring.
 #[derive(Default)]
 pub(crate) struct RingCounters {
-    /// Calls of the kernel.
+    /// `io_uring_enter` calls.
     pub(crate) enters: Counter,
-    /// Those of them that slept.
+    /// Calls among them that slept.
     pub(crate) sleeps: Counter,
     /// Pieces of requests that have ended.
     pub(crate) ended_pieces: Counter,
-    /// Pieces of requests that are under way.
+    /// Pieces of requests in flight.
     pub(crate) pending_pieces: Counter,
 }
 
 impl Counters {
-    /// A key was asked for, and found or not.
+    /// Counts a key that was looked up, and whether it was found.
     pub(crate) fn count_get(&self, is_hit: bool) {
         self.cmd_get.add(1);
         if is_hit { &self.get_hits } else { &self.get_misses }.add(1);
     }
 
-    /// A key was to be given another lifetime, and was found or not.
+    /// Counts a key whose lifetime was to change, and whether it was found.
     pub(crate) fn count_touch(&self, is_hit: bool) {
         self.cmd_touch.add(1);
         if is_hit { &self.touch_hits } else { &self.touch_misses }.add(1);
     }
 }
 
-/// A struct of counters, one of their values, and their names.
+/// A struct of counters, a struct of their values, and their names.
 macro_rules! counters {
     ($($(#[doc = $about:literal])* $name:ident),* $(,)?) => {
-        /// See the module.
+        /// The counters of one worker.
         #[derive(Default)]
         pub(crate) struct Counters {
             $($(#[doc = $about])* pub(crate) $name: Counter,)*
         }
 
-        /// What [`Counters`] said at some moment, of one worker or of several together.
+        /// Values of [`Counters`] at one moment, of one worker or of several together.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub(crate) struct Counted {
             $($(#[doc = $about])* pub(crate) $name: u64,)*
@@ -73,12 +73,12 @@ macro_rules! counters {
         }
 
         impl Counted {
-            /// Each number with its name, and what it counts.
+            /// Each number with its name and its description.
             pub(crate) fn each(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
                 [$((stringify!($name), concat!($($about),*).trim_ascii(), self.$name),)*].into_iter()
             }
 
-            /// What was counted since it was `before`.
+            /// What was counted after `before` was taken.
             pub(crate) fn since(&self, before: &Self) -> Self {
                 Counted { $($name: self.$name.saturating_sub(before.$name),)* }
             }
@@ -93,13 +93,13 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Bytes that came from clients.
+    /// Bytes received from clients.
     bytes_read,
-    /// Bytes that went to clients.
+    /// Bytes sent to clients.
     bytes_written,
-    /// Requests of RESP, whichever.
+    /// RESP requests of any kind.
     resp_commands,
-    /// Keys that were asked for, by whichever request that returns values.
+    /// Keys looked up, by any request that returns values.
     cmd_get,
     /// Requests that bring a value.
     cmd_set,
@@ -109,50 +109,50 @@ counters! {
     cmd_touch,
     /// Meta requests.
     cmd_meta,
-    /// Keys that were asked for and found.
+    /// Keys looked up and found.
     get_hits,
-    /// Keys that were asked for and not found.
+    /// Keys looked up and not found.
     get_misses,
-    /// Keys that were deleted.
+    /// Keys deleted.
     delete_hits,
-    /// Keys that were to be deleted and not found.
+    /// Keys to delete that were not found.
     delete_misses,
-    /// Numbers that were counted up.
+    /// Numbers incremented.
     incr_hits,
-    /// Numbers that were to be counted up and not found.
+    /// Numbers to increment that were not found.
     incr_misses,
-    /// Numbers that were counted down.
+    /// Numbers decremented.
     decr_hits,
-    /// Numbers that were to be counted down and not found.
+    /// Numbers to decrement that were not found.
     decr_misses,
-    /// Values that were stored over the version that was named.
+    /// Values stored over the version that the request names.
     cas_hits,
-    /// Values that were to be stored over a version, where there was no value.
+    /// Values to store over a version where there was no value.
     cas_misses,
     /// Comparisons of versions that failed.
     cas_badval,
-    /// Keys that were given another lifetime.
+    /// Keys given another lifetime.
     touch_hits,
-    /// Keys that were to be given another lifetime and not found.
+    /// Keys to give another lifetime that were not found.
     touch_misses,
-    /// Values that were longer than they may be.
+    /// Values refused because they are too long.
     store_too_large,
     /// Attempts to log in.
     auth_cmds,
-    /// Those of them that failed.
+    /// Attempts to log in that failed.
     auth_errors,
-    /// Those that were answered as busy, since too many passwords wait to be compared.
+    /// Attempts to log in answered as busy, since too many passwords wait to be compared.
     auth_busy,
-    /// Requests that were answered with an error since they waited for flash too long.
+    /// Requests answered with an error since they waited for flash too long.
     request_timeouts,
-    /// TLS handshakes that were made.
+    /// TLS handshakes made.
     tls_handshakes,
     /// TLS handshakes that failed: no TLS, no certificate that is trusted, too slow.
     tls_failures,
-    /// Connections that were closed since they took nothing while others needed the memory.
+    /// Connections closed since they took nothing while others needed the memory.
     closed_slow,
     /// Requests refused since clients hold all the memory that they may.
     refused_busy,
-    /// Times that a connection was not read for a while, since requests of its tenant that wait hold all their memory.
+    /// Times that a connection was not read for a while, since waiting requests of its tenant hold all their memory.
     waited_for_memory,
 }

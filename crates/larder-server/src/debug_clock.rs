@@ -1,14 +1,14 @@
-//! A clock that clients may move: memcached's `debugtime`, for tests of what has a lifetime.
+//! A clock that clients may move with memcached's `debugtime`, for tests of lifetimes.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use larder::{Clock, RealClock};
 
-/// The wall clock, which can be moved and held. Whoever opens the caches gives it to them and to the server
-/// ([`ServerConfig::debug_clock`](crate::ServerConfig::debug_clock)): then memcached's `debugtime N` moves it by N
-/// seconds, `debugtime p` holds it, `debugtime r` lets it go on, for all tenants. Timers do not notice: they follow
-/// [`Clock::monotonic`], which goes on.
+/// The wall clock, which can be moved and held. The caller that opens the caches passes it to them and to the server
+/// ([`ServerConfig::debug_clock`](crate::ServerConfig::debug_clock)). Then memcached's `debugtime N` moves it by N
+/// seconds, `debugtime p` holds it, and `debugtime r` lets it run again, for all tenants. Timers are not affected: they
+/// follow [`Clock::monotonic`], which always runs.
 #[derive(Debug, Default)]
 pub struct DebugClock {
     state: Mutex<State>,
@@ -21,12 +21,12 @@ struct State {
 }
 
 impl DebugClock {
-    /// One that shows the time.
+    /// A clock that shows the real time.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The clock of the caches: `clock` where clients may move one, else the operating system's.
+    /// The clock for the caches: `clock` where clients may move one, else the operating system's.
     pub fn or_real(clock: Option<&Arc<Self>>) -> Arc<dyn Clock> {
         match clock {
             Some(clock) => Arc::clone(clock) as _,
@@ -34,8 +34,8 @@ impl DebugClock {
         }
     }
 
-    /// Moves it by so many seconds, backwards if they are negative; forwards by a millisecond more, so that what was to
-    /// live for these seconds is over: lifetimes are rounded up to milliseconds.
+    /// Moves the clock by `seconds`, backwards if negative. A forward move adds 1 ms, so that a lifetime of `seconds`
+    /// is over: lifetimes are rounded up to milliseconds.
     pub fn move_by(&self, seconds: i64) {
         let beyond_ms = i64::from(seconds > 0);
         let by_ms = seconds.saturating_mul(1000).saturating_add(beyond_ms);
@@ -43,7 +43,7 @@ impl DebugClock {
         state.ahead_ms = state.ahead_ms.saturating_add(by_ms);
     }
 
-    /// Holds it, or lets it go on from the time that it would show by now.
+    /// Holds the clock, or lets it run again from the time that it would show by now.
     pub fn hold(&self, holds: bool) {
         let mut state = self.lock();
         state.held_at = holds.then(|| state.held_at.unwrap_or_else(|| RealClock.now()));
@@ -67,7 +67,7 @@ impl Clock for DebugClock {
     }
 }
 
-/// Two are the same if they are one.
+/// Equal only to itself.
 impl PartialEq for DebugClock {
     fn eq(&self, other: &Self) -> bool {
         std::ptr::eq(self, other)

@@ -1,14 +1,14 @@
-//! What can go wrong with a server as a whole. What goes wrong with a connection ends the connection.
+//! Failures of a server as a whole. A failure of one connection only ends that connection.
 
 use std::fmt;
 
 use larder_tls::TlsFault;
 
-/// What kind of failure it is, to match on.
+/// The kind of failure, to match on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// What is asked for cannot be meant: a setting, an address.
+    /// A setting or an address is invalid.
     Config,
     /// An address cannot be listened on: it is in use, or not allowed.
     Listen,
@@ -40,7 +40,7 @@ impl Error {
         Self { kind, message: doing.into(), source: Some(source.into()) }
     }
 
-    /// What kind of failure it is.
+    /// The kind of failure.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }

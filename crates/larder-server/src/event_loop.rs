@@ -1,7 +1,7 @@
-//! The loop of a worker: one thread over its connections, its timers and its ring to flash.
+//! The event loop of a worker: one thread serves its connections, its timers and its flash ring.
 //!
-//! In each turn it ends what the drive has completed, wakes what is due, runs the tasks that were woken, tells the
-//! kernel of the reads that they have begun, and sleeps. A hit in DRAM is answered without leaving the turn.
+//! In each turn it takes completions of the drive, wakes the timers that are due, runs the tasks that were woken,
+//! submits the reads that they have begun, and sleeps. A hit in DRAM is answered within the turn.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -23,7 +23,7 @@ use crate::protocol::resp::Resp;
 use crate::shared::Shared;
 use crate::worker::{Arrived, Letter, Mailbox, RingWatch, Worker};
 
-/// Runs until it is told to end and its connections have.
+/// Runs until it is told to end, or until it drains and has no connections.
 pub(crate) fn run(number: usize, shared: Arc<Shared>) -> io::Result<()> {
     let mailbox = Arc::clone(&shared.mailboxes[number]);
     let worker = Rc::new(Worker::new(number, shared));
@@ -33,7 +33,7 @@ pub(crate) fn run(number: usize, shared: Arc<Shared>) -> io::Result<()> {
     }
 }
 
-/// A ring for sockets, if that is wanted and to be had. A worker without one has `epoll`.
+/// A ring for sockets, if the configuration wants one and the kernel allows it. Without one the worker uses `epoll`.
 fn sockets_of(worker: &Worker) -> Option<SocketRing> {
     match worker.shared.sockets {
         SocketBackend::Epoll => None,
@@ -49,7 +49,7 @@ fn serve_with<B: Backend>(
     backend: B,
 ) -> io::Result<()> {
     let backend = Rc::new(backend);
-    // Where the kernel refuses a ring, reads of flash are ended by threads of the device, which wake this one.
+    // Without a ring, threads of the device complete the flash reads and wake this thread.
     let ring = ring::host().ok();
     backend.watch(mailbox.fd())?;
     if let Some(ring) = &ring {
@@ -67,7 +67,7 @@ fn turn_until_the_end<B: Backend>(
     let watch = RingWatch::new(Arc::clone(&worker.shared.rings[worker.number]));
     loop {
         if let Some(ring) = ring {
-            // Whatever it was that ended the sleep: the kernel interrupts it before it reports the ring.
+            // Reap on every wake-up: the kernel may wake us before it marks the ring readable.
             ring.reap();
         }
         let mut ends = false;
@@ -88,7 +88,7 @@ fn turn_until_the_end<B: Backend>(
             due = due.into_iter().chain(watch.look(ring, now)).min();
         }
         if ends || worker.idle.is_draining() && mailbox.load.load(Ordering::Relaxed) == 0 {
-            // The connections of those that are left are closed.
+            // This closes the remaining connections.
             worker.tasks.drop_all();
             return Ok(());
         }
@@ -96,7 +96,7 @@ fn turn_until_the_end<B: Backend>(
     }
 }
 
-/// Begins a task for a connection.
+/// Starts a task for a connection.
 fn welcome<B: Backend>(worker: &Rc<Worker>, arrived: Arrived, backend: &Rc<B>) {
     let Arrived { fd, entrance, peer } = arrived;
     let leaves = Leaves(Rc::clone(worker));
@@ -110,7 +110,7 @@ fn welcome<B: Backend>(worker: &Rc<Worker>, arrived: Arrived, backend: &Rc<B>) {
         return speak(socket, protocol, caller, leaves);
     }
     let Some(tls) = worker.shared.tls() else { return };
-    // What serves it is another task, which owns nothing of what a handshake needs.
+    // The connection is served by another task, which owns nothing of what the handshake needs.
     worker.tasks.spawn(async move {
         if let Some(socket) = handshake::accept(socket, &tls, &mut caller).await {
             speak(socket, protocol, caller, leaves);
@@ -118,7 +118,7 @@ fn welcome<B: Backend>(worker: &Rc<Worker>, arrived: Arrived, backend: &Rc<B>) {
     });
 }
 
-/// Begins a task that serves a connection.
+/// Starts a task that serves a connection.
 fn speak<S: Socket + 'static>(socket: S, protocol: ProtocolKind, caller: Caller, leaves: Leaves) {
     let worker = Rc::clone(&caller.worker);
     match protocol {
@@ -144,7 +144,7 @@ fn begin<S: Socket + 'static, P: Protocol + 'static>(
     });
 }
 
-/// A connection that has gone, when it is dropped.
+/// Takes the connection off the worker's load when it is dropped.
 struct Leaves(Rc<Worker>);
 
 impl Drop for Leaves {

@@ -1,4 +1,5 @@
-//! Threads that find again what an earlier run has left on flash, from the start on and beside the clients' requests.
+//! Threads that rebuild the index of what an earlier run left on flash. They start with the server and run while
+//! clients are served.
 
 use std::future::poll_fn;
 use std::io;
@@ -15,7 +16,7 @@ use crate::shared::Shared;
 /// Threads that share the work: one reads while another sorts.
 const THREADS: usize = 2;
 
-/// See the module. Its threads end when all is found, or with this.
+/// The threads that rebuild. They end when the index is complete, or when this is dropped.
 pub(crate) struct Finder {
     is_stopped: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
@@ -28,7 +29,7 @@ impl Finder {
             let (shared, is_stopped) = (Arc::clone(shared), Arc::clone(&finder.is_stopped));
             let run = move || {
                 let mut rebuild = pin!(shared.caches.rebuild());
-                // It is never long without a poll: it gives way to others, and waits for a device for a while at most.
+                // The rebuild polls often: it gives way to other work, and waits for a device only for a bounded time.
                 block_on(poll_fn(|context| match is_stopped.load(Ordering::Relaxed) {
                     true => Poll::Ready(()),
                     false => rebuild.as_mut().poll(context).map(drop),
@@ -45,7 +46,7 @@ impl Drop for Finder {
     fn drop(&mut self) {
         self.is_stopped.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
-            // It has nothing to tell.
+            // The thread returns nothing.
             let _ = thread.join();
         }
     }

@@ -1,14 +1,14 @@
-//! Doors for the fuzzer: parsers of what clients send. Not part of the API.
+//! Entry points for the fuzzer: the parsers of client input. Not part of the API.
 
 use crate::protocol::memcached;
 use crate::protocol::resp::parse;
 
-/// Any bytes as requests of memcached's protocols, one behind the other.
+/// Parses any bytes as a sequence of requests of memcached's protocols.
 pub fn memcached(bytes: &[u8]) {
     memcached::parse_all(bytes);
 }
 
-/// Any bytes as requests of RESP, whole and in two pieces: they ask the same.
+/// Parses any bytes as RESP requests, whole and in two pieces: both must give the same requests.
 pub fn resp(bytes: &[u8]) {
     let whole = parse::asked(&[bytes]);
     let half = bytes.len() / 2;
@@ -16,7 +16,7 @@ pub fn resp(bytes: &[u8]) {
     assert_eq!(parse::asked(&[head, tail]), whole, "pieces ask what the whole asks");
 }
 
-/// Any bytes as requests of RESP, of which nothing is kept.
+/// Walks over any bytes as RESP requests, without keeping any.
 pub fn resp_walk(bytes: &[u8]) {
     parse::walk(bytes);
 }

@@ -1,7 +1,7 @@
-//! A handshake: who does not end one in time, or cannot, is gone before anything is asked.
+//! TLS handshakes. A client that does not finish one in time, or fails it, is closed before any request.
 //!
-//! What it computes takes up to a millisecond. One handshake of a worker computes at a time, and the worker's other
-//! tasks run before the next one does: many that come at once hold up nobody for longer than one.
+//! The computation takes up to a millisecond. Each worker computes one handshake at a time, and its other tasks run
+//! before the next one: even if many clients connect at once, no task waits for more than one handshake.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -17,22 +17,23 @@ use larder_tls::{Tls, TlsError, TlsSocket};
 use crate::caller::Caller;
 use crate::within::within;
 
-/// A handshake takes no longer, even where connections may be idle for ever.
+/// Longest handshake, even if connections may be idle for ever.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// That a connection ends is said within so long.
+/// How long we try to send the close notification.
 const FAREWELL: Duration = Duration::from_millis(200);
 
-/// Why there was no handshake.
+/// Why the handshake failed.
 enum Failure {
-    /// The server ends, or the client has taken too long, or has gone.
+    /// The server ends, the client has taken too long, or the client has gone.
     Over(&'static str),
     Socket(io::Error),
     Tls(TlsError),
-    /// Whose certificate names no user, and nobody has a password.
+    /// The certificate names no user, and no user has a password.
     Nobody,
 }
 
-/// Makes a handshake, and lets in whom the client's certificate names. None if it failed: then it is counted.
+/// Makes a handshake, and logs in the user that the client's certificate names. Returns `None` if it failed; the
+/// failure is counted.
 pub(crate) async fn accept<S: Socket>(
     socket: S,
     tls: &Tls,
@@ -51,7 +52,7 @@ pub(crate) async fn accept<S: Socket>(
                     return Some(socket);
                 }
                 Err(failure) => {
-                    // Who does not speak it would not understand why.
+                    // A client that does not speak TLS would not understand the notification.
                     if !socket.is_no_tls() {
                         let farewell = pin!(poll_fn(|cx| socket.poll_close(cx)));
                         within(&*worker.clock, FAREWELL, farewell).await;
@@ -99,7 +100,7 @@ async fn shake<S: Socket>(socket: &mut TlsSocket<S>, caller: &mut Caller) -> Res
     if caller.comes_with_certificate(name.as_deref()) { Ok(()) } else { Err(Failure::Nobody) }
 }
 
-/// For the log: what a client has sent stands in it as Rust writes texts, escaped.
+/// For the log. Text from the client is escaped as in Rust's debug format.
 impl fmt::Debug for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,4 +1,4 @@
-//! A thread that gives memory back to the system some seconds after clients have let go of it.
+//! A thread that returns free memory to the system some seconds after clients have released it.
 
 use std::io;
 use std::sync::Arc;
@@ -11,29 +11,29 @@ use larder_device::give_back_free_memory;
 
 use crate::shared::Shared;
 
-/// How often it looks.
+/// How often it checks.
 const INTERVAL: Duration = Duration::from_secs(3);
-/// Bytes for which it is worth while.
+/// Freed bytes that make a return worth while.
 const WORTH_BYTES: usize = 2 << 20;
-/// What a connection leaves behind when it goes, about.
+/// About how many bytes a connection leaves free when it ends.
 const CONNECTION_BYTES: usize = 4 << 10;
 
-/// See the module. The thread ends with it.
+/// The thread's handle. The thread ends when this is dropped.
 pub(crate) struct Housekeeper {
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// What may lie with the allocator.
+/// Estimates the free memory that the allocator holds.
 struct Freed {
     connections_ever: u64,
     peak: usize,
-    /// The last look gave much back: what was freed while it did may lie there still.
+    /// The last return gave back much: memory freed while it ran may still be with the allocator.
     looks_again: bool,
 }
 
 impl Freed {
-    /// Whether clients have let go of [`WORTH_BYTES`]. What they still hold is not counted.
+    /// Whether clients have released [`WORTH_BYTES`] or more. What they still hold is not counted.
     fn is_much(&mut self, shared: &Shared) -> bool {
         let (used, ever) = (shared.account.used(), shared.connections_ever());
         self.peak = self.peak.max(shared.account.take_peak());
@@ -43,7 +43,7 @@ impl Freed {
         self.looks_again || freed >= WORTH_BYTES
     }
 
-    /// All that had been freed by then was given back: `bytes`.
+    /// Everything freed so far was given back: `bytes`.
     fn was_given_back(&mut self, bytes: usize, shared: &Shared) {
         self.looks_again = bytes >= WORTH_BYTES;
         self.peak = shared.account.used();
@@ -74,7 +74,7 @@ impl Drop for Housekeeper {
     fn drop(&mut self) {
         self.stop = None;
         if let Some(thread) = self.thread.take() {
-            // It has nothing to tell.
+            // The thread returns nothing.
             let _ = thread.join();
         }
     }

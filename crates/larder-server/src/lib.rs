@@ -1,4 +1,4 @@
-//! A cache server that memcached and Redis clients speak to, on the caches of [`larder`].
+//! A cache server for memcached and Redis clients, on the caches of [`larder`].
 //!
 //! ```text
 //!   acceptor ──► worker 0   a loop over its sockets, its timers and its ring to flash
@@ -6,13 +6,13 @@
 //!            └─► …          the caches of all tenants are shared by all workers
 //! ```
 //!
-//! Everything of a connection belongs to one thread. A hit in DRAM is answered within the turn in which it was asked;
-//! a request that waits for flash leaves the thread to others, and reads of one pipeline run beside each other.
+//! Each connection belongs to one thread. A hit in DRAM is answered within the turn in which it was requested. A
+//! request that waits for flash does not block its thread, and the reads of one pipeline run in parallel.
 //!
-//! An acceptor gives each connection to the worker that has the fewest (`acceptor.rs`). A worker (`event_loop.rs`,
-//! `worker/`) sleeps once for all it has; what a loop asks of the kernel is behind one trait
-//! (`larder_device::sockets`). A connection (`connection.rs`) knows no protocol: those are in `protocol/`, a folder
-//! each, and know no sockets. Idle connections own no buffers.
+//! The acceptor gives each connection to the worker with the fewest (`acceptor.rs`). A worker (`event_loop.rs`,
+//! `worker/`) sleeps in one place for all its event sources; the kernel interface of the loop is behind one trait
+//! (`larder_device::sockets`). A connection (`connection.rs`) knows no protocol. The protocols are in `protocol/`, a
+//! folder each, and know no sockets. Idle connections own no buffers.
 #![cfg(target_os = "linux")]
 
 mod acceptor;

@@ -1,4 +1,4 @@
-//! Where clients come in: sockets that listen.
+//! Listening sockets.
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,23 +11,23 @@ use crate::config::{ListenerConfig, ProtocolKind};
 use crate::error::{Error, ErrorKind};
 use crate::tenant::Tenant;
 
-/// A socket that listens, until it is dropped.
+/// A socket that listens until it is dropped.
 pub(crate) struct Listener {
     endpoint: Endpoint,
     socket: ListeningSocket,
     entrance: Arc<Entrance>,
 }
 
-/// What is known of a client by where it comes in.
+/// What the listener of a client determines.
 pub(crate) struct Entrance {
     pub(crate) protocol: ProtocolKind,
     pub(crate) is_tls: bool,
-    /// Whose keys it has, and needs no login for.
+    /// The tenant whose keys the client uses without a login.
     pub(crate) tenant: Option<Arc<Tenant>>,
 }
 
 impl Listener {
-    /// A socket that [was bound](bind) as `config` says, for clients of these tenants.
+    /// Makes a listener of a socket that [was bound](bind) as `config` says; its tenant is one of `tenants`.
     pub(crate) fn new(
         config: &ListenerConfig,
         socket: ListeningSocket,
@@ -43,17 +43,17 @@ impl Listener {
         &self.entrance
     }
 
-    /// Takes the next connection that has come, if there is one.
+    /// Accepts the next connection, if one has come.
     pub(crate) fn accept(&self) -> io::Result<Option<(OwnedFd, Peer)>> {
         self.socket.accept()
     }
 
-    /// Its address, if it is TCP: with the port that was free, if none was named.
+    /// Its TCP address, with the port that the kernel chose if none was configured.
     pub(crate) fn address(&self) -> Option<SocketAddr> {
         self.socket.address()
     }
 
-    /// What it is, with the port that was free.
+    /// Its configuration, with the port that the kernel chose.
     pub(crate) fn config(&self) -> ListenerConfig {
         let endpoint = self.address().map_or_else(|| self.endpoint.clone(), Endpoint::Tcp);
         let Entrance { protocol, is_tls, tenant } = &*self.entrance;

@@ -2,10 +2,11 @@
 
 use std::fmt::{Display, Write};
 
-/// What ends a page of metrics.
+/// The last line of a page of metrics.
 pub(crate) const END: &str = "# EOF\n";
 
-/// A page of metrics in the text form of OpenMetrics. Names begin with a prefix; the samples of a family follow it.
+/// A page of metrics in the text form of OpenMetrics. All names begin with a prefix, and the samples of a family follow
+/// it.
 ///
 /// ```
 /// use larder_server::MetricsText;
@@ -27,23 +28,23 @@ impl MetricsText {
         Self { prefix, text: String::new() }
     }
 
-    /// Begins a family of this kind: `gauge`, `counter`, `histogram` or `info`.
+    /// Begins a family. `kind` is `gauge`, `counter`, `histogram` or `info`.
     pub fn family(&mut self, name: &str, kind: &str, help: &str) {
         family(&mut self.text, self.prefix, name, (kind, help));
     }
 
-    /// A sample of the family that was begun last. Names of counters end with `_total`, of infos with `_info`,
-    /// of histograms with `_bucket`, `_count` and `_sum`.
+    /// Adds a sample to the family that was begun last. Names of counters end with `_total`, of infos with `_info`, of
+    /// histograms with `_bucket`, `_count` and `_sum`.
     pub fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
         sample(&mut self.text, self.prefix, name, labels, value);
     }
 
-    /// Without what ends a page, for one that goes on.
+    /// The text without the line that ends a page, to be appended to another page.
     pub(crate) fn families(self) -> String {
         self.text
     }
 
-    /// All of it.
+    /// The whole page.
     pub fn finish(mut self) -> String {
         self.text.push_str(END);
         self.text

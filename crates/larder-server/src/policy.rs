@@ -1,28 +1,28 @@
-//! What tenants may do: how much of what all share, and which keys are theirs by their names.
+//! Policies of tenants: rate limits, weights, and key prefixes.
 
 use std::time::Duration;
 
 use crate::error::{Error, ErrorKind};
 
-/// Weights are 1 to this.
+/// Highest weight; the lowest is 1.
 const WEIGHT_MAX: u16 = 1000;
-/// Longer than this nothing is saved up.
+/// Longest burst time.
 const BURST_MAX: Duration = Duration::from_secs(3600);
-/// A prefix is no longer than a key of memcached.
+/// A prefix is at most as long as a memcached key.
 const PREFIX_BYTES_MAX: usize = 250;
 
-/// What happens to requests beyond a limit.
+/// What happens to requests beyond a rate limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum OverLimit {
-    /// The connection is not read until the request's turn has come, for a second at most; whose turn comes later is
-    /// refused then.
+    /// The connection is not read until the request's turn has come, for one second at most. A request whose turn comes
+    /// later is refused after that second.
     #[default]
     Delay,
-    /// They are refused at once.
+    /// The requests are refused at once.
     Error,
 }
 
-/// What a tenant may do. One that has no policy may do what it can.
+/// The policy of a tenant. A tenant without one has no limits.
 ///
 /// ```
 /// use larder_server::TenantPolicy;
@@ -32,28 +32,28 @@ pub enum OverLimit {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TenantPolicy {
-    /// The tenant, by its name.
+    /// The name of the tenant.
     pub tenant: String,
-    /// Requests a second, of all its connections together; 0: any number. A request is a command, however many keys it
+    /// Requests a second, of all its connections together; 0: no limit. A request is one command, however many keys it
     /// names.
     pub requests_per_second: u64,
-    /// Bytes a second, of requests and answers together, and of all its connections; 0: any number. Who has taken more
-    /// than there was waits before its next request, so that a long value comes whole.
+    /// Bytes a second, of requests and answers of all its connections together; 0: no limit. A long value always passes
+    /// whole: a connection that has used more than there was waits before its next request.
     pub bytes_per_second: u64,
-    /// What was not used of a rate is saved up for so long: so much may come at once. At most an hour.
+    /// Unused rate is saved up for this long, so this many seconds' worth may come at once. At most one hour.
     pub burst: Duration,
     /// What happens to requests beyond either rate.
     pub over_limit: OverLimit,
-    /// How often it gets a turn at flash where requests of several tenants wait for one: twice as often as one of half
-    /// its weight. 1 to 1000.
+    /// Its share of turns at flash when requests of several tenants wait: twice the weight gets twice the turns. 1 to
+    /// 1000.
     pub weight: u16,
-    /// Keys that begin so are this tenant's, though they come from connections of the first tenant, whose others
-    /// are not. The longest prefix counts. Empty: none.
+    /// Keys with this prefix belong to this tenant when they come from connections of the first tenant. The longest
+    /// prefix counts. Empty: none.
     pub prefix: Vec<u8>,
 }
 
 impl TenantPolicy {
-    /// That of a tenant that may do what it can.
+    /// A policy without limits.
     pub fn new(tenant: impl Into<String>) -> Self {
         Self {
             tenant: tenant.into(),
@@ -66,7 +66,7 @@ impl TenantPolicy {
         }
     }
 
-    /// Refuses what cannot be, alone or beside those that came before.
+    /// Refuses values out of range, and values that conflict with the policies `before` it.
     ///
     /// # Errors
     /// [`ErrorKind::Config`] with the tenant, what is wrong, and what it must be.
@@ -96,7 +96,7 @@ impl TenantPolicy {
     }
 }
 
-/// Refuses policies that cannot be, for tenants of these `names`, of which the first has all keys that nobody else has.
+/// Checks the policies of tenants with these `names`. The first tenant has all keys without a prefix of another tenant.
 pub(crate) fn check(policies: &[TenantPolicy], names: &[&str]) -> Result<(), Error> {
     for (number, policy) in policies.iter().enumerate() {
         policy.check(policies.get(..number).unwrap_or_default())?;

@@ -1,8 +1,8 @@
-//! Which tenant a key belongs to by its beginning: the longest prefix counts.
+//! Finds the tenant of a key by its longest prefix.
 
-/// See the module.
+/// A sorted table of prefixes.
 pub(crate) struct Prefixes<T> {
-    /// In the order of their bytes.
+    /// Sorted by prefix.
     entries: Vec<Entry<T>>,
 }
 
@@ -14,13 +14,13 @@ struct Entry<T> {
 }
 
 impl<T> Prefixes<T> {
-    /// No two have one prefix, and none is empty.
+    /// No prefix may be empty or occur twice.
     pub(crate) fn new(mut all: Vec<(Vec<u8>, T)>) -> Self {
         all.sort_by(|one, other| one.0.cmp(&other.0));
         debug_assert!(all.windows(2).all(|pair| pair[0].0 < pair[1].0), "each is one tenant's");
         let mut prefixes = Self { entries: Vec::with_capacity(all.len()) };
         for (prefix, tenant) in all {
-            // What a prefix begins with is before it in the order, and so are those between.
+            // All prefixes of this prefix are before it in the order, so they are already in the table.
             let last = prefixes.entries.len().checked_sub(1);
             let parent = prefixes.longest_from(last, &prefix);
             prefixes.entries.push(Entry { prefix, parent, tenant });
@@ -28,7 +28,7 @@ impl<T> Prefixes<T> {
         prefixes
     }
 
-    /// Whose key this is, if it has a prefix.
+    /// The tenant of `key`, if it has a known prefix.
     pub(crate) fn tenant_of(&self, key: &[u8]) -> Option<&T> {
         if self.entries.is_empty() {
             return None;
@@ -38,9 +38,9 @@ impl<T> Prefixes<T> {
         self.entries.get(found).map(|entry| &entry.tenant)
     }
 
-    /// The longest prefix of `key` among the one at `place`, what that begins with, and so on. If `place` is the last
-    /// that is not greater than `key`, no other is a prefix of it: all between a prefix of `key` and `key` begin with
-    /// that prefix.
+    /// The longest prefix of `key` among the entry at `place`, its parent, and so on. If `place` is the last entry that
+    /// is not greater than `key`, no other entry is a prefix of it: all entries between a prefix of `key` and `key`
+    /// begin with that prefix.
     fn longest_from(&self, mut place: Option<usize>, key: &[u8]) -> Option<usize> {
         while let Some(entry) = place.and_then(|place| self.entries.get(place)) {
             if key.starts_with(&entry.prefix) {

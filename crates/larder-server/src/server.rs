@@ -1,4 +1,4 @@
-//! A server from its start to its end.
+//! A server from start to end.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::tenant::Caches;
 use crate::users::Users;
 use crate::worker::{Letter, Mailbox};
 
-/// A server that serves until it is told to end ([`Server::end`]).
+/// A running server; [`Server::end`] ends it.
 pub struct Server {
     shared: Arc<Shared>,
     stop: Arc<Stop>,
@@ -36,8 +36,8 @@ pub struct Server {
     threads: Vec<JoinHandle<std::io::Result<()>>>,
 }
 
-/// A server that listens and does not serve yet: clients that connect wait until it does. So what it cannot listen on
-/// is known before a cache is opened, or made.
+/// A server that listens but does not serve yet; clients that connect wait. So errors of listening are known before a
+/// cache is opened or created.
 pub struct BoundServer {
     config: ServerConfig,
     tls: Option<Tls>,
@@ -47,7 +47,7 @@ pub struct BoundServer {
 }
 
 impl BoundServer {
-    /// Serves the tenants of a device, or of DRAM alone, from now on.
+    /// Starts to serve the tenants of one device, or of DRAM alone.
     ///
     /// # Errors
     /// [`ErrorKind::Config`] for settings that do not fit the tenants; [`ErrorKind::System`] if the system refuses
@@ -56,7 +56,7 @@ impl BoundServer {
         self.serve_with(Caches::One(tenants))
     }
 
-    /// Serves the tenants of several devices from now on.
+    /// Starts to serve the tenants of several devices.
     ///
     /// # Errors
     /// As [`BoundServer::serve`].
@@ -66,10 +66,10 @@ impl BoundServer {
 }
 
 impl Server {
-    /// Listens where `config` says, and does not serve yet.
+    /// Listens where `config` says, without serving yet.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] for settings that cannot be; [`ErrorKind::Listen`] if an endpoint cannot be listened on.
+    /// [`ErrorKind::Config`] for invalid settings; [`ErrorKind::Listen`] if an endpoint cannot be listened on.
     pub fn bind(config: ServerConfig) -> Result<BoundServer, Error> {
         config.check()?;
         let tls = config.tls.as_ref().map(Tls::load).transpose()?;
@@ -78,7 +78,7 @@ impl Server {
         Ok(BoundServer { config, tls, sockets, admin })
     }
 
-    /// Serves the tenants of a device, or of DRAM alone, from now on.
+    /// Binds and serves the tenants of one device, or of DRAM alone.
     ///
     /// # Errors
     /// Those of [`Server::bind`] and [`BoundServer::serve`].
@@ -86,7 +86,7 @@ impl Server {
         Self::bind(config)?.serve(tenants)
     }
 
-    /// Serves the tenants of several devices from now on.
+    /// Binds and serves the tenants of several devices.
     ///
     /// # Errors
     /// As [`Server::start`].
@@ -139,7 +139,7 @@ impl BoundServer {
 }
 
 impl Server {
-    /// Begins all threads. If one cannot be had, those that were begun end with this.
+    /// Starts all threads. If one fails to start, dropping the server ends the others.
     fn begin(&mut self, listeners: Vec<Listener>) -> Result<(), Error> {
         for number in 0..self.shared.config.workers {
             let shared = Arc::clone(&self.shared);
@@ -160,32 +160,32 @@ impl Server {
         Ok(())
     }
 
-    /// The TCP addresses that it listens on, in the order of the configuration, with the ports that were free.
+    /// The TCP addresses that it listens on, in the order of the configuration, with the ports that the kernel chose.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
 
-    /// Where clients come in, with the ports that were free.
+    /// The listeners, with the ports that the kernel chose.
     pub fn listeners(&self) -> &[ListenerConfig] {
         &self.listeners
     }
 
-    /// How its threads wait for sockets: as the configuration says, or `epoll` where the kernel refuses a ring.
+    /// How its threads wait for sockets: as the configuration says, or `epoll` if the kernel refuses a ring.
     pub fn sockets(&self) -> SocketBackend {
         self.shared.sockets
     }
 
-    /// Where metrics are asked for, with the port that was free.
+    /// The admin address, with the port that the kernel chose.
     pub fn admin(&self) -> Option<SocketAddr> {
         self.admin.as_ref().and_then(|admin| admin.address)
     }
 
-    /// Takes over what of `config` can be changed while it runs: users, TLS files, how many connections there may be,
-    /// and the limits and weights of tenants. Who has logged in stays in. Says which other settings differ, and so need
-    /// another start.
+    /// Takes over the parts of `config` that can change while the server runs: users, TLS files, `connections_max`, the
+    /// slow-log threshold, and the limits and weights of tenants. Clients that have logged in stay logged in, unless
+    /// their user was removed or changed. Returns the names of the other settings that differ; those need a restart.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] for settings that cannot be; then nothing is changed.
+    /// [`ErrorKind::Config`] for invalid settings; nothing is changed then.
     pub fn reload(&self, config: &ServerConfig) -> Result<Vec<&'static str>, Error> {
         config.check()?;
         config.check_openness(&self.shared.config)?;
@@ -193,8 +193,8 @@ impl Server {
         Ok(self.shared.config.needs_restart(config))
     }
 
-    /// Accepts nothing more, lets connections end what they have begun, for
-    /// [`ServerConfig::drain_time`] at most, and closes the caches, `close_time` at most, so that they are found again.
+    /// Stops accepting, lets connections finish what they have begun, for [`ServerConfig::drain_time`] at most, and
+    /// closes the caches within `close_time`, so that the next start finds their contents.
     ///
     /// # Errors
     /// [`ErrorKind::System`] if a thread has failed, [`ErrorKind::Cache`] if a cache could not be closed.
@@ -226,7 +226,8 @@ impl Server {
     }
 }
 
-/// Answers operators until it is dropped: longer than connections are served, for they ask how the end goes.
+/// The admin thread. It runs until it is dropped, which is after the connections have ended: operators watch the drain
+/// there.
 struct AdminThread {
     address: Option<SocketAddr>,
     stop: Arc<Stop>,
@@ -248,7 +249,7 @@ impl Drop for AdminThread {
     fn drop(&mut self) {
         self.stop.set();
         if let Some(thread) = self.thread.take() {
-            // It has nothing to tell: what it did is over.
+            // The thread returns nothing useful: its work is over.
             let _ = thread.join();
         }
     }
@@ -256,7 +257,7 @@ impl Drop for AdminThread {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Nobody is told of what fails here; who wants to know calls `end`.
+        // `drop` cannot report errors; a caller that wants them uses `end`.
         let _ = self.halt();
     }
 }

@@ -1,5 +1,5 @@
-//! What is said of a set of shards, whether a server has it open or its devices were looked at (`/api/array`, `larder
-//! array status --json`).
+//! The report of a set of shards, from an open set in a server or from a look at its devices (`/api/array`,
+//! `larder array status --json`).
 
 use larder::{SetStatus, ShardStatus};
 use serde::{Deserialize, Serialize};
@@ -11,50 +11,50 @@ pub struct SetReport {
     pub epoch: u32,
     /// In the order of their numbers.
     pub shards: Vec<ShardReport>,
-    /// Of a set that is open.
+    /// Only for an open set.
     #[serde(flatten)]
     pub open: Option<SetCounts>,
 }
 
-/// What was counted since a set was opened.
+/// Counters since the set was opened.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct SetCounts {
-    /// How much of the refill that is under way has been looked at, in thousandths.
+    /// Progress of the refill that is running, in thousandths of what it has to look at.
     pub refilled_permille: u64,
     /// Bytes that refills have copied.
     pub refilled_bytes: u64,
-    /// Look-ups that did not wait for a shard any longer.
+    /// Look-ups that stopped waiting for a shard.
     pub late_gets: u64,
-    /// Changes that are gone with their shard.
+    /// Changes lost with their shard.
     pub lost_changes: u64,
-    /// How often a shard was suspected.
+    /// How often a shard became suspect.
     pub suspected: u64,
-    /// How often one was taken out.
+    /// How often a shard was taken out.
     pub failed: u64,
-    /// How often one came back by itself.
+    /// How often a shard came back by itself.
     pub returned: u64,
-    /// How often the host was stopped or slept.
+    /// How often the host was suspended or stopped.
     pub host_pauses: u64,
 }
 
 /// A shard of a set.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct ShardReport {
-    /// From 0 on.
+    /// Counted from 0.
     pub number: usize,
     /// healthy, suspect, failed, refilling or retired.
     pub state: String,
-    /// The epoch of the set in which it came to that.
+    /// The epoch of the set in which it entered this state.
     pub since: u32,
-    /// Its part of the keys beside those of the others.
+    /// Its share of the keys, relative to the other shards.
     pub weight: u32,
-    /// What its device is called; `None` if it has none.
+    /// The name of its device; `None` if it has none.
     pub device: Option<String>,
-    /// Of the device, in bytes.
+    /// Capacity of the device in bytes.
     pub capacity_bytes: Option<u64>,
     /// Write amplification of the device, where it is known.
     pub dlwa: Option<f64>,
-    /// How much of the drive's life is used up, in percent, where the drive says so.
+    /// How much of the drive's life is used, in percent, if the drive reports it.
     pub used_percent: Option<u8>,
     /// Why it may be failing.
     pub suspicion: Option<String>,
@@ -63,7 +63,7 @@ pub struct ShardReport {
 }
 
 impl SetReport {
-    /// Of a set that is open.
+    /// The report of an open set.
     pub fn open(status: SetStatus) -> Self {
         let counts = SetCounts {
             refilled_permille: status.refilled_permille,
@@ -78,7 +78,7 @@ impl SetReport {
         Self { open: Some(counts), ..Self::closed(status) }
     }
 
-    /// Of a set that nobody has open: nothing was counted.
+    /// The report of a set that no process has open: it has no counters.
     pub fn closed(status: SetStatus) -> Self {
         let shards = status.shards.into_iter().map(ShardReport::from).collect();
         Self { epoch: status.epoch, shards, open: None }

@@ -1,4 +1,4 @@
-//! What all threads of a server share.
+//! State that all threads of a server share.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -20,44 +20,44 @@ use crate::tenant::{Caches, Tenant};
 use crate::users::Users;
 use crate::worker::{Letter, Mailbox};
 
-/// See the module.
+/// State that all threads of a server share.
 pub(crate) struct Shared {
     pub(crate) config: ServerConfig,
-    /// What threads wait for sockets with: as the configuration says, as far as the kernel allows it.
+    /// The socket backend in use: as configured, if the kernel allows it.
     pub(crate) sockets: SocketBackend,
     pub(crate) caches: Caches,
     /// At least one.
     pub(crate) tenants: Vec<Arc<Tenant>>,
-    /// What clients cause in memory.
+    /// The memory that clients use.
     pub(crate) account: Arc<Account>,
-    /// Most units of work that a connection has done while others waited.
+    /// Most units of work that a connection has done in one turn while others waited.
     pub(crate) longest_turn_units: AtomicUsize,
-    /// How often free memory was given back to the system.
+    /// How often free memory was returned to the system.
     pub(crate) memory_returns: AtomicU64,
-    /// Whose keys those of the first tenant's connections are, by their beginning.
+    /// The tenant of a key by its prefix, for connections of the first tenant.
     pub(crate) prefixes: Prefixes<Arc<Tenant>>,
-    /// Who may come in, if not everybody. Changes when the configuration is read again.
+    /// The users that may log in. A reload replaces them.
     users: RwLock<Arc<Users>>,
-    /// What is shown where TLS is spoken. Changes likewise.
+    /// The TLS certificates. A reload replaces them.
     tls: RwLock<Option<Tls>>,
     connections_max: AtomicUsize,
-    /// Of each worker.
+    /// One per worker.
     pub(crate) mailboxes: Vec<Arc<Mailbox>>,
-    /// Of each worker.
+    /// One per worker.
     pub(crate) counters: Vec<Arc<Counters>>,
-    /// Of each worker.
+    /// One per worker.
     pub(crate) rings: Vec<Arc<RingCounters>>,
-    /// What connections of RESP have in common.
+    /// What RESP connections share.
     pub(crate) resp: Board,
     pub(crate) started: Instant,
     draining: AtomicBool,
-    /// What took long.
+    /// Slow requests.
     pub(crate) slow_log: SlowLog,
-    /// What was counted when a client began to count anew.
+    /// The counters at the time when a client reset the statistics.
     counted_before: Mutex<Counted>,
-    /// Connections that were turned away.
+    /// Connections refused because there were too many.
     pub(crate) rejected: AtomicU64,
-    /// Connections since the start: the number of the next one.
+    /// The number of the next connection, counted from the start.
     connections: AtomicU64,
 }
 
@@ -109,17 +109,17 @@ impl Shared {
         }
     }
 
-    /// What all workers have counted together.
+    /// The counters of all workers together.
     pub(crate) fn counted(&self) -> Counted {
         self.counters.iter().map(|of_one| of_one.read()).sum()
     }
 
-    /// Who may come in from now on.
+    /// The users as of now.
     pub(crate) fn users(&self) -> Arc<Users> {
         Arc::clone(&self.users.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// What is shown from now on where TLS is spoken.
+    /// The TLS certificates as of now.
     pub(crate) fn tls(&self) -> Option<Tls> {
         self.tls.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -129,12 +129,12 @@ impl Shared {
         self.connections_max.load(Ordering::Relaxed)
     }
 
-    /// Takes over what can be changed while it runs.
+    /// Takes over the settings that can change while the server runs.
     pub(crate) fn reload(&self, config: &ServerConfig) -> Result<(), Error> {
         check_policies(&config.tenants, &self.tenants)?;
         let mut users = Users::new(&config.users, &self.tenants)?;
         let tls = config.tls.as_ref().map(Tls::load).transpose()?;
-        // Where it is spoken no more from the next start on, there is a certificate until then.
+        // If the new configuration has no TLS, the old certificates stay in use until the next start.
         if tls.is_some() {
             *self.tls.write().unwrap_or_else(PoisonError::into_inner) = tls;
         }
@@ -149,12 +149,12 @@ impl Shared {
         Ok(())
     }
 
-    /// The server ends: nothing new is taken in.
+    /// The server ends: `/ready` fails from now on.
     pub(crate) fn drain(&self) {
         self.draining.store(true, Ordering::Relaxed);
     }
 
-    /// Why no requests should be sent here, if that is so.
+    /// Why no requests should be sent to this server, if there is a reason.
     pub(crate) fn why_not_ready(&self) -> Option<String> {
         if self.draining.load(Ordering::Relaxed) {
             return Some("it is ending".to_owned());
@@ -165,39 +165,39 @@ impl Shared {
         flash.or_else(|| self.index_not_known().filter(|_| needs_index))
     }
 
-    /// What a server that is ready lacks, a line each.
+    /// What a ready server lacks, one line each.
     pub(crate) fn lacks(&self) -> impl Iterator<Item = String> {
         let flash = self.flash_avoided_since().map(flash_not_used);
         flash.into_iter().chain(self.index_not_known())
     }
 
-    /// How much of flash is not known yet, if some is.
+    /// How many flash regions are not indexed yet, if there are any.
     fn index_not_known(&self) -> Option<String> {
         let of_each = self.tenants.iter().map(|tenant| tenant.stats().loc_unindexed_regions);
         let regions: u64 = of_each.sum();
         (regions > 0).then(|| format!("index: {regions} regions of flash are not known yet"))
     }
 
-    /// Since when some cache does not use its flash, in seconds since 1970.
+    /// Since when a cache does not use its flash, in seconds since 1970; the earliest of all tenants.
     pub(crate) fn flash_avoided_since(&self) -> Option<u64> {
         let of_each = self.tenants.iter().map(|tenant| tenant.stats().flash_avoided_since_seconds);
         of_each.filter(|since| *since > 0).min()
     }
 
-    /// The same, since a client has begun to count anew.
+    /// The counters since a client last reset the statistics.
     pub(crate) fn counted_lately(&self) -> Counted {
         let before = self.counted_before.lock().unwrap_or_else(PoisonError::into_inner);
         self.counted().since(&before)
     }
 
-    /// Begins to count anew, for clients.
+    /// Resets the statistics that clients see.
     pub(crate) fn count_anew(&self) {
         let mut before = self.counted_before.lock().unwrap_or_else(PoisonError::into_inner);
         *before = self.counted();
     }
 
-    /// Gives the caches another budget of memory, which holds what clients may cause too, if they are one tenant's.
-    /// Says whether.
+    /// Gives the caches another memory budget, which also covers the memory of clients. Works only with a single
+    /// tenant; returns whether it did.
     pub(crate) fn set_memory_bytes(&self, bytes: u64) -> bool {
         let is_alone = self.tenants.len() == 1;
         if is_alone {
@@ -207,28 +207,28 @@ impl Shared {
         is_alone
     }
 
-    /// A number for a connection.
+    /// The number for a new connection.
     pub(crate) fn next_connection(&self) -> u64 {
         self.connections.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Whose keys they are of a client that has not said who it is.
+    /// The tenant of clients that have not logged in.
     pub(crate) fn default_tenant(&self) -> &Arc<Tenant> {
         &self.tenants[0]
     }
 
-    /// Connections that there are.
+    /// Open connections.
     pub(crate) fn connections(&self) -> usize {
         self.mailboxes.iter().map(|mailbox| mailbox.load.load(Ordering::Relaxed)).sum()
     }
 
-    /// Connections that there were, with those that there are.
+    /// Connections since the start, including the open ones.
     pub(crate) fn connections_ever(&self) -> u64 {
         self.connections.load(Ordering::Relaxed) - 1
     }
 }
 
-/// Refuses policies that cannot be.
+/// Refuses invalid policies.
 pub(crate) fn check_policies(
     policies: &[TenantPolicy],
     tenants: &[Arc<Tenant>],
@@ -237,7 +237,7 @@ pub(crate) fn check_policies(
     policy::check(policies, &names)
 }
 
-/// Each tenant has its policy from now on.
+/// Gives each tenant its policy from now on.
 fn set_policies(policies: &[TenantPolicy], tenants: &[Arc<Tenant>], account: &Account) {
     for tenant in tenants {
         match policies.iter().find(|policy| policy.tenant == tenant.name()) {
@@ -248,14 +248,15 @@ fn set_policies(policies: &[TenantPolicy], tenants: &[Arc<Tenant>], account: &Ac
     }
 }
 
-/// What the kernel allows: rings are refused by most containers, and by kernels before 6.1.
+/// The backend that the kernel allows: most containers, and kernels before 6.1, refuse rings.
 fn allowed(wanted: SocketBackend) -> SocketBackend {
     if wanted == SocketBackend::Epoll {
         return wanted;
     }
-    // On a thread of its own: a ring that closes interrupts the system calls of the thread that made it for a while.
+    // We probe on a separate thread: for a while after a ring closes, system calls of the thread that made it are
+    // interrupted.
     let probe = std::thread::Builder::new().spawn(|| SocketRing::new().map(drop));
-    // Where no thread can be had, the start will say so of those that serve.
+    // If no thread can be started, starting the workers reports it.
     let probed =
         probe.and_then(|probe| probe.join().unwrap_or_else(|_| Err(io::ErrorKind::Other.into())));
     let refused = |error| {
@@ -276,7 +277,7 @@ fn prefixes_of(policies: &[TenantPolicy], tenants: &[Arc<Tenant>]) -> Prefixes<A
     Prefixes::new(all.collect())
 }
 
-/// What an operator is told of flash that is not used.
+/// The message to operators about flash that is not used.
 fn flash_not_used(since: u64) -> String {
     let moment = SystemTime::UNIX_EPOCH + Duration::from_secs(since);
     let for_seconds = moment.elapsed().unwrap_or_default().as_secs();

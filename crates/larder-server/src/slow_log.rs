@@ -1,8 +1,8 @@
-//! What took long: the last requests that did, of whichever protocol, for operators.
+//! The slow log for operators: the last slow requests of all protocols.
 //!
-//! Keys are kept as far as people can read them, and values never. Only what took long comes to the lock here; whether
-//! it did is a look at one number. `SLOWLOG` of RESP clients has a list of its own, with what those clients expect
-//! of it (`protocol/resp/slow.rs`).
+//! It keeps keys in a readable form, and never values. Only slow requests take the lock; the check for a slow request
+//! reads one atomic. `SLOWLOG` for RESP clients has its own list, with what those clients expect of it
+//! (`protocol/resp/slow.rs`).
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,41 +11,41 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::config::ProtocolKind;
 
-/// So many entries are kept.
+/// Number of entries kept.
 const ENTRIES_MAX: usize = 128;
-/// Of a key so many bytes are shown.
+/// Bytes of a key that are shown.
 const KEY_BYTES_SHOWN: usize = 128;
-/// Never, in nanoseconds.
+/// The threshold that keeps nothing, in nanoseconds.
 const NEVER: u64 = u64::MAX;
 
-/// See the module.
+/// The slow log; see the module.
 pub(crate) struct SlowLog {
     threshold_ns: AtomicU64,
-    /// How many there were since the start.
+    /// Slow requests since the start.
     seen: AtomicU64,
     /// The newest first.
     entries: Mutex<VecDeque<SlowEntry>>,
 }
 
-/// A request that took long.
+/// A slow request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SlowEntry {
     /// Its number, from 1 on.
     pub(crate) number: u64,
-    /// When it had ended, since 1970.
+    /// When it ended, since 1970.
     pub(crate) at: Duration,
     pub(crate) took: Duration,
     pub(crate) protocol: ProtocolKind,
     pub(crate) tenant: String,
-    /// In small letters.
+    /// In lower case.
     pub(crate) command: &'static str,
-    /// The begin of its key, in ASCII: other bytes are escaped.
+    /// The first bytes of its key, as ASCII; other bytes are escaped.
     pub(crate) key: String,
     pub(crate) key_bytes: usize,
     pub(crate) peer: String,
 }
 
-/// Whose request it was.
+/// The origin of a request.
 pub(crate) struct Whose<'a> {
     pub(crate) protocol: ProtocolKind,
     pub(crate) tenant: &'a str,
@@ -53,7 +53,7 @@ pub(crate) struct Whose<'a> {
 }
 
 impl SlowLog {
-    /// Keeps what takes so long or longer; `None` nothing.
+    /// Keeps requests that take at least `threshold`; `None`: none.
     pub(crate) fn new(threshold: Option<Duration>) -> Self {
         let log = Self {
             threshold_ns: AtomicU64::new(NEVER),
@@ -64,26 +64,26 @@ impl SlowLog {
         log
     }
 
-    /// From now on it is this.
+    /// Replaces the threshold.
     pub(crate) fn set_threshold(&self, threshold: Option<Duration>) {
         let ns = threshold.map(|it| u64::try_from(it.as_nanos()).unwrap_or(NEVER));
         self.threshold_ns.store(ns.unwrap_or(NEVER), Ordering::Relaxed);
     }
 
-    /// What it keeps takes so long or longer.
+    /// The threshold; `None` if nothing is kept.
     pub(crate) fn threshold(&self) -> Option<Duration> {
         let ns = self.threshold_ns.load(Ordering::Relaxed);
         (ns != NEVER).then(|| Duration::from_nanos(ns))
     }
 
-    /// Whether a request that took so long belongs in it.
+    /// Whether a request that took this long belongs in the log.
     #[inline]
     pub(crate) fn wants(&self, took: Duration) -> bool {
         let threshold = self.threshold_ns.load(Ordering::Relaxed);
         threshold != NEVER && took.as_nanos() >= u128::from(threshold)
     }
 
-    /// Keeps a request, in the place of the oldest if there are many.
+    /// Adds a request. When the log is full, it replaces the oldest entry.
     pub(crate) fn add(&self, took: Duration, whose: Whose<'_>, command: &'static str, key: &[u8]) {
         let shown = key.get(..KEY_BYTES_SHOWN).unwrap_or(key);
         let mut entry = SlowEntry {
@@ -104,18 +104,18 @@ impl SlowLog {
         entries.truncate(ENTRIES_MAX);
     }
 
-    /// How many there were since the start, those that are not kept any more among them.
+    /// Slow requests since the start, including those that are no longer kept.
     pub(crate) fn seen(&self) -> u64 {
         self.seen.load(Ordering::Relaxed)
     }
 
-    /// All that are kept, the newest first.
+    /// All entries, the newest first.
     pub(crate) fn entries(&self) -> Vec<SlowEntry> {
         let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         entries.iter().cloned().collect()
     }
 
-    /// Forgets all of them.
+    /// Removes all entries.
     pub(crate) fn clear(&self) {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }

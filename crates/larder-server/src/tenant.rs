@@ -1,4 +1,4 @@
-//! A tenant: whose keys they are, and where they lie.
+//! A tenant: its keys and the caches that hold them.
 
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +12,7 @@ use larder::{
 use crate::policy::TenantPolicy;
 use crate::rates::Rates;
 
-/// Cursors of a cache have so many bits, and above them is the number of the cache.
+/// A cursor of one cache has this number of bits; the bits above are the number of the cache.
 const CURSOR_BITS: u32 = 56;
 
 /// The caches of all tenants.
@@ -23,29 +23,29 @@ pub(crate) enum Caches {
     Sharded(Tenants<Shards>),
 }
 
-/// When all keys are to be forgotten: what was said last counts.
+/// A delayed flush of all keys. A newer plan replaces the older one.
 #[derive(Default)]
 struct FlushPlan {
     number: u64,
-    /// Of the task that waits for it.
+    /// Waker of the task that waits for the flush.
     waker: Option<Waker>,
 }
 
-/// See the module.
+/// A tenant: its keys and the caches that hold them.
 pub(crate) struct Tenant {
-    /// Its place among all tenants.
+    /// Its index among all tenants.
     pub(crate) number: usize,
     name: String,
     caches: AnyRoute,
     flush: Mutex<FlushPlan>,
-    /// Whose requests of many keys are done one after the other, whichever worker they come from.
+    /// Requests of this tenant that name many keys run one at a time, across all workers.
     pub(crate) turn: Arc<async_lock::Mutex<()>>,
-    /// What its requests are held to.
+    /// Its rate limits.
     pub(crate) rates: Rates,
     weight: AtomicU16,
 }
 
-/// The calls of keys, wherever these lie.
+/// Calls for keys, wherever the keys are.
 pub(crate) type Calls<'a> = Routed<&'a AnyRoute>;
 
 impl Caches {
@@ -73,7 +73,7 @@ impl Caches {
         names.into_iter().enumerate().map(tenant).collect()
     }
 
-    /// Gives all caches together another budget of memory; of DRAM, where only that has one.
+    /// Gives all caches together another memory budget; where only DRAM has a budget, sets that.
     pub(crate) fn set_memory_bytes(&self, bytes: u64) {
         match self {
             Self::One(tenants) if !tenants.set_memory_bytes(bytes) => tenants.set_dram_bytes(bytes),
@@ -84,7 +84,7 @@ impl Caches {
         }
     }
 
-    /// Finds again what an earlier run has left on flash.
+    /// Rebuilds the index of what an earlier run left on flash.
     pub(crate) async fn rebuild(&self) {
         match self {
             Self::One(tenants) => tenants.rebuild().await,
@@ -92,7 +92,8 @@ impl Caches {
         };
     }
 
-    /// How long the drive lasts that all of them share, if its rating is known; of several, the one that ends first.
+    /// How long the drive that all tenants share will last, if its rating is known; of several drives, the first to
+    /// end.
     pub(crate) fn drive_life(&self) -> Option<DriveLife> {
         match self {
             Self::One(tenants) => tenants.drive_life(),
@@ -100,7 +101,7 @@ impl Caches {
         }
     }
 
-    /// Closes all caches, and goes on with what they hold when they are opened again.
+    /// Closes all caches, so that the next start continues with their contents.
     pub(crate) async fn close(&self, within: std::time::Duration) -> Result<Stats, Error> {
         match self {
             Self::One(tenants) => tenants.close_within(within).await,
@@ -110,23 +111,23 @@ impl Caches {
 }
 
 impl Tenant {
-    /// What it may do from now on; its prefix is not looked at.
+    /// Replaces its policy; the prefix is not looked at.
     pub(crate) fn set_policy(&self, policy: &TenantPolicy) {
         self.rates.set(policy);
         self.weight.store(policy.weight, Ordering::Relaxed);
     }
 
-    /// How often it gets what is given out by turns, beside others.
+    /// Its share of turns relative to other tenants.
     pub(crate) fn weight(&self) -> u16 {
         self.weight.load(Ordering::Relaxed)
     }
 
-    /// What it is called.
+    /// Its name.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Calls of its keys.
+    /// Calls for its keys.
     pub(crate) fn calls(&self) -> Calls<'_> {
         Routed::new(&self.caches)
     }
@@ -139,18 +140,18 @@ impl Tenant {
         }
     }
 
-    /// All caches that its keys are in.
+    /// All caches that hold its keys.
     pub(crate) fn caches(&self) -> Vec<&Larder> {
         self.caches.caches().collect()
     }
 
-    /// The counters of all of them together.
+    /// The counters of all its caches together.
     pub(crate) fn stats(&self) -> Stats {
         self.calls().stats()
     }
 
-    /// All keys are to be forgotten later, by the plan of this number. The plan before it is given up, and its task is
-    /// woken: no client makes more than one wait.
+    /// Starts a plan to flush all keys later and returns its number. The previous plan is cancelled and its task is
+    /// woken, so clients can never make more than one task wait.
     pub(crate) fn plans_flush(&self) -> u64 {
         let mut plan = self.flush.lock().unwrap_or_else(PoisonError::into_inner);
         plan.number += 1;
@@ -160,7 +161,7 @@ impl Tenant {
         plan.number
     }
 
-    /// Whether no other plan was made since the one of this number. If not, the task is woken when one is.
+    /// Whether the plan `number` is still the newest. If so, the task is woken when another plan replaces it.
     pub(crate) fn still_plans(&self, number: u64, cx: &Context<'_>) -> bool {
         let mut plan = self.flush.lock().unwrap_or_else(PoisonError::into_inner);
         if plan.number == number {
@@ -174,23 +175,23 @@ impl Tenant {
         self.calls().scan_from(cursor, count).await
     }
 
-    /// A cursor of such a walk, anywhere.
+    /// A random cursor of such a walk.
     pub(crate) fn random_cursor(&self) -> u64 {
         let caches = u64::try_from(self.caches().len()).unwrap_or(1);
         fastrand::u64(..caches << CURSOR_BITS)
     }
 
-    /// Memory that its caches may take now, in bytes.
+    /// Memory that its caches may use now, in bytes.
     pub(crate) fn memory_limit_bytes(&self) -> u64 {
         self.calls().memory_limit_bytes()
     }
 
-    /// How many keys there are, about.
+    /// Estimated number of keys.
     pub(crate) fn estimated_len(&self) -> u64 {
         self.calls().estimated_len()
     }
 
-    /// The same, by where they are and whether they have a lifetime.
+    /// Estimated number of keys, by where they are and whether they have a lifetime.
     pub(crate) fn estimated_items(&self) -> EstimatedItems {
         self.calls().estimated_items()
     }

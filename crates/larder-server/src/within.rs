@@ -1,4 +1,4 @@
-//! A future that may take only so long.
+//! A future with a time limit.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use larder_device::Clock;
 
-/// What `future` comes to, or `None` if it takes longer than `time`. It can be polled on then.
+/// The output of `future`, or `None` if it takes longer than `time`. The caller may poll it further then.
 pub(crate) async fn within<F: Future>(
     clock: &dyn Clock,
     time: Duration,

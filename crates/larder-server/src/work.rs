@@ -1,53 +1,53 @@
-//! Units of work: what a connection does before the others of its worker have their turns.
+//! Units of work: how much a connection does before the other connections of its worker get their turns.
 //!
-//! A unit is a key that is looked up, a KiB that is copied, or [`STEPS_A_UNIT`] steps of something smaller: about a
-//! microsecond. Whatever a client can make long counts its units and rests between two of them. Units are counted, and
-//! not time alone, so that a test says of each kind of request how long it keeps others waiting, on any machine.
+//! A unit is one key looked up, one KiB copied, or [`STEPS_A_UNIT`] steps of something smaller: about a microsecond.
+//! All work whose length a client controls counts its units and yields between two of them. We count units, and not
+//! only time, so that a test can tell on any machine how long each kind of request keeps others waiting.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use larder_device::sockets::yield_now;
 
-/// Units that a connection does, about, before others have their turns.
+/// About how many units a connection does before others get their turns.
 pub(crate) const UNITS_A_TURN: usize = 1000;
-/// Steps that take no longer than a comparison.
+/// Steps in one unit; a step takes no longer than a comparison.
 pub(crate) const STEPS_A_UNIT: usize = 256;
 
-/// Whatever was counted, a turn ends after so long: what a request does to a value is not counted by every command.
+/// A turn ends after this time, whatever was counted: not every command counts what it does to a value.
 const TURN_MAX: Duration = Duration::from_millis(2);
-/// The clock is looked at once in 16 requests.
+/// We look at the clock once in 16 requests.
 const REQUESTS_A_LOOK: usize = 16;
 
-/// What a connection has done since others had their turns.
+/// What a connection has done in this turn.
 #[derive(Debug, Default)]
 pub(crate) struct Work {
     units: Cell<usize>,
     requests: Cell<usize>,
     begun: Cell<Option<Instant>>,
-    /// Most that it has done in a turn since it was asked ([`Work::take_longest`]).
+    /// Most units that it has done in one turn since the last [`Work::take_longest`].
     longest: Cell<usize>,
 }
 
 impl Work {
-    /// Units of work were done.
+    /// Adds units of work.
     #[inline]
     pub(crate) fn does(&self, units: usize) {
         self.units.set(self.units.get() + units);
     }
 
-    /// Something was done to `bytes` bytes.
+    /// Adds the work for `bytes` bytes.
     #[inline]
     pub(crate) fn does_bytes(&self, bytes: usize) {
         self.does(bytes >> 10);
     }
 
-    /// Steps that may still be done in this turn, at least one unit of them.
+    /// Steps left in this turn, at least one unit of them.
     pub(crate) fn steps_left(&self) -> usize {
         UNITS_A_TURN.saturating_sub(self.units.get()).max(1) * STEPS_A_UNIT
     }
 
-    /// Others have their turns, if it is time. Says whether they had.
+    /// Yields to other connections, if it is time. Returns whether it did.
     #[inline]
     pub(crate) async fn rests(&self) -> bool {
         let is_time = self.units.get() >= UNITS_A_TURN || self.has_taken_long();
@@ -74,14 +74,14 @@ impl Work {
         }
     }
 
-    /// Others have had their turns.
+    /// Begins a new turn.
     pub(crate) fn begins_anew(&self) {
         self.begun.set(None);
         let units = self.units.take();
         self.longest.set(self.longest.get().max(units));
     }
 
-    /// Most units of a turn since this was called last.
+    /// Most units of one turn since the last call.
     pub(crate) fn take_longest(&self) -> usize {
         self.longest.take()
     }

@@ -1,4 +1,4 @@
-//! What a certificate says: when it holds, and whom it names.
+//! Facts in a certificate: its validity, and its name.
 
 use std::time::{Duration, SystemTime};
 
@@ -10,21 +10,21 @@ use x509_cert::time::Time;
 
 const COMMON_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.3");
 
-/// When a certificate begins to hold, and when it ends.
+/// Begin and end of a certificate's validity.
 pub(crate) struct Validity {
     begins: Time,
     ends: Time,
 }
 
 impl Validity {
-    /// That of a certificate in DER, if it is one.
+    /// The validity of a certificate in DER.
     pub(crate) fn of(der: &[u8]) -> Result<Self, String> {
         let certificate = Certificate::from_der(der).map_err(|error| error.to_string())?;
         let validity = certificate.tbs_certificate().validity();
         Ok(Self { begins: validity.not_before, ends: validity.not_after })
     }
 
-    /// Why it does not hold at `now`, if it does not.
+    /// Why it is not valid at `now`, if it is not.
     pub(crate) fn why_not(&self, now: SystemTime) -> Option<String> {
         if now < system_time(self.begins) {
             Some(format!("the certificate holds from {} on, which has not come", self.begins))
@@ -44,8 +44,8 @@ fn system_time(time: Time) -> SystemTime {
     SystemTime::UNIX_EPOCH + time.to_unix_duration().min(Duration::from_secs(1 << 40))
 }
 
-/// The common name (CN) of the subject of a certificate in DER. None, if it has none, or several: then it is not
-/// clear which is meant.
+/// The common name (CN) of the subject of a certificate in DER. `None` if it has none, or several, since then it is not
+/// clear which one counts.
 pub(crate) fn common_name(der: &[u8]) -> Option<String> {
     let certificate = Certificate::from_der(der).ok()?;
     let subject = certificate.tbs_certificate().subject();

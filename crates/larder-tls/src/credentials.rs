@@ -1,4 +1,4 @@
-//! A server's certificate with its key, and who may issue those of its clients: PEM files, and what they come to.
+//! A server's certificate with its key, and the issuers of client certificates: reads and checks the PEM files.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -17,11 +17,11 @@ use crate::certificate::Validity;
 /// The files of a server that speaks TLS, in PEM.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TlsFiles {
-    /// The certificate that is shown to clients, and those between it and one that they know.
+    /// The certificate of the server, and the intermediate certificates up to one that clients know.
     pub certificate: PathBuf,
     /// Its private key, not encrypted.
     pub key: PathBuf,
-    /// Who issues certificates for clients. If it is said, each client must have one.
+    /// The issuers of client certificates. If given, each client must have a certificate.
     pub client_ca: Option<PathBuf>,
 }
 
@@ -32,21 +32,21 @@ pub enum TlsFile {
     Certificate,
     /// Its private key.
     Key,
-    /// Who issues certificates for clients.
+    /// The issuers of client certificates.
     ClientCa,
 }
 
-/// Why files are of no use, and which of them it is.
+/// Why files are of no use, and which one is the cause.
 #[derive(Debug)]
 pub struct TlsFault {
-    /// Which.
+    /// Which file.
     pub file: TlsFile,
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
     why: String,
 }
 
-/// What a server shows to its clients, and asks of them: [`TlsFiles`] that were read and found right.
+/// The TLS configuration of a server: [`TlsFiles`] that were read and checked.
 ///
 /// # Examples
 /// ```
@@ -66,8 +66,8 @@ impl Tls {
     /// Reads the files.
     ///
     /// # Errors
-    /// A [`TlsFault`] if one cannot be read or is none of its kind, a certificate does not hold today, or the key is
-    /// another one's.
+    /// A [`TlsFault`] if a file cannot be read or has the wrong content, a certificate is not valid today, or the key
+    /// belongs to another certificate.
     pub fn load(files: &TlsFiles) -> Result<Self, TlsFault> {
         let provider = Arc::new(ring::default_provider());
         let chain = certificates(&files.certificate)
@@ -98,7 +98,8 @@ impl Tls {
             verifier(client_ca, provider).map_err(|why| files.wrong(TlsFile::ClientCa, why))?;
         let resolver = Arc::new(SingleCertAndKey::from(key));
         let mut config = builder.with_client_cert_verifier(verifier).with_cert_resolver(resolver);
-        // Who resumes a connection is not asked for its certificate again, which may have ended since.
+        // No resumption: a resumed connection would not be asked for its certificate again, which may have
+        // expired in between.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
         Ok(Self { config: Arc::new(config), ends })
@@ -108,7 +109,7 @@ impl Tls {
         Arc::clone(&self.config)
     }
 
-    /// How long the certificate still holds, with all that came in its file.
+    /// How long all certificates in the certificate file are still valid.
     pub fn ends_in(&self) -> Duration {
         self.ends.duration_since(SystemTime::now()).unwrap_or_default()
     }
@@ -147,7 +148,7 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     if all.is_empty() { Err(explain(pem::Error::NoItemsFound)) } else { Ok(all) }
 }
 
-/// The moment at which the first of them ends. All hold at `now`.
+/// The time at which the first of them expires. Fails if one is not valid at `now`.
 fn common_end(chain: &[CertificateDer<'_>], now: SystemTime) -> Result<SystemTime, String> {
     let mut end = None;
     for certificate in chain {

@@ -1,14 +1,14 @@
-//! TLS between a socket and what is spoken on it, for servers on [`larder_device::sockets`]. Linux only.
+//! TLS between a socket and the protocol on it, for servers on [`larder_device::sockets`]. Linux only.
 //!
 //! ```text
 //!   client ──► a Socket   ──► TlsSocket ──► connection   (a Socket over a Socket)
 //!              ciphertext      records        plaintext
 //! ```
 //!
-//! Files become a certificate that is shown, and checks of those that clients show ([`Tls::load`]). A handshake is made
-//! before anything is served: whoever serves takes it as far as what has come allows ([`TlsSocket::process`]), so it
-//! says when the thread computes, and for how long a client may let it wait. From then on the connection has a socket
-//! as any other. Buffers are those of the thread: an idle connection has the state of its TLS, and none of them.
+//! [`Tls::load`] reads the certificate of the server, and the issuers of client certificates. The server makes the
+//! handshake before it serves anything: it calls [`TlsSocket::process`] when bytes have come, so it controls when the
+//! thread computes, and how long a client may take. After the handshake the connection has a socket like any other.
+//! Buffers belong to the thread: an idle connection keeps only its TLS state.
 
 #![cfg(target_os = "linux")]
 

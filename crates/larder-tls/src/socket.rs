@@ -1,8 +1,8 @@
-//! A socket over a socket: what is received is decrypted, what is sent is encrypted.
+//! A socket over a socket: decrypts what is received, and encrypts what is sent.
 //!
-//! Invariants: rustls is always shown all of `incoming`, since it remembers places in it; what it has left there is a
-//! part of a record, or of a message of the handshake, unless `unprocessed` says otherwise. The first `encrypted` bytes
-//! of what is to be sent lie encrypted in `outgoing`, so that a send that is given up can be taken up again.
+//! Invariants: rustls always gets all of `incoming`, since it remembers positions in it. What it has left there is a
+//! part of a record, or of a handshake message, unless `unprocessed` is set. The first `encrypted` bytes of the output
+//! are in `outgoing` in encrypted form, so that a cancelled send can be resumed.
 
 use std::fmt;
 use std::io;
@@ -16,51 +16,52 @@ use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedS
 use crate::certificate::common_name;
 use crate::credentials::Tls;
 
-/// So much ciphertext of a client is kept at most: a record has 18 KiB, and what it says in a handshake, its
-/// certificates above all, must fit too.
+/// Most ciphertext of a client that is kept: a record has 18 KiB, and the client's handshake messages, mainly its
+/// certificates, must fit too.
 const INCOMING_MAX: usize = 2 * BUFFER_BYTES;
-/// So much is encrypted at a time: two records, which fit into a buffer that is used again.
+/// Bytes that are encrypted at a time: two records, which fit into a reusable buffer.
 const PIECE: usize = 2 * BUFFER_BYTES - 2 * OVERHEAD;
 /// More than a record adds to its content.
 const OVERHEAD: usize = 64;
 
-/// A socket over a socket: what is received is decrypted, what is sent is encrypted, once there was a handshake.
+/// A socket over a socket: after the handshake it decrypts what is received, and encrypts what is sent.
 pub struct TlsSocket<S> {
     socket: S,
     buffers: Rc<Buffers>,
     tls: Box<UnbufferedServerConnection>,
-    /// What has come and is not decrypted. Empty, it has no memory.
+    /// Received and not decrypted yet. When empty it has no allocation.
     incoming: Vec<u8>,
-    /// There may be whole records in `incoming`.
+    /// There may be complete records in `incoming`.
     unprocessed: bool,
-    /// What was decrypted and did not fit where it was to go.
+    /// Decrypted, but did not fit in the reader's buffer.
     plain: Vec<u8>,
     /// The client sends nothing more.
     has_ended: bool,
     outgoing: Output,
     encrypted: usize,
-    /// That it ends was said, or cannot be.
+    /// The close notification was queued, or cannot be.
     has_said_farewell: bool,
 }
 
-/// How far a step has got.
+/// The result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Progress {
-    /// There is more to be done.
+    /// There is more to do.
     GoesOn,
     /// Something was decrypted.
     Received,
-    /// What was to be sent is encrypted.
+    /// The content to send is encrypted.
     Encrypted,
     /// More must come from the client first.
     Waits,
 }
 
 impl<S: Socket> TlsSocket<S> {
-    /// TLS of a server on `socket`, before its handshake. It takes `buffers` while something is in them.
+    /// A server's TLS on `socket`, before its handshake. It takes buffers from `buffers` only while there is something
+    /// in them.
     ///
     /// # Errors
-    /// If the configuration of `tls` cannot be.
+    /// If the configuration of `tls` is invalid.
     pub fn new(socket: S, tls: &Tls, buffers: Rc<Buffers>) -> Result<Self, rustls::Error> {
         let tls = Box::new(UnbufferedServerConnection::new(tls.config())?);
         Ok(Self {
@@ -77,27 +78,27 @@ impl<S: Socket> TlsSocket<S> {
         })
     }
 
-    /// Whether the handshake has not ended.
+    /// Whether the handshake is still in progress.
     pub fn is_handshaking(&self) -> bool {
         self.tls.is_handshaking()
     }
 
-    /// The common name (CN) in the client's certificate, if it has shown one, and that has one name.
+    /// The common name (CN) in the client's certificate; `None` if there is no certificate, or not exactly one name.
     pub fn client_name(&self) -> Option<String> {
         self.tls.peer_certificates().and_then(<[_]>::first).and_then(|one| common_name(one))
     }
 
-    /// Whether what has come begins as no TLS does.
+    /// Whether the first byte cannot belong to TLS.
     pub fn is_no_tls(&self) -> bool {
         const HANDSHAKE: u8 = 22;
         let has_begun = self.tls.protocol_version().is_some();
         !has_begun && self.incoming.first().is_some_and(|first| *first != HANDSHAKE)
     }
 
-    /// Takes ciphertext in. 0 is the end.
+    /// Receives ciphertext. 0 is the end.
     ///
     /// # Errors
-    /// Of the socket, and if a client sends more than a handshake has.
+    /// Errors of the socket; or the client has sent more than a handshake needs.
     pub fn poll_incoming(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         // A socket that waits for bytes has no buffer for them.
         if self.socket.poll_readable(cx).is_pending() {
@@ -127,10 +128,10 @@ impl<S: Socket> TlsSocket<S> {
         Poll::Ready(received)
     }
 
-    /// Takes the handshake as far as it goes with what has come.
+    /// Advances the handshake as far as the received bytes allow.
     ///
     /// # Errors
-    /// What the client has done wrong: it is told with the next [`poll_flush`](Self::poll_flush).
+    /// What the client has done wrong; the next [`poll_flush`](Self::poll_flush) tells the client.
     pub fn process(&mut self) -> Result<(), rustls::Error> {
         let mut nowhere = Vec::new();
         while matches!(self.step(&[], &mut nowhere)?, Progress::GoesOn | Progress::Received) {}
@@ -139,10 +140,10 @@ impl<S: Socket> TlsSocket<S> {
         Ok(())
     }
 
-    /// Sends what TLS has to say for itself.
+    /// Sends queued TLS messages.
     ///
     /// # Errors
-    /// Of the socket.
+    /// Errors of the socket.
     pub fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let sent = self.socket.poll_send(cx, &mut self.outgoing);
         if sent.is_ready() {
@@ -152,8 +153,8 @@ impl<S: Socket> TlsSocket<S> {
         sent
     }
 
-    /// Lets rustls do one thing: with what has come, whose content goes to `input` as far as that has capacity; or,
-    /// when nothing else is left, with `content`, which it encrypts.
+    /// Lets rustls do one step: decrypt what has come to `input`, as far as that has capacity; or, if nothing else is
+    /// left to do, encrypt `content`.
     fn step(&mut self, content: &[u8], input: &mut Vec<u8>) -> Result<Progress, rustls::Error> {
         let Self { tls, incoming, plain, outgoing, buffers, .. } = self;
         let UnbufferedStatus { mut discard, state } = tls.process_tls_records(incoming);
@@ -179,7 +180,7 @@ impl<S: Socket> TlsSocket<S> {
             })
             .map(|_| Progress::GoesOn),
             Ok(ConnectionState::TransmitTlsData(data)) => {
-                // It is in `outgoing`, before whatever comes later.
+                // It is in `outgoing`, before everything that comes later.
                 data.done();
                 Ok(Progress::GoesOn)
             }
@@ -201,12 +202,12 @@ impl<S: Socket> TlsSocket<S> {
         progress
     }
 
-    /// Says that nothing more will come from here, behind the alert that tells why if the client has done wrong.
+    /// Queues the close notification, behind an alert if the client has done something wrong.
     fn say_farewell(&mut self) {
         let mut nowhere = Vec::new();
         loop {
             match self.step(&[], &mut nowhere) {
-                // What it still asks is not answered.
+                // Further requests are not answered.
                 Ok(Progress::GoesOn | Progress::Received) => self.plain.clear(),
                 Ok(_) => break,
                 Err(_) => return,
@@ -216,20 +217,20 @@ impl<S: Socket> TlsSocket<S> {
         let UnbufferedStatus { discard, state } = tls.process_tls_records(incoming);
         if let Ok(ConnectionState::WriteTraffic(mut traffic)) = state {
             let farewell = |to: &mut [u8]| traffic.queue_close_notify(to).map_err(wanted);
-            // Who is not told sees the connection end.
+            // A client without the notification sees the connection end.
             let _ = append(outgoing, buffers, OVERHEAD, farewell);
         }
         incoming.drain(..discard);
     }
 
-    /// Nothing is in `incoming`: its memory is for others.
+    /// Gives the buffer of `incoming` back if it is empty.
     fn give_incoming(&mut self) {
         if self.incoming.is_empty() && self.incoming.capacity() > 0 {
             self.buffers.give(std::mem::take(&mut self.incoming));
         }
     }
 
-    /// What is in `incoming` waits for more, in no more memory than it needs.
+    /// Shrinks `incoming` to its content while it waits for more.
     fn keep_incoming(&mut self) {
         if self.incoming.capacity() > self.incoming.len() && self.incoming.len() < BUFFER_BYTES {
             let rest = self.incoming.as_slice().to_vec();
@@ -237,7 +238,7 @@ impl<S: Socket> TlsSocket<S> {
         }
     }
 
-    /// Moves what was decrypted before to `input`, as far as it has capacity.
+    /// Moves bytes that were decrypted before to `input`, as far as it has capacity.
     fn take_plain(&mut self, input: &mut Vec<u8>) {
         let count = self.plain.len().min(input.capacity() - input.len());
         input.extend(self.plain.drain(..count));
@@ -247,7 +248,7 @@ impl<S: Socket> TlsSocket<S> {
     }
 }
 
-/// Appends what was decrypted to `input`, and what it has no capacity for to `rest`.
+/// Appends decrypted bytes to `input`, and what does not fit to `rest`.
 fn put(mut payload: &[u8], input: &mut Vec<u8>, rest: &mut Vec<u8>, buffers: &Buffers) {
     if rest.is_empty() {
         let fits = payload.len().min(input.capacity() - input.len());
@@ -263,8 +264,8 @@ fn put(mut payload: &[u8], input: &mut Vec<u8>, rest: &mut Vec<u8>, buffers: &Bu
     }
 }
 
-/// Appends what `write` writes into so many bytes; where that is too little, it says how many it wants, if that would
-/// help.
+/// Gives `write` room for `guess` bytes, and appends what it writes. If the room is too small, `write` returns the size
+/// that it needs, if more room would help.
 fn append(
     output: &mut Output,
     buffers: &Buffers,
@@ -293,7 +294,7 @@ fn append(
     }
 }
 
-/// How much room an encryption wants, if that is what is missing.
+/// The room that an encryption needs, if that is the problem.
 fn wanted(error: EncryptError) -> Option<usize> {
     match error {
         EncryptError::InsufficientSize(wanted) => Some(wanted.required_size),
@@ -329,7 +330,7 @@ impl<S: Socket> Socket for TlsSocket<S> {
             if input.len() > before || self.has_ended {
                 return Poll::Ready(Ok(input.len() - before));
             }
-            // A connection that ends without a farewell: requests say themselves where they end.
+            // The end without a close notification counts as a normal end: requests mark their own end.
             let received = ready!(self.poll_incoming(cx));
             if received? == 0 {
                 return Poll::Ready(Ok(0));
@@ -355,7 +356,7 @@ impl<S: Socket> Socket for TlsSocket<S> {
                 }
             }
             self.encrypted = piece.len();
-            // Before it encrypts, it has gone through all that has come.
+            // Encrypting comes after rustls has processed everything in `incoming`.
             self.unprocessed = false;
         }
     }

@@ -1,5 +1,6 @@
-//! What can go wrong, sorted by whose fault it is: with a workload here, and for whoever runs one, in the lab and in
-//! simulations, with options and files of theirs. The command's exit status follows from it.
+//! Errors, divided by their cause: a wrong question or a failed answer. This crate returns them for workloads. The
+//! programs that run workloads, such as the lab and the simulations, return them for their own options and files too.
+//! The exit status of the command follows from the kind of error.
 
 use std::fmt;
 
@@ -9,8 +10,8 @@ use std::fmt;
 pub enum Error {
     /// The question was wrong: an argument is missing, out of range or contradicts another.
     Usage(String),
-    /// The question was fine, but answering it failed: a file that is not what it should be,
-    /// a full disk, more keys than can be counted, …
+    /// The question was fine, but answering it failed: a file has the wrong content, a disk is full, there are more
+    /// keys than can be counted, …
     Run(String),
 }
 

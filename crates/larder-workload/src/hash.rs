@@ -1,23 +1,23 @@
-//! Mixing of numbers into keys, and of keys into their properties.
+//! Mixes numbers into keys, and keys into their properties.
 
 const A: u64 = 0x9e37_79b9_7f4a_7c15;
 const B: u64 = 0xd6e8_feb8_6659_fd93;
 
-/// Mixes two numbers into one whose every bit depends on every bit of both. Not for adversaries.
+/// Mixes two numbers into one; every bit of the result depends on every bit of both. Not safe against adversaries.
 #[inline]
 pub(super) fn mix(a: u64, b: u64) -> u64 {
-    // The fold alone would map all `b` to one number for one unlucky `a`.
+    // The fold alone would map all `b` to one number for one particular `a`.
     fold(fold(a ^ A, b ^ B).wrapping_add(a.rotate_left(32)).wrapping_add(b), B)
 }
 
-/// Spreads the bits of one number. Of two neighbours the results are related; of what comes out of
-/// [`mix`], the result is unrelated to the upper bits.
+/// Spreads the bits of one number. The results for two neighbouring numbers are related. For a result of [`mix`], the
+/// new number is unrelated to the upper bits of the old one.
 #[inline]
 pub(super) fn finish(number: u64) -> u64 {
     fold(number ^ B, A)
 }
 
-/// The two halves of a product, one over the other.
+/// XOR of the two halves of the product.
 #[expect(clippy::cast_possible_truncation, reason = "the two halves, on purpose")]
 #[inline]
 fn fold(a: u64, b: u64) -> u64 {
@@ -25,8 +25,8 @@ fn fold(a: u64, b: u64) -> u64 {
     (product as u64) ^ ((product >> 64) as u64)
 }
 
-/// The seed of number `number` in a series: far from its neighbours for a generator that adds and
-/// multiplies.
+/// The seed with this number in a series. It is far from the seeds of neighbouring numbers, for a generator that adds
+/// and multiplies.
 #[inline]
 pub(super) fn seed_of(salt: u64, number: u64) -> u64 {
     salt.wrapping_add(number.wrapping_mul(A))

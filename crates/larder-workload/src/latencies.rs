@@ -1,4 +1,4 @@
-//! How long requests took: a histogram of nanoseconds to three significant digits (HdrHistogram).
+//! The durations of requests: a histogram of nanoseconds to three significant digits (HdrHistogram).
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ const DIGITS: u8 = 3;
 const COARSE_DIGITS: u8 = 2;
 const HOUR_NS: u64 = 3_600_000_000_000;
 
-/// How often a request took how long. What it tells is at most a thousandth above what was recorded. It takes 132
-/// kilobytes, however many requests there are.
+/// A histogram of the durations of requests. A reported value is at most a thousandth above the recorded one. The
+/// histogram takes 132 kilobytes, for any number of requests.
 ///
 /// ```
 /// use larder_workload::Latencies;
@@ -25,8 +25,8 @@ const HOUR_NS: u64 = 3_600_000_000_000;
 pub struct Latencies(Histogram<u32>);
 
 impl Latencies {
-    /// A coarser one: what it tells is at most a hundredth above what was recorded, and it takes 18 kilobytes. For
-    /// one a client, where memory is measured beside.
+    /// A coarser histogram: a reported value is at most a hundredth above the recorded one, and the histogram takes 18
+    /// kilobytes. For one histogram per client where the run also measures memory.
     pub fn coarse() -> Self {
         Self::of(COARSE_DIGITS)
     }
@@ -36,7 +36,7 @@ impl Latencies {
         Self(empty.expect("bounds and precision are such as there are"))
     }
 
-    /// Counts one. Longer than an hour counts as an hour.
+    /// Records one duration. A duration above an hour counts as an hour.
     pub fn record(&mut self, took: Duration) {
         self.record_ns(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
     }
@@ -46,22 +46,22 @@ impl Latencies {
         self.0.saturating_record(ns);
     }
 
-    /// Counts all of another one.
+    /// Adds all durations of another histogram.
     pub fn merge(&mut self, other: &Self) {
         self.0.add(&other.0).expect("all have the same bounds");
     }
 
-    /// How many were recorded.
+    /// How many durations were recorded.
     pub fn count(&self) -> u64 {
         self.0.len()
     }
 
-    /// The microseconds that this share of all did not exceed, 0 to 1. `None` if there are none.
+    /// The duration in microseconds that this share of all requests, 0 to 1, did not exceed. `None` if there are none.
     pub fn quantile_us(&self, share: f64) -> Option<f64> {
         (!self.0.is_empty()).then(|| in_us(self.0.value_at_quantile(share)))
     }
 
-    /// The longest in microseconds. `None` if there are none.
+    /// The longest duration in microseconds. `None` if there are none.
     pub fn max_us(&self) -> Option<f64> {
         (!self.0.is_empty()).then(|| in_us(self.0.max()))
     }

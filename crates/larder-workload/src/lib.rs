@@ -1,17 +1,16 @@
-//! Cache workloads: streams of requests, recorded or generated, and what they look like.
+//! Cache workloads: streams of requests, recorded or generated, and statistics of them.
 //!
-//! A request has a key, sizes, a lifetime and a time, no content: whoever replays it makes the bytes. Nothing
-//! here knows a cache or a drive. A generator is a function of its parameters and its seed, and nothing reads a
-//! clock.
+//! A request has a key, sizes, a lifetime and a time, but no content: the replayer makes the bytes. Nothing in this
+//! crate knows a cache or a drive. A generator is a function of its parameters and its seed, and nothing reads a clock.
 //!
 //! | module | what it is |
 //! |---|---|
-//! | `request` | [`Request`], [`Op`], and [`RequestSource`], where they come from |
+//! | `request` | [`Request`], [`Op`], and [`RequestSource`], a stream of requests |
 //! | [`trace`] | readers of recorded traces |
 //! | [`generate`] | generators fitted to published traces, by name |
-//! | [`stats`] | what a workload looks like: sizes, repeats, miss ratios |
-//! | [`machine`] | what numbers were measured on |
-//! | `latencies`, `rounds` | [`Latencies`], how long requests took; [`Spread`], what rounds of a measurement say |
+//! | [`stats`] | statistics of a workload: sizes, repeats, miss ratios |
+//! | [`machine`] | the machine on which numbers were measured |
+//! | `latencies`, `rounds` | [`Latencies`], durations of requests; [`Spread`], the spread of measured rounds |
 //! | `hash` | numbers mixed into keys, and keys into their properties |
 //! | [`error`] | what can go wrong |
 

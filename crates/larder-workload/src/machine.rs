@@ -1,14 +1,13 @@
-//! What the numbers were measured on.
+//! The machine on which numbers were measured.
 
 use std::path::Path;
 use std::time::Duration;
 use std::{fs, io};
 
-/// Ticks of `/proc/self/stat` in a second: Linux tells user space this number everywhere.
+/// Ticks of `/proc/self/stat` in a second: Linux reports this number to user space on all architectures.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// Lines `name: text` about this machine and the disk under `dir`. What cannot be found out is
-/// "unknown".
+/// Lines `name: text` about this machine and the disk under `dir`. A fact that cannot be found is "unknown".
 pub fn describe(dir: &Path) -> Vec<String> {
     vec![
         format!("cpu: {}, {} cores", cpu_model(), cores()),
@@ -19,10 +18,10 @@ pub fn describe(dir: &Path) -> Vec<String> {
     ]
 }
 
-/// Memory of this process that is resident, in bytes.
+/// Resident memory of this process, in bytes.
 ///
 /// # Errors
-/// Where there is no `/proc/self/status` with a line `VmRSS`.
+/// If there is no `/proc/self/status` with a line `VmRSS`.
 pub fn resident_bytes() -> io::Result<u64> {
     let status = fs::read_to_string("/proc/self/status")?;
     let kib = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -31,13 +30,13 @@ pub fn resident_bytes() -> io::Result<u64> {
     kib.map(|kib| kib << 10).ok_or_else(missing)
 }
 
-/// Seconds that all processors together have worked for this process, in user space and in the kernel.
+/// Processor time that this process has used on all processors together, in user space and in the kernel, in seconds.
 ///
 /// # Errors
-/// Where there is no `/proc/self/stat` with these numbers.
+/// If there is no `/proc/self/stat` with these numbers.
 pub fn cpu_seconds() -> io::Result<f64> {
     let stat = fs::read_to_string("/proc/self/stat")?;
-    // The name of the program may hold anything, but no field after it holds a parenthesis.
+    // The name of the program may contain anything, but no field after it contains a parenthesis.
     let fields = stat.rsplit(')').next().unwrap_or_default();
     let ticks = fields.split_whitespace().skip(11).take(2).map(str::parse::<u32>);
     match ticks.collect::<Result<Vec<_>, _>>().as_deref() {
@@ -46,24 +45,25 @@ pub fn cpu_seconds() -> io::Result<f64> {
     }
 }
 
-/// Time that a thread has been on a processor, by the nanosecond: that of `/proc/thread-self`, or of one of
+/// Time that a thread has spent on a processor, to the nanosecond. `thread` is `/proc/thread-self` or a folder in
 /// `/proc/N/task`.
 ///
 /// # Errors
-/// Where it has no `schedstat`.
+/// If it has no `schedstat`.
 pub fn thread_cpu(thread: impl AsRef<Path>) -> io::Result<Duration> {
     let stat = fs::read_to_string(thread.as_ref().join("schedstat"))?;
     let ns = stat.split(' ').next().and_then(|ns| ns.parse().ok());
     ns.map(Duration::from_nanos).ok_or_else(|| io::Error::other("schedstat: no time in it"))
 }
 
-/// The same of all threads of a process that there are: `/proc/N`, `/proc/self`. Those that have ended are missing.
+/// The same for all present threads of a process, together: `process` is `/proc/N` or `/proc/self`. Threads that have
+/// ended are missing.
 ///
 /// # Errors
-/// Where there is no such process.
+/// If there is no such process.
 pub fn threads_cpu(process: impl AsRef<Path>) -> io::Result<Duration> {
     let threads = fs::read_dir(process.as_ref().join("task"))?.flatten();
-    // A thread may end between the list and the look.
+    // A thread may end between the listing and the reading.
     Ok(threads.filter_map(|thread| thread_cpu(thread.path()).ok()).sum())
 }
 

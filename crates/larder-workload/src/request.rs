@@ -1,13 +1,13 @@
-//! Requests, and where they come from.
+//! Requests, and the sources that they come from.
 
 use crate::Error;
 
 /// What a client asks of the cache.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Op {
-    /// Look the key up. A look-aside client sets it after a miss.
+    /// Look the key up. A look-aside client stores the key after a miss.
     Get,
-    /// Store a value. Stands for all commands that write one (add, replace, cas, append, incr, …).
+    /// Store a value. Stands for all commands that write a value (add, replace, cas, append, incr, …).
     Set,
     /// Remove the key.
     Delete,
@@ -22,30 +22,30 @@ pub struct Request {
     pub key: u64,
     /// Length of the key.
     pub key_bytes: u32,
-    /// Length of the value; 0 where the trace does not know it.
+    /// Length of the value; 0 if the trace does not give it.
     pub value_bytes: u32,
-    /// What is asked.
+    /// What the request asks for.
     pub op: Op,
     /// Seconds until a value that this request stores expires; 0 means never.
     pub ttl_s: u32,
 }
 
 impl Request {
-    /// Key and value together: the size that cache traces call "object size".
+    /// Size of key and value together, which cache traces call "object size".
     pub fn object_bytes(&self) -> u64 {
         u64::from(self.key_bytes) + u64::from(self.value_bytes)
     }
 }
 
-/// A stream of requests: a trace reader or a generator. Holds no more than a few megabytes, however
-/// long the stream.
+/// A stream of requests: a trace reader or a generator. It holds no more than a few megabytes, for a stream of any
+/// length.
 pub trait RequestSource: Send {
     /// The next request; `None` at the end.
     ///
     /// # Errors
-    /// [`Error::Run`] with file, line and what was expected, when a trace is not what it should be.
+    /// [`Error::Run`] with the file, the line and what was expected, if a trace is malformed.
     fn next_request(&mut self) -> Result<Option<Request>, Error>;
 
-    /// How much of the stream has been read, from 0 to 1, where known.
+    /// The share of the stream that has been read, from 0 to 1, if it is known.
     fn progress(&self) -> Option<f64>;
 }

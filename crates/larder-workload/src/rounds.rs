@@ -1,20 +1,20 @@
-//! What rounds of a measurement say together. They are few, so this is exact: a histogram is for requests.
+//! Statistics over the rounds of a measurement. There are few rounds, so these are exact; a histogram is for requests.
 
 use std::fmt;
 
-/// Median, least and most of rounds.
+/// The median, the least and the greatest of the rounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {
-    /// The middle one, or the mean of the two in the middle.
+    /// The middle number, or the mean of the two in the middle.
     pub median: f64,
-    /// The least.
+    /// The least number.
     pub min: f64,
-    /// The most.
+    /// The greatest number.
     pub max: f64,
 }
 
 impl Spread {
-    /// Of these numbers; `None` of none.
+    /// The spread of these numbers; `None` if there are none.
     ///
     /// ```
     /// use larder_workload::Spread;
@@ -36,7 +36,7 @@ impl Spread {
     }
 }
 
-/// With two digits, or as many as are asked for.
+/// With two decimals, or with the precision that the format gives.
 impl fmt::Display for Spread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (digits, Self { median, min, max }) = (f.precision().unwrap_or(2), self);

@@ -1,7 +1,8 @@
-//! One hit in DRAM, or of a large object on flash, in a function of its own: for who looks at what runs in it.
+//! Isolates a single hit, in DRAM or of a large object on flash, in a function of its own, to study the code that runs
+//! in it.
 //!
 //! `one_hit dram`, or `one_hit fill FILE`, which makes a file of 64 MiB, and `one_hit loc FILE`. `cargo xtask hits`
-//! counts the source files that each passes.
+//! counts the source files that each hit passes through.
 
 use std::future::Future;
 use std::hint::black_box;
@@ -29,8 +30,8 @@ fn main() -> Tried<()> {
         ["loc", file] => loc(Path::new(file))?,
         _ => return Err("one_hit dram, or one_hit fill FILE and one_hit loc FILE".into()),
     }
-    // No cache is dropped: whoever gives memory back asks for the length of a page, which rustix reads where valgrind
-    // has nothing.
+    // Exit without dropping any cache: returning memory needs the page size, which rustix reads from a place where
+    // valgrind has nothing.
     std::process::exit(0)
 }
 
@@ -61,7 +62,7 @@ fn loc(file: &Path) -> Tried<()> {
     Ok(())
 }
 
-/// What is counted: nothing is there for the first time any more.
+/// The function that is counted: caches and lazy initialization are warm by now.
 #[inline(never)]
 fn hit_in_dram(cache: &Larder) -> Tried<Option<Value>> {
     dram_hit(black_box(cache))
@@ -72,7 +73,7 @@ fn hit_in_loc(cache: &Larder) -> Tried<Option<Value>> {
     loc_hit(black_box(cache))
 }
 
-/// A hit in DRAM is there when the future is polled for the first time.
+/// A DRAM hit is ready when the future is polled for the first time.
 fn dram_hit(cache: &Larder) -> Tried<Option<Value>> {
     match pin!(cache.get(KEY)).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(found) => Ok(found?),

@@ -1,8 +1,8 @@
 //! memcached's binary protocol: a header of 24 bytes before each request and each answer.
 //!
-//! One key is a `get`, which is answered whether the key is there or not. Several keys are as many quiet gets and a
-//! `noop` behind them, as clients of this protocol do it: only keys that are there are answered, and the answer to the
-//! `noop` says that no more will come. Which of the keys an answer is for it says by its opaque number.
+//! One key is a `get`, which is answered whether or not the key is found. Several keys are quiet gets with a `noop`
+//! behind them, as clients of this protocol do it: only keys that are found are answered, and the answer to the `noop`
+//! marks the end. The opaque number of an answer tells which key it is for.
 
 use zerocopy::big_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -15,7 +15,7 @@ const REQUEST: u8 = 0x80;
 const RESPONSE: u8 = 0x81;
 const HEADER_BYTES: usize = size_of::<Header>();
 
-/// The largest body that is believed: the longest value that can be asked for, and what may stand before it.
+/// Largest body that we accept: the longest value that can be requested, and what may precede it.
 const BODY_MAX: usize = (1 << 30) + (1 << 17);
 
 const GET: u8 = 0x00;
@@ -29,7 +29,7 @@ const SASL_AUTH: u8 = 0x21;
 const SUCCESS: u16 = 0;
 const NOT_FOUND: u16 = 1;
 
-/// How a header lies on the wire.
+/// A header on the wire.
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 struct Header {
@@ -38,15 +38,15 @@ struct Header {
     key_bytes: U16,
     extras_bytes: u8,
     data_type: u8,
-    /// Of an answer; of a request a number of the server's, 0.
+    /// The status of an answer; 0 in a request.
     status: U16,
-    /// Of extras, key and value together.
+    /// Extras, key and value together.
     body_bytes: U32,
     opaque: U32,
     cas: U64,
 }
 
-/// How long the parts of a body are: extras, key and value.
+/// The lengths of the parts of a body: extras, key and value.
 #[derive(Clone, Copy, Default)]
 struct Lengths {
     extras: u8,
@@ -70,14 +70,14 @@ fn header(opcode: u8, lengths: Lengths, opaque: usize, out: &mut Vec<u8>) {
     out.extend_from_slice(header.as_bytes());
 }
 
-/// A request of a key and nothing else.
+/// A request that consists of a key.
 fn of_key(opcode: u8, ask: &Ask, opaque: usize, out: &mut Vec<u8>) {
     let key = key_bytes(ask.key, ask.key_bytes);
     header(opcode, Lengths { key, ..Lengths::default() }, opaque, out);
     put_key(ask.key, ask.key_bytes, out);
 }
 
-/// The login of servers that were started with SASL, by its mechanism PLAIN.
+/// SASL login with the mechanism PLAIN.
 pub(super) fn open(login: Option<&(String, String)>, out: &mut Vec<u8>) -> usize {
     const PLAIN: &[u8] = b"PLAIN";
     let Some((user, password)) = login else { return 0 };
@@ -112,7 +112,7 @@ pub(super) fn delete(ask: &Ask, out: &mut Vec<u8>) {
     of_key(DELETE, ask, 0, out);
 }
 
-/// An answer of the server, which has come whole.
+/// A complete answer of the server.
 struct Packet<'a> {
     opcode: u8,
     status: u16,
@@ -125,14 +125,14 @@ struct Packet<'a> {
 
 enum Come<'a> {
     Whole(Packet<'a>),
-    /// So many bytes at least are wanted.
+    /// At least this number of bytes is needed.
     Needs(usize),
 }
 
-/// The answer that begins there.
+/// Parses the answer that begins at `at`.
 fn packet(bytes: &[u8], at: usize) -> Result<Come<'_>, Broken> {
     let rest = bytes.get(at..).unwrap_or_default();
-    // Also of a header that is not there whole: what speaks something else may have sent all that it will.
+    // Check the first byte even of an incomplete header: a server of another protocol may have sent everything already.
     if rest.first().is_some_and(|magic| *magic != RESPONSE) {
         return Err(Broken::at(rest));
     }
@@ -177,7 +177,7 @@ pub(super) fn reply(bytes: &[u8], asked: Asked, hits: &mut Hits<'_>) -> Result<S
                 true
             }
             (Asked::Get(keys @ 2..), GETKQ) => {
-                // In the order asked: none comes twice.
+                // Answers come in the order of the request, each at most once.
                 if answer.opaque < next || answer.opaque >= keys as usize {
                     return Err(nonsense());
                 }

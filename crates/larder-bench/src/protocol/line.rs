@@ -1,11 +1,11 @@
-//! Lines of text, as all of these protocols have them.
+//! Text lines, which several of the protocols share.
 
 use super::reply::Broken;
 
-/// The longest line that a server may send: longer is no reply.
+/// Longest line of a server; a longer one is not a reply.
 const LINE_MAX: usize = 8192;
 
-/// The line that begins there, without its end, and where the next one begins. `None` if it has not come whole.
+/// The line that begins at `at`, without its end, and where the next one begins. `None` if it is incomplete.
 pub(super) fn line_at(bytes: &[u8], at: usize) -> Result<Option<(&[u8], usize)>, Broken> {
     let rest = bytes.get(at..).unwrap_or_default();
     let Some(end) = memchr::memchr(b'\n', rest) else {
@@ -15,12 +15,12 @@ pub(super) fn line_at(bytes: &[u8], at: usize) -> Result<Option<(&[u8], usize)>,
     Ok(Some((line.strip_suffix(b"\r").unwrap_or(line), at + end + 1)))
 }
 
-/// A decimal number that fills a text.
+/// Parses a text that is a decimal number.
 pub(super) fn number(text: &[u8]) -> Option<usize> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// Whether a line of memcached says that a request was refused.
+/// Whether a line of memcached refuses a request.
 pub(super) fn is_error(line: &[u8]) -> bool {
     line == b"ERROR" || line.starts_with(b"SERVER_ERROR") || line.starts_with(b"CLIENT_ERROR")
 }

@@ -7,7 +7,7 @@ use super::reply::{Asked, Broken, Hits, Reply, Step};
 use crate::value::{Values, key_of, put_key};
 use crate::workload::Ask;
 
-/// The login of servers that were started with a file of users: a set of any key with both as its value.
+/// Login for servers with a file of users: a set of any key, with user and password as the value.
 pub(super) fn open(login: Option<&(String, String)>, out: &mut Vec<u8>) -> usize {
     let Some((user, password)) = login else { return 0 };
     let bytes = user.len() + 1 + password.len();

@@ -1,4 +1,4 @@
-//! memcached's meta commands. Several keys are as many `mg`, with one answer each.
+//! memcached's meta commands. Several keys are sent as one `mg` each, with one answer each.
 
 use std::io::Write;
 

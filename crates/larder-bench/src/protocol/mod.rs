@@ -1,4 +1,4 @@
-//! Requests and replies as bytes.
+//! Encodes requests and decodes replies.
 
 mod binary;
 mod line;
@@ -13,7 +13,7 @@ use crate::target::Protocol;
 use crate::value::Values;
 use crate::workload::Ask;
 
-/// Appends what opens a connection. Says how many replies that brings.
+/// Appends the requests that open a connection. Returns how many replies they bring.
 pub(crate) fn open(
     protocol: Protocol,
     login: Option<&(String, String)>,

@@ -1,11 +1,11 @@
-//! What a reply says of its request, whichever the protocol.
+//! The content of a reply, independent of the protocol.
 
 use crate::value::Values;
 
-/// What was asked, as far as its reply has to know.
+/// The facts about a request that decoding its reply needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Asked {
-    /// So many keys.
+    /// This number of keys.
     Get(u32),
     Set,
     Delete,
@@ -13,27 +13,27 @@ pub(crate) enum Asked {
     Hello,
 }
 
-/// What a reply says.
+/// A decoded reply.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Reply {
     /// Its length.
     pub(crate) bytes: usize,
     pub(crate) hits: u32,
-    /// Values that are not their key's.
+    /// Values that do not belong to their key.
     pub(crate) wrong: u32,
-    /// The server refused it.
+    /// The server refused the request.
     pub(crate) refused: bool,
 }
 
-/// How far the bytes of a reply have come.
+/// The progress of decoding a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     Whole(Reply),
-    /// It has at least so many bytes.
+    /// It has at least this number of bytes.
     Needs(usize),
 }
 
-/// A server that does not keep to its protocol: what came instead.
+/// A violation of the protocol: what the server has sent instead.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Broken(pub(crate) String);
 
@@ -49,16 +49,17 @@ impl Broken {
     }
 }
 
-/// Where the keys of a reply's request are found: those that hit leave a mark.
+/// The keys of a reply's request; hits are marked.
 pub(crate) struct Hits<'a> {
     pub(crate) keys: &'a [u64],
     pub(crate) values: &'a Values,
-    /// Which of them were hits.
+    /// Which of the keys were hits.
     pub(crate) hit: &'a mut Vec<bool>,
 }
 
 impl Hits<'_> {
-    /// The next key of the request that is this one has this value. Says whether it is right.
+    /// Finds `key` among the keys from `from` on, and checks its value. Returns where to continue, and whether the
+    /// value is right.
     pub(super) fn found(&mut self, from: usize, key: u64, value: &[u8]) -> Option<(usize, bool)> {
         let at = from + self.keys.get(from..)?.iter().position(|&asked| asked == key)?;
         self.at(at, value).map(|right| (at + 1, right))

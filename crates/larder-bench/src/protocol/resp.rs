@@ -1,5 +1,5 @@
-//! Redis' protocol, versions 2 and 3: of strings they differ in what opens a connection, and in what says that
-//! there is none.
+//! Redis' protocol, versions 2 and 3. For strings they differ only in the requests that open a connection, and in the
+//! null reply.
 
 use std::io::Write;
 
@@ -94,7 +94,7 @@ pub(super) fn reply(bytes: &[u8], asked: Asked, hits: &mut Hits<'_>) -> Result<S
     Ok(Step::Whole(reply))
 }
 
-/// The bulk string that begins there, which is the value of one of the keys.
+/// The bulk string that begins at `at`, which is the value of one of the keys.
 fn string(
     bytes: &[u8],
     at: usize,
@@ -120,7 +120,7 @@ fn string(
     Ok(Step::Whole(reply))
 }
 
-/// What HELLO answers: a map that nobody here reads.
+/// Skips the answer to HELLO, a map.
 fn skip(bytes: &[u8], mut reply: Reply) -> Result<Step, Broken> {
     let mut left: usize = 1;
     let mut at = 0;

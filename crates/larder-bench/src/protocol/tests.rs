@@ -1,4 +1,4 @@
-//! All protocols read the same reply, and refuse the same nonsense.
+//! All protocols decode the same reply, and refuse the same invalid bytes.
 
 use super::*;
 use larder_workload::Op;
@@ -15,14 +15,14 @@ fn ask(op: Op, key: u64) -> Ask {
     Ask { op, key, key_bytes: 20, value_bytes: 30, ttl_s: 0 }
 }
 
-/// The value of a key as a reply carries it.
+/// The value of a key as in a reply.
 fn value(values: &Values, key: u64) -> Vec<u8> {
     let mut value = Vec::new();
     values.put(key, 30, 1, &mut value);
     value
 }
 
-/// A reply to a request for keys 1 to 3, of which the second is not there.
+/// A reply to a request for keys 1 to 3, of which the second is missing.
 fn three(protocol: Protocol, values: &Values) -> Vec<u8> {
     let (one, three) = (value(values, 1), value(values, 3));
     let text = |key: u64, value: &[u8]| {
@@ -49,7 +49,7 @@ fn three(protocol: Protocol, values: &Values) -> Vec<u8> {
     }
 }
 
-/// An answer of the binary protocol; one that has a value has flags, and its key unless that is 0.
+/// An answer of the binary protocol. With a value it has flags too, and the key unless that is 0.
 fn packet(opcode: u8, status: u8, opaque: u8, (key, value): (u64, &[u8])) -> Vec<u8> {
     let key = if key == 0 { String::new() } else { format!("{key:020x}") };
     let extras: &[u8] = if value.is_empty() { b"" } else { b"flag" };
@@ -95,7 +95,7 @@ fn a_value_of_another_key_is_wrong() {
     let values = Values::new(1);
     for protocol in ALL {
         let mut bytes = three(protocol, &values);
-        // In the last value, behind which there is little or the answer of a noop.
+        // In the last value; behind it there is little, or the answer of a noop.
         let behind = if protocol == Protocol::MemcachedBinary { 24 } else { 0 };
         let last = bytes.len() - 8 - behind;
         bytes[last] ^= 1;
@@ -136,7 +136,7 @@ fn answers_of_the_binary_protocol_are_of_what_was_asked() {
         other => panic!("{other:?}"),
     };
     let noop = packet(0x0a, 0, 2, (0, b""));
-    // One key: found, not found, refused. Of a set and a delete likewise.
+    // One key: found, wrong, not found, refused. The same for set and delete.
     assert_eq!(whole(read(&packet(0, 0, 0, (0, &one)), Asked::Get(1))), (1, 0, false));
     assert_eq!(whole(read(&packet(0, 0, 0, (0, &two)), Asked::Get(1))), (1, 1, false));
     assert_eq!(whole(read(&packet(0, 1, 0, (0, b"Not found")), Asked::Get(1))), (0, 0, false));
@@ -146,14 +146,14 @@ fn answers_of_the_binary_protocol_are_of_what_was_asked() {
     assert_eq!(whole(read(&packet(4, 1, 0, (0, b"")), Asked::Delete)), (0, 0, false));
     assert_eq!(whole(read(&packet(4, 0x20, 0, (0, b"")), Asked::Delete)), (0, 0, true));
     assert_eq!(whole(read(&packet(0x21, 0x20, 0, (0, b"")), Asked::Hello)), (0, 0, true));
-    // Several: no answer is a miss, and a key that is another one's is wrong.
+    // Several keys: no answer is a miss, and another key's value is wrong.
     assert_eq!(whole(read(&noop, Asked::Get(2))), (0, 0, false));
     let other = [packet(0x0d, 0, 0, (2, &one)), noop.clone()].concat();
     assert_eq!(whole(read(&other, Asked::Get(2))), (1, 1, false));
     let refused = [packet(0x0d, 0x85, 1, (0, b"busy")), noop.clone()].concat();
     assert_eq!(whole(read(&refused, Asked::Get(2))), (0, 0, true));
-    // What nobody asked for: twice the same, a third key, another command's, a noop of another request, a length that
-    // cannot be, and one that contradicts itself.
+    // Unrequested answers: the same twice, a third key, another command's, a noop of another request, an impossible
+    // length, and a contradictory one.
     let hit = packet(0x0d, 0, 1, (2, &two));
     let (third, mut long) = (packet(0x0d, 0, 2, (2, &two)), hit.clone());
     long[8] = 0xff;

@@ -1,4 +1,4 @@
-//! memcached's binary protocol: what the server of these tests answers in it, and a client of it.
+//! memcached's binary protocol: the test server's answers, and tests of the client.
 
 use std::io::Read;
 use std::sync::Mutex;
@@ -9,7 +9,7 @@ use larder_bench::{Load, Workload};
 use crate::load;
 use crate::server::{Behaviour, Server};
 
-/// What a request begins with.
+/// The first byte of a request.
 pub(crate) const REQUEST: u8 = 0x80;
 
 /// Reads one request of `get`, `set`, quiet `get` with key, or `noop`, and answers it as memcached does.
@@ -34,7 +34,7 @@ pub(crate) fn answer(from: &mut impl Read, behaviour: &Mutex<Behaviour>) -> Opti
         }
         0x0d => match behaviour.values.get(&key) {
             Some(value) => (0, b"flag", &key, value),
-            // Quiet: nothing.
+            // A quiet get sends no answer for a miss.
             None => return Some(Vec::new()),
         },
         0x0a => (0, b"", "", b""),
@@ -61,7 +61,7 @@ fn what_was_stored_is_hit_one_key_at_a_time_and_in_quiet_gets() {
         let load = Load { workload, pipeline: 4, ..load() };
         let measured = measure(&target, &load, &Progress::default()).unwrap();
         assert!(measured.keys > 100 && measured.sets > 0, "{measured:?}");
-        // All that is missing of keys is what the end of the time has cut off.
+        // Every key is found; answers that come after the end of the time are not counted.
         assert_eq!((measured.hits, measured.wrong, measured.refused), (measured.keys, 0, 0));
     }
     server.corrupt();

@@ -1,4 +1,5 @@
-//! Against a small server of memcached's text protocol that can be told to be slow, wrong, or rude.
+//! Tests against a small memcached server that can be told to be slow, to return wrong values, or to violate the
+//! protocol.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)] // a test that cannot go on should stop
 
@@ -64,8 +65,8 @@ fn wrong_values_are_counted() {
     assert!(measured.wrong > 0 && measured.wrong >= measured.hits, "{measured:?}");
 }
 
-/// Coordinated omission: while a server stalls, a client that waits for it asks nothing, and forgets what it would
-/// have asked.
+/// Coordinated omission: while a server stalls, a client that waits for it sends nothing, and never counts the requests
+/// that it would have sent.
 #[test]
 fn a_stall_is_told_by_all_who_would_have_asked_meanwhile() {
     let server = Server::start();
@@ -73,7 +74,7 @@ fn a_stall_is_told_by_all_who_would_have_asked_meanwhile() {
     server.stall_once_after(Duration::from_millis(300), Duration::from_millis(400));
     let open = Load { pace: Pace::Open(500.0), ..base.clone() };
     let measured = measure(&server.target(), &open, &Progress::default()).unwrap();
-    // Two fifths of all should have been answered in the stall; half of those waited for 200 ms and more.
+    // Two fifths of all requests fall in the stall; half of those waited for 200 ms or more.
     assert!(measured.p99_us.unwrap() > 300_000.0, "{measured:?}");
     assert!((350..650).contains(&(measured.requests + measured.unanswered)), "{measured:?}");
     let server = Server::start();
@@ -134,7 +135,7 @@ fn the_highest_rate_under_a_limit_is_found() {
     let tried =
         saturation::search(&server.target(), &load, limit, &progress, |_| told += 1).unwrap();
     assert_eq!((tried.len(), told), (5, 5));
-    // Each request takes a millisecond: fewer than a thousand a second, however many are asked.
+    // Each request takes a millisecond, so fewer than a thousand a second are answered, however many are sent.
     let highest = saturation::highest(&tried).map_or(0.0, |tried| tried.rate);
     assert!(highest < 1000.0, "{tried:?}");
     assert!(tried.iter().any(|tried| !tried.kept), "{tried:?}");

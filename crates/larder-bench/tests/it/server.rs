@@ -1,4 +1,4 @@
-//! A server of `get` and `set`, of the text protocol and the binary one, a thread a connection.
+//! A server with `get` and `set` of the text protocol and the binary one; one thread for each connection.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -14,7 +14,7 @@ use crate::binary;
 #[derive(Default)]
 pub(crate) struct Behaviour {
     pub(crate) values: HashMap<String, Vec<u8>>,
-    /// From then on one request takes so long.
+    /// From this time on, one request takes this long.
     stall: Option<(Instant, Duration)>,
     takes: Duration,
     rude: bool,
@@ -30,7 +30,7 @@ impl Server {
         Self::start_with(None)
     }
 
-    /// One that speaks TLS.
+    /// A server with TLS.
     pub(crate) fn start_tls(config: ServerConfig) -> Self {
         Self::start_with(Some(Arc::new(config)))
     }
@@ -62,7 +62,7 @@ impl Server {
         self.target_by("memcached")
     }
 
-    /// By its port alone, of this host's name.
+    /// A target with this host's name and the server's port.
     pub(crate) fn target_by(&self, scheme: &str) -> Target {
         format!("{scheme}://localhost:{}", self.address.port()).parse().unwrap()
     }
@@ -71,7 +71,7 @@ impl Server {
         self.behaviour.lock().unwrap().values.len()
     }
 
-    /// The last byte of each value is another one from now on.
+    /// Changes the last byte of each stored value.
     pub(crate) fn corrupt(&self) {
         for value in self.behaviour.lock().unwrap().values.values_mut() {
             *value.last_mut().unwrap() ^= 1;
@@ -82,7 +82,7 @@ impl Server {
         self.behaviour.lock().unwrap().stall = Some((Instant::now() + after, duration));
     }
 
-    /// Each request takes so long.
+    /// Makes each request take this long.
     pub(crate) fn take(&self, duration: Duration) {
         self.behaviour.lock().unwrap().takes = duration;
     }
@@ -92,7 +92,7 @@ impl Server {
     }
 }
 
-/// Until the client goes.
+/// Serves until the client disconnects.
 fn serve(stream: impl Read + Write, behaviour: &Mutex<Behaviour>) -> Option<()> {
     let mut reader = BufReader::new(stream);
     loop {

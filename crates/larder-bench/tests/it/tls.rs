@@ -1,4 +1,4 @@
-//! Servers that speak TLS. What waits without an end fails here when patience does.
+//! Servers with TLS. A wait that does not end fails the test after `PATIENCE`.
 
 use std::fs;
 use std::sync::mpsc;
@@ -17,7 +17,7 @@ use crate::server::Server;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// An authority, and the file that says who it is.
+/// A certificate authority, and the file of its certificate.
 struct Authority {
     issuer: Issuer<'static, KeyPair>,
     directory: TempDir,
@@ -34,7 +34,7 @@ impl Authority {
         Self { issuer: Issuer::new(params, key), directory }
     }
 
-    /// A server that shows a certificate of this authority for `name`.
+    /// A server with a certificate of this authority for `name`.
     fn server(&self, name: &str) -> Server {
         let key = KeyPair::generate().unwrap();
         let params = CertificateParams::new([name.to_owned()]).unwrap();
@@ -55,7 +55,7 @@ impl Authority {
     }
 }
 
-/// Stores all keys and asks for them, values of so many bytes.
+/// Stores all keys and requests them, with values of this length.
 fn loaded(target: Target, tls: Option<Tls>, value_bytes: u32) -> Result<Measured, Error> {
     let (tell, told) = mpsc::channel();
     std::thread::spawn(move || {
@@ -70,7 +70,7 @@ fn loaded(target: Target, tls: Option<Tls>, value_bytes: u32) -> Result<Measured
     told.recv_timeout(PATIENCE).expect("it does not hang")
 }
 
-/// The pipeline that stores keys first is longer than what TLS takes before its handshake is done.
+/// The pipeline that stores keys first is longer than what TLS buffers before its handshake is done.
 #[test]
 fn long_values_are_stored_and_hit_behind_a_certificate_that_is_trusted() {
     let authority = Authority::new();
@@ -88,7 +88,7 @@ fn long_values_are_stored_and_hit_behind_a_certificate_that_is_trusted() {
 fn a_certificate_that_is_not_trusted_is_an_error_before_anything_is_stored() {
     let (authority, other) = (Authority::new(), Authority::new());
     for (server, tls) in [
-        // Somebody else's certificate, and that of another host.
+        // A certificate of another authority, and that of another host.
         (authority.server("localhost"), other.trusted()),
         (authority.server("elsewhere"), authority.trusted()),
     ] {

@@ -1,4 +1,4 @@
-//! A process that is killed while it works on zones, and what is there afterwards.
+//! Kills a process while it works on zones, and checks what is there afterwards.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -15,7 +15,7 @@ const PAGE: usize = 4096;
 /// Blocks that the process keeps.
 const KEPT: usize = 6;
 
-/// What a page of a block holds.
+/// The content of a page of a block.
 fn content(tag: u64, page: u64) -> impl Iterator<Item = u8> {
     (tag ^ page << 40).to_le_bytes().into_iter().cycle().take(PAGE)
 }
@@ -32,8 +32,8 @@ fn pages_between(from: u64, to: u64) -> usize {
     usize::try_from((to - from) / PAGE as u64).expect("a block is addressed")
 }
 
-/// Tells, in a line each, what is begun and what has ended: `alloc BLOCK TAG`, `append BLOCK END`, `freeing BLOCK`,
-/// `freed BLOCK`.
+/// Works on the zones, and prints a line for each step that begins or has ended: `alloc BLOCK TAG`, `append BLOCK END`,
+/// `freeing BLOCK`, `freed BLOCK`.
 pub(super) fn work(path: &Path, seed: u64) -> Result<(), Failure> {
     let store = open(path, false)?;
     let mut rng = fastrand::Rng::with_seed(seed);
@@ -54,7 +54,7 @@ pub(super) fn work(path: &Path, seed: u64) -> Result<(), Failure> {
             writeln!(told, "freed {}", state.block)?;
             continue;
         }
-        // Several are under way together.
+        // Several appends are in flight together.
         let mut appends = Vec::new();
         let mut end = state.written_bytes;
         for _ in 0..rng.usize(1..4) {
@@ -75,7 +75,7 @@ pub(super) fn work(path: &Path, seed: u64) -> Result<(), Failure> {
     }
 }
 
-/// What was told of a block.
+/// What the process has printed about a block.
 #[derive(Debug, Default, Clone, Copy)]
 struct Known {
     tag: u64,
@@ -114,7 +114,7 @@ pub(super) fn kills(path: &Path, times: u32, seed: u64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Takes a line of the process in, whole or not; whether it is an acknowledgement.
+/// Takes in a line of the process, complete or not. Returns whether it is an acknowledgement.
 fn note(known: &mut BTreeMap<BlockId, Known>, line: &str) -> bool {
     let mut words = line.split(' ');
     let what = words.next().unwrap_or_default();
@@ -133,7 +133,7 @@ fn note(known: &mut BTreeMap<BlockId, Known>, line: &str) -> bool {
     true
 }
 
-/// Compares what is there with what was told, which it is from then on.
+/// Compares the store with what was printed. From then on the actual state is the expected one.
 fn judge(store: &ZonedBlocks, known: &mut BTreeMap<BlockId, Known>) -> Result<u64, Failure> {
     let listed = store.list();
     for (block, it) in &*known {

@@ -1,13 +1,13 @@
-//! A zoned block device below a cache, and under losses of a process:
+//! Tests a zoned block device below a cache, and with processes that are killed:
 //!
 //! ```sh
 //! cargo run --release -p larder-cli --example zones -- cache /dev/nvme0n1 --help
 //! ```
 //!
-//! **What the device holds is lost**, unless it is a store of this program. `cache` fills a cache of large objects
-//! whose regions are zones, compares what it finds of the time before, and ends at once, like a process that is
-//! killed. `kills` starts `work` again and again, kills it at any moment, and compares what the zones then hold with
-//! what it had acknowledged.
+//! **The content of the device is lost**, unless it is a store of this program. `cache` fills a cache of large objects
+//! whose regions are zones, compares what it finds of the previous round, and ends at once, like a process that is
+//! killed. `kills` starts `work` again and again, kills it at a random moment, and compares the content of the zones
+//! with what it had acknowledged.
 
 #[cfg(target_os = "linux")]
 mod on_linux;

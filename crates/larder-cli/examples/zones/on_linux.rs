@@ -17,18 +17,18 @@ const OBJECT_BYTES: usize = 40_000;
 
 pub(super) type Failure = Box<dyn Error + Send + Sync>;
 
-/// A zoned block device below a cache, and under losses of a process. What it holds is lost.
+/// Tests a zoned block device below a cache, and with processes that are killed. Its content is lost.
 #[derive(Debug, Parser)]
 #[command(name = "zones", max_term_width = 100)]
 enum Command {
-    /// Fill a cache of large objects, compare what is there of the time before, and end at once
+    /// Fill a cache of large objects, compare what is left of the previous round, and end at once
     Cache {
         device: PathBuf,
-        /// Which time it is, from 1 on; the first makes the store
+        /// Number of the round, from 1 on; the first creates the store
         #[arg(long, default_value_t = 1)]
         round: u32,
     },
-    /// Kill a process that works on the zones, so many times, and compare what is there
+    /// Kill a process that works on the zones, TIMES times, and compare what is there
     Kills {
         device: PathBuf,
         #[arg(long, default_value_t = 10)]
@@ -36,7 +36,7 @@ enum Command {
         #[arg(long, default_value_t = 1)]
         seed: u64,
     },
-    /// Work on the zones until somebody kills it, and say what was acknowledged
+    /// Work on the zones until killed, and print what was acknowledged
     #[command(hide = true)]
     Work { device: PathBuf, seed: u64 },
 }
@@ -117,6 +117,6 @@ fn cache(path: &Path, round: u32) -> Result<(), Failure> {
     println!("area_bytes {}", counts.page_bytes + counts.header_bytes + counts.moved_bytes);
     println!("padded_bytes {}", store.padded_bytes());
     println!("device_errors {}", cache.stats().device_errors);
-    // As a process that is killed: nothing is closed.
+    // As if killed: nothing is closed.
     std::process::exit(0)
 }

@@ -1,13 +1,13 @@
-//! What `larder array` can be asked.
+//! Arguments of `larder array`.
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-/// Sets of shards: several devices that share the keys of a cache, and fail alone.
+/// Sets of shards: several devices that share the keys of a cache, and fail independently.
 ///
-/// A set that nobody has open is named by its devices; one that a server has open by the server's admin address
-/// (docs/admin.md). Who changes that one shows the admin token.
+/// Name a set that no server has open by its devices, and a set that a server has open by the server's admin address
+/// (docs/admin.md). Changing an open set needs the admin token.
 #[derive(Debug, Subcommand)]
 #[command(after_help = "EXAMPLES:
   larder array status --device /dev/sdb /dev/sdc /dev/sdd
@@ -18,21 +18,21 @@ use clap::{Args, Subcommand};
   larder array status --server 127.0.0.1:9180
   larder array replace 1 --server 127.0.0.1:9180 --token-file admin.token --new /dev/sde")]
 pub(crate) enum ArrayCommand {
-    /// What its shards are: a table and a picture
+    /// Show the shards: a table and a picture
     Status(ArrayArgs),
-    /// Add a shard on a device that is blank; of a closed set, give it from the next opening on
+    /// Add a shard on a blank device; to a closed set it is added at the next opening
     Add(AddArgs),
-    /// Take a shard out for good
+    /// Retire a shard for good: the others take over its keys, but not its values
     Retire(NumberArgs),
-    /// Take a shard out that has failed
+    /// Take out a shard that has failed
     Fail(NumberArgs),
-    /// Have another device, which is blank, take a shard's place; of a closed set, from the next opening on
+    /// Replace a shard's device by another, blank one; in a closed set, at the next opening
     Replace(ReplaceArgs),
-    /// Have a server keep a device, which is blank, that steps in for a shard that fails
+    /// Give a server a blank device as a spare, which steps in for a shard that fails
     Spare(AddArgs),
 }
 
-/// Which set, and where the answer goes.
+/// The set, and the output.
 #[derive(Debug, Args)]
 pub(crate) struct ArrayArgs {
     /// Devices or files of the set, in any order
@@ -43,7 +43,7 @@ pub(crate) struct ArrayArgs {
     #[arg(long, value_name = "HOST:PORT", conflicts_with = "device", value_parser = address)]
     pub(crate) server: Option<String>,
 
-    /// File with the server's admin token, for changes; - is standard input
+    /// File with the server's admin token, needed for changes; - is standard input
     #[arg(long, value_name = "PATH", conflicts_with = "device")]
     pub(crate) token_file: Option<PathBuf>,
 
@@ -66,7 +66,7 @@ pub(crate) struct AddArgs {
     #[command(flatten)]
     pub(crate) array: ArrayArgs,
 
-    /// The device that comes; a server's is named by its whole path there
+    /// New device; with --server its full path on that machine
     #[arg(long, value_name = "PATH")]
     pub(crate) new: PathBuf,
 }
@@ -79,12 +79,12 @@ pub(crate) struct ReplaceArgs {
     #[command(flatten)]
     pub(crate) array: ArrayArgs,
 
-    /// The device that takes its place; a server's is named by its whole path there
+    /// Device that takes its place; with --server its full path on that machine
     #[arg(long, value_name = "PATH")]
     pub(crate) new: PathBuf,
 }
 
-/// Host and port, also as the server tells them when it starts.
+/// Parses host and port, also in the form that the server prints at its start.
 fn address(text: &str) -> Result<String, String> {
     if text.starts_with("https://") {
         return Err("the admin address speaks plain HTTP: leave https:// out".to_owned());

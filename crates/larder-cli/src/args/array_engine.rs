@@ -1,4 +1,4 @@
-//! Options of the array engine, of whichever command has a cache.
+//! Options of the array engine, for all commands that have a cache.
 
 use clap::Args;
 use larder::ArrayConfig;
@@ -6,16 +6,16 @@ use larder_lab::Error;
 
 use super::numbers::{percent, size};
 
-/// What is said of the engine. Without a share nothing else may be said.
+/// Options of the array engine. The others need `--array`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Args)]
 pub(crate) struct ArrayEngineArgs {
     /// Share of the cache's flash that the array engine gets, in percent: large objects under an index that lies on
-    /// flash, so that little memory is enough for much flash; 0 is none
+    /// flash, so that much flash needs little memory; 0 is none
     #[arg(long, value_name = "PCT", value_parser = percent)]
     pub(crate) array: Option<f64>,
 
-    /// Objects (key and value) from this size on go to the array, those between to the LOC [default: 0, all that the
-    /// SOC does not take]
+    /// Objects (key and value) of at least this size go to the array; those between it and the SOC's limit go to the
+    /// LOC [default: 0, all that the SOC does not take]
     #[arg(long, value_name = "SIZE", value_parser = size, requires = "array")]
     pub(crate) array_min_object: Option<u64>,
 
@@ -27,17 +27,17 @@ pub(crate) struct ArrayEngineArgs {
     #[arg(long, value_name = "SIZE", value_parser = size, requires = "array")]
     pub(crate) array_index: Option<u64>,
 
-    /// All memory of the array: index, tombstones, write buffers and what it knows of tables and regions; refused if
-    /// that is too little [default: what they take]
+    /// Total memory of the array: index, tombstones, write buffers and its tables of regions; refused if too little
+    /// [default: what they take]
     #[arg(long, value_name = "SIZE", value_parser = size, requires = "array")]
     pub(crate) array_memory: Option<u64>,
 }
 
 impl ArrayEngineArgs {
-    /// The engine that is meant; `None` if nothing is said of one.
+    /// The configuration of the engine; `None` without `--array`.
     ///
     /// # Errors
-    /// If a size is none of an object.
+    /// If a size is not a possible size of an object.
     pub(crate) fn config(&self) -> Result<Option<ArrayConfig>, Error> {
         let Some(percent) = self.array else { return Ok(None) };
         let default = ArrayConfig::default();

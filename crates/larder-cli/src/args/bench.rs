@@ -1,4 +1,4 @@
-//! What `larder bench` can be asked.
+//! Arguments of `larder bench`.
 
 use std::path::PathBuf;
 
@@ -7,21 +7,19 @@ use larder_bench::Target;
 
 use super::{FormatArgs, size};
 
-/// Load a server of memcached's protocol or Redis', and tell how it answers.
+/// Load a memcached or Redis server, and measure how it answers.
 ///
-/// Without --rate each connection asks again when it is answered: that says how many requests a
-/// server answers. With --rate requests come at times of their own (a Poisson process), whether the
-/// server answers or not, and a request's time counts from when its turn had come: that says how
-/// long users wait. With --p99-max the highest rate under that limit is searched.
+/// Without --rate each connection sends its next request when the last one is answered: this measures how many requests
+/// a server can answer. With --rate requests come at random times of their own (a Poisson process), whether the server
+/// answers or not, and a request's time counts from when its turn had come: this measures how long users wait. With
+/// --p99-max it searches for the highest rate under that limit.
 ///
-/// Several targets are measured in turns, and the table says how many times the first one's each
-/// number is. Where the server runs on this machine, its processor time per request stands beside.
-/// Every value that comes back is checked.
+/// Several targets are measured in turns, and the table shows each number relative to the first target. If the server
+/// runs on this machine, its CPU time per request is shown too. Every value that comes back is checked.
 ///
-/// A TARGET is [NAME=][SCHEME://][USER:PASSWORD@]HOST:PORT, or a path in place of host and port.
-/// Schemes are memcached, meta (memcached's meta commands), binary (memcached's binary protocol),
-/// redis (resp2) and resp3, each with +tls behind it for TLS; without one port 6379 is redis and all
-/// others are memcached.
+/// A TARGET is [NAME=][SCHEME://][USER:PASSWORD@]HOST:PORT, or a path in place of host and port. Schemes are memcached,
+/// meta (memcached's meta commands), binary (memcached's binary protocol), redis (resp2) and resp3; append +tls for
+/// TLS. Without a scheme, port 6379 means redis and any other port memcached.
 #[derive(Debug, Args)]
 #[command(allow_negative_numbers = true)]
 #[command(after_help = "EXAMPLES:
@@ -41,27 +39,27 @@ pub(crate) struct BenchArgs {
     #[arg(value_name = "TARGET", default_value = "memcached://127.0.0.1:11211")]
     pub(crate) targets: Vec<Target>,
 
-    /// Ask for what a built-in workload asks, with its sizes; `larder workload list` describes them
+    /// Request the keys of a built-in workload, with its sizes; `larder workload list` describes them
     #[arg(long, value_name = "NAME", conflicts_with = "trace")]
     pub(crate) workload: Option<String>,
 
-    /// Ask for what a recorded trace asks, over and over
+    /// Request what a recorded trace requests, over and over
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
 
     #[command(flatten)]
     pub(crate) format: FormatArgs,
 
-    /// Keys to ask for [default: 100000]; of a built-in workload the requests that its keys are
-    /// spread over [default: 10000000]
+    /// Number of keys [default: 100000]; for a built-in workload the number of requests that its keys are spread over
+    /// [default: 10000000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 40))]
     pub(crate) keys: Option<u64>,
 
-    /// How often keys are asked for: uniform, or zipf:EXPONENT
+    /// Popularity of keys: uniform, or zipf:EXPONENT
     #[arg(long, value_name = "LAW", default_value = "uniform", value_parser = popularity)]
     pub(crate) popularity: larder_bench::Popularity,
 
-    /// Length of keys, 1 to 250
+    /// Length of keys in bytes, 1 to 250
     #[arg(long, value_name = "BYTES", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=250))]
     pub(crate) key_bytes: u32,
 
@@ -69,15 +67,15 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "SIZE", default_value = "100", value_parser = value_size)]
     pub(crate) value_bytes: u32,
 
-    /// Sets among the requests, in percent
+    /// Share of sets among the requests, in percent
     #[arg(long, value_name = "PCT", default_value_t = 0.0, value_parser = super::percent)]
     pub(crate) sets: f64,
 
-    /// Keys that are asked for in one request
+    /// Keys in one request
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) multiget: u32,
 
-    /// Set what was asked for and not there, as a client beside a database does
+    /// After a miss, set the key, as a client in front of a database does
     #[arg(long)]
     pub(crate) look_aside: bool,
 
@@ -89,24 +87,23 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "N", value_parser = positive)]
     pub(crate) rate: Option<f64>,
 
-    /// Search the highest rate at which 99 % of requests take at most so many milliseconds
+    /// Search for the highest rate at which 99 % of requests take at most MS milliseconds
     #[arg(long, value_name = "MS", conflicts_with = "rate", value_parser = positive)]
     pub(crate) p99_max: Option<f64>,
 
-    /// Rates that the search tries
+    /// Number of rates that the search tries
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) tries: u16,
 
-    /// Who issued the certificates of servers that speak TLS, a file in PEM [default: any certificate
-    /// is taken]
+    /// CA certificates for servers that speak TLS, a file in PEM [default: accept any certificate]
     #[arg(long, value_name = "FILE")]
     pub(crate) tls_ca: Option<PathBuf>,
 
-    /// Certificate to show to servers that speak TLS, a file in PEM
+    /// Client certificate for servers that speak TLS, a file in PEM
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub(crate) tls_certificate: Option<PathBuf>,
 
-    /// Its key
+    /// Key of the client certificate, a file in PEM
     #[arg(long, value_name = "FILE", requires = "tls_certificate")]
     pub(crate) tls_key: Option<PathBuf>,
 
@@ -114,28 +111,27 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) connections: u32,
 
-    /// Requests that a connection has under way at most; without --rate it asks again when all of
-    /// them are answered
+    /// Most requests in flight on a connection; without --rate the next ones are sent when all of them are answered
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) pipeline: u32,
 
-    /// Threads that ask
+    /// Threads that send requests
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) threads: u16,
 
-    /// Processors that these threads keep to
+    /// CPU cores to which these threads are pinned
     #[arg(long, value_name = "N,…", value_delimiter = ',')]
     pub(crate) cores: Vec<usize>,
 
-    /// How long a round counts
+    /// Measured time of a round, in seconds
     #[arg(long, value_name = "S", default_value_t = 5.0, value_parser = positive)]
     pub(crate) seconds: f64,
 
-    /// How long is asked before that
+    /// Warm-up time before each round, in seconds
     #[arg(long, value_name = "S", default_value_t = 0.5, value_parser = seconds)]
     pub(crate) warm_up: f64,
 
-    /// Rounds; with several targets each is measured once a round [default: 1, or 5 with several]
+    /// Rounds; each measures every target once [default: 1, or 5 with several targets]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub(crate) rounds: Option<u16>,
 

@@ -1,4 +1,4 @@
-//! What `larder device` can be asked.
+//! Arguments of `larder device`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,10 +7,10 @@ use clap::{Args, Subcommand};
 
 use super::{positive_size, size};
 
-/// Look at NVMe drives, watch their write amplification, make them ready for placement.
+/// Look at NVMe drives, watch their write amplification, prepare them for placement.
 ///
-/// DEV is a namespace as block device (/dev/nvme0n1) or as character device (/dev/ng0n1), a
-/// partition, or a link to one, such as those in /dev/disk/by-id.
+/// DEV is a namespace as block device (/dev/nvme0n1) or as character device (/dev/ng0n1), a partition, or a link to
+/// one, such as those in /dev/disk/by-id.
 #[derive(Debug, Subcommand)]
 #[command(after_help = "EXAMPLES:
   larder device list
@@ -36,7 +36,7 @@ pub(crate) struct ListArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// Say what a namespace is, what placement it offers, and how Larder would use it.
+/// Show what a namespace is, what placement it offers, and how Larder would use it.
 #[derive(Debug, Args)]
 pub(crate) struct InfoArgs {
     #[command(flatten)]
@@ -49,12 +49,12 @@ pub(crate) struct DeviceStatsArgs {
     #[command(flatten)]
     pub(crate) on: OnArgs,
 
-    /// Keep asking, and show device-level write amplification (DLWA) as it goes, until Ctrl-C
+    /// Keep reading, and show device-level write amplification (DLWA) over time, until Ctrl-C
     #[arg(long)]
     pub(crate) watch: bool,
 
-    /// Time between two looks at the counters, with ms, s or m; at least 100ms. Drives count in
-    /// steps: below ten seconds a live DLWA may jump
+    /// Time between two looks at the counters, with ms, s or m; at least 100ms. Drives count in steps: below ten
+    /// seconds a live DLWA may jump
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = interval)]
     pub(crate) interval: Duration,
 
@@ -63,27 +63,26 @@ pub(crate) struct DeviceStatsArgs {
     pub(crate) samples: Option<u64>,
 }
 
-/// Print the FDP events that a drive remembers.
+/// Print the FDP events in a drive's log.
 #[derive(Debug, Args)]
 pub(crate) struct EventsArgs {
     #[command(flatten)]
     pub(crate) on: OnArgs,
 
-    /// Address ranges of DEV by name, to say whose data the drive moved: NAME=FROM..TO in bytes,
-    /// with commas; without TO the range goes to the end
+    /// Named address ranges of DEV, to tell whose data the drive moved: NAME=FROM..TO in bytes, with commas; without TO
+    /// the range goes to the end
     #[arg(long = "range", value_name = "NAME=FROM..TO", value_delimiter = ',', value_parser = range)]
     pub(crate) ranges: Vec<NamedRange>,
 
-    /// Events to print of each kind of log, the latest ones
+    /// Number of latest events to print from each kind of log
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub(crate) last: usize,
 }
 
 /// Enable placement (NVMe FDP) and create a namespace with a handle for each stream.
 ///
-/// Prints the steps and does nothing. With --yes it carries them out. FDP can be enabled only while
-/// no namespace is there: if one has to be deleted, with all that is in it, --destroy-data is needed
-/// too.
+/// Prints the steps and does nothing. With --yes it carries them out. FDP can only be enabled while no namespace
+/// exists: if one has to be deleted, with all its data, --destroy-data is needed too.
 #[derive(Debug, Args)]
 pub(crate) struct PrepareArgs {
     /// Controller (/dev/nvme0), or a namespace of it
@@ -102,7 +101,7 @@ pub(crate) struct PrepareArgs {
     #[arg(long, value_name = "N")]
     pub(crate) handles: Option<u16>,
 
-    /// Size of the namespace [default: all that there is]
+    /// Size of the namespace [default: all free capacity]
     #[arg(long, value_name = "SIZE", value_parser = positive_size)]
     pub(crate) size: Option<u64>,
 
@@ -113,9 +112,9 @@ pub(crate) struct PrepareArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// Tell a drive that nothing on it is needed any more, so that a new cache starts on a clean one.
+/// Discard everything on a drive, so that a new cache starts on a clean one.
 ///
-/// All that is in DEV is lost. A device that is mounted or in use is refused.
+/// All data in DEV are lost. A device that is mounted or in use is refused.
 #[derive(Debug, Args)]
 pub(crate) struct TrimArgs {
     #[command(flatten)]
@@ -127,11 +126,11 @@ pub(crate) struct TrimArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ConsentArgs {
-    /// Do it, instead of saying what would be done
+    /// Carry out the steps, instead of only printing them
     #[arg(long)]
     pub(crate) yes: bool,
 
-    /// Let go of the data that is lost by it
+    /// Accept the loss of the data
     #[arg(long, requires = "yes")]
     pub(crate) destroy_data: bool,
 }
@@ -153,7 +152,7 @@ pub(crate) struct OutputArgs {
     pub(crate) json: Option<PathBuf>,
 }
 
-/// Bytes from `start` on, up to `end` or to the end of the device.
+/// Bytes from `start` to `end`, or to the end of the device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NamedRange {
     pub(crate) name: String,

@@ -1,6 +1,6 @@
-//! Sizes and shares, as they are written on the command line.
+//! Sizes and shares on the command line.
 
-/// Bytes, in every command: K, M, G and T are powers of 1024, as are KiB to TiB; KB, MB, GB and TB are powers of
+/// Parses bytes, in every command: K, M, G and T are powers of 1024, as are KiB to TiB; KB, MB, GB and TB are powers of
 /// 1000, as drives are sold.
 pub(crate) fn size(text: &str) -> Result<u64, String> {
     let is_decimal = text.trim_end().strip_suffix(['b', 'B']).is_some_and(|front| {

@@ -1,4 +1,4 @@
-//! What `larder plan` can be asked.
+//! Arguments of `larder plan`.
 
 use std::path::PathBuf;
 
@@ -8,17 +8,16 @@ use super::{FormatArgs, size};
 
 /// Plan a purchase: what a drive does with a workload, with placement and without.
 ///
-/// You give the workload, the DRAM, the drive, its endurance rating and the request rate. You get
-/// device-level write amplification (DLWA), years until the drive is worn out, embodied carbon and
-/// cost over the life of the system, and how full the drive may be before DLWA passes a limit.
+/// You give the workload, the DRAM, the drive, its endurance rating and the request rate. You get device-level write
+/// amplification (DLWA), years until the drive is worn out, embodied carbon and cost over the life of the system, and
+/// how full the drive may be before DLWA passes a limit.
 ///
-/// The real cache runs on a model of the drive that keeps all ratios and is a few thousand times
-/// smaller: DLWA depends on the ratios, not on the size, as long as reclaim units are large beside
-/// the objects. A trace is taken as a sample of the workload at the scale of the model. It takes
-/// about a minute.
+/// The real cache runs on a model of the drive that keeps all ratios and is a few thousand times smaller: DLWA depends
+/// on the ratios, not on the size, as long as reclaim units are large compared to the objects. A trace is taken as a
+/// sample of the workload at the scale of the model. It takes about a minute.
 ///
-/// KB, MB, GB and TB are powers of 1000, as drives are sold; K, M, G and T are powers of 1024, as in
-/// every command. A GB of the answer is 1000^3 bytes.
+/// KB, MB, GB and TB are powers of 1000, as drives are sold; K, M, G and T are powers of 1024, as in every command. A
+/// GB of the answer is 1000^3 bytes.
 #[derive(Debug, Args)]
 #[command(allow_negative_numbers = true)]
 #[command(after_help = "EXAMPLES:
@@ -33,8 +32,7 @@ READING THE ANSWER:
   leave 27 % of the drive free, or get a drive with placement. \"rating for one drive\" is the DWPD
   to look for in the data sheet so that the first drive lasts.")]
 pub(crate) struct PlanArgs {
-    /// Trace to plan for; plain or compressed with zstd, xz or gzip. Formats are recognised by
-    /// content, see --format
+    /// Trace to plan for; plain or compressed with zstd, xz or gzip. The format is recognised by content, see --format
     #[arg(conflicts_with = "workload")]
     pub(crate) trace: Option<PathBuf>,
 
@@ -50,16 +48,16 @@ pub(crate) struct PlanArgs {
     #[arg(long, value_name = "SIZE", default_value = "16GB", value_parser = size)]
     pub(crate) dram: u64,
 
-    /// Capacity that the drive sells
+    /// Capacity of the drive as sold
     #[arg(long, value_name = "SIZE", default_value = "1.88TB", value_parser = size)]
     pub(crate) flash: u64,
 
-    /// Share of the drive that the cache is to use, in percent, 10 to 100
+    /// Share of the drive that the cache uses, in percent, 10 to 100
     #[arg(long, value_name = "PCT", default_value_t = 100.0)]
     pub(crate) utilization: f64,
 
-    /// Over-provisioning of the drive: flash beyond its capacity, in percent of it, 4 to 100. 2 TiB
-    /// of flash sold as 1.88 TB is 17
+    /// Over-provisioning of the drive: flash beyond its capacity, in percent of it, 4 to 100. For 2 TiB of flash sold
+    /// as 1.88 TB it is 17
     #[arg(long, value_name = "PCT", default_value_t = 17.0)]
     pub(crate) op: f64,
 
@@ -75,19 +73,19 @@ pub(crate) struct PlanArgs {
     #[arg(long, value_name = "YEARS", default_value_t = 5.0)]
     pub(crate) warranty_years: f64,
 
-    /// DLWA that the rating assumes, 1 to 100. Data sheets seldom say; 1 is the cautious assumption
+    /// DLWA that the rating assumes, 1 to 100. Data sheets seldom say; 1 is the cautious choice
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
     pub(crate) rated_dlwa: f64,
 
-    /// DLWA that is not to be passed, above 1: how full may the drive be?
+    /// Highest acceptable DLWA, above 1; the answer says how full the drive may be below it
     #[arg(long, value_name = "FACTOR", default_value_t = 1.5)]
     pub(crate) dlwa_limit: f64,
 
-    /// Years for which the cache is to serve; drives that wear out are bought again
+    /// Years for which the cache is to serve; worn drives are replaced
     #[arg(long, value_name = "YEARS", default_value_t = 5.0)]
     pub(crate) years: f64,
 
-    /// Price of a GB of flash, in any currency. The default is an assumption: put in your own
+    /// Price of a GB of flash, in any currency. The default is an assumption: use your own
     #[arg(long, value_name = "PRICE", default_value_t = 0.1)]
     pub(crate) price_flash: f64,
 
@@ -111,15 +109,14 @@ pub(crate) struct PlanArgs {
     #[arg(long, value_name = "BYTES", default_value = "640", value_parser = size)]
     pub(crate) soc_max_object: u64,
 
-    /// Size of the drive that is simulated, 8 MiB to 64 GiB. Where its reclaim units are small beside
-    /// the large objects, DLWA without placement comes out low; the range of life covers that. A larger
-    /// one takes longer
+    /// Size of the simulated drive, 8 MiB to 64 GiB. If its reclaim units are small compared to the large objects, DLWA
+    /// without placement comes out low; the range of life covers that. A larger drive takes longer
     #[arg(long, value_name = "SIZE", default_value = "128M", value_parser = size)]
     pub(crate) simulate: u64,
 
-    /// Requests of each simulated run; the number of keys goes by --simulate alone [default: enough to
-    /// write the drive over nine times, then twice as many until DLWA and bytes per request differ by
-    /// at most 5 % between the halves of the measurement]
+    /// Requests of each simulated run; the number of keys depends on --simulate alone [default: enough to write the
+    /// drive nine times, then twice as many until DLWA and bytes per request differ by at most 5 % between the halves
+    /// of the measurement]
     #[arg(long, value_name = "N")]
     pub(crate) requests: Option<u64>,
 
@@ -134,7 +131,7 @@ pub(crate) struct PlanArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
 
-    /// Write a page to look at to DIR/index.html
+    /// Write a page with the results to DIR/index.html
     #[arg(long, value_name = "DIR")]
     pub(crate) report: Option<PathBuf>,
 }

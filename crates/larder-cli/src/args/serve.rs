@@ -1,4 +1,4 @@
-//! `larder serve`: what can be said on the command line.
+//! Arguments of `larder serve`.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -13,11 +13,11 @@ use super::{ArrayEngineArgs, positive_size, size};
 
 /// Serve memcached and Redis clients from DRAM and flash.
 ///
-/// Without arguments: memcached's protocol on 127.0.0.1:11211, Redis' on 127.0.0.1:6379, a flash file in the data
-/// directory, and sizes chosen from this machine, which are printed.
+/// Without arguments it serves memcached's protocol on 127.0.0.1:11211 and Redis' on 127.0.0.1:6379, with a flash file
+/// in the data directory. It chooses sizes for this machine, and prints them.
 ///
-/// SIGTERM and SIGINT end it: no new connections, what was begun is answered, the cache is closed so that it is found
-/// again; a second one ends it at once.
+/// SIGTERM and SIGINT end it: it accepts no new connections, answers the requests that have begun, and closes the cache
+/// so that the next start finds it. A second signal ends it at once.
 ///
 /// Sizes take K, M, G, T (powers of 1024).
 #[derive(Debug, Clone, Default, Args)]
@@ -30,35 +30,35 @@ use super::{ArrayEngineArgs, positive_size, size};
   larder serve --memcached unix:/run/larder.sock      a Unix socket
   larder serve --config larder.toml                   tenants, users, and all options by their names")]
 pub(crate) struct ServeArgs {
-    /// A file with these options by their names (data_dir = \"...\"), tenants and users; options given here come first.
-    /// `larder check FILE` explains it
+    /// A file with these options by their names (data_dir = \"...\"), tenants and users; options on the command line
+    /// override it. `larder check FILE` explains it
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 
-    /// Where memcached clients come in: addresses, or unix:PATH; none is nowhere [default: 127.0.0.1:11211]
+    /// Addresses for memcached clients, or unix:PATH; `none` serves no such clients [default: 127.0.0.1:11211]
     #[arg(long, value_name = "ADDRESS", value_delimiter = ',', value_parser = listen)]
     pub(crate) memcached: Option<Vec<ListenArg>>,
 
-    /// Where Redis and Valkey clients come in: addresses, or unix:PATH; none is nowhere [default: 127.0.0.1:6379]
+    /// Addresses for Redis and Valkey clients, or unix:PATH; `none` serves no such clients [default: 127.0.0.1:6379]
     #[arg(long, value_name = "ADDRESS", value_delimiter = ',', value_parser = listen)]
     pub(crate) resp: Option<Vec<ListenArg>>,
 
-    /// Where memcached clients come in by TLS: addresses; then the default of --memcached is none
+    /// Addresses for memcached clients with TLS; --memcached then defaults to none
     #[arg(long, value_name = "ADDRESS", value_delimiter = ',', value_parser = listen)]
     pub(crate) memcached_tls: Option<Vec<ListenArg>>,
 
-    /// Where Redis and Valkey clients come in by TLS: addresses; then the default of --resp is none
+    /// Addresses for Redis and Valkey clients with TLS; --resp then defaults to none
     #[arg(long, value_name = "ADDRESS", value_delimiter = ',', value_parser = listen)]
     pub(crate) resp_tls: Option<Vec<ListenArg>>,
 
     #[command(flatten)]
     pub(crate) tls: TlsArgs,
 
-    /// Where the admin page, metrics and readiness are asked for by HTTP: an address, or none [default: 127.0.0.1:9180]
+    /// HTTP address of the admin page, metrics and readiness, or none [default: 127.0.0.1:9180]
     #[arg(long, value_name = "ADDRESS", value_parser = listen)]
     pub(crate) admin: Option<ListenArg>,
 
-    /// Further names of the admin address, such as cache.example: requests for any other name are refused, but for
+    /// Further names of the admin address, such as cache.example: requests for any other name are refused, except
     /// localhost and the address at which they arrive
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) admin_hosts: Option<Vec<String>>,
@@ -68,32 +68,32 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "URL")]
     pub(crate) otlp: Option<String>,
 
-    /// Every so many seconds [default: 10]
+    /// Seconds between two pushes of metrics [default: 10]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) otlp_interval: Option<u32>,
 
-    /// Hash of a token (`larder password` makes one) with which tenants can be flushed from the admin address [default:
-    /// none: nothing can be changed there]
+    /// Hash of a token (`larder password` makes one) with which operators can flush tenants over the admin address
+    /// [default: none: nothing can be changed there]
     #[arg(long, value_name = "HASH", value_parser = hash)]
     pub(crate) admin_token: Option<PasswordHash>,
 
-    /// Keep the last requests that waited so many milliseconds for operators to look at, with their keys; 0 none
-    /// [default: 10]
+    /// Keep the last requests that waited at least MS milliseconds, with their keys, so that operators can look at
+    /// them; 0 keeps none [default: 10]
     #[arg(long, value_name = "MS")]
     pub(crate) slow_threshold: Option<u32>,
 
-    /// Which events are told on standard error: off, error, warn, info or debug, each with those before it [default:
+    /// Events to log on standard error: off, error, warn, info or debug; each level includes those before it [default:
     /// info]
     #[arg(long, value_name = "LEVEL", value_parser = log_level)]
     pub(crate) log: Option<LevelFilter>,
 
-    /// What the drive is rated for: bytes written in its life (TBW), such as 600T; then metrics say how long it lasts
+    /// Endurance rating of the drive: bytes written in its life (TBW), such as 600T; metrics then forecast how long it
+    /// lasts
     #[arg(long, value_name = "SIZE", value_parser = positive_size)]
     pub(crate) endurance: Option<u64>,
 
-    /// Memory of the cache, with everything that it needs for its flash, and of what clients cause: an eighth, at least
-    /// 16M and 8 times the longest value, at most half [default: a quarter of the machine's, or of the control group's
-    /// limit]
+    /// Memory of the cache, including what its flash needs, and of clients; their part is an eighth, at least 16M and 8
+    /// times the longest value, at most half [default: a quarter of the machine's, or of the control group's limit]
     #[arg(long, value_name = "SIZE", value_parser = positive_size)]
     pub(crate) memory: Option<u64>,
 
@@ -105,21 +105,21 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) large: ArrayEngineArgs,
 
-    /// Files or block devices, as often as there are, instead of the flash file: each is a shard, which has its part of
-    /// the keys and fails alone; --flash is the size of all together. One that cannot be opened has failed. See
-    /// docs/server.md
+    /// Files or block devices to use instead of the flash file; repeat the option for several. Each is a shard, which
+    /// has its part of the keys and fails independently; --flash is the size of all together. One that cannot be opened
+    /// counts as failed. See docs/server.md
     #[arg(long, value_name = "PATH")]
     pub(crate) file: Vec<PathBuf>,
 
-    /// Where the flash file is [default: $STATE_DIRECTORY, /var/lib/larder for root, ~/.local/share/larder]
+    /// Directory of the flash file [default: $STATE_DIRECTORY, /var/lib/larder for root, ~/.local/share/larder]
     #[arg(long, value_name = "PATH")]
     pub(crate) data_dir: Option<PathBuf>,
 
-    /// Threads that serve [default: one for each core]
+    /// Worker threads [default: one for each core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) workers: Option<u16>,
 
-    /// How they wait for sockets: io_uring, where the kernel allows it, or epoll [default: io_uring]
+    /// How threads wait for sockets: io_uring, where the kernel allows it, or epoll [default: io_uring]
     #[arg(long, value_name = "HOW", value_parser = sockets)]
     pub(crate) sockets: Option<SocketBackend>,
 
@@ -131,33 +131,33 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "SIZE", value_parser = positive_size)]
     pub(crate) value_max: Option<u64>,
 
-    /// Close connections that ask nothing, or take none of their answers, for this long; 0 never [default: 3600]
+    /// Close connections that send no request, or take none of their answers, for this long; 0 never [default: 3600]
     #[arg(long, value_name = "SECONDS")]
     pub(crate) idle_timeout: Option<u32>,
 
-    /// Close connections whose request is not there whole after this long, and a second more for each 64 KiB that have
+    /// Close connections whose request is not complete after this long, and a second more for each 64 KiB that have
     /// come; 0 never [default: 30]
     #[arg(long, value_name = "SECONDS")]
     pub(crate) request_timeout: Option<u32>,
 
-    /// Answer reads that wait for flash longer than so many milliseconds with an error; 0 never [default: 0]
+    /// Answer reads that wait for flash longer than this with an error; 0 never [default: 0]
     #[arg(long, value_name = "MILLISECONDS")]
     pub(crate) request_deadline: Option<u32>,
 
-    /// How many seconds connections may go on with what they have begun when the server is told to end [default: 5]
+    /// Time that connections get to finish what they have begun when the server is told to end [default: 5]
     #[arg(long, value_name = "SECONDS")]
     pub(crate) drain: Option<u32>,
 
-    /// How many seconds closing the cache may take at the end; what is not on flash by then is lost [default: 60]
+    /// Time for closing the cache at the end; data that are not on flash by then are lost [default: 60]
     #[arg(long, value_name = "SECONDS")]
     pub(crate) close: Option<u32>,
 
-    /// Listen on addresses that other machines reach, though keys and passwords travel in the clear, or nobody is asked
-    /// who it is
+    /// Listen on addresses that other machines reach, even if keys and passwords are not encrypted, or clients need not
+    /// log in
     #[arg(long)]
     pub(crate) allow_unprotected: bool,
 
-    /// Whether /ready says yes while the drive fails or answers nothing and the server goes on in DRAM [default: true]
+    /// Whether /ready says yes while the drive fails or does not answer and the server goes on in DRAM [default: true]
     #[arg(long, value_name = "BOOL")]
     pub(crate) ready_without_flash: Option<bool>,
 
@@ -165,7 +165,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "BOOL")]
     pub(crate) ready_while_indexing: Option<bool>,
 
-    /// Let memcached's clients move and hold the clock with `debugtime`: for tests of lifetimes alone
+    /// Let memcached clients move and hold the clock with `debugtime`; only for tests of lifetimes
     #[arg(long, hide = true)]
     pub(crate) debug_time: bool,
 }
@@ -175,18 +175,18 @@ pub(crate) struct ServeArgs {
 /// Prints every setting with its value and where it comes from, or what is wrong, with line and column.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct CheckArgs {
-    /// The file, such as larder.toml
+    /// Configuration file, such as larder.toml
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
 }
 
-/// Hash a password for `larder.toml`: the password is read from standard input, one line.
+/// Hash a password for `larder.toml`; reads the password from standard input, one line.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "EXAMPLE:
   printf '%s\\n' \"$PASSWORD\" | larder password")]
 pub(crate) struct PasswordArgs {}
 
-/// Where clients come in.
+/// An address to listen on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ListenArg {
     Nowhere,
@@ -204,7 +204,7 @@ impl fmt::Display for ListenArg {
     }
 }
 
-/// How threads wait for sockets.
+/// Parses how threads wait for sockets.
 pub(crate) fn sockets(text: &str) -> Result<SocketBackend, String> {
     match text {
         "epoll" => Ok(SocketBackend::Epoll),
@@ -213,7 +213,7 @@ pub(crate) fn sockets(text: &str) -> Result<SocketBackend, String> {
     }
 }
 
-/// Which events are told.
+/// Parses a log level.
 pub(crate) fn log_level(text: &str) -> Result<LevelFilter, String> {
     match text {
         "off" => Ok(LevelFilter::OFF),
@@ -225,12 +225,12 @@ pub(crate) fn log_level(text: &str) -> Result<LevelFilter, String> {
     }
 }
 
-/// A hash as `larder password` prints it.
+/// Parses a hash as `larder password` prints it.
 pub(crate) fn hash(text: &str) -> Result<PasswordHash, String> {
     PasswordHash::parse(text).map_err(|error| format!("{error}; `larder password` makes one"))
 }
 
-/// A place as it is written.
+/// Parses an address to listen on.
 pub(crate) fn listen(text: &str) -> Result<ListenArg, String> {
     if text == "none" {
         return Ok(ListenArg::Nowhere);

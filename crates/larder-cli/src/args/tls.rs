@@ -1,4 +1,4 @@
-//! The files of a server that speaks TLS.
+//! Options for the files of a server that speaks TLS.
 
 use std::path::PathBuf;
 
@@ -8,20 +8,20 @@ use larder_tls::TlsFile;
 
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct TlsArgs {
-    /// The certificate that is shown by TLS, in PEM, with those between it and one that clients know
+    /// Certificate of the server, in PEM, followed by those between it and one that clients know
     #[arg(long, value_name = "PATH")]
     pub(crate) tls_certificate: Option<PathBuf>,
 
-    /// Its private key, in PEM
+    /// Private key of the certificate, in PEM
     #[arg(long, value_name = "PATH")]
     pub(crate) tls_key: Option<PathBuf>,
 
-    /// Who issues certificates for clients, in PEM: by TLS only who has one comes in
+    /// CA certificates for clients, in PEM: TLS clients then need a certificate of this issuer
     #[arg(long, value_name = "PATH")]
     pub(crate) tls_client_ca: Option<PathBuf>,
 }
 
-/// Behind `--tls-`.
+/// The name of the option, without `--tls-`.
 pub(crate) fn name_of(file: TlsFile) -> &'static str {
     match file {
         TlsFile::Certificate => "certificate",
@@ -30,7 +30,7 @@ pub(crate) fn name_of(file: TlsFile) -> &'static str {
     }
 }
 
-/// Some are told, and not the two that there must be.
+/// The error if one of the two required files is missing.
 pub(crate) fn incomplete() -> Error {
     Error::usage("tls needs both a certificate and its key: --tls-certificate, --tls-key")
 }

@@ -1,4 +1,4 @@
-//! What `larder vssd` can be asked.
+//! Arguments of `larder vssd`.
 
 use std::path::PathBuf;
 
@@ -8,11 +8,11 @@ use super::{positive_size, size};
 
 /// Virtual SSDs: tenants on channels and dies of their own, in a model image that outlives the command.
 ///
-/// An image is a file with drives of the model and all that their media hold. A vSSD has units of them: whole
-/// channels, whole dies, or quarters of dies that others use too. `exercise` lets a tenant write, `wear` shows
-/// what that does to the channels, and `swap` lets two of them exchange their tenants.
+/// An image is a file with drives of the model and everything on their media. A vSSD consists of units: whole channels,
+/// whole dies, or quarters of dies that it shares with others. `exercise` lets a tenant write, `wear` shows how worn
+/// the channels are, and `swap` exchanges the contents of two channels.
 ///
-/// A command that is killed leaves the image as a loss of power leaves a drive: what it had acknowledged is there.
+/// A command that is killed leaves the image as a power loss leaves a drive: what it had acknowledged is there.
 #[derive(Debug, Subcommand)]
 #[command(after_help = "EXAMPLES:
   larder vssd format --image m.img --channels 8 --dies 2 --endurance 100
@@ -47,7 +47,7 @@ pub(crate) struct FormatArgs {
     #[command(flatten)]
     pub(crate) image: ImageArgs,
 
-    /// Drives, all alike
+    /// Number of drives, all alike
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) drives: u32,
 
@@ -59,15 +59,15 @@ pub(crate) struct FormatArgs {
     #[arg(long, value_name = "N", default_value_t = 4)]
     pub(crate) dies: u32,
 
-    /// Blocks of each die; a hundredth of them, at least one, is its spare
+    /// Blocks of each die; a hundredth of them, at least one, are spare
     #[arg(long, value_name = "N", default_value_t = 32)]
     pub(crate) blocks: u32,
 
-    /// Size of a block, which is erased at once
+    /// Size of a block, which is erased as a whole
     #[arg(long, value_name = "SIZE", default_value = "512K", value_parser = positive_size)]
     pub(crate) block_size: u64,
 
-    /// What a die programs at once
+    /// Bytes that a die programs at once
     #[arg(long, value_name = "SIZE", default_value = "32K", value_parser = positive_size)]
     pub(crate) stripe: u64,
 
@@ -75,15 +75,15 @@ pub(crate) struct FormatArgs {
     #[arg(long, value_name = "N", default_value_t = 3000)]
     pub(crate) endurance: u32,
 
-    /// What a channel is promised to do, in MB/s
+    /// Guaranteed throughput of a channel, in MB/s
     #[arg(long, value_name = "MB/S", default_value_t = 400)]
     pub(crate) channel_mb_s: u32,
 
-    /// What a die is promised to do [default: its part of the channel's]
+    /// Guaranteed throughput of a die [default: its part of the channel's]
     #[arg(long, value_name = "MB/S")]
     pub(crate) die_mb_s: Option<u32>,
 
-    /// What a quarter of a die is promised to do [default: a quarter of the die's]
+    /// Guaranteed throughput of a quarter of a die [default: a quarter of the die's]
     #[arg(long, value_name = "MB/S")]
     pub(crate) quarter_mb_s: Option<u32>,
 
@@ -91,7 +91,7 @@ pub(crate) struct FormatArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// Make a vSSD of as many units as its throughput or its capacity takes.
+/// Make a vSSD with as many units as its throughput and its capacity need.
 #[derive(Debug, Args)]
 pub(crate) struct CreateArgs {
     #[command(flatten)]
@@ -101,16 +101,16 @@ pub(crate) struct CreateArgs {
     #[arg(long, value_enum)]
     pub(crate) isolation: KindArg,
 
-    /// Its share of the time of its dies beside the weights of others, with --isolation software
+    /// Weight of the tenant on its dies: its share of their time, relative to the others, with --isolation software
     /// [default: 1]
     #[arg(long, value_name = "N")]
     pub(crate) weight: Option<u32>,
 
-    /// Throughput that it asks for, in MB/s; 0: none in particular
+    /// Throughput to ask for, in MB/s; 0: none in particular
     #[arg(long, value_name = "MB/S", default_value_t = 0)]
     pub(crate) mb_s: u32,
 
-    /// Bytes that it asks for [default: what the throughput takes, at least a unit]
+    /// Bytes to ask for [default: what the throughput needs, at least a unit]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) capacity: Option<u64>,
 
@@ -118,10 +118,11 @@ pub(crate) struct CreateArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// List the vSSDs of an image, or what real drives offer in their place.
+/// List the vSSDs of an image, or what real drives offer instead.
 ///
-/// With --device it says for each path how tenants can be kept apart there, best first: channels of a model image,
-/// zones, reclaim groups of FDP, namespaces, or ranges of addresses; and what nobody says. Nothing is written.
+/// With --device it lists for each path how tenants can be isolated there, best first: channels of a model image,
+/// zones, reclaim groups of FDP, namespaces, or ranges of addresses; and what could not be found out. Nothing is
+/// written.
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {
     /// The model image
@@ -142,7 +143,7 @@ pub(crate) struct ListArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// End a vSSD, and give its units to others.
+/// Delete a vSSD, and free its units for others.
 #[derive(Debug, Args)]
 pub(crate) struct DeleteArgs {
     #[command(flatten)]
@@ -152,7 +153,7 @@ pub(crate) struct DeleteArgs {
     #[arg(value_name = "VSSD")]
     pub(crate) vssd: u32,
 
-    /// Let go of the blocks that it still has
+    /// Accept the loss of the blocks that it still has
     #[arg(long)]
     pub(crate) destroy_data: bool,
 
@@ -160,16 +161,16 @@ pub(crate) struct DeleteArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// Exchange what two channels hold, so that they wear out together.
+/// Exchange the contents of two channels, so that they wear out together.
 ///
-/// Says which pair gains most, by the pair rule, and whether its turn has come. With --yes it is exchanged, one
-/// part of a block at a time. An exchange that was cut short goes on with the next --yes.
+/// Shows which pair gains most, by the pair rule, and whether its turn has come. With --yes it exchanges them, one part
+/// of a block at a time. The next --yes continues an exchange that was interrupted.
 #[derive(Debug, Args)]
 pub(crate) struct SwapArgs {
     #[command(flatten)]
     pub(crate) image: ImageArgs,
 
-    /// Which drive
+    /// Number of the drive
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) drive: u32,
 
@@ -177,11 +178,11 @@ pub(crate) struct SwapArgs {
     #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 2, conflicts_with = "back")]
     pub(crate) channels: Vec<u32>,
 
-    /// Give up the exchange that was begun, and bring back what has moved
+    /// Give up the exchange that was begun, and move back what has moved
     #[arg(long, requires = "yes")]
     pub(crate) back: bool,
 
-    /// Do it, instead of saying what would be done
+    /// Carry it out, instead of only showing it
     #[arg(long)]
     pub(crate) yes: bool,
 
@@ -189,7 +190,7 @@ pub(crate) struct SwapArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// Let a tenant write: blocks are filled, read back and compared, and the oldest are freed.
+/// Let a tenant write: fill blocks, read them back and compare, and free the oldest.
 #[derive(Debug, Args)]
 pub(crate) struct ExerciseArgs {
     #[command(flatten)]
@@ -207,11 +208,11 @@ pub(crate) struct ExerciseArgs {
     #[arg(long, value_name = "SIZE", default_value = "64K", value_parser = positive_size)]
     pub(crate) append: u64,
 
-    /// Blocks that it keeps, in percent of those that it can have
+    /// Blocks to keep, in percent of those that the vSSD can have
     #[arg(long, value_name = "PCT", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=100))]
     pub(crate) keep: u64,
 
-    /// Seed of the bytes
+    /// Seed of the data
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
 
@@ -219,10 +220,10 @@ pub(crate) struct ExerciseArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// Mount the file system of a vSSD, until somebody unmounts it, or by SIGINT or SIGTERM.
+/// Mount the file system of a vSSD, until it is unmounted, or until SIGINT or SIGTERM.
 ///
-/// A vSSD without blocks gets a new file system first. At the end everything is durable; killed, it is as after a
-/// loss of power: what was synced is there.
+/// A vSSD without blocks gets a new file system first. At a normal end everything is durable. If the process is killed,
+/// it is as after a loss of power: what was synced is there.
 #[cfg(target_os = "linux")]
 #[derive(Debug, Args)]
 pub(crate) struct MountArgs {
@@ -241,7 +242,7 @@ pub(crate) struct MountArgs {
     #[arg(long, conflicts_with_all = ["read_only", "check"])]
     pub(crate) format: bool,
 
-    /// Check the whole file system first, and mount it if nothing is wrong
+    /// Check the whole file system first, and mount it only if nothing is wrong
     #[arg(long)]
     pub(crate) check: bool,
 
@@ -249,7 +250,7 @@ pub(crate) struct MountArgs {
     #[arg(long)]
     pub(crate) read_only: bool,
 
-    /// Other users than the one who mounts may use it; devices and set-user-ID bits there count
+    /// Let users other than the one that mounts it use it; device files and set-user-ID bits on it take effect
     #[arg(long)]
     pub(crate) for_all: bool,
 
@@ -257,7 +258,7 @@ pub(crate) struct MountArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// Look at an image, and change nothing in it that a tenant knows of.
+/// Look at an image, without changing anything that a tenant can see.
 #[derive(Debug, Args)]
 pub(crate) struct LookArgs {
     #[command(flatten)]
@@ -289,6 +290,6 @@ pub(crate) enum KindArg {
     Die,
     /// Quarters of dies; each tenant of a die has its share of the die's time
     Software,
-    /// Quarters of dies, and nobody divides their time
+    /// Quarters of dies, without a division of their time
     None,
 }

@@ -1,4 +1,4 @@
-//! `larder array`: sets of shards, those that nobody has open and those of a running server.
+//! `larder array`: sets of shards, closed ones and those that a running server has open.
 
 mod picture;
 mod server;
@@ -44,7 +44,7 @@ pub(crate) fn run(command: &ArrayCommand) -> Result<Ending, Error> {
     Ok(Ending::Complete)
 }
 
-/// Has a server's set do what was asked for. Returns what has come of it, for people.
+/// Sends an order to a server's set. Returns a message about the result.
 fn order(command: &ArrayCommand, server: &Server) -> Result<String, Error> {
     let shard = |number: usize| ("shard", number.to_string());
     match command {
@@ -57,7 +57,8 @@ fn order(command: &ArrayCommand, server: &Server) -> Result<String, Error> {
     }
 }
 
-/// A device of the server's machine: what a path means there does not follow from where this command runs.
+/// The path of a device on the server's machine. It must be absolute: a relative path would depend on where this
+/// command runs.
 fn there(path: &Path) -> Result<(&'static str, String), Error> {
     match path.to_str().filter(|_| path.has_root()) {
         Some(text) => Ok(("path", text.to_owned())),
@@ -68,7 +69,7 @@ fn there(path: &Path) -> Result<(&'static str, String), Error> {
     }
 }
 
-/// Looks at a set that nobody has open, and changes it. Returns what is to be done next, for people.
+/// Looks at a closed set, and changes it. Returns a message about what to do next.
 fn of_devices(command: &ArrayCommand, array: &ArrayArgs) -> Result<(SetReport, String), Error> {
     let (order, new) = match command {
         ArrayCommand::Status(_) => (None, None),
@@ -108,7 +109,7 @@ fn open(path: &PathBuf) -> Result<Arc<dyn Device>, Error> {
     Ok(Arc::new(device))
 }
 
-/// A device on which there is nothing.
+/// Opens a blank device.
 fn blank(path: &Path) -> Result<Arc<dyn Device>, Error> {
     let device = open(&path.to_owned())?;
     let bytes = device.info().capacity_bytes.min(FRONT_BYTES);

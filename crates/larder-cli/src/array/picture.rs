@@ -8,7 +8,7 @@ use larder_server::{SetCounts, SetReport, ShardReport};
 /// Characters of the longest bar.
 const BAR: u64 = 32;
 
-/// A line a shard, and its part of the keys as a bar: `#` has them, `+` is getting them, `.` is away.
+/// A line for each shard, with its part of the keys as a bar: `#` has them, `+` is getting them, `.` is away.
 pub(super) fn render(report: &SetReport) -> String {
     let mut text = format!(
         "epoch {}\n{:>5}  {:10}{:>6}{:>12}{:>7}{:>6}  {:width$}DEVICE\n",
@@ -31,7 +31,7 @@ pub(super) fn render(report: &SetReport) -> String {
     text + &report.open.as_ref().map_or_else(String::new, counted)
 }
 
-/// What a server counted since it opened the set.
+/// What a server has counted since it opened the set.
 fn counted(counted: &SetCounts) -> String {
     let refilled = BinaryBytes(counted.refilled_bytes);
     let under_way = match counted.refilled_permille {

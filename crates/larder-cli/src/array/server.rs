@@ -1,4 +1,4 @@
-//! A set that a server has open, by the server's admin address.
+//! A set that a server has open, accessed over the server's admin address.
 
 use std::io::Read;
 use std::path::Path;
@@ -10,7 +10,7 @@ use ureq::{Agent, Body};
 
 use larder_server::SetReport;
 
-/// An order writes on all devices of the set before it is answered.
+/// An order is answered only after it has been written to all devices of the set.
 const PATIENCE: Duration = Duration::from_secs(60);
 const CONNECT: Duration = Duration::from_secs(5);
 
@@ -21,13 +21,13 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// The server at this address; its token, which changes need, is in a file.
+    /// The server at `address`; `token` is the file with the admin token, which changes need.
     pub(super) fn at(address: &str, token: Option<&Path>) -> Result<Self, Error> {
         let agent = Agent::config_builder()
             .timeout_global(Some(PATIENCE))
             .timeout_connect(Some(CONNECT))
             .http_status_as_error(false)
-            // It is a server's own address, often of this machine.
+            // It is a server's own address, often on this machine.
             .proxy(None)
             .max_redirects(0)
             .build()
@@ -50,7 +50,7 @@ impl Server {
         }
     }
 
-    /// Has the set do something: `order` is the last part of its path. Returns what has come of it.
+    /// Sends an order; `order` is the last part of its path. Returns the message about the result.
     pub(super) fn order(&self, order: &str, query: &[(&str, String)]) -> Result<String, Error> {
         let mut request = self.agent.post(format!("http://{}/api/array/{order}", self.address));
         for (name, value) in query {
@@ -91,7 +91,7 @@ impl Server {
     }
 }
 
-/// The token: the first line.
+/// Reads the token: the first line.
 fn token_in(path: &Path) -> Result<String, Error> {
     let mut text = String::new();
     let read = match path.to_str() {
@@ -116,7 +116,7 @@ mod tests {
 
     use super::*;
 
-    /// Somebody who gives this answer, once; returns its address.
+    /// A server that gives this answer once; returns its address.
     fn somebody(status: &'static str, body: &'static str) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();

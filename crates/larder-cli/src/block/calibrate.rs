@@ -1,4 +1,4 @@
-//! `larder block calibrate`: what a cache's devices do, shown, and kept on its label.
+//! `larder block calibrate`: measures a cache's devices, shows the result, and can keep it on the label.
 
 use indicatif::BinaryBytes;
 use larder_block::calibration::{DeviceProfile, MeasureOptions, Profile};
@@ -18,12 +18,12 @@ use crate::json::JsonTarget;
 #[derive(Debug, Serialize)]
 struct Calibrated {
     points: Vec<Measured>,
-    /// Where routing begins; `None` if the devices say nothing of it.
+    /// Where routing begins; `None` if the measurements do not say.
     routing: Option<Begins>,
     stored: bool,
 }
 
-/// What a device does with requests of one kind.
+/// Measurements of a device for one kind of request.
 #[derive(Debug, Serialize)]
 struct Measured {
     /// `None`: the cache device.

@@ -1,4 +1,4 @@
-//! `larder block cores`: cores come and go, of a cache that runs and of one that does not.
+//! `larder block cores`: adds and removes cores, of a running or of a stopped cache.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ pub(super) fn run(arguments: &CoresArgs) -> Result<Ending, Error> {
     Ok(Ending::Complete)
 }
 
-/// Asks it for one after the other. What was done before one is refused stays done.
+/// Sends the changes to the running cache one by one. If one is refused, the earlier ones stay.
 fn of_running(arguments: &CoresArgs) -> Result<Status, Error> {
     let CoresArgs { which, choice, .. } = arguments;
     if !choice.force_core.is_empty() || !choice.without_core.is_empty() {
@@ -66,7 +66,7 @@ fn of_stopped(cache: &TargetArg, arguments: &CoresArgs) -> Result<Status, Error>
         false => Vec::new(),
     };
     if !attach.is_empty() {
-        // A start compares it with what is known of it, and the label says where it is.
+        // Opening compares the core with its fingerprint, and notes its place on the label.
         let opened = stopped::open(&device, &known, (*changed_core, false), &choice.force_core)?;
         block_on(opened.stop(false)).map_err(|error| failed(&error))?;
     }
@@ -94,7 +94,7 @@ fn remove_one(
     let cache = opened.cache.clone();
     let removed = stopped::destaging(&cache, || {
         block_on(opened.remove_core(id))?;
-        // With all of the others destaged too.
+        // This also destages all other cores.
         block_on(opened.stop(true))
     });
     removed.map_err(|error| match (error.kind(), Usage::of(&cache).dirty_bytes) {
@@ -103,7 +103,7 @@ fn remove_one(
     })
 }
 
-/// Only one that is not there: what is there gets what it lacks.
+/// Only a missing core can be given up; one that is there gets its dirty data.
 fn give_up_one(
     device: &Arc<dyn Device>,
     cache: &TargetArg,

@@ -1,4 +1,4 @@
-//! Commands that ask a cache that runs.
+//! Commands that are sent to a running cache.
 
 use larder_block::manage;
 use larder_device::block_on;
@@ -17,7 +17,7 @@ use crate::args::{
 use crate::ending::Ending;
 use crate::json::JsonTarget;
 
-/// Asks, and shows the answer.
+/// Sends a question, and shows the answer.
 fn show<T: Serialize + DeserializeOwned>(
     arguments: &AskArgs,
     question: &Question,
@@ -67,7 +67,7 @@ pub(super) fn mode(arguments: &ModeArgs) -> Result<Ending, Error> {
     show(&arguments.ask, &question, told)
 }
 
-/// A policy, as it is now.
+/// Changes a policy, and shows the new one.
 pub(super) fn policy(
     name: &str,
     arguments: &PolicyArgs,

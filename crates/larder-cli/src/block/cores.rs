@@ -1,4 +1,4 @@
-//! A cache device and its cores, as they are named: opened, each once.
+//! Opens a cache device and its cores by their names, each once.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use larder_lab::Error;
 use super::target;
 use crate::args::{CoreArg, TargetArg};
 
-/// What helps with a core that has changed or is another device.
+/// Options that help with a core that has changed or is another device.
 const CHANGED: &str =
     " (--core N=PATH, --without-core N, --force-core N; --changed-core destage-and-drop)";
 
-/// What the library says, as a wrong question or as a failure.
+/// Turns an error of the library into a usage error or a failure.
 pub(super) fn failed(error: &BlockError) -> Error {
     match error.kind() {
         ErrorKind::Setup => Error::usage(error.to_string()),
@@ -27,7 +27,7 @@ pub(super) fn failed(error: &BlockError) -> Error {
     }
 }
 
-/// The cores of a cache that is about to be made.
+/// The cores of a cache that is about to be created.
 pub(super) fn of_new(cache: &TargetArg, given: &[CoreArg]) -> Result<Vec<Core>, Error> {
     let named = numbered(given, (0..).filter_map(CoreId::new))?;
     that_stay(std::iter::once(cache).chain(named.iter().map(|(_, target)| target)))?;
@@ -35,7 +35,7 @@ pub(super) fn of_new(cache: &TargetArg, given: &[CoreArg]) -> Result<Vec<Core>, 
     open_new(&named)
 }
 
-/// A core that comes to those that a running cache has.
+/// A core to add to a running cache.
 pub(super) fn of_running(stored: &StoredCache, given: &CoreArg) -> Result<Core, Error> {
     let known = stored.cores.iter().map(|core| (core.id, core.name.as_str()));
     Ok(added(None, stored, known, std::slice::from_ref(given))?.remove(0))
@@ -51,7 +51,7 @@ pub(super) fn of_missing(stored: &StoredCache, id: CoreId, at: &TargetArg) -> Re
     open(id, target::absolute(at).to_string(), at)
 }
 
-/// Cores that come to those that a cache has.
+/// Cores to add to an existing cache.
 pub(super) fn of_added(
     cache: &TargetArg,
     stored: &StoredCache,
@@ -70,7 +70,7 @@ fn added<'a>(
 ) -> Result<Vec<Core>, Error> {
     let named = numbered(given, stored.free_cores())?;
     that_stay(named.iter().map(|(_, target)| target))?;
-    // A name that is no target can be no device that was given.
+    // A name that does not parse as a target cannot be a given device.
     let targets = known.filter_map(|(id, name)| Some((id, name.parse().ok()?)));
     let all: Vec<(CoreId, TargetArg)> = targets.chain(named.iter().cloned()).collect();
     each_once(cache, &all)?;
@@ -93,16 +93,16 @@ fn open_new(named: &[(CoreId, TargetArg)]) -> Result<Vec<Core>, Error> {
     opened.collect()
 }
 
-/// The cores of a cache that there is, as far as they are there.
+/// The cores of an existing cache, as far as they are present.
 pub(super) struct KnownCores {
-    /// Those that were opened.
+    /// The cores that were opened.
     pub(super) there: Vec<Core>,
-    /// Those that are not there, and why.
+    /// The missing cores, and why they are missing.
     missing: Vec<(CoreId, String)>,
 }
 
 impl KnownCores {
-    /// All of them, where all are needed.
+    /// All cores; fails if one is missing.
     pub(super) fn all(self) -> Result<Vec<Core>, Error> {
         match self.missing.into_iter().next() {
             Some((_, why)) => Err(Error::run(why)),
@@ -110,7 +110,7 @@ impl KnownCores {
         }
     }
 
-    /// Says which ones are missing; fails if all are.
+    /// Reports which cores are missing; fails if all are.
     pub(super) fn some(self) -> Result<Vec<Core>, Error> {
         if self.there.is_empty() {
             return self.all();
@@ -126,8 +126,8 @@ impl KnownCores {
     }
 }
 
-/// The cores of a cache that there is: where its label has them, unless it is said. One that the label has elsewhere
-/// than it is may be missing; one that is named may not.
+/// The cores of an existing cache, at the places on its label unless `given` names others. A core at the place on the
+/// label may be missing; a core in `given` may not.
 pub(super) fn of_known(
     cache: &TargetArg,
     stored: &StoredCache,
@@ -162,7 +162,7 @@ pub(super) fn of_known(
         }
     }
     named.retain(|(id, _)| !without.contains(id));
-    // The first one is served to who names none.
+    // The first one is served to clients that name no export.
     named.sort_by_key(|(id, _)| *id);
     each_once(Some(cache), &named)?;
     let mut there = Vec::new();
@@ -185,7 +185,7 @@ fn open(id: CoreId, name: String, target: &TargetArg) -> Result<Core, Error> {
     Ok(Core { id, name, device })
 }
 
-/// Says what was compared of the cores, and what nothing vouches for.
+/// Prints the results of comparing the cores, and which cores could not be compared.
 pub(super) fn tell_checked(opened: &Opened) {
     for checked in opened.checked() {
         if let Some(warning) = checked.warning().or_else(|| checked.note.clone()) {
@@ -194,7 +194,7 @@ pub(super) fn tell_checked(opened: &Opened) {
     }
 }
 
-/// A core as NBD has it: by its number.
+/// The NBD export of a core, named by its number.
 pub(super) fn export(opened: &Opened, core: &Core) -> Result<Export, Error> {
     let name = core.id.get().to_string();
     opened.cache.with(|cache| cache.set_export(core.id, name.clone()));
@@ -204,7 +204,7 @@ pub(super) fn export(opened: &Opened, core: &Core) -> Result<Export, Error> {
         .map_err(|error| Error::usage(error.to_string()))
 }
 
-/// Those without a number have the first of `free` that no other has.
+/// Cores without a number get the first number of `free` that no other has.
 fn numbered(
     given: &[CoreArg],
     free: impl Iterator<Item = CoreId>,
@@ -223,7 +223,7 @@ fn numbered(
         .collect()
 }
 
-/// Nothing is two of them, as far as it is known what they are.
+/// Refuses the same device twice, as far as that can be found out.
 fn each_once(cache: Option<&TargetArg>, cores: &[(CoreId, TargetArg)]) -> Result<(), Error> {
     let mut seen: Vec<(PathBuf, String)> = Vec::new();
     let of_cores = cores.iter().map(|(id, target)| (target, format!("core {}", id.get())));

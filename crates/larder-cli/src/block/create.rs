@@ -14,11 +14,11 @@ use crate::args::{CacheCreateArgs, DeviceFormatArgs, LayoutArg};
 use crate::ending::Ending;
 use crate::json::JsonTarget;
 
-/// A segment of a log, where the device has room for enough of them.
+/// Default bytes of a log segment, on a device with room for enough of them.
 const SEGMENT_BYTES: u64 = 16 << 20;
-/// Segments that a small device has at least, if they are not too small then.
+/// Least segments on a small device, as long as they do not become too small.
 const SEGMENTS: u64 = 64;
-/// No segment is smaller.
+/// Smallest segment.
 const SEGMENT_BYTES_MIN: u64 = 64 << 10;
 
 pub(super) fn run(arguments: &CacheCreateArgs) -> Result<Ending, Error> {
@@ -47,7 +47,7 @@ pub(super) fn over(arguments: &DeviceFormatArgs) -> Over {
     }
 }
 
-/// What is in the way may be written over, if it is said.
+/// Adds the option that allows to overwrite the device, if that is the problem.
 pub(super) fn explained(error: &larder_block::Error, over: Over) -> Error {
     let text = error.to_string();
     let option = match over {
@@ -82,14 +82,14 @@ pub(super) fn layout(
     Ok(LayoutOptions::Ocf(OcfOptions { version, line_bytes }))
 }
 
-/// What a small device has room for.
+/// Segment size for the capacity of the device.
 fn segment(device: &dyn Device, line_bytes: u32) -> u32 {
     let part = (device.info().capacity_bytes / SEGMENTS + 1).next_power_of_two() / 2;
     let least = SEGMENT_BYTES_MIN.max(u64::from(line_bytes) * 4);
     u32::try_from(part.min(SEGMENT_BYTES).max(least)).unwrap_or(u32::MAX)
 }
 
-/// How the device is divided.
+/// The division of the device, for people.
 fn divided(status: &Status, device: &dyn Device) -> String {
     let all = device.info().capacity_bytes;
     let (before, data) = (status.data_offset_bytes, status.capacity_bytes);

@@ -1,4 +1,4 @@
-//! `[[block]]` of `larder.toml`: a cache before slow devices, with the options of `larder block start`.
+//! `[[block]]` of `larder.toml`: a cache in front of slow devices, with the options of `larder block start`.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -17,7 +17,7 @@ use crate::args::{
 };
 use crate::serve::LogLevel;
 
-/// What the file says of a cache. What it leaves out is as without a file.
+/// A cache in the file. Missing keys get their defaults.
 #[derive(Debug, Clone, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct BlockEntry {
@@ -52,7 +52,7 @@ pub(crate) struct BlockEntry {
     pub(super) tls_client_ca: Option<PathBuf>,
 }
 
-/// A text, or a number, that is read as on the command line.
+/// A text or number that is parsed as on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Text<T>(pub(super) T);
 

@@ -52,7 +52,7 @@ pub(super) fn run(arguments: &ExportArgs) -> Result<Ending, Error> {
     serving::tell_ending(server.as_ref());
     let handle = signals.handle();
     serving::end_at_second(signals);
-    // What is in the kernel's memory of a disk comes to the device with its end.
+    // Ending a disk flushes the kernel's page cache of it to the device.
     let ended = disks.end();
     let drained = serving::drain(server.as_mut());
     let served = drained.and_then(|()| server.map_or(Ok(()), NbdServer::end));
@@ -63,7 +63,7 @@ pub(super) fn run(arguments: &ExportArgs) -> Result<Ending, Error> {
     Ok(Ending::Complete)
 }
 
-/// Makes it a disk of the kernel's, if that is wanted.
+/// Makes it a kernel disk, if the user wants one.
 fn disk(arguments: &ExportArgs, volume: Arc<DeviceVolume>) -> Result<Disks, Error> {
     let mut disks = Disks::default();
     let Some(id) = arguments.ublk.ublk else { return Ok(disks) };
@@ -83,7 +83,7 @@ fn disk(arguments: &ExportArgs, volume: Arc<DeviceVolume>) -> Result<Disks, Erro
     Ok(disks)
 }
 
-/// Says what is served, where, and by which names clients know it.
+/// Prints what is served, where, and the names for clients.
 fn tell(arguments: &ExportArgs, described: &str, is_tls: bool, server: Option<&NbdServer>) {
     let access = if arguments.read_only { "read-only" } else { "read and written" };
     say(&format!("export     {described}, {access}"));

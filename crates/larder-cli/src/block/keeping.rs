@@ -1,4 +1,4 @@
-//! What a cache has to do by the clock while it runs: a thread that tells it the time.
+//! Periodic work of a running cache: a thread that calls it on time.
 
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex};
@@ -9,18 +9,18 @@ use larder_block::manage::Opened;
 use larder_block::running::RunningCache;
 use larder_device::{Clock, RealClock, block_on};
 
-/// The time is told this often at least: what has come due meanwhile is not known here.
+/// Longest time between two calls: we do not learn here when new work becomes due earlier.
 const WAIT_MAX: Duration = Duration::from_millis(100);
 const WAIT_MIN: Duration = Duration::from_millis(1);
-/// A cache that nobody has asked for anything for so long has time for its label.
+/// A cache without requests for this long has time to update its label.
 const IDLE: Duration = Duration::from_secs(3);
-/// A label that was refused is tried again so long afterwards.
+/// Pause before a refused label write is retried.
 const LABEL_RETRY: Duration = Duration::from_secs(1);
 
-/// How often fingerprints of cores are brought up to date: blocks that were written have none meanwhile.
+/// How often the fingerprints of cores are updated. Blocks written since the last update have none.
 const FINGERPRINTS: Duration = Duration::from_secs(60);
 
-/// Tells the time until it is dropped.
+/// Calls the cache until it is dropped.
 pub(super) struct Keeper {
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -34,7 +34,7 @@ impl Keeper {
         Self::noting(cache, opened, FINGERPRINTS)
     }
 
-    /// Brings fingerprints up to date each time that `every` has passed.
+    /// Updates the fingerprints at the interval `every`.
     fn noting(
         cache: RunningCache,
         opened: Arc<Mutex<Option<Opened>>>,
@@ -76,17 +76,17 @@ impl Drop for Keeper {
     }
 }
 
-/// Whether nobody asks for anything.
+/// Detects that there are no requests.
 #[derive(Default)]
 struct Idle {
-    /// Requests so far, and since when there are so many.
+    /// Requests so far, and the time since when this number has not changed.
     requests: u64,
     since: Duration,
     is_noted: bool,
 }
 
 impl Idle {
-    /// Once for each time that it comes, with nothing dirty.
+    /// Returns true once for each idle period, if nothing is dirty.
     fn has_come(&mut self, cache: &RunningCache, now: Duration) -> bool {
         let (requests, under_way, dirty) = cache.with(|cache| {
             let done = cache.statistics();
@@ -102,7 +102,7 @@ impl Idle {
     }
 }
 
-/// The label of a cache that was given up. What wrote it may have been refused, by a device that comes back.
+/// The label of a cache device that was given up. Writing it may have failed, on a device that may come back.
 #[derive(Default)]
 struct Label {
     is_noted: bool,
@@ -110,7 +110,7 @@ struct Label {
 }
 
 impl Label {
-    /// Tries again until it says that nothing on the device must be believed.
+    /// Retries until the label says that nothing on the device may be used.
     fn keep(&mut self, cache: &RunningCache, opened: &Mutex<Option<Opened>>, now: Duration) {
         if !cache.with(|cache| cache.has_marked()) {
             *self = Self::default();
@@ -132,7 +132,7 @@ impl Label {
     }
 }
 
-/// If a command has the cache just now, it is for the next time.
+/// If a command holds the cache now, the next interval will do.
 fn note_fingerprints(opened: &Mutex<Option<Opened>>) {
     let Ok(opened) = opened.try_lock() else { return };
     if let Some(opened) = opened.as_ref() {
@@ -140,7 +140,7 @@ fn note_fingerprints(opened: &Mutex<Option<Opened>>) {
     }
 }
 
-/// Whoever changes the mode just now does it anyway.
+/// A command that changes the mode at this time writes the label anyway.
 fn note_clean(opened: &Mutex<Option<Opened>>) {
     let Ok(mut opened) = opened.try_lock() else { return };
     if let Some(Err(error)) = opened.as_mut().map(|opened| block_on(opened.note_clean())) {
@@ -159,7 +159,7 @@ mod tests {
 
     use super::*;
 
-    /// What is dirty is in the fingerprint of its core before a stop, so that a cache that was killed knows its core.
+    /// Dirty data get into the fingerprint of their core before a stop, so that a killed cache recognises its core.
     #[test]
     fn fingerprints_are_brought_up_to_date_while_a_cache_runs() {
         let memory = || Arc::new(MemoryDevice::holding(vec![0; 8 << 20])) as Arc<dyn Device>;
@@ -176,7 +176,7 @@ mod tests {
             block_on(device.submit(Io::Read { offset: AREA_BYTES, buffer })).unwrap()
         };
         let before = fingerprint();
-        // Blocks known by their place are drawn by the UUID, one of about 12: at most two of these three are.
+        // About one block in 12 is chosen for the fingerprint, by the UUID: at most two of these three are.
         for block in [1001, 1005, 1009] {
             let buffer = IoBuffer::zeroed(4096);
             let write = Io::write(4096 * block, buffer, PlacementHandle::DEFAULT);

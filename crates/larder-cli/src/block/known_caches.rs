@@ -1,7 +1,8 @@
-//! Which block caches this system has, so that `larder block create` warns of a core that another cache has.
+//! Records of the block caches of this system, so that `larder block create` can warn about a core that another cache
+//! has.
 //!
-//! A record is a file, named by the UUID of a cache, that says where its device was when it was last created, started
-//! or attached. It is a hint: what counts is on that device, which is read without a lock, for the cache may run.
+//! A record is a file, named by the UUID of a cache, with the path of its device when it was last created, started or
+//! attached. It is only a hint: the device itself is then read, without a lock, since the cache may be running.
 
 use std::fs::{self, File};
 use std::io::{self, Seek, SeekFrom};
@@ -24,14 +25,14 @@ use crate::args::TargetArg;
 use crate::serve::default_directory;
 
 const DIRECTORY: &str = "block-caches";
-/// A path is no longer.
+/// Longest record; paths are shorter.
 const RECORD_BYTES_MAX: u64 = 8192;
-/// Blocks in which another cache device is read.
+/// Block size for reading another cache device.
 const BLOCK_BYTES: u32 = 512;
 
-/// Remembers where a cache is. Says it if that fails; nothing depends on it.
+/// Records where a cache is. A failure is only reported; nothing depends on the record.
 pub(super) fn record(cache: Uuid, target: &TargetArg) {
-    // Memory has no cache that a later command could find.
+    // A memory device ends with the process, so there is nothing to record.
     let TargetArg::Device(target) = target::absolute(target) else { return };
     let Ok(directory) = directory() else { return };
     let written = fs::create_dir_all(&directory).and_then(|()| {
@@ -47,7 +48,7 @@ pub(super) fn record(cache: Uuid, target: &TargetArg) {
     }
 }
 
-/// Warns of each core that another known cache has for its core.
+/// Warns about each core that is also a core of another known cache.
 pub(super) fn warn_of_others(cache: &TargetArg, cores: &[Core]) {
     let own = match target::absolute(cache) {
         TargetArg::Device(target) => Some(target.path),
@@ -55,7 +56,7 @@ pub(super) fn warn_of_others(cache: &TargetArg, cores: &[Core]) {
     };
     let Ok(directory) = directory() else { return };
     for (uuid, record, path) in records(&directory) {
-        // `create` itself looks at what is on its device.
+        // `create` itself looks at its own device.
         if Some(&path) == own.as_ref() {
             continue;
         }
@@ -63,7 +64,7 @@ pub(super) fn warn_of_others(cache: &TargetArg, cores: &[Core]) {
             Ok(found) => {
                 found.iter().for_each(|one| eprintln!("warning: {}", warning(one, &path)));
             }
-            // There is another content now, for good.
+            // Something else is on the device now, so the record is outdated.
             Err(Unseen::Other) => drop(fs::remove_file(record)),
             Err(Unseen::Absent) => {}
         }
@@ -74,7 +75,7 @@ fn directory() -> Result<PathBuf, larder_lab::Error> {
     Ok(default_directory()?.join(DIRECTORY))
 }
 
-/// UUIDs of caches, their records, and where their devices were.
+/// UUIDs of caches, their records, and the paths of their devices.
 fn records(directory: &Path) -> Vec<(Uuid, PathBuf, PathBuf)> {
     let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
     let read = |record: PathBuf| {
@@ -88,9 +89,9 @@ fn records(directory: &Path) -> Vec<(Uuid, PathBuf, PathBuf)> {
     records
 }
 
-/// Why a cache is not seen where its record says.
+/// Why a cache was not found at its recorded place.
 enum Unseen {
-    /// It cannot be read now, and may come back.
+    /// The device cannot be read now, and may come back.
     Absent,
     /// Something else is there.
     Other,
@@ -135,7 +136,7 @@ fn warning(found: &CachedElsewhere, path: &Path) -> String {
     )
 }
 
-/// A cache device that is only looked at: no lock, for its cache may run, or be about to start.
+/// A cache device opened read-only without a lock: its cache may be running, or about to start.
 struct Peek {
     file: File,
     info: DeviceInfo,

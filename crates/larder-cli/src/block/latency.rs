@@ -1,4 +1,4 @@
-//! How long requests of a cache took: as JSON, and for people.
+//! Latencies of a cache's requests, as JSON and for people.
 
 use std::time::Duration;
 
@@ -9,21 +9,21 @@ use serde::{Deserialize, Serialize};
 /// Bounds of the histogram in metrics: powers of two of nanoseconds, from a microsecond to 17 s.
 const OCTAVES: std::ops::RangeInclusive<u32> = 10..=34;
 
-/// How long requests of one kind took, in nanoseconds.
+/// Latencies of one kind of request, in nanoseconds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct LatencyStats {
     /// `read`, `write`, `flush` or `trim`.
     pub(super) operation: String,
-    /// Of reads: `cache`, or `core` if it was needed.
+    /// For reads: `cache`, or `core` if it was needed.
     pub(super) served_by: Option<String>,
     pub(super) requests: u64,
     pub(super) sum_ns: u64,
-    /// `None` if there were none, as of those below.
+    /// `None` if there were no requests; the same for the next three.
     pub(super) p50_ns: Option<u64>,
     pub(super) p99_ns: Option<u64>,
     pub(super) p999_ns: Option<u64>,
     pub(super) longest_ns: Option<u64>,
-    /// Pairs of a time and the requests that took so long at most, ascending.
+    /// Pairs of a time and the number of requests that took at most that long, ascending.
     pub(super) within_ns: Vec<(u64, u64)>,
 }
 
@@ -74,7 +74,7 @@ pub(super) fn render(latencies: &[LatencyStats]) -> String {
     text
 }
 
-/// With a digit behind the point, in the unit that leaves one to three before it.
+/// The time with one decimal, in the unit that leaves one to three digits before the point.
 #[allow(clippy::cast_precision_loss)]
 fn shown(ns: u64) -> String {
     let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];

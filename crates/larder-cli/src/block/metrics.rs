@@ -1,5 +1,5 @@
-//! What caches have done, as OpenMetrics: all that `status` and `stats` say, by core and by IO class. With several
-//! caches on one page each sample has the label `cache`.
+//! Metrics of caches as OpenMetrics: everything in `status` and `stats`, by core and by IO class. With several caches
+//! on one page, each sample has the label `cache`.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -8,27 +8,27 @@ use larder_server::MetricsText;
 
 use super::report::{Requests, Running, Stats, Status};
 
-/// A cache that was asked.
+/// The answer of a cache.
 pub(super) struct Told {
-    /// What tells it from others on the page.
+    /// Its label on the page; `None` if it is the only one.
     cache: Option<String>,
     /// `None` if it did not answer.
     said: Option<(Status, Stats)>,
 }
 
 impl Told {
-    /// The only one on its page.
+    /// The only cache on its page.
     pub(super) fn alone(status: Status, stats: Stats) -> Self {
         Self { cache: None, said: Some((status, stats)) }
     }
 
-    /// One of several.
+    /// One of several caches.
     pub(super) fn among(cache: String, said: Option<(Status, Stats)>) -> Self {
         Self { cache: Some(cache), said }
     }
 }
 
-/// Where the samples of a cache go.
+/// Adds the samples of one cache.
 struct Samples<'a> {
     page: &'a mut MetricsText,
     cache: Option<&'a str>,
@@ -49,7 +49,7 @@ struct Page<'a> {
 }
 
 impl Page<'_> {
-    /// A family, with what `each` adds for each cache that has answered.
+    /// Adds a family, with the samples that `each` adds for each cache that has answered.
     fn family(
         &mut self,
         (name, kind, help): (&str, &str, &str),
@@ -75,7 +75,7 @@ impl Page<'_> {
         self.family((name, "gauge", help), |_, stats, samples| samples.add(name, &[], of(stats)));
     }
 
-    /// Of those that run.
+    /// Adds a gauge for the running caches.
     fn running(&mut self, name: &str, help: &str, of: fn(&Running) -> u64) {
         self.family((name, "gauge", help), |status, _, samples| {
             if let Some(running) = &status.running {
@@ -85,7 +85,7 @@ impl Page<'_> {
     }
 }
 
-/// All metrics of these.
+/// All metrics of these caches.
 pub(super) fn page(told: &[Told]) -> MetricsText {
     let mut page = Page { text: MetricsText::new("larder_block"), told };
     write_answers(&mut page);
@@ -103,7 +103,7 @@ pub(super) fn page(told: &[Told]) -> MetricsText {
     page.text
 }
 
-/// Whoever answers for itself need not say that it does.
+/// A cache that answers for itself needs no `up`.
 fn write_answers(page: &mut Page<'_>) {
     if page.told.iter().all(|one| one.cache.is_none()) {
         return;
@@ -115,7 +115,7 @@ fn write_answers(page: &mut Page<'_>) {
     }
 }
 
-/// Of each core of those that run.
+/// Gauges of each core of the running caches.
 fn write_cores(page: &mut Page<'_>) {
     let help = "Whether a core of the cache is not there: 1 or 0.";
     page.family(("core_missing", "gauge", help), |status, _, samples| {
@@ -156,7 +156,7 @@ fn write_state(page: &mut Page<'_>) {
     page.gauge("dirty_bytes", help, |of| of.usage.dirty_bytes);
 }
 
-/// Numbers of one kind of requests, by what became of them.
+/// Counts of requests by result.
 fn results(requests: &Requests) -> [(&'static str, u64); 4] {
     [
         ("hit", requests.hits),
@@ -304,7 +304,7 @@ fn write_classes(page: &mut Page<'_>) {
     });
 }
 
-/// By operation, and of reads by who served them.
+/// Latencies by operation, and for reads by what served them.
 fn write_latencies(page: &mut Page<'_>) {
     let name = "request_seconds";
     let help = "How long requests took, from when the cache was asked.";

@@ -1,6 +1,6 @@
 //! `larder block`.
 //!
-//! A cache runs in the process of `larder block start`; other commands ask it by its control socket (`control/`).
+//! A cache runs in the process of `larder block start`; other commands ask it over its control socket (`control/`).
 
 mod calibrate;
 mod change_cores;

@@ -1,4 +1,4 @@
-//! `larder block recover`: what only a cache has goes to its cores.
+//! `larder block recover`: writes the data that only a cache has to its cores.
 
 use larder_device::block_on;
 use larder_lab::Error;
@@ -40,7 +40,7 @@ pub(super) fn run(arguments: &RecoverArgs) -> Result<Ending, Error> {
         uuid,
         found,
         destaged: Destaged {
-            // What a changed core's start has destaged is among it.
+            // Includes what opening has destaged for a changed core.
             dirty_before_bytes: found.dirty_bytes,
             dirty_bytes: Usage::of(&cache).dirty_bytes,
         },

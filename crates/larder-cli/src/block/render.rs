@@ -1,11 +1,11 @@
-//! What is told of a cache, for people.
+//! Formats the reports of a cache for people.
 
 use indicatif::{BinaryBytes, HumanCount};
 
 use super::latency;
 use super::report::{Destaged, DirtyCore, Found, Requests, Routed, Running, Stats, Status, Usage};
 
-/// Which cache it is, how it is set, and what it has.
+/// Which cache it is, its settings, and its contents.
 pub(super) fn status(status: &Status) -> String {
     let Status { uuid, layout, mode, .. } = status;
     let mut text = format!("cache      {uuid}\n");
@@ -79,7 +79,7 @@ fn running(it: &Running) -> String {
     text
 }
 
-/// Damage that was accepted, if there is any.
+/// The damage that was accepted, if there is any.
 fn damage(found: &Found) -> Option<String> {
     let Found { damaged, lost_bytes, .. } = *found;
     let lost = BinaryBytes(lost_bytes);
@@ -90,7 +90,7 @@ fn damage(found: &Found) -> Option<String> {
     })
 }
 
-/// Warns the user of it.
+/// Warns the user of accepted damage.
 pub(super) fn warn_of_damage(found: &Found) {
     if let Some(damage) = damage(found) {
         eprintln!("warning: the cache is {damage}");
@@ -133,7 +133,7 @@ fn usage(usage: &Usage) -> String {
 
 type Cell = fn(&Requests) -> String;
 
-/// What a cache has done.
+/// The statistics of a cache.
 pub(super) fn stats(stats: &Stats) -> String {
     let mut text = format!("usage      {}\n\n", usage(&stats.usage));
     text += &format!("{:22}{:>16}{:>16}\n", "REQUESTS", "READS", "WRITES");
@@ -194,7 +194,7 @@ pub(super) fn stats(stats: &Stats) -> String {
     text + &latency::render(&stats.latencies) + &parts(stats)
 }
 
-/// Cores, and IO classes if there are some, each in a line.
+/// A line for each core, and for each IO class if there is more than one.
 fn parts(stats: &Stats) -> String {
     let cores = stats
         .cores
@@ -215,7 +215,7 @@ fn parts(stats: &Stats) -> String {
     text
 }
 
-/// What was destaged, and what is dirty still.
+/// What was destaged, and what is still dirty.
 pub(super) fn destaged(destaged: &Destaged) -> String {
     let Destaged { dirty_before_bytes: before, dirty_bytes } = *destaged;
     format!(

@@ -1,4 +1,4 @@
-//! What is told of a cache: as JSON, over the control socket, and the ground of what people read.
+//! Reports of a cache: the JSON output, the control protocol, and the input of the text for people.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use super::latency::LatencyStats;
 use super::ublk::{self, Disk};
 use crate::args::{CleaningArg, CutOffArg, PromotionArg, ReadAheadArg, RoutingArg};
 
-/// A cache: which, how it is set, what it has.
+/// A cache: identity, settings, contents.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Status {
     pub(super) uuid: String,
@@ -26,22 +26,22 @@ pub(super) struct Status {
     pub(super) line_bytes: u32,
     pub(super) segment_bytes: Option<u32>,
     pub(super) segments: Option<u32>,
-    /// Of label and table, in front of the data.
+    /// Bytes of label and table, before the data.
     pub(super) data_offset_bytes: u64,
     pub(super) capacity_bytes: u64,
-    /// Of the metadata beside each block in which headers are; 0: they have blocks of their own.
+    /// Bytes of block metadata that hold the headers; 0: headers have their own blocks.
     #[serde(default)]
     pub(super) header_metadata_bytes: u16,
     pub(super) mode: String,
     pub(super) cores: Vec<CoreStatus>,
-    /// Whether it was stopped in order, as its label has it; `None` of one that runs.
+    /// Whether the label says that it was stopped cleanly; `None` for a running cache.
     pub(super) was_stopped: Option<bool>,
-    /// Whether nothing on it must be believed, for cores were written past it.
+    /// Whether nothing on the device may be used, since cores were written without it.
     pub(super) is_distrusted: bool,
-    /// Disks of the kernel's that its cores are, served or not.
+    /// Kernel disks of its cores, served or not.
     #[serde(default)]
     pub(super) ublk: Vec<Disk>,
-    /// `None` if it does not run.
+    /// `None` if it is not running.
     pub(super) running: Option<Running>,
 }
 
@@ -53,13 +53,13 @@ pub(super) struct CoreStatus {
     /// Whether a running cache is without it.
     #[serde(default)]
     pub(super) missing: bool,
-    /// What only the cache has of it; `None` if it does not run.
+    /// Bytes of it that only the cache has; `None` if the cache is not running.
     #[serde(default)]
     pub(super) dirty_bytes: Option<u64>,
-    /// What the start has compared; `None` of a core that came later, or that does not run.
+    /// The comparison at the start; `None` for a core that was added later, or if the cache is not running.
     #[serde(default)]
     pub(super) compared: Option<ComparedCore>,
-    /// What the cache knows it by: kinds, and values.
+    /// Its identifiers: kinds, and values.
     #[serde(default)]
     pub(super) known_by: BTreeMap<String, String>,
 }
@@ -69,16 +69,16 @@ fn kinds_and_values(identity: &Identity) -> BTreeMap<String, String> {
     identity.identifiers().iter().map(pair).collect()
 }
 
-/// A core compared with its fingerprint.
+/// The comparison of a core with its fingerprint.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct ComparedCore {
     pub(super) blocks: u32,
     pub(super) differing: u32,
-    /// Of those that are the same, those that tell it from other devices.
+    /// Equal blocks that distinguish it from other devices.
     pub(super) distinguishing: u32,
 }
 
-/// Of a cache that runs.
+/// State of a running cache.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Running {
     pub(super) seconds: u64,
@@ -86,7 +86,7 @@ pub(super) struct Running {
     /// Whether there is a cache device.
     pub(super) attached: bool,
     pub(super) usage: Usage,
-    /// Parts of what the start has found that are not loaded yet; what they hold is counted at most.
+    /// Parts of what the start has found that are not loaded yet; counts that include them are upper bounds.
     #[serde(default)]
     pub(super) unloaded_parts: usize,
     pub(super) cut_off: String,
@@ -94,19 +94,19 @@ pub(super) struct Running {
     pub(super) promotion: String,
     pub(super) cleaning: String,
     pub(super) routing: String,
-    /// What it does; `None` if it is off.
+    /// State of routing; `None` if it is off.
     pub(super) routed: Option<Routed>,
     pub(super) bypass: String,
-    /// `absorb`, `pressure` or `saturated`: how short of room writes are that would be dirty.
+    /// `absorb`, `pressure` or `saturated`: how scarce room is for new dirty data.
     pub(super) pressure: String,
     pub(super) io_classes: usize,
     pub(super) memory_bytes: usize,
-    /// Requests.
+    /// Requests in flight.
     pub(super) under_way: usize,
     pub(super) found: Found,
 }
 
-/// What routing does.
+/// State of routing.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Routed {
     /// `absorb`, `pressure` or `saturated`.
@@ -123,7 +123,7 @@ pub(super) struct Found {
     pub(super) read_bytes: u64,
     pub(super) torn: u64,
     pub(super) failed_reads: u64,
-    /// Damaged parts of what describes the data, and what is known to be lost with them.
+    /// Damaged parts of the metadata, and the bytes known to be lost with them.
     pub(super) damaged: u64,
     pub(super) lost_bytes: u64,
     pub(super) compared: u32,
@@ -173,7 +173,7 @@ impl Usage {
 }
 
 impl Status {
-    /// What lies on the device of a cache that does not run.
+    /// The status from the device of a stopped cache.
     pub(super) fn of_device(device: &Arc<dyn Device>, seen: &Seen) -> Self {
         let mut own = Self::of_stored(seen.uuid, &seen.stored);
         for (id, identity) in block_on(manage::known_by(device, seen)) {
@@ -189,12 +189,12 @@ impl Status {
         Self { running: Some(running), ublk: own.disks_now(), ..own }
     }
 
-    /// What is started, before it has done anything.
+    /// The status of a cache that was just opened.
     pub(super) fn of_opened(opened: &Opened) -> Self {
         Self::of_stored(opened.uuid, opened.stored()).with_cores(&opened.cache, opened.checked())
     }
 
-    /// With what is known of its cores while it runs.
+    /// Adds the current state of its cores.
     pub(super) fn with_cores(mut self, cache: &RunningCache, checked: &[CheckedCore]) -> Self {
         let missing = cache.missing();
         for core in &mut self.cores {
@@ -263,7 +263,7 @@ impl Status {
         }
     }
 
-    /// Disks of the kernel's that its cores are now.
+    /// Kernel disks of its cores at this time.
     pub(super) fn disks_now(&self) -> Vec<Disk> {
         let cores: Vec<u16> = self.cores.iter().map(|core| core.core).collect();
         ublk::of_cache(&self.uuid, &cores)
@@ -303,7 +303,7 @@ impl Running {
     }
 }
 
-/// What a cache has done, in Open CAS's categories, and what it has cost.
+/// Statistics of a cache, in Open CAS's categories, and its costs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Stats {
     pub(super) usage: Usage,
@@ -313,39 +313,39 @@ pub(super) struct Stats {
     pub(super) core_written_bytes: u64,
     pub(super) cache_read_bytes: u64,
     pub(super) cache_written_bytes: u64,
-    /// Of these, those that only say where others are.
+    /// Part of `cache_written_bytes`: bytes that only describe where data are.
     pub(super) metadata_bytes: u64,
-    /// Of these, data that the cores did not have.
+    /// Part of `cache_written_bytes`: data that the cores did not have.
     pub(super) dirty_bytes: u64,
-    /// Of these, data that a core had too.
+    /// Part of `cache_written_bytes`: data that a core has too.
     pub(super) clean_bytes: u64,
-    /// Sent in the metadata of the blocks that were written; in none of the numbers above.
+    /// Bytes in the metadata of written blocks; not part of the numbers above.
     pub(super) beside_bytes: u64,
-    /// Written to the cache device for each byte that users wrote; `None` if they wrote nothing.
+    /// Bytes written to the cache device for each byte that users wrote; `None` if they wrote nothing.
     pub(super) write_amplification: Option<f64>,
     pub(super) core_flushes: u64,
     pub(super) cache_flushes: u64,
-    /// Hits that the core has served, for the cache device had enough to do.
+    /// Hits that the core has served because the cache device was busy.
     pub(super) core_hits: u64,
     pub(super) read_ahead: ReadAhead,
     /// How often the cache device was found saturated.
     pub(super) saturations: u64,
-    /// Destaged for IO classes that were full of dirty data; it is among what was written to cores.
+    /// Bytes destaged for IO classes that were full of dirty data; part of `core_written_bytes`.
     pub(super) destaged_for_classes_bytes: u64,
     pub(super) bypasses: Vec<Bypass>,
     pub(super) errors: Errors,
     pub(super) cores: Vec<CoreStats>,
-    /// Those that there are, and those that have something still.
+    /// The configured classes, and others that still have data.
     pub(super) classes: Vec<ClassStats>,
     pub(super) latencies: Vec<LatencyStats>,
 }
 
-/// What was read ahead of streams of reads; it is among what was read from cores.
+/// What was read ahead of streams of reads; part of `core_read_bytes`.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct ReadAhead {
     pub(super) requests: u64,
     pub(super) bytes: u64,
-    /// Those that a core has refused, of which no user has heard.
+    /// Requests that a core has refused; no user sees these errors.
     pub(super) failed: u64,
 }
 
@@ -356,28 +356,28 @@ impl ReadAhead {
     }
 }
 
-/// What has become of the requests of a core.
+/// Results of the requests of a core.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct CoreStats {
     pub(super) core: u16,
     pub(super) reads: Requests,
     pub(super) writes: Requests,
-    /// Requests, and reads that might have been kept, that have passed by.
+    /// Requests, and reads that might have been kept, that bypassed the cache.
     pub(super) bypasses: u64,
 }
 
-/// What an IO class has, and what has become of its requests.
+/// The size of an IO class, and the results of its requests.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct ClassStats {
     pub(super) class: u8,
     /// Its rule.
     pub(super) name: String,
     pub(super) occupied_bytes: u64,
-    /// What it may have.
+    /// Most bytes that it may have.
     pub(super) most_bytes: u64,
     pub(super) reads: Requests,
     pub(super) writes: Requests,
-    /// Requests, and reads that might have been kept, that have passed by.
+    /// Requests, and reads that might have been kept, that bypassed the cache.
     pub(super) bypasses: u64,
 }
 
@@ -419,11 +419,11 @@ pub(super) struct Requests {
     pub(super) pass_through: u64,
     pub(super) total: u64,
     pub(super) bytes: u64,
-    /// Hits of all; `None` if there was none.
+    /// Share of hits; `None` if there were no requests.
     pub(super) hit_ratio: Option<f64>,
 }
 
-/// Requests that have passed the cache by, for one reason.
+/// Requests that bypassed the cache for one reason.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Bypass {
     pub(super) reason: String,
@@ -449,7 +449,7 @@ impl Requests {
 }
 
 impl Stats {
-    /// What has been since the last reset; forgotten afterwards, if that is wanted.
+    /// The statistics since the last reset; `resets` resets them.
     pub(super) fn of(cache: &RunningCache, resets: bool) -> Self {
         let usage = Usage::of(cache);
         let latencies = if resets { cache.take_latencies() } else { cache.latencies() };
@@ -507,7 +507,7 @@ fn ratio(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }
 
-/// What has become of dirty data.
+/// The result of destaging.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Destaged {
     pub(super) dirty_before_bytes: u64,

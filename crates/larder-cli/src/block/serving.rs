@@ -1,4 +1,4 @@
-//! What commands that serve have in common: where they listen, what they say, and how they are told to end.
+//! What the serving commands share: endpoints, messages, and how they end.
 
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -13,16 +13,16 @@ use signal_hook::iterator::Signals;
 
 use crate::args::tls::{TlsArgs, incomplete, name_of};
 
-/// Who may open the Unix socket: its owner and the group.
+/// The owner and the group may open the Unix socket.
 const SOCKET_MODE: u32 = 0o660;
 
-/// To be made before any thread is, so that none takes a signal that is meant for this one.
+/// Must be called before any thread is started, so that no other thread takes the signals.
 pub(super) fn signals() -> Result<Signals, Error> {
     Signals::new([SIGTERM, SIGINT])
         .map_err(|error| Error::run(format!("signals cannot be waited for: {error}")))
 }
 
-/// Who is told to end once more ends at once.
+/// A second signal ends the process at once.
 pub(super) fn end_at_second(mut signals: Signals) {
     std::thread::spawn(move || {
         if signals.forever().next().is_some() {
@@ -37,7 +37,7 @@ pub(super) fn endpoints(unix: Option<&PathBuf>, tcp: Option<SocketAddr>) -> Vec<
     unix.into_iter().chain(tcp.map(Endpoint::Tcp)).collect()
 }
 
-/// Serves by NBD, if there is a place to listen.
+/// Serves by NBD, if there is an endpoint.
 pub(super) fn server(config: NbdConfig) -> Result<Option<NbdServer>, Error> {
     if config.endpoints.is_empty() {
         return Ok(None);
@@ -45,7 +45,7 @@ pub(super) fn server(config: NbdConfig) -> Result<Option<NbdServer>, Error> {
     NbdServer::start(config).map(Some).map_err(|error| Error::run(error.to_string()))
 }
 
-/// Says that it ends.
+/// Prints that the command ends.
 pub(super) fn tell_ending(server: Option<&NbdServer>) {
     match server {
         Some(server) => {
@@ -55,7 +55,7 @@ pub(super) fn tell_ending(server: Option<&NbdServer>) {
     }
 }
 
-/// Ends its connections, and says for how many it waits where that takes long.
+/// Ends the connections; if that takes long, prints how many it waits for.
 pub(super) fn drain(server: Option<&mut NbdServer>) -> Result<(), larder_device::Error> {
     let waits = |connections| {
         say(&format!(
@@ -66,7 +66,7 @@ pub(super) fn drain(server: Option<&mut NbdServer>) -> Result<(), larder_device:
     server.map_or(Ok(()), |server| server.drain(waits))
 }
 
-/// What is shown to clients, if they have to speak TLS.
+/// The TLS certificate, if clients have to use TLS.
 pub(super) fn tls(told: &TlsArgs) -> Result<Option<Tls>, Error> {
     let files = match (&told.tls_certificate, &told.tls_key, &told.tls_client_ca) {
         (None, None, None) => return Ok(None),
@@ -81,13 +81,13 @@ pub(super) fn tls(told: &TlsArgs) -> Result<Option<Tls>, Error> {
     Tls::load(&files).map(Some).map_err(refused)
 }
 
-/// Says how many threads serve, and how they wait.
+/// Prints the number of threads, and how they wait for sockets.
 pub(super) fn tell_threads(threads: u16, wanted: SocketBackend, server: &NbdServer) {
     let refused = if server.sockets() == wanted { "" } else { " (the kernel refuses io_uring)" };
     say(&format!("threads    {threads}, sockets by {}{refused}", server.sockets()));
 }
 
-/// Says by which addresses clients know an export.
+/// Prints the addresses of an export for clients.
 pub(super) fn tell_places(name: &str, unix: Option<&Path>, is_tls: bool, server: &NbdServer) {
     let scheme = if is_tls { "nbds" } else { "nbd" };
     if let Some(path) = unix {
@@ -98,7 +98,7 @@ pub(super) fn tell_places(name: &str, unix: Option<&Path>, is_tls: bool, server:
     }
 }
 
-/// Tells whoever reads. If nobody does any more, it goes on all the same.
+/// Prints a line. If standard output is closed, the command goes on all the same.
 pub(super) fn say(line: &str) {
     let _ = writeln!(io::stdout(), "{line}");
 }

@@ -1,4 +1,4 @@
-//! How a cache is to run: what the command line says, or else a file.
+//! The settings of a running cache. The command line overrides the file.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -22,18 +22,18 @@ use crate::args::tls::TlsArgs;
 use crate::args::{ChangedCoreArg, CoreArg, RoutingArg, StartArgs, TargetArg};
 use crate::serve::Source;
 
-/// See the module.
+/// The settings of a running cache.
 pub(super) struct Settings {
     pub(super) cache: TargetArg,
     pub(super) cores: Vec<CoreArg>,
-    /// Cores that are left aside.
+    /// Cores to leave out.
     pub(super) without: Vec<CoreId>,
     pub(super) unix: Option<PathBuf>,
     pub(super) tcp: Option<SocketAddr>,
-    /// Which disk of the kernel's the first core is, if cores are to be disks.
+    /// The kernel disk of the first core, if cores are to be disks.
     pub(super) ublk: Option<UblkId>,
     pub(super) ublk_depth: u16,
-    /// `None` where there is no path to derive one from.
+    /// `None` if there is no path to derive it from.
     pub(super) control: Option<PathBuf>,
     pub(super) open: OpenOptions,
     pub(super) routing: Option<RoutingArg>,
@@ -42,7 +42,7 @@ pub(super) struct Settings {
     pub(super) threads: u16,
     pub(super) sockets: SocketBackend,
     pub(super) connections: u32,
-    /// Which events are told.
+    /// Level of events to log.
     pub(super) log: LevelFilter,
     pub(super) tls: Option<Tls>,
 }
@@ -105,7 +105,7 @@ impl Settings {
         })
     }
 
-    /// Routing of a cache whose label this is: where it was calibrated, tuned if nothing else is said.
+    /// The routing policy for a cache with this label: by default auto if it is calibrated, else off.
     pub(super) fn routing(&self, stored: &StoredCache) -> Result<RoutingPolicy, Error> {
         let known = stored.profile.as_ref();
         match self.routing {
@@ -115,7 +115,7 @@ impl Settings {
     }
 }
 
-/// Those of the command line, or else of the file.
+/// TLS files of the command line, or else of the file.
 fn tls_files(arguments: &StartArgs, file: Option<&BlockEntry>) -> TlsArgs {
     let TlsArgs { tls_certificate, tls_key, tls_client_ca } = arguments.tls.clone();
     TlsArgs {
@@ -125,7 +125,7 @@ fn tls_files(arguments: &StartArgs, file: Option<&BlockEntry>) -> TlsArgs {
     }
 }
 
-/// The entry of the cache that is meant.
+/// The entry of the file for the chosen cache.
 fn entry(arguments: &StartArgs) -> Result<Option<BlockEntry>, Error> {
     let Some(path) = &arguments.config else { return Ok(None) };
     let (source, file) = Source::read(path)?;
@@ -195,7 +195,7 @@ fn open(arguments: &StartArgs, file: Option<&BlockEntry>) -> Result<OpenOptions,
     })
 }
 
-/// What is done about a core that has changed.
+/// What to do with a core that has changed.
 pub(super) fn changed_core(argument: ChangedCoreArg) -> ChangedCore {
     match argument {
         ChangedCoreArg::Refuse => ChangedCore::Refuse,

@@ -1,4 +1,4 @@
-//! `larder block start`: opens a cache, serves its cores, and stops it in order.
+//! `larder block start`: opens a cache, serves its cores, and stops it cleanly.
 
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,7 +26,7 @@ use crate::args::StartArgs;
 use crate::ending::Ending;
 use crate::log::Log;
 
-/// Whoever has asked for the end is given so long to be told.
+/// How long we wait for the client that asked for the end to get its answer.
 const FAREWELL: Duration = Duration::from_secs(5);
 
 pub(super) fn run(arguments: &StartArgs) -> Result<Ending, Error> {
@@ -42,7 +42,7 @@ pub(super) fn run(arguments: &StartArgs) -> Result<Ending, Error> {
     let opened = block_on(manage::open(&device, &cores, &settings.open));
     let opened = opened.map_err(|error| failed(&error))?;
     is_opened(&opened, &settings);
-    // It may be detached, and be somebody else's then.
+    // The cache device may be detached later, and then belong to another process.
     drop(device);
     opened.cache.set_clock(Arc::new(RealClock));
     let status = Status::of_opened(&opened);
@@ -76,7 +76,7 @@ pub(super) fn run(arguments: &StartArgs) -> Result<Ending, Error> {
     let keeper = keeper.map_err(|error| Error::run(format!("a thread: {error}")))?;
     tell(&settings, &status, &found, server.as_ref(), control.as_ref());
     let disks = disks(&settings, &status, &cores, &opened)?;
-    // One may be taken away, and be somebody else's then.
+    // A core may be removed later, and then belong to another process.
     drop(cores);
     say(&format!("placement\n{}", plan.to_string().trim_end()));
     if let Some(metrics) = &metrics {
@@ -97,7 +97,7 @@ pub(super) fn run(arguments: &StartArgs) -> Result<Ending, Error> {
     ended
 }
 
-/// How it is to run, and the log of its events.
+/// Reads the settings, and starts the log.
 fn prepared(arguments: &StartArgs) -> Result<(Settings, Log), Error> {
     let settings = Settings::of(arguments)?;
     if settings.ublk.is_some() {
@@ -107,13 +107,13 @@ fn prepared(arguments: &StartArgs) -> Result<(Settings, Log), Error> {
     Ok((settings, log))
 }
 
-/// Says what was compared, and remembers where the cache is.
+/// Prints the results of comparing the cores, and records where the cache is.
 fn is_opened(opened: &Opened, settings: &Settings) {
     cores::tell_checked(opened);
     known_caches::record(opened.uuid, &settings.cache);
 }
 
-/// Makes cores disks of the kernel's, if that is wanted. If not, says which ones wait for it.
+/// Makes cores kernel disks, if the user wants that. If not, prints which existing disks wait for a server.
 fn disks(
     settings: &Settings,
     status: &Status,
@@ -130,11 +130,11 @@ fn disks(
     let opened = opened.lock().unwrap_or_else(PoisonError::into_inner);
     let opened = opened.as_ref().ok_or_else(|| Error::run("the cache is ending"))?;
     for core in cores {
-        // One that is missing keeps its disk's number.
+        // A missing core keeps the number of its disk.
         let nth = status.cores.iter().position(|known| known.core == core.id.get());
         let nth = nth.expect("it was opened with it");
         let cached = opened.cache.core(core.id).expect("it was opened with it");
-        // As the label has it: a name that was read from there, or given.
+        // The name from the label, or as given.
         let target = core.name.parse().map_err(Error::run)?;
         let owner = ublk::owner_of_core(&status.uuid, core.id.get());
         let disk = disks.begin(UblkConfig {
@@ -150,7 +150,7 @@ fn disks(
     Ok(disks)
 }
 
-/// A signal asks for what `stop` asks for, and nobody waits.
+/// A signal asks for the same as `stop`, without waiting for the answer.
 fn told_by_signal(asks: &Sender<Asked>, flush: bool) {
     let (answer, _) = mpsc::sync_channel(1);
     let (_, told) = mpsc::channel();
@@ -185,7 +185,7 @@ fn tell(
     }
 }
 
-/// Waits until the cache is to end, and ends it.
+/// Waits for a request to end, and ends the cache.
 fn end(
     asked: &Receiver<Asked>,
     (disks, mut server): (Disks, Option<NbdServer>),
@@ -195,10 +195,10 @@ fn end(
 ) -> Result<Ending, Error> {
     let asked = asked.recv().map_err(|error| Error::run(error.to_string()))?;
     serving::tell_ending(server.as_ref());
-    // What is in the kernel's memory of a disk comes to the cache with its end.
+    // Ending a disk flushes the kernel's page cache of it to the cache.
     let ended = disks.end();
     let drained = serving::drain(server.as_mut());
-    // A core that is just taken away is gone first, and then no export any more: whoever does that ends it.
+    // A removal of a core that is running holds this lock: it finishes first, and ends the core's export itself.
     let opened = opened.lock().unwrap_or_else(PoisonError::into_inner).take();
     let served = drained.and_then(|()| server.map_or(Ok(()), NbdServer::end));
     drop((control, keeper));
@@ -255,7 +255,7 @@ mod tests {
         block_on(manage::open(&device, cores, &OpenOptions::default())).unwrap()
     }
 
-    /// It is gone, and exported still, when the cache is told to end.
+    /// A core is removed, but its export still exists, when the cache is told to end.
     #[test]
     fn a_core_that_is_just_taken_away_is_in_nobodys_way_when_the_cache_ends() {
         let cores = [0, 1].map(|number| Core {
@@ -285,7 +285,7 @@ mod tests {
             while UnixStream::connect(&path).is_ok() {
                 thread::sleep(Duration::from_millis(1));
             }
-            // Who does not wait for the removal has the time to fail.
+            // Time for `end` to fail if it did not wait for the removal.
             thread::sleep(Duration::from_millis(200));
             assert!(exported.remove("1").is_some());
             drop(held);

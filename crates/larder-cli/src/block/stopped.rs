@@ -1,4 +1,4 @@
-//! A cache that does not run: opened while nobody is served, and destaged.
+//! A stopped cache: opened without serving any client, and destaged.
 
 use std::sync::Arc;
 
@@ -16,12 +16,12 @@ use super::settings;
 use crate::args::ChangedCoreArg;
 use crate::bars;
 
-/// What its label says.
+/// Reads its label.
 pub(super) fn look(device: &Arc<dyn Device>) -> Result<Seen, Error> {
     block_on(manage::look(device)).map_err(|error| failed(&error))
 }
 
-/// All that it has is loaded at once, and what is dirty is verified.
+/// Opens it; loads everything at once, and verifies dirty data.
 pub(super) fn open(
     device: &Arc<dyn Device>,
     cores: &[Core],
@@ -42,7 +42,7 @@ pub(super) fn open(
     Ok(opened)
 }
 
-/// Does `work`, which destages, while a bar shows how much of `cache` is dirty still.
+/// Runs `work`, which destages, while a bar shows how much of `cache` is still dirty.
 pub(super) fn destaging<T: Send>(cache: &RunningCache, work: impl FnOnce() -> T + Send) -> T {
     let before_bytes = Usage::of(cache).dirty_bytes;
     let share = || {

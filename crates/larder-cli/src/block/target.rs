@@ -1,4 +1,4 @@
-//! What is exported: opened, or made.
+//! Opens devices to export, or creates them in memory.
 
 use std::sync::Arc;
 
@@ -12,26 +12,26 @@ use larder_ssd::managed::{Geometry, ManagedConfig};
 
 use crate::args::TargetArg;
 
-/// Over-provisioning of a simulated SSD, in percent, as a drive for servers has it.
+/// Over-provisioning of a simulated SSD in percent, as in drives for servers.
 const OVERPROVISIONING_PERCENT: f64 = 17.0;
-/// Its reclaim units are a 256th of it, but no larger than that.
+/// Its reclaim units are a 256th of it, but at most this.
 const UNIT_BYTES_MAX: u64 = 64 << 20;
-/// And no smaller: it has at least 4 MiB.
+/// Smallest reclaim unit; the SSD has at least 4 MiB.
 const UNIT_BYTES_MIN: u64 = 16 << 10;
 
-/// Opens or makes it.
+/// Opens or creates the device.
 pub(super) fn open(target: &TargetArg) -> Result<Arc<dyn Device>, Error> {
     open_for(target, false)
 }
 
-/// The same to be read alone: a file or a drive is not opened for writing.
+/// The same for reading only: a file or a drive is not opened for writing.
 pub(super) fn open_read_only(target: &TargetArg) -> Result<Arc<dyn Device>, Error> {
     open_for(target, true)
 }
 
 fn open_for(target: &TargetArg, read_only: bool) -> Result<Arc<dyn Device>, Error> {
     match target {
-        // What is mapped is mapped for writing.
+        // Mappings (`dax:`) are always opened for writing.
         TargetArg::Device(target) => {
             open_device(target, read_only && target.kind != Some(TargetKind::Dax))
         }
@@ -55,14 +55,14 @@ fn open_for(target: &TargetArg, read_only: bool) -> Result<Arc<dyn Device>, Erro
     }
 }
 
-/// The same by a path that is right from everywhere.
+/// The same target with an absolute path.
 pub(super) fn absolute(target: &TargetArg) -> TargetArg {
     let TargetArg::Device(Target { kind, path }) = target else { return target.clone() };
     let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
     TargetArg::Device(Target { kind: *kind, path })
 }
 
-/// A file or a drive with what is on it.
+/// Opens a file or a drive, with its content.
 fn open_device(target: &Target, read_only: bool) -> Result<Arc<dyn Device>, Error> {
     let file = FileOptions { preallocate: false, read_only, ..FileOptions::default() };
     let options = OpenOptions { placement: PlacementMode::Off, file };
@@ -94,7 +94,7 @@ fn open_device(target: &Target, read_only: bool) -> Result<Arc<dyn Device>, Erro
     Ok(device)
 }
 
-/// What it is, for people.
+/// Describes the device for people.
 pub(super) fn describe(target: &TargetArg, device: &dyn Device) -> String {
     let size = BinaryBytes(device.info().capacity_bytes);
     match target {

@@ -1,4 +1,4 @@
-//! Cores and devices as disks of the kernel's: begun, told of, ended; and `larder block ublk`.
+//! Cores and devices as kernel disks: starts, reports and ends them; and `larder block ublk`.
 
 use std::fs;
 use std::os::unix::fs::FileTypeExt;
@@ -20,10 +20,10 @@ use crate::args::{TargetArg, UblkListArgs};
 use crate::ending::Ending;
 use crate::json::JsonTarget;
 
-/// Requests of a disk at a time, if nothing is said.
+/// Default queue depth of a disk.
 const DEPTH: u16 = 128;
 
-/// As it is told by a file or the command line.
+/// The queue depth from the file or the command line.
 pub(super) fn depth(told: Option<u16>) -> Result<u16, Error> {
     let depth = told.unwrap_or(DEPTH);
     if (1..=4096).contains(&depth) {
@@ -32,16 +32,16 @@ pub(super) fn depth(told: Option<u16>) -> Result<u16, Error> {
     Err(Error::usage(format!("ublk-depth = {depth}: give 1 to 4096")))
 }
 
-/// Disks that this process serves.
+/// The disks that this process serves.
 #[derive(Default)]
 pub(super) struct Disks {
     disks: Vec<UblkDevice>,
-    /// Why one has ended before it was told to.
+    /// Why a disk has ended without being told to.
     lost: Arc<Mutex<Option<String>>>,
 }
 
 impl Disks {
-    /// Begins one more. If it ends without being told to, this process is told to end.
+    /// Starts one more. If it ends without being told to, this process is told to end.
     pub(super) fn begin(&mut self, config: UblkConfig) -> Result<&UblkDevice, Error> {
         let lost = Arc::clone(&self.lost);
         let on_end = move |why: String| {
@@ -53,7 +53,7 @@ impl Disks {
         Ok(self.disks.last().expect("it was put there"))
     }
 
-    /// Ends all, whatever becomes of one.
+    /// Ends all disks, even if one fails.
     pub(super) fn end(mut self) -> Result<(), Error> {
         let mut ended = Ok(());
         for disk in self.disks.drain(..) {
@@ -65,13 +65,13 @@ impl Disks {
         }
         let lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner).take();
         match lost {
-            // What it says about the end is a consequence.
+            // Errors of the end are only a consequence of this.
             Some(why) => Err(Error::run(format!("a disk has ended by itself: {why}"))),
             None => ended,
         }
     }
 
-    /// Says which there are.
+    /// Prints which disk it is.
     pub(super) fn announce(disk: &UblkDevice, depth: u16) {
         let how = match disk.was_taken_over() {
             true => "taken over from a server that is gone".to_owned(),
@@ -81,7 +81,7 @@ impl Disks {
     }
 }
 
-/// What the library says, as a wrong question or as a failure.
+/// Turns an error of the library into a usage error or a failure.
 fn failed(error: &larder_device::Error) -> Error {
     match error.kind() {
         ErrorKind::Setup => Error::usage(error.to_string()),
@@ -89,17 +89,18 @@ fn failed(error: &larder_device::Error) -> Error {
     }
 }
 
-/// Finds out whether there can be disks, before anything is begun.
+/// Checks whether the kernel supports disks, before anything is started.
 pub(super) fn check() -> Result<(), Error> {
     ublk::devices().map(drop).map_err(|error| failed(&error))
 }
 
-/// Whose the disk of a core of a cache is.
+/// The owner name for the disk of a cache's core.
 pub(super) fn owner_of_core(uuid: &str, core: u16) -> Owner {
     Owner::named(&format!("cache {uuid} core {core}"))
 }
 
-/// Whose the disk of a target is. What ends with this process is nobody's afterwards.
+/// The owner name for the disk of a target. For a target that ends with this process it is unique, so that no later
+/// process takes the disk over.
 pub(super) fn owner_of_target(target: &TargetArg) -> Owner {
     let target = target::absolute(target);
     Owner::named(&match &target {
@@ -111,7 +112,7 @@ pub(super) fn owner_of_target(target: &TargetArg) -> Owner {
     })
 }
 
-/// The number that the `nth` disk has.
+/// The number of the `nth` disk.
 pub(super) fn nth(first: UblkId, nth: usize) -> UblkId {
     match first {
         UblkId::Auto => UblkId::Auto,
@@ -121,8 +122,8 @@ pub(super) fn nth(first: UblkId, nth: usize) -> UblkId {
     }
 }
 
-/// Block that a disk asks of everybody: that of a drive, so that partitions are found where they were; 512 of others,
-/// which is what images of disks have.
+/// Logical block size of a disk: that of a drive, so that partitions are found where they were; 512 for other targets,
+/// as in images of disks.
 pub(super) fn logical_block_bytes(target: &TargetArg, device: &dyn Device) -> u32 {
     let is_drive = match target {
         TargetArg::Device(target) => fs::metadata(&target.path).is_ok_and(|found| {
@@ -145,7 +146,7 @@ pub(super) struct Disk {
     /// `process`, `waits` or `none`.
     pub(super) served: String,
     pub(super) process: Option<i32>,
-    /// Of a cache's: the core.
+    /// The core, if it is a disk of a cache.
     pub(super) core: Option<u16>,
 }
 
@@ -161,7 +162,7 @@ impl Disk {
         Self { id, path, bytes, served: served.to_owned(), process, core }
     }
 
-    /// In one line.
+    /// Formats it in one line.
     pub(super) fn render(&self) -> String {
         let Self { id, path, .. } = self;
         let core = self.core.map(|core| format!(" of core {core}")).unwrap_or_default();
@@ -179,8 +180,8 @@ impl Disk {
     }
 }
 
-/// Disks of a cache's cores that there are. None where that cannot be known: the kernel has no ublk, or tells root
-/// only.
+/// The existing disks of a cache's cores. Empty if that cannot be found out: the kernel has no ublk, or tells only
+/// root.
 pub(super) fn of_cache(uuid: &str, cores: &[u16]) -> Vec<Disk> {
     let devices = ublk::devices().unwrap_or_default();
     let of = |status: &UblkStatus| {

@@ -1,4 +1,4 @@
-//! Block caches of which a server's admin address tells: those of its `larder.toml`, asked by their control sockets.
+//! Block caches that a server's admin address reports: those of its `larder.toml`, asked over their control sockets.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use super::entry::BlockEntry;
 use super::metrics::{self, Told};
 use super::report::{Stats, Status};
 
-/// Somebody waits for the page.
+/// Timeout for a cache; a client waits for the page.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// See the module.
+/// The block caches to report.
 #[derive(Clone, Debug)]
 pub(crate) struct Watched(Vec<One>);
 
@@ -39,7 +39,7 @@ impl Watched {
         self.0.is_empty()
     }
 
-    /// What each says. All are asked at once: one that hangs makes nobody wait twice.
+    /// Asks all caches in parallel, so that caches that hang cost only one timeout.
     fn ask_all(&self) -> Vec<Result<(Status, Stats), Error>> {
         std::thread::scope(|scope| {
             let asked: Vec<_> = self.0.iter().map(|one| scope.spawn(|| one.ask())).collect();

@@ -54,7 +54,7 @@ struct EventFacts {
     range: Option<String>,
 }
 
-/// A range in bytes of the device that was asked about.
+/// A named byte range of the device.
 struct Range {
     name: String,
     start: u64,
@@ -72,7 +72,7 @@ pub(super) fn run(arguments: &EventsArgs, machine: &dyn Machine) -> Result<Endin
     Ok(Ending::Complete)
 }
 
-/// The ranges within the device, in order of their addresses.
+/// The ranges, checked against the device, in order of their addresses.
 fn checked(asked: &[NamedRange], node: &Node) -> Result<Vec<Range>, Error> {
     let bytes = node.range.end - node.range.start;
     let mut ranges = Vec::new();
@@ -199,7 +199,7 @@ impl EventFacts {
     }
 }
 
-/// How long ago, if the drive's clock was set; otherwise what it says.
+/// How long ago it was, if the drive's clock was set; otherwise the raw timestamp.
 fn moment(timestamp_ms: u64, now: Duration) -> String {
     const YEAR: Duration = Duration::from_secs(365 * 86_400);
     match now.checked_sub(Duration::from_millis(timestamp_ms)) {
@@ -208,7 +208,7 @@ fn moment(timestamp_ms: u64, now: Duration) -> String {
     }
 }
 
-/// The range that holds a logical block of the namespace that was asked about.
+/// The range that holds a logical block of the namespace of `node`.
 fn owner(lba: u64, nsid: Option<u32>, node: &Node, ranges: &[Range]) -> Option<String> {
     if nsid.is_some_and(|nsid| nsid != node.nsid) {
         return None;

@@ -303,10 +303,10 @@ fn permissions(node: &Node, block: Permissions, generic: Permissions) -> Vec<Per
     std::iter::once(of(&node.block_path, block)).chain(generic).collect()
 }
 
-/// Which commands this user may send, as far as asking has shown it.
+/// Which commands this user may send, as far as the attempts have shown.
 fn commands(survey: &Survey) -> Vec<CommandFacts> {
     fn of<T>(name: &'static str, asked: &Asked<T>) -> CommandFacts {
-        // A drive that refuses has been asked: it is the kernel's leave that is told here.
+        // A command that the drive refuses was allowed by the kernel, and that is what we report.
         let error = asked.as_ref().err().map(|silence| silence.why.clone());
         let denied = asked.as_ref().is_err_and(|silence| silence.denied);
         CommandFacts { name, allowed: !denied, error }

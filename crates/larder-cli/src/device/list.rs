@@ -40,14 +40,14 @@ fn line(node: &Node, machine: &dyn Machine) -> Line {
     let drive = open(node, machine);
     let survey = survey(node, &drive);
     let (ways, placement) = ways(node, &survey, machine);
-    // Why not the next best: what stands against the last way but one.
+    // The reason why the last way before "none" is not available.
     let why_not = match placement {
         Some("none") | None => ways.iter().rev().find_map(|way| {
             (way.name != "none" || placement.is_none()).then(|| way.why_not.clone()).flatten()
         }),
         Some(_) => None,
     };
-    // Of NVMe drives the kernel has write streams where FDP is enabled: that much needs no leave.
+    // The kernel shows write streams of NVMe drives with FDP enabled, which needs no permission.
     let streams = (node.write_streams > 0).then_some(node.write_streams);
     let denied = [survey.supported().err(), survey.enabled().err()];
     Line {

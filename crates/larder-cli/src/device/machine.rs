@@ -1,4 +1,4 @@
-//! What `larder device` asks of the machine that it runs on; tests have another one.
+//! The interface of `larder device` to the machine; tests use a fake one.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -26,31 +26,31 @@ pub(super) trait Machine {
     /// What this user may do with a namespace.
     fn host(&self, node: &Node) -> Host;
 
-    /// A block device for ourselves alone, as long as it is held.
+    /// Opens a block device exclusively, until the claim is dropped.
     fn claim(&self, path: &Path) -> io::Result<Box<dyn Claim>>;
 
     /// Time since 1970.
     fn now(&self) -> Duration;
 
-    /// Waits for that long; `false` if the user does not want to wait any longer.
+    /// Waits for `time`; `false` if the user has interrupted.
     fn wait(&self, time: Duration) -> bool;
 
-    /// From here on Ctrl-C ends a wait and not the process.
+    /// From now on Ctrl-C ends a wait and not the process.
     fn catch_interrupt(&self) -> Result<(), Error>;
 
-    /// Tells people something: on standard output, or beside it.
+    /// Prints text on standard output, or on standard error if `beside`.
     fn say(&self, text: &str, beside: bool) -> Result<(), Error>;
 
-    /// Lets the kernel look for the namespaces of a controller anew.
+    /// Lets the kernel rescan the namespaces of a controller.
     fn rescan(&self, controller: &str) -> io::Result<()> {
         let class = self.roots().sys.join("class/nvme").join(controller);
         fs::write(class.join("rescan_controller"), "1")
     }
 }
 
-/// A block device that nobody else has.
+/// A block device that no other process has open exclusively.
 pub(super) trait Claim {
-    /// Tells it that nobody needs these bytes.
+    /// Discards these bytes.
     fn discard(&self, start: u64, bytes: u64) -> io::Result<()>;
 }
 
@@ -60,7 +60,7 @@ impl Claim for File {
     }
 }
 
-/// Linux, as it is.
+/// The real Linux system.
 #[derive(Debug, Default)]
 pub(super) struct Linux {
     roots: Roots,
@@ -108,7 +108,7 @@ impl Machine for Linux {
         }
         let mut stdout = io::stdout().lock();
         match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-            // Who has seen enough does not want to wait either.
+            // A reader that has closed its end does not want to wait any longer.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
                 self.interrupted.store(true, Ordering::Relaxed);
                 Ok(())

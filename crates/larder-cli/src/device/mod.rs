@@ -22,7 +22,7 @@ use crate::ending::Ending;
 use crate::json::JsonTarget;
 use machine::{Linux, Machine};
 
-/// Where a missing permission comes from and what to do about it.
+/// What to do about a missing permission.
 const WAY_OUT: &str = "run as root, or see \"Permissions\" in docs/device.md";
 
 pub(crate) fn run(command: &DeviceCommand) -> Result<Ending, Error> {
@@ -40,19 +40,19 @@ fn answer(command: &DeviceCommand, machine: &dyn Machine) -> Result<Ending, Erro
     }
 }
 
-/// A question that has no answer.
+/// A fact that could not be found out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Unavailable {
     what: &'static str,
     why: String,
 }
 
-/// The questions without an answer, as they come up.
+/// The facts that could not be found out so far.
 #[derive(Debug, Default)]
 struct Missing(Vec<Unavailable>);
 
 impl Missing {
-    /// The answer, or a note that there is none.
+    /// Returns the answer, or notes that there is none.
     fn or_note<T>(&mut self, what: &'static str, asked: Asked<T>) -> Option<T> {
         match asked {
             Ok(answer) => Some(answer),
@@ -79,8 +79,7 @@ fn find(path: &Path, machine: &dyn Machine) -> Result<Node, Error> {
     Node::find(path, machine.roots()).map_err(|error| Error::run(error.to_string()))
 }
 
-/// A way to ask the drive about this namespace: its character device, or the block device of the
-/// whole of it.
+/// Opens the namespace for commands: its character device, or the block device of the whole namespace.
 fn open(node: &Node, machine: &dyn Machine) -> Asked<Box<dyn Commands>> {
     let block = machine.roots().dev.join(&node.namespace);
     let path = node.generic_path.as_deref().unwrap_or(&block);
@@ -98,7 +97,7 @@ fn survey(node: &Node, drive: &Asked<Box<dyn Commands>>) -> Survey {
     }
 }
 
-/// The endurance group of the namespace, whose counters and events there are.
+/// The endurance group of the namespace; counters and events belong to it.
 fn group_of(survey: &Survey) -> Asked<u16> {
     match &survey.namespace {
         Ok((_, _, 0)) => {
@@ -110,7 +109,7 @@ fn group_of(survey: &Survey) -> Asked<u16> {
     }
 }
 
-/// A way of placement.
+/// A placement mechanism.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Way {
     name: &'static str,
@@ -118,7 +117,7 @@ struct Way {
     why_not: Option<String>,
 }
 
-/// All ways, and the name of the one that Larder would take.
+/// All mechanisms, and the name of the one that Larder would use.
 fn ways(node: &Node, survey: &Survey, machine: &dyn Machine) -> (Vec<Way>, Option<&'static str>) {
     let paths = placement_paths(node, survey, &machine.host(node));
     let chosen = taken(&paths).map(PlacementPath::name);
@@ -130,7 +129,8 @@ fn ways(node: &Node, survey: &Survey, machine: &dyn Machine) -> (Vec<Way>, Optio
     (ways.into(), chosen)
 }
 
-/// A result for people on standard output, or on standard error if JSON goes there, and as JSON.
+/// Prints a result for people on standard output, or on standard error if JSON goes to standard output, and writes the
+/// JSON.
 fn deliver(
     machine: &dyn Machine,
     json: JsonTarget,
@@ -145,7 +145,7 @@ fn json_target(output: &OutputArgs) -> Result<JsonTarget, Error> {
     JsonTarget::prepare(output.json.as_deref())
 }
 
-/// A line with what it is about in front.
+/// A line with its label.
 fn row(label: &str, value: &str) -> String {
     format!("{label:28}{value}\n")
 }
@@ -154,7 +154,7 @@ fn human(bytes: u64) -> String {
     HumanBytes(bytes).to_string()
 }
 
-/// Counters are of 128 bits, and JSON integers of 64: 16 EiB are more than a drive writes in its life.
+/// Counters have 128 bits, JSON integers 64; a drive never writes 16 EiB in its life.
 fn clamp(bytes: u128) -> u64 {
     u64::try_from(bytes).unwrap_or(u64::MAX)
 }

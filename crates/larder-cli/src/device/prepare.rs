@@ -68,7 +68,7 @@ pub(super) fn run(arguments: &PrepareArgs, machine: &dyn Machine) -> Result<Endi
         let mut on_step = |_: &Step| {
             told += 1;
             if let Some(step) = prepared.steps.get(told - 1) {
-                // What is being done is worth more than a line that cannot be written.
+                // The step matters more than a line that cannot be printed.
                 let _ = machine.say(&format!("{told}. {}\n", step.what), json.is_stdout());
             }
         };
@@ -110,7 +110,7 @@ fn namespaces(controller: &Path, machine: &dyn Machine) -> Vec<Node> {
     nodes
 }
 
-/// Admin commands through the controller, I/O commands through the namespace that they name.
+/// Sends admin commands through the controller, and I/O commands through the namespace that they name.
 struct Drive {
     admin: Box<dyn Commands>,
     namespaces: Vec<(u32, Box<dyn Commands>)>,
@@ -145,7 +145,7 @@ impl Commands for Drive {
     }
 }
 
-/// Nobody may have a namespace mounted or open for himself that is about to go.
+/// Fails if a namespace that will be deleted is mounted or opened exclusively.
 fn check_unused(doomed: &[Present], controller: &Path, machine: &dyn Machine) -> Result<(), Error> {
     let nodes = namespaces(controller, machine);
     for node in nodes.iter().filter(|node| doomed.iter().any(|it| it.nsid == node.nsid)) {
@@ -161,7 +161,7 @@ fn check_unused(doomed: &[Present], controller: &Path, machine: &dyn Machine) ->
 fn appear(nsid: u32, controller: &Path, machine: &dyn Machine) -> Option<Node> {
     const TRIES: u32 = 20;
     let name = controller.file_name()?.to_str()?;
-    // Without leave to ask for it, the drive's own notice to the kernel has to do.
+    // Without permission to rescan we rely on the drive's own notice to the kernel.
     let _ = machine.rescan(name);
     for _ in 0..TRIES {
         let found = namespaces(controller, machine).into_iter().find(|node| node.nsid == nsid);

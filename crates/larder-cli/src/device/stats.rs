@@ -20,9 +20,9 @@ use crate::args::DeviceStatsArgs;
 use crate::ending::Ending;
 use crate::json::JsonTarget;
 
-/// Columns of the picture of live DLWA.
+/// Columns of the chart of live DLWA.
 const COLUMNS: usize = 40;
-/// Intervals that a watch keeps, for its JSON.
+/// Intervals that a watch keeps for its JSON.
 const INTERVALS_KEPT: u32 = 3600;
 
 #[derive(Debug, Serialize)]
@@ -104,7 +104,7 @@ impl Stats {
         let endurance = missing.or_note("endurance group log", endurance);
         let smart = missing.or_note("SMART log", smart);
         let life = missing.or_note("life that is left", life);
-        // Without the counters of the group, what SMART says of hosts is better than nothing.
+        // Without the counters of the group we use the host bytes of the SMART log.
         let host_bytes =
             counted.map(|it| it.host_bytes).or_else(|| smart.as_ref().map(|it| it.host_bytes));
         Self {
@@ -193,7 +193,7 @@ fn warnings(bits: u8) -> String {
     if names.is_empty() { format!("bits {bits:#04x}") } else { names.join(", ") }
 }
 
-/// Asks until the user has seen enough, a line for each interval.
+/// Reads the counters until the user interrupts, and prints a line for each interval.
 fn watch_it(
     arguments: &DeviceStatsArgs,
     machine: &dyn Machine,
@@ -233,7 +233,7 @@ fn watch_it(
     }
     stats.watch = Some(Watched::of(&watch, interval));
     json.write(&stats)?;
-    // To end it so is what the user was told to do.
+    // An interrupt is the intended end.
     Ok(Ending::Complete)
 }
 
@@ -261,8 +261,8 @@ fn line(watch: &Watch) -> String {
     )
 }
 
-/// A column for each value: the lowest block is a DLWA of 1 or less, the highest the largest that is
-/// shown and at least 2; a dot is an interval in which no host wrote.
+/// A column for each value. The lowest block is a DLWA of 1 or less, the highest the largest shown value, at least 2; a
+/// dot is an interval without host writes.
 fn sparkline(values: &[Option<f64>]) -> String {
     const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let top = values.iter().flatten().copied().fold(2.0, f64::max);

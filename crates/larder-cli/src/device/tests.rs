@@ -1,4 +1,4 @@
-//! The whole of `larder device` on the model's controller and a sysfs in a folder.
+//! Tests all of `larder device` on the model's controller, with a sysfs in a folder.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ mod bench;
 #[path = "../../tests/it/documented.rs"]
 mod documented;
 
-/// Checks each object that `keys` lead to, and those within its arrays.
+/// Checks `object`, and the objects and arrays of objects that `within` names in it.
 fn check_all(tables: &Tables, heading: &str, object: &Value, within: &[(&str, &str)]) {
     check(tables, heading, object);
     for (key, heading) in within {

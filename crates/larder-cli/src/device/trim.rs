@@ -8,7 +8,7 @@ use super::{deliver, find, human, json_target};
 use crate::args::TrimArgs;
 use crate::ending::Ending;
 
-/// One call to the kernel: enough to be quick, little enough to be interrupted between two.
+/// Bytes in one call to the kernel: large enough to be fast, small enough to allow an interrupt between two calls.
 const PIECE_BYTES: u64 = 64 << 30;
 
 #[derive(Debug, Serialize)]

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use super::size::Size;
 use crate::args::ArrayEngineArgs;
 
-/// What the file says of the engine.
+/// The settings of the engine in the file.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ArrayEntry {
@@ -19,7 +19,7 @@ pub(crate) struct ArrayEntry {
 }
 
 impl ArrayEntry {
-    /// The engine that is meant, or what is wrong with it.
+    /// The configuration of the engine, or what is wrong with it.
     pub(super) fn config(&self) -> Result<ArrayConfig, String> {
         let bytes = |size: Option<Size>| size.map(|size| size.0);
         let told = ArrayEngineArgs {
@@ -34,7 +34,7 @@ impl ArrayEntry {
     }
 }
 
-/// An engine in a few words.
+/// A short description of an engine.
 pub(super) fn explained(array: &ArrayConfig) -> String {
     if array.percent == 0.0 {
         return "none".to_owned();
@@ -53,7 +53,7 @@ pub(super) fn explained(array: &ArrayConfig) -> String {
     )
 }
 
-/// What an engine takes of memory, line by line in one.
+/// The memory of an engine, on one line.
 pub(super) fn memory(memory: &ArrayMemory) -> String {
     let lines = memory.lines().map(|(what, bytes)| format!("{what} {}", BinaryBytes(bytes)));
     format!("{} at most: {}", BinaryBytes(memory.total_bytes()), lines.join(", "))

@@ -1,4 +1,4 @@
-//! `larder check`: what a file would have `larder serve` do.
+//! `larder check`: explains what `larder serve` would do with a file.
 
 use std::fmt::Display;
 use std::io::BufRead;
@@ -13,7 +13,7 @@ use super::source::Setting;
 use crate::args::{CheckArgs, ListenArg, ServeArgs};
 use crate::ending::Ending;
 
-/// Explains a file, or says what is wrong with it.
+/// Explains a file, or reports what is wrong with it.
 pub(crate) fn check(arguments: &CheckArgs) -> Result<Ending, Error> {
     let file = arguments.file.clone();
     let settings = Settings::of(&ServeArgs { config: Some(file), ..ServeArgs::default() })?;
@@ -97,7 +97,7 @@ pub(crate) fn explain(settings: &Settings) -> Vec<String> {
     lines
 }
 
-/// What of the memory is for what clients cause.
+/// The part of the memory that is for clients.
 fn clients(settings: &Settings) -> String {
     format!("{} of the memory", BinaryBytes(settings.client_bytes()))
 }
@@ -110,7 +110,7 @@ fn deadline(settings: &Settings) -> String {
     }
 }
 
-/// Lines for each tenant: its share, and who has its keys.
+/// Lines for each tenant: its share, and its users.
 fn tenants(settings: &Settings) -> Vec<String> {
     let mut lines = Vec::new();
     for tenant in &settings.tenants {

@@ -1,4 +1,4 @@
-//! `[cluster]`: several servers that divide the keys among them, as each is told.
+//! `[cluster]`: several servers that divide the keys; each gets the same configuration.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -10,25 +10,25 @@ use toml::Spanned;
 
 use super::source::Source;
 
-/// Slots that there are.
+/// Number of slots.
 const SLOTS: usize = 16_384;
 
 /// `[cluster]` of the file.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ClusterEntry {
-    /// Which of the servers this one is.
+    /// The entry that is this server.
     myself: Option<Spanned<String>>,
-    /// Ranges of slots, each with the server that has it.
+    /// Ranges of slots, each with its server.
     #[serde(default)]
     slots: BTreeMap<Spanned<String>, Spanned<String>>,
-    /// Servers of memcached's clients.
+    /// The servers for memcached clients.
     memcached: Option<Spanned<Vec<String>>>,
-    /// That of the list of servers: clients take a list with a higher one.
+    /// Version of the list of servers: clients take a list with a higher version.
     version: Option<u64>,
 }
 
-/// What it comes to.
+/// The parsed configuration.
 #[derive(Debug, Default)]
 pub(crate) struct Cluster {
     pub(crate) map: Option<SlotMap>,
@@ -36,7 +36,7 @@ pub(crate) struct Cluster {
     pub(crate) warning: Option<String>,
 }
 
-/// Understands `entry`, or says where it is wrong.
+/// Parses `entry`, or says where it is wrong.
 pub(crate) fn understand(entry: &Spanned<ClusterEntry>, source: &Source) -> Result<Cluster, Error> {
     let ClusterEntry { myself, slots, memcached, version } = entry.get_ref();
     let nodes = memcached.as_ref().map(|list| {
@@ -67,7 +67,7 @@ pub(crate) fn understand(entry: &Spanned<ClusterEntry>, source: &Source) -> Resu
     Ok(Cluster { map: Some(map), nodes, warning })
 }
 
-/// The servers with their slots, each by how it is written, and how many slots are nobody's.
+/// The servers with their slots, each with its address as written, and the number of slots without a server.
 fn servers(
     slots: &BTreeMap<Spanned<String>, Spanned<String>>,
     source: &Source,
@@ -114,7 +114,7 @@ fn slots_of(text: &str) -> Option<(u16, u16)> {
 fn host_and_port(text: &str) -> Result<(String, u16), String> {
     let parts = text.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse().ok()?)));
     match parts {
-        // Brackets are for those who write, not for those who connect.
+        // Brackets around an IPv6 address are for the file only; clients connect without them.
         Some((host, port)) if !host.is_empty() && port > 0 => {
             let bare = host.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
             Ok((bare.unwrap_or(host).to_owned(), port))

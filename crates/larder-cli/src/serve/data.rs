@@ -1,4 +1,4 @@
-//! The flash of a server: a file in its data directory, or those of several shards.
+//! The flash of a server: a file in its data directory, or the files of several shards.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,25 +16,25 @@ use super::words;
 /// Name of the file in the data directory.
 const FILE: &str = "larder.flash";
 
-/// Where the cache's flash is.
+/// The flash of the cache.
 pub(crate) enum Data {
-    /// In DRAM alone.
+    /// DRAM only.
     None,
     File(PathBuf, Arc<FileDevice>),
-    /// In the order in which they were named; `None` of one that cannot be opened.
+    /// In the order in which they were named; `None` for a file that cannot be opened.
     Shards(Vec<(PathBuf, Option<Arc<FileDevice>>)>),
 }
 
-/// Files and directories that were not there before: a start that fails leaves nothing behind.
+/// Files and directories that did not exist before, so that a failed start leaves nothing behind.
 pub(crate) struct Made(Vec<PathBuf>);
 
 impl Made {
-    /// Of these, what is not there yet.
+    /// The `paths` that do not exist yet.
     fn of(paths: &[&Path]) -> Self {
         Self(paths.iter().filter(|path| !path.exists()).map(|path| path.to_path_buf()).collect())
     }
 
-    /// Removes them. What cannot be removed stays; the error that the user reads is another one.
+    /// Removes them. Failures are ignored: the user sees the error of the start.
     pub(crate) fn remove(&self) {
         for path in &self.0 {
             let _ = if path.is_dir() { fs::remove_dir(path) } else { fs::remove_file(path) };
@@ -43,7 +43,7 @@ impl Made {
 }
 
 impl Data {
-    /// Opens the flash file, and makes it and its directory if they are not there; or those of all shards.
+    /// Opens the flash file, creating it and its directory if needed; or the files of all shards.
     pub(crate) fn open(settings: &Settings) -> Result<(Self, Made), Error> {
         if !settings.files.0.is_empty() {
             let paths: Vec<&Path> = settings.files.0.iter().map(PathBuf::as_path).collect();
@@ -88,7 +88,7 @@ impl Data {
         Ok((Self::File(path, Arc::new(device)), made))
     }
 
-    /// Each shard has a file, which is made if it is not there. One that cannot be opened is missing.
+    /// Opens or creates a file for each shard. A file that cannot be opened counts as missing.
     fn open_all(settings: &Settings) -> Result<Self, Error> {
         let paths = &settings.files.0;
         let count = paths.len() as u64;
@@ -110,7 +110,7 @@ impl Data {
         Ok(Self::Shards(shards))
     }
 
-    /// The one that all keys are on.
+    /// The single device, without shards.
     pub(crate) fn device(&self) -> Option<Arc<dyn Device>> {
         match self {
             Self::File(_, device) => Some(Arc::clone(device) as _),
@@ -118,14 +118,14 @@ impl Data {
         }
     }
 
-    /// Those of a set.
+    /// The devices of a set.
     pub(crate) fn shards(&self) -> Option<Vec<Option<Arc<dyn Device>>>> {
         let Self::Shards(shards) = self else { return None };
         let shards = shards.iter().map(|(_, device)| device.clone().map(|device| device as _));
         Some(shards.collect())
     }
 
-    /// What it is, for people.
+    /// Describes the flash for people.
     pub(crate) fn describe(&self) -> String {
         match self {
             Self::None => "none: DRAM only".to_owned(),
@@ -148,10 +148,10 @@ fn described(path: &Path, device: &FileDevice) -> String {
     format!("{bytes} in {} ({how})", path.display())
 }
 
-/// The file or device of a shard; `flash` is what is wanted of it, if that is said.
+/// Opens the file or device of a shard; `flash` is its wanted size, if given.
 fn shard(path: &Path, flash: Option<u64>, memory: u64) -> Result<FileDevice, String> {
     let found = fs::metadata(path).ok();
-    // A block device has a size of its own.
+    // A block device has its own size.
     let is_device = found.as_ref().is_some_and(|found| !found.is_file());
     let there = found.map(|found| found.len()).filter(|bytes| *bytes > 0);
     let capacity_bytes = match (flash, there) {
@@ -169,7 +169,7 @@ fn shard(path: &Path, flash: Option<u64>, memory: u64) -> Result<FileDevice, Str
     FileDevice::open(path, &options).map_err(|error| words::of_serve(&error))
 }
 
-/// Where a service manager says, or where such things are kept.
+/// The directory from the service manager, or the usual one.
 pub(crate) fn default_directory() -> Result<PathBuf, Error> {
     if let Some(directory) = std::env::var_os("STATE_DIRECTORY") {
         return Ok(directory.into());

@@ -2,12 +2,13 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// What a server has open besides connections, listeners and threads: flash, standard streams, operators, some more.
+/// Descriptors that a server needs besides connections, listeners and threads: flash, standard streams, operators, and
+/// some spare.
 const OTHERS: usize = 64;
-/// What each thread has: a queue or ring for its sockets, a ring to flash, an event.
+/// Descriptors of each thread: a queue or ring for its sockets, a ring to flash, an event.
 const EACH_WORKER: usize = 4;
 
-/// Raises the limit if so many connections need it, as far as it goes. Says how many connections fit, and if those are
+/// Raises the limit for `connections` if needed, as far as it goes. Returns how many connections fit and, if that is
 /// fewer, what to do.
 pub(crate) fn make_room(
     connections: usize,
@@ -29,10 +30,10 @@ pub(crate) fn make_room(
     (fits, Some(why))
 }
 
-/// Raises the limit to `needed` if it is lower, as far as it goes. Says what it is then.
+/// Raises the limit to `needed` if it is lower, as far as it goes. Returns the new limit.
 fn raise(needed: u64) -> u64 {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    // None is no limit.
+    // `None` means no limit.
     let Some(current) = current.filter(|current| *current < needed) else { return needed };
     let wanted = maximum.map_or(needed, |maximum| maximum.min(needed)).max(current);
     match setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum }) {

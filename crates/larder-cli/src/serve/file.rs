@@ -1,4 +1,4 @@
-//! `larder.toml`: what a server can be told by a file. Each key of its top is an option of the command line too.
+//! `larder.toml`: the settings of a server in a file. Each top-level key is an option of the command line too.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use super::tls::TlsEntry;
 use crate::args::{hash, log_level, sockets};
 use crate::block::BlockEntry;
 
-/// What the file says. What it leaves out is as without a file.
+/// The content of the file. Missing keys get their defaults.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SettingsFile {
@@ -58,7 +58,7 @@ pub(crate) struct SettingsFile {
     tenant: Vec<Spanned<TenantEntry>>,
     #[serde(default)]
     user: Vec<Spanned<UserEntry>>,
-    /// Of `larder block start`. A server tells of them at its admin address.
+    /// Caches of `larder block start`. A server reports them at its admin address.
     #[serde(default)]
     pub(crate) block: Vec<Spanned<BlockEntry>>,
 }
@@ -100,7 +100,7 @@ impl TryFrom<String> for LogLevel {
     }
 }
 
-/// A hash of a password, as `larder password` prints it.
+/// A password hash, as `larder password` prints it.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(try_from = "String")]
 pub(crate) struct Hash(pub(crate) PasswordHash);
@@ -114,7 +114,7 @@ impl TryFrom<String> for Hash {
 }
 
 impl Source {
-    /// Reads `path`, and understands it.
+    /// Reads and parses `path`.
     pub(crate) fn read(path: &Path) -> Result<(Self, SettingsFile), Error> {
         let text = fs::read_to_string(path).map_err(|error| {
             Error::usage(format!("{}: cannot be read ({error})", path.display()))
@@ -127,7 +127,7 @@ impl Source {
         Ok((source, file))
     }
 
-    /// The tenants of `file`, and its users. No two of either have one name.
+    /// The tenants and the users of `file`. Names of tenants are unique, and so are names of users.
     pub(crate) fn tenants_and_users(
         &self,
         file: &SettingsFile,
@@ -184,7 +184,7 @@ impl Source {
 }
 
 impl SettingsFile {
-    /// Where tenants listen.
+    /// The addresses of tenants' own listeners.
     pub(crate) fn places_of_tenants(&self) -> impl Iterator<Item = Place> {
         self.tenant.iter().flat_map(|entry| {
             let TenantEntry { name, memcached, resp, .. } = entry.get_ref();
@@ -197,7 +197,7 @@ impl SettingsFile {
     }
 }
 
-/// What is wrong, with the key that was likely meant if one is unknown.
+/// The error message; for an unknown key it suggests a similar one.
 fn hint(message: &str) -> String {
     let Some(rest) = message.strip_prefix("unknown field `") else { return message.to_owned() };
     let mut quoted = rest.split('`');

@@ -1,4 +1,4 @@
-//! `larder serve`: opens the cache, serves, and ends in order.
+//! `larder serve`: opens the cache, serves, and ends cleanly.
 
 mod array;
 mod check;
@@ -39,14 +39,14 @@ use settings::Settings;
 pub(crate) use source::Source;
 
 pub(crate) fn run(arguments: &ServeArgs) -> Result<Ending, Error> {
-    // Before any thread is made, so that none takes a signal that is meant for this one.
+    // Before any thread is started, so that no other thread takes the signals.
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])
         .map_err(|error| Error::run(format!("signals cannot be waited for: {error}")))?;
     let settings = Settings::of(arguments)?;
     let _log = Log::begin(settings.watching.log());
     let config = config_that_fits(&settings)?;
     let begun = Instant::now();
-    // What cannot be listened on is known before a file is made.
+    // Bind first: errors of listening are known before a file is created.
     let bound = Server::bind(config).map_err(told)?;
     let (data, made) = Data::open(&settings)?;
     let server = start(bound, &data, &settings).inspect_err(|_| made.remove())?;
@@ -83,7 +83,7 @@ pub(crate) fn run(arguments: &ServeArgs) -> Result<Ending, Error> {
     Ok(Ending::Complete)
 }
 
-/// What the server is told; no more connections than there may be open files. Tells what is to be looked after.
+/// The server configuration, with no more connections than open files allow. Prints warnings.
 fn config_that_fits(settings: &Settings) -> Result<ServerConfig, Error> {
     let mut config = settings.server()?;
     let (fits, shortage) =
@@ -95,7 +95,7 @@ fn config_that_fits(settings: &Settings) -> Result<ServerConfig, Error> {
     Ok(config)
 }
 
-/// What the array engine of each tenant may take, where there is one.
+/// Prints the memory of each tenant's array engine, if it has one.
 fn tell_array_memory(tenants: &Tenants) {
     for (tenant, cache) in tenants.iter() {
         if let Some(memory) = cache.array_memory() {
@@ -105,7 +105,7 @@ fn tell_array_memory(tenants: &Tenants) {
     }
 }
 
-/// What each tenant's caches have found on flash.
+/// Prints what each tenant's caches have found on flash.
 fn tell_what_was_found(tenants: &Tenants<impl Route>) {
     let has_several = tenants.iter().count() > 1;
     for (tenant, cache) in tenants.iter() {
@@ -120,14 +120,14 @@ fn tell_what_was_found(tenants: &Tenants<impl Route>) {
     }
 }
 
-/// How many threads serve, and how they wait for sockets, with the reason where that is not as wanted.
+/// The number of threads, and how they wait for sockets; with the reason if that is not as configured.
 fn threads(server: &Server, settings: &Settings) -> String {
     let (sockets, wanted) = (server.sockets(), settings.sockets.0);
     let refused = if sockets == wanted { "" } else { " (the kernel refuses io_uring)" };
     format!("{:<10} {}, sockets by {sockets}{refused}", "threads", settings.workers.0)
 }
 
-/// Where clients come in, and what is special about it.
+/// The address of a listener, and its properties.
 fn describe(listener: &ListenerConfig) -> String {
     let name = match listener.protocol {
         ProtocolKind::Memcached => "memcached",
@@ -138,27 +138,28 @@ fn describe(listener: &ListenerConfig) -> String {
     format!("{name:<10} {}{tls}{}", listener.endpoint, tenant.unwrap_or_default())
 }
 
-/// Tells whoever reads. If nobody does any more, it goes on all the same: the cache is to be closed in order.
+/// Prints a line. If standard output is closed, the server goes on all the same, so that the cache is closed cleanly
+/// later.
 fn say(line: fmt::Arguments<'_>) {
     let _ = writeln!(io::stdout(), "{line}");
 }
 
-/// The same, of what is wrong.
+/// Prints a problem.
 fn complain(line: fmt::Arguments<'_>) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-/// Tells a service manager such as systemd, if there is one (`NOTIFY_SOCKET`).
+/// Notifies a service manager such as systemd, if there is one (`NOTIFY_SOCKET`).
 fn tell_service_manager(state: &NotifyState<'_>) {
     if let Err(error) = sd_notify::notify(std::slice::from_ref(state)) {
         complain(format_args!("the service manager cannot be told: {error}"));
     }
 }
 
-/// What a reload says that went well.
+/// The message of a successful reload.
 const TAKEN_OVER: &str = "SIGHUP: users, certificates, connections and limits are as the file says";
 
-/// Waits until it is told to end. SIGHUP has the file read again meanwhile.
+/// Waits for a signal to end. On SIGHUP it reads the file again.
 fn wait(signals: &mut Signals, arguments: &ServeArgs, server: &Server) {
     for signal in signals.forever() {
         if signal != SIGHUP {
@@ -179,7 +180,7 @@ fn wait(signals: &mut Signals, arguments: &ServeArgs, server: &Server) {
     }
 }
 
-/// An error of the server, in the words of the command.
+/// An error of the server, with the names of the command's options.
 fn told(error: larder_server::Error) -> Error {
     Error::run(words::of_serve(&error))
 }

@@ -1,4 +1,4 @@
-//! Places to listen, of which no two may be the same.
+//! Addresses to listen on; no two may be the same.
 
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
@@ -11,11 +11,11 @@ use toml::Spanned;
 use super::source::Source;
 use crate::args::{ListenArg, listen};
 
-/// Places to listen: one, or a list of them.
+/// Addresses to listen on: one, or a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Places(pub(crate) Vec<ListenArg>);
 
-/// A place, what is there, and where the file says so if it does.
+/// An address, its setting, and its place in the file, if it comes from there.
 #[derive(Clone)]
 pub(crate) struct Place {
     pub(crate) at: ListenArg,
@@ -24,7 +24,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// All places of a list that the file has.
+    /// All addresses of a list in the file.
     pub(crate) fn all(name: &str, places: Option<&Spanned<Places>>) -> Vec<Self> {
         let Some(places) = places else { return Vec::new() };
         let span = places.span();
@@ -37,7 +37,7 @@ impl Place {
     }
 }
 
-/// Refuses places that are the same, or one of which is a part of another.
+/// Refuses addresses that are the same, or of which one includes another.
 pub(crate) fn check(places: &[Place], source: Option<&Source>) -> Result<(), Error> {
     for (number, place) in places.iter().enumerate() {
         let before = places.iter().take(number);
@@ -66,11 +66,11 @@ fn overlap(one: &ListenArg, other: &ListenArg) -> bool {
 }
 
 fn tcp_overlap(one: SocketAddr, other: SocketAddr) -> bool {
-    // Port 0 is another one each time.
+    // Port 0 is a different port each time.
     if one.port() != other.port() || one.port() == 0 {
         return false;
     }
-    // What listens on [::] takes IPv4 too.
+    // A listener on [::] accepts IPv4 too.
     let takes = |all: IpAddr, ip: IpAddr| all.is_unspecified() && (all.is_ipv6() || ip.is_ipv4());
     let (one, other) = (one.ip(), other.ip());
     one == other || takes(one, other) || takes(other, one)

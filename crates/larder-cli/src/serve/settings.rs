@@ -1,4 +1,4 @@
-//! What a server is told: options of the command line before those of the file, before what is chosen for it.
+//! The settings of a server. The command line overrides the file, and the file overrides defaults.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -23,12 +23,12 @@ use super::watching::Watching;
 use super::words;
 use crate::args::{ListenArg, ServeArgs};
 
-/// Shards of a set.
+/// Most shards of a set.
 const SHARDS_MAX: usize = 128;
-/// Whoever may use a Unix socket: its user and group.
+/// Permissions of Unix sockets: owner and group.
 const SOCKET_MODE: u32 = 0o660;
 
-/// See the module.
+/// The settings of a server.
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(crate) memcached: Setting<Vec<ListenArg>>,
@@ -39,11 +39,11 @@ pub(crate) struct Settings {
     pub(crate) admin: Setting<Vec<ListenArg>>,
     pub(crate) watching: Watching,
     pub(crate) memory: Setting<u64>,
-    /// `None`: as it is, or by the space that is free.
+    /// `None`: the existing size, or one chosen by the free space.
     pub(crate) flash: Setting<Option<u64>>,
-    /// Those of the shards, if there is a set.
+    /// The files of the shards, if there is a set.
     pub(crate) files: Setting<Vec<PathBuf>>,
-    /// What tenants have that have none of their own.
+    /// For tenants without an array engine of their own.
     pub(crate) array: Setting<ArrayConfig>,
     pub(crate) data_dir: Setting<Option<PathBuf>>,
     pub(crate) workers: Setting<usize>,
@@ -54,7 +54,7 @@ pub(crate) struct Settings {
     pub(crate) idle_timeout: Setting<u32>,
     /// In seconds; 0 is never.
     pub(crate) request_timeout: Setting<u32>,
-    /// In milliseconds.
+    /// In milliseconds; 0 is never.
     pub(crate) request_deadline: Setting<u32>,
     pub(crate) drain: Setting<u32>,
     pub(crate) close: Setting<u32>,
@@ -69,7 +69,7 @@ pub(crate) struct Settings {
     pub(crate) cluster: Cluster,
 }
 
-/// The tenants of a file, at least one, its users, and the servers beside this one.
+/// The tenants of a file, at least one, its users, and the cluster.
 fn who(
     file: &SettingsFile,
     source: Option<&Source>,
@@ -91,7 +91,7 @@ fn array_of(file: &SettingsFile, source: Option<&Source>) -> Result<Option<Array
     config.map(Some).map_err(|message| source.refuse(Some(entry.span()), &message))
 }
 
-/// Those of the shards.
+/// The files of the shards.
 fn files_of(arguments: &ServeArgs, file: &SettingsFile) -> Setting<Vec<PathBuf>> {
     let said = (!arguments.file.is_empty()).then(|| arguments.file.clone());
     let written = file.file.as_ref().map(|files| files.get_ref().clone());
@@ -99,7 +99,7 @@ fn files_of(arguments: &ServeArgs, file: &SettingsFile) -> Setting<Vec<PathBuf>>
 }
 
 impl Settings {
-    /// What `arguments` say, and the file that they name.
+    /// The settings from `arguments`, and from the file that they name.
     pub(crate) fn of(arguments: &ServeArgs) -> Result<Self, Error> {
         let (source, file) = match &arguments.config {
             None => (None, SettingsFile::default()),
@@ -170,7 +170,7 @@ impl Settings {
         Ok(settings)
     }
 
-    /// What is wrong with the files is told with the place where they are named.
+    /// Checks the files of the shards; the error names their place in `larder.toml`.
     fn check_files_at(&self, place: Option<(&Source, Range<usize>)>) -> Result<(), Error> {
         let place = place.filter(|_| self.files.1 == From::File);
         self.check_files().map_err(|message| match place {
@@ -194,7 +194,7 @@ impl Settings {
         })
     }
 
-    /// Shards have files of their own, and nothing else is the flash then.
+    /// Each shard needs its own file; `data_dir` and `flash = 0` contradict files.
     fn check_files(&self) -> Result<(), String> {
         let files = &self.files.0;
         let twice = (0..files.len()).find(|at| files[..*at].contains(&files[*at]));
@@ -222,26 +222,26 @@ impl Settings {
         Ok(())
     }
 
-    /// What of the memory is set apart for what clients cause.
+    /// The part of the memory that is for clients.
     pub(crate) fn client_bytes(&self) -> u64 {
         sizes::clients(self.memory.0, self.value_max.0)
     }
 
-    /// What of the memory is the cache's.
+    /// The part of the memory that is for the cache.
     pub(crate) fn cache_bytes(&self) -> u64 {
         self.memory.0 - self.client_bytes().min(self.memory.0 / 2)
     }
 
-    /// What the cache of a tenant is told.
+    /// The configuration of a tenant's cache.
     pub(crate) fn tenant(&self, tenant: &TenantSettings) -> Tenant {
         let array = self.array.0.clone();
-        // Clients of memcached may ask when an item was used, and operators how long it takes.
+        // memcached clients may ask when an item was used, and operators want latencies.
         let own =
             Config { access_times: true, latency_histograms: true, array, ..Config::default() };
         tenant.tenant(&own)
     }
 
-    /// What of it concerns the server, and not its cache.
+    /// The configuration of the server, without its cache.
     pub(crate) fn server(&self) -> Result<ServerConfig, Error> {
         let mut config = ServerConfig { listeners: self.listeners(), ..ServerConfig::default() };
         if config.listeners.is_empty() {
@@ -298,14 +298,14 @@ impl Settings {
         common.chain(own).collect()
     }
 
-    /// What works, and is to be looked after.
+    /// Problems that do not prevent the start.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let tls = self.tls.0.as_ref().and_then(TlsTold::warning);
         tls.into_iter().chain(self.cluster.warning.clone()).collect()
     }
 }
 
-/// A time in seconds, of which 0 is never.
+/// A time in seconds; 0 means never.
 fn time_of(seconds: u32) -> Option<Duration> {
     (seconds > 0).then(|| Duration::from_secs(seconds.into()))
 }
@@ -323,7 +323,7 @@ fn listener(at: &ListenArg, protocol: ProtocolKind) -> Option<ListenerConfig> {
     Some(ListenerConfig::new(endpoint, protocol))
 }
 
-/// Where is listened, but for the tenants' own places.
+/// The addresses to listen on, without the tenants' own.
 struct Listens {
     memcached: Listen,
     memcached_tls: Listen,
@@ -332,7 +332,7 @@ struct Listens {
     admin: Listen,
 }
 
-/// One kind of places.
+/// The addresses of one kind of listener.
 struct Listen {
     places: Vec<Place>,
     from: From,
@@ -345,7 +345,7 @@ impl Listens {
         let memcached_tls =
             of("memcached_tls", &arguments.memcached_tls, file.memcached_tls.as_ref(), None);
         let resp_tls = of("resp_tls", &arguments.resp_tls, file.resp_tls.as_ref(), None);
-        // Who has TLS does not have it beside a way without that nobody has asked for.
+        // With TLS addresses there is no default address without TLS.
         let unless = |tls: &Listen, port| if tls.places.is_empty() { local(port) } else { None };
         let (memcached, resp) = (unless(&memcached_tls, 11211), unless(&resp_tls, 6379));
         let admin = arguments.admin.clone().map(|at| vec![at]);
@@ -358,7 +358,7 @@ impl Listens {
         }
     }
 
-    /// All places that are listened on, with those of tenants.
+    /// All addresses, including the tenants'.
     fn places(&self, file: &SettingsFile) -> Vec<Place> {
         let Self { memcached, memcached_tls, resp, resp_tls, admin } = self;
         let common = [memcached, memcached_tls, resp, resp_tls, admin];
@@ -368,7 +368,7 @@ impl Listens {
 }
 
 impl Listen {
-    /// Those that are said, or those of the file, or the default.
+    /// The addresses on the command line, or of the file, or the default.
     fn of(
         name: &str,
         said: &Option<Vec<ListenArg>>,

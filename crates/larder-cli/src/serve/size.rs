@@ -6,7 +6,7 @@ use serde::de::{self, Deserialize, Deserializer, Visitor};
 
 use crate::args::size;
 
-/// A number of bytes, or a text such as "64M".
+/// A number of bytes, or text such as "64M".
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Size(pub(crate) u64);
 

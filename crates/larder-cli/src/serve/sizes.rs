@@ -1,30 +1,30 @@
-//! Sizes for a server that was told none: of this machine, or of the control group that it runs in.
+//! Default sizes for a server, by this machine or its control group.
 
 use std::fs;
 use std::path::Path;
 
-/// Part of the memory that is there.
+/// The default memory is this part of what there is.
 const MEMORY_PART: u64 = 4;
-/// At least this.
+/// The least default memory.
 const MEMORY_MIN: u64 = 64 << 20;
-/// Part of the memory for what clients cause.
+/// Clients get this part of the memory.
 const CLIENTS_PART: u64 = 8;
 /// At least this.
 const CLIENTS_MIN: u64 = 16 << 20;
 /// And room for 8 of the longest values: each tenant and each direction needs some.
 const CLIENTS_VALUES: u64 = 8;
-/// Flash, as a multiple of memory.
+/// Default flash, as a multiple of memory.
 const FLASH_TIMES: u64 = 8;
-/// Part of the space that is free.
+/// Default flash is at most this part of the free space.
 const FREE_PART: u64 = 2;
 
-/// Memory for the cache, in bytes.
+/// Default memory of the cache, in bytes.
 pub(crate) fn memory() -> u64 {
     memory_of(machine_bytes(), group_bytes(Path::new("/")))
 }
 
-/// Bytes of `memory` that are set apart for what clients cause, with values of up to `value_max` bytes: less than half
-/// of it, unless that would be too little to serve.
+/// The bytes of `memory` for clients, with values of up to `value_max` bytes: less than half of it, unless that would
+/// be too little to serve.
 pub(crate) fn clients(memory: u64, value_max: u64) -> u64 {
     let wanted = (memory / CLIENTS_PART).max(CLIENTS_MIN);
     wanted.max(value_max.saturating_mul(CLIENTS_VALUES))
@@ -38,7 +38,7 @@ fn memory_of(machine: Option<u64>, group: Option<u64>) -> u64 {
     (there / MEMORY_PART).max(MEMORY_MIN) >> 20 << 20
 }
 
-/// Flash for the cache in a directory with so much free space, in bytes.
+/// Default flash in a directory with `free` bytes of free space.
 pub(crate) fn flash(memory: u64, free: u64) -> u64 {
     (memory * FLASH_TIMES).min(free / FREE_PART) >> 20 << 20
 }
@@ -56,11 +56,11 @@ fn machine_bytes() -> Option<u64> {
     Some(kib << 10)
 }
 
-/// The least limit of the control groups that this process is in. `root` stands before all paths.
+/// The lowest limit of the control groups of this process. `root` is prepended to all paths.
 fn group_bytes(root: &Path) -> Option<u64> {
     let groups = fs::read_to_string(root.join("proc/self/cgroup")).ok()?;
     let limits = groups.lines().filter_map(|line| {
-        // 0::/user.slice/… of version 2, 4:memory:/docker/… of version 1.
+        // 0::/user.slice/… in version 2, 4:memory:/docker/… in version 1.
         let (_, rest) = line.split_once(':')?;
         let (controllers, path) = rest.split_once(':')?;
         let (mount, file) = match controllers {
@@ -72,7 +72,7 @@ fn group_bytes(root: &Path) -> Option<u64> {
         };
         let mount = root.join(mount);
         let own = mount.join(path.trim_start_matches('/'));
-        // In a container the path may be that of the host, and the group the mount itself.
+        // In a container the path may be that of the host, and the group may be the mount itself.
         let up = own.ancestors().take_while(|it| it.starts_with(&mount));
         up.filter_map(|group| fs::read_to_string(group.join(file)).ok()?.trim().parse().ok()).min()
     });

@@ -1,4 +1,4 @@
-//! Where settings come from: the command line, a file, or nobody has said anything.
+//! Where settings come from: the command line, a file, or defaults.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ impl std::fmt::Display for From {
 #[derive(Clone, Debug)]
 pub(crate) struct Setting<T>(pub(crate) T, pub(crate) From);
 
-/// The first that says something.
+/// The first value that is given.
 pub(crate) fn pick<T>(said: Option<T>, file: Option<T>, default: impl FnOnce() -> T) -> Setting<T> {
     match (said, file) {
         (Some(said), _) => Setting(said, From::CommandLine),
@@ -36,7 +36,7 @@ pub(crate) fn pick<T>(said: Option<T>, file: Option<T>, default: impl FnOnce() -
     }
 }
 
-/// The same of what need not be said at all.
+/// The same for a setting without a default.
 pub(crate) fn pick_some<T>(said: Option<T>, file: Option<T>) -> Setting<Option<T>> {
     pick(said.map(Some), file.map(Some), Option::default)
 }
@@ -52,7 +52,7 @@ impl Source {
         Self { path: path.to_owned(), text: text.to_owned() }
     }
 
-    /// A complaint about a place in the file: its line and column.
+    /// An error about a place in the file, with its line and column.
     pub(crate) fn refuse(&self, span: Option<Range<usize>>, message: &str) -> Error {
         let before = span.and_then(|span| self.text.get(..span.start)).unwrap_or_default();
         let line = before.matches('\n').count() + 1;

@@ -1,4 +1,4 @@
-//! `[[tenant]]` of `larder.toml`: a tenant's shares, and what it may do.
+//! `[[tenant]]` of `larder.toml`: a tenant's shares and limits.
 
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ use crate::args::ListenArg;
 
 /// The only tenant, if none are configured.
 pub(crate) const TENANT: &str = "default";
-/// The least budget of writes a day that a cache can keep to.
+/// The least daily write budget that a cache can keep to.
 const FLASH_WRITE_BUDGET_MIN: u64 = 1 << 20;
 
-/// What the file says of a tenant.
+/// A tenant in the file.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TenantEntry {
@@ -61,15 +61,15 @@ pub(crate) struct TenantSettings {
     pub(crate) percent: f64,
     /// Bytes that it may write to flash a day.
     pub(crate) flash_write_budget: Option<u64>,
-    /// Its array engine, if it is not to be as all others'.
+    /// Its own array engine, if it differs from the common one.
     pub(crate) array: Option<ArrayConfig>,
     pub(crate) policy: TenantPolicy,
-    /// Where clients come in that have its keys without a login.
+    /// Listeners whose clients use this tenant without a login.
     pub(crate) listens: Vec<(ListenArg, ProtocolKind)>,
 }
 
 impl TenantEntry {
-    /// The tenant that is meant, behind those `before`; or what is wrong with it.
+    /// The settings of the tenant, which comes after the tenants `before`; or what is wrong with it.
     pub(super) fn settings(&self, before: &[TenantSettings]) -> Result<TenantSettings, String> {
         let Self { name, share, .. } = self;
         if before.iter().any(|other| other.name == *name) {
@@ -133,7 +133,7 @@ impl TenantEntry {
     }
 }
 
-/// Places of a tenant, each with what is spoken there.
+/// Listeners of a tenant, each with its protocol.
 fn listens(
     places: Option<&Spanned<Places>>,
     protocol: ProtocolKind,
@@ -143,14 +143,14 @@ fn listens(
 }
 
 impl TenantSettings {
-    /// The only one, if none are configured.
+    /// The only tenant, if none are configured.
     pub(crate) fn alone() -> Self {
         let (name, policy) = (TENANT.to_owned(), TenantPolicy::new(TENANT));
         let (flash_write_budget, array, listens) = (None, None, Vec::new());
         Self { name, percent: 100.0, flash_write_budget, array, policy, listens }
     }
 
-    /// What its cache is told, beside what `config` says of all.
+    /// The configuration of its cache, based on the common `config`.
     pub(crate) fn tenant(&self, config: &Config) -> Tenant {
         let admission = match self.flash_write_budget {
             None => config.admission,
@@ -166,7 +166,7 @@ impl TenantSettings {
         }
     }
 
-    /// What it is held to, for people; empty if it may do what it can.
+    /// Its limits, for people; empty if it has none.
     pub(crate) fn limits(&self) -> String {
         let TenantPolicy { requests_per_second, bytes_per_second, burst, over_limit, .. } =
             &self.policy;
@@ -212,7 +212,7 @@ mod tests {
         let budget = AdmissionPolicy::Budget { bytes_per_day: 5 << 30 };
         assert_eq!(settings.tenant(&config).config, Config { admission: budget, ..config.clone() });
         assert_eq!(TenantSettings::alone().tenant(&config).config, config);
-        // And an array of its own takes the place of the one of all.
+        // Its own array engine replaces the common one.
         let array = |percent| ArrayConfig { percent, ..ArrayConfig::default() };
         let config = Config { array: array(96.0), ..config };
         let own =

@@ -1,4 +1,4 @@
-//! TLS as it is told: files of the command line before those of `larder.toml`, read to see that they are right.
+//! TLS settings: the command line overrides `larder.toml`. The files are read to check them.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use super::source::{From, Setting, Source};
 use crate::args::ServeArgs;
 use crate::args::tls::{incomplete, name_of};
 
-/// A certificate that ends sooner is warned of.
+/// We warn about a certificate that expires sooner.
 const SOON: Duration = Duration::from_secs(14 * DAY);
 const DAY: u64 = 24 * 60 * 60;
 
@@ -26,18 +26,18 @@ pub(crate) struct TlsEntry {
     client_ca: Option<Spanned<PathBuf>>,
 }
 
-/// Files that are right.
+/// Files that were checked.
 #[derive(Debug)]
 pub(crate) struct TlsTold {
     pub(crate) files: TlsFiles,
-    /// How long the certificate still holds.
+    /// Remaining validity of the certificate.
     pub(crate) ends_in: Duration,
 }
 
-/// A path, and where it stands in the file if it does.
+/// A path, and its place in the file if it comes from there.
 type Told = (PathBuf, Option<Range<usize>>);
 
-/// What `arguments` say, and the file. It is read.
+/// The TLS settings of `arguments` and the file. Reads the TLS files.
 pub(crate) fn told(
     arguments: &ServeArgs,
     file: Option<(&TlsEntry, &Source)>,
@@ -68,7 +68,7 @@ pub(crate) fn told(
     }
 }
 
-/// Says which setting it is that is wrong, and where.
+/// The error, with the setting that is wrong and its place.
 fn refusal(
     fault: &TlsFault,
     [certificate, key, client_ca]: [Option<Range<usize>>; 3],
@@ -89,7 +89,7 @@ fn refusal(
 }
 
 impl TlsTold {
-    /// What is to be looked after.
+    /// A warning if the certificate expires soon.
     pub(crate) fn warning(&self) -> Option<String> {
         (self.ends_in < SOON).then(|| {
             let (path, days) = (self.files.certificate.display(), self.days());
@@ -97,7 +97,7 @@ impl TlsTold {
         })
     }
 
-    /// Whole days that the certificate still holds.
+    /// Whole days for which the certificate is still valid.
     pub(crate) fn days(&self) -> u64 {
         self.ends_in.as_secs() / DAY
     }

@@ -1,4 +1,4 @@
-//! Settings for those who watch a server: who may ask at the admin address, and what it keeps for them.
+//! Settings for observing a server: access to the admin address, logs and metrics.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::source::{From, Setting, pick};
 use crate::args::ServeArgs;
 use crate::block::Watched;
 
-/// See the module.
+/// Settings for observing a server.
 #[derive(Debug)]
 pub(crate) struct Watching {
     admin_hosts: Setting<Vec<String>>,
@@ -24,13 +24,13 @@ pub(crate) struct Watching {
     /// In milliseconds; 0 is never.
     slow_threshold: Setting<u32>,
     log: Setting<LevelFilter>,
-    /// What the drive is rated for, in bytes written.
+    /// The endurance rating of the drive, in bytes written.
     endurance: Setting<Option<u64>>,
     block_caches: Watched,
 }
 
 impl Watching {
-    /// What `arguments` say, and the file.
+    /// The settings from `arguments` and the file.
     pub(super) fn of(arguments: &ServeArgs, file: &SettingsFile) -> Self {
         let hash = file.admin_token.as_ref().map(|hash| Some(hash.0.clone()));
         Self {
@@ -53,7 +53,7 @@ impl Watching {
         }
     }
 
-    /// Tells the server.
+    /// Copies them to the configuration of the server.
     pub(super) fn tell(&self, config: &mut ServerConfig) {
         config.admin_hosts.clone_from(&self.admin_hosts.0);
         config.admin_token.clone_from(&self.admin_token.0);
@@ -65,12 +65,12 @@ impl Watching {
         config.slow_threshold = Some(slow).filter(|threshold| !threshold.is_zero());
     }
 
-    /// Which events are told.
+    /// Level of events to log.
     pub(super) fn log(&self) -> LevelFilter {
         self.log.0
     }
 
-    /// What the drive is rated for. What was written before this start is not known.
+    /// The endurance rating of the drive. What was written before this start is not known.
     pub(super) fn endurance(&self) -> Option<Endurance> {
         self.endurance.0.map(|rated_bytes| Endurance { rated_bytes, written_bytes: 0 })
     }

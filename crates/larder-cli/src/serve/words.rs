@@ -1,11 +1,11 @@
-//! Errors in the words of `larder serve`: those of the library and of the server name fields that
-//! this command does not have.
+//! Translates errors of the library and the server for users of `larder serve`: they name fields that this command does
+//! not have.
 
 use std::fmt::Display;
 
-/// What an error says, and what the option is called, with `--` or in `larder.toml`. Longer ones come first.
+/// Text in an error, and the name of the option, with `--` or in `larder.toml`. Longer ones come first.
 const WORDS: [(&str, &str); 18] = [
-    // Ways out that this command does not have.
+    // Remedies that this command does not have.
     (", or a smaller loc.write_bytes", ""),
     (
         "set start_empty, or erase its first",
@@ -50,7 +50,7 @@ mod tests {
 
     use super::*;
 
-    /// Words with the marks of a field of Rust.
+    /// Words that look like a Rust field.
     fn fields(said: &str) -> Vec<&str> {
         let words = said.split(|it: char| !(it.is_ascii_alphanumeric() || "_.:".contains(it)));
         let words = words.map(|word| word.trim_matches(['.', ':']));
@@ -100,7 +100,7 @@ mod tests {
             },
             256 << 20,
         );
-        // A device that another cache has for itself.
+        // A device that another cache uses alone.
         let own = device(64 << 20);
         let config = Config { dram_bytes: 8 << 20, ..Config::default() };
         block_on(block_on(Larder::open(config, own.clone(), clock())).unwrap().close()).unwrap();

@@ -20,7 +20,7 @@ struct Exercised {
     compared_bytes: u64,
     allocated_blocks: u64,
     freed_blocks: u64,
-    /// What went to the media for it, moves of failed blocks among it.
+    /// Bytes written to the media for it, including moves of failed blocks.
     media_written_bytes: Option<u64>,
 }
 
@@ -99,7 +99,7 @@ impl Exercise<'_> {
         Ok(())
     }
 
-    /// Fills a block to its end, or as far as there is something to write; and compares it.
+    /// Fills a block, or writes as much as is left to write, and compares it.
     fn fill(&mut self, block: BlockId, tag: u64, mut at: u64) -> Result<(), Error> {
         let begin = at;
         let end = self.store.info().block_bytes;
@@ -130,7 +130,7 @@ impl Exercise<'_> {
     }
 }
 
-/// Bytes that tell their place: block, seed and offset of each 8.
+/// Content that depends on the place: block, seed and offset of each 8 bytes.
 fn content(block: BlockId, seed: u64, at: u64, bytes: u64) -> IoBuffer {
     let mut buffer = IoBuffer::zeroed(usize::try_from(bytes).unwrap_or(0));
     let mut place = at;

@@ -1,4 +1,4 @@
-//! File systems on vSSDs, checked.
+//! Checks file systems on vSSDs.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::image::refused;
 use super::output::count;
 
-/// What a check of a file system has found.
+/// The result of checking a file system.
 #[derive(Debug, Serialize)]
 pub(super) struct Checked {
     pub(super) vssd: u32,
@@ -20,18 +20,18 @@ pub(super) struct Checked {
     /// Files without a name, which the next mount removes.
     pub(super) orphans: u64,
     pub(super) data_pages: u64,
-    /// Batches behind the last checkpoint.
+    /// Batches after the last checkpoint.
     pub(super) batches: u64,
     pub(super) wrong: Vec<String>,
-    /// Beyond those.
+    /// Findings that are not listed in `wrong`.
     pub(super) more_wrong: u64,
 }
 
 impl Checked {
-    /// Checks the file system on a store, data too.
+    /// Checks the file system on a store, including its data.
     pub(super) fn of(vssd: u32, store: Arc<dyn BlockStore>) -> Result<Self, Error> {
         let report = match fsck::fsck(store, Fsck { data: true }) {
-            // That it has blocks of a file system was seen before.
+            // The caller has seen that the store has blocks of a file system.
             Err(error) if error.kind() == larder_fs::ErrorKind::Setup => {
                 let mut report = fsck::Report::default();
                 report.findings.push(format!("it does not open: {error}"));

@@ -17,14 +17,14 @@ struct Fsck {
     parts: u64,
     /// Physical blocks that belong to no vSSD. The next command that changes the image erases them.
     erased: u64,
-    /// Blocks of which a part in the middle was missing.
+    /// Blocks with a missing part in the middle.
     cut_off: u64,
     wrong: Vec<String>,
-    /// Of those vSSDs that have one.
+    /// For the vSSDs that have one.
     file_systems: Vec<Checked>,
 }
 
-/// Opens an image, which stays as it is, reads every page, compares map and drives, and looks at the file systems.
+/// Opens an image without changing it, reads every page, compares map and drives, and checks the file systems.
 pub(super) fn run(arguments: &LookArgs) -> Result<Ending, Error> {
     let json = json_target(&arguments.output)?;
     let (array, recovered) = open_unwritten(&arguments.image)?;

@@ -1,4 +1,4 @@
-//! The image of a command, and errors of it with what can be done.
+//! Opens the image of a command; errors say what to do.
 
 use std::path::Path;
 
@@ -17,14 +17,14 @@ pub(super) fn open(arguments: &ImageArgs) -> Result<(VssdArray, Recovered), Erro
     VssdArray::open_image(file).map_err(|error| named(path, &error))
 }
 
-/// The same to be looked at: the image stays as it is, and what opening it mends is mended in memory alone.
+/// The same for reading: the image does not change, and repairs of opening are made in memory only.
 pub(super) fn open_unwritten(arguments: &ImageArgs) -> Result<(VssdArray, Recovered), Error> {
     let path = &arguments.image;
     let file = UnwrittenImage::open(path).map_err(|error| named(path, &error))?;
     VssdArray::open_image(file).map_err(|error| named(path, &error))
 }
 
-/// An error of the image, with what can be done about it where the error does not say.
+/// An error of the image, with a remedy if the error has none.
 pub(super) fn named(path: &Path, error: &larder_device::Error) -> Error {
     let fix = if !path.exists() { "; make one by `larder vssd format`" } else { "" };
     let named = error.to_string();
@@ -36,16 +36,16 @@ pub(super) fn named(path: &Path, error: &larder_device::Error) -> Error {
     Error::run(format!("--image: {in_front}{named}{fix}"))
 }
 
-/// What the array refuses.
+/// An error of the array.
 pub(super) fn refused(what: &str, error: &larder_device::Error) -> Error {
     match error.kind() {
-        // Questions that cannot be answered, not failures.
+        // Usage errors, not failures.
         ErrorKind::Setup | ErrorKind::OutOfRange => Error::usage(format!("{what}: {error}")),
         _ => Error::run(format!("{what}: {error}")),
     }
 }
 
-/// The vSSD of this number.
+/// The vSSD with this number.
 pub(super) fn known(array: &VssdArray, vssd: u32) -> Result<VssdId, Error> {
     let ids: Vec<u32> = array.list().iter().map(|info| info.id.0).collect();
     if ids.contains(&vssd) {

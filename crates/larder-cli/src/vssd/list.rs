@@ -20,9 +20,9 @@ struct List {
 struct Free {
     unit: &'static str,
     units: u32,
-    /// Bytes of each.
+    /// Bytes of each unit.
     unit_bytes: u64,
-    /// MB/s of each.
+    /// MB/s of each unit.
     unit_mb_s: u32,
 }
 

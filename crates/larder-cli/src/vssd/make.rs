@@ -40,7 +40,7 @@ pub(super) fn format(arguments: &FormatArgs) -> Result<Ending, Error> {
     let file = ImageFile::create(path).map_err(|error| named(path, &error))?;
     let made = VssdArray::format_image(file, config, throughputs).and_then(|array| array.sync());
     if let Err(error) = made {
-        // What was begun is no image; its name is free again.
+        // The partial file is no image; remove it, so that its name is free again.
         let _ = std::fs::remove_file(path);
         return Err(refused("new image", &error));
     }

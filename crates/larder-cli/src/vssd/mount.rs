@@ -18,7 +18,7 @@ use super::output::{count, deliver, human, json_target};
 use crate::args::MountArgs;
 use crate::ending::Ending;
 
-/// How often it is looked whether somebody has unmounted it.
+/// How often we check whether it was unmounted.
 const POLL: Duration = Duration::from_millis(50);
 
 #[derive(Debug, Serialize)]
@@ -30,16 +30,16 @@ struct Ended {
     capacity_bytes: u64,
     free_bytes: u64,
     inodes: u64,
-    /// Pages that went to the log; with those of checkpoints all that were appended.
+    /// Pages written to the log; together with `checkpoint_pages` all pages that were appended.
     logged_pages: u64,
     checkpoint_pages: u64,
-    /// Pages of data that the cleaner moved, from so many blocks.
+    /// Data pages that the cleaner moved, from `cleaned_blocks` blocks.
     moved_pages: u64,
     cleaned_blocks: u64,
 }
 
 pub(super) fn run(arguments: &MountArgs) -> Result<Ending, Error> {
-    // Before any thread is made, so that none takes a signal that is meant for this one.
+    // Before any thread is started, so that no other thread takes the signals.
     let mut signals = Signals::new([SIGINT, SIGTERM])
         .map_err(|error| Error::run(format!("signals cannot be waited for: {error}")))?;
     let json = json_target(&arguments.output)?;
@@ -73,7 +73,7 @@ pub(super) fn run(arguments: &MountArgs) -> Result<Ending, Error> {
     let closed = match serve(mounted, &mut signals, &dir)? {
         _ if arguments.read_only => Ok(()),
         Served::Detached => fs.close(),
-        // It was closed when it was unmounted. If that failed, so does whatever is asked now.
+        // Unmounting has closed it. If that failed, `sync` fails too.
         Served::Unmounted => fs.sync(),
     };
     closed.map_err(|error| Error::run(format!("vSSD {}: {error}", id.0)))?;
@@ -112,7 +112,7 @@ impl Ended {
     }
 }
 
-/// The file system of a vSSD, and whether it was made just now.
+/// The file system of a vSSD, and whether it was just created.
 fn file_system(
     store: Arc<dyn BlockStore>,
     arguments: &MountArgs,
@@ -158,15 +158,15 @@ fn file_system(
     })
 }
 
-/// How the serving ended.
+/// How serving ended.
 enum Served {
     Unmounted,
-    /// Somebody may have files open there.
+    /// Detached; files may still be open there.
     Detached,
 }
 
-/// Serves until it is unmounted. A signal unmounts it, where nobody has files open; a second one takes it away all
-/// the same, and waits for nobody.
+/// Serves until it is unmounted. A signal unmounts it if no file is open; a second signal detaches it even with open
+/// files.
 fn serve(mounted: Mounted, signals: &mut Signals, dir: &Path) -> Result<Served, Error> {
     let failed = |error: io::Error| Error::run(format!("{}: {error}", dir.display()));
     let mut asked = false;
@@ -185,7 +185,7 @@ fn serve(mounted: Mounted, signals: &mut Signals, dir: &Path) -> Result<Served, 
                 );
             }
             Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
-                // Files that somebody has open there end with this process, which waits for none of them.
+                // Files that are open there end with this process, which does not wait for them.
                 return mounted.detach().map(|()| Served::Detached).map_err(failed);
             }
             Err(error) => return Err(failed(error)),
@@ -194,7 +194,7 @@ fn serve(mounted: Mounted, signals: &mut Signals, dir: &Path) -> Result<Served, 
     mounted.wait().map(|()| Served::Unmounted).map_err(failed)
 }
 
-/// The directory, which must be one.
+/// The directory; fails if it is none.
 fn directory(path: &Path) -> Result<std::path::PathBuf, Error> {
     let refused = |why: String| Err(Error::run(format!("DIR {}: {why}", path.display())));
     match path.metadata().and_then(|metadata| Ok((metadata, path.canonicalize()?))) {
@@ -216,7 +216,8 @@ fn not_mounted(dir: &Path, error: &io::Error) -> Error {
     Error::run(format!("DIR {}: it cannot be mounted there: {error}{fix}", dir.display()))
 }
 
-/// What `mount` shows: the image and the vSSD. A comma or a blank would end the word, and a "#" name a program.
+/// The source in the output of `mount`: the image and the vSSD. A comma or a blank would end the word, and a "#" would
+/// name a program.
 fn source(image: &Path, vssd: u32) -> String {
     let name = image.file_name().unwrap_or_default().to_string_lossy();
     let word = |c: char| if c.is_alphanumeric() || "._-".contains(c) { c } else { '_' };

@@ -1,4 +1,4 @@
-//! `larder vssd list --device`: how far real drives keep tenants apart.
+//! `larder vssd list --device`: how well real drives can isolate tenants.
 
 use std::path::{Path, PathBuf};
 
@@ -22,7 +22,7 @@ struct Device {
     path: String,
     /// Best first.
     rungs: Vec<Offer>,
-    /// What could not be asked, or is missing for a further rung.
+    /// What could not be found out, or is missing for a better rung.
     notes: Vec<String>,
 }
 

@@ -7,7 +7,8 @@ use serde::Serialize;
 use crate::args::VssdOutputArgs;
 use crate::json::JsonTarget;
 
-/// A result for people on standard output, or on standard error if JSON goes there, and as JSON.
+/// Prints a result for people on standard output, or on standard error if JSON goes to standard output, and writes the
+/// JSON.
 pub(super) fn deliver(json: JsonTarget, text: &str, result: &impl Serialize) -> Result<(), Error> {
     json.tell(text)?;
     json.write(result)

@@ -1,4 +1,4 @@
-//! `larder vssd swap`: which channels should exchange their tenants, and the exchange.
+//! `larder vssd swap`: which channels should exchange their contents, and the exchange.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,18 +20,18 @@ use crate::interrupt::on_interrupt;
 #[derive(Debug, Serialize)]
 struct Swapped {
     drive: u32,
-    /// An exchange was under way when the command began.
+    /// An exchange was in progress when the command began.
     resumed: bool,
-    /// What the pair rule chooses, the worn one first.
+    /// The choice of the pair rule, the worn channel first.
     chosen: Option<[u32; 2]>,
-    /// Blocks that a channel erases until it has a turn.
+    /// Erases of a channel until its turn comes.
     gamma: Option<u64>,
     /// The turn has come.
     due: bool,
-    /// Parts of blocks that moved now.
+    /// Parts of blocks that this command moved.
     moved_parts: u64,
     moved_pages: u64,
-    /// Nothing is being exchanged any more.
+    /// The exchange is complete.
     done: bool,
 }
 
@@ -92,13 +92,13 @@ struct Advice {
     chosen: Option<[u32; 2]>,
     gamma: Option<u64>,
     due: bool,
-    /// Parts that an exchange may have to move, at most.
+    /// Most parts that an exchange may have to move.
     parts: u64,
     dies: DieArray,
     under_way: bool,
 }
 
-/// What the pair rule says of the channels of `drive`, as the lab uses it; `None` if there is no such drive.
+/// The advice of the pair rule, as the lab uses it, for the channels of `drive`; `None` if there is no such drive.
 fn advice(array: &VssdArray, drive: u32) -> Result<Option<Advice>, Error> {
     let advice = array.look(|array| {
         let raw = array.drive(drive)?;
@@ -111,7 +111,8 @@ fn advice(array: &VssdArray, drive: u32) -> Result<Option<Advice>, Error> {
         let trigger =
             rated.and_then(|rated| Trigger::channels(geometry.array.channels, rated, blocks).ok());
         let gamma = trigger.and_then(|trigger| trigger.threshold(most));
-        // Where drives last for ever, or not even for some migrations, a turn is as far away as it was long.
+        // If drives last for ever, or not even for some migrations, we use the most erases since a turn as the
+        // threshold.
         let busiest = units.iter().map(|unit| unit.since_turn).max().unwrap_or(0);
         let rule = PairRule { migration_erases: blocks };
         let chosen = rule.choose(&units, gamma.unwrap_or(busiest).max(busiest));
@@ -184,7 +185,7 @@ fn begin(
     begun.map_err(|error| refused(&format!("--channels {a},{b}"), &error))
 }
 
-/// Moves until nothing is left, no die has room, or somebody interrupts, which it says then.
+/// Moves until nothing is left, no die has room, or the user interrupts; returns whether it was interrupted.
 fn exchange(array: &VssdArray, parts: u64, swapped: &mut Swapped) -> Result<bool, Error> {
     let stop = Arc::new(AtomicBool::new(false));
     let asked = Arc::clone(&stop);

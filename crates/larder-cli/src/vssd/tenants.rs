@@ -1,4 +1,4 @@
-//! What there is to say of a vSSD.
+//! The description of a vSSD.
 
 use larder_device::BlockStore;
 use larder_device::blocks::VssdArray;
@@ -9,13 +9,13 @@ use serde::Serialize;
 use super::image::refused;
 use super::output::human;
 
-/// A vSSD, for people and machines.
+/// A vSSD, for people and as JSON.
 #[derive(Debug, Serialize)]
 pub(super) struct Tenant {
     pub(super) vssd: u32,
     /// What it shares with others: "channels", "dies", "software" or "none".
     pub(super) isolation: String,
-    /// What kind of store it is.
+    /// The kind of its store.
     pub(super) rung: &'static str,
     pub(super) weight: Option<u32>,
     pub(super) units: u32,
@@ -24,9 +24,9 @@ pub(super) struct Tenant {
     pub(super) blocks: u32,
     pub(super) allocated: u32,
     pub(super) block_bytes: u64,
-    /// That it can hold.
+    /// Bytes that it can hold.
     pub(super) capacity_bytes: u64,
-    /// That its blocks hold.
+    /// Bytes that its blocks hold.
     pub(super) written_bytes: u64,
     /// Throughput that it asked for, in MB/s.
     pub(super) mb_s: u32,
@@ -88,7 +88,7 @@ impl Tenant {
         array.list().iter().map(|info| Self::of(array, info.id)).collect()
     }
 
-    /// In a line, without its number.
+    /// Describes it in a line, without its number.
     pub(super) fn describe(&self) -> String {
         format!(
             "{} of {} × {}, {} blocks of {}, isolation {}",

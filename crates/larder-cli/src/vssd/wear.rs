@@ -1,4 +1,4 @@
-//! `larder vssd wear`: channels and dies, how worn they are, and who sits there.
+//! `larder vssd wear`: the wear of channels and dies, and their tenants.
 
 use larder_device::blocks::VssdArray;
 use larder_lab::Error;
@@ -21,9 +21,9 @@ struct Drive {
     drive: u32,
     /// Erases of all blocks together.
     erases: u64,
-    /// That all blocks are rated for.
+    /// Rated erases of all blocks together.
     rated_erases: Option<u64>,
-    /// Of the most worn channel, by the mean of all; `null` before the first erase.
+    /// Erases of the most worn channel, divided by the mean of all; `null` before the first erase.
     imbalance: Option<f64>,
     channels: Vec<Channel>,
 }
@@ -32,9 +32,9 @@ struct Drive {
 struct Channel {
     channel: u32,
     erases: u64,
-    /// Since channels or dies were exchanged last, without those of the exchange.
+    /// Since the last exchange of channels or dies, without the erases of the exchange.
     erases_since_swap: u64,
-    /// Of all erases since then.
+    /// Its share of all erases since then.
     rate: Option<f64>,
     vssds: Vec<u32>,
     dies: Vec<Die>,
@@ -153,7 +153,7 @@ impl Drive {
 }
 
 impl Die {
-    /// `erases:vSSDs`, where `-` is nobody and `!` a die that takes no more blocks.
+    /// Formats `erases:vSSDs`, where `-` is no vSSD and `!` a die that takes no more blocks.
     fn render(&self) -> String {
         let names: Vec<String> = self.vssds.iter().map(u32::to_string).collect();
         let who = if names.is_empty() { "-".to_owned() } else { names.join("+") };

@@ -1,4 +1,4 @@
-//! `larder array`: a set on files that nobody has open.
+//! `larder array`: a closed set on files.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::place::Place;
 
 const MIB: u64 = 1 << 20;
 
-/// Makes the set, or goes on with it.
+/// Creates the set, or opens it again; then closes it.
 fn open_and_close(place: &Place, names: &[&str]) {
     let device = |name: &&str| -> Option<Arc<dyn Device>> {
         Some(Arc::new(FileDevice::create(place.path().join(name), 64 * MIB).unwrap()))

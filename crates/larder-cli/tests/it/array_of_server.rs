@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use crate::place::{Place, larder};
 use crate::serve_command::{ANYWHERE, Serving};
 
-/// A server of a set on two files, whose token is `rye`.
+/// A server with a set on two files, and the admin token `rye`.
 fn served(place: &Place) -> Serving {
     let hashed = Command::new("sh")
         .args(["-c", &format!("echo rye | {} password", env!("CARGO_BIN_EXE_larder"))])

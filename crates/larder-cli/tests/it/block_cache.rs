@@ -1,4 +1,4 @@
-//! `larder block`: a cache before a core, from its making through crashes to its end, and what is refused.
+//! `larder block`: a cache in front of a core, from its creation through crashes to its end, and refusals.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -10,15 +10,15 @@ use serde_json::Value;
 use crate::place::Place;
 use crate::served_block::{Serving, open, request};
 
-/// Bytes of the core, and of the cache.
+/// Size of the core; the cache has four times this.
 const MIB: usize = 1 << 20;
 
-/// A cache that is made, in write-back mode, before a core of 1 MiB.
+/// Creates a write-back cache in front of a core of 1 MiB.
 fn made(create: &str) -> Place {
     made_on("fast.img", create)
 }
 
-/// The same on that file opened as a target says.
+/// The same, with the cache file opened as the target `cache`.
 fn made_on(cache: &str, create: &str) -> Place {
     let place = Place::new();
     place.write("fast.img", vec![0; 4 * MIB]);
@@ -42,7 +42,7 @@ fn read(place: &Place, socket: &str) -> [u8; 5] {
     data
 }
 
-/// What the core itself has there.
+/// The bytes on the core itself at the place where the clients write.
 fn of_core(place: &Place) -> [u8; 5] {
     std::fs::read(place.path().join("slow.img")).unwrap()[4094..4099].try_into().unwrap()
 }
@@ -101,7 +101,7 @@ fn what_was_written_outlives_a_kill_and_goes_to_the_core_when_the_mode_says_so()
 fn memory_that_is_emulated_says_so_and_takes_no_lines() {
     let place = made_on("dax:fast.img", "");
     let status = place.run("block status dax:fast.img");
-    // The file system of the tests may have DAX.
+    // The file system of the tests may support DAX.
     let is_emulated =
         status.stderr.contains("is emulated: its file system does not grant MAP_SYNC");
     assert!(is_emulated || status.stderr.contains("is mapped with MAP_SYNC"), "{status:?}");
@@ -183,7 +183,7 @@ fn cores_come_and_go_while_clients_are_served() {
     let dirty = place.json("block dirty --unix s");
     assert_eq!((&dirty[0]["core"], &dirty[1]), (&1.into(), &Value::Null), "{dirty}");
     assert!(!metrics(serving.line("metrics")).contains("core=\"0\""));
-    // It is nobody's: somebody else may have it, or it comes back.
+    // The removed core belongs to no cache: another may take it, or it may come back.
     let again = place.json("block cores --add slow.img --unix s");
     assert_eq!(again["cores"][1]["core"], 2, "{again}");
     let mut third = connect();
@@ -191,14 +191,14 @@ fn cores_come_and_go_while_clients_are_served() {
     assert_eq!((request(&mut third, 0, &mut data), data), (0, *b"bread"));
     assert_eq!(serving.end("KILL").0, None);
     let serving = Serving::start(&place, "start fast.img --unix s");
-    // The first that there is now.
+    // The first core that there is now.
     let mut client = UnixStream::connect(place.path().join("s")).unwrap();
     open(&mut client, b"", 2);
     assert_eq!((request(&mut client, 0, &mut data), data), (0, *b"ghee!"));
     assert_eq!(serving.end("TERM").0, Some(0));
 }
 
-/// What is told at the address in this line.
+/// The metrics at the address in this line.
 fn metrics(line: &str) -> String {
     let address = line.split("http://").nth(1).and_then(|rest| rest.strip_suffix("/metrics"));
     let mut stream = TcpStream::connect(address.expect("an address")).unwrap();
@@ -208,7 +208,7 @@ fn metrics(line: &str) -> String {
     told
 }
 
-/// Sets policies of a cache that runs, and looks whether they are so.
+/// Sets policies of a running cache, and checks the answers.
 fn set_policies(place: &Place) {
     let set = |command: &str| place.json(&format!("block {command} --unix s"))["policy"].clone();
     let cleaning = "acp,wake-up=10ms,buffers=128,limit=52428800,high=80,low=75";
@@ -409,7 +409,7 @@ fn a_damaged_cache_is_recovered_only_if_its_loss_is_accepted() {
         let serving = Serving::start(&place, "start fast.img --unix s --cleaning nop");
         write(&place, "s");
         assert_eq!(serving.end("TERM").0, Some(0));
-        // Behind the label.
+        // Overwrites everything behind the label.
         let mut cache = std::fs::read(place.path().join("fast.img")).unwrap();
         cache[32768..].fill(7);
         place.write("fast.img", cache);

@@ -1,4 +1,4 @@
-//! `larder block export`: what it serves, how it ends, and what it refuses.
+//! `larder block export`: serving, ending, and refusals.
 
 use std::io::Read;
 use std::net::TcpStream;
@@ -60,7 +60,7 @@ fn a_read_only_export_changes_nothing_and_models_are_served() {
     assert_eq!(serving.end("TERM").0, Some(0));
 }
 
-/// What is only read is opened for reading, so it may be on a file system that is mounted so.
+/// A read-only export opens its file for reading, so that the file may be on a file system that is mounted read-only.
 #[test]
 fn a_read_only_export_does_not_open_its_file_for_writing() {
     let place = Place::new();
@@ -79,7 +79,7 @@ fn a_read_only_export_does_not_open_its_file_for_writing() {
     }
 }
 
-/// Its clients hear of an error, and its operator too.
+/// Clients get an error, and the operator a log line.
 #[test]
 fn a_request_that_fails_is_told_unless_errors_alone_are_asked_for() {
     for (words, is_told) in [("", true), ("--log error", false)] {

@@ -1,4 +1,4 @@
-//! `larder block`: whether cores are those that the cache knows, and what becomes of those that are missing.
+//! `larder block`: recognises its cores, and handles missing ones.
 
 use std::os::unix::net::UnixStream;
 use std::process::Command;
@@ -8,7 +8,7 @@ use crate::served_block::{Serving, open, request};
 
 const MIB: usize = 1 << 20;
 
-/// A cache that is made before two cores of 1 MiB, each with something of its own.
+/// A cache in front of two cores of 1 MiB with different contents.
 fn made() -> Place {
     let place = Place::new();
     place.write("fast.img", vec![0; 4 * MIB]);
@@ -24,7 +24,7 @@ fn made() -> Place {
     place
 }
 
-/// Makes something dirty of a core, and stops.
+/// Makes data of a core dirty, and stops.
 fn dirty(place: &Place, core: &str) {
     let serving = Serving::start(place, "start fast.img --unix s --cleaning nop");
     let mut client = UnixStream::connect(place.path().join("s")).unwrap();
@@ -34,7 +34,7 @@ fn dirty(place: &Place, core: &str) {
     assert_eq!(serving.end("TERM").0, Some(0));
 }
 
-/// What is in the file where the clients write.
+/// The bytes of the file at the place where the clients write.
 fn found(place: &Place, name: &str) -> [u8; 5] {
     std::fs::read(place.path().join(name)).unwrap()[4094..4099].try_into().unwrap()
 }
@@ -59,7 +59,7 @@ fn cores_whose_names_were_exchanged_are_refused_and_reassigned() {
     let recovered = place.run("block recover fast.img --core 0=b.img --core 1=a.img");
     assert_eq!(recovered.status, Some(0), "{recovered:?}");
     assert_eq!(found(&place, "b.img"), *b"bread");
-    // The label has them there now.
+    // The label has the new place of the core now.
     place.succeed("block recover fast.img");
 }
 
@@ -139,7 +139,7 @@ fn a_missing_core_is_given_up_by_its_number() {
     assert_eq!(serving.end("TERM").0, Some(0));
 }
 
-/// What `create` says of cores that another cache has.
+/// The warnings of `create` about cores that another cache has.
 #[track_caller]
 fn warnings(place: &Place, arguments: &str) -> Vec<String> {
     let ran = place.succeed(&format!("block create {arguments}"));
@@ -171,7 +171,7 @@ fn create_warns_of_a_core_for_which_another_cache_has_dirty_data() {
         &["moved.img) is core 0 of", "1.00 KiB of dirty data", "block recover", "fast.img"],
     );
 
-    // Its end says nothing of what is dirty.
+    // After a kill, the label does not say what is dirty.
     let serving =
         Serving::start(&place, "start fast.img --unix s --core 0=moved.img --cleaning nop");
     assert_eq!(serving.end("KILL").0, None);
@@ -179,7 +179,7 @@ fn create_warns_of_a_core_for_which_another_cache_has_dirty_data() {
     let found = warnings(&place, "other.img --core 3=moved.img");
     check_one(&found, &["was not stopped in order, and may have dirty data"]);
 
-    // It runs, and a core of which it has something dirty is missing, so that nothing locks that file.
+    // The cache runs, and a core with dirty data is missing, so nothing locks that file.
     let serving = Serving::start(&place, "start fast.img --unix s --without-core 0 --cleaning nop");
     place.write("other.img", vec![0; 4 * MIB]);
     let found = warnings(&place, "other.img --core moved.img");
@@ -202,7 +202,7 @@ fn create_is_silent_of_files_that_no_other_cache_has() {
     place.write("other.img", vec![0; 4 * MIB]);
     place.write("new.img", vec![5; MIB]);
     assert_eq!(warnings(&place, "other.img --core copy.img --core new.img"), [""; 0]);
-    // What was a core's inode may be another file's now.
+    // Another file may have the inode that was a core's.
     place.write("a.img", vec![5; MIB]);
     place.write("other.img", vec![0; 4 * MIB]);
     assert_eq!(warnings(&place, "other.img --core a.img"), [""; 0]);
@@ -212,7 +212,7 @@ fn create_is_silent_of_files_that_no_other_cache_has() {
     assert_eq!(warnings(&place, "other.img --core b.img"), [""; 0]);
 }
 
-/// Makes a file system on a file. Its UUID as `blkid` prints it; `None` if the tools are not there.
+/// Makes a file system on a file. Returns its UUID as `blkid` prints it; `None` if the tools are not installed.
 fn mkfs(place: &Place, name: &str) -> Option<String> {
     let run = |program: &str, arguments: &[&str]| {
         let path = place.path().join(name);
@@ -254,17 +254,17 @@ fn the_file_system_of_a_core_is_told_as_blkid_tells_it() {
     place.refuse("block recover fast.img", 1, &["core 0 (", "a.img", "differ", &said]);
 }
 
-/// Where the two slots of the fingerprint of core 0 lie.
+/// Offsets of the two slots of the fingerprint of core 0.
 const SLOTS: [usize; 2] = [32 << 10, 36 << 10];
 
-/// Sequence of the slot that was written last.
+/// Sequence number of the slot that was written last.
 fn last_slot(place: &Place) -> u64 {
     let device = std::fs::read(place.path().join("fast.img")).unwrap();
     let sequence = |at: usize| u64::from_le_bytes(device[at + 32..at + 40].try_into().unwrap());
     SLOTS.map(sequence).into_iter().max().unwrap()
 }
 
-/// Blocks of core 0 that a start has compared.
+/// Blocks of core 0 that the start has compared.
 fn compared(place: &Place) -> u64 {
     let status = place.json("block status --unix s");
     status["cores"][0]["compared"]["blocks"].as_u64().unwrap()
@@ -287,7 +287,7 @@ fn a_flush_and_an_idle_time_bring_fingerprints_up_to_date_before_a_crash() {
     assert_eq!(serving.end("KILL").0, None);
     let serving = start();
     assert!(compared(&place) >= before, "after a flush");
-    // The write goes to the core, and its block has no checksum until the cache was idle for a while.
+    // The write goes to the core; its block has no checksum until the cache was idle for a while.
     place.succeed("block mode wt --unix s");
     write_bread(&place);
     let written = last_slot(&place);
@@ -311,7 +311,7 @@ fn start_recover_and_cores_say_that_they_have_compared_nothing() {
         SLOTS.iter().for_each(|at| device[*at..at + 4096].fill(0));
         place.write("fast.img", device);
         let said = if command.starts_with("start") {
-            // It ends by itself: its socket is in no directory.
+            // It ends by itself, because the directory of its socket does not exist.
             let ran = place.run("block start fast.img --unix none/s");
             assert_eq!(ran.status, Some(1), "{ran:?}");
             ran.stderr

@@ -1,4 +1,4 @@
-//! Block caches of which a server's admin address tells.
+//! Block caches in the reports of a server's admin address.
 
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::Stdio;
@@ -11,7 +11,7 @@ use crate::served_block::{self, open, request};
 
 const MIB: usize = 1 << 20;
 
-/// What is told at a path.
+/// The body of the answer to a path.
 fn told(server: &serve_command::Serving, path: &str) -> String {
     let answer = admin(server, &format!("GET {path}"), "");
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();

@@ -1,4 +1,4 @@
-//! `larder device` where there need be no drive: what it refuses, and what it says of itself.
+//! `larder device` without a drive: refusals, and help.
 
 use std::fs;
 
@@ -32,7 +32,7 @@ fn options_that_make_no_sense() {
     }
 }
 
-/// Consent to lose data is no consent to do anything.
+/// Consent to lose data alone does nothing.
 #[test]
 fn both_words_are_needed() {
     let place = Place::new();

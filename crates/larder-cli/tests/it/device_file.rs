@@ -1,10 +1,10 @@
-//! `--device file:PATH`: the same cache on a plain file, which goes as it came.
+//! `--device file:PATH`: the same cache on a plain file, which is left as it was.
 
 use std::fs;
 
 use crate::place::{Place, trace_of_gets};
 
-/// Few requests: each write of a file is a real one.
+/// Few requests, since each write to the file is a real one.
 const OPTIONS: &str = "replay trace.csv --dram 64K --flash 8M --soc 50";
 
 fn place_with_trace() -> Place {
@@ -31,7 +31,7 @@ fn hits_are_those_on_the_model_and_the_file_goes() {
     }
 }
 
-/// Whatever its length: shorter than the drive, as long, longer.
+/// Of any length: shorter than the drive, equal, longer.
 #[test]
 fn a_foreign_file_stays_as_it_is() {
     for length in [6, 4096, 8 << 20, (8 << 20) + 12_345] {

@@ -1,4 +1,4 @@
-//! What a page of the documentation says about JSON: tables of keys with their types.
+//! Tables of JSON keys and types in a page of the documentation.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,7 +15,7 @@ pub(crate) fn document(name: &str) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The tables under headings of that depth.
+/// The tables under headings that begin with `depth`.
 pub(crate) fn tables(page: &str, depth: &str) -> Tables {
     let mut tables = Tables::new();
     let mut heading = "";
@@ -45,8 +45,8 @@ fn is_of(kind: &str, value: &Value) -> bool {
     }
 }
 
-/// Compares an object with the table under a heading: each key is in the table with its type, and
-/// each key of the table that may not be absent is in the object.
+/// Compares an object with the table under a heading. Each key is in the table with its type, and each key of the table
+/// that may not be absent is in the object.
 #[track_caller]
 pub(crate) fn check(tables: &Tables, heading: &str, object: &Value) {
     let table = tables.get(heading).unwrap_or_else(|| panic!("no table under {heading}"));

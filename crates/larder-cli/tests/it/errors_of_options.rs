@@ -1,4 +1,4 @@
-//! Options that make no sense: which one, what it was, and what is allowed. All end with status 2.
+//! Invalid options: the message names the option, its value, and what is allowed. All end with status 2.
 
 use crate::place::{Place, trace_of_gets};
 

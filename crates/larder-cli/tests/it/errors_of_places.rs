@@ -1,10 +1,10 @@
-//! Outputs that cannot be written where they were asked for. That is found before the work is done.
+//! Outputs that cannot be written to the requested place. The error comes before the work is done.
 
 use std::fs;
 
 use crate::place::Place;
 
-/// A run that would take minutes, were it not refused at once.
+/// A run that would take minutes if it were not refused at once.
 const LONG_RUN: &str = "replay --workload uniform --requests 1000000000";
 
 #[test]

@@ -1,11 +1,10 @@
-//! Traces that are not what they should be: which file, which line, what was found and what was
-//! expected.
+//! Invalid traces: the message names the file, the line, what was found and what was expected.
 
 use std::fs;
 
 use crate::place::{Place, trace_of_gets};
 
-/// Asks for every output, to see that none is there after an error.
+/// Requests every output, to check that none exists after an error.
 const OUTPUTS: &str = "--flash 8M --json result.json --report page";
 
 #[track_caller]
@@ -49,7 +48,7 @@ fn wrong_columns() {
     refused(format!("{header}0,1,100,get,0,9\n"), &["line 2", "6 columns", "expected 3"]);
     refused("0,1,100\n0,2,100\n0,3,100,9\n", &["line 3", "4 columns", "expected 3"]);
     refused("name,colour\na,red\n", &["name,colour", "expected"]);
-    // A table with a separator that we do not read is no list of keys.
+    // A table with an unsupported separator is not taken for a list of keys.
     refused("hello;world\n", &["hello;world", "expected the start of a trace"]);
     refused("time|key|size\n0|1|100\n", &["time|key|size", "expected the start of a trace"]);
 }

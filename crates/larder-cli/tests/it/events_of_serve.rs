@@ -1,4 +1,4 @@
-//! What `larder serve` tells while it runs: lines on standard error, of the levels that were asked for.
+//! The log of `larder serve`: lines on standard error, of the requested level.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -58,7 +58,7 @@ fn a_level_leaves_out_those_behind_it() {
     assert!(serving.child.wait().unwrap().success());
     let told = fs::read_to_string(directory.path().join("told")).unwrap();
     assert!(!told.contains("INFO"), "{told}");
-    // What refuses a start is told once, in words of the command.
+    // The reason for a failed start is printed once, with the names of the command's options.
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_larder"));
     command.args(["serve", "--memory", "64M", "--flash", "128M", "--array", "96"]);
     for name in ["a", "b"] {

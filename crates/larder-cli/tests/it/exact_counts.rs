@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::place::{Place, trace_of_gets};
 
-/// What a cache without limits answers to a trace with operations and lifetimes.
+/// Simulates a cache without limits, for a trace with operations and lifetimes.
 #[derive(Default)]
 struct Unlimited {
     /// When each value expires.
@@ -37,8 +37,8 @@ impl Unlimited {
     }
 }
 
-/// GETs, SETs and DELETEs, some with lifetimes that end while the trace lasts, some of unknown
-/// size. Times are multiples of 10 and lifetimes are not, so that none ends at a request.
+/// GETs, SETs and DELETEs, some with lifetimes that end within the trace, some of unknown size. Times are multiples of
+/// 10 and lifetimes are not, so no lifetime ends at a request.
 fn mixed_trace(requests: u32) -> (String, Unlimited) {
     let mut text = String::from("time,object,size,op,ttl\n");
     let mut unlimited = Unlimited::default();
@@ -68,7 +68,7 @@ fn check(outcome: &Value, requests: u64, gets: u64, hits: u64) {
     }
 }
 
-/// Misses of GETs alone, where nothing is ever evicted: the first request of each key.
+/// Misses of a trace of GETs if nothing is ever evicted: the first request of each key.
 fn distinct_keys(text: &str) -> u64 {
     let keys: HashSet<&str> =
         text.lines().skip(1).map(|line| line.split(',').nth(1).unwrap()).collect();
@@ -85,8 +85,7 @@ fn gets_alone_in_dram() {
     assert_eq!(outcome["runs"][0]["dram_hit_ratio"], outcome["runs"][0]["hit_ratio"]);
 }
 
-/// With a DRAM tier that holds a tenth of the objects, and flash for all of them, nothing is lost
-/// on the way.
+/// With DRAM for a tenth of the objects, and flash for all of them, nothing is lost.
 #[test]
 fn gets_alone_on_flash() {
     let place = Place::new();
@@ -133,8 +132,8 @@ fn a_compressed_trace_counts_the_same() {
     check(&outcome, 20_000, 20_000, 20_000 - distinct_keys(&text));
 }
 
-/// A file of the shared data; `None`, and a line that says so, where the data is not there. The
-/// folder is `LARDER_DATA`, or `../shared/data` beside the workspace.
+/// A file of the shared data; if it does not exist, prints a line and returns `None`. The folder is `LARDER_DATA`, or
+/// `../shared/data` next to the workspace.
 fn data(name: &str) -> Option<PathBuf> {
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
     let folder = std::env::var_os("LARDER_DATA").map_or(beside, PathBuf::from);

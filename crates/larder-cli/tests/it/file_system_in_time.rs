@@ -1,4 +1,4 @@
-//! File systems on virtual SSDs in a drive's time: unchanged, and the same run each time.
+//! File systems on virtual SSDs with the timing of a drive: the code is unchanged, and each run gives the same times.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use larder_ssd::vssd::{Isolation, MemoryImages, Request, Throughputs, VssdId, Vs
 
 const OWNER: Owner = Owner { uid: 1, gid: 2, permissions: 0o644 };
 
-/// Two vSSDs of two channels.
+/// Two vSSDs in a drive of two channels.
 fn clients(isolation: Isolation, units: u32) -> Vec<TimedBlocks> {
     let nand = NandTiming { planes: 1, block_stripes: 32, ..open_channel().nand };
     let timing = DriveTiming { channels: 2, nand, ..open_channel() };
@@ -24,7 +24,7 @@ fn clients(isolation: Isolation, units: u32) -> Vec<TimedBlocks> {
     TimedBlocks::of(timed, &ids).unwrap()
 }
 
-/// Works in files, and returns when it was done.
+/// Works in files, and returns the time when it was done.
 fn work(store: TimedBlocks, with: u8) -> u64 {
     store.enter();
     let store = Arc::new(store);
@@ -59,7 +59,7 @@ fn a_file_system_takes_the_time_of_its_dies() {
     let own = run(Isolation::Channel, 1);
     assert_eq!(own, run(Isolation::Channel, 1), "the same run");
     assert_eq!(own[0], own[1], "with channels of their own nobody waits for the other");
-    // 8 files of 7 pages of 16 KiB are programmed one after the other at the earliest, four dies side by side.
+    // Lower bound: 8 files of 7 pages of 16 KiB are programmed one after the other, on four dies in parallel.
     assert!(own[0] > 8 * 2 * 700_000, "{own:?} ns");
     let shared = run(Isolation::None, 4);
     assert!(shared.iter().max() >= own.iter().max(), "{shared:?}, {own:?}");

@@ -1,5 +1,4 @@
-//! Disks that are full: a tiny file system in memory, where this machine lets us mount one, and the
-//! device that is always full.
+//! Full disks: a tiny file system in memory, if mounting is allowed here, and the device that is always full.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -8,11 +7,11 @@ use std::process::Command;
 
 use crate::place::{Place, Ran, trace_of_gets};
 
-/// A file system of a megabyte.
+/// A file system of 1 MiB.
 struct Tiny(PathBuf);
 
 impl Tiny {
-    /// `None`, and a line that says so, where mounting is not allowed.
+    /// Prints a line and returns `None` if mounting is not allowed.
     fn mount(path: &Path) -> Option<Self> {
         fs::create_dir(path).unwrap();
         let mut mount = Command::new("mount");
@@ -38,7 +37,7 @@ impl Tiny {
 
 impl Drop for Tiny {
     fn drop(&mut self) {
-        // What cannot be unmounted now is left to whoever set up this machine.
+        // If it cannot be unmounted now, it is left to the operator of this machine.
         let _ = Command::new("umount").arg(&self.0).output();
     }
 }
@@ -53,7 +52,7 @@ fn no_space_for_the_file_of_a_device() {
     assert!(tiny.names().is_empty(), "{:?}", tiny.names());
 }
 
-/// An empty file fits even there, so that this is found at the end only.
+/// An empty file fits even there, so this error comes only at the end.
 #[test]
 fn no_space_for_the_results() {
     let place = Place::new();
@@ -89,7 +88,7 @@ fn no_space_for_standard_output() {
     assert!(place.files().is_empty());
 }
 
-/// One core of two is a file of holes for which there is no room.
+/// One of two cores is a sparse file, for whose blocks there is no room.
 #[cfg(target_os = "linux")]
 #[test]
 fn no_space_for_one_core_of_a_block_cache() {

@@ -1,4 +1,4 @@
-//! Ctrl-C: the run ends with what it has.
+//! Ctrl-C: the run ends with the results so far.
 
 use std::fs;
 use std::path::Path;
@@ -9,11 +9,11 @@ use serde_json::Value;
 
 use crate::place::{Place, Ran};
 
-/// Nothing here takes longer than that.
+/// Nothing here takes longer than this.
 const PATIENCE: Duration = Duration::from_secs(20);
 const STEP: Duration = Duration::from_millis(5);
 
-/// A process that ends with the test, whatever happens.
+/// A process that ends with the test in any case.
 struct Running(Option<Child>);
 
 impl Running {
@@ -26,7 +26,7 @@ impl Running {
         self.0.as_ref().unwrap().id()
     }
 
-    /// Waits until the process catches SIGINT. Before that, SIGINT would just kill it.
+    /// Waits until the process handles SIGINT. Before that, SIGINT would kill it.
     fn await_handler(&self) {
         let status = format!("/proc/{}/status", self.id());
         wait_until(|| {
@@ -87,7 +87,7 @@ fn check_json(path: &Path, runs: usize) {
     }
 }
 
-/// As much as takes an hour.
+/// A run that would take an hour.
 const LONG_RUN: &str = "replay --workload uniform --requests 1000000 --repeat 1000 --flash 8M";
 
 #[test]

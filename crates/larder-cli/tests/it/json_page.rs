@@ -99,7 +99,7 @@ fn each_key_of_the_statistics_is_named() {
     check_statistics(&tables, &place.json("workload stats meta-kv --requests 5000"));
 }
 
-/// The examples were printed by the command; their keys are those of today.
+/// The examples were printed by the command, and still have all keys.
 #[test]
 fn the_examples_are_whole() {
     let page = page();
@@ -113,11 +113,11 @@ fn the_examples_are_whole() {
     assert!(examples.next().is_none());
 }
 
-/// The options of the command are the parameters of its result, and the other way round.
+/// The options of the command equal the parameters of its result.
 #[test]
 fn parameters_are_the_options() {
     let help = Place::new().succeed("replay --help").stdout;
-    // A virtual SSD and its image are told as the device.
+    // The parameter `device` covers a virtual SSD and its image.
     let untold = ["json", "report", "seed", "help", "show_handles", "vssd", "image"];
     let options: BTreeSet<String> = help
         .lines()

@@ -1,4 +1,4 @@
-//! `larder lab`: its page, and what it refuses.
+//! `larder lab`: its page, and refusals.
 
 use std::fs;
 
@@ -6,9 +6,9 @@ use serde_json::Value;
 
 use crate::place::Place;
 
-/// An experiment without a simulation, so that it takes no time.
+/// An experiment without a simulation, which takes no time.
 const SHORT: &str = "lab run carbon --seeds 1";
-/// One that would take minutes, were it not refused at once.
+/// An experiment that would take minutes if it were not refused at once.
 const LONG: &str = "lab run soc-size --set requests=4000000";
 
 #[test]

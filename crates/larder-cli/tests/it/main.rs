@@ -1,5 +1,4 @@
-//! Tests of the `larder` command from outside, in one binary: what it prints, what it leaves behind,
-//! how it ends.
+//! Tests of the `larder` command from outside, in one binary: output, files, exit status.
 #![allow(clippy::unwrap_used, reason = "a test that fails panics, in its helpers too")]
 
 mod array_command;

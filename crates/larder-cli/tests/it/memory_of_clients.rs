@@ -1,5 +1,5 @@
-//! What clients can cause in memory, shape by shape, as the system counts it of a server process: never more than
-//! `memory` and what docs/server.md adds to it.
+//! How much memory clients can use, case by case, measured by the system on a server process. It must never be more
+//! than `memory` and what docs/server.md adds to it.
 
 use std::any::Any;
 use std::fs;
@@ -18,13 +18,13 @@ use crate::serve_protected::certify;
 const MIB: usize = 1 << 20;
 /// `--memory` of these servers.
 const MEMORY: usize = 64 * MIB;
-/// What docs/server.md adds: for the process, and for each connection.
+/// What docs/server.md adds for the process; the next constant is for each connection.
 const PROCESS: usize = 64 * MIB;
 const CONNECTION: usize = 8 << 10;
-/// And for one by TLS.
+/// And more for a TLS connection.
 const TLS: usize = 4 << 10;
 
-/// What clients do, and what their connections say at first.
+/// A behaviour of clients: the number of connections, and the bytes that each sends.
 struct Shape {
     name: &'static str,
     /// "resp", "memcached", or [`BY_TLS`].
@@ -56,7 +56,7 @@ fn half_of(head: &str) -> Vec<u8> {
     [head.as_bytes(), &vec![b'x'; MIB / 2]].concat()
 }
 
-/// RESP behind a handshake.
+/// RESP over TLS.
 const BY_TLS: &str = "resp by TLS";
 
 const SHAPES: [Shape; 15] = [
@@ -202,7 +202,7 @@ fn status(serving: &Serving, name: &str) -> usize {
     line.split_whitespace().next().unwrap().parse::<usize>().unwrap() << 10
 }
 
-/// Sends what the server takes, and gives up where it takes nothing.
+/// Sends what the server takes, and stops when it takes nothing.
 fn pour(stream: &mut impl Write, bytes: &[u8]) {
     match stream.write_all(bytes).and_then(|()| stream.flush()) {
         Ok(()) => {}
@@ -216,7 +216,7 @@ fn pour(stream: &mut impl Write, bytes: &[u8]) {
     }
 }
 
-/// Clients that trust a certificate in this directory.
+/// A client configuration that trusts a certificate in this directory.
 fn trusting(directory: &Path) -> Arc<ClientConfig> {
     let mut roots = RootCertStore::empty();
     let certificate = CertificateDer::from_pem_file(directory.join("good.pem")).unwrap();
@@ -227,7 +227,7 @@ fn trusting(directory: &Path) -> Arc<ClientConfig> {
     Arc::new(builder.with_root_certificates(roots).with_no_client_auth())
 }
 
-/// A connection that has said what its shape says, kept until the others have too.
+/// A connection that has sent its bytes; kept until the others have too.
 fn pours(
     serving: &Serving,
     (place, bytes): (&str, &[u8]),
@@ -250,7 +250,7 @@ fn pours(
     }
 }
 
-/// Whether it answers on all listeners without TLS.
+/// Whether the server answers on all listeners without TLS.
 fn is_answered(serving: &Serving, has_tls: bool) -> bool {
     let asks = |place, request: &[u8], expected: &[u8]| {
         let mut stream = serving.connect(place);
@@ -261,7 +261,7 @@ fn is_answered(serving: &Serving, has_tls: bool) -> bool {
     asks("memcached", b"mn\r\n", b"MN\r\n") && (has_tls || asks("resp", b"PING\r\n", b"+PONG\r\n"))
 }
 
-/// How long the server keeps connections whose clients have left, the time to ask it included.
+/// How long the server keeps connections whose clients have left, including the time to ask it.
 fn ends_in(serving: &Serving) -> Duration {
     let begun = Instant::now();
     let mut stream = serving.connect("memcached");
@@ -275,7 +275,7 @@ fn ends_in(serving: &Serving) -> Duration {
         }
         let answer = String::from_utf8(answer).unwrap();
         let there = answer.lines().find_map(|line| line.strip_prefix("STAT curr_connections "));
-        // The one that sets the value, and this one.
+        // The connection that sets the value, and this one.
         if there.unwrap() == "2" || begun.elapsed() > Duration::from_secs(20) {
             return begun.elapsed();
         }
@@ -283,7 +283,7 @@ fn ends_in(serving: &Serving) -> Duration {
     }
 }
 
-/// Lets clients take all shapes, one after the other, and gives those that took more than the budget.
+/// Runs all cases one after the other, and returns those that used more than the budget.
 fn takes_shapes(
     serving: &Serving,
     (sockets, shapes): (&str, &[Shape]),
@@ -311,7 +311,7 @@ fn takes_shapes(
         let took = ends_in(serving);
         assert!(took < Duration::from_secs(5), "{sockets}, {name}: clients that left: {took:?}");
     }
-    // All connections have gone, and what they have had goes back to the system: the cache holds 1 MiB.
+    // All connections have gone, and their memory returns to the system; the cache holds 1 MiB.
     let begun = Instant::now();
     while status(serving, "VmRSS:") > PROCESS {
         let bytes = status(serving, "VmRSS:");

@@ -1,4 +1,4 @@
-//! A directory in which the command runs, and what came of it.
+//! A directory in which the command runs, and the result of a run.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,12 +8,12 @@ use std::process::{Command, Output};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// The command, to be run somewhere.
+/// The command.
 pub(crate) fn larder() -> Command {
     Command::new(env!("CARGO_BIN_EXE_larder"))
 }
 
-/// A directory that goes with the test, and another one where `larder block` keeps its records.
+/// A directory that ends with the test, and another one where `larder block` keeps its records.
 pub(crate) struct Place(TempDir, TempDir);
 
 impl Place {
@@ -25,7 +25,7 @@ impl Place {
         self.0.path()
     }
 
-    /// A file in it.
+    /// Writes a file in it.
     pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
         let path = self.path().join(name);
         fs::write(&path, content).unwrap();
@@ -46,7 +46,7 @@ impl Place {
         Ran::from(self.command(arguments).output().unwrap())
     }
 
-    /// Runs what must work.
+    /// Runs a command that must succeed.
     #[track_caller]
     pub(crate) fn succeed(&self, arguments: &str) -> Ran {
         let ran = self.run(arguments);
@@ -54,15 +54,15 @@ impl Place {
         ran
     }
 
-    /// The JSON that `arguments` and `--json -` give.
+    /// The JSON output of `arguments` with `--json -`.
     #[track_caller]
     pub(crate) fn json(&self, arguments: &str) -> Value {
         let ran = self.succeed(&format!("{arguments} --json -"));
         serde_json::from_str(&ran.stdout).unwrap()
     }
 
-    /// Runs what must be refused with this status, and with one message that has these parts.
-    /// Nothing else may come of it: no output, no new file, no changed one.
+    /// Runs a command that must be refused with this status, and with one message that has these parts. It must have no
+    /// other effect: no output, no new file, no changed file.
     #[track_caller]
     pub(crate) fn refuse(&self, arguments: &str, status: i32, parts: &[&str]) {
         let before = self.files();
@@ -75,7 +75,7 @@ impl Place {
         assert!(before == after, "larder {arguments} changed a file");
     }
 
-    /// All files below, with their content.
+    /// All files in it, with their content.
     pub(crate) fn files(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let mut files = BTreeMap::new();
         let mut directories = vec![self.path().to_owned()];
@@ -94,7 +94,7 @@ impl Place {
     }
 }
 
-/// How the command ended, and what it said.
+/// Exit status and output of a run.
 #[derive(Debug)]
 pub(crate) struct Ran {
     /// Exit status; `None` if a signal ended it.
@@ -114,7 +114,7 @@ impl From<Output> for Ran {
 }
 
 impl Ran {
-    /// One line says what was wrong. Before it may stand notes, and after it where to find help.
+    /// Checks the error message: one line, with optional notes before it and a hint to the help after it.
     #[track_caller]
     pub(crate) fn check_error(&self, status: i32, parts: &[&str]) {
         assert_eq!(self.status, Some(status), "{self:?}");

@@ -1,10 +1,10 @@
-//! `larder plan`: its table, its page, and what it refuses.
+//! `larder plan`: its table, its page, and refusals.
 
 use std::fs;
 
 use crate::place::{Place, trace_of_gets};
 
-/// A plan on a model that is too small to mean much.
+/// A plan on a model that is too small to be meaningful.
 const SHORT: &str = "plan --simulate 8MiB --requests 30000 --dram 60G";
 
 #[test]
@@ -41,7 +41,7 @@ fn a_column_with_placement_and_one_without() {
 #[test]
 fn a_trace_is_a_sample() {
     let place = Place::new();
-    // Keys of 1 to 2000 bytes of value: both engines have work.
+    // Values of 1 to 2000 bytes, so that both engines have work.
     let lines = (0..60_000_u64).map(|n| {
         let key = n * 2_654_435_761 % 20_011;
         format!("{},{key},{},set\n", n / 1000, 1 + key * 7 % 2000)
@@ -139,7 +139,7 @@ fn help_teaches() {
     }
 }
 
-/// The figures are those of the command that stands there, to the last digit: the simulation has a seed.
+/// The figures in the README are those of its command, to the last digit: the simulation has a seed.
 #[test]
 #[ignore = "takes minutes: `cargo xtask all` runs it"]
 fn the_readme_shows_what_plan_prints() {

@@ -46,7 +46,7 @@ fn each_key_of_a_plan_is_named() {
     check_plan(&tables, &Place::new().json(&other));
 }
 
-/// The options of the command are the parameters of its result, and the other way round.
+/// The options of the command equal the parameters of its result.
 #[test]
 fn parameters_are_the_options() {
     let help = Place::new().succeed("plan --help").stdout;

@@ -1,7 +1,6 @@
-//! The numbers of a replay: they add up, and the same question has the same answer.
+//! The numbers of a replay add up, and the same command gives the same numbers.
 //!
-//! Where the last digit counts, numbers are compared as they were printed: `serde_json` reads some of
-//! them a digit off.
+//! Where the last digit counts, numbers are compared as text: `serde_json` parses some of them one digit off.
 
 use serde_json::Value;
 
@@ -23,7 +22,7 @@ fn ratio(part: u64, whole: u64) -> f64 {
     part as f64 / whole as f64
 }
 
-/// Equal but for rounding.
+/// Checks that two numbers are equal but for rounding.
 #[track_caller]
 fn close(found: f64, expected: f64) {
     assert!((found - expected).abs() < 1e-12, "{found}, expected {expected}");
@@ -33,7 +32,7 @@ fn runs(outcome: &Value) -> &[Value] {
     outcome["runs"].as_array().unwrap()
 }
 
-/// The sum of a key over the intervals that are, or are not, part of the warm-up.
+/// The sum of a key over the intervals in the warm-up, or after it.
 fn sum(run: &Value, warmup: bool, key: &str) -> u64 {
     let intervals = run["intervals"].as_array().unwrap();
     let of_part = intervals.iter().filter(|interval| interval["warmup"] == warmup);
@@ -91,7 +90,7 @@ fn check_intervals(run: &Value) {
     assert!((media_bytes - ratio(integer(run, "media_bytes"), 1)).abs() < 1.0);
 }
 
-/// A value of each run as it was printed. Keys of runs stand six blanks from the left.
+/// A value of each run as text. Keys of runs are indented by six blanks.
 fn printed<'a>(text: &'a str, key: &str) -> Vec<&'a str> {
     let start = format!("      \"{key}\": ");
     let values = text.lines().filter_map(|line| line.strip_prefix(start.as_str()));
@@ -117,7 +116,7 @@ fn ratios_are_exact_to_the_last_digit() {
     }
 }
 
-/// What the drive was given before the measurement: the warm-up, and a label, which is written twice.
+/// The drive was written before the measurement by the warm-up, and by a label, which is written twice.
 #[test]
 fn everything_written_is_accounted_for() {
     let outcome = Place::new().json(FULL_DRIVE);
@@ -153,7 +152,7 @@ fn placement_changes_the_drive_and_nothing_else() {
     assert!(1.0 <= with && with < without, "DLWA {with} with placement, {without} without");
 }
 
-/// The JSON without the one value that is not a function of the parameters.
+/// The JSON without the one value that does not depend on the parameters alone.
 fn reproducible(arguments: &str) -> String {
     let text = Place::new().succeed(&format!("{arguments} --json -")).stdout;
     let lines: Vec<&str> = text.lines().collect();
@@ -170,7 +169,7 @@ const REASONS: [(&str, &str); 4] = [
     ("budget:2G", "rejected_by_budget_objects"),
 ];
 
-/// What a policy turns away is counted under its own name.
+/// What an admission policy rejects is counted under its own name.
 #[test]
 fn rejections_add_up() {
     for (policy, reason) in REASONS {

@@ -1,4 +1,4 @@
-//! A replay on a set of shards: what it says of each, and of all together.
+//! A replay on a set of shards: the numbers of each shard, and of all together.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! `--report`: one page that needs nothing else.
+//! `--report`: one self-contained page.
 
 use std::fs;
 
@@ -18,7 +18,7 @@ fn one_page_that_needs_nothing_else() {
     let page = String::from_utf8(content).unwrap();
     assert!(page.starts_with("<!doctype html>") || page.starts_with("<!DOCTYPE html>"));
     assert!(page.trim_end().ends_with("</html>"));
-    // The name of the language looks like an address; nobody asks for it.
+    // This namespace name looks like an address, but is never fetched.
     let text = page.replace("xmlns=\"http://www.w3.org/1999/xhtml\"", "");
     let foreign =
         ["http:", "https:", "//", "<script", "<link", "<iframe", "<img", "@import", "url(", "src="];
@@ -39,7 +39,7 @@ fn an_older_page_is_replaced() {
     assert!(files.values().all(|content| content.len() > 1000));
 }
 
-/// The command of "How to reproduce", as a shell would read it. None of its words has spaces.
+/// The command in "How to reproduce", as a shell would read it. None of its words has spaces.
 fn command_of(page: &str) -> String {
     let (_, rest) = page.split_once("<pre><code>larder ").expect("a command");
     let (command, _) = rest.split_once("</code>").expect("its end");
@@ -48,7 +48,7 @@ fn command_of(page: &str) -> String {
     command.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Runs `arguments`, and what its page says; both have the same parameters.
+/// Runs `arguments`, and the command on its page; both have the same parameters.
 #[track_caller]
 fn reproduces(arguments: &str) {
     let parameters = |place: &Place, json: &str| {

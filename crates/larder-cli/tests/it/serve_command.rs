@@ -1,4 +1,4 @@
-//! `larder serve` as a process: how it starts, is told to end, is killed, and is found again.
+//! `larder serve` as a process: start, end, kill, and restart.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -6,14 +6,14 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// Nothing here takes longer.
+/// Nothing here takes longer than this.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A server that ends with the test, whatever happens.
+/// A server that ends with the test in any case.
 pub(crate) struct Serving {
     pub(crate) child: Child,
     pub(crate) output: BufReader<Box<dyn Read>>,
-    /// Where it says that it listens, by what is spoken there.
+    /// The printed addresses, by protocol.
     places: Vec<(String, String)>,
 }
 
@@ -34,7 +34,7 @@ impl Serving {
         Self::run(command(directory, &ANYWHERE))
     }
 
-    /// Runs `command`, until it says that it is ready.
+    /// Runs `command`, until it prints that it is ready.
     pub(crate) fn run(mut command: Command) -> Self {
         let mut child = command.spawn().unwrap();
         let output = BufReader::new(Box::new(child.stdout.take().unwrap()) as Box<dyn Read>);
@@ -58,7 +58,7 @@ impl Serving {
     }
 
     pub(crate) fn connect(&self, name: &str) -> TcpStream {
-        // Behind the address it may say that it is by TLS.
+        // After the address the line may mention TLS.
         let address = self.place(name).split(' ').next().unwrap();
         let stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -70,7 +70,7 @@ impl Serving {
         assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
     }
 
-    /// Its exit code, and what it had left to say.
+    /// Its exit code, and the rest of its output.
     fn ended(mut self) -> (Option<i32>, String) {
         let mut rest = String::new();
         self.output.read_to_string(&mut rest).unwrap();
@@ -177,14 +177,14 @@ fn a_log_that_nobody_reads_any_more_costs_nothing() {
 #[test]
 fn kills_leave_nothing_wrong() {
     let directory = tempfile::tempdir().unwrap();
-    let keys: Vec<u32> = (0..40_000).collect();
+    let keys: Vec<u32> = (0..100_000).collect();
     for version in 1..=3 {
         let serving = Serving::start(directory.path());
         let mut reader = BufReader::new(serving.connect("memcached"));
         let found = versions_of(&mut reader, &keys);
         // Each round has set all keys, and each set was acknowledged: no older version comes back.
         assert!(found.iter().all(|found| *found == version - 1), "a version that was replaced");
-        // 40 MiB do not fit into the part of 64 MiB of memory that is DRAM: some reached flash.
+        // 100 MiB do not fit into the 48 MiB of DRAM that 64 MiB of memory leave: the first ones reached flash.
         assert_eq!(found.is_empty(), version == 1, "values outlive kills");
         set_all(&mut reader, &keys, version);
         serving.signal("KILL");
@@ -219,13 +219,13 @@ fn one_data_directory_serves_one() {
     asks(&mut serving.connect("resp"), "PING\r\n", "+PONG\r\n");
 }
 
-/// The exit code of a server that does not start, and what it says.
+/// The exit code and the error output of a server that does not start.
 fn refused(mut command: Command) -> (Option<i32>, String) {
     let ended = command.output().unwrap();
     (ended.status.code(), String::from_utf8(ended.stderr).unwrap())
 }
 
-/// A port that is taken, or a cache that cannot be opened: what was made for the start is gone again.
+/// A port that is taken, or a cache that cannot be opened: files made for the start are removed.
 #[test]
 fn a_start_that_fails_leaves_nothing_behind() {
     let place = tempfile::tempdir().unwrap();
@@ -243,7 +243,7 @@ fn a_start_that_fails_leaves_nothing_behind() {
     assert!(matches!(code, Some(1 | 2)), "{said}");
     assert!(said.contains("memory") && !said.contains("memory_bytes"), "{said}");
     assert!(!directory.exists(), "{said}");
-    // A file that was there stays.
+    // An existing file stays.
     let files: Vec<String> =
         ["a", "b"].map(|name| place.path().join(name).display().to_string()).into();
     std::fs::write(&files[0], vec![7; 8192]).unwrap();
@@ -256,7 +256,7 @@ fn a_start_that_fails_leaves_nothing_behind() {
     assert!(Path::new(&files[0]).exists() && !Path::new(&files[1]).exists(), "{said}");
 }
 
-/// Whatever the umask says, others may not read what the cache holds.
+/// Whatever the umask is, others may not read the cache's files.
 #[test]
 fn its_files_are_for_its_owner_alone() {
     use std::os::unix::fs::PermissionsExt;
@@ -268,7 +268,7 @@ fn its_files_are_for_its_owner_alone() {
     drop(serving);
 }
 
-/// A limit of the length of files is an error that is told, and not the end of the process.
+/// A file size limit causes an error message, and does not kill the process.
 #[test]
 fn a_limit_of_file_size_is_told() {
     let place = tempfile::tempdir().unwrap();
@@ -345,7 +345,7 @@ fn check_explains_a_file_or_says_where_it_is_wrong() {
     );
 }
 
-/// What the admin port answers to a change, or to a look.
+/// The answer of the admin port to a request.
 pub(crate) fn admin(serving: &Serving, line: &str, token: &str) -> String {
     let place = serving.place("admin").trim_start_matches("http://").trim_end_matches('/');
     let mut stream = TcpStream::connect(place).unwrap();
@@ -404,7 +404,7 @@ fn several_files_are_shards_that_come_and_go() {
     }
     serving.signal("TERM");
     assert_eq!(serving.ended().0, Some(0));
-    // One is missing: its directory is not there. Nobody is told an old value.
+    // One file is missing, since its directory does not exist. No client gets an old value.
     let gone = [files[0].clone(), path("gone/c"), spare];
     let serving = Serving::run(serve(&gone));
     assert!(serving.place("flash").contains("gone/c is missing"), "{}", serving.place("flash"));

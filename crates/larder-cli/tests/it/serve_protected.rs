@@ -1,4 +1,4 @@
-//! `larder serve` and `larder check` with TLS, tenants' own places, several servers, and few open files.
+//! `larder serve` and `larder check` with TLS, tenants' own listeners, several servers, and few open files.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -10,7 +10,7 @@ use rcgen::{CertificateParams, KeyPair, date_time_ymd};
 
 use crate::serve_command::{ANYWHERE, Serving, asks, command};
 
-/// Writes a certificate and its key beside each other.
+/// Writes a certificate and its key to the same directory.
 pub(crate) fn certify(directory: &Path, name: &str, change: impl FnOnce(&mut CertificateParams)) {
     let mut params = CertificateParams::new(["localhost".to_owned()]).unwrap();
     change(&mut params);
@@ -20,7 +20,7 @@ pub(crate) fn certify(directory: &Path, name: &str, change: impl FnOnce(&mut Cer
     fs::write(directory.join(format!("{name}.key")), key.serialize_pem()).unwrap();
 }
 
-/// What `larder check` says of a file, and its exit code. Paths are without their directory.
+/// The output of `larder check` for a file, and its exit code. Paths are without their directory.
 fn check(directory: &Path, text: &str) -> (Option<i32>, String) {
     let file = directory.join("larder.toml");
     let home = format!("{}/", directory.display());

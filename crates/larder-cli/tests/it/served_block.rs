@@ -1,4 +1,4 @@
-//! A `larder block` that serves, and as much of a client of NBD as tests need.
+//! A `larder block` process that serves, and a minimal NBD client for tests.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -9,7 +9,7 @@ use crate::place::Place;
 pub(crate) struct Serving {
     child: Child,
     stdout: BufReader<ChildStdout>,
-    /// What it said before it was ready.
+    /// Its output before it was ready.
     said: Vec<String>,
 }
 
@@ -19,7 +19,7 @@ impl Serving {
         Self::run(place.command(&format!("block {arguments}")))
     }
 
-    /// Runs `command`, until it says that it is ready.
+    /// Runs `command`, until it prints that it is ready.
     #[track_caller]
     pub(crate) fn run(mut command: Command) -> Self {
         command.stdin(Stdio::null()).stdout(Stdio::piped());
@@ -34,14 +34,14 @@ impl Serving {
         Self { child, stdout, said }
     }
 
-    /// What it says behind a word.
+    /// The rest of the output line that begins with `word`.
     #[track_caller]
     pub(crate) fn line(&self, word: &str) -> &str {
         let line = self.said.iter().find_map(|line| line.strip_prefix(word));
         line.unwrap_or_else(|| panic!("no {word} in {:?}", self.said)).trim()
     }
 
-    /// Whether it has this file open so that it could write to it.
+    /// Whether it has this file open for writing.
     #[track_caller]
     pub(crate) fn opens_for_writing(&self, path: &std::path::Path) -> bool {
         let own = format!("/proc/{}", self.child.id());
@@ -61,7 +61,7 @@ impl Serving {
         flags.iter().any(|flags| flags & 3 != 0)
     }
 
-    /// How it ended, told by a signal, and what it said meanwhile.
+    /// Sends a signal. Returns the exit code, and the rest of the output.
     pub(crate) fn end(mut self, signal: &str) -> (Option<i32>, String) {
         let kill = format!("kill -{signal} {}", self.child.id());
         assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
@@ -78,7 +78,7 @@ impl Drop for Serving {
     }
 }
 
-/// Chooses an export of so many MiB by the oldest option. Returns its flags.
+/// Selects an export of this many MiB by the oldest option. Returns its flags.
 pub(crate) fn open(stream: &mut (impl Read + Write), name: &[u8], mebibytes: u8) -> u8 {
     let mut greeting = [0; 18];
     stream.read_exact(&mut greeting).unwrap();
@@ -92,7 +92,7 @@ pub(crate) fn open(stream: &mut (impl Read + Write), name: &[u8], mebibytes: u8)
     about[9]
 }
 
-/// Writes or reads 5 bytes at 4094. Returns the error.
+/// Writes or reads 5 bytes at offset 4094. Returns the error.
 pub(crate) fn request(stream: &mut (impl Read + Write), kind: u8, data: &mut [u8; 5]) -> u8 {
     let head = [0x25, 0x60, 0x95, 0x13, 0, 0, 0, kind];
     let rest = [0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0x0f, 0xfe, 0, 0, 0, 5];

@@ -1,4 +1,4 @@
-//! What goes to which stream: results to standard output, the rest to standard error.
+//! Results go to standard output, everything else to standard error.
 
 use std::io::{BufRead, BufReader};
 use std::process::{ChildStdout, Stdio};
@@ -48,7 +48,7 @@ fn json_on_standard_output_is_alone_there() {
     assert!(place.files().is_empty());
 }
 
-/// A file has the same as standard output, and replaces an older one.
+/// A file gets the same as standard output, and replaces an older file.
 #[test]
 fn json_in_a_file() {
     let place = Place::new();
@@ -61,7 +61,7 @@ fn json_in_a_file() {
     assert!(files.values().all(|content| content == printed.as_bytes()));
 }
 
-/// Standard output is read as by `read` and then closed, while the command still writes.
+/// `read` reads some of standard output and closes it while the command still writes.
 #[track_caller]
 fn with_reader(arguments: &str, read: impl FnOnce(ChildStdout)) {
     let place = Place::new();
@@ -86,7 +86,7 @@ fn a_reader_who_has_seen_enough_is_no_failure() {
     for command in commands {
         with_reader(command, drop);
     }
-    // As `head -1`. 256 intervals of two runs are more than a pipe takes in.
+    // As `head -1`. 256 intervals of two runs are more than a pipe holds.
     with_reader("replay --requests 600000 --flash 8M --dram 256K --json -", |stdout| {
         let mut first = String::new();
         BufReader::new(stdout).read_line(&mut first).unwrap();
@@ -109,7 +109,7 @@ fn help_of_each_command() {
     assert!(examples.lines().filter(|line| line.starts_with("  larder replay")).count() > 1);
 }
 
-/// The examples in the help are no fiction: each is parsed (and then asked for no pass at all).
+/// The examples in the help are valid command lines: each is parsed (with `--repeat 0`, which is then refused).
 #[test]
 fn examples_in_the_help_are_command_lines() {
     let place = Place::new();

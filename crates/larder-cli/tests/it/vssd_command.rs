@@ -1,10 +1,11 @@
-//! `larder vssd`: tenants in a model image, from its first day to a drive that changes places.
+//! `larder vssd`: tenants in a model image, from its creation to the exchange of channels.
 
 use std::fs;
 
 use crate::place::Place;
 
-/// Refused by an array, whose image is another after each opening: a drive counts its starts.
+/// Checks an error of an array. It does not compare the image, which changes with each opening: a drive counts its
+/// starts.
 #[track_caller]
 fn refused(place: &Place, arguments: &str, status: i32, parts: &[&str]) {
     place.run(arguments).check_error(status, parts);
@@ -65,7 +66,7 @@ fn tenants_write_wear_and_change_places() {
     refused(&place, "vssd delete --image m.img 0", 2, &["vSSD 0", "there are 1, 2"]);
 }
 
-/// An image that is only looked at stays as it is, byte by byte.
+/// Commands that only look at an image do not change a byte of it.
 #[test]
 fn looking_at_an_image_does_not_change_it() {
     let place = place();
@@ -117,7 +118,7 @@ fn devices_say_how_far_they_keep_tenants_apart() {
     place.refuse("vssd list --device .", 1, &["--device", "name one"]);
 }
 
-/// An image that was cut, or is none, is refused, and stays as it is.
+/// An image that was truncated, or a file that is no image, is refused and stays as it is.
 #[test]
 fn damaged_images_are_refused() {
     let place = place();
@@ -129,14 +130,14 @@ fn damaged_images_are_refused() {
     place.refuse("vssd list --image none.img", 1, &["none.img"]);
     place.write("empty.img", "");
     place.refuse("vssd list --image empty.img", 1, &["empty.img"]);
-    // One of two headers will do.
+    // One of two headers is enough.
     let mut flipped = whole;
     flipped[20] ^= 0x40;
     place.write("flipped.img", &flipped);
     place.succeed("vssd list --image flipped.img");
 }
 
-/// The cache of a replay on blocks in memory, and on those of an image, whose dies it wears and which it leaves empty.
+/// The cache of a replay on blocks in memory, and on blocks of an image, which it wears and leaves empty.
 #[test]
 fn a_replay_stands_on_a_vssd() {
     let place = Place::new();

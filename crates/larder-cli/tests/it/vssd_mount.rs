@@ -1,4 +1,4 @@
-//! `larder vssd mount`: files on a virtual SSD, and what is there after an end of any kind.
+//! `larder vssd mount`: files on a virtual SSD, and what is there after each kind of end.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use crate::place::{Place, Ran};
 
-/// Nothing here takes longer than that.
+/// Nothing here takes longer than this.
 const PATIENCE: Duration = Duration::from_secs(30);
 const STEP: Duration = Duration::from_millis(10);
 
@@ -26,7 +26,7 @@ fn place() -> Option<Place> {
     Some(place)
 }
 
-/// A mount that is taken away with the test, whatever happens.
+/// A mount that is removed with the test in any case.
 struct Running {
     child: Option<Child>,
     dir: PathBuf,
@@ -61,7 +61,7 @@ impl Running {
         assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
     }
 
-    /// How it ended. What is left of a mount stays.
+    /// Exit status and output. A remaining mount stays.
     fn ended(&mut self) -> Ran {
         let mut child = self.child.take().unwrap();
         self.wait_until(|| child.try_wait().unwrap().is_some());
@@ -120,7 +120,7 @@ fn files_outlive_the_mount() {
     assert!(!ran.stderr.contains("a new file system was made"), "{ran:?}");
 }
 
-/// Killed, it is as after a loss of power: what was synced is there.
+/// After a kill it is as after a power loss: what was synced is there.
 #[test]
 fn what_was_synced_outlives_a_kill() {
     let Some(place) = place() else { return };
@@ -130,7 +130,7 @@ fn what_was_synced_outlives_a_kill() {
     fs::File::open(&path).unwrap().sync_all().unwrap();
     running.signal("KILL");
     assert_eq!(running.ended().status, None);
-    // What is left of the mount is no directory any more, and it is said how to be rid of it.
+    // The remaining mount is no usable directory any more, and the error says how to remove it.
     place.run("vssd mount --image m.img 0 d").check_error(1, &["DIR d", "umount"]);
     umount(&place.path().join("d"));
     let mut running = Running::start(&place, "");
@@ -140,7 +140,7 @@ fn what_was_synced_outlives_a_kill() {
     place.succeed("vssd fsck --image m.img");
 }
 
-/// Somebody with a file open keeps it mounted, until a second signal.
+/// An open file keeps it mounted until a second signal.
 #[test]
 fn a_mount_in_use_is_left_alone_once() {
     let Some(place) = place() else { return };
@@ -159,7 +159,7 @@ fn a_mount_in_use_is_left_alone_once() {
     succeeded(&running.ended(), &[]);
 }
 
-/// Whoever unmounts it may mount something else there at once, while the process still writes what it has.
+/// After it was unmounted, something else may be mounted there at once, while the process still writes its data.
 #[test]
 fn what_is_mounted_there_next_is_left_alone() {
     let Some(place) = place() else { return };

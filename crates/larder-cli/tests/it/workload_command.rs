@@ -9,7 +9,7 @@ const TRACE: &str = "time,object,size,op,ttl\n\
                      5,2,300,delete,0\n\
                      9,3,5000,set,3600\n";
 
-/// The value of a line of the table that begins with this name.
+/// The value in the line of the table that begins with this name.
 #[track_caller]
 fn value<'a>(table: &'a str, name: &str) -> &'a str {
     let line = table.lines().find_map(|line| line.trim_start().strip_prefix(name));

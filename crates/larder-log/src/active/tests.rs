@@ -1,4 +1,4 @@
-//! Regions as they are filled, without a device: pieces go to a vector.
+//! Tests of filling regions without a device: the pieces go to a vector.
 
 use proptest::prelude::*;
 
@@ -38,7 +38,7 @@ fn closed_regions_are_written_before_open_ones() {
     regions.get_mut(RegionId::new(1)).unwrap().close();
     let pool = BufferPool::new();
     let mut next = || regions.next_piece(&pool, 0).map(|piece| piece.identity.region.number());
-    // Each has a block of records to write; the footer waits until it is written.
+    // Each region has a block of records to write; the footer waits until that is written.
     assert_eq!([next(), next(), next(), next()], [Some(1), Some(0), Some(2), None]);
 }
 
@@ -78,11 +78,11 @@ fn what_is_on_flash_leaves_memory() {
         }
         most = most.max(regions.memory_bytes());
     }
-    // A piece that fills, a record across its start, chunks that begin before it, and what is spare.
+    // A piece that is filling, a record across its start, chunks that begin before it, and the spare chunks.
     assert!(most <= 4 * PIECE, "{most} of {REGION}");
 }
 
-/// What to do next in [`a_region_is_on_flash_as_it_was_in_memory`].
+/// The steps of [`a_region_is_on_flash_as_it_was_in_memory`].
 #[derive(Debug, Clone)]
 enum Step {
     Append(usize),
@@ -109,7 +109,7 @@ fn used_pool() -> BufferPool {
     pool
 }
 
-/// A region with its device.
+/// A region with a stand-in for its device.
 struct Bench {
     regions: ActiveRegions,
     pool: BufferPool,
@@ -134,7 +134,7 @@ impl Bench {
         self.in_flight.extend(next);
     }
 
-    /// Says whether the region is on flash, whole.
+    /// Ends a write. Returns whether the region is completely on flash.
     fn end(&mut self, which: usize) -> bool {
         if self.in_flight.is_empty() {
             return false;

@@ -1,17 +1,17 @@
-//! What clients cause in memory: one account of the process, which tenants share by their weights.
+//! The memory that clients use: one account for the process, which tenants share by weight.
 //!
-//! What there is of it, and where that ends:
+//! What is counted, and where it ends:
 //!
-//! - [`Kept`]: commands between MULTI and EXEC, watched keys, keys that a walk has found; refused beyond half of the
+//! - [`Kept`]: commands between MULTI and EXEC, watched keys, keys that a walk has found. Refused beyond half of the
 //!   tenant's share.
-//! - [`Passing`]: half-sent requests, answers that a client does not take; beyond the share as long as others leave
-//!   room; then the slowest end.
-//! - [`Busy`]: buffers of a request that waits, for flash say; its tenant's next requests are not read before there
-//!   is room.
+//! - [`Passing`]: incomplete requests, and answers that a client does not take. May exceed the share as long as others
+//!   leave room; then the slowest end.
+//! - [`Busy`]: buffers of a request that waits, for flash for example. The tenant's next requests are not read before
+//!   there is room.
 //!
-//! Connections that have not logged in share an eighth, whichever tenant they mean. Invariants: what is counted is what
-//! its owner holds, or what was promised back by one that was evicted and runs next; kept bytes of all tenants together
-//! are never more than half of the account, so that evicting what passes makes room for any tenant below its share.
+//! Connections that have not logged in share an eighth, whichever tenant they mean. Invariants: a counted byte is held
+//! by its owner, or by an evicted owner that will release it when it runs next; kept bytes of all tenants together are
+//! at most half of the account, so that evicting passing bytes makes room for any tenant below its share.
 
 mod passing;
 #[cfg(test)]
@@ -26,24 +26,24 @@ use slab::Slab;
 use self::passing::Entry;
 pub(crate) use self::passing::Passing;
 
-/// The part of clients that have not logged in.
+/// Clients that have not logged in share one part in this number of the account.
 const STRANGERS_PART: usize = 8;
-/// What passes is not evicted for its own tenant's requests before it is as old.
+/// The passing bytes of a tenant are not evicted for the tenant's own requests before they are this old.
 const GRACE: Duration = Duration::from_secs(1);
-/// What a request that waits has: two buffers, and its futures.
+/// Memory of a request that waits: two buffers, and its futures.
 pub(crate) const BUSY_BYTES: usize = 36 << 10;
 
-/// Whose bytes they are: the place of a tenant, or that of the clients that have not logged in.
+/// The owner of bytes: the number of a tenant, or the number after the last for clients that have not logged in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Holder(usize);
 
-/// See the module.
+/// The account of the memory that clients use; see the module.
 pub(crate) struct Account {
     bytes_max: usize,
     used: AtomicUsize,
-    /// The most that was used since [`Account::take_peak`].
+    /// The most that was used since the last [`Account::take_peak`].
     peak: AtomicUsize,
-    /// Of each tenant, and behind them of those that have not logged in.
+    /// One for each tenant; the last is that of clients that have not logged in.
     holders: Box<[Held]>,
     passing: Mutex<Slab<Entry>>,
     evicted: AtomicUsize,
@@ -52,23 +52,23 @@ pub(crate) struct Account {
 #[derive(Default)]
 struct Held {
     used: AtomicUsize,
-    /// The part of `used` that is not evicted.
+    /// The part of `used` that is never evicted.
     kept: AtomicUsize,
     weight: AtomicUsize,
 }
 
-/// Bytes that are counted until this is dropped, and are not evicted.
+/// Bytes that are counted until this is dropped, and never evicted.
 pub(crate) struct Kept {
     account: Arc<Account>,
     holder: Holder,
     bytes: usize,
 }
 
-/// The buffers of a request that waits, until this is dropped.
+/// The buffers of a request that waits, counted until this is dropped.
 pub(crate) struct Busy(Arc<Account>, Holder);
 
 impl Account {
-    /// An account of `bytes_max` bytes for `tenants` tenants of equal weights.
+    /// An account of `bytes_max` bytes for `tenants` tenants of equal weight.
     pub(crate) fn new(bytes_max: usize, tenants: usize) -> Self {
         let held = || Held { weight: AtomicUsize::new(1), ..Held::default() };
         Self {
@@ -81,18 +81,18 @@ impl Account {
         }
     }
 
-    /// The tenant of this number.
+    /// The holder of the tenant with this number.
     pub(crate) fn tenant(&self, number: usize) -> Holder {
         assert!(number < self.holders.len() - 1, "there is such a tenant");
         Holder(number)
     }
 
-    /// Clients that have not logged in.
+    /// The holder of clients that have not logged in.
     pub(crate) fn strangers(&self) -> Holder {
         Holder(self.holders.len() - 1)
     }
 
-    /// A tenant has this weight from now on.
+    /// Sets the weight of a tenant.
     pub(crate) fn set_weight(&self, tenant: usize, weight: u16) {
         self.holders[tenant].weight.store(usize::from(weight.max(1)), Ordering::Relaxed);
     }
@@ -106,17 +106,17 @@ impl Account {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// The most that clients held at a time since this was called last.
+    /// The most bytes that clients held at one time since the last call.
     pub(crate) fn take_peak(&self) -> usize {
         self.peak.swap(self.used(), Ordering::Relaxed)
     }
 
-    /// Half-sent requests and answers that were ended for the memory that they held.
+    /// How many incomplete requests and answers were ended to free their memory.
     pub(crate) fn evicted(&self) -> usize {
         self.evicted.load(Ordering::Relaxed)
     }
 
-    /// What `holder` may have when all want as much as they can get.
+    /// The bytes that `holder` gets when all holders want as much as they can get.
     pub(crate) fn share(&self, holder: Holder) -> usize {
         let strangers = self.bytes_max / STRANGERS_PART;
         if holder == self.strangers() {
@@ -128,18 +128,18 @@ impl Account {
         (self.bytes_max - strangers) / all.max(1) * weight(&self.holders[holder.0])
     }
 
-    /// Nothing yet, of which more can be kept ([`Kept::grow`]).
+    /// An empty charge; [`Kept::grow`] adds to it.
     pub(crate) fn keep(self: &Arc<Self>, holder: Holder) -> Kept {
         Kept { account: Arc::clone(self), holder, bytes: 0 }
     }
 
-    /// Counts the buffers of a request that has begun, and waits.
+    /// Counts the buffers of a request that has begun and waits.
     pub(crate) fn is_busy(self: &Arc<Self>, holder: Holder) -> Busy {
         self.add(holder, BUSY_BYTES);
         Busy(Arc::clone(self), holder)
     }
 
-    /// Whether the next request of `holder` may be read. If that needs it, what passes slowest is evicted.
+    /// Whether the next request of `holder` may be read. May evict the slowest passing bytes to make room.
     pub(crate) fn may_begin(&self, holder: Holder) -> bool {
         if self.used() + BUSY_BYTES <= self.bytes_max / 2 {
             return true;
@@ -148,12 +148,12 @@ impl Account {
         if used + BUSY_BYTES > self.share(holder) {
             return self.evict_own(holder);
         }
-        // It has its share, whatever others hold beyond theirs.
+        // It is within its share, whatever others hold beyond theirs.
         self.make_room(holder, BUSY_BYTES, None);
         true
     }
 
-    /// Evicts the slowest of what passes for `holder`, if it had its time. Says whether there was something.
+    /// Evicts the slowest passing bytes of `holder` that are at least [`GRACE`] old. Returns whether there were any.
     fn evict_own(&self, holder: Holder) -> bool {
         let (mut passing, now) = (self.lock(), Instant::now());
         let old = |entry: &Entry| {
@@ -196,7 +196,7 @@ impl Account {
         true
     }
 
-    /// Counts `bytes` more, and evicts for them what [`Account::make_room`] may. `false`: nothing is counted.
+    /// Counts `bytes` more, and evicts what [`Account::make_room`] allows. On `false` nothing is counted.
     fn add_evicting(&self, holder: Holder, bytes: usize, own: Option<usize>) -> bool {
         self.try_add(holder, bytes)
             || self.make_room(holder, bytes, own) && self.try_add(holder, bytes)
@@ -206,7 +206,7 @@ impl Account {
         self.passing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Evicts until there is room for `bytes` of `holder`, all but what is at `own`. Says whether there is.
+    /// Evicts until there is room for `bytes` of `holder`; never evicts the entry `own`. Returns whether there is room.
     fn make_room(&self, holder: Holder, bytes: usize, own: Option<usize>) -> bool {
         let mut passing = self.lock();
         while self.used() + bytes > self.bytes_max {
@@ -217,8 +217,8 @@ impl Account {
         true
     }
 
-    /// What is evicted next for `wanting`: the slowest of the tenant that is furthest above its share.
-    /// Among equals, which have what they are due, only what had its time.
+    /// The entry to evict next for `wanting`: the slowest of the holder that is furthest above its share. Unless
+    /// `wanting` stays within its share and another holder is above, only entries older than [`GRACE`] are evicted.
     fn slowest(
         &self,
         passing: &Slab<Entry>,
@@ -228,7 +228,7 @@ impl Account {
     ) -> Option<usize> {
         let excess = |holder: Holder, more: usize| {
             let used = self.holders[holder.0].used.load(Ordering::Relaxed) + more;
-            // In parts of the share, of which a thousandth is enough to tell them apart.
+            // In thousandths of the share, which is precise enough.
             used.saturating_mul(1000) / self.share(holder).max(1)
         };
         let others =
@@ -248,7 +248,7 @@ impl Account {
 }
 
 impl Kept {
-    /// Counts `bytes` more. `false`: there is no room for them, and nothing is counted.
+    /// Counts `bytes` more. On `false` there is no room, and nothing is counted.
     pub(crate) fn grow(&mut self, bytes: usize) -> bool {
         let Self { account, holder, .. } = self;
         let kept = &account.holders[holder.0].kept;

@@ -1,4 +1,4 @@
-//! Bytes that pass: they wait for a client, which may take for ever, and are ended where others need the memory.
+//! Passing bytes: they wait for a client, which may take for ever, and are evicted when others need the memory.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -7,18 +7,18 @@ use std::time::{Duration, Instant};
 
 use super::{Account, Holder};
 
-/// What an account knows of them.
+/// The account's record of passing bytes.
 pub(super) struct Entry {
     holder: Holder,
-    /// Nothing when it was evicted.
+    /// 0 after eviction.
     bytes: usize,
     since: Instant,
     is_evicted: bool,
     waker: Option<Waker>,
 }
 
-/// Bytes that are counted until this is dropped, or [cleared](Passing::clear), or evicted: then its owner is woken, and
-/// lets go of them.
+/// Bytes that are counted until this is dropped, [cleared](Passing::clear) or evicted. On eviction its owner is woken
+/// and releases them.
 pub(crate) struct Passing {
     account: Arc<Account>,
     holder: Cell<Holder>,
@@ -43,7 +43,7 @@ impl Entry {
         self.bytes as u128 * 1000 / (self.age(now).as_millis() + 1)
     }
 
-    /// Wakes its owner, and returns what is not counted any more.
+    /// Wakes its owner, and returns the bytes that are no longer counted.
     pub(super) fn evict(&mut self) -> (Holder, usize) {
         self.is_evicted = true;
         if let Some(waker) = self.waker.take() {
@@ -54,18 +54,18 @@ impl Entry {
 }
 
 impl Passing {
-    /// Nothing yet.
+    /// Counts nothing yet.
     pub(crate) fn new(account: &Arc<Account>, holder: Holder) -> Self {
         Self { account: Arc::clone(account), holder: Cell::new(holder), place: Cell::new(None) }
     }
 
-    /// What is counted from now on is counted for `holder`. What is counted stays where it is.
+    /// Later counts are charged to `holder`. Bytes that are counted already keep their holder.
     pub(crate) fn belongs_to(&self, holder: Holder) {
         self.holder.set(holder);
     }
 
-    /// Counts `bytes` instead of those before. `false`: it was evicted, or there is no room for more; then its count is
-    /// as before.
+    /// Replaces the count with `bytes`. Returns `false` if it was evicted, or if there is no room for more; in the
+    /// second case the count stays as it was.
     pub(crate) fn set(&self, bytes: usize) -> bool {
         let Some(place) = self.place.get() else { return self.begin(bytes) };
         let (holder, before) = {
@@ -90,7 +90,7 @@ impl Passing {
                 entry.bytes = bytes;
                 true
             }
-            // Evicted meanwhile, with what it had before.
+            // Evicted in between, with its previous count.
             None => {
                 self.account.take_off(holder, bytes - before);
                 false
@@ -139,7 +139,7 @@ impl Passing {
         self.account.lock().get(place).is_some_and(|entry| entry.is_evicted)
     }
 
-    /// As if it had begun earlier, `by` this.
+    /// Makes it older by `by`.
     #[cfg(test)]
     pub(super) fn ages(&self, by: Duration) {
         let Some(place) = self.place.get() else { return };
@@ -148,7 +148,7 @@ impl Passing {
         }
     }
 
-    /// Counts nothing any more, as if it had never begun.
+    /// Counts nothing any more, as if it were new.
     pub(crate) fn clear(&self) {
         if let Some(place) = self.place.take() {
             let entry = self.account.lock().remove(place);

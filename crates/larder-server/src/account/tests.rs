@@ -1,4 +1,4 @@
-//! Shares, what is refused, and what is evicted.
+//! Tests of shares, refusals and evictions.
 
 use std::task::{Context, Waker};
 
@@ -47,7 +47,7 @@ fn what_passes_may_have_what_others_leave_and_gives_it_back_slowest_first() {
     let other = passing(&account, modest, 200 * KIB);
     assert!(slow.was_evicted() && !fast.was_evicted() && !other.was_evicted());
     assert_eq!((slow.bytes(), account.used(), account.evicted()), (0, 700 * KIB, 1));
-    // A tenant that asks for more than its share takes nothing from one that has no more than its own.
+    // A tenant that asks for more than its share takes nothing from a tenant within its own share.
     assert!(!other.set(400 * KIB), "fast is above its share, but not old, and other would be too");
     assert!(!slow.set(10), "it is told that it was evicted");
     slow.clear();

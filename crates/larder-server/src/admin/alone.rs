@@ -1,4 +1,4 @@
-//! `/metrics` of something else than this server, with the limits of the server's.
+//! A `/metrics` server for other programs, with the same limits as the server's own.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -12,8 +12,9 @@ use super::listening::Listening;
 use super::places::Places;
 use crate::error::{Error, ErrorKind};
 
-/// Answers `/metrics`, and `/live`, by HTTP until it is dropped: eight requests at a time, each 8 KiB and 5 s long at
-/// most. Who asks by a name that is no address of this machine, or from a page of another origin, gets nothing.
+/// Answers `/metrics` and `/live` by HTTP until it is dropped: eight requests at a time, each at most 8 KiB and 5 s
+/// long. A request whose host name is not an address of this machine, or that comes from a page of another origin, gets
+/// no data.
 #[derive(Debug)]
 pub struct MetricsServer {
     address: SocketAddr,
@@ -22,7 +23,7 @@ pub struct MetricsServer {
 }
 
 impl MetricsServer {
-    /// Listens on `address`, port 0 is any that is free, and answers with what `text` says by then.
+    /// Listens on `address` (port 0: any free port), and answers each request with the current `text`.
     ///
     /// # Errors
     /// [`ErrorKind::Listen`] if the address cannot be had.
@@ -37,7 +38,7 @@ impl MetricsServer {
         let stop = Arc::new(Stop::new().map_err(refused)?);
         let told = Arc::clone(&stop);
         let run = move || {
-            // It ends when nothing can be waited for any more.
+            // It ends when waiting for sockets fails.
             let _ = listening
                 .run(&told, move |request, local, places| respond(request, local, places, &text));
         };
@@ -45,7 +46,7 @@ impl MetricsServer {
         Ok(Self { address, stop, thread: Some(thread.map_err(refused)?) })
     }
 
-    /// Where it is, with the port that was free.
+    /// Its address, with the port that the kernel chose.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

@@ -1,13 +1,13 @@
-//! Which names of a server are its own.
+//! Checks the host name of a request.
 //!
-//! A page of a stranger may have a name that leads to the stranger's server first, and to this one a moment later (DNS
-//! rebinding). To the browser both are one origin, so the page could read what is here. The name gives it away: the
-//! browser sends it as `Host`. An address cannot be made to lead elsewhere, so the one at which the request arrived is
-//! ours; names are ours only if they are configured.
+//! An attacker's page may use a name that resolves to the attacker's server first, and to this server a moment later
+//! (DNS rebinding). To the browser both are one origin, so the page could read our data. The name reveals the attack:
+//! the browser sends it as `Host`. An address cannot be redirected, so we accept the address at which the request
+//! arrived; a name is accepted only if it is configured.
 
 use std::net::IpAddr;
 
-/// Whether a request for `host` that arrived at `local` is meant for us, with these further names of ours.
+/// Whether a request for `host` that arrived at `local` is meant for this server; `names` are its configured names.
 pub(super) fn is_ours(host: &str, local: IpAddr, names: &[String]) -> bool {
     let name = without_port(host);
     let bare = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(name);
@@ -21,7 +21,7 @@ pub(super) fn is_ours(host: &str, local: IpAddr, names: &[String]) -> bool {
     name.eq_ignore_ascii_case("localhost") || names.iter().any(is_named)
 }
 
-/// A host without the port behind it, if there is one.
+/// The host without its port.
 fn without_port(host: &str) -> &str {
     match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,

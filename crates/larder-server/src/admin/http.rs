@@ -1,4 +1,4 @@
-//! As much of HTTP/1.1 as is asked here: `GET` and `HEAD` of a path, `POST` without a body, one request a connection
+//! The subset of HTTP/1.1 that we need: `GET` and `HEAD` of a path, `POST` without a body, one request per connection
 //! (RFC 9112).
 
 use std::io::{self, Read, Write};
@@ -12,48 +12,48 @@ use super::places::Place;
 /// Longest head of a request, in bytes.
 const HEAD_MAX: usize = 8 << 10;
 
-/// What still comes of a request that was refused is waited for so long.
+/// How long we read the rest of a request that was refused.
 const FAREWELL: Duration = Duration::from_millis(200);
 
-/// What a browser may do with what is here: nothing but what the page itself needs.
+/// The content security policy: a browser may do nothing but what the page itself needs.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
                       img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// What is to be done.
+/// The method of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Method {
     Get,
-    /// As `Get`, and only the head of the answer is wanted.
+    /// As `Get`, but the answer is the head alone.
     Head,
     Post,
 }
 
-/// What was asked.
+/// A parsed request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Request {
     pub(super) method: Method,
-    /// Without its query.
+    /// Without the query.
     pub(super) path: String,
     query: String,
-    /// Which server it was meant for.
+    /// The `Host` field.
     pub(super) host: String,
-    /// It comes from a page of another origin.
+    /// The request comes from a page of another origin.
     pub(super) is_foreign: bool,
-    /// What it shows that it may do it.
+    /// The bearer token, if the request has one.
     pub(super) token: Option<String>,
 }
 
-/// What is answered.
+/// An answer.
 #[derive(Debug)]
 pub(super) struct Response {
     pub(super) status: u16,
     pub(super) content_type: &'static str,
     pub(super) body: Vec<u8>,
-    /// Until it is sent.
+    /// Held until the answer is sent.
     place: Option<Place>,
 }
 
-/// Fields of a head that mean something here, each once at most.
+/// The header fields that we use; each may occur at most once.
 #[derive(Default)]
 struct Fields<'a> {
     host: Option<&'a str>,
@@ -87,7 +87,7 @@ impl<'a> Fields<'a> {
 }
 
 impl Request {
-    /// Reads a request, or the status that refuses it, until `deadline` at most, however it comes.
+    /// Reads a request until `deadline`, however slowly it comes. The inner error is the status to refuse it with.
     pub(super) fn read(mut stream: &TcpStream, deadline: Instant) -> io::Result<Result<Self, u16>> {
         let (mut head, mut piece) = (Vec::new(), [0; 1024]);
         loop {
@@ -107,7 +107,7 @@ impl Request {
         }
     }
 
-    /// Understands a head without the empty line at its end.
+    /// Parses a head without the empty line at its end.
     fn parse(head: &[u8]) -> Result<Self, u16> {
         let head = std::str::from_utf8(head).map_err(|_| 400_u16)?;
         let mut lines = head.split("\r\n");
@@ -125,7 +125,7 @@ impl Request {
         let target = target.filter(|target| target.starts_with('/')).ok_or(400_u16)?;
         let fields = Fields::parse(lines)?;
         if fields.encoding.is_some() || fields.length.is_some_and(|length| length != "0") {
-            // No request here has a body.
+            // Requests here have no body.
             return Err(413);
         }
         let host = fields.host.ok_or(400_u16)?;
@@ -142,7 +142,7 @@ impl Request {
         })
     }
 
-    /// A value of the query; `None` if there is none of this name, or it is no text.
+    /// A value of the query; `None` if there is no such name, or the value is not valid text.
     pub(super) fn value(&self, name: &str) -> Option<String> {
         let mut pairs = self.query.split('&').filter_map(|pair| pair.split_once('='));
         let (_, value) = pairs.find(|(known, _)| *known == name)?;
@@ -150,13 +150,13 @@ impl Request {
     }
 }
 
-/// The token of a field `Authorization` (RFC 6750).
+/// The token of an `Authorization` field (RFC 6750).
 fn bearer(value: &str) -> Option<&str> {
     let (scheme, token) = value.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then_some(token.trim())
 }
 
-/// Text in which `%41` stands for a byte, and `+` for a space.
+/// Decodes a query value: `%41` stands for a byte, `+` for a space.
 fn decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
@@ -179,13 +179,13 @@ impl Response {
         Self { status, content_type, body, place: None }
     }
 
-    /// It takes one of the places until it is sent.
+    /// The answer holds `place` until it is sent.
     pub(super) fn at(mut self, place: Place) -> Self {
         self.place = Some(place);
         self
     }
 
-    /// To a request for which there is no place.
+    /// The answer to a request for which there is no place.
     pub(super) fn busy() -> Self {
         Self::text(503, "too many requests at a time; try again\n")
     }
@@ -195,22 +195,22 @@ impl Response {
         Self::new(status, content_type, body.as_bytes().to_vec())
     }
 
-    /// What `/metrics` says.
+    /// The answer to `/metrics`.
     pub(super) fn metrics(text: String) -> Self {
         Self::new(200, OpenMetrics::CONTENT_TYPE, text.into_bytes())
     }
 
-    /// To a request that changes something where nothing can be.
+    /// The answer to a request that tries to change something that cannot be changed.
     pub(super) fn unchangeable() -> Self {
         Self::text(405, "there is nothing to be changed here\n")
     }
 
-    /// To a request that a page of another origin has sent.
+    /// The answer to a request from a page of another origin.
     pub(super) fn foreign() -> Self {
         Self::text(403, "pages of other origins are not answered\n")
     }
 
-    /// Sends it, until `deadline` at most, however it is taken.
+    /// Sends the answer until `deadline`, however slowly the client takes it.
     pub(super) fn send(
         &self,
         stream: &TcpStream,
@@ -232,7 +232,7 @@ impl Response {
             _ => "Service Unavailable",
         };
         let asks = if self.status == 401 { "WWW-Authenticate: Bearer\r\n" } else { "" };
-        // Nothing that a browser should keep, guess at, or show within another page.
+        // A browser must not cache it, guess its type, or show it within another page.
         let head = format!(
             "HTTP/1.1 {} {reason}\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: close\r\n{asks}\
              Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n\
@@ -249,7 +249,7 @@ impl Response {
     }
 }
 
-/// What is left of the time, which must be something for the system to wait for.
+/// The time until the deadline. It is never zero, which the system would refuse as a timeout.
 fn time_until(deadline: Instant) -> io::Result<Duration> {
     let left = deadline.saturating_duration_since(Instant::now());
     if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
@@ -267,7 +267,8 @@ fn write_all(mut stream: &TcpStream, mut bytes: &[u8], deadline: Instant) -> io:
     Ok(())
 }
 
-/// Takes a little of what is still coming: who hangs up before all was received takes its answer back.
+/// Reads a little of what is still coming: if we closed with unread bytes, the kernel would reset the connection and
+/// the client would lose its answer.
 pub(super) fn hang_up(mut stream: &TcpStream) -> io::Result<()> {
     stream.shutdown(Shutdown::Write)?;
     stream.set_read_timeout(Some(FAREWELL))?;

@@ -1,4 +1,4 @@
-//! Listening for requests by HTTP. Each is answered by a thread of its own, a few at a time.
+//! Listens for HTTP requests. Each is answered by its own thread, a few at a time.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -11,10 +11,10 @@ use super::http::{self, Method, Request, Response};
 use super::places::Places;
 use crate::error::{Error, ErrorKind};
 
-/// A whole request that takes longer to come, or an answer to go, ends.
+/// Longest time for a whole request to come, and for an answer to be sent.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// An address that is listened on.
+/// A listening address.
 pub(crate) struct Listening(TcpListener);
 
 impl Listening {
@@ -30,12 +30,13 @@ impl Listening {
         })
     }
 
-    /// Where it is, with the port that was free.
+    /// Its address, with the port that the kernel chose.
     pub(crate) fn address(&self) -> Option<SocketAddr> {
         self.0.local_addr().ok()
     }
 
-    /// Answers, by what was asked, the address at which it was, and the places for answers, until it is told to stop.
+    /// Answers requests until `stop` is set. `respond` gets the request, the local address at which it arrived, and the
+    /// places for answers.
     pub(super) fn run<R>(self, stop: &Stop, respond: R) -> io::Result<()>
     where
         R: Fn(&Request, IpAddr, &Places) -> Response + Send + Sync + 'static,
@@ -46,7 +47,7 @@ impl Listening {
             let Ok((stream, _)) = self.0.accept() else { continue };
             let (places, respond) = (places.clone(), Arc::clone(&respond));
             let answer = move || {
-                // Whoever hangs up, or sends nonsense, is nobody's trouble but its own.
+                // A client that hangs up, or sends nonsense, harms only itself.
                 let _ = answer(&stream, &places, &*respond);
             };
             let _ = std::thread::Builder::new().name("larder-admin".to_owned()).spawn(answer);

@@ -1,4 +1,4 @@
-//! `/metrics`: each tenant's cache as [`OpenMetrics`] writes it, then what the server knows beside that: connections,
+//! `/metrics`: each tenant's cache as [`OpenMetrics`] writes it, then what only the server knows: connections,
 //! requests, placement, rings.
 
 use std::fmt::Display;
@@ -17,7 +17,7 @@ pub(crate) fn text(shared: &Shared) -> String {
         shared.tenants.iter().map(|tenant| (tenant.name(), tenant.stats())).collect();
     let mut page = OpenMetrics::new();
     for (name, stats) in &stats {
-        // Names are unlike each other, so that none is refused.
+        // Tenants have different names, so none is refused.
         if let Ok(more) = page.clone().cache(&[("tenant", name)], stats) {
             page = more;
         }
@@ -89,7 +89,7 @@ fn write_server(text: &mut String, shared: &Shared) {
     }
 }
 
-/// The forecast of the drive that all tenants share, if its rating is known.
+/// The forecast for the drive that all tenants share, if its rating is known.
 fn write_drive_life(text: &mut String, shared: &Shared) {
     let Some(life) = shared.caches.drive_life() else { return };
     let gauges = [
@@ -189,7 +189,7 @@ fn write_found(text: &mut String, shared: &Shared) {
     }
 }
 
-/// What each worker has seen of its ring to flash.
+/// The flash ring of each worker.
 fn write_rings(text: &mut String, shared: &Shared) {
     type Of = fn(&crate::counters::RingCounters) -> &Counter;
     let families: [(&str, &str, &str, Of); 4] = [
@@ -212,9 +212,9 @@ fn write_rings(text: &mut String, shared: &Shared) {
     }
 }
 
-// Writing to a text does not fail.
+// Writing to a `String` does not fail.
 
-/// Of the server's families.
+/// The prefix of the server's families.
 const PREFIX: &str = "larder_server";
 
 fn family(text: &mut String, name: &str, kind: &str, help: &str) {

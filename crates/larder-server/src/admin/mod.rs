@@ -1,5 +1,5 @@
-//! What operators and their tools ask of a server, by HTTP on a port of its own, answered by threads of their own: no
-//! worker waits for it.
+//! The HTTP interface for operators and their tools, on a port of its own. Separate threads answer it, so no worker
+//! waits for it.
 //!
 //! ```text
 //!   /              a page for people, which draws what is below (page.rs)
@@ -10,9 +10,9 @@
 //!   POST /api/...  flush, slowlog/reset, array/…: for whoever shows the admin token (token.rs)
 //! ```
 //!
-//! Reading asks nobody who it is: which address is listened on says who comes in. But a browser inside is not to read
-//! for somebody outside: a page of another origin gets no data, and neither does one whose name was made to lead here
-//! (hosts.rs).
+//! Reading needs no authentication: the listening address decides which clients can connect. But a browser inside must
+//! not read for an attacker outside: a page of another origin gets no data, and neither does a page whose name was made
+//! to resolve to this server (hosts.rs).
 
 pub(crate) mod alone;
 mod api;
@@ -41,7 +41,7 @@ use crate::error::Error;
 use crate::shared::Shared;
 use larder_device::sockets::Stop;
 
-/// Where operators come in.
+/// The listener for operators.
 pub(crate) struct Admin(Listening);
 
 impl Admin {
@@ -49,12 +49,12 @@ impl Admin {
         Listening::bind(address).map(Self)
     }
 
-    /// Where it is, with the port that was free.
+    /// Its address, with the port that the kernel chose.
     pub(crate) fn address(&self) -> Option<SocketAddr> {
         self.0.address()
     }
 
-    /// Answers until it is told to stop.
+    /// Answers until `stop` is set.
     pub(crate) fn run(self, shared: &Arc<Shared>, stop: &Stop) -> io::Result<()> {
         let gate = Gate::new(shared.config.admin_token.clone());
         let shared = Arc::clone(shared);
@@ -84,7 +84,7 @@ fn respond(
     if request.is_foreign {
         return Response::foreign();
     }
-    // Checks of health cost next to nothing, and take no place.
+    // Health checks cost next to nothing, and take no place.
     let health = health(&request.path, shared);
     health.unwrap_or_else(|| match places.take() {
         Some(place) => look(request, shared, gate).at(place),
@@ -92,7 +92,7 @@ fn respond(
     })
 }
 
-/// Whether the server lives, or is ready, if that is asked.
+/// Answers `/live` and `/ready`.
 fn health(path: &str, shared: &Shared) -> Option<Response> {
     Some(match path {
         "/live" => Response::text(200, "live\n"),
@@ -107,7 +107,7 @@ fn health(path: &str, shared: &Shared) -> Option<Response> {
     })
 }
 
-/// Whatever else is to be seen.
+/// Answers every other path.
 fn look(request: &Request, shared: &Shared, gate: &Gate) -> Response {
     match &*request.path {
         "/metrics" => Response::metrics(metrics::text(shared)),
@@ -120,7 +120,7 @@ fn look(request: &Request, shared: &Shared, gate: &Gate) -> Response {
     }
 }
 
-/// Changes something for whoever may.
+/// Changes something, if the token allows it.
 fn change(request: &Request, places: &Places, shared: &Shared, gate: &Gate) -> Response {
     let order = api::Order::of(request);
     let flushes = match &*request.path {
@@ -147,7 +147,7 @@ fn change(request: &Request, places: &Places, shared: &Shared, gate: &Gate) -> R
             return Response::text(503, "other tokens are compared, this one was not; try again\n");
         }
     }
-    // Only now, so that a wrong token holds no place while it waits for its answer.
+    // Only now, so that a wrong token holds no place while its answer is delayed.
     match places.take() {
         Some(place) => change_now(request, shared, order, flushes).at(place),
         None => Response::busy(),
@@ -182,7 +182,7 @@ fn change_now(
     }
 }
 
-/// Has the set do something.
+/// Carries out an order to the set of shards.
 fn change_shards(shared: &Shared, order: Result<api::Order, &'static str>) -> Response {
     let Some(shards) = api::set(shared) else {
         return Response::text(404, "this server has no set of shards\n");

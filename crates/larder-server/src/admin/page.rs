@@ -1,4 +1,4 @@
-//! The page for people: its files, which are parts of the program.
+//! The page for people; its files are embedded in the program.
 
 use super::http::Response;
 
@@ -12,7 +12,7 @@ const FILES: [(&str, &str, &str); 6] = [
     ("/icon.svg", "image/svg+xml", include_str!("page/icon.svg")),
 ];
 
-/// The file at this path, if it is one of the page's.
+/// The file at this path, if it belongs to the page.
 pub(super) fn file(path: &str) -> Option<Response> {
     let (_, content_type, content) = FILES.iter().find(|(known, ..)| *known == path)?;
     Some(Response::new(200, content_type, content.as_bytes().to_vec()))

@@ -1,8 +1,7 @@
-//! How many requests of operators are under way at a time: heads that are read, and answers that are worked out and
-//! sent.
+//! Limits how many admin requests are in flight: heads that are being read, and answers that are computed and sent.
 //!
-//! A head takes no place among the answers before it is there whole, and a check of health takes none at all. A client
-//! that sends its head slowly loses to those that come after it: when all that may be read are, the longest ends.
+//! A request takes no place among the answers before its head is complete, and a health check takes none at all. A
+//! client that sends its head slowly gives way to later ones: when all places for heads are taken, the oldest is ended.
 
 use std::collections::VecDeque;
 use std::io;
@@ -10,12 +9,12 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Answers at a time. A client that comes when 8 are under way is told so.
+/// Answers at a time. A client that comes while this number are in flight gets an error.
 const ANSWERS_MAX: usize = 8;
 /// Heads that are read at a time.
 const HEADS_MAX: usize = 64;
 
-/// See the module.
+/// The places for heads and answers; see the module.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Places(Arc<Inside>);
 
@@ -26,23 +25,23 @@ struct Inside {
     next: AtomicUsize,
 }
 
-/// One of the answers, until it is dropped.
+/// A place for an answer, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Place(Arc<Inside>);
 
-/// A head that is read, until it is dropped.
+/// A place for a head that is read, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Reading(Arc<Inside>, u64);
 
 impl Places {
-    /// A place for an answer, if one is free.
+    /// Takes a place for an answer, if one is free.
     pub(super) fn take(&self) -> Option<Place> {
         let before = self.0.answers.fetch_add(1, Ordering::Relaxed);
         let place = Place(Arc::clone(&self.0));
         (before < ANSWERS_MAX).then_some(place)
     }
 
-    /// A head is read from `stream` from now on. If too many are, the one that takes longest ends.
+    /// Registers a head that is read from `stream`. If there are too many, ends the one that was begun first.
     pub(super) fn read(&self, stream: &TcpStream) -> io::Result<Reading> {
         let number = self.0.next.fetch_add(1, Ordering::Relaxed) as u64;
         let stream = stream.try_clone()?;
@@ -51,7 +50,7 @@ impl Places {
         if heads.len() > HEADS_MAX
             && let Some((_, slowest)) = heads.pop_front()
         {
-            // Its thread finds that nothing more comes.
+            // Its thread sees the end of the stream.
             let _ = slowest.shutdown(Shutdown::Both);
         }
         Ok(Reading(Arc::clone(&self.0), number))

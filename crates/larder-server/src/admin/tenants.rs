@@ -1,11 +1,11 @@
-//! What is counted of tenants by the server itself.
+//! What the server itself counts of tenants.
 
 use std::fmt::Write;
 
 use crate::shared::Shared;
 use crate::tenant::Tenant;
 
-/// Name, help, and what counts it.
+/// Name, help, and the function that reads the counter.
 type Metric = (&'static str, &'static str, fn(&Tenant) -> u64);
 
 const METRICS: [Metric; 2] = [
@@ -17,11 +17,11 @@ const METRICS: [Metric; 2] = [
     }),
 ];
 
-/// Appends a line for each tenant to each of the metrics.
+/// Appends each metric, with a line for each tenant.
 pub(super) fn append(shared: &Shared, text: &mut String) {
     for (name, help, value) in METRICS {
         let name = format!("larder_server_tenant_{name}");
-        // Writing to a text does not fail.
+        // Writing to a `String` does not fail.
         let _ = write!(text, "# TYPE {name} counter\n# HELP {name} {help}\n");
         for tenant in &shared.tenants {
             let label = escape(tenant.name());
@@ -30,7 +30,7 @@ pub(super) fn append(shared: &Shared, text: &mut String) {
     }
 }
 
-/// A name as the value of a label.
+/// Escapes a name for use as the value of a label.
 fn escape(name: &str) -> String {
     name.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }

@@ -1,7 +1,8 @@
-//! Who may change something: whoever has the token of which the configuration has the hash.
+//! Checks the admin token. A client may change something only if its token matches the hash in the configuration.
 //!
-//! A token is a password, and is compared as one: the hash takes long to compute, and the comparison tells nothing by
-//! its time. One is compared at a time, and a wrong one is answered late, so that guessing is slow however many guess.
+//! A token is handled like a password: the hash takes long to compute, and the comparison takes constant time. One
+//! token is compared at a time, and a wrong one is answered late, so that guessing stays slow however many clients
+//! guess.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -9,22 +10,22 @@ use std::time::Duration;
 
 use crate::users::PasswordHash;
 
-/// A wrong one is answered after so long.
+/// Delay before the answer to a wrong token.
 const WRONG_DELAY: Duration = Duration::from_millis(500);
-/// Requests that wait for the comparison of their token, each on a thread of its own.
+/// Requests that wait for the comparison of their token, each on its own thread.
 const WAITING_MAX: usize = 8;
-/// No token is longer.
+/// Longest token.
 const TOKEN_BYTES_MAX: usize = 1024;
 
-/// See the module.
+/// Admits requests with the right token; see the module.
 pub(super) struct Gate {
     hash: Option<PasswordHash>,
     turn: Mutex<()>,
-    /// Tokens that wait for the turn, with the one that has it.
+    /// Tokens that wait for the turn, including the one that has it.
     waiting: AtomicUsize,
 }
 
-/// One of those that wait, until it is dropped.
+/// A token that waits, until it is dropped.
 struct Waits<'a>(&'a AtomicUsize);
 
 impl Drop for Waits<'_> {
@@ -33,12 +34,12 @@ impl Drop for Waits<'_> {
     }
 }
 
-/// Why somebody may not.
+/// Why a request may not change anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refused {
-    /// Nobody may.
+    /// No token is configured: no request may.
     ReadOnly,
-    /// It shows no token, or a wrong one.
+    /// It has no token, or a wrong one.
     Stranger,
     /// Too many tokens wait to be compared: this one was not.
     Busy,
@@ -49,12 +50,12 @@ impl Gate {
         Self { hash, turn: Mutex::default(), waiting: AtomicUsize::new(0) }
     }
 
-    /// Whether anybody may change something.
+    /// Whether a token is configured.
     pub(super) fn is_there(&self) -> bool {
         self.hash.is_some()
     }
 
-    /// Whether whoever shows `token` may.
+    /// Checks the token of a request.
     pub(super) fn admit(&self, token: Option<&str>) -> Result<(), Refused> {
         let hash = self.hash.as_ref().ok_or(Refused::ReadOnly)?;
         let token = token.filter(|token| token.len() <= TOKEN_BYTES_MAX);

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use crate::error::{Error, ErrorKind};
 
-/// A collector of OpenTelemetry that metrics are pushed to, over OTLP/HTTP in JSON.
+/// An OpenTelemetry collector that metrics are pushed to, over OTLP/HTTP in JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Otlp {
-    /// Where it is: `http://HOST:PORT`, and `/v1/metrics` there, or a path of its own. There is no TLS: a collector
-    /// beside the server passes on what is to go far.
+    /// Its address: `http://HOST:PORT`, which means `/v1/metrics` there, or with a path. TLS is not supported: to send
+    /// metrics far, run a collector on this machine that forwards them.
     pub endpoint: String,
-    /// How often, a second at least.
+    /// How often to push; at least one second.
     pub interval: Duration,
 }
 

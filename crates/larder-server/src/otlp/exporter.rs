@@ -1,4 +1,4 @@
-//! The thread that pushes.
+//! The thread that pushes metrics.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -11,12 +11,12 @@ use crate::admin;
 use crate::error::{Error, ErrorKind};
 use crate::shared::Shared;
 
-/// Where a collector takes metrics, if its address says no more than the machine.
+/// The default path of a collector.
 const PATH: &str = "/v1/metrics";
-/// A collector that takes longer is not waited for.
+/// Timeout of a push.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The thread that pushes, until this is dropped.
+/// The thread that pushes; it ends when this is dropped.
 pub(crate) struct Exporter {
     /// Dropped first: that ends the thread's sleep.
     stop: Option<Sender<()>>,
@@ -39,13 +39,13 @@ impl Drop for Exporter {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // It has nothing to tell: what it did is over.
+            // The thread returns nothing useful: its work is over.
             let _ = thread.join();
         }
     }
 }
 
-/// Pushes until it is told to stop, and once more then: what happened last is told too.
+/// Pushes until it is told to stop, and once more then, so that the last events are pushed too.
 fn run(otlp: &Otlp, shared: &Shared, stopped: &Receiver<()>) {
     let url = url_of(&otlp.endpoint);
     let agent = ureq::Agent::config_builder().timeout_global(Some(PATIENCE)).build().new_agent();
@@ -76,7 +76,7 @@ fn url_of(endpoint: &str) -> String {
     if has_path { endpoint.to_owned() } else { format!("{machine}{PATH}") }
 }
 
-/// What tells this server from others: where its clients come in.
+/// A name that tells this server from others: its first listener.
 fn instance(shared: &Shared) -> String {
     let first = shared.config.listeners.first();
     first.map_or_else(|| "larder".to_owned(), |listener| listener.endpoint.to_string())

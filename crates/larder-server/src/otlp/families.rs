@@ -1,6 +1,6 @@
-//! Families of metrics, as the text of `/metrics` has them.
+//! Parses the text of `/metrics` into families.
 
-/// What a family's numbers are.
+/// The type of a family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Counter,
@@ -22,14 +22,14 @@ pub(super) struct Family {
 /// A line with a number.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Sample {
-    /// What stands behind the family's name: "_total", "_bucket" and the like.
+    /// What follows the family's name: "_total", "_bucket" and the like.
     pub(super) suffix: String,
     pub(super) labels: Vec<(String, String)>,
-    /// As it is written: whole, or with a point.
+    /// As written: an integer, or with a decimal point.
     pub(super) value: String,
 }
 
-/// All families of a page. A line that is none of ours is left out.
+/// All families of a page. Unknown lines are skipped.
 pub(super) fn parse(page: &str) -> Vec<Family> {
     let mut families: Vec<Family> = Vec::new();
     for line in page.lines() {
@@ -45,7 +45,7 @@ pub(super) fn parse(page: &str) -> Vec<Family> {
     families
 }
 
-/// "TYPE name kind", which begins a family, "UNIT name unit" and "HELP name text".
+/// Parses "TYPE name kind", which begins a family, "UNIT name unit" and "HELP name text".
 fn describe(families: &mut Vec<Family>, told: &str) {
     let mut words = told.splitn(3, ' ');
     let (Some(what), Some(name), Some(text)) = (words.next(), words.next(), words.next()) else {
@@ -70,7 +70,7 @@ fn describe(families: &mut Vec<Family>, told: &str) {
     }
 }
 
-/// `name_suffix{label="value",…} number`.
+/// Parses `name_suffix{label="value",…} number`.
 fn sample(line: &str, family: &str) -> Option<Sample> {
     let rest = line.strip_prefix(family)?;
     let end = rest.find(['{', ' '])?;
@@ -91,7 +91,7 @@ fn sample(line: &str, family: &str) -> Option<Sample> {
     Some(Sample { suffix: suffix.to_owned(), labels, value })
 }
 
-/// The text up to the next quotation mark that no backslash stands before, and what is behind it.
+/// The text up to the next unescaped quotation mark, and the rest behind it.
 fn quoted(text: &str) -> Option<(String, &str)> {
     let mut value = String::new();
     let mut letters = text.char_indices();

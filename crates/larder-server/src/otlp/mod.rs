@@ -1,8 +1,8 @@
-//! The metrics for collectors that are pushed to: OTLP/HTTP with JSON ([OTLP 1.9], "JSON Protobuf Encoding"), every so
-//! often, on a thread of its own. What is sent is what `/metrics` says at that moment, so that both agree.
+//! Pushes metrics to a collector by OTLP/HTTP with JSON ([OTLP 1.9], "JSON Protobuf Encoding"), at a fixed interval, on
+//! a separate thread. It sends what `/metrics` says at that moment, so that both agree.
 //!
-//! A collector that does not answer loses nothing: counters count from the start, and the next push says as much. It is
-//! told of once, and once when it is back.
+//! If a collector does not answer, nothing is lost: counters count from the start, so the next push includes
+//! everything. The log says once that the collector fails, and once that it is back.
 //!
 //! [OTLP 1.9]: https://opentelemetry.io/docs/specs/otlp/
 

@@ -1,5 +1,5 @@
-//! A request of OTLP for metrics (`ExportMetricsServiceRequest`) in JSON: numbers of 64 bits are texts there, and
-//! enumerations numbers.
+//! Encodes an OTLP request for metrics (`ExportMetricsServiceRequest`) in JSON: 64-bit numbers are strings there, and
+//! enumerations are numbers.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use super::families::{Family, Kind, Sample};
 
-/// Numbers count from the start on (`AGGREGATION_TEMPORALITY_CUMULATIVE`).
+/// Numbers count from the start (`AGGREGATION_TEMPORALITY_CUMULATIVE`).
 const CUMULATIVE: u32 = 2;
 
-/// The body of a push: these families, of the server of this name, from the first of the two moments to the second.
+/// The body of a push: `families` of the server `instance`, for the time `span`.
 pub(super) fn encode(
     families: &[Family],
     instance: &str,
@@ -33,7 +33,7 @@ pub(super) fn encode(
     request.to_string().into_bytes()
 }
 
-/// Two moments, as texts.
+/// Start and end of the time span, in nanoseconds as text.
 struct Span {
     from: String,
     to: String,
@@ -61,7 +61,7 @@ fn metric(family: &Family, span: &Span) -> Value {
     json!({ "name": family.name, "description": family.help, "unit": unit(&family.unit), name: data })
 }
 
-/// Units as UCUM has them.
+/// The UCUM code of a unit.
 fn unit(word: &str) -> &str {
     match word {
         "bytes" => "By",
@@ -80,13 +80,13 @@ fn point(sample: &Sample, span: &Span, with_start: bool) -> Value {
     match (sample.value.parse::<i64>(), sample.value.parse::<f64>()) {
         (Ok(whole), _) => point["asInt"] = json!(whole.to_string()),
         (_, Ok(number)) => point["asDouble"] = json!(number),
-        // What is no number has none.
+        // The flag for a point without a value.
         _ => point["flags"] = json!(1),
     }
     point
 }
 
-/// A point for each set of labels: of its buckets, its sum and its count.
+/// A point for each set of labels, of its buckets, its sum and its count.
 fn histograms(family: &Family, span: &Span) -> Vec<Value> {
     let mut points: Vec<(Vec<(String, String)>, Histogram)> = Vec::new();
     for sample in &family.samples {
@@ -105,7 +105,7 @@ fn histograms(family: &Family, span: &Span) -> Vec<Value> {
 #[derive(Default)]
 struct Histogram {
     bounds: Vec<f64>,
-    /// Up to each bound, and in the end all.
+    /// Cumulative counts up to each bound; the last is the total.
     up_to: Vec<u64>,
     count: u64,
     sum: f64,

@@ -6,23 +6,23 @@ pub(crate) mod resp;
 use crate::answers::Answers;
 use crate::caller::Caller;
 
-/// What is spoken on a connection, and what it remembers of it.
+/// The protocol of a connection, with its state.
 pub(crate) trait Protocol: 'static {
-    /// Answers the first request in `input`, which is not empty, if it is there whole. A request that changes nothing
-    /// may leave its answer for [`Answers::later`]; any other waits for those first ([`Answers::settle`]).
+    /// Answers the first request in `input`, which is not empty, if the request is complete. A request that changes
+    /// nothing may answer later ([`Answers::later`]); any other waits for those answers first ([`Answers::settle`]).
     async fn step(&mut self, caller: &mut Caller, input: &[u8], answers: &mut Answers<'_>) -> Step;
 }
 
-/// How far a protocol has got with what has come.
+/// The progress of a protocol with the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// A request of so many bytes, at least one, is answered, or its answer is on its way.
+    /// A request of this number of bytes, at least one, is answered, or its answer is on its way.
     Done(usize),
-    /// There is more to be answered of the first request, which is still there, when what is answered is on its way.
+    /// The first request is still in the input, and has more to answer once the current answers are on their way.
     Again,
-    /// The first request is not there whole: it has so many bytes at least, more than there are. What is asked for is
-    /// bounded by the protocol: memory is reserved for it.
+    /// The first request is incomplete: it has at least this number of bytes, more than there are. The protocol bounds
+    /// the number, since memory is reserved for it.
     Needs(usize),
-    /// The connection ends when what was answered is sent.
+    /// Close the connection when the answers are sent.
     Close,
 }

@@ -1,33 +1,35 @@
-//! A token bucket that all threads share: one number says when it is full again if nobody takes any more.
+//! A token bucket that all threads share. Its state is one number: the time at which it is full again if no thread
+//! takes more.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Threads take so many lots in a second, at the rate, or fewer: so seldom do they write what all of them read.
+/// At the full rate, threads take at most this number of lots a second. So they rarely write the shared cache line.
 const LOTS_A_SECOND: u64 = 128;
-/// Debts are forgiven beyond so much time: whoever has taken the longest values at a small rate is not shut out.
+/// Most debt, as the time to pay it off. Beyond that it is forgiven, so that a tenant with long values and a small rate
+/// is not shut out.
 const DEBT_MAX_NS: u64 = 60 * NS;
 const NS: u64 = 1_000_000_000;
 
-/// See the module. Times are nanoseconds of one clock.
+/// A token bucket. Times are nanoseconds of one clock.
 #[derive(Default)]
 pub(super) struct Bucket {
     /// Tokens a second; 0: no limit.
     rate: AtomicU64,
-    /// How long an empty one takes to be full.
+    /// How long an empty bucket takes to fill.
     burst_ns: AtomicU64,
     full_at: Line,
 }
 
-/// What threads write, beside nothing that they only read.
+/// The cache line that threads write; nothing that they only read shares it.
 #[repr(align(64))]
 #[derive(Default)]
 struct Line(AtomicU64);
 
 impl Bucket {
-    /// Has another rate from now on.
+    /// Sets the rate and the burst.
     pub(super) fn set(&self, rate: u64, burst_ns: u64) {
         self.rate.store(rate, Ordering::Relaxed);
-        // It holds a lot at least, and a token: otherwise there never was as much as is asked for.
+        // The bucket holds at least one lot, and at least one token; otherwise a request could never be met.
         let lot_ns = if rate == 0 { 0 } else { cost_ns(self.lot(), rate) };
         self.burst_ns.store(burst_ns.max(lot_ns), Ordering::Relaxed);
     }
@@ -41,7 +43,7 @@ impl Bucket {
         (self.rate.load(Ordering::Relaxed) / LOTS_A_SECOND).max(1)
     }
 
-    /// Takes so many, if they are there in `wait_max_ns`. Says when they are.
+    /// Takes `tokens` if they are there within `wait_max_ns`. Returns the time when they are.
     pub(super) fn take(&self, tokens: u64, now_ns: u64, wait_max_ns: u64) -> Option<u64> {
         let (cost_ns, burst_ns) = self.cost_and_burst(tokens);
         let latest_ns = now_ns.saturating_add(burst_ns).saturating_add(wait_max_ns);
@@ -52,7 +54,7 @@ impl Bucket {
         taken.ok().map(|before| after(before).saturating_sub(burst_ns))
     }
 
-    /// Takes so many, which were used already. Says when they are there.
+    /// Takes `tokens` that were used already. Returns the time when they are there.
     pub(super) fn spend(&self, tokens: u64, now_ns: u64) -> u64 {
         let (cost_ns, burst_ns) = self.cost_and_burst(tokens);
         let latest_ns = now_ns.saturating_add(burst_ns).saturating_add(DEBT_MAX_NS);
@@ -70,7 +72,7 @@ impl Bucket {
     }
 }
 
-/// How long so many tokens take to come.
+/// How long the bucket takes to produce `tokens`.
 fn cost_ns(tokens: u64, rate: u64) -> u64 {
     let cost = u128::from(tokens) * u128::from(NS) / u128::from(rate);
     u64::try_from(cost).unwrap_or(u64::MAX)

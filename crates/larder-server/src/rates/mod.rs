@@ -1,12 +1,12 @@
-//! The rates that a tenant is held to: tokens for requests and for bytes, shared by all workers.
+//! Rate limits of a tenant: tokens for requests and for bytes, shared by all workers.
 //!
 //! ```text
 //!   Bucket ── of a tenant: one number, written when a worker takes a lot (128 a second at the rate)
 //!     └─► Purse ── of a tenant at a worker: a request takes a token; bytes are taken when they have come or gone
 //! ```
 //!
-//! A tenant without a limit costs one look at a flag that nobody writes. Nothing here waits: who asks is told when its
-//! request may begin, and where many wait, each has its place in the order in which they asked.
+//! A tenant without a limit costs one read of a flag that is rarely written. Nothing here waits: the caller learns when
+//! its request may begin, and waiting requests keep the order in which they asked.
 
 mod bucket;
 mod purse;
@@ -17,7 +17,7 @@ use self::bucket::Bucket;
 pub(crate) use self::purse::{Admission, DELAY_MAX, Purse};
 use crate::policy::{OverLimit, TenantPolicy};
 
-/// See the module.
+/// The rate limits of a tenant.
 #[derive(Default)]
 pub(crate) struct Rates {
     is_limited: AtomicBool,
@@ -29,7 +29,7 @@ pub(crate) struct Rates {
 }
 
 impl Rates {
-    /// They are those of `policy` from now on.
+    /// Takes over the rates of `policy`.
     pub(crate) fn set(&self, policy: &TenantPolicy) {
         let burst_ns = u64::try_from(policy.burst.as_nanos()).unwrap_or(u64::MAX);
         self.requests.set(policy.requests_per_second, burst_ns);

@@ -1,4 +1,4 @@
-//! What a worker has of a tenant's tokens: it takes them in lots, and gives them out without asking anybody.
+//! A worker's stock of a tenant's tokens. The worker takes them in lots, and spends them without touching shared state.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -6,10 +6,10 @@ use std::time::Duration;
 use super::Rates;
 use super::bucket::Bucket;
 
-/// A request is delayed so long at most.
+/// Longest delay of a request.
 pub(crate) const DELAY_MAX: Duration = Duration::from_secs(1);
 
-/// See the module.
+/// A worker's stock of a tenant's tokens.
 #[derive(Default)]
 pub(crate) struct Purse {
     requests: Lot,
@@ -28,9 +28,9 @@ struct Lot {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
     Now,
-    /// Then: it has its token.
+    /// At this time; its token is taken already.
     At(Duration),
-    /// Not in the time that it may be delayed.
+    /// Not within the longest delay.
     Never,
 }
 
@@ -54,7 +54,7 @@ impl Purse {
         }
     }
 
-    /// So many bytes have come or gone.
+    /// Charges bytes that were received or sent.
     pub(crate) fn spend_bytes(&self, rates: &Rates, bytes: u64, now: impl FnOnce() -> Duration) {
         if rates.bytes.has_limit() {
             self.bytes.spend(&rates.bytes, bytes, now);
@@ -117,7 +117,7 @@ mod tests {
                 }
             }
         }
-        // Of the rate in five seconds, and the burst of one.
+        // The rate for five seconds, and the burst of one second.
         assert!((59_000..=60_000).contains(&admitted), "{admitted}");
     }
 

@@ -1,12 +1,12 @@
-//! What a connection has logged in as.
+//! The login of a connection.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::tenant::Tenant;
 
-/// A user as its connections hold it. All connections of a user share it, until the configuration is read again and
-/// says something else of the user: then it is revoked, and the connections that hold it are closed.
+/// A logged-in user. All connections of the user share it. When a reload changes or removes the user, the login is
+/// revoked, and the connections that hold it are closed.
 pub(crate) struct Login {
     /// Empty for clients of a server without users.
     name: String,

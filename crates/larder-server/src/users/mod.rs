@@ -1,15 +1,15 @@
-//! The users of a server: how a client logs in, which tenant it has then, and whether it is an administrator.
+//! The users of a server: how a client logs in, which tenant it uses then, and whether it is an administrator.
 //!
 //! An administrator sees and changes what belongs to the process and to all tenants. Any other client has its own
 //! tenant alone. A server without users treats local clients as administrators.
 //!
-//! When the configuration is read again, users that it leaves as they were stay logged in. The others are revoked: the
-//! server closes their connections.
+//! On a reload, users that have not changed stay logged in. The others are revoked: the server closes their
+//! connections.
 //!
-//! Passwords are kept as salted hashes that take long to compute (Argon2id). They are computed on a thread of their own
-//! ([`Verifier`]), so that a login blocks no other connection; what a user has come in with once is remembered as a
-//! fast hash under a key of this process, for clients that connect again and again. Who is unknown takes as long as who
-//! is known, and a wrong password is answered late.
+//! Passwords are kept as salted hashes that take long to compute (Argon2id). They are computed on a separate thread
+//! ([`Verifier`]), so that a login blocks no other connection. After a successful login the password is remembered as a
+//! fast hash under a key of this process, for clients that connect again and again. An unknown user takes as long as a
+//! known one, and a wrong password is answered late.
 
 mod login;
 mod password;
@@ -30,32 +30,32 @@ use verifier::{Compared, Verifier};
 use crate::error::{Error, ErrorKind};
 use crate::tenant::Tenant;
 
-/// A wrong password is answered after so long.
+/// Delay before the answer to a wrong password.
 const WRONG_DELAY: Duration = Duration::from_millis(500);
 
-/// No password is longer.
+/// Longest password.
 const PASSWORD_BYTES_MAX: usize = 1024;
 
-/// Why a client may not come in.
+/// Why a login is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Denied {
-    /// There is no such user, or that is not its password.
+    /// There is no such user, or the password is not the user's.
     Wrong,
-    /// Too many passwords wait to be compared: this one was not. It may be tried again.
+    /// Too many passwords wait to be compared: this one was not. The client may try again.
     Busy,
 }
 
 /// A user as it is configured.
 #[derive(Clone, PartialEq, Eq)]
 pub struct User {
-    /// Its name: what `AUTH`, SASL and memcached's ASCII login say.
+    /// Its name, as used by `AUTH`, SASL and memcached's ASCII login.
     pub name: String,
-    /// Its password. Without one, it comes in by its certificate alone.
+    /// Its password. Without one, the user can log in only by certificate.
     pub password: Option<PasswordHash>,
-    /// The common name (CN) of the TLS certificates by which it is known, if there are some
+    /// The common name (CN) of the TLS certificates that identify the user, if any
     /// ([`TlsFiles::client_ca`](crate::TlsFiles::client_ca)).
     pub certificate: Option<String>,
-    /// The tenant whose keys it has.
+    /// The tenant that it uses.
     pub tenant: String,
     /// Whether it sees and changes what belongs to the process and to all tenants: settings, slow requests and
     /// connections of others, counters of the server. Every other user has its own tenant alone.
@@ -73,14 +73,14 @@ impl fmt::Debug for User {
     }
 }
 
-/// See the module.
+/// The users of a server.
 #[allow(clippy::large_enum_variant)] // a server has one
 pub(crate) enum Users {
-    /// The server asks no client for its name.
+    /// The server has no users: clients need not log in.
     Open {
-        /// What clients of this machine hold.
+        /// The login of clients of this machine.
         local: Arc<Login>,
-        /// What all other clients hold.
+        /// The login of all other clients.
         remote: Arc<Login>,
     },
     /// Clients log in.
@@ -89,7 +89,7 @@ pub(crate) enum Users {
 
 pub(crate) struct Known {
     users: Vec<KnownUser>,
-    /// Whose password an unknown user's is compared with.
+    /// The hash to compare an unknown user's password with.
     decoy: PasswordHash,
     key: DigestKey,
     verifier: Verifier,
@@ -99,12 +99,12 @@ struct KnownUser {
     login: Arc<Login>,
     password: Option<PasswordHash>,
     certificate: Option<String>,
-    /// Of the password that it came in with last.
+    /// Fast hash of the password of the last successful login.
     accepted: Mutex<Option<Digest>>,
 }
 
 impl Users {
-    /// Knows those that are configured; each must name a tenant, and no two have one name.
+    /// Takes the configured users. Each must name an existing tenant, and names must be unique.
     pub(crate) fn new(users: &[User], tenants: &[Arc<Tenant>]) -> Result<Self, Error> {
         let Some(first) = tenants.first().filter(|_| users.is_empty()) else {
             return Self::known(users, tenants);
@@ -156,7 +156,7 @@ impl Users {
         Ok(Self::Known(Known { users: known, decoy, key, verifier }))
     }
 
-    /// What of `before` still holds is taken over: users of whom both say the same keep their logins. All other logins
+    /// Takes over the logins of `before` that still hold: users that are the same in both keep theirs. All other logins
     /// of `before` are revoked.
     pub(crate) fn take_over(&mut self, before: &Self) {
         match (&mut *self, before) {
@@ -174,12 +174,12 @@ impl Users {
         }
     }
 
-    /// Whether the server asks no client for its name.
+    /// Whether the server has no users.
     pub(crate) fn is_empty(&self) -> bool {
         matches!(self, Self::Open { .. })
     }
 
-    /// What a client holds that has not logged in, if it need not.
+    /// The login of a client that has not logged in, if it need not.
     pub(crate) fn without_login(&self, is_local: bool) -> Option<&Arc<Login>> {
         match self {
             Self::Open { local, remote } => Some(if is_local { local } else { remote }),
@@ -192,7 +192,7 @@ impl Users {
         self.all().iter().any(|user| user.password.is_some())
     }
 
-    /// The user whom certificates with this common name name.
+    /// The user identified by certificates with this common name.
     pub(crate) fn certified(&self, common_name: &str) -> Option<&Arc<Login>> {
         let named = |user: &&KnownUser| user.certificate.as_deref() == Some(common_name);
         self.all().iter().find(named).map(|user| &user.login)
@@ -205,7 +205,7 @@ impl Users {
         }
     }
 
-    /// What a user holds, if that is its password. What is wrong is answered late.
+    /// Checks a name and a password. Wrong ones are answered late.
     pub(crate) async fn admit(
         &self,
         clock: &dyn Clock,
@@ -216,7 +216,7 @@ impl Users {
             return Err(Denied::Wrong);
         };
         let user = users.iter().find(|user| user.login.name().as_bytes() == name);
-        // What is too long is wrong, and takes as long as what is not.
+        // A password that is too long is wrong, and takes as long as any other.
         let password = password.get(..PASSWORD_BYTES_MAX + 1).unwrap_or(password);
         let digest = key.digest(password);
         if let Some(user) = user
@@ -224,7 +224,7 @@ impl Users {
         {
             return Ok(Arc::clone(&user.login));
         }
-        // Who has none takes as long as who is unknown.
+        // A user without a password takes as long as an unknown user.
         let user = user.filter(|user| user.password.is_some());
         let hash = user.and_then(|user| user.password.as_ref()).unwrap_or(decoy);
         let compared = verifier.verify(asker, hash, password).await;
@@ -255,7 +255,7 @@ impl Known {
 }
 
 impl KnownUser {
-    /// Whether the configuration says the same of both.
+    /// Whether the configuration of both is the same.
     fn is_the_same_as(&self, other: &Self) -> bool {
         let (login, others) = (&self.login, &other.login);
         login.name() == others.name()

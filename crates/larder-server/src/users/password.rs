@@ -1,4 +1,4 @@
-//! A password as it is kept: salted, and hashed so that it takes long to guess.
+//! Stored passwords: salted, and hashed so that guessing takes long.
 
 use std::fmt;
 
@@ -37,13 +37,13 @@ impl PasswordHash {
         Ok(Self(hash))
     }
 
-    /// Reads a hash that was printed before.
+    /// Parses the printed form of a hash.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] if it is none.
+    /// [`ErrorKind::Config`] if the text is not such a hash.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let parsed = phc::PasswordHash::new(text).ok().filter(|hash| {
-            // Others would be refused when somebody logs in, which is late.
+            // Otherwise the error would come only at the first login.
             hash.algorithm.as_str().starts_with("argon2")
                 && hash.salt.is_some()
                 && hash.hash.is_some()
@@ -55,7 +55,7 @@ impl PasswordHash {
         })
     }
 
-    /// Whether it is that of `password`. Takes as long as [`PasswordHash::of`].
+    /// Whether this is the hash of `password`. Takes as long as [`PasswordHash::of`].
     pub fn is_of(&self, password: &[u8]) -> bool {
         Argon2::default().verify_password(password, &self.0).is_ok()
     }
@@ -73,7 +73,7 @@ impl fmt::Debug for PasswordHash {
     }
 }
 
-/// A key for fast hashes that this process alone knows, so that they tell nobody of passwords.
+/// A key for fast hashes. Only this process knows it, so the hashes reveal nothing about passwords.
 pub(super) struct DigestKey([u8; 32]);
 
 /// A fast hash of a password.
@@ -92,7 +92,7 @@ impl DigestKey {
         Digest(self.mac(password).finalize().into_bytes().into())
     }
 
-    /// Whether `digest` is that of `password`, in a time that says nothing of how near it is.
+    /// Whether `digest` is that of `password`, in constant time.
     pub(super) fn agrees(&self, digest: &Digest, password: &[u8]) -> bool {
         self.mac(password).verify_slice(&digest.0).is_ok()
     }

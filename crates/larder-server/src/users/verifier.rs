@@ -1,8 +1,8 @@
 //! A thread that compares passwords, which takes long.
 //!
-//! Comparisons wait in two queues: connections that have shown no wrong password come first, so that guessing, however
-//! many guess, does not keep a client out that knows its password. Each address has a limited number of places, and
-//! where there is none, the client is told to try again: nothing is said of its password.
+//! Comparisons wait in two queues. Connections that have sent no wrong password come first, so that guessing, by
+//! however many clients, does not keep out a client that knows its password. Each address has a limited number of
+//! places. If none is free, the client is told to try again, and learns nothing about its password.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -12,24 +12,24 @@ use std::task::{Poll, Waker};
 
 use super::password::PasswordHash;
 
-/// Comparisons that wait in each queue.
+/// Most comparisons that wait in each queue.
 const WAITING_MAX: usize = 256;
-/// Those of one address.
+/// Most of them from one address.
 const OF_ADDRESS_MAX: usize = 64;
 
-/// See the module. The thread ends with it.
+/// The thread's queues. The thread ends when this is dropped.
 pub(super) struct Verifier(Arc<Queues>);
 
-/// Whose comparison it is.
+/// The origin of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Asker {
-    /// `None` of a Unix socket.
+    /// `None` for a Unix socket.
     pub(crate) address: Option<IpAddr>,
-    /// Its connection has shown a wrong password before.
+    /// Its connection has sent a wrong password before.
     pub(crate) was_wrong: bool,
 }
 
-/// What came of it.
+/// The result of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Compared {
     Right,
@@ -46,7 +46,7 @@ struct Queues {
 
 #[derive(Default)]
 struct Waiting {
-    /// First those of connections without a wrong password, then those of the others.
+    /// First those of connections without a wrong password, then the others.
     queues: [VecDeque<Comparison>; 2],
     ends: bool,
 }
@@ -72,7 +72,7 @@ impl Queues {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether there was a place for it.
+    /// Queues a comparison. Returns whether there was a place for it.
     fn has_taken(&self, comparison: Comparison) -> bool {
         let mut waiting = self.lock();
         let Asker { address, was_wrong } = comparison.asker;
@@ -86,7 +86,7 @@ impl Queues {
         has_place
     }
 
-    /// The next one, which is waited for; `None` at the end.
+    /// Waits for the next comparison; `None` at the end.
     fn next(&self) -> Option<Comparison> {
         let mut waiting = self.lock();
         loop {

@@ -1,4 +1,5 @@
-//! Connections of a worker that wait for requests: who is called when the server ends, or when it has waited too long.
+//! Connections of a worker that wait for requests, and must be woken when the server ends or when they have waited too
+//! long.
 
 use std::cell::{Cell, RefCell};
 use std::task::{Context, Waker};
@@ -6,33 +7,34 @@ use std::time::Duration;
 
 use slab::Slab;
 
-/// How often connections are looked at that may have waited too long.
+/// How often connections with a time limit are checked.
 const SWEEP: Duration = Duration::from_secs(1);
 const _: () = assert!(SWEEP.as_nanos() == 1_000_000_000, "limits are counted in whole seconds");
 
-/// See the module.
+/// The waiting connections.
 #[derive(Default)]
 pub(crate) struct Idle {
     waiting: RefCell<Slab<Waiting>>,
-    /// How many of them wait for a limited time.
+    /// How many of them have a time limit.
     limited: Cell<usize>,
-    /// When they are looked at next, on the clock of the worker.
+    /// When they are checked next, on the clock of the worker.
     next_sweep: Cell<Duration>,
-    /// All are over: the server ends.
+    /// The server ends, so all waits are over.
     draining: Cell<bool>,
 }
 
 struct Waiting {
     waker: Waker,
-    /// It goes on when the server ends, for as long as connections may: a request has begun.
+    /// A request has begun: the connection may go on while the server drains.
     is_amid: bool,
-    /// Sweeps that may still see it waiting; `None` any number.
+    /// Sweeps that may still see it waiting; `None`: no limit.
     sweeps_left: Option<u64>,
 }
 
 impl Idle {
-    /// Whether a connection that waits, at `place` or nowhere yet, may go on waiting, for a limited time if there is a
-    /// limit, and while the server ends if it is amid a request: then the place where it is called when that changes.
+    /// Whether a connection may go on waiting; `place` is its place, if it waits already. It may wait for at most
+    /// `limit`, and while the server drains only in the middle of a request (`is_amid`). Returns the place at which the
+    /// task is registered to be woken; `None`: the wait is over.
     pub(crate) fn waits(
         &self,
         place: Option<usize>,
@@ -44,7 +46,7 @@ impl Idle {
             if self.draining.get() && !is_amid {
                 return None;
             }
-            // One sweep more than the time has, since it may have begun just before the first.
+            // One sweep more than the seconds, since the wait may have begun just before the first sweep.
             let sweeps_left =
                 limit.map(|limit| limit.as_secs() + u64::from(limit.subsec_nanos() > 0) + 1);
             self.limited.set(self.limited.get() + usize::from(sweeps_left.is_some()));
@@ -64,7 +66,7 @@ impl Idle {
         Some(place)
     }
 
-    /// It waits at `place` no more.
+    /// The connection at `place` no longer waits.
     pub(crate) fn waits_no_more(&self, place: Option<usize>) {
         let Some(place) = place else { return };
         let gone = self.waiting.borrow_mut().remove(place);
@@ -75,18 +77,18 @@ impl Idle {
         self.draining.get()
     }
 
-    /// All are over from now on.
+    /// The server ends: ends all waits, except in the middle of a request.
     pub(crate) fn drain(&self) {
         self.draining.set(true);
         self.look_again();
     }
 
-    /// Wakes all that wait: each looks whether it may go on.
+    /// Wakes all waiting connections; each checks whether it may go on.
     pub(crate) fn look_again(&self) {
         self.waiting.borrow().iter().for_each(|(_, one)| one.waker.wake_by_ref());
     }
 
-    /// Calls those that have waited too long, if it is time to look. Says after how long to call again.
+    /// If a sweep is due, wakes the connections that have waited too long. Returns the time until the next sweep.
     pub(crate) fn sweep(&self, now: Duration) -> Option<Duration> {
         if self.limited.get() == 0 {
             return None;

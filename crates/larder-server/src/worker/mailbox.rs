@@ -1,4 +1,4 @@
-//! What other threads have for a worker: connections, orders, and tasks that they have woken.
+//! What other threads send to a worker: connections, orders, and woken tasks.
 
 use std::ops::Deref;
 use std::os::fd::OwnedFd;
@@ -9,7 +9,7 @@ use larder_device::sockets::{Inbox, Peer};
 
 use crate::listener::Entrance;
 
-/// See the module.
+/// The mailbox of a worker.
 pub(crate) struct Mailbox {
     inbox: Inbox<Letter>,
     woken: Mutex<Vec<async_task::Runnable>>,
@@ -30,7 +30,7 @@ pub(crate) enum Letter {
 /// A connection that was accepted.
 pub(crate) struct Arrived {
     pub(crate) fd: OwnedFd,
-    /// Where it came in.
+    /// The listener at which it arrived.
     pub(crate) entrance: Arc<Entrance>,
     pub(crate) peer: Peer,
 }
@@ -40,24 +40,24 @@ impl Mailbox {
         Ok(Self { inbox: Inbox::new()?, woken: Mutex::default() })
     }
 
-    /// A task was woken, on whichever thread.
+    /// Queues a woken task; callable from any thread.
     pub(crate) fn wake(&self, task: async_task::Runnable) {
         self.woken.lock().unwrap_or_else(PoisonError::into_inner).push(task);
         self.inbox.signal_from_elsewhere();
     }
 
-    /// For clocks and rings: wakes the worker.
+    /// A waker for clocks and rings that wakes the worker.
     pub(crate) fn waker(self: &Arc<Self>) -> Waker {
         Waker::from(Arc::new(Signals(Arc::clone(self))))
     }
 
-    /// Exchanges tasks that were woken for `none`, which is empty.
+    /// Swaps the woken tasks into `none`, which must be empty.
     pub(crate) fn take_woken(&self, none: &mut Vec<async_task::Runnable>) {
         debug_assert!(none.is_empty(), "nothing is lost");
         std::mem::swap(&mut *self.woken.lock().unwrap_or_else(PoisonError::into_inner), none);
     }
 
-    /// Whether nobody was woken. Letters signal.
+    /// Whether there are no woken tasks. Letters signal by themselves.
     pub(crate) fn is_empty(&self) -> bool {
         self.woken.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }

@@ -1,4 +1,4 @@
-//! A worker: what the tasks of one thread have in common. Its loop is in `event_loop.rs`.
+//! A worker: the state that the tasks of one thread share. Its loop is in `event_loop.rs`.
 
 mod idle;
 mod mailbox;
@@ -27,33 +27,33 @@ use crate::rates::Purse;
 use crate::shared::Shared;
 use crate::tenant::Tenant;
 
-/// Buffers that nothing has taken for so long are freed.
+/// Buffers that were unused for this long are freed.
 const UNUSED: Duration = Duration::from_secs(2);
 
-/// What all tasks of a worker have in common.
+/// The state that all tasks of a worker share.
 pub(crate) struct Worker {
     /// Its number, from 0.
     pub(crate) number: usize,
     pub(crate) shared: Arc<Shared>,
     pub(crate) buffers: Rc<Buffers>,
-    /// Written by this worker alone, read by whoever asks.
+    /// Written by this worker alone, read by any thread.
     pub(crate) counters: Arc<Counters>,
     pub(crate) clock: Arc<LoopClock>,
     pub(crate) tasks: Tasks,
-    /// What it has of each tenant's tokens, by the tenant's number.
+    /// Its stock of each tenant's tokens, by the tenant's number.
     pub(crate) purses: Vec<Purse>,
-    /// Who reads flash.
+    /// Turns to read flash.
     flash_turns: Turns,
     /// Connections that wait for requests.
     pub(crate) idle: Idle,
-    /// When buffers are looked at that may be unused.
+    /// When to look for unused buffers next.
     next_look: Cell<Duration>,
-    /// Whose TLS handshake computes now.
+    /// Held by the TLS handshake that computes now.
     pub(crate) handshake_turn: async_lock::Mutex<()>,
 }
 
 impl Worker {
-    /// That of this thread.
+    /// The worker of this thread.
     pub(crate) fn new(number: usize, shared: Arc<Shared>) -> Self {
         let mailbox = Arc::clone(&shared.mailboxes[number]);
         let clock = Arc::new(LoopClock::new(mailbox.waker()));
@@ -75,8 +75,7 @@ impl Worker {
         }
     }
 
-    /// What a tenant has of a key, which DRAM does not know at once: in turn with others who read flash, if it may have
-    /// to be read.
+    /// Looks up a key of a tenant that was not found in DRAM at once. If flash may have to be read, waits for a turn.
     pub(crate) async fn get(&self, tenant: &Tenant, key: &[u8]) -> Result<Option<Value>, Error> {
         let cache = tenant.calls();
         if !cache.may_read_flash(key) {
@@ -86,8 +85,8 @@ impl Worker {
         cache.get(key).await
     }
 
-    /// Frees buffers that nothing has taken for a while, if it is time to look, and then those of the sockets. Says
-    /// after how long to call again.
+    /// When due, frees buffers that were unused for a while; when there are none left, frees those of the sockets too.
+    /// Returns the time until the next call.
     pub(crate) fn drop_unused(&self, now: Duration, sockets: &impl Backend) -> Option<Duration> {
         if now >= self.next_look.get() {
             let are_left = self.buffers.drop_unused();
@@ -100,17 +99,17 @@ impl Worker {
         Some(self.next_look.get() - now)
     }
 
-    /// A connection has done `units` of work in a turn.
+    /// A connection has done `units` of work in one turn.
     pub(crate) fn note_longest_turn(&self, units: usize) {
         self.shared.longest_turn_units.fetch_max(units, Ordering::Relaxed);
     }
 
-    /// Runs something beside the connections. The end of the server does not wait for it.
+    /// Runs a task next to the connections. The end of the server does not wait for it.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + 'static) {
         self.tasks.spawn(task);
     }
 
-    /// Waits for so long, while others are served.
+    /// Waits for `time` while other tasks run.
     pub(crate) async fn pause(&self, time: Duration) {
         self.clock.sleep_until(self.clock.monotonic() + time).await;
     }

@@ -1,4 +1,4 @@
-//! What the ring of a worker to flash has done, for operators: as the worker itself wrote it down a moment ago.
+//! Statistics of a worker's flash ring, for operators. The worker itself copies them into counters at intervals.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use larder_device::ring::HostedRing;
 
 use crate::counters::RingCounters;
 
-/// A look at the ring takes its lock; so it is not looked at in every turn.
+/// Reading the ring's statistics takes its lock, so we do not read them in every turn.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// Writes down what the ring has done, now and then.
+/// Copies the ring's statistics at intervals.
 pub(crate) struct RingWatch {
     counters: Arc<RingCounters>,
     next: Cell<Duration>,
@@ -22,8 +22,8 @@ impl RingWatch {
         Self { counters, next: Cell::default() }
     }
 
-    /// Looks if it is time to. Says after how long to look again: what was pending is not left standing for as long as
-    /// the worker sleeps.
+    /// Copies the statistics if it is time. Returns the time until the next copy while pieces are in flight; without it
+    /// the count of pending pieces would be stale as long as the worker sleeps.
     pub(crate) fn look(&self, ring: &HostedRing, now: Duration) -> Option<Duration> {
         if now >= self.next.get() {
             self.next.set(now + INTERVAL);

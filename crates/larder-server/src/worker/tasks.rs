@@ -1,4 +1,4 @@
-//! The tasks of a worker: each runs when it was woken, on this thread only.
+//! The tasks of a worker. Each runs when it was woken, on this thread only.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -11,21 +11,21 @@ use slab::Slab;
 
 use super::mailbox::Mailbox;
 
-/// A task that goes on waking itself does not keep the loop from its sockets: so often it is run in a turn.
+/// Rounds of woken tasks per turn: a task that keeps waking itself does not keep the loop from its sockets.
 const ROUNDS_A_TURN: usize = 4;
 
-/// See the module.
+/// The tasks of a worker.
 pub(crate) struct Tasks {
     mailbox: Arc<Mailbox>,
-    /// All that have not ended. What is dropped here is not polled again.
+    /// All tasks that have not ended. A task that is dropped here is not polled again.
     tasks: RefCell<Slab<Task<()>>>,
-    /// Where in `tasks` those were that have.
+    /// The places in `tasks` of tasks that have ended.
     ended: Rc<RefCell<Vec<usize>>>,
-    /// Kept for its memory.
+    /// Kept for its allocation.
     woken: RefCell<Vec<Runnable>>,
 }
 
-/// Says that a task has ended, also by a panic.
+/// Records that a task has ended, even by a panic.
 struct Ends(usize, Rc<RefCell<Vec<usize>>>);
 
 impl Drop for Ends {
@@ -40,14 +40,14 @@ impl Tasks {
         Self { mailbox, tasks: RefCell::default(), ended: Rc::default(), woken: RefCell::default() }
     }
 
-    /// Begins a task, which runs to its end whether or not somebody waits for it.
+    /// Starts a task, which runs to its end whether or not anything waits for it.
     pub(crate) fn spawn(&self, future: impl Future<Output = ()> + 'static) {
         let mailbox = Arc::clone(&self.mailbox);
         let mut tasks = self.tasks.borrow_mut();
         let place = tasks.vacant_entry();
         let ends = Ends(place.key(), Rc::clone(&self.ended));
-        // A future that awaits another has room for it twice: as what it was given, and as what it waits for. Behind a
-        // pointer there is one.
+        // A future that awaits another has room for it twice: as its argument, and as what it awaits. Boxed, there is
+        // one.
         let mut future = Box::pin(future);
         let future = async move {
             future.as_mut().await;
@@ -58,7 +58,7 @@ impl Tasks {
         runnable.schedule();
     }
 
-    /// Runs all tasks that were woken, and those that they wake, for a few rounds.
+    /// Runs all woken tasks, and those that they wake, for up to [`ROUNDS_A_TURN`] rounds.
     pub(crate) fn run_all(&self) {
         let mut woken = self.woken.borrow_mut();
         for _ in 0..ROUNDS_A_TURN {
@@ -67,7 +67,7 @@ impl Tasks {
                 return;
             }
             for task in woken.drain(..) {
-                // One connection's mistake is no other's end. It was dropped by its panic.
+                // A panic of one connection must not end the others. The panic has dropped the task.
                 let _ = catch_unwind(AssertUnwindSafe(|| task.run()));
             }
             let mut tasks = self.tasks.borrow_mut();
@@ -79,7 +79,7 @@ impl Tasks {
     pub(crate) fn drop_all(&self) {
         let tasks = std::mem::take(&mut *self.tasks.borrow_mut());
         drop(tasks);
-        // Whoever was dropped is run once more, which drops it; nothing is polled.
+        // Dropping a task schedules it once more; dropping that `Runnable` frees it, and nothing is polled.
         let mut woken = Vec::new();
         self.mailbox.take_woken(&mut woken);
         drop(woken);

@@ -1,8 +1,9 @@
-//! Turns at flash: a worker reads it for so many requests at a time, and where more wait, tenants get turns by weight.
+//! Turns to read flash: a worker reads for a limited number of requests at a time. When more wait, tenants get turns by
+//! weight.
 //!
-//! Turns are given out by start-time fair queueing: a tenant's next turn stands at a moment of a virtual time, each
-//! turn moves that on by the inverse of its weight, and the earliest is next. Unlike rounds of as many turns as weights
-//! say, nobody waits for a thousand turns of another that weighs as much.
+//! Turns are given out by start-time fair queueing: each tenant's next turn has a virtual time, each turn advances it
+//! by the inverse of the tenant's weight, and the earliest is next. Unlike weighted round robin, where a tenant of
+//! weight 1000 takes 1000 turns in a row, no tenant waits for another's whole round.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -10,16 +11,16 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
-/// How far a turn moves a tenant of weight 1 on.
+/// How far a turn advances a tenant of weight 1.
 const STEP: u64 = 1 << 20;
 
-/// See the module.
+/// The turns of a worker.
 pub(crate) struct Turns(Rc<RefCell<State>>);
 
 struct State {
-    /// None are free while somebody waits.
+    /// 0 while any request waits.
     free: usize,
-    /// The moment of the turn that was given out last.
+    /// The virtual time of the last turn that was given out.
     now: u64,
     /// By the number of the tenant.
     queues: Vec<Queue>,
@@ -27,7 +28,7 @@ struct State {
 
 #[derive(Default)]
 struct Queue {
-    /// Its next turn stands here.
+    /// The virtual time of its next turn.
     next_at: u64,
     step: u64,
     waiting: VecDeque<Rc<Waiting>>,
@@ -36,7 +37,7 @@ struct Queue {
 #[derive(Default)]
 struct Waiting {
     has_turn: Cell<bool>,
-    /// Nobody waits any more.
+    /// The waiting request was cancelled.
     is_gone: Cell<bool>,
     waker: Cell<Option<Waker>>,
 }
@@ -44,21 +45,21 @@ struct Waiting {
 /// A turn, until it is dropped.
 pub(crate) struct Turn(Rc<RefCell<State>>);
 
-/// Somebody who waits, until it is dropped.
+/// A waiting request, until it is dropped.
 struct Place {
     state: Rc<RefCell<State>>,
     waiting: Rc<Waiting>,
 }
 
 impl Turns {
-    /// So many at a time, for so many tenants.
+    /// Gives out `turns` turns at a time, for `tenants` tenants.
     pub(crate) fn new(turns: usize, tenants: usize) -> Self {
         assert!(turns > 0, "somebody has a turn");
         let queues = (0..tenants).map(|_| Queue::default()).collect();
         Self(Rc::new(RefCell::new(State { free: turns, now: 0, queues })))
     }
 
-    /// Waits for a turn of the tenant of this number, and of this weight, which is at least 1.
+    /// Waits for a turn of the tenant with this number and this weight, which is at least 1.
     pub(crate) async fn take(&self, tenant: usize, weight: u16) -> Turn {
         let place = {
             let mut state = self.0.borrow_mut();
@@ -87,7 +88,7 @@ impl State {
         let now = self.now;
         let queue = &mut self.queues[tenant];
         if queue.waiting.is_empty() {
-            // What it did not use before is not saved up.
+            // Turns that it did not use before are not saved up.
             queue.next_at = queue.next_at.max(now);
         }
         queue.step = STEP / u64::from(weight.max(1));
@@ -96,7 +97,7 @@ impl State {
         waiting
     }
 
-    /// A turn is over: somebody else has it, or nobody waits.
+    /// A turn is over: gives it to the next waiting request, if there is one.
     fn give_back(&mut self) -> Option<Waker> {
         loop {
             let waited_for = self.queues.iter_mut().filter(|queue| !queue.waiting.is_empty());
@@ -133,7 +134,7 @@ impl Drop for Place {
     fn drop(&mut self) {
         self.waiting.is_gone.set(true);
         if self.waiting.has_turn.get() {
-            // It was told, and went before it heard.
+            // It was given a turn, and was cancelled before it could use it.
             give_back(&self.state);
         }
     }
@@ -152,7 +153,8 @@ mod tests {
         taking.as_mut().poll(&mut Context::from_waker(Waker::noop()))
     }
 
-    /// Takes one turn after the other while all of `waiting` (tenants with their weights) wait; says whose they were.
+    /// Takes one turn after the other while all of `waiting` (tenants with their weights) wait; returns the tenants in
+    /// order.
     fn order(waiting: &[(usize, u16)]) -> Vec<usize> {
         let turns = Turns::new(1, 3);
         let Poll::Ready(first) = poll(&mut (Box::pin(turns.take(2, 1)) as Taking<'_>)) else {
@@ -195,7 +197,7 @@ mod tests {
         let first = &order(&waiting)[..40];
         let of_first = first.iter().filter(|tenant| **tenant == 0).count();
         assert!((29..=31).contains(&of_first), "{of_first} of 40");
-        // And nobody gets three at a stretch more often than its weight says.
+        // No tenant gets more turns in a row than its weight allows.
         assert!(first.windows(5).all(|five| five.contains(&1)), "{first:?}");
     }
 

@@ -1,4 +1,4 @@
-//! What operators ask by HTTP.
+//! The HTTP interface for operators.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -8,7 +8,7 @@ use larder_server::{PasswordHash, Server, ServerConfig};
 
 use crate::serving::{Client, config, in_memory_with, with_tenants};
 
-/// A tenant that would do harm if its name were read as markup, or broke out of a label.
+/// A tenant name that would do harm if it were read as markup, or if it could end a label.
 const HOSTILE: &str = "<img src=x onerror=alert(1)>\"\\";
 
 fn admin_config() -> ServerConfig {
@@ -87,7 +87,7 @@ fn while_it_ends_it_is_not_ready() {
     let server = in_memory_with(ServerConfig { admin, drain_time, ..config() });
     let mut client = Client::memcached(&server);
     client.asks("mn\r\n", "MN\r\n");
-    // Half a request holds the end up.
+    // Half a request delays the end of the server.
     client.send("set bread 0 0 3\r\nr");
     std::thread::sleep(Duration::from_millis(100));
     let address = server.admin().unwrap();
@@ -191,7 +191,7 @@ fn what_takes_long_is_listed_with_its_key_and_without_its_value() {
     assert_eq!((&newest["protocol"], &newest["tenant"]), (&"memcached".into(), &"default".into()));
     assert_eq!(first["command"], "set");
     assert!(first["key"].as_str().unwrap().eq("<b>\\r\\n"), "{first}");
-    // It can be changed while it runs.
+    // The threshold can change while the server runs.
     server.reload(&ServerConfig { slow_threshold: None, ..admin_config() }).unwrap();
     client.asks("SET bread secret\r\n", "+OK\r\n");
     let later = json(&server, "/api/slowlog");
@@ -233,7 +233,7 @@ fn only_the_token_changes_something_and_only_for_the_page_itself() {
     assert!(post(&closed, "/api/flush?tenant=default", right).starts_with("HTTP/1.1 403 "));
 }
 
-/// The admin address, with a token.
+/// A server with an admin address and a token.
 fn with_token() -> Server {
     let admin_token = Some(PasswordHash::of(b"rye").unwrap());
     in_memory_with(ServerConfig { admin_token, ..admin_config() })
@@ -243,7 +243,7 @@ fn with_token() -> Server {
 fn clients_that_send_slowly_or_guess_the_token_do_not_keep_checks_of_health_out() {
     let server = with_token();
     let address = server.admin().unwrap();
-    // More than are read at a time.
+    // More connections than heads may be read at a time.
     let mut slow: Vec<TcpStream> = (0..80).map(|_| TcpStream::connect(address).unwrap()).collect();
     let mut trickle = |byte: &[u8]| slow.iter_mut().for_each(|it| _ = it.write_all(byte));
     trickle(b"GET /live HTTP/1.1\r\n");
@@ -272,7 +272,7 @@ fn a_whole_request_has_five_seconds_however_its_bytes_come() {
     slow.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
     let begun = std::time::Instant::now();
     slow.write_all(b"GET /live HTTP/1.1\r\n").unwrap();
-    // It ends though each byte comes in time.
+    // The connection ends although each byte comes in time.
     while begun.elapsed() < Duration::from_secs(20) {
         let is_open = slow.write_all(b"a").is_ok();
         let ended = match slow.read(&mut [0]) {

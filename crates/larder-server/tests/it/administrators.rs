@@ -1,11 +1,11 @@
-//! What belongs to the process, and to other tenants, is for administrators.
+//! Only administrators may see and change what belongs to the process and to other tenants.
 
 use larder_server::{ListenerConfig, ProtocolKind, Server, ServerConfig, User};
 
 use crate::serving::{Client, config, in_memory, local, with_tenants};
 use crate::users::user;
 
-/// Ann has the first tenant, Bob the second, and Root is an administrator of the first.
+/// Ann has the first tenant, Bob the second, and Root is an administrator in the first.
 fn users() -> Vec<User> {
     let root = User { is_admin: true, ..user("root", "salt", "photos") };
     vec![user("ann", "rye", "photos"), user("bob", "oat", "pages"), root]
@@ -27,7 +27,7 @@ fn all_logged_in(server: &Server) -> [Client; 3] {
     LOGINS.map(|(user, password)| logged_in(server, user, password))
 }
 
-/// All that is answered before the answer of a PING.
+/// Everything that comes before the answer to a PING.
 fn answer(client: &mut Client, request: &str) -> String {
     client.send(format!("{request}\r\nPING\r\n"));
     let mut answer = String::new();
@@ -40,7 +40,7 @@ fn answer(client: &mut Client, request: &str) -> String {
     }
 }
 
-/// A setting that only an administrator changes has every request kept; then each tenant sees its own.
+/// A setting that only an administrator can change logs every request; each tenant then sees its own requests only.
 #[test]
 fn a_tenant_sees_and_forgets_only_its_own_slow_requests() {
     let server = with_administrator();
@@ -52,7 +52,7 @@ fn a_tenant_sees_and_forgets_only_its_own_slow_requests() {
     assert!(of_bob.contains("own") && !of_bob.contains("cardnumber"), "{of_bob}");
     let of_all = answer(&mut root, "SLOWLOG GET -1");
     assert!(of_all.contains("own") && of_all.contains("cardnumber"), "{of_all}");
-    // The newest are first, whichever tenant they are of.
+    // The newest are first, whichever tenant sent them.
     assert!(of_all.find("own") < of_all.find("cardnumber"), "{of_all}");
     bob.asks("SLOWLOG RESET\r\n", "+OK\r\n");
     let left = answer(&mut root, "SLOWLOG GET -1");
@@ -104,7 +104,7 @@ fn a_tenant_sees_and_ends_only_its_own_clients() {
     root.asks(format!("CLIENT KILL ID {id}\r\n"), ":1\r\n");
     ann.send("GET x\r\n");
     ann.is_closed();
-    // A client that logs in as another user is known as that one.
+    // A client that logs in as another user is listed under that user.
     root.asks("AUTH bob oat\r\n", "+OK\r\n");
     let list = answer(&mut root, "CLIENT LIST");
     assert!(list.contains("user=bob") && !list.contains("user=default"), "{list}");
@@ -126,7 +126,7 @@ fn what_is_of_the_process_is_refused_and_left_out() {
         let why = format!("-NOPERM User bob has no permissions to run the '{name}' command\r\n");
         assert_eq!(answer(&mut bob, request), why, "{request}");
     }
-    // Also between MULTI and EXEC, where it is done.
+    // Between MULTI and EXEC too, where the command runs at EXEC.
     bob.asks("MULTI\r\nCONFIG SET slowlog-log-slower-than 0\r\n", "+OK\r\n+QUEUED\r\n");
     assert!(answer(&mut bob, "EXEC").contains("-NOPERM"));
     let info = answer(&mut bob, "INFO everything");
@@ -192,7 +192,7 @@ fn memcached_too_keeps_what_is_of_the_process() {
     assert!(stats(&mut root, "stats conns").contains("conn_listening"));
 }
 
-/// Without users, clients of this machine are administrators, but not those of a tenant's own listener.
+/// Without users, clients of this machine are administrators, except those of a tenant's own listener.
 #[test]
 fn without_users_local_clients_are_administrators() {
     let server = in_memory();
@@ -205,7 +205,7 @@ fn without_users_local_clients_are_administrators() {
     Client::to(server.addresses()[1]).asks("CONFIG SET slowlog-max-len 100\r\n", "+OK\r\n");
 }
 
-/// Connections of users whom a new configuration leaves out or changes are closed, idle or not; others stay.
+/// A reload that removes or changes users closes their connections, idle or not; the others stay open.
 #[test]
 fn connections_of_users_that_change_are_closed() {
     let server = with_administrator();
@@ -213,7 +213,7 @@ fn connections_of_users_that_change_are_closed() {
     let mut memcached = Client::memcached(&server);
     memcached.asks("set auth 0 0 7\r\nbob oat\r\n", "STORED\r\n");
     let config = |users| ServerConfig { users, workers: 2, ..config() };
-    // Each hash of a password has a salt of its own, so these users are others.
+    // Each hash has a new salt, so these count as different users.
     let same = users();
     server.reload(&config(same.clone())).unwrap();
     memcached.is_closed();
@@ -229,7 +229,7 @@ fn connections_of_users_that_change_are_closed() {
         bob.clone(),
         User { is_admin: false, ..root },
     ];
-    // A half of a request is there already.
+    // Half a request has come already.
     all[0].send("GET");
     server.reload(&config(changed)).unwrap();
     all[1].asks("GET x\r\n", "$-1\r\n");
@@ -240,7 +240,7 @@ fn connections_of_users_that_change_are_closed() {
     all[1].is_closed();
 }
 
-/// A server that begins to ask for names closes the connections of clients that have none.
+/// When users are configured, connections without a login are closed.
 #[test]
 fn connections_without_a_user_end_when_users_come() {
     let server = in_memory();

@@ -1,4 +1,4 @@
-//! What `contrib/` has for those who run servers: it can be read, and names what is there.
+//! The files in `contrib/` can be parsed, and they use only names that exist.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -22,7 +22,7 @@ fn json(path: &str) -> serde_json::Value {
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// All files below `folder` that end like this.
+/// All files below `folder` whose names end with `end`.
 fn files(folder: &Path, end: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let below = entries.flat_map(|path| match path.is_dir() {
@@ -32,13 +32,13 @@ fn files(folder: &Path, end: &str) -> Vec<PathBuf> {
     below.filter(|path| path.to_string_lossy().ends_with(end)).collect()
 }
 
-/// The names of families that a text declares.
+/// The names of the families that a text declares.
 fn declared(text: &str) -> BTreeSet<String> {
     let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
     types.filter_map(|line| line.split(' ').next()).map(str::to_owned).collect()
 }
 
-/// All that a server can tell, with a drive below that says everything.
+/// All families of a server whose drive reports everything.
 fn all_families() -> BTreeSet<String> {
     let own = larder::Config { latency_histograms: true, ..larder::Config::default() };
     let tenants = TenantsConfig {
@@ -91,7 +91,7 @@ fn configurations_in_json_can_be_read() {
     assert!(calls["names"].as_array().unwrap().contains(&"io_uring_enter".into()));
 }
 
-/// A template of Helm as YAML: what is filled in is a word, and lines of control are gone.
+/// Turns a Helm template into YAML: replaces each expression by a word, and drops control lines.
 fn filled_in(template: &str) -> String {
     let mut text = String::new();
     for line in template.lines().filter(|line| !line.trim_start().starts_with("{{-")) {
@@ -104,7 +104,7 @@ fn filled_in(template: &str) -> String {
         text += rest;
         text += "\n";
     }
-    // What is indented as a block stands at the margin in the template.
+    // The template has an indented block at the margin; indent it.
     text.replace("\nx\n", "\n    x\n")
 }
 

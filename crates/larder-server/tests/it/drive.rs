@@ -1,4 +1,4 @@
-//! Servers on a drive that can be made sick, and what their metrics say.
+//! Servers on a drive that can be made to fail, and their metrics.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,14 +13,14 @@ use crate::serving::Client;
 
 pub(crate) type Drive = Arc<FaultDevice<MemoryDevice>>;
 
-/// A drive that is well.
+/// A healthy drive.
 pub(crate) fn drive() -> Drive {
-    // It loses no power, and keeps no copies for it.
+    // It never loses power, so it needs no copies of unflushed writes.
     let well = FaultPlan::new(1).volatile_writes(0);
     Arc::new(FaultDevice::new(MemoryDevice::holding(vec![0; 128 << 20]), &well))
 }
 
-/// A server with tenants of these settings, that have 2 MiB of DRAM each.
+/// A server with tenants of these settings and 2 MiB of DRAM each.
 pub(crate) fn serve_on(drive: &Drive, tenants: &[(&str, Config)], config: ServerConfig) -> Server {
     started_with(config, opened_on(drive, tenants))
 }
@@ -31,7 +31,7 @@ pub(crate) fn started_with(config: ServerConfig, tenants: Tenants<Larder>) -> Se
     Server::start(ServerConfig { admin, ..config }, tenants).unwrap()
 }
 
-/// Tenants of these settings, that have 2 MiB of DRAM each.
+/// Tenants with these settings and 2 MiB of DRAM each.
 pub(crate) fn opened_on(drive: &Drive, tenants: &[(&str, Config)]) -> Tenants<Larder> {
     let percent = 100.0 / f64::from(u32::try_from(tenants.len()).unwrap());
     let tenant = |(name, config): &(&str, Config)| Tenant {
@@ -52,7 +52,7 @@ pub(crate) fn impatient() -> Config {
     Config { flash_wait: Some(Duration::from_millis(500)), ..Config::default() }
 }
 
-/// Tells threads that it is over when it is dropped, by a failure too: then nobody waits for them for ever.
+/// Tells threads to stop when it is dropped, after a failure too, so that the test does not hang.
 pub(crate) struct Ends<'a>(pub(crate) &'a AtomicBool);
 
 impl Drop for Ends<'_> {
@@ -61,7 +61,7 @@ impl Drop for Ends<'_> {
     }
 }
 
-/// A number of a tenant.
+/// A metric of a tenant.
 pub(crate) fn metric(server: &Server, name: &str, tenant: &str) -> u64 {
     let page = get(server, "/metrics", "");
     let line = format!("{name}{{tenant=\"{tenant}\"}} ");
@@ -69,7 +69,7 @@ pub(crate) fn metric(server: &Server, name: &str, tenant: &str) -> u64 {
     found.unwrap_or_else(|| panic!("no {line}in\n{page}")).parse().unwrap()
 }
 
-/// A number of the server itself.
+/// A metric of the server itself.
 pub(crate) fn metric_of_server(server: &Server, name: &str) -> u64 {
     let page = get(server, "/metrics", "");
     let line = format!("larder_server_{name} ");
@@ -81,7 +81,7 @@ pub(crate) fn value(key: usize) -> String {
     format!("{key:010}").repeat(100)
 }
 
-/// Sets keys of 1,000 bytes, many with one write, and says how many were stored.
+/// Sets keys with values of 1,000 bytes, 50 in each write, and returns how many were stored.
 pub(crate) fn fill(client: &mut Client, keys: std::ops::Range<usize>) -> usize {
     let mut stored = 0;
     for first in keys.clone().step_by(50) {
@@ -93,7 +93,7 @@ pub(crate) fn fill(client: &mut Client, keys: std::ops::Range<usize>) -> usize {
     stored
 }
 
-/// Gets keys one after the other, and says how many are there. What is there is right.
+/// Gets keys one after the other, checks the values, and returns how many were found.
 pub(crate) fn count(client: &mut Client, keys: impl Iterator<Item = usize>) -> usize {
     keys.filter(|key| {
         client.send(format!("get k{key}\r\n"));

@@ -1,4 +1,4 @@
-//! Values that lie on flash: read beside each other, answered in order, and there after a restart.
+//! Values on flash: read in parallel, answered in order, and kept over a restart.
 
 use std::io::Read;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::serving::{Client, config};
 
 const KEYS: usize = 3000;
 
-/// Some values are long enough to go out in pieces.
+/// Some values are long enough to be sent in pieces.
 fn value(key: usize) -> Vec<u8> {
     let bytes = if key.is_multiple_of(50) { 100_000 } else { 1000 + key % 3000 };
     (0..bytes).map(|at| b'a' + u8::try_from((key + at) % 26).unwrap()).collect()
@@ -43,7 +43,7 @@ fn fill(server: &Server) {
     }
 }
 
-/// Asks for all keys, so many with one write, and says how many are there. What is there is right, and in order.
+/// Gets all keys, `pipeline` of them in each write, and returns how many were found. Checks the values and their order.
 fn count(client: &mut Client, pipeline: usize) -> usize {
     let mut found = 0;
     for first in (0..KEYS).step_by(pipeline) {
@@ -80,7 +80,7 @@ fn pipelines_of_flash_hits_are_answered_in_order_and_a_restart_finds_them() {
     let server = over(&path);
     let found = count(&mut Client::memcached(&server), 100);
     assert!(found > KEYS * 9 / 10, "{found} of {KEYS} after a restart");
-    // And Redis' clients find the same.
+    // A RESP client finds the same.
     let mut resp = Client::resp(&server);
     let expected = value(1);
     let answer = [format!("${}\r\n", expected.len()).as_bytes(), &expected, b"\r\n"].concat();
@@ -126,7 +126,7 @@ fn operators_see_how_flash_is_divided_and_what_waits_for_it() {
     assert_eq!(cells.len() as u64, shard["regions"].as_u64().unwrap());
     let filled = cells.iter().filter(|cell| cell["stream"] == "LOC" && cell["handle"] == 0).count();
     assert!(filled > 0, "{shard}");
-    // Of those that hold something the newest is the one that is behind none.
+    // Exactly one filled cell is the newest.
     let behind: Vec<u64> = cells.iter().filter_map(|cell| cell["behind"].as_u64()).collect();
     assert!(
         behind.len() >= filled && behind.iter().filter(|it| **it == 0).count() == 1,
@@ -144,7 +144,7 @@ fn operators_see_how_flash_is_divided_and_what_waits_for_it() {
         tenant["alwa"].as_f64().unwrap() > 0.5 && tenant["flash_bytes"].as_u64() > Some(1 << 27)
     );
     let hits = tenant["soc_hits"].as_u64().unwrap() + tenant["loc_hits"].as_u64().unwrap();
-    // What changes a value waits for it as well.
+    // Requests that change a value wait for flash too.
     for key in 0..KEYS / 10 {
         client.send(format!("incr key{key} 1\r\n"));
         client.line();
@@ -156,7 +156,7 @@ fn operators_see_how_flash_is_divided_and_what_waits_for_it() {
     assert!(slow["entries"][0]["key"].as_str().unwrap().starts_with("key"));
 }
 
-/// A server whose values lie on a device that can be told to answer no read.
+/// A server on a device that can be told to complete no reads.
 fn over_faults() -> (Server, Arc<FaultDevice<MemoryDevice>>) {
     let device =
         Arc::new(FaultDevice::new(MemoryDevice::holding(vec![0; 256 << 20]), &FaultPlan::new(1)));
@@ -178,7 +178,7 @@ fn who_waits_for_flash_too_long_is_told_so_in_order() {
     fill(&server);
     let (mut memcached, mut resp) = (Client::memcached(&server), Client::resp(&server));
     resp.asks("SET bread rye\r\n", "+OK\r\n");
-    // The oldest lie on flash alone.
+    // The oldest values are on flash only.
     let expected = value(1);
     let whole = [format!("${}\r\n", expected.len()).as_bytes(), &expected, b"\r\n"].concat();
     resp.asks("GET key1\r\n", &whole);
@@ -202,7 +202,7 @@ fn who_waits_for_flash_too_long_is_told_so_in_order() {
     let mut head = [0; 24];
     binary.0.read_exact(&mut head).unwrap();
     assert_eq!(head[6..8], [0, 0x86], "a failure that may pass");
-    // When the drive is itself again, so are answers.
+    // When the drive works again, answers come again.
     device.set_plan(&FaultPlan::new(1));
     device.release_delayed();
     resp.asks("GET key1\r\n", whole);

@@ -1,4 +1,4 @@
-//! A server begins, takes connections in, and ends.
+//! A server starts, accepts connections, and ends.
 
 use std::net::TcpStream;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Tenants are held to their rates, and others do not notice.
+//! Rate limits apply to their tenant, and do not affect the others.
 
 use std::io::Read;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use crate::users::user;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// One worker; the tenant "pages" has this policy, "photos" has none, and users "ann" and "bob" are theirs.
+/// One worker. The tenant "pages" has this policy, "photos" has none; users "bob" and "ann" belong to them.
 fn serve(policy: TenantPolicy) -> Server {
     let users = vec![user("ann", "rye", "photos"), user("bob", "oat", "pages")];
     let admin = Some(([127, 0, 0, 1], 0).into());
@@ -20,7 +20,7 @@ fn serve(policy: TenantPolicy) -> Server {
     with_tenants(&["photos", "pages"], config)
 }
 
-/// So many requests a second, and as many as come in five at once.
+/// A request rate, with a burst of five seconds.
 fn requests(requests_per_second: u64, over_limit: OverLimit) -> TenantPolicy {
     let burst = 5 * SECOND;
     TenantPolicy { requests_per_second, over_limit, burst, ..TenantPolicy::new("pages") }
@@ -49,7 +49,8 @@ fn what_is_over_the_limit_is_refused_in_each_protocols_words() {
     let at_most = 5 + usize::try_from(begun.elapsed().as_secs()).unwrap() + 1;
     assert!((5..=at_most).contains(&stored), "{stored} in {:?}", begun.elapsed());
     assert_eq!(counted(&server, "refused"), 40 - stored as u64);
-    // The same limit by the other protocols, whatever is asked; more than the seconds bring.
+    // The same limit applies to the other protocols and to every request; these are more than the time that passes
+    // allows.
     let mut text = Client::memcached(&server);
     text.asks("set auth 0 0 7\r\nbob oat\r\n", "STORED\r\n");
     text.send("set k 0 0 1\r\nx\r\nget k\r\nmg k v\r\nset k 0 0 1 noreply\r\nx\r\n".repeat(30));
@@ -71,12 +72,12 @@ fn what_is_over_the_limit_is_refused_in_each_protocols_words() {
         }
     }
     assert!(refused > 60 && refused <= 90, "{refused}: what is quiet has no answer");
-    // Who has no limit notices nothing.
+    // A tenant without a limit is not affected.
     let mut ann = resp(&server, "ann rye");
     ann.asks("SET k v\r\n".repeat(100), "+OK\r\n".repeat(100));
 }
 
-/// A request of the binary protocol: a key and a value, and no extras.
+/// A request of the binary protocol with a key and a value, without extras.
 fn packet(opcode: u8, key: &[u8], value: &[u8]) -> Vec<u8> {
     let mut packet = vec![0; 24];
     (packet[0], packet[1], packet[3]) = (0x80, opcode, u8::try_from(key.len()).unwrap());
@@ -187,7 +188,7 @@ fn limits_change_while_it_runs() {
     let users = vec![user("ann", "rye", "photos"), user("bob", "oat", "pages")];
     let without = ServerConfig { users, workers: 1, ..config() };
     server.reload(&without).unwrap();
-    // Its password has another hash, so it has to log in again.
+    // The new hash of its password counts as a change, so it has to log in again.
     bob.is_closed();
     let mut bob = resp(&server, "bob oat");
     bob.asks("PING\r\n".repeat(50), "+PONG\r\n".repeat(50));

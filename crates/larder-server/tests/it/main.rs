@@ -1,4 +1,4 @@
-//! Servers in this process, and clients that speak to them by the byte.
+//! Runs servers in this process, with clients that check every byte.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)] // a test that cannot go on should stop
 

@@ -1,4 +1,4 @@
-//! What one tenant's clients do, others do not notice: their small values in DRAM are answered all the while.
+//! One tenant's clients do not disturb others: small values in DRAM are answered quickly all the time.
 
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,10 +12,10 @@ use crate::serving::{Client, config};
 use crate::users::user;
 
 const MIB: usize = 1 << 20;
-/// An answer takes no longer, however busy the machine is.
+/// No answer may take longer, however busy the machine is.
 const BOUND: Duration = Duration::from_secs(3);
 
-/// One worker for both.
+/// One worker for both tenants.
 fn serve(drive: &Drive) -> Server {
     let users = vec![user("loud", "rye", "loud"), user("quiet", "oat", "quiet")];
     let config = ServerConfig { users, workers: 1, value_bytes_max: 16 * MIB, ..config() };
@@ -28,8 +28,8 @@ fn client(server: &Server, login: &str) -> Client {
     client
 }
 
-/// The longest that a small value in DRAM has taken, of many in two seconds, while `loud` goes on. It is to end when it
-/// is told.
+/// The longest answer for a small value in DRAM, of many in two seconds, while `loud` runs. `loud` has to return when
+/// the flag is set.
 fn longest_beside(server: &Server, loud: impl FnOnce(&AtomicBool) + Send) -> Duration {
     let mut quiet = client(server, "quiet oat");
     quiet.asks("set bread 0 0 3\r\nrye\r\n", "STORED\r\n");
@@ -115,7 +115,7 @@ fn one_that_sets_at_full_speed_on_a_drive_that_answers_nothing() {
     drive.release_delayed();
 }
 
-/// What of a value has come counts for its tenant, and no tenant's values may take the room of another's.
+/// The bytes of an incomplete value count for its tenant, and cannot take the room of another tenant's values.
 #[test]
 fn one_that_sends_half_of_many_values() {
     let drive = drive();
@@ -126,7 +126,7 @@ fn one_that_sends_half_of_many_values() {
     let half = [&b"set long 0 0 1000000\r\n"[..], &vec![b'x'; 500_000]].concat();
     let mut loud: Vec<Client> = (0..60).map(|_| client(&server, "loud rye")).collect();
     for one in &mut loud {
-        // Those that are evicted meanwhile refuse the rest.
+        // The server refuses the rest of an evicted value.
         one.0.set_write_timeout(Some(Duration::from_millis(200))).unwrap();
         let _ = one.0.write_all(&half);
     }

@@ -1,4 +1,4 @@
-//! Metrics that are pushed: what a collector gets is what `/metrics` says.
+//! Pushed metrics: a collector gets what `/metrics` says.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::serving::{Client, config, in_memory_with};
 
-/// The next push, whatever it says of itself in its head.
+/// Receives the next push: its head and its body.
 fn pushed(collector: &TcpListener) -> (String, Value) {
     let (mut stream, _) = collector.accept().unwrap();
     let mut reader = BufReader::new(stream.try_clone().unwrap());
@@ -30,7 +30,7 @@ fn configured(endpoint: String) -> ServerConfig {
     ServerConfig { otlp: Some(Otlp { endpoint, interval: Duration::from_secs(1) }), ..config() }
 }
 
-/// The number of a family's point with this tenant.
+/// The number of a family's first point, which must be that of the tenant "default".
 fn number(request: &Value, family: &str) -> String {
     let metrics = request["resourceMetrics"][0]["scopeMetrics"][0]["metrics"].as_array().unwrap();
     let found = metrics.iter().find(|metric| metric["name"] == family);
@@ -62,7 +62,7 @@ fn a_collector_gets_what_the_metrics_say_and_a_last_push_at_the_end() {
     while gets != "2" {
         gets = number(&pushed(&collector).1, "larder_gets");
     }
-    // Whether it was the last one or the one before: nobody waits for the next.
+    // The server may push once more while it ends; do not wait for that.
     collector.set_nonblocking(true).unwrap();
     let begun = Instant::now();
     while !ending.is_finished() && begun.elapsed() < Duration::from_secs(20) {

@@ -1,4 +1,4 @@
-//! Keys of the first tenant's connections that are another tenant's by their beginning.
+//! Keys on connections of the first tenant that belong to another tenant by their prefix.
 
 use larder_server::{Server, ServerConfig, TenantPolicy};
 
@@ -33,16 +33,16 @@ fn the_longest_prefix_says_whose_key_it_is() {
         def.says(&format!("SET {key} {value}"), "+OK");
         def.gives(&format!("GET {key}"), value);
     }
-    // Each has its own, whole, and none of the others'.
+    // Each tenant has its own keys and no others.
     app.says("DBSIZE", ":1");
     app.gives("GET app1:x", "2");
     app.says("GET app1:img:x", "$-1");
     ima.says("DBSIZE", ":1");
     ima.gives("GET app1:img:x", "3");
-    // A user of another tenant has its own keys only, whatever they begin with.
+    // A user of another tenant uses its own tenant, whatever prefix a key has.
     app.says("SET app1:img:x 5", "+OK");
     def.gives("GET app1:img:x", "3");
-    // Memcached's clients mean the same, by all dialects.
+    // Memcached clients see the same, in all dialects.
     let mut text = Client::memcached(&server);
     text.asks("set auth 0 0 7\r\ndef rye\r\n", "STORED\r\n");
     text.asks(
@@ -99,8 +99,8 @@ fn requests_of_many_keys_may_span_tenants() {
     client.says("EXEC", "*-1");
 }
 
-/// A counter moves from the keys of one tenant to those of another and back, from connections of both, and is never
-/// there twice, nor lost: transactions that are about one tenant's keys wait for each other, whoever makes them.
+/// A counter moves from one tenant's keys to another's and back, from connections of both. It never exists twice and is
+/// never lost: transactions on the same tenant's keys wait for each other, whichever connection runs them.
 #[test]
 fn transactions_over_tenants_wait_for_each_other() {
     let users = vec![user("def", "rye", "default"), user("app", "rye", "app1")];
@@ -115,7 +115,7 @@ fn transactions_over_tenants_wait_for_each_other() {
     let both = |login: &'static str| {
         let mut client = client(login);
         move || {
-            // Long, so that others come between if they can.
+            // Long, so that others could come in between.
             let reads = "GET app1:x\r\n".repeat(50);
             for _ in 0..100 {
                 client

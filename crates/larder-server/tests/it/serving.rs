@@ -1,4 +1,4 @@
-//! A server to speak to, and a connection to it.
+//! A server to test, and a connection to it.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -9,26 +9,26 @@ use larder_server::{
     DebugClock, Endpoint, Error, ListenerConfig, ProtocolKind, Server, ServerConfig, SocketBackend,
 };
 
-/// Nothing that is waited for takes longer, however busy the machine is.
+/// Timeout of every wait, long enough for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A server on DRAM alone, with an endpoint for each protocol.
+/// A server in DRAM alone, with an endpoint for each protocol.
 pub(crate) fn in_memory() -> Server {
     in_memory_with(ServerConfig { workers: 2, ..config() })
 }
 
-/// Endpoints on ports that are free: memcached's first.
+/// Endpoints on free ports, memcached's first.
 pub(crate) fn config() -> ServerConfig {
     let listeners = vec![local(ProtocolKind::Memcached), local(ProtocolKind::Resp)];
     ServerConfig { listeners, sockets: sockets(), ..ServerConfig::default() }
 }
 
-/// A listener on a port that is free.
+/// A listener on a free port.
 pub(crate) fn local(protocol: ProtocolKind) -> ListenerConfig {
     ListenerConfig::new(Endpoint::Tcp(([127, 0, 0, 1], 0).into()), protocol)
 }
 
-/// How servers wait for sockets: as the environment says, so that everything can be tried with both.
+/// The socket backend from the environment, so that all tests can run with either.
 fn sockets() -> SocketBackend {
     match std::env::var("LARDER_TEST_SOCKETS").as_deref() {
         Ok("io_uring") => SocketBackend::IoUring,
@@ -42,7 +42,7 @@ pub(crate) fn in_memory_with(config: ServerConfig) -> Server {
     with_tenants(&["default"], config)
 }
 
-/// With tenants that share memory evenly.
+/// A server with tenants that share memory evenly.
 pub(crate) fn with_tenants(names: &[&str], config: ServerConfig) -> Server {
     try_with_tenants(names, config).unwrap()
 }
@@ -82,7 +82,7 @@ impl Client {
         self.0.write_all(bytes.as_ref()).unwrap();
     }
 
-    /// Sends `request`, and holds what comes back equal to `answer`.
+    /// Sends `request`, and checks that the answer equals `answer`.
     #[track_caller]
     pub(crate) fn asks(&mut self, request: impl AsRef<[u8]>, answer: impl AsRef<[u8]>) {
         self.send(request);
@@ -115,7 +115,7 @@ impl Client {
         assert_eq!(heard[..at].escape_ascii().to_string(), answer.escape_ascii().to_string());
     }
 
-    /// The server hangs up, and says nothing before.
+    /// Checks that the server closes the connection without a further answer.
     #[track_caller]
     pub(crate) fn is_closed(&mut self) {
         let mut rest = Vec::new();

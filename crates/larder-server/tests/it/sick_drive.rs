@@ -1,5 +1,4 @@
-//! A drive that stalls, fails or vanishes: the server goes on in DRAM, says so, and uses the drive again when it is
-//! well.
+//! A drive stalls, fails or vanishes: the server continues in DRAM, reports it, and uses the drive again when it works.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +13,7 @@ use crate::drive::{
 use crate::serving::{Client, config};
 
 const KEYS: usize = 6000;
-/// However busy the machine is, nothing that does not hang takes so long.
+/// Everything that does not hang is faster than this, however busy the machine is.
 const EVER: Duration = Duration::from_secs(30);
 
 fn serve(drive: &Drive, ready_without_flash: bool) -> Server {
@@ -33,8 +32,8 @@ fn flash_hits(server: &Server) -> u64 {
         .sum()
 }
 
-/// Sets a key, and finds it. That it is told to outlive a crash may be impossible, which is said: then the set counts
-/// until the process ends.
+/// Sets a key and reads it back. The set may report an error if it cannot be made durable; its value then counts until
+/// the process ends.
 fn set_here(client: &mut Client, value: &str) {
     client.send(format!("set here 0 0 {}\r\n{value}\r\n", value.len()));
     let answer = client.line();
@@ -46,7 +45,7 @@ fn set_here(client: &mut Client, value: &str) {
     client.asks("get here\r\n", found);
 }
 
-/// What is asked of flash is waited for by nobody else: DRAM hits are answered at once, sets are, and misses.
+/// Only requests that need flash wait for it: DRAM hits, sets and misses are answered at once.
 fn goes_on_in_dram(server: &Server) {
     let mut reader = Client::memcached(server);
     reader.send((0..200).map(|key| format!("get k{key}\r\n")).collect::<String>());
@@ -58,16 +57,16 @@ fn goes_on_in_dram(server: &Server) {
     }
     client.asks("get nowhere\r\n", "END\r\n");
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
-    // Whoever asked for what is on flash has an answer in the end: a miss.
+    // The requests that need flash are answered in the end, with a miss.
     for _ in 0..200 {
         while reader.line() != "END\r\n" {}
     }
-    // What comes at full speed is taken in, or refused.
+    // Values at full speed are stored or refused.
     fill(&mut client, KEYS..2 * KEYS);
     set_here(&mut client, "oat");
 }
 
-/// New values go to flash and come from there again.
+/// New values go to flash and are read from there again.
 fn uses_flash_again(server: &Server) {
     let begun = Instant::now();
     let mut client = Client::memcached(server);
@@ -79,7 +78,7 @@ fn uses_flash_again(server: &Server) {
         std::thread::sleep(Duration::from_millis(50));
     }
     assert!(get(server, "/ready", "").ends_with("\r\n\r\nready\n"));
-    // What was given up for a while comes back too; half is more than DRAM holds.
+    // What the cache gave up for a while is used again too; half of the keys is more than DRAM holds.
     loop {
         fill(&mut client, first..first + KEYS);
         let before = flash_hits(server);
@@ -92,7 +91,7 @@ fn uses_flash_again(server: &Server) {
     }
 }
 
-/// A drive that answers nothing after the start keeps the index from what it holds.
+/// The drive completes nothing after the start, so the index does not get to know what flash holds.
 #[test]
 fn a_server_says_how_much_of_flash_it_does_not_know_yet() {
     let drive = drive();
@@ -180,7 +179,7 @@ fn a_drive_that_is_pulled_out_is_done_without() {
     assert!(ready.starts_with("HTTP/1.1 503 "), "{ready}");
     assert!(ready.contains("not ready: flash: not used since "), "{ready}");
     let begun = Instant::now();
-    // It cannot be closed in order, which is said.
+    // The cache cannot be closed cleanly, which is reported.
     assert!(server.end(Duration::from_secs(5)).is_err());
     assert!(begun.elapsed() < EVER, "{:?}", begun.elapsed());
 }

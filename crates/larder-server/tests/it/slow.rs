@@ -1,4 +1,4 @@
-//! Clients that do not read, do not finish, or do not ask.
+//! Clients that do not read answers, do not finish requests, or send none.
 
 use std::io::Read;
 use std::time::{Duration, Instant};
@@ -29,7 +29,7 @@ fn who_does_not_read_stops_nobody_and_gets_all_when_it_does() {
         answered += 1;
     }
     assert!(answered > 50, "{answered} answers");
-    // What it was to get is no part of the cache any more: this takes its place.
+    // Its pending answers pin no memory of the cache: these values take its place.
     let filler = vec![b'y'; 500_000];
     for number in 0..60 {
         let head = format!("set filler{number} 0 0 {}\r\n", filler.len());
@@ -41,7 +41,7 @@ fn who_does_not_read_stops_nobody_and_gets_all_when_it_does() {
     let mut heard = vec![0; answer.len()];
     slow.0.read_exact(&mut heard).unwrap();
     assert!(heard == answer, "the first is whole");
-    // The others are whole too, or not there any more.
+    // The others are whole too, or misses.
     for _ in 1..ASKED {
         let mut begin = [0; 5];
         slow.0.read_exact(&mut begin).unwrap();
@@ -79,7 +79,7 @@ fn idle_connections_end_and_so_do_those_that_stop_amid_a_request() {
 fn only_what_has_come_is_counted_and_where_it_is_too_much_requests_are_refused() {
     let few = ServerConfig { workers: 1, client_bytes_max: 4 * MIB, ..config() };
     let server = in_memory_with(ServerConfig { value_bytes_max: MIB, ..few });
-    // Each has announced much, and sends it slowly.
+    // Each announces a long value, and sends it slowly.
     let mut slow: Vec<Client> = (0..10).map(|_| Client::memcached(&server)).collect();
     for (number, client) in slow.iter_mut().enumerate() {
         client.send(format!("set k{number} 0 0 {}\r\nx", MIB - 1000));
@@ -88,7 +88,7 @@ fn only_what_has_come_is_counted_and_where_it_is_too_much_requests_are_refused()
     let mut other = Client::resp(&server);
     let value = "r".repeat(MIB - 1000);
     other.asks(format!("*3\r\n$3\r\nSET\r\n$1\r\na\r\n${}\r\n{value}\r\n", value.len()), "+OK\r\n");
-    // Half of each is more than there is room for.
+    // The halves together exceed the room.
     for client in &mut slow {
         client.send(vec![b'x'; MIB / 2]);
     }

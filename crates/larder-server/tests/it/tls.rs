@@ -1,4 +1,4 @@
-//! Clients that come by TLS.
+//! Clients that use TLS.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -16,7 +16,7 @@ use crate::serving::{Client, config, in_memory_with, local, with_tenants};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// An authority, and files that it has made.
+/// A certificate authority, and the files that it has issued.
 pub(crate) struct Authority {
     issuer: Issuer<'static, KeyPair>,
     root: CertificateDer<'static>,
@@ -38,7 +38,7 @@ impl Authority {
         Self { issuer: Issuer::new(params, key), root, directory }
     }
 
-    /// What it certifies of `name`.
+    /// A client certificate for `name`.
     pub(crate) fn identity(&self, name: &str) -> Identity {
         let (certificate, key) = self.issue(name, |_| {});
         let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
@@ -57,7 +57,7 @@ impl Authority {
         (params.signed_by(&key, &self.issuer).unwrap(), key)
     }
 
-    /// Files of a server, whose certificate is as `change` says.
+    /// The files of a server, whose certificate `change` adjusts.
     fn files(&self, change: impl FnOnce(&mut CertificateParams)) -> TlsFiles {
         let (certificate, key) = self.issue("localhost", change);
         let path = |name| self.directory.path().join(name);
@@ -70,7 +70,7 @@ impl Authority {
         TlsFiles { client_ca: Some(self.directory.path().join("ca.pem")), ..self.files(|_| {}) }
     }
 
-    /// What a client knows, and shows if it is asked.
+    /// The configuration of a client, with a certificate if it has one.
     fn client(&self, identity: Option<Identity>) -> Arc<ClientConfig> {
         let mut roots = RootCertStore::empty();
         roots.add(self.root.clone()).unwrap();
@@ -91,7 +91,7 @@ impl Authority {
     }
 }
 
-/// A connection by TLS.
+/// A TLS connection.
 struct Secure(StreamOwned<ClientConnection, TcpStream>);
 
 impl Secure {
@@ -110,7 +110,7 @@ impl Secure {
         assert_eq!(heard.escape_ascii().to_string(), answer.as_ref().escape_ascii().to_string());
     }
 
-    /// Why it is not let in.
+    /// The error of a connection that the server refuses.
     fn refused(mut self) -> String {
         let mut rest = Vec::new();
         let told = self.0.write_all(b"PING\r\n").and_then(|()| self.0.read_to_end(&mut rest));
@@ -122,7 +122,7 @@ impl Secure {
 const MEMCACHED: usize = 0;
 const RESP: usize = 1;
 
-/// Listeners for each protocol by TLS, memcached's first, then one for RESP without.
+/// TLS listeners for each protocol, memcached's first, then one for RESP without TLS.
 fn secure(tls: TlsFiles) -> ServerConfig {
     let by_tls = |protocol| ListenerConfig { is_tls: true, ..local(protocol) };
     let listeners = vec![
@@ -145,7 +145,7 @@ fn both_protocols_are_spoken_by_tls_also_at_length() {
     let server = in_memory_with(secure(authority.files(|_| {})));
     let mut memcached = authority.connect(&server, MEMCACHED, None);
     memcached.asks("set bread 0 0 3\r\nrye\r\n", "STORED\r\n");
-    // Longer than any record, than a piece, and than what is encrypted at a time.
+    // Longer than a TLS record, than a piece, and than what is encrypted at a time.
     let value: Vec<u8> =
         (0..1_000_000_u32).map(|at| b'a' + u8::try_from(at % 23).unwrap()).collect();
     let head = format!("set long 0 0 {}\r\n", value.len());
@@ -155,7 +155,7 @@ fn both_protocols_are_spoken_by_tls_also_at_length() {
     for _ in 0..5 {
         resp.asks("GET long\r\nGET bread\r\n", [&answer[..], b"$3\r\nrye\r\n"].concat());
     }
-    // A pipeline that is longer than a buffer, in records that end amid requests.
+    // A pipeline that is longer than a buffer, in records that end within requests.
     let many = 5000;
     resp.asks("GET bread\r\n".repeat(many), "$3\r\nrye\r\n".repeat(many));
     resp.asks("QUIT\r\n", "+OK\r\n");
@@ -189,7 +189,7 @@ fn keys_are_renewed_amid_a_connection_and_an_older_version_will_do() {
 fn bytes_may_come_one_by_one() {
     let authority = Authority::new();
     let server = in_memory_with(secure(authority.files(|_| {})));
-    /// Sends each byte by itself.
+    /// Sends one byte at a time.
     struct ByteByByte(TcpStream);
     impl Write for ByteByByte {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -312,7 +312,7 @@ fn certificates_of_clients_name_users() {
     connect(MEMCACHED, "ann.example").asks("get bread\r\n", "VALUE bread 0 4\r\njpeg\r\nEND\r\n");
     let mut bob = connect(RESP, "bob.example");
     bob.asks("GET bread\r\n", "$-1\r\n");
-    // A reset does not make it somebody else.
+    // A reset does not change the user.
     bob.asks("RESET\r\nGET bread\r\n", "+RESET\r\n$-1\r\n");
     bob.0.write_all(b"CLIENT INFO\r\n").unwrap();
     let mut told = [0; 512];
@@ -329,7 +329,7 @@ fn certificates_of_clients_name_users() {
         told.contains("UnknownCA") || told.contains("DecryptError") || told.contains("reset"),
         "{told}"
     );
-    // Without TLS there is nobody to be.
+    // Without TLS there is no certificate, so it needs a login.
     let mut plain = Client::to(server.addresses()[2]);
     plain.asks("GET bread\r\n", "-NOAUTH Authentication required.\r\n");
     ann.asks("GET bread\r\n", "$4\r\njpeg\r\n");
@@ -388,7 +388,7 @@ fn certificates_that_are_no_use_are_refused_and_keep_the_old_ones_when_read_agai
     let server = in_memory_with(secure(good.clone()));
     let refused = |files: &TlsFiles| {
         let why = server.reload(&secure(files.clone())).unwrap_err().to_string();
-        // Who comes meanwhile is shown the old one.
+        // New connections still get the old certificate.
         authority.connect(&server, RESP, None).asks("PING\r\n", "+PONG\r\n");
         why
     };

@@ -1,4 +1,4 @@
-//! Who comes in, and whose keys it has then.
+//! Logins, and the tenant that a user gets.
 
 use std::time::{Duration, Instant};
 
@@ -47,7 +47,7 @@ fn a_wrong_password_is_answered_late_and_nobody_waits_for_it() {
         let begun = Instant::now();
         guesser.send(request);
         let mut answered = 0;
-        // The same worker serves others meanwhile.
+        // The same worker serves others while the guesser waits.
         while begun.elapsed() < Duration::from_millis(400) {
             ann.asks("PING\r\n", "+PONG\r\n");
             answered += 1;
@@ -57,7 +57,7 @@ fn a_wrong_password_is_answered_late_and_nobody_waits_for_it() {
         assert!(begun.elapsed() >= Duration::from_millis(500));
         guesser.asks("GET bread\r\n", "-NOAUTH Authentication required.\r\n");
     }
-    // Who has come in stays who it is.
+    // A failed login does not change the user.
     ann.asks("AUTH bob rye\r\nDBSIZE\r\n", format!("{wrong}:0\r\n"));
 }
 
@@ -115,7 +115,7 @@ fn where_a_tenant_listens_its_keys_are_whoevers_come_there() {
     let (mut photos, mut pages) = (connect(1), connect(2));
     photos.asks("SET bread jpeg\r\n", "+OK\r\n");
     pages.asks("GET bread\r\n", "$-1\r\n");
-    // Who logs in there has its user's keys, until it is again who it was.
+    // A client that logs in there uses its user's tenant, until it resets.
     pages.asks("AUTH ann rye\r\nGET bread\r\n", "+OK\r\n$4\r\njpeg\r\n");
     pages.asks("RESET\r\nGET bread\r\n", "+RESET\r\n$-1\r\n");
     let unknown = ServerConfig { listeners: vec![of("music")], ..config };
@@ -131,7 +131,7 @@ fn a_client_that_knows_its_password_hears_no_wrong_password_however_many_guess()
         "-ERR busy comparing other passwords, this one was not compared; try again later\r\n";
     let mut guessers: Vec<Client> = (0..150).map(|_| Client::resp(&server)).collect();
     guessers.iter_mut().for_each(|it| it.send("AUTH ann oat\r\n"));
-    // It has not logged in since the start: its password has to be compared.
+    // It has not logged in since the start, so its password has to be compared.
     let mut tries = 0;
     loop {
         let mut bob = Client::resp(&server);

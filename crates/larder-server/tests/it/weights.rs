@@ -1,4 +1,4 @@
-//! Tenants get turns at flash by weight, and are held to their budgets of writes.
+//! Tenants get turns at flash by weight, and stay within their write budgets.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::users::user;
 
 const KEYS: usize = 6000;
 
-/// Two tenants with a user each, whose keys are on flash for the most part.
+/// Two tenants with a user each; most of their keys are on flash.
 fn serve(drive: &Drive, weight: u16) -> Server {
     let users = vec![user("many", "rye", "many"), user("one", "oat", "one")];
     let tenants = vec![TenantPolicy { weight, ..TenantPolicy::new("many") }];
@@ -36,12 +36,12 @@ fn flash_hits(server: &Server, tenant: &str) -> u64 {
     ["soc", "loc"].map(|it| metric(server, &format!("larder_{it}_hits_total"), tenant)).iter().sum()
 }
 
-/// How many values of "many" are read from flash, by fifty connections that ask as fast as they can, while one
-/// connection of "one" reads one.
+/// How many values of "many" are read from flash, by fifty connections at full speed, for each value that one
+/// connection of "one" reads.
 fn reads_beside_one(weight: u16) -> u64 {
     let drive = drive();
     let server = serve(&drive, weight);
-    // Each read takes a few milliseconds, and waits are what is measured.
+    // Each read takes a few milliseconds, so that waiting dominates.
     drive.set_plan(&FaultPlan::new(1).with(FaultRule::new(Fault::Stall).on_reads()));
     let (is_over, began) = (AtomicBool::new(false), AtomicU64::new(0));
     let reads = std::thread::scope(|scope| {
@@ -70,7 +70,7 @@ fn reads_beside_one(weight: u16) -> u64 {
         }
         let mut one = client(&server, "one oat");
         let (before, own_before) = (flash_hits(&server, "many"), flash_hits(&server, "one"));
-        // The oldest, which DRAM has not.
+        // The oldest keys, which are not in DRAM.
         let found = count(&mut one, 0..20);
         let own = flash_hits(&server, "one") - own_before;
         let reads = flash_hits(&server, "many") - before;
@@ -115,7 +115,7 @@ fn over_its_budget_of_writes_a_tenant_stays_in_dram_and_others_do_not() {
     };
     assert!(turned_away("held") > 2000, "{}", turned_away("held"));
     assert_eq!(turned_away("free"), 0);
-    // Half an hour's worth at the most, beside what is written at the opening.
+    // At most half an hour's budget, plus what opening writes.
     assert!(of("soc_written_bytes", "held") < 2 << 20, "{}", of("soc_written_bytes", "held"));
     assert!(found[0] < KEYS / 2 && found[0] > 100 && found[1] > KEYS * 9 / 10, "{found:?}");
 }

@@ -1,4 +1,4 @@
-//! No request keeps a worker from its other connections for long: counted in units of work, not in time.
+//! No request keeps a worker from its other connections for long. The tests count units of work, not time.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use crate::drive::metric_of_server;
 use crate::serving::{Client, config, in_memory_with};
 
 const MIB: usize = 1 << 20;
-/// A turn ends after a thousand units; the last thing in it may be the longest value, in and out.
+/// A turn ends after 1000 units; the last request in it may read and write the longest value.
 const UNITS_MAX: u64 = 1000 + 2 * 1024 + 100;
 
 fn serve() -> Server {
@@ -27,7 +27,7 @@ fn request(words: &[&[u8]]) -> Vec<u8> {
     bytes
 }
 
-/// A command of many keys, each followed by a value if that is asked for.
+/// A command with `keys` keys, each followed by a value if `has_values`.
 fn of_keys(command: &str, keys: usize, has_values: bool) -> Vec<u8> {
     let names: Vec<String> = (0..keys).map(|key| format!("k{key}")).collect();
     let mut words = vec![command.as_bytes()];
@@ -85,7 +85,7 @@ fn every_long_request_gives_others_their_turns() {
 
 #[test]
 fn a_list_of_many_clients_gives_others_their_turns() {
-    // Both ends of each connection are open here.
+    // Both ends of each connection are open in this process.
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
     let server = serve();
@@ -107,7 +107,7 @@ fn a_list_of_many_clients_gives_others_their_turns() {
         assert!(client.line().contains(" cmd=client "));
     }
     client.hears("\r\n");
-    // Nothing in it is long.
+    // None of the steps is long.
     let units = metric_of_server(&server, "longest_turn_units");
     assert!((1000..1500).contains(&units), "{units} units");
     let mut words = vec![&b"CLIENT"[..], b"LIST", b"ID"];
@@ -179,7 +179,7 @@ fn what_was_asked_by_a_client_that_has_gone_is_not_done() {
     let mut client = Client::resp(&server);
     client.asks(request(&[b"SET", b"v", &vec![b'x'; MIB]]), "+OK\r\n");
     let mut gone = Client::resp(&server);
-    // All fit into one buffer of the server, and no answer is read.
+    // All requests fit into one buffer of the server, and no answer is read.
     gone.send(request(&[b"GET", b"v"]).repeat(600));
     std::thread::sleep(Duration::from_millis(300));
     drop(gone);

@@ -1,6 +1,7 @@
-//! Numbers from one type to another, where the bounds are known and the compiler cannot see them.
+//! Conversions of numbers from one type to another where the bounds are known but the compiler cannot see them.
 
-/// A size, time or count that was computed with floating point: cut to whole, kept in range.
+/// Converts a size, time or count that was computed in floating point: cuts off the fraction and keeps the result in
+/// range.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates")]
 #[inline]
 pub(super) fn to_u64(number: f64) -> u64 {

@@ -1,8 +1,9 @@
-//! The generator `llm-kv`: attention keys and values of prompts, kept for the next prompt that begins alike.
+//! The generator `llm-kv`: attention keys and values of prompts, kept for the next prompt that begins with the same
+//! tokens.
 //!
-//! A chat begins with one of a number of prefixes (a system prompt, a document, tools), popular by Zipf's law and kept
-//! without a limit; each of its turns asks for all blocks of the prefix and of the turns before, in order, and stores
-//! the blocks of what is new, which live an hour. Some go on with another turn.
+//! A chat begins with one of a number of prefixes (a system prompt, a document, tools). Prefixes are popular by Zipf's
+//! law, and their blocks do not expire. Each turn of a chat requests all blocks of the prefix and of the earlier turns,
+//! in order, and then stores the blocks of the new text, which live for an hour. Some chats go on with another turn.
 
 use std::collections::VecDeque;
 
@@ -17,26 +18,26 @@ use super::zipf::ZipfMandelbrot;
 
 /// Turns a second: 23,608 requests in an hour (traces of Mooncake, `FAST'25`, which have all timestamps).
 const TURNS_PER_S: f64 = 23_608.0 / 3600.0;
-/// Blocks of 256 tokens (the default of `LMCache`) of a prefix, and of what is new in a turn. With [`ANOTHER_TURN`] a
-/// prompt has 30 on average, 15 of which were there before: Mooncake (arXiv 2407.00079, §4.2) has 7,590 tokens, and
-/// finds half of the blocks with a cache that is large enough.
+/// Blocks of a prefix, and blocks of the new text in a turn; a block has 256 tokens, the default of `LMCache`. With
+/// [`ANOTHER_TURN`] a prompt has 30 blocks on average, and 15 of them existed before. Mooncake (arXiv 2407.00079, §4.2)
+/// reports prompts of 7,590 tokens, and finds half of the blocks with a cache that is large enough.
 const PREFIX_BLOCKS: (u64, u64) = (5, 15);
 const NEW_BLOCKS: (u64, u64) = (5, 25);
 const ANOTHER_TURN: f64 = 0.25;
-/// Prefixes, where nobody says how many. Assumed.
+/// Number of prefixes if the parameters do not give one. Assumed.
 const PREFIXES: u64 = 1000;
-/// Chats that go on at a time: their turns are a minute and a half apart. Assumed.
+/// Chats in progress at the same time: the turns of one are a minute and a half apart. Assumed.
 const CHATS: u64 = 512;
-/// The longest block: 256 tokens of 128 KiB each, as a model of 8 billion weights with 32 layers and 8 heads of 128 has
-/// them. Smaller models have a half of it, a quarter, and so on; each prefix is a model's.
+/// The longest block: 256 tokens of 128 KiB each, as for a model of 8 billion weights with 32 layers and 8 heads of
+/// 128. Smaller models have blocks of a half of this, a quarter, and so on; each prefix belongs to one model.
 const BLOCK_BYTES: u32 = 32 << 20;
 const BLOCK_SIZES: u64 = 6;
-/// A hash of all tokens up to a block's end, in hexadecimal.
+/// The key is a hash of all tokens up to the end of the block, in hexadecimal.
 const KEY_BYTES: u32 = 64;
-/// Until a chat's block expires. Assumed.
+/// Time until a chat's block expires. Assumed.
 const CHAT_TTL_S: u32 = 3600;
 
-/// A chat: its prefix, and blocks of its own so far.
+/// A chat: its prefix, and the number of its own blocks so far.
 #[derive(Clone, Copy)]
 struct Chat {
     number: u64,
@@ -79,7 +80,7 @@ impl LlmKv {
         Chat { number: self.begun, prefix: self.popular.draw(&mut self.rng), blocks: 0 }
     }
 
-    /// Queues what a turn of a chat asks for.
+    /// Queues the requests of one turn of a chat.
     fn take_turn(&mut self) {
         let at = spread(self.rng.u64(..), CHATS);
         let at = usize::try_from(at).unwrap_or(0).min(self.chats.len());
@@ -113,7 +114,7 @@ fn request(key: u64, size: u32, op: Op, ttl_s: u32, time_s: u32) -> Request {
     Request { time_s, key, key_bytes: KEY_BYTES, value_bytes: size.max(1), op, ttl_s }
 }
 
-/// A number between these two, both included.
+/// A number in this range, both ends included.
 fn between((first, last): (u64, u64), hash: u64) -> u64 {
     first + spread(hash, last - first + 1)
 }

@@ -4,9 +4,9 @@
 //! |---|---|
 //! | `preset` | the generators by name |
 //! | `popularity`, `zipf` | which key comes next |
-//! | `object_law`, `size_law`, `quantiles`, `normal` | sizes and lifetimes, functions of the key |
+//! | `object_law`, `size_law`, `quantiles`, `normal` | sizes and lifetimes, as functions of the key |
 //! | `skewed`, `twitter_c12`, `records`, `llm_kv` | the generators |
-//! | `parameters` | what may be asked of those that were not fitted |
+//! | `parameters` | the parameters of the generators that were not fitted |
 
 mod convert;
 mod llm_kv;

@@ -50,7 +50,7 @@ fn tail(p: f64) -> f64 {
         3.754_408_661_907_416,
         1.0,
     ];
-    // Zero has no finite value; the smallest number stands in, 38 standard deviations out.
+    // For zero the inverse is infinite; the smallest positive number takes its place, 38 standard deviations out.
     let q = (-2.0 * p.max(f64::MIN_POSITIVE).ln()).sqrt();
     polynomial(&C, q) / polynomial(&D, q)
 }
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn known_quantiles() {
-        // Tables of the normal distribution.
+        // From tables of the normal distribution.
         for (p, x) in [(0.5, 0.0), (0.975, 1.959_963_985), (0.01, -2.326_347_874)] {
             assert!((inverse(p) - x).abs() < 1e-8, "{p}: {}", inverse(p));
             assert!((below(x) - p).abs() < 1e-8, "{x}: {}", below(x));

@@ -1,4 +1,4 @@
-//! What an object is like: sizes and lifetime as functions of its key.
+//! The properties of an object: its sizes and its lifetime, as functions of its key.
 
 use crate::hash::{finish, mix};
 use crate::{Op, Request};
@@ -6,7 +6,7 @@ use crate::{Op, Request};
 use super::convert::spread;
 use super::size_law::SizeLaw;
 
-/// What the size law of an object counts.
+/// What the size law of an object measures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Sized {
     Value,
@@ -14,22 +14,22 @@ pub(super) enum Sized {
     Object,
 }
 
-/// A TTL in seconds (0 = never expires) and how many keys in a hundred have it.
+/// A TTL in seconds (0 = never expires), and how many of a hundred keys have it.
 pub(super) type TtlPercent = (u32, usize);
 
-/// The TTLs of the keys, spread out so that a hash picks one without a search.
+/// The TTLs of the keys, spread over 100 slots so that a hash picks one without a search.
 #[derive(Clone, Debug)]
 pub(super) struct TtlLaw {
     ttl_s: Vec<u32>,
 }
 
 impl TtlLaw {
-    /// Nothing expires.
+    /// Nothing expires under this law.
     pub(super) fn never() -> Self {
         Self::new(&[(0, 100)])
     }
 
-    /// The law of these shares, which add up to a hundred.
+    /// The law of these shares, which must add up to a hundred.
     pub(super) fn new(percents: &[TtlPercent]) -> Self {
         let ttl_s: Vec<u32> =
             percents.iter().flat_map(|&(ttl_s, count)| std::iter::repeat_n(ttl_s, count)).collect();
@@ -44,7 +44,7 @@ impl TtlLaw {
     }
 }
 
-/// The properties of keys. The same key has the same properties, always.
+/// The properties of keys. The same key always has the same properties.
 #[derive(Clone, Debug)]
 pub(super) struct ObjectLaw {
     pub key_size: SizeLaw,
@@ -54,12 +54,12 @@ pub(super) struct ObjectLaw {
 }
 
 impl ObjectLaw {
-    /// A request of this key. Its TTL is the key's, on a GET too: a look-aside client that fills
-    /// the cache after a miss sets it.
+    /// A request for this key. A GET has the key's TTL too: a look-aside client that fills the cache after a miss sets
+    /// it.
     #[inline]
     pub(super) fn request(&self, key: u64, op: Op, time_s: u32) -> Request {
-        // Other bits for each property, so that they do not depend on each other: the laws use the
-        // upper ones.
+        // Each property uses other bits of the hash, so that the properties do not depend on each other; the laws use
+        // the upper bits.
         let base = mix(key, 0x6c61_7264_6572);
         let key_bytes = self.key_size.size_bytes(base.rotate_left(32));
         let size = self.size.size_bytes(base);

@@ -1,21 +1,21 @@
-//! What a generator's name may be followed by: `hotspot:records=1000000,bytes=32768`.
+//! The parameters that may follow a generator's name: `hotspot:records=1000000,bytes=32768`.
 
 use crate::Error;
 
 use super::convert::to_u64;
 
-/// Requests for a record, on average, where nobody says how many records there are.
+/// Requests for a record, on average, if the number of records is not given.
 const REQUESTS_PER_RECORD: u64 = 10;
-/// Records at least, however few requests.
+/// Smallest number of records, if it is not given.
 const RECORDS_MIN: u64 = 1000;
 const BYTES_MAX: u64 = 1 << 30;
 const RATE_MAX: u64 = 1_000_000_000;
 const RECORDS_MAX: u64 = 1_000_000_000_000;
 
-/// See the module. `None` is what the generator usually has.
+/// See the module. `None` means the generator's default.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub(super) struct Parameters {
-    /// Records at first, 1 to 10^12.
+    /// Records at the start, 1 to 10^12.
     pub records: Option<u64>,
     /// Length of a value (of an object, for `uniform`), 1 to 2^30.
     pub bytes: Option<u32>,
@@ -26,7 +26,7 @@ pub(super) struct Parameters {
 }
 
 impl Parameters {
-    /// Those behind this name in a text, one by one.
+    /// Reads the parameters behind this name in a text, one by one.
     pub(super) fn read(name: &str, text: &str) -> Result<Self, Error> {
         let list = text.split_once(':').map_or("", |(_, list)| list);
         let mut parameters = Self::default();
@@ -63,7 +63,7 @@ impl Parameters {
         Ok(())
     }
 
-    /// A generator whose numbers were fitted has none.
+    /// Refuses any parameter: for a generator whose numbers were fitted.
     pub(super) fn must_be_none(&self, name: &str) -> Result<(), Error> {
         match *self == Self::default() {
             true => Ok(()),
@@ -73,7 +73,7 @@ impl Parameters {
         }
     }
 
-    /// Of `llm-kv`: its chats say what is stored, and when.
+    /// Refuses a rate and a share of SETs: for `llm-kv`, whose chats determine what is stored, and when.
     pub(super) fn must_not_say_when(&self, name: &str) -> Result<(), Error> {
         match self.rate.is_none() && self.sets.is_none() {
             true => Ok(()),
@@ -81,7 +81,7 @@ impl Parameters {
         }
     }
 
-    /// Records for so many requests.
+    /// Number of records for this number of requests.
     pub(super) fn records_for(&self, requests: u64) -> u64 {
         self.records.unwrap_or((requests / REQUESTS_PER_RECORD).max(RECORDS_MIN))
     }

@@ -5,7 +5,7 @@ use crate::hash::{mix, seed_of};
 use super::convert::{spread, to_u64, unit};
 use super::zipf::ZipfMandelbrot;
 
-/// Requests that a re-request reaches back.
+/// How many requests back a re-request may reach.
 const RECENT: usize = 64;
 
 /// Constants of the model, fitted to a public trace of `requests` requests.
@@ -27,7 +27,7 @@ pub(super) struct Popularity {
 }
 
 impl Popularity {
-    /// The model for another number of requests: ranks, shift and life grow in proportion.
+    /// The model for another number of requests: ranks, shift and life grow in proportion to it.
     pub(super) fn scaled(self, requests: u64) -> Self {
         let factor = requests as f64 / self.requests;
         Self {
@@ -42,19 +42,19 @@ impl Popularity {
 
 /// The keys of a workload, one request after the other. Endless.
 ///
-/// The key of a base request is a function of its number and the seed, and is worked out when it is
-/// asked for: whoever skips requests does not pay for their keys.
+/// The key of a base request is a function of its number and the seed. The stream computes it only when the caller asks
+/// for it, so a caller that skips requests does not pay for their keys.
 #[derive(Clone, Debug)]
 pub(super) struct KeyStream {
     zipf: ZipfMandelbrot,
     once: f64,
     repeat: f64,
     life: u64,
-    /// Distinguishes the keys of one seed from another's.
+    /// Makes the keys of one seed differ from those of another.
     salt: u64,
     /// The next base request.
     next: Base,
-    /// The last [`RECENT`] requests, in a ring, and how many were put there.
+    /// The last [`RECENT`] requests, in a ring, and the number of requests that were put there.
     recent: [Recent; RECENT],
     total: u64,
 }
@@ -67,7 +67,7 @@ struct Base {
     age: u64,
 }
 
-/// A request not long ago: of which base request it has the key, and the key once it is known.
+/// A recent request: the base request whose key it has, and the key once it is known.
 #[derive(Clone, Copy, Default, Debug)]
 struct Recent {
     base: Base,
@@ -89,7 +89,8 @@ impl KeyStream {
         }
     }
 
-    /// Goes on to the next request. All chance but that of [`key`](Self::key) comes from `rng`.
+    /// Goes on to the next request. All random numbers except those that make up the [`key`](Self::key) come from
+    /// `rng`.
     #[inline]
     pub(super) fn advance(&mut self, rng: &mut fastrand::Rng) {
         let known = self.total.min(RECENT as u64);
@@ -136,7 +137,7 @@ impl KeyStream {
         let rank = self.zipf.draw(&mut rng);
         let rank_hash = mix(self.salt, rank);
         let phase = spread(rank_hash, self.life);
-        // The same as (number + phase) / life, without a division a request.
+        // The same as (number + phase) / life, without a division for each request.
         let epoch = base.lives + u64::from(base.age + phase >= self.life);
         mix(rank_hash, epoch)
     }

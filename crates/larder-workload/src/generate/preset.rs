@@ -1,11 +1,10 @@
 //! The generators by name: workloads fitted to public traces, with the source of every number.
 //!
-//! The popularity models were fitted so that the LRU miss ratios of a cache that counts objects
-//! follow those of the full trace (root mean square error 0.003 to 0.004 over cache sizes from 0.1
-//! % to 80 % of the objects). Scaled to a million requests the miss ratios move by less than 0.006,
-//! those of `meta-kv-small-values` by less than 0.03: its smallest caches are then smaller than the
-//! recency that does not scale. `meta-kv` has the popularity of `meta-kv-small-values` over more keys, and
-//! was fitted to what published runs report.
+//! The popularity models were fitted so that the LRU miss ratios of a cache that counts objects follow those of the
+//! full trace (root mean square error 0.003 to 0.004 over cache sizes from 0.1 % to 80 % of the objects). Scaled to a
+//! million requests the miss ratios move by less than 0.006, those of `meta-kv-small-values` by less than 0.03: its
+//! smallest caches are then smaller than the window of recent requests, which does not scale. `meta-kv` has the
+//! popularity of `meta-kv-small-values` over more keys, and was fitted to the numbers of published runs.
 
 use crate::{Error, RequestSource};
 
@@ -19,31 +18,29 @@ use super::size_law::{Lognormal, SizeLaw};
 use super::skewed::{Mix, REQUESTS_PER_S, Skewed};
 use super::twitter_c12::{self, TwitterC12};
 
-/// What a generator is asked for.
+/// Options of a generator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GeneratorOptions {
     /// Requests to generate, from 1 up.
     pub requests: u64,
-    /// Requests of the workload as a whole, of which these are the first: the number of keys, and how
-    /// long they stay popular, grow with it. `None` takes the requests to generate for all of them.
+    /// Requests of the whole workload, of which the generated requests are the first part: the number of keys, and how
+    /// long they stay popular, grow with it. `None` means that the generated requests are the whole workload.
     pub span_requests: Option<u64>,
     /// Seed of everything random: the same seed gives the same requests.
     pub seed: u64,
 }
 
-/// A generator that can be asked for by name.
+/// A generator that has a name.
 ///
-/// Generators are deterministic. The sizes and the TTL of a key are functions of the key; GETs
-/// carry them too, for the fill after a miss. Without a rate in the source, 10,000 requests make a
-/// second.
+/// Generators are deterministic. The sizes and the TTL of a key are functions of the key; GETs have them too, for the
+/// fill after a miss. If the source gives no rate, 10,000 requests make a second.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Preset {
     /// Its name.
     pub name: &'static str,
-    /// What it is like, in a line.
+    /// A description in one line.
     pub description: &'static str,
-    /// Requests that are a good default: enough to write the default drive of a replay many times
-    /// over.
+    /// A good default for the number of requests: enough to write the default drive of a replay many times over.
     pub requests: u64,
     /// Where its numbers come from.
     pub source: &'static str,
@@ -178,9 +175,9 @@ const META_KV_SMALL_VALUES: Popularity = Popularity {
     repeat: 0.333,
 };
 
-/// The same over ten times as many keys: the requests are the first tenth of a trace. With as many
-/// keys as requests make otherwise, a cache of the published runs' proportions has 89 to 91 % of hits,
-/// and the few large objects that are asked for most are most of its bytes.
+/// The same popularity over ten times as many keys: the requests are the first tenth of a trace. With the number of
+/// keys that this number of requests would otherwise have, a cache of the published runs' proportions has 89 to 91 % of
+/// hits, and the few large objects that are requested most make up most of its bytes.
 const META_KV: Popularity =
     Popularity { ranks: 3_235_160.0, shift: 100.0, life: 509_962_370.0, ..META_KV_SMALL_VALUES };
 
@@ -234,7 +231,7 @@ const META_KV_TTL: [TtlPercent; 10] = [
     (0, 4),
 ];
 
-/// TTLs of 53 of Twitter's clusters, each weighing as much.
+/// TTLs of 53 of Twitter's clusters; each cluster has the same weight.
 const TWITTER_TTL: [TtlPercent; 13] = [
     (60, 16),
     (300, 9),
@@ -251,26 +248,26 @@ const TWITTER_TTL: [TtlPercent; 13] = [
     (2_592_000, 7),
 ];
 
-/// Middle of the exponents of Twitter's clusters.
+/// The median of the exponents of Twitter's clusters.
 const TWITTER_ZIPF: f64 = 1.2;
 
 /// TTLs of Twitter's cluster 12.
 const TWITTER_C12_TTL: [TtlPercent; 2] = [(300, 98), (299, 2)];
 
-/// The generators that [`preset`] knows.
+/// The generators that [`preset`] offers.
 pub fn presets() -> &'static [Preset] {
     &PRESETS
 }
 
-/// What [`presets`] says of a generator that is asked for by this text.
+/// The entry of [`presets`] for a generator that this text names.
 pub fn find(text: &str) -> Option<&'static Preset> {
     let name = text.split_once(':').map_or(text, |(name, _)| name);
     PRESETS.iter().find(|preset| preset.name == name)
 }
 
-/// The generator of this name. Those over a number of records, and `llm-kv`, may have parameters behind it, such as
-/// `hotspot:records=1000000,bytes=32768`: `records`, `bytes` (of a value), `sets` (percent) and `rate` (requests a
-/// second).
+/// The generator of this name. The generators over a number of records, and `llm-kv`, may have parameters behind the
+/// name, such as `hotspot:records=1000000,bytes=32768`: `records`, `bytes` (of a value), `sets` (percent) and `rate`
+/// (requests a second).
 ///
 /// ```
 /// use larder_workload::generate::{GeneratorOptions, preset};
@@ -282,8 +279,8 @@ pub fn find(text: &str) -> Option<&'static Preset> {
 /// ```
 ///
 /// # Errors
-/// [`Error::Usage`] for a name that is not in [`presets`], a parameter that it does not have or that is out of range,
-/// and for no requests at all.
+/// [`Error::Usage`] if the name is not in [`presets`], if the generator does not have a parameter or the parameter is
+/// out of range, or if the number of requests is 0.
 pub fn preset(text: &str, options: GeneratorOptions) -> Result<Box<dyn RequestSource>, Error> {
     let GeneratorOptions { requests, span_requests, seed } = options;
     let name = find(text).ok_or_else(|| unknown_name(text))?.name;
@@ -378,7 +375,7 @@ fn meta_kv_small_objects() -> ObjectLaw {
     }
 }
 
-/// The same keys, and larger values.
+/// The same keys, with larger values.
 fn meta_kv_objects() -> ObjectLaw {
     ObjectLaw { size: SizeLaw::quantiles(&quantiles::META_KV_VALUE), ..meta_kv_small_objects() }
 }
@@ -392,8 +389,7 @@ fn twitter_c12_objects() -> ObjectLaw {
     }
 }
 
-/// Objects whose sizes are those of key and value together, with keys of 16 bytes, that never
-/// expire.
+/// Objects that never expire, with keys of 16 bytes; the size law gives the size of key and value together.
 fn sized_objects(size: SizeLaw) -> ObjectLaw {
     ObjectLaw { key_size: SizeLaw::Fixed(16), size, sized: Sized::Object, ttl: TtlLaw::never() }
 }

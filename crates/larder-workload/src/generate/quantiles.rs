@@ -3,7 +3,7 @@
 //! Source: the size distributions that CacheLib publishes for its benchmark CacheBench (Apache-2.0;
 //! Meta's production caches), reduced to quantiles over distinct objects.
 
-/// Probabilities at which the quantiles of this module stand.
+/// The probabilities of the quantiles in this module.
 pub(super) const PROBABILITIES: [f64; COUNT] = [
     0.0, 0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55,
     0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.925, 0.95, 0.97, 0.98, 0.99, 0.995, 0.998, 0.999,
@@ -21,10 +21,10 @@ pub(super) const META_KV_SMALL_VALUE: [f64; COUNT] = [
     959.0, 1_663.0, 4_607.0, 12_991.0, 85_951.0, 357_791.0, 523_487.0,
 ];
 
-/// The same with four times as many large values (above 576 bytes), in the same proportions among
-/// themselves, so that an object has 983 bytes in the mean: what a put has in the published runs of
-/// Meta's trace of June 2022, whose ALWA is 4.3. (The quantile at 0.995 is fitted to the DLWA of these
-/// runs, with the drive: see the experiment `real-drive`.)
+/// The same with four times as many large values (above 576 bytes), in the same proportions among themselves, so that
+/// an object has 983 bytes in the mean. This is the mean of a put in the published runs of Meta's trace of June 2022,
+/// whose ALWA is 4.3. (The quantile at 0.995 is fitted to the DLWA of these runs, with the drive: see the experiment
+/// `real-drive`.)
 pub(super) const META_KV_VALUE: [f64; COUNT] = [
     31.0, 95.0, 95.0, 95.0, 95.0, 95.0, 101.0, 127.0, 127.0, 127.0, 127.0, 146.0, 159.0, 159.0,
     159.0, 159.0, 159.0, 159.0, 159.0, 159.0, 171.0, 252.0, 591.0, 707.0, 887.0, 1_311.0, 1_663.0,

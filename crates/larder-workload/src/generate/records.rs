@@ -1,4 +1,4 @@
-//! Generators over a number of records: YCSB's workloads, and the laws that indexes are measured with.
+//! Generators over a number of records: YCSB's workloads, and the laws that measure indexes.
 
 use crate::hash::mix;
 use crate::{Error, Op, Request, RequestSource};
@@ -10,58 +10,58 @@ use super::zipf::ZipfMandelbrot;
 
 /// YCSB's exponent (`ZipfianGenerator.ZIPFIAN_CONSTANT`).
 pub(super) const ZIPF: f64 = 0.99;
-/// Ranks that YCSB draws from before it scatters them over the records (`ScrambledZipfianGenerator.ITEM_COUNT`): more
-/// than a third of the requests are of ranks beyond a million, so a million records are asked for more evenly than by
-/// Zipf's law over them.
+/// Ranks that YCSB draws from before it scatters them over the records (`ScrambledZipfianGenerator.ITEM_COUNT`). More
+/// than a third of the requests are for ranks beyond a million, so a million records are requested more evenly than
+/// under Zipf's law over the records.
 const SCATTERED_RANKS: u64 = 10_000_000_000;
 
 /// Which record comes next.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum RecordLaw {
-    /// Each as likely as any other.
+    /// All records are equally likely.
     Uniform,
     /// Zipf's law over the records.
     Zipf(f64),
-    /// Zipf's law over far more ranks than there are records, scattered over the records, as YCSB has it.
+    /// Zipf's law over far more ranks than there are records; the ranks are scattered over the records, as in YCSB.
     ScatteredZipf,
-    /// A part of the records (`set`) is asked for by a part of the requests (`requests`), the rest by the rest; within
-    /// each every record is as likely.
+    /// The share `requests` of the requests is for the share `set` of the records, the other requests are for the other
+    /// records; within each part all records are equally likely.
     Hotspot { set: f64, requests: f64 },
     /// Zipf's law from the newest record backwards.
     Latest,
 }
 
-/// Shares of the requests that do more than read; the others are GETs.
+/// Shares of the requests that write; the others are GETs.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub(super) struct Writes {
-    /// SETs of records that are there.
+    /// SETs of existing records.
     pub sets: f64,
-    /// SETs of new ones.
+    /// SETs of new records.
     pub inserts: f64,
-    /// GETs that are followed by a SET of the same record.
+    /// GETs, each followed by a SET of the same record.
     pub read_modify_writes: f64,
 }
 
 impl Writes {
-    /// SETs of records that are there, and nothing else.
+    /// SETs of existing records only.
     pub(super) fn sets(share: f64) -> Self {
         Self { sets: share, ..Self::default() }
     }
 }
 
-/// What a generator of records is made of.
+/// The laws of a generator over records.
 #[derive(Clone, Debug)]
 pub(super) struct Laws {
     pub objects: ObjectLaw,
     pub law: RecordLaw,
     pub writes: Writes,
-    /// Records at first.
+    /// Records at the start.
     pub records: u64,
     /// Requests a second.
     pub rate: u64,
 }
 
-/// Key of a record in a generator over records that has this seed: for whoever loads them all beforehand.
+/// The key of a record in a generator over records that has this seed, for a caller that loads all records beforehand.
 ///
 /// ```
 /// use larder_workload::generate::{GeneratorOptions, preset, record_key};
@@ -88,7 +88,7 @@ pub(super) struct Records {
     requests: u64,
     done: u64,
     records: u64,
-    /// The SET that is to follow a GET.
+    /// The record of the SET that follows the last GET.
     write_back: Option<u64>,
 }
 
@@ -142,7 +142,7 @@ impl Records {
             return (Op::Set, record);
         }
         let Writes { sets, inserts, read_modify_writes } = self.laws.writes;
-        // Who only reads draws nothing for it.
+        // A workload that only reads draws no number for this.
         let drawn = match sets + inserts + read_modify_writes > 0.0 {
             true => unit(self.rng.u64(..)),
             false => 1.0,

@@ -1,4 +1,4 @@
-//! How large an object is: a law of sizes, evaluated on the hash of a key.
+//! The size of an object: a law of sizes, evaluated on the hash of a key.
 
 use super::convert::{spread, to_u32, unit};
 use super::{normal, quantiles};
@@ -6,12 +6,12 @@ use super::{normal, quantiles};
 /// Steps of the index into the quantiles.
 const STEPS: u32 = 256;
 
-/// A distribution of sizes in bytes. Equal hashes have equal sizes.
+/// A distribution of sizes in bytes. Equal hashes give equal sizes.
 #[derive(Clone, Debug)]
 pub(super) enum SizeLaw {
-    /// All the same.
+    /// All objects have this size.
     Fixed(u32),
-    /// Every whole number from the first to the last is as likely.
+    /// All whole numbers from the first to the last are equally likely.
     Uniform(u32, u32),
     /// Measured quantiles, interpolated linearly.
     Quantiles(Quantiles),
@@ -20,12 +20,12 @@ pub(super) enum SizeLaw {
 }
 
 impl SizeLaw {
-    /// The law of these quantiles at [`quantiles::PROBABILITIES`].
+    /// The law with these quantiles at [`quantiles::PROBABILITIES`].
     pub(super) fn quantiles(sizes: &[f64]) -> Self {
         Self::Quantiles(Quantiles::new(sizes))
     }
 
-    /// Size for a hash whose bits are evenly distributed.
+    /// The size for a hash whose bits are evenly distributed.
     #[inline]
     pub(super) fn size_bytes(&self, hash: u64) -> u32 {
         match self {
@@ -52,7 +52,7 @@ pub(super) struct Quantiles {
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     to: f64,
-    /// Size at probability 0, if the line went on that far.
+    /// Size at probability 0 if the line is extended to there.
     offset: f64,
     slope: f64,
 }
@@ -92,14 +92,14 @@ impl Quantiles {
 pub(super) struct Lognormal {
     mu: f64,
     sigma: f64,
-    /// Share of the normal distribution that is used: from, and how much.
+    /// The part of the normal distribution that is used: where it begins, and its width.
     from: f64,
     width: f64,
     cap: f64,
 }
 
 impl Lognormal {
-    /// The law, from 1 byte up.
+    /// The law without a cap, from 1 byte up.
     pub(super) fn new(mu: f64, sigma: f64) -> Self {
         Self { mu, sigma, from: 0.0, width: 1.0, cap: f64::from(u32::MAX) }
     }
@@ -121,7 +121,7 @@ impl Lognormal {
         (self.mu + self.sigma * z).exp().clamp(1.0, self.cap)
     }
 
-    /// Mean of `size^exponent`, without the cap and for the law that is not truncated.
+    /// Mean of `size^exponent`, of the law without cap and truncation.
     pub(super) fn moment(&self, exponent: f64) -> f64 {
         (exponent * self.mu + (exponent * self.sigma).powi(2) / 2.0).exp()
     }
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn lognormal_laws_have_their_means() {
-        // The means that the presets were published with.
+        // The means that were published with the presets.
         let document = sizes(&SizeLaw::Lognormal(Lognormal::new(6.49, 0.94)));
         assert!((mean(&document) / 1024.0 - 1.0).abs() < 0.02, "{}", mean(&document));
         let image = Lognormal::new(10.669, 0.658).truncated(32_768, 131_072);

@@ -1,26 +1,26 @@
-//! Generators whose keys follow [`Popularity`]: those fitted to traces, but for `twitter-c12`.
+//! Generators whose keys follow [`Popularity`]: those fitted to traces, except `twitter-c12`.
 
 use crate::{Error, Op, Request, RequestSource};
 
 use super::object_law::ObjectLaw;
 use super::popularity::{KeyStream, Popularity, happens};
 
-/// Requests per second of the generators whose source has no rate.
+/// Requests per second of the generators whose source gives no rate.
 pub(super) const REQUESTS_PER_S: u64 = 10_000;
 
-/// What the requests ask.
+/// The operations of the requests.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Mix {
-    /// GETs only: a look-aside client sets what it misses.
+    /// GETs only: a look-aside client stores the objects that it misses.
     Gets,
-    /// SETs with this probability, GETs otherwise, whatever the key.
+    /// SETs with this probability, GETs otherwise, independent of the key.
     Sets(f64),
-    /// As `Sets`, but only the SETs come out.
+    /// As `Sets`, but the generator returns only the SETs.
     SetsOnly(f64),
 }
 
 impl Mix {
-    /// Requests of the model that so many come out of.
+    /// How many requests of the model it takes to return this number of requests.
     pub(super) fn drawn(self, requests: u64) -> u64 {
         match self {
             Self::SetsOnly(p) => super::convert::to_u64(requests as f64 / p),
@@ -37,13 +37,13 @@ pub(super) struct Skewed {
     rng: fastrand::Rng,
     requests: u64,
     done: u64,
-    /// Requests of the model, those that do not come out included: the clock.
+    /// Requests of the model, including those that are not returned: the clock.
     ticks: u64,
 }
 
 impl Skewed {
-    /// A generator of `requests` requests by a model that is scaled already: to all requests that are
-    /// drawn, also those that do not come out.
+    /// A generator of `requests` requests. The caller has already scaled the model to all requests that are drawn,
+    /// including those that are not returned.
     pub(super) fn new(
         model: Popularity,
         objects: ObjectLaw,

@@ -1,9 +1,8 @@
 //! The generator `twitter-c12`: a write-heavy cache whose objects live five minutes.
 //!
-//! Popularity plays no role here: nearly all SETs make new keys, few are ever read, and those soon.
-//! So the model is a queue of events. SETs come at a fixed rate; each decides, when it comes, how
-//! often its key will be read and when. The constants are fitted to cluster 12 of Twitter's public
-//! cache traces (OSDI'20).
+//! Popularity plays no role here: nearly all SETs make new keys, and few of these keys are ever read, soon after the
+//! SET. So the model is a queue of events. SETs come at a fixed rate; for each SET the model decides at once how often
+//! its key will be read and when. The constants are fitted to cluster 12 of Twitter's public cache traces (OSDI'20).
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -20,8 +19,7 @@ use super::size_law::Lognormal;
 const SETS_PER_S: u64 = 3505;
 /// Probability that a SET overwrites a key that was set a moment ago.
 const OVERWRITE: f64 = 0.0142;
-/// Probability that a SET is followed by reads at all: its mean, and how it depends on the size of
-/// the value.
+/// Probability that a SET is followed by any reads: its mean, and how it depends on the size of the value.
 const READ: f64 = 0.1795;
 const READ_SIZE_EXPONENT: f64 = 0.345;
 /// Probability of a second read after the first, and of each further one after the second.
@@ -31,7 +29,7 @@ const FURTHER_READ: f64 = 0.394;
 const READ_DELAY_S: f64 = 60.0;
 /// Share of the GETs that ask for keys that were never set.
 const ABSENT: f64 = 0.0018;
-/// SETs back that "a moment ago" reaches. Assumed: about a quarter of a second.
+/// How many SETs back "a moment ago" reaches. Assumed: about a quarter of a second.
 const RECENT: usize = 1024;
 
 const MICROS_PER_S: u64 = 1_000_000;
@@ -41,7 +39,7 @@ pub(super) fn value_law() -> Lognormal {
     Lognormal::new(6.39, 1.046).capped(316_612)
 }
 
-/// The generator. Holds the reads that are still to come: a TTL's worth, about 60,000.
+/// The generator. It holds the future reads: those of one TTL, about 60,000.
 pub(super) struct TwitterC12 {
     objects: ObjectLaw,
     rng: fastrand::Rng,
@@ -50,7 +48,7 @@ pub(super) struct TwitterC12 {
     done: u64,
     sets: u64,
     absent: u64,
-    /// Reads to come: time in microseconds, and key.
+    /// Future reads: time in microseconds, and key.
     reads: BinaryHeap<Reverse<(u64, u64)>>,
     /// The keys of the last [`RECENT`] SETs, in a ring.
     recent: Vec<u64>,
@@ -74,7 +72,7 @@ impl TwitterC12 {
         }
     }
 
-    /// Stores a new key or, seldom, a recent one, and plans its reads.
+    /// Stores a new key or, rarely, a recent one, and plans its reads.
     fn set(&mut self, now_us: u64) -> Request {
         let known = self.sets.min(RECENT as u64);
         let key = if known > 0 && happens(&mut self.rng, OVERWRITE) {
@@ -93,7 +91,7 @@ impl TwitterC12 {
     }
 
     fn plan_reads(&mut self, set: &Request, now_us: u64) {
-        // Truncated at the TTL: the part of the exponential law that lies before it.
+        // The exponential law is truncated at the TTL: this is the part of it that lies before the TTL.
         let before_expiry = 1.0 - (-f64::from(set.ttl_s) / READ_DELAY_S).exp();
         let mut more = SECOND_READ;
         loop {
@@ -108,7 +106,7 @@ impl TwitterC12 {
     }
 
     fn get(&mut self, now_us: u64) -> Option<Request> {
-        // One absent key a so many present ones; it does not take a read from the queue.
+        // A GET of an absent key does not take a read from the queue.
         let key = if happens(&mut self.rng, ABSENT) {
             self.absent += 1;
             mix(self.salt ^ 1, self.absent)

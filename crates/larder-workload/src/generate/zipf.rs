@@ -4,9 +4,9 @@ use super::convert::to_u64;
 
 /// Draws ranks `r` from 1 to `count` with weight `(r + shift)^-exponent`.
 ///
-/// Rejection-inversion (Hörmann and Derflinger, ACM TOMACS 6(3), 1996): the integral of the weight
-/// is inverted, the result rounded to a rank, and accepted if it lies under the rank's bar. Nearly
-/// all are, so a draw costs about one power function; memory is constant.
+/// Rejection-inversion (Hörmann and Derflinger, ACM TOMACS 6(3), 1996): the integral of the weight is inverted, the
+/// result is rounded to a rank, and the rank is accepted if the point lies under the rank's bar. Nearly all are
+/// accepted, so a draw costs about one power function; memory is constant.
 #[derive(Clone, Debug)]
 pub struct ZipfMandelbrot {
     count: f64,
@@ -14,16 +14,16 @@ pub struct ZipfMandelbrot {
     exponent: f64,
     /// `1 / (1 - exponent)`.
     inverse_power: f64,
-    /// Values of the integral between which draws lie.
+    /// The values of the integral between which the draws lie.
     integral_first: f64,
     integral_last: f64,
-    /// A point this close below its rank is under the bar without looking.
+    /// A point that is at most this far below its rank lies under the bar, without a further check.
     sure: f64,
 }
 
 impl ZipfMandelbrot {
-    /// The law for `count` ranks (at least 1), `shift` from 0 up, `exponent` above 0 and not 1. Without shift it is
-    /// Zipf's.
+    /// The law for `count` ranks (at least 1), `shift` from 0 up, `exponent` above 0 and not 1. With `shift` 0 it is
+    /// Zipf's law.
     ///
     /// ```
     /// use larder_workload::generate::ZipfMandelbrot;
@@ -34,7 +34,7 @@ impl ZipfMandelbrot {
     /// ```
     ///
     /// # Panics
-    /// With other parameters.
+    /// If a parameter is outside these limits.
     pub fn new(count: u64, shift: f64, exponent: f64) -> Self {
         assert!(count > 0 && shift >= 0.0, "ranks to draw, and weights that are finite");
         assert!(exponent > 0.0 && (exponent - 1.0).abs() > 1e-6, "the integral is a power");
@@ -60,7 +60,7 @@ impl ZipfMandelbrot {
             let span = self.integral_first - self.integral_last;
             let point = self.integral_last + rng.f64() * span;
             let x = self.integral_inverse(point);
-            // Cut off, not `floor`: that is a call on processors of the baseline.
+            // A cast, not `floor`: on processors of the baseline `floor` is a function call.
             let rank = (to_u64(x + 0.5) as f64).clamp(1.0, self.count);
             if rank - x <= self.sure || point >= self.integral(rank + 0.5) - self.weight(rank) {
                 return to_u64(rank);
@@ -89,8 +89,8 @@ impl ZipfMandelbrot {
 mod tests {
     use super::*;
 
-    /// Pearson's statistic of drawn ranks against exact probabilities, per degree of freedom: close
-    /// to 1 if the law holds.
+    /// Pearson's statistic of drawn ranks against exact probabilities, per degree of freedom: close to 1 if the law
+    /// holds.
     fn chi_square(count: u64, shift: f64, exponent: f64) -> f64 {
         const DRAWS: u32 = 400_000;
         let law = ZipfMandelbrot::new(count, shift, exponent);
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn draws_follow_the_exact_probabilities() {
-        // The exponents and shifts of the presets, steep and flat ones, few ranks and many.
+        // The exponents and shifts of the presets, steep and flat laws, few ranks and many.
         for (count, shift, exponent) in [
             (1000, 10.0, 1.238),
             (1000, 4.5, 0.816),

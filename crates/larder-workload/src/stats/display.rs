@@ -78,7 +78,7 @@ fn row(f: &mut fmt::Formatter<'_>, name: &str, of: &Percentiles) -> fmt::Result 
     writeln!(f)
 }
 
-/// A number with its thousands set apart.
+/// A number with its thousands separated by commas.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);

@@ -1,4 +1,4 @@
-//! The distinct keys of a workload and what is known of each, in columns.
+//! The distinct keys of a workload and the facts about each, in columns.
 
 use hashbrown::HashTable;
 
@@ -17,7 +17,7 @@ pub(super) struct Keys {
     facts: Vec<Facts>,
 }
 
-/// What is known of a key.
+/// The facts about a key.
 #[derive(Clone, Copy, Debug)]
 struct Facts {
     requests: u32,
@@ -41,7 +41,7 @@ impl Keys {
             }
             return Ok(id);
         }
-        // The last number is the list end of the LRU caches.
+        // The largest number marks the end of a list in the LRU caches.
         let id =
             KeyId::try_from(keys.len()).ok().filter(|&id| id < KeyId::MAX).ok_or_else(|| {
                 Error::run(
@@ -60,7 +60,7 @@ impl Keys {
         self.keys.len()
     }
 
-    /// Size of key and value as last known.
+    /// Size of key and value, as the last request that gave it.
     #[inline]
     pub(super) fn object_bytes(&self, id: KeyId) -> u64 {
         let facts = &self.facts[id as usize];
@@ -79,7 +79,7 @@ impl Keys {
         self.facts.iter().filter(|facts| facts.requests == 1).count() as u64
     }
 
-    /// A size of every key, made from the sizes of key and value.
+    /// One size for every key, computed from the sizes of key and value.
     pub(super) fn sizes(&self, size: impl Fn(u32, u32) -> u32) -> Vec<u32> {
         self.facts.iter().map(|facts| size(facts.key_bytes, facts.value_bytes)).collect()
     }

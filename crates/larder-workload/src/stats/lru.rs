@@ -1,4 +1,4 @@
-//! An exact LRU cache of sizes: what a simple cache would miss.
+//! An exact LRU cache of sizes: the misses of a simple cache.
 
 use serde::Serialize;
 
@@ -7,23 +7,23 @@ use crate::Op;
 use super::keys::KeyId;
 use super::ratio;
 
-/// Neither a neighbour nor a size: the end of the list, or an object that is not cached.
+/// Neither a neighbour nor a size: marks the end of the list, or an object that is not cached.
 const NONE: u32 = u32::MAX;
 
-/// What an LRU cache of one capacity did.
+/// The results of an LRU cache of one capacity.
 ///
-/// It starts cold, inserts on every miss, and counts keys and values, no overhead. An object larger
-/// than the cache is not cached.
+/// It starts cold, inserts on every miss, and counts keys and values without overhead. It does not cache an object
+/// larger than the cache.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct LruStats {
     /// Its capacity, in bytes.
     pub capacity_bytes: u64,
-    /// Requests whose object was not cached, of all requests, whatever they ask.
+    /// Requests of any kind whose object was not cached, as a share of all requests.
     pub miss_ratio: f64,
     /// The same, each request weighted by the size of its object.
     pub byte_miss_ratio: f64,
-    /// GETs whose object was not cached, of all GETs.
+    /// GETs whose object was not cached, as a share of all GETs.
     pub get_miss_ratio: f64,
 }
 
@@ -52,7 +52,7 @@ struct LruCounts {
 struct Node {
     newer: u32,
     older: u32,
-    /// Size in the cache; [`NONE`] if it is not there.
+    /// Size in the cache; [`NONE`] if the object is not cached.
     bytes: u32,
 }
 
@@ -70,7 +70,7 @@ impl Lru {
         }
     }
 
-    /// One request. Objects above 4 GiB count as 4 GiB.
+    /// Takes one request. Objects above 4 GiB count as 4 GiB.
     #[inline]
     pub(super) fn request(&mut self, id: KeyId, object_bytes: u64, op: Op) {
         let bytes = u32::try_from(object_bytes).unwrap_or(NONE).min(NONE - 1);
@@ -148,7 +148,7 @@ mod tests {
         for id in [0, 1, 2, 0, 3, 0, 1] {
             cache.request(id, 10, Op::Get);
         }
-        // 3 pushed 1 out, 0 was still there.
+        // 3 evicted 1, and 0 was still cached.
         let stats = cache.finish();
         assert_eq!(stats.miss_ratio, 5.0 / 7.0);
         assert_eq!((stats.get_miss_ratio, stats.byte_miss_ratio), (5.0 / 7.0, 5.0 / 7.0));

@@ -1,4 +1,4 @@
-//! What a workload looks like: sizes, repeats, lifetimes, and the miss ratios of an LRU cache.
+//! Statistics of a workload: sizes, repeats, lifetimes, and the miss ratios of an LRU cache.
 
 mod display;
 mod keys;
@@ -19,11 +19,10 @@ pub use percentiles::Percentiles;
 /// Requests between two calls of the progress function.
 const REQUESTS_PER_PROGRESS: u64 = 1 << 16;
 
-/// What was found in a workload.
+/// The statistics of a workload.
 ///
-/// The size of an object is the last one that is known of it: a request without a size does not
-/// change it. Percentiles are the smallest value that at least so many of a hundred objects do not
-/// exceed.
+/// The size of an object is the last known one: a request without a size does not change it. The p-th percentile is the
+/// smallest value that at least p of a hundred objects do not exceed.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Stats {
@@ -39,14 +38,14 @@ pub struct Stats {
     pub unique_keys: u64,
     /// `requests / unique_keys`; 0 without requests.
     pub requests_per_key: f64,
-    /// Share of the keys that are requested once.
+    /// Share of the keys that are requested only once.
     pub one_hit_ratio: f64,
     /// Sum of the object sizes (key and value) of all distinct keys, in bytes.
     pub footprint_bytes: u64,
     /// Sum of the object sizes of all requests, in bytes; an unknown size counts as the last known
     /// one.
     pub requested_bytes: u64,
-    /// GETs whose value size the workload does not know (misses, in Meta's traces).
+    /// GETs whose value size the workload does not give (misses, in Meta's traces).
     pub gets_of_unknown_size: u64,
     /// Seconds from the first request to the last.
     pub span_s: u32,
@@ -58,18 +57,18 @@ pub struct Stats {
     pub value_bytes: Percentiles,
     /// TTLs in seconds, over SETs; 0 means never. Above 65,535 s only the upper 16 bits count.
     pub ttl_s: Percentiles,
-    /// An LRU cache at each capacity asked for.
+    /// The LRU caches, one for each requested capacity.
     pub lru: Vec<LruStats>,
 }
 
 impl Stats {
-    /// Reads a workload to its end. `lru_capacities` are in bytes; `on_progress` is called now and
-    /// then with the requests so far and the share of the workload that they are, where known.
+    /// Reads a workload to its end. `lru_capacities` are in bytes. Calls `on_progress` from time to time with the
+    /// number of requests so far and the share of the workload that they are, if it is known.
     ///
-    /// Memory: about 30 bytes a distinct key, and 12 more for each capacity.
+    /// Memory: about 30 bytes for each distinct key, and 12 more for each capacity.
     ///
     /// # Errors
-    /// Those of the source; [`Error::Run`] if there are more than four billion keys.
+    /// The errors of the source; [`Error::Run`] if there are more than four billion keys.
     pub fn collect(
         source: &mut dyn RequestSource,
         lru_capacities: &[u64],
@@ -94,7 +93,7 @@ impl Stats {
     }
 }
 
-/// What is counted request by request.
+/// The counts that each request adds to.
 #[derive(Debug, Default)]
 struct Counts {
     requests: u64,
@@ -104,7 +103,7 @@ struct Counts {
     gets_of_unknown_size: u64,
     requested_bytes: u64,
     span_s: u32,
-    /// SETs by TTL. Coarse TTLs bound it, whatever a hostile trace holds.
+    /// SETs by TTL. The coarse TTLs bound its size, even for a hostile trace.
     ttl_s: BTreeMap<u32, u64>,
 }
 
@@ -156,7 +155,7 @@ fn coarse(ttl_s: u32) -> u32 {
     ttl_s >> dropped << dropped
 }
 
-/// `part / whole`, or 0 of nothing.
+/// `part / whole`, or 0 if `whole` is 0.
 fn ratio(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }

@@ -25,7 +25,7 @@ pub struct Percentiles {
 }
 
 impl Percentiles {
-    /// Of a list of numbers.
+    /// The percentiles of a list of numbers.
     pub(super) fn of(mut numbers: Vec<u32>) -> Self {
         numbers.sort_unstable();
         let sum: f64 = numbers.iter().map(|&number| f64::from(number)).sum();
@@ -36,7 +36,7 @@ impl Percentiles {
         })
     }
 
-    /// Of numbers and how often each occurs.
+    /// The percentiles of numbers that each occur the given number of times.
     pub(super) fn of_counts(counts: &BTreeMap<u32, u64>) -> Self {
         let sum: f64 = counts.iter().map(|(&n, &count)| f64::from(n) * count as f64).sum();
         Self::from_ranks(sum, counts.values().sum(), |rank| {
@@ -49,7 +49,7 @@ impl Percentiles {
         })
     }
 
-    /// `at` gives the number at a rank from 1 to `total`.
+    /// `at` returns the number at a rank from 1 to `total`.
     fn from_ranks(sum: f64, total: u64, at: impl Fn(u64) -> u32) -> Self {
         if total == 0 {
             return Self::default();

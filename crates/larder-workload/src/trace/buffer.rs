@@ -1,11 +1,11 @@
-//! A window on the decompressed bytes of a trace: look ahead, then take.
+//! A window on the decompressed bytes of a trace: the reader looks ahead, then takes.
 
 use crate::Error;
 
 use super::fault::Fault;
 use super::input::Input;
 
-/// Bytes that a buffer holds, and the most that can be looked ahead.
+/// Bytes that a buffer holds, and the longest possible look-ahead.
 pub(super) const CAPACITY: usize = 256 << 10;
 
 /// The next bytes of a trace.
@@ -15,7 +15,7 @@ pub(super) struct Buffer {
     bytes: Vec<u8>,
     start: usize,
     end: usize,
-    /// Nothing follows `end`: the end was reached, or reading failed.
+    /// Nothing follows `end`: the trace is at its end, or a read failed.
     done: bool,
     /// Decompressed bytes read so far.
     read_bytes: u64,
@@ -27,18 +27,18 @@ impl Buffer {
         Self { input, bytes, start: 0, end: 0, done: false, read_bytes: 0 }
     }
 
-    /// The bytes at hand, without reading any.
+    /// The bytes in the buffer, without reading more.
     pub(super) fn ready(&self) -> &[u8] {
         self.bytes.get(self.start..self.end).unwrap_or_default()
     }
 
-    /// The bytes at hand, at least `count` of them unless the trace ends before.
+    /// The bytes in the buffer, at least `count` of them unless the trace ends before.
     pub(super) fn peek(&mut self, count: usize) -> Result<&[u8], Error> {
         while self.end - self.start < count && self.fill()? {}
         Ok(self.ready())
     }
 
-    /// Reads more bytes behind those at hand. False if there are no more, or no room for them.
+    /// Reads more bytes behind those in the buffer. False if there are no more, or no room for them.
     pub(super) fn fill(&mut self) -> Result<bool, Error> {
         if self.done {
             return Ok(false);
@@ -59,8 +59,8 @@ impl Buffer {
                 self.read_bytes += count as u64;
             }
             Err(e) => {
-                // What was read before the failure is no longer of use; ask again and the trace is
-                // at its end.
+                // The bytes read before the failure are of no more use; a caller that reads on finds the end of the
+                // trace.
                 self.done = true;
                 self.start = self.end;
                 return Err(self.input.read_error(&e, self.read_bytes));
@@ -69,18 +69,18 @@ impl Buffer {
         Ok(!self.done)
     }
 
-    /// Takes `count` of the bytes at hand.
+    /// Takes `count` of the bytes in the buffer.
     pub(super) fn take(&mut self, count: usize) {
         debug_assert!(count <= self.end - self.start, "takes only what it has seen");
         self.start = (self.start + count).min(self.end);
     }
 
-    /// The last `count` bytes taken; valid until the next read.
+    /// The last `count` bytes that were taken; valid until the next read.
     pub(super) fn taken(&self, count: usize) -> &[u8] {
         self.bytes.get(self.start.saturating_sub(count)..self.start).unwrap_or_default()
     }
 
-    /// Whether all bytes of the trace are at hand or taken.
+    /// Whether all bytes of the trace are in the buffer or taken.
     pub(super) fn is_done(&self) -> bool {
         self.done
     }

@@ -1,4 +1,4 @@
-//! The clock of a trace: its times as seconds since the first request.
+//! The clock of a trace: turns its times into seconds since the first request.
 
 /// Turns times of a trace into seconds since its first request. Never steps back.
 #[derive(Debug, Default)]

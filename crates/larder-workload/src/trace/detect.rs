@@ -1,4 +1,4 @@
-//! Which format is this? The rules are on [`TraceFormat`].
+//! Detects the format of a trace. The rules are on [`TraceFormat`].
 
 use std::collections::HashSet;
 
@@ -12,19 +12,19 @@ use super::line::LINE_BYTES_MAX;
 use super::oracle::{RECORD_BYTES, Record};
 use super::table;
 
-/// Bytes from the start of a trace that decide.
+/// Bytes at the start of a trace that decide.
 const HEAD_BYTES: usize = LINE_BYTES_MAX;
 
-/// Records of `oracle-general` that are looked at.
+/// Records of `oracle-general` that are examined.
 const ORACLE_RECORDS: usize = 256;
 
-/// Longest key that a `keys` file is recognised by: memcached allows no longer ones.
+/// Longest key in a file that is recognised as `keys`: memcached allows no longer ones.
 const KEY_TEXT_BYTES_MAX: usize = 250;
 
-/// A shorter list of binary keys is not recognised: too little to tell it from anything else.
+/// A shorter list of binary keys is not recognised: it is too short to tell it from anything else.
 const KEYS_MIN: usize = 256;
 
-/// Detects the format without taking a byte.
+/// Detects the format without taking any bytes.
 pub(super) fn detect(buffer: &mut Buffer) -> Result<TraceFormat, Error> {
     buffer.peek(HEAD_BYTES)?;
     let whole = buffer.is_done() && buffer.ready().len() <= HEAD_BYTES;
@@ -39,7 +39,7 @@ pub(super) fn detect(buffer: &mut Buffer) -> Result<TraceFormat, Error> {
     })
 }
 
-/// Whether there is no byte that text does not have. Keys may be in any encoding.
+/// Whether all bytes can occur in text. Keys may be in any encoding.
 fn is_text(head: &[u8]) -> bool {
     head.iter().all(|&b| (b >= b' ' && b != 0x7f) || matches!(b, b'\t' | b'\n' | b'\r'))
 }
@@ -57,7 +57,7 @@ fn text_format(head: &[u8], whole: bool) -> Option<TraceFormat> {
     let lines = head.get(..lines_end)?.split(|&b| b == b'\n');
     let mut keys = 0;
     for line in lines.map(<[u8]>::trim_ascii_end).filter(|line| !line.is_empty()) {
-        // What separates columns elsewhere: a table in a format that we do not read.
+        // Separators of columns in other formats: this is a table in a format that the reader does not know.
         let no_key = line.iter().any(|b| matches!(b, b',' | b' ' | b'\t' | b';' | b'|'));
         if no_key || line.len() > KEY_TEXT_BYTES_MAX {
             return None;
@@ -86,13 +86,13 @@ fn is_oracle(head: &[u8], whole: bool) -> bool {
         time_s = record.time_s;
         // Some writers mark "no next request" with the largest number instead of a negative one.
         let next = (-2..NEXT_MAX).contains(&record.next) || record.next == i64::MAX;
-        // The next request has a number from 1 up: a 0 was not filled in. Zeros alone are padding.
+        // The next request has a number from 1 up: a 0 was not filled in. Records of only zeros are padding.
         let filled = record.next != 0 || record.size_bytes > 0;
         follows && next && filled && record.size_bytes <= SIZE_BYTES_MAX
     })
 }
 
-/// Whether the words repeat as keys do: many of them, and not because they are fields of records.
+/// Whether the words repeat as keys do: often enough, and not because they are fields of records.
 fn is_key_list(head: &[u8], whole: bool) -> bool {
     let (words, rest) = head.as_chunks();
     if (whole && !rest.is_empty()) || words.len() < KEYS_MIN {
@@ -104,7 +104,7 @@ fn is_key_list(head: &[u8], whole: bool) -> bool {
     repeats * 20 >= words.len() && !is_something_else(head) && !has_records_or_padding(&words)
 }
 
-/// Whether the file says what it is: programs, archives, pictures, databases.
+/// Whether the file begins with the signature of another kind of file: program, archive, picture, database.
 fn is_something_else(head: &[u8]) -> bool {
     const MAGIC: [&[u8]; 12] = [
         b"\x7fELF",

@@ -1,4 +1,4 @@
-//! How a bad line or record is reported: what was found, and what was expected.
+//! Reports of a bad line or record: what was found, and what was expected.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 /// Bytes of foreign text that an error message repeats.
 const SHOWN_BYTES_MAX: usize = 40;
 
-/// Something that should not be there. The reader that knows file and line makes an error of it.
+/// A wrong piece of a trace. The reader that knows file and line makes an error of it.
 #[derive(Debug)]
 pub(super) struct Fault {
     /// What was found, ready to print.
@@ -15,7 +15,7 @@ pub(super) struct Fault {
     pub expected: Cow<'static, str>,
 }
 
-/// Faults are rare and travel through hot code: boxed, they keep the results small.
+/// Faults are rare and travel through hot code: the box keeps the results small.
 pub(super) type FaultBox = Box<Fault>;
 
 impl Fault {
@@ -24,14 +24,14 @@ impl Fault {
         Box::new(Self { found, expected: expected.into() })
     }
 
-    /// A field whose bytes are not what they should be.
+    /// A field with the wrong bytes.
     #[cold]
     pub(super) fn field(bytes: &[u8], expected: impl Into<Cow<'static, str>>) -> FaultBox {
         Self::new(shown(bytes), expected)
     }
 }
 
-/// Foreign bytes for a terminal: quoted, escaped, and cut after [`SHOWN_BYTES_MAX`] bytes.
+/// Foreign bytes, prepared for a terminal: quoted, escaped, and cut after [`SHOWN_BYTES_MAX`] bytes.
 pub(super) fn shown(bytes: &[u8]) -> String {
     let head = bytes.get(..SHOWN_BYTES_MAX).unwrap_or(bytes);
     let mut text = format!("\"{}\"", head.escape_ascii());

@@ -4,7 +4,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::fault::{Fault, FaultBox};
 
-/// A decimal number; `None` if the bytes are anything else or it does not fit.
+/// A decimal number; `None` if the bytes are anything else or the number does not fit.
 #[inline]
 pub(super) fn parse_u64(bytes: &[u8]) -> Option<u64> {
     if bytes.is_empty() {
@@ -12,7 +12,7 @@ pub(super) fn parse_u64(bytes: &[u8]) -> Option<u64> {
     }
     let mut number = 0_u64;
     let mut rest = bytes;
-    // Two groups of eight and three digits always fit.
+    // Two groups of eight digits and three more digits always fit.
     while let Some((group, after)) = rest.split_first_chunk()
         && bytes.len() - after.len() <= 16
     {
@@ -42,8 +42,8 @@ fn parse_eight(group: [u8; 8]) -> Option<u64> {
     const FOURS: u64 = 0x0000_ffff_0000_ffff;
     // The first digit becomes the lowest byte.
     let digits = u64::from_le_bytes(group) ^ (EACH * u64::from(b'0'));
-    // Adding 118 raises the top bit of every byte above 9; bytes above 127 have it already. A carry
-    // into the next byte can only come from a byte that is found out.
+    // Adding 118 raises the top bit of every byte above 9; bytes above 127 have it already. Only a byte that is found
+    // wrong can carry into the next byte.
     let wrong = (digits.wrapping_add(EACH * 118) | digits) & (EACH * 0x80);
     if wrong != 0 {
         return None;
@@ -53,7 +53,7 @@ fn parse_eight(group: [u8; 8]) -> Option<u64> {
     Some((fours * 10_000 + (fours >> 32)) & 0xffff_ffff)
 }
 
-/// A number of 32 bits. `name` says what it is, for the error.
+/// A number of 32 bits. `name` says what the number is, for the error.
 #[inline]
 pub(super) fn number_u32(bytes: &[u8], name: &'static str) -> Result<u32, FaultBox> {
     parse_u64(bytes).and_then(|number| u32::try_from(number).ok()).ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! A trace file, opened and decompressed: where its bytes come from.
+//! A trace file, opened and decompressed: the source of its bytes.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -54,7 +54,7 @@ pub(super) struct Input {
     path: PathBuf,
     compression: Compression,
     reader: Box<dyn Read + Send>,
-    /// Bytes taken from the file so far; its reader lies deep inside `reader`.
+    /// Bytes read from the file so far. The file is deep inside `reader`, so the count is shared.
     taken_bytes: Arc<AtomicU64>,
     /// Length of the file; `None` for a pipe.
     file_bytes: Option<u64>,
@@ -83,7 +83,7 @@ impl Input {
         })
     }
 
-    /// Reads decompressed bytes; 0 at the end.
+    /// Reads decompressed bytes; returns 0 at the end.
     pub(super) fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         loop {
             match self.reader.read(bytes) {
@@ -105,7 +105,7 @@ impl Input {
         &self.path
     }
 
-    /// A failed read, after `offset` decompressed bytes.
+    /// The error of a failed read, after `offset` decompressed bytes.
     pub(super) fn read_error(&self, error: &io::Error, offset: u64) -> Error {
         let (path, name) = (self.path.display(), self.compression.name());
         if self.compression == Compression::None {
@@ -121,7 +121,7 @@ impl Input {
     }
 }
 
-/// A file that counts what is read from it.
+/// A file that counts the bytes read from it.
 struct Counted {
     file: File,
     taken_bytes: Arc<AtomicU64>,

@@ -16,14 +16,14 @@ fn get(key: u64, object_bytes: u32) -> Request {
     Request { time_s: 0, key, key_bytes, value_bytes, op: Op::Get, ttl_s: 0 }
 }
 
-/// The key that four bytes stand for.
-// The format is big-endian; the lint guards the formats of this project.
+/// The key in these four bytes.
+// The format is big-endian; the lint is meant for the formats of this project.
 #[expect(clippy::big_endian_bytes, reason = "a format that others defined")]
 pub(super) fn key_of(bytes: [u8; KEY_RECORD_BYTES]) -> u32 {
     u32::from_be_bytes(bytes)
 }
 
-/// One key a line.
+/// One key on each line.
 pub(super) struct TextKeys {
     lines: Lines,
     object_bytes: u32,
@@ -55,7 +55,7 @@ impl RequestSource for TextKeys {
     }
 }
 
-/// Four bytes a key.
+/// Four bytes for each key.
 pub(super) struct BinaryKeys {
     buffer: Buffer,
     object_bytes: u32,

@@ -13,9 +13,9 @@ const _: () = assert!(LINE_BYTES_MAX < CAPACITY, "a whole line and its end fit t
 /// The lines of a text trace, without their ends (LF or CR LF), without blank ones.
 pub(super) struct Lines {
     buffer: Buffer,
-    /// How many lines were read, blank ones included.
+    /// How many lines were read, including blank ones.
     read: u64,
-    /// Number of the line last returned, from 1.
+    /// Number of the line that was returned last, from 1.
     number: u64,
 }
 
@@ -38,7 +38,7 @@ impl Lines {
         Ok(Some(self.buffer.taken(skip).get(..length).unwrap_or_default()))
     }
 
-    /// Length of the next line without and with its end; `None` after the last.
+    /// Length of the next line without and with its line end; `None` after the last.
     fn find_end(&mut self) -> Result<Option<(usize, usize)>, Error> {
         let mut searched = 0;
         loop {
@@ -68,13 +68,13 @@ impl Lines {
         let found = format!("more than {LINE_BYTES_MAX} bytes from {}", shown(self.buffer.ready()));
         let place = format!("line {}", self.read + 1);
         let fault = Fault::new(found, "a line of text that ends before");
-        // A reader that asks again gets on: the rest counts as another line.
+        // A reader that asks again makes progress: the rest counts as another line.
         let all = self.buffer.ready().len();
         self.buffer.take(all);
         self.buffer.error(&place, &fault)
     }
 
-    /// An error in the line last returned.
+    /// An error in the line that was returned last.
     #[cold]
     pub(super) fn error(&self, fault: &Fault) -> Error {
         self.buffer.error(&format!("line {}", self.number), fault)

@@ -1,21 +1,20 @@
 //! Readers of recorded traces.
 //!
-//! A trace is read as a stream: whatever its length, a reader holds one buffer of
-//! 256 KiB and the decompressor's window. Compression and format are recognised
-//! by content, never by name.
+//! A trace is read as a stream: for a trace of any length a reader holds one buffer of 256 KiB and the decompressor's
+//! window. Compression and format are recognised by content, never by name.
 //!
 //! | module | what it is |
 //! |---|---|
 //! | `format` | the formats by name, and the rules by which `detect` tells them apart |
 //! | `input` | a file, opened and decompressed |
 //! | `buffer`, `line`, `field` | bytes, lines and fields of hostile text |
-//! | `object` | key and value of an object that has one size |
+//! | `object` | splits an object's single size into key and value |
 //! | `table` | the comma-separated formats: `csv`, `twitter`, `meta-kv` |
 //! | `keys` | the key lists: `keys`, `keys-u32` |
 //! | `oracle` | `oracle-general` |
-//! | `fault` | how a bad line is reported |
+//! | `fault` | reports of a bad line |
 //!
-//! Nothing here trusts a byte of the file: indexing is denied in all of it.
+//! Nothing here trusts a byte of the file: a lint forbids indexing in all of it.
 #![deny(clippy::indexing_slicing)]
 
 mod buffer;
@@ -46,9 +45,8 @@ pub use object::KEY_BYTES;
 pub struct TraceOptions {
     /// The format; `None` to detect it (see [`TraceFormat`] for the rules).
     pub format: Option<TraceFormat>,
-    /// Size of key and value of every object, in bytes, for the formats that have no sizes (`keys`,
-    /// `keys-u32`); from 1 up. [`KEY_BYTES`] of it are the key's, the value has the rest and at
-    /// least one byte.
+    /// Size of key and value of every object, in bytes, for the formats that have no sizes (`keys`, `keys-u32`); from 1
+    /// up. The key has [`KEY_BYTES`] of it, the value has the rest and at least one byte.
     pub object_bytes: u32,
 }
 
@@ -61,8 +59,8 @@ impl Default for TraceOptions {
 /// Opens a trace: plain, or compressed with zstd, xz or gzip (any number of frames or members).
 ///
 /// # Errors
-/// [`Error::Usage`] for options that make no sense; [`Error::Run`] for a file that cannot be read,
-/// is empty, or is in no format known here. Errors further down the file come out of the source.
+/// [`Error::Usage`] for impossible options; [`Error::Run`] for a file that cannot be read, is empty, or is in no known
+/// format. The source returns the errors further down the file.
 pub fn open(path: &Path, options: &TraceOptions) -> Result<Box<dyn RequestSource>, Error> {
     if options.object_bytes == 0 {
         return Err(Error::usage("the size of an object must be at least 1 byte, not 0"));
@@ -86,7 +84,7 @@ pub fn open(path: &Path, options: &TraceOptions) -> Result<Box<dyn RequestSource
 /// The format that [`open`] would detect.
 ///
 /// # Errors
-/// [`Error::Run`] for a file that cannot be read, is empty, or is in no format known here.
+/// [`Error::Run`] for a file that cannot be read, is empty, or is in no known format.
 pub fn format_of(path: &Path) -> Result<TraceFormat, Error> {
     detect::detect(&mut open_buffer(path)?)
 }
@@ -99,10 +97,10 @@ fn open_buffer(path: &Path) -> Result<Buffer, Error> {
     Ok(buffer)
 }
 
-/// All text of a file, plain or compressed as a trace: for forms of traces that are not of a cache.
+/// All text of a file, plain or compressed like a trace: for traces that are not traces of a cache.
 ///
 /// # Errors
-/// [`Error::Run`] for a file that cannot be read, is no text, or has more than `bytes_max` bytes of it.
+/// [`Error::Run`] for a file that cannot be read, is not text, or has more than `bytes_max` bytes of it.
 pub fn read_text(path: &Path, bytes_max: usize) -> Result<String, Error> {
     let mut input = Input::open(path)?;
     let (mut bytes, mut piece) = (Vec::new(), vec![0; 1 << 16]);

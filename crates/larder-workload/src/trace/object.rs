@@ -1,7 +1,6 @@
-//! Key and value of an object of which a trace gives one size.
+//! Key and value of an object for which a trace gives only one size.
 
-/// Bytes that the key takes of an object where the trace gives only the size of key and value
-/// together.
+/// Bytes of an object that belong to its key, if the trace gives only the size of key and value together.
 pub const KEY_BYTES: u32 = 8;
 
 /// Splits an object size into key and value: the key has [`KEY_BYTES`], the value the rest and at

@@ -4,8 +4,8 @@ use crate::Op;
 
 use super::fault::{Fault, FaultBox};
 
-/// Names of operations, in lower case, and what they ask of a cache: the commands of memcached as
-/// Twitter's traces have them, and the operations of Meta's.
+/// Names of operations, in lower case, and the operation of a cache that each means: the commands of memcached as
+/// Twitter's traces have them, and the operations of Meta's traces.
 const NAMES: [(&str, Op); 17] = [
     ("get", Op::Get),
     ("gets", Op::Get),
@@ -32,7 +32,7 @@ pub(super) fn find(name: &[u8]) -> Option<Op> {
     named.map(|(_, op)| *op)
 }
 
-/// The operation of this name, or a fault that lists the names.
+/// The operation of this name, or a fault that lists the known names.
 #[inline]
 pub(super) fn parse(name: &[u8]) -> Result<Op, FaultBox> {
     find(name).ok_or_else(|| {

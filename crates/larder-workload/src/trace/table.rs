@@ -1,7 +1,7 @@
 //! Traces as comma-separated tables: `csv`, `twitter` and `meta-kv`.
 //!
-//! They differ in where their columns are named: in a header line, or in the format. Both end up as
-//! a list of [`Column`]s, one a field, by which each line is read.
+//! They differ in where their columns are named: in a header line, or in the format. Both give a list of [`Column`]s,
+//! one for each field, and each line is read by this list.
 
 use crate::{Error, Op, Request, RequestSource};
 
@@ -14,7 +14,7 @@ use super::line::Lines;
 use super::object::{KEY_BYTES, split_object};
 use super::op;
 
-/// What a field of a line is.
+/// The meaning of a field of a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Column {
     Time,
@@ -24,7 +24,7 @@ pub(super) enum Column {
     /// Key and value together.
     ObjectBytes,
     Op,
-    /// How many requests the line stands for.
+    /// The number of requests that the line stands for.
     Count,
     Ttl,
     Ignored,
@@ -32,8 +32,8 @@ pub(super) enum Column {
 
 use Column::{Count, Ignored, Key, KeyBytes, ObjectBytes, Time, Ttl, ValueBytes};
 
-/// The columns that a header line names, where it names enough of them; lower and upper case are
-/// the same. A `size` beside an `op_count` is Meta's and counts the value only.
+/// The columns that a header line names, if it names enough of them; lower and upper case are the same. A `size` in a
+/// header that has `op_count` is Meta's and counts the value only.
 pub(super) fn header_columns(line: &[u8]) -> Option<(TraceFormat, Vec<Column>)> {
     let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
     let mut columns: Vec<Column> = Fields::new(line).map(|f| named(f.trim_ascii())).collect();
@@ -45,7 +45,7 @@ pub(super) fn header_columns(line: &[u8]) -> Option<(TraceFormat, Vec<Column>)> 
         columns.iter_mut().filter(|c| **c == ObjectBytes).for_each(|c| *c = ValueBytes);
         return Some((TraceFormat::MetaKv, columns));
     }
-    // Sizes come from one source: the value's and the key's, or else the object's alone.
+    // Sizes come from one source: those of value and key, or else that of the object alone.
     let unused = match (has(&columns, ValueBytes), has(&columns, ObjectBytes)) {
         (true, _) => ObjectBytes,
         (false, true) => KeyBytes,
@@ -91,7 +91,7 @@ pub(super) fn bare_columns(line: &[u8]) -> Option<(TraceFormat, Vec<Column>)> {
     }
 }
 
-/// What one line says. Stands for `count` requests.
+/// The content of one line, which stands for `count` requests.
 #[derive(Clone, Copy, Debug)]
 struct Row {
     time: u64,
@@ -100,8 +100,7 @@ struct Row {
     request: Request,
 }
 
-/// Reads a line. Where it has too many or too few columns, that is the fault, whatever else is
-/// wrong.
+/// Reads a line. If the line has too many or too few columns, the fault reports that and nothing else.
 #[inline]
 fn parse_row(line: &[u8], columns: &[Column]) -> Result<Row, FaultBox> {
     parse_fields(line, columns).map_err(|fault| {
@@ -152,7 +151,7 @@ pub(super) struct TableSource {
     lines: Lines,
     columns: Vec<Column>,
     clock: TraceClock,
-    /// The last request of the last row, and how many times it is still to come.
+    /// The last request of the last row, and how many times it is still to be returned.
     repeated: Request,
     repeats: u32,
     /// The first row, which was read when the trace was opened.
@@ -199,7 +198,7 @@ impl TableSource {
 /// The columns of a table in `format` that begins with this line, and the row if the line is one.
 fn first_line(line: &[u8], format: TraceFormat) -> Result<(Vec<Column>, Option<Row>), FaultBox> {
     let header = header_columns(line).filter(|(found, _)| *found == format);
-    // Three bare columns are the same table under either name.
+    // A table with three bare columns is the same under either name.
     let bare = bare_columns(line)
         .filter(|(found, columns)| *found == format || columns.len() == 3)
         .filter(|_| format != TraceFormat::MetaKv);

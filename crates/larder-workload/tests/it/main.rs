@@ -1,4 +1,4 @@
-//! Tests of workloads from outside, in one binary.
+//! Tests of workloads through the public interface, in one binary.
 #![allow(clippy::unwrap_used, reason = "a test that fails panics, in its helpers too")]
 
 mod trace_errors;

@@ -1,4 +1,4 @@
-//! Files that are not what they should be: one clear error each.
+//! Malformed files: each gives one clear error.
 
 use larder_workload::Error;
 use larder_workload::trace::{self, TraceFormat, TraceOptions};

@@ -1,4 +1,4 @@
-//! Real traces, against the statistics that came with them (`stats.json` beside the data).
+//! Real traces, compared with the statistics that came with them (`stats.json`, in the folder of the data).
 
 use larder_workload::stats::Stats;
 use larder_workload::trace::{self, TraceFormat, TraceOptions};
@@ -16,7 +16,7 @@ fn stats(name: &str, format: TraceFormat, footprint_bytes: u64, shares: &[f64]) 
     Some(Stats::collect(&mut *source, &capacities, |_, _| {}).unwrap())
 }
 
-/// Equal to the four places that `stats.json` has.
+/// Equal to four decimal places, which is what `stats.json` has.
 #[track_caller]
 fn close(found: f64, expected: f64) {
     assert!((found - expected).abs() <= 0.000_051, "{found}, expected {expected}");
@@ -67,8 +67,8 @@ fn cache2k_web07() {
     }
 }
 
-/// `stats.json` describes two samples of 99 rows together (1,124 requests of 114 keys); the data
-/// has the first. Its own numbers were counted by hand.
+/// `stats.json` describes two samples of 99 rows together (1,124 requests of 114 keys); the data has only the first.
+/// Its numbers were counted by hand.
 #[test]
 fn meta_kv_sample() {
     let name = "kv/meta_kv_202401_sample_1.csv";
@@ -103,7 +103,7 @@ fn block_traces_are_not_taken_for_key_value_traces() {
         let error = trace::format_of(&path).unwrap_err().to_string();
         assert!(error.contains("start of the file"), "{error}");
     }
-    // One block a line is one key a line.
+    // A block on each line is a key on each line.
     let Some(path) = data("page/lirs_sprite.trace.gz") else { return };
     assert_eq!(trace::format_of(&path).unwrap(), TraceFormat::Keys);
 }

@@ -1,4 +1,4 @@
-//! Each format: what a request looks like, and how the format and the compression are recognised.
+//! Each format: what its requests look like, and how format and compression are recognised.
 
 use std::io::Write;
 
@@ -23,7 +23,7 @@ fn big_endian(number: u32) -> [u8; 4] {
     number.to_be_bytes()
 }
 
-/// Reads with detection, checks what was detected.
+/// Reads with detection, and checks which format was detected.
 fn detected(content: &[u8], format: TraceFormat) -> Vec<Request> {
     assert_eq!(trace::format_of(file(content).path()).unwrap(), format);
     let requests = read(content, &options(None)).unwrap();
@@ -120,7 +120,7 @@ fn key_lists() {
     let sizes = (8, 1016);
     let expected = [42, xxh3_64(b"user:7"), 42].map(|key| request(0, key, sizes, Op::Get, 0));
     assert_eq!(text, expected);
-    // Keys 0, 1, 2, ..., each of them twice within the reach of detection.
+    // Keys 0, 1, 2, ..., each of them twice within the bytes that detection reads.
     let list: Vec<u8> = (0..4000_u32).flat_map(|i| big_endian(i / 7 * 3 % 1000)).collect();
     let binary = detected(&list, TraceFormat::KeysU32);
     assert_eq!((binary.len(), binary[7]), (4000, request(0, 3, sizes, Op::Get, 0)));

@@ -1,4 +1,4 @@
-//! Any bytes into any reader: no panic, and an end.
+//! Every reader gets arbitrary bytes: it does not panic, and it comes to an end.
 
 use std::path::Path;
 
@@ -7,11 +7,10 @@ use proptest::prelude::*;
 
 use crate::trace_support::{drain, file, options};
 
-/// Requests after which a hostile file may stop: a row of a Meta trace can stand for billions.
+/// Requests after which the test stops reading a hostile file: a row of a Meta trace can stand for billions.
 const REQUESTS_MAX: usize = 20_000;
 
-/// Reads a file in every format and by detection; errors are fine. A source that failed may be
-/// asked again.
+/// Reads a file in every format and by detection; errors are allowed. The test may ask a source again after it failed.
 fn survive(path: &Path) {
     for format in TraceFormat::ALL.map(Some).into_iter().chain([None]) {
         let Ok(mut source) = trace::open(path, &options(format)) else { continue };
@@ -60,7 +59,7 @@ enum Change {
 }
 
 fn change() -> impl Strategy<Value = Change> {
-    // Bytes that mean something in a trace are worth more than others.
+    // Bytes that have a meaning in a trace are tried more often than others.
     let byte = || prop_oneof![any::<u8>(), prop::sample::select(b"\n\r,.-09\0\xff".to_vec())];
     prop_oneof![
         (any::<prop::sample::Index>(), byte()).prop_map(|(at, b)| Change::Replace(at, b)),

@@ -1,4 +1,4 @@
-//! What the tests of traces share: files, and readers driven to their end.
+//! Helpers of the trace tests: files, and readers driven to their end.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use larder_workload::trace::{self, TraceFormat, TraceOptions};
 use larder_workload::{Error, Request, RequestSource};
 
-/// A file of the shared data; `None`, and a line that says so, where the data is not there. The
-/// folder is `LARDER_DATA`, or `../shared/data` beside the workspace.
+/// A file of the shared data; if the data is not present, prints a line that says so and returns `None`. The folder is
+/// `LARDER_DATA`, or `../shared/data` from the root of the workspace.
 pub(crate) fn data(name: &str) -> Option<PathBuf> {
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
     let folder = std::env::var_os("LARDER_DATA").map_or(beside, PathBuf::from);
@@ -19,7 +19,7 @@ pub(crate) fn data(name: &str) -> Option<PathBuf> {
     None
 }
 
-/// A file with this content, deleted with the returned value.
+/// A file with this content, which is deleted when the returned value is dropped.
 pub(crate) fn file(content: &[u8]) -> tempfile::NamedTempFile {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(content).unwrap();
@@ -48,7 +48,7 @@ pub(crate) fn read(content: &[u8], options: &TraceOptions) -> Result<Vec<Request
     drain(&mut *trace::open(file.path(), options)?, 100_000)
 }
 
-/// The message with which reading this content fails.
+/// The error message of reading this content.
 pub(crate) fn message(content: &[u8], format: impl Into<Option<TraceFormat>>) -> String {
     match read(content, &options(format)) {
         Ok(requests) => panic!("read {} requests, expected an error", requests.len()),

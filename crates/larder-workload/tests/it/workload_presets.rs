@@ -36,8 +36,8 @@ impl RequestSource for EqualSizes {
 /// Cache sizes as shares of the distinct objects, as in the fit.
 const SHARES: [f64; 8] = [0.001, 0.003, 0.01, 0.03, 0.1, 0.2, 0.4, 0.8];
 
-/// Largest deviation of the fit itself, at its full length, and what a shorter run adds at most:
-/// both as published with the presets.
+/// Largest deviation of the fit itself, at its full length, and the largest deviation that a shorter run adds: both as
+/// published with the presets.
 struct Tolerance {
     fit: f64,
     scaling: f64,
@@ -60,8 +60,7 @@ fn fits(name: &str, requests: u64, target: [f64; 8], tolerance: f64) {
     }
 }
 
-/// The fitted presets: LRU miss ratios of the full trace at [`SHARES`], and how close the model
-/// comes.
+/// The fitted presets: LRU miss ratios of the full trace at [`SHARES`], and the tolerance of the model.
 const FITTED: [(&str, [f64; 8], Tolerance); 4] = [
     (
         "meta-kv-small-values",
@@ -92,7 +91,7 @@ fn presets_fit_their_traces_at_a_million_requests() {
     }
 }
 
-/// At the length of the fit only chance is added to its own deviation.
+/// At the length of the fit only chance adds to the deviation of the fit itself.
 #[test]
 #[ignore = "takes a minute"]
 fn presets_fit_their_traces_at_full_length() {
@@ -118,7 +117,7 @@ fn meta_kv_has_its_laws() {
     let stats = stats("meta-kv", 500_000);
     within(stats.sets as f64 / stats.requests as f64, 0.2, 0.02);
     within(stats.key_bytes.mean, 64.0, 0.01);
-    // Of the distinct objects; the published mean is of puts, which the replay measures.
+    // This is the mean over the distinct objects; the published mean is over puts, which the replay measures.
     within(stats.object_bytes.mean, 983.0, 0.1);
     assert_eq!(stats.value_bytes.p50, 159);
     assert_eq!((stats.ttl_s.min, stats.ttl_s.max), (0, 21_600));
@@ -151,8 +150,8 @@ fn write_only_is_the_sets_of_the_whole() {
 #[test]
 fn twitter_c12_has_its_laws() {
     let stats = stats("twitter-c12", 3_000_000);
-    // 4 SETs a GET: each SET has 0.1795 * (1 + 0.249 / (1 - 0.394)) reads, those still to come at
-    // the end excepted.
+    // 4 SETs for each GET: each SET has 0.1795 * (1 + 0.249 / (1 - 0.394)) reads, except those still to come at the
+    // end.
     let span_s = f64::from(stats.span_s);
     within(stats.sets as f64, 3505.0 * span_s, 0.005);
     let reads = 3505.0 * 0.1795 * (1.0 + 0.249 / (1.0 - 0.394)) * (span_s - 60.0);
@@ -160,7 +159,7 @@ fn twitter_c12_has_its_laws() {
     within(stats.value_bytes.p50.into(), 6.39_f64.exp(), 0.01);
     assert_eq!((stats.key_bytes.min, stats.key_bytes.max), (44, 44));
     assert_eq!((stats.ttl_s.min, stats.ttl_s.p50, stats.ttl_s.max), (299, 300, 300));
-    // New keys, but for those that are overwritten; and the absent ones.
+    // Each SET makes a new key except where it overwrites one; the absent keys come on top.
     let keys = stats.sets as f64 * (1.0 - 0.0142) + stats.gets as f64 * 0.0018;
     within(stats.unique_keys as f64, keys, 0.002);
 }
@@ -205,7 +204,7 @@ fn object_sizes_cover_key_and_value() {
 #[test]
 fn uniform_is_uniform() {
     let stats = stats("uniform", 200_000);
-    // Of 20,000 keys at 10 requests each, one in 22,000 is never asked for.
+    // Of 20,000 keys at 10 requests each, one in 22,000 is never requested.
     within(stats.unique_keys as f64, 20_000.0, 0.001);
     assert_eq!((stats.object_bytes.min, stats.object_bytes.max), (1024, 1024));
     assert_eq!(stats.one_hit_ratio.max(0.002), 0.002);

@@ -1,4 +1,4 @@
-//! The generators over a number of records, and that of prompts: their laws.
+//! The laws of the generators over a number of records, and of the generator of prompts.
 
 use std::collections::HashMap;
 
@@ -21,7 +21,7 @@ fn share(requests: &[Request], of: impl Fn(&Request) -> bool) -> f64 {
     requests.iter().filter(|request| of(request)).count() as f64 / requests.len() as f64
 }
 
-/// How often each key is asked for, the most popular first, as shares of the requests.
+/// How often each key is requested, as shares of the requests, the most popular first.
 fn popularity(requests: &[Request]) -> Vec<f64> {
     let mut counts: HashMap<u64, u32> = HashMap::new();
     for request in requests {
@@ -44,7 +44,7 @@ fn ycsb_mixes_reads_and_writes_as_its_workloads_say() {
         within(share(&all, |it| it.op == Op::Set), sets, 0.008);
         assert!(all.iter().all(|it| it.value_bytes == 1000 && it.ttl_s == 0), "{name}");
     }
-    // Of 100 reads 50 are written back.
+    // Of 100 reads, 50 are followed by a write of the same record.
     let all = requests("ycsb-f:records=1000", 50_000);
     within(share(&all, |it| it.op == Op::Set), 1.0 / 3.0, 0.008);
     let mut pairs = all.windows(2).filter(|pair| pair[1].op == Op::Set);
@@ -76,7 +76,7 @@ fn zipf_and_latest_are_over_the_records() {
             (_, None) => {}
         }
     }
-    // There are 1,000 at first and 2,000 at the end.
+    // There are 1,000 records at the start and 2,000 at the end.
     within(f64::from(of_newest) / f64::from(gets), 1.0 / zeta(1500), 0.012);
 }
 
@@ -109,7 +109,7 @@ fn twitter_ttls_reach_from_a_minute_to_a_month() {
 #[test]
 fn prompts_are_as_long_and_share_as_much_as_published() {
     let all = requests("llm-kv:records=100", 300_000);
-    // New blocks are 15 a turn, and a prompt has 30; the few prefixes that matter most are longer or shorter.
+    // There are 15 new blocks in a turn, and 30 in a prompt; the few prefixes that matter most are longer or shorter.
     within(share(&all, |it| it.op == Op::Set), 0.5, 0.03);
     let mut seen = HashMap::new();
     let again = all.iter().filter(|it| seen.insert(it.key, it.value_bytes).is_some()).count();
@@ -117,7 +117,7 @@ fn prompts_are_as_long_and_share_as_much_as_published() {
     for size in seen.values() {
         assert!(size.is_power_of_two() && (1 << 20..=32 << 20).contains(size), "{size}");
     }
-    // Chats are stored when they are made; what is asked for first and stored then is a prefix.
+    // The blocks of a chat expire after an hour; the blocks of a prefix never do, and are only requested with GETs.
     assert!(all.iter().all(|it| it.ttl_s == 3600 || (it.ttl_s == 0 && it.op == Op::Get)));
     let small = requests("llm-kv:bytes=320,records=10", 10_000);
     assert!(small.iter().all(|it| (10..=320).contains(&it.value_bytes)));

@@ -1,4 +1,4 @@
-//! What a user can choose of the array engine.
+//! Options of the array engine.
 
 use super::groups::GROUPS_MAX;
 use super::table::TABLE_BYTES;
@@ -11,45 +11,45 @@ const MEAN_OBJECT_BYTES: std::ops::RangeInclusive<u32> = 1 << 10..=16 << 20;
 const OPEN_BYTES: u64 = 64 << 20;
 const OPEN_PART: u64 = 16;
 
-/// Configuration of the array engine: a part of [`Config`](crate::Config). It keeps large objects under an index that
-/// lies on flash itself, so that a byte of DRAM is enough for thousands of flash: a look-up that DRAM does not answer
-/// makes two reads instead of one (BigKV, EuroSys'23).
+/// Configuration of the array engine: a part of [`Config`](crate::Config). The engine keeps large objects with an index
+/// that is itself on flash, so that one byte of DRAM is enough for thousands of bytes of flash. A look-up that DRAM
+/// cannot answer takes two reads instead of one (BigKV, EuroSys'23).
 #[derive(Debug, Clone, PartialEq)]
 pub struct ArrayConfig {
-    /// Share of the cache's flash that the engine gets, in percent (0 to 100); 0, the default, is no such engine.
-    /// What it and the small-object engine leave is the large-object engine's.
+    /// Share of the cache's flash for the engine, in percent (0 to 100); 0, the default, means no array engine. The
+    /// large-object engine gets what this engine and the small-object engine leave.
     pub percent: f64,
-    /// Objects from this size on (key and value, in bytes) go to it, and shorter ones that are not small to the
-    /// large-object engine. 0, the default: all that the small-object engine does not take; then there is no
-    /// large-object engine, and no flash may be left for one.
+    /// Objects of at least this size (key and value, in bytes) go to the array; shorter ones that are not small go to
+    /// the large-object engine. 0, the default: the array gets every object that the small-object engine does not take;
+    /// then there is no large-object engine, and no flash may be left for one.
     pub min_object_bytes: u32,
-    /// Size of a region in bytes, a multiple of 4096, from 64 KiB to 1 GiB; the longest object is a little shorter.
-    /// `None`: a power of two from 1 to 64 MiB with which there are at least 96.
+    /// Size of a region in bytes, a multiple of 4096, from 64 KiB to 1 GiB; the longest object stored in one piece is a
+    /// little shorter. `None`: a power of two from 1 to 64 MiB that gives at least 96 regions.
     pub region_bytes: Option<u32>,
-    /// How much of a region is written at a time, in bytes, a multiple of 4096; never more than a region. Default 256
-    /// KiB.
+    /// Bytes of a region that are written at a time, a multiple of 4096; never more than a region. Default 256 KiB.
     pub write_bytes: u32,
-    /// Most memory, in bytes, for what waits to be written in all open regions together: there is one for each group of
-    /// times to live that is in use. `None`: 64 MiB, but at most a 16th of the engine's flash, and two writes at least.
+    /// Maximum memory, in bytes, for data that waits to be written, in all open regions together. There is one open
+    /// region for each TTL group in use. `None`: 64 MiB, but at most a 16th of the engine's flash, and at least two
+    /// writes.
     pub open_bytes: Option<u64>,
-    /// Mean size of the objects in bytes, from 1 KiB to 16 MiB, by which the index is laid out. With shorter ones its
-    /// tables overflow before the flash is full
-    /// ([`Stats::array_table_overflows`](crate::Stats::array_table_overflows)); with longer ones they are written
-    /// emptier. Default 16 KiB.
+    /// Mean size of the objects in bytes, from 1 KiB to 16 MiB; it determines the size of the index. With shorter
+    /// objects the tables of the index overflow before the flash is full
+    /// ([`Stats::array_table_overflows`](crate::Stats::array_table_overflows)); with longer objects the tables are
+    /// written emptier. Default 16 KiB.
     pub mean_object_bytes: u32,
-    /// Memory for entries of the index, in bytes: at least 64 for each table on flash, of which there is one for each
-    /// 753 objects. `None`: what `memory_bytes` leaves, or without that 2 bytes an object, an eighth of what all
-    /// entries take.
+    /// Memory for entries of the index, in bytes: at least 64 for each table on flash; there is one table for each 753
+    /// objects. `None`: what `memory_bytes` leaves, or without that 2 bytes per object, an eighth of the size of all
+    /// entries.
     pub index_bytes: Option<u64>,
-    /// All memory of the engine, in bytes: entries of the index, what is known of tables and regions, tombstones, write
-    /// buffers, and what a close writes down ([`ArrayMemory`](crate::ArrayMemory)). If that is too little, the opening
-    /// is refused with the number that would do. `None`, the default: as much as all of them take.
+    /// All memory of the engine, in bytes: entries of the index, data about tables and regions, tombstones, write
+    /// buffers, and the snapshot that a close writes ([`ArrayMemory`](crate::ArrayMemory)). If it is too little,
+    /// opening fails with an error that states the required number. `None`, the default: as much as all of them take.
     pub memory_bytes: Option<u64>,
-    /// Whether objects that were asked for lately are written again when their region gives way, half a region of
-    /// them at most. Default true.
+    /// Whether recently requested objects are written again when their region is reclaimed, at most half a region of
+    /// them. Default true.
     pub reinsertion: bool,
-    /// Whether objects share a region by what remains of their time to live, in 32 groups, so that regions expire
-    /// whole. `false`, one group for all, is there to compare with. Default true.
+    /// Whether objects are grouped into regions by their remaining time to live (TTL), in 32 groups, so that regions
+    /// expire as a whole. `false`, one group for all objects, exists for comparison. Default true.
     pub ttl_groups: bool,
 }
 
@@ -71,23 +71,23 @@ impl Default for ArrayConfig {
 }
 
 impl ArrayConfig {
-    /// Whether there is such an engine.
+    /// Whether the engine is configured.
     pub(crate) fn is_on(&self) -> bool {
         self.percent > 0.0
     }
 
-    /// How many groups of times to live there are.
+    /// Number of TTL groups.
     pub(crate) fn groups(&self) -> u32 {
         if self.ttl_groups { GROUPS_MAX } else { 1 }
     }
 
-    /// What may wait to be written, beside an engine of so many bytes.
+    /// Maximum bytes that may wait to be written, in an engine of `array_bytes`.
     pub(crate) fn open_bytes_of(&self, array_bytes: u64) -> usize {
         let chosen = self.open_bytes.unwrap_or(OPEN_BYTES.min(array_bytes / OPEN_PART));
         usize::try_from(chosen.max(2 * u64::from(self.write_bytes))).unwrap_or(usize::MAX)
     }
 
-    /// Refuses what cannot work on any device.
+    /// Refuses settings that cannot work on any device.
     pub(crate) fn check(&self) -> Result<(), Error> {
         percent("array.percent", self.percent)?;
         if let Some(bytes) = self.region_bytes

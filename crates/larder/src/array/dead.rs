@@ -1,8 +1,8 @@
-//! What has died, and tables on flash do not know yet.
+//! Keys that have died while tables on flash do not know it yet.
 //!
-//! Whoever dies gets the next index of a clock, and records and tables bear the clock as their stamp. So what is dead
-//! is a matter of two numbers: a record, or what a table says of a hash, is dead if somebody of that hash died with an
-//! index of at least its stamp. A death is kept until a table with a later stamp is on flash.
+//! Each death gets the next index of a clock, and records and tables carry the clock as their stamp. So two numbers
+//! decide what is dead: a record, or a table's statement about a hash, is dead if its hash has a death with an index of
+//! at least its stamp. A death is kept until a table with a later stamp is on flash.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -10,17 +10,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::tombstones::{KeysIn, Receipt, Tombstones};
 
-/// Without a log of deaths, so many for each table are kept until they are worked off.
+/// Without a tombstone log, this number of deaths per table is kept before tables are rewritten to work them off.
 pub(super) const DEATHS_PER_TABLE: usize = 16;
 
-/// A hash, and the index that it died with.
+/// A hash, and the index of its death.
 pub(super) type Death = (u64, u64);
 
 /// See the [module](self).
 pub(super) enum Dead {
-    /// A crash leaves what is dead.
+    /// With a tombstone log: deaths survive a crash.
     InLog(Arc<Tombstones>),
-    /// A crash leaves nothing at all.
+    /// Without one: after a crash, flash is empty.
     InMemory(Mutex<Deaths>, usize),
 }
 
@@ -31,7 +31,7 @@ pub(super) struct Deaths {
 }
 
 impl Dead {
-    /// Without a log, more than `most` deaths are to be worked off.
+    /// Creates an empty list. Without a log, deaths beyond `most` are worked off.
     pub(super) fn new(tombstones: Option<&Arc<Tombstones>>, most: usize) -> Self {
         match tombstones {
             Some(tombstones) => Self::InLog(Arc::clone(tombstones)),
@@ -46,7 +46,7 @@ impl Dead {
         deaths.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The index of the next death: what is written now is alive after all earlier ones.
+    /// The index of the next death: a record written now is newer than all earlier deaths.
     pub(super) fn clock(&self) -> u64 {
         match self {
             Self::InLog(tombstones) => tombstones.clock(),
@@ -54,7 +54,7 @@ impl Dead {
         }
     }
 
-    /// All that there is of this hash dies. The receipt, if there is a log, is still to be committed.
+    /// Marks everything of this hash dead. The receipt, if there is a log, must still be committed.
     pub(super) fn die(&self, hash: u64) -> Option<Receipt> {
         match self {
             Self::InLog(tombstones) => Some(tombstones.invalidate_key_again(KeysIn::Tables, hash)),
@@ -67,7 +67,7 @@ impl Dead {
         }
     }
 
-    /// For who finds everything dead already: that may still be on its way.
+    /// For a caller that finds everything dead already: those deaths may not be durable yet.
     pub(super) fn all_so_far(&self) -> Option<Receipt> {
         match self {
             Self::InLog(tombstones) => Some(tombstones.all_so_far()),
@@ -75,7 +75,7 @@ impl Dead {
         }
     }
 
-    /// The index of the latest death of this hash, if a table may not know of it.
+    /// The index of the latest death of this hash, if its table may not know it.
     pub(super) fn index_of(&self, hash: u64) -> Option<u64> {
         match self {
             Self::InLog(tombstones) => tombstones.index_of(KeysIn::Tables, hash),
@@ -83,7 +83,7 @@ impl Dead {
         }
     }
 
-    /// Whether what has this stamp, and this hash, is dead.
+    /// Whether something with this hash and this stamp is dead.
     pub(super) fn has_died_since(&self, hash: u64, stamp: u64) -> bool {
         self.index_of(hash).is_some_and(|index| index >= stamp)
     }
@@ -102,7 +102,7 @@ impl Dead {
         }
     }
 
-    /// Tables on flash know of these.
+    /// Forgets these deaths: tables on flash know them.
     pub(super) fn known(&self, deaths: &[Death]) {
         if deaths.is_empty() {
             return;
@@ -120,7 +120,7 @@ impl Dead {
         }
     }
 
-    /// A hash at or behind this one whose table should be written, if too many wait for that.
+    /// If too many deaths are pending: a dead hash, starting at `from`, whose table should be written.
     pub(super) fn to_work_off(&self, from: u64) -> Option<u64> {
         match self {
             Self::InLog(tombstones) => tombstones.key_to_work_off(KeysIn::Tables, from),
@@ -135,7 +135,7 @@ impl Dead {
         }
     }
 
-    /// The clock, where there is no log.
+    /// The clock, if there is no log; else 0.
     pub(super) fn clock_in_memory(&self) -> u64 {
         match self {
             Self::InLog(_) => 0,
@@ -143,14 +143,14 @@ impl Dead {
         }
     }
 
-    /// Goes on from there: an earlier opening has left nobody dead that a table does not know.
+    /// Continues with this clock: an earlier opening has left no death that its table does not know.
     pub(super) fn go_on_from(&self, clock: u64) {
         if let Self::InMemory(deaths, _) = self {
             *Self::lock(deaths) = Deaths { clock, pending: BTreeMap::new() };
         }
     }
 
-    /// Nothing that was written before counts any more.
+    /// Forgets all deaths: nothing that was written before is valid any more.
     pub(super) fn forget_all(&self) {
         if let Self::InMemory(deaths, _) = self {
             Self::lock(deaths).pending.clear();

@@ -1,25 +1,25 @@
-//! Which groups of times to live share a placement handle: contiguous ones, so that each handle gets about as many
-//! bytes.
+//! Decides which TTL groups share a placement handle: contiguous groups, so that each handle gets about the same number
+//! of bytes.
 //!
-//! The plan of a cache divides them by what can be assumed before anything was written. From then on bytes written are
-//! counted by group, and those of earlier openings with them, less and less. A region is written with the handle that
-//! its group has when it is begun: so nothing moves when the division changes, and a reclaim unit is of one division
-//! again when the log has gone round. A division takes the place of another only if it is much better, or handles of
-//! groups between two would change for ever.
+//! The plan of a cache divides them by assumptions, before anything is written. From then on the written bytes are
+//! counted by group; bytes of earlier openings are included with decreasing weight. A region is written with the handle
+//! that its group has when the region is begun. So a change of the division moves no data, and after one round of the
+//! log each reclaim unit belongs to a single division again. A new division replaces the old one only if it is much
+//! better; otherwise handles of groups at a boundary would change all the time.
 
 use larder_device::PlacementHandle;
 
 use super::Array;
 
-/// Regions of objects that are begun between two looks.
+/// Regions of objects that are begun between two checks.
 pub(super) const LOOK_EVERY: u32 = 32;
-/// With fewer of a region's bytes written the plan's division stays.
+/// Until bytes for this number of regions have been written, the plan's division stays.
 const MEASURED_REGIONS: u64 = 32;
-/// A division is better if its cost is at most this part of the other's, in percent.
+/// A new division must have at most this percentage of the old one's cost.
 const BETTER_PERCENT: u128 = 90;
 
 impl Array {
-    /// Looks whether the groups are better divided otherwise among the handles that the plan has given them.
+    /// Checks whether another division of the groups among the plan's handles is better, and applies it.
     pub(super) fn divide_groups(&self) {
         let groups = self.place.index_stream;
         let mut handles: Vec<PlacementHandle> = Vec::new();
@@ -53,7 +53,7 @@ impl Array {
     }
 }
 
-/// The sum of squares of what each part has: least where all have the same.
+/// Sum of the squares of each part's bytes: lowest if all parts have the same.
 fn cost(bytes: &[u64], parts: &[usize]) -> u128 {
     let runs = parts.chunk_by(|one, next| one == next);
     let mut rest = bytes;
@@ -66,15 +66,14 @@ fn cost(bytes: &[u64], parts: &[usize]) -> u128 {
     cost
 }
 
-/// The part of each group, ascending, where contiguous groups are divided into at most so many parts with the least
-/// [`cost`].
+/// The part of each group, ascending: divides contiguous groups into at most `parts` parts with the lowest [`cost`].
 fn divided(bytes: &[u64], parts: usize) -> Vec<usize> {
     let groups = bytes.len();
     let mut until = vec![0_u128; groups + 1];
     for (group, &bytes) in bytes.iter().enumerate() {
         until[group + 1] = until[group] + u128::from(bytes);
     }
-    // Of the first so many groups in so many parts: the cost, and where the last part begins.
+    // `least[end]`: for the first `end` groups in the parts so far, the cost, and where the last part begins.
     let mut least = vec![(u128::MAX, 0); groups + 1];
     least[0].0 = 0;
     let mut begins = Vec::with_capacity(parts);
@@ -112,12 +111,12 @@ mod tests {
         assert_eq!(divided(&[90, 1, 2, 3], 2), [0, 1, 1, 1]);
         assert_eq!(divided(&[1, 2, 90, 3, 4], 3), [0, 0, 1, 2, 2]);
         assert_eq!(divided(&[5; 4], 1), [0; 4]);
-        // Handles that there is nothing for are not used.
+        // Handles that have nothing to hold are not used.
         assert_eq!(cost(&[7, 8], &divided(&[7, 8], 6)), 49 + 64);
     }
 
     proptest! {
-        /// Against all ways to divide.
+        /// Compares with all possible divisions.
         #[test]
         fn no_other_division_is_better(
             bytes in prop::collection::vec(0..1000_u64, 1..8),

@@ -1,4 +1,4 @@
-//! The array as flash sees it. Its part of a snapshot: `snapshot.rs`.
+//! The [`Engine`] implementation of the array. `snapshot.rs` describes its part of a snapshot.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ impl Engine for Array {
             && (bytes <= in_record || self.takes_in_parts(item.key.len(), item.value.len()))
     }
 
-    /// Of values in parts too. A key that leaves a record no room for 24 bytes more makes it shorter.
+    /// Includes values in parts. It is shorter for a key that leaves less than 24 bytes of room in a record.
     fn object_bytes_max(&self) -> usize {
         self.place.object_bytes_max()
     }
@@ -187,7 +187,7 @@ impl Engine for Array {
     }
 
     fn scan_parts_max(&self) -> usize {
-        // A power of two, and no part without a table.
+        // A power of two such that each part has a table.
         1 << self.place.tables.ilog2()
     }
 
@@ -203,7 +203,7 @@ impl Engine for Array {
 }
 
 impl Array {
-    /// Whether an object is too long for a record, and not for parts.
+    /// Whether an object is too long for a record, but not too long to be stored in parts.
     fn takes_in_parts(&self, key_bytes: usize, value_bytes: usize) -> bool {
         let in_record = self.place.record_object_bytes_max();
         let least = in_record.max((self.place.object_bytes_min as usize).saturating_sub(1));
@@ -213,7 +213,7 @@ impl Array {
             && has_room_for_head(key_bytes, in_record)
     }
 
-    /// Bytes of what is known of objects, tables and regions.
+    /// Bytes of the data about objects, tables and regions.
     fn index_bytes(&self) -> u64 {
         let state = self.lock();
         (size_of_val(state.regions.all()) + state.entries.memory_bytes()) as u64

@@ -13,8 +13,8 @@
 //!     127  spare
 //! ```
 //!
-//! BigKV (EuroSys'23) keeps the same 16 bytes, with 64 bits of fingerprint and no filling: a record that was
-//! overwritten since costs a read there, and none here.
+//! BigKV (EuroSys'23) uses the same 16 bytes, with 64 bits of fingerprint and no filling number: there, an entry of an
+//! overwritten record costs a read; here it costs none.
 
 use larder_log::{RecordForm, RegionId};
 
@@ -22,10 +22,10 @@ use larder_log::{RecordForm, RegionId};
 pub(crate) const GRAIN_BYTES: u32 = RecordForm::STAMPED.align_bytes();
 /// Bytes of an entry, in DRAM and on flash.
 pub(crate) const ENTRY_BYTES: usize = size_of::<Entry>();
-/// Regions end at this address: 1 PiB.
+/// Upper bound of addresses: 1 PiB.
 pub(crate) const ADDRESSES: u64 = 1 << ADDRESS_BITS;
 
-/// Longest object of which an entry can tell the length, with what its record has beside key and value.
+/// Longest object whose length fits into an entry, after subtracting the record's overhead.
 pub(crate) const OBJECT_BYTES_MAX: usize =
     ((1 << LENGTH_BITS) - 1) * GRAIN_BYTES as usize - RecordForm::STAMPED.beside_object_bytes();
 
@@ -40,13 +40,13 @@ const DIRTY_AT: u32 = RANK_AT + 2;
 const HIT_AT: u32 = DIRTY_AT + 1;
 const _: () = assert!(ENTRY_BYTES == 16 && HIT_AT < 127);
 
-/// Bits of a fingerprint, where there are tables enough.
+/// Bits of a fingerprint, if there are enough tables.
 const FINGERPRINT_BITS: u32 = 48;
-/// Number of the table and fingerprint tell at least so many bits of a hash.
+/// The number of the table and the fingerprint together determine at least this number of bits of a hash.
 const EFFECTIVE_BITS: u32 = 56;
 
-/// How the first half of an entry is divided: with fewer than 256 tables the number of the table tells less of a hash,
-/// and the fingerprint takes bits of the filling.
+/// How the first half of an entry is divided: with fewer than 256 tables, the table number determines fewer bits of a
+/// hash, and the fingerprint takes bits from the filling number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Shape {
     fingerprint_bits: u32,
@@ -61,9 +61,9 @@ pub(crate) struct Fingerprint(pub(crate) u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) region: RegionId,
-    /// In the region, in bytes.
+    /// Offset in the region, in bytes.
     pub(crate) offset: u32,
-    /// What to read, in bytes: whole grains.
+    /// Bytes to read: whole grains.
     pub(crate) span: u32,
 }
 
@@ -73,7 +73,7 @@ pub(crate) struct Place {
 pub(crate) struct Entry(u128);
 
 impl Shape {
-    /// Of an index of so many tables, over regions of this length.
+    /// The shape for an index of `tables` tables, over regions of this size.
     pub(crate) fn new(tables: u32, region_bytes: u32) -> Self {
         let told_by_table = tables.max(1).ilog2();
         let fingerprint_bits = EFFECTIVE_BITS.saturating_sub(told_by_table).max(FINGERPRINT_BITS);
@@ -88,7 +88,7 @@ impl Shape {
         (1 << self.fingerprint_bits) - 1
     }
 
-    /// As much of a filling's number as entries keep, in its place.
+    /// The lower bits of a filling's number that entries keep, shifted to their position.
     fn filling(self, sequence: u64) -> u64 {
         sequence << self.fingerprint_bits
     }
@@ -114,27 +114,27 @@ impl Shape {
         )
     }
 
-    /// Whose it is. Meaningless for no entry.
+    /// The fingerprint of the key. Meaningless for an empty entry.
     pub(crate) fn fingerprint_of(self, entry: Entry) -> Fingerprint {
         Fingerprint(low(entry.0) & self.mask())
     }
 
-    /// Whether it is one for this key.
+    /// Whether it is an entry for this key.
     pub(crate) fn is_of(self, entry: Entry, fingerprint: Fingerprint) -> bool {
         !entry.is_none() && self.fingerprint_of(entry) == fingerprint
     }
 
-    /// Whether its record is of this filling, as far as it can tell.
+    /// Whether its record is of this filling, as far as the stored bits tell.
     pub(crate) fn is_of_filling(self, entry: Entry, sequence: u64) -> bool {
         low(entry.0) & !self.mask() == self.filling(sequence)
     }
 
-    /// Where its record lies. Of an entry that was read, the region may be none that there is.
+    /// Where its record lies. For an entry that was read from flash, the region number may be out of range.
     pub(crate) fn place_of(self, entry: Entry) -> Place {
         self.place_at(entry.position())
     }
 
-    /// The place that such a position is of.
+    /// The place that a position denotes.
     pub(crate) fn place_at(self, position: u64) -> Place {
         let address = position & (ADDRESSES - 1);
         let grains = u32::try_from(position >> ADDRESS_BITS).expect("14 bits");
@@ -150,13 +150,13 @@ impl Shape {
 
 /// The lower half.
 fn low(bits: u128) -> u64 {
-    #[allow(clippy::cast_possible_truncation)] // that is what is wanted
+    #[allow(clippy::cast_possible_truncation)] // truncation is intended
     let low = bits as u64;
     low
 }
 
 impl Entry {
-    /// Whether it is one for the same key and record.
+    /// Whether both are for the same key and record.
     pub(crate) fn is_same(self, other: Self) -> bool {
         self.to_bytes() == other.to_bytes()
     }
@@ -165,7 +165,7 @@ impl Entry {
         self.grains() == 0
     }
 
-    /// Where its record lies, in one word: address and length.
+    /// Address and length in one word.
     pub(crate) fn position(self) -> u64 {
         low(self.0 >> ADDRESS_AT) & ((1 << (ADDRESS_BITS + LENGTH_BITS)) - 1)
     }
@@ -185,7 +185,7 @@ impl Entry {
         Self(self.0 & !mask | u128::from(value) << at)
     }
 
-    /// Group of times to live that its record was written in.
+    /// TTL group in which its record was written.
     #[cfg(test)]
     pub(crate) fn group(self) -> u8 {
         u8::try_from(self.bits(GROUP_AT, GROUP_BITS)).expect("5 bits")
@@ -208,7 +208,7 @@ impl Entry {
         self.with_bits(DIRTY_AT, 1, dirty.into())
     }
 
-    /// Whether it was asked for since it was written.
+    /// Whether it was requested since it was written.
     pub(crate) fn has_hit(self) -> bool {
         self.bits(HIT_AT, 1) == 1
     }
@@ -217,12 +217,12 @@ impl Entry {
         self.with_bits(HIT_AT, 1, 1)
     }
 
-    /// As it lies on flash: without what only DRAM knows.
+    /// The form on flash: without the bits that exist only in DRAM.
     pub(crate) fn to_bytes(self) -> [u8; ENTRY_BYTES] {
         (self.0 & ((1 << RANK_AT) - 1)).to_le_bytes()
     }
 
-    /// From flash.
+    /// Parses the form on flash.
     pub(crate) fn from_bytes(bytes: [u8; ENTRY_BYTES]) -> Self {
         Self(u128::from_le_bytes(bytes) & ((1 << RANK_AT) - 1))
     }

@@ -1,9 +1,9 @@
-//! Groups of times to live: objects of one expire close together, fill regions of their own, and so a region dies
+//! TTL groups: objects of one group expire at about the same time and fill their own regions, so a region dies as a
 //! whole.
 //!
-//! An object goes to the first group whose bound is at least what remains of its time: at most 2.15 times as much but
-//! for the shortest, mostly 1.2 to 1.7 times (BigKV, EuroSys'23). What lives longer than the last bound, or without
-//! end, is in the last group, whose regions end by reclaim alone.
+//! An object goes to the first group whose bound is at least its remaining time to live. The bound is at most 2.15
+//! times that time, except for the shortest times, and mostly 1.2 to 1.7 times (BigKV, EuroSys'23). Objects that live
+//! longer than the last bound, or without end, are in the last group. Its regions end only by reclaim.
 
 const MINUTE: u32 = 60;
 const HOUR: u32 = 60 * MINUTE;
@@ -45,21 +45,21 @@ const BOUNDS_S: [u32; GROUPS_MAX as usize] = [
     100 * DAY,
 ];
 
-/// As many as five bits of an entry of the index tell apart.
+/// The number of groups that five bits of an index entry can distinguish.
 pub(crate) const GROUPS_MAX: u32 = 32;
 
-/// The bounds of so many groups; `None` if there is no such division.
+/// The bounds for this number of groups; `None` if there is no such division.
 pub(crate) fn bounds_s(groups: u32) -> Option<&'static [u32]> {
     match groups {
         GROUPS_MAX => Some(&BOUNDS_S),
-        // What lives without end is in the last one.
+        // Objects without expiry belong to the last group, so the only one must be that.
         1 => BOUNDS_S.last_chunk::<1>().map(<[u32; 1]>::as_slice),
         _ => None,
     }
 }
 
-/// The group of an object that expires in this second of the cache's clock, 0 for never. What has expired is in the
-/// first.
+/// The group of an object that expires in this second of the cache's clock (0 for never). An expired object is in the
+/// first group.
 pub(crate) fn group_of(bounds_s: &[u32], expiry_s: u32, now_s: u32) -> usize {
     debug_assert!(bounds_s.is_sorted() && !bounds_s.is_empty(), "{bounds_s:?}");
     let last = bounds_s.len() - 1;

@@ -1,4 +1,5 @@
-//! What the log asks of the array: what is dead, what happens to the counters, and which deaths tables on flash know.
+//! What the log asks of the array: dead regions go to the tombstones, events to the counters, and deaths that tables on
+//! flash know are forgotten.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,16 +15,16 @@ use crate::removal::RemovalReason;
 use crate::stats::Counters;
 use crate::tier::Tier;
 
-/// For whom a table is read.
+/// Why a table is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Why {
-    /// A look-up, or a set.
+    /// For a look-up or a set.
     Request,
-    /// Nobody waits for it.
+    /// For maintenance: no request waits for it.
     Upkeep,
 }
 
-/// Who runs the log.
+/// The engine as the host of its log.
 pub(super) struct LogHost {
     pub(super) regions: RegionTombstones,
     pub(super) counters: Arc<Counters>,
@@ -31,12 +32,12 @@ pub(super) struct LogHost {
     /// The stream of tables.
     pub(super) index_stream: usize,
     pub(super) group_bytes: GroupBytes,
-    /// What tables know that are not on flash yet, by the region that they lie in.
+    /// Deaths that written tables know, while these tables are not on flash yet; by the region of the table.
     pub(super) learnt: Mutex<HashMap<u32, Vec<Death>>>,
 }
 
 impl LogHost {
-    /// A table knows of these that is on its way to flash in this region.
+    /// Notes the deaths that a table knows which is on its way to flash in this region.
     pub(super) fn learns(&self, region: RegionId, deaths: Vec<Death>) {
         if !deaths.is_empty() {
             let mut learnt = self.learnt.lock().unwrap_or_else(PoisonError::into_inner);
@@ -44,7 +45,7 @@ impl LogHost {
         }
     }
 
-    /// A table is about to be read.
+    /// Counts a read of a table.
     pub(super) fn reads_a_table(&self, why: Why) {
         match why {
             Why::Request => self.counters.array_table_reads.add(1),
@@ -52,13 +53,13 @@ impl LogHost {
         }
     }
 
-    /// What tables in a region know, which is on flash now or never.
+    /// The deaths that tables in a region know; they are on flash now, or lost.
     fn take_learnt(&self, region: RegionId) -> Vec<Death> {
         let mut learnt = self.learnt.lock().unwrap_or_else(PoisonError::into_inner);
         learnt.remove(&region.number()).unwrap_or_default()
     }
 
-    /// The objects of these entries are gone.
+    /// Reports the objects of these entries as removed.
     fn removed(&self, reason: RemovalReason, entries: &[FooterEntry]) {
         for &FooterEntry { hash, length, .. } in entries {
             self.counters.removals.hash(reason, Tier::ArrayObjects, hash, length as usize);
@@ -105,7 +106,7 @@ impl Host for LogHost {
             Event::Failed(error) => counters.device_failed(error),
             Event::Sealed => counters.array_sealed_regions.add(1),
             Event::Retired(region, lost) => {
-                // What tables there knew stays to be told.
+                // The deaths that these tables knew stay pending.
                 drop(self.take_learnt(region));
                 let objects = lost.len() as u64;
                 self.removed(RemovalReason::Lost, lost);
@@ -128,7 +129,7 @@ impl Host for LogHost {
                 counters.array_evicted_objects.add(records);
                 self.removed(RemovalReason::RegionReclaimed, listed);
             }
-            // Nobody knows how many of them there are: those that were in DRAM are none.
+            // Not reported as removals: their number is unknown, since the index in DRAM knows only some of them.
             Event::ExpiredRecords(_) | Event::ReclaimedUnlisted(_) | Event::Deallocated(_) => {}
             event => debug_assert!(false, "nobody counts {event:?}"),
         }

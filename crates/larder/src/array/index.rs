@@ -1,4 +1,4 @@
-//! The index: entries in DRAM, and where on flash the tables lie that have all others.
+//! The index: some entries in DRAM, and where the tables with all other entries lie on flash.
 
 use larder_log::{Entries, FooterEntry, RegionId, RegionIdentity};
 
@@ -6,19 +6,18 @@ use super::entry::{Entry, Fingerprint, GRAIN_BYTES, Place, Shape};
 use super::set::{AllDirty, Set, WAYS};
 use super::table::Built;
 
-/// Where a table lies, and what is known of it.
+/// Where a table lies, and its state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Descriptor {
-    /// Its newest writing; `None` if there is none, or it is lost.
+    /// Region of its newest writing; `None` if there is none, or it is lost.
     place: Option<RegionId>,
     offset: u32,
     entries: u16,
-    /// A bit for each page of which entries are in the page beside it.
+    /// A bit for each page that has entries in its neighbour page.
     overflown: u8,
-    /// Whether flash may have something of its range.
+    /// Whether flash may have records in its range.
     is_touched: bool,
-    /// Whether flash may have something of its range that neither DRAM nor its newest writing knows, though it came
-    /// after the last death of its hash.
+    /// Whether flash may have live records in its range that neither DRAM nor its newest writing knows.
     hides: bool,
     /// It knows all records of its range with smaller stamps.
     stamp: u64,
@@ -35,12 +34,12 @@ pub(crate) struct TablePlace {
 }
 
 impl TablePlace {
-    /// Whether entries of a page are in the page beside it.
+    /// Whether entries of a page are in its neighbour page.
     pub(crate) fn is_overflown(&self, page: usize) -> bool {
         self.overflown & 1 << page != 0
     }
 
-    /// Whether it is one and the same writing.
+    /// Whether both are the same writing of the table.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         (self.region, self.offset, self.stamp) == (other.region, other.offset, other.stamp)
     }
@@ -64,11 +63,11 @@ pub(crate) struct Index {
     sets: Box<[Set]>,
     sets_per_table: u32,
     tables: Box<[Descriptor]>,
-    /// Which stream has the tables.
+    /// The stream of tables.
     index_stream: usize,
-    /// Tables whose newest writing lies in a region, by region.
+    /// Number of tables whose newest writing lies in a region, by region.
     live: std::collections::BTreeMap<u32, u32>,
-    /// Dirty entries that gave way before their table learned of them.
+    /// Dirty entries that were displaced before their table learned them.
     pub(crate) lost: u64,
 }
 
@@ -81,7 +80,7 @@ pub(crate) struct Slot {
 }
 
 impl Index {
-    /// Empty.
+    /// Creates an empty index.
     pub(crate) fn new(
         (tables, sets_per_table): (u32, u32),
         region_bytes: u32,
@@ -124,7 +123,7 @@ impl Index {
         self.slot_of(table, self.shape.fingerprint(hash))
     }
 
-    /// Where an entry of a table belongs: which of its sets follows from the fingerprint.
+    /// Where an entry of a table belongs: the fingerprint determines its set within the table.
     pub(crate) fn slot_of(&self, table: u32, fingerprint: Fingerprint) -> Slot {
         let bits = fingerprint.0 >> 16 & ((1 << 30) - 1);
         let within = (bits * u64::from(self.sets_per_table)) >> 30;
@@ -133,7 +132,7 @@ impl Index {
         Slot { table, fingerprint, set }
     }
 
-    /// Hashes of a table.
+    /// Range of the hashes of a table.
     pub(crate) fn hashes_of(&self, table: u32) -> std::ops::Range<u128> {
         let tables = self.tables.len() as u128;
         let first = |table: u128| (table << 64).div_ceil(tables);
@@ -148,7 +147,7 @@ impl Index {
         &mut self.sets[slot.set]
     }
 
-    /// Takes the entry of this hash out of its set.
+    /// Removes the entry of this hash from its set.
     pub(crate) fn remove(&mut self, hash: u64) {
         let slot = self.slot(hash);
         self.sets[slot.set].remove(self.shape, slot.fingerprint);
@@ -164,16 +163,16 @@ impl Index {
         self.sets_of(table).iter().any(|set| set.dirty().next().is_some())
     }
 
-    /// Puts an entry into its set, where one may give way.
+    /// Puts an entry into its set, possibly displacing a clean one.
     ///
     /// # Errors
-    /// If none may.
+    /// If all entries of the set are dirty.
     pub(crate) fn install(&mut self, slot: Slot, entry: Entry) -> Result<(), AllDirty> {
         self.sets[slot.set].put(self.shape, entry)
     }
 
-    /// Puts entries of a table that it does not know into their sets, if all of them have room there. Says whether they
-    /// have.
+    /// Puts new entries of a table, which the table does not know, into their sets, if all of them have room there.
+    /// Returns whether they had.
     pub(crate) fn install_all(&mut self, table: u32, entries: &[Entry]) -> bool {
         let mut brought = vec![0; self.sets_per_table as usize];
         let first = table as usize * self.sets_per_table as usize;
@@ -193,33 +192,33 @@ impl Index {
         true
     }
 
-    /// Where a table lies, if it lies anywhere.
+    /// Where a table lies, if it has been written and is not lost.
     pub(crate) fn place(&self, table: u32) -> Option<TablePlace> {
         let Descriptor { place, offset, overflown, stamp, .. } = self.tables[table as usize];
         place.map(|region| TablePlace { region, offset, stamp, overflown })
     }
 
-    /// Flash may have something of the range of a table.
+    /// Notes that flash may have records in the range of a table.
     pub(crate) fn touch(&mut self, table: u32) {
         self.tables[table as usize].is_touched = true;
     }
 
-    /// Whether flash may have something of the range of a table beside what is in DRAM.
+    /// Whether flash may have records in the range of a table in addition to those in DRAM.
     pub(crate) fn is_touched(&self, table: u32) -> bool {
         self.tables[table as usize].is_touched
     }
 
-    /// Whether flash may have something of its range that is alive, and nobody knows of.
+    /// Whether flash may have live records in the range of a table that the index does not know.
     pub(crate) fn hides(&self, table: u32) -> bool {
         self.tables[table as usize].hides
     }
 
-    /// Whether there is a table that hides something.
+    /// Whether any table hides records.
     pub(crate) fn has_lost_tables(&self) -> bool {
         self.tables.iter().any(|table| table.hides)
     }
 
-    /// The newest writing of a table lies there, and knows all of its sets.
+    /// Notes the newest writing of a table, which knows all entries of the table's sets.
     pub(crate) fn table_written(
         &mut self,
         table: u32,
@@ -235,7 +234,7 @@ impl Index {
         own.iter_mut().for_each(Set::all_known);
     }
 
-    /// The newest writing of a table lies there; how full it is nobody knows.
+    /// Notes the newest writing of a table; its number of entries is not known.
     pub(crate) fn table_found(
         &mut self,
         table: u32,
@@ -251,7 +250,7 @@ impl Index {
         *self.live.entry(region.number()).or_default() += 1;
     }
 
-    /// Whatever was known of a table is gone, but for what is in DRAM.
+    /// Forgets the newest writing of a table; its entries in DRAM stay.
     pub(crate) fn table_lost(&mut self, table: u32) {
         let descriptor = &mut self.tables[table as usize];
         (descriptor.is_touched, descriptor.hides) = (true, true);
@@ -271,7 +270,7 @@ impl Index {
         Kept { place, stamp, entries, overflown, is_touched, hides }
     }
 
-    /// The same, as it was kept.
+    /// Restores what a clean shutdown has kept of a table.
     pub(crate) fn take_over(&mut self, table: u32, kept: Kept) {
         let Kept { place, stamp, entries, overflown, is_touched, hides } = kept;
         if let Some(place) = place {
@@ -282,7 +281,7 @@ impl Index {
         (descriptor.is_touched, descriptor.hides) = (is_touched, hides);
     }
 
-    /// How many tables have their newest writing in a region.
+    /// Number of tables that have their newest writing in a region.
     pub(crate) fn live_in(&self, region: RegionId) -> u32 {
         self.live.get(&region.number()).copied().unwrap_or(0)
     }
@@ -293,7 +292,7 @@ impl Index {
         here.map(|(table, _)| table).collect()
     }
 
-    /// Entries that tables have, about: those that no longer lead anywhere count until their table is written again.
+    /// Approximate number of entries: entries that no longer lead to a record count until their table is rewritten.
     pub(crate) fn estimated_len(&self) -> u64 {
         let in_tables: u64 = self.tables.iter().map(|table| u64::from(table.entries)).sum();
         let dirty: usize = self.sets.iter().map(|set| set.dirty().count()).sum();
@@ -313,8 +312,8 @@ impl Index {
     }
 }
 
-/// What the log asks: of objects DRAM alone can answer. What it does not know is recognised later, by the filling that
-/// an entry names.
+/// What the log asks. For objects only the entries in DRAM are consulted; entries in tables are detected as outdated
+/// later, by the filling number in the entry.
 impl Entries for Index {
     fn points_to(&self, stream: usize, hash: u64, region: RegionId, offset: u32) -> bool {
         match stream == self.index_stream {
@@ -323,7 +322,8 @@ impl Entries for Index {
         }
     }
 
-    /// Of a table, [`Index::table_written`] says more. Of an object, its set has room, or one of its entries is lost.
+    /// For a table, [`Index::table_written`] stores more. For an object, if its set has no room, one of its entries is
+    /// lost.
     fn set(&mut self, stream: usize, filling: RegionIdentity, entry: &FooterEntry) {
         if stream == self.index_stream {
             return;
@@ -362,7 +362,7 @@ impl Entries for Index {
         true
     }
 
-    /// What is left of it is recognised by its filling.
+    /// Nothing to do: remaining entries are detected as outdated by their filling number.
     fn remove_region(&mut self, _region: RegionId) -> u64 {
         0
     }

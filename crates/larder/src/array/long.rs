@@ -1,8 +1,8 @@
-//! Values longer than a region, or than an entry can tell, in parts (`crate::long`).
+//! Values longer than a region, or longer than an entry can express, stored in parts (`crate::long`).
 //!
-//! A part is found like a record of its own: by its entry in DRAM in one read, or else with a page of its table in two.
-//! What moves between the two makes the value a miss, as it does any other; only what is known to be gone makes the
-//! head forgotten.
+//! A part is found like any other record: with its entry in DRAM in one read, otherwise in two, the first for a page of
+//! its table. If a part moves between the two reads, the value is a miss, as with any other object; the head is
+//! forgotten only if a part is known to be gone.
 
 use larder_device::BufferPool;
 
@@ -14,7 +14,7 @@ use crate::long::{Asked, Lack, Records, Stamps, assemble, is_part};
 use crate::removal::RemovalReason;
 use crate::tier::Tier;
 
-/// Before all that expires: whoever asks for a part has looked at the expiry of its head.
+/// Earlier than any expiry: the caller has already checked the expiry of the head.
 const NO_TIME: u32 = 0;
 
 impl Records for Array {
@@ -47,7 +47,7 @@ impl Records for Array {
 }
 
 impl Array {
-    /// The whole item of a head with this entry. One that lacks a part for good is forgotten.
+    /// Completes the item of a head with this entry. If a part is missing for good, forgets the item.
     pub(super) async fn complete(&self, head: Fetched, entry: Entry) -> Option<Fetched> {
         match assemble(self, &head, Asked::Counts).await {
             Ok(whole) => Some(whole),
@@ -59,19 +59,19 @@ impl Array {
         }
     }
 
-    /// The whole item of a record, expired or not, if all of it is there and it is no part. Counts no hit, and forgets
-    /// nothing.
+    /// The whole item of a record, expired or not, if all of it is there and it is not a part. Counts no hit, and
+    /// forgets nothing.
     pub(super) async fn peek_whole(&self, fetched: Fetched) -> Option<Fetched> {
         match fetched.kind {
             Kind::Whole => Some(fetched),
             Kind::Head => assemble(self, &fetched, Asked::Walk).await.ok(),
-            // It comes with its head.
+            // A part is visited with its head.
             Kind::Part => None,
         }
     }
 
-    /// The key of a head dies, unless something newer is there by now. That may take a read: its parts may have driven
-    /// its entry out of DRAM.
+    /// Marks the key of a head dead, unless something newer is there by now. This may take a read: looking for the
+    /// parts may have displaced its entry from DRAM.
     async fn forget_head(&self, head: &Fetched, entry: Entry) {
         if self.find(head.hash).await.is_none() {
             return;

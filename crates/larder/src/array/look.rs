@@ -1,4 +1,4 @@
-//! Looking a key up: in its set, in its table, in the record.
+//! Looks a key up: in its set, in its table, and in the record.
 
 use std::ops::Range;
 
@@ -17,26 +17,26 @@ use crate::long::{Asked, Lack};
 use crate::removal::RemovalReason;
 use crate::tier::Tier;
 
-/// Where a look-up has to go.
+/// Where a look-up continues.
 enum Look {
-    /// There is nothing.
+    /// There is no entry.
     Absent,
     Found(Entry),
     InTable(TableRead),
 }
 
-/// Pages of a table that are to be read.
+/// Pages of a table that must be read.
 pub(super) struct TableRead {
     pub(super) table: u32,
     pub(super) at: TablePlace,
     identity: TableIdentity,
     pages: Range<usize>,
-    /// What is not on flash yet.
+    /// A copy of the pages, if they are not on flash yet.
     in_memory: Option<IoBuffer>,
 }
 
 impl TableRead {
-    /// Whether all of it is read.
+    /// Whether all pages of the table are read.
     fn is_whole(&self) -> bool {
         self.pages.len() == PAGES
     }
@@ -57,7 +57,7 @@ impl Array {
         }
     }
 
-    /// The record of `key`, which is the head of a long value or has all of it, and its entry: at most two reads.
+    /// The record of `key` and its entry: the head of a long value, or the whole object. At most two reads.
     pub(super) async fn head_or_whole(
         &self,
         hash: KeyHash,
@@ -84,7 +84,7 @@ impl Array {
         self.locate(hash, Asked::Counts).await.ok()
     }
 
-    /// The same, or why there is none.
+    /// The same, with the reason if there is none.
     pub(super) async fn locate(&self, hash: KeyHash, asked: Asked) -> Result<Entry, Lack> {
         let why = match asked {
             Asked::Counts => Why::Request,
@@ -98,7 +98,7 @@ impl Array {
                 Look::Found(entry) => return Ok(entry),
                 Look::InTable(read) => read,
             };
-            // One read is all that a request may cost.
+            // A request may cost only one read.
             let in_memory = read.in_memory.is_some();
             if !may_read && !in_memory {
                 return Err(Lack::Unreadable);
@@ -131,7 +131,7 @@ impl Array {
             return Look::Absent;
         }
         let home = home_of(slot.fingerprint);
-        // With nowhere to put what is found, the table has to be written, for which all of it is needed.
+        // If the set has no room for the entry, the table must be written, which needs all of its pages.
         let is_full = asked == Asked::Counts && state.entries.set(slot).is_all_dirty();
         let pages = match is_full {
             true => 0..PAGES,
@@ -140,7 +140,7 @@ impl Array {
         Look::InTable(self.table_read(state, slot.table, at, pages))
     }
 
-    /// How to read pages of a table.
+    /// Prepares a read of pages of a table.
     pub(super) fn table_read(
         &self,
         state: &State,
@@ -156,7 +156,7 @@ impl Array {
         TableRead { table, at, identity, pages, in_memory }
     }
 
-    /// Reads pages of a table. `None` if one cannot be read or believed.
+    /// Reads pages of a table. `None` if one cannot be read or is not valid.
     pub(super) async fn read_pages(&self, read: &TableRead, why: Why) -> Option<Vec<Page>> {
         let parsed = match &read.in_memory {
             Some(buffer) => parse_pages(buffer.as_slice(), read),
@@ -181,8 +181,9 @@ impl Array {
         parsed
     }
 
-    /// The entry of this hash in pages that were read, which goes to its set. `None` if the table was written anew
-    /// meanwhile: deaths of which the newer writing knows are forgotten, so what the older one says may be dead.
+    /// Finds the entry of this hash in pages that were read, and puts it into its set. `None` if the table was
+    /// rewritten during the read: deaths that the newer writing knows have been forgotten, so an entry of the older one
+    /// may be dead.
     fn find_in(
         &self,
         hash: KeyHash,
@@ -192,7 +193,7 @@ impl Array {
         let state = &mut *self.lock();
         let slot = state.entries.slot(hash.0);
         let shape = state.entries.shape();
-        // Others may have been faster.
+        // Another task may have put it into the set during the read.
         if let Some(entry) = Self::in_set(state, slot, asked) {
             return Some(Ok(entry));
         }
@@ -217,7 +218,7 @@ impl Array {
         Some(Ok(found))
     }
 
-    /// Puts an entry that a table has into its set, if there is a way to.
+    /// Puts an entry of a table into its set, if possible.
     fn install(
         &self,
         state: &mut State,
@@ -234,7 +235,7 @@ impl Array {
         }
     }
 
-    /// Whether the record of an entry is where it says, as far as DRAM knows.
+    /// Whether the record of an entry is where the entry says, as far as DRAM knows.
     pub(super) fn is_current(&self, state: &State, entry: Entry) -> bool {
         let shape = state.entries.shape();
         let Place { region, .. } = shape.place_of(entry);
@@ -246,7 +247,7 @@ impl Array {
             && matches!(filled.state(), RegionState::Active | RegionState::Sealed)
     }
 
-    /// Reads the record of an entry: one read, or none if it is gone or in memory.
+    /// Reads the record of an entry: one read; none if the record is gone or in memory.
     pub(super) async fn fetch(
         &self,
         hash: KeyHash,
@@ -267,7 +268,7 @@ impl Array {
         self.read_record(at, filling, in_memory).await
     }
 
-    /// What is at a place, if it is not on flash yet.
+    /// The bytes at a place, if they are not on flash yet.
     pub(super) fn in_memory(&self, state: &State, at: Place) -> Option<IoBuffer> {
         state.active.in_memory(at.region, (at.offset, at.span), self.log.pool())
     }
@@ -275,7 +276,7 @@ impl Array {
     /// Reads the record at a place.
     ///
     /// # Errors
-    /// If it cannot be read or believed.
+    /// If it cannot be read or is not valid.
     pub(super) async fn read_record(
         &self,
         at: Place,
@@ -304,7 +305,8 @@ impl Array {
         })
     }
 
-    /// Takes an entry that leads nowhere out of its set, if it is still there. Says what that means.
+    /// Removes an entry that leads to no record from its set, if it is still there. Returns what that means for the
+    /// look-up.
     fn forget(&self, state: &mut State, hash: KeyHash, entry: Entry) -> Lack {
         let slot = state.entries.slot(hash.0);
         let shape = state.entries.shape();
@@ -313,14 +315,14 @@ impl Array {
                 state.entries.set_mut(slot).remove(shape, slot.fingerprint);
                 Lack::Gone
             }
-            // It has moved.
+            // The object has moved.
             Some(_) => Lack::Unreadable,
             None => Lack::Gone,
         }
     }
 }
 
-/// Where in a region pages of a table begin, and how long they are.
+/// Offset in the region and length of pages of a table.
 fn span_of(offset: u32, pages: &Range<usize>) -> (u32, u32) {
     let bytes = |pages: usize| u32::try_from(pages * PAGE_BYTES).expect("four pages at most");
     (offset + bytes(pages.start), bytes(pages.len()))

@@ -1,4 +1,4 @@
-//! What the array takes of memory, line by line, and how one budget for all of it is divided.
+//! Memory of the array, item by item, and how a single budget is divided among the items.
 
 use std::fmt;
 
@@ -13,52 +13,52 @@ use super::stored::snapshot_bytes;
 use super::table::TABLE_ENTRIES;
 use crate::error::Error;
 
-/// Without a budget, DRAM holds this part of an entry for each object.
+/// Without a budget, DRAM holds entries for `1 / INDEX_PART` of the objects.
 const INDEX_PART: u64 = 8;
 const SET_BYTES: u64 = size_of::<Set>() as u64;
 /// A key and its index, in a tree that is two thirds full.
 const DEATH_BYTES: u64 = 24;
-/// Beside those that are open, one may wait for its end to be on flash.
+/// In addition to the open regions, one may wait for its last write.
 const CLOSED_MAX: u64 = 1;
 
-/// Memory of the array engine in bytes, line by line ([`Larder::array_memory`](crate::Larder::array_memory)): what it
-/// takes at most, but for values that are being read or are longer than a write.
+/// Maximum memory of the array engine in bytes, item by item ([`Larder::array_memory`](crate::Larder::array_memory)).
+/// Not included: values that are being read, and values longer than a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct ArrayMemory {
-    /// Entries of the index that DRAM holds, in sets of four.
+    /// Entries of the index in DRAM, in sets of four.
     pub sets_bytes: u64,
     /// Where each table of the index lies on flash.
     pub tables_bytes: u64,
-    /// What is in each region.
+    /// State of each region.
     pub regions_bytes: u64,
-    /// Keys that are dead and of which tables on flash do not know yet, at most.
+    /// Maximum for dead keys that tables on flash do not know yet.
     pub tombstones_bytes: u64,
-    /// What waits to be written, and what is on its way to flash.
+    /// Data that waits to be written or is being written.
     pub buffers_bytes: u64,
-    /// What a close writes down of the engine, for as long as that takes.
+    /// The engine's part of the snapshot, while a close writes it.
     pub snapshot_bytes: u64,
 }
 
-/// What the memory of an array follows from.
+/// The sizes from which the memory of an array follows.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sizes {
     pub(crate) regions: u32,
     pub(crate) region_bytes: u32,
     pub(crate) tables: u32,
     pub(crate) groups: u32,
-    /// Most dead keys of tables that the tombstone log keeps; `None` without one.
+    /// Maximum number of dead keys of tables in the tombstone log; `None` without a log.
     pub(crate) dead_keys_max: Option<u64>,
 }
 
 impl ArrayMemory {
-    /// All of it.
+    /// The sum of all items.
     #[must_use]
     pub fn total_bytes(&self) -> u64 {
         self.lines().iter().map(|(_, bytes)| bytes).sum()
     }
 
-    /// What there is, for people, and its bytes.
+    /// A description of each item, and its bytes.
     #[must_use]
     pub fn lines(&self) -> [(&'static str, u64); 6] {
         [
@@ -71,11 +71,11 @@ impl ArrayMemory {
         ]
     }
 
-    /// Of an array of this size. Sets get what is chosen for them, or what [`ArrayConfig::memory_bytes`] leaves, or a
-    /// part of all entries.
+    /// Plans the memory of an array of this size. The sets get what is configured for them, or what
+    /// [`ArrayConfig::memory_bytes`] leaves, or a fraction of all entries.
     ///
     /// # Errors
-    /// If that is less than a set for each table, or more than the budget.
+    /// If that is less than one set for each table, or if the total exceeds the budget.
     pub(crate) fn plan(config: &ArrayConfig, sizes: Sizes) -> Result<Self, Error> {
         let others = Self::beside_sets(config, sizes);
         let array_bytes = u64::from(sizes.regions) * u64::from(sizes.region_bytes);
@@ -88,7 +88,7 @@ impl ArrayMemory {
         let objects = array_bytes / u64::from(config.mean_object_bytes);
         let sets = match chosen {
             None => (objects * ENTRY_BYTES as u64 / INDEX_PART / SET_BYTES / tables).max(1),
-            // More than a table has entries is of no use.
+            // More entries than a table has are useless.
             Some(bytes) => (bytes / SET_BYTES / tables).min((TABLE_ENTRIES / WAYS) as u64),
         };
         if let (0, Some(bytes)) = (sets, config.index_bytes) {
@@ -168,7 +168,7 @@ mod tests {
             let planned = ArrayMemory::plan(&config, sizes).map(|it| it.sets_per_table(tables));
             planned.map_err(|error| error.to_string())
         };
-        // 2 bytes for each of 753 objects a table.
+        // 2 bytes for each of 753 objects per table.
         assert_eq!(sets(None, (118, 10)), Ok(23));
         assert_eq!(sets(Some(64 * 10 * 5 + 63), (1024, 10)), Ok(5));
         assert_eq!(sets(Some(1 << 40), (1024, 10)), Ok(251));
@@ -187,7 +187,7 @@ mod tests {
         let usual = with(None, None).unwrap();
         assert!(usual.lines().iter().all(|(_, bytes)| *bytes > 0), "{usual}");
         assert_eq!(usual.tombstones_bytes, 24_000);
-        // What others leave is for sets, in whole sets for each table.
+        // What the other items leave goes to the sets, in whole sets for each table.
         let most = with(Some(usual.total_bytes() + 640 * 7 + 639), None).unwrap();
         assert_eq!(most.sets_bytes, usual.sets_bytes + 640 * 7);
         assert_eq!(with(Some(1 << 40), None).unwrap().sets_per_table(10), 251);

@@ -1,5 +1,5 @@
-//! The array engine: large objects in a log of regions (`larder-log`), by what remains of their time, under an index
-//! that lies on flash too (BigKV, EuroSys'23). DRAM has some of its entries, and says where the rest is.
+//! The array engine: large objects in a log of regions (`larder-log`), grouped by remaining time to live, with an index
+//! that is on flash too (BigKV, EuroSys'23). DRAM has some of the index entries, and knows where the others are.
 //!
 //! ```text
 //!   DRAM    sets of four entries ── miss ──► where the key's table lies
@@ -8,24 +8,25 @@
 //!             └──────────► regions of objects, a stream for each group of times to live
 //! ```
 //!
-//! 1. *Two reads,* and two at most for each part of a value that is longer than a region (`long.rs`).
-//!    An entry in DRAM leads to the record, in one read. Without one, a page of the key's table is read
-//!    first; if the table was never written there is nothing, without a read. An entry that was read takes the place
-//!    of a clean one in its set; where all are dirty, the whole table is read at once, so that it can be written with
-//!    what they say. A set makes at most that one read. What moves between the two reads of a look-up makes it a miss,
-//!    never a third.
-//! 2. *Which filling.* An entry says of which filling its record is, so that what leads into a region that was
-//!    reclaimed, has expired or was lost is recognised without a read. A number of so few bits comes round: then the
-//!    record, which says in full whose it is, tells. Of keys with one hash the last that was set is found.
-//! 3. *What is dead* (`dead.rs`) is a matter of stamps: those of records, of tables, and the index of a death. A death
-//!    is written down before it is answered, for nobody knows what flash holds, and until a table knows it that is on
-//!    flash. Records, deaths and tables get their numbers under the lock of the log, so each is before or after each
-//!    other.
-//! 4. *Tables* lie in regions of their own, which do not give way when room is wanted; when they are more than enough,
-//!    what lives of one is written to another (`tables.rs`). Every table is written now and then, so that a crash need
-//!    not look at what is older ([`larder_log::Closing::horizon`]).
+//! 1. *Two reads,* and at most two for each part of a value that is longer than a region (`long.rs`). An entry in DRAM
+//!    leads to the record, in one read. Without such an entry, a page of the key's table is read first; if the table
+//!    was never written, the key is not there, and no read is made. An entry that was read replaces a clean entry in
+//!    its set. If all entries of the set are dirty, the whole table is read at once, so that it can be written with the
+//!    dirty entries included. A set makes at most that one read. If an object moves between the two reads of a look-up,
+//!    the result is a miss, never a third read.
+//! 2. *Which filling.* An entry names the filling of its record, so that an entry for a region that was reclaimed, has
+//!    expired or was lost is detected without a read. The entry has only a few bits of the filling's number, so values
+//!    repeat: then the record, which has its full identity, decides. Of keys with the same hash, only the last one that
+//!    was set is found.
+//! 3. *What is dead* (`dead.rs`) is decided by stamps: those of records, those of tables, and the index of a death. A
+//!    death is recorded before the request is answered, because the content of flash is not fully known, and it is kept
+//!    until a table on flash knows it. Records, deaths and tables get their numbers under the lock of the log, so that
+//!    they are totally ordered.
+//! 4. *Tables* lie in their own regions, which are not reclaimed to make room. When there are more of these regions
+//!    than necessary, the live tables of one are written elsewhere (`tables.rs`). Every table is written from time to
+//!    time, so that recovery after a crash can ignore older records ([`larder_log::Closing::horizon`]).
 //! 5. A crash leaves tables, which know all records up to their stamps, and the footers of regions, which list all
-//!    others with theirs (`recover.rs`).
+//!    other records with their stamps (`recover.rs`).
 
 pub(crate) mod config;
 mod dead;
@@ -82,29 +83,29 @@ pub(crate) struct Array {
     log: RegionLog<Index, LogHost>,
     place: ArrayPlace,
     dead: Arc<Dead>,
-    /// Whether somebody empties a region of tables: one at a time is enough.
+    /// Whether a task is emptying a region of tables: one at a time is enough.
     cleaning: AtomicBool,
     /// Whether there may be too many regions of tables.
     is_crowded: AtomicBool,
-    /// Regions of objects that were begun.
+    /// Number of regions of objects that were begun.
     begun: AtomicU32,
-    /// The turn of all tables to be written.
+    /// Progress of the sweep that writes all tables.
     sweep: async_lock::Mutex<Sweep>,
-    /// Of values in parts.
+    /// Stamps of values in parts.
     stamps: Stamps,
-    /// What a crash has left, until it was looked at.
+    /// What a crash has left, until it has been recovered.
     inheritance: Mutex<Option<Arc<Inheritance>>>,
 }
 
 type State = LogState<Index>;
 
-/// How an attempt to append ended.
+/// Result of an attempt to append.
 enum Appended {
-    /// Where it is, and whether enough has come together to be written.
+    /// Appended to this filling. `piece_is_due`: enough data has been collected for a write.
     Yes { filling: RegionIdentity, piece_is_due: bool },
     /// The open region of this stream has no room.
     Full(usize),
-    /// No entry of this table's set may give way.
+    /// All entries of the set are dirty, so this table must be written first.
     AllDirty(u32),
 }
 
@@ -155,7 +156,8 @@ impl Array {
         self.log.lock()
     }
 
-    /// Stores `item` in place of an older version. Says whether it is stored; if not, no version of the key is.
+    /// Stores `item` in place of an older version. Returns whether it is stored; if not, no version of the key is
+    /// stored.
     async fn set(&self, item: &ItemRef<'_>, now_s: u32) -> bool {
         match item.object_bytes() <= self.place.record_object_bytes_max() {
             true => self.set_record(item, now_s).await,
@@ -163,7 +165,7 @@ impl Array {
         }
     }
 
-    /// The same, of what one record holds.
+    /// The same, for an object that fits into one record.
     async fn set_record(&self, item: &ItemRef<'_>, now_s: u32) -> bool {
         let mut may_merge = true;
         loop {
@@ -176,7 +178,8 @@ impl Array {
                         break;
                     }
                 }
-                // Once: where others were faster meanwhile, one of theirs is lost rather than another read made.
+                // Only once: if other tasks filled the set again, one of their entries is lost instead of making
+                // another read.
                 Appended::AllDirty(table) => {
                     self.write_table(table, Why::Request).await;
                     may_merge = false;
@@ -184,7 +187,7 @@ impl Array {
             }
         }
         match self.tombstones() {
-            // Who made the item saw to what is on flash.
+            // The request that set the item has already voided older versions on flash.
             Some(_) => self.lock().entries.remove(item.hash.0),
             None => _ = self.die(item.hash),
         }
@@ -199,7 +202,7 @@ impl Array {
         let state = &mut *self.lock();
         let slot = state.entries.slot(item.hash.0);
         let shape = state.entries.shape();
-        // Whenever it was appended.
+        // Compare without the stamp: the earlier append may have had another one.
         let same = record_of(item, None);
         let there = state.entries.set(slot).get(shape, slot.fingerprint);
         let already = there.map(|entry| shape.place_of(entry)).filter(|at| {
@@ -207,7 +210,7 @@ impl Array {
             active.is_some_and(|active| active.holds(at.offset, at.span, &same))
         });
         if let Some(at) = already {
-            // A caller gave up after appending it.
+            // An earlier call appended it and was dropped.
             let piece_is_due = state.active.is_due(at.region);
             return Appended::Yes { filling: state.filling(at.region), piece_is_due };
         }
@@ -220,8 +223,9 @@ impl Array {
             return Appended::Full(stream);
         }
         if self.tombstones().is_none() && item.kind != Kind::Part {
-            // Where there is no log, DRAM has hidden what is on flash. Not before: a table that is written between the
-            // death and this would count what its set still has as newer than the death.
+            // Without a log, DRAM has hidden the version on flash until now. Mark it dead no earlier than this: if a
+            // table were written between the death and this append, it would treat an entry still in its set as newer
+            // than the death.
             self.dead.die(item.hash.0);
         }
         let lost_before = state.entries.lost;
@@ -231,8 +235,8 @@ impl Array {
         Appended::Yes { filling: state.filling(region), piece_is_due }
     }
 
-    /// Writes what has come together of the active regions. Says whether this filling, to which something was appended,
-    /// still counts: a failed write takes its region with it.
+    /// Writes the data that is due of the active regions. Returns whether this filling, to which something was
+    /// appended, is still valid: a failed write loses its whole region.
     async fn write_pieces(&self, filling: RegionIdentity) -> bool {
         let mut writer = self.log.writer().await;
         self.log.write_due(&mut writer).await;
@@ -242,7 +246,7 @@ impl Array {
         is_kept && state.regions.get(filling.region).state() != RegionState::Retired
     }
 
-    /// All that there is of this hash dies. Says whether there may have been something.
+    /// Marks everything of this hash dead. Returns whether there may have been something.
     fn die(&self, hash: KeyHash) -> (bool, Option<Receipt>) {
         self.die_in(&mut self.lock(), hash)
     }
@@ -254,7 +258,7 @@ impl Array {
         if !was_here && !state.entries.is_touched(slot.table) {
             return (false, None);
         }
-        // What came after its last death is in a table that knows of that death.
+        // A record that came after the last death is in a table that knows of that death.
         let stamp = state.entries.place(slot.table).map_or(0, |at| at.stamp);
         let may_be_newer = was_here || state.entries.hides(slot.table);
         if !may_be_newer && self.dead.has_died_since(hash.0, stamp) {
@@ -274,7 +278,8 @@ impl Array {
         place.is_some_and(|at| !self.dead.has_died_since(hash.0, at.stamp))
     }
 
-    /// Everything before this epoch is void. Nobody else uses the engine, and nothing is under way.
+    /// Voids everything before this epoch. The caller makes sure that no other request uses the engine and that nothing
+    /// is in flight.
     fn clear_all(&self, epoch: u64) {
         let first_sequence = epoch << 32;
         let first = self.place.log.first_sequence;

@@ -1,4 +1,4 @@
-//! Where the array engine lives, and what follows from the size of its tables.
+//! Where the array engine's data lies, and what follows from the size of its tables.
 
 use std::time::Duration;
 
@@ -12,44 +12,44 @@ use crate::key::KeyHasher;
 use crate::long::{self, part_bytes};
 use crate::plan::Class;
 
-/// Part of the slots that are in use when the cache holds objects of the mean size that it was told, in percent. At
-/// this load a page overflows once in 200,000.
+/// Percentage of a table's slots in use when the cache is full of objects of the configured mean size. At this load,
+/// one page in 200,000 overflows.
 const TABLE_LOAD_PERCENT: u64 = 75;
-/// Parts are as long as those of regions of this size where regions are longer.
+/// With larger regions, parts have the size that regions of this size would give them.
 const PARTS_FROM_REGION_BYTES_MAX: u32 = 64 << 20;
-/// Tables are written anew while what is alive in their regions is moved together: with so many times the regions that
-/// they fill, about half of one is alive when its turn comes.
+/// Tables are rewritten, and live tables in their regions are moved together. With this factor times the regions that
+/// they fill, about half of a region is live when it is emptied.
 const TABLE_REGIONS_FACTOR: usize = 2;
 
-/// Where the engine lives, and what it may touch.
+/// Where the engine's data lies, and its settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ArrayPlace {
-    /// Of its regions: streams 0 to `index_stream` - 1 are groups of times to live, the last one is tables.
+    /// Location and settings of its regions: streams 0 to `index_stream` - 1 are TTL groups, the last stream is tables.
     pub(crate) log: LogPlace,
-    /// The index is divided into so many tables, evenly by hash.
+    /// Number of tables, among which the index is divided evenly by hash.
     pub(crate) tables: u32,
-    /// Sets in DRAM for each of them, at least one.
+    /// Sets in DRAM for each table, at least one.
     pub(crate) sets_per_table: u32,
     /// The stream of tables.
     pub(crate) index_stream: usize,
     /// Upper bound of each group in seconds, ascending: see [`super::groups`].
     pub(crate) groups: &'static [u32],
-    /// Objects from this size on, key and value, go to it.
+    /// Objects of at least this size, key and value, go to the engine.
     pub(crate) object_bytes_min: u32,
-    /// Whether what is asked for is appended again when its region gives way.
+    /// Whether requested objects are appended again when their region is reclaimed.
     pub(crate) reinsertion: bool,
-    /// What all of this takes.
+    /// The planned memory.
     pub(crate) memory: ArrayMemory,
-    /// Under which hash the index knows a key.
+    /// Hashes keys for the index.
     pub(crate) hasher: KeyHasher,
-    /// Smaller than any sequence number that may be believed.
+    /// Oldest valid sequence number of a filling.
     pub(crate) oldest_sequence: u64,
-    /// Number of its first region among the regions of all engines, by which tombstones name them.
+    /// Number of its first region among the regions of all engines; tombstones use these numbers.
     pub(crate) first_region_number: u32,
 }
 
 impl ArrayPlace {
-    /// Longest object (key and value) in one record: it fits a region, and its length an entry of the index.
+    /// Longest object (key and value) in one record: it fits into a region, and its length fits into an index entry.
     pub(super) fn record_object_bytes_max(&self) -> usize {
         let in_region = self.log.form.object_bytes_max(self.log.region_bytes as usize);
         in_region.min(OBJECT_BYTES_MAX)
@@ -57,12 +57,13 @@ impl ArrayPlace {
 
     /// Longest value of a part.
     pub(super) fn part_bytes(&self) -> usize {
-        // Of an eighth of the largest region an entry could not tell the length.
+        // With an eighth of the largest region, the length would not fit into an index entry.
         let region_bytes = self.log.region_bytes.min(PARTS_FROM_REGION_BYTES_MAX);
         part_bytes(self.log.form, region_bytes)
     }
 
-    /// Longest object, in parts or whole. What streams fill and tables take does not hold parts of one value for long.
+    /// Longest object, in parts or whole. Regions that are being filled and regions of tables are subtracted, because
+    /// they do not hold the parts of a value for long.
     pub(super) fn object_bytes_max(&self) -> usize {
         let others = self.log.streams.len() + self.table_regions_max();
         let others = u32::try_from(others).unwrap_or(u32::MAX);
@@ -70,14 +71,14 @@ impl ArrayPlace {
         long::object_bytes_max(regions, self.log.region_bytes).max(self.record_object_bytes_max())
     }
 
-    /// From so many regions of tables on, one is emptied for each that is opened.
+    /// If there are at least this number of table regions, one is emptied for each that is opened.
     pub(super) fn table_regions_max(&self) -> usize {
         let taken = self.log.form.bytes_of_record(0) + TABLE_BYTES;
         let in_region = (self.log.region_bytes as usize / taken).max(1);
         TABLE_REGIONS_FACTOR * (self.tables as usize).div_ceil(in_region) + TABLE_REGIONS_FACTOR
     }
 
-    /// A region as others see it.
+    /// The public description of a region.
     pub(super) fn describe(&self, number: u32, region: &Region) -> FlashRegion {
         let stream = region.stream().filter(|&stream| stream <= self.index_stream);
         let class = |stream: usize| match stream == self.index_stream {
@@ -95,7 +96,7 @@ impl ArrayPlace {
     }
 }
 
-/// How many tables the index of so many bytes of objects needs.
+/// Number of tables that the index of `bytes` bytes of objects needs.
 pub(crate) fn tables_for(bytes: u64, mean_object_bytes: u32) -> u32 {
     let objects = bytes / u64::from(mean_object_bytes.max(1));
     let per_table = TABLE_ENTRIES as u64 * TABLE_LOAD_PERCENT / 100;

@@ -1,17 +1,17 @@
-//! What a crash leaves: tables, each of which knows all records of its hashes up to its stamp, and footers, which list
-//! the others.
+//! Recovery after a crash, which leaves tables, each with all records of its hashes up to its stamp, and footers, which
+//! list the other records.
 //!
-//! 1. The end of every region is read. A region counts if its footer is whole and the tombstone log does not say that a
-//!    later filling has begun; of one that was being filled, records are read as far as they are whole, and a footer is
-//!    written for them. All others are void, and written down as that.
-//! 2. Of each table the newest writing counts. An older one may be anywhere, and says less than the tombstone log
-//!    relies on: so a region of tables is given up only when what was newer in it is on flash elsewhere (`tables.rs`).
-//!    And if a region cannot be read that may have the newest writing of some table, nothing at all counts: what was
-//!    deleted might be found by an older one.
-//! 3. Records with later stamps than that of their table, of whose hash nobody died since, are put into the sets of
-//!    that table, the newest of a hash last; if these have no room for all, into the table itself, all in one writing:
-//!    its stamp would tell the next crash that it knows the others. Regions that were closed before the horizon have
-//!    none.
+//! 1. The end of every region is read. A region is valid if its footer is whole and the tombstone log does not say that
+//!    a later filling has begun. For a region that was being filled, records are read as far as they are whole, and a
+//!    footer is written for them. All other regions are void, and are recorded as void.
+//! 2. Of each table, the newest writing is valid. An older one may be anywhere, and knows less than the tombstone log
+//!    relies on. So a region of tables is given up only when newer writings of its tables are on flash elsewhere
+//!    (`tables.rs`). And if a region cannot be read that may have the newest writing of a table, nothing at all is
+//!    valid: an older writing could bring back deleted objects.
+//! 3. Records with later stamps than their table, whose hash has not died since, are put into the sets of that table,
+//!    the newest of a hash last. If the sets do not have room for all of them, they are put into the table itself, all
+//!    in one writing, because its stamp tells the next recovery that it knows them all. Regions that were closed before
+//!    the horizon have no such records.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
@@ -34,7 +34,7 @@ use crate::tombstones::Inheritance;
 /// Regions whose footers are read at a time.
 const READS_AT_ONCE: usize = 32;
 
-/// A filling that counts.
+/// A valid filling.
 struct Found {
     filling: RegionIdentity,
     closing: Closing,
@@ -51,17 +51,17 @@ struct News {
 }
 
 impl Array {
-    /// An earlier opening has left all regions; nothing is known of them.
+    /// Marks all regions Unknown: an earlier opening has left them.
     pub(super) fn inherit_from(&self, log: Arc<Inheritance>) {
         self.lock().regions.forget_all();
         let mut slot = self.inheritance.lock().unwrap_or_else(PoisonError::into_inner);
         *slot = Some(log);
     }
 
-    /// Finds again what a crash has left.
+    /// Recovers what a crash has left.
     ///
     /// # Errors
-    /// If it cannot be written down what does not count.
+    /// If it cannot be recorded which regions are void.
     pub(super) async fn recover_all(&self) -> Result<(), Error> {
         let inheritance = self.inheritance.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let Some(log) = inheritance else { return Ok(()) };
@@ -89,10 +89,10 @@ impl Array {
         Ok(())
     }
 
-    /// Reads the ends of all regions: what counts, and which hold nothing.
+    /// Reads the ends of all regions. Returns the valid fillings and the void regions.
     ///
     /// # Errors
-    /// With a region that may have tables, and cannot be read.
+    /// The region, if it may have tables and cannot be read.
     async fn read_footers(
         &self,
         log: &Inheritance,
@@ -119,10 +119,10 @@ impl Array {
         Ok((found, void))
     }
 
-    /// What counts of a region with this footer.
+    /// The valid content of a region with this footer.
     ///
     /// # Errors
-    /// If it may have tables, and cannot be read.
+    /// If the region may have tables and cannot be read.
     async fn judge(
         &self,
         log: &Inheritance,
@@ -178,7 +178,7 @@ impl Array {
         self.log.seal_unsealed(filling, hash_of, closing).await
     }
 
-    /// Makes sure that nothing comes back of regions that were not taken over.
+    /// Records that regions which were not taken over stay empty after a crash.
     pub(super) async fn void_what_is_free(&self) -> Result<(), Error> {
         let free = self.lock().regions.in_state(RegionState::Free);
         self.log.empty_regions(&free).await
@@ -190,7 +190,7 @@ impl Array {
         }
     }
 
-    /// A filling of an earlier opening counts.
+    /// Restores a valid filling of an earlier opening.
     pub(super) fn restore_filling(
         &self,
         filling: RegionIdentity,
@@ -202,7 +202,7 @@ impl Array {
         state.regions.restore(filling, latest_expiry_s);
         state.regions.note_filled(filling.region, (stream, stays));
         drop(state);
-        // For want of what was written before.
+        // A substitute for the bytes that were written to this group before.
         let host = self.log.host();
         host.group_bytes.add(usize::from(stream), self.place.log.region_bytes.into());
         if let Some(tombstones) = self.tombstones() {
@@ -211,7 +211,7 @@ impl Array {
         }
     }
 
-    /// Of each table the newest writing counts.
+    /// Notes the newest writing of each table.
     fn find_tables(&self, found: &[Found]) {
         let of_tables =
             found.iter().filter(|it| usize::from(it.closing.stream) == self.place.index_stream);
@@ -231,7 +231,7 @@ impl Array {
         }
     }
 
-    /// What tables on flash know to be dead, the log need not say any longer.
+    /// Forgets the deaths that tables on flash know: the log need not keep them any longer.
     fn forget_known_deaths(&self) {
         let state = self.lock();
         for table in 0..self.place.tables {
@@ -242,12 +242,12 @@ impl Array {
         }
     }
 
-    /// The records that are alive and that no table knows, table by table, in the order of their stamps.
+    /// The live records that no table knows, by table, in the order of their stamps.
     fn news_in(&self, found: &[Found], horizon: u64) -> Vec<News> {
         let mut state = self.lock();
         let mut news = Vec::new();
         for Found { filling, closing, entries, .. } in found {
-            // Stamps grow within a region.
+            // Stamps ascend within a region.
             if entries.last().is_none_or(|last| last.stamp < horizon) {
                 continue;
             }
@@ -267,7 +267,7 @@ impl Array {
         news
     }
 
-    /// Takes in what a table does not know.
+    /// Adds the records that a table does not know.
     async fn learn(&self, news: &[News]) {
         let Some(&News { table, .. }) = news.first() else { return };
         let (entries, all_fit) = {
@@ -275,7 +275,7 @@ impl Array {
             let shape = state.entries.shape();
             let mut entries: Vec<Entry> = Vec::with_capacity(news.len());
             for entry in news.iter().filter_map(|news| self.entry_of(&state, news)) {
-                // The later one of a hash counts.
+                // The later one of a hash is valid.
                 let fingerprint = shape.fingerprint_of(entry);
                 entries.retain(|earlier| !shape.is_of(*earlier, fingerprint));
                 entries.push(entry);
@@ -289,7 +289,7 @@ impl Array {
         }
     }
 
-    /// The entry of a record, unless tables that were written meanwhile have taken its region.
+    /// The entry of a record, unless tables that were written since have taken its region.
     fn entry_of(&self, state: &State, news: &News) -> Option<Entry> {
         let News { entry: FooterEntry { hash, offset, length, .. }, filling, stream, .. } = *news;
         let group = u8::try_from(stream).ok()?;
@@ -303,7 +303,7 @@ impl Array {
     }
 }
 
-/// Number of the table that a record is of.
+/// The number of the table in a record.
 fn table_of(record: &Record<'_>) -> Option<u32> {
     let key: [u8; KEY_BYTES] = record.key().try_into().ok()?;
     u32::try_from(u64::from_le_bytes(key)).ok()

@@ -1,7 +1,8 @@
-//! Which objects are appended again when their region gives way.
+//! Decides which objects are appended again when their region is reclaimed.
 //!
-//! Those of which DRAM has the entry, and that were asked for since they were written (BigKV, EuroSys'23: an entry in
-//! DRAM is proof enough of use). While more waits to be written than may, none.
+//! These are objects whose entry is in DRAM and that were requested since they were written (BigKV, EuroSys'23, takes
+//! an entry in DRAM as sufficient evidence of use). None are kept while the data that waits to be written exceeds its
+//! limit.
 
 use std::sync::Arc;
 
@@ -13,13 +14,13 @@ use super::groups::group_of;
 use crate::item::Fetched;
 use crate::stored::record_of;
 
-/// Keeps those that were asked for, in this second.
+/// Keeps requested objects that have not expired at `now_s`.
 pub(super) struct Hot<'a> {
     pub(super) array: &'a Array,
     pub(super) now_s: u32,
 }
 
-/// An object that is appended again: alive after all deaths so far.
+/// An object that is appended again, with a stamp after all deaths so far.
 pub(super) struct Rescued {
     fetched: Fetched,
     dead: Arc<Dead>,

@@ -1,4 +1,4 @@
-//! From a full region to the next one.
+//! Moves from a full region to the next one.
 
 use std::sync::atomic::Ordering;
 
@@ -6,11 +6,12 @@ use super::Array;
 use super::division::LOOK_EVERY;
 use super::rescue::Hot;
 
-/// All tables are written once while so much of the regions is filled.
+/// Number of times that all tables are written during one round of the regions.
 const SWEEPS_A_ROUND: u64 = 8;
 
 impl Array {
-    /// Makes sure that the open region of a group has room for an object of this size. `false` if no region can be had.
+    /// Makes sure that the open region of a group has room for an object of this size. `false` if no region is
+    /// available.
     pub(super) async fn rotate(&self, stream: usize, object_bytes: usize, now_s: u32) -> bool {
         debug_assert_ne!(stream, self.place.index_stream);
         let opened = self.open_next(stream, object_bytes, now_s).await;
@@ -24,8 +25,8 @@ impl Array {
         opened.is_some()
     }
 
-    /// Tables that are to be written with this beginning of a region: none with most of them, where there are fewer
-    /// tables than regions.
+    /// Number of tables to write at this beginning of a region. It is 0 at most beginnings if there are fewer tables
+    /// than regions.
     fn due_tables(&self, begun: u32) -> u32 {
         let tables = u64::from(self.place.tables) * SWEEPS_A_ROUND;
         let before = |begun: u64| tables * begun / u64::from(self.place.log.regions);
@@ -33,7 +34,7 @@ impl Array {
         u32::try_from(due).unwrap_or(u32::MAX)
     }
 
-    /// The same, of any stream. Says whether a region was opened for that; `None` if none can be had.
+    /// The same for any stream. Returns whether a region was opened; `None` if no region is available.
     pub(super) async fn open_next(
         &self,
         stream: usize,
@@ -42,7 +43,7 @@ impl Array {
     ) -> Option<bool> {
         let mut writer = self.log.writer().await;
         if self.log.has_room_for(stream, object_bytes) {
-            return Some(false); // whoever had the writer before made room
+            return Some(false); // the previous holder of the writer made room
         }
         self.log.close_open(&mut writer, stream).await;
         let hot = Hot { array: self, now_s };

@@ -1,7 +1,7 @@
-//! Walking over all objects, table by table.
+//! Scans all objects, table by table.
 //!
-//! The cursor names an object by where it lies, for a table does not tell the whole hash of a key. Whether an object
-//! that was read is still the newest of its key is asked again: its table may be read once more for that.
+//! The cursor identifies an object by its position, because a table does not have the full hash of a key. After an
+//! object was read, the scan checks that it is still the newest of its key; for that its table may be read again.
 
 use super::Array;
 use super::entry::Entry;
@@ -12,11 +12,11 @@ use crate::key::KeyHash;
 use crate::long::Asked;
 use crate::side_by_side::together;
 
-/// Objects that a scan reads side by side.
+/// Objects that a scan reads concurrently.
 const READS_AT_ONCE: usize = 8;
 
 impl Array {
-    /// Goes on with a scan.
+    /// Continues a scan.
     pub(super) async fn scan_a_table<T>(
         &self,
         cursor: &mut Cursor,
@@ -29,12 +29,12 @@ impl Array {
         let rest = cursor.names.len().saturating_sub(READS_AT_ONCE);
         let judged =
             together(cursor.names[rest..].iter().map(|&name| self.peek(name, judge))).await;
-        // Not before: who drops this comes to them again.
+        // Not earlier: if this future is dropped, the next call visits the same objects again.
         cursor.names.truncate(rest);
         Some(judged.into_iter().flatten().collect())
     }
 
-    /// Where the objects of a table lie.
+    /// Positions of the objects of a table.
     async fn positions_in(&self, table: u32) -> Vec<u64> {
         let read = {
             let state = self.lock();
@@ -57,7 +57,7 @@ impl Array {
         all.filter(|&entry| self.is_current(&state, entry)).map(Entry::position).collect()
     }
 
-    /// What `judge` makes of the object there, if it is still the newest of its key. No use of it.
+    /// Applies `judge` to the object at a position, if it is still the newest of its key. Counts no hit.
     async fn peek<T>(&self, KeyHash(position): KeyHash, judge: Judge<'_, T>) -> Option<T> {
         let (at, filling, in_memory) = {
             let state = self.lock();

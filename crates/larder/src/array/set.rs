@@ -1,7 +1,7 @@
-//! A set: the four entries of DRAM among which a key's may be, in one cache line.
+//! A set: the four DRAM entries among which a key's entry may be, in one cache line.
 //!
-//! Entries that their table does not know yet are dirty and stay; of the others the one that was used longest ago gives
-//! way.
+//! Entries that their table does not know yet are dirty and stay; of the others, the least recently used one is
+//! displaced.
 
 use super::entry::{Entry, Fingerprint, Shape};
 
@@ -15,7 +15,7 @@ pub(crate) struct Set([Entry; WAYS]);
 
 const _: () = assert!(size_of::<Set>() == 64);
 
-/// All four are dirty: their table has to learn of them first.
+/// All four entries are dirty: their table has to learn them first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct AllDirty;
 
@@ -25,7 +25,7 @@ impl Set {
         self.0.iter().copied().find(|&entry| shape.is_of(entry, fingerprint))
     }
 
-    /// The same, used now.
+    /// The same, and marks it as used now.
     pub(crate) fn hit(&mut self, shape: Shape, fingerprint: Fingerprint) -> Option<Entry> {
         let way = self.way_of(shape, fingerprint)?;
         self.0[way] = self.0[way].with_hit();
@@ -52,22 +52,22 @@ impl Set {
         own.or_else(free).or_else(clean)
     }
 
-    /// Whether none of its entries may give way.
+    /// Whether all entries are dirty, so that none can be displaced.
     pub(crate) fn is_all_dirty(&self) -> bool {
         self.0.iter().all(|entry| !entry.is_none() && entry.is_dirty())
     }
 
-    /// Puts an entry here in place of its key's, or of the one that is missed least.
+    /// Puts an entry here in place of its key's older entry, an empty slot, or the least recently used clean entry.
     ///
     /// # Errors
-    /// If all are dirty and none is its key's.
+    /// If all are dirty and none belongs to the key.
     pub(crate) fn put(&mut self, shape: Shape, entry: Entry) -> Result<(), AllDirty> {
         let way = self.way_for(shape, shape.fingerprint_of(entry)).ok_or(AllDirty)?;
         self.put_at(way, entry);
         Ok(())
     }
 
-    /// The same, where all are dirty: the one that was used longest ago is lost. Returns it.
+    /// The same if all are dirty: the least recently used entry is lost. Returns it.
     pub(crate) fn put_over(&mut self, entry: Entry) -> Entry {
         let oldest = (0..WAYS).max_by_key(|&way| self.0[way].rank()).expect("there are four");
         let lost = self.0[oldest];
@@ -81,40 +81,40 @@ impl Set {
         self.used(way);
     }
 
-    /// Takes the entry of this key out.
+    /// Removes the entry of this key.
     pub(crate) fn remove(&mut self, shape: Shape, fingerprint: Fingerprint) -> Option<Entry> {
         let way = self.way_of(shape, fingerprint)?;
         let entry = std::mem::take(&mut self.0[way]);
-        // Ranks of what is left stay without gaps.
+        // Keep the ranks of the remaining entries without gaps.
         for other in self.0.iter_mut().filter(|other| other.rank() > entry.rank()) {
             *other = other.with_rank(other.rank() - 1);
         }
         Some(entry)
     }
 
-    /// What its table does not know.
+    /// The entries that their table does not know.
     pub(crate) fn dirty(&self) -> impl Iterator<Item = Entry> {
         self.0.iter().copied().filter(|entry| !entry.is_none() && entry.is_dirty())
     }
 
-    /// Its table knows all of it.
+    /// Marks all entries clean: their table knows them.
     pub(crate) fn all_known(&mut self) {
         for entry in self.0.iter_mut().filter(|entry| !entry.is_none()) {
             *entry = entry.with_dirty(false);
         }
     }
 
-    /// All that is here.
+    /// All entries.
     pub(crate) fn entries(&self) -> impl Iterator<Item = Entry> {
         self.0.iter().copied().filter(|entry| !entry.is_none())
     }
 
-    /// Behind all others, of an empty place.
+    /// The rank of a slot; 3, the last rank, for an empty one.
     fn rank(&self, way: usize) -> u32 {
         if self.0[way].is_none() { 3 } else { self.0[way].rank() }
     }
 
-    /// The way was used now: all that were used later than it age by one.
+    /// Marks a slot as used now: the entries that were used more recently age by one.
     fn used(&mut self, way: usize) {
         let before = self.rank(way);
         for other in 0..WAYS {
@@ -145,7 +145,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a list in the order of use.
+        /// Compares with a list in the order of use.
         #[test]
         fn the_clean_one_used_longest_ago_gives_way(
             steps in prop::collection::vec((0..8_u64, 0..4_u8), 0..80)

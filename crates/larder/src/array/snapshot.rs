@@ -1,5 +1,5 @@
-//! What a clean shutdown keeps of the array: where tables lie, which know everything then, and what the regions are.
-//! Little-endian.
+//! What a clean shutdown keeps of the array: where the tables lie, which know everything at that time, and the state of
+//! the regions. Little-endian.
 //!
 //! ```text
 //!  offset  bytes  field
@@ -28,11 +28,11 @@ const TOUCHED: u8 = 1;
 const HIDES: u8 = 2;
 
 impl Array {
-    /// What the next opening needs. Nothing is under way.
+    /// What the next opening needs. Nothing may be in flight.
     pub(super) fn export_all(&self) -> Vec<u8> {
         let clock = self.dead.clock_in_memory();
         let is_logged = self.tombstones().is_some();
-        // What could not be written is lost, and where no log says what is dead, so is what it would have said.
+        // What could not be written is lost. Without a log of deaths, a table that lacks deaths must be dropped too.
         let left: Vec<bool> = (0..self.place.tables).map(|table| self.has_news(table)).collect();
         let state = self.lock();
         let header = Header {
@@ -77,7 +77,7 @@ impl Array {
         bytes
     }
 
-    /// Takes over what a clean shutdown has left. Says whether it can be believed; if not, nothing is changed.
+    /// Takes over what a clean shutdown has left. Returns whether it is valid; if not, nothing is changed.
     pub(super) fn import_all(&self, part: &[u8]) -> bool {
         let Some(snapshot) = Snapshot::parse(part) else { return false };
         if !self.can_be(&snapshot) {
@@ -102,7 +102,7 @@ impl Array {
         true
     }
 
-    /// Whether it is of an index and a log like these.
+    /// Whether it belongs to an index and a log of these sizes.
     fn can_be(&self, snapshot: &Snapshot<'_>) -> bool {
         let Snapshot { header, tables, regions, groups } = snapshot;
         let is_alike = header.tables.get() == self.place.tables
@@ -114,7 +114,7 @@ impl Array {
             let is_stream = usize::from(region.stream.get()) <= self.place.index_stream;
             is_none || counts.contains(&region.sequence.get()) && is_stream
         };
-        // A table lies in a filling that is there, of tables.
+        // A table lies in a valid filling, of tables.
         let is_table = |table: &StoredTable| {
             let region = table.region.get();
             let filled = usize::try_from(region).ok().and_then(|region| regions.get(region));

@@ -1,4 +1,4 @@
-//! What a snapshot has of the array, field by field: `snapshot.rs` says what they mean.
+//! The fields that a snapshot has of the array; `snapshot.rs` describes them.
 
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -32,17 +32,17 @@ pub(super) struct StoredRegion {
     pub(super) reserved: U16,
 }
 
-/// Bytes of a table in the snapshot, and of the header, for which the first table pays.
+/// Bytes of a table in the snapshot, plus the header, which is accounted to the first table.
 pub(crate) const TABLE_SNAPSHOT_BYTES: u64 =
     (size_of::<StoredTable>() + size_of::<Header>()) as u64;
-/// Bytes of a group there.
+/// Bytes of a group in the snapshot.
 const GROUP_SNAPSHOT_BYTES: u64 = size_of::<U64>() as u64;
-/// Bytes of a region there.
+/// Bytes of a region in the snapshot.
 pub(crate) const REGION_SNAPSHOT_BYTES: u64 = size_of::<StoredRegion>() as u64;
 const _: () = assert!(size_of::<Header>() == 16 && size_of::<StoredTable>() == 24);
 const _: () = assert!(TABLE_SNAPSHOT_BYTES == 40 && REGION_SNAPSHOT_BYTES == 16);
 
-/// Most bytes of an array of so many tables, groups and regions in the snapshot.
+/// Maximum bytes in the snapshot of an array with these numbers of tables, groups and regions.
 pub(crate) fn snapshot_bytes(tables: u32, groups: u32, regions: u32) -> u64 {
     u64::from(tables) * TABLE_SNAPSHOT_BYTES
         + u64::from(groups) * GROUP_SNAPSHOT_BYTES

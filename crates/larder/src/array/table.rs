@@ -1,8 +1,8 @@
 //! A table: the part of the index on flash that has the entries of one range of hashes. Little-endian.
 //!
-//! A table is a record of the log, 16 KiB long, in regions that hold nothing but tables; so it begins at a multiple of
-//! 4 KiB, and each of its four pages can be read alone. A page is believed if it is whole and of this writing of this
-//! table.
+//! A table is a record of the log, 16 KiB long, in regions that contain only tables; so it starts at a multiple of 4
+//! KiB, and each of its four pages can be read alone. A page is valid if it is whole and belongs to this writing of
+//! this table.
 //!
 //! ```text
 //!  offset  bytes  field
@@ -18,9 +18,9 @@
 //!      80   16 n  entries; zeros behind them
 //! ```
 //!
-//! The upper two bits of a fingerprint's lower 48 say which page is its home. What a page has no room for goes to the
-//! one beside it: pages 0 and 1, 2 and 3 stand beside each other, so that both can be read at once. What has no room
-//! there either is lost, and counted: it is old entries then, for new ones come first.
+//! The upper two bits of the lower 48 bits of a fingerprint select its home page. Entries that do not fit there go to
+//! the neighbour page: pages 0 and 1, and pages 2 and 3, are neighbours, so that both can be read at once. Entries that
+//! do not fit there either are lost, and counted: these are old entries, because new ones come first.
 
 #![deny(clippy::indexing_slicing)]
 
@@ -36,15 +36,15 @@ pub(crate) const PAGES: usize = 4;
 pub(crate) const PAGE_BYTES: usize = 4096;
 /// Bytes of a table, as a record.
 pub(crate) const TABLE_BYTES: usize = PAGES * PAGE_BYTES;
-/// Entries of a page, at most.
+/// Maximum entries of a page.
 pub(crate) const PAGE_ENTRIES: usize = 251;
-/// Entries of a table, at most.
+/// Maximum entries of a table.
 pub(crate) const TABLE_ENTRIES: usize = PAGES * PAGE_ENTRIES;
 
-/// Number of the table: the key of its record.
+/// Bytes of the table number, which is the key of its record.
 pub(crate) const KEY_BYTES: usize = 8;
 const STAMP_BYTES: usize = 8;
-/// What lies in front of the value in the record of a table.
+/// Bytes in front of the value in the record of a table.
 const FRONT_BYTES: usize = RECORD_HEADER_BYTES + STAMP_BYTES + KEY_BYTES;
 /// Bytes of the value of that record.
 pub(crate) const VALUE_BYTES: usize = TABLE_BYTES - FRONT_BYTES;
@@ -67,60 +67,60 @@ struct Header {
     stamp: U64,
 }
 
-/// Which writing of which table.
+/// Identifies one writing of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TableIdentity {
     pub(crate) cache: CacheId,
     pub(crate) table: u32,
-    /// Of the filling of the region that it lies in.
+    /// Sequence number of the filling of its region.
     pub(crate) sequence: u64,
-    /// In the region.
+    /// Offset in the region.
     pub(crate) offset: u32,
 }
 
 /// A page that was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Page {
-    /// Whether entries of it are in the page beside it.
+    /// Whether entries of it are in its neighbour page.
     pub(crate) is_overflown: bool,
     pub(crate) stamp: u64,
     pub(crate) entries: Vec<Entry>,
 }
 
-/// The page in which a key's entry belongs.
+/// The home page of a key's entry.
 pub(crate) fn home_of(fingerprint: Fingerprint) -> usize {
     usize::try_from(fingerprint.0 >> 46 & 3).expect("two bits")
 }
 
-/// The page that takes what a page has no room for.
+/// The neighbour page, which takes the entries that do not fit.
 fn beside(page: usize) -> usize {
     page ^ 1
 }
 
-/// Which pages to read for what belongs in a page, as one range: both of a pair if it is overflown.
+/// The pages to read for an entry with this home page, as one range: both neighbours if the page has overflown.
 pub(crate) fn pages_of(home: usize, is_overflown: bool) -> std::ops::Range<usize> {
     if is_overflown { home & !1..(home | 1) + 1 } else { home..home + 1 }
 }
 
-/// What is put into a table.
+/// Collects the entries of a table.
 #[derive(Debug, Default)]
 pub(crate) struct TableBuilder {
-    /// By home page. The first ones are kept if there is too little room.
+    /// By home page. If there is too little room, the first ones are kept.
     pages: [Vec<Entry>; PAGES],
 }
 
-/// What became of a table.
+/// Result of building a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Built {
     pub(crate) entries: u16,
     /// A bit for each page.
     pub(crate) overflown: u8,
-    /// Entries that it has no room for.
+    /// Entries for which it has no room.
     pub(crate) lost: u64,
 }
 
 impl TableBuilder {
-    /// Adds an entry behind those of its page.
+    /// Adds an entry after those of its page.
     pub(crate) fn add(&mut self, shape: Shape, entry: Entry) {
         if let Some(page) = self.pages.get_mut(home_of(shape.fingerprint_of(entry))) {
             page.push(entry);
@@ -158,7 +158,7 @@ impl TableBuilder {
         (bytes.split_off(FRONT_BYTES), Built { entries, overflown, lost })
     }
 
-    /// How much more a page could hold.
+    /// Free slots of a page.
     fn room(&self, page: usize) -> usize {
         let own = self.pages.get(page).map_or(0, Vec::len);
         PAGE_ENTRIES.saturating_sub(own)
@@ -193,7 +193,7 @@ fn encode_page(
     room.copy_from_slice(&body);
 }
 
-/// Reads a page, which must be this one of this writing of the table.
+/// Parses a page. It must be this page of this writing of the table.
 pub(crate) fn parse_page(bytes: &[u8], identity: TableIdentity, page: usize) -> Option<Page> {
     let (header, rest) = Header::ref_from_prefix(bytes.get(HEADER_AT..)?).ok()?;
     let count = usize::from(header.entries.get());
@@ -213,7 +213,7 @@ pub(crate) fn parse_page(bytes: &[u8], identity: TableIdentity, page: usize) -> 
     })
 }
 
-/// For the fuzzer: any bytes as a page of a table, and again behind the checksum that they should have.
+/// For the fuzzer: parses any bytes as a page of a table, and again with a correct checksum.
 pub(crate) fn fuzz_page(bytes: &[u8]) {
     let cache = CacheId::ZERO;
     let whole: Vec<u8> =
@@ -290,7 +290,7 @@ mod tests {
         (bytes, built)
     }
 
-    /// Finds a key as a reader does: in its page, and in the one beside it if that says so.
+    /// Finds a key as a reader does: in its home page, and in the neighbour page if the home page has overflown.
     fn finds(bytes: &[u8], fingerprint: u64) -> bool {
         let home = home_of(Fingerprint(fingerprint));
         let page = |at: usize| {
@@ -312,7 +312,7 @@ mod tests {
         assert!([1, 2, 3 << 46].iter().all(|&it| finds(&bytes, it)) && !finds(&bytes, 4));
     }
 
-    /// Each byte, as docs/formats.md draws it.
+    /// Each byte, as described in docs/formats.md.
     #[test]
     fn a_page_is_what_it_is_in_version_9() {
         let (bytes, _) = built(&[1 << 46 | 0x3132_3334]);

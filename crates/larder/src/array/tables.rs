@@ -1,5 +1,5 @@
-//! Tables as they are written: with what DRAM knows, without what is dead or leads nowhere; and how their regions are
-//! emptied.
+//! Writes tables, with what DRAM knows and without entries that are dead or lead to no record; and empties their
+//! regions.
 
 use std::collections::HashSet;
 use std::pin::Pin;
@@ -18,21 +18,21 @@ use super::{Array, State};
 use crate::key::KeyHash;
 use crate::stored::IS_TABLE;
 
-/// Zeros of the length of a table's value.
+/// A zero value with the length of a table's value.
 const BLANK: [u8; VALUE_BYTES] = [0; VALUE_BYTES];
 
-/// What is to be done so that a table is written.
+/// The next step of writing a table.
 enum Step {
     /// Nothing.
     Done,
     Read(TableRead),
-    /// Its stream has no region with room for it.
+    /// The open region of its stream has no room for it.
     MakeRoom,
 }
 
 impl Array {
-    /// Writes a table with all that its sets know: at most one read, unless somebody else has written it meanwhile.
-    /// Says whether that is done, by whomever.
+    /// Writes a table with everything that its sets know. Costs at most one read, unless another task has written the
+    /// table in between. Returns whether it is written, by this or another task.
     pub(super) async fn write_table(&self, table: u32, why: Why) -> bool {
         self.write_table_with(table, &[], why).await
     }
@@ -48,7 +48,7 @@ impl Array {
                     Some(pages) => read = Some((wanted.at, pages)),
                     // The device fails.
                     None if self.is_newest(&wanted) => return false,
-                    // It is lost, and begins anew, or somebody was faster.
+                    // The table is lost, and starts again empty, or another task has written it.
                     None => {}
                 },
                 Step::MakeRoom => {
@@ -59,7 +59,7 @@ impl Array {
             }
         }
         self.log.write_what_is_due().await;
-        // Not only by who has opened a region: that one may have given up.
+        // Any task does this, not only the one that has opened a region: that one may have been dropped.
         if self.is_crowded.load(Ordering::Acquire) && !self.cleaning.swap(true, Ordering::AcqRel) {
             let cleaning = Cleaning(self);
             self.empty_a_region_of_tables().await;
@@ -68,7 +68,7 @@ impl Array {
         true
     }
 
-    /// Writes a table, or says what that lacks.
+    /// Writes a table, or returns what is missing for that.
     fn step(
         &self,
         state: &mut State,
@@ -77,7 +77,7 @@ impl Array {
     ) -> Step {
         let known = match (state.entries.place(table), read) {
             (Some(at), Some((of, pages))) if at.is_same(of) => Some((of.stamp, pages.as_slice())),
-            // Somebody else has written it, or it was lost and whoever comes next begins anew.
+            // Another task has written it, or it was lost and the next caller starts it again.
             (_, Some(_)) => return Step::Done,
             (Some(at), None) => {
                 return Step::Read(self.table_read(state, table, at, 0..PAGES));
@@ -95,8 +95,8 @@ impl Array {
         place.is_some_and(|at| at.is_same(&read.at))
     }
 
-    /// Writes a table of which these pages, of this stamp, are all that flash knows. Says whether its open region has
-    /// room for that.
+    /// Writes a table. `known` has the pages of its newest writing on flash, with their stamp. Returns whether the open
+    /// region has room for it.
     pub(super) fn rewrite(
         &self,
         state: &mut State,
@@ -109,7 +109,7 @@ impl Array {
         if !open.is_some_and(|open| open.has_room_for(KEY_BYTES + VALUE_BYTES)) {
             return false;
         }
-        // First: who dies after this is not dead here.
+        // Read the clock first: keys that die after this are not dead in this writing.
         let stamp = self.dead.clock();
         let deaths = self.dead.within(state.entries.hashes_of(table));
         let builder = self.merge(state, (table, more), known, &deaths);
@@ -135,7 +135,7 @@ impl Array {
         true
     }
 
-    /// What a table is to say: what is dirty in its sets first, then `more`, then what it said before.
+    /// Collects the entries of a table: dirty entries of its sets first, then `more`, then its previous entries.
     fn merge(
         &self,
         state: &State,
@@ -174,7 +174,7 @@ impl Array {
         }
     }
 
-    /// Whether there is something that the newest writing of a table does not say.
+    /// Whether there is something that the newest writing of a table does not know.
     pub(super) fn has_news(&self, table: u32) -> bool {
         let state = self.lock();
         let hashes = state.entries.hashes_of(table);
@@ -182,7 +182,7 @@ impl Array {
         is_behind || !self.dead.within(hashes).is_empty()
     }
 
-    /// Whoever adds a death helps to write the table of another one, where there are too many.
+    /// Each caller that adds a death helps to write a table with pending deaths, if there are too many.
     pub(super) async fn relieve(&self, hash: KeyHash) {
         if let Some(dead) = self.dead.to_work_off(hash.0) {
             let table = self.lock().entries.slot(dead).table;
@@ -190,16 +190,16 @@ impl Array {
         }
     }
 
-    /// Makes sure that there is an open region with room for a table. `false` if no region can be had.
+    /// Makes sure that there is an open region with room for a table. `false` if no region is available.
     async fn make_room_for_tables(&self) -> bool {
         let now_s = self.log.host().regions.breaker.now_s();
-        // Before: whoever waits for that may give up.
+        // Set this before the await, because the task may be dropped while it waits.
         self.is_crowded.store(true, Ordering::Release);
         self.open_next(self.place.index_stream, KEY_BYTES + VALUE_BYTES, now_s).await.is_some()
     }
 
-    /// Moves what lives of the emptiest region of tables, if there are more of them than enough. Boxed, for it writes
-    /// tables, and who does that may have come here.
+    /// Moves the live tables of the emptiest region of tables, if there are more such regions than necessary. Boxed
+    /// because of recursion: it writes tables, and writing a table may have called it.
     fn empty_a_region_of_tables(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(async {
             let Some(victim) = self.region_to_empty() else {
@@ -212,7 +212,7 @@ impl Array {
                     return;
                 }
             }
-            // A crash must find the newer writings: what tables on flash know was forgotten elsewhere.
+            // A crash must find the newer writings: deaths that tables on flash know have been forgotten elsewhere.
             self.log.write_out().await;
             let is_empty = {
                 let state = self.lock();
@@ -236,7 +236,7 @@ impl Array {
     }
 }
 
-/// Somebody empties a region, until this is dropped.
+/// Marks that a task is emptying a region, until it is dropped.
 struct Cleaning<'a>(&'a Array);
 
 impl Drop for Cleaning<'_> {

@@ -1,4 +1,4 @@
-//! The engine alone, on memory: what it promises of reads, tables and crashes.
+//! Tests of the engine alone, on memory: limits on reads, tables, and crashes.
 
 mod division;
 mod long;
@@ -82,12 +82,12 @@ impl Bench {
         u32::try_from(self.clock.now().as_secs()).unwrap()
     }
 
-    /// Reads that somebody waits for.
+    /// Reads for which a request waits.
     fn reads(&self) -> (u64, u64) {
         (self.counters.array_table_reads.get(), self.counters.array_record_reads.get())
     }
 
-    /// Sets, with at most one read. `left_s` of 0 is for ever.
+    /// Sets, with at most one read. `left_s` of 0 means no expiry.
     fn set(&self, key: u64, value: &[u8], left_s: u32) -> bool {
         let expiry_s = if left_s == 0 { 0 } else { self.now_s() + left_s };
         let (key, now_s) = (key.to_le_bytes(), self.now_s());
@@ -163,7 +163,8 @@ fn what_was_set_last_is_found_or_nothing() {
     }
 }
 
-/// A table may be written while its successor waits for room: it must not count what the set still has as newer.
+/// A table may be written while the new version waits for room: it must not treat the entry that is still in its set as
+/// newer.
 #[test]
 fn what_was_replaced_is_not_back_when_its_successor_has_expired() {
     let bench = Bench::new(place(64, (4, 3), 32));
@@ -259,7 +260,7 @@ fn objects_that_are_asked_for_stay() {
         let bench = Bench::new(ArrayPlace { reinsertion, ..place(64, (8, 16), 1) });
         for key in 0..30_000_u64 {
             bench.set(key, &value(key, 0, 3000), 0);
-            // Twenty of them are asked for again and again.
+            // Twenty of them are requested again and again.
             if key > 20 {
                 let _ = bench.get(key % 20);
             }
@@ -295,7 +296,8 @@ fn tables_are_moved_before_their_region_is_given_up() {
     assert!(found > 4900, "{found}");
 }
 
-/// With hashes of 16 bits, keys collide: one is lost for each hash that others have too, and none is taken for another.
+/// With hashes of 16 bits, keys collide: each key whose hash a later key shares is lost, and no key is taken for
+/// another.
 #[test]
 fn keys_of_one_hash_lose_each_other_and_are_never_confused() {
     const HASHES: u64 = 1 << 16;
@@ -317,7 +319,7 @@ fn keys_of_one_hash_lose_each_other_and_are_never_confused() {
             None => lost += 1,
         }
     }
-    // The last one of each hash is found: n keys have so many of them, by the birthday bound.
+    // The last key of each hash is found; the formula gives the expected number of other keys.
     #[allow(clippy::cast_precision_loss)]
     let expected = {
         let (keys, hashes) = (KEYS as f64, HASHES as f64);

@@ -1,4 +1,4 @@
-//! Which settings of the array engine a cache was made with, as far as its layout tells, and which have changed.
+//! Derives the array engine's settings with which a cache was made from its layout, and finds those that have changed.
 
 use super::changes::{change, part, shortest};
 use crate::array::groups::GROUPS_MAX;
@@ -7,10 +7,11 @@ use crate::array::table::TABLE_ENTRIES;
 use crate::config::ArrayConfig;
 use crate::layout::Layout;
 
-/// Mean sizes that are looked for are multiples of these, and people prefer the first.
+/// Candidate mean sizes are multiples of these grains. Coarser grains come first, since people prefer round numbers.
 const SIZE_GRAINS: [u64; 8] = [1 << 20, 1 << 14, 1 << 12, 1 << 10, 1000, 100, 10, 1];
 
-/// The settings that explain `found`, those of `config` wherever they do. `plan` divides the device by such settings.
+/// Returns settings that explain `found`; those of `config` wherever they explain it. `plan` divides the device by
+/// given settings.
 pub(super) fn array_before(
     config: &ArrayConfig,
     found: &Layout,
@@ -23,14 +24,14 @@ pub(super) fn array_before(
     let before = ArrayConfig {
         ttl_groups: found.array_ttl_groups == GROUPS_MAX,
         mean_object_bytes: mean_object_bytes(config.mean_object_bytes, bytes, found.array_tables),
-        // Whatever it is, it is enough for this layout.
+        // Lift the limit: it was enough for this layout, whatever it was.
         index_bytes: None,
         ..config.clone()
     };
     let regions = |layout: &Layout| (layout.array_regions, layout.array_region_bytes);
     let least = part(bytes, found.usable_bytes);
     let mut sizes = vec![config.region_bytes, None];
-    // Only where it was chosen: a size that follows from the share says something of it.
+    // Try this last: a size that follows from the share says something about the share.
     sizes.push(Some(found.array_region_bytes));
     for region_bytes in sizes {
         let with = |percent| ArrayConfig { percent, region_bytes, ..before.clone() };
@@ -45,7 +46,7 @@ pub(super) fn array_before(
     ArrayConfig { percent: least, region_bytes, index_bytes: config.index_bytes, ..before }
 }
 
-/// The mean size with which so many bytes have so many tables: `now` if it explains them, else the roundest.
+/// The mean size with which `bytes` get this number of `tables`: `now` if it explains them, else the roundest one.
 fn mean_object_bytes(now: u32, bytes: u64, tables: u32) -> u32 {
     let explains = |mean: u32| tables_for(bytes, mean) == tables;
     let objects = u64::from(tables) * TABLE_ENTRIES as u64 * 3 / 4;
@@ -55,14 +56,14 @@ fn mean_object_bytes(now: u32, bytes: u64, tables: u32) -> u32 {
     sizes.find(|&size| size > 0 && explains(size)).unwrap_or(u32::try_from(about).unwrap_or(now))
 }
 
-/// What of these has changed, in words.
+/// Describes the settings that differ, in words.
 pub(super) fn array_changes(now: &ArrayConfig, before: &ArrayConfig) -> Vec<String> {
     let or_none = |bytes: Option<u32>| bytes.map_or("None".to_owned(), |bytes| bytes.to_string());
     let mut changes = Vec::new();
     if now.percent.to_bits() != before.percent.to_bits() {
         changes.push(change("array.percent", now.percent, before.percent));
     }
-    // With the engine on or off all others follow.
+    // If the engine is switched on or off, the other settings do not matter.
     if !now.is_on() || !before.is_on() {
         return changes;
     }
@@ -97,7 +98,7 @@ mod tests {
         ArrayConfig { percent, min_object_bytes: 641, ..ArrayConfig::default() }
     }
 
-    /// What is said if a cache made with `before` is opened with `now`.
+    /// The error text if a cache made with `before` is opened with `now`; empty if it opens.
     fn said(before: &ArrayConfig, now: &ArrayConfig) -> String {
         let info = DeviceInfo::new("test", 512 << 20, 4096, 1 << 18);
         let [found, planned] =

@@ -1,4 +1,4 @@
-//! Divides the array engine's share of the device into regions, and says how many tables its index has.
+//! Divides the array engine's share of the device into regions, and computes how many tables its index has.
 
 use crate::array::memory::{ArrayMemory, Sizes};
 use crate::array::place::tables_for;
@@ -10,10 +10,10 @@ use super::dead_keys::DEAD_KEY_SNAPSHOT_BYTES;
 use super::snapshot::PART_HEADER_BYTES;
 use crate::tombstones::TombstonesPlace;
 
-/// With fewer regions, dropping one drops too much of the cache.
+/// Target number of regions. With fewer, dropping one region drops too much of the cache.
 const REGIONS_AUTO: u64 = 96;
 const REGION_BYTES_AUTO: std::ops::RangeInclusive<u64> = 1 << 20..=64 << 20;
-/// Beside those that are open: one whose end is on its way, and one to reclaim.
+/// Regions needed in addition to the open ones: one whose last write is in flight, and one to reclaim.
 const REGIONS_BESIDE_OPEN: u64 = 2;
 
 /// The engine's part of the device.
@@ -23,16 +23,16 @@ pub(super) struct ArrayLayout {
     pub(super) region_bytes: u32,
     pub(super) tables: u32,
     pub(super) groups: u32,
-    /// Room for it in the snapshot, dead keys included.
+    /// Bytes that the snapshot reserves for it, dead keys included.
     pub(super) snapshot_bytes: u64,
 }
 
 impl ArrayLayout {
-    /// Divides so many bytes, beside a tombstone log, if there is one: each region and table pays for its part of the
-    /// snapshot.
+    /// Divides `space` bytes. Each region and each table pays for its part of the snapshot, and so do the dead keys if
+    /// there is a tombstone log.
     ///
     /// # Errors
-    /// If that are too few regions, or too little memory for the index.
+    /// If the result is too few regions, or if there is too little memory for the index.
     pub(super) fn plan(
         config: &ArrayConfig,
         space: u64,
@@ -43,7 +43,7 @@ impl ArrayLayout {
         }
         let region_bytes = config.region_bytes.unwrap_or_else(|| automatic_region_bytes(space));
         let groups = config.groups();
-        // As many tables as there would be if they took nothing.
+        // Upper bound: the number of tables if the tables themselves took no space.
         let tables_max = tables_for(space, config.mean_object_bytes);
         let beside_regions = parts_bytes((tables_max, groups, 0), tombstones);
         let left = space.saturating_sub(beside_regions);
@@ -68,7 +68,7 @@ impl ArrayLayout {
         Ok(layout)
     }
 
-    /// What the engine's memory follows from.
+    /// The sizes from which the engine's memory follows.
     fn sizes(&self, tombstones: Option<TombstonesPlace>) -> Sizes {
         let Self { regions, region_bytes, tables, groups, .. } = *self;
         let dead_keys_max = tombstones.map(|log| log.table_keys_max(tables));
@@ -80,8 +80,8 @@ impl ArrayLayout {
     }
 }
 
-/// What the snapshot keeps of so many tables, groups and regions at most, and of dead keys in the tables: a part of the
-/// engine, and one of the keys.
+/// Upper bound of the snapshot bytes for these numbers of tables, groups and regions, and for the dead keys in the
+/// tables. Two parts: one of the engine, one of the keys.
 fn parts_bytes(
     (tables, groups, regions): (u32, u32, u32),
     tombstones: Option<TombstonesPlace>,

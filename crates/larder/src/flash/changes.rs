@@ -1,7 +1,8 @@
-//! Which settings a cache was made with, as far as its layout tells, and which of them have changed.
+//! Derives the settings with which a cache was made from its layout, and finds those that have changed.
 //!
-//! The superblock says how the device is divided, not what was asked for. The settings follow from it:
-//! of all percentages that give as many buckets, the roundest is what somebody wrote.
+//! The superblock records how the device is divided, not which settings were given. The settings follow from the
+//! layout: of all percentages that give the same number of buckets, the roundest is most likely the one that was
+//! configured.
 
 use std::fmt;
 
@@ -13,20 +14,20 @@ use crate::config::{Config, CrashSafety, LocConfig, OnChange, SocConfig};
 use crate::layout::Layout;
 use crate::soc::{self, BUCKET_BYTES, BUCKET_SNAPSHOT_BYTES};
 
-/// Percentages that are looked for are multiples of these parts of one, and people prefer the first.
+/// Candidate percentages are multiples of `1 / grain`. Coarser steps come first, since people prefer round numbers.
 const GRAINS: [f64; 9] = [1.0, 2.0, 10.0, 20.0, 100.0, 200.0, 1000.0, 10_000.0, 100_000.0];
 
-/// How many multiples of each are tried: metadata takes a part of a share that is only
-/// roughly known.
+/// Multiples to try for each grain: metadata takes a part of a share, and its size is only roughly known.
 const STEPS: i32 = 50;
 
-/// With which layout the cache on a device goes on, where `planned` is what the configuration asks for.
+/// Returns the layout with which the cache on a device continues. `planned` is the layout that the configuration asks
+/// for.
 ///
-/// A device of another size is not a changed setting: as long as the cache is all there, it goes on with
-/// what it has, unless the configuration accepts that it starts empty on all of the device.
+/// A different device size is not a changed setting: as long as the whole cache fits, it keeps its layout, unless the
+/// configuration allows it to start empty on the whole device.
 ///
 /// # Errors
-/// What has changed, in words.
+/// The changed settings, in words.
 pub(super) fn reconcile(
     config: &Config,
     info: &DeviceInfo,
@@ -53,8 +54,8 @@ pub(super) fn reconcile(
     Err(changes.join(", "))
 }
 
-/// `config` with what the cache decided when it began, where that is left to it: either is no change, for
-/// budgets come and go.
+/// Fills in what the cache decided when it was created, where the configuration leaves that to the cache. The default
+/// share of small objects and 0 are both no change, because memory budgets vary.
 fn as_decided(config: &Config, found: &Layout) -> Config {
     let before = soc_percent(soc::config::PERCENT, found);
     let is_decided = config.soc.percent.is_none() && [0.0, soc::config::PERCENT].contains(&before);
@@ -62,7 +63,7 @@ fn as_decided(config: &Config, found: &Layout) -> Config {
     Config { soc: SocConfig { percent: soc_percent, ..config.soc.clone() }, ..config.clone() }
 }
 
-/// The settings of `config` that are not those with which a device like `info` is divided as `found`.
+/// The settings in `config` that differ from those that divide a device like `info` as in `found`.
 fn settings(config: &Config, info: &DeviceInfo, found: &Layout) -> Vec<String> {
     let (mut changes, mut before) = shares(config, found);
     let with = |array| Config { array, ..before.clone() };
@@ -105,8 +106,8 @@ fn settings(config: &Config, info: &DeviceInfo, found: &Layout) -> Vec<String> {
     changes
 }
 
-/// The same of shares of the device, and what there was before: settings that explain all of `found` but the array
-/// engine, and the sizes of what lies in its parts.
+/// Compares shares of the device. Returns the changes, and the settings before: they explain everything in `found`
+/// except the array engine and the sizes within the parts.
 fn shares(config: &Config, found: &Layout) -> (Vec<String>, Config) {
     let mut changes = Vec::new();
     let soc_before = soc_percent(config.soc.percent.unwrap_or(soc::config::PERCENT), found);
@@ -121,7 +122,7 @@ fn shares(config: &Config, found: &Layout) -> (Vec<String>, Config) {
             log_percent: soc_log_percent(config.soc.log_percent, found),
             ..config.soc.clone()
         },
-        // Whether it is for the process or for power the layout does not say: one may follow the other.
+        // The layout does not tell `Process` from `Power`: a cache may switch between them.
         crash_safety: match (found.tombstone_log_bytes, config.crash_safety) {
             (0, _) => CrashSafety::Off,
             (_, CrashSafety::Off) => CrashSafety::Process,
@@ -133,7 +134,7 @@ fn shares(config: &Config, found: &Layout) -> (Vec<String>, Config) {
         ("utilization_percent", config.utilization_percent, before.utilization_percent),
         ("soc.log_percent", config.soc.log_percent, before.soc.log_percent),
     ];
-    // They are the configuration's own wherever that explains the layout.
+    // Values before equal the configuration's own wherever those explain the layout.
     let changed = percents.iter().filter(|(_, now, before)| now.to_bits() != before.to_bits());
     changes.extend(changed.map(|(name, now, before)| change(name, now, before)));
     if before.crash_safety != config.crash_safety {
@@ -153,7 +154,7 @@ fn utilization_percent(now: f64, found: &Layout) -> f64 {
 fn soc_percent(now: f64, found: &Layout) -> f64 {
     let explains = |percent: f64| {
         let buckets = soc_buckets(percent, found.usable_bytes, found.tombstone_log_bytes);
-        // Without buckets nothing was asked for.
+        // Without buckets the share must have been 0.
         buckets == found.soc_buckets && (buckets > 0 || percent == 0.0)
     };
     let bytes = found.soc_buckets.saturating_mul((BUCKET_BYTES + BUCKET_SNAPSHOT_BYTES) as u64);
@@ -170,14 +171,13 @@ fn soc_log_percent(now: f64, found: &Layout) -> f64 {
     shortest(now, part(bytes, found.usable_bytes), explains)
 }
 
-/// In percent.
+/// `of` as a percentage of `all`.
 #[allow(clippy::cast_precision_loss)]
 pub(super) fn part(of: u64, all: u64) -> f64 {
     of as f64 * 100.0 / all.max(1) as f64
 }
 
-/// Of the percentages from `least` on that explain what was found, the roundest; but `now` if that
-/// does.
+/// The roundest percentage, from `least` upwards, that explains the layout; `now` if that explains it.
 pub(super) fn shortest(now: f64, least: f64, explains: impl Fn(f64) -> bool) -> f64 {
     let rounded = GRAINS.into_iter().flat_map(|grain| {
         (0..STEPS).map(move |step| (((least * grain).ceil() + f64::from(step)) / grain).min(100.0))
@@ -199,7 +199,7 @@ mod tests {
         }
     }
 
-    /// What is said if a cache made with `before` is opened with `now`.
+    /// The error text if a cache made with `before` is opened with `now`; empty if it opens.
     fn said(before: &Config, now: &Config) -> String {
         let info = info(256 << 20);
         let found = Layout::plan(before, &info).unwrap();

@@ -1,14 +1,14 @@
-//! Voiding everything at once.
+//! Voids the whole content of flash at once.
 //!
-//! The superblock says which epoch is the oldest that counts. Buckets carry the epoch in which they were
-//! written, the numbers of fillings of regions and of segments of the log begin with it, and a snapshot
-//! belongs to one. So one write of the superblock, with a new epoch as the current and the oldest one,
-//! voids all that flash holds, whoever reads it: this opening, the next one, or one after a crash. Then
-//! memory forgets it too.
+//! The superblock names the oldest valid epoch. Each bucket carries the epoch in which it was written. The numbers of
+//! region fillings and of log segments start with the epoch, and a snapshot belongs to one epoch. So a single
+//! superblock write that makes a new epoch both the current and the oldest one voids everything on flash for every
+//! later reader: this opening, the next one, or one after a crash. After the write, the engines drop what they have in
+//! memory.
 //!
-//! Before the write the caller's alone-ness is made true of the device: what was under way would land in
-//! places that the new epoch fills. Where the write fails nothing is forgotten. It may have happened all
-//! the same: then a crash finds everything void, for what this opening goes on to write is of the old epoch.
+//! Before that write, all writes in flight must end: otherwise they would land in places that the new epoch fills. If
+//! the superblock write fails, memory keeps everything. The write may have reached the device nevertheless: then
+//! everything is void after a crash, because this opening continues to write with the old epoch.
 
 use std::sync::PoisonError;
 
@@ -18,11 +18,12 @@ use crate::error::{Error, ErrorKind};
 use crate::superblock::{EPOCH_MAX, Superblock};
 
 impl Flash {
-    /// Voids everything that flash holds. Nobody else uses it meanwhile. It is done when the superblock is
-    /// written: from there on nothing is waited for.
+    /// Voids everything on flash. The caller makes sure that no other request uses flash. The clear is complete when
+    /// the superblock is written; there is no wait after that.
     ///
     /// # Errors
-    /// [`ErrorKind::Device`] if it cannot be written; everything is as it was, and a crash may void it.
+    /// [`ErrorKind::Device`] if the superblock cannot be written. Then everything is as before, but a crash may void
+    /// it.
     pub(crate) async fn clear(&self) -> Result<(), Error> {
         for any in self.engines.iter() {
             call!(any, finish_writes().await);
@@ -31,7 +32,7 @@ impl Flash {
         assert!(before.oldest_epoch <= before.epoch, "what is written is believed: {before:?}");
         assert!(!before.clean, "the label of a cache that is open vouches for nothing");
         let epoch = before.epoch + 1;
-        // The next opening adds 1.
+        // Leave room for the next opening, which adds 1.
         if epoch + 1 >= EPOCH_MAX {
             let message = "the cache has used up its epochs; erase the first 128 KiB of its device";
             return Err(Error::new(ErrorKind::Config, message));

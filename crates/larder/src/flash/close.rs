@@ -1,19 +1,19 @@
-//! Closing at the pace of the device: what DRAM holds goes to flash in order.
+//! Closes a cache at the speed of the device: the content of DRAM goes to flash sequentially.
 //!
-//! A small object belongs into a bucket, and a bucket is read and written for each: a DRAM full of them
-//! would take minutes. So a close appends them to the engine that can append objects in a row (`Engine::appending`),
-//! which is the large-object engine. There they are large objects like others: records with checksums, listed by
-//! footers, found again by whoever indexes them, dead by tombstone when they change. That engine is asked first,
-//! and what their buckets hold of their keys is older:
+//! A small object belongs in a bucket, and each one costs a read and a write of its bucket: a DRAM full of small
+//! objects would take minutes. So a close appends them to the engine that can append objects in sequence
+//! (`Engine::appending`), the large-object engine. There they are like other large objects: records with checksums,
+//! listed by footers, found again when a region is indexed, and killed by a tombstone when they change. Look-ups ask
+//! that engine first. Older versions in buckets are handled by these rules:
 //!
-//! 1. With tombstones it is void since before the item came to DRAM. Without, an item goes in order only
-//!    if no bucket can hold its key, and else to its bucket as when evicted.
-//! 2. An object does not go in order if the index of regions has something in its place: the two keys
-//!    would displace each other.
-//! 3. They take at most half of the regions' room: the rest, if there is any, goes to buckets.
+//! 1. With tombstones, the version in the bucket is void since the item came to DRAM. Without tombstones, an item is
+//!    appended only if no bucket can hold its key; otherwise it goes to its bucket, as on an eviction.
+//! 2. An object is not appended if the index of regions has an entry in its slot: the two keys would displace each
+//!    other.
+//! 3. Small objects take at most half of the bytes in regions. The rest goes to buckets.
 //!
-//! An object moves to its bucket when DRAM evicts it the next time, having read it back: first it is
-//! there, then not here any more. What nobody reads goes when its region is reclaimed, as the oldest do.
+//! An object moves to its bucket when it has been read back to DRAM and DRAM evicts it again: first it is written to
+//! the bucket, then removed from the region. Objects that are never read disappear when their region is reclaimed.
 
 use std::sync::atomic::Ordering;
 
@@ -28,22 +28,22 @@ use crate::key::KeyHash;
 use crate::removal::RemovalReason;
 use crate::tier::Tier;
 
-/// Small objects get at most this part of the regions' room.
+/// Small objects get at most `1 / IN_ORDER_PART` of the bytes in regions.
 const IN_ORDER_PART: u64 = 2;
-/// What a record of a region takes beside key and value, with its line in the footer, about.
+/// Approximate bytes of a record in a region in addition to key and value, including its footer entry.
 const RECORD_BYTES: u64 = 56;
 const _: () = assert!(IN_ORDER_PART > 1, "rule 3: large objects keep a part of their regions");
 
-/// Takes items of a cache that is being closed, as long as that needs no wait.
+/// Receives items of a cache that is closing, as long as no wait is necessary.
 pub(crate) struct InOrder<'a> {
     flash: &'a Flash,
     /// The engine that it appends to.
     to: EngineId,
     appending: Box<dyn Append + 'a>,
     now_s: u32,
-    /// Small objects that it has appended, and their bytes.
+    /// Small objects appended, and their bytes.
     appended: (u64, u64),
-    /// Of the item that was not taken, if it was asked.
+    /// What admission said of the item that was not taken, if it was consulted.
     pub(crate) admitted: Option<Admitted>,
 }
 
@@ -67,7 +67,8 @@ impl Receiver for InOrder<'_> {
             counters.evicted_clean_objects.add(1);
             return true;
         }
-        // `appending` holds the engine's state, and others wait for that: so nothing here waits for the device.
+        // `appending` holds the lock on the engine's state and others wait for it, so nothing here may wait for the
+        // device.
         let needs_a_wait = flash.is_over(item)
             || item.tiers == Tiers::DramOnly
             || !call!(flash.engines.get(self.to), can_append(item))
@@ -83,8 +84,8 @@ impl Receiver for InOrder<'_> {
             Ok(_) => true,
             Err(_) => false,
         };
-        // Rule 1, or an older version in its bucket would answer when this record's region is reclaimed; and
-        // rule 2, which `append_new` keeps.
+        // Rule 1: otherwise an older version in the bucket would be found once this record's region is reclaimed.
+        // `append_new` enforces rule 2.
         if may_go && !flash.others_may_count(item.hash) && appending.append_new(item) {
             if is_small {
                 self.appended.0 += 1;
@@ -103,36 +104,36 @@ impl Receiver for InOrder<'_> {
 }
 
 impl Flash {
-    /// A close is about to send so many items.
+    /// Announces that a close is about to send this number of items.
     pub(crate) fn expect_in_order(&self, items: u64) {
         if let Some((_, any)) = self.engines.to_append_to() {
             call!(any, expect(items.min(self.in_order_bytes_max() / RECORD_BYTES)));
         }
     }
 
-    /// Of small objects.
+    /// Upper limit for the bytes of small objects (rule 3).
     fn in_order_bytes_max(&self) -> u64 {
         let to = self.engines.to_append_to();
         to.and_then(|(_, any)| call!(any, append_bytes_max())).unwrap_or(0) / IN_ORDER_PART
     }
 
-    /// Takes items of a cache that is being closed. `None` if there is nothing to append to.
+    /// Starts receiving items of a cache that is closing. `None` if no engine can append.
     pub(crate) fn in_order(&self, now_s: u32) -> Option<InOrder<'_>> {
         let (to, any) = self.engines.to_append_to()?;
         let appending = call!(any, appending(now_s))?;
         Some(InOrder { flash: self, to, appending, now_s, appended: (0, 0), admitted: None })
     }
 
-    /// Sends off what it has taken, if that is enough for a write.
+    /// Submits the appended items if they fill a write.
     pub(crate) async fn write_in_order(&self) {
         if let Some((_, any)) = self.engines.to_append_to() {
             call!(any, write_appended().await);
         }
     }
 
-    /// Takes an item of a cache that is being closed, if it can be written in order; it may have been
-    /// admitted already. Says whether that is so; if not, it is admitted, and [`Flash::demote_in_bucket`]
-    /// takes it.
+    /// Takes an item of a cache that is closing, if it can be appended. `asked` is the result of admission if it was
+    /// consulted already. Returns whether the item is done with. If it returns `false`, the item is admitted, and the
+    /// caller passes it to [`Flash::demote_in_bucket`].
     pub(crate) async fn demote_in_order(
         &self,
         item: &ItemRef<'_>,
@@ -148,7 +149,7 @@ impl Flash {
         if let Ok(engine) = admitted
             && Some(engine) != to
         {
-            // Who was asked already did not take it.
+            // An item that was asked for already was refused by `InOrder::take`.
             let Some(to) = to.filter(|_| asked.is_none() && self.goes_in_order(item)) else {
                 return false;
             };
@@ -159,7 +160,7 @@ impl Flash {
         true
     }
 
-    /// Takes an item that was admitted and cannot be written in order.
+    /// Takes an admitted item that cannot be appended.
     pub(crate) async fn demote_in_bucket(&self, item: &ItemRef<'_>, now_s: u32) {
         let admitted = self.engines.for_item(item).ok_or(RemovalReason::RejectedTooLarge);
         self.deliver(item, admitted, now_s).await;
@@ -173,19 +174,18 @@ impl Flash {
             && self.has_room_in_order(0, item) // rule 3
     }
 
-    /// Whether a version of this hash in a bucket may be believed: with tombstones it is void.
+    /// Whether a version of this hash in a bucket may still be valid. With tombstones it is void.
     fn others_may_count(&self, hash: KeyHash) -> bool {
         self.tombstones.is_none() && self.others_may_hold(hash)
     }
 
-    /// Whether an engine that objects do not go to in order may hold a key of this hash.
+    /// Whether an engine other than the one that appends may hold a key of this hash.
     fn others_may_hold(&self, hash: KeyHash) -> bool {
         let Some((to, _)) = self.engines.to_append_to() else { return self.may_hold(hash) };
         self.engines.others(to).any(|any| call!(any, may_hold(hash)))
     }
 
-    /// Whether there is room for `item` in the part of the regions that is for small objects, beside so many
-    /// bytes that were not noted yet.
+    /// Whether `item` fits into the space for small objects, after `bytes` more that are not yet counted.
     fn has_room_in_order(&self, bytes: u64, item: &ItemRef<'_>) -> bool {
         let taken = self.in_order_bytes.load(Ordering::Relaxed) + bytes;
         taken + bytes_in_order(item) <= self.in_order_bytes_max()
@@ -197,13 +197,13 @@ impl Flash {
         self.counters.closed_in_order_objects.add(objects);
     }
 
-    /// Whether each item that is left out must be looked at, so that what flash has of it is void.
+    /// Whether [`Flash::leave_out`] must run for each item that is left out, to void what flash has of it.
     pub(crate) fn voids_what_is_left_out(&self) -> bool {
         self.tombstones.is_none()
     }
 
-    /// An item for which a close has no time. Afterwards flash holds this version of its key or none.
-    /// Without tombstones an older one may be in a bucket, which is not believed then.
+    /// Drops an item for which a close has no time. Afterwards flash holds this version of its key or none. Without
+    /// tombstones, a bucket may hold an older version, which is voided here.
     pub(crate) async fn leave_out(&self, item: &ItemRef<'_>) {
         let removals = &self.counters.removals;
         if item.clean && self.may_hold(item.hash) {
@@ -221,7 +221,7 @@ impl Flash {
             RemovalReason::LeftOut
         };
         removals.key(reason, Tier::Dram, item.key, item.object_bytes());
-        // Without tombstones DRAM alone has hidden what flash holds of the key, and DRAM ends here.
+        // Without tombstones, only DRAM has hidden flash's version of the key, and DRAM is about to go away.
         if self.tombstones.is_none() {
             for any in self.engines.iter() {
                 call!(any, void(item.hash).await);
@@ -229,21 +229,21 @@ impl Flash {
         }
     }
 
-    /// Where an item lies, and which engine's it is, if that is another one.
+    /// For an item that lies in the engine that appends but belongs to another: the engine where it lies, and its own.
     fn misplaced(&self, item: &ItemRef<'_>) -> Option<(&AnyEngine, EngineId)> {
         let (name, any) = self.engines.to_append_to()?;
         let own = self.engines.for_item(item)?;
         (own != name && call!(any, may_hold(item.hash))).then_some((any, own))
     }
 
-    /// Whether a clean item that leaves DRAM needs nothing of flash: as far as can be told without I/O it is there, and
-    /// where it belongs.
+    /// Whether a clean item that leaves DRAM needs no work: as far as can be told without I/O, it is on flash and in
+    /// the right engine.
     pub(crate) fn keeps(&self, item: &ItemRef<'_>) -> bool {
         self.may_hold(item.hash) && self.misplaced(item).is_none()
     }
 
-    /// Moves a small object that lies in a region, and that DRAM has too, to the engine for small ones. The
-    /// caller holds the key's lock.
+    /// Moves a small object that lies in a region, and is in DRAM too, to the engine for small objects. The caller
+    /// holds the key's lock.
     pub(super) async fn move_to_engine(&self, item: &ItemRef<'_>, now_s: u32) {
         let Some((any, own)) = self.misplaced(item) else { return };
         if self.is_over(item) || !self.breaker.allows() {
@@ -252,7 +252,7 @@ impl Flash {
         debug_assert_ne!(item.tiers, Tiers::DramOnly, "what is for DRAM alone is not on flash");
         let own = self.engines.get(own);
         let lost = call!(own, set_together(std::slice::from_ref(item), now_s).await);
-        // In this order: what a crash finds in both is the same version.
+        // In this order: if a crash leaves it in both, both are the same version.
         if lost.is_empty() && call!(any, invalidate(item.hash).await).is_ok() {
             self.counters.moved_small_objects.add(1);
         }

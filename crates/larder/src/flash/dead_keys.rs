@@ -1,6 +1,6 @@
-//! What the snapshot of a clean shutdown keeps of dead keys: the clock of the tombstone log, the number of those in
-//! buckets, and their hashes; and in a part beside those of the engines the hashes of those in tables of the array.
-//! See `snapshot` for the bytes.
+//! The part of a clean shutdown's snapshot about dead keys: the clock of the tombstone log, the number of dead keys in
+//! buckets, and their hashes. The hashes of dead keys in tables of the array are in a part of their own, next to the
+//! parts of the engines. See `snapshot` for the format.
 
 #![deny(clippy::indexing_slicing)]
 
@@ -21,16 +21,16 @@ pub(super) const DEAD_KEYS_SNAPSHOT_HEADER_BYTES: u64 = size_of::<Header>() as u
 pub(super) const DEAD_KEY_SNAPSHOT_BYTES: u64 = size_of::<U64>() as u64;
 const _: () = assert!(DEAD_KEYS_SNAPSHOT_HEADER_BYTES == 16 && DEAD_KEY_SNAPSHOT_BYTES == 8);
 
-/// Names the part of keys in tables.
+/// Kind of the part with the keys in tables.
 const TABLE_KEYS: [u8; 4] = *b"ADED";
 
-/// What was kept.
+/// The parsed content.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct DeadKeysSnapshot {
     pub(super) clock: u64,
-    /// Hashes of those in buckets.
+    /// Hashes of dead keys in buckets.
     pub(super) buckets: Vec<u64>,
-    /// Hashes of those in tables.
+    /// Hashes of dead keys in tables.
     pub(super) tables: Vec<u64>,
 }
 
@@ -61,7 +61,7 @@ impl DeadKeysSnapshot {
         }
     }
 
-    /// Splits the front of a snapshot off; what is behind are the parts.
+    /// Splits the dead keys off the front of a snapshot. Also returns the rest, which contains the parts.
     pub(super) fn split_off(bytes: &[u8]) -> Option<(Self, &[u8])> {
         let (header, behind) = Header::ref_from_prefix(bytes).ok()?;
         let clock = Some(header.clock.get()).filter(|&clock| clock < CLOCK_MAX)?;
@@ -86,7 +86,7 @@ mod tests {
         let kept = DeadKeysSnapshot { clock: 7, buckets: vec![1, u64::MAX], tables: Vec::new() };
         let mut bytes = Vec::new();
         kept.export(&mut bytes);
-        // Made by hand: what is on flash is read by later versions.
+        // Expected bytes are written by hand: later versions must be able to read this format.
         let front = [7, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0];
         assert_eq!(bytes, [&front[..], &[0xff; 8]].concat());
         bytes.push(9);

@@ -1,4 +1,4 @@
-//! What DRAM evicts: whether it is worth a write, and which engine it goes to.
+//! Handles items that DRAM evicts: decides whether an item is worth a write, and to which engine it goes.
 
 use super::Flash;
 use super::engines::{EngineId, call};
@@ -10,18 +10,18 @@ use crate::key::KeyHash;
 use crate::removal::RemovalReason;
 use crate::tier::Tier;
 
-/// What admission has said of an item.
+/// Result of admission for an item.
 pub(crate) type Admitted = Result<EngineId, RemovalReason>;
 
 impl Flash {
-    /// Takes an item that DRAM has evicted. Afterwards flash holds this version of its key or none.
-    /// The caller holds the key's lock.
+    /// Takes an item that DRAM has evicted. Afterwards flash holds this version of its key or none. The caller holds
+    /// the key's lock.
     pub(crate) async fn demote(&self, item: &ItemRef<'_>, now_s: u32) {
         self.demote_together(std::slice::from_ref(item), now_s).await;
     }
 
-    /// Takes items that DRAM has evicted, all of one group ([`Flash::group_of`]), with one write of it. As
-    /// [`Flash::demote`]: the caller holds the locks of all their keys.
+    /// Takes evicted items of one group ([`Flash::group_of`]) with a single write of that group. As with
+    /// [`Flash::demote`], the caller holds the locks of all their keys.
     pub(crate) async fn demote_together(&self, items: &[ItemRef<'_>], now_s: u32) {
         let mut grouped = Vec::with_capacity(items.len());
         let mut of = None;
@@ -51,14 +51,15 @@ impl Flash {
         call!(self.engines.get(engine), group_of(hash)).is_some()
     }
 
-    /// Items of the same group are best sent together. `None` for one that goes with whatever comes.
+    /// The group of an item: items of the same group are best sent together. `None` for an item that can go with any
+    /// others.
     pub(crate) fn group_of(&self, item: &ItemRef<'_>) -> Option<u64> {
         let engine = self.engines.for_item(item)?;
         call!(self.engines.get(engine), group_of(item.hash))
     }
 
-    /// Writes items of one group to their engine and takes older versions out of the others. Returns those that
-    /// are not stored. Where there are tombstones, there are no older ones: who made an item saw to that.
+    /// Writes items of one group to their engine and removes older versions from the other engines. Returns the items
+    /// that are not stored. With tombstones there are no older versions: the request that set the item has voided them.
     async fn set_in<'i, 'a>(
         &self,
         engine: EngineId,
@@ -79,14 +80,14 @@ impl Flash {
         call!(self.engines.get(engine), set_together(items, now_s).await)
     }
 
-    /// Stores an item that was admitted, or forgets what flash has of its key.
+    /// Stores an item that was admitted, or forgets flash's version of its key.
     pub(super) async fn deliver(&self, item: &ItemRef<'_>, admitted: Admitted, now_s: u32) {
         let stored = match admitted {
             Ok(engine) => self.store(item, engine, now_s).await,
             Err(reason) => Err(Some(reason)),
         };
         if let Err(reason) = stored {
-            // Of what engines lose they tell themselves.
+            // Engines report their own losses.
             if let Some(reason) = reason {
                 let removals = &self.counters.removals;
                 removals.key(reason, Tier::Dram, item.key, item.object_bytes());
@@ -95,13 +96,13 @@ impl Flash {
         }
     }
 
-    /// Whether the time of an item that comes from DRAM is over, to the millisecond. On flash it would live again until
-    /// its second ends.
+    /// Whether an item from DRAM has expired, to the millisecond. Flash has a resolution of seconds, so the item would
+    /// come back to life there until its second ends.
     pub(crate) fn is_over(&self, item: &ItemRef<'_>) -> bool {
         is_over(item.expiry_s, item.dram.early_ms, self.clock.now_ms())
     }
 
-    /// Decides whether `item` is worth a write, and counts why not.
+    /// Decides whether `item` is worth a write, and counts the reason if not.
     pub(super) fn admit(&self, item: &ItemRef<'_>, now_s: u32) -> Admitted {
         let counters = &self.counters;
         if self.is_over(item) {
@@ -120,14 +121,15 @@ impl Flash {
         if admitted { Ok(engine) } else { Err(RemovalReason::RejectedByAdmission) }
     }
 
-    /// What admission says of an object of this length.
+    /// Asks the admission policy about an object of this size.
     pub(super) fn is_worth_a_write(&self, hash: KeyHash, bytes: usize, now_s: u32) -> bool {
         let candidate = Candidate { hash, object_bytes: bytes as u64, now_s };
         let written = || endurance::written_bytes(&*self.device);
         self.admission.admits(candidate, &self.counters, written)
     }
 
-    /// Writes `item` to its engine. If it is not stored, says why, unless an engine has told that already.
+    /// Writes `item` to its engine. If it is not stored, returns the reason, or `None` if an engine has already
+    /// reported it.
     pub(super) async fn store(
         &self,
         item: &ItemRef<'_>,

@@ -15,7 +15,7 @@ use crate::soc::Soc;
 use crate::stats::Counters;
 use crate::tombstones::Tombstones;
 
-/// One of the engines: for each a line here and in [`Engines::open`], and an arm in [`call`].
+/// One of the engines. A new engine needs a variant here, a line in [`Engines::open`] and an arm in [`call`].
 #[allow(clippy::large_enum_variant)] // a cache has one of each
 pub(super) enum AnyEngine {
     Loc(Loc),
@@ -25,8 +25,8 @@ pub(super) enum AnyEngine {
     Plain(Plain),
 }
 
-/// Calls a method of [`Engine`] on whichever engine it is, and waits for its end if `.await` follows it. By the trait's
-/// name: an engine may have a method of its own that is called the same.
+/// Calls a method of [`Engine`] on the engine in an [`AnyEngine`], and awaits it if `.await` follows. It calls through
+/// the trait's name, because an engine may have an inherent method with the same name.
 macro_rules! call {
     ($any:expr, $method:ident($($argument:expr),*) $(.$wait:tt)?) => {
         match $any {
@@ -48,15 +48,15 @@ macro_rules! call {
 }
 pub(super) use call;
 
-/// Names an engine of the cache.
+/// Identifies an engine of the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EngineId(usize);
 
-/// All that the cache has.
+/// All engines of the cache.
 ///
-/// In the order in which a look-up asks them: regions first, for a close puts there what is newer than its bucket, and
-/// the array last, which may have to read to know that it has nothing. An object goes to the last one that takes it: a
-/// long one to the array, a small one to buckets, where there are any.
+/// A look-up asks them in this order: regions first, because a close puts newer versions there than in buckets; and the
+/// array last, because it may have to read to know that it does not have a key. An object goes to the last engine that
+/// takes it: a long object to the array, a small one to buckets, where they exist.
 pub(super) struct Engines(Vec<AnyEngine>);
 
 impl Engines {
@@ -99,12 +99,12 @@ impl Engines {
         self.0.iter_mut()
     }
 
-    /// All of them, with their names.
+    /// All engines with their ids.
     pub(super) fn named(&self) -> impl DoubleEndedIterator<Item = (EngineId, &AnyEngine)> {
         self.0.iter().enumerate().map(|(at, engine)| (EngineId(at), engine))
     }
 
-    /// All but one.
+    /// All engines except `than`.
     pub(super) fn others(&self, than: EngineId) -> impl Iterator<Item = &AnyEngine> {
         self.0.iter().enumerate().filter(move |(at, _)| *at != than.0).map(|(_, engine)| engine)
     }
@@ -114,13 +114,13 @@ impl Engines {
         &self.0[engine.0]
     }
 
-    /// The engine that an object of this size goes to. `None` if none can hold it.
+    /// The engine for an object of this size. `None` if no engine can hold it.
     pub(super) fn for_item(&self, item: &ItemRef<'_>) -> Option<EngineId> {
         let takes = |any: &AnyEngine| call!(any, takes(item));
         self.0.iter().rposition(takes).map(EngineId)
     }
 
-    /// The one to which objects can be appended in a row, and its name.
+    /// The engine that objects can be appended to in sequence, and its id.
     pub(super) fn to_append_to(&self) -> Option<(EngineId, &AnyEngine)> {
         let at = self.0.iter().position(|any| call!(any, append_bytes_max()).is_some())?;
         Some((EngineId(at), &self.0[at]))

@@ -1,4 +1,4 @@
-//! Making what flash holds of a key void.
+//! Voids flash's version of a key.
 
 use super::Flash;
 use super::engines::call;
@@ -6,21 +6,21 @@ use crate::error::Error;
 use crate::key::KeyHash;
 
 impl Flash {
-    /// Whatever flash holds of this hash is older than what the caller is about to do: it must not
-    /// come back after a crash. The caller holds the key's lock.
+    /// Makes sure that flash's version of this hash, which is older than what the caller is about to do, does not come
+    /// back after a crash. The caller holds the key's lock.
     ///
-    /// Without tombstones there is nothing to do: DRAM hides what flash holds, and a crash empties
-    /// flash.
+    /// Without tombstones there is nothing to do: DRAM hides flash's version, and a crash empties flash.
     ///
     /// # Errors
-    /// If that cannot be written down. Then it comes back if there is a crash before something can.
+    /// If the tombstone cannot be written. Then a crash brings the old version back, unless a later tombstone write
+    /// succeeds first.
     pub(crate) async fn invalidate(&self, hash: KeyHash) -> Result<(), Error> {
         let Some(tombstones) = &self.tombstones else { return Ok(()) };
         let (mut was_there, mut receipt) = (false, None);
         for any in self.engines.iter() {
             let invalidated = call!(any, invalidate(hash).await)?;
             was_there |= invalidated.was_there;
-            // The later one stands for both.
+            // The later receipt covers both.
             receipt = receipt.max(invalidated.receipt);
         }
         if let Some(receipt) = receipt {
@@ -30,13 +30,13 @@ impl Flash {
         if was_there {
             self.relieve(hash).await;
         } else {
-            // Somebody else's may be owed still.
+            // Another caller's tombstone may still be owed.
             tombstones.settle_debt().await?;
         }
         Ok(())
     }
 
-    /// Whoever adds a tombstone helps to do without others, where there are too many.
+    /// Each caller that adds a tombstone helps to make tombstones unnecessary if there are too many.
     async fn relieve(&self, hash: KeyHash) {
         for any in self.engines.iter() {
             call!(any, relieve_tombstones(hash).await);
@@ -44,11 +44,11 @@ impl Flash {
         self.index_a_little().await;
     }
 
-    /// As [`Flash::remove`], for who does not ask whether there was a version: nobody reads flash to
-    /// find out.
+    /// As [`Flash::remove`], for a caller that does not need to know whether there was a version: no read of flash is
+    /// made to find out.
     pub(crate) async fn forget(&self, hash: KeyHash, key: &[u8], now_s: u32) {
-        // With tombstones there is nothing left to remove: who made the item saw to that. If it could
-        // not be written down then, it is owed, and it was told.
+        // With tombstones there is nothing left to remove: the request that set the item has voided older versions. If
+        // that could not be written, it is owed, and that request got the error.
         if self.tombstones.is_some() {
             let _ = self.invalidate(hash).await;
         } else {
@@ -56,8 +56,8 @@ impl Flash {
         }
     }
 
-    /// Makes sure that no version of `key` is on flash. Says whether there was one; of a large object
-    /// it is not known whether it had expired. The caller holds the key's lock.
+    /// Makes sure that no version of `key` is on flash. Returns whether there was one; a large object may count
+    /// although it had expired. The caller holds the key's lock.
     ///
     /// # Errors
     /// As [`Flash::invalidate`].

@@ -14,19 +14,19 @@ use crate::soc::{BUCKET_BYTES, BUCKET_SNAPSHOT_BYTES, log};
 use crate::tombstones::TombstonesPlace;
 
 const BLOCK: u64 = 4096;
-/// The tombstone log gets this part of the cache, at least and at most so much: room for sixteen
-/// bytes for each 4 KiB of objects, a fraction of which are replaced before they are evicted.
+/// The tombstone log gets `1 / LOG_PART` of the cache, within the bounds of `LOG_BYTES`: sixteen bytes for each 4 KiB
+/// of objects, of which a fraction are replaced before they are evicted.
 const LOG_PART: u64 = 256;
 const LOG_BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=128 << 20;
 const REGION_BYTES_AUTO: std::ops::RangeInclusive<u64> = 1 << 20..=32 << 20;
-/// Header of the snapshot, and of its parts: one for each engine.
+/// Header of the snapshot, and two part headers.
 const SNAPSHOT_FIXED_BYTES: u64 = (HEADER_BYTES + 2 * PART_HEADER_BYTES) as u64;
-/// With fewer regions, dropping one drops too much of the cache.
+/// Target number of regions. With fewer, dropping one region drops too much of the cache.
 const REGIONS_AUTO: u64 = 64;
-/// Or as many times the regions that are reclaimed together.
+/// Minimum number of regions, multiplied by the number of regions that are reclaimed together.
 const REGIONS_MIN: u64 = 2;
-/// A segment of the small-object log is reclaimed at a time: with fewer, too much of the log would
-/// wait to be filled.
+/// Target number of segments of the small-object log. One segment is reclaimed at a time: with fewer segments, too much
+/// of the log would be empty, waiting to be filled.
 const LOG_SEGMENTS: u64 = 64;
 const LOG_SEGMENTS_MIN: u64 = 4;
 const LOG_SEGMENT_BYTES: std::ops::RangeInclusive<u64> = 8 << 10..=256 << 10;
@@ -38,14 +38,14 @@ const _: () = assert!(
 );
 const _: () = assert!(LOG_SEGMENTS_MIN > 1 && LOG_SEGMENTS_MIN <= LOG_SEGMENTS);
 
-/// Each bucket pays for its share of the snapshot.
+/// Bytes that a bucket costs, including its share of the snapshot.
 const BUCKET_COST: u64 = (BUCKET_BYTES + BUCKET_SNAPSHOT_BYTES) as u64;
 
 /// The log in front of the buckets.
 struct LogLayout {
     segments: u32,
     segment_bytes: u32,
-    /// Room for it in the snapshot.
+    /// Bytes that the snapshot reserves for it.
     snapshot_bytes: u64,
 }
 
@@ -98,7 +98,7 @@ impl Layout {
             loc_regions: u32::try_from(loc_regions)
                 .map_err(|_| Error::config("more than 2^32 regions: use larger ones"))?,
             region_bytes,
-            // Where there is none, as in caches that began before there was one.
+            // 0 without an array, as in caches made before there were arrays.
             array_offset: if array.regions > 0 { soc_log_offset - array.bytes() } else { 0 },
             array_regions: array.regions,
             array_region_bytes: array.region_bytes,
@@ -118,7 +118,7 @@ impl Layout {
         Ok(layout)
     }
 
-    /// Divides what is left of so many bytes into regions: how long one is, and how many there are.
+    /// Divides the remaining `space` into regions. Returns the size of a region and the number of regions.
     fn plan_loc(
         config: &LocConfig,
         info: &DeviceInfo,
@@ -132,7 +132,7 @@ impl Layout {
             }
             None => automatic_region_bytes(space),
         };
-        // Regions that are reclaimed together are all there, or none of them.
+        // Regions that are reclaimed together must all exist, or none of them.
         let together = u64::from(unit::regions_per_unit(config, info, region_bytes)?.unwrap_or(1));
         if !wanted {
             return Ok((region_bytes, 0));
@@ -151,8 +151,8 @@ impl Layout {
         Ok((region_bytes, regions))
     }
 
-    /// Divides the share of the log, beside so many buckets and a tombstone log of so many bytes: each segment
-    /// pays for its part of the snapshot.
+    /// Divides the share of the log into segments, given the number of buckets and the size of the tombstone log. Each
+    /// segment pays for its part of the snapshot.
     fn plan_log(
         percent: f64,
         usable: u64,
@@ -168,7 +168,7 @@ impl Layout {
         let segment_bytes = u32::try_from(segment_bytes).expect("the range is far below 4 GiB");
         let (per_segment, fixed) = log::snapshot_bytes_max(segment_bytes, soc_buckets);
         let segments = space.saturating_sub(fixed) / (u64::from(segment_bytes) + per_segment);
-        // The buckets may have taken all that superblock, snapshot and tombstone log leave.
+        // The buckets may have taken everything that superblock, snapshot and tombstone log leave.
         let buckets = soc_buckets * BUCKET_COST;
         let fits = buckets + space + beside_engines(tombstone_log_bytes, soc_buckets) <= usable;
         if segments < LOG_SEGMENTS_MIN || !fits {
@@ -202,14 +202,14 @@ fn tombstones_place(offset: u64, bytes: u64) -> Option<TombstonesPlace> {
     (bytes > 0).then_some(TombstonesPlace { offset, blocks: bytes / BLOCK })
 }
 
-/// What the cache uses of a device.
+/// Bytes of a device that the cache uses.
 pub(super) fn usable_bytes(utilization_percent: f64, capacity_bytes: u64) -> u64 {
     share(capacity_bytes, utilization_percent) / BLOCK * BLOCK
 }
 
-/// All that the cache writes begins and ends at multiples of [`BLOCK`], which a device can be written at only if
-/// its own blocks divide that. What is written over what must not be lost relies on sectors that a loss of power
-/// leaves whole, which memory with smaller blocks does not.
+/// Refuses devices with unsuitable blocks. All writes of the cache are aligned to [`BLOCK`], so the device's block size
+/// must divide it. In-place updates of data that must not be lost rely on sectors that a power loss leaves whole, and
+/// memory with smaller blocks does not provide that.
 fn check_block(info: &DeviceInfo) -> Result<(), Error> {
     if info.block_bytes >= 512 && BLOCK.is_multiple_of(u64::from(info.block_bytes)) {
         return Ok(());
@@ -221,27 +221,27 @@ fn check_block(info: &DeviceInfo) -> Result<(), Error> {
     )))
 }
 
-/// What the cache needs however it divides the rest.
+/// Bytes that the cache needs independently of how it divides the rest.
 fn fixed_bytes(tombstone_log_bytes: u64) -> u64 {
     SNAPSHOT_AT + BLOCK + tombstone_log_bytes
 }
 
-/// What is kept beside buckets, segments and regions, and their parts of the snapshot.
+/// Bytes needed in addition to buckets, segments, regions and their parts of the snapshot.
 fn beside_engines(tombstone_log_bytes: u64, soc_buckets: u64) -> u64 {
     fixed_bytes(tombstone_log_bytes)
         + SNAPSHOT_FIXED_BYTES
         + dead_keys_snapshot_bytes(tombstone_log_bytes, soc_buckets)
 }
 
-/// Buckets that the share of the small-object engine has room for.
+/// Number of buckets that fit into the share of the small-object engine.
 pub(super) fn soc_buckets(percent: f64, usable: u64, tombstone_log_bytes: u64) -> u64 {
     let wanted = share(usable, percent);
-    // Where there are no regions nothing else gives way to what the snapshot keeps beside buckets.
+    // Without regions, no other part gives up space for the snapshot content other than that of buckets.
     let left = usable.saturating_sub(beside_engines(tombstone_log_bytes, wanted / BUCKET_COST));
     wanted.min(left) / BUCKET_COST
 }
 
-/// Number and size of the segments that the share of the log has room for, if it has.
+/// Number and size of the segments that fit into the share of the log. `None` if the share is invalid.
 pub(super) fn soc_log_segments(
     percent: f64,
     usable: u64,
@@ -262,8 +262,8 @@ fn tombstone_log_bytes(config: &Config, usable: u64) -> u64 {
     }
 }
 
-/// Regions that are open at a time, if they are several, one whose end is on its way, and one to
-/// reclaim.
+/// Minimum number of regions: with several streams, one open region for each stream, one whose last write is in flight,
+/// and one to reclaim.
 fn regions_open_min(config: &LocConfig) -> u64 {
     match loc::streams::streams(config.ttl_classes.len(), config.eviction) {
         0 | 1 => REGIONS_MIN,
@@ -293,7 +293,7 @@ fn check_engines(
     Ok(())
 }
 
-/// What the snapshot keeps of dead keys in buckets takes at most.
+/// Upper bound of the snapshot bytes for dead keys in buckets.
 fn dead_keys_snapshot_bytes(log_bytes: u64, soc_buckets: u64) -> u64 {
     let Some(log) = tombstones_place(0, log_bytes) else { return 0 };
     DEAD_KEYS_SNAPSHOT_HEADER_BYTES + log.bucket_keys_max(soc_buckets) * DEAD_KEY_SNAPSHOT_BYTES
@@ -302,12 +302,11 @@ fn dead_keys_snapshot_bytes(log_bytes: u64, soc_buckets: u64) -> u64 {
 /// A percentage of `bytes`, rounded down.
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 fn share(bytes: u64, percent: f64) -> u64 {
-    // The configuration's percentages are 0 to 100, so the product is not negative and not above
-    // `bytes`.
+    // The configuration's percentages are 0 to 100, so the product is not negative and not above `bytes`.
     ((bytes as f64 * (percent / 100.0)) as u64).min(bytes)
 }
 
-/// Whether its parts lie one behind the other, as `layout.rs` draws them.
+/// Whether the parts follow one another as drawn in `layout.rs`.
 fn is_in_order(layout: &Layout) -> bool {
     let end = |at: u64, units: u64, unit_bytes: u32| at + units * u64::from(unit_bytes);
     let regions_end = end(layout.loc_offset, u64::from(layout.loc_regions), layout.region_bytes);
@@ -421,7 +420,7 @@ mod tests {
         assert!(error.contains("fewer than 64 regions"), "two units of regions: {error}");
     }
 
-    /// What superblock and snapshot take when every engine is as full as it can be.
+    /// Bytes of superblock and snapshot when every engine is as full as possible.
     fn snapshot_bytes_needed(layout: &Layout) -> u64 {
         let segments = u64::from(layout.soc_log_segments);
         let (per_segment, fixed) =
@@ -443,7 +442,7 @@ mod tests {
             capacity in 4_u64 << 20..4 << 30,
             utilization in 10.0..100.0_f64,
             soc in prop_oneof![Just(100.0), 0.0..=100.0_f64],
-            // A share of the log that is small is missed least where buckets take the rest.
+            // Small shares of the log are most likely to be miscounted when buckets take the rest.
             log in prop_oneof![Just(0.0), 0.0..=100.0_f64, 0.0..0.2_f64],
             array in prop_oneof![Just(0.0), Just(100.0), 0.0..=100.0_f64],
             (mean, region) in (1024_u32..100_000, prop::option::of(16_u32..1024)),

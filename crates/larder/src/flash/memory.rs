@@ -1,17 +1,17 @@
-//! What flash needs of memory.
+//! Computes how much memory flash needs.
 
 use super::Flash;
 use super::engines::call;
 use crate::engine::Memory;
 
 impl Flash {
-    /// Memory of everything that flash needs.
+    /// Bytes of memory that flash uses now.
     pub(crate) fn memory_bytes(&self) -> u64 {
         self.memory_bytes_with(|memory| memory.buffer_bytes)
     }
 
-    /// The same, with the buffers that regions need at times: they come faster than somebody else could
-    /// make room for them.
+    /// Bytes of memory to reserve for flash. Includes the buffers that regions need only at times: these are allocated
+    /// faster than other parts of the cache could free memory for them.
     pub(crate) fn memory_bytes_to_keep(&self) -> u64 {
         self.memory_bytes_with(|memory| memory.buffer_bytes_max)
     }
@@ -22,7 +22,7 @@ impl Flash {
         engines + self.tombstone_bytes() + self.admission_memory_bytes()
     }
 
-    /// Memory of what is known of the dead.
+    /// Bytes of memory for tombstones.
     pub(super) fn tombstone_bytes(&self) -> u64 {
         self.tombstones.as_ref().map_or(0, |tombstones| tombstones.memory_bytes())
     }

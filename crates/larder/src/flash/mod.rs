@@ -1,5 +1,4 @@
-//! The flash side of the cache: which engine an object belongs to, admission, and what survives a
-//! restart.
+//! The flash side of the cache: chooses the engine for an object, decides on admission, and recovers after a restart.
 
 mod array_changes;
 mod array_layout;
@@ -61,16 +60,16 @@ use places::Places;
 pub(crate) use recovery::{RecoveredState, Start, examine, fuzz_snapshot};
 pub(crate) use scan::FlashCursor;
 
-/// Objects of flash that the policies with a memory of keys expect, for want of knowledge: bytes per object.
+/// Guessed bytes per object, from which admission policies that remember keys derive the number of objects to expect.
 const OBJECT_BYTES_GUESS: u64 = 1024;
 
-/// The engines of a cache on one device, and what stands before and beside them.
+/// The engines of a cache on one device, and everything around them.
 pub(crate) struct Flash {
     device: Arc<dyn Device>,
     clock: Arc<CacheClock>,
     layout: Layout,
     engines: Engines,
-    /// Where what is dead is written down, if that shall outlive a crash.
+    /// Records what is dead, if the content must survive a crash.
     tombstones: Option<Arc<Tombstones>>,
     /// Bytes of small objects that a close has written to regions.
     in_order_bytes: AtomicU64,
@@ -80,7 +79,7 @@ pub(crate) struct Flash {
     placement: PlacementPlan,
     array_memory: Option<ArrayMemory>,
     labeller: Labeller,
-    /// As it was written last.
+    /// As last written.
     superblock: Mutex<Superblock>,
     recovery: Recovery,
     /// How long a look-up waits for an index that an opening has left incomplete; `None`: until it is complete.
@@ -88,12 +87,12 @@ pub(crate) struct Flash {
     counters: Arc<Counters>,
 }
 
-/// What a cache is told of its placement: the plan, and which of its tenants it is.
+/// The placement plan, and the name of the tenant in it that this cache is.
 pub(crate) type Placed = (PlacementPlan, String);
 
 impl Flash {
-    /// The cache on `device`, which [`examine`] has seen, and what is left to [`Flash::recover`]. Writes nothing.
-    /// Without a plan it makes one for itself.
+    /// Creates the flash side on `device`, after [`examine`]. Also returns what remains for [`Flash::recover`]. Writes
+    /// nothing. Without a plan it makes its own.
     pub(crate) fn planned(
         config: &Config,
         device: Arc<dyn Device>,
@@ -149,16 +148,16 @@ impl Flash {
         Ok((flash, recovered))
     }
 
-    /// Whether a crash now would leave a cache that can be taken over.
+    /// Whether the next opening could recover the cache if it crashed now.
     pub(crate) fn is_crash_safe(&self) -> bool {
         self.tombstones.as_ref().is_some_and(|tombstones| tombstones.is_trusted())
     }
 
-    /// Learns what an opening has left unknown, unless it is to `stop`. Returns the number of regions and
-    /// buckets.
+    /// Completes the indexes and filters that an opening has left incomplete, until `stop` returns true. Returns the
+    /// number of regions and buckets that were read.
     pub(crate) async fn rebuild(&self, stop: Stop<'_>) -> u64 {
         let mut looked_at = 0;
-        // Objects first: what is only learnt makes misses cheaper.
+        // Objects first: the learning step only makes misses cheaper.
         for any in self.engines.iter() {
             looked_at += call!(any, index_until(stop).await);
         }
@@ -168,32 +167,32 @@ impl Flash {
         looked_at
     }
 
-    /// Brings all objects to the indexes that an opening has left.
+    /// Completes all indexes that an opening has left incomplete.
     pub(crate) async fn index_all(&self) {
         for any in self.engines.iter() {
             call!(any, index_until(&|| false).await);
         }
     }
 
-    /// Somebody who found nothing helps to find what a crash has left.
+    /// Helps a little to find what a crash has left. Called by requests that found nothing.
     pub(crate) async fn index_a_little(&self) {
         for any in self.engines.iter() {
             call!(any, index_a_little().await);
         }
     }
 
-    /// Whether an index may not know an object that a clean shutdown has left.
+    /// Whether an object that a clean shutdown has left may still be missing from an index.
     pub(crate) fn is_behind(&self) -> bool {
         matches!(self.recovery, Recovery::Clean { .. }) && !self.is_indexed()
     }
 
-    /// Whether the indexes know all that lies here.
+    /// Whether the indexes know everything on flash.
     pub(crate) fn is_indexed(&self) -> bool {
         self.engines.iter().all(|any| call!(any, is_indexed()))
     }
 
-    /// After a miss: waits for the index, if a clean shutdown has left what it does not know, else helps it a little.
-    /// Says whether this hash is worth another look.
+    /// After a miss: waits for the index if it still lacks objects that a clean shutdown has left; otherwise helps it a
+    /// little. Returns whether this hash is worth another look-up.
     pub(super) async fn is_found_meanwhile(&self, hash: KeyHash) -> bool {
         if !self.is_behind() {
             self.index_a_little().await;
@@ -203,8 +202,8 @@ impl Flash {
         self.may_hold(hash)
     }
 
-    /// Helps to find what an opening has left until an index knows this hash, or all is found; no longer than flash may
-    /// take for an answer ([`Config::flash_wait`]).
+    /// Helps to complete the indexes until one of them knows this hash or all are complete, for at most the time that
+    /// flash may take to answer ([`Config::flash_wait`]).
     pub(crate) async fn index_until_known(&self, hash: KeyHash) {
         let until = self.index_wait.map(|wait| self.clock.monotonic().saturating_add(wait));
         let mut has_more = !self.is_indexed();
@@ -219,7 +218,7 @@ impl Flash {
         }
     }
 
-    /// Adds what the engines say of themselves.
+    /// Adds the statistics of the engines.
     pub(crate) fn add_to(&self, stats: &mut Stats) {
         self.engines.iter().for_each(|any| call!(any, add_to(stats)));
         stats.flash_memory_bytes = self.memory_bytes();
@@ -232,17 +231,18 @@ impl Flash {
         stats.flash_avoided_since_seconds = avoided_since_s.unwrap_or(0);
     }
 
-    /// Since when nothing is written, or nothing sent at all, because the device fails or answers nothing.
+    /// Since when (in seconds) the cache sends no writes, or nothing at all, because the device fails or does not
+    /// answer.
     fn avoided_since_s(&self) -> Option<u64> {
         let stalled_ms = self.device.stats().stalled_ms;
         let stalled_since =
             (stalled_ms > 0).then(|| self.clock.now().as_secs().saturating_sub(stalled_ms / 1000));
         let open_since = self.breaker.open_since_s().map(u64::from);
-        // 0 is never.
+        // 0 means never.
         [stalled_since, open_since].into_iter().flatten().min().map(|since| since.max(1))
     }
 
-    /// Grows with every opening, and with every clear.
+    /// Current epoch. It grows with each opening and each clear.
     pub(crate) fn epoch(&self) -> u64 {
         self.superblock().epoch
     }
@@ -259,12 +259,12 @@ impl Flash {
         &self.placement
     }
 
-    /// What the array takes of memory, if there is one.
+    /// Memory of the array, if there is one.
     pub(crate) fn array_memory(&self) -> Option<ArrayMemory> {
         self.array_memory
     }
 
-    /// As it stands now.
+    /// Current state of recovery.
     pub(crate) fn recovery(&self) -> Recovery {
         let found = self.engines.iter().map(|any| call!(any, found_again()));
         let found = found.fold(FoundAgain::default(), FoundAgain::plus);
@@ -277,7 +277,7 @@ impl Flash {
         }
     }
 
-    /// The regions of all engines that have some.
+    /// Regions of all engines that have regions.
     pub(crate) fn regions(&self) -> Vec<FlashRegion> {
         self.engines.iter().flat_map(|any| call!(any, regions())).collect()
     }
@@ -287,14 +287,14 @@ impl Flash {
         self.engines.for_item(item).is_some()
     }
 
-    /// Longest object that flash can hold, key and value. A key that leaves a region no room for 24
-    /// bytes more makes it shorter.
+    /// Longest object that flash can hold, key and value, in bytes. It is shorter for a key that leaves less than 24
+    /// bytes of room in a region.
     pub(crate) fn object_bytes_max(&self) -> usize {
         let longest = self.engines.iter().map(|any| call!(any, object_bytes_max()));
         longest.max().unwrap_or(0)
     }
 
-    /// Looks `key` up. Says too which engine had it.
+    /// Looks `key` up. Also returns the tier that had it.
     pub(crate) async fn get(
         &self,
         hash: KeyHash,
@@ -308,7 +308,7 @@ impl Flash {
         self.get_known(hash, key, now_s).await
     }
 
-    /// The same, of what the indexes know.
+    /// The same, as far as the indexes know now.
     async fn get_known(&self, hash: KeyHash, key: &[u8], now_s: u32) -> Option<(Fetched, Tier)> {
         for any in self.engines.iter() {
             if let Some(item) = call!(any, get(hash, key, now_s).await) {
@@ -318,7 +318,7 @@ impl Flash {
         None
     }
 
-    /// Whether a look-up of this hash may find something, once what an opening has left is indexed.
+    /// Whether a look-up of this hash may find an object, once the content that an opening has left is indexed.
     pub(crate) fn may_answer(&self, hash: KeyHash) -> bool {
         self.may_hold(hash) || self.is_behind()
     }
@@ -328,19 +328,19 @@ impl Flash {
         self.engines.iter().any(|any| call!(any, may_hold(hash)))
     }
 
-    /// The engine that has an object of this hash, as far as can be told without I/O, or else the last one.
+    /// The tier that has an object of this hash, as far as can be told without I/O; otherwise that of the last engine.
     pub(crate) fn tier_of(&self, hash: KeyHash) -> Option<Tier> {
         let mut engines = self.engines.iter();
         let holder = engines.find(|any| call!(any, may_hold(hash)));
         holder.or_else(|| self.engines.iter().next_back()).map(|any| call!(any, tier()))
     }
 
-    /// Somebody asked for this key.
+    /// Tells admission that this key was requested.
     pub(crate) fn asked(&self, hash: KeyHash) {
         self.admission.asked(hash);
     }
 
-    /// Memory of what admission remembers of keys.
+    /// Bytes of memory for the keys that admission remembers.
     pub(crate) fn admission_memory_bytes(&self) -> u64 {
         self.admission.memory_bytes()
     }
@@ -350,7 +350,7 @@ impl Flash {
         &*self.device
     }
 
-    /// How long the drive lasts, if its rating is known.
+    /// Forecast of the drive's remaining life, if its rating is known.
     pub(crate) fn drive_life(&self, now: Duration) -> Option<DriveLife> {
         Some(self.wear.as_ref()?.forecast(&*self.device, now))
     }

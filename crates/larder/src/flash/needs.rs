@@ -1,4 +1,4 @@
-//! What a cache will need of memory, known before anything of its device is touched.
+//! Computes how much memory a cache will need, before it touches the device.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::stats::Counters;
 use crate::time::CacheClock;
 
-/// A device of which there is nothing but what it says of itself.
+/// A device that consists only of its description. All I/O fails.
 struct Described(DeviceInfo);
 
 impl Device for Described {
@@ -33,10 +33,10 @@ impl Device for Described {
     }
 }
 
-/// Memory in bytes that flash needs of a cache on such a device, as long as nothing is on it.
+/// Bytes of memory that flash needs for a cache on such a device while the device is empty.
 ///
 /// # Errors
-/// If the configuration cannot work on it.
+/// If the configuration is not valid for this device.
 pub(crate) fn memory_bytes_needed(config: &Config, info: &DeviceInfo) -> Result<u64, Error> {
     let device: Arc<dyn Device> = Arc::new(Described(info.clone()));
     let start = Start::empty_on(&device, config)?;

@@ -1,4 +1,4 @@
-//! How a device on blocks is to be divided, so that regions lie where blocks do.
+//! Computes how to divide a device on blocks so that regions are aligned to blocks.
 
 use larder_device::blocks::{DeviceOnBlocksOptions, StoreInfo};
 use larder_device::{DeviceInfo, PlacementInfo};
@@ -7,21 +7,21 @@ use crate::config::Config;
 use crate::error::Error;
 use crate::layout::Layout;
 
-/// Bytes of a page of such a device.
+/// Page size of such a device in bytes.
 const PAGE_BYTES: u32 = 4096;
-/// Any: layouts do not depend on it.
+/// Any value works: layouts do not depend on it.
 const TRANSFER_BYTES: u32 = 1 << 20;
-/// Blocks that cleaning of small objects and metadata has beyond what they fill, in percent.
+/// Spare blocks for cleaning small objects and metadata, in percent of the blocks that these fill.
 const SPARE_PERCENT: u32 = 25;
-/// For metadata, small objects, the log in front of them, and large ones.
+/// One each for metadata, small objects, the log in front of them, and large objects.
 const HANDLES: u16 = 4;
-/// Below this many blocks those that handles take are not worth it.
+/// With fewer blocks than this, the blocks that several handles take are not worth it.
 const BLOCKS_FOR_HANDLES: u64 = 200;
 
-/// Bytes of a region and of all regions of the one engine of large objects, and where they begin.
+/// Bytes of a region, bytes of all regions, and offset of the first region, for the only engine of large objects.
 ///
 /// # Errors
-/// If there are two of them.
+/// If there are two such engines.
 fn regions_of(layout: &Layout) -> Result<(u64, u64, u64), Error> {
     let bytes = |regions: u32, region_bytes: u32| u64::from(regions) * u64::from(region_bytes);
     match (layout.loc_regions, layout.array_regions) {
@@ -41,19 +41,19 @@ fn regions_of(layout: &Layout) -> Result<(u64, u64, u64), Error> {
 }
 
 impl Config {
-    /// How [`DeviceOnBlocks`](larder_device::DeviceOnBlocks) has to divide a store of blocks for a cache with this
-    /// configuration: regions of large objects are slots, which are written in order; label, tombstones, snapshot and
-    /// small objects are mapped page by page. The capacity is the largest that the store has room for. The same
-    /// options are needed to open the device again, so they follow from the same configuration and the same store, or
-    /// are written down.
+    /// How [`DeviceOnBlocks`](larder_device::DeviceOnBlocks) has to divide a block store for a cache with this
+    /// configuration: regions of large objects become slots, which are written sequentially; label, tombstones,
+    /// snapshot and small objects are mapped page by page. The capacity is the largest that the store has room for.
+    /// Opening the device again needs the same options: compute them from the same configuration and the same store, or
+    /// save them.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`](crate::ErrorKind::Config) if the configuration is wrong, if the store is too
-    /// small, or if regions and blocks do not fit: a region must be some whole blocks
+    /// [`ErrorKind::Config`](crate::ErrorKind::Config) if the configuration is wrong, if the store is too small, or if
+    /// regions and blocks do not fit: a region must be a whole number of blocks
     /// ([`LocConfig::region_bytes`](crate::LocConfig::region_bytes),
-    /// [`ArrayConfig::region_bytes`](crate::ArrayConfig::region_bytes)). Of several in a block each would be filled
-    /// anew at times of its own, and a block can be written only as a whole. If there are regions of large objects and
-    /// of an array, too: blocks are for one of them.
+    /// [`ArrayConfig::region_bytes`](crate::ArrayConfig::region_bytes)). Several regions in a block would be refilled
+    /// at different times, but a block can be rewritten only as a whole. Also if there are both regions of large
+    /// objects and an array: blocks can hold only one of them.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -93,7 +93,7 @@ impl Config {
         }
     }
 
-    /// As a device of this capacity would be, whether or not the store has room for it.
+    /// Options for a device of this capacity, whether or not the store has room for it.
     fn divide(
         &self,
         store: &StoreInfo,

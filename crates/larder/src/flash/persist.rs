@@ -1,4 +1,4 @@
-//! Sending items to flash that stay in DRAM, and making sure that all that was sent is there.
+//! Writes items that stay in DRAM to flash, and makes everything that was sent durable.
 
 use super::Flash;
 use super::engines::call;
@@ -6,22 +6,21 @@ use crate::cache::Tiers;
 use crate::error::Error;
 use crate::item::ItemRef;
 
-/// How an attempt to send an item to flash ended.
+/// Result of sending an item to flash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sent {
     /// Flash holds this version of the key.
     Stored,
-    /// Admission turned it away, no engine can hold it, or it is for DRAM only. Flash holds what it held before.
+    /// Admission refused it, no engine can hold it, or it is for DRAM only. Flash holds what it held before.
     Refused,
     /// A device error: flash holds no version of the key.
     Lost,
-    /// Nothing is written now, since writes have failed: flash holds no version of the key.
+    /// Writes are suspended because writes have failed: flash holds no version of the key.
     InOutage,
 }
 
 impl Flash {
-    /// Sends an item that stays in DRAM, and hides there what flash holds of the key. The caller holds
-    /// the key's lock.
+    /// Writes an item that stays in DRAM and hides there what flash holds of the key. The caller holds the key's lock.
     pub(crate) async fn send(&self, item: &ItemRef<'_>, now_s: u32) -> Sent {
         if item.tiers == Tiers::DramOnly {
             return Sent::Refused;
@@ -30,17 +29,17 @@ impl Flash {
             Err(_) => Sent::Refused,
             Ok(engine) => match self.store(item, engine, now_s).await {
                 Ok(()) => Sent::Stored,
-                // What an engine has lost it has counted; this it has never seen.
+                // `None`: the engine has counted the loss. `Some`: the item never reached an engine.
                 Err(Some(_)) => Sent::InOutage,
                 Err(None) => Sent::Lost,
             },
         }
     }
 
-    /// Writes what the engines hold in memory, and has the device write what it holds in its own.
+    /// Writes what the engines hold in memory, then flushes the device's volatile cache.
     ///
     /// # Errors
-    /// If the device cannot flush. What its other errors cost is counted.
+    /// If the flush fails. Losses from other device errors are counted.
     pub(crate) async fn persist(&self) -> Result<(), Error> {
         for any in self.engines.iter() {
             call!(any, persist().await);

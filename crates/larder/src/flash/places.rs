@@ -1,4 +1,4 @@
-//! Which engine gets which part of the device, and which placement handle.
+//! Assigns to each engine its part of the device and its placement handle.
 
 use larder_device::{DeviceInfo, Durability, PlacementHandle};
 use larder_log::{LogPlace, RecordForm, RegionEviction, Stream};
@@ -16,7 +16,7 @@ use crate::plan::{Class, PlacementPlan};
 use crate::soc::{SocLogPlace, SocPlace};
 use crate::superblock::{EPOCH_MAX, Superblock};
 
-/// Of large objects, so many bytes of all open regions together may wait until they fill a write.
+/// Bytes of large objects, over all open regions, that may wait until they fill a write.
 const OPEN_REGIONS_BYTES: usize = 8 << 20;
 
 /// The parts of one cache.
@@ -30,8 +30,7 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// Gives each engine its part of the device and the handle that `placement` has for `tenant`'s
-    /// class.
+    /// Gives each engine its part of the device and the handle that `placement` has for the class of `tenant`.
     pub(super) fn plan(
         config: &Config,
         info: &DeviceInfo,
@@ -138,7 +137,7 @@ fn array_place(
     let mut streams: Vec<_> =
         numbers.map(|group| stream(Class::ArrayGroup(group), false)).collect();
     let index_stream = streams.len();
-    // What the current tables are in does not give way to objects.
+    // Regions that contain the current tables are not reclaimed for objects.
     streams.push(stream(Class::ArrayTables, true));
     let log = LogPlace {
         offset: layout.array_offset,
@@ -163,7 +162,7 @@ fn array_place(
         groups,
         object_bytes_min: match layout.soc_buckets {
             0 => config.min_object_bytes,
-            // What buckets take is theirs.
+            // Objects up to this size belong to buckets.
             _ => config.min_object_bytes.max(soc.max_object_bytes + 1),
         },
         reinsertion: config.reinsertion,
@@ -173,19 +172,20 @@ fn array_place(
     })
 }
 
-/// What is to become of writes that must not be forgotten.
+/// Durability required for writes that must not be lost.
 fn durability(superblock: &Superblock) -> Durability {
     if superblock.power { Durability::Power } else { Durability::Device }
 }
 
-/// An epoch has room for 2^32 fillings; the next one starts above them all.
+/// First filling number of an epoch. An epoch has room for 2^32 fillings; the next epoch starts above all of them.
 fn first_sequence(epoch: u64) -> u64 {
     debug_assert!(epoch < EPOCH_MAX, "the fillings of epoch {epoch} have numbers");
     epoch << 32
 }
 
-/// A handle for each stream of the LOC. What was kept once lives longer than the rest, and what was
-/// kept for several hits longer still: in one unit, the one would keep the other from dying whole.
+/// A handle for each stream of the LOC. Objects that were kept once live longer than the rest, and objects that were
+/// kept for several hits live longer still. In one reclaim unit, the longer-lived ones would prevent the unit from
+/// dying as a whole.
 fn loc_handles(
     config: &LocConfig,
     handle_of: impl Fn(Class) -> PlacementHandle,

@@ -1,7 +1,7 @@
-//! An engine for tests alone, a ring of blocks and a map in memory: the least that an engine needs.
+//! A minimal engine for tests: a ring of blocks and a map in memory.
 //!
-//! An object is written in whole blocks at the head of the ring, over what was there a round ago. A clean shutdown
-//! exports the map; a crash empties it, so nothing needs a tombstone.
+//! An object is written in whole blocks at the head of the ring, over what was written one round earlier. A clean
+//! shutdown exports the map; a crash empties it, so nothing needs a tombstone.
 //!
 //! ```text
 //!   0  4  CRC-32C of the cache's identity and of what follows
@@ -33,10 +33,10 @@ use crate::tombstones::Inheritance;
 
 const BLOCK_BYTES: usize = 4096;
 const HEADER_BYTES: usize = size_of::<Header>();
-/// The checksum is of what follows it.
+/// The checksum covers what follows it.
 const CHECKED_FROM: usize = size_of::<U32>();
 const OBJECT_BYTES_MAX: usize = 16 << 10;
-/// In the snapshot, of an object: hash, position, blocks.
+/// Bytes in the snapshot for each object: hash, position, blocks.
 const OBJECT_SNAPSHOT_BYTES: usize = size_of::<Listed>();
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -60,13 +60,14 @@ struct Listed {
     blocks: U32,
 }
 
-/// Takes the engine's share from the end of what the cache uses: bytes for the others, and its blocks.
+/// Takes the engine's share from the end of the usable space. Returns the bytes left for other engines and this
+/// engine's number of blocks.
 pub(super) fn carve(config: &Config, usable: u64) -> (u64, u64) {
     let blocks = usable / 100 * u64::from(config.plain_percent) / BLOCK_BYTES as u64;
     (usable - blocks * BLOCK_BYTES as u64, blocks)
 }
 
-/// What it adds to a snapshot at most: each block is an object.
+/// Upper bound of the bytes that it adds to a snapshot: each block may be an object.
 pub(super) fn snapshot_bytes(blocks: u64) -> u64 {
     if blocks > 0 { (24 + OBJECT_SNAPSHOT_BYTES as u64 * blocks).next_multiple_of(4096) } else { 0 }
 }
@@ -75,7 +76,7 @@ pub(super) struct PlainPlace {
     pub(super) offset: u64,
     pub(super) blocks: u64,
     pub(super) cache: CacheId,
-    /// Above all positions that were used on the device.
+    /// Above all positions that have been used on the device.
     pub(super) first_position: u64,
 }
 
@@ -88,14 +89,15 @@ pub(super) struct Plain {
 
 #[derive(Default)]
 struct State {
-    /// Position and blocks of each object, by hash; and hash, position, blocks of the last round, oldest first.
+    /// `map`: position and blocks of each object, by hash. `order`: hash, position and blocks of the last round, oldest
+    /// first.
     map: HashMap<u64, (u64, u64)>,
     order: VecDeque<(u64, u64, u64)>,
     head: u64,
 }
 
 impl State {
-    /// Makes room for so many blocks, and says where.
+    /// Makes room for this number of blocks. Returns their position.
     fn advance(&mut self, blocks: u64, ring: u64) -> u64 {
         let left = ring - self.head % ring;
         let at = if left < blocks { self.head + left } else { self.head };
@@ -173,7 +175,7 @@ impl Plain {
         let bytes = usize::try_from(blocks).ok()? * BLOCK_BYTES;
         let read = Io::Read { offset: self.offset_of(position), buffer: IoBuffer::zeroed(bytes) };
         match self.device.submit(read).await {
-            // What was written over meanwhile names another position.
+            // A block that was overwritten while the read ran contains another position.
             Ok(buffer) => self.parse(buffer, hash, position),
             Err(failure) => {
                 self.counters.device_failed(&failure.error);
@@ -186,7 +188,7 @@ impl Plain {
         let blocks = (HEADER_BYTES + item.object_bytes()).div_ceil(BLOCK_BYTES) as u64;
         let position = {
             let mut state = self.lock();
-            // Whatever becomes of the write: the older version is invalid.
+            // Whether or not the write succeeds, the older version is invalid.
             state.map.remove(&item.hash.0);
             state.advance(blocks, self.place.blocks)
         };
@@ -198,7 +200,7 @@ impl Plain {
             return false;
         }
         let mut state = self.lock();
-        // While it was under way others may have come round to it.
+        // While the write ran, the head may have come round to its blocks.
         if position + self.place.blocks >= state.head {
             state.map.insert(item.hash.0, (position, blocks));
             state.order.push_back((item.hash.0, position, blocks));
@@ -273,7 +275,7 @@ impl Engine for Plain {
         let mut order: Vec<(u64, u64, u64)> = listed.iter().map(read).collect();
         order.sort_unstable_by_key(|(_, position, _)| *position);
         let map = order.iter().map(|&(hash, position, blocks)| (hash, (position, blocks)));
-        // Goes on where the last opening ended.
+        // Continue where the last opening ended.
         let (map, head) = (map.collect(), u64::from_le_bytes(*head));
         *self.lock() = State { map, order: order.into(), head };
         Ok(())

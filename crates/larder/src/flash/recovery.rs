@@ -1,17 +1,15 @@
-//! Opening: what a clean shutdown or a crash leaves, and how it is taken over.
+//! Opening a cache: takes over what a clean shutdown or a crash has left.
 //!
-//! A cache that is open says so in its superblock (not clean). A clean shutdown writes the snapshot
-//! first, then the superblock with the clean mark; the next opening takes the mark away before it
-//! serves anything. Where a tombstone log was kept and says everything, it goes on in the next opening as
-//! after a crash: large objects are found again by their footers while the cache serves, and the
-//! snapshot says nothing of them. Where there is none, or none that is believed, the snapshot lists
-//! which records are current.
+//! While a cache is open, its superblock does not have the clean mark. A clean shutdown first writes the snapshot, then
+//! the superblock with the clean mark. The next opening removes the mark before it serves. If a tombstone log was kept
+//! and is complete, the next opening continues with it as after a crash: large objects are found again by their footers
+//! while the cache serves, and the snapshot does not list them. If there is no log, or it is not trusted, the snapshot
+//! lists which records are current.
 //!
-//! A crash leaves no snapshot. Where a tombstone log was kept, the opening reads this log and nothing
-//! else. Later regions are found again by their footers and buckets by their checksums, and the log
-//! says what of it is dead. Without one, or if
-//! the device has lost its power since (but for a cache that was written to outlive that), nothing is believed: the
-//! new epoch is the oldest valid one, filters and index start empty.
+//! A crash leaves no snapshot. If a tombstone log was kept, the opening reads that log and nothing else. Later, regions
+//! are found again by their footers and buckets by their checksums, and the log says which of it is dead. Without a
+//! log, or if the device has lost power since (unless the cache was written to survive that), nothing on flash is
+//! trusted: the new epoch becomes the oldest valid one, and filters and index start empty.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,17 +40,17 @@ const STARTS_EMPTY: &str = "the configuration says to start empty";
 /// What there is to take over.
 pub(crate) enum RecoveredState {
     None,
-    /// The snapshot of a clean shutdown that says everything.
+    /// The snapshot of a clean shutdown, which is complete by itself.
     Snapshot(Vec<u8>),
-    /// The snapshot of a clean shutdown, and the tombstone log, which says what large objects are dead.
+    /// The snapshot of a clean shutdown, and the tombstone log, which says which large objects are dead.
     Closed(Vec<u8>, Inheritance),
     /// The tombstone log of an opening that ended in a crash.
     Log(Inheritance),
 }
 
-/// How an opening goes on.
+/// How an opening continues.
 pub(crate) struct Start {
-    /// To be written; the clean mark is gone.
+    /// To be written; without the clean mark.
     pub(super) superblock: Superblock,
     pub(super) labeller: Labeller,
     pub(super) recovered: RecoveredState,
@@ -65,7 +63,7 @@ impl Start {
         self.superblock.hasher
     }
 
-    /// Of a cache on a device that holds nothing.
+    /// Start of a cache on an empty device.
     pub(super) fn empty_on(device: &Arc<dyn Device>, config: &Config) -> Result<Self, Error> {
         let (layout, uuid) = (Layout::plan(config, device.info())?, Uuid::draw());
         Ok(Self {
@@ -78,7 +76,7 @@ impl Start {
 }
 
 impl Superblock {
-    /// Of a cache that has nothing yet, from `now` on.
+    /// The superblock of a new, empty cache that starts at `now`.
     fn of_another_cache(
         epoch: u64,
         layout: &Layout,
@@ -101,14 +99,13 @@ impl Superblock {
     }
 }
 
-/// Reads the first block and decides how to go on. Writes nothing.
+/// Reads the first block and decides how to continue. Writes nothing.
 ///
-/// Where the first block says nothing of earlier epochs, the epoch is the second of the clock:
-/// later than any that an earlier cache can have used, unless it was opened more than once a
-/// second.
+/// If the first block does not name an earlier epoch, the epoch is the current time in seconds. That is later than any
+/// epoch of an earlier cache, unless that cache was opened more than once a second.
 ///
 /// # Errors
-/// [`ErrorKind::Config`] if the configuration cannot work, or would discard what there is unasked.
+/// [`ErrorKind::Config`] if the configuration is invalid, or if it would discard existing content without permission.
 pub(crate) async fn examine(
     device: &Arc<dyn Device>,
     config: &Config,
@@ -124,7 +121,7 @@ pub(crate) async fn examine(
         boot: device.boot(),
         ..Superblock::of_another_cache(epoch, &planned, now, (config, uuid))
     };
-    // Its label is newer than what is there, so that no copy of that is left to count.
+    // The new label has a newer generation than the existing one, so that no copy of the old label remains valid.
     let empty = |epoch, generation, recovery| {
         let uuid = Uuid::draw();
         let (superblock, labeller) = (another(epoch, uuid), labeller(uuid, generation));
@@ -155,7 +152,7 @@ pub(crate) async fn examine(
     let kept = Superblock {
         layout,
         oldest_epoch: found.oldest_epoch,
-        // An earlier opening has seen it, whatever the clock says now.
+        // An earlier opening has reached this time, whatever the clock says now.
         second: found.second.max(next.second),
         hasher: found.hasher,
         ..next
@@ -186,7 +183,8 @@ struct There {
     generation: u64,
 }
 
-/// The cache in the front of a device, or, if one can start empty there, what it then finds.
+/// Finds the cache in the front of a device. If there is none and an empty one may be started, returns the recovery
+/// state for that.
 fn look_at(front: &[u8], name: &str, start_empty: bool) -> Result<Result<There, Recovery>, Error> {
     let foreign = |what: &str| {
         let message = format!(
@@ -223,7 +221,7 @@ fn look_at(front: &[u8], name: &str, start_empty: bool) -> Result<Result<There, 
     }
 }
 
-/// Whether there is something that starting empty would cost.
+/// Whether starting empty would lose content.
 async fn is_there(device: &dyn Device, found: &Superblock) -> Result<bool, Error> {
     let cut_off = found.layout.usable_bytes > device.info().capacity_bytes;
     Ok(cut_off || inherit(device, found).await?.is_ok())
@@ -236,14 +234,14 @@ fn refused_change(changes: &str, name: &str) -> Error {
     ))
 }
 
-/// What a cache with this superblock left, or why nothing of it can be believed.
+/// What a cache with this superblock has left, or the reason why none of it is trusted.
 async fn inherit(
     device: &dyn Device,
     found: &Superblock,
 ) -> Result<Result<RecoveredState, &'static str>, Error> {
     if found.clean {
         let snapshot = read_snapshot(device, found).await?;
-        // A right checksum is no proof of who made it.
+        // A correct checksum does not prove that this program wrote it, so check that it fits the layout too.
         let is_ours = |(records, snapshot): &(DeadRecords, Vec<u8>)| match found.layout.tombstones()
         {
             Some(_) => DeadKeysSnapshot::split_off(snapshot).is_some(),
@@ -275,7 +273,7 @@ async fn inherit(
     Ok(log.map(RecoveredState::Log).ok_or("the tombstone log is damaged"))
 }
 
-/// `None` if there is no snapshot of this shutdown that passes its checks.
+/// Reads the snapshot. `None` if no snapshot of this shutdown passes its checks.
 async fn read_snapshot(
     device: &dyn Device,
     found: &Superblock,
@@ -302,7 +300,7 @@ async fn read(
 }
 
 impl Flash {
-    /// Takes over what a clean shutdown left, or a crash, or starts empty. Marks the device as in use.
+    /// Takes over what a clean shutdown or a crash has left, or starts empty. Marks the device as in use.
     pub(crate) async fn recover(&mut self, recovered: RecoveredState) -> Result<(), Error> {
         self.take_over(recovered).await?;
         events::opened(&self.device.info().name, &self.recovery());
@@ -310,8 +308,9 @@ impl Flash {
     }
 
     async fn take_over(&mut self, recovered: RecoveredState) -> Result<(), Error> {
-        // What an earlier opening left may be in a volatile cache still, and was seen: from the superblock on it is
-        // built upon, and must be there after a loss of power too. Of nothing there is nothing to keep.
+        // What an earlier opening left may still be in a volatile cache of the device, and this opening has read it.
+        // Once the superblock is written, the cache builds on that content, so it must survive a power loss too. There
+        // is nothing to flush if the cache starts empty.
         if self.superblock().power && !matches!(recovered, RecoveredState::None) {
             self.flush().await?;
         }
@@ -342,9 +341,9 @@ impl Flash {
         }
     }
 
-    /// What a clean shutdown left has been taken over: marks the device as in use.
+    /// Ends the takeover after a clean shutdown: marks the device as in use.
     async fn serve_again(&self) -> Result<(), Error> {
-        // The new log may have been given up already; without one nothing is believed.
+        // The new log may have failed already; without a log, nothing is trusted after a crash.
         let recoverable = self.is_crash_safe();
         self.write_superblock(Superblock { recoverable, ..self.superblock() }).await?;
         for any in self.engines.iter() {
@@ -359,7 +358,7 @@ impl Flash {
         let Some(place) = self.layout.tombstones() else {
             return self.write_superblock(self.superblock()).await;
         };
-        // In between, an empty log must not vouch for what the device holds.
+        // While the log is being erased, an empty log must not make the content of the device look valid.
         self.write_superblock(Superblock { recoverable: false, ..self.superblock() }).await?;
         tombstones::erase(&*self.device, place).await?;
         self.counters.metadata_written_bytes.add(self.layout.tombstone_log_bytes);
@@ -371,22 +370,23 @@ impl Flash {
         let (dead, rest) =
             DeadKeysSnapshot::split_off(snapshot).expect("the snapshot was looked at before");
         debug_assert!(self.tombstones.is_some(), "what relied on the log goes on with it");
-        // Of dead keys in buckets it says more than the log: which of them are gone from theirs.
+        // For dead keys in buckets, the snapshot says more than the log: which of them are already gone from their
+        // buckets.
         log.settle_keys(dead.clock, dead.of(KeysIn::Tables));
         if let Some(tombstones) = &self.tombstones {
             tombstones.inherit(&mut log);
-            // Anew: a tombstone may be older than the stamp of a bucket whose write failed, or did not. Of those in
-            // tables the log has the indices, which are compared with stamps.
+            // Add them again: a tombstone may be older than the stamp of a bucket whose write failed, or may not. For
+            // dead keys in tables, the log has the indices, which are compared with stamps.
             invalidate_again(tombstones, KeysIn::Buckets, &dead);
         }
         self.import_engines(rest, &Kept::Log(Arc::new(log))).await
     }
 
-    /// Takes a snapshot over that says everything.
+    /// Takes over a snapshot that is complete by itself.
     async fn import(&mut self, snapshot: &[u8]) -> Result<(), Error> {
         let mut rest = snapshot;
         if let (Some(tombstones), Some(place)) = (&self.tombstones, self.layout.tombstones()) {
-            // A new log begins between the blocks of the old one, which must not look damaged.
+            // A new log starts among the blocks of the old one, which must not look damaged.
             let Superblock { cache, ring, .. } = self.superblock();
             let is_whole = tombstones::replay(&*self.device, place, (cache, ring)).await?;
             if is_whole.is_none() {
@@ -440,8 +440,8 @@ impl Flash {
         Ok(())
     }
 
-    /// Has the device write what it holds in a volatile cache. One that says that it has none is not asked, where the
-    /// cache was told to count on it ([`CrashSafety::Power`]).
+    /// Flushes the device's volatile cache. A device that reports none is not asked if the cache was told to rely on
+    /// the device ([`CrashSafety::Power`]).
     pub(super) async fn flush(&self) -> Result<(), Error> {
         if self.superblock().power && self.device.info().volatile_cache.is_none() {
             return Ok(());
@@ -452,14 +452,14 @@ impl Flash {
     }
 }
 
-/// Declares dead what a clean shutdown says is dead, to be committed later.
+/// Marks the keys dead that the snapshot of a clean shutdown lists; the commit comes later.
 fn invalidate_again(tombstones: &Tombstones, keys: KeysIn, dead: &DeadKeysSnapshot) {
     for &hash in dead.of(keys) {
         let _later = tombstones.invalidate_key(keys, hash);
     }
 }
 
-/// Entry for the fuzzer: any bytes as a snapshot.
+/// Entry point for the fuzzer: parses any bytes as a snapshot.
 pub(crate) fn fuzz_snapshot(bytes: &[u8]) {
     let _ = snapshot::announced_bytes(bytes, 1 << 20);
     let _ = snapshot::parse(bytes, CacheId::ZERO, 1);

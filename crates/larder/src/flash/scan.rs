@@ -1,4 +1,4 @@
-//! Walking over what flash holds.
+//! Scans what flash holds.
 
 use std::ops::RangeInclusive;
 
@@ -7,38 +7,38 @@ use super::engines::call;
 use crate::engine::{Cursor, Judge};
 use crate::tier::Tier;
 
-/// How far a walk over the engines has come.
+/// Progress of a scan over the engines.
 pub(crate) struct FlashCursor {
-    /// Of each engine, in their order.
+    /// One for each engine, in their order.
     cursors: Vec<Cursor>,
-    /// The one that is walked over.
+    /// Index of the engine that is being scanned.
     at: usize,
 }
 
 impl Flash {
-    /// Into so many equal parts of the space of hashes, a power of two, a walk may be divided at most.
+    /// Maximum number of equal parts, a power of two, into which a scan can divide the hash space.
     pub(crate) fn scan_parts_max(&self) -> usize {
         let most = self.engines.iter().map(|any| call!(any, scan_parts_max()));
         most.min().unwrap_or(usize::MAX)
     }
 
-    /// How many objects there are, about.
+    /// Approximate number of objects.
     pub(crate) fn estimated_len(&self) -> u64 {
         self.engines.iter().map(|any| call!(any, estimated_len())).sum()
     }
 
-    /// Begins a walk over the objects with these hashes. It may come to others too.
+    /// Starts a scan over the objects with these hashes. It may visit other objects too.
     pub(crate) fn scan(&self, hashes: &RangeInclusive<u64>) -> FlashCursor {
         let cursors = self.engines.iter().map(|any| call!(any, scan(hashes)));
         FlashCursor { cursors: cursors.collect(), at: 0 }
     }
 
-    /// The engine that the next step walks over. `None` at the end.
+    /// The tier that the next step scans. `None` at the end.
     pub(crate) fn scans(&self, cursor: &FlashCursor) -> Option<Tier> {
         self.engines.iter().nth(cursor.at).map(|any| call!(any, tier()))
     }
 
-    /// Goes on: what `judge` makes of the next few objects. `None` at the end.
+    /// Continues the scan. Returns the results of `judge` for the next few objects. `None` at the end.
     pub(crate) async fn scan_on<T>(
         &self,
         cursor: &mut FlashCursor,

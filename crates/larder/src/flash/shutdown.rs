@@ -1,5 +1,4 @@
-//! What a clean shutdown writes, when everything is on flash: the snapshot, then the superblock with the
-//! clean mark.
+//! What a clean shutdown writes when everything is on flash: the snapshot, then the superblock with the clean mark.
 
 use super::Flash;
 use super::dead_keys::DeadKeysSnapshot;
@@ -12,11 +11,12 @@ use crate::superblock::Superblock;
 use crate::tombstones::{KeysIn, Tombstones};
 
 const BLOCK: usize = 4096;
-/// Buckets or tables that are read side by side.
+/// Buckets or tables that are read concurrently.
 const LEARNT_AT_ONCE: usize = 32;
 
 impl Flash {
-    /// What is dead in buckets and tables, for the snapshot. `None` if it is too much, or it is to `stop`.
+    /// Collects the dead keys in buckets and tables for the snapshot. `None` if there are too many or `stop` returns
+    /// true.
     async fn settle_dead_keys(&self, stop: Stop<'_>) -> Option<DeadKeysSnapshot> {
         let Some(tombstones) = &self.tombstones else {
             return Some(DeadKeysSnapshot::default());
@@ -27,12 +27,12 @@ impl Flash {
                 *dead.of_mut(keys) = self.settle_dead_of(any, (tombstones, keys), stop).await?;
             }
         }
-        // Behind all of them: what was written without its dead was stamped.
+        // Read it after all of them: buckets that were written without their dead keys have been stamped.
         dead.clock = tombstones.clock();
         Some(dead)
     }
 
-    /// What is dead in the places of an engine.
+    /// Collects the dead keys in the buckets or tables of an engine.
     async fn settle_dead_of(
         &self,
         any: &AnyEngine,
@@ -59,10 +59,10 @@ impl Flash {
         (!too_many(&hashes)).then_some(hashes)
     }
 
-    /// Writes what a clean restart needs; what would take longer than until `stop` is left out, and
-    /// counted. Nothing may be written afterwards.
+    /// Writes what a clean restart needs. Work that would take longer than `stop` allows is left out and counted. No
+    /// write may follow.
     pub(crate) async fn close(&self, stop: Stop<'_>) -> Result<(), Error> {
-        // First: what is under way may still change buckets.
+        // First: writes in flight may still change buckets.
         for any in self.engines.iter() {
             call!(any, finish().await);
         }
@@ -97,8 +97,8 @@ impl Flash {
         self.write_superblock(Superblock { clean: true, second, ..self.superblock() }).await
     }
 
-    /// Makes sure that the log says everything of what is dead in regions, or else that the indexes know.
-    /// `None` if neither is to be had.
+    /// Makes sure that the log names all dead records in regions, or else that the indexes are complete. `None` if
+    /// neither is possible.
     async fn settle_dead_records(&self, stop: Stop<'_>) -> Result<Option<DeadRecords>, Error> {
         if !self.engines.iter().any(|any| call!(any, has_records())) {
             return Ok(Some(DeadRecords::Listed)); // there are none
@@ -116,7 +116,7 @@ impl Flash {
             is_indexed &= call!(any, is_indexed());
         }
         if !is_indexed && self.tombstones.is_none() && stop() {
-            // What of it is current only a look at its region would tell.
+            // Only reading their regions would tell which of their objects are current.
             for any in self.engines.iter() {
                 let objects = call!(any, unindexed_objects().await);
                 self.counters.left_out_objects.add(objects);
@@ -126,8 +126,8 @@ impl Flash {
         Ok(is_indexed.then_some(DeadRecords::Listed))
     }
 
-    /// Leaves what a crash would leave, for the next opening to take over: what was set is there, and
-    /// what is dead is written down.
+    /// Leaves the device in the state after a crash, for the next opening to take over: everything set is there, and
+    /// everything dead is recorded.
     async fn leave_unclosed(&self) -> Result<(), Error> {
         assert!(!self.superblock().clean, "the label says that there is no snapshot");
         if let Some(tombstones) = &self.tombstones {

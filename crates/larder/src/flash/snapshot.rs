@@ -1,4 +1,4 @@
-//! What a clean shutdown leaves behind the label. Little-endian.
+//! The snapshot of a clean shutdown, which lies after the label. Little-endian.
 //!
 //! ```text
 //!  offset  bytes  field
@@ -29,7 +29,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::engine::DeadRecords;
 
-/// Where it lies.
+/// Offset of the snapshot on the device.
 pub(super) const SNAPSHOT_AT: u64 = AREA_BYTES;
 const MAGIC: [u8; 4] = SNAPSHOT_MARK;
 const IN_LOG: u16 = 1;
@@ -55,11 +55,11 @@ struct PartHeader {
 }
 
 pub(super) const HEADER_BYTES: usize = size_of::<Header>();
-/// What a part takes beside what its engine keeps.
+/// Bytes of a part in addition to the engine's content.
 pub(super) const PART_HEADER_BYTES: usize = size_of::<PartHeader>();
 const _: () = assert!(HEADER_BYTES == 32 && PART_HEADER_BYTES == 16);
 
-/// A snapshot of this content.
+/// Encodes a snapshot with this content.
 pub(super) fn encode(
     content: &[u8],
     records: DeadRecords,
@@ -90,8 +90,8 @@ fn checksum(header: &Header, content: &[u8], cache: CacheId) -> u32 {
     larder_checksum::crc32c_append(front, content)
 }
 
-/// How long the snapshot is that begins with this header, header included, if that is at most `room`. Not yet
-/// checked.
+/// Total length of the snapshot that starts with this header, header included, if it is at most `room`. Not yet
+/// verified.
 pub(super) fn announced_bytes(bytes: &[u8], room: u64) -> Option<usize> {
     let (header, _) = Header::ref_from_prefix(bytes).ok()?;
     let total = header.length.get().checked_add(HEADER_BYTES as u64)?;
@@ -100,7 +100,7 @@ pub(super) fn announced_bytes(bytes: &[u8], room: u64) -> Option<usize> {
     if is_plausible { usize::try_from(total).ok() } else { None }
 }
 
-/// Checks a snapshot, and returns who says which records are dead, and the content.
+/// Verifies a snapshot. Returns where dead records are named, and the content.
 pub(super) fn parse(bytes: &[u8], cache: CacheId, epoch: u64) -> Option<(DeadRecords, &[u8])> {
     let total = announced_bytes(bytes, bytes.len() as u64)?;
     let (header, content) = Header::ref_from_prefix(bytes.get(..total)?).ok()?;
@@ -123,7 +123,7 @@ pub(super) fn put_part(content: &mut Vec<u8>, kind: [u8; 4], part: &[u8]) {
     debug_assert!(content.ends_with(part), "a part comes whole, behind those before it");
 }
 
-/// The part of an engine among those that are listed; empty if there is none, or what is before it is damaged.
+/// Finds an engine's part in the list. Empty if there is none, or if an earlier part is damaged.
 pub(super) fn part(mut parts: &[u8], kind: [u8; 4]) -> &[u8] {
     while let Ok((header, rest)) = PartHeader::ref_from_prefix(parts) {
         let length = usize::try_from(header.length.get()).unwrap_or(usize::MAX);

@@ -1,4 +1,4 @@
-//! Values that are read or written part by part.
+//! Reads and writes values part by part.
 
 use super::Flash;
 use super::engines::{EngineId, call};
@@ -9,7 +9,7 @@ use crate::long::{Found, Lack, NewParts, Parts};
 use crate::tier::Tier;
 
 impl Flash {
-    /// Looks `key` up, but reads of a value in parts only which they are. Says which engine had it.
+    /// Looks `key` up. Of a value in parts, reads only the list of its parts. Also returns the engine that had it.
     pub(crate) async fn look_up(
         &self,
         hash: KeyHash,
@@ -23,7 +23,7 @@ impl Flash {
         self.look_up_known(hash, key, now_s).await
     }
 
-    /// The same, of what the indexes know.
+    /// The same, as far as the indexes know now.
     async fn look_up_known(
         &self,
         hash: KeyHash,
@@ -38,10 +38,10 @@ impl Flash {
         None
     }
 
-    /// The next part of a value that [`Flash::look_up`] has found; `None` behind the last one.
+    /// The next part of a value that [`Flash::look_up`] has found; `None` after the last one.
     ///
     /// # Errors
-    /// If it is not there.
+    /// If the part is not there.
     pub(crate) async fn next_part(
         &self,
         engine: EngineId,
@@ -50,7 +50,7 @@ impl Flash {
         call!(self.engines.get(engine), next_part(parts).await)
     }
 
-    /// Begins to store an object with a value of this length, if it would lie in parts and is worth it.
+    /// Starts storing an object with a value of this length, if it would be stored in parts and admission accepts it.
     pub(crate) fn new_parts(
         &self,
         item: &ItemRef<'_>,
@@ -60,7 +60,7 @@ impl Flash {
         if item.tiers == Tiers::DramOnly || self.is_over(item) || !self.breaker.allows() {
             return None;
         }
-        // As an object goes to the last engine that takes it.
+        // As for whole objects, the last engine that takes it.
         let begun = self.engines.named().rev().find_map(|(engine, any)| {
             call!(any, new_parts(item, value_bytes)).map(|parts| (engine, parts))
         })?;
@@ -68,7 +68,7 @@ impl Flash {
         self.is_worth_a_write(item.hash, object_bytes, now_s).then_some(begun)
     }
 
-    /// Stores the next part. Says whether it is stored.
+    /// Stores the next part. Returns whether it is stored.
     pub(crate) async fn add_part(
         &self,
         engine: EngineId,
@@ -80,7 +80,8 @@ impl Flash {
             && call!(self.engines.get(engine), add_part(parts, bytes, now_s).await)
     }
 
-    /// Stores what makes parts an object, whose key has no older version anywhere. The caller holds the key's lock.
+    /// Stores the head record, which makes the parts an object. No older version of its key may exist anywhere. The
+    /// caller holds the key's lock.
     pub(crate) async fn add_head(
         &self,
         engine: EngineId,

@@ -1,5 +1,5 @@
-//! One oracle for all engines: whatever is asked, changed, given up, closed or crashed, a key has the version that it
-//! was given last, or none.
+//! One oracle for all engines: through gets, sets, cancelled requests, closes and crashes, a key has its last version
+//! or none.
 
 use std::collections::HashMap;
 use std::pin::pin;
@@ -19,7 +19,7 @@ const STEPS: u32 = 1500;
 
 type Below = Arc<FaultDevice<Arc<MemoryDevice>>>;
 
-/// What an engine is tried with: where its objects are, and how long they are.
+/// A configuration to test: in which tier its objects are, and their sizes.
 struct Case {
     name: &'static str,
     config: Config,
@@ -53,7 +53,7 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// What a key may have: the version that it was given last, or one of those that were on their way when it changed.
+/// Versions that a key may have: the last one set, or one of those whose sets were cancelled or failed.
 #[derive(Default)]
 struct Oracle(HashMap<u32, Vec<u32>>);
 
@@ -73,7 +73,7 @@ impl Oracle {
             may.contains(&found),
             "{what}: key {key} has version {found}, and may have {may:?}"
         );
-        // What was seen is so: none of the others comes after it.
+        // A version that was seen is the current one: none of the others can appear later.
         self.is(key, Some(found));
     }
 }
@@ -134,7 +134,7 @@ impl Fixture {
             if gives_up {
                 set.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready()
             } else {
-                // A device that fails takes the value, not the truth.
+                // If the device fails, the value may be lost, but no wrong version may appear.
                 block_on(set).is_ok()
             }
         };

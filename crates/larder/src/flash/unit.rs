@@ -1,8 +1,8 @@
-//! How regions and the reclaim units of the device go together, for a large-object engine that evicts
-//! by whole units (FDP paper, EuroSys'25, section 5.5).
+//! Matches regions with the device's reclaim units, for a large-object engine that evicts by whole units (FDP paper,
+//! EuroSys'25, section 5.5).
 //!
-//! Regions either divide a unit evenly, or are each a whole number of units. Otherwise units and
-//! groups of regions would drift apart, and no group would be the content of one unit.
+//! Either regions divide a unit evenly, or each region is a whole number of units. Otherwise units and groups of
+//! regions would drift apart, and no group would be the content of exactly one unit.
 
 use larder_device::DeviceInfo;
 
@@ -10,12 +10,12 @@ use crate::config::LocConfig;
 use crate::error::Error;
 
 const BLOCK: u64 = 4096;
-/// A region that is chosen to fit the unit is at least this part of the size that it would have had
-/// otherwise: much smaller ones could not hold the objects that the others can.
+/// A region size chosen to fit the unit is at least `1 / SMALLEST_PART` of the size it would have had otherwise: much
+/// smaller regions could not hold the same objects.
 const SMALLEST_PART: u64 = 4;
 
-/// How many regions of this size a reclaim unit holds; 1 if a region is a unit or several. `None` if
-/// the configuration does not ask for it.
+/// How many regions of this size a reclaim unit holds; 1 if a region is one or several units. `None` if the
+/// configuration does not ask for it.
 pub(super) fn regions_per_unit(
     config: &LocConfig,
     info: &DeviceInfo,
@@ -40,7 +40,7 @@ pub(super) fn regions_per_unit(
     }
 }
 
-/// The largest region of at most `wanted_bytes` that goes together with the units of the device.
+/// The largest region size of at most `wanted_bytes` that fits the device's units.
 pub(super) fn fitting_region_bytes(wanted_bytes: u32, info: &DeviceInfo) -> Result<u32, Error> {
     let unit_bytes = unit_bytes(info)?;
     let wanted = u64::from(wanted_bytes);
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn a_unit_of_the_field_finds_its_region() {
-        // A reclaim unit of a drive of the field: 13,079,937,024 bytes.
+        // The reclaim unit of a real drive: 13,079,937,024 bytes.
         let bytes = fitting_region_bytes(32 << 20, &info(Some(13_079_937_024))).unwrap();
         assert!(bytes > 30 << 20 && 13_079_937_024 % u64::from(bytes) == 0, "{bytes}");
         let prime = fitting_region_bytes(1 << 20, &info(Some(100_003 * 4096))).unwrap_err();

@@ -1,4 +1,4 @@
-//! Appending many objects in a row, without a wait between them: for a cache that is being closed.
+//! Appends many objects in sequence without waits in between, for a cache that is closing.
 
 use std::sync::MutexGuard;
 
@@ -11,7 +11,7 @@ use crate::item::ItemRef;
 use crate::key::KeyHash;
 use crate::stored::record_of;
 
-/// Somebody who appends, and keeps others from the index meanwhile.
+/// Appends to regions. It holds the lock of the index, so other requests wait until it is dropped.
 pub(super) struct Appending<'a> {
     loc: &'a Loc,
     state: MutexGuard<'a, State>,
@@ -33,7 +33,7 @@ impl Append for Appending<'_> {
         location_of(&self.state, hash).is_some()
     }
 
-    /// In a region that is open.
+    /// Whether the open region of the item's stream has room.
     fn has_room_for(&mut self, item: &ItemRef<'_>) -> bool {
         let stream = self.loc.place.stream_of(item.expiry_s, self.now_s);
         let open = self.state.active.open(stream);

@@ -1,4 +1,4 @@
-//! Forgetting everything, when a new epoch has made it void.
+//! Forgets everything when a new epoch has voided it.
 
 use std::sync::atomic::Ordering;
 
@@ -6,17 +6,18 @@ use super::Loc;
 use super::index::Index;
 
 impl Loc {
-    /// Waits for all writes that are under way.
+    /// Waits for all writes in flight.
     pub(crate) async fn finish_writes(&self) {
         self.log.finish_writes().await;
     }
 
-    /// Fillings before this epoch are void. Nobody else uses the engine, and nothing is under way.
+    /// Voids all fillings before this epoch. The caller makes sure that no other request uses the engine and that
+    /// nothing is in flight.
     pub(crate) fn clear(&self, epoch: u64) {
         let first_sequence = epoch << 32;
         let first = self.place.log.first_sequence;
         assert!(first_sequence > first, "epoch {epoch}: fillings from {first} on are void");
-        // Nobody holds it; whoever held it and gave up has left what it had read.
+        // The lock is free. A task that held it and was dropped has left what it had read.
         if let Some(mut rebuild) = self.rebuild.try_lock() {
             *rebuild = None;
         }

@@ -1,4 +1,4 @@
-//! What a user can choose of the large-object engine.
+//! Options of the large-object engine.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,45 +10,43 @@ use crate::error::Error;
 
 const TTL_CLASSES_MAX: usize = 8;
 
-/// Of a region and of what is written of it at a time.
+/// Upper bound of `region_bytes` and `write_bytes`.
 const REGION_BYTES_MAX: u32 = 1 << 30;
 
 /// Configuration of the large-object engine (LOC): a part of [`Config`](crate::Config).
 #[derive(Debug, Clone, PartialEq)]
 pub struct LocConfig {
-    /// Size of a region of the large-object engine in bytes, a multiple of 4096 of at most 1 GiB; the
-    /// longest object is a little shorter. `None` picks 1 to 32 MiB by the size of the flash.
+    /// Size of a region of the large-object engine in bytes, a multiple of 4096 of at most 1 GiB; the longest object
+    /// stored in one piece is a little shorter. `None` picks 1 to 32 MiB according to the size of the flash.
     pub region_bytes: Option<u32>,
-    /// How much of a region is written at a time, in bytes, a multiple of 4096 of at most 1 GiB; never
-    /// more than a region. Default 256 KiB.
+    /// Bytes of a region that are written at a time, a multiple of 4096 of at most 1 GiB; never more than a region.
+    /// Default 256 KiB.
     pub write_bytes: u32,
     /// Which region the large-object engine reclaims first.
     pub eviction: RegionEviction,
-    /// Which objects of a region that is reclaimed are kept by writing them again.
+    /// Which objects of a reclaimed region are reinserted, that is, kept by writing them again.
     pub reinsertion: Reinsertion,
-    /// Upper bounds of classes of times to live, in seconds, ascending, at most 8 of them. Large
-    /// objects of a class fill regions of their own, under a placement handle of their own where the
-    /// device has one left: each takes the first class whose bound is at least what remains of its
-    /// time. Objects that live longer or without end share the others. A region all of whose objects
-    /// have expired is filled anew before any other is reclaimed. Each class takes the memory of one
-    /// write ([`LocConfig::write_bytes`]) and a little more; and with
-    /// [`CrashSafety::Process`](crate::CrashSafety::Process) a `get` that finds a large object expired waits for
-    /// its tombstone. Empty, the default, is no classes; not together with [`LocConfig::ru_aware_eviction`].
+    /// Upper bounds of classes of times to live (TTL), in seconds, ascending, at most 8. Large objects of a class fill
+    /// regions of their own, under a placement handle of their own where the device has one left. An object goes to the
+    /// first class whose bound is at least its remaining time to live. Objects that live longer or never expire share
+    /// the other regions. A region in which all objects have expired is refilled before any other region is reclaimed.
+    /// Each class takes the memory of one write ([`LocConfig::write_bytes`]) and a little more; and with
+    /// [`CrashSafety::Process`](crate::CrashSafety::Process) a `get` that finds an expired large object waits for its
+    /// tombstone. Empty, the default, means no classes. It cannot be combined with [`LocConfig::ru_aware_eviction`].
     pub ttl_classes: Vec<u32>,
-    /// Whether the large-object engine evicts by whole reclaim units of the device: when it needs a
-    /// region it reclaims all regions of a unit and deallocates the unit's bytes (FDP paper,
-    /// EuroSys'25, section 5.5). The device then finds whole units dead; the cache gives up to a
-    /// unit of objects away early. Of [`LocConfig::reinsertion`] half a region is kept, not of
-    /// each region but of the whole unit.
+    /// Whether the large-object engine evicts by whole reclaim units of the device: when it needs a region, it reclaims
+    /// all regions of a unit and deallocates the unit's bytes (FDP paper, EuroSys'25, section 5.5). The device then
+    /// finds whole units dead; in return, the cache evicts up to a unit of objects earlier than necessary.
+    /// [`LocConfig::reinsertion`] keeps at most half a region of objects per unit instead of per region.
     ///
-    /// Opening refuses a device that does not say how large its units are, and `region_bytes` that
-    /// neither divides a unit nor is a whole number of them; `None` picks a size that fits.
+    /// Opening fails if the device does not report the size of its units, or if `region_bytes` neither divides a unit
+    /// nor is a whole number of units; `None` picks a size that fits.
     pub ru_aware_eviction: bool,
-    /// After a clean shutdown, an opening indexes large objects before it returns if there are at most so
-    /// many, and at most one region for each 64 of these. With more it serves at once, and they are found
-    /// again beside, as after a crash: by [`Larder::rebuild`](crate::Larder::rebuild), and by whoever misses
-    /// or changes something. 0 never waits, [`u64::MAX`] always. Default 65,536, a few hundredths of a
-    /// second.
+    /// After a clean shutdown, an opening indexes the large objects before it returns if there are at most this number
+    /// of objects, and at most one region for each 64 of it. If there are more, the cache serves at once, and the
+    /// objects are found again in the background as after a crash: by [`Larder::rebuild`](crate::Larder::rebuild), and
+    /// by requests that miss or that change something. 0 never waits, [`u64::MAX`] always. Default 65,536, which takes
+    /// a few hundredths of a second.
     pub eager_index_objects: u64,
 }
 
@@ -67,7 +65,7 @@ impl Default for LocConfig {
 }
 
 impl LocConfig {
-    /// Refuses what cannot work on any device.
+    /// Refuses settings that cannot work on any device.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let written =
             [("loc.region_bytes", self.region_bytes), ("loc.write_bytes", Some(self.write_bytes))];
@@ -130,8 +128,7 @@ impl LocConfig {
     }
 }
 
-/// Which objects of a region that is reclaimed are kept by writing them again; at most half a region
-/// of them.
+/// Which objects of a reclaimed region are kept by writing them again; at most half a region of them.
 ///
 /// ```
 /// use larder::Reinsertion;
@@ -145,13 +142,13 @@ pub enum Reinsertion {
     /// None.
     #[default]
     None,
-    /// Those with at least this many hits since they were written there, 1 to 7.
+    /// Objects with at least this number of hits since they were last written, 1 to 7.
     Hits(u8),
-    /// Those whose next hit is still to be expected: since the last one no more time has passed than
-    /// on average between their hits. An object that was asked for often, and then no more, is not
-    /// kept. Times are counted in fillings of regions, in quarters of a round of the log.
+    /// Objects whose next hit is still expected: the time since the last hit is at most the average interval between
+    /// hits. An object that was requested frequently and then no longer is not kept. Time is counted in fillings of
+    /// regions, in quarters of a round of the log.
     ReuseTime,
-    /// This percentage of all, chosen by chance, 1 to 100.
+    /// This percentage of all objects, chosen at random, 1 to 100.
     Percent(u8),
 }
 

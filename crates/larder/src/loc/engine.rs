@@ -1,7 +1,7 @@
-//! The large-object engine as flash sees it.
+//! The [`Engine`] implementation of the large-object engine.
 //!
-//! Its part of a snapshot is the regions (`loc/snapshot.rs`) or, where the tombstone log says which records are dead,
-//! the number of objects (8 bytes), ones if not all are known.
+//! Its part of a snapshot is the list of regions (`loc/snapshot.rs`). Where the tombstone log names the dead records,
+//! it is only the number of objects (8 bytes), all bits set if not all objects are known.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -26,13 +26,13 @@ use crate::stats::Stats;
 use crate::tier::Tier;
 use crate::tombstones::Inheritance;
 
-/// An opening indexes a region at once for so many objects that it may index at once.
+/// An opening may index one region at once for each this number of objects that it may index at once.
 const OBJECTS_PER_EAGER_REGION: u64 = 64;
-/// What an object takes at least, with its line in the footer of its region.
+/// Minimum bytes of an object, including its entry in the region's footer.
 const RECORD_BYTES_MIN: u64 = 49;
-/// In a snapshot, where the number of objects is not known.
+/// In a snapshot: the number of objects is not known.
 const UNKNOWN_OBJECTS: u64 = u64::MAX;
-/// Objects that a scan reads side by side.
+/// Objects that a scan reads concurrently.
 const READS_AT_ONCE: usize = 8;
 
 impl Engine for Loc {
@@ -50,7 +50,7 @@ impl Engine for Loc {
             || self.takes_in_parts(item.key.len(), item.value.len())
     }
 
-    /// Of values in parts too. A key that leaves a region no room for 24 bytes more makes it shorter.
+    /// Includes values in parts. It is shorter for a key that leaves less than 24 bytes of room in a region.
     fn object_bytes_max(&self) -> usize {
         long_object_bytes_max(self.place.log.regions, self.region_bytes())
     }
@@ -132,7 +132,7 @@ impl Engine for Loc {
     }
 
     async fn invalidate(&self, hash: KeyHash) -> Result<Invalidated, Error> {
-        // First: from here on no object of this hash comes to the index from an earlier opening. If one is there
+        // First: from here on, no object of this hash from an earlier opening enters the index. If one is there
         // already, it is invalidated next.
         let receipt = self.invalidate_unindexed(hash);
         let was_there = Loc::invalidate(self, hash).await?;
@@ -155,12 +155,12 @@ impl Engine for Loc {
             Kept::Log(log) => {
                 let objects = objects_in(part);
                 self.inherit(Arc::clone(log));
-                // No more than regions can hold, whatever a snapshot says.
+                // A damaged count must not reserve more than the regions can hold.
                 let most = self.region_bytes_of_all() / RECORD_BYTES_MIN;
                 self.expect(objects.filter(|&objects| objects <= most).unwrap_or(0));
                 objects
             }
-            // Nobody relies on what is written here before the next clean shutdown.
+            // Nothing relies on the fillings of this opening before the next clean shutdown.
             Kept::Snapshot if self.tombstones().is_none() => Some(self.inherit_listed(part)),
             Kept::Snapshot => {
                 self.import_listed(part).await;
@@ -281,14 +281,14 @@ impl Engine for Loc {
         let rest = cursor.names.len().saturating_sub(READS_AT_ONCE);
         let judged =
             together(cursor.names[rest..].iter().map(|&name| self.peek(name, judge))).await;
-        // Not before: who drops this comes to them again.
+        // Not earlier: if this future is dropped, the next call visits the same objects again.
         cursor.names.truncate(rest);
         Some(judged.into_iter().flatten().collect())
     }
 }
 
 impl Loc {
-    /// Whether an object is too long for a region, and not for parts.
+    /// Whether an object is too long for a region, but not too long to be stored in parts.
     fn takes_in_parts(&self, key_bytes: usize, value_bytes: usize) -> bool {
         let in_region = object_bytes_max(self.region_bytes());
         let bytes = key_bytes + value_bytes;
@@ -298,7 +298,7 @@ impl Loc {
     }
 }
 
-/// How many objects the snapshot of a clean shutdown says that there are, whose dead are in the log of tombstones.
+/// The number of objects that the snapshot of a clean shutdown states, if the dead records are in the tombstone log.
 fn objects_in(part: &[u8]) -> Option<u64> {
     let (objects, _) = U64::ref_from_prefix(part).ok()?;
     Some(objects.get()).filter(|&objects| objects != UNKNOWN_OBJECTS)

@@ -1,4 +1,4 @@
-//! Objects that have expired one by one. Whole regions of them are the log's matter.
+//! Forgets single expired objects. The log handles whole regions of expired objects.
 
 use larder_log::RegionIdentity;
 
@@ -7,9 +7,9 @@ use super::index::Location;
 use crate::key::KeyHash;
 
 impl Loc {
-    /// Forgets an object that has expired in this second. With one stream this needs no tombstone, once
-    /// flash knows the time: after a crash it will have expired no less, and what comes after it is
-    /// newer. Not so with several, see `streams.rs`.
+    /// Forgets an object that expired in this second. With one stream, no tombstone is necessary once the current time
+    /// is recorded on flash: the object is still expired after a crash, and any later object of the key is newer. This
+    /// does not hold with several streams, see `streams.rs`.
     pub(super) async fn forget_expired(
         &self,
         hash: KeyHash,
@@ -25,7 +25,7 @@ impl Loc {
                 tombstones.is_over(expiry_s).await
             };
             if !is_over {
-                return; // it stays, and whoever takes its place invalidates it
+                return; // it stays; a set of the same key will invalidate it
             }
         }
         self.forget(hash, at, identity);

@@ -1,5 +1,5 @@
-//! What the log asks of the engine: what is dead goes to the tombstones, what happens to the counters, and
-//! where records lie is in the index.
+//! What the log asks of the engine: dead records go to the tombstones, events to the counters, and record positions to
+//! the index.
 
 use std::sync::Arc;
 
@@ -14,15 +14,15 @@ use crate::removal::RemovalReason;
 use crate::stats::Counters;
 use crate::tier::Tier;
 
-/// Who runs the log.
+/// The engine as the host of its log.
 pub(super) struct LogHost {
-    /// Where it is written down which regions are dead.
+    /// Records which regions are dead.
     pub(super) regions: RegionTombstones,
     pub(super) counters: Arc<Counters>,
 }
 
 impl LogHost {
-    /// The objects of these entries are gone.
+    /// Reports the objects of these entries as removed.
     fn removed(&self, reason: RemovalReason, entries: &[FooterEntry]) {
         for &FooterEntry { hash, length, .. } in entries {
             self.counters.removals.hash(reason, Tier::LargeObjects, hash, length as usize);
@@ -42,7 +42,7 @@ impl LogHost {
         events::revived(events::Place::Region, regions);
     }
 
-    /// So many objects are gone, and nobody knows which.
+    /// Reports this number of objects as removed, without their keys.
     fn removed_unknown(&self, reason: RemovalReason, objects: u64) {
         self.counters.removals.unknown(reason, Tier::LargeObjects, objects);
     }

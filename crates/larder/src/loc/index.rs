@@ -1,4 +1,4 @@
-//! Where each large object lies: ten bytes an object in DRAM, and no keys.
+//! The index of large objects: ten bytes of DRAM per object, without keys.
 //!
 //! ```text
 //!  entry, 8 bytes            and 2 bytes beside it
@@ -8,14 +8,13 @@
 //!       56..64  upper 8 bits of the tag
 //! ```
 //!
-//! Sharded by the upper bits of a key's hash; a tag of 24 lower bits stands for the key within its
-//! shard. Two keys of one shard and tag displace each other, which a cache may do: among a million
-//! objects it happens to a hundred. Keys themselves are on flash, and the record that is read says
-//! whose it is.
+//! The upper bits of a key's hash select its shard. Within a shard, a tag of 24 lower bits stands for the key. Two keys
+//! with the same shard and tag displace each other, which a cache may do: among a million objects this happens to about
+//! a hundred. The keys themselves are on flash: a look-up compares the key in the record that it has read.
 //!
-//! A shard is a table of buckets of eight. Tag and size of the table tell the two buckets that an
-//! entry may be in, so that the table can grow, and entries make way for others (cuckoo hashing),
-//! without a look at flash. It grows by an eighth when it is nine tenths full.
+//! A shard is a table of buckets with eight slots. The tag and the size of the table determine the two buckets that an
+//! entry may be in. So the table can grow, and entries can move to make room (cuckoo hashing), without reading flash. A
+//! table grows by an eighth when it is nine tenths full.
 //!
 //! The span is a length rounded up to a number with five significant bits, at most a sixteenth more.
 
@@ -25,15 +24,15 @@ use larder_log::RegionId;
 use crate::dram::prefetch;
 use crate::key::KeyHash;
 
-/// Entries a bucket that tables are made for when it is known how many come: nine tenths full, as
-/// they are when they grow.
+/// Entries per bucket for tables that are created with a known number of entries: nine tenths full, like tables that
+/// are about to grow.
 const RESERVED_PER_BUCKET: u64 = 7;
-/// Addresses count these.
+/// Unit of addresses.
 const UNIT_BYTES: usize = 4;
 const _: () = assert!(matches!(RecordForm::PLAIN.align_bytes(), 4));
 
 const ENTRIES: usize = 8;
-/// One shard for so many bytes of regions, at most [`SHARDS_MAX`].
+/// Bytes of regions per shard; at most [`SHARDS_MAX`] shards.
 const SHARD_BYTES: u64 = 1 << 20;
 const SHARDS_MAX: u64 = 1 << 16;
 const ADDRESS_BITS: u32 = 44;
@@ -43,23 +42,23 @@ const HITS_AT: u32 = SPAN_AT + SPAN_BITS;
 const TAG_AT: u32 = 56;
 const TAG_BITS: u32 = 24;
 
-/// The largest number that can be remembered of hits.
+/// Largest value of an entry's hit field.
 pub(crate) const HITS_MAX: u8 = 7;
-/// Most bytes of regions that addresses reach.
+/// Maximum bytes of regions that addresses reach.
 pub(crate) const BYTES_MAX: u64 = (UNIT_BYTES as u64) << ADDRESS_BITS;
-/// A place has its hits below the upper bits of its tag.
+/// The hit field of a place lies below the upper bits of its tag.
 const _: () = assert!(HITS_AT + (HITS_MAX as u32).count_ones() <= TAG_AT && TAG_AT < u64::BITS);
-/// A tag is in two parts: upper bits in the place, the others in 16 bits beside it.
+/// A tag has two parts: the upper bits are in the place, the lower 16 bits in a separate array.
 const _: () = assert!(TAG_BITS == (u64::BITS - TAG_AT) + u16::BITS);
-/// A table that was made for so many entries has room for them.
+/// A table that was created for a known number of entries has room for them.
 const _: () = assert!(RESERVED_PER_BUCKET < ENTRIES as u64);
 
-/// Where an object lies, and what is remembered of its hits since it was written there.
+/// Where an object lies, and its hit field since it was written there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Location {
     pub(crate) region: RegionId,
     pub(crate) offset: u32,
-    /// At least as long as the record; may reach beyond the region.
+    /// At least as long as the record; may extend past the end of the region.
     pub(crate) span: u32,
     pub(crate) hits: u8,
 }
@@ -69,17 +68,17 @@ pub(crate) struct Index {
     shards: Box<[Shard]>,
     region_bytes: u32,
     len: usize,
-    /// Buckets that the table of a shard has at least once something is added to it.
+    /// Minimum number of buckets of a shard's table, applied when the next entry is added.
     buckets_expected: usize,
 }
 
-/// What an entry met in its place.
+/// The entry that was in the slot before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Was {
     Absent,
-    /// It made way. Region and offset.
+    /// The older entry was replaced. Region and offset of the older one.
     Older(RegionId, u32),
-    /// It stayed.
+    /// The entry in the slot is newer, so it stayed.
     Newer,
 }
 
@@ -108,8 +107,7 @@ impl Index {
         shard.find(tag(hash)).map(|at| self.location(shard.places[at]))
     }
 
-    /// As [`Index::get`], and remembers of its hits what `mark` makes of what was remembered, at most
-    /// [`HITS_MAX`].
+    /// As [`Index::get`], and sets the hit field to the result of `mark`, at most [`HITS_MAX`].
     pub(crate) fn touch(
         &mut self,
         hash: KeyHash,
@@ -129,8 +127,7 @@ impl Index {
         self.get(hash).is_some_and(|found| (found.region, found.offset) == (region, offset))
     }
 
-    /// Points `hash` to a record of `length` bytes, at an offset that is a multiple of
-    /// [`UNIT_BYTES`].
+    /// Points `hash` to a record of `length` bytes, at an offset that is a multiple of [`UNIT_BYTES`].
     pub(crate) fn set(&mut self, hash: KeyHash, region: RegionId, offset: u32, length: u32) {
         let place = self.place(region, offset, length);
         let number = self.shard(hash);
@@ -139,8 +136,8 @@ impl Index {
         self.len += usize::from(shard.set(tag(hash), place));
     }
 
-    /// As [`Index::set`], but an entry that is there stays if `is_newer` says so of its place (region
-    /// and offset). Says what was there.
+    /// As [`Index::set`], but keeps an existing entry if `is_newer` returns true for its region and offset. Returns
+    /// what was there.
     pub(crate) fn set_unless(
         &mut self,
         hash: KeyHash,
@@ -165,13 +162,13 @@ impl Index {
         Was::Older(there.region, there.offset)
     }
 
-    /// Looks at the memory where the entries of these hashes belong. Who comes back soon finds it in
-    /// the processor's caches: these looks do not wait for each other, as insertions do.
+    /// Touches the memory where the entries of these hashes belong, so that later accesses find it in the processor's
+    /// caches. These accesses do not depend on one another, unlike insertions.
     pub(crate) fn warm(&self, hashes: impl Iterator<Item = KeyHash>) {
         let seen = hashes.fold(0, |seen, hash| {
             let shard = &self.shards[self.shard(hash)];
             let Some([first, second]) = shard.buckets_of(tag(hash)) else { return seen };
-            // The first and the last of a bucket: it may begin in the middle of a cache line.
+            // Read the first and the last slot of a bucket: it may start in the middle of a cache line.
             let places =
                 [first, second].map(|at| shard.places[at] ^ shard.places[at + ENTRIES - 1]);
             seen ^ u64::from(shard.tags[first] ^ shard.tags[second]) ^ places[0] ^ places[1]
@@ -179,26 +176,26 @@ impl Index {
         std::hint::black_box(seen);
     }
 
-    /// Asks memory for where the entry of a hash belongs, which will be looked at soon.
+    /// Prefetches the memory of the entry of a hash that will be looked up soon.
     pub(crate) fn prefetch(&self, hash: KeyHash) {
         let shard = &self.shards[self.shard(hash)];
         let Some(buckets) = shard.buckets_of(tag(hash)) else { return };
         for first in buckets {
             prefetch(&raw const shard.tags[first]);
-            // It may begin in the middle of a cache line.
+            // A bucket may start in the middle of a cache line.
             prefetch(&raw const shard.places[first]);
             prefetch(&raw const shard.places[first + ENTRIES - 1]);
         }
     }
 
-    /// There will be so many entries: tables need not grow little by little.
+    /// Announces this number of entries, so that tables need not grow step by step.
     pub(crate) fn expect(&mut self, entries: u64) {
         let shards = self.shards.len() as u64;
         let buckets = entries.div_ceil(shards).div_ceil(RESERVED_PER_BUCKET);
         self.buckets_expected = usize::try_from(buckets).unwrap_or(0);
     }
 
-    /// Whether somebody has said how many entries there will be.
+    /// Whether [`Index::expect`] was called with a number greater than 0.
     pub(crate) fn knows_what_to_expect(&self) -> bool {
         self.buckets_expected > 0
     }
@@ -218,8 +215,8 @@ impl Index {
         self.points_to(hash, region, offset) && self.remove(hash)
     }
 
-    /// Removes everything in `region`, by looking at every entry: for when its footer cannot be
-    /// read. Returns how many there were.
+    /// Removes all entries in `region` by checking every entry; used when the region's footer cannot be read. Returns
+    /// the number of removed entries.
     pub(crate) fn remove_region(&mut self, region: RegionId) -> u64 {
         let units = u64::from(self.region_bytes) / UNIT_BYTES as u64;
         let region = u64::from(region.number());
@@ -236,8 +233,8 @@ impl Index {
         removed as u64
     }
 
-    /// Removes everything in one part of the index that lies in regions of which `is_gone` says so.
-    /// Returns how many there were.
+    /// Removes all entries of one shard that lie in regions for which `is_gone` is true. Returns the number of removed
+    /// entries.
     pub(crate) fn sweep(&mut self, shard: usize, is_gone: &dyn Fn(RegionId) -> bool) -> u64 {
         let units = u64::from(self.region_bytes) / UNIT_BYTES as u64;
         let mut removed = 0;
@@ -257,13 +254,13 @@ impl Index {
         self.len
     }
 
-    /// A power of two.
+    /// Number of shards, a power of two.
     pub(crate) fn shards(&self) -> usize {
         self.shards.len()
     }
 
-    /// Hashes that find the entries of a shard: not those of the keys, of which the index has only
-    /// parts, but the same to it.
+    /// Hashes that find the entries of a shard. The index has only parts of the keys' hashes, so these are other hashes
+    /// that select the same entries.
     pub(crate) fn hashes_in(&self, shard: usize) -> Vec<KeyHash> {
         let start = (shard as u128) << 64 >> self.shards.len().trailing_zeros();
         let start = u64::try_from(start).expect("a shard starts below 2^64");
@@ -272,7 +269,7 @@ impl Index {
         used.map(|at| KeyHash(start | u64::from(table.tag_at(at)))).collect()
     }
 
-    /// Memory that it takes.
+    /// Bytes of memory.
     pub(crate) fn memory_bytes(&self) -> usize {
         let entry = size_of::<u64>() + size_of::<u16>();
         let tables: usize = self.shards.iter().map(|shard| shard.places.len() * entry).sum();
@@ -293,7 +290,7 @@ impl Index {
         usize::try_from(hash.spread_over(self.shards.len() as u64)).expect("below a table length")
     }
 
-    #[allow(clippy::cast_possible_truncation)] // bounded by how they were put together
+    #[allow(clippy::cast_possible_truncation)] // bounded by construction
     fn location(&self, place: u64) -> Location {
         let bytes = address(place) * UNIT_BYTES as u64;
         let region_bytes = u64::from(self.region_bytes);
@@ -309,7 +306,7 @@ impl Index {
 
 impl Shard {
     fn find(&self, tag: u32) -> Option<usize> {
-        // The lower bits first: mostly they say no, they lie close together, and are compared at once.
+        // Compare the lower bits first: they mostly differ, they lie close together, and eight are compared at once.
         #[allow(clippy::cast_possible_truncation)]
         let low = tag as u16;
         for first in self.buckets_of(tag)? {
@@ -327,7 +324,7 @@ impl Shard {
         None
     }
 
-    /// Says whether the entry is new.
+    /// Returns whether the entry is new.
     fn set(&mut self, tag: u32, place: u64) -> bool {
         let place = place | u64::from(tag >> 16) << TAG_AT;
         if let Some(at) = self.find(tag) {
@@ -338,7 +335,7 @@ impl Shard {
         true
     }
 
-    /// Adds an entry that is not there.
+    /// Adds an entry for a tag that has none.
     fn add(&mut self, tag: u32, place: u64) {
         debug_assert!(self.find(tag).is_none(), "a tag has one entry");
         let place = place | u64::from(tag >> 16) << TAG_AT;
@@ -347,8 +344,7 @@ impl Shard {
         }
     }
 
-    /// Puts a new entry into one of its two buckets, if need be in the place of one that can go to
-    /// its other bucket.
+    /// Puts a new entry into one of its two buckets. If both are full, moves one entry to that entry's other bucket.
     fn insert(&mut self, tag: u32, place: u64) -> bool {
         let Some([first, second]) = self.buckets_of(tag) else { return false };
         if let Some(at) = self.empty_in(first).or_else(|| self.empty_in(second)) {
@@ -367,13 +363,14 @@ impl Shard {
 
     /// An empty slot of a bucket.
     fn empty_in(&self, bucket: usize) -> Option<usize> {
-        // All at once: where the first one is nobody can foresee, and each wrong guess costs more.
+        // Without branches: the position of the first empty slot is unpredictable, and a branch misprediction costs
+        // more than checking all slots.
         let slots: &[u64; ENTRIES] = self.places.get(bucket..)?.first_chunk()?;
         let empty = (0..ENTRIES).fold(0_u32, |empty, at| empty | u32::from(slots[at] == 0) << at);
         (empty != 0).then(|| bucket + empty.trailing_zeros() as usize)
     }
 
-    #[allow(clippy::cast_possible_truncation)] // the lower bits are what is wanted
+    #[allow(clippy::cast_possible_truncation)] // only the lower bits are needed
     fn put(&mut self, at: usize, tag: u32, place: u64) {
         debug_assert!(place != 0, "0 is a slot without an entry");
         self.places[at] = place;
@@ -400,7 +397,7 @@ impl Shard {
         }
     }
 
-    /// Slots that are taken, by a look at each.
+    /// Counts the used slots.
     fn entries(&self) -> usize {
         self.places.iter().filter(|place| **place != 0).count()
     }
@@ -411,7 +408,7 @@ impl Shard {
         upper << 16 | u32::from(self.tags[at])
     }
 
-    /// The first slots of the two buckets of a tag. `None` as long as there are no buckets.
+    /// The first slots of the two buckets of a tag. `None` if there are no buckets yet.
     fn buckets_of(&self, tag: u32) -> Option<[usize; 2]> {
         let buckets = (self.places.len() / ENTRIES) as u64;
         let pick = |tag: u32| ((u64::from(tag) * buckets) >> TAG_BITS) as usize * ENTRIES;
@@ -421,7 +418,7 @@ impl Shard {
 }
 
 fn tag(hash: KeyHash) -> u32 {
-    #[allow(clippy::cast_possible_truncation)] // the lower bits are what is wanted
+    #[allow(clippy::cast_possible_truncation)] // only the lower bits are needed
     let low = hash.0 as u32;
     low & ((1 << TAG_BITS) - 1)
 }
@@ -430,14 +427,14 @@ fn address(place: u64) -> u64 {
     place & ((1 << ADDRESS_BITS) - 1)
 }
 
-/// Below 32 the number itself, above it five significant bits, rounded up.
+/// Below 32 the number itself; above, five significant bits, rounded up.
 fn span_code(units: u64) -> u64 {
     if units < 32 {
         return units;
     }
     let exponent = u64::from(units.ilog2()) - 4;
     let mantissa = units.div_ceil(1 << exponent);
-    // A mantissa of 32 runs over into the next exponent, where it means the same.
+    // A mantissa of 32 overflows into the next exponent, where it has the same value.
     let code = exponent * 16 + mantissa;
     debug_assert!(code < 1 << SPAN_BITS, "{units} units are a region at most");
     debug_assert!(span_units(code) >= units, "who reads so much reads the whole record");

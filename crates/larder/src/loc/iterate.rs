@@ -1,4 +1,4 @@
-//! What the engine holds, one after another.
+//! Scans the objects of the engine.
 
 use larder_log::RegionIdentity;
 
@@ -7,22 +7,22 @@ use super::index::Location;
 use crate::item::{Fetched, ItemRef, Kind};
 use crate::key::KeyHash;
 
-/// How often to look again for an object that moved while it was read.
+/// Number of attempts for an object that moves while it is read.
 const LOOKS: usize = 3;
 
 impl Loc {
-    /// How many equal parts the space of hashes is divided into: a power of two.
+    /// Number of shards: equal parts of the hash space, a power of two.
     pub(crate) fn shards(&self) -> usize {
         self.lock().entries.shards()
     }
 
-    /// Names of all objects of a part, for [`Loc::peek`].
+    /// Names of all objects of a shard, for [`Loc::peek`].
     pub(crate) fn names_in(&self, shard: usize) -> Vec<KeyHash> {
         self.lock().entries.hashes_in(shard)
     }
 
-    /// The object of a name, expired or not, as `judge` saw it at a time at which the engine held it.
-    /// Counts no hit, and forgets nothing.
+    /// Applies `judge` to the object with this name, expired or not, at a time when the engine held it. Counts no hit,
+    /// and forgets nothing.
     pub(crate) async fn peek<T>(
         &self,
         name: KeyHash,
@@ -34,13 +34,13 @@ impl Loc {
                 Some(fetched) => match fetched.kind {
                     Kind::Whole => Some(fetched),
                     Kind::Head => self.peek_whole(&fetched).await,
-                    // It comes with its head. Only reading it shows that it is one.
+                    // A part is visited with its head. Only reading the record shows that it is a part.
                     Kind::Part => None,
                 },
                 None => None,
             };
             let judged = fetched.and_then(|fetched| judge(&fetched.item()));
-            // It moves when its region is reclaimed and it has hits.
+            // A reclaim of its region moves the object if it has hits.
             let there = |(now, filling): (Location, RegionIdentity)| {
                 (now.region, now.offset, filling) == (location.region, location.offset, identity)
             };
@@ -51,7 +51,7 @@ impl Loc {
         None
     }
 
-    /// The record that lies there, whatever it is.
+    /// The record at this place, whatever kind it is.
     pub(super) async fn peek_record(
         &self,
         at: Location,
@@ -63,7 +63,7 @@ impl Loc {
         }
     }
 
-    /// The record, if it is in memory still.
+    /// The record, if it is still in memory.
     fn in_memory(&self, at: Location, identity: RegionIdentity) -> Option<Fetched> {
         let state = self.lock();
         let is_it = state.filling(at.region) == identity;

@@ -1,4 +1,4 @@
-//! Values longer than a region, in parts (`crate::long`).
+//! Values longer than a region, stored in parts (`crate::long`).
 
 use larder_device::BufferPool;
 use larder_log::RegionIdentity;
@@ -11,10 +11,10 @@ use crate::long::{Asked, Lack, Records, Stamps, assemble, is_part, part_bytes, s
 use crate::removal::RemovalReason;
 use crate::tier::Tier;
 
-/// How often to look again for a part that moved while it was read.
+/// Number of attempts for a part that moves while it is read.
 const LOOKS: usize = 3;
 
-/// Longest object (key and value) that so many regions of this size hold, in parts or whole.
+/// Longest object (key and value) that this number of regions of this size can hold, in parts or whole.
 pub(super) fn long_object_bytes_max(regions: u32, region_bytes: u32) -> usize {
     crate::long::object_bytes_max(regions, region_bytes).max(object_bytes_max(region_bytes))
 }
@@ -54,7 +54,7 @@ impl Records for Loc {
             let there = |(now, filling): (Location, RegionIdentity)| {
                 (now.region, now.offset, filling) == (before.0.region, before.0.offset, before.1)
             };
-            // It moves when its region is reclaimed and it has hits.
+            // A reclaim of its region moves the part if it has hits.
             if self.place_of(hash).is_some_and(there) {
                 return Err(Lack::Unreadable);
             }
@@ -64,7 +64,7 @@ impl Records for Loc {
 }
 
 impl Loc {
-    /// Stores an item in parts. Says whether it is stored; if not, no version of the key is.
+    /// Stores an item in parts. Returns whether it is stored; if not, no version of the key is stored.
     pub(super) async fn set_long(&self, item: &ItemRef<'_>, now_s: u32) -> bool {
         let stored = set_in_parts(self, item, now_s).await;
         if !stored && self.tombstones().is_none() {
@@ -73,14 +73,14 @@ impl Loc {
         stored
     }
 
-    /// The whole item of a head that was found there. One that lacks a part for good is forgotten.
+    /// Completes the item of a head found at this place. If a part is missing for good, forgets the item.
     pub(super) async fn complete(
         &self,
         head: Fetched,
         at: Location,
         identity: RegionIdentity,
     ) -> Option<Fetched> {
-        // Before the look: what is not in the index yet may come to it.
+        // Read this before the look-up: parts that are not yet indexed may still be added.
         let all_known = self.is_indexed();
         let hash = head.hash;
         match assemble(self, &head, Asked::Counts).await {
@@ -102,8 +102,7 @@ impl Loc {
         }
     }
 
-    /// The whole item of a head, expired or not, if all of it is there. Counts no hit, and forgets
-    /// nothing.
+    /// The whole item of a head, expired or not, if all of its parts are there. Counts no hit, and forgets nothing.
     pub(super) async fn peek_whole(&self, head: &Fetched) -> Option<Fetched> {
         assemble(self, head, Asked::Walk).await.ok()
     }

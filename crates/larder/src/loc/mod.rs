@@ -1,16 +1,16 @@
-//! The large-object engine (LOC): objects in a log of regions (`larder-log`), and an index in DRAM that says
-//! where each lies.
+//! The large-object engine (LOC): objects in a log of regions (`larder-log`), with an index in DRAM that maps each
+//! object to its place.
 //!
-//! Objects that will die together share a stream of regions (`streams.rs`). When a region gives way, its
-//! objects are forgotten, or with enough hits appended again (`rescue.rs`). To the drive this is large
-//! sequential writes that overwrite each other in order, which cost no write amplification as long as
-//! nothing else is mixed in: hence a placement handle of its own.
+//! Objects that will die together share a stream of regions (`streams.rs`). When a region is reclaimed, its objects are
+//! forgotten, or appended again if they have enough hits (`rescue.rs`). The drive sees large sequential writes that
+//! overwrite one another in order. They cause no write amplification as long as no other data is mixed in: that is why
+//! the engine has its own placement handle.
 //!
-//! Where the configuration asks for it, all regions of a reclaim unit of the device are reclaimed
-//! together and the unit's bytes are deallocated. Which regions share a unit follows from the order
-//! in which they are written: under a handle of its own, as many bytes in a row as a unit holds.
-//! That is exact from an empty device on. A write that failed, or a unit that an earlier cache left
-//! half full, shifts it; then two reclaims in a row empty a unit instead of one.
+//! If configured, all regions of a reclaim unit of the device are reclaimed together and the unit's bytes are
+//! deallocated. Which regions share a unit follows from the order in which they are written: under a handle of its own,
+//! a unit holds its number of bytes in write order. This is exact if the device was empty at the start. A failed write,
+//! or a unit that an earlier cache left half full, shifts it; then it takes two consecutive reclaims to empty a unit
+//! instead of one.
 
 mod appending;
 mod clear;
@@ -54,23 +54,23 @@ pub(crate) use index::BYTES_MAX;
 use index::{Index, Location};
 use recover::Rebuild;
 
-/// Where the engine lives, what it may touch and how it evicts.
+/// Where the engine's data lies, and its settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LocPlace {
-    /// Of its regions.
+    /// Location and settings of its regions.
     pub(crate) log: LogPlace,
     pub(crate) reinsertion: Reinsertion,
-    /// Upper bounds of the classes of times to live, in seconds, ascending.
+    /// Upper bounds of the TTL classes, in seconds, ascending.
     pub(crate) ttl_classes: Vec<u32>,
-    /// Under which hash the index knows a key.
+    /// Hashes keys for the index.
     pub(crate) hasher: KeyHasher,
     /// See [`LocConfig::eager_index_objects`](crate::LocConfig::eager_index_objects).
     pub(crate) eager_index_objects: u64,
-    /// Smaller than any sequence number that may be believed.
+    /// Oldest valid sequence number of a filling.
     pub(crate) oldest_sequence: u64,
 }
 
-/// Longest object (key and value) that fits a region of this size.
+/// Longest object (key and value) that fits into a region of this size.
 pub(crate) fn object_bytes_max(region_bytes: u32) -> usize {
     RecordForm::PLAIN.object_bytes_max(region_bytes as usize)
 }
@@ -78,41 +78,41 @@ pub(crate) fn object_bytes_max(region_bytes: u32) -> usize {
 pub(crate) struct Loc {
     log: RegionLog<Index, LogHost>,
     place: LocPlace,
-    /// What a crash has left, until all of it is in the index. Taken after the log's writer, if with it,
-    /// and never while its state is locked.
+    /// State of indexing what an earlier opening has left, until all of it is in the index. If it is taken together
+    /// with the log's writer, the writer comes first. It is never taken while the log's state is locked.
     rebuild: async_lock::Mutex<Option<Rebuild>>,
-    /// Whether all of it is.
+    /// Whether everything that an earlier opening has left is in the index.
     indexed: AtomicBool,
-    /// How many threads put a batch of records into the index that `rebuild` has not any more.
+    /// Number of threads that are putting a batch of records, taken out of `rebuild`, into the index.
     batches: AtomicU32,
-    /// Regions that are Unknown.
+    /// Number of regions in state Unknown.
     unindexed: AtomicU32,
-    /// Objects found in others that were.
+    /// Number of objects found so far in regions that were Unknown.
     found: AtomicU64,
-    /// Objects that a clean shutdown has left, if it says how many.
+    /// Number of objects that a clean shutdown has left, if it says so.
     left: Option<u64>,
-    /// Without tombstones: hashes of which Unknown regions hold nothing that counts.
+    /// Without tombstones: hashes whose records in Unknown regions are no longer valid.
     forgotten: Lost,
-    /// Of values in parts.
+    /// Stamps of values in parts.
     stamps: Stamps,
 }
 
 type State = LogState<Index>;
 
-/// Where a look-up has to go.
+/// Where a look-up finds the record.
 enum LookUp {
-    /// In memory, and here it is.
+    /// In memory: a copy of it.
     InMemory(Fetched),
     OnFlash,
 }
 
-/// How an attempt to append ended.
+/// Result of an attempt to append.
 enum Appended {
-    /// Whether enough has come together to be written.
+    /// Appended. `piece_is_due`: enough data has been collected for a write.
     Yes { piece_is_due: bool },
     /// The open region of this stream has no room.
     Full(usize),
-    /// The index has an object in its place, which needs a tombstone first.
+    /// The index has an object in the same slot, which needs a tombstone first.
     Taken,
 }
 
@@ -147,7 +147,7 @@ impl Loc {
         }
     }
 
-    /// Where it is written down what is dead, if that shall outlive a crash.
+    /// Records what is dead, if the content must survive a crash.
     fn tombstones(&self) -> Option<&Arc<Tombstones>> {
         self.log.host().regions.tombstones.as_ref()
     }
@@ -174,18 +174,18 @@ impl Loc {
         self.lock().entries.len()
     }
 
-    /// So many more objects are about to come: the index need not grow little by little.
+    /// Announces this number of further objects, so that the index need not grow step by step.
     pub(crate) fn expect(&self, objects: u64) {
         let index = &mut self.lock().entries;
         index.expect(index.len() as u64 + objects);
     }
 
-    /// Memory of what is being filled, on its way, and read.
+    /// Memory of buffers for open regions, writes in flight and reads.
     pub(crate) fn buffer_bytes(&self) -> u64 {
         self.log.buffer_bytes()
     }
 
-    /// As much as that becomes when a region of each stream is filled.
+    /// The same when each stream has an open region.
     pub(crate) fn buffer_bytes_expected(&self) -> u64 {
         self.log.buffer_bytes_expected()
     }
@@ -195,8 +195,8 @@ impl Loc {
         self.lock().entries.memory_bytes()
     }
 
-    /// Looks `key` up: no read if the index does not know it or the object is still in memory, one
-    /// otherwise, and one for each part of a long value.
+    /// Looks `key` up. Costs no read if the index does not know it or the object is still in memory; otherwise one
+    /// read, and one for each part of a long value.
     pub(crate) async fn get(&self, hash: KeyHash, key: &[u8], now_s: u32) -> Option<Fetched> {
         let (fetched, location, identity) = self.head_or_whole(hash, key, now_s).await?;
         match fetched.kind {
@@ -205,7 +205,7 @@ impl Loc {
         }
     }
 
-    /// The record of `key`, which is the head of a long value or has all of it, and where it is: one read at most.
+    /// The record of `key` and its place: the head of a long value, or the whole object. One read at most.
     async fn head_or_whole(
         &self,
         hash: KeyHash,
@@ -214,7 +214,7 @@ impl Loc {
     ) -> Option<(Fetched, Location, RegionIdentity)> {
         let (location, identity, look_up) = self.find(hash)?;
         let fetched = self.fetch(hash, location, identity, look_up).await?;
-        // A user's key may be the same as a part's.
+        // A user's key may be equal to a part's key.
         if fetched.item().key != key || fetched.kind == Kind::Part {
             return None;
         }
@@ -242,8 +242,8 @@ impl Loc {
         }
     }
 
-    /// Stores `item` in place of an older version. Says whether it is stored; if not, no version of
-    /// the key is.
+    /// Stores `item` in place of an older version. Returns whether it is stored; if not, no version of the key is
+    /// stored.
     pub(crate) async fn set(&self, item: &ItemRef<'_>, now_s: u32) -> bool {
         if item.object_bytes() > object_bytes_max(self.region_bytes()) {
             self.set_long(item, now_s).await
@@ -252,7 +252,7 @@ impl Loc {
         }
     }
 
-    /// As [`Loc::set`], for what fits a region.
+    /// As [`Loc::set`], for an object that fits into a region.
     async fn set_record(&self, item: &ItemRef<'_>, now_s: u32) -> bool {
         let stored = loop {
             match self.append(item, now_s) {
@@ -284,13 +284,13 @@ impl Loc {
             active.is_some_and(|active| active.holds(*offset, *span, &new))
         });
         if let Some(Location { region, .. }) = already {
-            // A caller gave up after appending it.
+            // An earlier call appended it and was dropped.
             return Appended::Yes { piece_is_due: state.active.is_due(region) };
         }
         let stream = self.place.stream_of(item.expiry_s, now_s);
         let Some(active) = state.active.open(stream) else { return Appended::Full(stream) };
         if there.is_some() && self.tombstones().is_some() {
-            return Appended::Taken; // another key's, which the index cannot tell from this one
+            return Appended::Taken; // another key's entry, which the index cannot tell from this one
         }
         if !active.has_room_for(item.object_bytes()) {
             return Appended::Full(stream);
@@ -305,8 +305,8 @@ impl Loc {
         Appended::Yes { piece_is_due }
     }
 
-    /// Writes what has come together of the active regions. Says whether the object of `hash`, just
-    /// appended, is still stored: a failed write takes its region with it.
+    /// Writes the data that is due of the active regions. Returns whether the object of `hash`, just appended, is still
+    /// stored: a failed write loses its whole region.
     async fn write_pieces(&self, hash: KeyHash) -> bool {
         let mut writer = self.log.writer().await;
         self.log.write_due(&mut writer).await;
@@ -314,34 +314,34 @@ impl Loc {
         self.has(hash)
     }
 
-    /// Without tombstones: what Unknown regions hold of this hash does not count any more.
+    /// Without tombstones: voids what Unknown regions hold of this hash.
     fn void_unindexed(&self, _under_its_lock: &mut State, hash: KeyHash) {
         if !self.is_indexed() && self.tombstones().is_none() {
             self.forgotten.add(hash.0, self.place.log.first_sequence);
         }
     }
 
-    /// As long as there are Unknown regions: declares dead what fillings of earlier openings hold of
-    /// this hash. Before [`Loc::invalidate`], which sees to what the index knows.
+    /// While there are Unknown regions: declares dead what fillings of earlier openings hold of this hash. Call it
+    /// before [`Loc::invalidate`], which handles what the index knows.
     pub(crate) fn invalidate_unindexed(&self, hash: KeyHash) -> Option<Receipt> {
         self.tombstones()?.invalidate_hash(hash.0, self.place.log.first_sequence)
     }
 
-    /// Makes sure that no version of the key is stored, not even after a crash. Says whether one was.
+    /// Makes sure that no version of the key is stored, not even after a crash. Returns whether one was.
     ///
     /// # Errors
-    /// If that cannot be written down; a crash may bring it back then.
+    /// If the tombstone cannot be written; then a crash may bring the object back.
     pub(crate) async fn invalidate(&self, hash: KeyHash) -> Result<bool, Error> {
         let Some(tombstones) = self.tombstones() else { return Ok(self.remove_entry(hash)) };
         let mut was_there = false;
-        // Once more if it was moved in the meantime.
+        // Repeat if a reclaim has moved the object.
         while let Some((location, identity)) = self.place_of(hash) {
             was_there = true;
             let Location { region, offset, .. } = location;
             let receipt = tombstones.invalidate_record(region.number(), offset, identity.sequence);
             let committed = tombstones.commit(receipt).await;
-            // Not before: whoever does not find it here needs no tombstone. If it is still owed, all
-            // wait for it.
+            // Not earlier: a request that does not find the object here needs no tombstone. If the tombstone is still
+            // owed, all later requests wait for it.
             self.forget(hash, location, identity);
             committed?;
         }
@@ -354,7 +354,7 @@ impl Loc {
         Some((location, state.filling(location.region)))
     }
 
-    /// Makes sure that no version of the key is stored. Says whether one was. Costs no I/O.
+    /// Makes sure that no version of the key is in the index. Returns whether one was. Costs no I/O.
     pub(crate) fn remove_entry(&self, hash: KeyHash) -> bool {
         let state = &mut *self.lock();
         let was_there = location_of(state, hash).is_some();
@@ -364,7 +364,7 @@ impl Loc {
         was_there
     }
 
-    /// The record of a place that begins `skip` bytes into the buffer.
+    /// Parses the record of a place; it starts `skip` bytes into the buffer.
     fn parse(
         &self,
         buffer: IoBuffer,
@@ -377,16 +377,16 @@ impl Loc {
         Fetched::parse(buffer, skip, identity, hasher)
     }
 
-    /// What all regions have room for.
+    /// Bytes of all regions.
     pub(crate) fn region_bytes_of_all(&self) -> u64 {
         u64::from(self.place.log.regions) * u64::from(self.region_bytes())
     }
 
-    /// Takes the object at this place of this filling out of the index. Says whether it was there.
+    /// Removes the object at this place of this filling from the index. Returns whether it was there.
     fn forget(&self, hash: KeyHash, at: Location, identity: RegionIdentity) -> bool {
         debug_assert_eq!(at.region, identity.region, "a place is of a filling of its region");
         let state = &mut *self.lock();
-        // What lies at the same place of a later filling is another object, even of the same key.
+        // In a later filling, another object may lie at the same place, even one of the same key.
         state.filling(at.region) == identity
             && state.entries.remove_if_at(hash, at.region, at.offset)
     }
@@ -401,7 +401,7 @@ impl Loc {
         debug_assert!(location.offset < self.region_bytes(), "{location:?} is in its region");
         let identity = state.filling(location.region);
         let look_up = match state.regions.get(location.region).state() {
-            // Unknown: its objects are just coming.
+            // Unknown: its objects are being indexed now.
             RegionState::Sealed | RegionState::Unknown => LookUp::OnFlash,
             RegionState::Active => match self.copy_in_memory(state, location) {
                 Some(buffer) => LookUp::InMemory(self.parse(buffer, 0, (location, identity))?),
@@ -412,19 +412,18 @@ impl Loc {
         Some((location, identity, look_up))
     }
 
-    /// The bytes there, if they are in a region that is being filled, and not on flash yet.
+    /// A copy of the record, if its region is being filled and it is not on flash yet.
     fn copy_in_memory(&self, state: &State, at: Location) -> Option<IoBuffer> {
         state.active.in_memory(at.region, (at.offset, at.span), self.log.pool())
     }
 
-    /// Reads one record from flash. A bad one is forgotten, unless its region was reclaimed while
-    /// it was read.
+    /// Reads one record from flash. Forgets a bad one, unless its region was reclaimed while the read ran.
     async fn read(&self, hash: KeyHash, at: Location, identity: RegionIdentity) -> Option<Fetched> {
         self.counters().loc_record_reads.add(1);
         let (buffer, skip) = self.log.read(at.region, at.offset, at.span).await?;
         let fetched = self.parse(buffer, skip, (at, identity));
         if fetched.is_none() && self.log.is_filling(identity) {
-            // It may be readable another time.
+            // The record may become readable again, so it needs a tombstone.
             if let Some(tombstones) = self.tombstones() {
                 let (region, sequence) = (at.region.number(), identity.sequence);
                 let receipt = tombstones.invalidate_record(region, at.offset, sequence);
@@ -440,7 +439,7 @@ impl Loc {
     }
 }
 
-/// Where the object of `hash` lies, if there is one that has not gone with its region.
+/// Where the object of `hash` lies, if there is one and its region has not been reclaimed.
 fn location_of(state: &State, hash: KeyHash) -> Option<Location> {
     let location = state.entries.get(hash)?;
     (!state.is_gone(location.region)).then_some(location)

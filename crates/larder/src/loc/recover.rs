@@ -1,30 +1,29 @@
-//! What an earlier opening leaves of the large-object engine: regions with a footer, and after a crash one
-//! that was being filled. They are looked at one by one while the engine serves already. What is dead in
-//! them the tombstone log says, after a crash and after a clean shutdown alike; without one, after a
-//! clean shutdown, the snapshot lists what is current.
+//! Takes over what an earlier opening has left of the large-object engine: regions with a footer, and after a crash the
+//! regions that were being filled. The regions are read one by one while the engine already serves. After a crash and
+//! after a clean shutdown, the tombstone log says which records are dead. Without such a log, the snapshot of a clean
+//! shutdown lists the current records.
 //!
-//! A region counts if its footer is whole and the tombstone log does not say that a later filling
-//! has begun. Of a filling that has begun and has no footer yet, the records are read one after
-//! another as far as they are whole, and a footer is written for them: it is never filled on, so
-//! that no place is ever written twice in one filling.
+//! A region is valid if its footer is whole and the tombstone log does not say that a later filling has begun. For a
+//! filling that has begun but has no footer yet, the records are read one after another as far as they are whole, and a
+//! footer is written for them. Such a region is not filled further, so no place is ever written twice in one filling.
 //!
-//! 1. Until it was looked at, a region is Unknown: nothing of it is in the index, and it is not
-//!    reclaimed. A get finds nothing, which a cache may do.
-//! 2. As long as there are such regions, a change of a key leaves a tombstone by hash, whether the
-//!    index knows the key or not: it kills what fillings of earlier openings hold of it. It counts
-//!    for who puts records into the index before the change asks the index: so either the change
-//!    finds the record there, or nobody puts it there.
-//! 3. At most one version of a key in all regions, known or not, is without a tombstone and not
-//!    expired. When it was replaced, either the index knew it (then its place has a tombstone), or its
-//!    region was Unknown (then its hash has one, and it lay in a filling of an earlier opening, while
-//!    what replaced it went to a later one). So it does not matter in which order regions come.
-//! 4. What is not put into the index, or loses its place there, gets a tombstone by place. When all
-//!    regions are known and these tombstones are durable, those by hash are needed no more.
-//! 5. Without tombstones a crash leaves nothing, so memory is enough: `forgotten` has the hashes that were
-//!    changed in this opening, which void what earlier fillings hold of them. Here the engine learns of a
-//!    change when the item leaves DRAM, which hides what flash has until then.
+//! 1. A region is Unknown until it has been read: none of its objects are in the index, and it is not reclaimed. A get
+//!    misses on them, which a cache may do.
+//! 2. As long as there are Unknown regions, each change of a key adds a tombstone by hash, whether the index knows the
+//!    key or not. It voids what fillings of earlier openings hold of the key. The task that puts records into the index
+//!    respects this tombstone before the change looks at the index: either the change finds the record there, or the
+//!    record does not get there.
+//! 3. Over all regions, known or not, at most one version of a key has no tombstone and has not expired. When a version
+//!    was replaced, either the index knew it (then its place has a tombstone), or its region was Unknown (then its hash
+//!    has one: the version lay in a filling of an earlier opening, while its replacement went to a later filling). So
+//!    the order in which regions are read does not matter.
+//! 4. A record that is not put into the index, or that loses its slot there, gets a tombstone by place. When all
+//!    regions are known and these tombstones are durable, the tombstones by hash are no longer necessary.
+//! 5. Without tombstones, a crash leaves nothing, so memory is sufficient: `forgotten` has the hashes that were changed
+//!    in this opening, and these void what earlier fillings hold of them. In this mode the engine learns of a change
+//!    when the item leaves DRAM; until then, DRAM hides flash's version.
 //!
-//! Whoever drives this may be dropped at any await; what was read and not yet indexed stays here.
+//! A task that runs this may be dropped at any await; what was read and not yet indexed stays here.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -47,65 +46,65 @@ const READS_AT_ONCE: usize = 32;
 const INDEXED_AT_ONCE: usize = 1 << 19;
 /// Records that one of several threads sorts and puts into the index while others read footers.
 const BATCH_RECORDS: usize = 1 << 16;
-/// Of [`INDEXED_AT_ONCE`], how many before others on the same thread go on.
+/// Records out of [`INDEXED_AT_ONCE`] to index before yielding to other tasks on the same thread.
 const INDEXED_A_TURN: usize = 1 << 15;
-/// How many records while others wait for the index.
+/// Records to index during one hold of the index lock.
 const LOCKED_AT_ONCE: usize = 1 << 12;
-/// Of these, how many the index is prepared for.
+/// Records out of these whose index memory is touched in advance.
 const WARMED_AT_ONCE: usize = 32;
 const _: () = assert!(WARMED_AT_ONCE <= LOCKED_AT_ONCE && LOCKED_AT_ONCE <= INDEXED_A_TURN);
 const _: () = assert!(INDEXED_A_TURN <= BATCH_RECORDS && BATCH_RECORDS <= INDEXED_AT_ONCE);
-/// Regions that hold nothing, and are written down as such together.
+/// Void regions that are recorded together.
 const VOID_AT_ONCE: usize = 32;
-/// So many regions are looked at before one of them is reclaimed.
+/// Regions that must be known before one of them is reclaimed.
 const KNOWN_MIN: u32 = 8;
 
-/// What was read of some regions, on its way to the index.
+/// Content of some regions, on its way to the index.
 struct Batch {
     fillings: Vec<FoundFilling>,
     records: Vec<FoundRecord>,
 }
 
-/// A record that counts.
+/// A valid record.
 struct FoundRecord {
     entry: FooterEntry,
     region: RegionId,
 }
 
-/// A filling that counts.
+/// A valid filling.
 struct FoundFilling {
     identity: RegionIdentity,
     latest_expiry_s: u32,
-    /// Tombstones that the log has of its records.
+    /// Tombstones that the log has for its records.
     dead: u32,
 }
 
-/// What is known of the regions that an earlier opening has left, and not yet in the index.
+/// State of what was read of the regions that an earlier opening has left, and is not yet in the index.
 pub(super) struct Rebuild {
     witness: Witness,
-    /// Number of a filling that never is: regions hold nothing before it.
+    /// A filling number that is never used for a filling: everything older in void regions is dead.
     void_before: u64,
-    /// Footers are being read of the regions before this one.
+    /// The first region whose footer read has not been started.
     next: u32,
-    /// `None` for a read that failed, or whose waiter was dropped when it had ended.
+    /// `None`: the read failed, or the task that waited for it was dropped after it had ended.
     reads: VecDeque<(RegionId, Option<IoFuture>)>,
     fillings: Vec<FoundFilling>,
-    /// Of so many the records may be in the index already.
+    /// Of this number of `fillings`, records may be in the index already.
     recognized: usize,
     records: Vec<FoundRecord>,
     void: Vec<RegionId>,
-    /// Regions looked at, and records found in them.
+    /// Regions read, and records found in them.
     seen: (u32, u64),
 }
 
 impl Loc {
-    /// An earlier opening has left all regions; nothing is known of them.
+    /// Marks all regions Unknown: an earlier opening has left them.
     pub(super) fn inherit(&mut self, inheritance: Arc<Inheritance>) {
         self.lock().regions.forget_all();
         self.begin_rebuild(Witness::Log(inheritance), self.place.log.regions);
     }
 
-    /// A clean shutdown has left these regions.
+    /// Marks these regions Unknown: a clean shutdown has left them.
     pub(super) fn begin_rebuild_of(&mut self, listed: HashMap<RegionId, Listed>) {
         debug_assert!(self.tombstones().is_none(), "where there are, the log says what is dead");
         listed.keys().for_each(|&region| self.lock().regions.forget(region));
@@ -133,22 +132,22 @@ impl Loc {
         });
     }
 
-    /// Whether the index knows all that regions hold.
+    /// Whether the index knows everything in regions.
     pub(crate) fn is_indexed(&self) -> bool {
         self.indexed.load(Ordering::Acquire)
     }
 
-    /// Regions of which it knows nothing.
+    /// Number of regions that the index knows nothing of.
     pub(crate) fn unindexed_regions(&self) -> u32 {
         self.unindexed.load(Ordering::Acquire)
     }
 
-    /// Objects that an earlier opening had left and that were found so far.
+    /// Number of objects of an earlier opening that were found so far.
     pub(crate) fn found_objects(&self) -> u64 {
         self.found.load(Ordering::Acquire)
     }
 
-    /// Objects that a snapshot lists in regions of which nothing is known.
+    /// Objects that a snapshot lists in regions that are still Unknown.
     pub(crate) async fn unindexed_objects(&self) -> u64 {
         let rebuild = self.rebuild.lock().await;
         let Some(Rebuild { witness: Witness::Snapshot(regions), .. }) = &*rebuild else { return 0 };
@@ -159,18 +158,18 @@ impl Loc {
         unknown.map(|(_, listed)| listed.current()).sum()
     }
 
-    /// So many were found.
+    /// Counts this number of found objects.
     pub(super) fn note_found(&self, objects: u64) {
         self.found.fetch_add(objects, Ordering::AcqRel);
     }
 
-    /// Looks at all regions. Returns how many it were; some may be left if the device fails.
+    /// Reads all regions. Returns the number that were read; some may be left if the device fails.
     pub(crate) async fn index_all(&self) -> u64 {
         self.index_until(&|| false).await
     }
 
-    /// The same, unless it is to `stop`. Several threads that call it share the work: while one sorts what
-    /// it has read and puts it into the index, the next one reads on.
+    /// The same, until `stop` returns true. Several threads that call it share the work: while one thread sorts what it
+    /// has read and puts it into the index, the next one reads on.
     pub(crate) async fn index_until(&self, stop: &(dyn Fn() -> bool + Sync)) -> u64 {
         let mut regions = 0;
         while !self.is_indexed() && !stop() {
@@ -181,7 +180,7 @@ impl Loc {
             }
             let batch = rebuild.as_mut().and_then(Rebuild::take_batch);
             if let Some(batch) = batch {
-                // Nothing is waited for until it is in the index: whoever is dropped drops no batch.
+                // No await until the batch is in the index, so a dropped task never drops a batch.
                 self.batches.fetch_add(1, Ordering::AcqRel);
                 drop(rebuild);
                 self.index_batch(batch);
@@ -192,8 +191,8 @@ impl Loc {
         regions
     }
 
-    /// Looks at one region if nobody else is looking. With much that is lost by hash, waits for its
-    /// turn; with too much, looks at all.
+    /// Reads one region if no other task is reading. Under pressure from tombstones by hash, waits for its turn; under
+    /// high pressure, reads all regions.
     pub(crate) async fn index_a_little(&self) {
         if self.is_indexed() {
             return;
@@ -209,15 +208,15 @@ impl Loc {
                 None => return,
             },
         };
-        // One step at a time: a region may hold many objects. What fails here fails again for who
-        // needs it.
+        // One step at a time: a region may hold many objects. An error here is not fatal: it occurs again for a request
+        // that needs the result.
         if !rebuild.as_ref().is_some_and(Rebuild::is_behind) {
             let _ = self.look_at_one(&mut rebuild, 1).await;
         }
         self.index_found(&mut rebuild, LOCKED_AT_ONCE);
     }
 
-    /// Goes on by one step, in turn with others. Says whether there is more to find.
+    /// Advances by one step, in turn with other tasks. Returns whether there is more to find.
     pub(crate) async fn index_in_turn(&self) -> bool {
         if self.is_indexed() {
             return false;
@@ -233,7 +232,7 @@ impl Loc {
         !self.is_indexed()
     }
 
-    /// Sees to it that there is a region to fill, if there is one at all.
+    /// Makes sure that there is a region to fill, if any region can be had.
     pub(super) async fn find_room(&self) {
         while !self.is_indexed() {
             let mut rebuild = self.rebuild.lock().await;
@@ -255,7 +254,7 @@ impl Loc {
         }
     }
 
-    /// Goes on by one region, with the footers of so many being read. Says whether there was one.
+    /// Advances by one region, with the footers of up to `ahead` regions in flight. Returns whether there was one.
     async fn look_at_one(&self, slot: &mut Option<Rebuild>, ahead: usize) -> Result<bool, Error> {
         let Some(rebuild) = slot else { return Ok(false) };
         while rebuild.reads.len() < ahead && rebuild.next < self.place.log.regions {
@@ -293,7 +292,7 @@ impl Loc {
         Ok(looked_at)
     }
 
-    /// Looks at the region whose footer comes first.
+    /// Handles the region whose footer read is the oldest.
     async fn look_at_first(&self, rebuild: &mut Rebuild) -> bool {
         let Some((region, read)) = rebuild.reads.front_mut() else { return false };
         let region = *region;
@@ -302,12 +301,13 @@ impl Loc {
             None => None,
         };
         *read = None;
-        // Once more if it failed: the device may have had too much to do.
+        // Read again if that failed: the device may have been overloaded.
         let footer = match tail {
             Some(tail) => self.log.footer_in(region, &tail).await,
             None => self.log.read_any_footer(region).await,
         };
-        // Of what cannot be read nothing counts: what was older has a tombstone as long as its region is full.
+        // Regions that cannot be read contain nothing valid: older versions have tombstones as long as their regions
+        // are full.
         let footer = footer.ok().flatten();
         let footer = footer.filter(|footer| rebuild.witness.believes(region, footer));
         let first = rebuild.witness.first_filling(region);
@@ -329,7 +329,7 @@ impl Loc {
         }
         rebuild.seen.0 += 1;
         if rebuild.seen.0 == self.place.log.regions.min(32) {
-            // The others will not be much different.
+            // Extrapolate: the other regions are probably similar.
             let expected = rebuild.seen.1 * u64::from(self.unindexed_regions());
             let index = &mut self.lock().entries;
             if !index.knows_what_to_expect() {
@@ -339,8 +339,7 @@ impl Loc {
         true
     }
 
-    /// Makes sure that nothing comes back of regions that hold nothing that counts. Then they are
-    /// free.
+    /// Records that regions without valid content stay empty after a crash. Then they are free.
     async fn write_void(&self, rebuild: &mut Rebuild) -> Result<(), Error> {
         let sequence = rebuild.void_before;
         self.log.void_before(&rebuild.void, sequence).await?;
@@ -355,14 +354,14 @@ impl Loc {
         Ok(())
     }
 
-    /// Makes sure that nothing comes back of what is in regions that were not taken over.
+    /// Records that regions which were not taken over stay empty after a crash.
     pub(crate) async fn empty_unsealed(&self) -> Result<(), Error> {
         let regions = self.lock().regions.in_state(RegionState::Free);
         self.log.empty_regions(&regions).await
     }
 
-    /// Puts at most so many records into the index, in the order of the index: one part of its memory
-    /// after another. When none is left, their regions are Sealed.
+    /// Puts at most `most` records into the index, in the order of the index, so that its memory is accessed
+    /// sequentially. When no record is left, their regions become Sealed.
     fn index_found(&self, slot: &mut Option<Rebuild>, most: usize) {
         let Some(rebuild) = slot else { return };
         if rebuild.recognized < rebuild.fillings.len() {
@@ -382,7 +381,7 @@ impl Loc {
         }
     }
 
-    /// Puts all of a batch into the index.
+    /// Puts a whole batch into the index.
     fn index_batch(&self, mut batch: Batch) {
         batch.records.sort_unstable_by_key(|found| found.entry.hash);
         self.recognize(&batch.fillings);
@@ -390,7 +389,7 @@ impl Loc {
         self.restore(&batch.fillings);
     }
 
-    /// What goes to the index next lies in these. Before it goes there: it must be readable.
+    /// Makes these fillings readable; called before their records enter the index.
     fn recognize(&self, fillings: &[FoundFilling]) {
         let mut state = self.lock();
         for FoundFilling { identity, dead, .. } in fillings {
@@ -401,7 +400,7 @@ impl Loc {
         }
     }
 
-    /// All that lies in these is in the index.
+    /// Marks these fillings Sealed: all of their records are in the index.
     fn restore(&self, fillings: &[FoundFilling]) {
         let mut state = self.lock();
         for FoundFilling { identity, latest_expiry_s, .. } in fillings {
@@ -438,9 +437,9 @@ impl Loc {
                     dead.push((region, offset));
                     continue;
                 }
-                // What was forgotten without a tombstone had expired: the newest is the one that
-                // counts. If the other one is another key's, which the index cannot tell from this
-                // one, it is the price of that.
+                // An object that was forgotten without a tombstone had expired, so the newest record is the valid one.
+                // If the other record belongs to another key that the index cannot tell from this one, that key is
+                // lost; this is accepted.
                 let is_newer = |there: RegionId, at: u32| age(there, at) > age(region, offset);
                 match index.set_unless(KeyHash(hash), (region, offset, length), is_newer) {
                     Was::Absent => found += 1,
@@ -464,7 +463,7 @@ impl Rebuild {
         !self.fillings.is_empty()
     }
 
-    /// What was read, if that is enough to be indexed beside others, and nobody has begun to index it.
+    /// What was read, if it is enough for a batch and indexing of it has not begun.
     fn take_batch(&mut self) -> Option<Batch> {
         (self.records.len() >= BATCH_RECORDS && self.recognized == 0).then(|| Batch {
             fillings: std::mem::take(&mut self.fillings),
@@ -472,7 +471,7 @@ impl Rebuild {
         })
     }
 
-    /// Takes a filling over, but for its dead.
+    /// Adds the records of a filling, except the dead ones.
     fn add(&mut self, region: RegionId, footer: &Footer) {
         let Footer { sequence, latest_expiry_s, entries: listed, .. } = footer;
         let identity = RegionIdentity { region, sequence: *sequence };
@@ -501,7 +500,7 @@ impl Rebuild {
     }
 }
 
-/// Lets others go on that share the thread.
+/// Yields to other tasks on the thread.
 async fn give_way() {
     let mut gave_way = false;
     std::future::poll_fn(|context| {

@@ -1,7 +1,7 @@
-//! Which objects are kept when their region is reclaimed.
+//! Decides which objects are kept when their region is reclaimed.
 //!
-//! The index has three bits for what it remembers of an object's hits. By hits, they count them. By
-//! reuse time, they say in which quarter of a round of the log the last one was:
+//! The index has three bits per object for hits. Policies by hits use them as a counter. The policy by reuse time
+//! stores in them the quarter of a round of the log in which the last hit was:
 //!
 //! ```text
 //!   0           no hit
@@ -9,22 +9,22 @@
 //!   5, 6, 7     several hits, the last one in the first two, the third, the last quarter
 //! ```
 //!
-//! At the end of the round, an object whose only hit came after t has been waiting for 1 - t of a
-//! round, and is expected again t after it: not overdue if t is half a round or more. With n hits the
-//! mean interval is t / n, and that is n / (n + 1) of a round or more: the last quarter from three on,
-//! which is taken for two as well.
+//! Let t be the time of the last hit in rounds, and take the end of the round. An object with a single hit at t has
+//! been waiting for 1 - t, and its next hit is expected t after the last one: it is not overdue if t is at least half a
+//! round. With n hits the mean interval is t / n, so t must be at least n / (n + 1) of a round: the last quarter for
+//! three or more hits. The same is assumed for two.
 
 use super::index::HITS_MAX;
 use crate::config::Reinsertion;
 use crate::key::KeyHash;
 
-/// From here on the marks are of objects with several hits.
+/// From this value on, marks are of objects with several hits.
 const SEVERAL: u8 = 5;
 /// The first two quarters share a mark.
 const _: () = assert!(SEVERAL + 3 - 1 == HITS_MAX);
 
 impl Reinsertion {
-    /// What to remember after a hit in this quarter of the round.
+    /// The mark to store after a hit in this quarter of the round.
     pub(super) fn mark(self, marks: u8, quarter: u8) -> u8 {
         debug_assert!(
             marks <= HITS_MAX && quarter < 4,
@@ -37,7 +37,7 @@ impl Reinsertion {
         }
     }
 
-    /// How many hits are known of, 2 if it is more than one or two.
+    /// Known number of hits; by reuse time, 2 stands for several.
     pub(super) fn hits(self, marks: u8) -> u8 {
         match self {
             Self::ReuseTime if marks >= SEVERAL => 2,
@@ -46,7 +46,7 @@ impl Reinsertion {
         }
     }
 
-    /// Whether an object is kept that was written in this filling.
+    /// Whether to keep an object that was written in this filling.
     pub(super) fn keeps(self, marks: u8, hash: KeyHash, sequence: u64) -> bool {
         match self {
             Self::None => false,
@@ -64,7 +64,7 @@ impl Reinsertion {
 mod tests {
     use super::*;
 
-    /// What is remembered of hits in these quarters.
+    /// The mark after hits in these quarters.
     fn marks(quarters: &[u8]) -> u8 {
         quarters.iter().fold(0, |marks, &quarter| Reinsertion::ReuseTime.mark(marks, quarter))
     }

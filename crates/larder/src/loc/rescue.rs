@@ -1,4 +1,4 @@
-//! Which objects are read from a region that gives way, to be appended again.
+//! Decides which objects of a region that is reclaimed are read and appended again.
 
 use larder_log::{FooterEntry, Kept, RecordForm, RegionIdentity, Rescue};
 
@@ -7,7 +7,7 @@ use crate::config::Reinsertion;
 use crate::item::Fetched;
 use crate::key::KeyHash;
 
-/// Keeps those that have earned it by their hits, in this second.
+/// Keeps the objects with enough hits that have not expired at `now_s`.
 pub(super) struct Hot<'a> {
     pub(super) loc: &'a Loc,
     pub(super) now_s: u32,

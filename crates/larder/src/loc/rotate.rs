@@ -1,4 +1,4 @@
-//! From a full region to the next one.
+//! Moves from a full region to the next one.
 
 use larder_log::RegionId;
 
@@ -6,8 +6,8 @@ use super::rescue::Hot;
 use super::{Loc, object_bytes_max};
 
 impl Loc {
-    /// Makes sure that the open region of a stream has room for an object of this size. `false` if no
-    /// region can be had: all are retired.
+    /// Makes sure that the open region of a stream has room for an object of this size. `false` if no region is
+    /// available: all are retired.
     pub(super) async fn rotate(&self, stream: usize, object_bytes: usize, now_s: u32) -> bool {
         debug_assert!(stream < self.place.streams(), "stream {stream} has a handle");
         debug_assert!(
@@ -16,19 +16,19 @@ impl Loc {
         );
         let mut writer = self.log.writer().await;
         if self.log.has_room_for(stream, object_bytes) {
-            return true; // whoever had the writer before made room
+            return true; // the previous holder of the writer made room
         }
-        // First its end is on its way: a stream has one region that is open.
+        // First submit the rest of the open region: a stream has only one open region.
         self.log.close_open(&mut writer, stream).await;
-        // After a crash regions are Unknown, and an Unknown one is not reclaimed (`recover.rs`, rule 1): without this
-        // a cache that has looked at none yet would find no region to fill.
+        // After a crash regions are Unknown, and an Unknown region is not reclaimed (`recover.rs`, rule 1): without
+        // this, a cache that has not read any region yet would find none to fill.
         self.find_room().await;
-        // Under the writer still: two that reclaim at a time would empty one region for two.
+        // Still holding the writer: two concurrent reclaims would both empty a region where one is enough.
         let hot = Hot { loc: self, now_s };
         self.log.open_next(&mut writer, (stream, object_bytes), now_s, &hot).await
     }
 
-    /// Empties a sealed region before its time: the tombstone log is full of its dead.
+    /// Empties a sealed region early, because the tombstone log is full of tombstones of its records.
     pub(crate) async fn give_up_region(&self, region: u32) {
         if self.log.give_up_region(RegionId::new(region)).await {
             self.counters().loc_given_up_regions.add(1);

@@ -1,5 +1,5 @@
-//! What of the large-object engine a snapshot says where no tombstone log does: which regions are sealed
-//! and which of their records are current. The records themselves are listed in the regions' footers.
+//! The large-object engine's part of a snapshot if there is no tombstone log: which regions are sealed and which of
+//! their records are current. The records themselves are listed in the regions' footers.
 //!
 //! ```text
 //!  per sealed region   4  region number
@@ -18,15 +18,14 @@ use super::Loc;
 use super::witness::Listed;
 use crate::key::KeyHash;
 
-/// Bytes that the snapshot of one region of this size takes at most.
+/// Upper bound of the snapshot bytes for one region of this size.
 pub(crate) fn snapshot_bytes_max(region_bytes: u32) -> u64 {
     let record_bytes_min = record::RECORD_HEADER_BYTES + 1 + footer::ENTRY_BYTES;
     16 + u64::from(region_bytes) / record_bytes_min as u64 / 8 + 1
 }
 
 impl Loc {
-    /// Seals what is in memory and writes the snapshot to `out`. A region whose footer cannot be
-    /// read is left out.
+    /// Seals what is in memory and returns the snapshot part. Leaves out a region whose footer cannot be read.
     pub(super) async fn export_listed(&self) -> Vec<u8> {
         let mut out = Vec::new();
         let mut writer = self.log.writer().await;
@@ -63,8 +62,8 @@ impl Loc {
         self.log.seal_all(&mut writer).await;
     }
 
-    /// Takes over what the snapshot of a clean shutdown lists, to be found again while the engine serves.
-    /// Only where there are no tombstones. Returns how many objects there are.
+    /// Takes over the regions that the snapshot of a clean shutdown lists; they are indexed while the engine serves.
+    /// Only used without tombstones. Returns the number of objects.
     pub(crate) fn inherit_listed(&mut self, bytes: &[u8]) -> u64 {
         let mut regions = HashMap::new();
         let (mut rest, mut objects) = (bytes, 0);
@@ -78,13 +77,13 @@ impl Loc {
         objects
     }
 
-    /// Takes the snapshot of a clean shutdown, all of it at once.
+    /// Takes over the snapshot of a clean shutdown and indexes all of it at once.
     pub(super) async fn import_listed(&self, bytes: &[u8]) {
         let mut rest = bytes;
         while let Some((identity, _, bitmap, behind)) = self.split_region(rest) {
             rest = behind;
-            // Listed by the same program for the same layout, under a checksum; and still the
-            // footer has the last word.
+            // The same program wrote this list for the same layout, and it has a checksum. Nevertheless the footer
+            // decides.
             let Some(footer) = self.log.read_footer(identity).await else { continue };
             let listed = footer.entries;
             let mut state = self.lock();
@@ -99,7 +98,7 @@ impl Loc {
                     if byte >> bit & 1 == 1 {
                         state.entries.set(KeyHash(*hash), region, *offset, *length);
                     } else if let Some(tombstones) = self.tombstones() {
-                        // Whoever opens the device next may have no snapshot that says so.
+                        // The next opening may have no snapshot that says so.
                         let _later =
                             tombstones.invalidate_record(region.number(), *offset, sequence);
                     }

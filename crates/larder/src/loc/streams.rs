@@ -1,4 +1,4 @@
-//! Which objects share a region.
+//! Decides which objects share a region.
 //!
 //! ```text
 //!   stream 0                 what fits no other
@@ -6,10 +6,10 @@
 //!   behind these             the upper segments of a segmented FIFO: what was kept at a reclaim
 //! ```
 //!
-//! With several streams, sequence numbers of fillings say no more which of two records is the newer
-//! one: a region of one stream may be filled long after one of another stream was begun. So there every
-//! record that is forgotten needs a tombstone, an expired one too: a crash then finds at most one of
-//! each key. With one stream the newest is the one that counts.
+//! With several streams, the sequence numbers of fillings do not tell which of two records is newer: a region of one
+//! stream may be filled long after a region of another stream was begun. So with several streams every forgotten record
+//! needs a tombstone, even an expired one: then a crash finds at most one record of each key. With one stream, the
+//! newest record is the valid one.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ impl LocPlace {
         streams(self.ttl_classes.len(), self.log.eviction)
     }
 
-    /// The stream of an object that expires then.
+    /// The stream of an object with this expiry.
     pub(super) fn stream_of(&self, expiry_s: u32, now_s: u32) -> usize {
         if expiry_s == 0 {
             return 0;
@@ -37,7 +37,7 @@ impl LocPlace {
         stream
     }
 
-    /// What fills the regions of a stream.
+    /// The placement class of a stream.
     fn class_of(&self, stream: usize) -> Class {
         let narrow = |number: usize| u16::try_from(number).unwrap_or(u16::MAX);
         let ttl_classes = self.ttl_classes.len();
@@ -48,7 +48,7 @@ impl LocPlace {
         }
     }
 
-    /// A region as others see it.
+    /// The public description of a region.
     pub(super) fn describe(&self, number: u32, region: &Region) -> FlashRegion {
         let stream = region.stream();
         let handle_of = |stream: usize| self.log.streams.get(stream).map(|stream| stream.handle);
@@ -62,7 +62,7 @@ impl LocPlace {
         }
     }
 
-    /// The stream of an object that is kept at a reclaim, after so many hits.
+    /// The stream of an object that is kept at a reclaim, given its number of hits.
     pub(super) fn stream_of_kept(&self, expiry_s: u32, now_s: u32, hits: u8) -> usize {
         let segment = usize::from(hits).min(SEGMENTS - 1);
         debug_assert!(self.ttl_classes.is_sorted(), "the first class that fits is the shortest");
@@ -75,7 +75,7 @@ impl LocPlace {
     }
 }
 
-/// How many regions are open at a time.
+/// Number of regions that are open at a time.
 pub(crate) fn streams(ttl_classes: usize, eviction: RegionEviction) -> usize {
     let upper = if eviction == RegionEviction::SegmentedFifo { SEGMENTS - 1 } else { 0 };
     1 + ttl_classes + upper

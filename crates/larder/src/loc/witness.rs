@@ -1,4 +1,4 @@
-//! Who says what is dead in regions that an earlier opening has left.
+//! Where the engine learns which records are dead in the regions that an earlier opening has left.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,12 +15,12 @@ pub(super) struct Listed {
 }
 
 impl Listed {
-    /// Whether this is the footer that it tells of.
+    /// Whether this is the footer that the list describes.
     pub(super) fn is_of(&self, footer: &Footer) -> bool {
         footer.sequence == self.sequence && footer.entries.len() == self.count
     }
 
-    /// How many records are current.
+    /// Number of current records.
     pub(super) fn current(&self) -> u64 {
         self.bitmap.iter().map(|byte| u64::from(byte.count_ones())).sum()
     }
@@ -32,7 +32,7 @@ impl Listed {
     }
 }
 
-/// Who says what is dead in the regions that an earlier opening has left.
+/// The source that names the dead records in the regions that an earlier opening has left.
 pub(super) enum Witness {
     /// The tombstone log.
     Log(Arc<Inheritance>),
@@ -45,7 +45,7 @@ impl Witness {
         matches!(self, Self::Log(_))
     }
 
-    /// Whether there may be something in a region.
+    /// Whether a region may contain something.
     pub(super) fn knows_of(&self, region: RegionId) -> bool {
         match self {
             Self::Log(_) => true,
@@ -53,7 +53,7 @@ impl Witness {
         }
     }
 
-    /// Whether it can say of this footer what is dead.
+    /// Whether this source applies to this footer.
     pub(super) fn believes(&self, region: RegionId, footer: &Footer) -> bool {
         match self {
             Self::Log(_) => true,
@@ -61,7 +61,7 @@ impl Witness {
         }
     }
 
-    /// The first filling of a region that counts; 0 if any may.
+    /// The first valid filling of a region; 0 if any may be valid.
     pub(super) fn first_filling(&self, region: RegionId) -> u64 {
         match self {
             Self::Log(log) => log.first_filling(region.number()),

@@ -1,5 +1,5 @@
-//! What lies on flash of a long value beside its bytes: the key of a part, and the value of a head.
-//! docs/formats.md draws both.
+//! The format on flash of long values, apart from the bytes of the value: the key of a part, and the value of a head.
+//! docs/formats.md describes both.
 
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -29,7 +29,7 @@ struct StoredHead {
     stamp: U64,
 }
 
-/// What the value of a head says.
+/// The parsed value of a head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) value_bytes: usize,
@@ -50,7 +50,7 @@ impl Head {
         zerocopy::transmute!(stored)
     }
 
-    /// `None` if there is no such value.
+    /// `None` if the numbers are impossible.
     pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
         let stored = StoredHead::ref_from_bytes(bytes).ok()?;
         let value_bytes = usize::try_from(stored.value_bytes.get()).ok()?;
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Made by hand: what is on flash is read by later versions.
+    /// Expected bytes are written by hand: later versions must be able to read this format.
     #[test]
     fn heads_and_keys_of_parts_are_the_bytes_that_they_were() {
         let head = Head { value_bytes: 0x0012_3456, parts: 0x789a, stamp: 0xbcde_f012_3456_789a };

@@ -1,6 +1,7 @@
-//! Values longer than a region: in parts, and a head that says which. For all engines that keep records in regions.
+//! Values longer than a region, for all engines that keep records in regions: the value is stored in parts, with a head
+//! that names them.
 //!
-//! Each part is a record of its own, and so is the head, which is appended last:
+//! Each part is a record, and so is the head, which is appended last:
 //!
 //! ```text
 //!          key                                            value
@@ -8,14 +9,13 @@
 //!   head   the key                                        length (8), parts (4), 0 (4), stamp (8)
 //! ```
 //!
-//! A stamp is never used twice, so that parts of two versions are never put together. What a head asks
-//! for and does not find makes the whole value a miss. A part is found through its head only: when the
-//! head is dead, its parts are dead without a tombstone, and lie there until their regions are
-//! reclaimed. So nothing is to be done about them when a set fails half way, nor when its caller
-//! gives up and comes again with another stamp.
+//! A stamp is never used twice, so parts of two versions are never combined. If a part that the head names is not
+//! found, the whole value is a miss. A part is found only through its head: when the head is dead, its parts are dead
+//! without a tombstone, and stay until their regions are reclaimed. So nothing has to be done about them when a set
+//! fails half way, or when its caller is dropped and tries again with another stamp.
 //!
-//! Part and head are reclaimed, kept and found after a crash like everybody else, each for itself. A
-//! hit on the value is one on each part.
+//! Parts and head are reclaimed, reinserted and found after a crash like all other records, independently of one
+//! another. A hit on the value is a hit on each part.
 
 mod head;
 mod parts;
@@ -31,38 +31,39 @@ use crate::side_by_side::together;
 use head::{HEAD_BYTES, Head, PART_KEY_BYTES};
 pub(crate) use parts::{Found, NewParts, Parts, add_head, add_part, next_part};
 
-/// So many parts fill a region. What does not fit its end stays unused: with an eighth, that is a
-/// sixteenth of a region on average. Smaller parts would cost more memory of the index and reads.
+/// Number of parts that fill a region. The space at the end of a region where no part fits stays unused: with an
+/// eighth, that is a sixteenth of a region on average. Smaller parts would need more memory for the index and more
+/// reads.
 const PARTS_IN_REGION: u32 = 8;
-/// The longest object takes this part of the engine: its first parts must not be the next to be
-/// reclaimed when its last ones come, and others have to live too.
+/// The longest object takes `1 / SHARE` of the engine: its first parts must not be the next to be reclaimed when its
+/// last parts are written, and other objects need space too.
 const SHARE: u64 = 4;
-/// Parts that are read side by side.
+/// Parts that are read concurrently.
 const READS_AT_ONCE: u32 = 16;
 
-/// Longest object (key and value) in parts that so many regions of this size hold.
+/// Longest object (key and value) in parts that this number of regions of this size can hold.
 pub(crate) fn object_bytes_max(regions: u32, region_bytes: u32) -> usize {
     let share = u64::from(regions) * u64::from(region_bytes) / SHARE;
     usize::try_from(share).unwrap_or(usize::MAX)
 }
 
-/// Whether an object with a key of this length fits in parts where a record holds so many bytes of key and value: its
-/// head does.
+/// Whether an object with a key of this length can be stored in parts where a record holds at most `record_bytes_max`
+/// bytes of key and value: its head must fit.
 pub(crate) fn has_room_for_head(key_bytes: usize, record_bytes_max: usize) -> bool {
     key_bytes + HEAD_BYTES <= record_bytes_max
 }
 
-/// Longest value of a part, where records have this form and regions this size.
+/// Longest value of a part, for records of this form and regions of this size.
 pub(crate) fn part_bytes(form: RecordForm, region_bytes: u32) -> usize {
     let object_bytes = form.object_bytes_max((region_bytes / PARTS_IN_REGION) as usize);
     object_bytes.saturating_sub(PART_KEY_BYTES).max(1)
 }
 
-/// Numbers of values in parts. They begin anew with each epoch, above all that were used.
+/// Generates the numbers of values in parts. They restart with each epoch, above all that were used before.
 pub(crate) struct Stamps(AtomicU64);
 
 impl Stamps {
-    /// From the first number of a filling in this epoch on.
+    /// Starts with the first filling number of this epoch.
     pub(crate) fn from(first_sequence: u64) -> Self {
         Self(AtomicU64::new(first_sequence))
     }
@@ -71,31 +72,31 @@ impl Stamps {
         self.0.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Another epoch has begun.
+    /// Restarts for another epoch.
     pub(crate) fn restart(&self, first_sequence: u64) {
         self.0.store(first_sequence, Ordering::Relaxed);
     }
 }
 
-/// Who asks for parts.
+/// Why parts are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Asked {
-    /// A hit.
+    /// For a request: it counts as a hit.
     Counts,
-    /// Nobody's use: nothing is counted and nothing forgotten.
+    /// For a scan: nothing is counted and nothing forgotten.
     Walk,
 }
 
 /// Why there is no value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lack {
-    /// There never will be.
+    /// It is gone for good.
     Gone,
-    /// There may be another time: the device failed, or a part moves again and again.
+    /// A later attempt may succeed: the device failed, or a part keeps moving.
     Unreadable,
 }
 
-/// An engine that keeps records, in which a long value may lie.
+/// An engine that keeps records, in which long values may be stored.
 pub(crate) trait Records {
     fn hasher(&self) -> KeyHasher;
 
@@ -106,14 +107,14 @@ pub(crate) trait Records {
 
     fn stamps(&self) -> &Stamps;
 
-    /// Stores one record. Says whether it is stored; if not, nothing under its key is.
+    /// Stores one record. Returns whether it is stored; if not, nothing under its key is stored.
     async fn set_record(&self, item: &ItemRef<'_>, now_s: u32) -> bool;
 
     /// Finds the part with this key.
     async fn part(&self, key: &[u8], asked: Asked) -> Result<Fetched, Lack>;
 }
 
-/// Stores an item in parts. Says whether it is stored; if not, its head is not.
+/// Stores an item in parts. Returns whether it is stored; if not, its head is not stored.
 pub(crate) async fn set_in_parts(records: &impl Records, item: &ItemRef<'_>, now_s: u32) -> bool {
     let mut parts = NewParts::begin(records, item, item.value.len());
     for chunk in item.value.chunks(records.part_bytes()) {
@@ -124,10 +125,10 @@ pub(crate) async fn set_in_parts(records: &impl Records, item: &ItemRef<'_>, now
     add_head(records, &parts, item, now_s).await
 }
 
-/// The whole item of a head, if all of it is there.
+/// Assembles the whole item of a head, if all parts are there.
 ///
 /// # Errors
-/// If it is not, and whether it may be another time.
+/// If a part is missing; the error says whether a later attempt may succeed.
 pub(crate) async fn assemble(
     records: &impl Records,
     fetched: &Fetched,
@@ -160,8 +161,8 @@ pub(crate) async fn assemble(
     Ok(Fetched { buffer, hash, at: 0, key_bytes, value_bytes, expiry_s, flags, kind, tiers })
 }
 
-/// Whether a record that was found is the part with this key, or else another key's that has taken its entry in the
-/// index.
+/// Whether a record that was found is the part with this key, and not another key's record that has taken its entry in
+/// the index.
 pub(crate) fn is_part(fetched: &Fetched, key: &[u8]) -> bool {
     fetched.kind == Kind::Part && fetched.item().key == key
 }
@@ -175,7 +176,7 @@ mod tests {
         for form in [RecordForm::PLAIN, RecordForm::STAMPED] {
             for region_bytes in [4096, 16 << 10, 64 << 10, 1 << 20, 32 << 20] {
                 if region_bytes < 64 << 10 && form == RecordForm::STAMPED {
-                    continue; // no region of such records is so short
+                    continue; // no region of such records is that short
                 }
                 let part = PART_KEY_BYTES + part_bytes(form, region_bytes);
                 let taken = form.bytes_in_region(part);

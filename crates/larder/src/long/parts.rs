@@ -1,17 +1,17 @@
-//! A value in parts, one part at a time: read, and written.
+//! Reads and writes a value one part at a time.
 
 use super::{Asked, Lack, Records, head::Head};
 use crate::item::{Fetched, ItemRef, Kind};
 use crate::key::KeyHash;
 
-/// What was found of a key.
+/// Result of looking a key up.
 pub(crate) enum Found {
     Whole(Fetched),
     InParts(Parts),
 }
 
 impl Found {
-    /// What a record of the key is; `None` if it is a head that says nothing possible.
+    /// Interprets a record of the key; `None` if it is a head with impossible numbers.
     pub(crate) fn of(fetched: Fetched) -> Option<Self> {
         match fetched.kind {
             Kind::Head => Parts::of(&fetched).map(Self::InParts),
@@ -20,7 +20,7 @@ impl Found {
     }
 }
 
-/// How far somebody has come with the parts of a value.
+/// Progress of reading the parts of a value.
 #[derive(Debug)]
 pub(crate) struct Parts {
     hash: KeyHash,
@@ -33,7 +33,7 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// Those that a head asks for; `None` if it is none.
+    /// The parts that a head names; `None` if the record is not a head.
     fn of(fetched: &Fetched) -> Option<Self> {
         let head = Head::parse(fetched.item().value)?;
         let Fetched { hash, expiry_s, flags, .. } = *fetched;
@@ -46,10 +46,10 @@ impl Parts {
     }
 }
 
-/// The next part; `None` behind the last one.
+/// The next part; `None` after the last one.
 ///
 /// # Errors
-/// If it is not there, or not what the head says.
+/// If it is not there, or does not match the head.
 pub(crate) async fn next_part(
     records: &impl Records,
     parts: &mut Parts,
@@ -64,19 +64,19 @@ pub(crate) async fn next_part(
     Ok(Some(part))
 }
 
-/// A value that is written part by part. Nobody finds any of it before its head is there.
+/// A value that is written part by part. It cannot be found before its head is stored.
 #[derive(Debug)]
 pub(crate) struct NewParts {
     hash: KeyHash,
     head: Head,
     next: u32,
     expiry_s: u32,
-    /// Of all parts but the last one.
+    /// Size of all parts except the last one.
     part_bytes: usize,
 }
 
 impl NewParts {
-    /// Of a value of this length.
+    /// Starts writing a value of this length.
     pub(crate) fn begin(records: &impl Records, item: &ItemRef<'_>, value_bytes: usize) -> Self {
         let part_bytes = records.part_bytes();
         let parts = value_bytes.div_ceil(part_bytes);
@@ -88,14 +88,14 @@ impl NewParts {
         Self { hash: item.hash, head, next: 0, expiry_s: item.expiry_s, part_bytes }
     }
 
-    /// Bytes of the next part; 0 behind the last one.
+    /// Bytes of the next part; 0 after the last one.
     pub(crate) fn next_bytes(&self) -> usize {
         let before = self.next as usize * self.part_bytes;
         self.head.value_bytes.saturating_sub(before).min(self.part_bytes)
     }
 }
 
-/// Stores the next part. Says whether it is stored.
+/// Stores the next part. Returns whether it is stored.
 pub(crate) async fn add_part(
     records: &impl Records,
     parts: &mut NewParts,
@@ -110,8 +110,8 @@ pub(crate) async fn add_part(
     stored
 }
 
-/// Stores the head, behind all parts: from now on the value is found. `item` is the user's, of whatever value. Says
-/// whether it is stored; if not, no version of the key is.
+/// Stores the head, after all parts: from now on the value is found. `item` is the user's item; its value is ignored.
+/// Returns whether the head is stored; if not, no version of the key is stored.
 pub(crate) async fn add_head(
     records: &impl Records,
     parts: &NewParts,

@@ -1,4 +1,4 @@
-//! The text, read by a reader that accepts what the specification says and nothing else.
+//! The text, parsed by a strict reader that accepts only what the specification says.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -6,7 +6,7 @@ use super::*;
 
 type Labels = Vec<(String, String)>;
 
-/// A family of the text: its type, and the samples as (suffix, labels) and value.
+/// A metric family of the text: its type, and the samples as (suffix, labels) and value.
 #[derive(Debug, Default)]
 struct Family {
     kind: String,
@@ -15,8 +15,8 @@ struct Family {
     samples: Vec<(String, Labels, f64)>,
 }
 
-/// Reads `text` by the ABNF of OpenMetrics 1.0, and its rules of order: the metadata of a family
-/// before its samples, each once; families not interleaved; no sample twice; `# EOF` last.
+/// Parses `text` by the ABNF of OpenMetrics 1.0, and its rules of order: the metadata of a family before its samples,
+/// each once; families not interleaved; no sample twice; `# EOF` last.
 fn parse(text: &str) -> BTreeMap<String, Family> {
     let body = text.strip_suffix("# EOF\n").expect("it ends with # EOF");
     let mut families: BTreeMap<String, Family> = BTreeMap::new();
@@ -77,8 +77,8 @@ fn parse(text: &str) -> BTreeMap<String, Family> {
     families
 }
 
-/// The rules of histograms: the samples of a label set stand together; its buckets are cumulative, in
-/// ascending order, and end with `+Inf`; one count, the same as that of the last bucket; one sum.
+/// The rules of histograms: the samples of a label set are adjacent; its buckets are cumulative, in ascending order,
+/// and end with `+Inf`; one count, equal to that of the last bucket; one sum.
 fn check_histogram(family: &Family) -> Result<(), String> {
     let own = |labels: &Labels| -> Labels {
         labels.iter().filter(|(name, _)| name != "le").cloned().collect()
@@ -116,7 +116,7 @@ fn check_histogram(family: &Family) -> Result<(), String> {
     Ok(())
 }
 
-/// The labels at the begin of `text`, if any, and what is behind them.
+/// The labels at the start of `text`, if any, and the rest.
 fn read_labels(text: &str) -> (Labels, &str) {
     let Some(mut rest) = text.strip_prefix('{') else { return (Vec::new(), text) };
     let mut labels = Labels::new();
@@ -275,7 +275,7 @@ fn amplification_is_there_where_it_is_known() {
     assert!(!parse(&without.open_metrics().to_string()).contains_key("larder_alwa"));
 }
 
-/// Each look takes twice as long as the one before, from a nanosecond on.
+/// A clock on which each interval between two readings is twice as long as the one before, starting with a nanosecond.
 #[derive(Default)]
 struct Doubling(std::sync::atomic::AtomicU32);
 
@@ -290,7 +290,7 @@ impl crate::Clock for Doubling {
     }
 }
 
-/// What a cache tells after 20 sets, which took from a nanosecond to 9 minutes.
+/// The statistics of a cache after 20 sets, which took from a nanosecond to 9 minutes.
 fn with_latencies() -> Stats {
     let config = crate::Config { latency_histograms: true, ..crate::Config::default() };
     let clock = std::sync::Arc::new(Doubling::default());
@@ -315,7 +315,7 @@ fn histograms_are_cumulative_and_whole() {
         .collect();
     let of = |suffix: &'static str| sets.iter().filter(move |(own, ..)| own == suffix);
     assert_eq!(of("_count").map(|sample| sample.2).collect::<Vec<_>>(), [20.0]);
-    // The k-th set took 4^k ns: all of them as many as in a number of 20 digits 1 to the base 4.
+    // The k-th set took 4^k ns. The sum is the number with 20 digits 1 in base 4.
     let sum_s = ((1_u64 << 40) - 1) as f64 / 3.0 / 1e9;
     let told = of("_sum").map(|sample| sample.2).next().unwrap();
     assert!((told - sum_s).abs() < 1e-6, "{told} for {sum_s}");

@@ -1,4 +1,4 @@
-//! How a device is to be divided, against how it was.
+//! Compares how a device should be divided with how it was divided.
 
 use std::sync::Arc;
 
@@ -8,21 +8,21 @@ use super::erase_front;
 use super::table::Part;
 use crate::error::Error;
 
-/// The parts that a device is to have.
+/// The parts that a device should have.
 #[derive(Debug, Default)]
 pub(crate) struct Division {
-    /// All of them, in the order of those who asked.
+    /// All of them, in the order in which they were requested.
     pub(crate) parts: Vec<Part>,
-    /// Those among them that are new: nothing is known of what lies there.
+    /// The new parts among them: it is not known what lies there.
     pub(crate) new: Vec<Part>,
-    /// Those that it had and is not to have any more, in which new ones may lie.
+    /// Previous parts that are no longer wanted; new parts may overlap them.
     pub(crate) given_up: Vec<Part>,
-    /// Whether the table does not say so yet.
+    /// Whether the table on the device must be rewritten.
     pub(crate) is_changed: bool,
 }
 
-/// Makes what is given up, and then what is new, look blank: a table that is still there must not lead to what others
-/// have now, nor a new one to what lay there.
+/// Makes removed parts, and then new ones, look blank: a table that is still on the device must not lead to data of new
+/// parts, nor a new table to old data.
 pub(crate) async fn erase(device: &Arc<dyn Device>, division: &Division) -> Result<(), Error> {
     for part in division.given_up.iter().chain(&division.new) {
         erase_front(device, part).await?;

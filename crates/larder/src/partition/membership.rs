@@ -4,26 +4,26 @@ use larder_device::label::Uuid;
 
 use crate::key::KeyHasher;
 
-/// Shards of a set, those that were retired among them.
+/// Maximum number of shards of a set, including retired ones.
 pub(crate) const SHARDS_MAX: usize = 128;
 
-/// A shard's number in its set, below [`SHARDS_MAX`]. It stays, in whatever order devices are given.
+/// A shard's number in its set, below [`SHARDS_MAX`]. It does not depend on the order in which devices are given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ShardNumber(u8);
 
 impl ShardNumber {
-    /// `None` where no set has such a shard.
+    /// `None` if no set can have such a shard.
     pub(crate) fn new(number: usize) -> Option<Self> {
         u8::try_from(number).ok().filter(|_| number < SHARDS_MAX).map(Self)
     }
 
-    /// All numbers of a set of so many shards.
+    /// All numbers of a set of `count` shards.
     pub(crate) fn all(count: usize) -> impl Iterator<Item = Self> + Clone {
         debug_assert!(count <= SHARDS_MAX, "a set of {count} shards");
         (0..count).filter_map(Self::new)
     }
 
-    /// Its place among the shards of a set.
+    /// Its index among the shards of a set.
     pub(crate) fn index(self) -> usize {
         usize::from(self.0)
     }
@@ -35,30 +35,30 @@ impl std::fmt::Display for ShardNumber {
     }
 }
 
-/// What a shard is to its set.
+/// State of a shard in its set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ShardState {
-    /// It has its keys.
+    /// It serves its keys.
     Healthy,
-    /// It has failed, or is missing: its keys are elsewhere.
+    /// It has failed, or is missing: its keys are on other shards.
     Failed,
-    /// It has its keys again, or for the first time, but not all of their values yet.
+    /// It serves its keys, again or for the first time, but does not have all of their values yet.
     Refilling,
-    /// It was taken out for good: its keys are elsewhere.
+    /// It was removed for good: its keys are on other shards.
     Retired,
 }
 
 impl ShardState {
-    /// All of them.
+    /// All states.
     pub(crate) const ALL: [Self; 4] = [Self::Healthy, Self::Failed, Self::Refilling, Self::Retired];
 
-    /// Whether it has keys.
+    /// Whether it serves keys.
     pub(crate) fn is_live(self) -> bool {
         matches!(self, Self::Healthy | Self::Refilling)
     }
 
-    /// For people and programs.
+    /// A name for display and for programs.
     pub fn name(self) -> &'static str {
         match self {
             Self::Healthy => "healthy",
@@ -75,51 +75,51 @@ impl std::fmt::Display for ShardState {
     }
 }
 
-/// What a shard's part of the keys follows from.
+/// The data that determine a shard's part of the keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Standing {
     pub(crate) state: ShardState,
-    /// Its part of the keys, against those of the others: as long as the set has it, always the same.
+    /// Its part of the keys relative to the other shards; constant while the shard is in the set.
     pub(crate) weight: u32,
-    /// The epoch in which it failed or was retired the last time; 0 if it never was.
+    /// The epoch in which it last failed or was retired; 0 if it never was.
     pub(crate) since: u32,
 }
 
-/// A shard of a set, as all of the set know it.
+/// A shard of a set, as all shards of the set record it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Seat {
-    /// The UUID of the table of the device that served as it last, zeros if none ever did.
+    /// The UUID of the table of the device that served as this shard last, or zeros if there was none.
     ///
-    /// A blank device may take the place of one that is missing. When that is back, it has the right number and old
+    /// A blank device may replace a missing one. When the missing one comes back, it has the right number but old
     /// values.
     pub(crate) device: Uuid,
     pub(crate) standing: Standing,
 }
 
-/// What a device is in its set.
+/// The role of a device in its set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     Shard(ShardNumber),
-    /// It holds nothing, and steps in when a shard fails.
+    /// It holds nothing, and replaces a shard that fails.
     Spare,
 }
 
 /// Which shard of which set a device is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Membership {
-    /// Names the set.
+    /// Identifies the set.
     pub(crate) set: u64,
     pub(crate) role: Role,
-    /// Raised before the first answer after a shard has failed, come or gone.
+    /// Raised before the first answer after a shard has failed, was added or was removed.
     pub(crate) epoch: u32,
-    /// Which key belongs to which shard follows from this. All shards of a set have the same.
+    /// Assigns keys to shards. All shards of a set have the same hasher.
     pub(crate) hasher: KeyHasher,
-    /// In the order of their numbers, which are 0 and up.
+    /// In the order of their numbers, from 0.
     pub(crate) seats: Vec<Seat>,
 }
 
 impl Membership {
-    /// Whether there can be such a set.
+    /// Whether such a set is possible.
     pub(super) fn is_possible(&self) -> bool {
         let number_is = match self.role {
             Role::Shard(number) => number.index() < self.seats.len(),

@@ -1,7 +1,6 @@
-//! Parts of a device: reading and writing the table in front of them, which is the content of a label.
+//! Parts of a device: reads and writes the partition table, which is the content of a label.
 //!
-//! Before a table names a new part, the part's front is erased, so that nothing that lay there earlier is taken for
-//! its content.
+//! Before a table names a new part, the part's front is erased, so that older data there is not taken for its content.
 
 mod division;
 mod membership;
@@ -20,13 +19,13 @@ pub use membership::ShardState;
 pub(crate) use membership::{Membership, Role, SHARDS_MAX, Seat, ShardNumber, Standing};
 pub(crate) use table::{NAME_BYTES_MAX, PARTS_MAX, Part, PartitionTable};
 
-/// Parts begin and end with a multiple of this, where the device is large enough.
+/// Parts start and end at multiples of this, if the device is large enough.
 const GRAIN_BYTES: u64 = 1 << 20;
-/// A grain is at most this part of the device.
+/// A grain is at most `1 / GRAINS_MIN` of the device.
 const GRAINS_MIN: u64 = 32;
 
-/// What parts of the device are multiples of: reclaim units where it says how large they are, else
-/// mebibytes, and blocks where these would be too much of it.
+/// Alignment of parts in bytes: reclaim units if the device reports their size, else mebibytes; the label area's size
+/// if those are too large for the device.
 pub(crate) fn grain_bytes(info: &DeviceInfo) -> u64 {
     let most = info.capacity_bytes / GRAINS_MIN;
     let fits = |bytes: &u64| bytes.is_multiple_of(4096) && (AREA_BYTES..=most).contains(bytes);
@@ -34,8 +33,7 @@ pub(crate) fn grain_bytes(info: &DeviceInfo) -> u64 {
     unit.or(Some(GRAIN_BYTES).filter(fits)).unwrap_or(AREA_BYTES)
 }
 
-/// The table of a device; `None` if the device is blank, or, with `start_empty`, if its table cannot be
-/// used.
+/// The table of a device; `None` if the device is blank or, with `start_empty`, if its table cannot be used.
 ///
 /// # Errors
 /// [`ErrorKind::Foreign`] if it holds something else, [`ErrorKind::Device`] if it cannot be read.
@@ -69,7 +67,7 @@ pub(crate) async fn read(
         Found::Label(label) if label.kind == label::Kind::Parts => {
             match PartitionTable::parse(&label.content, label.uuid, label.generation) {
                 Some(table) => table,
-                // Its checks hold: somebody has written it so.
+                // Its checksum is correct: another version has written it like this.
                 None => {
                     return unusable("a partition table as another version of this program has it");
                 }
@@ -91,7 +89,7 @@ pub(crate) async fn read(
     Ok(Some(table))
 }
 
-/// Writes a table; its generation is higher than those that were written before.
+/// Writes a table. Its generation must be higher than those written before.
 pub(crate) async fn write(device: &Arc<dyn Device>, table: &PartitionTable) -> Result<(), Error> {
     assert!(table.is_possible(), "nobody could read it again");
     let before = table.generation.saturating_sub(1);
@@ -122,11 +120,11 @@ async fn flush(device: &dyn Device) -> Result<(), Error> {
     Ok(())
 }
 
-/// Entry for the fuzzer: any bytes as a table, behind a right checksum.
+/// Entry point for the fuzzer: any bytes as a table, with a correct checksum.
 pub(crate) fn fuzz_table(bytes: &[u8]) {
     let uuid = Uuid::from_bytes([0; 16]);
     let mut content = bytes.to_vec();
-    // As many shards as there are said to be, and parts for the bytes that are left.
+    // Set the number of parts to what fits into the bytes after the announced number of shards.
     if let Some(seats) = content.get(14).map(|&seats| usize::from(seats)) {
         let parts = bytes.len().saturating_sub(32 + 28 * seats) / 88;
         let parts = u32::try_from(parts).unwrap_or(0).to_le_bytes();

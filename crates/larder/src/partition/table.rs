@@ -1,4 +1,4 @@
-//! The partition table: who has which part of a device. It is the content of a label. Little-endian.
+//! The partition table: which tenant or shard has which part of a device. It is the content of a label. Little-endian.
 //!
 //! ```text
 //!    offset  bytes  field
@@ -42,7 +42,7 @@ use crate::key::KeyHasher;
 pub(crate) const PARTS_MAX: usize = 173;
 pub(crate) const NAME_BYTES_MAX: usize = 64;
 
-/// The number of a device that is no shard yet.
+/// The number of a device that is not a shard yet.
 const SPARE: u16 = u16::MAX;
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -81,15 +81,15 @@ struct Entry {
 const _: () = assert!(size_of::<Fixed>() == 32 && size_of::<SeatEntry>() == 28);
 const _: () = assert!(size_of::<Fixed>() + PARTS_MAX * size_of::<Entry>() <= CONTENT_BYTES_MAX);
 
-/// Who has which part of a device, and which shard of a set the device is, if it is one.
+/// The parts of a device, and which shard of a set the device is, if it is one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PartitionTable {
-    /// Names it, from its first writing on.
+    /// Identifies the table; constant from its first write on.
     pub(crate) uuid: Uuid,
-    /// Grows with each writing.
+    /// Grows with each write.
     pub(crate) generation: u64,
     pub(crate) membership: Option<Membership>,
-    /// They do not overlap, and have names of their own.
+    /// They do not overlap, and have different names.
     pub(crate) parts: Vec<Part>,
 }
 
@@ -97,7 +97,7 @@ pub(crate) struct PartitionTable {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Part {
     pub(crate) name: String,
-    /// What was asked for, in millionths of the device.
+    /// The requested share, in millionths of the device.
     pub(crate) share_ppm: u32,
     pub(crate) start: u64,
     pub(crate) bytes: u64,
@@ -110,7 +110,7 @@ impl Part {
 }
 
 impl PartitionTable {
-    /// The content of a label.
+    /// Encodes the content of a label.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let parts = u32::try_from(self.parts.len()).expect("at most as many as fit").into();
         let fixed = Fixed { parts, ..Fixed::of(self.membership.as_ref()) };
@@ -139,7 +139,7 @@ impl PartitionTable {
         self.membership.as_ref().map_or(&[], |member| &member.seats)
     }
 
-    /// Whether it would be taken for a table when it is read again.
+    /// Whether it would be accepted as a table when it is read again.
     pub(crate) fn is_possible(&self) -> bool {
         let bytes = size_of::<Fixed>()
             + self.seats().len() * size_of::<SeatEntry>()
@@ -155,7 +155,7 @@ impl PartitionTable {
             && self.membership.as_ref().is_none_or(|it| it.is_possible() && is_itself(it))
     }
 
-    /// Reads the content of the label with this UUID and generation. `None` if it cannot be a table.
+    /// Parses the content of the label with this UUID and generation. `None` if it is not a valid table.
     pub(crate) fn parse(content: &[u8], uuid: Uuid, generation: u64) -> Option<Self> {
         let (fixed, rest) = Fixed::ref_from_prefix(content).ok()?;
         let seats = usize::from(fixed.seats.get());
@@ -169,7 +169,7 @@ impl PartitionTable {
 }
 
 impl Fixed {
-    /// With no part yet.
+    /// The fixed fields, without any part.
     fn of(membership: Option<&Membership>) -> Self {
         let nothing = Self::new_zeroed();
         let Some(member) = membership else { return nothing };
@@ -187,7 +187,7 @@ impl Fixed {
         }
     }
 
-    /// `None` if it cannot be; `Some(None)` of a device that belongs to no set.
+    /// `None` if it is invalid; `Some(None)` for a device that belongs to no set.
     fn membership(&self, seats: &[SeatEntry]) -> Option<Option<Membership>> {
         let numbers = [self.set.get(), self.epoch.get().into(), self.seed.get()];
         if numbers == [0; 3] && self.number.get() == 0 && seats.is_empty() {
@@ -253,7 +253,7 @@ impl Part {
     }
 }
 
-/// Whether no two overlap or have the same name.
+/// Whether no two parts overlap or have the same name.
 fn are_apart(parts: &[Part]) -> bool {
     parts.iter().enumerate().all(|(i, a)| {
         let mut others = parts.iter().skip(i + 1);

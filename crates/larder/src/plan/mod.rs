@@ -1,4 +1,4 @@
-//! The placement plan of caches: their streams, and the plan that `larder-device` solves for them.
+//! The placement plan of caches: their streams, and the plan that `larder-device` computes for them.
 
 mod streams;
 
@@ -12,8 +12,8 @@ use crate::layout::Layout;
 pub(crate) use larder_device::plan::{Stream, solve};
 pub(crate) use streams::streams_of;
 
-/// The plan of several tenants on one device: their names, options and bytes of it. Each is expected
-/// to write as much as its part suggests. [`Tenants`](crate::Tenants) follows it.
+/// The plan for several tenants on one device: their names, options and bytes of the device. It assumes that a tenant's
+/// writes are proportional to its part. [`Tenants`](crate::Tenants) follows this plan.
 ///
 /// # Errors
 /// [`ErrorKind::Config`](crate::ErrorKind::Config) if a tenant's options cannot work with its part.
@@ -42,7 +42,7 @@ pub fn plan(tenants: &[(&str, Config, u64)], device: &DeviceInfo) -> Result<Plac
     Ok(solve(&streams, &device.placement))
 }
 
-/// The plan of a tenant that has `device` for itself.
+/// The plan of a tenant that has `device` to itself.
 pub(crate) fn of_one(
     tenant: &str,
     config: &Config,

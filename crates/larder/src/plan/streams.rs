@@ -1,4 +1,4 @@
-//! What streams a cache has, and what can be known of them before anything was written.
+//! The streams of a cache, and what can be assumed of them before anything was written.
 
 use std::time::Duration;
 
@@ -10,33 +10,33 @@ use crate::config::{Config, RegionEviction};
 use crate::layout::Layout;
 
 const DAY: Duration = Duration::from_secs(86_400);
-/// Beside engines of large objects the small-object engine gets half of the bytes that are written: small objects are
-/// many, but each costs a bucket.
+/// Next to engines of large objects, the small-object engine is assumed to write half of all bytes: small objects are
+/// numerous, and each costs a write of a bucket.
 const SOC_SHARE: f64 = 0.5;
-/// Of what the small-object engine writes, the log in front of its buckets gets this part: it sees
-/// each object once, the buckets take several at a time.
+/// Share of the log in the writes of the small-object engine: the log writes each object once, while a write of a
+/// bucket takes several objects.
 const LOG_PART: f64 = 0.5;
-/// Of what the buckets get, the hot ones get this part.
+/// Share of the hot buckets in the writes of all buckets.
 const HOT_PART: f64 = 0.25;
-/// By what makes them hot, they live at most this part of the time of the others.
+/// Maximum lifetime of data in hot buckets, relative to the others; follows from the definition of hot.
 const HOT_LIFETIME: f64 = 0.5;
 
-/// Of what the LOC writes, all TTL classes together get this part, and what is kept at reclaims this.
+/// Shares of the LOC's writes: of all TTL classes together, and of objects kept at reclaims.
 const TTL_PART: f64 = 0.5;
 const KEPT_PART: f64 = 0.25;
-/// Of what large objects write, an array beside a large-object engine gets this part.
+/// Share of an array in the writes of large objects, next to a large-object engine.
 const ARRAY_SHARE: f64 = 0.5;
-/// Of what the array writes, tables of its index get this part: some hundred bytes for each object of many KiB.
+/// Share of the index tables in the array's writes: some hundred bytes for each object of many KiB.
 const TABLES_PART: f64 = 0.03;
-/// Of what its objects write, those without end of their time, or with a far one, get this part, and all other groups
-/// together the rest.
+/// Share of the last group, with a far expiry or none, in the writes of the array's objects. All other groups together
+/// have the rest.
 const LAST_GROUP_PART: f64 = 0.5;
 
-/// What was worth keeping lives so many times as long as the rest, by segment.
+/// Lifetime of objects kept at reclaims, as a multiple of the others' lifetime, by segment.
 const KEPT_LIFETIMES: [f64; 2] = [3.0, 5.0];
 
-/// The streams of one cache on its device, in the order in which handles are numbered. The SOC and
-/// the LOC come first, so that they have the same handles whatever else there is.
+/// The streams of one cache on its device, in the order in which handles are numbered. The SOC and the LOC come first,
+/// so that their handles do not depend on what else there is.
 pub(crate) fn streams_of(config: &Config, layout: &Layout, tenant: &str) -> Vec<Stream> {
     let soc_bytes = layout.soc_buckets * crate::soc::BUCKET_BYTES as u64;
     let loc_bytes = u64::from(layout.loc_regions) * u64::from(layout.region_bytes);
@@ -95,7 +95,7 @@ pub(crate) fn streams_of(config: &Config, layout: &Layout, tenant: &str) -> Vec<
     streams
 }
 
-/// Streams of the array, if there is one: its tables, then its groups of times to live.
+/// Streams of the array, if there is one: its tables, then its TTL groups.
 fn array_streams(layout: &Layout, share: f64) -> Vec<(Class, f64, Option<Duration>)> {
     let bytes = u64::from(layout.array_regions) * u64::from(layout.array_region_bytes);
     let Some(bounds) = bounds_s(layout.array_ttl_groups).filter(|_| bytes > 0) else {
@@ -112,7 +112,7 @@ fn array_streams(layout: &Layout, share: f64) -> Vec<(Class, f64, Option<Duratio
     for (group, bound) in (0..).zip(bounds) {
         let bound = Duration::from_secs(u64::from(*bound));
         let is_last = usize::from(group) == others;
-        // The last one ends by reclaim alone.
+        // Regions of the last group end only by reclaim.
         let lifetime = if is_last { all } else { Some(all.map_or(bound, |all| all.min(bound))) };
         let share = if is_last { last } else { (objects - last) / part_count(others) };
         streams.push((Class::ArrayGroup(group), share, lifetime));
@@ -120,12 +120,12 @@ fn array_streams(layout: &Layout, share: f64) -> Vec<(Class, f64, Option<Duratio
     streams
 }
 
-#[allow(clippy::cast_precision_loss)] // a few
+#[allow(clippy::cast_precision_loss)] // only a few
 fn part_count(parts: usize) -> f64 {
     parts.max(1) as f64
 }
 
-/// What of `share` goes to the LOC's first stream, to each TTL class, and to what is kept.
+/// Divides `share` among the LOC's first stream, each TTL class, and the objects kept at reclaims.
 fn loc_shares(config: &Config, share: f64) -> [f64; 3] {
     let classes = u32::try_from(config.loc.ttl_classes.len()).unwrap_or(u32::MAX);
     let ttl = if classes > 0 { share * TTL_PART } else { 0.0 };
@@ -134,8 +134,8 @@ fn loc_shares(config: &Config, share: f64) -> [f64; 3] {
     [share - ttl - kept, ttl / f64::from(classes.max(1)), kept]
 }
 
-/// How long bytes live in an area of `bytes` that gets `share` of the writes to a device that is
-/// written over once a day.
+/// How long bytes live in an area of `bytes` that gets `share` of the writes, if the bytes written to the device per
+/// day equal its capacity.
 #[allow(clippy::cast_precision_loss)] // an estimate
 fn lifetime(bytes: u64, share: f64, capacity_bytes: u64) -> Option<Duration> {
     let rounds_a_day = share * capacity_bytes as f64 / bytes as f64;

@@ -1,4 +1,4 @@
-//! Who is covered by which flush, on a device whose flushes end when the test says so.
+//! Tests which writes are covered by which flush, on a device whose flushes end when the test says so.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -11,14 +11,14 @@ use larder_device::{
 
 use super::*;
 
-/// A device of which only flushes are asked.
+/// A device that gets only flushes.
 struct Held {
     info: DeviceInfo,
     flushes: Mutex<Vec<Completer>>,
 }
 
 impl Held {
-    /// Ends the oldest flush that is under way.
+    /// Ends the oldest flush in flight.
     fn end(&self, went_well: bool) {
         let flush = self.flushes.lock().unwrap().remove(0);
         flush.complete(if went_well {
@@ -118,8 +118,8 @@ fn a_flush_that_fails_fails_all_who_needed_it_and_no_later_ones() {
     assert_eq!((counters.device_errors.get(), counters.soc_flushes.get()), (1, 2));
 }
 
-/// A number for each write that has completed; a flush makes those durable that were there when it was submitted, and
-/// ends when others have run.
+/// Numbers the writes that have completed. A flush makes those durable that were complete when it was submitted, and
+/// ends after other threads have run.
 struct Log {
     info: DeviceInfo,
     completed: AtomicU64,

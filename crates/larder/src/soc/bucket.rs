@@ -1,4 +1,4 @@
-//! One 4 KiB bucket of the small-object engine, as it lies on flash. Little-endian.
+//! A 4 KiB bucket of the small-object engine, as stored on flash. Little-endian.
 //!
 //! ```text
 //!  offset  bytes  field
@@ -21,9 +21,8 @@
 //!           *  key, value
 //! ```
 //!
-//! A bucket is a FIFO queue: new entries go to the end, room is made at the front. Bytes behind the
-//! last entry mean nothing. A [`Bucket`] exists only over bytes that passed every check, so its
-//! methods trust lengths.
+//! A bucket is a FIFO queue: new entries go to the end, and room is made at the front. Bytes after the last entry have
+//! no meaning. A [`Bucket`] exists only for bytes that passed every check, so its methods trust the lengths.
 
 use std::mem::offset_of;
 
@@ -56,7 +55,7 @@ struct Header {
 }
 const HEADER_BYTES: usize = size_of::<Header>();
 const _: () = assert!(HEADER_BYTES == 32);
-/// The checksum is of what follows it.
+/// The checksum covers what follows it.
 const CHECKED_FROM: usize = offset_of!(Header, used);
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -70,36 +69,35 @@ struct EntryHeader {
 const ENTRY_HEADER_BYTES: usize = size_of::<EntryHeader>();
 const _: () = assert!(ENTRY_HEADER_BYTES == 10);
 
-/// Identities and stamps are stored in so many bytes.
+/// Identities and stamps are stored in this number of bytes.
 const NARROW_BYTES: usize = 6;
 const FLAGS_BYTES: usize = size_of::<U32>();
-/// In the value's length.
+/// Bit in the value length.
 const HAS_FLAGS: u16 = 1 << 15;
-/// The same.
+/// Bit in the value length.
 const FLASH_ONLY: u16 = 1 << 14;
 const LENGTH: u16 = FLASH_ONLY - 1;
 const _: () = assert!(OBJECT_BYTES_MAX <= LENGTH as usize, "lengths have 14 bits");
 const _: () = assert!(ENTRIES_BYTES_MAX <= u16::MAX as usize, "`used` has 16 bits");
 
-/// Bytes that the entries of a bucket can take.
+/// Bytes available for the entries of a bucket.
 pub(super) const ENTRIES_BYTES_MAX: usize = BUCKET_BYTES - HEADER_BYTES;
 /// Longest object (key and value) that a bucket can hold.
 pub(crate) const OBJECT_BYTES_MAX: usize =
     BUCKET_BYTES - HEADER_BYTES - ENTRY_HEADER_BYTES - FLAGS_BYTES;
 
-/// Why bytes are not the bucket that was asked for.
+/// Why bytes are not the requested bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BadBucket {
-    /// Not written by this program, or not in a version that it knows.
+    /// Not written by this program, or in an unknown version.
     Foreign,
-    /// Damaged, or the bytes of another place.
+    /// Damaged, or the bytes of another bucket.
     Corrupt,
-    /// Whole, but of another cache, from an epoch whose buckets are void, or not what was written
-    /// last: the device lost a write.
+    /// Intact, but of another cache, from a void epoch, or not the latest write: the device lost a write.
     Stale,
 }
 
-/// Which writing of which bucket the bytes are.
+/// Identifies one write of a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BucketIdentity {
     pub(crate) cache: CacheId,
@@ -109,16 +107,15 @@ pub(crate) struct BucketIdentity {
     pub(crate) stamp: u64,
 }
 
-/// Which writings of which bucket are acceptable.
+/// Which writes of a bucket are acceptable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Wanted {
     pub(crate) cache: CacheId,
     pub(crate) number: u64,
-    /// First and last epoch to believe. What claims to come from a later one was not written by this
-    /// cache.
+    /// First and last valid epoch. A bucket that claims a later epoch was not written by this cache.
     pub(crate) oldest_epoch: u64,
     pub(crate) latest_epoch: u64,
-    /// `None` where nobody knows.
+    /// `None` if it is not known.
     pub(crate) generation: Option<u16>,
 }
 
@@ -154,14 +151,14 @@ impl Entry<'_> {
 }
 
 impl Bucket {
-    /// An empty bucket. What the buffer holds does not matter.
+    /// An empty bucket. The content of the buffer does not matter.
     pub(crate) fn empty(buffer: IoBuffer) -> Self {
         assert_eq!(buffer.len(), BUCKET_BYTES, "a bucket is written whole");
         Self { buffer, used: 0, count: 0, generation: 0, stamp: 0 }
     }
 
-    /// Checks what was read from a bucket's place. A buffer that is not the bucket asked for is
-    /// given back with the reason.
+    /// Checks what was read from a bucket's place. If it is not the requested bucket, returns the reason and the
+    /// buffer.
     pub(crate) fn parse(buffer: IoBuffer, wanted: Wanted) -> Result<Self, (BadBucket, IoBuffer)> {
         match check(buffer.as_slice(), wanted) {
             Ok((used, header)) => {
@@ -175,17 +172,17 @@ impl Bucket {
         }
     }
 
-    /// As it was read.
+    /// The generation that was read.
     pub(crate) fn generation(&self) -> u16 {
         self.generation
     }
 
-    /// As it was read.
+    /// The stamp that was read.
     pub(crate) fn stamp(&self) -> u64 {
         self.stamp
     }
 
-    /// Takes out what has one of these hashes, which are in order.
+    /// Removes the entries whose hash is in `dead`, which is sorted.
     pub(crate) fn remove_dead(&mut self, dead: &[u64], hasher: KeyHasher) {
         debug_assert!(dead.is_sorted(), "they are searched by halves");
         let mut at = 0;
@@ -206,7 +203,7 @@ impl Bucket {
         Entries { bytes: &self.buffer.as_slice()[HEADER_BYTES..HEADER_BYTES + self.used] }
     }
 
-    /// The object of `key`, and where its entry begins.
+    /// The object of `key`, and the offset of its entry.
     pub(crate) fn find(&self, hash: KeyHash, key: &[u8]) -> Option<(usize, Entry<'_>)> {
         let tag = hash.tag();
         let mut at = 0;
@@ -219,7 +216,7 @@ impl Bucket {
         None
     }
 
-    /// The object whose entry begins `at` bytes into the entries, with the bucket's buffer.
+    /// The object whose entry starts `at` bytes into the entries, with the bucket's buffer.
     pub(crate) fn into_fetched(self, hash: KeyHash, at: usize) -> Fetched {
         let entry = self.entry_at(at).expect("the caller found it there");
         let (key_bytes, value_bytes) = (entry.key.len(), entry.value.len());
@@ -229,7 +226,7 @@ impl Bucket {
         Fetched { buffer, hash, at, key_bytes, value_bytes, expiry_s, flags, kind, tiers }
     }
 
-    /// Takes `key` out. Says whether it was there.
+    /// Removes `key`. Returns whether it was there.
     pub(crate) fn remove(&mut self, hash: KeyHash, key: &[u8]) -> bool {
         let mut at = 0;
         for entry in self.entries() {
@@ -243,15 +240,15 @@ impl Bucket {
         false
     }
 
-    /// [`Bucket::push_and_tell`], where nobody wants to know.
+    /// [`Bucket::push_and_tell`] without a callback.
     #[cfg(test)]
     pub(crate) fn push(&mut self, entry: Entry<'_>, now_s: u32) -> (u16, u16) {
         self.push_and_tell(entry, now_s, &|_, _| ())
     }
 
-    /// Puts an object at the end, dropping expired objects and then the oldest ones to make room.
-    /// Returns how many were dropped: (expired, evicted). The key must not be in the bucket, and
-    /// the object not longer than [`OBJECT_BYTES_MAX`].
+    /// Adds an object at the end. To make room, drops expired objects and then the oldest ones. Returns the numbers
+    /// dropped: (expired, evicted). The key must not be in the bucket, and the object must not be longer than
+    /// [`OBJECT_BYTES_MAX`].
     pub(crate) fn push_and_tell(
         &mut self,
         entry: Entry<'_>,
@@ -294,7 +291,7 @@ impl Bucket {
         dropped
     }
 
-    /// Bytes of entries that can be put in before anything is dropped that has not expired.
+    /// Bytes of entries that can be added without dropping an entry that has not expired.
     pub(crate) fn room(&self, now_s: u32) -> usize {
         let alive = self.entries().filter(|entry| !is_expired(entry.expiry_s, now_s));
         let alive = alive.map(|entry| entry.stored_bytes()).sum::<usize>();
@@ -302,7 +299,7 @@ impl Bucket {
         ENTRIES_BYTES_MAX - alive
     }
 
-    /// Writes header and checksum; the bytes can go to flash.
+    /// Writes header and checksum, so that the bytes can go to flash.
     pub(crate) fn seal(mut self, identity: BucketIdentity) -> IoBuffer {
         debug_assert_eq!(self.entries().count(), usize::from(self.count), "it would be damage");
         let used = u16::try_from(self.used).expect("a bucket is shorter than 64 KiB");
@@ -338,7 +335,7 @@ impl Bucket {
         dropped
     }
 
-    /// The entry that begins `at` bytes into the entries.
+    /// The entry that starts `at` bytes into the entries.
     fn entry_at(&self, at: usize) -> Option<Entry<'_>> {
         let entries = &self.buffer.as_slice()[HEADER_BYTES..HEADER_BYTES + self.used];
         Entries { bytes: &entries[at..] }.next()
@@ -359,7 +356,7 @@ impl Bucket {
         dropped
     }
 
-    /// Removes the bytes `from..to` of the entries, which are `entries` whole ones.
+    /// Removes bytes `from..to` of the entries, which must be `entries` whole entries.
     fn cut(&mut self, from: usize, to: usize, entries: u16) {
         assert!(from <= to && to <= self.used, "{from} to {to} of {}", self.used);
         assert!(entries <= self.count, "{entries} of {} entries", self.count);
@@ -371,8 +368,7 @@ impl Bucket {
     }
 }
 
-/// Walks the entries of a bucket. Over unchecked bytes it stops at the first entry that does not
-/// fit.
+/// Iterates over the entries of a bucket. In unchecked bytes it stops at the first entry that does not fit.
 pub(crate) struct Entries<'a> {
     bytes: &'a [u8],
 }
@@ -392,7 +388,7 @@ impl<'a> Iterator for Entries<'a> {
         };
         let (key, rest) = rest.split_at_checked(usize::from(header.key_bytes.get()))?;
         let (value, rest) = rest.split_at_checked(usize::from(value_bytes & LENGTH))?;
-        // Written flags are not 0: the entry's length depends on it.
+        // Written flags are never 0: the entry's length depends on it.
         if value_bytes & HAS_FLAGS != 0 && flags == 0 {
             return None;
         }
@@ -427,8 +423,8 @@ fn check(bytes: &[u8], wanted: Wanted) -> Result<(usize, &Header), BadBucket> {
     {
         return Err(BadBucket::Stale);
     }
-    // The checksum vouches for what this program wrote; this check is for what somebody else wrote
-    // with a checksum.
+    // The checksum covers what this program wrote; this check is for content that another program wrote with a valid
+    // checksum.
     let mut entries =
         Entries { bytes: bytes.get(HEADER_BYTES..HEADER_BYTES + used).unwrap_or(&[]) };
     let found = entries.by_ref().take_while(|entry| !entry.key.is_empty()).count();
@@ -438,7 +434,7 @@ fn check(bytes: &[u8], wanted: Wanted) -> Result<(usize, &Header), BadBucket> {
     Ok((used, header))
 }
 
-/// The number first: a bucket that was written to another's place is damaged.
+/// The bucket's number comes first: a bucket written to another bucket's place is detected as damaged.
 fn checksum(number: u64, bytes: &[u8], used: usize) -> u32 {
     let place = larder_checksum::crc32c(&number.to_le_bytes());
     larder_checksum::crc32c_append(
@@ -465,8 +461,7 @@ fn header_of(bucket: &mut [u8]) -> &mut Header {
     Header::mut_from_bytes(header).expect("it is as long as a header")
 }
 
-/// Gives arbitrary bytes the marks of a bucket 0 in epoch 0, generation 0, checksum included: for
-/// the fuzzer.
+/// For the fuzzer: gives arbitrary bytes the header of bucket 0 in epoch 0, generation 0, including the checksum.
 pub(crate) fn forge(mut buffer: IoBuffer) -> IoBuffer {
     let bytes = buffer.as_mut_slice();
     let header = header_of(bytes);

@@ -1,9 +1,9 @@
-//! What a rewrite of a bucket has to follow of what died meanwhile.
+//! What a rewrite of a bucket knows about dead keys.
 
-/// What a bucket that is about to be written has followed.
+/// The dead keys that were taken into account when a bucket was prepared for its write.
 #[derive(Debug, Default)]
 pub(super) struct Change {
     pub(super) stamp: u64,
-    /// Hashes in order.
+    /// Sorted hashes.
     pub(super) dead: Vec<u64>,
 }

@@ -1,8 +1,8 @@
-//! The small-object engine as flash sees it.
+//! The [`Engine`] implementation of the small-object engine.
 //!
-//! Its part of a snapshot is all buckets, filter (16 bytes) and generation (2) each; then the log in front of them, if
-//! there is one (`soc/log/snapshot.rs`). It has nothing to persist: buckets are written at once, and the log may be
-//! lost in a crash.
+//! Its part of a snapshot has, for each bucket, the filter (16 bytes) and the generation (2); then the log in front of
+//! the buckets, if there is one (`soc/log/snapshot.rs`). It has nothing to persist: buckets are written at once, and
+//! the content of the log may be lost in a crash.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::stats::Stats;
 use crate::tier::Tier;
 use crate::tombstones::{Inheritance, KeysIn};
 
-/// Filters that are looked at to guess how much all of them hold.
+/// Filters that are sampled to estimate the number of objects.
 const FILTERS_COUNTED: usize = 4096;
 
 impl Engine for Soc {
@@ -73,7 +73,7 @@ impl Engine for Soc {
     async fn invalidate(&self, hash: KeyHash) -> Result<Invalidated, Error> {
         let Some(tombstones) = &self.tombstones else { return Ok(Invalidated::default()) };
         self.invalidate_in_log(hash).await;
-        // Also if it is dead already: its tombstone may still be on its way.
+        // Even if it is dead already: its tombstone may not be durable yet.
         let receipt =
             self.is_listed(hash).then(|| tombstones.invalidate_key(KeysIn::Buckets, hash.0));
         Ok(Invalidated { was_there: receipt.is_some(), receipt })
@@ -106,7 +106,7 @@ impl Engine for Soc {
         let buckets = usize::try_from(self.place.buckets).unwrap_or(usize::MAX);
         let bucket_bytes = buckets.saturating_mul(BUCKET_SNAPSHOT_BYTES);
         let (buckets, rest) = part.split_at_checked(bucket_bytes).unwrap_or_default();
-        // Written by the same program for the same layout, under a checksum.
+        // The same program wrote it for the same layout, under a checksum.
         self.import_log(rest);
         self.import_buckets(buckets);
         Ok(())
@@ -122,7 +122,7 @@ impl Engine for Soc {
     }
 
     async fn export(&self, _dead: DeadRecords) -> Vec<u8> {
-        // First: what the log has no room for empties its bucket.
+        // First: objects for which the log's part has no room cause their buckets to be emptied.
         let log = self.export_log().await;
         let mut part = Vec::new();
         self.export_buckets(&mut part);
@@ -167,7 +167,7 @@ impl Engine for Soc {
         }
         debug_assert!(cursor.parts.end <= self.place.buckets, "parts are buckets: {cursor:?}");
         let judged = self.peek(cursor.parts.start, judge).await;
-        // Not before: who drops this comes to the bucket again.
+        // Not earlier: if this future is dropped, the next call visits the bucket again.
         cursor.parts.start += 1;
         Some(judged)
     }

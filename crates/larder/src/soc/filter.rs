@@ -1,18 +1,17 @@
-//! Bloom filters in DRAM, one a bucket: a miss that the filter can answer costs no flash read.
+//! Bloom filters in DRAM, one per bucket: a miss that the filter can answer costs no flash read.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes of one filter. At 17 objects a bucket, 128 bits and 4 probes let about 3 % of misses
-/// through.
+/// Bytes of one filter. With 17 objects per bucket, 128 bits and 4 probes let about 3 % of misses through.
 pub(crate) const FILTER_BYTES: usize = 16;
 const PROBES: u32 = 4;
-/// A probe takes 7 of the 28 bits that a tag is spread over, and names one of 128.
+/// A probe takes 7 of the 28 bits that a tag is spread over, and selects one of 128 bits.
 const _: () = assert!(PROBES * 7 == 28 && FILTER_BYTES * 8 == 1 << 7);
 
-/// The filter of a bucket of which nothing is known: it may hold anything.
+/// The filter of an unknown bucket: it may hold anything.
 pub(super) const UNKNOWN_FILTER: [u64; 2] = [u64::MAX; 2];
 
-/// The filters of all buckets. Each is written under its bucket's lock; reading needs none.
+/// The filters of all buckets. A filter is written under its bucket's lock; reading needs no lock.
 #[derive(Debug)]
 pub(crate) struct Filters {
     words: Vec<[AtomicU64; 2]>,
@@ -30,32 +29,32 @@ impl Filters {
         low & wanted[0] == wanted[0] && high & wanted[1] == wanted[1]
     }
 
-    /// Whether the bucket is known to hold nothing.
+    /// Whether the bucket is known to be empty.
     pub(crate) fn is_empty(&self, bucket: u64) -> bool {
         self.get(bucket) == [0, 0]
     }
 
-    /// Makes the filter of `bucket` hold these tags and no others.
+    /// Sets the filter of `bucket` to exactly these tags.
     pub(crate) fn rebuild(&self, bucket: u64, tags: impl Iterator<Item = u16>) {
         self.set(bucket, sum(tags));
     }
 
-    /// Makes the filter of `bucket` hold what it held and what `filter` holds.
+    /// Adds `filter` to the filter of `bucket`.
     pub(crate) fn add(&self, bucket: u64, filter: [u64; 2]) {
         let [low, high] = self.get(bucket);
         self.set(bucket, [low | filter[0], high | filter[1]]);
         debug_assert!(self.covers(bucket, filter), "nothing that a bucket may hold is denied");
     }
 
-    /// Whether the filter of `bucket` says yes to all that `filter` does.
+    /// Whether the filter of `bucket` contains all bits of `filter`.
     pub(crate) fn covers(&self, bucket: u64, filter: [u64; 2]) -> bool {
         let [low, high] = self.get(bucket);
         low & filter[0] == filter[0] && high & filter[1] == filter[1]
     }
 
-    /// How many tags all filters hold together, about: from so many of them at least, or all, if there are no more.
-    /// Of a filter in which b of n bits are set, n / k ln(n / (n - b)) tags of k probes are likely. Those of which
-    /// nothing is known hold as many as the others.
+    /// Estimates how many tags all filters hold together, from a sample of at least `least` filters (or all, if there
+    /// are fewer). A filter with b of n bits set most likely holds n / k ln(n / (n - b)) tags of k probes. Unknown
+    /// filters are assumed to hold as many as the others.
     pub(crate) fn estimated_len(&self, least: usize) -> u64 {
         const BITS: f64 = FILTER_BYTES as f64 * 8.0;
         let step = (self.words.len() / least.max(1)).max(1);
@@ -71,7 +70,7 @@ impl Filters {
             clippy::cast_precision_loss,
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss
-        )] // a guess
+        )] // an estimate
         let all = (tags / f64::from(known.max(1)) * self.words.len() as f64).round() as u64;
         all
     }
@@ -92,13 +91,12 @@ impl Filters {
     }
 }
 
-/// A filter that holds these tags.
+/// A filter with these tags.
 pub(crate) fn sum(tags: impl Iterator<Item = u16>) -> [u64; 2] {
     tags.map(bits).fold([0, 0], |sum, bits| [sum[0] | bits[0], sum[1] | bits[1]])
 }
 
-/// The bits of a tag, four of 128: a tag is a piece of a good hash, multiplied once more to spread
-/// over 28 bits.
+/// The bits of a tag, four of 128: a tag is a piece of a good hash, multiplied once more to spread it over 28 bits.
 fn bits(tag: u16) -> [u64; 2] {
     let mut spread = (u64::from(tag) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 36;
     let mut bits = [0; 2];

@@ -1,4 +1,4 @@
-//! Buckets that are to outlive a loss of power, on a device whose writes and flushes end when the test says so.
+//! Buckets that must survive a power loss, on a device whose writes and flushes end when the test says so.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -17,7 +17,7 @@ use crate::item::ItemRef;
 use crate::key::{KeyHash, KeyHasher};
 use crate::stats::Counters;
 
-/// Reads end at once.
+/// A device that holds writes and flushes back. Reads end at once.
 struct Held {
     info: DeviceInfo,
     bytes: MemoryDevice,
@@ -31,7 +31,7 @@ impl Held {
         Arc::new(Self { info, bytes, under_way: Mutex::default() })
     }
 
-    /// What is under way: flushes, and what writes are to survive.
+    /// Requests in flight: the durability of each write, `None` for a flush.
     fn held(&self) -> Vec<Option<Durability>> {
         let durability = |(io, _): &(CheckedIo, Completer)| match io.get() {
             Io::Write { durability, .. } => Some(*durability),
@@ -40,7 +40,7 @@ impl Held {
         self.under_way.lock().unwrap().iter().map(durability).collect()
     }
 
-    /// Ends the request at this place in the queue.
+    /// Ends the request at this position in the queue.
     fn end(&self, at: usize) {
         let (io, completer) = self.under_way.lock().unwrap().remove(at).unwrap();
         completer.complete(self.bytes.start(io).wait());
@@ -89,7 +89,7 @@ fn soc(device: &Arc<Held>) -> Soc {
     Soc::new(device, place, None, None, (Arc::new(Counters::default()), breaker))
 }
 
-/// Keys of so many buckets.
+/// Keys in this number of different buckets.
 fn keys(soc: &Soc, buckets: usize) -> Vec<[u8; 4]> {
     let mut keys: Vec<[u8; 4]> = Vec::new();
     for key in (0..1000_u32).map(u32::to_le_bytes) {
@@ -124,7 +124,7 @@ fn a_flush_covers_the_buckets_that_were_written_before_it() {
     device.end(0);
     assert!(poll(&mut first).is_pending(), "it is not durable");
     assert_eq!(device.held(), [PLAIN, PLAIN, FLUSH]);
-    // They were submitted before the flush, and end after that.
+    // They were submitted before the flush, and end after its submission.
     device.end(0);
     device.end(0);
     assert!(poll(&mut second).is_pending() && poll(&mut third).is_pending());
@@ -160,7 +160,7 @@ fn what_a_bucket_has_dropped_may_come_back_until_the_flush_has_ended() {
         assert!(poll(&mut remove).is_pending());
         assert_eq!((device.held(), soc.is_listed(hash)), (vec![FLUSH], true));
     }
-    // Its caller was dropped: whoever comes next waits for the same flush.
+    // The caller was dropped: the next caller waits for the same flush.
     device.end(0);
     assert!(!block_on(soc.remove(hash, &keys[0], 0)));
     assert!(!soc.is_listed(hash) && device.held().is_empty());

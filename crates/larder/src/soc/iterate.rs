@@ -1,4 +1,4 @@
-//! What the engine holds, bucket by bucket.
+//! Scans the engine bucket by bucket.
 
 use std::ops::{Range, RangeInclusive};
 use std::sync::atomic::Ordering;
@@ -10,17 +10,16 @@ use super::{Knowledge, Soc};
 use crate::item::ItemRef;
 use crate::key::KeyHash;
 
-/// How often to read a bucket beside its writers before taking its lock.
+/// Attempts to read a bucket without its lock before taking it.
 const UNLOCKED_LOOKS: usize = 2;
 
 impl Soc {
-    /// The buckets that keys with these hashes belong to. The first and the last may hold others.
+    /// The buckets for keys with these hashes. The first and the last bucket may hold keys with other hashes too.
     pub(crate) fn buckets_of(&self, hashes: &RangeInclusive<u64>) -> Range<u64> {
         self.bucket_of(KeyHash(*hashes.start()))..self.bucket_of(KeyHash(*hashes.end())) + 1
     }
 
-    /// What `judge` makes of the objects of a bucket, expired or not, at a time at which it held
-    /// them. Counts no hit.
+    /// Applies `judge` to the objects of a bucket, expired or not, at a time when the bucket held them. Counts no hit.
     pub(crate) async fn peek<T>(
         &self,
         number: u64,
@@ -41,7 +40,7 @@ impl Soc {
             return judged;
         }
         if let Ok(bucket) = self.load(number).await {
-            // The log is newer.
+            // The log is newer, so its keys are skipped here.
             let is_newest = |item: &ItemRef<'_>| {
                 if logged.iter().any(|key| **key == *item.key) { None } else { judge(item) }
             };
@@ -65,7 +64,7 @@ impl Soc {
         let buffer = self.device.submit(read).await.ok()?;
         let bucket = Bucket::parse(buffer, self.wanted(number, Some(before))).ok()?;
         let judged = self.judged(&bucket, judge);
-        // Last: who resolves a dead key raises the generation before.
+        // Check this last: resolving a dead key raises the generation first.
         (self.generation(number).load(Ordering::Acquire) == before).then_some(judged)
     }
 
@@ -78,7 +77,7 @@ impl Soc {
             let (hash, flags, tiers) = (self.hash_of(entry.key), entry.flags, entry.tiers);
             let item = ItemRef::new(hash, entry.key, entry.value, entry.expiry_s);
             let judged = judge(&ItemRef { flags, tiers, clean: true, ..item })?;
-            // After the look into DRAM: who is changed there is dead here before.
+            // After `judge` has looked into DRAM: a key that was changed there has been marked dead here before.
             (!self.is_dead(hash)).then_some(judged)
         });
         judged.collect()

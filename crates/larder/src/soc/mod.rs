@@ -1,10 +1,9 @@
 //! The small-object engine (SOC): set-associative buckets of 4 KiB, rewritten in place.
 //!
-//! A key's hash picks its bucket. To store an object the bucket is read, changed and written back
-//! whole: dear in application write amplification, but a small object costs no index entry, only
-//! two bytes of filter. To the drive this is a stream of uniformly random 4 KiB overwrites, which
-//! is why it has a placement handle of its own. A log in front of the buckets (`log`) makes one
-//! rewrite do for several objects.
+//! A key's hash selects its bucket. To store an object, the whole bucket is read, changed and written back: expensive
+//! in application write amplification, but a small object needs no index entry, only its share of the bucket's filter.
+//! To the drive this is a stream of uniformly random 4 KiB overwrites, which is why it has its own placement handle. A
+//! log in front of the buckets (`log`) lets one rewrite serve several objects.
 
 pub(crate) mod bucket;
 mod change;
@@ -45,64 +44,63 @@ use log::{Log, Looked};
 use temperature::Temperatures;
 use write::UnfinishedWrite;
 
-/// Bytes that one bucket takes in the snapshot of a clean shutdown: its filter and its generation.
+/// Bytes of one bucket in the snapshot of a clean shutdown: its filter and its generation.
 pub(crate) const BUCKET_SNAPSHOT_BYTES: usize = FILTER_BYTES + 2;
 
-/// Locks for all buckets: two buckets that share one only wait needlessly.
+/// Number of locks for all buckets. Buckets that share a lock only wait unnecessarily.
 const STRIPES: u64 = 1024;
 
-/// Where the engine lives and what it may touch.
+/// Where the engine's data lies, and its settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SocPlace {
     /// Byte address of bucket 0.
     pub(crate) offset: u64,
     pub(crate) buckets: u64,
     pub(crate) handle: PlacementHandle,
-    /// For buckets that are rewritten often; `None` makes no difference between buckets.
+    /// For frequently rewritten buckets; `None`: all buckets use `handle`.
     pub(crate) hot_handle: Option<PlacementHandle>,
     /// Longest object (key and value) that it takes; up to [`OBJECT_BYTES_MAX`].
     pub(crate) object_bytes_max: usize,
     /// What a bucket must survive before it counts as written.
     pub(crate) durability: Durability,
-    /// Whose buckets to write and to believe.
+    /// Identity to write into buckets and to expect in them.
     pub(crate) cache: CacheId,
-    /// Which key belongs to which bucket.
+    /// Hashes keys to buckets.
     pub(crate) hasher: KeyHasher,
-    /// Epoch to write, and the latest to believe; until a clear.
+    /// Epoch to write, which is also the latest valid one; until a clear.
     pub(crate) epoch: u64,
-    /// Oldest epoch to believe; until a clear.
+    /// Oldest valid epoch; until a clear.
     pub(crate) oldest_epoch: u64,
 }
 
-/// What a lock guards: the write of one of its buckets that is still under way.
+/// What a bucket lock guards: the write of one of its buckets that is still in flight.
 ///
-/// It outlives the caller who began it: a caller that is dropped leaves it here, and whoever takes
-/// the lock next waits for its end first.
+/// It outlives the call that started it: if that call is dropped, it stays here, and the next holder of the lock waits
+/// for its end first.
 type Stripe = Option<UnfinishedWrite>;
 
 pub(crate) struct Soc {
     device: Arc<dyn Device>,
     pool: BufferPool,
     place: SocPlace,
-    /// Epoch to write, and the latest to believe.
+    /// Epoch to write, which is also the latest valid one.
     epoch: AtomicU64,
-    /// Oldest epoch to believe.
+    /// Oldest valid epoch.
     oldest_epoch: AtomicU64,
     filters: Filters,
-    /// The generation that was written last, by bucket: a device that loses a write gives itself
-    /// away.
+    /// The generation that was last written, by bucket: a lost write of the device is detected by it.
     generations: Vec<AtomicU16>,
     /// [`Knowledge`], by bucket.
     knowledge: Vec<AtomicU8>,
-    /// What is dead although a bucket still holds it, if that shall outlive a crash.
+    /// Keys that are dead although a bucket still holds them, if the content must survive a crash.
     tombstones: Option<Arc<Tombstones>>,
-    /// Makes buckets durable that have been written, where the write itself does not.
+    /// Makes written buckets durable, where the write itself does not.
     flush: Option<SharedFlush>,
-    /// Which buckets are rewritten often, where that matters.
+    /// Which buckets are rewritten frequently, if that is configured.
     temperatures: Option<Temperatures>,
     log: Option<Log>,
-    /// Readers exclude each other too: of `async_lock`'s lock for readers and writers, two readers that wait wake each
-    /// other until the writer is done.
+    /// Readers exclude each other too: with `async_lock`'s reader-writer lock, two waiting readers wake each other
+    /// repeatedly until the writer is done.
     stripes: Vec<async_lock::Mutex<Stripe>>,
     /// Buckets whose write failed, by number.
     retired: Mutex<HashMap<u64, Backoff>>,
@@ -121,7 +119,7 @@ impl Soc {
         assert!(place.buckets > 0 && place.offset.is_multiple_of(BUCKET_BYTES as u64), "{place:?}");
         assert!(place.object_bytes_max <= OBJECT_BYTES_MAX, "what it takes fits a bucket");
         assert!(place.oldest_epoch <= place.epoch, "what it writes it believes: {place:?}");
-        // Of a file nobody knows, and there a durable write for each costs less than flushes.
+        // For a file, volatility is unknown, and there a durable write per bucket costs less than flushes.
         let needs_flushes = place.durability == Durability::Power
             && device.info().volatile_cache == VolatileCache::Yes;
         Self {
@@ -147,13 +145,13 @@ impl Soc {
         }
     }
 
-    /// Memory for filters, generations and retired buckets.
+    /// Memory for filters, generations, knowledge and temperatures.
     pub(crate) fn memory_bytes(&self) -> u64 {
         let hot = if self.temperatures.is_some() { temperature::BUCKET_BYTES } else { 0 };
         self.place.buckets * (BUCKET_SNAPSHOT_BYTES + size_of::<AtomicU8>() + hot) as u64
     }
 
-    /// Memory of buckets that are read or written.
+    /// Memory of buckets that are being read or written.
     pub(crate) fn buffer_bytes(&self) -> u64 {
         self.pool.memory_bytes() as u64
     }
@@ -168,20 +166,20 @@ impl Soc {
         self.log.as_ref().map_or(0, Log::len)
     }
 
-    /// Whether `hash` may be stored. Costs no I/O; "no" is certain, "yes" is as wrong as the
-    /// filters are (see [`Filters`]).
+    /// Whether `hash` may be stored. Costs no I/O; "no" is certain, "yes" is as imprecise as the filters (see
+    /// [`Filters`]).
     pub(crate) fn may_hold(&self, hash: KeyHash) -> bool {
-        // The log first: what moves is in the bucket before it leaves the log.
+        // The log first: an object that moves is in the bucket before it leaves the log.
         self.log.as_ref().is_some_and(|log| log.may_hold(self.bucket_of(hash), hash))
             || self.bucket_may_hold(hash)
     }
 
-    /// The same of the bucket alone.
+    /// The same for the bucket alone.
     fn bucket_may_hold(&self, hash: KeyHash) -> bool {
         self.is_listed(hash) && !self.is_dead(hash)
     }
 
-    /// Whether the bucket's filter says yes, be it of the living or of the dead.
+    /// Whether the bucket's filter says yes, whether for a live or a dead key.
     pub(crate) fn is_listed(&self, hash: KeyHash) -> bool {
         self.filters.may_hold(self.bucket_of(hash), hash.tag())
     }
@@ -201,7 +199,7 @@ impl Soc {
         // The log first, which is newer than the bucket (`log`, rule 2).
         match self.look_in_log(hash, key, now_s).await {
             Looked::Found(found) => return Some(found),
-            // Not the bucket: it may hold an older version.
+            // Do not ask the bucket: it may hold an older version.
             Looked::Gone => return None,
             Looked::Absent if !self.bucket_may_hold(hash) => return None,
             Looked::Absent => {
@@ -214,19 +212,19 @@ impl Soc {
             Looked::Moving => {}
         }
         let _reading = self.lock_bucket(number).await;
-        // Once more, under the lock: between the look above and now it may have been logged, and the bucket have an
-        // older one.
+        // Again, under the lock: the key may have been logged since the look-up above, and the bucket may have an older
+        // version.
         match self.look_in_log(hash, key, now_s).await {
             Looked::Found(found) => return Some(found),
             Looked::Gone | Looked::Moving => return None,
             Looked::Absent => {}
         }
-        // Somebody else may have learnt meanwhile that it holds nothing.
+        // Another task may have read the bucket in between and found that the key is not there.
         if self.knows(number) == Knowledge::Retired || !self.is_listed(hash) {
             return None;
         }
         let bucket = self.load(number).await.ok()?;
-        // After the read: a change of the key that came meanwhile has its tombstone by now.
+        // After the read: a change of the key during the read has its tombstone by now.
         if self.is_dead(hash) {
             return None;
         }
@@ -243,8 +241,8 @@ impl Soc {
         Some(bucket.into_fetched(hash, at))
     }
 
-    /// Reads the bucket beside whoever may be writing it. `None` if that was seen to go wrong, or
-    /// needs the lock: generation and checksum tell a bucket that is being written.
+    /// Reads the bucket without its lock, possibly concurrently with a write. Generation and checksum detect a bucket
+    /// that is being written. `None` if that happened, or if the lock is necessary.
     async fn look_unlocked(
         &self,
         number: u64,
@@ -258,7 +256,7 @@ impl Soc {
         let read = Io::Read { offset: self.offset_of(number), buffer };
         let buffer = self.device.submit(read).await.ok()?;
         let bucket = Bucket::parse(buffer, self.wanted(number, Some(before))).ok()?;
-        // First this, then the generation: who resolves a dead key raises the generation before.
+        // Check this first, then the generation: resolving a dead key raises the generation first.
         if self.is_dead(hash) {
             return Some(None);
         }
@@ -281,8 +279,8 @@ impl Soc {
         Some(None)
     }
 
-    /// Takes what has expired out of the filter, once that is so for every later opening too: the next
-    /// look-up shall not read for nothing. The caller holds the lock and the bucket as it is.
+    /// Removes expired objects from the filter, once they are expired for every later opening too: the next look-up
+    /// should not read in vain. The caller holds the lock and the current bucket.
     async fn forget_expired(&self, number: u64, bucket: &Bucket, now_s: u32) {
         let expired = bucket.entries().filter(|entry| is_expired(entry.expiry_s, now_s));
         let last_s = expired.map(|entry| entry.expiry_s).max().unwrap_or(0);
@@ -295,8 +293,8 @@ impl Soc {
         self.filters.rebuild(number, alive.map(|entry| entry.tag));
     }
 
-    /// Stores `item` in place of an older version. Says whether it is stored; if not, no version of
-    /// the key is.
+    /// Stores `item` in place of an older version. Returns whether it is stored; if not, no version of the key is
+    /// stored.
     pub(crate) async fn set(&self, item: &ItemRef<'_>, now_s: u32) -> bool {
         debug_assert!(item.object_bytes() <= OBJECT_BYTES_MAX, "the caller has asked `takes`");
         match self.set_in_log(item, now_s).await {
@@ -305,8 +303,8 @@ impl Soc {
         }
     }
 
-    /// Stores items of one bucket, each in place of an older version, with one write of it. Returns those that
-    /// are not stored: no version of their keys is.
+    /// Stores items of one bucket, each in place of an older version, with one write of the bucket. Returns the items
+    /// that are not stored: no version of their keys is stored.
     pub(crate) async fn set_together<'i, 'a>(
         &self,
         items: &'i [ItemRef<'a>],
@@ -325,14 +323,14 @@ impl Soc {
         lost
     }
 
-    /// Writes items of one bucket to it, past the log. Says whether they are stored.
+    /// Writes items directly to their bucket, bypassing the log. Returns whether they are stored.
     async fn set_in_bucket(&self, items: &[ItemRef<'_>], now_s: u32) -> bool {
         let Some(first) = items.first() else { return true };
         let number = self.bucket_of(first.hash);
         let mut stripe = self.lock_bucket(number).await;
         for item in items {
             assert_eq!(self.bucket_of(item.hash), number, "they are of one bucket");
-            // The log would answer with the older version for ever (`log`, rule 2).
+            // Otherwise the log would answer with the older version forever (`log`, rule 2).
             let in_log = self.find_in_log(number, item.hash, item.key, now_s).await;
             self.forget_in_log(number, in_log);
         }
@@ -342,7 +340,7 @@ impl Soc {
             return false;
         }
         let mut bucket = self.load_or_empty(number).await;
-        // Before the new ones come in: what is dead is named by hash, and a new version has the same.
+        // Before the new items are added: dead keys are given by hash, and a new version has the same hash.
         let change = self.invalidate_dead(number, &mut bucket);
         let is_there = |item: &ItemRef<'_>| {
             bucket.find(item.hash, item.key).is_some_and(|(_, entry)| {
@@ -351,7 +349,7 @@ impl Soc {
             })
         };
         if items.iter().all(is_there) {
-            return true; // a caller that gave up had begun the write, and it went well
+            return true; // an earlier call started this write and was dropped; the write succeeded
         }
         for item in items {
             bucket.remove(item.hash, item.key);
@@ -370,7 +368,7 @@ impl Soc {
         self.store(&mut stripe, number, bucket, change).await
     }
 
-    /// Notes what a bucket dropped.
+    /// Reports objects that a bucket dropped.
     fn gone(&self) -> impl Fn(&Entry<'_>, bool) {
         |entry, expired| {
             let reason =
@@ -389,8 +387,8 @@ impl Soc {
         self.counters.removals.key(reason, Tier::SmallObjects, item.key, bytes);
     }
 
-    /// Makes sure that no version of `key` is stored. Says whether one was found alive. Where there
-    /// are tombstones, one of these does it, and without a write of the bucket.
+    /// Makes sure that no version of `key` is stored. Returns whether a live one was found. Only called without
+    /// tombstones: a tombstone does the same without a write of the bucket.
     pub(crate) async fn remove(&self, hash: KeyHash, key: &[u8], now_s: u32) -> bool {
         if !self.may_hold(hash) {
             return false;
@@ -423,7 +421,7 @@ impl Soc {
         alive
     }
 
-    /// The hash of a key that was read.
+    /// The hash of a key that was read from flash.
     fn hash_of(&self, key: &[u8]) -> KeyHash {
         self.place.hasher.hash(key)
     }
@@ -438,8 +436,8 @@ impl Soc {
         &self.stripes[usize::try_from(number % self.stripes.len() as u64).expect("small")]
     }
 
-    /// Nobody else writes or, but for who reads without a lock, reads the bucket meanwhile. A write of an earlier
-    /// holder has ended.
+    /// Locks the bucket against writers and against all readers except those that read without a lock. The write of an
+    /// earlier holder has ended when it returns.
     async fn lock_bucket(&self, number: u64) -> async_lock::MutexGuard<'_, Stripe> {
         let mut stripe = self.stripe(number).lock().await;
         self.finish(&mut stripe).await;
@@ -456,7 +454,7 @@ impl Soc {
         self.retired.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a write of the bucket is worth a try.
+    /// Whether a write of the bucket should be attempted.
     fn is_usable(&self, number: u64) -> bool {
         let is_due = || {
             let retired = self.retired();

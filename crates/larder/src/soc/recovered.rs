@@ -1,8 +1,8 @@
 //! Dead keys in buckets, and buckets that a crash has left.
 //!
-//! A bucket holds dead keys until it is written without them. Its stamp says which tombstones it
-//! has followed: those with a lower index. After a crash, a tombstone with an index that is not
-//! below the stamp tells what in the bucket is dead.
+//! A bucket holds dead keys until it is written without them. Its stamp says which tombstones its content reflects:
+//! those with a lower index. After a crash, a tombstone with an index at or above the stamp marks its key in the bucket
+//! as dead.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -16,14 +16,14 @@ use super::{Knowledge, Soc};
 use crate::key::KeyHash;
 use crate::tombstones::KeysIn;
 
-/// Buckets that are read at once.
+/// Buckets that are read with one request.
 const LEARNT_AT_ONCE: usize = 64;
 
 impl Soc {
-    /// Takes the dead out of a bucket that is about to be written. The caller holds its lock.
+    /// Removes the dead keys from a bucket that is about to be written. The caller holds its lock.
     pub(super) fn invalidate_dead(&self, number: u64, bucket: &mut Bucket) -> Change {
         let Some(tombstones) = &self.tombstones else { return Change::default() };
-        // First the clock: who dies after this has a tombstone that the stamp does not cover.
+        // Read the clock first: a key that dies after this has a tombstone that the stamp does not cover.
         let stamp = tombstones.clock();
         let dead = tombstones.dead_in(KeysIn::Buckets, self.hashes_of(number));
         debug_assert!(
@@ -34,7 +34,7 @@ impl Soc {
         Change { stamp, dead }
     }
 
-    /// Reads a bucket for the first time after a crash.
+    /// Parses a bucket that is read for the first time after a crash.
     pub(super) fn learn(&self, number: u64, buffer: IoBuffer) -> Result<Bucket, IoBuffer> {
         debug_assert_eq!(
             self.knows(number),
@@ -46,12 +46,12 @@ impl Soc {
                 let stamp = bucket.stamp();
                 (bucket, stamp)
             }
-            // Never written, or not since the device was taken into use: nobody in it to be dead.
+            // Never written, or not since the device was taken into use: it contains no dead keys.
             Err((BadBucket::Foreign, buffer)) if buffer.as_slice().iter().all(|&b| b == 0) => {
                 (Bucket::empty(buffer), u64::MAX)
             }
             Err((BadBucket::Stale, buffer)) => (Bucket::empty(buffer), u64::MAX),
-            // It may be readable another time, so its filter goes on to say yes.
+            // It may become readable again, so its filter continues to answer yes.
             Err((BadBucket::Foreign | BadBucket::Corrupt, buffer)) => {
                 self.counters.soc_bad_buckets.add(1);
                 return Err(buffer);
@@ -66,7 +66,7 @@ impl Soc {
         Ok(bucket)
     }
 
-    /// Nothing is known of any bucket: a crash has left them.
+    /// Marks all buckets Unknown: a crash has left them.
     pub(crate) fn forget_all(&self) {
         debug_assert!(
             self.log.as_ref().is_none_or(|log| log.len() == 0),
@@ -78,8 +78,7 @@ impl Soc {
         }
     }
 
-    /// Reads the buckets of which nothing is known, many at a time, unless it is to `stop`. Returns how
-    /// many there were.
+    /// Reads the Unknown buckets, many with one request, until `stop` returns true. Returns how many were read.
     pub(crate) async fn learn_until(&self, stop: &(dyn Fn() -> bool + Sync)) -> u64 {
         let mut learnt = 0;
         for first in (0..self.place.buckets).step_by(LEARNT_AT_ONCE) {
@@ -95,7 +94,7 @@ impl Soc {
             let Ok(buffer) = self.device.submit(read).await else { continue };
             for (number, bytes) in numbers.zip(buffer.as_slice().chunks_exact(BUCKET_BYTES)) {
                 let _reading = self.lock_bucket(number).await;
-                // Whoever writes a bucket knows it: if nobody does, nobody wrote it while it was read.
+                // Every write of a bucket makes it Known: if it is still Unknown, it was not written during the read.
                 if self.knows(number) == Knowledge::Unknown {
                     let mut bucket = self.pool.take(BUCKET_BYTES);
                     bucket.as_mut_slice().copy_from_slice(bytes);
@@ -106,17 +105,17 @@ impl Soc {
         learnt
     }
 
-    /// Reads the bucket of a hash if nothing is known of it.
+    /// Reads the bucket of a hash if it is Unknown.
     pub(crate) async fn learn_bucket_of(&self, hash: u64) {
         let number = self.bucket_of(KeyHash(hash));
         if self.knows(number) == Knowledge::Unknown {
             let _reading = self.lock_bucket(number).await;
-            // Bad ones are counted.
+            // Bad buckets are counted.
             let _ = self.load(number).await;
         }
     }
 
-    /// Writes the bucket of a dead key without it, and without its other dead.
+    /// Rewrites the bucket of a dead key without it and without its other dead keys.
     pub(crate) async fn work_off(&self, hash: u64) {
         let number = self.bucket_of(KeyHash(hash));
         let mut stripe = self.lock_bucket(number).await;
@@ -130,7 +129,7 @@ impl Soc {
         }
     }
 
-    /// Hashes of the keys that belong to a bucket.
+    /// The range of hashes of the keys that belong to a bucket.
     fn hashes_of(&self, number: u64) -> Range<u128> {
         debug_assert!(number < self.place.buckets, "bucket {number} of {}", self.place.buckets);
         let start =

@@ -6,15 +6,14 @@ use super::filter::{FILTER_BYTES, UNKNOWN_FILTER};
 use super::{BUCKET_SNAPSHOT_BYTES, Knowledge, Soc};
 
 impl Soc {
-    /// What DRAM knows of the buckets, to keep it over a clean shutdown: [`BUCKET_SNAPSHOT_BYTES`]
-    /// each.
+    /// Exports what DRAM knows of the buckets: [`BUCKET_SNAPSHOT_BYTES`] each.
     pub(super) fn export_buckets(&self, out: &mut Vec<u8>) {
         for number in 0..self.place.buckets {
             let usable = match self.knows(number) {
                 Knowledge::Known => self.filters.get(number),
                 Knowledge::Unknown => UNKNOWN_FILTER,
-                // Counts as empty, and an empty one is written before it is read. After a crash it
-                // would be read: then what is known of its dead keys counts.
+                // A retired bucket counts as empty, and an empty bucket is written before it is read. With tombstones,
+                // a crash would make it readable again, so its dead keys must stay known.
                 Knowledge::Retired if self.tombstones.is_none() => [0, 0],
                 Knowledge::Retired => UNKNOWN_FILTER,
             };
@@ -29,7 +28,7 @@ impl Soc {
         );
     }
 
-    /// Takes what [`Soc::export_buckets`] gave.
+    /// Takes over what [`Soc::export_buckets`] wrote.
     pub(super) fn import_buckets(&self, bytes: &[u8]) {
         debug_assert!(
             bytes.is_empty()

@@ -1,18 +1,18 @@
-//! How often each bucket is rewritten, for those who write hot and cold ones to different places.
+//! Measures how frequently each bucket is rewritten, to write hot and cold buckets to different places.
 //!
-//! Time is counted in writes of the engine. A bucket's temperature is the moving average of the
-//! intervals between its rewrites, to which the latest one contributes a quarter. If all buckets
-//! were alike the average interval would be the number of buckets; a bucket whose average is less
-//! than half of that is hot. Half, and not all of it: intervals of equal buckets scatter, and one
-//! write in twenty would still be to a bucket that passes for hot by chance.
+//! Time is counted in writes of the engine. A bucket's temperature is the moving average of the intervals between its
+//! rewrites, to which the latest interval contributes a quarter. If all buckets were alike, the average interval would
+//! be the number of buckets; a bucket whose average is less than half of that is hot. The factor of two is necessary
+//! because intervals of equal buckets vary: even so, one write in twenty goes to a bucket that is classified as hot by
+//! chance.
 //!
-//! Nothing of it survives a restart: a bucket is cold until its intervals say otherwise.
+//! Nothing of this survives a restart: a bucket is cold until its intervals show otherwise.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// A hot bucket's intervals are shorter than the average bucket's by more than this factor.
+/// A hot bucket's average interval is shorter than the average bucket's by more than this factor.
 const HOT_FACTOR: u64 = 2;
-/// Weight of the older intervals, of [`WEIGHTS`]; the latest has the rest.
+/// Weight of the older intervals, out of [`WEIGHTS`]; the latest one has the rest.
 const OLD_WEIGHT: u64 = 3;
 const WEIGHTS: u64 = 4;
 const _: () = assert!(OLD_WEIGHT < WEIGHTS, "the latest interval has a weight");
@@ -20,17 +20,17 @@ const _: () = assert!(OLD_WEIGHT < WEIGHTS, "the latest interval has a weight");
 /// What is known of one bucket.
 #[derive(Debug, Default)]
 struct Record {
-    /// When it was written last, counted in writes of the engine modulo 2^32. A bucket that was left
-    /// alone for longer than that looks younger than it is, once.
+    /// Time of its last write, counted in writes of the engine modulo 2^32. A bucket that is not written for longer
+    /// than that looks younger than it is, once.
     last: AtomicU32,
-    /// Moving average of its intervals; 0 is a bucket that was never written.
+    /// Moving average of its intervals; 0 for a bucket that was never written.
     average: AtomicU32,
 }
 
-/// Memory for a bucket.
+/// Bytes of memory per bucket.
 pub(super) const BUCKET_BYTES: usize = size_of::<Record>();
 
-/// The temperatures of all buckets. A bucket's record changes under the bucket's lock only.
+/// The temperatures of all buckets. A bucket's record changes only under the bucket's lock.
 #[derive(Debug)]
 pub(super) struct Temperatures {
     /// Writes of the engine so far.
@@ -39,14 +39,14 @@ pub(super) struct Temperatures {
 }
 
 impl Temperatures {
-    /// All of `buckets` buckets are cold.
+    /// Creates the records of `buckets` buckets, all cold.
     pub(super) fn new(buckets: u64) -> Self {
         assert!(buckets > 0, "the average bucket is rewritten once in so many writes");
         let records = (0..buckets).map(|_| Record::default()).collect();
         Self { writes: AtomicU64::new(0), records }
     }
 
-    /// Notes that bucket `number` is written now. Says whether it is hot.
+    /// Notes that bucket `number` is being written. Returns whether it is hot.
     pub(super) fn note_write(&self, number: u64) -> bool {
         let record = &self.records[usize::try_from(number).expect("a bucket number")];
         // Modulo 2^32, as `Record::last` says.
@@ -58,7 +58,7 @@ impl Temperatures {
             0 => usual, // the first write ends no interval
             older => (older * OLD_WEIGHT + interval * (WEIGHTS - OLD_WEIGHT)) / WEIGHTS,
         };
-        // Never 0, which means something else.
+        // Never 0, which means that the bucket was never written.
         let kept = u32::try_from(average.max(1)).unwrap_or(u32::MAX);
         record.average.store(kept, Ordering::Relaxed);
         average * HOT_FACTOR < usual
@@ -69,8 +69,8 @@ impl Temperatures {
 mod tests {
     use super::*;
 
-    /// Writes to 1000 buckets, of which `skewed` of 10 go to the first hundred. Returns for the
-    /// first hundred and for the others, over the last half, the share of hot writes.
+    /// Writes to 1000 buckets; `skewed` of 10 writes go to the first hundred. Returns the share of hot writes in the
+    /// last half, for the first hundred and for the others.
     fn hot_shares(skewed: u32) -> (f64, f64) {
         let temperatures = Temperatures::new(1000);
         let mut rng = fastrand::Rng::with_seed(7);

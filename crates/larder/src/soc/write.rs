@@ -1,4 +1,4 @@
-//! Reading a bucket to change it, and writing it.
+//! Reads a bucket to change it, and writes it.
 
 use std::sync::atomic::Ordering;
 
@@ -15,23 +15,23 @@ use crate::shared_flush::Needed;
 use crate::tier::Tier;
 use crate::tombstones::KeysIn;
 
-/// The write of a bucket that is still under way.
+/// The write of a bucket that is still in flight.
 pub(super) struct UnfinishedWrite {
     number: u64,
     /// Objects that are lost if it fails.
     objects: u64,
-    /// Their keys and bytes, if somebody wants to know.
+    /// Their keys and bytes, if a listener wants removals.
     listed: Vec<(Box<[u8]>, usize)>,
-    /// What the filter shall say when it has ended.
+    /// The bucket's filter once the write has ended.
     filter: [u64; 2],
-    /// Dead keys that the bucket does not hold any more, in order.
+    /// Dead keys that the new bucket no longer holds, sorted.
     dead: Vec<u64>,
-    /// Where in the log those lie that move to the bucket with it.
+    /// Positions in the log of the objects that move to the bucket with this write.
     moved: Vec<LogPosition>,
     progress: Progress,
 }
 
-/// How far the write of a bucket has come.
+/// Progress of the write of a bucket.
 #[allow(clippy::large_enum_variant)] // each write begins as the large one, in its stripe
 enum Progress {
     UnderWay(IoFuture),
@@ -40,9 +40,9 @@ enum Progress {
 }
 
 impl Soc {
-    /// Reads a bucket. `Err` carries a buffer for an empty one, if what is on flash cannot be used.
+    /// Reads a bucket. If the content on flash cannot be used, `Err` carries a buffer for an empty bucket.
     pub(super) async fn load(&self, number: u64) -> Result<Bucket, IoBuffer> {
-        // Others who read it now may be faster to learn.
+        // Check this before the read: a concurrent reader may learn the bucket while the read runs.
         let is_unknown = self.knows(number) == Knowledge::Unknown;
         let buffer = self.pool.take(BUCKET_BYTES);
         self.counters.soc_bucket_reads.add(1);
@@ -62,12 +62,12 @@ impl Soc {
         })
     }
 
-    /// A bucket to change: an empty one, without a read, if the filter knows that it holds nothing.
+    /// Loads a bucket to change it. If the filter knows that it is empty, no read is made.
     ///
-    /// One that cannot be read now is empty from now on: it may hold what the caller wants gone,
-    /// and a later read may succeed.
+    /// A bucket that cannot be read now counts as empty from now on: it may hold what the caller wants to remove, and a
+    /// later read might succeed.
     pub(super) async fn load_or_empty(&self, number: u64) -> Bucket {
-        // What a retired one holds is unknown: it is overwritten whole.
+        // The content of a retired bucket is unknown: it is overwritten as a whole.
         if self.filters.is_empty(number) || self.knows(number) == Knowledge::Retired {
             return Bucket::empty(self.pool.take(BUCKET_BYTES));
         }
@@ -77,8 +77,8 @@ impl Soc {
         })
     }
 
-    /// Makes sure that nothing of this hash is stored, without a look at its bucket: that is emptied, with
-    /// all that it holds, and so is what the log has for it. Only where there are no tombstones.
+    /// Makes sure that nothing of this hash is stored, without reading its bucket: the bucket is emptied with
+    /// everything in it, and so is what the log has for it. Only used without tombstones.
     pub(crate) async fn void(&self, hash: KeyHash) {
         if !self.may_hold(hash) {
             return;
@@ -91,19 +91,19 @@ impl Soc {
         self.counters.left_out_buckets.add(1);
     }
 
-    /// Makes a bucket hold nothing, without a write: it may hold what must not be seen again. The
-    /// caller holds its lock. Where there are tombstones they see to that.
+    /// Makes a bucket empty without a write, because it may hold what must not be seen again. The caller holds its
+    /// lock. With tombstones nothing is done: they take care of that.
     pub(super) fn empty(&self, number: u64) {
         if self.tombstones.is_some() {
             return;
         }
         self.filters.clear(number);
-        // Nor is it believed by who asked the filter before.
+        // A request that asked the filter earlier must not accept the content either.
         self.generation(number).fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Writes a bucket. If that fails the bucket is retired for a while and holds nothing: what is on
-    /// flash is unknown.
+    /// Writes a bucket. If that fails, the bucket is retired for some time and holds nothing: its content on flash is
+    /// unknown.
     pub(super) async fn store(
         &self,
         stripe: &mut Stripe,
@@ -114,7 +114,7 @@ impl Soc {
         self.store_moved(stripe, number, bucket, change, Vec::new()).await
     }
 
-    /// The same; when the write has ended the log forgets what is at the places `moved`.
+    /// The same; when the write has ended, the log forgets the objects at the places `moved`.
     pub(super) async fn store_moved(
         &self,
         stripe: &mut Stripe,
@@ -130,7 +130,7 @@ impl Soc {
         );
         debug_assert!(self.tombstones.is_some() || change.dead.is_empty(), "{change:?}");
         let filter = filter::sum(bucket.entries().map(|entry| entry.tag));
-        // Until the write has ended a crash may bring up the old bucket.
+        // Until the write has ended, a crash may bring back the old bucket.
         self.filters.add(number, filter);
         let objects = bucket.entries().count() as u64;
         let listed = if self.counters.removals.wanted() {
@@ -140,18 +140,18 @@ impl Soc {
             Vec::new()
         };
         let generation = self.generation(number).load(Ordering::Relaxed).wrapping_add(1);
-        // Before the write begins: who reads beside it must see that.
+        // Before the write starts: a concurrent reader must detect the write.
         self.generation(number).store(generation, Ordering::Release);
         let Change { stamp, dead } = change;
-        // After that: who finds that a key is not dead any more must see it too.
+        // After the generation: a reader that finds a key no longer dead must also see the new generation.
         if let Some(tombstones) = &self.tombstones {
             tombstones.resolve(KeysIn::Buckets, &dead, stamp);
         }
         let (cache, epoch) = (self.place.cache, self.epoch.load(Ordering::Acquire));
         let buffer = bucket.seal(BucketIdentity { cache, number, epoch, generation, stamp });
         let handle = self.handle_for_write(number);
-        // When it has ended, what the bucket has lost needs no tombstone, nor has what was dropped from it ever had
-        // one.
+        // When the write has ended, dead keys that the bucket no longer holds need no tombstone. Objects dropped for
+        // room never had one.
         let (offset, durability) = (self.offset_of(number), self.durability_of_writes());
         let write = Io::Write { offset, buffer, handle, durability };
         self.counters.soc_bucket_writes.add(1);
@@ -161,8 +161,8 @@ impl Soc {
         self.finish(stripe).await
     }
 
-    /// The handle for a write of a bucket, which is about to happen and counts towards its
-    /// temperature. The caller holds the bucket's lock.
+    /// The handle for a write of a bucket that is about to happen. Counts the write for the bucket's temperature. The
+    /// caller holds the bucket's lock.
     fn handle_for_write(&self, number: u64) -> PlacementHandle {
         match (&self.temperatures, self.place.hot_handle) {
             (Some(temperatures), Some(hot_handle)) if temperatures.note_write(number) => {
@@ -173,21 +173,21 @@ impl Soc {
         }
     }
 
-    /// What the device is to make of the write of a bucket. Where a flush follows that others share, no more than
-    /// to write it.
+    /// The durability requested for the write of a bucket. If a shared flush follows, the write itself need not be
+    /// durable.
     fn durability_of_writes(&self) -> Durability {
         if self.flush.is_some() { Durability::Device } else { self.place.durability }
     }
 
-    /// Waits for the end of every write that somebody began and gave up.
+    /// Waits for the end of every write whose caller was dropped.
     pub(crate) async fn finish_all(&self) {
         for stripe in 0..self.stripes.len() as u64 {
-            drop(self.lock_bucket(stripe).await); // of the bucket with this number, and others
+            drop(self.lock_bucket(stripe).await); // of this bucket and of all that share its lock
         }
     }
 
-    /// Waits until a bucket that was sent off has survived what it is to survive. Says whether it went well. To be
-    /// called anew by whoever goes on for one that was dropped, but not once it has ended.
+    /// Waits until a submitted bucket has the required durability. Returns whether it succeeded. If the caller is
+    /// dropped, the next holder calls this again; it must not be called again after it has returned.
     async fn until_durable(&self, progress: &mut Progress) -> bool {
         if let Progress::UnderWay(future) = progress {
             if let Err(failure) = future.await {
@@ -195,7 +195,7 @@ impl Soc {
                 return false;
             }
             let Some(flush) = &self.flush else { return true };
-            // Not before: a flush covers what had completed when it was submitted.
+            // Not earlier: a flush covers only writes that had completed when it was submitted.
             *progress = Progress::Written(flush.needed());
         }
         match (&self.flush, progress) {
@@ -204,10 +204,10 @@ impl Soc {
         }
     }
 
-    /// Waits for the end of the write that the stripe knows of. Says whether it went well.
+    /// Waits for the end of the stripe's write, if there is one. Returns whether it succeeded.
     ///
-    /// Until then nothing counts that only the new bucket says: after a crash the old one may be there, with what the
-    /// new one has dropped, and with what needs a tombstone there.
+    /// Until then nothing counts that only the new bucket says: after a crash the old bucket may be there, with the
+    /// objects that the new one has dropped and with dead keys that still need a tombstone.
     pub(super) async fn finish(&self, stripe: &mut Stripe) -> bool {
         let Some(unfinished) = stripe else { return true };
         let went_well = self.until_durable(&mut unfinished.progress).await;
@@ -240,7 +240,7 @@ impl Soc {
                     removals.key(RemovalReason::Lost, Tier::SmallObjects, key, *bytes);
                 }
                 self.know(number, Knowledge::Retired);
-                // With tombstones, what may be in the bucket still needs them.
+                // With tombstones, dead keys that may be in the bucket still need theirs.
                 if self.tombstones.is_none() {
                     self.filters.clear(number);
                 }

@@ -1,4 +1,4 @@
-//! Whose data a drive has moved, as its events tell.
+//! Attributes the data that a drive has moved, as reported by its events, to the parts of the cache.
 
 use std::sync::{Arc, PoisonError};
 
@@ -8,7 +8,7 @@ use super::{Counter, Counters};
 use crate::layout::Layout;
 
 impl Counters {
-    /// Finds out whose data the drives have moved since the last call.
+    /// Attributes the moves of the drives since the last call.
     pub(crate) fn own_moves(&self, drives: &[Arc<DriveReport>], layout: &Layout) {
         let mut owned = self.owned_moves.lock().unwrap_or_else(PoisonError::into_inner);
         for drive in drives {
@@ -18,7 +18,7 @@ impl Counters {
                 owned.len() - 1
             });
             let new = drive.moves_seen.saturating_sub(owned[at].1);
-            // A report of before: somebody else has a newer one, and has counted it.
+            // A newer report may have been counted already by another caller.
             owned[at].1 = owned[at].1.max(drive.moves_seen);
             let listed = drive.moves.len().min(usize::try_from(new).unwrap_or(usize::MAX));
             self.drive_moves_of_others.add(new - listed as u64);
@@ -30,7 +30,7 @@ impl Counters {
         }
     }
 
-    /// The counters of who has this place on the device: events, and bytes.
+    /// The counters for the owner of this place on the device: events, and bytes.
     fn owner(&self, offset: Option<u64>, layout: &Layout) -> (&Counter, &Counter) {
         match offset {
             Some(at) if at < layout.loc_offset => {

@@ -1,9 +1,9 @@
-//! What several caches did and hold together.
+//! Sums the statistics of several caches.
 
 use super::Stats;
 use crate::latency::Latency;
 
-/// How gauges of several caches are brought together.
+/// Functions that combine gauges of several caches.
 pub(super) fn total(a: u64, b: u64) -> u64 {
     a + b
 }
@@ -16,15 +16,15 @@ pub(super) fn most(a: u64, b: u64) -> u64 {
     a.max(b)
 }
 
-/// Of points in time, of which 0 is none.
+/// For points in time, where 0 means none.
 pub(super) fn earliest(a: u64, b: u64) -> u64 {
     [a, b].into_iter().filter(|at| *at > 0).min().unwrap_or(0)
 }
 
 impl std::iter::Sum for Stats {
-    /// What several caches did and hold together. Drives have lives of their own: that of the sum is
-    /// unknown. It is safe from a crash if each is, and placement is active if it is for each. Drives
-    /// that they share are listed once.
+    /// The sum of the statistics of several caches. Drives have individual lifetimes, so the sum has none. The sum is
+    /// crash-safe if each cache is, and placement is active if it is for each. Drives that the caches share are listed
+    /// once.
     fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
         let mut sum = Self { crash_safe: 1, placement_active: 1, ..Self::default() };
         let mut caches = 0;
@@ -47,7 +47,7 @@ impl std::iter::Sum for Stats {
 }
 
 impl Stats {
-    /// Adds what a cache did that is not there any more, and nothing of what it held.
+    /// Adds the counters of a cache that no longer exists, but not its gauges.
     pub(crate) fn add_past(&mut self, past: Self) {
         self.add_counters(&past);
         self.last_device_error = self.last_device_error.take().or(past.last_device_error);

@@ -1,9 +1,9 @@
-//! One block of the tombstone log, as it lies on flash: eight parts, each of which says itself whose it is.
+//! A block of the tombstone log, as stored on flash: eight parts, each of which carries its full identity.
 //! Little-endian.
 //!
-//! A block that is being filled is rewritten in place, and a loss of power may leave any of its sectors of 512 bytes as
-//! they were before. So each sector is whole by itself, and what is in one stays there as the block grows: whichever
-//! version of each sector is left, all is there that was there before the rewriting began.
+//! A block that is being filled is rewritten in place, and a power loss may leave any of its 512-byte sectors as they
+//! were before. So each sector is valid by itself, and entries stay in their sector while the block grows: whichever
+//! version of each sector remains, everything is there that was there before the rewrite began.
 //!
 //! ```text
 //!  part, 512 bytes
@@ -42,24 +42,24 @@ use super::number::BlockNumber;
 
 pub(crate) const BLOCK_BYTES: usize = 4096;
 pub(crate) const BLOCK_MAGIC: [u8; 4] = *b"LTMB";
-/// What a loss of power leaves whole or not at all, on every drive.
+/// Every drive leaves a write of this size whole or undone on a power loss.
 const PART_BYTES: usize = 512;
 const PARTS: usize = BLOCK_BYTES / PART_BYTES;
-/// Blocks are counted up to here.
+/// Maximum block number.
 const NUMBER_MAX: u64 = u64::MAX / PARTS as u64;
-/// The clock takes so many bytes: it ends at [`super::CLOCK_MAX`].
+/// Bytes of the clock: it ends at [`super::CLOCK_MAX`].
 const CLOCK_BYTES: usize = 6;
 const HEADER_BYTES: usize = std::mem::offset_of!(Part, entries);
 const CHECKED_FROM: usize = std::mem::offset_of!(Part, ring);
 const ENTRY_BYTES: usize = size_of::<Entry>();
-/// Instead of an offset: the whole region.
+/// In place of an offset: the whole region.
 const ALL_BEFORE: u32 = u32::MAX;
 /// Keys of buckets, places, lost hashes, keys of tables.
 const SECTIONS: usize = 4;
 
-/// Most entries of a part.
+/// Maximum entries of a part.
 const PART_ENTRIES_MAX: usize = 29;
-/// Most entries of a block.
+/// Maximum entries of a block.
 pub(crate) const ENTRIES_MAX: usize = PARTS * PART_ENTRIES_MAX;
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -74,12 +74,12 @@ struct Part {
     oldest: U64,
     clock: [u8; CLOCK_BYTES],
     second: U32,
-    /// Of all sections but the last.
+    /// Entries of each section except the last.
     counts: [U16; SECTIONS - 1],
     entries: [Entry; PART_ENTRIES_MAX],
 }
 
-/// Two words, which mean what the section says.
+/// Two words; their meaning depends on the section.
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 struct Entry([U64; 2]);
@@ -88,22 +88,22 @@ const _: () = assert!(size_of::<Part>() == PART_BYTES && ENTRY_BYTES == 16);
 const _: () = assert!(HEADER_BYTES == 48 && CHECKED_FROM == 12);
 const _: () = assert!(HEADER_BYTES + PART_ENTRIES_MAX * ENTRY_BYTES == PART_BYTES);
 
-/// What is dead from now on.
+/// Something that is dead from now on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Tombstone {
     /// The small object of this hash, in buckets with a stamp of at most `index`.
     Key { hash: u64, index: u64 },
     /// One record of the large-object engine.
     Record { region: u32, offset: u32, sequence: u64 },
-    /// Everything that a region held before the filling of this number.
+    /// Everything that a region held before the filling with this number.
     Region { region: u32, sequence: u64 },
     /// All large objects of this hash in fillings before this number, wherever they are.
     Lost { hash: u64, sequence: u64 },
-    /// The object of the array of this hash, in what was written with a stamp of at most `index`.
+    /// The array's object of this hash, in everything written with a stamp of at most `index`.
     TableKey { hash: u64, index: u64 },
 }
 
-/// A block's content.
+/// The content of a block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LogBlock {
     pub(crate) cache: CacheId,
@@ -112,27 +112,27 @@ pub(crate) struct LogBlock {
     pub(crate) oldest: BlockNumber,
     pub(crate) clock: u64,
     pub(crate) second: u32,
-    /// At most [`ENTRIES_MAX`]. Those that come later stay behind those before them, in the same place. Read back:
-    /// in the order of the sections of each part.
+    /// At most [`ENTRIES_MAX`]. When a block grows, new entries are appended and earlier ones keep their positions. A
+    /// parsed block has them in the order of the sections of each part.
     pub(crate) entries: Vec<Tombstone>,
 }
 
-/// What lies in a slot of the log.
+/// The content of a slot of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Slot {
-    /// Nothing was ever written.
+    /// Never written.
     Blank,
-    /// All parts of one block, though maybe of several times that it was written.
+    /// All parts of one block, possibly from several of its writes.
     Whole(LogBlock),
-    /// Parts of a block beside what was there before: its first write has not ended. Ring and number of the
-    /// latest block there.
+    /// Parts of a block next to older content: the block's first write has not ended. Ring and number of the latest
+    /// block in the slot.
     Begun(u32, BlockNumber),
-    /// Something that the log does not leave.
+    /// Content that the log never produces.
     Damaged,
 }
 
 impl Slot {
-    /// Looks at a slot of the log of this cache.
+    /// Parses a slot of this cache's log.
     pub(crate) fn look(bytes: &[u8], cache: CacheId) -> Self {
         if is_blank(bytes) {
             return Self::Blank;
@@ -147,7 +147,7 @@ impl Slot {
             }
         }
         let Some(block) = latest else { return Self::Damaged };
-        // Those that are blank have no magic.
+        // Blank parts have no magic.
         let is_of_it = |part: &Part| part.magic == BLOCK_MAGIC && part.written_as() == block;
         if !slot.iter().all(is_of_it) {
             return Self::Begun(block.0, block.1);
@@ -157,7 +157,7 @@ impl Slot {
 }
 
 impl LogBlock {
-    /// Writes the block over `room`, which is [`BLOCK_BYTES`] long.
+    /// Encodes the block into `room`, which must be [`BLOCK_BYTES`] long.
     pub(crate) fn encode(&self, room: &mut [u8]) {
         assert!(room.len() == BLOCK_BYTES && self.entries.len() <= ENTRIES_MAX);
         assert!(self.number.get() <= NUMBER_MAX, "no cache writes as many blocks");
@@ -192,7 +192,7 @@ impl LogBlock {
         debug_assert!(part.is_valid(position, self.cache), "what is written is read back");
     }
 
-    /// What all parts of a block of this ring and number say. They are valid.
+    /// Combines the parts of a block with this ring and number. All parts must be valid.
     fn of_parts(parts: &[Part; PARTS], (ring, number): (u32, BlockNumber), cache: CacheId) -> Self {
         let most = |field: fn(&Part) -> u64| parts.iter().map(field).max().unwrap_or(0);
         let oldest = BlockNumber::new(most(|part| part.oldest.get()));
@@ -204,7 +204,7 @@ impl LogBlock {
         Self { cache, ring, number, oldest, clock, second, entries }
     }
 
-    /// Reads a block of this cache. `None` if it is none, or damaged.
+    /// Parses a block of this cache. `None` if it is not a block, or is damaged.
     pub(crate) fn parse(bytes: &[u8], cache: CacheId) -> Option<Self> {
         match Slot::look(bytes, cache) {
             Slot::Whole(block) => Some(block),
@@ -218,7 +218,7 @@ fn is_blank(bytes: &[u8]) -> bool {
 }
 
 impl Part {
-    /// Whether it is the part at this position of some block of this cache, and whole.
+    /// Whether it is a valid part, for this position, of a block of this cache.
     fn is_valid(&self, position: u64, cache: CacheId) -> bool {
         let behind = self.as_bytes().get(HEADER_BYTES + self.entries() * ENTRY_BYTES..);
         self.magic == BLOCK_MAGIC
@@ -228,12 +228,12 @@ impl Part {
             && behind.is_some_and(is_blank)
     }
 
-    /// What the checksum covers. `None` if it announces more entries than it has room for.
+    /// The bytes that the checksum covers. `None` if the part announces more entries than it has room for.
     fn checked(&self) -> Option<&[u8]> {
         self.as_bytes().get(CHECKED_FROM..HEADER_BYTES + self.entries() * ENTRY_BYTES)
     }
 
-    /// Ring and number of the block that it is a part of.
+    /// Ring and number of the block that this part belongs to.
     fn written_as(&self) -> (u32, BlockNumber) {
         (self.ring.get(), BlockNumber::new(self.number.get() / PARTS as u64))
     }
@@ -242,7 +242,7 @@ impl Part {
         self.clock.iter().rev().fold(0, |clock, &byte| clock << 8 | u64::from(byte))
     }
 
-    /// How many entries it announces.
+    /// Number of entries that it announces.
     fn entries(&self) -> usize {
         self.counts.iter().chain([&self.table_keys]).map(|count| usize::from(count.get())).sum()
     }
@@ -293,7 +293,7 @@ impl Entry {
     }
 }
 
-/// Gives arbitrary bytes the marks of a block, checksums included: for the fuzzer.
+/// For the fuzzer: gives arbitrary bytes the header of a block, including checksums.
 pub(crate) fn forge(bytes: &mut [u8]) {
     let Ok((parts, _)) = <[Part]>::mut_from_prefix_with_elems(bytes, bytes.len() / PART_BYTES)
     else {
@@ -347,7 +347,7 @@ mod tests {
         assert_eq!(LogBlock::parse(&encoded(5), CacheId::from_number(1)), None);
     }
 
-    /// Each byte, as docs/formats.md draws it.
+    /// Each byte, as described in docs/formats.md.
     #[test]
     fn a_block_is_what_it_was() {
         let bytes = encoded(5);
@@ -393,7 +393,7 @@ mod tests {
         }
     }
 
-    /// Of each sector one version or the other, in all ways to mix them.
+    /// Tries all combinations of the old and the new version of each sector.
     #[test]
     fn a_torn_rewriting_lacks_nothing_that_was_there_before() {
         let (before, mut after) = (block(40), block(40));
@@ -436,7 +436,7 @@ mod tests {
             torn.iter_mut().skip(2 * PART_BYTES + 50).take(1).for_each(|byte| *byte ^= 1);
             assert_eq!(Slot::look(&torn, CacheId::ZERO), Slot::Damaged);
         }
-        // A part in another's place.
+        // A part in the place of another one.
         let mut moved = bytes[2].clone();
         moved.copy_within(..PART_BYTES, PART_BYTES);
         assert_eq!(Slot::look(&moved, CacheId::ZERO), Slot::Damaged);

@@ -1,4 +1,4 @@
-//! Writing the log: whoever waits for a tombstone first writes for all who wait.
+//! Writes the log: the first caller that waits for a tombstone writes for all callers that wait.
 
 use larder_device::{Durability, Io, IoBuffer, IoFuture, PlacementHandle};
 
@@ -14,7 +14,7 @@ impl Tombstones {
     /// Waits until a tombstone is durable.
     ///
     /// # Errors
-    /// If neither it nor the superblock can be written.
+    /// If neither the tombstone nor the superblock can be written.
     pub(crate) async fn commit(&self, receipt: Receipt) -> Result<(), Error> {
         while !self.is_durable(receipt) {
             let end = self.turns.end();
@@ -34,8 +34,7 @@ impl Tombstones {
         Ok(())
     }
 
-    /// What an operation that found nothing on flash has to wait for: a log that lacks something must
-    /// be mended first.
+    /// Waits for the log to be repaired if it lacks something. An operation that found nothing on flash must call this.
     ///
     /// # Errors
     /// As [`Tombstones::commit`].
@@ -50,15 +49,15 @@ impl Tombstones {
         }
     }
 
-    /// Whether what expires in this second will have expired for every later opening too: then it can be
-    /// forgotten without a tombstone. If flash does not know the time yet, it is told, unless somebody
-    /// else writes just now.
+    /// Whether everything that expires in this second will also have expired for every later opening; then it can be
+    /// forgotten without a tombstone. If flash does not have the current time yet, it is written, unless another caller
+    /// is writing.
     pub(crate) async fn is_over(&self, expiry_s: u32) -> bool {
         if self.time_is_durable(expiry_s) || !self.is_trusted() {
             return self.time_is_durable(expiry_s);
         }
         let Some(mut turn) = self.turns.try_lock() else { return false };
-        // Best effort: whoever needs the log itself hears of errors.
+        // Best effort: callers that need the log get its errors themselves.
         if matches!(self.finish(&mut turn).await, Ok(true))
             && !self.time_is_durable(expiry_s)
             && matches!(self.make_room(&mut turn).await, Ok(true))
@@ -82,21 +81,21 @@ impl Tombstones {
         }
     }
 
-    /// Opens the next block if the open one is full, and frees the oldest ones where the ring needs
-    /// them: what is still needed of them goes to the open block, as long as there is room. At least
-    /// one is freed for each that is opened. Says whether there is room; if not, the log was given up.
+    /// Opens the next block if the open one is full, and frees the oldest blocks if the ring needs their slots: entries
+    /// of theirs that are still needed are copied to the open block as long as there is room. Frees at least one block
+    /// for each that is opened. Returns whether there is room; if not, the log has been given up.
     pub(super) async fn make_room(&self, turn: &mut Turn) -> Result<bool, Error> {
         let mut oldest = {
             let mut state = self.lock();
             state.open_next();
-            // Once for each block that is opened: what is in it already needs no more room.
+            // Only once for each opened block: entries that are already in it need no more room.
             if state.open.is_empty() { state.block_to_free(self.place.blocks) } else { None }
         };
         while let Some(number) = oldest {
-            // What was in one that the device did not take waits to be logged anew: there is nothing to copy.
+            // If the device did not take a block, its entries are waiting to be logged again: there is nothing to copy.
             let is_sealed = !self.lock().not_sealed.remove(&number);
             let entries = if is_sealed { self.read_block(number).await } else { Some(Vec::new()) };
-            // Rule 4: a log that lacks what it had is worse than none.
+            // Rule 4: a log that has lost entries is worse than none.
             let Some(entries) = entries else {
                 return self.give_up(turn).await.map(|()| false);
             };
@@ -108,8 +107,8 @@ impl Tombstones {
         Ok(true)
     }
 
-    /// Copies what is still needed of the oldest block to the open one. Returns the next one that
-    /// must give way, if that has room for more.
+    /// Copies the entries of the oldest block that are still needed to the open block. Returns the next block to free,
+    /// if the open block has room for more.
     fn copy_needed(
         &self,
         number: BlockNumber,
@@ -118,18 +117,18 @@ impl Tombstones {
         let needed: Vec<_> = entries.into_iter().filter(|entry| self.is_needed(entry)).collect();
         let mut state = self.lock();
         if state.open.len() + needed.len() > ENTRIES_MAX {
-            return Ok(None); // it gives way to the next block
+            return Ok(None); // it is freed for the next block that is opened
         }
         self.counters.tombstones_logged_again.add(needed.len() as u64);
-        // Rule 3: all of them or none, and before anything new: the origin is overwritten when this block and no
-        // further one is durable.
+        // Rule 3: copy all entries or none, and before any new ones: the original is overwritten when this block is
+        // durable, without waiting for another one.
         state.open.extend(needed);
         debug_assert_eq!(number, state.oldest, "blocks give way in order");
         debug_assert!(number < state.number, "the open block does not give way");
         state.oldest = number.next();
         let is_full = state.open.len() == ENTRIES_MAX;
         state.blocks_of_copies = if is_full { state.blocks_of_copies + 1 } else { 0 };
-        // Once round, and there was room for nothing new.
+        // The copies went once around the ring, and there was no room for anything new.
         if state.blocks_of_copies > self.place.blocks {
             return Err(Full);
         }
@@ -166,7 +165,7 @@ impl Tombstones {
         block.filter(is_it).map(|block| block.entries)
     }
 
-    /// Begins to write the open block, with as much as it has room for of what waits.
+    /// Starts writing the open block, filled with as many waiting tombstones as fit.
     pub(super) fn write_block(&self, turn: &mut Turn) {
         assert!(
             turn.unfinished.is_none(),
@@ -195,7 +194,7 @@ impl Tombstones {
         turn.unfinished = Some(Unfinished::Block(write));
     }
 
-    /// Waits for the end of what is under way. Says whether it went well; if not, the log was given up.
+    /// Waits for the end of the write in flight. Returns whether it succeeded; if not, the log has been given up.
     pub(super) async fn finish(&self, turn: &mut Turn) -> Result<bool, Error> {
         match &mut turn.unfinished {
             None => self.finish_full(turn).await,
@@ -207,7 +206,7 @@ impl Tombstones {
                 match ended {
                     Ok(buffer) => {
                         let full = self.lock().block_written(&write, buffer);
-                        // One that outlives a loss of power is sealed already.
+                        // A block that survives a power loss is sealed already.
                         turn.full = full.filter(|_| self.durability() == Durability::Process);
                         self.finish_full(turn).await
                     }
@@ -219,14 +218,14 @@ impl Tombstones {
             }
             Some(Unfinished::Superblock(..)) => self.finish_superblock(turn).await.map(|()| true),
             Some(Unfinished::Epoch(_)) => {
-                // Its caller gave up: whether it went well, only a crash would ask.
+                // The caller was dropped. Its result would only matter after a crash.
                 _ = self.finish_epoch(turn).await;
                 Ok(true)
             }
         }
     }
 
-    /// Has the block sealed that is full, if one is.
+    /// Seals the full block, if there is one.
     async fn finish_full(&self, turn: &mut Turn) -> Result<bool, Error> {
         if self.seal(turn).await {
             return Ok(true);
@@ -234,7 +233,7 @@ impl Tombstones {
         self.give_up(turn).await.map(|()| false)
     }
 
-    /// What a tombstone must survive before whoever waits for it goes on (rule 1).
+    /// What a tombstone must survive before its caller may continue (rule 1).
     fn durability(&self) -> Durability {
         if self.superblock.power { Durability::Power } else { Durability::Process }
     }
@@ -254,7 +253,7 @@ impl Tombstones {
 }
 
 impl State {
-    /// The open block is on flash, as it was when it was sent. Returned if it is full, to be sealed.
+    /// Notes that the open block is on flash, as it was when it was submitted. Returns it if it is full, to be sealed.
     fn block_written(&mut self, written: &BlockWrite, buffer: IoBuffer) -> Option<FullBlock> {
         assert!(
             written.up_to <= self.taken && written.entries <= self.open.len(),

@@ -1,4 +1,4 @@
-//! Objects that are dead although their place on flash still holds them: a bucket of small objects, or a table of the
+//! Keys that are dead although their place on flash still holds them: a bucket of small objects, or a table of the
 //! array's index.
 
 use std::collections::BTreeMap;
@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use super::block::Tombstone;
 
-/// What holds the keys.
+/// The kind of place that holds keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum KeysIn {
     /// Buckets of the small-object engine.
@@ -26,7 +26,7 @@ impl KeysIn {
     }
 }
 
-/// The dead of each.
+/// The dead keys of each kind of place.
 #[derive(Debug, Default)]
 pub(super) struct DeadByPlace {
     buckets: DeadKeys,
@@ -54,7 +54,7 @@ impl DeadByPlace {
 
     pub(super) fn inherit(&mut self, buckets: BTreeMap<u64, u64>, tables: BTreeMap<u64, u64>) {
         self.buckets.inherit(buckets);
-        // Which tables know of them is told by their stamps, which are known as soon as the tables are.
+        // The stamps of the tables tell which tables know of them; these are available as soon as the tables are found.
         self.tables.inherit_pending(tables);
     }
 
@@ -67,25 +67,26 @@ impl DeadByPlace {
     }
 }
 
-/// Which keys have a tombstone that their place has not followed yet, by hash. The number is the tombstone's index.
+/// Keys with a tombstone that their place does not reflect yet, by hash. The value is the index of the tombstone.
 ///
-/// Hashes that share a bucket are neighbours here, as buckets divide the range of hashes. What is said of buckets is
-/// true of tables.
+/// Hashes that share a bucket are adjacent here, because buckets divide the range of hashes. Comments that mention
+/// buckets apply to tables too.
 #[derive(Debug, Default)]
 pub(super) struct DeadKeys {
     /// Flash holds no other version of them.
     pending: BTreeMap<u64, u64>,
-    /// Left behind by a crash: dead in buckets with a stamp of at most the index. Of which buckets
-    /// that is true is not known yet.
+    /// Left by a crash: dead in buckets with a stamp of at most the index. It is not yet known for which buckets that
+    /// holds.
     inherited: BTreeMap<u64, u64>,
-    /// A bucket without them is being written; until it is, a crash may still bring up the old one.
+    /// A bucket without them is being written; until the write has ended, a crash may bring back the old bucket.
     resolving: BTreeMap<u64, u64>,
-    /// The write of a bucket without them failed: it may be the old one for ever, or the new one, of
-    /// which their tombstones say nothing, for it bears a later stamp. So they are needed, but whoever
-    /// changes the key needs another one.
+    /// The write of a bucket without them failed. The bucket on flash may remain the old one, or be the new one, to
+    /// which their tombstones do not apply because its stamp is later. So their tombstones are still needed, but a
+    /// change of the key needs another one.
     uncertain: BTreeMap<u64, u64>,
-    /// Hash and index of a tombstone of which a later one of the same hash has taken the place, and the position in the
-    /// log at which that one is durable. Until then a crash would leave neither, if the ring came round to this one.
+    /// Hash and index of a tombstone that a later one of the same hash has replaced, and the position in the log at
+    /// which the later one is durable. Until then the earlier one must be kept: a crash would find neither if the ring
+    /// overwrote it.
     replaced: BTreeMap<(u64, u64), u64>,
 }
 
@@ -98,9 +99,9 @@ impl DeadKeys {
         self.pending.contains_key(&hash)
     }
 
-    /// Declares a hash dead with a later index than any before. If it is dead already, in whichever way, the tombstones
-    /// before are needed until the log is durable up to this position, even if this one takes their place sooner;
-    /// `None`: the log is lost, and needs nothing.
+    /// Marks a hash dead with a later index than any before. If it is already dead in any way, its earlier tombstones
+    /// stay needed until the log is durable up to `position`, even if this one replaces them sooner. `None`: the log is
+    /// lost, and needs nothing.
     pub(super) fn die(&mut self, hash: u64, index: u64, position: Option<u64>) {
         if let Some(position) = position {
             let before = self.kinds().map(|keys| keys.get(&hash).copied());
@@ -112,17 +113,17 @@ impl DeadKeys {
         self.pending.insert(hash, index);
     }
 
-    /// The log is durable up to this position.
+    /// Notes that the log is durable up to this position.
     pub(super) fn durable_up_to(&mut self, position: u64) {
         self.replaced.retain(|_, needed_until| *needed_until > position);
     }
 
-    /// The log lacks something for good: nobody will copy what is in it.
+    /// Forgets replaced tombstones: the log has lost entries for good, so nothing will be copied.
     pub(super) fn forget_replaced(&mut self) {
         self.replaced.clear();
     }
 
-    /// The same, of places of which it is known at once whether they follow.
+    /// As `inherit`, for places whose stamps are known at once.
     pub(super) fn inherit_pending(&mut self, keys: BTreeMap<u64, u64>) {
         debug_assert!(self.pending.is_empty(), "an opening inherits once");
         self.pending = keys;
@@ -133,13 +134,13 @@ impl DeadKeys {
         self.pending.get(&hash).copied()
     }
 
-    /// The pending ones of these hashes, with their indices.
+    /// The pending tombstones of these hashes: hash and index.
     pub(super) fn within(&self, place: &Range<u128>) -> Vec<(u64, u64)> {
         let hashes = in_range(&self.pending, place);
         hashes.into_iter().filter_map(|hash| Some((hash, self.index_of(hash)?))).collect()
     }
 
-    /// Their place is on flash without them. Who has died again since stays.
+    /// Notes that the place of these keys is on flash without them. A key that has died again since stays.
     pub(super) fn known(&mut self, deaths: &[(u64, u64)]) {
         for (hash, index) in deaths {
             if self.pending.get(hash) == Some(index) {
@@ -148,7 +149,7 @@ impl DeadKeys {
         }
     }
 
-    /// Indices by hash; of a new opening, which knows of no others.
+    /// Adds the indices by hash that an earlier opening has left. May be called once.
     pub(super) fn inherit(&mut self, keys: BTreeMap<u64, u64>) {
         debug_assert!(self.inherited.is_empty(), "an opening inherits once");
         self.inherited = keys;
@@ -164,8 +165,8 @@ impl DeadKeys {
         [&self.pending, &self.inherited, &self.resolving, &self.uncertain]
     }
 
-    /// The dead of a bucket that is about to be written, in order: those that a write which failed may
-    /// have left in it as well.
+    /// The dead keys of a bucket that is about to be written, sorted. Includes keys that a failed write may have left
+    /// in it.
     pub(super) fn dead_in(&self, bucket: Range<u128>) -> Vec<u64> {
         let mut dead = in_range(&self.pending, &bucket);
         dead.extend(in_range(&self.uncertain, &bucket));
@@ -175,13 +176,13 @@ impl DeadKeys {
         dead
     }
 
-    /// One of the pending dead at or behind `hash`, going around.
+    /// A pending dead hash at or after `hash`, wrapping around.
     pub(super) fn pending_from(&self, hash: u64) -> Option<u64> {
         let behind = self.pending.range(hash..).next();
         behind.or_else(|| self.pending.iter().next()).map(|(&hash, _)| hash)
     }
 
-    /// All of them, in order.
+    /// All dead hashes, sorted.
     pub(super) fn all(&self) -> Vec<u64> {
         let mut hashes: Vec<u64> =
             self.kinds().iter().flat_map(|keys| keys.keys().copied()).collect();
@@ -198,8 +199,9 @@ impl DeadKeys {
         self.pending.len()
     }
 
-    /// These are gone from a bucket that is about to be written with this stamp. Who has died since the stamp was taken
-    /// stays dead: the bucket may hold a version that came between the look at the dead and that death.
+    /// Moves these keys to `resolving`: they are gone from a bucket that is about to be written with this stamp. A key
+    /// that has died since the stamp was taken stays dead: the bucket may hold a version set between the look-up of the
+    /// dead keys and that death.
     pub(super) fn resolve(&mut self, hashes: &[u64], stamp: u64) {
         for hash in hashes {
             let is_covered = self.pending.get(hash).is_some_and(|index| *index < stamp);
@@ -209,16 +211,16 @@ impl DeadKeys {
                 uncertain.is_none_or(|index| index < stamp),
                 "an earlier stamp covered it"
             );
-            // The later one says all that the earlier one does.
+            // The later one covers the earlier one.
             if let Some(index) = pending.max(uncertain) {
-                // One write of a bucket at a time.
+                // A bucket has only one write at a time.
                 let before = self.resolving.insert(*hash, index);
                 debug_assert_eq!(before, None, "its bucket is being written already");
             }
         }
     }
 
-    /// The write of a bucket that resolves these has ended.
+    /// Notes the end of the write of a bucket that resolves these keys.
     pub(super) fn resolved(&mut self, hashes: &[u64], written: bool) {
         for hash in hashes {
             if let Some(index) = self.resolving.remove(hash)
@@ -229,8 +231,8 @@ impl DeadKeys {
         }
     }
 
-    /// A bucket with this stamp was read: of what was inherited, what is later than the stamp is dead
-    /// in it.
+    /// Notes that a bucket with this stamp was read: inherited tombstones with an index at or above the stamp apply to
+    /// it.
     pub(super) fn settle_inherited(&mut self, bucket: Range<u128>, stamp: u64) {
         if self.inherited.is_empty() {
             return;
@@ -302,7 +304,7 @@ mod tests {
 
     #[test]
     fn a_tombstone_of_which_another_takes_the_place_is_needed_until_that_is_durable() {
-        // The bucket that was written without it may be the old one still; what it inherited is settled later.
+        // The bucket that was written without it may still be the old one; the inherited tombstones are settled later.
         let mut failed = DeadKeys::default();
         failed.die(5, 100, Some(1));
         failed.durable_up_to(1);

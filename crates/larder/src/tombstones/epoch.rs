@@ -1,4 +1,4 @@
-//! A new epoch, which voids everything before it: there is nothing left to be dead.
+//! Starts a new epoch, which voids everything before it, so that nothing is left that could be dead.
 
 use super::dead::DeadByPlace;
 use super::{Retry, Said, Tombstones, Trust, Turn, Unfinished};
@@ -6,16 +6,17 @@ use crate::error::Error;
 use crate::superblock::Superblock;
 
 impl Tombstones {
-    /// Writes a superblock that says that everything before its epoch is void, and forgets what was dead.
-    /// Nobody else uses the engines meanwhile. The log goes on: what is in it kills nothing of the new
-    /// epoch, for it names older fillings, and keys with indices that new buckets have followed.
+    /// Writes a superblock that voids everything before its epoch, and forgets all dead keys. The caller makes sure
+    /// that no other request uses the engines. The log continues: its entries affect nothing of the new epoch, because
+    /// they name older fillings, or keys with indices below the stamps of new buckets.
     ///
     /// # Errors
-    /// If it cannot be written. Nothing is forgotten then; it may have happened all the same.
+    /// If the superblock cannot be written. Then nothing is forgotten; the write may have reached the device
+    /// nevertheless.
     pub(crate) async fn begin_epoch(&self, superblock: Superblock) -> Result<(), Error> {
         let mut turn = self.turns.lock().await;
         self.finish(&mut turn).await?;
-        // A log that lacks something says so as before: it may be damaged, not only behind.
+        // If the log lacks something, the superblock continues to say so: the log may be damaged, not only incomplete.
         let recoverable = self.is_trusted();
         let (epoch, _) = self.lock().epochs;
         assert!(superblock.epoch > epoch, "epoch {} after {epoch}", superblock.epoch);

@@ -1,15 +1,14 @@
-//! Which filling of each region of the large-object engine counts, for who has to know whether a
-//! tombstone is still needed.
+//! The valid filling of each region, to decide whether a tombstone is still needed.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 #[derive(Debug, Default)]
 struct Filling {
-    /// Earlier ones do not count.
+    /// Earlier fillings are not valid.
     sequence: AtomicU64,
     /// Whether the region's own footer says so.
     sealed: AtomicBool,
-    /// Tombstones of records of this filling.
+    /// Number of tombstones of records of this filling.
     dead_records: AtomicU32,
 }
 
@@ -17,7 +16,7 @@ struct Filling {
 #[derive(Debug)]
 pub(super) struct Fillings {
     regions: Vec<Filling>,
-    /// Sum of what the regions count.
+    /// Sum over all regions.
     dead_records: AtomicU64,
 }
 
@@ -31,7 +30,7 @@ impl Fillings {
         size_of_val(&*self.regions) as u64
     }
 
-    /// From now on nothing before this filling counts. Its footer is not on flash yet.
+    /// Notes that nothing before this filling is valid. Its footer is not on flash yet.
     pub(super) fn begin(&self, region: u32, sequence: u64) {
         let Some(filling) = self.get(region) else { return };
         filling.sealed.store(false, Ordering::Release);
@@ -41,7 +40,7 @@ impl Fillings {
         debug_assert!(sum >= dead.into(), "the sum counts what regions count: {sum}, {dead}");
     }
 
-    /// The footer of the filling is on flash.
+    /// Notes that the footer of the filling is on flash.
     pub(super) fn seal(&self, region: u32, sequence: u64) {
         let Some(filling) = self.get(region) else { return };
         let before = filling.sequence.swap(sequence, Ordering::AcqRel);
@@ -52,8 +51,8 @@ impl Fillings {
         filling.sealed.store(true, Ordering::Release);
     }
 
-    /// A filling that a crash has left, with this many tombstones of its records. If `sealed`, its
-    /// footer was read.
+    /// Adds a filling that a crash has left, with this number of tombstones of its records. If `sealed`, its footer has
+    /// been read.
     pub(super) fn inherit(&self, region: u32, sequence: u64, dead: u32, sealed: bool) {
         let Some(filling) = self.get(region) else { return };
         filling.sequence.store(sequence, Ordering::Release);
@@ -75,8 +74,8 @@ impl Fillings {
         self.get(region).is_some_and(|filling| filling.sequence.load(Ordering::Acquire) == sequence)
     }
 
-    /// Also of a filling that is yet to begin: its tombstone may give way before whoever waited for it
-    /// goes on.
+    /// True also for a filling that has not begun yet: its tombstone's block may be freed before the caller that
+    /// committed it continues.
     pub(super) fn needs_region(&self, region: u32, sequence: u64) -> bool {
         self.get(region).is_some_and(|filling| {
             let current = filling.sequence.load(Ordering::Acquire);
@@ -84,12 +83,12 @@ impl Fillings {
         })
     }
 
-    /// Tombstones of records that are needed.
+    /// Number of needed tombstones of records.
     pub(super) fn dead_records(&self) -> u64 {
         self.dead_records.load(Ordering::Acquire)
     }
 
-    /// The sealed region with the most of them.
+    /// The sealed region with the most tombstones of records.
     pub(super) fn deadest(&self) -> Option<u32> {
         let sealed = (0..)
             .zip(&self.regions)

@@ -1,11 +1,12 @@
-//! Keys of buckets and of tables in one log, and keys that die again before their table was written.
+//! Tests of keys of buckets and of tables in one log, and of keys that die again before their table is written.
 
 use larder_device::{Fault, FaultPlan, FaultRule};
 
 use super::KeysIn::{Buckets, Tables};
 use super::tests::rig;
 
-/// The second tombstones of keys wait behind more than the ring holds, and it comes round to the first ones.
+/// The second tombstones of the keys wait behind more entries than the ring holds, so that the ring reaches the first
+/// ones.
 #[test]
 fn a_key_that_died_stays_dead_while_it_dies_again() {
     let keys: Vec<u64> = (0..300).collect();
@@ -79,7 +80,7 @@ fn a_key_dies_in_tables_or_in_buckets() {
     assert_eq!(next.log.index_of(Tables, 6), None);
 }
 
-/// Those of the array are numbered behind those of the large-object engine.
+/// The array's regions are numbered after those of the large-object engine.
 #[test]
 fn regions_of_both_engines_have_tombstones() {
     let rig = rig();

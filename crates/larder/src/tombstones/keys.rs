@@ -1,8 +1,8 @@
-//! Tombstones of keys: of small objects in buckets, and of objects that a table of the array's index names.
+//! Tombstones of keys: of small objects in buckets, and of objects in tables of the array's index.
 //!
-//! Both divide the range of hashes among places that are written whole, under a stamp: the index of the next key's
-//! tombstone. Both draw their indices from one clock. A tombstone of index i is dead in what was written with a stamp
-//! of at most i, and is needed no more when its place is on flash with a later one.
+//! Both kinds of place divide the range of hashes, and are written as a whole under a stamp: the index of the next key
+//! tombstone. Both take their indices from the same clock. A tombstone of index i voids its key in everything written
+//! with a stamp of at most i. It is no longer needed when its place is on flash with a later stamp.
 
 use std::ops::Range;
 
@@ -21,7 +21,8 @@ impl State {
 }
 
 impl Tombstones {
-    /// The index of the next key's tombstone, to stamp a bucket or a table with: taken before its dead are asked for.
+    /// The index of the next key tombstone, used as the stamp of a bucket or table. Read it before asking for the dead
+    /// keys.
     pub(crate) fn clock(&self) -> u64 {
         self.lock().clock
     }
@@ -30,12 +31,12 @@ impl Tombstones {
         self.lock().clock = clock;
     }
 
-    /// Whether these places hold no live object of this hash, whatever else says so.
+    /// Whether these places hold no live object of this hash, whatever other data say.
     pub(crate) fn is_dead(&self, keys: KeysIn, hash: u64) -> bool {
         self.lock().dead.of(keys).is_pending(hash)
     }
 
-    /// Declares the object of this hash dead, if it is not: flash holds no other version.
+    /// Marks the object of this hash dead, if it is not already: flash then holds no live version.
     pub(crate) fn invalidate_key(&self, keys: KeysIn, hash: u64) -> Receipt {
         let mut state = self.lock();
         if !state.dead.of(keys).is_pending(hash) {
@@ -45,8 +46,8 @@ impl Tombstones {
         state.receipt()
     }
 
-    /// Declares all objects of this hash dead that there are by now, also if it was dead before: a newer version may
-    /// have come since, of which its place does not know yet.
+    /// Marks all objects of this hash that exist by now dead, even if the hash was dead before: a newer version may
+    /// have been set since, which its place does not know yet.
     pub(crate) fn invalidate_key_again(&self, keys: KeysIn, hash: u64) -> Receipt {
         let mut state = self.lock();
         state.die(keys, hash);
@@ -54,13 +55,13 @@ impl Tombstones {
         state.receipt()
     }
 
-    /// The dead of a bucket or table, whose hashes these are.
+    /// The dead keys of a bucket or table with this range of hashes.
     pub(crate) fn dead_in(&self, keys: KeysIn, hashes: Range<u128>) -> Vec<u64> {
         self.lock().dead.of(keys).dead_in(hashes)
     }
 
-    /// A bucket or table is about to be written without these, under this stamp; [`Tombstones::resolved`] says how it
-    /// ended.
+    /// Notes that a bucket or table is about to be written without these keys, under this stamp.
+    /// [`Tombstones::resolved`] must report the end of the write.
     pub(crate) fn resolve(&self, keys: KeysIn, hashes: &[u64], stamp: u64) {
         if !hashes.is_empty() {
             self.lock().dead.of_mut(keys).resolve(hashes, stamp);
@@ -73,22 +74,22 @@ impl Tombstones {
         }
     }
 
-    /// A bucket or table that nothing was known of has been read, with this stamp.
+    /// Notes that an unknown bucket or table has been read, with this stamp.
     pub(crate) fn settle_inherited(&self, keys: KeysIn, hashes: Range<u128>, stamp: u64) {
         self.lock().dead.of_mut(keys).settle_inherited(hashes, stamp);
     }
 
-    /// The index that this hash has died with, as far as its table may not know of it.
+    /// The index of the death of this hash, if its table may not know it.
     pub(crate) fn index_of(&self, keys: KeysIn, hash: u64) -> Option<u64> {
         self.lock().dead.of(keys).index_of(hash)
     }
 
-    /// Hashes of a table that have died, each with its index, as far as the table may not know of it.
+    /// Hashes of a table that have died, each with its index, if the table may not know it.
     pub(crate) fn deaths_within(&self, keys: KeysIn, hashes: Range<u128>) -> Vec<(u64, u64)> {
         self.lock().dead.of(keys).within(&hashes)
     }
 
-    /// Tables on flash know of these: who died again since is still dead.
+    /// Notes that tables on flash know these deaths. A key that has died again since is still dead.
     pub(crate) fn deaths_known(&self, keys: KeysIn, deaths: &[(u64, u64)]) {
         self.lock().dead.of_mut(keys).known(deaths);
     }
@@ -98,17 +99,17 @@ impl Tombstones {
         self.lock().dead.of(keys).all()
     }
 
-    /// All hashes of which a crash has left open whether they are dead.
+    /// All hashes for which it is not known yet, after a crash, whether they are dead.
     pub(crate) fn inherited(&self, keys: KeysIn) -> Vec<u64> {
         self.lock().dead.of(keys).inherited()
     }
 
-    /// How many dead keys there may be.
+    /// Maximum number of dead keys.
     pub(crate) fn keys_max(&self, keys: KeysIn) -> u64 {
         self.place.keys_max(keys, &self.superblock.layout)
     }
 
-    /// A dead key whose place should be written without it, if there are too many of them.
+    /// A dead key whose place should be written without it, if there are too many dead keys.
     pub(crate) fn key_to_work_off(&self, keys: KeysIn, from: u64) -> Option<u64> {
         let most = self.keys_max(keys) / 2;
         let state = self.lock();

@@ -1,18 +1,18 @@
-//! Large objects that are dead wherever they are: after a crash, as long as not all regions have been
-//! looked at, nobody can say where an older version lies.
+//! Large objects that are dead wherever they are: after a crash, until all regions have been read, the place of an
+//! older version is not known.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// First filling that counts, by hash; `None` where all places are known.
+/// First valid filling, by hash; `None` if all places are known.
 #[derive(Debug, Default)]
 pub(crate) struct Lost(Mutex<Option<HashMap<u64, u64>>>);
 
-/// A look at all of them: nothing is added as long as it lasts.
+/// Read access to all of them: nothing is added while this is held.
 pub(crate) struct Firsts<'a>(MutexGuard<'a, Option<HashMap<u64, u64>>>);
 
 impl Firsts<'_> {
-    /// The first filling that counts for large objects of this hash; 0 if any may.
+    /// The first valid filling for large objects of this hash; 0 if any may be valid.
     pub(crate) fn of(&self, hash: u64) -> u64 {
         self.0.as_ref().and_then(|lost| lost.get(&hash)).copied().unwrap_or(0)
     }
@@ -23,18 +23,18 @@ impl Firsts<'_> {
 }
 
 impl Lost {
-    /// A crash has left regions, and these.
+    /// Starts with these hashes: a crash has left unread regions.
     pub(crate) fn begin(&self, inherited: HashMap<u64, u64>) {
         let before = self.lock().replace(inherited);
         debug_assert!(before.is_none(), "an opening begins once to look for what a crash has left");
     }
 
-    /// All places are known.
+    /// Ends the list: all places are known.
     pub(crate) fn end(&self) {
         *self.lock() = None;
     }
 
-    /// Says whether that is news. `None` where all places are known.
+    /// Adds a hash. Returns whether that is new. `None` if all places are known.
     pub(crate) fn add(&self, hash: u64, before: u64) -> Option<bool> {
         let mut lost = self.lock();
         let first = lost.as_mut()?.entry(hash).or_insert(0);

@@ -1,47 +1,45 @@
-//! What has died on flash, in a log on flash: so that a crash brings nothing back.
+//! A log on flash of what has died on flash, so that a crash brings nothing back.
 //!
-//! A value is replaced or deleted in DRAM long before its bytes on flash are. After a crash DRAM is
-//! gone and the bytes are still there. So before a set or a delete of a key that flash holds
-//! answers, a tombstone goes to this log; whoever opens the device after a crash reads it and
-//! leaves out what is dead.
+//! A value is replaced or deleted in DRAM long before its bytes on flash are. After a crash, DRAM is gone but the bytes
+//! are still there. So before a set or a delete of a key that flash holds is answered, a tombstone is written to this
+//! log. The next opening after a crash reads the log and leaves out what is dead.
 //!
-//! 1. A tombstone is durable before the operation that needs it answers. Operations that come
-//!    together share a write: the block that is being filled is rewritten in place until it is full.
-//! 2. What flash "does not hold" can be set without a tombstone. So nothing is forgotten in DRAM (a
-//!    record, a region, a key of a bucket) before flash cannot bring it back any more: before its
-//!    tombstone is durable, or its bytes are overwritten.
-//! 3. The log is a ring. The oldest block gives way when the ring is full; what is still needed of
-//!    it is copied to the block that is opened next, before anything new goes there. One block's
-//!    needs always fit one block, and the copies are durable before the ring comes round to the
-//!    place of their origin: blocks are opened in order, each when the one before is durable. A
-//!    tombstone is needed until the region that holds the record is filled anew, or the bucket or table that
-//!    holds the key is written without it, or a later tombstone of the key is durable. A ring that is full of what is
-//!    needed is given up.
-//! 4. A log that cannot be written is worse than none. If the superblock can be told to believe
-//!    nothing after a crash, the cache goes on without; if not, the operation fails. What would have
-//!    been logged is kept as long as there is room for it: after a while all of it is written, and the
-//!    log is believed again (`trust`).
-//! 5. Each block says in which second it was written. Time goes on from there after a crash. So what
-//!    had expired by then needs no tombstone to be forgotten; what expired later is kept in mind
-//!    until flash knows the time (`Tombstones::is_over`).
+//! 1. A tombstone is durable before the operation that needs it is answered. Concurrent operations share a write: the
+//!    block that is being filled is rewritten in place until it is full.
+//! 2. A key that flash "does not hold" can be set without a tombstone. So nothing (a record, a region, a key of a
+//!    bucket) is forgotten in DRAM while flash could still bring it back: its tombstone must be durable first, or its
+//!    bytes overwritten.
+//! 3. The log is a ring. When it is full, the oldest block is freed; its entries that are still needed are copied to
+//!    the block that is opened next, before anything new goes there. The needed entries of one block always fit into
+//!    one block. The copies are durable before the ring reaches the place of their originals: blocks are opened in
+//!    order, each when the previous one is durable. A tombstone is needed until the region that holds the record is
+//!    refilled, or the bucket or table that holds the key is written without it, or a later tombstone of the key is
+//!    durable. A ring that is full of needed entries is given up.
+//! 4. A log that cannot be written is worse than none. If the superblock can be changed to say that nothing is valid
+//!    after a crash, the cache continues without the log; if not, the operation fails. The tombstones that could not be
+//!    logged are kept in memory as long as there is room. After some time all of them are written, and the log is
+//!    trusted again (`trust`).
+//! 5. Each block contains the second in which it was written. After a crash, time continues from there. So what had
+//!    expired by then can be forgotten without a tombstone. What expired later stays known until flash has that time
+//!    (`Tombstones::is_over`).
 //!
-//! "Durable" means that the device has said that the write is done: it survives the end of the
-//! process ([`Durability::Process`]): of a file the open block is in the kernel's page cache, and nobody waits for a
-//! disk. What it loses together with its power is a matter of [`Device::boot`]: then nothing is believed.
+//! "Durable" means that the device has completed the write: it survives the end of the process
+//! ([`Durability::Process`]). On a file, the open block is in the kernel's page cache, and no caller waits for a disk.
+//! A power loss is detected with [`Device::boot`]: then nothing is trusted.
 //!
-//! Where the cache is to outlive a loss of power, "durable" means that ([`Durability::Power`]), wherever the rules
-//! say it. What may be lost is any set of sectors of 512 bytes of writes that were neither durable nor flushed, and
-//! of a write under way; so the rules need:
+//! If the cache must survive a power loss, "durable" means that ([`Durability::Power`]) wherever the rules use the
+//! word. A power loss may lose any set of 512-byte sectors of writes that were neither durable nor flushed, and of a
+//! write in flight. So the rules require:
 //!
-//! - *Rule 1.* The open block is rewritten in place, and a rewriting may be torn. Each of its sectors is whole by
-//!   itself and only grows (`block`), so nothing is lost that was durable before. Of a block whose first write was torn
-//!   nobody was told anything: it is left out, and written anew by the next opening (`replay`).
-//! - *Rule 2, overwritten.* Bytes are overwritten when that is durable: the write of a bucket, and of a region's
-//!   footer. In between, the old bucket may come back with a key that the new one has dropped, whose next set has no
-//!   tombstone; and a tombstone that ended with that write would be missed. A region is forgotten by its tombstone
-//!   alone, before its first piece is written; its footer takes the tombstone's place (rule 3) when it is durable.
-//!   Pieces in front need no order: each record says whose it is.
-//! - *Rule 2, is not there.* What an opening finds may be in a volatile cache only. Before it is built upon, all
+//! - *Rule 1.* The open block is rewritten in place, and a rewrite may be torn. Each of its sectors is valid by itself
+//!   and only grows (`block`), so nothing is lost that was durable before. If the first write of a block was torn, no
+//!   caller had been answered for its entries: it is left out, and the next opening writes it again (`replay`).
+//! - *Rule 2, overwritten.* Bytes count as overwritten when the overwrite is durable: the write of a bucket, or of a
+//!   region's footer. Before that, the old bucket may come back with a key that the new one has dropped, whose next set
+//!   has no tombstone; and a tombstone that ended with that write would be missing. A region is voided by its tombstone
+//!   alone, before its first piece is written; its footer replaces the tombstone (rule 3) when the footer is durable.
+//!   The pieces before the footer need no order: each record carries its identity.
+//! - *Rule 2, is not there.* What an opening finds may be only in a volatile cache. Before the cache builds on it, all
 //!   of it is flushed (`flash::recovery`).
 //! - *Rule 4.* The label is written with a flush after each copy.
 //!
@@ -84,18 +82,18 @@ pub(crate) use replay::{Inheritance, erase, fuzz_log, replay};
 use sealing::{FullBlock, Sealing};
 use trust::Retry;
 
-/// Clocks end here: buckets keep 48 bits of them, and half of those leave room to count on.
+/// Maximum clock after recovery: buckets store 48 bits of it, and one opening may count up to as many again.
 pub(crate) const CLOCK_MAX: u64 = 1 << 47;
-/// Part of the log's room: above it tombstones of records are worked off, and above all of it the log is given
-/// up.
+/// Above `1 / RECORDS_PART` of the log's room, tombstones of records are worked off. If the log runs out of room, it is
+/// given up.
 const RECORDS_PART: u64 = 2;
-/// The same for hashes whose large objects are lost. From here on all are waited for that make them
-/// needless; from twice as many on, until none is left.
+/// The same for hashes whose large objects are lost. Above this part, callers wait for the work that makes them
+/// unnecessary; above twice this part, until none is left.
 const LOST_PART: u64 = 16;
-/// Twice as far as anybody counts fits the six bytes of a stamp.
+/// Twice the maximum clock fits into the six bytes of a stamp.
 const _: () = assert!(2 * CLOCK_MAX <= 1 << 48);
 
-/// Whether what needs tombstones of a kind must go on before more come.
+/// Whether the work that reduces a kind of tombstones must advance before more are added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pressure {
     None,
@@ -103,7 +101,7 @@ pub(crate) enum Pressure {
     High,
 }
 
-/// A tombstone on its way: everything up to this position must be durable.
+/// A tombstone that is not durable yet: everything up to this position must become durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[must_use]
 pub(crate) struct Receipt(u64);
@@ -111,7 +109,7 @@ pub(crate) struct Receipt(u64);
 pub(crate) struct Tombstones {
     device: Arc<dyn Device>,
     place: TombstonesPlace,
-    /// What the device's superblock says, but for its epochs: see [`State::epochs`].
+    /// What the device's superblock says, except for its epochs: see [`State::epochs`].
     superblock: Superblock,
     labeller: Labeller,
     fillings: Fillings,
@@ -124,61 +122,61 @@ pub(crate) struct Tombstones {
 
 struct State {
     dead: DeadByPlace,
-    /// Index of the next key's tombstone.
+    /// Index of the next key tombstone.
     clock: u64,
-    /// New tombstones that no block has taken yet.
+    /// New tombstones that are not in a block yet.
     waiting: VecDeque<Tombstone>,
     /// Positions of new tombstones: below `taken` they are in a block, below `durable` on flash.
     taken: u64,
     durable: u64,
-    /// Places whose tombstones are on their way, with their positions: a caller that gave up and
-    /// comes again goes on waiting for the same one.
+    /// Place tombstones that are not durable yet, with their positions: a call that was dropped and is repeated waits
+    /// for the same tombstone.
     on_their_way: HashMap<Tombstone, u64>,
-    /// The open block, and what is in it: copies of what gave way, then new tombstones.
+    /// The open block and its entries: copies from freed blocks, then new tombstones.
     number: BlockNumber,
     open: Vec<Tombstone>,
-    /// So many of `open` are on flash.
+    /// Number of entries in `open` that are on flash.
     open_durable: usize,
-    /// The first block that counts. Its place is not written while it does.
+    /// The oldest valid block. Its slot is not written while it is valid.
     oldest: BlockNumber,
-    /// Those from there on that the device did not take. What was in them is logged anew; until they have given way
-    /// a crash would find a log that lacks something, and believe nothing.
+    /// Blocks from there on that the device did not take. Their entries are logged again. Until these blocks are freed,
+    /// a crash would find an incomplete log and trust nothing.
     not_sealed: BTreeSet<BlockNumber>,
-    /// Blocks in a row that copies have filled.
+    /// Consecutive blocks that were filled with copies.
     blocks_of_copies: u64,
-    /// The latest second that flash knows of.
+    /// The latest second that flash has.
     second: u32,
     trust: Trust,
     said: Said,
     retry: Retry,
-    /// The current and the oldest one, which a clear changes.
+    /// The current and the oldest epoch, which a clear changes.
     epochs: (u64, u64),
 }
 
-/// What a crash now would leave.
+/// What a crash would find now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Trust {
-    /// A log that says everything.
+    /// A complete log.
     Log,
-    /// A log that lacks something: every operation must mend it first.
+    /// An incomplete log: every operation must repair it first.
     Owed,
-    /// A superblock that says to believe nothing.
+    /// A superblock that says that nothing is valid.
     Nothing,
 }
 
-/// What the superblock on flash says of the log.
+/// What the superblock on flash says about the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Said {
     Believe,
     Nothing,
-    /// A write of it failed: it may have happened.
+    /// A write of it failed: it may have reached the device.
     Unknown,
 }
 
-/// More is needed than the log has room for.
+/// More entries are needed than the log has room for.
 struct Full;
 
-/// The open block on its way.
+/// The write of the open block.
 struct BlockWrite {
     future: IoFuture,
     number: BlockNumber,
@@ -188,29 +186,29 @@ struct BlockWrite {
     second: u32,
 }
 
-/// What is still under way. It outlives the caller who began it.
+/// The writes in flight. They outlive the caller that started them.
 #[derive(Default)]
 struct Turn {
     unfinished: Option<Unfinished>,
-    /// It outlives the process, and waits for the one before to be sealed.
+    /// A full block that survives the process, and waits for the previous block to be sealed.
     full: Option<FullBlock>,
     sealing: Option<Sealing>,
 }
 
-#[allow(clippy::large_enum_variant)] // there is one, and blocks are what is written most often
+#[allow(clippy::large_enum_variant)] // there is only one, and blocks are the most frequent writes
 enum Unfinished {
     Block(BlockWrite),
-    /// The superblock, and whether it says to believe the log.
+    /// The superblock, and whether it says that the log is valid.
     Superblock(LabelWrite, bool),
-    /// The superblock with a new epoch. What it says of the log is what it said before.
+    /// The superblock with a new epoch. What it says about the log is unchanged.
     Epoch(LabelWrite),
 }
 
-/// The label on its way to the device.
+/// A label write in flight.
 type LabelWrite = Pin<Box<dyn Future<Output = Result<(), larder_device::Error>> + Send>>;
 
 impl Tombstones {
-    /// An empty log; `superblock` is what the device will say.
+    /// Creates an empty log; `superblock` is what the device will contain.
     pub(crate) fn new(
         device: Arc<dyn Device>,
         place: TombstonesPlace,
@@ -252,7 +250,7 @@ impl Tombstones {
         }
     }
 
-    /// Goes on behind what an earlier opening left.
+    /// Continues after what an earlier opening has left.
     pub(crate) fn inherit(&self, inheritance: &mut Inheritance) {
         for (region, sequence, dead) in inheritance.fillings() {
             self.fillings.inherit(region, sequence, dead, false);
@@ -273,18 +271,18 @@ impl Tombstones {
         state.clock = inheritance.clock;
         state.number = inheritance.next_number;
         state.oldest = inheritance.oldest;
-        // Of those in tables the engine is told as well: they say what of its data it may not find again.
+        // The engine gets the keys in tables as well: they tell which of its data must not be found again.
         let tables = inheritance.table_keys.clone();
         state.dead.inherit(std::mem::take(&mut inheritance.keys), tables);
     }
 
-    /// Declares a record of the large-object engine dead.
+    /// Marks a record of the large-object engine dead.
     pub(crate) fn invalidate_record(&self, region: u32, offset: u32, sequence: u64) -> Receipt {
         self.invalidate_place(Tombstone::Record { region, offset, sequence })
     }
 
-    /// Declares dead what fillings before this one hold of a hash, as long as it is not known what
-    /// they hold. `None` as soon as that is known.
+    /// Marks dead what fillings before this one hold of a hash, while their content is not known. `None` once it is
+    /// known.
     pub(crate) fn invalidate_hash(&self, hash: u64, before: u64) -> Option<Receipt> {
         let is_new = self.lost.add(hash, before)?;
         let mut state = self.lock();
@@ -292,21 +290,21 @@ impl Tombstones {
             state.enqueue(Tombstone::Lost { hash, sequence: before });
             self.counters.tombstones.add(1);
         }
-        // Also if it is dead already: its tombstone may still be on its way.
+        // Even if it is dead already: its tombstone may not be durable yet.
         Some(state.receipt())
     }
 
-    /// Which large objects are lost, for as long as this is held.
+    /// The lost large objects. None are added while this is held.
     pub(crate) fn firsts(&self) -> Firsts<'_> {
         self.lost.firsts()
     }
 
-    /// What was lost by hash has tombstones by place, all of them durable.
+    /// Notes that everything lost by hash now has tombstones by place, all of them durable.
     pub(crate) fn all_found(&self) {
         self.lost.end();
     }
 
-    /// How much hurry there is to find what was lost by hash.
+    /// How urgent it is to find what was lost by hash.
     pub(crate) fn pressure(&self) -> Pressure {
         let limit = self.place.entries() / LOST_PART;
         match self.lost.len() {
@@ -316,14 +314,12 @@ impl Tombstones {
         }
     }
 
-    /// The footer of a filling that a crash has left was read; the log has so many tombstones of
-    /// its records.
+    /// Notes that the footer of a filling that a crash has left was read; the log has `dead` tombstones of its records.
     pub(crate) fn inherit_filling(&self, region: u32, sequence: u64, dead: u32) {
         self.fillings.inherit(region, sequence, dead, true);
     }
 
-    /// Declares dead what a region held before this filling. Once it is durable,
-    /// [`Tombstones::filling_began`].
+    /// Marks dead what a region held before this filling. Call [`Tombstones::filling_began`] once it is durable.
     pub(crate) fn invalidate_region(&self, region: u32, sequence: u64) -> Receipt {
         self.invalidate_place(Tombstone::Region { region, sequence })
     }
@@ -349,28 +345,28 @@ impl Tombstones {
         self.fillings.begin(region, sequence);
     }
 
-    /// The filling's footer is on flash.
+    /// Notes that the filling's footer is on flash.
     pub(crate) fn filling_sealed(&self, region: u32, sequence: u64) {
         self.fillings.seal(region, sequence);
     }
 
-    /// For everything so far.
+    /// A receipt for everything so far.
     pub(crate) fn all_so_far(&self) -> Receipt {
         self.lock().receipt()
     }
 
-    /// A region that should be given up because the log is full of its dead.
+    /// A region that should be given up because the log is full of tombstones of its records.
     pub(crate) fn region_to_give_up(&self) -> Option<u32> {
         let too_many = self.fillings.dead_records() > self.place.entries() / RECORDS_PART;
         too_many.then(|| self.fillings.deadest())?
     }
 
-    /// Whether a crash now would leave a cache that can be taken over.
+    /// Whether the next opening could recover the cache if it crashed now.
     pub(crate) fn is_trusted(&self) -> bool {
         self.lock().trust == Trust::Log
     }
 
-    /// Memory that it takes.
+    /// Bytes of memory.
     pub(crate) fn memory_bytes(&self) -> u64 {
         // A key and its index, in a tree that is two thirds full.
         let keys = self.lock().dead.len() as u64 * 24;
@@ -383,7 +379,7 @@ impl Tombstones {
 }
 
 impl State {
-    /// Says whether it is kept, to be written.
+    /// Queues a tombstone. Returns whether it is kept, to be written.
     fn enqueue(&mut self, tombstone: Tombstone) -> bool {
         let is_kept = self.trust != Trust::Nothing || self.retry.keeps(self.waiting.len());
         if is_kept {
@@ -396,13 +392,13 @@ impl State {
         is_kept
     }
 
-    /// For all that was enqueued so far.
+    /// A receipt for everything queued so far.
     fn receipt(&self) -> Receipt {
         debug_assert!(self.durable <= self.taken, "what is durable is in a block");
         Receipt(self.taken + self.waiting.len() as u64)
     }
 
-    /// Blocks that count, but for the open one.
+    /// Number of valid blocks, except the open one.
     fn blocks_that_count(&self) -> u64 {
         self.number.since(self.oldest).expect("what counts lies before what comes")
     }
@@ -417,14 +413,14 @@ impl State {
         if self.open_durable < ENTRIES_MAX {
             return;
         }
-        // Rule 3: here what was copied to the open block is durable.
+        // Rule 3: the copies in the open block are durable here.
         assert_eq!(self.open_durable, self.open.len(), "a block is opened behind a durable one");
         self.open.clear();
         self.open_durable = 0;
         self.number = self.number.next();
     }
 
-    /// Puts new tombstones into the open block, as many as there is room for.
+    /// Moves new tombstones into the open block, as many as fit.
     fn fill_open(&mut self) {
         debug_assert!(self.open_durable <= self.open.len(), "a block only grows");
         let fit = self.waiting.len().min(ENTRIES_MAX - self.open.len());

@@ -5,18 +5,18 @@ use super::dead::KeysIn;
 use super::number::BlockNumber;
 use crate::layout::Layout;
 
-/// Blocks that are kept free: what is copied must be durable before its origin is overwritten.
+/// Blocks that are kept free: copies must be durable before their originals are overwritten.
 pub(super) const SPARE_BLOCKS: u64 = 2;
-/// Above this part of the log's room tombstones of keys are worked off.
+/// Bucket keys may have tombstones in `1 / KEYS_PART` of the log's room; from half of that on they are worked off.
 const KEYS_PART: u64 = 4;
-/// Buckets for each dead key that may wait to be worked off.
+/// Number of buckets for each dead key that may wait to be worked off.
 const BUCKETS_PER_KEY: u64 = 8;
-/// Dead keys that may wait for each table of the array's index. It names a thousand objects, and is written when what
-/// memory holds of it has changed: in between, each object that was replaced may have a tombstone.
+/// Dead keys that may wait for each table of the array's index. A table has about a thousand objects, and is written
+/// when its entries in memory have changed: until then, each replaced object may have a tombstone.
 const KEYS_PER_TABLE: u64 = 256;
-/// At least so many dead keys may wait.
+/// Minimum number of dead keys that may wait.
 const KEYS_MIN: u64 = 64;
-/// Keys of tables have this part of the log's room, beside those of buckets.
+/// Dead keys in tables may take `1 / TABLE_KEYS_PART` of the log's room, in addition to those in buckets.
 const TABLE_KEYS_PART: u64 = 8;
 
 /// Where the log lies.
@@ -27,12 +27,12 @@ pub(crate) struct TombstonesPlace {
 }
 
 impl TombstonesPlace {
-    /// Tombstones that the log has room for.
+    /// Number of tombstones that the log has room for.
     pub(super) fn entries(&self) -> u64 {
         self.blocks.saturating_sub(SPARE_BLOCKS) * ENTRIES_MAX as u64
     }
 
-    /// How many dead keys may wait for their buckets or tables.
+    /// Maximum number of dead keys that may wait for their buckets or tables.
     pub(crate) fn keys_max(&self, keys: KeysIn, layout: &Layout) -> u64 {
         match keys {
             KeysIn::Buckets => self.bucket_keys_max(layout.soc_buckets),
@@ -44,7 +44,7 @@ impl TombstonesPlace {
         (self.entries() / KEYS_PART).min(buckets / BUCKETS_PER_KEY + KEYS_MIN)
     }
 
-    /// None without tables.
+    /// 0 without tables.
     pub(crate) fn table_keys_max(&self, tables: u32) -> u64 {
         let wanted = if tables > 0 { u64::from(tables) * KEYS_PER_TABLE + KEYS_MIN } else { 0 };
         wanted.min(self.entries() / TABLE_KEYS_PART)

@@ -1,4 +1,4 @@
-//! Reading the log of an opening that ended in a crash, and making room for a new one.
+//! Reads the log of an earlier opening, and erases a log to make room for a new one.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -10,35 +10,35 @@ use super::number::BlockNumber;
 use super::{CLOCK_MAX, TombstonesPlace};
 use crate::error::Error;
 
-/// How much is read or written at a time.
+/// Bytes that are read or written at a time.
 const STEP_BYTES: u64 = 1 << 20;
-/// Keys of tombstones that the crash kept from flash have indices above the last clock, and buckets
-/// may bear them as stamps: the next opening counts from well beyond. Every caller waits for its
-/// tombstone, so there are as many as callers at most.
+/// Key tombstones that did not reach flash before a crash have indices above the last clock on flash, and buckets may
+/// have these as stamps. So the next opening starts its clock well above. Every caller waits for its tombstone, so
+/// there are at most as many such tombstones as concurrent callers.
 const CLOCK_LEAP: u64 = 1 << 24;
 
-/// What a crash leaves to the next opening.
+/// What an earlier opening leaves to the next one.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Inheritance {
     pub(super) clock: u64,
-    /// The latest that a block was written in.
+    /// The latest second in which a block was written.
     second: u32,
     pub(super) next_number: BlockNumber,
     pub(super) oldest: BlockNumber,
-    /// Latest index by hash, of keys in buckets.
+    /// Latest index by hash, for keys in buckets.
     pub(super) keys: BTreeMap<u64, u64>,
-    /// The same of keys in tables.
+    /// The same for keys in tables.
     pub(super) table_keys: BTreeMap<u64, u64>,
     /// Sequence number and offset, by region.
     records: HashMap<u32, Vec<(u64, u32)>>,
-    /// First filling that counts, by region.
+    /// First valid filling, by region.
     regions: HashMap<u32, u64>,
-    /// First filling that counts for the large objects of a hash.
+    /// First valid filling for the large objects of a hash.
     pub(super) lost: HashMap<u64, u64>,
 }
 
 impl Inheritance {
-    /// The cache's clock has told this second.
+    /// The latest second of the cache's clock that the log contains.
     pub(crate) fn second(&self) -> u32 {
         self.second
     }
@@ -49,8 +49,8 @@ impl Inheritance {
         &self.table_keys
     }
 
-    /// It is known of each key whether it is still dead in its bucket, by who knew the clock to be at least that; and
-    /// of tables, which ones are: of those the indices here count.
+    /// Replaces the keys by what a snapshot says, taken at this clock: it lists exactly which keys are still dead in
+    /// buckets, and in tables; for tables the indices here are kept.
     pub(crate) fn settle_keys(&mut self, clock: u64, dead_in_tables: &[u64]) {
         self.keys.clear();
         let dead: HashSet<u64> = dead_in_tables.iter().copied().collect();
@@ -58,12 +58,12 @@ impl Inheritance {
         self.clock = self.clock.max(clock);
     }
 
-    /// The first filling of a region that counts; 0 if any may.
+    /// The first valid filling of a region; 0 if any may be valid.
     pub(crate) fn first_filling(&self, region: u32) -> u64 {
         self.regions.get(&region).copied().unwrap_or(0)
     }
 
-    /// Offsets of the dead records of a filling, in order.
+    /// Offsets of the dead records of a filling, sorted.
     pub(crate) fn dead_in(&self, region: u32, sequence: u64) -> Vec<u32> {
         let records = self.records.get(&region).map_or(&[][..], Vec::as_slice);
         let mut dead: Vec<u32> =
@@ -73,9 +73,8 @@ impl Inheritance {
         dead
     }
 
-    /// The latest filling of each region that the log knows of, and how many tombstones of records
-    /// it has of it. A tombstone of a record says as well that its filling began, so that earlier
-    /// ones are over.
+    /// The latest filling of each region that the log knows of, and the number of tombstones of its records. A
+    /// tombstone of a record also implies that its filling began, so earlier fillings are over.
     pub(super) fn fillings(&self) -> impl Iterator<Item = (u32, u64, u32)> {
         let regions = self.regions.keys().filter(|region| !self.records.contains_key(region));
         regions.chain(self.records.keys()).map(|&region| {
@@ -110,7 +109,7 @@ fn raise(to: &mut u64, least: u64) {
     *to = least.max(*to);
 }
 
-/// Reads the log that a cache began in epoch `ring`. `None` if something of it is damaged or missing.
+/// Reads the log that a cache began in epoch `ring`. `None` if a part of it is damaged or missing.
 pub(crate) async fn replay(
     device: &dyn Device,
     place: TombstonesPlace,
@@ -140,18 +139,18 @@ pub(crate) async fn replay(
         Ok(())
     })
     .await?;
-    // Nobody was told of what is in a block whose first write has not ended. There is at most one, behind the others:
-    // a block is opened when the one before is on flash.
+    // No caller was answered for the entries of a block whose first write has not ended. There is at most one such
+    // block, after the others: a block is opened when the previous one is on flash.
     let next = found.last_key_value().map_or(BlockNumber::FIRST, |(number, _)| number.next());
     whole &= begun.iter().all(|number| *number == next);
     Ok(if whole { join(found) } else { None })
 }
 
-/// What all blocks say together, if none is missing.
+/// Combines all blocks. `None` if one is missing.
 fn join(found: BTreeMap<BlockNumber, LogBlock>) -> Option<Inheritance> {
     let mut inheritance = Inheritance { clock: 1 + CLOCK_LEAP, ..Inheritance::default() };
     if let Some((&number, latest)) = found.last_key_value() {
-        // No cache counts as far: a bucket could not be stamped with it.
+        // A clock this high was not written by this cache: buckets could not be stamped with it.
         if latest.clock >= CLOCK_MAX {
             return None;
         }
@@ -164,7 +163,7 @@ fn join(found: BTreeMap<BlockNumber, LogBlock>) -> Option<Inheritance> {
         inheritance.clock = latest.clock.saturating_add(CLOCK_LEAP);
         inheritance.second = found.values().map(|block| block.second).max().unwrap_or(0);
     }
-    // Those before the oldest count no less: they are needed until what was logged again is.
+    // Blocks before the oldest one are used too: they are needed until their copies are durable.
     let entries = found.into_values().flat_map(|block| block.entries);
     let (mut keys, mut table_keys) = (Vec::new(), Vec::new());
     for entry in entries {
@@ -184,12 +183,13 @@ fn join(found: BTreeMap<BlockNumber, LogBlock>) -> Option<Inheritance> {
 
 /// The latest index of each hash.
 fn latest(mut keys: Vec<(u64, u64)>) -> BTreeMap<u64, u64> {
-    // In order, of one hash the latest last: a tree is built of that many times faster than it grows.
+    // Sorted, with the latest index of a hash last: building a tree from sorted input is many times faster than
+    // inserting.
     keys.sort_unstable();
     keys.into_iter().collect()
 }
 
-/// Makes all of the log blank.
+/// Erases the whole log.
 pub(crate) async fn erase(device: &dyn Device, place: TombstonesPlace) -> Result<(), Error> {
     for_each_step(place, async |offset, bytes| {
         let (buffer, handle) = (IoBuffer::zeroed(bytes), PlacementHandle::DEFAULT);
@@ -217,7 +217,7 @@ async fn for_each_step(
     Ok(())
 }
 
-/// Entry for the fuzzer: any bytes as blocks of a log, as they are and with the right checksums.
+/// Entry point for the fuzzer: any bytes as blocks of a log, as they are and with correct checksums.
 pub(crate) fn fuzz_log(bytes: &[u8]) {
     let mut padded = bytes.to_vec();
     padded.resize(bytes.len().next_multiple_of(BLOCK_BYTES), 0);

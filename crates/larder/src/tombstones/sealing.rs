@@ -1,9 +1,9 @@
-//! A block that is full, on its way to where the device itself says that it has it.
+//! Seals a full block: writes it so that the device itself confirms it.
 //!
-//! What need only outlive the process is in the kernel's page cache, and if the kernel cannot write it later, nobody
-//! hears of it. So a full block is written once more, past the page cache. Nobody waits for that but who seals the next
-//! one; until then what is in it is kept, to be logged anew if it fails. So no more than the open block can be lost in
-//! silence.
+//! A write that only has to survive the process is in the kernel's page cache, and if the kernel cannot write it later,
+//! the cache gets no error. So a full block is written again, past the page cache. Only the seal of the next block
+//! waits for this write; until then its entries are kept, to be logged again if it fails. So at most the open block can
+//! be lost without an error.
 
 use larder_device::{Durability, IoBuffer, IoFuture};
 
@@ -18,7 +18,7 @@ pub(super) struct Sealing {
     entries: Vec<Tombstone>,
 }
 
-/// A block that outlives the process and is to be sealed when the one before is.
+/// A block that survives the process; it is sealed when the previous one is.
 pub(super) struct FullBlock {
     pub(super) number: BlockNumber,
     pub(super) entries: Vec<Tombstone>,
@@ -26,14 +26,14 @@ pub(super) struct FullBlock {
 }
 
 impl Tombstones {
-    /// Begins to seal the full block, if there is one. Says whether the one before was sealed; if not, what was in
-    /// it waits to be logged anew.
+    /// Starts sealing the full block, if there is one. Returns whether the previous one was sealed; if not, its entries
+    /// wait to be logged again.
     pub(super) async fn seal(&self, turn: &mut Turn) -> bool {
         if turn.full.is_none() {
             return true;
         }
         let is_sealed = self.is_sealed(&mut turn.sealing).await;
-        // Only now: whoever waits may be dropped, and its successor finds the block where it was.
+        // Not earlier: the caller may be dropped while it waits, and the next one must still find the block.
         if let Some(FullBlock { number, entries, buffer }) = turn.full.take() {
             assert!(turn.sealing.is_none(), "one block is sealed at a time");
             debug_assert_eq!(entries.len(), super::ENTRIES_MAX, "it is full");

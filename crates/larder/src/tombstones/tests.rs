@@ -1,4 +1,4 @@
-//! The log as a ring: what is needed is on flash at any moment, however often it goes round.
+//! Tests of the log as a ring: what is needed is on flash at any time, however many rounds the ring has made.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -76,7 +76,7 @@ impl Rig {
         crate::block_on(self.log.commit(receipt))
     }
 
-    /// What a crash now would leave.
+    /// What a crash would leave now.
     pub(super) fn left(&self) -> Inheritance {
         let replayed = crate::block_on(replay(&*self.flash, place(), (CacheId::ZERO, 1)));
         replayed.unwrap().expect("the log is whole")
@@ -87,7 +87,7 @@ impl Rig {
     }
 }
 
-/// Has the ring go round with tombstones that nobody needs.
+/// Moves the ring round with tombstones that are not needed.
 fn go_round(log: &Tombstones) {
     for filler in 0..BLOCKS {
         let hashes: Vec<u64> =
@@ -113,7 +113,7 @@ fn what_is_needed_is_on_flash_whatever_write_is_the_last() {
         rig.go_round();
         let gone = FaultRule::new(Fault::Gone).on_writes().at_match(writes);
         rig.device.set_plan(&FaultPlan::new(1).volatile_writes(0).with(gone));
-        // Far more at once than two blocks hold.
+        // Far more tombstones at once than two blocks hold.
         let new: Vec<_> = (0..3000)
             .map(|n| (1 << 50 | n, rig.log.invalidate_key(KeysIn::Buckets, 1 << 50 | n)))
             .collect();
@@ -129,8 +129,8 @@ fn what_is_needed_is_on_flash_whatever_write_is_the_last() {
     }
 }
 
-/// Power is lost in the middle of any write of the log, of which any sectors survive, and of others that were not
-/// durable any or none.
+/// Power is lost in the middle of any write of the log: any of its sectors survive, and any of the other writes that
+/// were not durable.
 #[test]
 fn a_loss_of_power_in_any_write_leaves_what_was_told() {
     for seed in 0..40 {
@@ -144,7 +144,7 @@ fn a_loss_of_power_in_any_write_leaves_what_was_told() {
             let shared = (Arc::new(Counters::default()), clock);
             let log = Tombstones::new(Arc::clone(&below), place(), told, shared);
             let mut durable = Vec::new();
-            // Some blocks, each in several writes.
+            // Several blocks, each in several writes.
             for group in 0..14 {
                 let hashes: Vec<u64> = (0..70).map(|n| group << 32 | n).collect();
                 let receipts: Vec<_> =
@@ -165,7 +165,7 @@ fn a_loss_of_power_in_any_write_leaves_what_was_told() {
     }
 }
 
-/// Whoever announces a filling may be slow to begin it, while others have the ring go round.
+/// A caller that announces a filling may be slow to begin it, while other callers move the ring round.
 #[test]
 fn a_filling_that_is_announced_is_kept_in_mind() {
     let rig = rig();
@@ -242,7 +242,7 @@ fn more_than_the_log_has_room_for_is_not_kept() {
     assert!(!rig.log.is_trusted(), "it would lack some");
 }
 
-/// All that is kept is on its way, and meanwhile more comes than may be kept.
+/// Everything kept is being written, and during the write more tombstones arrive than may be kept.
 #[test]
 fn what_was_not_kept_in_the_middle_of_a_write_is_missed() {
     let rig = rig();
@@ -280,7 +280,7 @@ fn time_that_flash_knows_needs_no_tombstone() {
     assert_eq!(rig.left().second(), 1000);
 }
 
-/// A block that was given up in the middle of its write is written by whoever comes next.
+/// If a caller is dropped during the write of a block, the next caller finishes the write.
 #[test]
 fn a_caller_that_is_dropped_leaves_its_write_to_the_next() {
     let rig = rig();
@@ -298,8 +298,8 @@ fn a_caller_that_is_dropped_leaves_its_write_to_the_next() {
     assert!(left.keys.contains_key(&1) && left.keys.contains_key(&2));
 }
 
-/// Tombstones that a crash kept from flash have indices, and buckets bear these as stamps: a later opening
-/// must not give them out again.
+/// Tombstones that did not reach flash before a crash have indices, and buckets may have these as stamps: a later
+/// opening must not use them again.
 #[test]
 fn a_new_life_counts_from_above_all_stamps() {
     let rig = rig();
@@ -328,7 +328,7 @@ fn a_log_that_lacks_a_block_is_not_believed() {
     assert!(replayed().is_none(), "a blank slot among those that count");
 }
 
-/// A drive that may fail to take full blocks, and loses what it had of them.
+/// A drive that may fail writes of full blocks, and loses the old content of their slots.
 struct Forgetful {
     flash: Arc<MemoryDevice>,
     full_blocks: Arc<std::sync::atomic::AtomicU32>,
@@ -372,7 +372,7 @@ fn what_was_in_a_block_that_the_drive_did_not_take_is_logged_anew() {
         let told = (superblock(), labeller(&device));
         let log = Tombstones::new(device, place(), told, shared);
         let mut was_given_up = false;
-        // Half as many as the log has room for.
+        // Half of what the log has room for.
         let many = place().entries() / 2;
         for hash in 0..many {
             crate::block_on(log.commit(log.invalidate_key(KeysIn::Buckets, hash))).unwrap();
@@ -383,7 +383,7 @@ fn what_was_in_a_block_that_the_drive_did_not_take_is_logged_anew() {
         assert!(u64::from(full) >= many / ENTRIES_MAX as u64, "full blocks go to the drive itself");
         assert_eq!(was_given_up, case > 0);
         let replayed = crate::block_on(replay(&*rig.flash, place(), (CacheId::ZERO, 1))).unwrap();
-        // A hole voids all. Where it is the last block that is sealed, that is not known yet.
+        // A hole voids the whole log. If it is the block that was being sealed last, that is not known yet.
         let lost = |left: Inheritance| (0..many).filter(|h| !left.keys.contains_key(h)).count();
         let lost = replayed.map(lost);
         assert!(lost.is_none_or(|lost| lost == 0), "{case}: {lost:?} of {many}");
@@ -450,7 +450,7 @@ fn whoever_waits_for_the_write_of_another_runs_once_for_its_end() {
     }
     drop(busy);
     assert!(woken.iter().all(|woken| woken.0.load(Ordering::SeqCst) == 1), "all at once");
-    // The last one is the first to run, and writes for all.
+    // The last one runs first, and writes for all.
     for commit in waiting.iter_mut().rev() {
         let mut context = Context::from_waker(Waker::noop());
         assert!(

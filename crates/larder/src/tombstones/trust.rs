@@ -1,5 +1,5 @@
-//! What a crash is told of the log: to believe it, or not. How the log is given up when it cannot be
-//! written, and how it is believed again.
+//! What the superblock tells a recovery about the log: to trust it or not. How the log is given up when it cannot be
+//! written, and how it becomes trusted again.
 //!
 //! ```text
 //!           a block cannot be written                the superblock says: nothing
@@ -11,10 +11,10 @@
 //!                                                all that was kept is written
 //! ```
 //!
-//! In Owed, an operation needs its tombstone on flash: the superblock may say either. In Nothing it
-//! needs none. An outage is not for ever: in Nothing tombstones are kept in memory, as many as the
-//! log has room for, and after a while, each time twice as long, they are written. With more, or
-//! where a block of the log is lost for good, a crash empties flash.
+//! In Owed, an operation needs its tombstone on flash, because the superblock may say either. In Nothing it needs none.
+//! An outage is not permanent: in Nothing, tombstones are kept in memory, as many as the log has room for, and are
+//! written after a back-off that doubles each time. If there are more, or if a block of the log is lost for good, a
+//! crash empties flash.
 
 use larder_device::label::Labeller;
 use larder_log::Backoff;
@@ -25,12 +25,12 @@ use crate::error::Error;
 use crate::events;
 use crate::superblock::Superblock;
 
-/// When a log that was given up is tried again.
+/// When to retry a log that was given up.
 #[derive(Debug)]
 pub(super) struct Retry {
-    /// Tombstones that may be kept meanwhile.
+    /// Maximum number of tombstones to keep until then.
     kept_max: u64,
-    /// More than that came: the log would lack some for ever.
+    /// More than that have arrived: the log could never be complete again.
     overflown: bool,
     backoff: Backoff,
 }
@@ -40,7 +40,7 @@ impl Retry {
         Self { kept_max, overflown: false, backoff: Backoff::default() }
     }
 
-    /// Whether one more is kept beside so many.
+    /// Whether one more may be kept, in addition to `kept`.
     pub(super) fn keeps(&self, kept: usize) -> bool {
         !self.overflown && (kept as u64) < self.kept_max
     }
@@ -67,10 +67,11 @@ impl Retry {
 }
 
 impl State {
-    /// Whether flash has all that was logged. Then, from here on, whoever adds a tombstone waits for it:
-    /// the superblock is about to say that the log lacks nothing.
+    /// Whether flash has everything that was logged. If so, from here on each caller that adds a tombstone waits for
+    /// it, because the superblock is about to say that the log is complete.
     fn owes_the_superblock_only(&mut self) -> bool {
-        // Nothing waits either where too much came to be kept, be it in the middle of a write: that is lost for ever.
+        // The queue is also empty if too many tombstones arrived, possibly in the middle of a write: then they are lost
+        // for good.
         let is_whole = self.retry.is_possible()
             && self.waiting.is_empty()
             && self.open_durable == self.open.len();
@@ -82,7 +83,7 @@ impl State {
 }
 
 impl Tombstones {
-    /// Tells the superblock that nothing is to be believed after a crash.
+    /// Writes to the superblock that nothing is valid after a crash.
     pub(super) async fn give_up(&self, turn: &mut Turn) -> Result<(), Error> {
         {
             let now_s = self.clock.now_s();
@@ -92,14 +93,13 @@ impl Tombstones {
                 state.trust = Trust::Nothing;
                 return Ok(());
             }
-            // Until that is done, somebody who forgets something may not be the only one to know.
+            // Until that is done, nothing may be forgotten that is known only in memory.
             state.trust = Trust::Owed;
         }
         self.write_superblock(turn, false).await
     }
 
-    /// Has the log believed again, if it was given up, is worth a try, and all that it lacks can be
-    /// written.
+    /// Makes the log trusted again, if it was given up, a retry is due, and everything that it lacks can be written.
     pub(super) async fn regain(&self) {
         let trust = self.lock().trust;
         let is_due = match trust {
@@ -111,7 +111,7 @@ impl Tombstones {
             }
         };
         if is_due && let Some(mut turn) = self.turns.try_lock() {
-            // What fails here is tried again later; nobody waits for it.
+            // If this fails it is retried later; no caller waits for it.
             let _ = self.try_regain(&mut turn).await;
         }
     }
@@ -150,7 +150,7 @@ impl Tombstones {
         self.finish_superblock(turn).await
     }
 
-    /// Begins to write a superblock. It goes on when somebody waits for it, who may be another caller.
+    /// Starts writing a superblock. It advances when a caller waits for it, possibly another one.
     pub(super) fn begin_label(&self, superblock: &Superblock) -> LabelWrite {
         let content = superblock.encode();
         self.counters.tombstone_log_written_bytes.add(Labeller::written_bytes(content.len()));

@@ -1,4 +1,4 @@
-//! Admission in a whole cache on a drive that collects garbage, and what becomes of the drive.
+//! Admission in a whole cache on a drive that collects garbage, and the resulting wear of the drive.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,8 +11,7 @@ use crate::rig::{Rig, config, drive};
 const DAY_S: u64 = 86_400;
 const BUDGET: u64 = 128 << 20;
 
-/// Sets small objects of changing keys evenly over a day, a page written for each. Returns media
-/// bytes written.
+/// Sets small objects with changing keys evenly over a day; each one writes a page. Returns the media bytes written.
 fn a_day(rig: &Rig, drive: &Arc<ModelDevice>, from_s: u64, sets: u32) -> u64 {
     let media = || drive.stats().media_written_bytes.unwrap();
     let before = media();
@@ -36,8 +35,8 @@ fn rejected(stats: &Stats) -> u64 {
     rejected
 }
 
-/// More comes than the budget pays for, and the drive amplifies what is written: media bytes are held
-/// to the budget all the same. Then less comes, and all of it is admitted.
+/// If more arrives than the budget pays for, and the drive amplifies writes, media bytes still stay within the budget.
+/// Later less arrives, and all of it is admitted.
 #[test]
 fn a_budget_of_media_bytes_is_held_for_a_day_and_turns_nothing_away_below() {
     let drive = drive();
@@ -54,7 +53,7 @@ fn a_budget_of_media_bytes_is_held_for_a_day_and_turns_nothing_away_below() {
     let before = rejected(&rig.cache.stats());
     assert!(before > 75_000, "{before} rejected");
     assert!(drive.stats().dlwa().unwrap() > 1.05, "the drive does not amplify");
-    // An hour for what is owed.
+    // An hour to pay off what was overspent.
     rig.clock.advance_to(Duration::from_secs(1000 + DAY_S + 3600));
     let second = of_budget(a_day(&rig, &drive, 1000 + DAY_S + 3600, 10_000));
     assert!((0.1..0.9).contains(&second), "{second} of the budget");
@@ -106,7 +105,7 @@ fn the_life_of_a_drive_is_forecast_from_its_media_bytes() {
     assert_eq!(life.written_bytes, (1 << 30) + written);
     assert_eq!(life.bytes_per_day, Some(written));
     assert_eq!(life.days_left, Some(((99 << 30) - written) / written));
-    // A day of rest, looked at every hour: the window moves on.
+    // A day without writes, read every hour: the window moves on.
     let lives = (1..=25).map(|hour| {
         rig.clock.advance_to(Duration::from_secs(1000 + DAY_S + hour * 3600));
         rig.cache.stats().drive_life.unwrap()

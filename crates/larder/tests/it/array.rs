@@ -6,7 +6,7 @@ use crate::rig::{Rig, config, drive_of};
 
 const FLASH_BYTES: u64 = 64 << 20;
 
-/// Buckets for what is small, the array for all else, and little DRAM.
+/// Buckets for small objects, the array for all others, and little DRAM.
 pub(crate) fn with_array(crash_safety: CrashSafety) -> Config {
     let array = ArrayConfig {
         percent: 90.0,

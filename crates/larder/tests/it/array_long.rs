@@ -87,7 +87,7 @@ fn a_value_with_a_damaged_part_is_a_miss() {
         |stats| stats.array_bad_records,
         |stats| stats.array_incomplete_objects,
     );
-    // Nearly all blocks are of parts; others of tables, and some bytes lie in the gap at the end of a region.
+    // Nearly all blocks belong to parts; the others to tables, and some bytes lie in the gap at the end of a region.
     assert!(incomplete >= 50 && hits <= 20, "{incomplete} misses, {hits} hits");
 }
 

@@ -1,4 +1,4 @@
-//! What a crash leaves of the array where a region cannot be read any more.
+//! What a crash leaves of the array if a region has become unreadable.
 
 use std::sync::Arc;
 
@@ -28,9 +28,10 @@ fn open(drive: &Drive) -> Larder {
         soc: SocConfig { percent: Some(0.0), log_percent: 0.0, ..SocConfig::default() },
         array,
         crash_safety: CrashSafety::Process,
-        // A thread would write at other times in each run, and so little log might be full of what is needed.
+        // A thread would write at other times in each run, and with such a small log, needed entries might then fill
+        // it.
         demotions: Demotions::Callers,
-        // So few that it goes round: it does not go on to say who is dead.
+        // Small enough that the ring goes round: it then no longer names these dead keys.
         tombstone_log_bytes: Some(16 << 10),
         hash_seed: Some(1),
         ..Config::default()
@@ -44,7 +45,7 @@ fn set(cache: &Larder, keys: std::ops::Range<u32>) {
     }
 }
 
-/// A drive on which every second key is deleted, which tables know, and where its regions of tables are.
+/// A drive on which every second key is deleted, which the tables know; and the offsets of its table regions.
 fn crashed() -> (Drive, Vec<u64>) {
     let memory = MemoryDevice::holding(vec![0; FLASH_BYTES]);
     let drive = Arc::new(FaultDevice::new(memory, &FaultPlan::new(1)));
@@ -67,7 +68,8 @@ fn crashed() -> (Drive, Vec<u64>) {
     (drive, regions)
 }
 
-/// The newest writing of a table may be there, and the deaths that it knows are forgotten elsewhere.
+/// The newest writing of a table may be in the unreadable region, and the deaths that it knows have been forgotten
+/// elsewhere.
 #[test]
 fn nothing_that_was_deleted_is_back_if_a_region_of_tables_cannot_be_read() {
     let regions = crashed().1;
@@ -89,7 +91,7 @@ fn nothing_that_was_deleted_is_back_if_a_region_of_tables_cannot_be_read() {
     }
 }
 
-/// It has no tables, as its beginning tells: what else there is stays.
+/// The beginning of the region shows that it has no tables: everything else stays.
 #[test]
 fn a_region_of_objects_that_cannot_be_read_to_its_end_costs_no_others() {
     let (drive, of_tables) = crashed();
@@ -100,7 +102,7 @@ fn a_region_of_objects_that_cannot_be_read_to_its_end_costs_no_others() {
     };
     let before = found(&cache);
     assert_eq!(before, KEYS as usize / 2);
-    // Behind what is read at once with the label.
+    // After the bytes that are read together with the label.
     let start = cache.layout().unwrap().array_offset + 8 * u64::from(REGION_BYTES);
     drop(cache);
     assert!(!of_tables.contains(&start));

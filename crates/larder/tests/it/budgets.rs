@@ -1,4 +1,4 @@
-//! Budgets of DRAM that change while the cache is used.
+//! DRAM budgets that change while the cache is used.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,7 +23,7 @@ fn holds(cache: &Larder, key: u64) -> bool {
     found.is_some_and(|found| found.iter().all(|&byte| byte == key.to_le_bytes()[0]))
 }
 
-/// Sets of as many bytes as the budget. Each finds a place, and is there at once.
+/// Sets as many bytes as the budget. Each value finds room, and is there at once.
 fn pass(cache: &Larder, budget: u64, from: u64, bytes: usize) -> u64 {
     let end = from + budget / (bytes as u64 + 28);
     let refused = cache.stats().rejected_dram_pinned_objects;
@@ -46,7 +46,7 @@ fn a_smaller_budget_is_kept_after_a_pass_and_refuses_nothing() {
         let next = pass(&cache, small * MIB, next, bytes);
         let stats = cache.stats();
         let held = stats.dram_items * (bytes as u64 + 24);
-        // Of values of 8 bytes that is three fifths: what shards of a larger index keep is the rest.
+        // For values of 8 bytes that is three fifths: the rest is held by the shards of a larger index.
         assert!(held * 2 >= small * MIB, "{held} of {small} MiB are items");
         cache.set_dram_bytes(large * MIB);
         pass(&cache, large * MIB, next, bytes);
@@ -72,7 +72,7 @@ fn a_larger_budget_is_used_however_small_the_first_one_was() {
     }
 }
 
-/// Gets alone make progress, a segment each.
+/// Gets alone make progress, by one segment each.
 #[test]
 fn what_is_too_much_leaves_with_gets_alone() {
     let cache = cache_of(256 * MIB);
@@ -99,7 +99,7 @@ fn values_in_use_stay_what_they_are_above_a_smaller_budget() {
     }
     let stats = cache.stats();
     assert!(stats.copied_values > 1900, "{} of them are copies", stats.copied_values);
-    // Segments of the old length are not used again: they are left to those who pin them.
+    // Segments of the old size are not used again: they stay with the readers that pin them.
     assert!(stats.dram_used_bytes <= 2 * MIB, "{}", stats.dram_used_bytes);
     for (key, value) in keys.zip(kept) {
         assert!(value.iter().all(|&byte| byte == key.to_le_bytes()[0]));

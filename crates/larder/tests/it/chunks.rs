@@ -27,7 +27,7 @@ fn both_engines() -> [Config; 2] {
     [Config { array, ..in_regions.clone() }, in_regions]
 }
 
-/// All chunks of a value, and their lengths; or the error that ended them, and what had come.
+/// The value assembled from all chunks, and their lengths. `None` if there is no value.
 fn chunks(rig: &Rig, key: u32) -> Option<(Vec<u8>, Vec<usize>)> {
     let mut stream = block_on(rig.cache.get_stream(&key_of(key))).unwrap()?;
     let (mut value, mut lengths) = (Vec::new(), Vec::new());
@@ -70,7 +70,7 @@ fn a_stream_is_of_one_version_or_ends_with_an_error() {
         set(&rig, 1, &old);
         let mut stream = block_on(rig.cache.get_stream(&key_of(1))).unwrap().unwrap();
         let mut came = block_on(stream.next()).unwrap().unwrap().to_vec();
-        // Replaced, but its parts lie there still.
+        // Replaced, but the old parts are still on flash.
         set(&rig, 1, &patterned(1, 2, 10 * REGION));
         for _ in 0..20 {
             came.extend_from_slice(&block_on(stream.next()).unwrap().unwrap());
@@ -90,7 +90,7 @@ fn a_stream_is_of_one_version_or_ends_with_an_error() {
     }
 }
 
-/// Brings a value in pieces of so many bytes, and an empty one at the end.
+/// Delivers a value in pieces of `bytes` bytes, and an empty piece at the end.
 fn pieces(value: &[u8], bytes: usize) -> impl AsyncFnMut() -> io::Result<Vec<u8>> {
     let mut pieces = value.chunks(bytes).map(<[u8]>::to_vec);
     async move || Ok(pieces.next().unwrap_or_default())

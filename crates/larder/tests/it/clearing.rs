@@ -1,4 +1,4 @@
-//! A cache that is emptied: at once, for good, and whatever happens meanwhile.
+//! A cache that is cleared: at once, for good, and whatever else happens at the same time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -15,7 +15,7 @@ use crate::rig::{Rig, config, drive, drive_of, key_of, logged, value_of, version
 
 const KEYS: u32 = 340;
 
-/// Small and large ones, and a few that are longer than a region.
+/// Small and large values, and one that is longer than a region.
 fn bytes_of(key: u32) -> usize {
     match key {
         0 => 600_000,
@@ -32,7 +32,7 @@ fn classes() -> Config {
     Config { loc: LocConfig { ttl_classes: vec![60], ..config().loc }, ..config() }
 }
 
-/// Versions that are there.
+/// The keys that are there, and their versions.
 fn found(rig: &Rig) -> Vec<(u32, u32)> {
     (0..KEYS).filter_map(|key| Some((key, rig.get(key)?))).collect()
 }
@@ -48,7 +48,7 @@ fn a_cleared_cache_goes_on() {
             fill(&rig, version);
             let writes = drive.stats().host_written_bytes;
             block_on(rig.cache.clear()).unwrap();
-            // What was under way may have ended meanwhile; nothing else was begun.
+            // Writes in flight may have ended during the clear; no other write was started.
             assert_eq!(drive.stats().host_written_bytes - writes, 2 * 4096, "a label");
             assert_eq!((rig.cache.stats().dram_items, rig.cache.stats().loc_objects), (0, 0));
             assert_eq!(found(&rig), []);
@@ -79,8 +79,8 @@ fn faulty() -> (Arc<ModelDevice>, Arc<FaultDevice<Arc<ModelDevice>>>) {
     (drive, device)
 }
 
-/// The process dies at each request of the device in turn: while it clears, and while it goes on
-/// afterwards. `filled` brings a cache to the point where it is cleared.
+/// The process dies at each request of the device in turn: during the clear, and afterwards. `filled` brings a cache to
+/// the state in which it is cleared.
 fn nothing_comes_back(config: &Config, filled: impl Fn(&Rig)) {
     let mut cleared_before_death = 0;
     for request in 0..40 {
@@ -93,7 +93,7 @@ fn nothing_comes_back(config: &Config, filled: impl Fn(&Rig)) {
         let cleared = block_on(rig.cache.clear()).is_ok();
         if cleared {
             cleared_before_death += 1;
-            // On top of what is void; some of it reaches flash.
+            // Written over voided content; some of it reaches flash.
             (0..KEYS).step_by(2).for_each(|key| rig.set(key, 2, bytes_of(key)));
             let _gone = block_on(rig.cache.flush());
         }
@@ -106,7 +106,7 @@ fn nothing_comes_back(config: &Config, filled: impl Fn(&Rig)) {
             }
             block_on(rig.cache.rebuild());
         }
-        // And what a clean shutdown makes of it.
+        // And the state after a clean shutdown.
         let left = found(&rig);
         block_on(rig.cache.close()).unwrap();
         let again = found(&Rig::open(config.clone(), &drive));
@@ -119,7 +119,7 @@ fn nothing_comes_back(config: &Config, filled: impl Fn(&Rig)) {
 fn nothing_comes_back_wherever_a_crash_hits() {
     for config in [config(), logged(), classes()] {
         nothing_comes_back(&config, |_| ());
-        // With everything on flash, and the dead in the log.
+        // With everything on flash, and dead keys in the log.
         nothing_comes_back(&config, |rig| {
             (0..KEYS).step_by(7).for_each(|key| _ = rig.delete(key));
             let _all = block_on(rig.cache.flush()).unwrap();
@@ -127,7 +127,7 @@ fn nothing_comes_back_wherever_a_crash_hits() {
     }
 }
 
-/// A crash has left regions and buckets that nobody has looked at when they are cleared.
+/// A crash has left regions and buckets that have not been read when they are cleared.
 #[test]
 fn what_a_crash_has_left_is_cleared_unseen() {
     for config in [config(), classes()] {
@@ -165,7 +165,7 @@ fn a_clear_that_fails_changes_nothing() {
         assert_eq!(block_on(rig.cache.clear()).unwrap_err().kind(), ErrorKind::Device);
         assert_eq!(found(&rig), before);
         device.set_plan(&FaultPlan::new(1));
-        // Newer versions, deletes, and a crash: nothing older comes back, whether it is void or not.
+        // Newer versions, deletes, and a crash: nothing older comes back, whether or not it is void.
         (0..KEYS).step_by(2).for_each(|key| rig.set(key, 2, bytes_of(key)));
         (0..KEYS).step_by(3).for_each(|key| _ = rig.delete(key));
         let newest = found(&rig);
@@ -197,8 +197,8 @@ fn a_clear_that_is_dropped_changes_nothing() {
     device.set_plan(&FaultPlan::new(1));
     device.release_delayed();
     assert_eq!(found(&rig), before, "it goes on");
-    // The write was carried out behind its back: a crash finds what a clear would have left, or what
-    // was there, and never what was replaced.
+    // The device has carried out the write although the caller was dropped: a crash finds what a clear would have left,
+    // or what was there, and never what was replaced.
     (0..KEYS).step_by(2).for_each(|key| rig.set(key, 2, bytes_of(key)));
     let newest = found(&rig);
     drop(rig);
@@ -206,8 +206,8 @@ fn a_clear_that_is_dropped_changes_nothing() {
     assert!(found(&rig).iter().all(|item| newest.contains(item)));
 }
 
-/// Threads set and read keys of their own while another clears again and again. `begun` numbers the
-/// clears that have begun, `ended` those that have returned.
+/// Threads set and read keys of their own while another thread clears repeatedly. `begun` counts the clears that have
+/// begun, `ended` those that have returned.
 #[test]
 fn beside_a_clear_there_is_no_half_of_it() {
     let in_dram = Config { dram_bytes: 4 << 20, ..Config::default() };
@@ -219,7 +219,7 @@ fn beside_a_clear_there_is_no_half_of_it() {
         let cache = block_on(Larder::open(config, device, Arc::new(RealClock))).unwrap();
         let (begun, ended) = (AtomicU32::new(0), AtomicU32::new(0));
         let ask = |thread: u32| {
-            // What was set, and how many clears had begun and ended before.
+            // For each key: the version that was set, and how many clears had begun at that time.
             let mut set: Vec<Option<(u32, u32)>> = vec![None; 100];
             for round in 1.. {
                 if round >= 60 && ended.load(Ordering::SeqCst) >= 4 {
@@ -232,7 +232,7 @@ fn beside_a_clear_there_is_no_half_of_it() {
                     if let Some(found) = found {
                         let (version, when) = set[at as usize].unwrap();
                         assert_eq!(version_in(key, &found), version);
-                        // A clear that began when the set had returned, and that has ended.
+                        // Otherwise a clear that began after the set had returned has ended.
                         assert!(before <= when, "set before clear {when}, found after {before}");
                     }
                     if at % 3 == round % 3 {
@@ -273,7 +273,7 @@ fn a_fetch_that_began_before_a_clear_is_not_stored() {
     for device in [Some(drive() as Arc<dyn Device>), None] {
         let cache = block_on(Larder::open(config(), device, Arc::new(RealClock))).unwrap();
         let fetch = async || {
-            // It may itself call the cache.
+            // The fetch may itself call the cache.
             cache.clear().await.map_err(|error| error.to_string())?;
             Ok::<_, String>(b"of before".to_vec())
         };

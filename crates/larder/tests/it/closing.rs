@@ -1,4 +1,4 @@
-//! A cache that is closed while others still have it.
+//! A cache that is closed while other tasks still use it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -66,7 +66,7 @@ fn a_closed_cache_refuses_every_call() {
         assert_eq!(block_on(rig.cache.close()).unwrap().sets, closed.sets, "once more");
         assert!(rig.cache.stats().sets > 0 && rig.cache.layout().is_some());
         assert_eq!(drive.stats().host_written_bytes, written);
-        // The first one is still there, and has given the device back.
+        // The first one still exists, but has released the device.
         let next = Rig::open(config, &drive);
         assert!(matches!(next.cache.recovery(), Some(Recovery::Clean { .. })));
         (0..KEYS).for_each(|key| assert_eq!(next.get(key), Some(1), "key {key}"));

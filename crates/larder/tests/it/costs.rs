@@ -1,4 +1,4 @@
-//! What an answer costs: reads of the device and allocations.
+//! The costs of an answer: device reads and allocations.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ fn value(number: u32) -> Vec<u8> {
     vec![u8::try_from(number % 251).unwrap(); length]
 }
 
-/// A cache whose items are all on flash: it was closed and opened again.
+/// A cache with all items on flash: it was closed and opened again.
 fn reopened(device: &Arc<dyn Device>) -> Larder {
     let config = Config {
         dram_bytes: 64 << 20,
@@ -52,7 +52,7 @@ fn a_hit_on_flash_reads_once_and_allocates_at_most_once() {
     let cache = reopened(&device);
     for (name, numbers) in [("small", SMALL), ("large", LARGE)] {
         let keys: Vec<_> = numbers.map(|number| (key(number), value(number))).collect();
-        // The first ones fill the pools of buffers, rings and tables.
+        // The first keys fill the pools of buffers, rings and tables.
         let (warm, measured) = keys.split_at(keys.len() / 2);
         let look_up = |keys: &[(Vec<u8>, Vec<u8>)]| {
             let before = reads(&cache);
@@ -84,13 +84,13 @@ fn a_hit_in_dram_allocates_nothing() {
         assert_eq!(cache.blocking().get_with(b"bread", |value, _| value.len()).unwrap(), Some(3));
         let found = cache.blocking().get_many_with(&[b"bread"; 40], |_, _, _| ());
         assert_eq!(found.unwrap(), 40);
-        // What a replacement writes over takes no memory either.
+        // Overwriting in place allocates nothing either.
         cache.blocking().set(b"bread", b"oat", None).unwrap();
     });
     assert_eq!(counted.count_total, 0);
 }
 
-/// A route is a step on the way, and no more.
+/// A route adds only a step of dispatch.
 #[test]
 fn a_hit_in_dram_over_a_route_allocates_nothing() {
     let clock = || Arc::new(VirtualClock::default());

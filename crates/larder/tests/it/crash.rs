@@ -1,5 +1,5 @@
-//! What a crash leaves, where the cache is configured to outlive one: what had reached flash, and
-//! nothing that was replaced, deleted or dropped.
+//! What a crash leaves if the cache is configured to survive one: what had reached flash, and nothing that was
+//! replaced, deleted or dropped.
 
 use std::sync::Arc;
 
@@ -72,7 +72,7 @@ fn the_dead_stay_dead() {
     the_dead_stay_dead_with(config(), 90);
 }
 
-/// What is in the small-object log is lost; nothing older comes back for it.
+/// The content of the small-object log is lost; nothing older comes back for it.
 #[test]
 fn the_dead_stay_dead_behind_a_log() {
     the_dead_stay_dead_with(logged(), 20);
@@ -91,7 +91,7 @@ fn the_dead_stay_dead_with(config: Config, alive_min: usize) {
                 rig.delete(key);
                 None
             } else {
-                // Now and then in the other engine.
+                // Sometimes in the other engine.
                 let large = (key >= 400) != (rng.u8(..4) == 0);
                 rig.set(key, round, if large { 20_000 } else { 90 });
                 Some(round)
@@ -106,7 +106,7 @@ fn the_dead_stay_dead_with(config: Config, alive_min: usize) {
         for (key, version) in (0..).zip(&mut version) {
             let found = rig.get(key);
             assert!(found.is_none() || found == *version, "key {key}: {found:?} for {version:?}");
-            // Where all was looked at, what a crash has lost is lost for good.
+            // If all regions were read, what a crash has lost is lost for good.
             if round % 2 == 1 {
                 *version = found;
             }
@@ -123,7 +123,7 @@ fn the_dead_stay_dead_with(config: Config, alive_min: usize) {
     }
 }
 
-/// A write that is reported as failed and happens all the same: after a timeout of the drive, say.
+/// A write that is reported as failed but reaches the device, for example after a timeout of the drive.
 #[test]
 fn what_a_failed_write_left_is_not_believed() {
     for bytes in [100, 5_000] {
@@ -131,14 +131,14 @@ fn what_a_failed_write_left_is_not_believed() {
         let rig = Rig::open(config(), &device);
         let mut now = 1000;
         let mut set_and_flush = |key: u32, version: u32| {
-            // No back-off keeps flash from being tried.
+            // So that no back-off prevents an attempt to write to flash.
             now += 100;
             rig.clock.advance_to(std::time::Duration::from_secs(now));
             rig.set(key, version, bytes);
             let _failed_too = block_on(rig.cache.flush()).unwrap();
         };
         (0..50).for_each(|key| set_and_flush(key, 1));
-        // All writes "fail" but those of the log of what is dead.
+        // All writes "fail" except those of the tombstone log.
         let layout = *rig.cache.layout().unwrap();
         let failing = FaultRule::new(Fault::FailedButDone).on_writes();
         let failing = failing.within(layout.loc_offset..layout.capacity_bytes);
@@ -157,14 +157,14 @@ fn what_a_failed_write_left_is_not_believed() {
     }
 }
 
-/// Many regions, and lives that end before anybody has looked at all of them.
+/// Many regions, and crashes before all of them have been read.
 #[test]
 fn what_changes_before_it_is_found_again_stays_changed() {
     let (unindexed, found) = changes_before_it_is_found_again(CrashSafety::Process, 8);
     assert!(unindexed > 60 && found > 5000, "{unindexed} {found}");
 }
 
-/// The same where lives are closed, and the next one serves before it has looked at anything.
+/// The same with clean shutdowns, where the next opening serves before it has read any region.
 #[test]
 fn what_changes_while_a_clean_opening_indexes_stays_changed() {
     for (crash_safety, closed_of_8) in [(CrashSafety::Process, 2), (CrashSafety::Off, 1)] {
@@ -173,8 +173,8 @@ fn what_changes_while_a_clean_opening_indexes_stays_changed() {
     }
 }
 
-/// One life in so many is closed, the others end in a crash. Returns how many lives ended before all was
-/// looked at, and how much was found again.
+/// One opening in `closed_one_in` ends with a close, the others with a crash. Returns how many ended before all regions
+/// were read, and how many objects were found again.
 fn changes_before_it_is_found_again(crash_safety: CrashSafety, closed_one_in: u8) -> (u32, u32) {
     let config = Config {
         loc: LocConfig { region_bytes: Some(16 << 10), eager_index_objects: 0, ..config().loc },
@@ -192,7 +192,7 @@ fn changes_before_it_is_found_again(crash_safety: CrashSafety, closed_one_in: u8
         for _ in 0..calls {
             let key = rng.u32(..500);
             version[key as usize] = match rng.u8(..8) {
-                // After a close, a miss and a delete have all looked at.
+                // After a close, each miss and delete has read all regions.
                 0 | 4.. if round.is_multiple_of(2) => version[key as usize],
                 0 => {
                     rig.delete(key);
@@ -251,7 +251,7 @@ fn a_clean_opening_reads_no_regions_and_finds_them_beside() {
         assert!(read <= front, "{read} bytes");
         assert_eq!(rig.cache.recovery(), Some(Recovery::Clean { large_objects: 0 }));
         assert!(rig.cache.stats().loc_unindexed_regions >= 4);
-        // Meanwhile a change counts, and nothing old is found.
+        // During this time changes take effect, and nothing old is found.
         rig.set(410, 2, 20_000);
         assert!(rig.delete(411) || rig.get(411).is_none());
         assert_eq!((rig.get(410), rig.get(411)), (Some(2), None));
@@ -275,7 +275,7 @@ fn a_clean_opening_reads_no_regions_and_finds_them_beside() {
     }
 }
 
-/// Nothing that a clean shutdown has left is a miss, however much of it no index knows yet.
+/// Nothing that a clean shutdown has left is a miss, even if no index knows it yet.
 #[test]
 fn after_a_clean_shutdown_everything_is_found_at_once() {
     for crash_safety in [CrashSafety::Process, CrashSafety::Off] {
@@ -311,7 +311,7 @@ fn after_a_clean_shutdown_everything_is_found_at_once() {
     }
 }
 
-/// What depends on whether a key is there waits until that is known.
+/// A change that depends on whether a key is there waits until that is known.
 #[test]
 fn a_store_with_a_condition_knows_what_a_crash_has_left() {
     let drive = drive();
@@ -339,13 +339,13 @@ fn an_opening_after_a_crash_reads_the_log_and_no_regions() {
     let rig = Rig::open(config(), &drive);
     let read = drive.stats().host_read_bytes - before;
     let layout = *rig.cache.layout().unwrap();
-    // The front, and both copies of the label once more: the only whole one is written last.
+    // The front, and both copies of the label again: the only whole copy is written last.
     let label = (128 << 10) + AREA_BYTES;
     assert!(read <= label + layout.tombstone_log_bytes, "{read} bytes");
     assert_eq!(rig.cache.stats().loc_unindexed_regions, u64::from(layout.loc_regions));
 }
 
-/// Who never calls `rebuild` gets there too.
+/// An application that never calls `rebuild` gets there too.
 #[test]
 fn whoever_misses_or_changes_something_looks_at_a_region() {
     let drive = drive();
@@ -365,7 +365,7 @@ fn whoever_misses_or_changes_something_looks_at_a_region() {
     assert!((400..460).filter(|&key| rig.get(key) == Some(1)).count() >= 40);
 }
 
-/// A clean shutdown keeps what nobody has looked at, too.
+/// A clean shutdown also keeps what has not been read yet.
 #[test]
 fn a_shutdown_before_all_is_found_again_loses_nothing() {
     let drive = drive();
@@ -378,7 +378,7 @@ fn a_shutdown_before_all_is_found_again_loses_nothing() {
     assert!(rig.delete(410) || rig.get(410).is_none());
     block_on(rig.cache.close()).unwrap();
     let rig = Rig::open(config(), &drive);
-    // Small ones that DRAM held lie among them.
+    // Small objects that DRAM held are among them.
     let Some(Recovery::Clean { large_objects }) = rig.cache.recovery() else { panic!() };
     assert!(large_objects >= large - 1, "{large_objects} of {large}");
     assert_eq!((rig.get(410), rig.get(411)), (None, Some(1)));
@@ -476,7 +476,7 @@ fn where_nothing_can_be_written_down_the_caller_is_told() {
     assert!(told.count() > 300);
     let new = block_on(rig.cache.get(&key_of(399))).unwrap();
     assert_eq!(new.as_deref(), Some(&b"new"[..]), "stored all the same");
-    // The device is well again: what is owed is written first.
+    // The device works again: what is owed is written first.
     device.set_plan(&FaultPlan::new(4));
     set(0).unwrap();
     drop(rig);
@@ -487,8 +487,8 @@ fn where_nothing_can_be_written_down_the_caller_is_told() {
     });
 }
 
-/// Not all that a crash has left is found again, so there is no clean shutdown; but one that succeeds
-/// owes nothing.
+/// Not everything that a crash has left has been found again, so no clean shutdown is possible; but a shutdown that
+/// returns success owes nothing.
 #[test]
 fn a_shutdown_that_leaves_something_owed_says_so() {
     let device = faulty(6);
@@ -503,7 +503,7 @@ fn a_shutdown_that_leaves_something_owed_says_so() {
     assert!(closed.to_string().contains("after a crash"), "{closed}");
 }
 
-/// The device refuses every write from some moment on, and the process dies; again and again.
+/// The device refuses all writes from a certain time on, and the process dies; repeatedly.
 #[test]
 fn a_device_that_refuses_its_last_writes_brings_nothing_back() {
     let device = faulty(5);
@@ -552,8 +552,8 @@ fn a_device_that_refuses_its_last_writes_brings_nothing_back() {
     assert!(found_again > 1000, "{found_again}");
 }
 
-/// Of a region whose footer could not be read, nothing counts any more: not even after the next crash,
-/// when it can be read again. What was in it could be changed without a tombstone meanwhile.
+/// If the footer of a region could not be read, nothing in it is valid any more: not even after the next crash, when it
+/// can be read again. In between, its content could be changed without a tombstone.
 #[test]
 fn what_was_void_once_stays_void() {
     let device = faulty(7);
@@ -562,7 +562,7 @@ fn what_was_void_once_stays_void() {
     let layout = *rig.cache.layout().unwrap();
     drop(rig);
     let unreadable = FaultRule::new(Fault::Error).on_reads();
-    // Whatever the opening itself reads lies before that, and all footers behind it.
+    // The opening itself reads only bytes before that; all footers lie after it.
     let unreadable = unreadable.within(layout.loc_offset.max(128 << 10)..layout.soc_offset);
     device.set_plan(&FaultPlan::new(7).volatile_writes(0).with(unreadable));
     let rig = Rig::open(config(), &device);

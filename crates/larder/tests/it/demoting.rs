@@ -1,4 +1,4 @@
-//! What leaves DRAM on its way to flash: sent by the cache's thread or by a task, in order, bounded.
+//! Items that move from DRAM to flash: sent by the cache's thread or by a task, in order, and bounded.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -17,7 +17,7 @@ use larder_device::{Device, Fault, FaultDevice, FaultPlan, FaultRule, MemoryDevi
 use crate::faults::faulty;
 use crate::rig::{Rig, by_thread, config, drive, key_of, logged, value_of, version_in};
 
-/// What would be for ever without an end is shorter than this, however busy the machine is.
+/// A wait that has not ended after this time counts as endless, even on a busy machine.
 const EVER: Duration = Duration::from_secs(60);
 const FLASH_ONLY: SetOptions = SetOptions {
     ttl: None,
@@ -40,7 +40,7 @@ fn stall(drive: &Drive) {
     drive.set_plan(&FaultPlan::new(1).with(FaultRule::new(Fault::Stall)));
 }
 
-/// The same, of writes of buckets and regions alone.
+/// The same, only for writes of buckets and regions.
 fn stall_places(drive: &Drive, cache: &Larder) {
     let layout = cache.layout().unwrap();
     let places = layout.soc_offset.min(layout.loc_offset)..u64::MAX;
@@ -53,7 +53,7 @@ fn answer(drive: &Drive) {
     drive.release_delayed();
 }
 
-/// Nothing is given up: what waits for the device waits.
+/// No timeout: a request that waits for the device waits without limit.
 fn patient(config: Config) -> Config {
     Config { flash_wait: None, ..config }
 }
@@ -65,7 +65,7 @@ fn poll<T>(future: Pin<&mut (impl Future<Output = T> + ?Sized)>) -> Option<T> {
     }
 }
 
-/// A future that is polled by hand, until it has ended.
+/// A future that the test polls by hand, until it has ended.
 struct Task<'a, T>(Option<Pin<Box<dyn Future<Output = T> + 'a>>>);
 
 impl<'a, T> Task<'a, T> {
@@ -77,7 +77,7 @@ impl<'a, T> Task<'a, T> {
         self.0.is_none()
     }
 
-    /// Says whether it has ended.
+    /// Polls it. Returns whether it has ended.
     fn go_on(&mut self) -> bool {
         if let Some(future) = &mut self.0
             && poll(future.as_mut()).is_some()
@@ -97,7 +97,7 @@ fn get(cache: &Larder, key: u32) -> Option<u32> {
     found.map(|value| version_in(key, &value))
 }
 
-/// Waits for what others are about to do.
+/// Waits until a condition that other threads bring about holds.
 fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !holds() {
@@ -106,12 +106,12 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// A task has begun to send many keys of few buckets, and the device answers nothing yet: whoever changes one
-/// of them waits, and what it stores is newer.
+/// A task has begun to send many keys of few buckets, and the device does not answer yet: a change of one of these keys
+/// waits, and what it stores is newer.
 #[test]
 fn a_change_waits_for_a_demotion_that_is_under_way_and_beats_it() {
     for base in [config(), logged()] {
-        // Few buckets, so that many keys go together.
+        // Few buckets, so that many keys are sent together.
         let crash_safety = CrashSafety::Off;
         let base = Config {
             soc: SocConfig { percent: Some(1.0), log_percent: 0.0, ..base.soc },
@@ -124,7 +124,7 @@ fn a_change_waits_for_a_demotion_that_is_under_way_and_beats_it() {
         stall(&drive);
         let mut sending = Task::new(cache.send_demotions());
         assert!(!sending.go_on());
-        // DRAM is full, and what these push out is demoted.
+        // DRAM is full, so these sets cause demotions.
         let mut pushing = Task::new(async {
             for key in 100..160 {
                 cache.set(&key_of(key), &value_of(key, 1, 200), None).await.unwrap();
@@ -202,7 +202,7 @@ fn the_keys_of_what_is_sent_together_are_locked() {
     assert!(in_dram > 500 && locked > 120, "{locked} of {in_dram} are locked");
 }
 
-/// While flash is slow what waits for a bucket gathers, and is one write of it.
+/// While flash is slow, items of a bucket accumulate, and are written with one write of the bucket.
 #[test]
 fn what_waits_for_a_bucket_is_written_together() {
     let drive = faulty(&FaultPlan::new(1));
@@ -231,7 +231,7 @@ fn what_waits_for_a_bucket_is_written_together() {
     assert!(left > 200 && writes * 3 < left, "{writes} writes for {left} objects");
 }
 
-/// The same with threads, which is what the thread of the cache has beside it.
+/// The same with threads, which run next to the cache's own thread.
 #[test]
 fn nothing_older_comes_back_beside_the_thread() {
     for base in [config(), logged()] {
@@ -270,7 +270,7 @@ fn nothing_older_comes_back_beside_the_thread() {
     }
 }
 
-/// What many callers bring and give up takes no more memory than it may.
+/// Items that many callers bring and abandon take no more memory than the limit.
 #[test]
 fn callers_that_give_up_leave_no_more_on_its_way_than_there_may_be() {
     const MOST: u64 = 300_000;
@@ -297,7 +297,7 @@ fn callers_that_give_up_leave_no_more_on_its_way_than_there_may_be() {
     }
 }
 
-/// A device that is too slow for what comes: it is said so, in time, and nothing older is left behind.
+/// A device that is too slow for the load: callers get an error in time, and nothing older is left behind.
 #[test]
 fn what_finds_no_room_in_time_is_refused_and_counted() {
     let drive = faulty(&FaultPlan::new(1));
@@ -337,7 +337,7 @@ fn what_finds_no_room_in_time_is_refused_and_counted() {
     assert_eq!(get(&cache, 3), Some(3));
 }
 
-/// Where DRAM is full of what is on its way, changes that depend on the value wait as sets do.
+/// If DRAM is full of items on their way to flash, changes that depend on the value wait like sets.
 #[test]
 fn changes_that_depend_on_the_value_wait_for_room() {
     for demotions in [Demotions::Thread, Demotions::Callers] {
@@ -401,8 +401,8 @@ fn a_drop_ends_the_thread_whatever_is_under_way() {
     }
 }
 
-/// A clear and a close find everything that is demoted, and nobody waits for whom it waits for: there are
-/// callers inside that wait for room.
+/// A clear and a close complete all demotions. There is no deadlock, although other callers inside the cache wait for
+/// room.
 #[test]
 fn clears_and_closes_come_to_their_end_beside_callers_that_wait_for_room() {
     for base in [config(), logged()] {
@@ -448,7 +448,7 @@ fn clears_and_closes_come_to_their_end_beside_callers_that_wait_for_room() {
     }
 }
 
-/// What the thread had in its hands when the cache was closed is found again.
+/// Items that the thread was sending when the cache was closed are found again.
 #[test]
 fn a_close_keeps_what_was_on_its_way() {
     for base in [config(), logged()] {
@@ -463,7 +463,7 @@ fn a_close_keeps_what_was_on_its_way() {
     }
 }
 
-/// A virtual clock, on which nothing ever times out, and a task that comes and goes.
+/// A virtual clock, so that nothing times out, and a sending task that is dropped and started again.
 #[test]
 fn a_task_that_is_dropped_leaves_everything_to_callers() {
     let clock = Arc::new(VirtualClock::starting_at(Duration::from_secs(1000)));
@@ -484,7 +484,7 @@ fn a_task_that_is_dropped_leaves_everything_to_callers() {
     block_on(cache.send_demotions());
 }
 
-/// In a process of its own, where nobody else has threads.
+/// Runs in a process of its own, where no other test has threads.
 #[test]
 #[ignore = "it is run by the next one"]
 fn alone() {
@@ -519,8 +519,8 @@ fn there_is_a_thread_where_something_leaves_dram_for_flash_and_nowhere_else() {
     assert!(String::from_utf8_lossy(&ended.stdout).contains("1 passed"));
 }
 
-/// The old version, which flash has, comes to DRAM to be looked at, and must leave it for the new one: over and
-/// over, if that had to be in DRAM.
+/// Flash has the old version. It comes to DRAM to be read, and must leave DRAM for the new version: in an endless loop,
+/// if the old one had to stay in DRAM.
 #[test]
 fn an_object_is_touched_of_which_dram_holds_one_version_but_not_two() {
     let drive = MemoryDevice::holding(vec![0; 64 << 20]);

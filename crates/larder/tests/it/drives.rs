@@ -1,4 +1,4 @@
-//! What a drive says of itself reaches the cache's statistics, its forecast and its budget.
+//! Data reported by a drive reach the cache's statistics, its forecast and its budget.
 
 use std::sync::{Arc, Mutex};
 
@@ -10,7 +10,7 @@ use crate::rig::config;
 
 const DAY_S: u64 = 86_400;
 
-/// Memory, on a drive that says what it is told to.
+/// A memory device with the drive report that the test sets.
 struct Told {
     memory: MemoryDevice,
     report: Mutex<DriveReport>,
@@ -23,7 +23,7 @@ impl Told {
         Arc::new(Self { memory, report: Mutex::new(report) })
     }
 
-    /// The drive has counted `amplification` media bytes for each byte that it was given by now.
+    /// Reports `amplification` media bytes for each byte written so far.
     fn counts(&self, amplification: u64) {
         let own_written_bytes = self.memory.stats().host_written_bytes;
         let media_bytes = own_written_bytes * amplification;
@@ -89,7 +89,7 @@ fn moved_data_belongs_to_an_engine_and_counts_once() {
         assert_eq!((stats.drive_moves_of_others, stats.drive_moved_other_bytes), (2, 16));
         assert_eq!(stats.drives[0].moves_seen, 7);
     }
-    // The list is bounded: what fell out of it has no owner.
+    // The list is bounded: moves that fell out of it have no owner.
     drive.report.lock().unwrap().moves_seen += 5;
     drive.moves(&[(Some(layout.soc_offset), 50)]);
     let stats = cache.stats();
@@ -110,7 +110,7 @@ fn the_forecast_is_of_what_the_drive_wrote_to_its_media() {
     let (cache, clock) = open(Config { endurance: Some(endurance), ..config() }, &drive);
     let written = |cache: &Larder| cache.stats().drive_life.unwrap().written_bytes;
     let host = || drive.memory.stats().host_written_bytes;
-    // What was there before the cache counted.
+    // Bytes written before the cache started counting.
     let before = host() - written(&cache);
     write(&cache, 0..4000);
     clock.advance_to(std::time::Duration::from_secs(3600));
@@ -124,7 +124,7 @@ fn the_forecast_is_of_what_the_drive_wrote_to_its_media() {
     assert_eq!(written(&cache), 2 * counted + host() - before, "what came since counts once");
 }
 
-/// With a drive that writes three bytes for one, a third as much may be admitted.
+/// If a drive writes three bytes for one, a third of the bytes may be admitted.
 #[test]
 fn the_budget_pays_for_what_the_drive_wrote_to_its_media() {
     let day_of = |amplification| {

@@ -1,5 +1,5 @@
-//! Every request of a run fails once, every byte on flash is damaged once, and a slow device is only
-//! slow. The short forms run always; the long ones are ignored (CONTRIBUTING.md has the commands).
+//! Every request of a run fails once, every byte on flash is damaged once, and a slow device is only slow. The short
+//! forms always run; the long ones are ignored (CONTRIBUTING.md has the commands).
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -38,18 +38,18 @@ fn open(config: &Config, device: &Arc<impl Device + 'static>) -> Result<Larder, 
     block_on(Larder::open(config.clone(), Some(Arc::clone(device) as _), clock))
 }
 
-/// What each key may answer with, beside nothing.
+/// The versions that each key may return, besides none.
 #[derive(Default)]
 struct Oracle {
     newest: HashMap<u32, Option<u32>>,
-    /// What a crash may bring back: what stood before changes that returned an error.
+    /// What a crash may bring back: the versions before changes that returned an error.
     doubtful: HashMap<u32, Vec<u32>>,
-    /// What came back of it, or may have.
+    /// The part of these that came back, or may have.
     undone: HashMap<u32, Vec<u32>>,
 }
 
 impl Oracle {
-    /// A change has returned; `version` is `None` for a delete.
+    /// Records that a change has returned; `version` is `None` for a delete.
     fn changed<T>(&mut self, key: u32, version: Option<u32>, outcome: Result<T, larder::Error>) {
         let before = self.newest.insert(key, version).flatten();
         let undone = self.undone.remove(&key).unwrap_or_default();
@@ -68,7 +68,7 @@ impl Oracle {
         }
     }
 
-    /// Asks for every key. Returns how many there are.
+    /// Reads every key. Returns how many are there.
     fn judge(&self, cache: &Larder, what: &str) -> u32 {
         let mut hits = 0;
         for key in 0..KEYS {
@@ -106,7 +106,7 @@ fn load(cache: &Larder, oracle: &mut Oracle, rng: &mut fastrand::Rng, version: &
     }
 }
 
-/// Opens, once more if that fails.
+/// Opens the cache; tries again if that fails.
 fn reopen(config: &Config, device: &Arc<impl Device + 'static>, oracle: &mut Oracle) -> Larder {
     open(config, device).unwrap_or_else(|_| {
         oracle.crashed();
@@ -114,8 +114,7 @@ fn reopen(config: &Config, device: &Arc<impl Device + 'static>, oracle: &mut Ora
     })
 }
 
-/// Opened, loaded, closed, opened, loaded, abandoned, opened, loaded, closed, opened. Returns the
-/// hits at the end.
+/// Opens, loads, closes, opens, loads, abandons, opens, loads, closes, and opens a cache. Returns the hits at the end.
 fn run(config: &Config, device: &Arc<impl Device + 'static>, seed: u64, what: &str) -> u32 {
     let (mut rng, mut oracle, mut version) = (fastrand::Rng::with_seed(seed), Oracle::default(), 0);
     for life in 0..3 {
@@ -134,7 +133,7 @@ fn run(config: &Config, device: &Arc<impl Device + 'static>, seed: u64, what: &s
     oracle.judge(&cache, what)
 }
 
-/// Fails every `step`th request of a run, one in each repetition. Returns how many there were.
+/// Fails every `step`th request of a run, one per repetition. Returns how many requests there were.
 fn fail_each(seed: u64, crash_safety: CrashSafety, step: usize) -> u64 {
     let config = config(crash_safety);
     let drive =
@@ -172,7 +171,7 @@ fn every_request_of_a_run_fails_once() {
     }
 }
 
-/// What a cache leaves on its device, closed or not, and what its keys are.
+/// The bytes that a cache leaves on its device, closed or not, and the oracle for its keys.
 fn left_behind(crash_safety: CrashSafety, closed: bool) -> (Vec<u8>, Oracle) {
     let device = memory(vec![0; CAPACITY_BYTES]);
     let cache = open(&config(crash_safety), &device).unwrap();
@@ -187,8 +186,7 @@ fn left_behind(crash_safety: CrashSafety, closed: bool) -> (Vec<u8>, Oracle) {
     (bytes, oracle)
 }
 
-/// Turns a bit in every byte that `chosen` names and is not 0, one in each repetition: what is not
-/// used on this device is 0.
+/// Flips a bit in every nonzero byte that `chosen` selects, one per repetition: unused bytes of this device are 0.
 fn damage_each(crash_safety: CrashSafety, closed: bool, chosen: impl Fn(usize) -> bool) -> u32 {
     let config = config(crash_safety);
     let (image, oracle) = left_behind(crash_safety, closed);
@@ -198,7 +196,7 @@ fn damage_each(crash_safety: CrashSafety, closed: bool, chosen: impl Fn(usize) -
     drop(whole);
     let mut damaged = 0;
     for at in (0..image.len()).filter(|&at| chosen(at)) {
-        // Within the label and the snapshot's header, zeros are fields too.
+        // In the label and the snapshot's header, zeros are fields too.
         let fields = [(0, 280), (COPY_BYTES, 280), (2 * COPY_BYTES, 104)];
         if image[at] == 0 && !fields.iter().any(|&(from, bytes)| (from..from + bytes).contains(&at))
         {
@@ -211,13 +209,13 @@ fn damage_each(crash_safety: CrashSafety, closed: bool, chosen: impl Fn(usize) -
         match open(&config, &device) {
             Ok(cache) => {
                 oracle.judge(&cache, &what);
-                // It also works on.
+                // The cache also continues to work.
                 let value = value_of(KEYS, 1, 100);
                 assert!(block_on(cache.set(&key_of(KEYS), &value, None)).is_ok(), "{what}");
                 assert!(block_on(cache.close()).is_ok(), "{what}");
                 oracle.judge(&open(&config, &device).expect(&what), &what);
             }
-            // Of the label there is another copy.
+            // The label has another copy.
             Err(error) => panic!("{what}: {error}"),
         }
         damaged += 1;
@@ -246,8 +244,8 @@ fn every_byte_of_every_structure_is_damaged_once() {
     }
 }
 
-/// One request in a hundred takes a hundred times as long as the others: until a hundred more have
-/// come, or nobody goes on otherwise.
+/// One request in a hundred takes a hundred times as long as the others: until a hundred more have been submitted, or
+/// no client can continue otherwise.
 #[test]
 fn a_device_that_is_slow_now_and_then_is_only_slow() {
     type Client<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
@@ -258,7 +256,7 @@ fn a_device_that_is_slow_now_and_then_is_only_slow() {
             Arc::new(FaultDevice::new(memory(vec![0; CAPACITY_BYTES]), &FaultPlan::new(3)));
         let cache = open(&config(crash_safety), &device).unwrap();
         device.set_plan(&plan);
-        // Each client has keys of its own, so that it knows what is newest.
+        // Each client has keys of its own, so it knows the newest version.
         let client = |client: u32| -> Client<'_> {
             let cache = &cache;
             Box::pin(async move {

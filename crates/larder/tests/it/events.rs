@@ -1,11 +1,10 @@
-//! What the log is told (feature `tracing`), with a subscriber that keeps it, for each thread apart.
+//! Log events (feature `tracing`), recorded by a subscriber separately for each thread.
 //!
 //! `cargo test -p larder --features tracing --test it events`
 //!
-//! There is one subscriber for the whole program, not one for each test: `tracing` remembers at each
-//! place in the code whether anybody wants its event. As long as it knows of one subscriber only, it asks
-//! the one of the thread that comes there first; a test that opens a cache while it does not listen
-//! would answer "nobody" for all others.
+//! There is one subscriber for the whole program, not one for each test: `tracing` caches at each place in the code
+//! whether any subscriber wants its event. As long as it knows only one subscriber, it asks that of the first thread
+//! that reaches the place. A test that opens a cache without listening would cache the answer "no" for all others.
 
 use std::cell::RefCell;
 use std::fmt::{Debug, Write};
@@ -22,11 +21,11 @@ use crate::faults::faulty;
 use crate::rig::{Rig, config, drive, logged};
 
 thread_local! {
-    /// What this thread was told since it listens, if it does: lines "LEVEL message name=value …".
+    /// What this thread has recorded since it started listening, if it does: lines "LEVEL message name=value …".
     static HEARD: RefCell<Option<Vec<String>>> = const { RefCell::new(None) };
 }
 
-/// Sorts what is told of the target `larder` by thread.
+/// Records events of the target `larder` by thread.
 struct Log;
 
 struct Line(String);
@@ -66,7 +65,7 @@ impl Subscriber for Log {
     fn exit(&self, _: &Id) {}
 }
 
-/// What `work` has the log told on this thread.
+/// The events that `work` logs on this thread.
 fn told(work: impl FnOnce()) -> Vec<String> {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| tracing::subscriber::set_global_default(Log).unwrap());

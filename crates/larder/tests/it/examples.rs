@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-/// Obvious from the example of their type.
+/// Shown by the example of their type.
 const SHOWN_BY_THEIR_TYPE: [&str; 10] = [
     "src/cache/iterate.rs",
     "src/front/blocking.rs",
@@ -17,7 +17,7 @@ const SHOWN_BY_THEIR_TYPE: [&str; 10] = [
     "src/typed.rs",
 ];
 
-/// All calls of the cache, of which the example of the type shows each.
+/// All calls of the cache; the type's example shows each of them.
 const FORMS: [&str; 2] = ["src/front/blocking.rs", "src/front/routed.rs"];
 
 #[test]
@@ -59,7 +59,7 @@ fn the_example_of_a_form_shows_every_call() {
             let line = line.strip_prefix("async ").unwrap_or(line).strip_prefix("fn ")?;
             line.split(['(', '<']).next()
         });
-        // How the forms lead to each other, and what has an example of its own.
+        // Calls that convert between the forms, and calls with an example of their own.
         let others = ["new", "route", "moment", "blocking", "larder", "get_or_fetch"];
         let by_hand = by_hand.filter(|name| !others.contains(name)).map(str::to_owned);
         let calls: Vec<String> = by_hand.chain(listed.iter().cloned()).collect();

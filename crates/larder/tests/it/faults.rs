@@ -1,4 +1,4 @@
-//! A device that misbehaves: never a wrong value, never a panic, everything counted.
+//! A faulty device: never a wrong value, never a panic, everything counted.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub(crate) fn faulty(plan: &FaultPlan) -> Arc<FaultDevice<ModelDevice>> {
     Arc::new(FaultDevice::new(model, plan))
 }
 
-/// A mixed load that can go on where it was.
+/// A mixed load that can be continued.
 struct Load {
     rng: fastrand::Rng,
     newest: [u32; KEYS as usize],
@@ -28,7 +28,7 @@ impl Load {
         Self { rng: fastrand::Rng::with_seed(seed), newest: [0; KEYS as usize], version: 0 }
     }
 
-    /// Each answer is checked against the newest version; returns how many gets were hits.
+    /// Checks each answer against the newest version; returns how many gets were hits.
     fn run(&mut self, rig: &Rig) -> u32 {
         let mut hits = 0;
         for _ in 0..6000 {
@@ -104,7 +104,7 @@ fn a_device_that_vanishes_leaves_a_dram_cache_with(config: Config) {
 #[test]
 fn every_request_may_fail() {
     every_request_may_fail_with(&config(), 120);
-    // More of them: the log is to go round, with its objects on flash when the requests fail.
+    // More objects: the log must go round, with its objects on flash when the requests fail.
     every_request_may_fail_with(&logged(), 400);
 }
 
@@ -137,7 +137,7 @@ fn every_request_may_fail_with(config: &Config, small: u32) {
     }
 }
 
-/// Callers that give up while their writes are under way lose nothing that was written.
+/// Callers that are dropped while their writes are in flight lose nothing that was written.
 #[test]
 fn abandoned_writes_still_count() {
     use std::pin::pin;
@@ -164,7 +164,7 @@ fn abandoned_writes_still_count() {
     assert!(found > 300, "{found}");
 }
 
-/// Seconds of an outage cost few places, and those come back.
+/// An outage of some seconds costs few places, and those come back.
 #[test]
 fn an_outage_is_not_for_ever() {
     for config in [config(), logged()] {
@@ -186,7 +186,7 @@ fn an_outage_is_not_for_ever() {
         load(&rig, 30, 10_000);
         let during = rig.cache.stats();
         assert_eq!(during.flash_avoided, 1);
-        // It has begun with the first writes that failed, some seconds after they were told to.
+        // It began with the first failed writes, some seconds after writes began to fail.
         assert!((1060..1075).contains(&during.flash_avoided_since_seconds), "{during:?}");
         let layout = *rig.cache.layout().unwrap();
         assert!(during.soc_retired_buckets > 0 && during.rejected_in_outage_objects > 500);
@@ -205,8 +205,8 @@ fn an_outage_is_not_for_ever() {
     }
 }
 
-/// Of large objects no region is written before the end of what was in it is written down. Where that fails, no write
-/// of a region does, and it is an outage all the same.
+/// For large objects, no region is written before it is recorded that its old content is void. If that fails, no region
+/// is written, but it is an outage nevertheless.
 #[test]
 fn an_outage_of_large_objects_alone_is_one() {
     let device = faulty(&FaultPlan::new(1));
@@ -219,7 +219,7 @@ fn an_outage_of_large_objects_alone_is_one() {
     assert!(stats.rejected_in_outage_objects > 500, "{stats:?}");
 }
 
-/// What cannot move from the log to its bucket is lost, and so is the older version that it hid there.
+/// An object that cannot move from the log to its bucket is lost, and so is the older version that it hid there.
 #[test]
 fn what_an_outage_takes_from_the_log_uncovers_nothing() {
     for seed in 0..20 {
@@ -240,7 +240,7 @@ fn what_an_outage_takes_from_the_log_uncovers_nothing() {
     }
 }
 
-/// One bad place is given up alone: what lies elsewhere goes on to be written.
+/// One bad place is given up alone: writes elsewhere continue.
 #[test]
 fn one_bad_bucket_is_no_outage() {
     let device = faulty(&FaultPlan::new(1));
@@ -254,7 +254,7 @@ fn one_bad_bucket_is_no_outage() {
     assert!(stats.lost_to_device_errors_objects < 20_000 / layout.soc_buckets * 3);
 }
 
-/// A device that says that a bucket is written and keeps the old one: its generation gives it away.
+/// A device that reports a bucket as written but keeps the old one: the generation detects it.
 #[test]
 fn a_bucket_that_was_not_written_brings_nothing_back() {
     for crash_safety in [CrashSafety::Process, CrashSafety::Off] {
@@ -268,7 +268,7 @@ fn a_bucket_that_was_not_written_brings_nothing_back() {
         device.set_plan(&FaultPlan::new(1).with(lost.within(buckets)));
         (0..100).for_each(|key| rig.set(key, 2, 100));
         let _ = block_on(rig.cache.flush()).unwrap();
-        // Out of DRAM.
+        // Push them out of DRAM.
         (1000..1300).for_each(|key| rig.set(key, 1, 200));
         let old = (0..100).filter(|&key| rig.get(key) == Some(1)).count();
         assert_eq!(old, 0, "of 100 replaced values");

@@ -1,4 +1,4 @@
-//! One fetch per key, and who wins against it.
+//! One fetch per key, and which operations win against it.
 
 use std::cell::Cell;
 use std::future::{Future, pending, poll_fn};
@@ -126,7 +126,8 @@ async fn bring(value: Vec<u8>) -> Result<Vec<u8>, io::Error> {
     Ok(value)
 }
 
-/// What is fetched is stored as what is set: also if DRAM is full of what leaves it, or cannot hold it.
+/// A fetched value is stored like one that is set: even if DRAM is full of items on their way to flash, or cannot hold
+/// it.
 #[test]
 fn what_was_fetched_is_there_afterwards() {
     for (keys, bytes) in [(60, 100_000), (400, 3_000), (2_000, 100)] {
@@ -234,7 +235,7 @@ fn whoever_would_wait_for_itself_is_told() {
     };
     assert_eq!(&*block_on(cache.get_or_fetch(b"k", options, other)).unwrap(), [2]);
 
-    // Every key is told, not only those that share a lock.
+    // The error occurs for every key, not only for keys that share a lock.
     for key in 0..50 {
         let mut told = None;
         block_on(cache.update(b"k", |_| {

@@ -1,4 +1,4 @@
-//! `flush`: what was set before it is there after a crash, as far as flash took it.
+//! `flush`: what was set before it is there after a crash, unless flash refused it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,7 @@ use larder_device::{Fault, FaultDevice, FaultPlan, FaultRule};
 
 use crate::rig::{Rig, config, drive, drive_of};
 
-/// DRAM for everything that the tests put in.
+/// DRAM for everything that the tests set.
 fn roomy() -> Config {
     Config { dram_bytes: 4 << 20, ..config() }
 }
@@ -20,7 +20,7 @@ fn flush(rig: &Rig) -> Flushed {
     block_on(rig.cache.flush()).unwrap()
 }
 
-/// Small and large ones.
+/// Small and large values.
 fn bytes_of(key: u32) -> usize {
     if key.is_multiple_of(10) { 9_000 } else { 100 }
 }
@@ -60,7 +60,7 @@ fn what_was_flushed_stays_in_dram_and_is_not_written_again() {
     let stats = rig.cache.stats();
     assert_eq!((stats.dram_hits, stats.dram_items), (400, 400));
     assert_eq!(stats.flash_written_bytes(), written.flash_written_bytes());
-    // Now they leave.
+    // Now they leave DRAM.
     let stats = block_on(rig.cache.close()).unwrap();
     assert_eq!((stats.evicted_clean_objects, stats.admitted_objects), (400, 400));
     assert_eq!(stats.soc_bucket_writes, written.soc_bucket_writes);
@@ -71,7 +71,7 @@ fn a_flush_of_little_writes_little() {
     let drive = drive();
     let rig = Rig::open(roomy(), &drive);
     let mut rng = fastrand::Rng::with_seed(11);
-    // Over several regions of 256 KiB, with every kind of end.
+    // Over several regions of 256 KiB, with all kinds of ends.
     let sizes: Vec<usize> = (0..150).map(|_| rng.usize(1_000..20_000)).collect();
     for (key, &size) in (0..).zip(&sizes) {
         rig.set(key, 1, size);
@@ -160,7 +160,7 @@ fn a_device_that_takes_no_writes_is_told_of_and_costs_nothing() {
         (0, 50),
         "nothing is tried yet, and nothing is there"
     );
-    // Writes are tried again after a while, twice as long each time.
+    // Writes are retried after a back-off that doubles each time.
     rig.clock.advance_to(std::time::Duration::from_secs(1100));
     let flushed = flush(&rig);
     assert_eq!((flushed.objects, flushed.lost), (50, 0), "in another region");
@@ -206,7 +206,7 @@ fn a_flush_beside_changes_loses_none_of_them() {
     }
 }
 
-/// Sets and deletes keys of its own; returns what they have in the end.
+/// Sets and deletes keys of its own; returns what they have at the end.
 fn change(rig: &Rig, thread: u32) -> Vec<(u32, Option<u32>)> {
     let mut rng = fastrand::Rng::with_seed(u64::from(thread));
     let mut last: Vec<_> = (0..60).map(|key| (thread * 1000 + key, None)).collect();

@@ -1,5 +1,5 @@
-//! The hash of keys: nobody outside can make keys that share a place, and what is on flash is found
-//! again by the hash that it was stored by.
+//! The hash of keys: clients cannot construct keys that share a place, and content on flash is found again with the
+//! hash under which it was stored.
 
 use std::sync::Arc;
 
@@ -15,12 +15,12 @@ use crate::rig::{Rig, config, drive, key_of, logged, value_of, version_in};
 const ALIKE: u64 = 100_000;
 const ALIKE_IN_DRAM: u64 = 1_000_000;
 const OTHERS: u64 = 20_000;
-/// In the label of a cache, and in that of a shard, which lists its part behind.
+/// In the label of a cache; in that of a shard, the list of its parts follows.
 const SEED_AT: usize = 64 + 40;
 const ROUTING_SEED_AT: usize = 64 + 24;
 
-/// Keys that XXH3 takes for one if it has no seed: the first eight bytes are those of its secret, and
-/// what follows them is multiplied by the difference, 0.
+/// Keys that XXH3 cannot tell apart without a seed: the first eight bytes are those of its secret, and the following
+/// bytes are multiplied by the difference, 0.
 fn alike(which: u64) -> Vec<u8> {
     let mut key = vec![0xb8, 0xfe, 0x6c, 0x39, 0x23, 0xa4, 0x4b, 0xbe];
     key.extend_from_slice(&which.to_le_bytes());
@@ -104,7 +104,7 @@ fn keys_made_for_one_hash_are_found_on_flash_again() {
         (0..ALIKE).for_each(|which| set(&cache, &alike(which)));
         let stats = cache.stats();
         assert_eq!((stats.soc_evicted_objects, stats.soc_log_dropped_objects), (0, 0), "{stats:?}");
-        // A crash, or a close: the log outlives no crash.
+        // A crash, or a close: the log does not survive a crash.
         if soc_log_percent == 0.0 {
             let _all = block_on(cache.flush()).unwrap();
         } else {
@@ -114,7 +114,7 @@ fn keys_made_for_one_hash_are_found_on_flash_again() {
         for closed in [soc_log_percent > 0.0, true] {
             let cache = open();
             block_on(cache.rebuild());
-            // The log takes two keys of a bucket for one now and then, whatever they are.
+            // The log sometimes takes two keys of a bucket for one, independently of the keys.
             let least =
                 |count: u64| if soc_log_percent == 0.0 { count } else { count - count / 500 };
             let found = [found(&cache, alike, ALIKE), found(&cache, other, OTHERS)];
@@ -137,7 +137,7 @@ fn a_cache_keeps_its_seed_as_long_as_it_has_content() {
     (0..300).for_each(|key| rig.set(key, 1, 300));
     block_on(rig.cache.close()).unwrap();
     drop(rig);
-    // Whatever the configuration says.
+    // Independently of the configuration.
     for hash_seed in [None, Some(seed + 1)] {
         let rig = Rig::open(Config { hash_seed, ..config() }, &drive);
         assert_eq!(seed_on(&*drive), seed);
@@ -158,8 +158,7 @@ fn a_cache_keeps_its_seed_as_long_as_it_has_content() {
     assert_eq!(seed_on(&*drive), 7, "or takes what is given");
 }
 
-/// The seed of the cache's first life counts: what was stored under it is found where it lies, in the lives that
-/// follow.
+/// The seed of the cache's first opening is used: what was stored under it is found by the openings that follow.
 #[test]
 fn what_was_stored_under_the_first_seed_is_found() {
     let off = Config { crash_safety: CrashSafety::Off, ..config() };
@@ -188,7 +187,7 @@ fn what_was_stored_under_the_first_seed_is_found() {
     }
 }
 
-/// A seed belongs to an identity: what a cache wrote under another seed is another cache's.
+/// A seed belongs to an identity: what a cache wrote under another seed belongs to another cache.
 #[test]
 fn nothing_that_was_stored_under_another_seed_is_believed() {
     for config in [config(), logged()] {
@@ -196,8 +195,7 @@ fn nothing_that_was_stored_under_another_seed_is_believed() {
         let config = Config { hash_seed: None, ..config };
         let mut fronts = Vec::new();
         for life in 0..6_u32 {
-            // All begin in the same second without a valid superblock: epochs and sequence numbers are
-            // no help.
+            // All start in the same second without a valid superblock: epochs and sequence numbers do not help.
             if life > 0 {
                 label::COPIES.into_iter().for_each(|copy| damage(&*drive, copy));
             }
@@ -214,7 +212,7 @@ fn nothing_that_was_stored_under_another_seed_is_believed() {
             let mut kept = 0;
             for key in 0..400 {
                 let found = rig.get(key);
-                // The log outlives no crash.
+                // The log does not survive a crash.
                 assert!(
                     found.is_none() || (key % 6, found) == (life, Some(life)),
                     "key {key}: {found:?}"
@@ -226,8 +224,8 @@ fn nothing_that_was_stored_under_another_seed_is_believed() {
     }
 }
 
-/// Clients must not be able to fill one shard, nor one bucket of all shards, so shards and their caches
-/// have seeds that have nothing to do with each other.
+/// Clients must not be able to fill a single shard, nor a single bucket of all shards, so shards and their caches have
+/// independent seeds.
 #[test]
 fn shards_divide_keys_by_a_seed_of_the_set() {
     let drives: Vec<_> = (0..4).map(|_| drive()).collect();
@@ -267,7 +265,7 @@ fn shards_divide_keys_by_a_seed_of_the_set() {
     block_on(cache.close()).unwrap();
     drop(cache);
 
-    // A set that begins empty divides anew; who is away then does not bring the old division back.
+    // A set that starts empty divides the keys again; a device that is away then does not bring the old division back.
     let cache = open(true, Some(2));
     let anew = division(&cache);
     assert_ne!(anew, before);
@@ -286,8 +284,8 @@ fn shards_divide_keys_by_a_seed_of_the_set() {
     }
 }
 
-/// A crash in the middle of a new division leaves tables of both: the later one counts, and what was
-/// divided otherwise is not believed.
+/// A crash in the middle of a new division leaves tables of both: the later one is valid, and what was divided by the
+/// other one is not trusted.
 #[test]
 fn shards_that_divide_keys_otherwise_begin_empty() {
     let drives: Vec<_> = (0..2).map(|_| drive()).collect();
@@ -314,7 +312,7 @@ fn shards_that_divide_keys_otherwise_begin_empty() {
     };
     let image = whole(&drives[1]);
     fill(&open(true), 2);
-    // The second shard is as it was before.
+    // Restore the second shard to its earlier state.
     for (at, buffer) in image.into_iter().enumerate() {
         let (offset, handle) = ((at as u64) << 20, PlacementHandle::DEFAULT);
         block_on(drives[1].submit(Io::write(offset, buffer, handle))).unwrap();
@@ -331,14 +329,14 @@ fn shards_that_divide_keys_otherwise_begin_empty() {
     assert_eq!(routing_seed(&*drives[0]), routing_seed(&*drives[1]));
 }
 
-/// Seed of the set, in the partition table.
+/// The seed of the set, in the partition table.
 fn routing_seed(device: &impl Device) -> u64 {
     let block = first_block(device);
     assert_eq!((&block.as_slice()[..8], block.as_slice()[16]), (&b"LARDERLB"[..], 2));
     u64::from_le_bytes(block.as_slice()[ROUTING_SEED_AT..][..8].try_into().unwrap())
 }
 
-/// Seed of the cache of a shard, of so many.
+/// The seed of the cache of a shard, in a set of `shards` shards.
 fn seed_of_shard(device: &impl Device, shards: usize) -> u64 {
     let start = u64::from_le_bytes(
         first_block(device).as_slice()[ROUTING_SEED_AT + 8 + shards * 28..][..8]

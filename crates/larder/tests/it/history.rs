@@ -1,5 +1,4 @@
-//! Random histories against an oracle that knows which answers are allowed: the newest version, or
-//! nothing.
+//! Random histories, checked by an oracle that knows which answers are allowed: the newest version, or nothing.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -21,7 +20,7 @@ enum Op {
 
 fn op() -> impl Strategy<Value = Op> {
     let key = 0..120_u32;
-    // Sizes on both sides of the border between the engines; a key changes sides.
+    // Sizes on both sides of the limit between the engines; a key changes sides.
     let bytes = prop_oneof![4 => 12..600_usize, 2 => 600..6_000_usize, 1 => 6_000..60_000_usize];
     let ttl_s = prop::option::weighted(0.2, 1..30_u64);
     prop_oneof![
@@ -87,7 +86,7 @@ proptest! {
         let rig = Rig::open(config, &drive);
         let mut now = 1000;
         let mut version = 0;
-        // The newest version of each key and when it expires.
+        // The newest version of each key and its expiry.
         let mut newest: HashMap<u32, (u32, Option<u64>)> = HashMap::new();
         for op in ops {
             match op {

@@ -1,16 +1,16 @@
-//! Real threads on one cache, judged by the history of each key.
+//! Real threads on one cache, checked against the history of each key.
 //!
-//! Every key has one owner, who sets, deletes, and compares and swaps, with versions that only
-//! grow; so the right order of its changes is known without a search. Everybody else looks. For
-//! each key three numbers are public:
+//! Every key has one owner, a thread that sets, deletes, and compares and swaps, with ascending versions; so the right
+//! order of its changes is known without a search. All other threads only look up. For each key three numbers are
+//! public:
 //!
 //! - `begun`: the newest version whose change has begun;
 //! - `done`: the newest version whose change was complete;
-//! - `seen`: the newest version that somebody has seen, or that was deleted.
+//! - `seen`: the newest version that any thread has seen, or that was deleted.
 //!
-//! A look-up that began when `done` was d and `seen` was s, and ended when `begun` was b, is right if
-//! it found nothing, or a version from max(d, s) to b that is no deletion: then, and only then, can
-//! all operations on the key be put in one order (evictions may come anywhere).
+//! Take a look-up that began when `done` was d and `seen` was s, and ended when `begun` was b. It is right if it found
+//! nothing, or a version from max(d, s) to b that is not a deletion: then, and only then, all operations on the key can
+//! be put in one order (evictions may come anywhere).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -26,14 +26,14 @@ const THREADS: u64 = 4;
 const KEYS: u64 = 64;
 /// Operations in the normal run.
 const OPERATIONS: u64 = 300_000;
-/// Operations of the long run, unless told otherwise.
+/// Operations of the long run, unless configured otherwise.
 const OPERATIONS_LONG: u64 = 100_000_000;
-/// Tells the long run how many; set by `cargo xtask soak --threads-ops`.
+/// Environment variable with the number of operations of the long run; set by `cargo xtask soak --threads-ops`.
 const OPERATIONS_VARIABLE: &str = "LARDER_HISTORY_OPS";
 /// Lengths of values: DRAM only, small and large objects.
 const LENGTHS: [usize; 4] = [24, 100, 300, 2500];
 
-/// What is known of a key's order.
+/// The public numbers of a key.
 #[derive(Default)]
 struct Known {
     begun: AtomicU64,
@@ -85,7 +85,7 @@ fn version_in(key: u64, value: &[u8]) -> u64 {
     version
 }
 
-/// Looks `key` up; the version of the value and its name for `cas`.
+/// Looks `key` up. Returns the version in the value, and the version for `cas`.
 fn look(cache: &Routed<impl Route>, known: &Known, key: u64) -> Option<(u64, u64)> {
     let oldest = known.done.load(SeqCst).max(known.seen.load(SeqCst));
     let value = block_on(cache.get(&name_of(key))).unwrap()?;
@@ -97,7 +97,7 @@ fn look(cache: &Routed<impl Route>, known: &Known, key: u64) -> Option<(u64, u64
     Some((found, value.version()))
 }
 
-/// Makes one change of an own key: a set, a delete, or a compare-and-swap.
+/// Makes one change of a key that this thread owns: a set, a delete, or a compare-and-swap.
 fn change(
     cache: &Routed<impl Route>,
     known: &Known,
@@ -111,7 +111,7 @@ fn change(
     let value = value_of(key, version, LENGTHS[rng.usize(..LENGTHS.len())]);
     match rng.u32(..16) {
         0 => {
-            // A deletion's version is never seen; everything before it is over when it is done.
+            // A deletion's version is never seen; when it is done, all earlier versions are gone.
             owned.version = version;
             known.begun.store(version, SeqCst);
             block_on(cache.delete(&name)).unwrap();
@@ -123,7 +123,7 @@ fn change(
             assert_eq!((found, owned.is_deleted), (owned.version, false), "key {key}");
             known.begun.store(version, SeqCst);
             let swap = cache.cas(&name, &value, token, SetOptions::default());
-            // It may have been evicted, and come back under another name, or there is no room.
+            // The value may have been evicted and have come back with another version, or there is no room.
             match block_on(swap) {
                 Ok(Cas::Stored) => {}
                 Err(error) if error.kind() != ErrorKind::Busy => panic!("{error}"),
@@ -131,7 +131,7 @@ fn change(
             }
             counts.swaps.fetch_add(1, SeqCst);
             owned.version = version;
-            // The name of the version before is spent.
+            // The previous version is no longer valid.
             let spent = block_on(cache.cas(&name, &value, token, SetOptions::default()));
             assert!(!matches!(spent, Ok(Cas::Stored)), "key {key}: two swaps on one version");
         }
@@ -171,7 +171,7 @@ fn work(
 }
 
 fn run(threads: u64, operations: u64, config: Config) {
-    // So little DRAM that keys go to flash and come back all the time.
+    // Little DRAM, so that keys move to flash and back all the time.
     let drive = drive();
     let rig = Rig::open(
         Config {
@@ -185,7 +185,7 @@ fn run(threads: u64, operations: u64, config: Config) {
     drive.with_ssd(|ssd| ssd.audit()).unwrap();
 }
 
-/// Threads on each of several caches, which have the same keys and nothing else in common.
+/// Runs threads on each of several caches, which have the same keys and nothing else in common.
 fn work_together<R: Route>(
     caches: &[Routed<R>],
     threads: u64,
@@ -234,7 +234,7 @@ fn every_key_has_one_order_with_a_log() {
     );
 }
 
-/// Far more threads than cores, so that each is stopped in the middle of everything.
+/// Far more threads than cores, so that each thread is preempted at arbitrary points.
 #[test]
 fn every_key_has_one_order_with_more_threads_than_cores() {
     for threads in [16, 64] {
@@ -243,7 +243,7 @@ fn every_key_has_one_order_with_more_threads_than_cores() {
     }
 }
 
-/// Two tenants on three devices, whose threads change the same keys.
+/// Two tenants on three devices, with threads that change the same keys.
 #[test]
 fn every_key_of_every_tenant_on_shards_has_one_order() {
     let own = Config {

@@ -1,4 +1,4 @@
-//! Values of dozens of MiB: past DRAM where it is smaller, whole, and over restarts.
+//! Values of dozens of MiB: written around DRAM if it is smaller, whole, and across restarts.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::rig::{Rig, config};
 
 const MIB: usize = 1 << 20;
 
-/// Each word says where it is, of which version: whatever is in the place of something else shows.
+/// Each word contains its position and the version, so that any misplaced word is detected.
 fn value_of(version: u64, bytes: usize) -> Vec<u8> {
     let word = |at: u64| (version << 40 | at).to_le_bytes();
     (0..bytes as u64 / 8).flat_map(word).collect()
@@ -84,7 +84,7 @@ fn dram_keeps_what_it_has_a_place_for() {
     block_on(rig.cache.set_with(key, &value_of(1, 48 * MIB), options)).unwrap();
     let found = block_on(rig.cache.get(key)).unwrap().unwrap();
     assert!(found[..] == value_of(1, 48 * MIB) && found.flags() == 5);
-    // In its place, and longer.
+    // Replaced, and made longer.
     block_on(rig.cache.set(key, &value_of(2, 48 * MIB), None)).unwrap();
     assert!(block_on(rig.cache.append(key, b"the end")).unwrap());
     let found = block_on(rig.cache.get(key)).unwrap().unwrap();

@@ -1,5 +1,5 @@
-//! A close that writes small objects in order, or has only so much time: all of it is found again, once,
-//! and nothing older; wherever the process dies or the power is lost.
+//! A close that writes small objects sequentially, or that has limited time: all objects are found again, once, and
+//! nothing older; wherever the process dies or the power is lost.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use larder_device::{Clock, Device, Fault, FaultDevice, FaultPlan, FaultRule, Mem
 
 use crate::rig::{Rig, config, drive, key_of, logged, value_of, version_in};
 
-/// DRAM for a thousand small objects or so.
+/// DRAM for about a thousand small objects.
 const DRAM_BYTES: u64 = 400 << 10;
 
 fn kinds() -> Vec<Config> {
@@ -65,7 +65,7 @@ fn what_dram_held_is_written_in_order_found_once_and_moves_later() {
             let seen = scanned(&rig.cache);
             assert!(seen.len() == 890 && seen.values().all(|&times| times == 1), "{}", seen.len());
             (0..900).for_each(|key| assert_eq!(rig.get(key), expected(key), "key {key}"));
-            // What was read comes to its bucket when it leaves DRAM.
+            // An object that was read goes to its bucket when it leaves DRAM.
             (2000..5000).for_each(|key| rig.set(key, 1, 100));
             let moved = rig.cache.stats().moved_small_objects;
             assert!(round > 0 || moved >= 400, "{moved} moved, {config:?}");
@@ -82,7 +82,7 @@ fn what_dram_held_is_written_in_order_found_once_and_moves_later() {
     }
 }
 
-/// The index of regions would let one displace the other.
+/// In the index of regions, one would displace the other.
 #[test]
 fn of_keys_that_the_index_cannot_tell_apart_all_are_found() {
     const KEYS: u32 = 30_000;
@@ -97,7 +97,7 @@ fn of_keys_that_the_index_cannot_tell_apart_all_are_found() {
     (0..KEYS).for_each(|key| assert_eq!(rig.get(key), Some(1), "key {key}"));
 }
 
-/// A clock on which time passes whenever somebody looks.
+/// A clock that advances each time it is read.
 struct Ticking(AtomicU64, Duration);
 
 impl Clock for Ticking {
@@ -139,7 +139,7 @@ fn what_there_is_no_time_for_is_left_out_and_nothing_older_comes_back() {
                 found += 1;
             }
             let is_off = config.crash_safety == CrashSafety::Off;
-            // There is room for all of it. What is in a bucket that is emptied goes with it.
+            // There is room for all of it. The objects of an emptied bucket are lost.
             let gone = 800 - found - left_out;
             assert!(gone <= closed.left_out_buckets * 30, "{gone}: {micros} us, {config:?}");
             match micros {
@@ -191,9 +191,9 @@ fn shards_and_tenants_close_in_time_too() {
 /// How a device ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// For the process alone: what was written stays.
+    /// Only the process ends: what was written stays.
     Kill,
-    /// It loses its power, and with it what was not flushed.
+    /// The power is lost, and with it what was not flushed.
     PowerLoss,
 }
 
@@ -215,7 +215,7 @@ impl Ends {
         ends
     }
 
-    /// The device is there again, if it was not, and will not end.
+    /// Restarts the device if necessary, and removes the planned end.
     fn come_back(&mut self) {
         let plan = FaultPlan::new(1);
         match self.end {
@@ -232,7 +232,7 @@ impl Ends {
         }
     }
 
-    /// It will end after so many requests.
+    /// Plans the end after this number of requests.
     fn end_after(&self, requests: u64) {
         let at = self.device.submissions() + requests;
         let plan = |fault| FaultPlan::new(at).with(FaultRule::new(fault).at_io(at));
@@ -248,7 +248,7 @@ impl Ends {
         block_on(Larder::open(self.config.clone(), Some(device), clock))
     }
 
-    /// Returns how many keys are there, all of them as they should be.
+    /// Checks all keys. Returns how many are there.
     fn judge(&self, cache: &Larder, what: &str) -> usize {
         let keys = self.newest.iter().filter(|(key, newest)| {
             let value = block_on(cache.get(&key_of(**key))).unwrap();
@@ -259,7 +259,7 @@ impl Ends {
         keys.count()
     }
 
-    /// Sets some keys anew.
+    /// Sets some keys to a new version.
     fn change(&mut self, cache: &Larder, version: u32) {
         for key in (version % 3..150).step_by(3) {
             let value = value_of(key, version, if key.is_multiple_of(30) { 2_000 } else { 100 });
@@ -269,8 +269,8 @@ impl Ends {
     }
 }
 
-/// Closes a cache whose device ends after so many requests of the close, and of each of the two openings
-/// that come next. Says whether the close was over before.
+/// Closes a cache whose device ends after this number of requests of the close, and of each of the next two openings.
+/// Returns whether the close was complete before.
 fn end_at(crash_safety: CrashSafety, end: End, requests: u64) -> bool {
     let config = Config {
         dram_bytes: 64 << 10,
@@ -297,7 +297,7 @@ fn end_at(crash_safety: CrashSafety, end: End, requests: u64) -> bool {
     for _ in 0..2 {
         ends.come_back();
         ends.end_after(requests);
-        // It may end in the middle of taking over.
+        // It may end in the middle of the takeover.
         if let Ok(cache) = ends.open() {
             ends.judge(&cache, &what);
             block_on(cache.rebuild());
@@ -324,7 +324,7 @@ fn nothing_older_comes_back_wherever_a_close_or_the_opening_after_it_ends() {
             let mut moments = (0..).step_by(3).take(200);
             let before = moments.by_ref().take_while(|&at| !end_at(crash_safety, end, at)).count();
             assert!((2..190).contains(&before), "{before}: {crash_safety:?}, {end:?}");
-            // Behind the close, in the openings.
+            // After the close, in the openings.
             moments.take(8).for_each(|at| assert!(end_at(crash_safety, end, at)));
         }
     }

@@ -1,4 +1,4 @@
-//! What is known of an item beside its value: lifetime, version, stale, won, fetched, last access.
+//! Metadata of an item: lifetime, version, stale, won, fetched, last access.
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -33,13 +33,13 @@ fn versioned(version: u64) -> SetOptions {
     SetOptions { version: NonZeroU64::new(version), ..SetOptions::default() }
 }
 
-/// In DRAM only, and above flash from which nothing comes back.
+/// In DRAM only, and with flash from which nothing comes back.
 fn each(test: impl Fn(&Rig)) {
     test(&in_dram(false));
     test(&Rig::open(config(), &drive()));
 }
 
-/// In DRAM only, where hits note when they were, or do not.
+/// In DRAM only, with or without access times.
 fn in_dram(access_times: bool) -> Rig {
     let clock = Arc::new(VirtualClock::starting_at(Duration::from_secs(1000)));
     let config = Config { dram_bytes: 1 << 20, access_times, ..Config::default() };
@@ -59,7 +59,7 @@ fn a_value_in_dram_lives_to_the_millisecond() {
         assert!(alive());
         rig.clock.advance_to(begin + ms(1300));
         assert!(!alive() && meta(cache, b"k").is_none() && !alive());
-        // The part of a millisecond is rounded up, and nothing lives for ever by it.
+        // Fractions of a millisecond are rounded up, but never to an endless lifetime.
         block_on(cache.set(b"k", b"v", Some(Duration::from_micros(1)))).unwrap();
         assert!(alive());
         rig.clock.advance_to(begin + ms(1301));
@@ -79,7 +79,7 @@ fn touch_gives_milliseconds_and_keeps_the_version() {
         assert_eq!((touched.remaining(cache.now()), touched.flags), (Some(ms(2500)), 7));
         assert_eq!(touched.version, 1 << 40);
         push_out();
-        // Flash knows whole seconds, and rounds up.
+        // Flash stores whole seconds, rounded up.
         let back = there(cache, b"k").remaining(cache.now()).unwrap();
         assert!((ms(2500)..ms(3500)).contains(&back), "{back:?}");
         assert!(block_on(cache.touch(b"k", None)).unwrap());
@@ -155,7 +155,7 @@ fn a_version_that_is_given_is_told_and_makes_later_ones_larger() {
     });
 }
 
-/// Two values of one version: an update that has seen the first must not overwrite the second.
+/// Two values with the same version: an update that has seen the first must not overwrite the second.
 #[test]
 fn an_update_is_one_step_although_versions_come_twice() {
     each(|rig| {
@@ -194,13 +194,13 @@ fn a_stale_value_is_served_and_won_once() {
         );
         let won = there(cache, b"k");
         assert!(won.stale && won.won && won.version == stale.version);
-        // What is derived from it is stale, and whoever has won has won.
+        // Derived values stay stale, and the win is kept.
         assert!(block_on(cache.touch(b"k", Some(ms(5000)))).unwrap());
         assert!(block_on(cache.append(b"k", b"!")).unwrap());
         let derived = there(cache, b"k");
         assert!(derived.stale && derived.won && derived.version > won.version);
         assert_eq!(derived.remaining(cache.now()), Some(ms(5000)));
-        // To invalidate it again makes somebody win again, and it lives on for as long as is said.
+        // Another invalidation allows another win, and the value gets the given lifetime.
         assert!(block_on(cache.invalidate(b"k", Some(ms(30_000)))).unwrap());
         let again = there(cache, b"k");
         assert!(again.stale && !again.won);
@@ -213,7 +213,7 @@ fn a_stale_value_is_served_and_won_once() {
     });
 }
 
-/// Flash knows nothing of it: a stale value that leaves DRAM is gone, and an older one does not come back.
+/// Flash does not store staleness: a stale value that leaves DRAM is gone, and an older one does not come back.
 #[test]
 fn a_stale_value_never_comes_back_as_a_fresh_one() {
     let stub = SetOptions { won: true, ..SetOptions::default() };
@@ -235,7 +235,7 @@ fn a_stale_value_never_comes_back_as_a_fresh_one() {
         let sent = block_on(cache.flush()).unwrap();
         assert_eq!((sent.objects, sent.refused), (0, 1), "{way}");
         let found = if way % 2 == 0 {
-            // As much in use as it was, so that it is its turn to leave.
+            // Used as frequently as the key, so that the key is evicted.
             for key in (5000..8000).flat_map(|key| [key; 3]) {
                 rig.set(key, 1, 100);
             }
@@ -262,7 +262,7 @@ fn a_hit_is_told_to_the_next_one() {
     assert_eq!(known(), (false, Some(7)));
     assert_eq!(known(), (true, Some(0)));
     rig.clock.advance_to(begin + ms(11_500));
-    // A look that is no use changes nothing.
+    // A look-up that is not an access changes nothing.
     assert!(block_on(cache.contains(b"k")).unwrap());
     assert_eq!(block_on(cache.scan().next()).unwrap().len(), 1);
     assert_eq!(known(), (true, Some(4)));
@@ -293,7 +293,7 @@ fn without_access_times_none_is_told() {
     });
 }
 
-/// Marks are kept where an item is copied to make room, and by what is written beside it.
+/// Marks are kept when an item is copied to make room, and when other items are written next to it.
 #[test]
 fn marks_outlive_the_moves_of_their_items() {
     let rig = in_dram(true);
@@ -307,7 +307,7 @@ fn marks_outlive_the_moves_of_their_items() {
     for (key, version) in (0..keys).zip(&won) {
         assert!(cache.win(&key_of(key), *version).unwrap());
     }
-    // Most of the tier dies and is compacted, again and again; what was hit goes on.
+    // Most of the tier dies and is compacted, repeatedly; items with hits stay.
     for round in 0..40 {
         (0..2000).for_each(|key| rig.set(10_000 + 2000 * round + key, round, 400));
         for key in (0..keys).step_by(2) {
@@ -320,13 +320,13 @@ fn marks_outlive_the_moves_of_their_items() {
     assert!(kept.iter().all(|(_, meta)| meta.won && meta.fetched), "{kept:?}");
 }
 
-/// Threads that evict, compact and overwrite beside those who ask: nobody wins twice.
+/// Threads that evict, compact and overwrite run next to threads that try to win: each version is won at most once.
 #[test]
 fn of_all_who_ask_one_wins() {
     const KEYS: u32 = 40;
     let config = Config { dram_bytes: 128 << 10, access_times: true, ..Config::default() };
     let cache = block_on(Larder::open(config, None, Arc::new(RealClock))).unwrap();
-    // By key and version: how many were told that they have won.
+    // By key: the number of wins of the current version.
     let wins: Vec<AtomicU64> = (0..KEYS).map(|_| AtomicU64::new(0)).collect();
     for round in 1..=300_u64 {
         for key in 0..KEYS {

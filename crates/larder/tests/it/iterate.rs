@@ -10,7 +10,7 @@ use larder::{Config, CrashSafety, Larder, Scanned, SetOptions, Tier, VirtualCloc
 
 use crate::rig::{Rig, config, drive, key_of, value_of, version_in};
 
-/// All of it, by key. Fails if a key comes twice.
+/// All items by key. Fails if a key comes twice.
 fn scanned(cache: &Larder) -> HashMap<u32, Scanned> {
     let mut scan = cache.scan();
     let mut all = HashMap::new();
@@ -131,7 +131,7 @@ fn what_stays_is_returned_once_while_the_rest_changes() {
                     let key = rng.u32(..50);
                     rig.set(1000 + key, version, if version % 40 == 0 { 1_000 } else { 100 });
                     stored[key as usize].store(version, Ordering::SeqCst);
-                    // Between the tiers, back and forth.
+                    // Moves items between the tiers.
                     assert_eq!(rig.get(rng.u32(..500)), Some(1));
                     let enough = version > 3_000 && begun.load(Ordering::SeqCst) > 3;
                     if enough || ended.load(Ordering::SeqCst) {
@@ -163,8 +163,8 @@ fn what_stays_is_returned_once_while_the_rest_changes() {
     }
 }
 
-/// Two keys that XXH3 cannot tell apart: the first eight bytes are those of its secret, so that the
-/// next eight are multiplied by 0.
+/// Two keys that XXH3 cannot tell apart: the first eight bytes are those of its secret, so that the next eight are
+/// multiplied by 0.
 #[test]
 fn both_keys_of_one_hash_are_found() {
     let drive = drive();

@@ -1,4 +1,4 @@
-//! What goes on while somebody keeps values: of every segment, and of flash.
+//! Operations continue while an application keeps values: of every segment, and of flash.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ fn get(rig: &Rig, key: u32) -> Option<Value> {
     block_on(rig.cache.get(&key_of(key))).unwrap()
 }
 
-/// More values than the tier has segments, each twice.
+/// Keeps more values than the tier has segments, each twice.
 fn keep_all(rig: &Rig, keys: std::ops::Range<u32>) -> Vec<(u32, Value)> {
     let found: Vec<_> = keys.filter_map(|key| Some((key, get(rig, key)?))).collect();
     let clones = found.clone();
@@ -84,8 +84,7 @@ fn many_values_and_scanned_ones_are_copied_where_too_many_are_kept() {
     assert_eq!(rig.cache.stats().copied_values, copied);
 }
 
-/// Values of every segment are kept, and new versions come: none is refused, and no older one is left
-/// anywhere.
+/// Values of every segment are kept, and new versions arrive: none is refused, and no older one remains anywhere.
 #[test]
 fn above_flash_new_versions_find_room_and_older_ones_are_gone() {
     for dram_bytes in [9 << 10, 20 << 10, 200 << 10] {
@@ -114,7 +113,7 @@ fn above_flash_new_versions_find_room_and_older_ones_are_gone() {
     }
 }
 
-/// Looks are not bounded: while they have all of DRAM, what comes goes past it, and is counted.
+/// The number of looks is not bounded: while they occupy all of DRAM, new values are written around it, and counted.
 #[test]
 fn what_finds_all_of_dram_looked_at_goes_to_flash_and_its_older_version_is_gone() {
     let rig = Rig::open(config(), &drive_of(8 << 20, true));
@@ -131,7 +130,7 @@ fn what_finds_all_of_dram_looked_at_goes_to_flash_and_its_older_version_is_gone(
     (0..400).for_each(|key| assert_eq!(rig.get(key), Some(if key < 40 { 3 } else { 1 })));
 }
 
-/// Looks at so many keys, every fourth from the first one down, and does something meanwhile.
+/// Holds looks at `count` keys at once, every fourth key from `first` downwards, and then calls `meanwhile`.
 fn look_at_all(rig: &Rig, first: u32, count: u32, meanwhile: &dyn Fn()) {
     if count == 0 {
         return meanwhile();

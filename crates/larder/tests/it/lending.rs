@@ -1,4 +1,4 @@
-//! Memory that several caches have together: it is divided anew as they need it, and lent.
+//! Memory that several caches share: it is divided again as they need it, and lent.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -49,7 +49,7 @@ fn used(cache: &Larder) -> u64 {
     cache.stats().dram_used_bytes
 }
 
-/// Sets of so many bytes, from `from` on.
+/// Keys for this number of bytes, starting with `from`.
 fn keys(from: u32, bytes: u64) -> std::ops::Range<u32> {
     from..from + u32::try_from(bytes / BYTES as u64).unwrap()
 }
@@ -65,8 +65,8 @@ fn who_needs_more_borrows_what_others_do_not_use_up_to_its_limit() {
     }
 }
 
-/// The lender has its share from the first set on, and the sum is kept meanwhile, though the one who owes has no
-/// calls of its own.
+/// The lender gets its share back from the first set on, and the total stays within the limit, even if the borrower
+/// makes no calls.
 #[test]
 fn who_lent_has_it_back_as_it_comes_to_need_it() {
     for (above_flash, demotions) in
@@ -96,8 +96,8 @@ fn who_lent_has_it_back_as_it_comes_to_need_it() {
     }
 }
 
-/// Flash of the one who owes is slow, and its thread the one who writes there: who comes for what it lent waits, and
-/// the sum is kept.
+/// The borrower's flash is slow, and its thread does the writing: a lender that needs its memory waits, and the total
+/// stays within the limit.
 #[test]
 fn the_sum_is_kept_where_a_thread_gives_back_on_slow_flash() {
     let drive = Arc::new(FaultDevice::new(model_of(64 << 20, true), &FaultPlan::new(1)));
@@ -182,7 +182,7 @@ fn one_budget_of_all_memory_is_kept_by_tenants_and_by_shards() {
     assert!(within(&shards.stats()) > all - all / 10);
 }
 
-/// Nobody waits for another cache that is held.
+/// No deadlock: a cache never waits for another cache's lock.
 #[test]
 fn threads_that_lend_borrow_clear_and_close_end() {
     let tenants = vec![borrower("a", 50.0, ALL), borrower("b", 50.0, ALL)];

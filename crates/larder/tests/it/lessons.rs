@@ -1,5 +1,5 @@
-//! The two options after the lessons of the FDP paper (EuroSys'25, section 5.5): eviction by whole
-//! reclaim units, and a handle of their own for buckets that are rewritten often.
+//! The two options from the lessons of the FDP paper (EuroSys'25, section 5.5): eviction by whole reclaim units, and a
+//! placement handle for frequently rewritten buckets.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,7 +15,7 @@ use larder_device::{
 
 use crate::rig::{Rig, config, drive, drive_of, key_of, value_of};
 
-/// Bytes of a reclaim unit of the drives of these tests.
+/// Bytes of a reclaim unit of the drives in these tests.
 const UNIT_BYTES: u64 = 256 << 10;
 
 /// Regions of a quarter of a unit.
@@ -26,10 +26,10 @@ fn by_units() -> Config {
     }
 }
 
-/// What a request does to the device: a letter, where, how many bytes, under which handle.
+/// A request to the device: a letter for the operation, offset, bytes, and handle.
 type Request = (char, u64, u64, u16);
 
-/// Remembers every request that changes something.
+/// Records every request that changes something.
 struct Recorder<D> {
     device: D,
     requests: Mutex<Vec<Request>>,
@@ -71,7 +71,7 @@ impl<D: Device> Device for Recorder<D> {
     }
 }
 
-/// A mixed load that can go on where it was, in which some keys are set far more often than others.
+/// A mixed load that can be continued, in which some keys are set far more frequently than others.
 struct Load {
     rng: fastrand::Rng,
     newest: Vec<u32>,
@@ -83,7 +83,7 @@ impl Load {
         Self { rng: fastrand::Rng::with_seed(seed), newest: vec![0; 4000], version: 0 }
     }
 
-    /// Every hit is checked to be the newest version of its key. Returns hits.
+    /// Checks that every hit is the newest version of its key. Returns hits.
     fn run(&mut self, rig: &Rig, steps: u32) -> u32 {
         let mut hits = 0;
         for _ in 0..steps {
@@ -136,8 +136,8 @@ fn a_unit_is_reclaimed_whole_and_exactly_its_span_deallocated() {
     }
 }
 
-/// Bytes of the large-object engine are written between two deallocations of their unit exactly
-/// once: nothing that was written dies unread with a deallocation that was meant for older bytes.
+/// Bytes of the large-object engine are written exactly once between two deallocations of their unit: nothing is lost
+/// by a deallocation that was meant for older bytes.
 #[test]
 fn a_deallocated_unit_is_filled_before_another_one_goes() {
     let device = Recorder::new(drive());
@@ -161,7 +161,7 @@ fn a_deallocated_unit_is_filled_before_another_one_goes() {
     assert!(rounds > 10, "{rounds}");
 }
 
-/// On the drive a unit that is reclaimed whole is dead whole: no page of it is ever copied.
+/// On the drive, a unit that is reclaimed as a whole is entirely dead: no page of it is ever copied.
 #[test]
 fn the_drive_finds_the_units_dead() {
     let drive = drive();
@@ -206,7 +206,7 @@ fn units_survive_a_clean_restart() {
     assert!(rig.cache.stats().loc_deallocated_bytes > 0);
 }
 
-/// A deallocation that fails costs nothing: the regions are free, and written anew.
+/// A failed deallocation costs nothing: the regions are free, and are written again.
 #[test]
 fn a_failed_deallocation_is_counted_and_loses_nothing() {
     let device = Arc::new(FaultDevice::new(drive_of(8 << 20, true), &FaultPlan::new(1)));
@@ -227,8 +227,8 @@ fn a_failed_deallocation_is_counted_and_loses_nothing() {
     assert_eq!((lost, after.loc_bad_records), ((0, 0), 0));
 }
 
-/// A deallocation that the device carries out late must not take what is written there meanwhile: a
-/// caller who gives up waiting for it leaves the wait to the next one.
+/// A deallocation that the device executes late must not destroy what has been written there since: if the caller is
+/// dropped, the next caller waits for it.
 #[test]
 fn an_abandoned_deallocation_is_waited_for() {
     use std::pin::pin;
@@ -303,8 +303,8 @@ fn without_the_options_nothing_is_different() {
     assert!(stats.loc_reclaimed_regions > 50, "{stats:?}");
     assert!(requests.iter().all(|request| request.0 == 'w' && request.3 <= 2));
     assert_eq!((stats.loc_deallocated_bytes, stats.soc_hot_bucket_writes), (0, 0));
-    // Regions that are a whole unit are reclaimed one at a time with and without it: then the
-    // option adds deallocations and changes no other request.
+    // Regions that are a whole unit are reclaimed one at a time with and without the option: then the option only adds
+    // deallocations and changes no other request.
     let whole =
         Config { loc: LocConfig { region_bytes: Some(256 << 10), ..config().loc }, ..config() };
     let (plain, requests, hits) = play(whole.clone());

@@ -1,4 +1,4 @@
-//! The sizes that the cache takes and refuses, and what its errors say.
+//! The sizes that the cache accepts and refuses, and its error messages.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ fn impossible_keys_and_values_are_refused() {
     assert!(block_on(rig.cache.delete(&[7; 65_536])).is_err());
 }
 
-/// A key without bytes is one like any other in DRAM. No flash has room for it.
+/// An empty key is like any other in DRAM. Flash does not accept it.
 #[test]
 fn the_empty_key_is_in_dram_alone() {
     let drive = drive();

@@ -1,4 +1,4 @@
-//! Values longer than a region: whole or not at all. What holds for all engines is here for the array too
+//! Values longer than a region: whole or not at all. Tests that apply to all engines are used for the array too
 //! (`array_long.rs`).
 
 use std::collections::HashMap;
@@ -26,7 +26,7 @@ fn small_regions() -> Config {
     }
 }
 
-/// Patterns that make a part in the place of another one visible.
+/// Content that shows if a part is in the place of another one.
 pub(crate) fn patterned(key: u32, version: u32, bytes: usize) -> Vec<u8> {
     let mut rng = fastrand::Rng::with_seed(u64::from(key) << 32 | u64::from(version));
     (0..bytes).map(|_| rng.u8(..)).collect()
@@ -66,7 +66,7 @@ fn all_lengths_around_regions_and_parts_come_back() {
     assert_eq!((stats.loc_bad_records, stats.loc_incomplete_objects), (0, 0));
 }
 
-/// A long value with a key of so many bytes, and one whose key is too long for a head.
+/// A long value with a key of `key_bytes` bytes, and one whose key is too long for a head.
 pub(crate) fn a_long_key_and_flags_stay(rig: &Rig, key_bytes: usize) {
     let (key, value) = (vec![7; key_bytes], patterned(1, 1, 3 * REGION));
     let options = larder::SetOptions { flags: 77, ..Default::default() };
@@ -77,7 +77,7 @@ pub(crate) fn a_long_key_and_flags_stay(rig: &Rig, key_bytes: usize) {
     assert!(error.to_string().contains("flash holds at most"), "{error}");
 }
 
-/// Objects of so many bytes are the longest.
+/// Checks that objects of `most` bytes are the longest.
 pub(crate) fn the_longest_is(rig: &Rig, most: usize) {
     let longest = patterned(2, 1, most - key_of(2).len());
     set(rig, 2, &longest);
@@ -91,11 +91,11 @@ fn a_long_key_and_flags_stay_with_a_long_value() {
     let rig = Rig::open(small_regions(), &drive());
     // A head needs a region, too.
     a_long_key_and_flags_stay(&rig, REGION - 200);
-    // A quarter of the engine is the most.
+    // The maximum is a quarter of the engine.
     the_longest_is(&rig, rig.cache.layout().unwrap().loc_regions as usize * REGION / 4);
 }
 
-/// A long value and one of so many bytes expire.
+/// A long value and one of `short_bytes` bytes expire.
 pub(crate) fn a_time_to_live_ends(rig: &Rig, short_bytes: usize) -> Stats {
     let ttl = Duration::from_secs(10);
     rig.set_for(1, 5, 5 * REGION, ttl);
@@ -112,8 +112,8 @@ fn a_time_to_live_ends_for_all_parts() {
     assert_eq!(stats.loc_incomplete_objects, 0);
 }
 
-/// Short and long values under the same keys, much more than flash holds, deletes, crashes, clean
-/// restarts; reclaims that keep what has hits.
+/// Short and long values under the same keys, far more than flash holds; deletes, crashes, clean restarts; reclaims
+/// that keep objects with hits.
 pub(crate) fn nothing_old_comes_back(config: &Config, seed: u64) {
     let drive = drive();
     let mut rig = Rig::open(config.clone(), &drive);
@@ -189,7 +189,7 @@ fn nothing_old_comes_back_where_hits_keep_parts() {
     );
 }
 
-/// All long values that [`flushed_after_restart`] has left are found, and nothing else.
+/// Checks that all long values that [`flushed_after_restart`] has left are found, and nothing else.
 pub(crate) fn check_flushed(rig: &Rig) {
     for key in 0..4 {
         assert_eq!(rig.get(key), Some(9), "key {key}");
@@ -197,7 +197,7 @@ pub(crate) fn check_flushed(rig: &Rig) {
     assert_eq!(rig.get(4), None);
 }
 
-/// Long values over a clean restart; then they are flushed, and the cache is gone as in a crash.
+/// Long values across a clean restart; then they are flushed, and the cache is dropped as in a crash.
 pub(crate) fn flushed_after_restart(config: &Config) -> Arc<ModelDevice> {
     let drive = drive();
     let rig = Rig::open(config.clone(), &drive);
@@ -217,7 +217,7 @@ fn a_restart_keeps_long_values_and_so_does_a_crash_after_a_flush() {
     let rig = Rig::open(small_regions(), &drive);
     block_on(rig.cache.rebuild());
     check_flushed(&rig);
-    // Nobody has looked at all regions.
+    // Not all regions have been read.
     drop(rig);
     let rig = Rig::open(small_regions(), &drive);
     (0..1000).for_each(|_| assert_eq!(rig.get(4), None));
@@ -225,7 +225,7 @@ fn a_restart_keeps_long_values_and_so_does_a_crash_after_a_flush() {
     assert_eq!(rig.cache.stats().loc_incomplete_objects, 0);
 }
 
-/// What a cache left that shut down cleanly with one value of four regions.
+/// What a cache has left that shut down cleanly with one value of four regions.
 pub(crate) struct LeftBehind {
     config: Config,
     value: Vec<u8>,
@@ -251,8 +251,9 @@ impl LeftBehind {
         rig
     }
 
-    /// Damages each block of so many regions from there on that is not blank. What is found is the value or nothing,
-    /// and that for good if a record was bad. Returns how often it was found, and of how many it was forgotten.
+    /// Damages each block that is not blank in `regions` regions from `start` on. A look-up must find the value or
+    /// nothing, and must continue to find nothing if a record was bad. Returns how many times it was found, and how
+    /// many times it was forgotten.
     pub(crate) fn with_each_block_damaged(
         &self,
         (start, regions): (u64, u32),
@@ -283,8 +284,8 @@ impl LeftBehind {
         (hits, incomplete)
     }
 
-    /// The keys of all parts from there on, as docs/formats.md draws records of this magic, which are aligned so and
-    /// have no flags.
+    /// The keys of all parts from `start` on, as docs/formats.md describes records with this magic; they have this
+    /// alignment and no flags.
     pub(crate) fn keys_of_parts(
         &self,
         start: u64,
@@ -298,8 +299,8 @@ impl LeftBehind {
         keys
     }
 
-    /// A user's key that is that of a part is another key, of which `ask` may ask more; its value of so many bytes
-    /// takes the part's place.
+    /// A user's key equal to the key of a part is a different key; `ask` may check it further. Its value of `bytes`
+    /// bytes displaces the part.
     pub(crate) fn key_like_that_of_a_part(
         &self,
         key: &[u8],
@@ -329,7 +330,7 @@ fn a_value_with_a_damaged_part_is_a_miss() {
     };
     let (hits, incomplete) =
         left.with_each_block_damaged(regions, |stats| stats.loc_bad_records, on_miss);
-    // Nearly all blocks are of parts; some bytes lie in the gap at the end of a region.
+    // Nearly all blocks belong to parts; some bytes lie in the gap at the end of a region.
     assert!(incomplete >= 60 && hits <= 5, "{incomplete} misses, {hits} hits");
 }
 
@@ -354,7 +355,7 @@ fn a_value_whose_first_part_was_evicted_is_a_miss() {
         rig.set(100 + set_after, 1, REGION / 2 - 200);
         set_after += 1;
     }
-    // Two to a region: what came with the first part goes first, and not before the others.
+    // Two to a region: what was written with the first part is reclaimed first, and not before the others.
     assert!(set_after > 2 * (regions - 16) && set_after < 2 * regions, "{set_after} of {regions}");
     assert_eq!(rig.cache.stats().loc_incomplete_objects, 1);
     set(&rig, 1, &value);

@@ -1,4 +1,4 @@
-//! Looking at values without keeping them, with and without flash below.
+//! Reads values without keeping them, with and without flash.
 
 use larder::{ErrorKind, SetOptions, block_on};
 
@@ -51,7 +51,7 @@ fn many_looks_show_each_hit_once() {
         (0..100).for_each(|key| rig.set(key, key, 100));
         push_out();
         rig.set(200, 200, 100);
-        // Some on flash, one in DRAM, some not there, one twice.
+        // Some on flash, one in DRAM, some missing, one twice.
         let numbers: Vec<u32> = (0..100).chain([200, 7000, 3, 7001]).collect();
         let keys: Vec<_> = numbers.iter().map(|&key| crate::rig::key_of(key)).collect();
         let mut seen = vec![0; keys.len()];
@@ -67,7 +67,7 @@ fn many_looks_show_each_hit_once() {
     });
 }
 
-/// Memory under a value that was looked at may be written again at once; under one that is kept it is not.
+/// Memory of a value that was only looked at may be reused at once; memory of a value that is kept is not.
 #[test]
 fn a_look_leaves_nothing_behind() {
     both(|rig, push_out| {

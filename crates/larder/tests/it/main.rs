@@ -1,6 +1,6 @@
-//! The cache as a whole, on the SSD model and on files, against what a cache may and may not do.
+//! Tests of the cache as a whole, on the SSD model and on files: what a cache may and may not do.
 
-#![allow(clippy::unwrap_used)] // a test that cannot go on should stop
+#![allow(clippy::unwrap_used)] // a test that cannot continue should stop
 
 mod admission;
 mod array;

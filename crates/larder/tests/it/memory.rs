@@ -38,8 +38,8 @@ fn the_tier_gives_way_to_what_flash_needs() {
     assert!(rig.cache.stats().dram_used_bytes > ALL, "a larger budget is used");
 }
 
-/// On a device that takes its time one region is on its way while the next is filled, and pieces of both;
-/// with classes of times to live, several are filled.
+/// On a slow device, one region is being written while the next is filled, with pieces of both in flight; with TTL
+/// classes, several are filled.
 #[test]
 fn the_sum_is_kept_while_regions_come_and_go() {
     for (bytes, ttl_classes) in [(900, vec![]), (9_000, vec![]), (900, vec![60])] {
@@ -59,9 +59,9 @@ fn the_sum_is_kept_while_regions_come_and_go() {
         device.set_plan(&FaultPlan::new(3).with(slow));
         let (ended, sets) = (AtomicBool::new(false), AtomicUsize::new(0));
         let (most, least) = std::thread::scope(|scope| {
-            // As slow as a device may be before sets wait: it ends what it has when so much more has come as may be
-            // on its way. By what comes, and not by the clock: how much waits at a time is then up to no scheduler.
-            // A set that waits all the same is let go by somebody else.
+            // As slow as a device may be before sets wait: it completes its requests after the number of sets whose
+            // bytes may be in flight. This depends on the sets and not on the clock, so the amount in flight does not
+            // depend on the scheduler. If a set waits nevertheless, this thread releases it.
             scope.spawn(|| {
                 let mut before = usize::MAX;
                 while !ended.load(Ordering::Relaxed) {
@@ -86,7 +86,7 @@ fn the_sum_is_kept_while_regions_come_and_go() {
     }
 }
 
-/// What the sum is at most and at least, after a pass of as many bytes as the budget, while three more come.
+/// The maximum and minimum of the sum during three further passes, after a first pass of as many bytes as the budget.
 fn most_and_least(rig: &Rig, bytes: usize, and_then: impl Fn()) -> (u64, u64) {
     let pass = u32::try_from(ALL).unwrap() / u32::try_from(bytes).unwrap();
     let (mut most, mut least) = (0, u64::MAX);

@@ -1,4 +1,4 @@
-//! The cache on a store that only appends: it serves, is killed, and comes back, and nearly all of what it writes is
+//! The cache on an append-only store: it serves, is killed, and comes back, and nearly everything that it writes is
 //! written once.
 
 use std::sync::Arc;
@@ -21,7 +21,7 @@ fn device(store: &Arc<dyn BlockStore>, options: &DeviceOnBlocksOptions) -> Arc<D
     Arc::new(device.unwrap())
 }
 
-/// Fills the cache several times over, and changes and deletes some of it.
+/// Fills the cache several times over, and changes and deletes some objects.
 fn work(rig: &Rig, round: u32) {
     for key in 0..600 {
         rig.set(key, round, if key % 3 == 0 { 300 } else { 20_000 + key as usize });
@@ -31,7 +31,7 @@ fn work(rig: &Rig, round: u32) {
     }
 }
 
-/// What is there is of the latest round, or was before it was overwritten; and much is.
+/// Checks that objects are of the latest round and not deleted, and that there are enough of them.
 fn check(rig: &Rig, round: u32) {
     let found = (0..600).filter(|&key| match rig.get(key) {
         Some(version) => {
@@ -57,7 +57,7 @@ fn lives(config: &Config, store: Arc<dyn BlockStore>, reopen: impl Fn() -> Arc<d
         on = device(&reopen(), &options);
         let rig = Rig::open(config.clone(), &on);
         let recovery = rig.cache.recovery();
-        // What was killed comes back as far as its crash safety goes; every other round closes.
+        // After a kill, the cache recovers from the crash; every other round closes.
         let as_expected = match round % 2 {
             0 => matches!(recovery, Some(Recovery::Crashed { .. })),
             _ => matches!(recovery, Some(Recovery::Clean { .. })),
@@ -83,7 +83,7 @@ fn a_cache_on_blocks_comes_back() {
     lives(&config(), store, || Arc::new(block_on(BlocksOnDevice::open(drive.clone())).unwrap()));
 }
 
-/// A region is several blocks; the log in front of the buckets is there, too.
+/// A region is several blocks; there is also a log in front of the buckets.
 #[test]
 fn a_region_may_be_several_blocks() {
     let with = |region_bytes, ru_aware_eviction| Config {
@@ -99,7 +99,7 @@ fn a_region_may_be_several_blocks() {
     }
 }
 
-/// Regions of the array are blocks as those of large objects are.
+/// Regions of the array are blocks, like those of large objects.
 #[test]
 fn an_array_on_blocks_comes_back() {
     // Buckets have the rest.
@@ -119,7 +119,7 @@ fn an_array_on_blocks_comes_back() {
     assert_eq!(slots % BLOCK_BYTES, 0, "{options:?}");
 }
 
-/// Buckets die at random, tombstones in their order: they are kept apart where there are blocks enough for that.
+/// Buckets die at random, tombstones in order: they are kept apart if there are enough blocks.
 #[test]
 fn small_objects_have_a_handle_of_their_own() {
     let store: Arc<dyn BlockStore> =
@@ -167,7 +167,7 @@ fn what_does_not_fit_is_refused_with_the_way_out() {
     assert!(few.contains("use more"), "{few}");
 }
 
-/// LOC on raw blocks has DLWA 1.00; with label, tombstones and small objects at most 1.05.
+/// The LOC on raw blocks has DLWA 1.00; with label, tombstones and small objects at most 1.05.
 #[test]
 #[allow(clippy::cast_precision_loss)]
 fn what_is_written_in_order_is_written_once() {

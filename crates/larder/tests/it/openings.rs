@@ -1,4 +1,4 @@
-//! What an opening refuses, what it says then, and what it leaves as it was.
+//! What an opening refuses, its error messages, and what it leaves untouched.
 
 use std::sync::Arc;
 
@@ -54,11 +54,11 @@ fn two_caches_never_share_bytes_of_a_device() {
     let _again = open(&drive);
 }
 
-/// The cache works in units of 4 KiB: a device takes those if its blocks divide them.
+/// The cache works in units of 4 KiB: a device supports them if its blocks divide them.
 #[test]
 fn a_cache_works_on_any_device_whose_blocks_divide_its_own() {
     for block_bytes in [512, 1024, 2048, 4096] {
-        // Less than a block of the cache is left over, where there can be.
+        // If possible, with a remainder smaller than a block of the cache.
         let bytes = vec![0; (8 << 20) + block_bytes as usize % 4096];
         let device = Arc::new(MemoryDevice::with_blocks(bytes, block_bytes).unwrap());
         let entries = || (0..400_u32).map(|n| (format!("key {n}"), vec![7; 100 + n as usize * 20]));
@@ -137,7 +137,7 @@ fn one_copy_of_the_label_is_enough() {
     }
 }
 
-/// The front of a device as formats up to version 8 began: a superblock in the first block.
+/// Writes the front of a device as formats up to version 8 began: a superblock in the first block.
 fn make_old(device: &impl Device, mark: &[u8; 8]) {
     for copy in label::COPIES {
         for at in 0..96 {

@@ -1,4 +1,4 @@
-//! Tenants on a virtual SSD each: what becomes of one's dies is nothing to the others.
+//! Tenants on a virtual SSD each: failures of one tenant's dies do not affect the others.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::rig::{self, key_of, value_of, version_in};
 const NAMES: [&str; 3] = ["flour", "sugar", "salt"];
 const KEYS: std::ops::Range<u32> = 0..400;
 
-/// 4 channels of a die of blocks of 256 KiB; nothing reaches the end of a block on the channel of "sugar".
+/// 4 channels of one die each, with blocks of 256 KiB. On the channel of "sugar", no write reaches the end of a block.
 fn array() -> (VssdArray, Vec<VssdId>) {
     let geometry = NandGeometry {
         array: DieArray { channels: 4, dies_per_channel: 1 },
@@ -68,7 +68,7 @@ fn open(tenants: Vec<(Tenant, Arc<dyn Device>)>) -> Result<Tenants, larder::Erro
     block_on(Tenants::open_on(config, tenants, Arc::new(VirtualClock::default())))
 }
 
-/// Versions of a tenant are its own.
+/// Each tenant has its own version.
 fn fill(cache: &Larder, version: u32, dies: bool) {
     for _ in 0..4 {
         for key in KEYS {
@@ -127,7 +127,7 @@ fn tenants_on_vssds_of_their_own_outlive_dies_of_others() {
         assert!(matches!(cache.recovery(), Some(Recovery::Clean { .. })), "{name}");
         assert!(found(cache, version) > 300, "{name}");
     }
-    // Nothing can be written to one that is read-only, so no cache can open there.
+    // A read-only virtual SSD cannot be written, so no cache can open there.
     let refused = open(vec![own(1)]).err().unwrap().to_string();
     assert!(refused.starts_with("tenant \"sugar\""), "{refused}");
 }

@@ -15,8 +15,8 @@ fn bytes_of(key: u32) -> usize {
     if key.is_multiple_of(9) { 4_000 } else { 100 }
 }
 
-/// All pages, of `count` items each; `between` happens after each. Says how often each key came, and in how many
-/// pages.
+/// Reads all pages, of `count` items each; calls `between` after each. Returns how many times each key came, and the
+/// number of pages.
 fn paged(cache: &Larder, count: usize, mut between: impl FnMut(u64)) -> (HashMap<u32, u32>, u64) {
     let (mut all, mut cursor, mut pages) = (HashMap::new(), 0, 0);
     loop {
@@ -86,7 +86,7 @@ fn in_dram_alone_pages_are_as_long_as_was_asked() {
 fn what_is_changed_between_two_pages_is_in_one_of_them() {
     let rig = Rig::open(Config { dram_bytes: 60 << 10, ..config() }, &drive());
     (0..800).for_each(|key| rig.set(key, 1, bytes_of(key)));
-    // Replaced, brought to DRAM and sent to flash while the walk goes on, with others that come and go.
+    // Replaced, brought to DRAM and sent to flash during the scan, while other keys come and go.
     let mut key = 0;
     let (all, pages) = paged(&rig.cache, 5, |page| {
         for _ in 0..20 {

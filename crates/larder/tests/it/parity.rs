@@ -1,6 +1,6 @@
-//! Whoever learns the calls of `Larder` finds them in its other forms too. Most of these are made of one list
-//! (`front/calls.rs`), so that none can lack what the other has; what remains is that the list is whole, and that the
-//! calls which each form writes by hand are all there. The sources are read for it.
+//! Every call of `Larder` exists in its other forms too. Most of these calls are generated from one list
+//! (`front/calls.rs`), so that no form can lack one. These tests check that the list is complete, and that the calls
+//! which each form has by hand are all there. They read the sources for that.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -24,7 +24,7 @@ fn first_name(text: &str) -> Option<String> {
     text.split(|c: char| !c.is_alphanumeric() && c != '_').next().map(str::to_owned)
 }
 
-/// What stands behind the parameters of an `impl`, if it has some.
+/// The text after the generic parameters of an `impl`, if it has some.
 fn behind_parameters(text: &str) -> &str {
     let mut depth = 0;
     let is_end = |c: char| {
@@ -57,21 +57,21 @@ fn methods(type_name: &str) -> BTreeSet<String> {
     found
 }
 
-/// The calls of one key of which all forms are made.
+/// The calls with one key that all forms have.
 pub(crate) fn listed() -> BTreeSet<String> {
     let text = fs::read_to_string(source_folder().join("front/calls.rs")).unwrap();
     let list = text.split("$form! {").nth(1).unwrap().split('}').next().unwrap();
     list.lines()
         .filter(|line| line.contains(';'))
-        // In front of the name stands what the call is to the value that is there.
+        // Before the name of a call comes the kind of its access to the value.
         .filter_map(|line| first_name(line.trim().split_once(' ')?.1))
         .collect()
 }
 
-/// What `Larder` has, and a form of it with these methods has not, but for what is excused.
+/// The methods that `Larder` has and a form with methods `own` lacks, except those in `excused`.
 fn missing(own: &BTreeSet<String>, excused: &[&str]) -> Vec<String> {
     let mut all = methods("Larder");
-    // Ways to begin one cache; the other forms begin with several, or with one that is open.
+    // Ways to open one cache; the other forms start with several caches, or with an open one.
     assert!(all.remove("at") && all.remove("in_memory"));
     assert!(all.len() > 20 && own.len() > 5, "the sources are read");
     for excused in excused {
@@ -83,7 +83,7 @@ fn missing(own: &BTreeSet<String>, excused: &[&str]) -> Vec<String> {
 
 #[test]
 fn threads_that_block_have_every_call_that_waits() {
-    // These do not wait: `Blocking::larder` leads to them. A cache is opened as a whole.
+    // These do not wait; `Blocking::larder` gives access to them. A cache is opened as a whole.
     let at_once = [
         "array_memory",
         "blocking",
@@ -92,7 +92,7 @@ fn threads_that_block_have_every_call_that_waits() {
         "estimated_len",
         "flash_regions",
         "get_at_once_with",
-        // Chunks are waited for one by one.
+        // Each chunk is a separate wait.
         "get_stream",
         "layout",
         "may_read_flash",
@@ -114,13 +114,13 @@ fn threads_that_block_have_every_call_that_waits() {
 
 #[test]
 fn a_route_has_every_call_of_one_cache() {
-    // Each cache has its own, and `Route::caches` or `Shards::shards` lead there; what is routed is open.
+    // Each cache has its own; `Route::caches` or `Shards::shards` give access to them. A routed cache is already open.
     let of_each = [
         "array_memory",
         "flash_regions",
         "get_stream",
         "layout",
-        // `moment` has it: each shard has a time of its own.
+        // `moment` replaces it: each shard has its own time.
         "now",
         "open",
         "placement",
@@ -133,7 +133,7 @@ fn a_route_has_every_call_of_one_cache() {
 
 #[test]
 fn tenants_have_every_call_of_everything() {
-    // Calls of keys are a tenant's, and so is what one cache says of itself: `Tenants::tenant` leads there.
+    // Calls with keys belong to a tenant, as do those about a single cache: `Tenants::tenant` gives access to them.
     let of_one = [
         "array_memory",
         "blocking",

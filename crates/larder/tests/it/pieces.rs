@@ -1,4 +1,4 @@
-//! Regions on their way to flash: several pieces at a time, and nobody waits without need.
+//! Writes of regions: several pieces are in flight at a time, and no caller waits unnecessarily.
 
 use std::future::Future;
 use std::pin::pin;
@@ -16,7 +16,7 @@ use crate::rig::{Rig, config, drive, key_of, value_of};
 const REGION_BYTES: u64 = 256 << 10;
 const PIECE_BYTES: u64 = 16 << 10;
 
-/// A drive that holds writes to regions back until the test lets them go.
+/// A drive that holds back writes to regions until the test releases them.
 struct Gate {
     drive: Arc<ModelDevice>,
     regions: Mutex<std::ops::Range<u64>>,
@@ -28,7 +28,7 @@ impl Gate {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where in its region each write that waits begins and ends.
+    /// Start and end of each held write within its region.
     fn extents(&self) -> Vec<(u64, u64)> {
         let start = self.regions.lock().unwrap().start;
         let held = self.held();
@@ -89,7 +89,7 @@ fn gated() -> (Rig, Arc<Gate>) {
     (rig, gate)
 }
 
-/// Whether a set ends without waiting for anybody.
+/// Whether a set ends without waiting.
 fn set_ends(rig: &Rig, key: u32, bytes: usize) -> bool {
     let (name, value) = (key_of(key), value_of(key, 1, bytes));
     let mut set = pin!(rig.cache.set(&name, &value, None));
@@ -100,7 +100,7 @@ fn set_ends(rig: &Rig, key: u32, bytes: usize) -> bool {
 fn four_pieces_are_under_way_before_anybody_waits() {
     let (rig, gate) = gated();
     let mut key = 0;
-    // A set that waits is dropped; what it began goes on.
+    // A set that waits is dropped; its writes continue.
     while set_ends(&rig, key, 4000) {
         key += 1;
         assert!(key < 1000, "nobody ever waited");
@@ -108,7 +108,7 @@ fn four_pieces_are_under_way_before_anybody_waits() {
     }
     let expected: Vec<_> = (0..4).map(|i| (i * PIECE_BYTES, (i + 1) * PIECE_BYTES)).collect();
     assert_eq!(gate.extents(), expected);
-    // Five pieces had come together; whichever of the four ends makes room for one.
+    // Five pieces were complete; when any of the four ends, the fifth can start.
     gate.release(2);
     assert!(set_ends(&rig, 1000, 4000));
     assert_eq!(gate.extents()[3], (4 * PIECE_BYTES, 5 * PIECE_BYTES));
@@ -127,7 +127,7 @@ fn a_footer_sets_out_when_all_that_it_lists_is_on_flash() {
         assert!(extents.len() <= 4, "{extents:?}");
         if extents.iter().any(|&(_, end)| end == REGION_BYTES) {
             ends += 1;
-            // The others that are under way are of the next region.
+            // The other writes in flight belong to the next region.
             let behind =
                 extents.iter().filter(|&&(at, end)| end < REGION_BYTES && at > 8 * PIECE_BYTES);
             assert_eq!(behind.count(), 0, "{extents:?}");
@@ -179,7 +179,7 @@ fn one_failed_piece_takes_its_region_with_it_and_no_other() {
     }
     let of_first = key;
     gate.fail(1);
-    // Whoever writes next sees to it, and gets another region.
+    // The next writer handles it, and gets another region.
     while rig.cache.stats().loc_retired_regions == 0 {
         let _stored = set_ends(&rig, key, 4000);
         key += 1;

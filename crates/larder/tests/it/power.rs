@@ -1,5 +1,5 @@
-//! What a loss of power leaves, with `crash_safety = Power`: what a flush has returned for, and nothing that was
-//! deleted or replaced, whichever unflushed sectors the drive has lost.
+//! What a power loss leaves with `crash_safety = Power`: everything flushed, and nothing that was deleted or replaced,
+//! whichever unflushed sectors the drive has lost.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ fn drive(plan: &FaultPlan) -> Drive {
     Arc::new(FaultDevice::new(drive_of(16 << 20, true), plan))
 }
 
-/// DRAM for everything, so that nothing reaches flash but what a test sends there.
+/// DRAM for everything, so that only what a test flushes reaches flash.
 fn safe() -> Config {
     Config { dram_bytes: 4 << 20, crash_safety: CrashSafety::Power, ..config() }
 }
@@ -29,7 +29,7 @@ fn lose_power(drive: &Drive) {
     drive.restart().unwrap();
 }
 
-/// Small and large ones.
+/// Small and large values.
 fn bytes_of(key: u32) -> usize {
     if key.is_multiple_of(10) { 9_000 } else { 100 }
 }
@@ -102,7 +102,7 @@ fn the_dead_stay_dead_after_a_loss_of_power() {
     }
 }
 
-/// Buckets and regions have been written without them, and the log has gone round: what is left of the old
+/// Buckets and regions have been rewritten without the dead keys, and the log has gone round: remains of the old
 /// versions must not come back from under writes that were not flushed.
 #[test]
 fn the_dead_stay_dead_when_their_tombstones_are_gone() {
@@ -114,7 +114,7 @@ fn the_dead_stay_dead_when_their_tombstones_are_gone() {
             utilization_percent: 25.0,
             tombstone_log_bytes: Some(16 << 10),
             loc: LocConfig {
-                // Regions that are being filled are on flash in part.
+                // Regions that are being filled are partly on flash.
                 write_bytes: 16 << 10,
                 ..safe().loc
             },
@@ -125,7 +125,7 @@ fn the_dead_stay_dead_when_their_tombstones_are_gone() {
         large.clone().for_each(|key| rig.set(key, 1, 9_000));
         flush(&rig);
         delete_all(&rig, small.clone().chain(large.clone()));
-        // Every region is filled anew, and every bucket written, by others.
+        // Other keys cause every region to be refilled, and every bucket to be written.
         (2000..2500).for_each(|key| rig.set(key, 1, 9_000));
         go_round(&rig);
         let stats = rig.cache.stats();
@@ -135,7 +135,7 @@ fn the_dead_stay_dead_when_their_tombstones_are_gone() {
         let dead = || small.clone().chain(large.clone()).chain(3000..4500);
         let rig = reopened(config.clone(), &drive);
         dead().for_each(|key| assert_eq!(rig.get(key), None, "key {key}, seed {seed}"));
-        // The regions that were being filled have got footers from that opening, beside older ones.
+        // That opening has written footers for the regions that were being filled, next to older ones.
         delete_all(&rig, 2000..2500);
         go_round(&rig);
         drop(rig);
@@ -146,14 +146,14 @@ fn the_dead_stay_dead_when_their_tombstones_are_gone() {
     }
 }
 
-/// Whether they are there or not.
+/// Deletes keys, whether they are there or not.
 fn delete_all(rig: &Rig, keys: impl Iterator<Item = u32>) {
     for key in keys {
         let _was_there = rig.delete(key);
     }
 }
 
-/// Thousands of tombstones that nobody needs for long.
+/// Thousands of tombstones that are needed only for a short time.
 fn go_round(rig: &Rig) {
     for round in 1..4 {
         (3000..4500).for_each(|key| rig.set(key, round, 100));
@@ -161,7 +161,7 @@ fn go_round(rig: &Rig) {
     }
 }
 
-/// What a life for the process has left may be in the drive's cache alone.
+/// What an opening with `Process` has left may be only in the drive's cache.
 #[test]
 fn a_cache_for_the_process_goes_on_for_power() {
     for seed in 0..8 {
@@ -172,7 +172,7 @@ fn a_cache_for_the_process_goes_on_for_power() {
         flush(&rig);
         (0..300).filter(|key| key % 3 == 0).for_each(|key| assert!(rig.delete(key)));
         drop(rig);
-        // The process dies, the drive lives.
+        // The process dies, the drive keeps its power.
         let rig = reopened(safe(), &drive);
         assert!(matches!(rig.cache.recovery(), Some(Recovery::Crashed { .. })));
         drop(rig);
@@ -194,7 +194,7 @@ fn a_cache_for_the_process_goes_on_for_power() {
     }
 }
 
-/// A label that promises more than the life before is on flash before, or after, what it promises.
+/// A label that promises more than the previous one may reach flash before or after what it promises.
 #[test]
 fn an_opening_that_is_cut_off_promises_no_more_than_is_there() {
     let mut discarded = 0;
@@ -224,7 +224,7 @@ fn an_opening_that_is_cut_off_promises_no_more_than_is_there() {
 #[test]
 fn a_drive_without_a_volatile_cache_is_not_asked_to_flush() {
     let asked = |has_cache: bool| {
-        // Flushes fail: whoever asks for one hears of it.
+        // Flushes fail, so a flush request shows as an error.
         let rule = FaultRule::new(Fault::Error).on_flushes();
         let plan = plan(1).volatile_cache(has_cache);
         let drive = drive(&plan);
@@ -242,7 +242,7 @@ fn a_drive_without_a_volatile_cache_is_not_asked_to_flush() {
     assert_eq!(asked(false), (false, 100));
 }
 
-/// All that come together share one durable write or flush; what is not of flash waits for none.
+/// Concurrent writes share one durable write or flush; operations that do not concern flash wait for none.
 #[test]
 fn durable_writes_are_few() {
     let drive = drive(&plan(1));
@@ -261,7 +261,7 @@ fn durable_writes_are_few() {
     assert_eq!(rig.cache.stats().soc_flushes, stats.soc_flushes, "and no more");
 }
 
-/// A bucket that is written and not flushed is not there yet: whoever sent it hears so if the flush fails.
+/// A bucket that is written but not flushed is not there yet: its sender gets an error if the flush fails.
 #[test]
 fn a_bucket_whose_flush_fails_is_lost() {
     let drive = drive(&plan(1));
@@ -274,7 +274,7 @@ fn a_bucket_whose_flush_fails_is_lost() {
     assert_eq!(rig.get(1), Some(1), "from DRAM");
 }
 
-/// The label of a clean shutdown may be on flash as soon as it is being written. What it vouches for is there before.
+/// The label of a clean shutdown may be on flash as soon as its write starts. What it vouches for must be there before.
 #[test]
 fn a_close_that_is_cut_off_keeps_what_was_flushed() {
     let mut cut_off = 0;

@@ -1,4 +1,4 @@
-//! Reads of flash that are under way while the key changes.
+//! Reads of flash that are in flight while the key changes.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -17,7 +17,7 @@ fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// A cache that has version 1 of the key on flash only, and a device that holds reads back.
+/// A cache that has version 1 of the key only on flash, and a device that holds back reads.
 fn rig(plan: &FaultPlan) -> (Rig, Arc<FaultDevice<ModelDevice>>) {
     let device = faulty(plan);
     let rig = Rig::open(config(), &device);
@@ -69,8 +69,8 @@ fn if_the_one_who_reads_gives_up_another_reads() {
     assert_eq!(version_in(KEY, &value), 1);
 }
 
-/// The read began before the change, so it may see what was before, or after. What it read must not come
-/// back afterwards, wherever the newer version has gone meanwhile.
+/// The read began before the change, so it may see either version. What it read must not come back afterwards, wherever
+/// the newer version has gone since.
 #[test]
 fn a_read_that_was_overtaken_leaves_no_trace() {
     for goes_on_to_flash in [false, true] {
@@ -117,7 +117,8 @@ fn who_comes_after_a_change_does_not_wait_for_an_overtaken_read() {
     assert_eq!(rig.get(KEY), Some(2));
 }
 
-/// Between the tombstone for what is on flash and the new value in DRAM the key is nowhere.
+/// There must be no time between the tombstone for flash's version and the new value in DRAM at which the key is
+/// missing.
 #[test]
 fn a_key_that_is_overwritten_has_a_value_all_the_time() {
     for bytes in [200, 5000] {

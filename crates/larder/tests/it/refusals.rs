@@ -1,5 +1,5 @@
-//! What an array, and a set of them, refuse: each refusal names what is wrong and the way out, and leaves devices as
-//! they were.
+//! What an array and a set of arrays refuse: each error names the problem and the solution, and leaves the devices
+//! unchanged.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ fn drives(count: usize) -> Drives {
     (0..count).map(|_| drive_of(DRIVE_BYTES, true)).collect()
 }
 
-/// Large objects in the array, as much DRAM for each of so many shards.
+/// Large objects in the array, with DRAM in proportion to the number of shards.
 fn settings(shards: u64) -> Config {
     let base = with_array(CrashSafety::Process);
     let array = ArrayConfig { region_bytes: Some(128 << 10), ..base.array };
@@ -41,7 +41,7 @@ fn open_one(config: Config, drive: &Arc<ModelDevice>) -> Result<Larder, Error> {
     block_on(Larder::open(config, Some(Arc::clone(drive) as _), clock(9000)))
 }
 
-/// An array alone, and a set of them.
+/// A single array, and a set of them.
 fn both() -> [Routed<AnyRoute>; 2] {
     let one = open_one(settings(1), &drives(1)[0]).unwrap();
     let set = open_set(settings(2), &drives(2), 1000).unwrap();
@@ -95,7 +95,7 @@ fn what_has_no_time_left_is_stored_as_expired() {
     }
 }
 
-/// All bytes of drives.
+/// All bytes of the drives.
 fn contents(drives: &[Arc<ModelDevice>]) -> Vec<Vec<u8>> {
     let of = |drive: &Arc<ModelDevice>| {
         let piece = |offset| {
@@ -107,13 +107,13 @@ fn contents(drives: &[Arc<ModelDevice>]) -> Vec<Vec<u8>> {
     drives.iter().map(of).collect()
 }
 
-/// Bytes that were sent to drives, or taken away there.
+/// Bytes that were written to the drives, or deallocated there.
 fn changed(drives: &[Arc<ModelDevice>]) -> u64 {
     let all = drives.iter().map(|drive| drive.stats());
     all.map(|it| it.host_written_bytes + it.deallocated_bytes + it.zeroed_bytes).sum()
 }
 
-/// Refused with this, and none of all `drives` is touched.
+/// Checks that opening is refused with this error, and that none of `drives` is written.
 #[track_caller]
 fn refused(
     drives: &[Arc<ModelDevice>],
@@ -128,7 +128,7 @@ fn refused(
     assert_eq!(changed(drives), before, "a drive was written: {said}");
 }
 
-/// A set of three with values, its former third one, and two of another set.
+/// A set of three with values, its former third device, and two devices of another set.
 fn sets() -> Drives {
     let all = drives(6);
     let use_and_close = |drives: &[Arc<ModelDevice>], second| {
@@ -159,7 +159,7 @@ fn devices_that_are_no_set_are_refused_and_left_alone() {
     foreign(&[0, 1, 4], &["is a shard of another set", "leave it out"]);
     foreign(&[0, 1], &["is one of a set of 3 shards, and 2 devices were given", "give None"]);
     foreign(&[0, 1, 2, 3], &["is one of a set of 3 shards, and 4 devices were given"]);
-    // The one that has taken its place since knows better.
+    // The device that has replaced it since has the newer table.
     foreign(&[0, 2, 3], &["is there twice", "leave one out"]);
     let alone = || open_one(settings(1), &all[0]).err();
     refused(
@@ -168,7 +168,7 @@ fn devices_that_are_no_set_are_refused_and_left_alone() {
         ErrorKind::Foreign,
         &["holds a partition table", "open it as Tenants or Shards"],
     );
-    // What somebody else has written.
+    // Data of another program.
     let other = drives(1);
     let mut buffer = IoBuffer::zeroed(4096);
     buffer.as_mut_slice().fill(0x5a);

@@ -1,4 +1,4 @@
-//! Who listens is told of each object that leaves, once, and why: as many as are counted.
+//! A removal listener is called for each object that leaves, once, with the reason: as many times as are counted.
 
 use std::collections::{HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,7 +14,7 @@ use larder_device::{Fault, FaultPlan, FaultRule};
 use crate::faults::faulty;
 use crate::rig::{Rig, config, drive, key_of, logged, value_of};
 
-/// What was told: reason, tier, key if it is known, bytes.
+/// Recorded calls: reason, tier, key if it is known, bytes.
 type Told = Arc<Mutex<Vec<(RemovalReason, Tier, Option<Vec<u8>>, Option<u64>)>>>;
 
 fn listening(config: Config) -> (Config, Told) {
@@ -28,7 +28,7 @@ fn listening(config: Config) -> (Config, Told) {
     (Config { removal_listener: Some(listener), ..config }, told)
 }
 
-/// What the counters say of each reason.
+/// The counters for each reason.
 fn counted(stats: &Stats) -> HashMap<RemovalReason, u64> {
     let all = [
         (RemovalReason::Replaced, stats.replaced_objects),
@@ -55,7 +55,7 @@ fn totals(told: &Told) -> HashMap<RemovalReason, u64> {
     totals
 }
 
-/// Fills, overwrites, deletes and lets expire, several times what flash holds.
+/// Fills, overwrites, deletes and lets objects expire, several times what flash holds.
 fn live(rig: &Rig, rounds: u32) {
     let mut rng = fastrand::Rng::with_seed(7);
     let mut now = 1000;
@@ -101,7 +101,7 @@ fn as_many_are_told_as_are_counted() {
     .into_iter()
     .enumerate()
     {
-        // Buckets overflow only where there are few.
+        // Buckets overflow only if there are few.
         let config = Config {
             soc: SocConfig {
                 percent: config.soc.percent.map(|percent| percent.min(4.0)),
@@ -164,7 +164,7 @@ fn what_the_device_loses_is_told() {
     }
 }
 
-/// No lock is held while a listener is told: it may call the cache, and a panic leaves it whole.
+/// No lock is held while a listener runs: it may call the cache, and a panic leaves the cache intact.
 #[test]
 fn a_listener_may_call_the_cache_and_may_panic() {
     let cache: Arc<OnceLock<Larder>> = Arc::default();
@@ -177,7 +177,7 @@ fn a_listener_may_call_the_cache_and_may_panic() {
         match &key[..] {
             b"panics" => panic!("as it was told to"),
             b"again" if removal.reason == RemovalReason::Replaced => {
-                // The key that has just changed, and all of the rest; what it removes is told too.
+                // The key that has just changed, and everything else; what this removes is reported too.
                 assert_eq!(cache.get(&key).unwrap().as_deref(), Some(&b"2"[..]));
                 cache.set(b"other", b"2", None).unwrap();
                 assert!(cache.delete(&key).unwrap());

@@ -1,7 +1,7 @@
-//! Resident memory beside the budget, with as many objects as a small machine can hold the index of.
+//! Compares resident memory with the budget, with as many objects as a small machine can index.
 //!
-//! `cargo test --release -p larder --test it -- resident --ignored --nocapture`; `LARDER_RESIDENT_OBJECTS` for another
-//! number than 50 million.
+//! `cargo test --release -p larder --test it -- resident --ignored --nocapture`; set `LARDER_RESIDENT_OBJECTS` for a
+//! number other than 50 million.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -14,17 +14,18 @@ use larder_device::{
 };
 
 const OBJECTS: u64 = 50_000_000;
-/// Flash that each of them has: no region gives way.
+/// Bytes of flash per object: no region is reclaimed.
 const FLASH_BYTES_PER_OBJECT: u64 = 1400;
-/// Of all memory.
+/// Total memory budget.
 const BUDGET_BYTES_PER_OBJECT: u64 = 12;
 const HANDLES: u16 = 40;
 
-/// A drive that keeps metadata and the tables of the index, in a file, and of objects only that they were written.
+/// A drive that stores metadata and the tables of the index in a file, and counts objects as written without storing
+/// them.
 struct Sizes {
     info: DeviceInfo,
     file: File,
-    /// What is written with these is kept.
+    /// Handles whose writes are stored.
     kept: [PlacementHandle; 2],
 }
 
@@ -64,7 +65,7 @@ impl Device for Sizes {
     }
 }
 
-/// Of this process, in bytes.
+/// Resident memory of this process, in bytes.
 fn resident_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();

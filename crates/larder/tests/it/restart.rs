@@ -1,5 +1,5 @@
-//! What a restart brings back: after a clean shutdown everything on flash, after a crash what had
-//! reached flash or nothing, as configured, and never anything wrong.
+//! What a restart brings back: after a clean shutdown everything on flash; after a crash what had reached flash, or
+//! nothing, as configured; and never anything wrong.
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ fn a_clean_shutdown_keeps_everything_with(config: Config) {
         let Some(Recovery::Clean { large_objects }) = rig.cache.recovery() else {
             panic!("{:?}", rig.cache.recovery())
         };
-        // Small ones that DRAM held lie among them.
+        // Small objects that DRAM held are among them.
         let large = 40 - 5 - 5 + 10;
         assert!((large..large + 200).contains(&large_objects), "{large_objects}, round {round}");
         (0..440).for_each(|key| assert_eq!(rig.get(key), expected(key), "key {key} round {round}"));
@@ -129,7 +129,7 @@ fn another_configuration_costs_nothing_unasked_with(config: Config) {
     (0..440).for_each(|key| assert_eq!(rig.get(key), None));
 }
 
-/// Who would find nothing anyway is not asked.
+/// If nothing could be recovered anyway, changed settings are accepted.
 #[test]
 fn a_cache_of_which_nothing_is_left_does_not_hold_to_its_settings() {
     let drive = drive();
@@ -157,8 +157,8 @@ fn a_device_that_has_grown_keeps_its_cache() {
     assert_eq!(rig.cache.unused_bytes(), 0);
     let layout = *rig.cache.layout().unwrap();
     block_on(rig.cache.close()).unwrap();
-    drop(rig); // a file is locked as long as somebody has it open
-    // Twice: what was taken over is written down as it was.
+    drop(rig); // a file is locked as long as it is open
+    // Twice: what was taken over is recorded unchanged.
     for mebibytes in [11, 16] {
         let rig = Rig::open(config(), &file(mebibytes));
         assert!(matches!(rig.cache.recovery(), Some(Recovery::Clean { .. })));
@@ -188,8 +188,8 @@ fn a_cache_can_be_asked_to_start_empty() {
     (0..440).for_each(|key| assert_eq!(rig.get(key), None));
 }
 
-/// With the superblock gone, a new cache must not take over numbers that the old one used: a device
-/// that then loses writes would show what the old cache wrote.
+/// Without the superblock, a new cache must not reuse numbers of the old one: a device that then loses writes would
+/// return data of the old cache.
 #[test]
 fn a_lost_superblock_brings_nothing_back() {
     [config(), logged()].into_iter().for_each(a_lost_superblock_brings_nothing_back_with);
@@ -254,8 +254,7 @@ fn a_damaged_snapshot_costs_the_cache_but_nothing_else_with(config: Config) {
     }
 }
 
-/// After a snapshot that cannot be believed, buckets of the old epochs are void, even where a
-/// device that loses writes shows them.
+/// After an invalid snapshot, buckets of the old epochs are void, even if a device that loses writes returns them.
 #[test]
 fn a_discarded_cache_stays_discarded_on_a_device_that_loses_writes() {
     [config(), logged()]
@@ -302,7 +301,7 @@ fn metadata_that_cannot_be_read_is_an_error_and_costs_nothing_with(config: Confi
     (0..440).for_each(|key| assert_eq!(rig.get(key), expected(key), "key {key}"));
 }
 
-/// What a shutdown says is on flash is there, also if the power goes right after it.
+/// What a shutdown reports as written is there, even if the power is lost right after it.
 #[test]
 fn a_clean_shutdown_outlives_a_loss_of_power() {
     for seed in 0..4 {

@@ -1,4 +1,4 @@
-//! What every test needs: a small drive, a small cache, keys and values that tell whose they are.
+//! Common parts of the tests: a small drive, a small cache, and keys and values that identify themselves.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use larder::{Config, Error, ErrorKind, Larder, LocConfig, SocConfig, VirtualCloc
 use larder_device::{Device, ModelDevice, Payload};
 use larder_ssd::managed::{Geometry, ManagedConfig};
 
-/// A drive of 8 MiB in units of 256 KiB with plenty of over-provisioning.
+/// A drive of 8 MiB in units of 256 KiB with ample over-provisioning.
 pub(crate) fn drive() -> Arc<ModelDevice> {
     drive_of(8 << 20, true)
 }
@@ -23,26 +23,25 @@ pub(crate) fn model_of(bytes: u64, fdp: bool) -> ModelDevice {
     ModelDevice::new(config, Payload::Memory).unwrap()
 }
 
-/// A cache that is much smaller than what the tests put in: 20 KiB of DRAM, 2 MiB of small objects,
-/// regions of 256 KiB.
+/// A cache that is much smaller than the data of the tests: 20 KiB of DRAM, 2 MiB of small objects, regions of 256 KiB.
 pub(crate) fn config() -> Config {
     Config {
         dram_bytes: 20 << 10,
         soc: SocConfig { percent: Some(25.0), ..SocConfig::default() },
         loc: LocConfig { region_bytes: Some(256 << 10), ..LocConfig::default() },
-        // What these tests count is the same in each run.
+        // So that the numbers that these tests count are the same in each run.
         demotions: Demotions::Callers,
         hash_seed: Some(1),
         ..Config::default()
     }
 }
 
-/// The same cache with a thread of its own for what leaves DRAM.
+/// The same cache with a thread that sends demotions.
 pub(crate) fn by_thread(config: Config) -> Config {
     Config { demotions: Demotions::Thread, ..config }
 }
 
-/// The same with a log of 80 KiB in front of the buckets, which drops nothing for being alone.
+/// The same with a log of 80 KiB in front of the buckets, which drops no objects for lack of others in their bucket.
 pub(crate) fn logged() -> Config {
     Config { soc: SocConfig { log_percent: 1.0, log_threshold: 1, ..config().soc }, ..config() }
 }
@@ -87,8 +86,7 @@ impl Rig {
         taken(block_on(self.cache.set(&key_of(key), &value_of(key, version, bytes), Some(ttl))));
     }
 
-    /// The version that the cache has of `key`, after checking that the value is whole and the
-    /// key's own.
+    /// The version that the cache has of `key`, after checking that the value is whole and belongs to the key.
     pub(crate) fn get(&self, key: u32) -> Option<u32> {
         let value = block_on(self.cache.get(&key_of(key))).unwrap()?;
         Some(version_in(key, &value))
@@ -99,7 +97,7 @@ impl Rig {
     }
 }
 
-/// A device that takes no writes costs nothing as long as the cache lives.
+/// Accepts device errors: a device that takes no writes loses nothing while the cache runs.
 fn taken(set: Result<(), Error>) {
     if let Err(error) = set {
         assert_eq!(error.kind(), ErrorKind::Device, "{error}");
@@ -110,7 +108,7 @@ pub(crate) fn key_of(key: u32) -> Vec<u8> {
     format!("key-{key:08}").into_bytes()
 }
 
-/// A value that says key and version at its start and is filled with bytes that depend on both.
+/// A value that starts with key and version and is filled with bytes that depend on both.
 pub(crate) fn value_of(key: u32, version: u32, bytes: usize) -> Vec<u8> {
     let mut value = Vec::with_capacity(bytes.max(12));
     value.extend_from_slice(&key.to_le_bytes());

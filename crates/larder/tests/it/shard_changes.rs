@@ -1,4 +1,4 @@
-//! Shards that come and go while their set is open.
+//! Shards that are added and removed while their set is open.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ impl Rig {
         }
     }
 
-    /// Keys that are there; they are in this version.
+    /// Number of keys that are there; they must have this version.
     fn found(&self, version: u32) -> u32 {
         let get = |key| block_on(self.cache.get(&key_of(key))).unwrap();
         let found = (0..KEYS).filter_map(|key| Some((key, get(key)?)));
@@ -57,7 +57,7 @@ impl Rig {
         self.cache.status().shards[shard].state
     }
 
-    /// Has the set looked after until this holds.
+    /// Runs the set's upkeep until this condition holds.
     fn tend(&self, holds: impl Fn(&SetStatus) -> bool) {
         block_on(async {
             let upkeep = std::pin::pin!(self.cache.upkeep());
@@ -67,7 +67,7 @@ impl Rig {
                     self.clock.sleep_until(at).await;
                 }
             });
-            // Where nothing waits for a device, nothing else moves the clock on.
+            // If nothing waits for a device, only this advances the clock.
             let clock = poll_fn(|context| {
                 self.clock.advance_to_next();
                 context.waker().wake_by_ref();
@@ -101,19 +101,19 @@ fn only_keys_that_must_move_do() {
     rig.tend(|status| status.shards[3].state == ShardState::Healthy);
     assert_eq!(rig.found(1), all);
     assert!(rig.cache.status().refilled_bytes <= 600 * 300, "of what had to move");
-    // It goes again, and nobody else's keys do.
+    // It is removed again, and only its keys move.
     block_on(rig.cache.retire_shard(3)).unwrap();
     assert_eq!(rig.homes(), before);
     assert_eq!(rig.found(1) as usize, all as usize - moved.len(), "it has taken its values along");
     rig.fill(2);
     assert_eq!(rig.found(2), all);
-    // Its number is given again to one that gets as many keys, and brings nothing back.
+    // Its number is given to a new shard with as many keys, which brings nothing back.
     assert_eq!(block_on(rig.cache.add_shard(drive_of(16 << 20, true))).unwrap(), 3);
     assert_eq!((rig.homes(), rig.found(2)), (after, all));
     refused(block_on(rig.cache.fail_shard(7)), ErrorKind::InvalidInput, "there is no shard 7");
 }
 
-/// A short key too: where it is called something else, that is longer than the part that picks its counter.
+/// Includes a short key: on another shard it gets a longer name, longer than the part that selects its counter.
 #[test]
 fn versions_of_a_key_grow_wherever_it_is() {
     let rig = open(given(&[drive(), drive(), drive()]));
@@ -138,7 +138,7 @@ fn a_spare_steps_in_and_gets_what_others_stood_in_for() {
     let rig = open(given(&drives[..3]));
     rig.fill(1);
     block_on(rig.cache.add_spare(Arc::clone(&drives[3]) as _)).unwrap();
-    // Shards that have failed are looked for before there is one: it stays.
+    // The upkeep looks for failed shards before there is one, and keeps running.
     assert!(rig.cache.upkeep().now_or_never().is_none());
     let homes = rig.homes();
     let at_home = |shard| homes.iter().filter(|&&home| home == shard).count();
@@ -149,17 +149,17 @@ fn a_spare_steps_in_and_gets_what_others_stood_in_for() {
     rig.tend(|status| status.shards.iter().all(|it| it.state == ShardState::Healthy));
     assert!(rig.cache.status().refilled_bytes > 0);
     assert_eq!(rig.found(2), KEYS);
-    // It has them itself now: nobody else's names are asked.
+    // The shard has the values itself now: the names on other shards are no longer asked.
     let there = rig.cache.shards().nth(1).unwrap();
     assert!(
         there.cache().unwrap().stats().sets > 0 || there.cache().unwrap().estimated_len() > 400
     );
-    // A second failure: what others stood in for in the first one does not come back.
+    // A second failure: what others stored during the first one does not come back.
     block_on(rig.cache.fail_shard(1)).unwrap();
     assert_eq!(rig.found(2) as usize, KEYS as usize - at_home(1));
     block_on(rig.cache.close()).unwrap();
     drop(rig);
-    // The first device is back beside the spare that has taken its place: it is one too many.
+    // The first device is back next to the spare that has replaced it: there is one device too many.
     let clock = Arc::new(VirtualClock::starting_at(Duration::from_secs(2000)));
     let again = Shards::open(config(), given(&drives), clock);
     refused(block_on(again), ErrorKind::Foreign, "is one of a set of 3 shards, and 4 devices");
@@ -167,7 +167,7 @@ fn a_spare_steps_in_and_gets_what_others_stood_in_for() {
         open(given(&[Arc::clone(&drives[0]), Arc::clone(&drives[2]), Arc::clone(&drives[3])]));
     assert_eq!(rig.state(1), ShardState::Refilling);
     assert_eq!(rig.found(2) as usize, KEYS as usize - at_home(1));
-    // What has been a shard can be a spare, and a shard again.
+    // A former shard can become a spare, and a shard again.
     block_on(rig.cache.add_spare(Arc::clone(&drives[1]) as _)).unwrap();
     block_on(rig.cache.fail_shard(0)).unwrap();
     rig.tend(|status| status.shards.iter().all(|it| it.state == ShardState::Healthy));
@@ -175,7 +175,7 @@ fn a_spare_steps_in_and_gets_what_others_stood_in_for() {
     assert_eq!(rig.found(3), KEYS);
 }
 
-/// Three shards with all keys; from now on this befalls writes of the third one.
+/// Three shards with all keys; from now on, writes of the third one have this fault.
 fn with_third_whose_writes(fault: Fault) -> (Rig, Arc<FaultDevice<Arc<ModelDevice>>>) {
     let drives = [drive(), drive(), drive()];
     let faulty = Arc::new(FaultDevice::new(Arc::clone(&drives[2]), &FaultPlan::new(1)));
@@ -187,13 +187,13 @@ fn with_third_whose_writes(fault: Fault) -> (Rig, Arc<FaultDevice<Arc<ModelDevic
     (rig, faulty)
 }
 
-/// A set that was seen and replaced while it waited for a device does not come back when its shard is taken out.
+/// A set that was visible and was replaced while it waited for a device does not come back when its shard is taken out.
 #[test]
 fn a_change_that_a_shard_takes_with_it_is_not_made_again() {
     let (rig, faulty) = with_third_whose_writes(Fault::Stall);
     let homes = rig.homes();
     let of_third = (0..KEYS).filter(|key| homes[*key as usize] == 2);
-    // One that is on flash: the set waits until the device has noted that.
+    // A key that is on flash: the set waits until the device has recorded its tombstone.
     let is_waiting = |name: &Vec<u8>| {
         let value = value_of(0, 2, 200);
         std::pin::pin!(rig.cache.set(name, &value, None)).now_or_never().is_none()
@@ -211,7 +211,7 @@ fn a_change_that_a_shard_takes_with_it_is_not_made_again() {
     faulty.release_delayed();
 }
 
-/// No client asks the others for anything: they are asked, and they answer, so it is not the host.
+/// No client sends requests to the other shards; the upkeep does, and they answer, so the host is not the problem.
 #[test]
 fn a_device_that_stands_still_beside_idle_ones_is_taken_out() {
     let (rig, faulty) = with_third_whose_writes(Fault::Stall);
@@ -240,10 +240,10 @@ fn a_device_that_stands_still_beside_idle_ones_is_taken_out() {
 #[test]
 fn a_device_that_takes_no_writes_is_nobodys_error() {
     let (rig, _faulty) = with_third_whose_writes(Fault::Error);
-    // What it has on flash cannot be said to be void any more: it is taken out, and nobody is told.
+    // What the device has on flash can no longer be voided: it is taken out, and no caller gets an error.
     rig.fill(2);
     assert_eq!(rig.state(2), ShardState::Failed);
-    // What it could not keep is lost, but for a miss nobody sees that.
+    // Values that it could not keep are lost; this is visible only as misses.
     let lost = rig.cache.status().lost_changes;
     assert!(u64::from(rig.found(2)) + lost == KEYS.into() && lost > 0, "{lost}");
     rig.fill(2);
@@ -257,7 +257,7 @@ fn a_device_that_takes_no_writes_is_nobodys_error() {
         assert!(block_on(rig.cache.delete(&name)).unwrap(), "{key}");
     }
     assert_eq!(rig.found(2), 0);
-    // Two are left, and one of them is kept whatever happens.
+    // Two are left, and one of them is always kept.
     block_on(rig.cache.fail_shard(0)).unwrap();
     refused(
         block_on(rig.cache.fail_shard(1)),
@@ -292,7 +292,7 @@ fn devices_that_are_no_ones_to_give_are_refused_and_left_alone() {
     assert_eq!(rig.found(1), all, "nothing has changed");
 }
 
-/// Keys that begin as names do, and keys that are too long for one.
+/// Keys with the same prefix as names of moved keys, and keys that are too long for such a name.
 #[test]
 fn any_key_is_itself_wherever_it_is() {
     let rig = open(given(&[drive(), drive(), drive()]));
@@ -325,7 +325,7 @@ fn any_key_is_itself_wherever_it_is() {
     assert_eq!(block_on(rig.cache.get(&long)).unwrap().is_some(), !is_elsewhere);
 }
 
-/// A set that nobody has open is changed by what its devices say.
+/// A set that is not open is changed using the tables on its devices.
 #[test]
 fn a_closed_set_can_be_changed() {
     let drives = [drive(), drive(), drive(), drive()];
@@ -371,7 +371,7 @@ fn a_closed_set_can_be_changed() {
     assert!(rig.found(1) > all / 2);
 }
 
-/// A device that answers again is a shard again, with no operator; totals have what its caches did before.
+/// A shard comes back without an operator when its device answers again; totals include what its caches did before.
 #[test]
 fn a_shard_whose_device_answers_again_comes_back_by_itself() {
     let (rig, faulty) = with_third_whose_writes(Fault::Error);
@@ -380,7 +380,7 @@ fn a_shard_whose_device_answers_again_comes_back_by_itself() {
     assert_eq!(rig.state(2), ShardState::Failed);
     let out = rig.cache.stats();
     assert!(out.sets >= before.sets + u64::from(KEYS) && out.device_errors > 0, "{out:?}");
-    // As long as it takes no writes it is asked in vain, and less and less often.
+    // While it takes no writes, it is retried in vain, at growing intervals.
     let begun = rig.clock.monotonic();
     rig.tend(|_| rig.clock.monotonic() > begun + Duration::from_secs(9));
     assert_eq!(rig.state(2), ShardState::Failed);
@@ -390,11 +390,11 @@ fn a_shard_whose_device_answers_again_comes_back_by_itself() {
     let back = rig.cache.stats();
     assert!(back.gets >= out.gets && back.sets >= out.sets && back.deletes >= out.deletes);
     assert!(back.device_errors >= out.device_errors);
-    // Nothing of what it held then comes back.
+    // Nothing of its earlier content comes back.
     rig.found(2);
 }
 
-/// One that an operator has taken out stays out.
+/// A shard that an operator has taken out stays out.
 #[test]
 fn a_shard_that_was_told_to_have_failed_stays_out() {
     let rig = open(given(&[drive(), drive(), drive()]));
@@ -404,7 +404,7 @@ fn a_shard_that_was_told_to_have_failed_stays_out() {
     assert_eq!(rig.state(1), ShardState::Failed);
 }
 
-/// Nor does one come back, as a shard or as a spare, of which an operator says so after it has failed by itself.
+/// A shard that has failed by itself does not come back, as a shard or as a spare, if an operator has retired it since.
 #[test]
 fn an_operator_has_the_last_word_on_a_shard_that_has_failed() {
     let (rig, faulty) = with_third_whose_writes(Fault::Error);
@@ -415,11 +415,11 @@ fn an_operator_has_the_last_word_on_a_shard_that_has_failed() {
     let begun = rig.clock.monotonic();
     rig.tend(|_| rig.clock.monotonic() > begun + Duration::from_secs(60));
     assert_eq!((rig.state(2), rig.cache.status().returned), (ShardState::Retired, 0));
-    // Its device is free for another.
+    // Its device is free for another use.
     block_on(rig.cache.add_shard(faulty)).unwrap();
 }
 
-/// The clock goes on by hours at once, as after a host has slept, while requests are under way.
+/// The clock jumps by hours, as after a suspended host, while requests are in flight.
 #[test]
 fn a_host_that_has_slept_takes_no_shard_out() {
     let rig = open(given(&[drive(), drive(), drive()]));

@@ -1,5 +1,5 @@
-//! Tenants on several devices: each has a part of every device. Devices fail for all tenants and alone, tenants come
-//! and go on all devices, and nobody's keys are mixed up with another's.
+//! Tenants on several devices: each tenant has a part of every device. Devices fail for all tenants or for one, tenants
+//! are added and removed on all devices, and keys of different tenants are never mixed up.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::rig::{self, drive_of, key_of, value_of, version_in};
 
 const MIB: u64 = 1 << 20;
 const KEYS: Range<u32> = 0..900;
-/// Keys that a shard of three has of these, at least.
+/// Minimum number of these keys on each of three shards.
 const SHARE_MIN: u32 = 230;
 
 type Drives = Vec<Arc<ModelDevice>>;
@@ -67,7 +67,7 @@ fn fill_both(tenants: &Tenants<Shards>, version: u32, keys: Range<u32>) {
     }
 }
 
-/// Keys of each shard that are there, wherever they are now, in this version; others must not be.
+/// Number of keys that are there, by home shard; they must have this version.
 fn found(tenant: &Shards, version: u32, keys: Range<u32>) -> Vec<u32> {
     let mut found = vec![0; tenant.shards().count()];
     for key in keys {
@@ -114,7 +114,7 @@ fn the_same_key_in_two_tenants_is_two_items_on_every_device() {
     fill_both_twice(a, b);
     assert!(dram_used() > 60 << 10 && dram_used() <= 120 << 10, "{}", dram_used());
     block_on(tenants.close()).unwrap();
-    // The devices are free, though this is still there.
+    // The devices are free, although this value still exists.
     drives.rotate_left(1);
     let again = open_at(two(), given(&drives), 2000).unwrap();
     assert!(block_on(a.get(&key_of(7))).is_err(), "it is closed");
@@ -150,13 +150,13 @@ fn each_tenant_places_its_streams_on_every_device() {
     }
 }
 
-/// Calls of many keys go to all caches at once and answer in the order of the keys.
+/// Calls with many keys go to all caches at once and answer in the order of the keys.
 #[test]
 fn answers_to_many_keys_come_in_their_order() {
     let tenants = open_at(two(), given(&drives(3)), 1000).unwrap();
     let tenant = tenants.tenant("a").unwrap();
     fill(tenant, 1, KEYS);
-    // More than DRAM holds, some twice, some that are not there.
+    // More than DRAM holds, some twice, some missing.
     let keys: Vec<u32> = (0..1500).map(|at| at * 7 % 1000).collect();
     let names: Vec<_> = keys.iter().map(|&key| key_of(key)).collect();
     let there = |key: u32| KEYS.contains(&key).then_some(key);
@@ -209,7 +209,7 @@ fn a_device_that_dies_costs_each_tenant_its_keys_there_and_nothing_else() {
     let closed = block_on(tenants.close()).unwrap_err().to_string();
     assert!(closed.starts_with("tenant \"a\": shard 1: "), "{closed}");
     drop(tenants);
-    // The others were closed cleanly all the same, for both.
+    // The others were nevertheless closed cleanly, for both tenants.
     let tenants = open_at(two(), without(&drives, 1), 2000).unwrap();
     for (name, version) in [("a", 1), ("b", 2)] {
         let after = found(tenants.tenant(name).unwrap(), version, KEYS);
@@ -218,7 +218,7 @@ fn a_device_that_dies_costs_each_tenant_its_keys_there_and_nothing_else() {
     }
 }
 
-/// What is broken of one part concerns nobody else: not the tenant's other devices, not the device's other tenants.
+/// A defect in one part affects neither the tenant's other devices nor the device's other tenants.
 #[test]
 fn a_part_that_cannot_be_read_costs_one_tenant_what_lies_there() {
     let drives = drives(3);
@@ -230,7 +230,7 @@ fn a_part_that_cannot_be_read_costs_one_tenant_what_lies_there() {
     fill(of("a"), 1, KEYS);
     fill(of("b"), 2, KEYS);
     let before = found(of("a"), 1, KEYS);
-    // The first half of the device is the first tenant's.
+    // The first half of the device belongs to the first tenant.
     let part = 512 << 10..8 * MIB;
     torn.set_plan(&FaultPlan::new(1).with(FaultRule::new(Fault::Error).within(part)));
     let after = found(of("a"), 1, KEYS);
@@ -252,12 +252,12 @@ fn a_device_that_was_away_starts_empty_for_every_tenant() {
     drop(tenants);
     let tenants = open_at(two(), without(&drives, 1), 2000).unwrap();
     assert_eq!(down(&tenants, "b"), [false, true, false]);
-    // One tenant's keys change meanwhile, elsewhere; the other's do not.
+    // During that time one tenant's keys change, on other devices; the other's do not.
     fill(tenants.tenant("a").unwrap(), 2, KEYS);
     assert_eq!(found(tenants.tenant("a").unwrap(), 2, KEYS)[1], before[1], "others stand in");
     block_on(tenants.close()).unwrap();
     drop(tenants);
-    // Another one is away now: that the first was is written down on the third alone.
+    // Now another device is away: that the first one was away is recorded only on the third.
     let tenants = open_at(two(), without(&drives, 0), 3000).unwrap();
     let of = |name| tenants.tenant(name).unwrap();
     let back = found(of("a"), 2, KEYS);
@@ -290,7 +290,7 @@ fn a_device_that_cannot_be_written_is_out_for_all_before_anything_is_served() {
     fill_both(&tenants, 1, KEYS);
     block_on(tenants.close()).unwrap();
     drop(tenants);
-    // All of it, and the part of one tenant only: none of them has the device then.
+    // First the whole device fails, then the part of one tenant: in both cases no tenant has the device.
     for (round, part) in (1..).zip([0..16 * MIB, 8 * MIB..16 * MIB]) {
         let mut devices = given(&drives);
         let rule = FaultRule::new(Fault::Error).on_writes().within(part);
@@ -385,7 +385,7 @@ fn tenants_come_and_go_on_all_devices() {
         error.to_string().contains("tenant \"b\": flash_percent = 20, but it has 40 %"),
         "{error}"
     );
-    // Somebody else is in a's place now, on all devices but the one that is away.
+    // Another tenant is in a's place now, on all devices except the one that is away.
     let dropped =
         TenantsConfig { drop_others: true, ..config(&[("b", 40.0), ("d", 30.0), ("c", 30.0)]) };
     let tenants = open_at(dropped.clone(), without(&drives, 2), 3000).unwrap();
@@ -394,7 +394,7 @@ fn tenants_come_and_go_on_all_devices() {
     assert!(found(of("c"), 3, KEYS)[0] > SHARE_MIN);
     block_on(tenants.close()).unwrap();
     drop(tenants);
-    // That one is divided anew when it is back, and a has nothing there either.
+    // That device is divided again when it is back, and a has nothing there either.
     let dropped = TenantsConfig { drop_others: false, ..dropped };
     let tenants = open_at(dropped, given(&drives), 4000).unwrap();
     let of = |name| tenants.tenant(name).unwrap();
@@ -417,11 +417,12 @@ fn tenants_come_and_go_on_all_devices() {
     assert!((9..14).contains(&parts), "a fifth of three devices of 16: {parts}");
 }
 
-/// Where the parts of a device begin, as its table says.
+/// Offsets of the parts of a device, from its table.
 fn part_starts(device: &ModelDevice) -> Vec<u64> {
     let block = read(device, 0);
     let field = |at: usize| u64::from_le_bytes(block.as_slice()[at..at + 8].try_into().unwrap());
-    // Behind the head of the label, that of the table and its shards; numbers of parts and shards are 32 and 16 bits.
+    // After the header of the label, the table's fixed fields and its shards; the numbers of parts and shards have 32
+    // and 16 bits.
     let parts = usize::try_from(field(64 + 16) & 0xffff_ffff).unwrap();
     let shards = usize::try_from(field(64 + 8) >> 48).unwrap();
     (0..parts).map(|part| field(64 + 32 + 28 * shards + 88 * part)).collect()
@@ -432,8 +433,8 @@ fn read(device: &ModelDevice, offset: u64) -> IoBuffer {
     device.submit(read).wait().unwrap()
 }
 
-/// One copy of a table may be older than the other, if its writing was cut short, and be the one that is left: what it
-/// leads to must be nobody's.
+/// One copy of a table may be older than the other, if a write was interrupted, and be the only one left: it must not
+/// lead to any cache.
 #[test]
 fn no_cache_is_left_where_an_old_table_leads() {
     let drives = drives(2);
@@ -490,7 +491,7 @@ fn what_was_divided_otherwise_is_refused_and_left_as_it_was() {
     }
     let none = open_at(two(), vec![None, None], 1000).err().unwrap();
     assert_eq!(none.kind(), ErrorKind::Device);
-    // A set of one, and the other ways round, are what they say.
+    // With `start_empty`, a set without tenants becomes one with tenants, and the other way round.
     let anew = TenantsConfig { start_empty: true, ..two() };
     let tenants = open_at(anew, given(&plain), 2000).unwrap();
     fill(tenants.tenant("a").unwrap(), 1, KEYS);
@@ -521,7 +522,7 @@ fn settings_that_do_not_fit_are_refused_before_anything_is_written() {
     assert!(drives.iter().all(|drive| drive.stats().host_written_bytes == 0), "they are blank");
 }
 
-/// Few keys: what follows is done again and again.
+/// Few keys: the following is repeated many times.
 const FEW: Range<u32> = 0..60;
 
 /// Two devices, one of which was away when its keys changed from version 1 to 2.
@@ -535,9 +536,9 @@ fn one_was_away() -> Drives {
     drives
 }
 
-/// Opens them when both are there again, and one of them is pulled out at its request number `at`. If that opens, all
-/// keys are set to version 3, and then the process dies. Returns whether the request was one of the opening's, and
-/// which shards did not serve.
+/// Opens the set when both devices are there again; one of them fails at its request number `at`. If it opens, sets all
+/// keys to version 3, and then the process dies. Returns whether the request belonged to the opening, and which shards
+/// did not serve.
 fn open_until(drives: &Drives, faulty: usize, at: u64) -> (bool, Vec<bool>) {
     let plan = FaultPlan::new(1).with(FaultRule::new(Fault::Gone).at_io(at));
     let device = Arc::new(FaultDevice::new(Arc::clone(&drives[faulty]), &plan));
@@ -547,7 +548,7 @@ fn open_until(drives: &Drives, faulty: usize, at: u64) -> (bool, Vec<bool>) {
     let is_of_opening = device.is_down();
     for name in ["a", "b"] {
         for key in FEW {
-            // A device that takes no writes is an error where it had an older value.
+            // A device that takes no writes causes an error if it had an older value.
             let _ = block_on(tenants.tenant(name).unwrap().set(
                 &key_of(key),
                 &value_of(key, 3, 200),
@@ -558,9 +559,9 @@ fn open_until(drives: &Drives, faulty: usize, at: u64) -> (bool, Vec<bool>) {
     (is_of_opening, down(&tenants, "a"))
 }
 
-/// Each request of an opening that has to write down who is back and who is away may be the last one of its device, and
-/// the process may die soon after: whatever the next opening finds, nothing comes back that was changed while its
-/// device did not serve.
+/// During an opening that records which devices are back and which are away, each request may be the last one of its
+/// device, and the process may die soon after. Whatever the next opening finds, nothing comes back that was changed
+/// while its device did not serve.
 #[test]
 fn a_device_pulled_out_at_any_request_of_an_opening_brings_nothing_back() {
     let mut pulled = 0;
@@ -576,7 +577,7 @@ fn a_device_pulled_out_at_any_request_of_an_opening_brings_nothing_back() {
                 let value = block_on(tenant.get(&name_of_key)).unwrap();
                 let Some(version) = value.map(|value| version_in(key, &value)) else { continue };
                 let shard = tenant.home_of(&name_of_key);
-                // What served died with its last changes on the way; what did not has nothing of before.
+                // A shard that served may have lost its last changes; one that did not serve has nothing from before.
                 let oldest = if away[shard] || shard == 1 { 3 } else { 2 };
                 assert!(version >= oldest, "{name} {key}: {version}, {faulty} pulled out at {at}");
             }
@@ -635,7 +636,7 @@ fn memory_is_one_budget_of_all_tenants_on_all_devices() {
     assert!(life.written_bytes <= most.unwrap(), "of one drive, not of both");
 }
 
-/// The copies of a table are those of any label.
+/// A table has copies like any other label.
 #[test]
 fn a_table_of_tenants_and_shards_outlives_the_loss_of_one_copy() {
     for lost in label::COPIES {

@@ -1,4 +1,4 @@
-//! Several devices as shards: they fail alone, come back empty, and never mix up their keys.
+//! Several devices as shards: they fail independently, come back empty, and never mix up their keys.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,7 +47,7 @@ fn get(cache: &Shards, key: u32) -> Option<u32> {
     Some(version_in(key, &block_on(cache.get(&key_of(key))).unwrap()?))
 }
 
-/// Keys of each shard that are there, wherever they are now, in this version; others must not be.
+/// Number of keys that are there, by home shard; they must have this version.
 fn found(cache: &Shards, version: u32) -> Vec<u32> {
     let mut found = vec![0; cache.shards().count()];
     for key in 0..KEYS {
@@ -102,7 +102,7 @@ fn a_shard_whose_device_dies_degrades_alone() {
     let closed = block_on(cache.close());
     assert!(closed.unwrap_err().to_string().starts_with("shard 1: "));
     drop(cache);
-    // The others were closed cleanly all the same.
+    // The others were nevertheless closed cleanly.
     let cache = open_at(vec![given(&drives)[0].clone(), None, given(&drives)[2].clone()], 2000);
     let after = found(&cache.unwrap(), 1);
     assert_eq!((after[0], after[1], after[2]), (before[0], 0, before[2]));
@@ -124,11 +124,11 @@ fn who_was_away_starts_empty() {
     let down: Vec<bool> = cache.shards().map(|shard| shard.down().is_some()).collect();
     assert_eq!(down, [false, true, false]);
     assert_eq!(found(&cache, 1), [before[0], 0, before[2]]);
-    // Its keys change elsewhere, which nobody tells the device.
+    // Its keys change on other shards, and the device does not know.
     fill(&cache, 2);
     assert!(found(&cache, 2)[1] > 0, "others stand in for it");
     block_on(cache.close()).unwrap();
-    // It is away once more, and another one too.
+    // It is away again, together with another one.
     let mut devices = without(1);
     devices[2] = None;
     let cache = open_at(devices, 3000).unwrap();
@@ -144,7 +144,7 @@ fn who_was_away_starts_empty() {
     assert!(found(&cache, 3).iter().all(|&keys| keys > 400), "all is forgiven");
 }
 
-/// The tables of the others have been written later than its own was, the last time that it knew.
+/// When this shard last saw the others' tables, they had been written later than its own.
 #[test]
 fn one_that_went_on_alone_knows_better_than_those_that_were_away() {
     for alone in 0..3 {
@@ -172,7 +172,7 @@ fn who_was_replaced_starts_empty_when_it_is_back() {
     fill(&cache, 1);
     let before = found(&cache, 1);
     block_on(cache.close()).unwrap();
-    // A blank one takes its number, and its keys change there.
+    // A blank device takes its number, and its keys change there.
     let cache = open_at(with(3), 2000).unwrap();
     assert!(cache.shards().all(|shard| shard.down().is_none()));
     assert_eq!(found(&cache, 1), [before[0], before[1], 0]);
@@ -186,7 +186,7 @@ fn who_was_replaced_starts_empty_when_it_is_back() {
         fill(&cache, 2);
         block_on(cache.close()).unwrap();
     }
-    // Nobody was away since.
+    // No device has been away since.
     let cache = open_at(with(3), 4000).unwrap();
     assert!(found(&cache, 2).iter().all(|&keys| keys > 400));
     block_on(cache.close()).unwrap();

@@ -1,5 +1,5 @@
-//! The log in front of the small-object engine's buckets: what it saves, what a look-up costs, and
-//! that it hides nothing and brings nothing back.
+//! The log in front of the small-object engine's buckets: what it saves, what a look-up costs, and that it hides
+//! nothing and brings nothing back.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ fn half() -> Config {
     Config { soc: SocConfig { percent: Some(8.0), log_percent: 4.0, ..config().soc }, ..config() }
 }
 
-/// A load of small objects in which half of the gets are of a few keys.
+/// A load of small objects in which half of the gets are for a few keys.
 fn play(config: Config) -> (Stats, f64) {
     let drive = drive();
     let rig = Rig::open(config, &drive);
@@ -49,7 +49,7 @@ fn several_objects_share_a_bucket_write() {
 
 #[test]
 fn every_logged_object_is_accounted_for() {
-    // Too few buckets for all: some find no room.
+    // Too few buckets for all: some objects find no room.
     let (stats, _) = play(Config {
         soc: SocConfig { percent: Some(18.0), log_threshold: 3, ..logged().soc },
         ..logged()
@@ -67,7 +67,7 @@ fn a_look_up_reads_one_page_or_bucket_and_a_miss_hardly_any() {
     let drive = drive();
     let rig = Rig::open(half(), &drive);
     (0..1500).for_each(|key| rig.set(key, 1, 200));
-    // From here on DRAM holds nothing that has to go to flash, or to another place there.
+    // From here on DRAM holds nothing that must go to flash, or to another place there.
     let _flushed = block_on(rig.cache.flush()).unwrap();
     block_on(rig.cache.close()).unwrap();
     let rig = Rig::open(half(), &drive);
@@ -105,8 +105,7 @@ fn what_is_in_memory_is_found_without_a_read() {
 #[test]
 fn an_older_version_in_the_bucket_stays_dead() {
     let drive = drive();
-    // No DRAM: each set goes straight to the log.
-    // No tombstones, which would do the same in another way.
+    // No DRAM: each set goes straight to the log. No tombstones, which would have the same effect in another way.
     let crash_safety = CrashSafety::Off;
     let config = Config {
         dram_bytes: 0,
@@ -121,7 +120,7 @@ fn an_older_version_in_the_bucket_stays_dead() {
     (0..2000).for_each(|key| rig.set(key, 1, 200));
     assert!(rig.cache.stats().soc_log_moved_objects > 1000);
     block_on(rig.cache.close()).unwrap();
-    // The newer versions are not worth a write of their buckets; some expire.
+    // The newer versions do not justify a write of their buckets; some expire.
     let rig = Rig::open(config, &drive);
     (0..100).for_each(|key| rig.set(key, 2, 200));
     (100..200).for_each(|key| rig.set_for(key, 2, 200, Duration::from_secs(10)));
@@ -166,7 +165,7 @@ fn the_log_has_a_handle_of_its_own() {
     assert_eq!(by_handle.iter().sum::<u64>(), stats.flash_written_bytes());
 }
 
-/// Objects so small that the snapshot has no room for all of them.
+/// Objects so small that the snapshot does not have room for all of them.
 #[test]
 fn what_the_snapshot_has_no_room_for_takes_its_older_versions_along() {
     let drive = drive();
@@ -190,8 +189,8 @@ fn what_the_snapshot_has_no_room_for_takes_its_older_versions_along() {
     assert!(hits > 1000, "{hits}");
 }
 
-/// Writes of segments fail: objects go to their buckets from memory, places are retired, and in the
-/// end the engine works as it does without a log.
+/// Writes of segments fail: objects go to their buckets from memory, places are retired, and finally the engine works
+/// as it does without a log.
 #[test]
 fn failed_segments_are_retired_and_their_objects_saved() {
     let device = Arc::new(FaultDevice::new(drive_of(8 << 20, true), &FaultPlan::new(1)));
@@ -209,13 +208,13 @@ fn failed_segments_are_retired_and_their_objects_saved() {
     assert_eq!(found, 1000, "buckets have room for all of them");
 }
 
-/// Whoever is dropped while a segment or a bucket is written leaves nothing behind that is wrong.
+/// If a caller is dropped while a segment or a bucket is written, nothing wrong is left behind.
 #[test]
 fn callers_that_give_up_lose_nothing_that_was_written() {
     use std::pin::pin;
     use std::task::{Context, Poll, Waker};
     let device = Arc::new(FaultDevice::new(drive_of(8 << 20, true), &FaultPlan::new(6)));
-    // Otherwise most would give up before they have begun.
+    // Otherwise most callers would be dropped before their write begins.
     let crash_safety = CrashSafety::Off;
     let rig = Rig::open(Config { dram_bytes: 8 << 10, crash_safety, ..logged() }, &device);
     let slow = FaultRule::new(Fault::Delay { submissions: 2 }).on_writes();

@@ -1,4 +1,4 @@
-//! A device that answers nothing for a while: the cache goes on in DRAM, and never shows what is old.
+//! A device that does not answer for some time: the cache continues in DRAM, and never returns old values.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,7 @@ use crate::faults::faulty;
 use crate::rig::{config, key_of, logged, value_of, version_in};
 
 const WAIT: Duration = Duration::from_millis(20);
-/// What would be for ever without an end is shorter than this, however busy the machine is.
+/// A wait that has not ended after this time counts as endless, even on a busy machine.
 const EVER: Duration = Duration::from_secs(30);
 const KEYS: u32 = 400;
 
@@ -40,12 +40,12 @@ fn answer(drive: &Drive) {
     drive.release_delayed();
 }
 
-/// A load whose answers are checked: a value is the newest one, or there is none.
+/// A load whose answers are checked: a value must be the newest one, or missing.
 struct Load {
     rng: fastrand::Rng,
     first: u32,
     newest: Vec<u32>,
-    /// Those that an error left to be found again after a crash.
+    /// Keys whose change returned an error: an older version may be found after a crash.
     unsafe_keys: Vec<bool>,
     version: u32,
 }
@@ -61,7 +61,7 @@ impl Load {
         (0..operations).map(|_| u32::from(self.step(cache))).sum()
     }
 
-    /// Says whether it was a hit.
+    /// Returns whether it was a hit.
     fn step(&mut self, cache: &Larder) -> bool {
         self.version += 1;
         let at = self.rng.usize(..self.newest.len());
@@ -115,7 +115,7 @@ fn stalled_once(config: &Config) {
     let begun = Instant::now();
     load.run(&cache, 2000);
     assert!(begun.elapsed() < EVER, "{:?}", begun.elapsed());
-    // What was just set is there, though what flash owes of others cannot be written down.
+    // A value that was just set is there, even if the tombstones that are owed to flash cannot be written.
     let set = block_on(cache.set(&key_of(9999), &value_of(9999, 7, 300), None));
     assert!(set.is_ok() || config.crash_safety == CrashSafety::Process, "{set:?}");
     assert!(block_on(cache.get(&key_of(9999))).unwrap().is_some());
@@ -125,7 +125,7 @@ fn stalled_once(config: &Config) {
     assert!(during.rejected_in_outage_objects > 500, "{during:?}");
     load.check_all(&cache, true);
     answer(&drive);
-    // What was given up has landed now, over nothing newer.
+    // Abandoned writes have landed now, but over nothing newer.
     load.check_all(&cache, true);
     std::thread::sleep(Duration::from_millis(2100));
     load.run(&cache, 4000);
@@ -140,7 +140,7 @@ fn stalled_once(config: &Config) {
     }
 }
 
-/// The process ends while the device stalls; what it was about to write happens or not.
+/// The process ends while the device stalls; writes in flight may or may not happen.
 #[test]
 fn a_crash_in_a_stall_brings_nothing_back_that_was_promised_to_be_gone() {
     for (seed, config) in (0..6).flat_map(|seed| [(seed, config()), (seed, logged())]) {

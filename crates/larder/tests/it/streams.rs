@@ -1,4 +1,4 @@
-//! Large objects with regions of their own: by time to live, and by what was kept at a reclaim.
+//! Large objects with regions of their own: by time to live, and objects kept at a reclaim.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ fn by_ttl() -> Config {
     }
 }
 
-/// The seconds that a key lives; `None` is for ever.
+/// Seconds that a key lives; `None` for no expiry.
 fn ttl_of(key: u32) -> Option<u64> {
     [None, Some(5), Some(50), Some(500)][key as usize % 4]
 }
@@ -48,7 +48,7 @@ fn each_class_writes_under_a_handle_of_its_own() {
     assert_eq!(names, ["SOC", "LOC", "LOC, TTL class 0", "LOC, TTL class 1", "metadata"]);
     (0..400).for_each(|key| set(&rig, key, 1, ttl_of(key)));
     let written = by_handle(&drive);
-    // Of four keys two live longer than any class.
+    // Of four keys, two live longer than any class.
     let part = 100 * BYTES as u64;
     assert!(written[2] > part * 3 / 2, "{written:?}");
     assert!(written[3] > part * 2 / 3 && written[4] > part * 2 / 3, "{written:?}");
@@ -182,8 +182,8 @@ fn a_crash_finds_all_regions_that_were_being_filled() {
     }
 }
 
-/// Sets, deletes, expiries and crashes by chance: what was replaced, deleted or has expired never
-/// comes back, on whichever stream it was.
+/// Random sets, deletes, expiries and crashes: what was replaced, deleted or has expired never comes back, whichever
+/// stream it was in.
 fn never_comes_back(config: &Config, seed: u64) {
     let drive = drive();
     let mut rng = fastrand::Rng::with_seed(seed);
@@ -237,7 +237,7 @@ fn what_moves_between_streams_never_comes_back() {
     }
 }
 
-/// Sets 30 keys, each among two that nobody asks for: of a region no more than half is kept.
+/// Sets 30 keys, each next to two that are never requested: at most half of a region is kept.
 fn set_thirty(rig: &Rig) {
     for key in 0..30 {
         rig.set(key, 1, BYTES);
@@ -246,8 +246,8 @@ fn set_thirty(rig: &Rig) {
     }
 }
 
-/// Asks for 30 keys again and again while a stream of others passes, and returns how many of the 30
-/// are found at the end, and the statistics.
+/// Requests 30 keys repeatedly while a stream of others passes. Returns how many of the 30 are found at the end, and
+/// the statistics.
 fn scanned(eviction: RegionEviction, reinsertion: Reinsertion) -> (usize, Stats) {
     let config = Config {
         loc: LocConfig { eviction, reinsertion, region_bytes: Some(64 << 10), ..config().loc },
@@ -270,7 +270,7 @@ fn segments_keep_what_is_asked_for() {
     assert!(stats.loc_reinserted_objects >= 30, "{stats:?}");
     let (kept, _) = scanned(RegionEviction::Fifo, Reinsertion::None);
     assert_eq!(kept, 0);
-    // In the upper segments they are left alone for longer than in one log.
+    // In the upper segments they are reclaimed less frequently than in a single log.
     let (_, fifo) = scanned(RegionEviction::Fifo, Reinsertion::Hits(1));
     assert!(stats.loc_reinserted_objects < fifo.loc_reinserted_objects, "{stats:?}, {fifo:?}");
 }
@@ -326,8 +326,8 @@ fn many_streams_in_few_regions_go_on() {
     assert!(stats.loc_reinserted_objects > 100, "{stats:?}");
 }
 
-/// What a drive with placement still holds of a region that gave way must not wait until the next
-/// filling of it, at the pace of another stream, has overwritten it.
+/// Data that a drive with placement still holds of a reclaimed region must not stay until the region's next filling, in
+/// another stream at its own pace, has overwritten it.
 #[test]
 fn where_streams_are_kept_apart_a_reclaimed_region_is_deallocated() {
     for eviction in [RegionEviction::SegmentedFifo, RegionEviction::Fifo] {

@@ -1,5 +1,5 @@
-//! Several tenants on one drive: nothing of one is ever seen or evicted by another, and a changed set
-//! of tenants costs nobody his content unasked.
+//! Several tenants on one drive: no tenant sees or evicts data of another, and a changed set of tenants discards no
+//! content without permission.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -69,7 +69,7 @@ fn a_tenant_is_neither_seen_nor_evicted_by_another() {
     fill(quiet, 1, 0..2000);
     let before = found(quiet, 1, 0..2000);
     let flash = quiet.stats().flash_written_bytes();
-    // Several times what both have of DRAM and flash, under the same keys and others.
+    // Several times the size of both DRAM and flash, under the same keys and others.
     fill(loud, 2, 0..60_000);
     assert!(loud.stats().loc_evicted_objects > 0 && loud.stats().soc_evicted_objects > 0);
     assert_eq!(quiet.stats().flash_written_bytes(), flash, "nobody pushed it out of DRAM");
@@ -137,7 +137,7 @@ fn another_share_costs_one_tenant_its_content_and_no_other() {
         assert_eq!(of("b").recovery(), Some(emptied));
         assert_eq!(found(of("d"), 5, 0..200), if round == 0 { 0 } else { 200 });
         fill(of("d"), 5, 0..200);
-        // The table and what is left over by rounding, and 10 % that nobody has.
+        // The table, the remainder of rounding, and 10 % that no tenant has.
         assert!((1..=4).contains(&(tenants.unused_bytes() / MIB)), "{}", tenants.unused_bytes());
         block_on(tenants.close()).unwrap();
     }
@@ -162,7 +162,7 @@ fn tenants_are_found_again_in_any_order_and_new_ones_start_empty() {
     let tenants = open_at(three, &drive, 3000).unwrap();
     for (name, version) in [("a", 1), ("b", 2), ("c", 3)] {
         let cache = tenants.tenant(name).unwrap();
-        // What a model drive's boot says is that it may have lost its power.
+        // A model drive does not name its boot, so it counts as if it might have lost its power.
         let found = found(cache, version, 0..1000);
         let kept = matches!(cache.recovery(), Some(Recovery::Crashed { .. }));
         assert_eq!(found > 900, kept, "{name}: {:?}, {found}", cache.recovery());
@@ -241,7 +241,7 @@ fn caches_with_and_without_tenants_do_not_overwrite_each_other() {
 fn a_neighbours_writes_do_not_use_up_a_tenants_budget() {
     let drive = drive_of(32 * MIB, true);
     let mut config = config(&[("thrifty", 50.0), ("loud", 50.0)]);
-    // So little that an hour of it is less than what the neighbour writes.
+    // Small enough that an hour of it is less than what the neighbour writes.
     let budget: AdmissionPolicy = "budget:600M".parse().unwrap();
     config.tenants[0].config = Config { admission: budget, ..config.tenants[0].config.clone() };
     config.endurance = Some(Endurance::of_tbw(1));
@@ -279,8 +279,8 @@ fn tenants_have_reclaim_groups_of_their_own_where_there_are_some() {
     assert!(told.contains("reclaim group 0") && told.contains("smaller shares"), "{told}");
 }
 
-/// Four tenants, half small and half large objects by bytes, on a drive with four handles beside the
-/// default. Returns the DLWA of the second half.
+/// Four tenants, with half of the bytes in small and half in large objects, on a drive with four handles in addition to
+/// the default one. Returns the DLWA of the second half.
 fn dlwa_of_four(solved: bool) -> f64 {
     let geometry = Geometry::with_overprovisioning(64 * MIB, 256 << 10, 17.0).unwrap();
     let config_of_drive = ManagedConfig { handles: 5, ..ManagedConfig::new(geometry) };
@@ -301,7 +301,7 @@ fn dlwa_of_four(solved: bool) -> f64 {
     if solved {
         together = Some(open_at(config, &drive, 1000).unwrap());
     } else {
-        // Who comes first is served first; when no handle is left, the default serves.
+        // First come, first served; when no handle is left, the default is used.
         let part = 16 * MIB;
         let handles = [[1, 2], [3, 4], [0, 0], [0, 0]].map(|pair| pair.map(PlacementHandle::new));
         for (number, pair) in (0..).zip(handles) {

@@ -1,4 +1,4 @@
-//! Many threads on one cache: versions of a key only grow.
+//! Many threads on one cache: the versions of a key only ascend.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -9,8 +9,8 @@ use crate::rig::{Rig, by_thread, config, drive};
 const KEYS: u32 = 64;
 const THREADS: u32 = 4;
 
-/// Each key has one writer, who sets growing versions or deletes; everybody reads. A reader must
-/// never see a version older than the last one that was complete when it began to read.
+/// Each key has one writer thread, which sets ascending versions or deletes; all threads read. A reader must never see
+/// a version older than the last one that was complete when it began to read.
 #[test]
 fn nobody_sees_a_version_that_was_replaced_before() {
     let drive = drive();

@@ -24,7 +24,7 @@ const fn only(tiers: Tiers) -> SetOptions {
     }
 }
 
-/// Small and large ones, one longer than a region.
+/// Small and large values, and one longer than a region.
 fn bytes_of(key: u32) -> usize {
     match key {
         0 => 400_000,
@@ -62,7 +62,7 @@ fn what_is_for_dram_only_is_never_written() {
         assert!(there > 5, "{there}");
         let flushed = block_on(rig.cache.flush()).unwrap();
         assert_eq!((flushed.objects, flushed.refused), (0, there));
-        // What is made of it is for DRAM only too.
+        // Derived values are for DRAM only too.
         let last = key_of(399);
         assert!(block_on(rig.cache.append(&last, b"and more")).unwrap());
         assert!(block_on(rig.cache.touch(&last, None)).unwrap());
@@ -76,7 +76,7 @@ fn what_is_for_dram_only_is_never_written() {
     }
 }
 
-/// Evicted, closed or crashed: what flash had of the key is older and stays away.
+/// After an eviction, a close or a crash, flash's older version of the key stays away.
 #[test]
 fn what_is_for_dram_only_outdates_what_flash_has() {
     for config in settings() {
@@ -147,16 +147,16 @@ fn what_is_for_flash_only_goes_there_at_once_and_is_read_there() {
         while let Some(batch) = block_on(scan.next()) {
             assert!(batch.iter().all(|item| item.tier() != Tier::Dram));
         }
-        // What is made of it stays there; a plain set makes a plain value of it.
+        // Derived values stay there; a plain set makes a plain value of it.
         assert!(block_on(rig.cache.append(&key_of(1), b"")).unwrap());
         assert!(block_on(rig.cache.touch(&key_of(5), None)).unwrap());
         assert_eq!((rig.get(1), rig.get(5), rig.cache.stats().dram_items), (Some(1), Some(1), 0));
         set(&rig, 1, 2, SetOptions::default());
         assert_eq!((rig.get(1), rig.cache.stats().dram_items), (Some(2), 1));
-        // And the other way around: DRAM has nothing of it any more.
+        // And the other way around: DRAM no longer has it.
         set(&rig, 1, 3, FLASH_ONLY);
         assert_eq!((rig.get(1), rig.cache.stats().dram_items), (Some(3), 0));
-        // The changes that read first, and what was fetched.
+        // Changes that read first, and fetches.
         let value = value_of(2, 4, 200);
         assert!(block_on(rig.cache.replace(&key_of(2), &value, FLASH_ONLY)).unwrap());
         let fetch = async || Ok::<_, String>(value_of(1000, 1, 200));
@@ -175,7 +175,7 @@ fn what_is_for_flash_only_outlives_a_crash_and_outdates_what_was() {
         let rig = Rig::open(config.clone(), &drive);
         (0..200).for_each(|key| set(&rig, key, 1, SetOptions::default()));
         (0..200).step_by(2).for_each(|key| set(&rig, key, 2, FLASH_ONLY));
-        // Nothing waits in DRAM; what regions and the log hold in memory, a flush writes.
+        // Nothing waits in DRAM; a flush writes what regions and the log hold in memory.
         let flushed = block_on(rig.cache.flush()).unwrap();
         assert!(flushed.objects < 100, "{flushed:?}");
         drop(rig);
@@ -206,7 +206,7 @@ fn without_flash_all_of_them_mean_dram() {
     }
 }
 
-/// Each key is set once: what is not found any more gave way, and is counted once, wherever that was.
+/// Each key is set once: what is no longer found was evicted, and is counted once, wherever that was.
 #[test]
 fn what_is_gone_was_counted_as_evicted() {
     for config in [config(), logged()] {

@@ -1,4 +1,4 @@
-//! Clocks that are set back, and what must not come back with them.
+//! Clocks that are set back, and expired values that must not come back with them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use crate::rig::{Rig, config, drive, drive_of, key_of, logged};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Values that live for a minute reach flash, expire, are asked for and deleted.
+/// Values that live for a minute reach flash, expire, are requested and deleted.
 fn expired_and_deleted(rig: &Rig, keys: u32, bytes: usize) {
     (0..keys).for_each(|key| rig.set_for(key, 1, bytes, MINUTE));
-    // Out of DRAM.
+    // Push them out of DRAM.
     (1000..1300).for_each(|key| rig.set(key, 1, 200));
     rig.clock.advance_to(Duration::from_secs(1070));
     (0..keys).for_each(|key| assert_eq!(rig.get(key), None));
@@ -32,7 +32,7 @@ fn a_clock_that_is_set_back_revives_nothing() {
         rig.clock.set(Duration::from_secs(980));
         let revived = (0..200).filter(|&key| rig.get(key).is_some()).count();
         assert_eq!(revived, 0, "of 200 values of {bytes} bytes");
-        // Time goes on: what is set now expires a minute later.
+        // Time continues: what is set now expires a minute later.
         rig.set_for(2000, 1, 100, MINUTE);
         rig.clock.set(Duration::from_secs(1035));
         assert_eq!(rig.get(2000), Some(1));
@@ -59,7 +59,8 @@ fn nor_does_it_over_a_crash_or_a_clean_restart() {
     }
 }
 
-/// On flash lifetimes are rounded up to seconds. What is over when it would go there is over after a restart as well.
+/// On flash, lifetimes are rounded up to seconds. A value that has expired before it would go there is expired after a
+/// restart as well.
 #[test]
 fn what_is_over_does_not_come_back_with_a_restart_in_the_same_second() {
     let (now, later) = (Duration::from_millis(1_000_300), Duration::from_millis(1_000_310));
@@ -81,7 +82,7 @@ fn what_is_over_does_not_come_back_with_a_restart_in_the_same_second() {
     }
 }
 
-/// A wall clock that says the year 2150 for a moment costs no value and no lifetime, then or after a restart.
+/// A wall clock that briefly says the year 2150 costs no value and no lifetime, neither then nor after a restart.
 #[test]
 fn a_year_that_cannot_be_leaves_lifetimes_as_they_are() {
     let drive = drive();
@@ -102,7 +103,7 @@ fn a_year_that_cannot_be_leaves_lifetimes_as_they_are() {
     assert!((1..5).all(|key| rig.get(key).is_none()));
 }
 
-/// Without crash safety a clean shutdown is all that hands anything on.
+/// Without crash safety, only a clean shutdown passes anything on.
 #[test]
 fn nor_without_crash_safety() {
     let config = Config { crash_safety: CrashSafety::Off, ..config() };
@@ -114,7 +115,7 @@ fn nor_without_crash_safety() {
     assert!((0..120).all(|key| rig.get(key).is_none()));
 }
 
-/// A budget of writes goes on being earned while the wall clock is behind.
+/// The write budget continues to accrue while the wall clock is behind.
 #[test]
 fn a_budget_does_not_starve_behind_a_step_back() {
     let day = 86_400_u64;
@@ -137,8 +138,8 @@ fn a_budget_does_not_starve_behind_a_step_back() {
     assert!(stepped * 10 > steady * 9, "{stepped} bytes behind the step, {steady} without");
 }
 
-/// The first block is damaged, and the clock is behind what it was: nothing of the cache before counts,
-/// not even after a crash, when buckets are believed by what they say of themselves.
+/// The first block is damaged, and the clock is set back: nothing of the previous cache is valid, not even after a
+/// crash, when buckets are judged only by their own content.
 #[test]
 fn a_lost_superblock_and_a_clock_behind_revive_nothing() {
     for behind in [0, 500] {

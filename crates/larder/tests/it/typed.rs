@@ -1,4 +1,4 @@
-//! The typed layer: values in, values out, and what no codec understands.
+//! The typed layer: values in, values out, and bytes that no codec understands.
 
 use std::sync::Arc;
 
@@ -75,7 +75,7 @@ fn values_go_in_and_come_out() {
     assert!(!block_on(numbers.contains("a")).unwrap());
 }
 
-/// Keys go to their shards, and types know nothing of it.
+/// Keys go to their shards, without the typed layer being involved.
 #[test]
 fn values_go_to_shards_too() {
     let devices = (0..2).map(|_| Some(crate::rig::drive() as _)).collect();
@@ -102,7 +102,7 @@ fn values_go_to_shards_too() {
     );
 }
 
-/// Whoever writes over any route may let tasks go from thread to thread.
+/// Generic code over any route may use a work-stealing runtime: the futures are `Send`.
 #[test]
 fn futures_over_any_route_can_be_sent() {
     fn sent<T>(future: impl Future<Output = T> + Send) -> T {
@@ -179,7 +179,7 @@ fn postcard_takes_what_serde_takes_and_refuses_the_rest() {
     assert!(matches!(block_on(loaves.get("a")), Err(TypedError::Decode(_))));
 }
 
-/// Bytes that are no such value, on flash: all who cannot decode them share one fetch.
+/// Invalid bytes on flash: all tasks that cannot decode them share one fetch.
 #[test]
 fn what_cannot_be_decoded_is_fetched_once() {
     use std::sync::atomic::{AtomicU32, Ordering};

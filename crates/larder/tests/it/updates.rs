@@ -1,4 +1,4 @@
-//! Changes that depend on the value that is there, with and without flash below.
+//! Changes that depend on the current value, with and without flash.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ fn dram_only() -> Rig {
     Rig { cache, clock }
 }
 
-/// Sends `key` to flash by bringing in many others.
+/// Pushes all earlier keys to flash by setting many others.
 fn push_out(rig: &Rig) {
     (5000..5600).for_each(|key| rig.set(key, 1, 100));
 }
@@ -146,7 +146,7 @@ fn many_keys_are_answered_in_their_order() {
     });
 }
 
-/// Threads count the same numbers up; no step is lost, with set, cas and update mixed in.
+/// Threads increment the same numbers; no step is lost, with set, cas and update mixed in.
 #[test]
 fn concurrent_updates_lose_nothing() {
     both(|rig, push_out| {
@@ -210,7 +210,7 @@ fn versions_do_not_begin_anew_with_an_opening() {
     let drive = drive();
     let versions: Vec<u64> = (0..3)
         .map(|opening| {
-            // Also if the clock stands still.
+            // Even if the clock stands still.
             let rig = Rig::open_at(config(), &drive, 1000 + opening / 2);
             block_on(rig.cache.set(b"k", b"v", None)).unwrap();
             let version = block_on(rig.cache.get(b"k")).unwrap().unwrap().version();
@@ -237,7 +237,7 @@ fn deleting_a_small_object_that_has_expired_deletes_nothing() {
 fn what_an_update_gives_no_time_is_gone_at_once() {
     both(|rig, push_out| {
         let cache = &rig.cache;
-        // Within a millisecond, of which lifetimes are rounded up to the end.
+        // Within a millisecond; lifetimes are rounded up to its end.
         rig.clock.advance_to(Duration::from_micros(1_000_001_300));
         block_on(cache.set(b"k", b"1", None)).unwrap();
         push_out();

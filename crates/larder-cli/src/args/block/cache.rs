@@ -1,4 +1,4 @@
-//! Making a cache, and running it.
+//! Arguments for making a cache and running it.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -19,11 +19,11 @@ use super::ublk::UblkArgs;
 use crate::args::numbers::size;
 use crate::args::tls::TlsArgs;
 
-/// Make a device a cache before slower devices.
+/// Make a device a cache in front of slower devices.
 ///
-/// The cache device gets a label and a layout; whatever was on it is lost. Cores, the slower devices, are left as
-/// they are: each is served through the cache from `larder block start` on, under its number, and is itself again
-/// whenever the cache has nothing dirty. Nothing is written over a device that has something on it unless it is said.
+/// The cache device gets a label and a layout; everything on it is lost. Cores, the slower devices, are left as they
+/// are. From `larder block start` on each is served through the cache under its number; whenever the cache has nothing
+/// dirty, a core can be used without it. A cache device that holds something is not overwritten unless you say so.
 #[derive(Debug, Args)]
 #[command(after_help = "EXAMPLES:
   larder block create fast.img --core slow.img
@@ -31,18 +31,18 @@ use crate::args::tls::TlsArgs;
   larder block create fast.img --core slow.img --over 2f1c…      a cache that was there, by its UUID
   larder block start fast.img --unix /run/larder.sock            serves core 0 as nbd+unix:///0?socket=…")]
 pub(crate) struct CacheCreateArgs {
-    /// The device that becomes the cache: PATH, file:PATH, block:PATH, nvme:PATH or dax:PATH, persistent memory
+    /// Device that becomes the cache: PATH, file:PATH, block:PATH, nvme:PATH or dax:PATH (persistent memory)
     #[arg(value_name = "CACHE")]
     pub(crate) cache: TargetArg,
 
-    /// A device that is cached, several times for several; N is its number, the least that is free if none is given
+    /// Device to be cached; repeat it for several. N is the core's number, by default the lowest free one
     #[arg(long = "core", value_name = "[N=]PATH", required = true)]
     pub(crate) cores: Vec<CoreArg>,
 
     #[command(flatten)]
     pub(crate) format: DeviceFormatArgs,
 
-    /// Mode of its first start: wt, wb, wa, wi, wo or pt, or in full
+    /// Mode of the first start: wt, wb, wa, wi, wo or pt, or the full name
     #[arg(long, value_name = "MODE", default_value = "wt")]
     pub(crate) mode: Mode,
 
@@ -53,11 +53,11 @@ pub(crate) struct CacheCreateArgs {
 /// How a cache device is formatted.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct DeviceFormatArgs {
-    /// How data lie on the cache device; the others are Open CAS's, to compare with
+    /// Layout of the data on the cache device; the others are Open CAS's, for comparison
     #[arg(long, value_enum, default_value_t = LayoutArg::Log)]
     pub(crate) layout: LayoutArg,
 
-    /// Bytes of a line: 4K to 64K
+    /// Bytes of a cache line: 4K to 64K
     #[arg(long, value_name = "SIZE", default_value = "4K", value_parser = size32)]
     pub(crate) line: u32,
 
@@ -65,23 +65,23 @@ pub(crate) struct DeviceFormatArgs {
     #[arg(long, value_name = "SIZE", value_parser = size32)]
     pub(crate) segment: Option<u32>,
 
-    /// Write over the block cache of this UUID, whatever it has
+    /// Overwrite the block cache with this UUID, whatever it holds
     #[arg(long, value_name = "UUID", conflicts_with = "over_other")]
     pub(crate) over: Option<Uuid>,
 
-    /// Write over what is there, unless it is a block cache
+    /// Overwrite what is on the device, unless it is a block cache
     #[arg(long)]
     pub(crate) over_other: bool,
 }
 
 /// Run a cache: serve its cores by NBD, or as disks (--ublk), until SIGINT or SIGTERM
 ///
-/// What the cache has is found again, also after a crash. Each core is an export by its number (and the first one for
-/// who names none); `larder block status`, `stats`, `flush`, `mode` and others ask the running process by its control
-/// socket, which is for its owner alone.
+/// The contents of the cache are found again, also after a crash. Each core is an export under its
+/// number; clients that ask for no name get the first one. `larder block status`, `stats`, `flush`,
+/// `mode` and others talk to the running process over its control socket, which only its owner may use.
 ///
-/// Told to end, it answers what clients have asked for, and says on the cache device that it was stopped. What is
-/// dirty then stays on the cache device until the next start, unless --flush-on-stop.
+/// At the end it answers the requests that have come, and marks the cache device as stopped. Dirty
+/// data stay on the cache device until the next start, unless --flush-on-stop is given.
 ///
 /// A policy is POLICY[,KEY=VALUE…]:
 ///   --cut-off always|full|never: threshold
@@ -101,45 +101,45 @@ pub(crate) struct DeviceFormatArgs {
   nbd-client -unix /run/larder.sock -N 0 /dev/nbd0                 core 0 as a disk of the kernel's
   larder block start fast.img --ublk --control /run/larder.control the same without NBD, as /dev/ublkb0")]
 pub(crate) struct StartArgs {
-    /// The cache device; with --config it may be left out if the file has one
+    /// Cache device; optional with --config if the file names one
     #[arg(value_name = "CACHE", required_unless_present = "config")]
     pub(crate) cache: Option<TargetArg>,
 
-    /// Where a core is, if it is not where it was when the cache was made
+    /// Where a core is, if it has moved since the cache was made
     #[arg(long = "core", value_name = "[N=]PATH")]
     pub(crate) cores: Vec<CoreArg>,
 
     #[command(flatten)]
     pub(crate) choice: CoreChoiceArgs,
 
-    /// A larder.toml with [[block]]; what is said here goes before it
+    /// A larder.toml with [[block]]; options on the command line override it
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 
-    /// Unix socket to listen on; an old one that nobody serves is replaced
+    /// Unix socket to listen on; an old one that no process serves is replaced
     #[arg(long, value_name = "PATH")]
     pub(crate) unix: Option<PathBuf>,
 
-    /// Address to listen on, such as 127.0.0.1:10809; port 0 takes any that is free
+    /// Address to listen on, such as 127.0.0.1:10809; port 0 takes any free port
     #[arg(long, value_name = "ADDR")]
     pub(crate) tcp: Option<SocketAddr>,
 
     #[command(flatten)]
     pub(crate) ublk: UblkArgs,
 
-    /// Control socket [default: the path of --unix with .control behind it]
+    /// Control socket [default: the path of --unix with .control appended]
     #[arg(long, value_name = "PATH")]
     pub(crate) control: Option<PathBuf>,
 
-    /// Address on which /metrics is answered by HTTP, such as 127.0.0.1:9181; port 0 takes any that is free
+    /// HTTP address for /metrics, such as 127.0.0.1:9181; port 0 takes any free port
     #[arg(long, value_name = "ADDR")]
     pub(crate) metrics: Option<SocketAddr>,
 
-    /// Mode: wt, wb, wa, wi, wo or pt, or in full [default: the one that it was in]
+    /// Mode: wt, wb, wa, wi, wo or pt, or the full name [default: the last one]
     #[arg(long, value_name = "MODE")]
     pub(crate) mode: Option<Mode>,
 
-    /// Which sequential requests pass the cache by [default: full,threshold=1M]
+    /// Which sequential requests bypass the cache [default: full,threshold=1M]
     #[arg(long, value_name = "POLICY")]
     pub(crate) cut_off: Option<CutOffArg>,
 
@@ -147,60 +147,60 @@ pub(crate) struct StartArgs {
     #[arg(long, value_name = "POLICY")]
     pub(crate) read_ahead: Option<ReadAheadArg>,
 
-    /// What is kept of what was missed [default: always]
+    /// Which missed data are kept in the cache [default: always]
     #[arg(long, value_name = "POLICY")]
     pub(crate) promotion: Option<PromotionArg>,
 
-    /// When dirty data go to the core without being asked [default: alru]
+    /// When dirty data go to the core in the background [default: alru]
     #[arg(long, value_name = "POLICY")]
     pub(crate) cleaning: Option<CleaningArg>,
 
-    /// Which clean hits the core serves [default: auto where the cache was calibrated, else off]
+    /// Which clean hits the core serves [default: auto if the cache is calibrated, else off]
     #[arg(long, value_name = "POLICY")]
     pub(crate) routing: Option<RoutingArg>,
 
-    /// Which writes pass by a cache that is full of dirty data: never, cost or full [default: cost]
+    /// Which writes bypass a cache that is full of dirty data: never, cost or full [default: cost]
     #[arg(long, value_name = "POLICY")]
     pub(crate) bypass: Option<BypassPolicy>,
 
-    /// File of IO classes, in Open CAS's CSV
+    /// File of IO classes, in Open CAS's CSV format
     #[arg(long, value_name = "FILE")]
     pub(crate) io_classes: Option<PathBuf>,
 
-    /// Errors of the cache device after which it is not written to any more [default: 8]
+    /// Errors of the cache device after which it is no longer written to [default: 8]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) cache_errors_max: Option<u32>,
 
-    /// In how many seconds what the start has found is loaded beside requests, if it is a million records or more
+    /// Seconds in which the start loads what it has found, next to requests, if it is a million records or more
     /// [default: 60]
     #[arg(long, value_name = "SECONDS")]
     pub(crate) load_time: Option<u32>,
 
-    /// If a core was written while the cache was away and the cache has dirty data
+    /// What to do with dirty data of a core that was written while the cache was away
     #[arg(long, value_enum)]
     pub(crate) changed_core: Option<ChangedCoreArg>,
 
-    /// Start a damaged cache all the same, with what is whole: what only the cache had may be lost
+    /// Start a damaged cache with the parts that are intact: data that only the cache had may be lost
     #[arg(long)]
     pub(crate) accept_loss: bool,
 
-    /// Destage what is dirty at the end
+    /// Destage dirty data at the end
     #[arg(long)]
     pub(crate) flush_on_stop: bool,
 
-    /// Threads; each connection belongs to one of them, and each queue of --ublk [default: 1]
+    /// Threads; each connection belongs to one of them, and so does each queue of --ublk [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) threads: Option<u16>,
 
-    /// How they wait for sockets: io_uring, with epoll where the kernel refuses it, or epoll [default: io_uring]
+    /// How threads wait for sockets: io_uring (epoll where the kernel refuses it) or epoll [default: io_uring]
     #[arg(long, value_name = "HOW", value_parser = crate::args::serve::sockets)]
     pub(crate) sockets: Option<larder_server::SocketBackend>,
 
-    /// Connections at a time; each may take about 64 MiB of memory [default: 64]
+    /// Most connections at a time; each may take about 64 MiB of memory [default: 64]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) connections: Option<u32>,
 
-    /// Which events are told on standard error: off, error, warn, info or debug, each with those before it [default:
+    /// Events to log on standard error: off, error, warn, info or debug; each level includes those before it [default:
     /// info]
     #[arg(long, value_name = "LEVEL", value_parser = crate::args::serve::log_level)]
     pub(crate) log: Option<LevelFilter>,
@@ -209,13 +209,13 @@ pub(crate) struct StartArgs {
     pub(crate) tls: TlsArgs,
 }
 
-/// Measure what a cache's devices do, by size, direction and depth.
+/// Measure the speed of a cache's devices, by size, direction and queue depth.
 ///
-/// Random requests of 4, 64 and 512 KiB, one and 32 at a time; nobody may use the devices meanwhile. Cores and what is
-/// cached are only read. From the result `larder block start` knows where routing begins: with --store it is kept on
-/// the label, and routing is auto from the next start on. A cache device that has just been formatted may answer
-/// reads of what was never written faster than others: calibrate it when the cache is warm, or before it is made,
-/// with --writes.
+/// It sends random requests of 4, 64 and 512 KiB, one and 32 at a time; nothing else may use the devices during that
+/// time. Cores and cached data are only read. From the result `larder block start` knows when routing begins: --store
+/// keeps it on the label, and routing is auto from the next start on. A freshly formatted cache device may answer reads
+/// of blocks that were never written faster than others: calibrate when the cache is warm, or with --writes before the
+/// cache is made.
 #[derive(Debug, Args)]
 #[command(after_help = "EXAMPLES:
   larder block calibrate fast.img --store
@@ -225,19 +225,19 @@ pub(crate) struct CalibrateArgs {
     #[arg(value_name = "CACHE")]
     pub(crate) cache: TargetArg,
 
-    /// A core, where there is no cache yet, or it is not where it was when the cache was made
+    /// A core, if there is no cache yet, or if it has moved since the cache was made
     #[arg(long = "core", value_name = "[N=]PATH")]
     pub(crate) cores: Vec<CoreArg>,
 
-    /// Keep the result on the label of the cache, which must not run
+    /// Keep the result on the label of the cache, which must not be running
     #[arg(long)]
     pub(crate) store: bool,
 
-    /// Measure writes too, on a cache device that has nothing: it is written over
+    /// Measure writes too, on a cache device without data: it is overwritten
     #[arg(long, conflicts_with = "store")]
     pub(crate) writes: bool,
 
-    /// How long each of the points of a device takes, 1ms to 10s; longer where requests take long
+    /// Time for each measured point of a device, 1ms to 10s; slow requests take longer
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = time)]
     pub(crate) time: std::time::Duration,
 
@@ -245,10 +245,10 @@ pub(crate) struct CalibrateArgs {
     pub(crate) output: BlockOutputArgs,
 }
 
-/// Write what only a cache has to its cores, and leave it clean.
+/// Write the data that only a cache has to its cores, and leave it clean.
 ///
-/// For whoever wants the cores without the cache, after a crash or not. No process may run it. What is cached stays
-/// cached; a core may be taken away, or written by others, afterwards.
+/// Use it to get the cores without the cache, after a crash or not. No process may be running the cache. Cached data
+/// stay cached; afterwards a core may be taken away or written without the cache.
 #[derive(Debug, Args)]
 pub(crate) struct RecoverArgs {
     #[command(flatten)]
@@ -258,25 +258,25 @@ pub(crate) struct RecoverArgs {
     pub(crate) output: BlockOutputArgs,
 }
 
-/// A cache that does not run, and its cores.
+/// A cache that is not running, and its cores.
 #[derive(Debug, Args)]
 pub(crate) struct StoppedArgs {
-    /// The cache device
+    /// Cache device
     #[arg(value_name = "CACHE")]
     pub(crate) cache: TargetArg,
 
-    /// Where a core is, if it is not where it was when the cache was made
+    /// Where a core is, if it has moved since the cache was made
     #[arg(long = "core", value_name = "[N=]PATH")]
     pub(crate) cores: Vec<CoreArg>,
 
     #[command(flatten)]
     pub(crate) choice: CoreChoiceArgs,
 
-    /// If a core was written while the cache was away and the cache has dirty data
+    /// What to do with dirty data of a core that was written while the cache was away
     #[arg(long, value_enum, default_value_t = ChangedCoreArg::Refuse)]
     pub(crate) changed_core: ChangedCoreArg,
 
-    /// Take up a damaged cache all the same, with what is whole: what only the cache had may be lost
+    /// Use a damaged cache with the parts that are intact: data that only the cache had may be lost
     #[arg(long)]
     pub(crate) accept_loss: bool,
 }
@@ -298,7 +298,7 @@ pub(crate) enum LayoutArg {
 }
 
 impl LayoutArg {
-    /// As it is given.
+    /// Its name on the command line.
     pub(crate) fn name(self) -> String {
         self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
     }
@@ -307,9 +307,9 @@ impl LayoutArg {
 /// See [`larder_block::manage::ChangedCore`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ChangedCoreArg {
-    /// The start is refused
+    /// Refuse to start
     Refuse,
-    /// They go to the core, over what was written there, and clean data are dropped
+    /// Destage them, over what was written there, and drop clean data
     DestageAndDrop,
 }
 
@@ -322,7 +322,7 @@ impl FromStr for ChangedCoreArg {
     }
 }
 
-/// A core, by its number if that is given.
+/// A core, with its number if that is given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CoreArg {
     pub(crate) id: Option<CoreId>,

@@ -1,16 +1,16 @@
-//! Which cores of a cache are taken as they are, and which are left aside.
+//! Options for cores that do not match, or that are to be left out.
 
 use clap::Args;
 use larder_block::layout::CoreId;
 
-/// Which cores are taken as they are, and which are left aside. Of a cache that runs it is decided already.
+/// Options for cores that do not match, or that are to be left out; only for a cache that is not running.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct CoreChoiceArgs {
-    /// Number of a core whose device is taken as it is, whatever it was known by and has: dirty data go there
+    /// Number of a core whose device is accepted, whatever identity and content it has: dirty data go there
     #[arg(long, value_name = "N", value_parser = core_number)]
     pub(crate) force_core: Vec<CoreId>,
 
-    /// Number of a core that is left aside as if it were missing: what only the cache has of it stays
+    /// Number of a core to leave out as if it were missing: what only the cache has of it stays
     #[arg(long, value_name = "N", value_parser = core_number)]
     pub(crate) without_core: Vec<CoreId>,
 }

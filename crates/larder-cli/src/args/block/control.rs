@@ -1,4 +1,4 @@
-//! What a running cache can be asked, by its control socket.
+//! Commands to a running cache, over its control socket.
 
 use std::path::PathBuf;
 
@@ -9,11 +9,11 @@ use larder_block::layout::CoreId;
 use super::cache::{BlockOutputArgs, DeviceFormatArgs};
 use super::target::TargetArg;
 
-/// Which running cache.
+/// Selects a running cache.
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("running").required(true).args(["unix", "control"])))]
 pub(crate) struct AskArgs {
-    /// Socket by which it serves; its control socket is beside it
+    /// Socket by which it serves; its control socket is next to it
     #[arg(long, value_name = "PATH")]
     pub(crate) unix: Option<PathBuf>,
 
@@ -25,26 +25,26 @@ pub(crate) struct AskArgs {
     pub(crate) output: BlockOutputArgs,
 }
 
-/// Which cache, running or not.
+/// Selects a cache, running or not.
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("which").required(true).args(["cache", "unix", "control"])))]
 pub(crate) struct WhichArgs {
-    /// The device of a cache that does not run
+    /// Device of a cache that is not running
     #[arg(value_name = "CACHE")]
     pub(crate) cache: Option<TargetArg>,
 
-    /// Socket by which a running one serves; its control socket is beside it
+    /// Socket by which a running cache serves; its control socket is next to it
     #[arg(long, value_name = "PATH")]
     pub(crate) unix: Option<PathBuf>,
 
-    /// Control socket of a running one
+    /// Control socket of a running cache
     #[arg(long, value_name = "PATH")]
     pub(crate) control: Option<PathBuf>,
 }
 
-/// Show how a cache is set, and what it has.
+/// Show the settings and the contents of a cache.
 ///
-/// Of a running one by its socket; of one that does not run, what its device says.
+/// A running cache is asked by its socket; for a stopped one the label of its device is read.
 #[derive(Debug, Args)]
 pub(crate) struct CacheStatusArgs {
     #[command(flatten)]
@@ -54,10 +54,10 @@ pub(crate) struct CacheStatusArgs {
     pub(crate) output: BlockOutputArgs,
 }
 
-/// Show what a running cache has done: requests, bytes, errors, and what has passed it by.
+/// Show what a running cache has done: requests, bytes, errors, and what has bypassed it.
 #[derive(Debug, Args)]
 pub(crate) struct CacheStatsArgs {
-    /// Forget it afterwards
+    /// Reset the statistics afterwards
     #[arg(long)]
     pub(crate) reset: bool,
 
@@ -67,7 +67,7 @@ pub(crate) struct CacheStatsArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct CoreOfArgs {
-    /// The core's number [default: all]
+    /// Number of the core [default: all]
     #[arg(value_name = "CORE", value_parser = core_id)]
     pub(crate) core: Option<CoreId>,
 
@@ -78,16 +78,17 @@ pub(crate) struct CoreOfArgs {
 /// Change the mode of a running cache, for good.
 ///
 /// write-through (wt): a write goes to the core and the cache. write-back (wb): to the cache, and to the core later.
-/// write-around (wa): to the core; cached where it was. write-invalidate (wi): to the core; void in the cache.
-/// write-only (wo): as write-back, and reads are not kept. pass-through (pt): the core alone.
+/// write-around (wa): to the core; the cache is updated only where it has all of the data. write-invalidate (wi): to
+/// the core; cached data become invalid. write-only (wo): as write-back, and reads are not kept. pass-through (pt): the
+/// core alone.
 ///
-/// From wb or wo to another one, what is dirty is destaged, unless --no-flush: then it stays until it is.
+/// A change from wb or wo to another mode destages dirty data. With --no-flush they stay until they are destaged.
 #[derive(Debug, Args)]
 pub(crate) struct ModeArgs {
-    /// The new one
+    /// New mode
     pub(crate) mode: Mode,
 
-    /// Leave what is dirty
+    /// Do not destage dirty data
     #[arg(long)]
     pub(crate) no_flush: bool,
 
@@ -97,10 +98,10 @@ pub(crate) struct ModeArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct PolicyArgs {
-    /// The new one
+    /// New policy
     pub(crate) policy: String,
 
-    /// What is to be other than by default
+    /// Settings that differ from the defaults
     #[arg(value_name = "KEY=VALUE")]
     pub(crate) keys: Vec<String>,
 
@@ -109,25 +110,25 @@ pub(crate) struct PolicyArgs {
 }
 
 impl PolicyArgs {
-    /// As one text.
+    /// The policy and its keys as one text.
     pub(crate) fn text(&self) -> String {
         let words = std::iter::once(&self.policy).chain(&self.keys);
         words.map(String::as_str).collect::<Vec<_>>().join(",")
     }
 }
 
-/// Show or change the IO classes of a running cache: requests that are cached in a way of their own.
+/// Show or change the IO classes of a running cache: rules for requests that are cached differently.
 ///
-/// They are a CSV file in the form of Open CAS: IO class id,IO class name,Eviction priority,Allocation, and Cache mode
-/// if wanted. The name is a rule, such as io_direction:read&request_size:ge:1048576&done or export:0.
+/// They are a CSV file in the format of Open CAS: IO class id,IO class name,Eviction priority,Allocation, and
+/// optionally Cache mode. The name is a rule, such as io_direction:read&request_size:ge:1048576&done or export:0.
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("what").required(true).args(["load", "list"])))]
 pub(crate) struct IoClassArgs {
-    /// Take them from this file, in place of those that there are
+    /// Replace the classes by those in this file
     #[arg(long, value_name = "FILE")]
     pub(crate) load: Option<PathBuf>,
 
-    /// Show them as such a file
+    /// Show the classes as such a file
     #[arg(long)]
     pub(crate) list: bool,
 
@@ -135,16 +136,16 @@ pub(crate) struct IoClassArgs {
     pub(crate) ask: AskArgs,
 }
 
-/// Give a running cache without cache device a new one, while its cores are served.
+/// Give a running cache without a cache device a new one, while its cores are served.
 ///
-/// The device is formatted: whatever was on it is lost. Nothing is written over a device that has something on it
-/// unless it is said. The cache goes on in its mode, with nothing cached.
+/// The device is formatted: everything on it is lost. A device that holds something is not overwritten unless you say
+/// so. The cache goes on in its mode, with nothing cached.
 #[derive(Debug, Args)]
 #[command(after_help = "EXAMPLE:
   larder block detach --unix /run/larder.sock
   larder block attach block:/dev/nvme1n1 --unix /run/larder.sock")]
 pub(crate) struct AttachArgs {
-    /// The device, as the running process sees it: PATH, file:PATH, block:PATH, nvme:PATH or dax:PATH
+    /// Device, as the running process sees it: PATH, file:PATH, block:PATH, nvme:PATH or dax:PATH
     #[arg(value_name = "CACHE")]
     pub(crate) cache: TargetArg,
 
@@ -157,10 +158,10 @@ pub(crate) struct AttachArgs {
 
 /// End a running cache, as SIGTERM does.
 ///
-/// What is dirty stays on the cache device until the next start, unless --flush.
+/// Dirty data stay on the cache device until the next start, unless --flush is given.
 #[derive(Debug, Args)]
 pub(crate) struct StopArgs {
-    /// Destage what is dirty
+    /// Destage dirty data first
     #[arg(long)]
     pub(crate) flush: bool,
 

@@ -1,4 +1,4 @@
-//! What `larder block cores` can be asked.
+//! Arguments of `larder block cores`.
 
 use clap::Args;
 use larder_block::layout::CoreId;
@@ -8,14 +8,14 @@ use super::choice::{CoreChoiceArgs, core_number};
 use super::control::WhichArgs;
 use super::{ChangedCoreArg, CoreArg};
 
-/// Add cores to a cache, or take some away; while it runs, or while it does not
+/// Add cores to a cache, or remove some, whether it is running or not
 ///
-/// What is cached of the other cores stays. A core that is added is left as it is, and nothing is cached of it yet; a
-/// running cache exports it at once. Before one is taken away, everything that only the cache has of it goes to it; of
-/// a cache that does not run, of all cores. A running one serves it meanwhile, and the others all the time: then its
-/// clients are refused, their connections close, and its device is let go of. If a block cannot be destaged it fails,
-/// and the core is served on. The last core stays. Numbers of cores that were taken away are not given again. A
-/// calibration is forgotten, and routing by it ends.
+/// Cached data of the other cores stay. An added core is left as it is, with nothing cached yet; a running cache
+/// exports it at once. Before a core is removed, everything that only the cache has of it is destaged; in a cache that
+/// is not running, everything of all cores. A running cache goes on serving the core during that time, and the others
+/// all the time. Then it refuses the core's clients, closes their connections and closes the device. If a block cannot
+/// be destaged, the command fails and the core is served on. The last core cannot be removed. Numbers of removed cores
+/// are not used again. The calibration is lost, and routing that is based on it ends.
 #[derive(Debug, Args)]
 #[command(after_help = "EXAMPLES:
   larder block cores --add more.img --unix s           to a running cache, with the next number
@@ -28,30 +28,30 @@ pub(crate) struct CoresArgs {
     #[command(flatten)]
     pub(crate) which: WhichArgs,
 
-    /// A core to add, as `create` takes it
+    /// Core to add, as for `create`
     #[arg(long, value_name = "[N=]PATH")]
     pub(crate) add: Vec<CoreArg>,
 
-    /// Number of a core to take away; before any is added
+    /// Number of a core to remove; removals come before additions
     #[arg(long, value_name = "N", value_parser = core_number)]
     pub(crate) remove: Vec<CoreId>,
 
-    /// A core that was missing, and where it is now: it is served again, with all that is cached of it
+    /// Core that was missing, and where it is now: it is served again, with everything that is cached of it
     #[arg(long, value_name = "N=PATH")]
     pub(crate) attach: Vec<CoreArg>,
 
-    /// Number of a core that is missing and does not come back: WHAT ONLY THE CACHE HAS OF IT IS LOST
+    /// Number of a missing core that will not come back: DATA OF IT THAT ONLY THE CACHE HAS ARE LOST
     #[arg(long, value_name = "N", value_parser = core_number)]
     pub(crate) give_up: Vec<CoreId>,
 
-    /// Where a core is, if it is not where it was when the cache was made
+    /// Where a core is, if it has moved since the cache was made
     #[arg(long = "core", value_name = "[N=]PATH", conflicts_with_all = ["unix", "control"])]
     pub(crate) cores: Vec<CoreArg>,
 
     #[command(flatten)]
     pub(crate) choice: CoreChoiceArgs,
 
-    /// If a core was written while the cache was away and the cache has dirty data
+    /// What to do with dirty data of a core that was written while the cache was away
     #[arg(long, value_enum, default_value_t = ChangedCoreArg::Refuse, conflicts_with_all = ["unix", "control"])]
     pub(crate) changed_core: ChangedCoreArg,
 

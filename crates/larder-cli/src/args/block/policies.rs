@@ -1,4 +1,4 @@
-//! Policies of a block cache in words, `POLICY[,KEY=VALUE…]`: the same on the command line, in `larder.toml` and over
+//! Policies of a block cache as text, `POLICY[,KEY=VALUE…]`: the same on the command line, in `larder.toml` and over
 //! the control socket.
 
 use std::fmt;
@@ -15,11 +15,11 @@ use larder_block::policy::{
 
 use crate::args::numbers::size;
 
-/// When dirty data go to the core without being asked.
+/// When dirty data go to the core in the background.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CleaningArg(pub(crate) CleaningOptions);
 
-/// Which sequential requests pass the cache by.
+/// Which sequential requests bypass the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CutOffArg {
     pub(crate) policy: CutOffPolicy,
@@ -30,7 +30,7 @@ pub(crate) struct CutOffArg {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ReadAheadArg(pub(crate) ReadAheadPolicy);
 
-/// What is kept of what was missed.
+/// Which missed data are kept in the cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PromotionArg(pub(crate) PromotionPolicy);
 
@@ -39,13 +39,13 @@ pub(crate) struct PromotionArg(pub(crate) PromotionPolicy);
 pub(crate) enum RoutingArg {
     #[default]
     Off,
-    /// Tuned, from the calibration on.
+    /// A share that is tuned, starting from the calibration.
     Auto,
-    /// This share.
+    /// A fixed share.
     Split { core_percent: u8 },
 }
 
-/// A policy and what was said of it.
+/// A policy and its keys.
 struct Words<'a> {
     policy: &'a str,
     pairs: Vec<(&'a str, &'a str)>,
@@ -61,7 +61,7 @@ impl<'a> Words<'a> {
         Ok(Self { policy, pairs: pairs.collect::<Result<_, _>>()? })
     }
 
-    /// What is said of `key`, read by `read`. The last counts.
+    /// Takes the value of `key`, parsed by `read`. The last one counts.
     fn take<T>(
         &mut self,
         key: &str,
@@ -75,7 +75,7 @@ impl<'a> Words<'a> {
         Ok(value)
     }
 
-    /// Nothing is left that nobody understands.
+    /// Refuses keys that were not taken.
     fn end(self, keys: &str) -> Result<(), String> {
         let policy = self.policy;
         match self.pairs.first() {
@@ -88,7 +88,7 @@ impl<'a> Words<'a> {
     }
 }
 
-/// `20`, `20s` or `10ms`.
+/// Parses `20`, `20s` or `10ms`.
 pub(crate) fn time(text: &str) -> Result<Duration, String> {
     let wrong = |_| "give seconds such as 20, or milliseconds such as 10ms".to_owned();
     match text.strip_suffix("ms") {
@@ -104,7 +104,7 @@ fn number<T: FromStr>(text: &str) -> Result<T, String> {
     text.parse().map_err(|_| "give a whole number within its range".to_owned())
 }
 
-/// As it is written.
+/// The time as text.
 fn written(time: Duration) -> String {
     match time.subsec_millis() {
         0 => format!("{}s", time.as_secs()),
@@ -305,7 +305,7 @@ impl fmt::Display for RoutingArg {
 }
 
 impl RoutingArg {
-    /// As a cache is told that was calibrated so, if it was.
+    /// The policy for a cache with this calibration, if it has one.
     pub(crate) fn policy(self, profile: Option<&Profile>) -> Result<RoutingPolicy, String> {
         match self {
             Self::Off => Ok(RoutingPolicy::Off),

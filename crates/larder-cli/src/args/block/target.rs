@@ -1,17 +1,17 @@
-//! What is named on the command line as a device.
+//! Names of devices on the command line.
 
 use std::fmt;
 
 use crate::args::numbers::size;
 
-/// What can be exported.
+/// A device that can be exported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TargetArg {
-    /// A file or a device, as `larder_device::opening` has it.
+    /// A file or a device, as in `larder_device::opening`.
     Device(larder_device::Target),
-    /// So many bytes of memory.
+    /// Memory of this number of bytes.
     Memory(u64),
-    /// A simulated SSD of so many bytes.
+    /// A simulated SSD of this number of bytes.
     Model(u64),
 }
 

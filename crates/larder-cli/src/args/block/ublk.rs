@@ -1,4 +1,4 @@
-//! Disks of the kernel's.
+//! Kernel disks (ublk).
 
 use std::fmt;
 use std::str::FromStr;
@@ -32,32 +32,33 @@ impl fmt::Display for UblkArg {
     }
 }
 
-/// A disk of the kernel's, beside sockets or without any.
+/// Options for a kernel disk, with or without sockets.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct UblkArgs {
-    /// Serve it as a disk of the kernel's, /dev/ublkbN (modprobe ublk_drv; for root): N, or auto
+    /// Serve it as a disk of the kernel's, /dev/ublkbN (modprobe ublk_drv; needs root): N, or auto
     ///
-    /// auto, which is meant too if nothing follows, takes the one that is there from before, or else the first that is
-    /// free. If the process is killed, the disk stays and requests wait; the same command takes it over. Told to end,
-    /// the disk goes. Of several cores, the second has the number behind N, and so on.
+    /// auto, which is also the meaning of --ublk without a value, takes over a disk that is left from an earlier run,
+    /// or else takes the first free number. If the process is killed, the disk stays and requests wait; the same
+    /// command takes it over. At a normal end the disk is removed. With several cores the second one has the number
+    /// after N, and so on.
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "auto")]
     pub(crate) ublk: Option<UblkArg>,
 
-    /// Requests of the disk at a time, for each of its --threads [default: 128]
+    /// Most requests of the disk at a time, for each of its --threads [default: 128]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub(crate) ublk_depth: Option<u16>,
 }
 
-/// List disks of the kernel's that Larder has made, and remove those that nobody serves.
+/// List the kernel disks that Larder has made, and remove disks that no process serves.
 ///
 /// A disk whose server was killed waits for the next one: `larder block start` or `export`, with the same cache or
-/// target and --ublk, takes it over. If none will come, --remove makes an end of it, and whatever waits for it fails.
+/// target and --ublk, takes it over. If none will come, --remove deletes it, and requests that wait for it fail.
 #[derive(Debug, Args)]
 #[command(after_help = "EXAMPLES:
   larder block ublk                  which there are, and who serves them
   larder block ublk --remove 0       /dev/ublkb0, which nobody serves")]
 pub(crate) struct UblkListArgs {
-    /// Remove the disk /dev/ublkbN, which nobody serves
+    /// Remove the disk /dev/ublkbN, which no process may be serving
     #[arg(long, value_name = "N", value_parser = id)]
     pub(crate) remove: Option<u32>,
 

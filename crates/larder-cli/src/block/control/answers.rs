@@ -1,4 +1,4 @@
-//! What a cache that runs answers.
+//! The answers of a running cache.
 
 use std::io;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender};
@@ -24,17 +24,17 @@ use crate::args::{
 use crate::block::report::{Destaged, DirtyCore, DirtyRange, Running, Stats, Status, Usage};
 use crate::block::{create, known_caches, metrics, target};
 
-/// How often progress is told.
+/// How often progress is sent.
 const TICK: Duration = Duration::from_millis(200);
-/// Ranges of a core that are listed, at most.
+/// Most ranges of a core in a listing.
 const RANGES_MAX: usize = 10_000;
-/// Ranges that an error names of a core.
+/// Most ranges of a core in an error message.
 const RANGES_NAMED: usize = 4;
 
-/// A cache that runs, for whoever asks.
+/// A running cache that answers questions.
 pub(in crate::block) struct Answers {
     pub(super) cache: RunningCache,
-    /// Where its cores are exported.
+    /// The exports of its cores.
     pub(super) exported: Exported,
     /// `None` when it is ending.
     opened: Arc<Mutex<Option<Opened>>>,
@@ -43,7 +43,7 @@ pub(in crate::block) struct Answers {
     end: Sender<Asked>,
 }
 
-/// Of the cache device that it has now, or had last.
+/// Facts about the current cache device, or the last one.
 pub(super) struct Known {
     uuid: Uuid,
     stored: StoredCache,
@@ -61,20 +61,20 @@ impl Known {
 
 pub(super) const ENDING: &str = "the cache is ending";
 
-/// Somebody asks that the cache ends, and waits for how it went.
+/// A request to end the cache; the client waits for the result.
 pub(in crate::block) struct Asked {
-    /// Whether what is dirty is to be destaged.
+    /// Whether to destage dirty data.
     pub(in crate::block) flush: bool,
-    /// How it went.
+    /// Receives the result.
     pub(in crate::block) answer: SyncSender<Result<Destaged, String>>,
-    /// Ends when the answer is on its way.
+    /// Disconnects when the answer is on its way.
     pub(in crate::block) told: Receiver<()>,
 }
 
 pub(super) type Tell<'a> = &'a mut (dyn FnMut(&Answer) -> io::Result<()> + 'a);
 
 impl Answers {
-    /// Whoever asks for the end is told through the channel.
+    /// Requests to end the cache are sent to `end`.
     pub(in crate::block) fn new(
         opened: Opened,
         exported: Exported,
@@ -87,9 +87,9 @@ impl Answers {
         (Self { cache, exported, opened, known, began, end }, shared)
     }
 
-    /// Answers, in one line or several.
+    /// Answers a question, in one line or several.
     pub(super) fn answer(&self, question: Question, tell: Tell<'_>) -> io::Result<()> {
-        // What ends when this has been told.
+        // Dropped after the answer was sent.
         let mut ending = None;
         let answered = match question {
             Question::Status {} => value(&self.status()),
@@ -118,7 +118,7 @@ impl Answers {
         tell(&answered.map_or_else(Answer::Error, Answer::Done))
     }
 
-    /// As OpenMetrics.
+    /// Its metrics as OpenMetrics.
     pub(in crate::block) fn metrics(&self) -> String {
         metrics::page(&[metrics::Told::alone(self.status(), Stats::of(&self.cache, false))])
             .finish()
@@ -141,7 +141,7 @@ impl Answers {
         Status::of_running(known.uuid, &stored, running).with_cores(&self.cache, &known.checked)
     }
 
-    /// One that is there, or missing.
+    /// A core of this number, whether present or missing.
     pub(super) fn known_core(&self, number: u16) -> Result<CoreId, String> {
         match self.cache.missing().into_iter().find(|core| core.get() == number) {
             Some(missing) => Ok(missing),
@@ -264,7 +264,7 @@ impl Answers {
         value(&cores.into_iter().map(of).collect::<Vec<_>>())
     }
 
-    /// Goes on without the cache device and with nothing dirty, or as before.
+    /// Detaches the cache device with nothing dirty, or leaves everything as it was.
     fn detach(&self, tell: Tell<'_>) -> Result<Value, String> {
         let mut opened = self.opened();
         let opened = opened.as_mut().ok_or(ENDING)?;
@@ -273,7 +273,7 @@ impl Answers {
         value(&destaged)
     }
 
-    /// Goes on with this cache device, formatted so.
+    /// Attaches this cache device, after formatting it.
     fn attach(&self, cache: &str, format: &DeviceFormatArgs) -> Result<Value, String> {
         let target: TargetArg = cache.parse()?;
         let mut opened = self.opened();
@@ -293,7 +293,7 @@ impl Answers {
         value(&self.status())
     }
 
-    /// Has the process end, and waits until the cache is stopped.
+    /// Asks the process to end, and waits until the cache is stopped.
     fn end(&self, ending: &mut Option<Sender<()>>, flush: bool) -> Result<Value, String> {
         let (answer, answered) = mpsc::sync_channel(1);
         let (still, told) = mpsc::channel();
@@ -307,7 +307,7 @@ impl Answers {
     }
 }
 
-/// What is said of a device that is to be formatted.
+/// The format options for a device.
 fn format(
     layout: &str,
     line: u32,
@@ -325,8 +325,8 @@ pub(super) fn value(answer: &impl Serialize) -> Result<Value, String> {
     serde_json::to_value(answer).map_err(|error| error.to_string())
 }
 
-/// Does it, and tells meanwhile how far destaging is: of one core, or of all. A client that is gone is told nothing any
-/// more.
+/// Runs `work` and sends the progress of destaging while it runs: of one core, or of all. Sends nothing to a client
+/// that has gone.
 pub(super) fn watched<T: Send>(
     cache: &RunningCache,
     of: Option<CoreId>,
@@ -358,7 +358,7 @@ pub(super) fn watched<T: Send>(
     (done, Destaged { dirty_before_bytes, dirty_bytes: Usage::of(cache).dirty_bytes })
 }
 
-/// What only the cache has of cores that are missing; `None` if it has nothing.
+/// What only the cache has of missing cores, as a message; `None` if there is nothing.
 pub(in crate::block) fn still_missing(
     cache: &RunningCache,
     stored: &StoredCache,
@@ -379,7 +379,7 @@ pub(in crate::block) fn still_missing(
         .then(|| format!("the cores that are there have everything; {}", left.join("; ")))
 }
 
-/// What only the cache has, in few words.
+/// A short message about the data that only the cache has.
 pub(in crate::block) fn still_dirty(cache: &RunningCache) -> String {
     let sector = SECTOR_BYTES as u64;
     let mut text = format!("{} bytes are dirty still", Usage::of(cache).dirty_bytes);

@@ -1,4 +1,4 @@
-//! Asks a cache that runs.
+//! Asks a running cache.
 
 use std::io::{self, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -13,25 +13,25 @@ use super::{Answer, Question, beside, line};
 use crate::args::{AskArgs, WhichArgs};
 use crate::bars;
 
-/// No line of an answer is longer: all dirty ranges of all cores that one may have.
+/// Longest line of an answer: all dirty ranges of all cores that a cache may have.
 const LINE_BYTES_MAX: usize = 64 << 20;
 
-/// Where a cache that runs is asked.
+/// The place to ask a running cache.
 #[derive(Clone, Debug)]
 pub(in crate::block) struct Ask {
     path: PathBuf,
-    /// How long each line of an answer may take; `None`: as long as it takes.
+    /// Timeout for each line of an answer; `None`: no timeout.
     patience: Option<Duration>,
 }
 
 impl Ask {
-    /// By the socket by which it serves, or by its control socket.
+    /// From the socket by which it serves, or from its control socket.
     fn at(unix: Option<&PathBuf>, control: Option<&PathBuf>) -> Self {
         let path = control.cloned().or_else(|| unix.map(|path| beside(path)));
         Self { path: path.unwrap_or_default(), patience: None }
     }
 
-    /// By its control socket, for a while.
+    /// A control socket, with a timeout.
     pub(in crate::block) fn briefly(path: PathBuf, patience: Duration) -> Self {
         Self { path, patience: Some(patience) }
     }
@@ -40,13 +40,13 @@ impl Ask {
         Self::at(arguments.unix.as_ref(), arguments.control.as_ref())
     }
 
-    /// Of one that runs.
+    /// For arguments that may also name a stopped cache; this one runs.
     pub(in crate::block) fn of_which(arguments: &WhichArgs) -> Self {
         Self::at(arguments.unix.as_ref(), arguments.control.as_ref())
     }
 }
 
-/// Asks, and waits for the answer while a bar shows how far it is.
+/// Asks, and waits for the answer while a bar shows the progress.
 pub(in crate::block) fn ask<T: DeserializeOwned>(
     Ask { path, patience }: &Ask,
     question: &Question,

@@ -1,11 +1,11 @@
-//! Lines of a stream, none longer than may be.
+//! Lines of a stream, with a limit on their length.
 
 use std::io::{self, BufRead, Read};
 
-/// The next line, without its end. `None` at the end of the stream, or where it ends in the middle of a line.
+/// The next line, without its end. `None` at the end of the stream, or if the stream ends in the middle of a line.
 ///
 /// # Errors
-/// [`io::ErrorKind::InvalidData`] if it is longer than `bytes_max` with its end; what the system says.
+/// [`io::ErrorKind::InvalidData`] if the line is longer than `bytes_max` including its end; errors of the system.
 pub(super) fn next(stream: &mut impl BufRead, bytes_max: usize) -> io::Result<Option<Vec<u8>>> {
     let mut line = Vec::new();
     let most = u64::try_from(bytes_max).unwrap_or(u64::MAX);

@@ -1,4 +1,4 @@
-//! Cores that come to a cache that runs, and go: with their exports.
+//! Adds cores to a running cache and removes them, with their exports.
 
 use std::time::Duration;
 
@@ -13,22 +13,22 @@ use super::answers::{Answers, ENDING, Known, Tell, still_dirty, value, watched};
 use crate::args::{CoreArg, CoresArgs, TargetArg};
 use crate::block::{cores, target};
 
-/// Connections of a core that is gone are waited for so long: their last replies are, too.
+/// How long we wait for the connections of a removed core to end, including their last replies.
 const FAREWELL: Duration = Duration::from_secs(5);
-/// Whoever takes longer is named.
+/// Connections that take longer than this are named.
 const SOON: Duration = Duration::from_secs(1);
 
-/// Where cores are exported.
+/// The exports of the cores.
 #[derive(Default)]
 pub(in crate::block) struct Exported {
-    /// By NBD, if they are.
+    /// The NBD exports, if there are any.
     pub(in crate::block) nbd: Option<Exports>,
-    /// Whether they are disks of the kernel's.
+    /// Whether cores are kernel disks.
     pub(in crate::block) has_disks: bool,
 }
 
 impl Exported {
-    /// How many disks a server has is decided when it starts.
+    /// Refuses if cores are kernel disks: their number is fixed at the start.
     fn check(&self) -> Result<(), String> {
         match self.has_disks {
             true => Err("cores are disks of the kernel's (--ublk) of this cache, and which ones is decided at its \
@@ -77,7 +77,7 @@ impl Answers {
         value(&self.status())
     }
 
-    /// Forgets a core that is missing.
+    /// Forgets a missing core.
     pub(super) fn give_up_core(&self, number: u16) -> Result<Value, String> {
         let id = self.known_core(number)?;
         let mut opened = self.opened();
@@ -90,7 +90,7 @@ impl Answers {
         value(&self.status())
     }
 
-    /// Destages a core, serves it no more, and ends its connections.
+    /// Destages a core, stops serving it, and ends its connections.
     pub(super) fn remove_core(&self, number: u16, tell: Tell<'_>) -> Result<Value, String> {
         self.exported.check()?;
         let core = self.known_core(number)?;
@@ -120,7 +120,7 @@ impl Answers {
     }
 }
 
-/// What is asked for each, in the order in which it is: those that go first.
+/// The questions for all changes, in order: cores to give up, to attach, to remove, to add.
 pub(in crate::block) fn questions(arguments: &CoresArgs) -> Vec<Question> {
     let CoresArgs { add, remove, attach, give_up, .. } = arguments;
     let path = |core: &CoreArg| target::absolute(&core.target).to_string();

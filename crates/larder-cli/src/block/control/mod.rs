@@ -1,4 +1,4 @@
-//! The control socket of a cache that runs: one JSON object a line is asked, and answered by one a line.
+//! The control socket of a running cache. Questions and answers are JSON objects, one per line.
 //!
 //! ```text
 //!   {"command":"flush","core":0}                             asked, at most 1 MiB
@@ -6,8 +6,8 @@
 //!   {"done":{"dirty_before_bytes":8192,"dirty_bytes":0}}     the last line of an answer; or {"error":"…"}
 //! ```
 //!
-//! The socket is its owner's alone (mode 0600), and whoever may open it may do everything. What is no question is
-//! answered with an error; a line that is too long ends the connection; a client that is slow, or gone, stops nobody.
+//! Only the owner may open the socket (mode 0600), and may do everything then. An invalid question is answered with an
+//! error. A line that is too long ends the connection. A slow client, or one that has gone, does not delay others.
 
 mod answers;
 mod client;
@@ -27,10 +27,10 @@ pub(super) use client::{Ask, ask};
 pub(super) use live_cores::{Exported, questions};
 pub(super) use server::ControlServer;
 
-/// Longest line that is asked, with its end: IO classes are a part of one.
+/// Longest question with its line end; IO classes are part of one.
 const LINE_BYTES_MAX: usize = 1 << 20;
 
-/// What can be asked. Policies and modes are text, as on the command line.
+/// A question. Policies and modes are text, as on the command line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) enum Question {
@@ -65,7 +65,7 @@ pub(super) enum Question {
     Bypass {
         policy: String,
     },
-    /// With a CSV: changes the classes. Answers with those that there are.
+    /// Replaces the classes if there is a CSV. Answers with the current classes.
     IoClass {
         csv: Option<String>,
     },
@@ -83,7 +83,7 @@ pub(super) enum Question {
         #[serde(default)]
         over_other: bool,
     },
-    /// Answers with the status. A number that is left out is the first free one.
+    /// Answers with the status. Without a number it takes the first free one.
     AddCore {
         core: Option<u16>,
         path: String,
@@ -92,12 +92,12 @@ pub(super) enum Question {
     RemoveCore {
         core: u16,
     },
-    /// Answers with the status. Of a core that is missing.
+    /// Takes up a missing core. Answers with the status.
     AttachCore {
         core: u16,
         path: String,
     },
-    /// Answers with the status. Of a core that is missing.
+    /// Gives up a missing core. Answers with the status.
     GiveUpCore {
         core: u16,
     },
@@ -120,7 +120,7 @@ pub(super) enum Answer {
     Error(String),
 }
 
-/// How far destaging is.
+/// The progress of destaging.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Progress {
     pub(super) dirty_bytes: u64,
@@ -128,21 +128,21 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// 0 to 1.
+    /// The share that is done, 0 to 1.
     #[allow(clippy::cast_precision_loss)]
     pub(super) fn share(self) -> f64 {
         1.0 - self.dirty_bytes as f64 / self.before_bytes.max(1) as f64
     }
 }
 
-/// Where the control socket is, beside the socket by which a cache serves.
+/// The path of the control socket for a cache that serves by the socket `unix`.
 pub(super) fn beside(unix: &Path) -> PathBuf {
     let mut path = unix.as_os_str().to_owned();
     path.push(".control");
     path.into()
 }
 
-/// As it goes over the socket.
+/// The number of a core for the protocol.
 pub(super) fn number(core: Option<CoreId>) -> Option<u16> {
     core.map(CoreId::get)
 }

@@ -1,4 +1,4 @@
-//! Who listens on the control socket.
+//! The server of the control socket.
 
 use std::io::{self, BufReader, Write};
 use std::os::fd::OwnedFd;
@@ -15,11 +15,11 @@ use larder_lab::Error;
 use super::answers::Answers;
 use super::{Answer, LINE_BYTES_MAX, Question, line};
 
-/// Who may open it: its owner.
+/// Only the owner may open the socket.
 const SOCKET_MODE: u32 = 0o600;
-/// Connections at a time.
+/// Most connections at a time.
 const CONNECTIONS_MAX: usize = 16;
-/// A client that says or takes nothing for so long loses its connection.
+/// A client that sends or takes nothing for this long is disconnected.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Answers until it is dropped.
@@ -50,7 +50,7 @@ impl ControlServer {
         Ok(Self { path: path.to_owned(), stop, thread: Some(thread) })
     }
 
-    /// Where it is.
+    /// The path of the socket.
     pub(in crate::block) fn path(&self) -> &Path {
         &self.path
     }
@@ -79,14 +79,14 @@ fn listen(listener: &ListeningSocket, answers: &Arc<Answers>, stop: &Stop) {
         let answers = Arc::clone(answers);
         let serve = move || {
             let _place = place;
-            // A client that hangs up, or sends nonsense, is nobody's trouble but its own.
+            // A client that hangs up, or sends nonsense, harms only itself.
             let _ = serve(socket, &answers);
         };
         let _ = std::thread::Builder::new().name("larder-asked".to_owned()).spawn(serve);
     }
 }
 
-/// One of the connections at a time, until it is dropped.
+/// One of the connections, until it is dropped.
 struct Place(Arc<AtomicUsize>);
 
 impl Place {

@@ -1,4 +1,4 @@
-//! A detach that fails, and one that does not: cores are served on. How far the removal of a core is.
+//! Tests of detach, with and without failure (cores stay served), and of the progress of a removal.
 
 use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::sync::{Arc, PoisonError};
@@ -22,7 +22,7 @@ fn memory(bytes: usize) -> MemoryDevice {
     MemoryDevice::holding(vec![0; bytes])
 }
 
-/// A write-back cache before these cores.
+/// A write-back cache in front of these cores.
 fn cache_before(cores: &[Arc<dyn Device>]) -> (Arc<dyn Device>, Vec<Core>) {
     let device: Arc<dyn Device> = Arc::new(memory(4 * MIB));
     let numbered = (0..).map_while(CoreId::new).zip(cores);
@@ -91,7 +91,7 @@ fn a_detach_that_cannot_destage_goes_on_with_the_device_and_one_that_can_without
     assert!(matches!(&refused, Answer::Error(why) if why.contains("ending")), "{refused:?}");
 }
 
-/// Core 1 answers no write before somebody was told how far its removal is.
+/// Core 1 completes no write before the progress of its removal was sent.
 #[test]
 fn a_removal_tells_how_much_of_the_core_that_goes_is_dirty() {
     let stalls = FaultPlan::new(1).with(FaultRule::new(Fault::Stall).on_writes());

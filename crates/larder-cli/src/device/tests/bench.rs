@@ -27,11 +27,11 @@ use crate::args::Cli;
 
 pub(super) const DRIVE_BYTES: u64 = 64 << 20;
 
-/// The drive that all nodes lead to.
+/// The drive behind all nodes.
 #[derive(Clone)]
 pub(super) struct Shared {
     pub(super) drive: Arc<ModelDrive>,
-    /// Whether this user is root: others may identify, and ask for the status of handles.
+    /// Whether the user is root; other users may only identify, and ask for the status of handles.
     pub(super) root: bool,
 }
 
@@ -101,7 +101,7 @@ impl Machine for Bench {
         self.now.get()
     }
 
-    /// Time passes, and somebody writes.
+    /// Advances the time, and writes random blocks.
     fn wait(&self, time: Duration) -> bool {
         self.now.set(self.now.get() + time);
         let blocks = (0..2000).map(|_| self.random.borrow_mut().u64(0..DRIVE_BYTES / 4096));
@@ -125,7 +125,7 @@ impl Machine for Bench {
 }
 
 impl Bench {
-    /// With a namespace of the whole drive, which has these handles.
+    /// A machine with a namespace of the whole drive, which has these handles.
     pub(super) fn new(fdp: bool, handles: &[u16]) -> Self {
         let bench = Self::without_namespace(fdp);
         bench.create(handles);
@@ -166,7 +166,7 @@ impl Bench {
         self.drive.drive.admin(&command, &mut request.encode().unwrap()).unwrap();
     }
 
-    /// What the kernel makes of the namespace.
+    /// Creates the kernel's entries for the namespace.
     pub(super) fn show_namespace(&self) {
         let whole = self.roots.sys.join("devices/nvme0/nvme0n1");
         fs::create_dir_all(whole.join("queue")).unwrap();
@@ -222,7 +222,7 @@ impl Bench {
         error.to_string()
     }
 
-    /// What a command tells people.
+    /// The text of a command for people.
     #[track_caller]
     pub(super) fn text(&self, arguments: &str) -> String {
         self.said.take();

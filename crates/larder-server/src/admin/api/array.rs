@@ -1,4 +1,4 @@
-//! `/api/array`: the shards of the set that the server has open, and what operators have them do.
+//! `/api/array`: the shards of the set that the server has open, and the operators' orders to change them.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,17 +12,17 @@ use crate::shared::Shared;
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
-/// `None` if the server has no set.
+/// The report of the set; `None` if the server has no set.
 pub(super) fn of(shared: &Shared) -> Option<SetReport> {
     Some(SetReport::open(set(shared)?.status()))
 }
 
-/// The set: that of any tenant is that of all.
+/// The set. All tenants share it, so that of the first tenant will do.
 pub(in crate::admin) fn set(shared: &Shared) -> Option<&Shards> {
     shared.default_tenant().shards()
 }
 
-/// What an operator has the set do. A path is that of a file or block device, which must be there.
+/// An operator's order to the set. A path is that of an existing file or block device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::admin) enum Order {
     Retire(usize),
@@ -33,7 +33,7 @@ pub(in crate::admin) enum Order {
 }
 
 impl Order {
-    /// That of a request, or what it lacks; `None` if its path is that of no order.
+    /// Parses the order of a request; the inner error says what is missing. `None` if the path is not that of an order.
     pub(in crate::admin) fn of(request: &Request) -> Option<Result<Self, &'static str>> {
         let number = || {
             let number = request.value("shard").and_then(|number| number.parse().ok());
@@ -53,7 +53,7 @@ impl Order {
         })
     }
 
-    /// Has it done. Says what has come of it.
+    /// Carries the order out, and returns a message with the result.
     pub(in crate::admin) fn carry_out(self, shards: &Shards) -> Result<String, Error> {
         tracing::warn!(order = ?self, "shards change: an operator said so");
         match self {

@@ -1,4 +1,4 @@
-//! `/api/block`: the block caches of this machine that the server was told of.
+//! `/api/block`: the block caches of this machine that the server is configured to report.
 
 use serde::Serialize;
 

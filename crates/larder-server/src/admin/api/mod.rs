@@ -1,7 +1,7 @@
-//! What programs and the page read: JSON under `/api/`. docs/admin.md says what each key means.
+//! The JSON API under `/api/`, for programs and for the page. docs/admin.md explains each key.
 //!
-//! Every answer is an object with the key `api`, the number of this shape: keys may be added under the same number,
-//! and none is taken away or means something else.
+//! Every answer is an object with the key `api`, the version of the format. Under the same version keys may be added,
+//! but none is removed or changes its meaning.
 
 mod array;
 mod block;
@@ -17,10 +17,10 @@ use serde::Serialize;
 use super::http::Response;
 use crate::shared::Shared;
 
-/// The number of the shape.
+/// The version of the format.
 const SHAPE: u32 = 1;
 
-/// What every answer has.
+/// The envelope of every answer.
 #[derive(Serialize)]
 struct Answer<T> {
     api: u32,
@@ -28,7 +28,7 @@ struct Answer<T> {
     content: T,
 }
 
-/// The answer to a path, if it is one of these.
+/// The answer to a path, if it is part of the API.
 pub(super) fn answer(path: &str, shared: &Shared, may_change: bool) -> Option<Response> {
     Some(match path {
         "/api/stats" => json(stats::of(shared, may_change)),

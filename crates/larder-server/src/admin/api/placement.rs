@@ -21,7 +21,7 @@ struct OfTenant {
 
 #[derive(Serialize)]
 struct Shard {
-    /// How placement reaches the device: "none" where it does not; `null` without flash.
+    /// The placement mechanism of the device: "none" if it has none; `null` without flash.
     path: Option<String>,
     flash_bytes: u64,
     streams: Vec<Stream>,
@@ -31,7 +31,7 @@ struct Shard {
 struct Stream {
     stream: String,
     handle: u16,
-    /// Streams that write with the same handle, each with its tenant before it.
+    /// Streams that write with the same handle, each after the name of its tenant.
     shared_with: Vec<String>,
     why: String,
     write_share: f64,
@@ -55,7 +55,7 @@ fn shard(cache: &Larder, tenant: &str) -> Shard {
     }
 }
 
-/// The streams of a tenant, of a plan that may have those of others too.
+/// The streams of one tenant, from a plan that may include other tenants' streams.
 pub(in crate::admin) fn own_streams<'a>(
     cache: &'a Larder,
     tenant: &'a str,

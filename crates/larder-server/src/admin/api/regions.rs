@@ -1,5 +1,5 @@
-//! `/api/regions`: a map of flash. The parts of each cache in the order of the device, and the regions of its
-//! large-object engine and of its array one by one, or several in a cell where there are many.
+//! `/api/regions`: a map of flash. It has the parts of each cache in the order of the device, and the regions of its
+//! large-object engine and its array engine: one per cell, or several per cell if there are many.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::shared::Shared;
 use crate::tenant::Tenant;
 
-/// More cells than this are told of no cache: nobody can see them.
+/// Most cells per map: more than this cannot be told apart on a screen.
 const CELLS_MAX: usize = 2048;
 
 #[derive(Serialize)]
@@ -28,19 +28,19 @@ struct OfTenant {
 #[derive(Serialize)]
 struct Shard {
     parts: Vec<Part>,
-    /// The large-object engine's.
+    /// The map of the large-object engine.
     #[serde(flatten)]
     loc: Map,
     /// `null` without an array engine.
     array: Option<Map>,
 }
 
-/// The regions of an engine.
+/// The regions of one engine.
 #[derive(Serialize)]
 struct Map {
     region_bytes: u32,
     regions: usize,
-    /// Regions in a cell: it tells of the one that was begun last.
+    /// Regions in a cell. The cell shows the one that was begun last.
     regions_per_cell: usize,
     cells: Vec<Cell>,
 }
@@ -57,11 +57,11 @@ struct Part {
 #[derive(Serialize)]
 struct Cell {
     state: &'static str,
-    /// What fills it; `null` if that was before the start, or nothing is in it.
+    /// The stream that fills it; `null` if the region is empty or was filled before the start.
     stream: Option<String>,
     handle: Option<u16>,
-    /// By how many fillings the newest one of this cache is ahead of it; `null` if nothing is in it. Numbers of
-    /// fillings themselves may be longer than what JavaScript can count to.
+    /// How many fills the newest region of this cache is ahead of it; `null` if the region is empty. We do not report
+    /// the fill numbers themselves: they may be too large for JavaScript.
     behind: Option<u64>,
     age_s: Option<u64>,
 }
@@ -77,7 +77,7 @@ pub(super) fn of(shared: &Shared) -> Regions {
 fn shard(cache: &Larder, tenant: &str) -> Option<Shard> {
     let layout = cache.layout()?;
     let regions = cache.flash_regions();
-    // Numbers count through both engines.
+    // Region numbers run through both engines.
     let is_loc = |region: &FlashRegion| region.number < layout.loc_regions;
     let (loc, array): (Vec<_>, Vec<_>) = regions.into_iter().partition(is_loc);
     let has_array = layout.array_regions > 0;
@@ -120,7 +120,7 @@ fn cell(cache: &Larder, region: &FlashRegion, latest: u64) -> Cell {
     }
 }
 
-/// The parts that there are, in the order of the device.
+/// The existing parts, in the order of the device.
 fn parts(layout: &Layout, handle_of: impl Fn(Class) -> u16) -> Vec<Part> {
     let regions = u64::from(layout.loc_regions) * u64::from(layout.region_bytes);
     let segments = u64::from(layout.soc_log_segments) * u64::from(layout.soc_log_segment_bytes);

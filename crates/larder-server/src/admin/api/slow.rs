@@ -1,4 +1,4 @@
-//! `/api/slowlog`: the last requests that took long.
+//! `/api/slowlog`: the last slow requests.
 
 use serde::Serialize;
 

@@ -1,5 +1,5 @@
-//! `/api/stats`: what is counted, of the server and of each tenant, since the start. What happened between two looks
-//! is the difference of two answers.
+//! `/api/stats`: counters of the server and of each tenant since the start. To get what happened in an interval,
+//! subtract two answers.
 
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -13,7 +13,7 @@ use crate::tenant::Tenant;
 #[derive(Serialize)]
 pub(super) struct Counts {
     server: Server,
-    /// By the names that `/metrics` has for them.
+    /// By their names in `/metrics`.
     requests: BTreeMap<&'static str, u64>,
     tenants: Vec<OfTenant>,
     drives: Vec<Drive>,
@@ -31,7 +31,7 @@ struct Server {
     connections: usize,
     connections_max: usize,
     slow_requests: u64,
-    /// Whether a token is configured with which something can be changed.
+    /// Whether an admin token is configured, so that operators can change something.
     may_change: bool,
 }
 
@@ -47,7 +47,7 @@ struct OfTenant {
     sets: u64,
     deletes: u64,
     expired: u64,
-    /// These on flash and those in DRAM alone.
+    /// Keys on flash plus keys in DRAM only.
     items: u64,
     flash_items: u64,
     dram_only_items: u64,
@@ -59,9 +59,9 @@ struct OfTenant {
     admitted_bytes: u64,
     flash_written_bytes: u64,
     alwa: Option<f64>,
-    /// Objects that gave way to others, by where.
+    /// Evicted objects, by place.
     evicted: BTreeMap<&'static str, u64>,
-    /// Objects that were not stored, or lost, by why.
+    /// Objects that were not stored, or lost, by reason.
     dropped: BTreeMap<&'static str, u64>,
     latencies: Vec<Timed>,
     crash_safe: bool,
@@ -74,7 +74,7 @@ struct Timed {
     tier: Option<&'static str>,
     count: u64,
     sum_ns: u64,
-    /// The longest time of each bucket in nanoseconds, and how many calls fell into it; ascending.
+    /// The upper bound of each bucket in nanoseconds, and the number of calls in it; ascending.
     buckets: Vec<(u64, u64)>,
 }
 
@@ -86,7 +86,7 @@ struct Drive {
     dlwa: Option<f64>,
     recent_dlwa: Option<f64>,
     used_percent: Option<u8>,
-    /// What it does not say, and why.
+    /// What the drive does not report, and why.
     unavailable: Vec<String>,
 }
 
@@ -150,7 +150,7 @@ fn of_tenant(tenant: &Tenant, stats: Stats) -> OfTenant {
         soc_hits: stats.soc_hits,
         loc_hits: stats.loc_hits,
         array_hits: stats.array_hits,
-        // Who asks and has no answer yet has not missed; a hit may be counted before its question.
+        // A look-up without a result yet is no miss; a hit may be counted before its look-up, hence the saturation.
         misses: stats.gets.saturating_sub(stats.hits()),
         sets: stats.sets,
         deletes: stats.deletes,
@@ -206,7 +206,7 @@ fn timed(latency: &Latency) -> Timed {
     }
 }
 
-/// Of all tenants; one that they share is told once.
+/// The drives of all tenants; a drive that several share is listed once.
 fn drives<'a>(all: impl Iterator<Item = &'a Stats>) -> Vec<Drive> {
     let mut drives: Vec<Drive> = Vec::new();
     for report in all.flat_map(|stats| &stats.drives) {

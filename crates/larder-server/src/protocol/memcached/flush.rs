@@ -11,8 +11,8 @@ use larder::Error;
 use super::lifetime::Lifetime;
 use crate::caller::Caller;
 
-/// Forgets all keys of the tenant, when `delay` is over, which is meant as lifetimes are. What was said before of a
-/// later moment does not count any more.
+/// Forgets all keys of the tenant after `delay`, which is interpreted like a lifetime. Cancels an earlier delayed
+/// flush.
 pub(super) async fn flush_all(caller: &Caller, delay: i64) -> Result<(), Error> {
     caller.worker.counters.cmd_flush.add(1);
     let tenant = Arc::clone(&caller.tenant);

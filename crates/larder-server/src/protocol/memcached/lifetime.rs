@@ -1,32 +1,32 @@
-//! How long items live, as memcached's clients say it.
+//! Lifetimes of items, as memcached clients write them.
 
 use std::time::Duration;
 
-/// Longer numbers of seconds are points in time.
+/// Larger numbers of seconds are points in time.
 const RELATIVE_MAX_S: i64 = 60 * 60 * 24 * 30;
 
-/// The number of a lifetime as the text and meta protocols write it. memcached reads it as a C `long` and keeps its low
-/// 32 bits, signed: 4294967295 is -1. `None`: no such number.
+/// Parses a lifetime of the text and meta protocols. memcached reads it as a C `long` and keeps its low 32 bits,
+/// signed: 4294967295 is -1. `None`: no such number.
 pub(super) fn exptime(word: &[u8]) -> Option<i64> {
     let number: i64 = std::str::from_utf8(word).ok()?.parse().ok()?;
     let [a, b, c, d, ..] = number.to_le_bytes();
     Some(i32::from_le_bytes([a, b, c, d]).into())
 }
 
-/// How long an item lives.
+/// The lifetime of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lifetime {
     /// For ever.
     Endless,
-    /// From now on, for so long.
+    /// This long from now on.
     For(Duration),
-    /// Its time is over already.
+    /// Over already.
     Over,
 }
 
 impl Lifetime {
-    /// What `exptime` means at `now`, time since 1970: 0 is for ever, up to 30 days are relative, what is more is a
-    /// point in time, and less than nothing is over.
+    /// The meaning of `exptime` at `now`, the time since 1970. 0 is for ever, up to 30 days is relative, more is a
+    /// point in time, and a negative number is over.
     pub(super) fn new(exptime: i64, now: Duration) -> Self {
         let Ok(seconds) = u64::try_from(exptime) else { return Self::Over };
         if exptime == 0 {
@@ -41,7 +41,7 @@ impl Lifetime {
         }
     }
 
-    /// The same for the cache, which gives what is over no time at all.
+    /// The lifetime for the cache; one that is over is zero.
     pub(super) fn ttl(self) -> Option<Duration> {
         match self {
             Self::Endless => None,
@@ -51,7 +51,7 @@ impl Lifetime {
     }
 }
 
-/// What clients are told of the time that is left: seconds to the nearest, and -1 of what lives for ever.
+/// The remaining lifetime as clients read it: rounded to the nearest second, and -1 for ever.
 pub(super) fn left_s(left: Option<Duration>) -> i64 {
     left.map_or(-1, |left| i64::try_from((left.as_millis() + 500) / 1000).unwrap_or(i64::MAX))
 }

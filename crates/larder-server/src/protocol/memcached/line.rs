@@ -1,21 +1,21 @@
-//! Lines of the text protocol, and the words in them.
+//! Lines of the text protocol, and their words.
 
 /// Longest key, also in base64.
 pub(super) const KEY_BYTES_MAX: usize = 250;
 
-/// The first line of `input` without its end, and how many bytes it is with it. `None`: it has not ended yet.
+/// The first line of `input` without its end, and its length with it. `None`: it is incomplete.
 pub(super) fn first(input: &[u8]) -> Option<(&[u8], usize)> {
     let end = memchr::memchr(b'\n', input)?;
     let line = input.get(..end)?;
     Some((line.strip_suffix(b"\r").unwrap_or(line), end + 1))
 }
 
-/// The words of a line, which spaces separate.
+/// The words of a line, separated by spaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Words<'a>(pub(super) &'a [u8]);
 
 impl<'a> Words<'a> {
-    /// What is left of the line, from the next word on.
+    /// The rest of the line, from the next word on.
     pub(super) fn rest(mut self) -> &'a [u8] {
         self.skip_spaces();
         self.0
@@ -50,7 +50,7 @@ impl<'a> Iterator for Words<'a> {
     }
 }
 
-/// A decimal number without a sign.
+/// Parses a decimal number without a sign.
 pub(super) fn number(word: &[u8]) -> Option<u64> {
     if word.is_empty() || word.len() > 20 {
         return None;
@@ -61,7 +61,7 @@ pub(super) fn number(word: &[u8]) -> Option<u64> {
     })
 }
 
-/// A decimal number that may be negative.
+/// Parses a decimal number that may be negative.
 pub(super) fn signed(word: &[u8]) -> Option<i64> {
     match word.strip_prefix(b"-") {
         Some(digits) => i64::try_from(number(digits)?).ok().map(|number| -number),

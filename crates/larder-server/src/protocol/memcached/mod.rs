@@ -1,8 +1,8 @@
 //! memcached's protocols: classic text, meta, and binary.
 //!
 //! The first byte of a connection decides: 0x80 begins a binary request, everything else a line of text. Parsers are
-//! pure functions from bytes to requests (`text/request.rs`, `meta/`, `binary/header.rs`); `items/` is what requests of
-//! all dialects do to items.
+//! pure functions from bytes to requests (`text/request.rs`, `meta/`, `binary/header.rs`). `items/` has the operations
+//! on items for all dialects.
 
 mod binary;
 mod fault;
@@ -22,7 +22,7 @@ use super::{Protocol, Step};
 use crate::answers::Answers;
 use crate::caller::Caller;
 
-/// A connection that speaks it.
+/// A connection that speaks memcached.
 #[derive(Default)]
 pub(crate) enum Memcached {
     /// Nothing has come yet.
@@ -48,7 +48,7 @@ impl Protocol for Memcached {
     }
 }
 
-/// Parses all requests in `bytes`, and holds what they say against what is there.
+/// Parses all requests in `bytes`, and checks that the results lie within the input.
 pub(crate) fn parse_all(mut bytes: &[u8]) -> usize {
     let mut requests = 0;
     while let Some(first) = bytes.first() {

@@ -1,10 +1,10 @@
-//! Several servers among which memcached's clients divide their keys: `config get cluster`.
+//! The list of servers among which memcached clients divide their keys: `config get cluster`.
 //!
-//! The list is configured, and the same on all of them; they do not speak to each other.
+//! The list is configured, and must be the same on all servers; they do not communicate.
 
 use crate::error::{Error, ErrorKind};
 
-/// The servers of memcached's clients.
+/// The servers among which clients divide their keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeList {
     version: u64,
@@ -12,7 +12,7 @@ pub struct NodeList {
 }
 
 impl NodeList {
-    /// Says which servers there are, by host and port. Clients take another list only if its version is higher.
+    /// A list of servers by host and port. Clients replace their list only if the new version is higher.
     ///
     /// # Errors
     /// [`ErrorKind::Config`] for a host that is no name or address, or if there is no server.
@@ -32,14 +32,14 @@ impl NodeList {
         }
     }
 
-    /// What a client is answered that asks for the list.
+    /// The answer to a client that asks for the list.
     pub(super) fn answer(&self) -> String {
         let text = self.text();
         format!("CONFIG cluster 0 {}\r\n{text}\r\nEND", text.len())
     }
 
-    /// The list as clients read it: each server is `host|address|port`. The address is the host again, since clients
-    /// that go by the address look up whatever stands there.
+    /// The list as clients read it: each server is `host|address|port`. We repeat the host as the address, since
+    /// clients that use the address resolve whatever is there.
     fn text(&self) -> String {
         let node = |(host, port): &(String, u16)| format!("{host}|{host}|{port}");
         let nodes: Vec<String> = self.nodes.iter().map(node).collect();

@@ -1,4 +1,4 @@
-//! `stats`: what the server says of itself, under the names that memcached has for it.
+//! `stats`: statistics of the server, under memcached's names.
 
 use std::fmt::Display;
 use std::sync::atomic::Ordering;
@@ -15,20 +15,20 @@ use larder_device::sockets::Endpoint;
 /// How the answer ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Said {
-    /// All has been said.
+    /// Everything has been said.
     All,
-    /// Counting begins anew.
+    /// The statistics were reset.
     Reset,
     Ok,
-    /// What was asked for of details does not exist.
+    /// The requested detail does not exist.
     Wrong,
-    /// What was asked for does not exist.
+    /// The requested statistics do not exist.
     Unknown,
-    /// It is of the process, and the client is no administrator.
+    /// They are of the process, and the client is no administrator.
     Forbidden,
 }
 
-/// Says to `say` what was asked for.
+/// Passes the requested statistics to `say`.
 pub(super) fn answer(
     caller: &Caller,
     mut words: Words<'_>,
@@ -52,7 +52,7 @@ pub(super) fn answer(
             say("active_slabs", &0);
             say("total_malloced", &caller.tenant.stats().dram_used_bytes);
         }
-        // Nothing is counted by prefixes of keys.
+        // Nothing is counted by key prefix.
         (Some(b"detail"), Some(b"on" | b"off")) => return Said::Ok,
         (Some(b"detail"), Some(b"dump")) => {}
         (Some(b"detail"), _) => return Said::Wrong,
@@ -63,7 +63,7 @@ pub(super) fn answer(
     Said::All
 }
 
-/// The number of bits of a pointer.
+/// Bits of a pointer.
 const POINTER_BITS: u32 = usize::BITS;
 
 fn general(caller: &Caller, say: &mut impl FnMut(&str, &dyn Display)) {
@@ -108,7 +108,7 @@ fn general(caller: &Caller, say: &mut impl FnMut(&str, &dyn Display)) {
     say_of_cache(caller, &cache, say);
 }
 
-/// What the server is.
+/// The identity of the server.
 fn identity(say: &mut impl FnMut(&str, &dyn Display)) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     say("time", &now);
@@ -116,7 +116,7 @@ fn identity(say: &mut impl FnMut(&str, &dyn Display)) {
     say("pointer_size", &POINTER_BITS);
 }
 
-/// What a client that is no administrator is told: the counters of its tenant's caches, and none of the process.
+/// The statistics for a client that is no administrator: the counters of its tenant's caches, and none of the process.
 fn of_tenant(caller: &Caller, say: &mut impl FnMut(&str, &dyn Display)) {
     let cache = caller.tenant.stats();
     say("cmd_get", &cache.gets);
@@ -174,7 +174,7 @@ fn settings(caller: &Caller, say: &mut impl FnMut(&str, &dyn Display)) {
     say("idle_timeout", &config.idle_timeout.map_or(0, |time| time.as_secs()));
 }
 
-/// The client that asks; an administrator is told the listeners too. Nothing is said of other clients.
+/// The connection of the client that asks; an administrator gets the listeners too. Other clients are never listed.
 fn connections(caller: &Caller, say: &mut impl FnMut(&str, &dyn Display)) {
     let all = &caller.worker.shared.config.listeners;
     let shown = if caller.is_admin() { &all[..] } else { &[] };

@@ -1,5 +1,5 @@
-//! Which version clients are told.
+//! The version that clients see.
 
-/// What clients are told that this is: the release of memcached whose requests are understood, and ours. Some choose by
-/// it what they ask for.
+/// The version that clients see: the memcached release whose requests are understood, and ours. Some clients choose
+/// their requests by it.
 pub(super) const VERSION: &str = concat!("1.6.38-larder-", env!("CARGO_PKG_VERSION"));

@@ -1,4 +1,4 @@
-//! Requests that make another value of the one that is there: numbers that are counted, strings that grow.
+//! Requests that make a new value from the existing one: counting numbers, growing strings.
 
 use larder::Change;
 
@@ -10,10 +10,11 @@ use super::write::{NO_FLOAT, NO_INTEGER, Outcome, Refusal, TOO_LONG};
 
 const OVERFLOW: Refusal = Refusal::Says("ERR increment or decrement would overflow");
 
-/// What a value becomes, or why it stays as it is.
+/// The new value, or why the old one stays.
 type Next = Result<Vec<u8>, Refusal>;
 
-/// Makes a value of the one that is there, which is nothing if there is none. It lives as long.
+/// Replaces the value of `key` with what `next` makes of it; `next` gets `None` if there is no value. The lifetime
+/// stays.
 async fn amend(
     cx: &mut Context<'_>,
     key: &[u8],
@@ -105,7 +106,7 @@ pub(super) async fn setrange(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outco
     let offset =
         usize::try_from(offset).map_err(|_| Refusal::Says("ERR offset is out of range"))?;
     if part.is_empty() {
-        // Nothing is written, and no value is made.
+        // Nothing to write: do not create a value.
         return super::read::run(cx, super::read::Read::Strlen, key).await;
     }
     let end = offset.checked_add(part.len()).filter(|end| *end <= longest).ok_or(TOO_LONG)?;

@@ -1,4 +1,4 @@
-//! What all connections of this protocol have in common: who is there, what was slow, and how often what was asked.
+//! What all RESP connections share: the list of clients, the slow log, and counters of commands.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
@@ -9,50 +9,50 @@ use super::slow::{SlowLog, Whose};
 use super::table::TABLE;
 use crate::counters::Counter;
 
-/// See the module.
+/// What all RESP connections share.
 pub(crate) struct Board {
     clients: Mutex<BTreeMap<u64, Arc<Listed>>>,
     pub(super) slow: SlowLog,
-    /// Of each worker, of each command of the table.
+    /// One entry per worker, with one per command of the table.
     calls: Vec<Box<[Calls]>>,
 }
 
-/// How often a command was asked, by the clients of one worker.
+/// Counters of one command, for the clients of one worker.
 #[derive(Default)]
 pub(super) struct Calls {
     pub(super) calls: Counter,
-    /// Whole microseconds of each call: what DRAM answers at once takes none.
+    /// Sum of the whole microseconds of each call; a call that DRAM answers at once counts 0.
     pub(super) micros: Counter,
-    /// Not begun.
+    /// Calls that were refused before they began.
     pub(super) rejected: Counter,
-    /// Answered with an error.
+    /// Calls that were answered with an error.
     pub(super) failed: Counter,
 }
 
-/// Of a client that has to log in first: only administrators see it.
+/// Tenant number of a client that has to log in first; only administrators see such clients.
 const NO_TENANT: usize = usize::MAX;
 
-/// A client, as others see it.
+/// A client, as other clients see it.
 pub(super) struct Listed {
     pub(super) id: u64,
     /// The number of its tenant; [`NO_TENANT`] before it has logged in.
     tenant: AtomicUsize,
-    /// Where it comes from.
+    /// Its address.
     pub(super) peer: String,
     pub(super) since: Instant,
-    /// Seconds since it came, of its last request.
+    /// Time of its last request, in seconds since it connected.
     pub(super) last_s: AtomicU64,
-    /// Place of its last command in the table.
+    /// Index of its last command in the table.
     pub(super) command: AtomicUsize,
     pub(super) is_resp3: AtomicBool,
-    /// Requests of a transaction that wait; -1 outside of one.
+    /// Queued requests of its transaction; -1 outside of one.
     pub(super) queued: AtomicI64,
     /// It is closed at its next request.
     pub(super) is_killed: AtomicBool,
     words: Mutex<Words>,
 }
 
-/// Which user a client has logged in as, and which tenant it has.
+/// The user and the tenant of a client.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct KnownAs<'a> {
     /// The number of the tenant. `None`: it has to log in first.
@@ -60,7 +60,7 @@ pub(super) struct KnownAs<'a> {
     pub(super) user: &'a str,
 }
 
-/// What a client says of itself.
+/// What a client says about itself.
 #[derive(Clone, Default)]
 pub(super) struct Words {
     pub(super) name: Vec<u8>,
@@ -110,12 +110,12 @@ impl Board {
         clients.values().filter(visible).cloned().collect()
     }
 
-    /// For the worker of this number alone to count, and for all to read.
+    /// The counters of a command at a worker. Only that worker may count; any thread may read.
     pub(super) fn calls(&self, worker: usize, command: usize) -> Option<&Calls> {
         self.calls.get(worker)?.get(command)
     }
 
-    /// Calls, microseconds, rejected and failed ones of a command, of all workers.
+    /// Calls, microseconds, rejected calls and failed calls of a command, over all workers.
     pub(super) fn called(&self, command: usize) -> [u64; 4] {
         let mut sum = [0_u64; 4];
         for calls in self.calls.iter().filter_map(|of_worker| of_worker.get(command)) {
@@ -129,7 +129,7 @@ impl Board {
 }
 
 impl Listed {
-    /// The user and the tenant of its connection have changed.
+    /// The user or the tenant of its connection has changed.
     pub(super) fn is_known_as(&self, KnownAs { tenant, user }: KnownAs<'_>) {
         self.tenant.store(tenant.unwrap_or(NO_TENANT), Ordering::Relaxed);
         self.say(|words| words.user = user.as_bytes().to_vec());
@@ -147,7 +147,7 @@ impl Listed {
         self.say(|words| words.name = name.to_vec());
     }
 
-    /// It asks now, with the command at this place of the table.
+    /// It sends a request now, with the command at this index of the table.
     pub(super) fn asks(&self, command: usize) {
         self.command.store(command, Ordering::Relaxed);
     }
@@ -156,7 +156,7 @@ impl Listed {
         self.last_s.store(self.since.elapsed().as_secs(), Ordering::Relaxed);
     }
 
-    /// How long it has been there, and how long it has asked nothing.
+    /// Time since it connected, and time since its last request.
     pub(super) fn age_and_idle(&self) -> (Duration, Duration) {
         let age = self.since.elapsed();
         let last = Duration::from_secs(self.last_s.load(Ordering::Relaxed));

@@ -1,4 +1,4 @@
-//! What is remembered of a connection between its requests.
+//! The state of a connection between its requests.
 
 use std::sync::Arc;
 
@@ -18,27 +18,27 @@ pub(super) enum Replies {
     Skip,
 }
 
-/// See the module.
+/// The state of a connection between its requests.
 #[derive(Default)]
 pub(super) struct Client {
-    /// Whether it has asked for version 3 of the protocol.
+    /// Whether the client has asked for version 3 of the protocol.
     pub(super) is_resp3: bool,
     pub(super) replies: Replies,
-    /// It hangs up behind this answer.
+    /// Close the connection after this answer.
     pub(super) closes: bool,
     /// Between MULTI and EXEC.
     pub(super) transaction: Option<Box<Transaction>>,
     pub(super) watched: Watched,
-    /// Within EXEC, until something has been changed: what must not have changed before that.
+    /// Within EXEC, until something has been changed: the keys that must not have changed before that.
     pub(super) guarded: Watched,
-    /// Among all clients, once it has asked something.
+    /// Its entry in the list of clients, once it has sent a request.
     pub(super) listed: Option<Arc<Listed>>,
-    /// Keys of an MGET that are still to be answered, whose answer has begun.
+    /// Keys still to answer of an MGET whose answer has begun.
     pub(super) mget_left: usize,
 }
 
 impl Client {
-    /// Whether the answer of this request is not sent. To be asked once a request.
+    /// Whether the answer of this request is suppressed. Call it once a request.
     pub(super) fn is_muted(&mut self) -> bool {
         match self.replies {
             Replies::On => false,
@@ -54,14 +54,14 @@ impl Client {
         }
     }
 
-    /// Writes a refusal, where no command has begun.
+    /// Writes a refusal for a request whose command has not begun.
     pub(super) fn refuse(&mut self, refusal: &super::write::Refusal, answers: &mut Answers<'_>) {
         if !self.is_muted() {
             super::write::Writer::new(answers.bytes(), self.is_resp3).refusal(refusal);
         }
     }
 
-    /// What it was when it came, but for who it is.
+    /// Resets everything but the login.
     pub(super) fn reset(&mut self) {
         (self.is_resp3, self.replies, self.transaction) = (false, Replies::On, None);
         self.watched = Watched::default();

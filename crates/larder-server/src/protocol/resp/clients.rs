@@ -1,4 +1,4 @@
-//! `CLIENT`: what a client says of itself, and the clients of its tenant; an administrator sees and ends all.
+//! `CLIENT`: what a client says about itself, and the clients of its tenant. An administrator can see and end all.
 
 use std::collections::HashSet;
 use std::fmt::Write;
@@ -15,9 +15,9 @@ use super::write::{Outcome, Refusal, SYNTAX};
 /// Longest name that a client may give itself.
 const NAME_BYTES_MAX: usize = 1024;
 
-/// Clients that are looked at in a unit of work.
+/// Clients that are checked in a unit of work.
 const CLIENTS_A_UNIT: usize = 32;
-/// Units of work of the line of a client.
+/// Units of work to format the line of one client.
 const LINE_UNITS: usize = 2;
 
 const HELP: &[&str] = &[
@@ -104,7 +104,7 @@ pub(super) async fn client(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome
     }
 }
 
-/// Names stand in lists between spaces.
+/// Checks a name: lists separate names by spaces.
 pub(super) fn check_word(word: &[u8]) -> Outcome {
     if word.len() > NAME_BYTES_MAX || !word.iter().all(|byte| (b'!'..=b'~').contains(byte)) {
         return Err(Refusal::Says(
@@ -168,8 +168,8 @@ fn reply(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
     Ok(())
 }
 
-/// The lines of all, which are counted until the answer is written: there may be many, with long names. Others have
-/// their turns between two.
+/// Lists the clients. The lines are counted in the account until the answer is written: there may be many, with long
+/// names. Yields between two clients.
 async fn list(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
     let mut clients = cx.board().clients(cx.visible());
     match (&*argv.get(2).to_ascii_uppercase(), argv.len()) {
@@ -207,7 +207,7 @@ async fn list(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
     Ok(())
 }
 
-/// A client in a line.
+/// The line of one client.
 fn line(listed: &Listed) -> String {
     let words = listed.words();
     let text = |bytes: &[u8]| bytes.escape_ascii().to_string();
@@ -231,7 +231,7 @@ fn line(listed: &Listed) -> String {
     line
 }
 
-/// Marks those that are to be closed: each is when it asks something next.
+/// Marks the clients to close; each is closed at its next request.
 async fn kill(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
     let clients = cx.board().clients(cx.visible());
     cx.caller.work.does(clients.len() / CLIENTS_A_UNIT);

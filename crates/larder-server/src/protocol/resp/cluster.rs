@@ -1,4 +1,4 @@
-//! `CLUSTER`: who has which slots, as it is configured.
+//! `CLUSTER`: which server has which slots, as configured.
 
 use super::context::{Context, unknown_subcommand, wrong_arity};
 use super::number;

@@ -1,4 +1,4 @@
-//! What a command is.
+//! The description of a command.
 
 use super::parse::Arguments;
 use super::table::{TABLE, flags};
@@ -8,7 +8,7 @@ use super::table::{TABLE, flags};
 pub(super) struct Command {
     pub(super) name: &'static str,
     pub(super) does: Does,
-    /// How many arguments it has, with its name; negative: at least so many.
+    /// Number of arguments, including the name; negative: at least that number.
     pub(super) arity: i32,
     pub(super) flags: u16,
     pub(super) keys: Keys,
@@ -17,8 +17,7 @@ pub(super) struct Command {
     pub(super) summary: &'static str,
 }
 
-/// Which arguments are keys: from the first to the last, of which each `step`th is one. A negative last one counts from
-/// the end.
+/// Which arguments are keys: every `step`th from `first` to `last`. A negative `last` counts from the end.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Keys {
     pub(super) first: i32,
@@ -26,7 +25,7 @@ pub(super) struct Keys {
     pub(super) step: i32,
 }
 
-/// What kind of command it is, in the words of its documentation.
+/// The group of a command in its documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Group {
     Cluster,
@@ -38,7 +37,7 @@ pub(super) enum Group {
     Transactions,
 }
 
-/// What it does. Two names may do the same.
+/// What a command does. Two names may do the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Does {
     Append,
@@ -114,10 +113,10 @@ pub(super) enum Does {
     Watch,
 }
 
-/// The longest name, in bytes, that is worth a look.
+/// Longest name, in bytes, that we look up.
 const NAME_BYTES_MAX: usize = 16;
 
-/// The command of this name, and its place in the table.
+/// The command with this name, and its index in the table.
 pub(super) fn find(name: &[u8]) -> Option<(usize, &'static Command)> {
     let mut lower = [0; NAME_BYTES_MAX];
     let lower = lower.get_mut(..name.len())?;
@@ -128,7 +127,7 @@ pub(super) fn find(name: &[u8]) -> Option<(usize, &'static Command)> {
 }
 
 impl Command {
-    /// Whether it may have so many arguments, with its name.
+    /// Whether it may have this number of arguments, including its name.
     pub(super) fn takes(&self, arguments: usize) -> bool {
         let wanted = self.arity.unsigned_abs() as usize;
         if self.arity < 0 { arguments >= wanted } else { arguments == wanted }
@@ -138,12 +137,12 @@ impl Command {
         self.flags & flag != 0
     }
 
-    /// Whether what was asked before has to be answered before it begins.
+    /// Whether earlier requests must be answered before it begins.
     pub(super) fn waits_for_earlier(&self) -> bool {
         !self.has(flags::READONLY) && !matches!(self.does, Does::Ping | Does::Echo)
     }
 
-    /// The places of the keys among its arguments.
+    /// The indices of the keys among its arguments.
     pub(super) fn key_places(&self, arguments: usize) -> impl Iterator<Item = usize> + use<> {
         let Keys { first, last, step } = self.keys;
         let first = usize::try_from(first).unwrap_or(0);
@@ -171,7 +170,7 @@ impl Command {
         named.filter(move |(bit, _)| flags & 1 << bit != 0).map(|(_, name)| *name)
     }
 
-    /// What an access list would call it.
+    /// Its categories in an access list.
     pub(super) fn categories(&self) -> Vec<&'static str> {
         let mut all = Vec::new();
         let mut add = |is: bool, name| all.extend(is.then_some(name));

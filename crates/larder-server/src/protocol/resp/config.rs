@@ -1,4 +1,4 @@
-//! `CONFIG`: the settings that clients and tools ask for, by the names that they know.
+//! `CONFIG`: the settings that clients and tools ask for, under Redis' names.
 
 use std::sync::atomic::Ordering;
 
@@ -9,7 +9,7 @@ use super::parse::Arguments;
 use super::slow::ENTRIES_MAX;
 use super::write::{Outcome, Refusal};
 
-/// What can be asked for; what can be changed says so in [`set`].
+/// Settings that can be read; [`set`] knows which can be changed.
 const NAMES: [&str; 14] = [
     "appendonly",
     "databases",
@@ -27,7 +27,7 @@ const NAMES: [&str; 14] = [
     "timeout",
 ];
 
-/// Of these, what every client may ask for: what holds for its own requests. The others are of the process.
+/// The ones that every client may read, since they concern its own requests. The others concern the process.
 const OF_CLIENTS: [&str; 8] = [
     "appendonly",
     "databases",
@@ -103,14 +103,14 @@ fn value_of(cx: &Context<'_>, name: &str) -> String {
         "appendonly" | "latency-tracking" => "no".to_owned(),
         "maxclients" => config.connections_max.to_string(),
         "maxmemory" => cx.caller.tenant.memory_limit_bytes().to_string(),
-        // The one that comes nearest.
+        // The nearest match.
         "maxmemory-policy" => "allkeys-lru".to_owned(),
         "proto-max-bulk-len" => config.value_bytes_max.to_string(),
         "slowlog-log-slower-than" => slow.threshold_micros.load(Ordering::Relaxed).to_string(),
         "slowlog-max-len" => slow.entries_max.load(Ordering::Relaxed).to_string(),
         "timeout" => config.idle_timeout.map_or(0, |timeout| timeout.as_secs()).to_string(),
         "tcp-keepalive" => "0".to_owned(),
-        // notify-keyspace-events, save; requirepass is nobody's business.
+        // notify-keyspace-events and save are empty; requirepass is never disclosed.
         _ => String::new(),
     }
 }
@@ -156,7 +156,7 @@ fn set(cx: &Context<'_>, name: &[u8], value: &[u8], dry: bool) -> Outcome {
         (Some("slowlog-log-slower-than" | "slowlog-max-len"), _) => {
             failed("argument couldn't be parsed into an integer, or is out of range")
         }
-        // What it is already is no change.
+        // Setting the current value is no change.
         (Some(known), _) if value_of(cx, known).as_bytes() == value => Ok(()),
         (Some(_), _) => failed("can't set immutable config"),
         (None, _) => {

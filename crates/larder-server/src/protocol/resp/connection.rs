@@ -1,4 +1,4 @@
-//! Requests about the connection itself: who it is, what it speaks, whether it lives.
+//! Requests about the connection itself: login, protocol version, liveness.
 
 use std::sync::atomic::Ordering;
 
@@ -8,13 +8,13 @@ use super::parse::Arguments;
 use super::write::{NO_INTEGER, Outcome, Refusal, SYNTAX};
 use crate::users::Denied;
 
-/// What clients take this server for: they allow themselves what that version has.
+/// The Redis version that clients see; they use the features of that version.
 pub(super) const REDIS_VERSION: &str = "7.4.0";
 
 const WRONG_PASSWORD: Refusal =
     Refusal::Says("WRONGPASS invalid username-password pair or user is disabled.");
 
-/// `TRYAGAIN` would have clients ask again at once, and `BUSY` tell them that a script runs.
+/// Not `TRYAGAIN`, which makes clients retry at once, nor `BUSY`, which means that a script runs.
 const BUSY: Refusal =
     Refusal::Says("ERR busy comparing other passwords, this one was not compared; try again later");
 
@@ -67,7 +67,7 @@ async fn log_in(cx: &mut Context<'_>, user: &[u8], password: &[u8]) -> Outcome {
             Err(Denied::Busy) => return Err(BUSY),
         }
     }
-    // Another tenant's keys are others.
+    // The watched keys belong to the previous tenant.
     cx.client.watched = super::queue::Watched::default();
     cx.is_known_as_it_is();
     Ok(())

@@ -1,4 +1,4 @@
-//! What a command works with: who asks, and where the answer goes.
+//! What a command works with: the client, and the place for the answer.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::write::{NO_ROOM, Outcome, Refusal, Writer};
 use crate::caller::Caller;
 use crate::tenant::Calls;
 
-/// See the module.
+/// What a command works with.
 pub(super) struct Context<'a> {
     pub(super) caller: &'a mut Caller,
     pub(super) client: &'a mut Client,
@@ -20,17 +20,17 @@ pub(super) struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// The calls of the cache that has `key`.
+    /// The calls of the cache that holds `key`.
     pub(super) fn cache(&self, key: &[u8]) -> Calls<'_> {
         self.caller.cache_for(key)
     }
 
-    /// What the clock says by which clients name points in time.
+    /// The time of the clock in which clients name points in time.
     pub(super) fn wall(&self, key: &[u8]) -> Duration {
         self.cache(key).moment(key).wall()
     }
 
-    /// Whose slow requests and connections the client sees.
+    /// Whose slow requests and connections the client may see.
     pub(super) fn visible(&self) -> Whose {
         if self.caller.is_admin() { Whose::All } else { Whose::Of(self.caller.tenant.number) }
     }
@@ -46,7 +46,7 @@ impl Context<'_> {
         )))
     }
 
-    /// Others see the client as the user, and of the tenant, that its connection has now.
+    /// Updates the client's entry in the list with its current user and tenant.
     pub(super) fn is_known_as_it_is(&self) {
         if let Some(listed) = &self.client.listed {
             listed.is_known_as(known_as(self.caller));
@@ -83,13 +83,13 @@ impl Context<'_> {
         // The value is copied on its way in and out.
         self.caller.work.does_bytes(2 * bytes);
         if is_gone {
-            // Who looks for it now finds that its time is over, and it counts no more.
+            // This access finds that the value has expired, and takes it out of the counts.
             self.cache(key).update(key, |_| Change::Keep).await?;
         }
         if has_changed { Err(Refusal::Overtaken) } else { Ok(before) }
     }
 
-    /// Stores a value, whatever is there.
+    /// Stores a value unconditionally.
     pub(super) async fn store(
         &mut self,
         key: &[u8],
@@ -107,7 +107,7 @@ impl Context<'_> {
         Ok(())
     }
 
-    /// Removes a value, and says whether there was one.
+    /// Removes a value, and returns whether there was one.
     pub(super) async fn delete(&mut self, key: &[u8]) -> Result<bool, Refusal> {
         let existed = if self.client.guarded.has(key) {
             self.change(key, |current| current.map_or(Change::Keep, |_| gone())).await?.is_some()
@@ -124,14 +124,14 @@ impl Context<'_> {
         Ok(existed)
     }
 
-    /// Something was done to one of several keys: the others of the worker have their turns, if it is time.
+    /// Called after each of several keys: counts the work, and yields to other connections if it is time.
     pub(super) async fn rests_behind(&self, key: &[u8]) {
         self.caller.work.does(1);
         self.caller.work.does_bytes(key.len());
         self.caller.rests().await;
     }
 
-    /// The help of a command with subcommands.
+    /// Writes the help of a command with subcommands.
     pub(super) fn help(&mut self, command: &str, lines: &[&str]) {
         let head = format!("{command} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:");
         self.out.array(lines.len() + 3);
@@ -142,19 +142,19 @@ impl Context<'_> {
     }
 }
 
-/// Counts a request that finds no room in the memory of clients, and says why it is refused.
+/// Counts a request that finds no room in the memory of clients, and returns the refusal.
 pub(super) fn no_room(caller: &Caller) -> Refusal {
     caller.worker.counters.refused_busy.add(1);
     NO_ROOM
 }
 
-/// As what others see the client of `caller`.
+/// The user and tenant of `caller`, as other clients see them.
 pub(super) fn known_as(caller: &Caller) -> KnownAs<'_> {
     let tenant = (!caller.needs_login()).then_some(caller.tenant.number);
     KnownAs { tenant, user: caller.user() }
 }
 
-/// What removes a value within an update: it is replaced by one whose time is over.
+/// The change that removes a value in an update: it stores one whose lifetime is over.
 pub(super) fn gone() -> Change<'static> {
     Change::Store([][..].into(), SetOptions { ttl: Some(Duration::ZERO), ..SetOptions::default() })
 }
@@ -173,7 +173,7 @@ pub(super) fn wrong_arity(name: &str) -> Refusal {
     Refusal::Said(format!("ERR wrong number of arguments for '{name}' command"))
 }
 
-/// What a client has sent, as far as an error repeats it.
+/// A client's bytes, shortened for an error message.
 pub(super) fn shown(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes.get(..128).unwrap_or(bytes)).into_owned()
 }

@@ -1,4 +1,4 @@
-//! `COMMAND`: the table of commands, for clients that ask.
+//! `COMMAND`: the table of commands, for clients.
 
 use super::command::{Command, find};
 use super::context::{Context, unknown_subcommand, wrong_arity};
@@ -51,7 +51,7 @@ pub(super) fn command(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
     Ok(())
 }
 
-/// Ten fields.
+/// Writes a row of ten fields.
 fn row(cx: &mut Context<'_>, command: &Command) {
     let out = &mut cx.out;
     out.array(10);
@@ -66,7 +66,7 @@ fn row(cx: &mut Context<'_>, command: &Command) {
     let categories = command.categories();
     out.set(categories.len());
     categories.iter().for_each(|name| out.simple(name));
-    // Tips, specifications of keys, subcommands.
+    // Tips, key specifications, subcommands.
     out.array(0);
     out.array(0);
     out.array(0);

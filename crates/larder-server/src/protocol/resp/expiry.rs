@@ -1,5 +1,5 @@
-//! When a value expires: as requests say it, and as it is asked for. Both are of the wall clock, while values expire by
-//! the cache's time ([`larder::Moment`]).
+//! Expiry times: parses them and formats them. Clients use the wall clock, while values expire by the cache's time
+//! ([`larder::Moment`]).
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use larder::Moment;
 use super::number;
 use super::write::{NO_INTEGER, Refusal};
 
-/// How an argument says when.
+/// The unit and the origin of a time argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Unit {
     /// Milliseconds, or seconds.
@@ -22,8 +22,8 @@ pub(super) const PX: Unit = Unit { is_millis: true, is_absolute: false };
 pub(super) const EXAT: Unit = Unit { is_millis: false, is_absolute: true };
 pub(super) const PXAT: Unit = Unit { is_millis: true, is_absolute: true };
 
-/// The clock is read again when a value is stored, and what is left to live is rounded up to milliseconds: this much
-/// less makes the sum the millisecond that was meant, if no more than this passes between.
+/// The clock is read again when a value is stored, and the remaining lifetime is rounded up to milliseconds.
+/// Subtracting this makes the sum the intended millisecond, as long as no more than this time passes in between.
 const BETWEEN_TWO_LOOKS: Duration = Duration::from_micros(900);
 
 impl Unit {
@@ -38,7 +38,7 @@ impl Unit {
         }
     }
 
-    /// The millisecond since 1970 that `text` means, which may be long ago.
+    /// The point in time that `text` means, in milliseconds since 1970. It may be in the past.
     pub(super) fn at(self, text: &[u8], wall: Duration, command: &str) -> Result<i64, Refusal> {
         let number = number::integer(text).ok_or(NO_INTEGER)?;
         let millis = if self.is_millis { Some(number) } else { number.checked_mul(1000) };
@@ -47,7 +47,7 @@ impl Unit {
         at.ok_or_else(|| invalid(command))
     }
 
-    /// The same, where nothing but a positive number is meant.
+    /// As `at`, but only for a positive number.
     pub(super) fn at_later(
         self,
         text: &[u8],
@@ -65,7 +65,7 @@ pub(super) fn invalid(command: &str) -> Refusal {
     Refusal::Said(format!("ERR invalid expire time in '{command}' command"))
 }
 
-/// How long something lives that expires when the wall clock says `at`; `None`: that is over.
+/// The remaining lifetime of a value that expires when the wall clock says `at`; `None`: it has expired.
 pub(super) fn until(at: i64, wall: Duration) -> Option<Duration> {
     let at = Duration::from_millis(u64::try_from(at).ok()?);
     let left = at.checked_sub(wall).filter(|left| !left.is_zero())?;
@@ -76,7 +76,7 @@ pub(super) fn millis_of(time: Duration) -> i64 {
     i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// What is answered for a value that expires then, by the cache's time.
+/// The answer for a value that expires at `expires_at` by the cache's time: -1 if it never does.
 pub(super) fn told(unit: Unit, expires_at: Option<Duration>, moment: Moment) -> i64 {
     let Some(end) = expires_at else { return -1 };
     let millis = match unit.is_absolute {

@@ -1,14 +1,14 @@
-//! Patterns of names: `*`, `?`, `[a-c]`, `[^x]`, `\*`.
+//! Glob patterns: `*`, `?`, `[a-c]`, `[^x]`, `\*`.
 
 /// Longest pattern of a request: a comparison takes steps in proportion to the product of the lengths of pattern and
 /// key.
 pub(super) const PATTERN_BYTES_MAX: usize = 4096;
 
-/// Compares a text with a pattern, some steps at a time. Of several stars only the last one is tried again.
+/// Compares a text with a pattern, a limited number of steps at a time. Only the last star is retried.
 pub(super) struct Matcher<'a> {
     pattern: &'a [u8],
     text: &'a [u8],
-    /// Where to go on if what follows the last star does not fit: behind it, one byte later.
+    /// Where to continue if the text behind the last star does not match: behind the star, one byte later.
     again: Option<(&'a [u8], &'a [u8])>,
 }
 
@@ -17,7 +17,7 @@ impl<'a> Matcher<'a> {
         Self { pattern, text, again: None }
     }
 
-    /// Goes on for about `steps` steps, and takes off those that it has needed. `None`: they were too few.
+    /// Runs for about `steps` steps, and subtracts the steps used. `None`: not finished.
     pub(super) fn run(&mut self, steps: &mut usize) -> Option<bool> {
         while *steps > 0 {
             *steps -= 1;
@@ -32,7 +32,7 @@ impl<'a> Matcher<'a> {
             }
             if let [byte, behind @ ..] = self.text {
                 let (fits, rest) = step(self.pattern, *byte);
-                // A class is looked at byte by byte.
+                // A class is compared byte by byte.
                 *steps = steps.saturating_sub(self.pattern.len() - rest.len());
                 if fits {
                     (self.pattern, self.text) = (rest, behind);
@@ -51,12 +51,12 @@ impl<'a> Matcher<'a> {
     }
 }
 
-/// Whether a short `text` is one of those that `pattern` describes.
+/// Whether a short `text` matches `pattern`.
 pub(super) fn matches(pattern: &[u8], text: &[u8]) -> bool {
     Matcher::new(pattern, text).run(&mut { usize::MAX }).unwrap_or(false)
 }
 
-/// Whether the beginning of the pattern, which is no star, describes this byte, and what is behind it.
+/// Whether the first element of the pattern, which is no star, matches `byte`; and the rest of the pattern.
 fn step(pattern: &[u8], byte: u8) -> (bool, &[u8]) {
     match pattern {
         [] => (false, pattern),
@@ -67,7 +67,8 @@ fn step(pattern: &[u8], byte: u8) -> (bool, &[u8]) {
     }
 }
 
-/// Whether `byte` is in a class, and what is behind it. A class without an end goes to the end of the pattern.
+/// Whether `byte` is in a class, and the rest of the pattern behind it. A class without an end extends to the end of
+/// the pattern.
 fn class(rest: &[u8], byte: u8) -> (bool, &[u8]) {
     let (wanted, mut rest) = match rest {
         [b'^', rest @ ..] => (false, rest),

@@ -1,5 +1,5 @@
-//! `INFO`: what is known of the server, in the sections and by the names that tools read. A client that is no
-//! administrator is told of its tenant, and nothing of the process.
+//! `INFO`: state of the server, in the sections and under the names that tools read. A client that is no administrator
+//! gets its tenant's numbers, and none of the process.
 
 use std::fmt::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -9,7 +9,7 @@ use super::context::Context;
 use super::parse::Arguments;
 use super::table::TABLE;
 
-/// A section: its name, and what writes its lines.
+/// A section: its name, and the function that writes its lines.
 type Section = (&'static str, fn(&Context<'_>, &mut String));
 
 const SECTIONS: [Section; 10] = [
@@ -24,7 +24,7 @@ const SECTIONS: [Section; 10] = [
     ("Cluster", cluster),
     ("Keyspace", keyspace),
 ];
-/// Sections that are not told unless they are asked for.
+/// Sections that are left out unless they are asked for.
 const ASKED: [&str; 1] = ["Commandstats"];
 
 /// `INFO`.

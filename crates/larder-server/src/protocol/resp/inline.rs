@@ -1,10 +1,9 @@
-//! A request that a person has typed: words, some of them between quotes.
+//! Inline requests, as a person types them: words, some of them quoted.
 
-/// The words of a line, one behind the other, and where each begins and ends.
+/// The words of a line in one buffer, and the begin and end of each.
 pub(super) type Words = (Vec<u8>, Vec<(u32, u32)>);
 
-/// Takes a line apart. `None`: a quote has no end, or something
-/// follows it at once.
+/// Splits a line. `None`: a quote is not closed, or text follows it without a space.
 pub(super) fn split(line: &[u8]) -> Option<Words> {
     let (mut words, mut places) = (Vec::new(), Vec::new());
     let mut rest = line.trim_ascii_start();
@@ -17,7 +16,7 @@ pub(super) fn split(line: &[u8]) -> Option<Words> {
     Some((words, places))
 }
 
-/// Appends the first word, and returns what is behind it.
+/// Appends the first word, and returns the rest of the line.
 fn word<'a>(mut rest: &'a [u8], words: &mut Vec<u8>) -> Option<&'a [u8]> {
     loop {
         match rest {
@@ -35,7 +34,7 @@ fn word<'a>(mut rest: &'a [u8], words: &mut Vec<u8>) -> Option<&'a [u8]> {
     }
 }
 
-/// A quote is followed by a space or the end.
+/// A closing quote must be followed by a space or the end.
 fn closed(rest: &[u8]) -> Option<&[u8]> {
     match rest {
         [] => Some(rest),

@@ -1,4 +1,4 @@
-//! Requests about keys: removing, renaming, copying, and what is known of one.
+//! Requests about keys: deleting, renaming, copying, and information about a key.
 
 use larder::{Change, SetOptions, Value};
 
@@ -9,9 +9,9 @@ use super::number;
 use super::parse::Arguments;
 use super::write::{NO_INTEGER, NO_SUCH_KEY, Outcome, Refusal, SYNTAX};
 
-/// The longest string that is told to lie beside its key.
+/// Longest string that we report as embedded next to its key.
 const EMBEDDED_BYTES_MAX: usize = 44;
-/// What the index and the head of a record take for an item, about.
+/// About how many bytes the index and the record header take for an item.
 const ITEM_BYTES: usize = 24;
 
 /// `DEL`, `UNLINK`.
@@ -25,7 +25,7 @@ pub(super) async fn del(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
     Ok(())
 }
 
-/// `RENAME`, `RENAMENX`. The caller has the turns of the tenants.
+/// `RENAME`, `RENAMENX`. The caller holds the turns of the tenants.
 pub(super) async fn rename(cx: &mut Context<'_>, argv: Arguments<'_>, does: Does) -> Outcome {
     let (from, to) = (argv.get(1), argv.get(2));
     let is_polite = does == Does::Renamenx;
@@ -41,7 +41,7 @@ pub(super) async fn rename(cx: &mut Context<'_>, argv: Arguments<'_>, does: Does
         cx.out.integer(0);
         return Ok(());
     }
-    // What somebody has stored meanwhile is not lost with what was renamed.
+    // If another client has replaced the value in between, keep the new one.
     let version = value.version();
     drop(value);
     cx.change(from, |current| match current {
@@ -56,7 +56,7 @@ pub(super) async fn rename(cx: &mut Context<'_>, argv: Arguments<'_>, does: Does
     Ok(())
 }
 
-/// `COPY`. The caller has the turns of the tenants.
+/// `COPY`. The caller holds the turns of the tenants.
 pub(super) async fn copy(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
     let (from, to) = (argv.get(1), argv.get(2));
     let mut replaces = false;
@@ -86,7 +86,7 @@ pub(super) async fn copy(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
     Ok(())
 }
 
-/// Stores the same value, with its flags and its lifetime, under another key.
+/// Stores the value, with its flags and its lifetime, under another key.
 async fn put(
     cx: &mut Context<'_>,
     (from, key): (&[u8], &[u8]),
@@ -99,7 +99,7 @@ async fn put(
         None => None,
         Some(end) => match expiry::until(expiry::millis_of(end), now) {
             Some(ttl) => Some(ttl),
-            // Its time was over in this moment: so is that of the other.
+            // It has just expired, so the copy has too.
             None => return Ok(false),
         },
     };
@@ -218,7 +218,7 @@ pub(super) async fn memory(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome
     Ok(())
 }
 
-/// `FLUSHALL`, `FLUSHDB`: what they are told to do beside or at once takes the same short time.
+/// `FLUSHALL`, `FLUSHDB`. `ASYNC` and `SYNC` make no difference: flushing is short.
 pub(super) async fn flush(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
     let option = argv.get(1).to_ascii_uppercase();
     if argv.len() > 2 || argv.len() == 2 && !matches!(&*option, b"ASYNC" | b"SYNC") {

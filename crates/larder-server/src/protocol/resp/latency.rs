@@ -1,4 +1,4 @@
-//! `LATENCY`: spikes by event are not kept; how long requests took is in the slow log and in the metrics.
+//! `LATENCY`: we keep no latency spikes by event. The slow log and the metrics have the times of requests.
 
 use super::context::{Context, unknown_subcommand, wrong_arity};
 use super::parse::Arguments;

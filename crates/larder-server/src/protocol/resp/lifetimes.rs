@@ -1,4 +1,4 @@
-//! Requests that change how long a value lives.
+//! Requests that change the lifetime of a value.
 
 use larder::{Change, Value};
 
@@ -8,7 +8,7 @@ use super::expiry::{self, Unit};
 use super::parse::Arguments;
 use super::write::{Outcome, Refusal};
 
-/// On which lifetime of the value that is there it depends.
+/// Conditions on the current lifetime.
 #[derive(Clone, Copy, Debug, Default)]
 struct OnlyIf {
     has_none: bool,
@@ -43,7 +43,7 @@ impl OnlyIf {
         Ok(only_if)
     }
 
-    /// Whether a value that expires at `old` may expire at `new`. To live for ever is the longest.
+    /// Whether a value that expires at `old` may expire at `new`. `None` is the longest lifetime.
     fn holds(self, old: Option<i64>, new: i64) -> bool {
         let old = old.unwrap_or(i64::MAX);
         !(self.has_none && old != i64::MAX
@@ -80,7 +80,7 @@ pub(super) async fn persist(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcom
     touch(cx, argv.get(1), |current| current.meta().expires_at.map(|_| Change::Touch(None))).await
 }
 
-/// Changes what is there by what `touch` says, and answers whether there was something to change.
+/// Applies `touch` to the value, and answers whether there was something to change.
 async fn touch(
     cx: &mut Context<'_>,
     key: &[u8],

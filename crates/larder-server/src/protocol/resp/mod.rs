@@ -1,8 +1,8 @@
-//! Redis' and Valkey's protocol, RESP, in its versions 2 and 3: strings, and keys.
+//! RESP, the protocol of Redis and Valkey, in its versions 2 and 3: strings, and keys.
 //!
-//! Bytes become requests (`parse.rs`); the table says which command that is (`table.rs`). What looks at one value is
-//! answered at once from DRAM, or beside its neighbours when flash has been read (`read.rs`); any other request
-//! begins when those before it have their answers, and ends before the next one begins (`run.rs`).
+//! Bytes become requests (`parse.rs`); the table has the commands (`table.rs`). A request that reads one value is
+//! answered at once from DRAM, or in parallel with its neighbours when flash has been read (`read.rs`). Any other
+//! request begins when those before it have their answers, and ends before the next one begins (`run.rs`).
 
 mod amend;
 pub(crate) mod board;
@@ -53,7 +53,7 @@ use crate::answers::Answers;
 use crate::caller::Caller;
 use crate::work::STEPS_A_UNIT;
 
-/// A connection that speaks it.
+/// A connection that speaks RESP.
 #[derive(Default)]
 pub(crate) struct Resp {
     parser: Parser,
@@ -63,7 +63,7 @@ pub(crate) struct Resp {
     leaves: Leaves,
 }
 
-/// Takes the connection off the list when it goes.
+/// Takes the connection off the list of clients when it is dropped.
 #[derive(Default)]
 struct Leaves(Option<(Arc<crate::shared::Shared>, u64)>);
 
@@ -144,11 +144,11 @@ impl Resp {
         Step::Close
     }
 
-    /// Refuses a request that is not there whole, and keeps nothing of what is to come of it.
+    /// Refuses an incomplete request, and discards the rest of it.
     fn refuse(&mut self, refusal: &Refusal, answers: &mut Answers<'_>) -> Step {
         self.client.refuse(refusal, answers);
         if self.client.mget_left > 0 {
-            // Its answer cannot be finished.
+            // Its answer has begun and cannot be finished.
             return Step::Close;
         }
         if let Some(transaction) = &mut self.client.transaction {
@@ -159,7 +159,7 @@ impl Resp {
         Step::Done(bytes)
     }
 
-    /// Whether what is there of a long request can be answered: of MGET, which is as many requests as it has keys.
+    /// Whether a long request can be answered in parts: only MGET, which is equivalent to one request per key.
     fn answers_in_parts(&mut self, caller: &Caller, input: &[u8]) -> bool {
         self.client.mget_left > 0
             || self.parser.arguments(input).get(0).eq_ignore_ascii_case(b"mget")
@@ -169,7 +169,7 @@ impl Resp {
                 && caller.worker.shared.config.cluster.is_none()
     }
 
-    /// Whether a part of a long request may be answered, of which the first decides.
+    /// Whether a part of a long request may be answered; the first part takes the decision by the rate limit.
     async fn may_go_on(
         &self,
         caller: &mut Caller,
@@ -207,7 +207,7 @@ impl Resp {
         caller.worker.counters.resp_commands.add(1);
         let name = argv.get(0);
         if name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:") {
-            // A web page makes a browser speak to us in its owner's name.
+            // A web page may make a browser send requests to us.
             tracing::warn!(peer = %caller.peer, "HTTP was sent, as if to attack across protocols");
             return false;
         }
@@ -251,8 +251,8 @@ impl Resp {
     }
 }
 
-/// Whether a request may begin by the limits of its tenant. Who comes in or leaves always may, and so may the end of a
-/// transaction, whose requests were let through one by one.
+/// Whether a request may begin under the rate limits of its tenant. Login and connection commands always may, and so
+/// may the end of a transaction, whose requests were admitted one by one.
 async fn may_begin(
     command: &Command,
     argv: Arguments<'_>,
@@ -277,7 +277,7 @@ fn note_mget(caller: &Caller, client: &Client) {
     }
 }
 
-/// The command that is asked for, if it may be, as it was asked for.
+/// The command that the request names, if it is allowed.
 fn admitted(caller: &Caller, argv: Arguments<'_>) -> Result<(usize, &'static Command), Refusal> {
     let needs_login = caller.needs_login();
     let Some((at, command)) = command::find(argv.get(0)) else {
@@ -292,7 +292,7 @@ fn admitted(caller: &Caller, argv: Arguments<'_>) -> Result<(usize, &'static Com
     Ok((at, command))
 }
 
-/// Why a server with this map does not answer for these keys, if it does not. Others have their turns between two.
+/// Why a server with this map does not serve these keys, if it does not. Yields between two keys.
 async fn check_slots<'k>(
     map: &SlotMap,
     keys: impl Iterator<Item = &'k [u8]>,
@@ -311,7 +311,7 @@ async fn check_slots<'k>(
     first.map_or(Ok(()), |slot| map.serves(slot))
 }
 
-/// Counts a refusal of the command at this place of the table.
+/// Counts a refusal of the command at this index of the table.
 fn rejected(caller: &Caller, at: usize, refusal: Refusal) -> Refusal {
     if let Some(calls) = caller.worker.shared.resp.calls(caller.worker.number, at) {
         calls.rejected.add(1);
@@ -333,7 +333,7 @@ fn unknown(argv: Arguments<'_>) -> Refusal {
     Refusal::Said(text)
 }
 
-/// Answers a request that may be asked.
+/// Answers a request that was admitted.
 async fn answer(
     (at, command): (usize, &'static Command),
     argv: Arguments<'_>,
@@ -388,10 +388,10 @@ async fn answer(
         return;
     }
     let was_off = cx.client.replies == client::Replies::Off;
-    // Its refusal is written.
+    // `timed` has written its refusal.
     let _ = run::timed(&mut cx, (at, command), argv, false).await;
     if was_off && cx.client.replies == client::Replies::On {
-        // The first answer that is wanted again is that of the request to do so.
+        // The first answer that is sent again is that of the request that turns answers on.
         answers.bytes().extend_from_slice(&nobody);
     }
 }

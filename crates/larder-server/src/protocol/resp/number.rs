@@ -1,15 +1,15 @@
-//! Numbers as the protocol writes them, and sums of decimal fractions.
+//! Numbers in the protocol's format, and sums of decimal fractions.
 
 use rustc_apfloat::Float;
 use rustc_apfloat::Round;
 use rustc_apfloat::ieee::X87DoubleExtended;
 
-/// A fraction is shorter, as Redis has it: the time that one takes grows faster than its length.
+/// A fraction must be shorter, as in Redis: the time to parse it grows faster than its length.
 const FRACTION_BYTES_MAX: usize = 5 << 10;
 /// Digits behind the point that a sum keeps.
 const FRACTION_DIGITS: usize = 17;
 
-/// A number of 64 bits in the one way that it can be written: no spaces, no `+`, no zeros in front.
+/// Parses a 64-bit number in its canonical form: no spaces, no `+`, no leading zeros.
 pub(super) fn integer(text: &[u8]) -> Option<i64> {
     match text {
         [b'0'] => return Some(0),
@@ -19,7 +19,7 @@ pub(super) fn integer(text: &[u8]) -> Option<i64> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// A fraction such as `-3.5e2`, or an infinity; no spaces.
+/// Parses a fraction such as `-3.5e2`, or an infinity; no spaces.
 pub(super) fn fraction(text: &[u8]) -> Option<f64> {
     let text = std::str::from_utf8(text).ok().filter(|text| !text.is_empty())?;
     let plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
@@ -28,7 +28,7 @@ pub(super) fn fraction(text: &[u8]) -> Option<f64> {
 }
 
 /// The sum of two fractions as Redis prints it: added as C's `long double` of x86 (80 bits), with [`FRACTION_DIGITS`]
-/// digits behind the point, without zeros at the end. `None`: it is infinite, or no number.
+/// digits behind the point, without trailing zeros. `None`: it is infinite, or no number.
 pub(super) fn sum(a: &[u8], b: &[u8]) -> Option<String> {
     let sum = (long_double(a)? + long_double(b)?).value;
     sum.is_finite().then(|| text_of(sum))
@@ -47,16 +47,16 @@ fn long_double(text: &[u8]) -> Option<X87DoubleExtended> {
     if digits.starts_with(|first: char| first.is_ascii_alphabetic()) {
         return None;
     }
-    // The parser wants digits in front of a point.
+    // The parser needs a digit before the point.
     let text = format!("{sign}0{digits}");
     X87DoubleExtended::from_str_r(&text, Round::NearestTiesToEven).ok().map(|it| it.value)
 }
 
-/// Bits of the fraction of an x86 `long double`, which has its first 1 written out.
+/// Bits of the mantissa of an x86 `long double`, including its explicit leading 1.
 const MANTISSA_BITS: u32 = 64;
 const EXPONENT_BIAS: i32 = 16_383;
 
-/// As `printf("%.17Lf")`, without zeros at the end.
+/// As `printf("%.17Lf")`, without trailing zeros.
 fn text_of(number: X87DoubleExtended) -> String {
     let bits = number.to_bits();
     let mantissa = bits & u128::from(u64::MAX);
@@ -75,13 +75,13 @@ fn text_of(number: X87DoubleExtended) -> String {
     format!("{sign}{whole}{point}{behind}")
 }
 
-/// What is in front of the point and behind it, of `mantissa` divided by 2 to the power of `power`; the digits behind
-/// it are rounded, halves to even.
+/// `mantissa` divided by 2 to the power of `power`: the digits before the point, and those behind it, rounded half to
+/// even.
 fn split(mantissa: u128, power: u32) -> (String, u128) {
     const UNIT: u128 = 10_u128.pow(17);
     let whole = mantissa.checked_shr(power).unwrap_or(0);
     let rest = if power < MANTISSA_BITS { mantissa & ((1 << power) - 1) } else { mantissa };
-    // 64 bits and 57 bits.
+    // 64 bits and 57 bits fit in 128.
     let scaled = rest * UNIT;
     let digits = scaled.checked_shr(power).unwrap_or(0);
     let lost = if power < u128::BITS { scaled & ((1 << power) - 1) } else { 0 };
@@ -91,7 +91,7 @@ fn split(mantissa: u128, power: u32) -> (String, u128) {
     ((whole + digits / UNIT).to_string(), digits % UNIT)
 }
 
-/// `mantissa` times 2 to the power of `power`, in decimal: digits in limbs of nine, the lowest first.
+/// `mantissa` times 2 to the power of `power`, in decimal. It computes in limbs of nine digits, the lowest first.
 fn shifted(mantissa: u128, power: u32) -> String {
     const LIMB: u64 = 1_000_000_000;
     const STEP: u32 = 29;
@@ -131,7 +131,7 @@ mod tests {
         }
     }
 
-    /// What C prints of `strtold(a) + strtold(b)` by `%.17Lf`, without zeros at the end.
+    /// What C prints of `strtold(a) + strtold(b)` by `%.17Lf`, without trailing zeros.
     #[test]
     fn sums_are_those_of_long_doubles() {
         let printed = [

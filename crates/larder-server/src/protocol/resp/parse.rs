@@ -1,7 +1,7 @@
-//! From bytes to requests: arrays of bulk strings, and lines for people. Pure; bytes may be hostile.
+//! Parses bytes into requests: arrays of bulk strings, and inline requests for people. Pure; the bytes may be hostile.
 //!
-//! A request comes in pieces. What was understood of it is remembered, so that each byte is looked at once, however
-//! many pieces there are: the caller shows the bytes of an unfinished request again, with more behind them.
+//! A request comes in pieces. The parser remembers its progress, so that it looks at each byte once, however many
+//! pieces there are: the caller passes the bytes of an incomplete request again, with more behind them.
 
 mod stream;
 
@@ -12,50 +12,50 @@ pub(crate) use stream::{asked, walk};
 use super::inline;
 use super::number;
 
-/// Longest line: that of a person, or the head of an array or string.
+/// Longest line: an inline request, or the head of an array or string.
 const LINE_BYTES_MAX: usize = 64 << 10;
-/// Longest string that anybody may announce. What is longer than a value can be is swallowed, not kept.
+/// Longest string that a client may announce. A string longer than a value can be is discarded.
 const BULK_BYTES_MAX: usize = 512 << 20;
-/// Longest request: places in it are 32 bits.
+/// Longest request: positions in it are 32-bit.
 const REQUEST_BYTES_MAX: usize = 1 << 30;
-/// Who has not logged in may send so many arguments, of so many bytes each.
+/// Most arguments of a client that has not logged in; the next constant is the longest of them.
 const STRANGER_ARGUMENTS_MAX: i64 = 10;
 const STRANGER_BULK_BYTES_MAX: usize = 16 << 10;
-/// Of requests with more arguments so many are shown at a time.
+/// Requests with more arguments may be passed on in parts of this number.
 pub(crate) const ARGUMENTS_A_PART: usize = 128;
-/// Arguments that are looked at before other connections have their turns.
+/// Arguments that are parsed before other connections get their turns.
 pub(super) const ARGUMENTS_A_LOOK: usize = 8192;
-/// What looking at one takes.
+/// Steps of work to parse an argument.
 pub(super) const STEPS_AN_ARGUMENT: usize = 16;
-/// More room for places than this is given back after the request.
+/// The list of positions is freed after a request if it has more room than this.
 const PLACES_KEPT: usize = 64;
 
-/// Where an argument begins and ends.
+/// The begin and the end of an argument.
 type Place = (u32, u32);
 
 /// What the next bytes are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Parsed {
-    /// A request of so many bytes; [`Parser::arguments`] has it until [`Parser::forget`].
+    /// A request of this number of bytes; [`Parser::arguments`] has it until [`Parser::forget`].
     Request(usize),
-    /// So many bytes that ask nothing.
+    /// This number of bytes without a request.
     Nothing(usize),
-    /// Part of a request, which has so many bytes at least.
+    /// Part of a request, which has at least this number of bytes.
     Needs(usize),
-    /// Part of a request with many arguments, [`ARGUMENTS_A_PART`] of which are there: they can be taken out
-    /// ([`Parser::take_begun`]), or all be waited for ([`Parser::wait_for_all`]).
+    /// Part of a request with many arguments, of which [`ARGUMENTS_A_PART`] have come. The caller can take them out
+    /// ([`Parser::take_begun`]), or wait for all ([`Parser::wait_for_all`]).
     Many,
-    /// Part of a request with a string that is longer than a value may be: to be refused
+    /// Part of a request with a string that is longer than a value may be. The caller must refuse it
     /// ([`Parser::swallow`]).
     TooLong,
-    /// Part of a request with very many arguments, of which many were looked at: to be parsed on when others have had
-    /// their turns.
+    /// Part of a request with very many arguments. The caller should yield to other connections, and then continue to
+    /// parse.
     Rests,
-    /// No protocol of ours. The connection cannot go on.
+    /// The bytes are not RESP. The connection cannot go on.
     Broken(Broken),
 }
 
-/// What is wrong with bytes that no request begins with.
+/// What is wrong with bytes that do not begin a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Broken {
     MultibulkLength,
@@ -66,7 +66,7 @@ pub(crate) enum Broken {
     LongBulkCount,
     LongInline,
     Quotes,
-    /// Something else than `$`.
+    /// This byte instead of `$`.
     Expected(u8),
     LongRequest,
 }
@@ -90,7 +90,7 @@ impl fmt::Display for Broken {
     }
 }
 
-/// What a request may be.
+/// Limits for a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     pub(crate) has_logged_in: bool,
@@ -98,41 +98,41 @@ pub(crate) struct Limits {
     pub(crate) value_bytes_max: usize,
 }
 
-/// What is understood of an unfinished request.
+/// The progress of an incomplete request.
 #[derive(Debug, Default)]
 pub(crate) struct Parser {
-    /// How far it was looked at.
+    /// Bytes parsed.
     at: usize,
-    /// Arguments that are to come.
+    /// Arguments still to come.
     left: usize,
-    /// Whether it is an array, of which the head was understood.
+    /// Whether it is an array whose head was parsed.
     is_array: bool,
-    /// Length of the string whose head was understood.
+    /// Length of the string whose head was parsed.
     bulk: Option<usize>,
-    /// Whether nothing is done before the request is there whole.
+    /// Whether nothing is done before the request is complete.
     waits_for_all: bool,
     places: Vec<Place>,
-    /// The arguments of a line, as they are meant.
+    /// The arguments of an inline request, without their quotes.
     line: Vec<u8>,
 }
 
-/// The rest of a request that is refused, of which nothing is kept.
+/// The rest of a refused request, to be discarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Swallow {
-    /// Arguments that are to come, behind the bytes below.
+    /// Arguments still to come, behind `bytes`.
     left: usize,
     /// Bytes of a string and its end.
     bytes: usize,
 }
 
-/// How far it was swallowed.
+/// The progress of discarding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Swallowed {
-    /// It ends behind so many bytes.
+    /// The request ends after this number of bytes.
     All(usize),
-    /// So many bytes, and it goes on.
+    /// This number of bytes, and it goes on.
     Part(usize),
-    /// What comes next is too little to tell.
+    /// More bytes are needed to continue.
     Needs(usize),
     Broken(Broken),
 }
@@ -145,7 +145,7 @@ pub(crate) struct Arguments<'a> {
 }
 
 impl Parser {
-    /// Looks at `input`, which begins with the first byte that is not answered.
+    /// Parses `input`, which begins with the first byte that is not answered.
     pub(crate) fn parse(&mut self, input: &[u8], limits: Limits) -> Parsed {
         if !self.is_array {
             match input.first() {
@@ -190,7 +190,7 @@ impl Parser {
         if bytes > limits.value_bytes_max {
             return Err(Parsed::TooLong);
         }
-        // What stands between strings is not looked at, as elsewhere.
+        // As in other servers, the two bytes behind a string are not checked.
         let (end, next) = (self.at + bytes, self.at + bytes + 2);
         let (Ok(begin), Ok(stop)) = (u32::try_from(self.at), u32::try_from(end)) else {
             return Err(Parsed::Broken(Broken::LongRequest));
@@ -222,18 +222,18 @@ impl Parser {
         if self.places.is_empty() { Parsed::Nothing(end + 1) } else { Parsed::Request(end + 1) }
     }
 
-    /// The request that was understood, in the `input` in which it was.
+    /// The parsed request, in the `input` that it was parsed from.
     pub(crate) fn arguments<'a>(&'a self, input: &'a [u8]) -> Arguments<'a> {
         let bytes = if self.is_array { input } else { &self.line };
         Arguments { bytes, places: &self.places }
     }
 
-    /// How many arguments the request has that are not taken out, there or not.
+    /// Arguments of the request that were not taken out, whether they have come or not.
     pub(crate) fn arguments_left(&self) -> usize {
         self.left + self.places.len()
     }
 
-    /// Bytes that what is known of an unfinished request takes, without the request itself.
+    /// Memory for the state of an incomplete request, without the request itself.
     pub(crate) fn places_bytes(&self) -> usize {
         match self.places.capacity() {
             0..=PLACES_KEPT => 0,
@@ -241,7 +241,8 @@ impl Parser {
         }
     }
 
-    /// Takes out the arguments that are there: they were answered, and so many bytes before the next one are done with.
+    /// Takes out the arguments that have come, after they were answered. Returns the number of bytes that are done
+    /// with.
     pub(crate) fn take_begun(&mut self) -> usize {
         let done = self.places.last().map_or(0, |(_, end)| *end as usize + 2);
         self.places.clear();
@@ -249,12 +250,12 @@ impl Parser {
         done
     }
 
-    /// Shows no parts of this request.
+    /// This request is not passed on in parts.
     pub(crate) fn wait_for_all(&mut self) {
         self.waits_for_all = true;
     }
 
-    /// Goes on with the next request.
+    /// Resets the parser for the next request.
     pub(crate) fn forget(&mut self) {
         self.places.clear();
         if self.places.capacity() > PLACES_KEPT {
@@ -265,8 +266,8 @@ impl Parser {
         self.line = Vec::new();
     }
 
-    /// Gives up the request that is not there whole. Returns what is to be done with the rest of it, which begins
-    /// behind so many bytes.
+    /// Gives up an incomplete request. Returns the state to discard the rest of it, and the position where the rest
+    /// begins.
     pub(crate) fn swallow(&mut self) -> (Swallow, usize) {
         let swallow = match self.bulk {
             Some(bytes) => Swallow { left: self.left.saturating_sub(1), bytes: bytes + 2 },
@@ -279,7 +280,7 @@ impl Parser {
 }
 
 impl Swallow {
-    /// Swallows what is there of the rest.
+    /// Discards the part of the rest that has come.
     pub(crate) fn swallow(&mut self, input: &[u8], limits: Limits) -> Swallowed {
         let mut at = 0;
         loop {
@@ -303,17 +304,17 @@ impl Swallow {
 }
 
 impl<'a> Arguments<'a> {
-    /// How many there are, with the name.
+    /// Number of arguments, including the name.
     pub(crate) fn len(&self) -> usize {
         self.places.len()
     }
 
-    /// One of them; nothing where there is none, which the arity of a command rules out.
+    /// The argument at `at`; empty if there is none, which the arity of a command rules out.
     pub(crate) fn get(&self, at: usize) -> &'a [u8] {
         self.places.get(at).map_or(&[], |place| self.at(*place))
     }
 
-    /// All of them from one on.
+    /// All arguments from `at` on.
     pub(crate) fn from(&self, at: usize) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         let all = *self;
         self.places.get(at..).unwrap_or_default().iter().map(move |place| all.at(*place))
@@ -323,7 +324,7 @@ impl<'a> Arguments<'a> {
         self.bytes.get(begin as usize..end as usize).unwrap_or_default()
     }
 
-    /// A copy that keeps no more than it needs.
+    /// A copy without spare capacity.
     pub(crate) fn to_owned(self) -> OwnedArguments {
         let bytes: usize = self.from(0).map(<[u8]>::len).sum();
         let mut own = OwnedArguments {
@@ -343,7 +344,7 @@ pub(crate) struct OwnedArguments {
 }
 
 impl OwnedArguments {
-    /// These words.
+    /// Makes arguments of `words`.
     pub(crate) fn of(words: &[&[u8]]) -> Self {
         let mut own = Self { bytes: Vec::new(), places: Vec::new() };
         words.iter().for_each(|word| own.push(word));
@@ -351,7 +352,7 @@ impl OwnedArguments {
     }
 
     fn push(&mut self, argument: &[u8]) {
-        // It came from an input whose places are 32 bits.
+        // It came from an input with 32-bit positions.
         let begin = u32::try_from(self.bytes.len()).unwrap_or(u32::MAX);
         self.bytes.extend_from_slice(argument);
         let end = u32::try_from(self.bytes.len()).unwrap_or(u32::MAX);
@@ -362,13 +363,13 @@ impl OwnedArguments {
         Arguments { bytes: &self.bytes, places: &self.places }
     }
 
-    /// What they take.
+    /// Bytes of memory that they take.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes.len() + size_of_val(&*self.places)
     }
 }
 
-/// The number behind a `*` or `$`, and where its line ends.
+/// The digits behind a `*` or `$`, and the end of their line.
 enum Head<'a> {
     Of(&'a [u8], usize),
     Needs,
@@ -386,7 +387,7 @@ fn head(input: &[u8], begin: usize, too_long: Broken) -> Head<'_> {
     }
 }
 
-/// How many arguments an array has; nothing, as an array of none or fewer is skipped.
+/// The number of arguments of an array; 0 for an empty or negative array, which is skipped.
 fn count(digits: &[u8], limits: Limits) -> Result<usize, Broken> {
     let count = number::integer(digits).filter(|count| *count <= i64::from(i32::MAX));
     let count = count.ok_or(Broken::MultibulkLength)?;
@@ -396,7 +397,7 @@ fn count(digits: &[u8], limits: Limits) -> Result<usize, Broken> {
     Ok(usize::try_from(count).unwrap_or(0))
 }
 
-/// Length of the string whose head begins at `at`, and where the string begins.
+/// The length of the string whose head is at `at`, and where the string begins.
 fn bulk_head(input: &[u8], at: usize, limits: Limits) -> Result<(usize, usize), Parsed> {
     match input.get(at) {
         None => return Err(Parsed::Needs(at + 1)),

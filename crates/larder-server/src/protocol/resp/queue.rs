@@ -1,4 +1,4 @@
-//! Requests that wait for EXEC, and keys that are watched meanwhile.
+//! Requests that wait for EXEC, and keys that are watched.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -12,18 +12,18 @@ use crate::account::Kept;
 /// Requests between MULTI and EXEC.
 pub(super) struct Transaction {
     pub(super) requests: Vec<(usize, &'static Command, OwnedArguments)>,
-    /// A request was refused: nothing will be done.
+    /// A request was refused, so EXEC will do nothing.
     pub(super) is_spoilt: bool,
     pub(super) kept: Kept,
 }
 
-/// What an entry of a table takes beside its key, about: the key's head, its state, and what the table keeps free.
+/// About how many bytes a table entry takes besides its key: the key's header, its state, and the table's spare room.
 const ENTRY_BYTES: usize = 128;
 
-/// What a key was: `None` if it had no value, else the version and the end of the value.
+/// The state of a key: `None` if it had no value, else the version and the expiry of the value.
 type Seen = Option<(u64, Option<Duration>)>;
 
-/// Keys, and what each was when it began to be watched.
+/// Keys, and the state of each when it began to be watched.
 #[derive(Default)]
 pub(super) struct Watched {
     seen: HashMap<Box<[u8]>, Seen>,
@@ -45,23 +45,23 @@ impl Watched {
         self.seen.keys().map(|key| &**key)
     }
 
-    /// Whether one more key of `key_bytes` may be watched. It is counted, by what `kept` makes if it is the first.
+    /// Whether one more key of `key_bytes` may be watched. Counts it; `kept` makes the charge for the first key.
     pub(super) fn has_room_for(&mut self, key_bytes: usize, kept: impl FnOnce() -> Kept) -> bool {
         self.kept.get_or_insert_with(kept).grow(key_bytes + ENTRY_BYTES)
     }
 
-    /// A key is watched from now on, as it is.
+    /// Watches a key in its current state.
     pub(super) fn add(&mut self, key: &[u8], current: Option<ValueMeta>) {
         let seen = current.map(|meta| (meta.version, meta.expires_at));
         self.seen.insert(key.into(), seen);
     }
 
-    /// Whether the value of a key is what it was. So is that of a key that is not watched.
+    /// Whether the value of a key is unchanged; always true for a key that is not watched.
     pub(super) fn is_still(&self, key: &[u8], current: Option<ValueMeta>) -> bool {
         let Some(seen) = self.seen.get(key) else { return true };
         match (seen, current) {
             (None, None) => true,
-            // Version 0 names none.
+            // Version 0 means unknown.
             (Some((version, end)), Some(meta)) => {
                 *version != 0 && *version == meta.version && *end == meta.expires_at
             }

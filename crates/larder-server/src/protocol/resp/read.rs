@@ -1,4 +1,4 @@
-//! Requests that look at one value and change nothing: answered at once from DRAM, or beside each other from flash.
+//! Requests that read one value and change nothing: answered at once from DRAM, or in parallel from flash.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::write::{NO_INTEGER, Outcome, Refusal, TOO_LATE, Writer};
 use crate::answers::{Answer, Answers, COPIED_MAX};
 use crate::caller::Caller;
 
-/// What is asked of a value.
+/// What a request asks of a value.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Read {
     Get,
@@ -46,7 +46,7 @@ impl Read {
         }))
     }
 
-    /// Writes the answer, `moment` being a way to ask the time.
+    /// Writes the answer; `moment` is called only if the time is needed.
     fn show(
         self,
         found: Option<(&[u8], ValueMeta)>,
@@ -68,7 +68,7 @@ impl Read {
         }
     }
 
-    /// How long the string is that is answered.
+    /// Length of the string in the answer.
     fn string_bytes(self, value: &[u8]) -> usize {
         match self {
             Self::Get => value.len(),
@@ -77,7 +77,7 @@ impl Read {
         }
     }
 
-    /// What clients call it.
+    /// The name of the command.
     fn command(self) -> &'static str {
         match self {
             Self::Get => "get",
@@ -93,7 +93,7 @@ impl Read {
     }
 }
 
-/// From the first byte to the last; negative ones count from the end.
+/// The bytes from `first` to `last`; negative ones count from the end.
 fn part(value: &[u8], first: i64, last: i64) -> &[u8] {
     let length = i64::try_from(value.len()).unwrap_or(i64::MAX);
     let from_start = |at: i64| if at < 0 { at.saturating_add(length).max(0) } else { at };
@@ -112,7 +112,7 @@ pub(super) async fn answer(
     key: &[u8],
     answers: &mut Answers<'_>,
 ) {
-    // Of many keys, what is answered goes out before the next are looked at.
+    // Between two of many keys, sends what is answered.
     answers.room().await;
     let cache = caller.cache_for(key);
     let is_resp3 = client.is_resp3;
@@ -133,7 +133,7 @@ pub(super) async fn answer(
     }
 }
 
-/// Answers when it is known.
+/// Answers when flash has been read.
 async fn later(
     read: Read,
     (caller, client): (&Caller, &Client),

@@ -1,4 +1,4 @@
-//! From a request to what answers it.
+//! Runs a request.
 
 use std::time::Instant;
 
@@ -12,8 +12,8 @@ use super::{
     slowlog, strings, transaction, turns,
 };
 
-/// Does what a request asks, and writes its answer, refusals too. What took long is noted. `has_turn`: the caller has
-/// the turns of all tenants that it is about.
+/// Runs a request, and writes its answer or refusal. Logs it if it was slow. `has_turn`: the caller holds the turns of
+/// all tenants that it concerns.
 pub(super) async fn timed(
     cx: &mut Context<'_>,
     (at, command): (usize, &'static Command),
@@ -36,7 +36,7 @@ pub(super) async fn timed(
         calls.micros.add(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
         calls.failed.add(u64::from(done.is_err()));
     }
-    // EXEC is slow by what is in it, and AUTH has a password.
+    // The requests within EXEC are logged by themselves, and AUTH has a password.
     let is_told = !matches!(command.does, Does::Exec | Does::Auth | Does::Hello);
     if is_told && cx.caller.worker.shared.slow_log.wants(took) {
         cx.caller.note_slow(took, command.name, command.keys_of(argv).next().unwrap_or_default());
@@ -152,7 +152,7 @@ async fn of_server(cx: &mut Context<'_>, does: Does, argv: Arguments<'_>) -> Out
     Ok(())
 }
 
-/// By the clock that lifetimes are said by.
+/// The time of the clock in which lifetimes are given.
 fn time(cx: &mut Context<'_>) {
     let now = cx.wall(b"");
     cx.out.array(2);
@@ -167,7 +167,7 @@ fn role(cx: &mut Context<'_>) {
     cx.out.array(0);
 }
 
-/// There are no functions: they can be listed and forgotten.
+/// There are no functions; listing and flushing them works.
 fn function(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
     match &*argv.get(1).to_ascii_uppercase() {
         b"FLUSH" => cx.out.ok(),

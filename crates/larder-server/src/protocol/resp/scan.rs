@@ -13,14 +13,14 @@ use crate::work::STEPS_A_UNIT;
 
 /// Items that are looked at together, with their values.
 const PAGE_ITEMS: usize = 16;
-/// Keys of an answer to `SCAN`, however many were asked for.
+/// Most keys of an answer to `SCAN`, whatever `COUNT` says.
 const SCAN_KEYS_MAX: usize = 100_000;
-/// An answer to `SCAN` ends behind the page with which it has 256 KiB: the cursor lets it end anywhere.
+/// An answer to `SCAN` ends after the page with which it reaches 256 KiB: the cursor lets it end anywhere.
 const SCAN_BYTES_MAX: usize = 256 << 10;
-/// How often a random place is looked at before the whole cache is.
+/// Random places that are tried before the whole cache is searched.
 const RANDOM_TRIES: usize = 8;
 
-/// Keys that a walk has found. They are counted, twice as they are about to be an answer too.
+/// Keys that a walk has found. They are counted twice, since they will be in the answer too.
 struct Found {
     keys: Vec<Vec<u8>>,
     bytes: usize,
@@ -32,7 +32,7 @@ impl Found {
         Self { keys: Vec::new(), bytes: 0, kept: cx.caller.keep() }
     }
 
-    /// Says whether there was room for one more.
+    /// Adds a key. Returns whether there was room for it.
     fn has_added(&mut self, key: &[u8]) -> bool {
         let bytes = key.len() + size_of::<Vec<u8>>();
         let has_room = self.kept.grow(2 * bytes);
@@ -43,7 +43,7 @@ impl Found {
         has_room
     }
 
-    /// Writes all of them, and has no memory afterwards. Others have their turns between two.
+    /// Writes all keys and frees them. Yields between two keys.
     async fn write(self, cx: &mut Context<'_>) {
         cx.out.array(self.keys.len());
         for key in self.keys {
@@ -53,7 +53,7 @@ impl Found {
     }
 }
 
-/// Whether a key fits. Others have their turns where that takes long.
+/// Whether a key matches. Yields if that takes long.
 async fn fits(cx: &Context<'_>, pattern: &[u8], key: &[u8]) -> bool {
     let mut matcher = Matcher::new(pattern, key);
     loop {
@@ -78,7 +78,7 @@ fn check_pattern(pattern: &[u8]) -> Outcome {
     Ok(())
 }
 
-/// A page of a walk, of about `items` items.
+/// A page of about `items` items.
 async fn page(cx: &Context<'_>, cursor: u64, items: usize) -> Result<ScanPage, Refusal> {
     let page = cx.caller.tenant.scan_from(cursor, items).await;
     let page = page.map_err(|error| match error.kind() {
@@ -131,7 +131,7 @@ pub(super) async fn scan(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
             if before == 0 {
                 return Err(no_room(cx.caller));
             }
-            // This page is the first of the next answer.
+            // This page will be the first of the next answer.
             found.keys.truncate(before);
             break;
         }
@@ -147,7 +147,7 @@ pub(super) async fn scan(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
     Ok(())
 }
 
-/// `KEYS`. Others have their turns meanwhile, so it sees what comes and goes or not.
+/// `KEYS`. Other connections run in between, so a key that comes or goes may or may not be seen.
 pub(super) async fn keys(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
     let pattern = argv.get(1);
     check_pattern(pattern)?;
@@ -163,14 +163,14 @@ pub(super) async fn keys(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
         if cursor == 0 {
             break;
         }
-        // At least once a page, however cheap: a walk is long.
+        // Yield at least once a page, however cheap it was: a walk is long.
         yield_now().await;
     }
     found.write(cx).await;
     Ok(())
 }
 
-/// `RANDOMKEY`: one of those in a random part of the cache, so that keys are not all as probable.
+/// `RANDOMKEY`: a key from a random part of the cache, so not all keys are equally likely.
 pub(super) async fn random_key(cx: &mut Context<'_>) -> Outcome {
     let tenant = std::sync::Arc::clone(&cx.caller.tenant);
     for _ in 0..RANDOM_TRIES {

@@ -1,6 +1,6 @@
-//! Several servers that divide the keys among them: which slot a key is in, and who has it.
+//! Slots: which slot a key is in, and which of several servers has it.
 //!
-//! The map is configured, and the same on all of them; they do not speak to each other.
+//! The map is configured, and must be the same on all servers; they do not communicate.
 
 use std::fmt;
 
@@ -9,10 +9,10 @@ use crc_fast::CrcAlgorithm;
 use super::write::{Outcome, Refusal};
 use crate::error::{Error, ErrorKind};
 
-/// Slots that keys are divided into.
+/// Number of slots.
 pub(super) const SLOTS: u16 = 16_384;
 
-/// Which server has which slots of the keys.
+/// Which server has which slots.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlotMap {
     pub(super) nodes: Vec<SlotNode>,
@@ -22,20 +22,20 @@ pub struct SlotMap {
 /// A server of a [`SlotMap`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlotNode {
-    /// Where clients find it.
+    /// Host name or address for clients.
     pub host: String,
-    /// Where clients find it.
+    /// Port for clients.
     pub port: u16,
-    /// The slots that it has: first and last of each range.
+    /// Its slots: first and last of each range.
     pub slots: Vec<(u16, u16)>,
 }
 
 impl SlotMap {
-    /// Says who has what, and which of them this server is.
+    /// A map of these servers, of which `myself` is this one.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] for slots that there are not, or that two have; a host that is no word; or if this server
-    /// is none of them.
+    /// [`ErrorKind::Config`] for a slot that is out of range or assigned twice, for a host that is no name or address,
+    /// or if `myself` is not in the list.
     pub fn new(nodes: Vec<SlotNode>, myself: usize) -> Result<Self, Error> {
         let refuse = |message: String| Err(Error::new(ErrorKind::Config, message));
         if myself >= nodes.len() {
@@ -72,7 +72,7 @@ impl SlotMap {
         self.nodes.iter().enumerate().find(|(_, node)| has(node))
     }
 
-    /// Why this server does not answer for a slot, if it does not.
+    /// Why this server does not serve a slot, if it does not.
     pub(super) fn serves(&self, slot: u16) -> Outcome {
         match self.owner(slot) {
             Some((number, _)) if number == self.myself => Ok(()),
@@ -83,7 +83,7 @@ impl SlotMap {
         }
     }
 
-    /// Slots that some server has.
+    /// Number of slots that are assigned.
     pub(super) fn served(&self) -> usize {
         let slots = self.nodes.iter().flat_map(|node| &node.slots);
         slots.map(|(first, last)| usize::from(last - first) + 1).sum()
@@ -91,7 +91,7 @@ impl SlotMap {
 }
 
 impl SlotNode {
-    /// The same at every server and every start, for clients to know it by.
+    /// An identifier for clients that is the same at every server and after every start.
     pub(super) fn id(&self) -> NodeId<'_> {
         NodeId(self)
     }
@@ -102,7 +102,7 @@ pub(super) struct NodeId<'a>(&'a SlotNode);
 impl fmt::Display for NodeId<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = format!("{}:{}", self.0.host, self.0.port);
-        // FNV-1a of the address, from three beginnings: 40 digits.
+        // FNV-1a of the address, from three different seeds: 40 hex digits.
         for seed in 0..3_u64 {
             let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325 ^ seed, |hash, byte| {
                 (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -116,7 +116,7 @@ impl fmt::Display for NodeId<'_> {
     }
 }
 
-/// The slot of a key: of what stands between its first braces, if something does.
+/// The slot of a key. If the key has a non-empty part between its first braces, only that part counts.
 pub(super) fn slot(key: &[u8]) -> u16 {
     let tag = key.iter().position(|byte| *byte == b'{').and_then(|open| {
         let behind = key.get(open + 1..)?;

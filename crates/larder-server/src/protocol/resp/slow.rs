@@ -1,5 +1,5 @@
-//! The slow log: the last requests that took long, those of each tenant by themselves. No tenant pushes out the entries
-//! of another.
+//! The slow log of `SLOWLOG`: the last slow requests, separate for each tenant. No tenant pushes out the entries of
+//! another.
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -9,26 +9,26 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::parse::Arguments;
 
-/// Of a request so many arguments are kept, of so many bytes each.
+/// Arguments that are kept of a request; the next constant is the bytes kept of each.
 const ARGUMENTS_KEPT: usize = 32;
 const ARGUMENT_BYTES_KEPT: usize = 128;
-/// Entries that an operator may ask for at most.
+/// Most entries that an operator may configure.
 pub(super) const ENTRIES_MAX: i64 = 100_000;
 
-/// The entries of all tenants together take no more: each has an equal part, of which the oldest go first.
+/// Most bytes of the entries of all tenants together. Each tenant has an equal part; its oldest entries go first.
 const BYTES_MAX: usize = 2 << 20;
 
-/// See the module.
+/// The slow log of `SLOWLOG`.
 pub(super) struct SlowLog {
-    /// From so many microseconds on; negative is never.
+    /// Threshold in microseconds; negative: never.
     pub(super) threshold_micros: AtomicI64,
     pub(super) entries_max: AtomicUsize,
     next: AtomicU64,
-    /// Of each tenant.
+    /// One for each tenant.
     of_tenants: Vec<Mutex<Entries>>,
 }
 
-/// Those of one tenant, the newest first.
+/// The entries of one tenant, the newest first.
 #[derive(Default)]
 struct Entries {
     all: VecDeque<Entry>,
@@ -48,7 +48,7 @@ impl Entries {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Whose {
     All,
-    /// Those of the tenant of this number.
+    /// Those of the tenant with this number.
     Of(usize),
 }
 
@@ -61,7 +61,7 @@ impl Whose {
     }
 }
 
-/// A request that took long.
+/// A slow request.
 #[derive(Clone)]
 pub(super) struct Entry {
     pub(super) id: u64,
@@ -73,7 +73,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// What it takes in memory.
+    /// Its size in memory.
     fn bytes(&self) -> usize {
         let arguments = self.arguments.iter().map(|it| size_of::<Vec<u8>>() + it.capacity() + 16);
         size_of::<Self>() + self.peer.capacity() + self.name.capacity() + arguments.sum::<usize>()
@@ -90,13 +90,13 @@ impl SlowLog {
         }
     }
 
-    /// Whether a request that took so long belongs in it.
+    /// Whether a request that took this long belongs in the log.
     pub(super) fn wants(&self, took: Duration) -> bool {
         let threshold = self.threshold_micros.load(Ordering::Relaxed);
         u64::try_from(threshold).is_ok_and(|micros| took >= Duration::from_micros(micros))
     }
 
-    /// Adds a request of a client of the tenant of this number.
+    /// Adds a request of a client of the tenant with this number.
     pub(super) fn add(
         &self,
         tenant: usize,
@@ -125,7 +125,7 @@ impl SlowLog {
         self.logs(whose).map(|entries| entries.all.len()).sum()
     }
 
-    /// The newest first.
+    /// Up to `count` entries, the newest first.
     pub(super) fn newest(&self, whose: Whose, count: usize) -> Vec<Entry> {
         let of_each = |log: MutexGuard<'_, Entries>| -> Vec<Entry> {
             log.all.iter().take(count).cloned().collect()

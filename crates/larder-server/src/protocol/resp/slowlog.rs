@@ -1,4 +1,4 @@
-//! `SLOWLOG`: the requests of the client's tenant that took long; an administrator sees those of all tenants.
+//! `SLOWLOG`: the slow requests of the client's tenant; an administrator sees those of all tenants.
 
 use super::context::{Context, unknown_subcommand};
 use super::number;

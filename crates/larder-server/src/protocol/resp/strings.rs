@@ -1,4 +1,4 @@
-//! Requests that store values, whole.
+//! Requests that store whole values.
 
 use std::collections::HashSet;
 
@@ -10,24 +10,24 @@ use super::expiry::{self, Unit};
 use super::parse::Arguments;
 use super::write::{Outcome, Refusal, SYNTAX};
 
-/// What `SET` is told beside key and value.
+/// The options of `SET`.
 #[derive(Debug, Default)]
 struct SetWords<'a> {
     only_if: OnlyIf<'a>,
     get: bool,
     keep_ttl: bool,
-    /// The millisecond since 1970.
+    /// In milliseconds since 1970.
     expires_at: Option<i64>,
 }
 
-/// When a value is stored.
+/// The condition for storing a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum OnlyIf<'a> {
     #[default]
     Always,
     Missing,
     There,
-    /// It is this value that is there.
+    /// The existing value equals this one.
     Equal(&'a [u8]),
 }
 
@@ -123,7 +123,7 @@ pub(super) async fn setex(cx: &mut Context<'_>, argv: Arguments<'_>, does: Does)
     Ok(())
 }
 
-/// Stores a value that expires then, if it ever does.
+/// Stores a value that expires at `at`, if given.
 async fn store_until(
     cx: &mut Context<'_>,
     key: &[u8],
@@ -227,7 +227,8 @@ pub(super) async fn mset(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
     Ok(())
 }
 
-/// `MSETNX`: nothing is stored over. The caller has the turn of the tenant, so that two of them do not mix.
+/// `MSETNX`: stores nothing over an existing value. The caller holds the turn of the tenant, so that two of them do not
+/// mix.
 pub(super) async fn msetnx(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
     if argv.len().is_multiple_of(2) {
         return Err(super::context::wrong_arity("msetnx"));
@@ -251,7 +252,7 @@ pub(super) async fn msetnx(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome
             add(cx, key, argv.get(at + 1)).await
         };
         if !matches!(stored, Ok(true)) {
-            // Somebody was faster: what was stored goes again.
+            // Another client was faster: delete what was stored.
             for earlier in keys().take_while(|earlier| *earlier < at) {
                 cx.delete(argv.get(earlier)).await?;
                 cx.rests_behind(argv.get(earlier)).await;

@@ -1,9 +1,8 @@
-//! The commands as data: what each is called, what it needs, which of its arguments are keys, since when clients know
-//! it, and what it is for.
+//! The table of commands: name, action, arity, flags, keys, the version that introduced it, and a summary.
 
 use super::command::{Command, Does, Group, Keys};
 
-/// What a command is marked with, as `COMMAND` says it.
+/// Flags of a command, as `COMMAND` reports them.
 pub(super) mod flags {
     pub(in crate::protocol::resp) const WRITE: u16 = 1;
     pub(in crate::protocol::resp) const READONLY: u16 = 1 << 1;
@@ -34,13 +33,13 @@ const W: u16 = WRITE;
 const WF: u16 = WRITE | FAST;
 const WO: u16 = WRITE | DENYOOM;
 const WOF: u16 = WRITE | DENYOOM | FAST;
-/// What a client says of itself.
+/// Commands about the connection.
 const C: u16 = NOSCRIPT | LOADING | STALE | FAST;
-/// What an operator asks.
+/// Commands for operators.
 const A: u16 = ADMIN | NOSCRIPT | LOADING | STALE;
 const INFO: u16 = LOADING | STALE;
 
-/// Name, what it does, arity with the name (negative: at least), flags, keys, group, since, summary.
+/// Name, action, arity with the name (negative: at least), flags, keys, group, since, summary.
 macro_rules! table {
     ($($name:literal $does:ident $arity:literal
         $flags:expr, $keys:ident $group:ident $since:literal $summary:literal;)*) => {
@@ -51,7 +50,7 @@ macro_rules! table {
     };
 }
 
-/// In the order of their names.
+/// Sorted by name.
 pub(super) static TABLE: &[Command] = table! {
     "append" Append 3 WOF, ONE String "2.0.0" "Puts bytes behind a value, or makes one of them.";
     "asking" Asking 1 FAST, NO_KEYS Cluster "3.0.0" "Answers OK: no slot is on its way elsewhere.";

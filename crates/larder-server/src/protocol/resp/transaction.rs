@@ -1,14 +1,14 @@
-//! Transactions: requests that are kept and then done together, if what was watched has not changed.
+//! Transactions: queued requests that run together if the watched keys have not changed.
 //!
-//! What is promised:
-//! - `EXEC`, `RENAME`, `RENAMENX`, `COPY` and `MSETNX` that are about keys of one tenant are done one after the other,
-//!   whichever connections and workers they come from, also if they are about keys of others too.
-//! - Single requests of other connections do not wait for a transaction: they may come between two requests of it.
-//!   Each request on one key is one atomic step, within a transaction as without.
-//! - A transaction is not begun if a watched key has another version or another lifetime than when it was watched.
-//!   If its first request that changes something is about a watched key, and has that one key, then this is looked
-//!   at once more in the very step that changes it: to watch a key, read it, and set it in a transaction loses nobody's
-//!   update, whoever else sets it without one.
+//! Guarantees:
+//! - `EXEC`, `RENAME`, `RENAMENX`, `COPY` and `MSETNX` that name keys of the same tenant run one after the other,
+//!   whichever connections and workers they come from, even if they also name keys of other tenants.
+//! - Single requests of other connections do not wait for a transaction: they may run between two of its requests. Each
+//!   request on one key is one atomic step, within a transaction as without.
+//! - A transaction does not begin if a watched key has another version or another lifetime than when it was watched. If
+//!   the first request that changes something has one key, and that key is watched, the change checks the key again in
+//!   the same atomic step. So watching a key, reading it and setting it in a transaction loses no update, even if other
+//!   clients set the key without a transaction.
 //! - A value that went to flash and came back has another version, and counts as changed.
 
 use std::sync::atomic::Ordering;
@@ -139,7 +139,7 @@ async fn do_all(
             cx.out.null_array();
             return Ok(());
         }
-        // What was changed is changed; a long answer can be asked for again.
+        // The changes stay; the client can ask again for an answer that is too long.
         let bytes = cx.out.len() - begin;
         if bytes > counted && !answers.grow(bytes - counted) {
             cx.out.back_to(before);

@@ -1,4 +1,4 @@
-//! Requests of many keys are done one after the other: who has the turns of all tenants whose keys they are.
+//! Requests of many keys run one after the other: each holds the turns of all tenants that own its keys.
 
 use async_lock::MutexGuardArc;
 
@@ -9,7 +9,7 @@ pub(super) struct Turns {
     _turns: Vec<MutexGuardArc<()>>,
 }
 
-/// Waits for the turns of the tenants that `keys` belong to, and of the connection's own.
+/// Waits for the turns of the tenants that own `keys`, and of the connection's own tenant.
 pub(super) async fn take<'k>(caller: &Caller, keys: impl Iterator<Item = &'k [u8]>) -> Turns {
     let mut numbers = vec![caller.tenant.number];
     for key in keys {
@@ -20,7 +20,7 @@ pub(super) async fn take<'k>(caller: &Caller, keys: impl Iterator<Item = &'k [u8
             numbers.push(number);
         }
     }
-    // Everybody takes them in one order, so that no two wait for each other.
+    // All requests lock in the same order, so that no two wait for each other.
     numbers.sort_unstable();
     let mut turns = Vec::with_capacity(numbers.len());
     for number in numbers {

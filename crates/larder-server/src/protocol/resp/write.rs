@@ -1,8 +1,8 @@
-//! Answers as bytes, in either version of the protocol.
+//! Writes answers as bytes, in either version of the protocol.
 
 use larder::{Error, ErrorKind};
 
-/// Where an answer goes, and how it is to be written.
+/// The buffer for an answer, and its protocol version.
 pub(super) struct Writer<'a> {
     bytes: &'a mut Vec<u8>,
     /// Whether the client has asked for version 3.
@@ -12,30 +12,30 @@ pub(super) struct Writer<'a> {
 /// Why a request was refused.
 #[derive(Debug)]
 pub(super) enum Refusal {
-    /// In these words, which begin with a code.
+    /// This text, which begins with an error code.
     Says(&'static str),
-    /// The same, with something in them.
+    /// The same, with a text made at run time.
     Said(String),
     Cache(Error),
-    /// A key that is watched has changed before the transaction has changed anything: it does nothing.
+    /// A watched key has changed before the transaction has changed anything: the transaction does nothing.
     Overtaken,
 }
 
-/// How a request ended.
+/// The result of a request.
 pub(super) type Outcome = Result<(), Refusal>;
 
-/// What many requests are refused with.
+/// Common refusals.
 pub(super) const SYNTAX: Refusal = Refusal::Says("ERR syntax error");
 pub(super) const NO_INTEGER: Refusal = Refusal::Says("ERR value is not an integer or out of range");
 pub(super) const NO_FLOAT: Refusal = Refusal::Says("ERR value is not a valid float");
 pub(super) const NO_SUCH_KEY: Refusal = Refusal::Says("ERR no such key");
 pub(super) const TOO_LONG: Refusal =
     Refusal::Says("ERR string exceeds maximum allowed size (proto-max-bulk-len)");
-/// Clients know it as: the server has no memory for it now. `BUSY` would tell them that a script runs.
+/// Clients take it to mean that the server has no memory for the request now. `BUSY` would mean that a script runs.
 pub(super) const NO_ROOM: Refusal =
     Refusal::Says("OOM command not allowed when used memory > 'maxmemory'.");
 
-/// What comes beyond the rates of its tenant. Clients ask again by themselves after `TRYAGAIN`, at once.
+/// The answer over a tenant's rate limit. Not `TRYAGAIN`, after which clients retry by themselves at once.
 pub(super) const OVER_LIMIT: Refusal =
     Refusal::Says("ERR the tenant is over its limit; try again later");
 pub(super) const TOO_LATE: Refusal = Refusal::Says("ERR not read from flash in time");
@@ -51,12 +51,12 @@ impl<'a> Writer<'a> {
         Self { bytes, is_resp3 }
     }
 
-    /// How many bytes there are.
+    /// Bytes in the buffer.
     pub(super) fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Takes back what was written behind so many bytes.
+    /// Drops what was written after the first `bytes` bytes.
     pub(super) fn back_to(&mut self, bytes: usize) {
         self.bytes.truncate(bytes);
     }
@@ -65,7 +65,7 @@ impl<'a> Writer<'a> {
         self.simple("OK");
     }
 
-    /// A word of ours.
+    /// A simple string of ours.
     pub(super) fn simple(&mut self, text: &str) {
         debug_assert!(!text.contains(['\r', '\n']), "it is a line");
         self.line(b'+', text.as_bytes());
@@ -75,7 +75,7 @@ impl<'a> Writer<'a> {
         self.number(b':', number);
     }
 
-    /// A count, of which nobody has more than 2^63.
+    /// A count. Counts stay below 2^63.
     pub(super) fn count(&mut self, count: usize) {
         self.integer(i64::try_from(count).unwrap_or(i64::MAX));
     }
@@ -87,7 +87,7 @@ impl<'a> Writer<'a> {
         self.bytes.extend_from_slice(b"\r\n");
     }
 
-    /// What stands before a string of so many bytes that is written elsewhere.
+    /// The head of a string of `bytes` bytes that is written elsewhere.
     pub(super) fn bulk_head(&mut self, bytes: usize) {
         self.head(b'$', bytes);
     }
@@ -104,27 +104,27 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// No value.
+    /// A null value.
     pub(super) fn null(&mut self) {
         self.bytes.extend_from_slice(if self.is_resp3 { b"_\r\n" } else { b"$-1\r\n" });
     }
 
-    /// No values.
+    /// A null array.
     pub(super) fn null_array(&mut self) {
         self.bytes.extend_from_slice(if self.is_resp3 { b"_\r\n" } else { b"*-1\r\n" });
     }
 
-    /// So many answers follow.
+    /// The head of an array of `count` answers.
     pub(super) fn array(&mut self, count: usize) {
         self.head(b'*', count);
     }
 
-    /// So many answers follow, in no order.
+    /// The head of a set of `count` answers.
     pub(super) fn set(&mut self, count: usize) {
         self.head(if self.is_resp3 { b'~' } else { b'*' }, count);
     }
 
-    /// So many pairs of answers follow.
+    /// The head of a map of `pairs` pairs of answers.
     pub(super) fn map(&mut self, pairs: usize) {
         if self.is_resp3 { self.head(b'%', pairs) } else { self.head(b'*', 2 * pairs) }
     }
@@ -138,7 +138,8 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// An error, which begins with its code. What a client has sent is in it without what would end the line.
+    /// An error, which begins with its code. Control characters are replaced by spaces, since the text may repeat bytes
+    /// of a client and a line end would end it.
     pub(super) fn error(&mut self, text: &str) {
         self.bytes.push(b'-');
         let plain = text.bytes().map(|byte| if byte.is_ascii_control() { b' ' } else { byte });

@@ -4,12 +4,12 @@ use std::io::Read;
 
 use crate::serving::{Client, in_memory};
 
-/// A number in so many bytes.
+/// A big-endian number of `bytes` bytes.
 fn big_endian(number: u64, bytes: u32) -> Vec<u8> {
     (0..bytes).rev().map(|at| u8::try_from(number >> (8 * at) & 0xff).unwrap()).collect()
 }
 
-/// A request; `extras`, `key` and `value` are behind its header.
+/// A request; `extras`, `key` and `value` follow its header.
 fn packet(opcode: u8, extras: &[u8], key: &[u8], value: &[u8], cas: u64) -> Vec<u8> {
     let body = (extras.len() + key.len() + value.len()) as u64;
     let mut bytes = vec![0x80, opcode];
@@ -21,7 +21,7 @@ fn packet(opcode: u8, extras: &[u8], key: &[u8], value: &[u8], cas: u64) -> Vec<
     [bytes.as_slice(), extras, key, value].concat()
 }
 
-/// Status, cas, and what is behind the header of the next answer, to a request of this opcode.
+/// Status, cas and body of the next answer, which must be to a request with this opcode.
 #[track_caller]
 fn hears(client: &mut Client, opcode: u8) -> (u16, u64, Vec<u8>) {
     let mut header = [0; 24];
@@ -115,7 +115,7 @@ fn what_is_wrong_is_named() {
     client.is_closed();
 }
 
-/// A request with a condition may not have meant the value that is there.
+/// A conditional request may not have meant the existing value.
 #[test]
 fn a_refused_value_with_a_condition_leaves_the_old_one() {
     let server = in_memory();
@@ -134,7 +134,7 @@ fn a_refused_value_with_a_condition_leaves_the_old_one() {
     }
 }
 
-/// The binary protocol has no negative lifetimes: what would be -1 is a second of 2106.
+/// The binary protocol has no negative lifetimes: 0xffffffff is a second in 2106.
 #[test]
 fn lifetimes_are_not_negative() {
     let server = in_memory();

@@ -1,4 +1,4 @@
-//! Classic text: what is answered to what, with the corner cases that clients have come to rely on.
+//! Classic text: requests and answers, with the corner cases that clients rely on.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use larder_server::{Endpoint, ListenerConfig, ProtocolKind, ServerConfig};
 
 use crate::serving::{Client, config, in_memory, in_memory_with};
 
-/// What is sent, and what comes back, in order.
+/// Sends each request and checks its answer.
 fn dialogue(lines: &[(&str, &str)]) {
     let server = in_memory();
     let mut client = Client::memcached(&server);
@@ -155,7 +155,7 @@ fn a_value_that_is_too_long_is_swallowed_and_the_old_one_is_gone() {
     ]);
 }
 
-/// A request with a condition may not have meant the value that is there.
+/// A conditional request may not have meant the existing value.
 #[test]
 fn a_refused_value_with_a_condition_leaves_the_old_one() {
     let long = "x".repeat((1 << 20) + 1);
@@ -188,7 +188,7 @@ fn a_refused_value_with_a_condition_leaves_the_old_one() {
     }
 }
 
-/// As memcached 1.6 answers: the low 32 bits of a number count, signed.
+/// As in memcached 1.6, the low 32 bits of a number count, signed.
 #[test]
 fn lifetimes_are_numbers_of_32_bits() {
     let server = in_memory();
@@ -305,7 +305,7 @@ fn all_keys_are_forgotten_at_once_or_later() {
         assert!(begun.elapsed().as_secs() < 20, "it is forgotten");
     }
     assert!(begun.elapsed().as_millis() > 800, "later");
-    // What is said last counts.
+    // The last delayed flush counts.
     client.asks("flush_all 1\r\nflush_all 60\r\nset a 0 0 1\r\nx\r\n", "OK\r\nOK\r\nSTORED\r\n");
     std::thread::sleep(std::time::Duration::from_millis(1300));
     client.asks("get a\r\n", "VALUE a 0 1\r\nx\r\nEND\r\n");

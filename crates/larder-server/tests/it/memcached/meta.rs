@@ -65,7 +65,7 @@ fn a_key_is_answered_as_it_was_set() {
         ("ms Zm9v 2 b\r\nhi\r\n", "HD\r\n"),
         ("set foo 0 0 1\r\na\r\n", "STORED\r\n"),
         ("mg Zm9v b k\r\n", "HD kfoo\r\n"),
-        // What is no text would end the line.
+        // A key with control characters would end the line.
         ("mg DQo= b k N30\r\n", "HD kDQo= b W\r\n"),
         ("mg bWlz b k N30\r\n", "HD kmis W\r\n"),
     ]);

@@ -1,4 +1,4 @@
-//! memcached's protocols, by the byte.
+//! memcached's protocols, byte by byte.
 
 mod binary;
 mod classic;

@@ -1,4 +1,4 @@
-//! However requests are cut on their way, the answers are the same.
+//! The answers do not depend on how the network splits the requests.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::serving::{Client, in_memory};
 
-/// Requests whose answers say nothing of the time or of versions.
+/// Requests whose answers contain no times and no versions.
 const DIALOGUES: [&str; 6] = [
     "set a 0 0 3\r\nabc\r\nget a b\r\nappend a 0 0 2 noreply\r\nde\r\nget a\r\n",
     "set a 0 0 2\r\nabcd\r\nget a\r\nset a 0 0 x\r\n\r\nfoo\r\nget  a  \r\n",
@@ -21,7 +21,7 @@ fn answers(server: &larder_server::Server, pieces: &[&[u8]]) -> Vec<u8> {
     client.asks("flush_all\r\n", "OK\r\n");
     for (number, piece) in pieces.iter().enumerate() {
         if number > 0 {
-            // Long enough for the server to have looked at what came before.
+            // Long enough for the server to handle the previous piece.
             std::thread::sleep(Duration::from_millis(2));
         }
         client.0.write_all(piece).unwrap();

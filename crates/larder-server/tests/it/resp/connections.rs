@@ -1,4 +1,4 @@
-//! What a connection says of itself and is told, and what an operator asks.
+//! Commands about the connection, and for operators.
 
 use larder_server::{ServerConfig, SlotMap, SlotNode};
 

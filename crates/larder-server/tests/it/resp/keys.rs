@@ -1,4 +1,4 @@
-//! Keys: renamed, copied, walked over.
+//! Keys: renaming, copying, walking.
 
 use super::client;
 use crate::serving::in_memory;

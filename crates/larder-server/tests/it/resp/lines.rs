@@ -1,4 +1,4 @@
-//! Bytes that are requests, and bytes that are not.
+//! Valid and invalid bytes.
 
 use larder_server::ServerConfig;
 

@@ -1,4 +1,4 @@
-//! RESP, as clients hear it.
+//! RESP, as clients see it.
 
 mod connections;
 mod keys;
@@ -10,20 +10,20 @@ use larder_server::Server;
 
 use crate::serving::Client;
 
-/// What is asked is sent as a line, what is heard ends with a line's end.
+/// Requests are sent as a line, and answers end with a line end.
 impl Client {
     #[track_caller]
     pub(crate) fn says(&mut self, request: &str, answer: &str) {
         self.asks(format!("{request}\r\n"), format!("{answer}\r\n"));
     }
 
-    /// The answer is a bulk string.
+    /// Expects a bulk string.
     #[track_caller]
     pub(crate) fn gives(&mut self, request: &str, answer: &str) {
         self.says(request, &format!("${}\r\n{answer}", answer.len()));
     }
 
-    /// The answer is a number, or a line, which it returns without its first byte.
+    /// Expects a number or a line; returns it without its first byte.
     #[track_caller]
     pub(crate) fn line_of(&mut self, request: &str) -> String {
         self.send(format!("{request}\r\n"));
@@ -51,7 +51,7 @@ impl Client {
     }
 }
 
-/// A request as programs send it.
+/// A request as a RESP array.
 pub(crate) fn array(arguments: &[&[u8]]) -> Vec<u8> {
     let mut bytes = format!("*{}\r\n", arguments.len()).into_bytes();
     for argument in arguments {

@@ -1,4 +1,4 @@
-//! Values that are stored, read and amended.
+//! Storing, reading and amending values.
 
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ fn the_empty_key_is_a_key() {
     it.says("EXISTS ''", ":0");
 }
 
-/// After the clock was an hour ahead, the cache's time stays ahead, and points in time mean what they say.
+/// After the clock was an hour ahead, the cache's time stays ahead, but points in time still follow the wall clock.
 #[test]
 fn points_in_time_are_of_the_wall_clock() {
     let clock = Arc::new(DebugClock::new());
@@ -145,7 +145,7 @@ fn numbers() {
     it.says("INCR n", "-ERR value is not an integer or out of range");
     it.says("SET f 1", "+OK");
     it.gives("INCRBYFLOAT f -1.1", "-0.1");
-    // As a `long double` has it.
+    // The sum of `long double`s.
     it.says("SET f 654.1", "+OK");
     it.gives("INCRBYFLOAT f 1", "655.09999999999999998");
     it.says("INCRBYFLOAT f x", "-ERR value is not a valid float");

@@ -1,4 +1,4 @@
-//! Requests that are done together.
+//! Transactions.
 
 use std::thread;
 
@@ -85,7 +85,7 @@ fn no_update_is_lost_under_watch() {
                     it.says("WATCH n", "+OK");
                     let number: u64 = String::from_utf8(it.bulk("GET n")).unwrap().parse().unwrap();
                     it.says("MULTI", "+OK");
-                    // Reads in front make it long enough for others to come between.
+                    // Reads first make it long enough for others to come in between.
                     it.asks("STRLEN n\r\n".repeat(READS), "+QUEUED\r\n".repeat(READS));
                     it.says(&format!("SET n {}", number + 1), "+QUEUED");
                     if it.line_of("EXEC") == (READS + 1).to_string() {
@@ -96,7 +96,7 @@ fn no_update_is_lost_under_watch() {
                 }
             });
         }
-        // And one that knows nothing of transactions.
+        // A client that does not use transactions.
         scope.spawn(|| {
             let mut it = client(&server);
             (0..20 * EACH).for_each(|_| drop(it.line_of("INCR n")));

@@ -1,4 +1,4 @@
-//! Groups of times to live and placement handles, by what was written.
+//! Tests of TTL groups and placement handles, divided by written bytes.
 
 use larder_device::{ModelDevice, Payload};
 use larder_ssd::managed::{Geometry, ManagedConfig};
@@ -6,10 +6,11 @@ use larder_ssd::managed::{Geometry, ManagedConfig};
 use super::*;
 
 const REGIONS: u32 = 160;
-/// Of groups; tables have the next one.
+/// Handles of groups; tables have the next one.
 const HANDLES: u16 = 4;
 
-/// Half of all bytes are assumed to be of the last group: it has a handle, and all others share the rest.
+/// A plan that assumes half of all bytes in the last group: that group has its own handle, and all others share the
+/// rest.
 fn with_handles() -> ArrayPlace {
     let mut place = place(REGIONS, (4, 8), 32);
     for (group, stream) in place.log.streams.iter_mut().enumerate() {
@@ -33,13 +34,13 @@ fn drive() -> Arc<dyn Device> {
 }
 
 impl Bench {
-    /// The handle of each group's regions that are begun from now on.
+    /// The handle of each group for regions that are begun from now on.
     fn handles(&self) -> Vec<u16> {
         let state = self.array.lock();
         (0..32).map(|group| state.handle(group).index()).collect()
     }
 
-    /// Objects with so much of their time left, in turn.
+    /// Fills regions with objects that have these remaining times to live, in turn.
     fn fill(&self, regions: u64, left_s: &[u32]) {
         for key in 0..regions * u64::from(REGION_BYTES) / 32_768 {
             let left_s = left_s[usize::try_from(key).unwrap() % left_s.len()];
@@ -60,10 +61,10 @@ fn groups_that_are_written_most_have_handles_of_their_own() {
     assert_eq!(handles[..4], [0, 1, 2, 3], "each has a quarter of the bytes");
     let divisions = bench.counters.array_group_divisions.get();
     assert!((1..4).contains(&divisions), "{divisions}");
-    // The same load again, a little uneven: nothing to gain.
+    // The same load again, slightly uneven: no division is much better.
     bench.fill(400, &[30, 90, 150, 210, 30, 90, 150, 210, 30]);
     assert_eq!(bench.counters.array_group_divisions.get(), divisions);
-    // What a region was begun with, all of it was written with; and tables have their own.
+    // A region is written entirely with the handle that it was begun with; and tables have their own.
     let state = bench.array.lock();
     let regions = state.regions.all().iter().filter(|region| region.handle().is_some());
     let mut seen = [0; HANDLES as usize + 1];
@@ -90,7 +91,7 @@ fn a_division_follows_another_load_and_outlives_a_restart() {
     let mut again = Bench::on(Arc::clone(&bench.device), later.clone());
     block_on(again.array.import(&part, &Kept::Snapshot)).unwrap();
     assert_eq!(again.handles()[29..], [1, 2, 3], "from the first region on");
-    // What lacks a group is no snapshot of it.
+    // A snapshot that lacks a group is invalid.
     let short = &part[..part.len() - 8];
     assert!(!Bench::on(Arc::clone(&bench.device), later).array.import_all(short));
 }

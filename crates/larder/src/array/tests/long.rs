@@ -1,4 +1,4 @@
-//! Values in parts: reads, versions, what is forgotten.
+//! Tests of values in parts: reads, versions, and what is forgotten.
 
 use super::*;
 use crate::engine::Judge;
@@ -13,7 +13,7 @@ fn long(key: u64, version: u64, regions: usize) -> Vec<u8> {
 }
 
 impl Bench {
-    /// Sets what takes any number of reads.
+    /// Sets a value; the number of reads is not limited.
     fn set_long(&self, key: u64, value: &[u8]) -> bool {
         let (key, now_s) = (key.to_le_bytes(), self.now_s());
         let item = ItemRef::new(KeyHash::of(&key), &key, value, 0);
@@ -51,7 +51,7 @@ fn a_part_costs_two_reads_at_most_and_one_with_its_entry_in_dram() {
         assert_eq!(bench.get_long(key), Some(long(key, 1, 2)), "{key}");
     }
     block_on(bench.array.log.write_out());
-    // The latest: DRAM has all of its entries, and those of the first keys are in tables.
+    // The latest key: DRAM has all of its entries, while those of the first keys are in tables.
     let before = bench.reads();
     assert!(bench.get_long(11).is_some());
     let (tables, records) = (bench.reads().0 - before.0, bench.reads().1 - before.1);
@@ -68,12 +68,12 @@ fn parts_of_two_versions_are_never_put_together() {
     let (head, entry) = bench.head(7);
     assert_eq!(head.kind, Kind::Head);
     assert!(bench.set_long(7, &long(7, 2, 3)));
-    // Who has read the old head finds its parts, or nothing.
+    // A task that has read the old head finds the old parts, or nothing.
     let old = block_on(bench.array.complete(head, entry));
     assert!(old.is_none_or(|found| found.item().value == long(7, 1, 3)));
     let (head, entry) = bench.head(7);
     assert!(bench.set_long(7, &long(7, 3, 3)));
-    // All else goes, and with it the parts.
+    // Everything else is evicted, including the old parts.
     for key in 100..180 {
         assert!(bench.set_long(key, &long(key, 1, 1)));
         assert!(bench.get_long(7).is_some_and(|found| found == long(7, 3, 3)), "{key}");

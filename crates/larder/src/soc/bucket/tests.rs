@@ -1,4 +1,4 @@
-//! Buckets: what goes in comes out, and what is damaged does not pass.
+//! Tests of buckets: what goes in comes out, and damage is detected.
 
 use super::*;
 use proptest::prelude::*;
@@ -142,7 +142,7 @@ proptest! {
         prop_assert!(Bucket::parse(buffer, WANTED).is_err());
     }
 
-    /// Even a valid checksum over nonsense is no reason to panic.
+    /// Even a valid checksum over arbitrary bytes causes no panic.
     #[test]
     fn arbitrary_bytes_never_panic(
         bytes in prop::collection::vec(any::<u8>(), BUCKET_BYTES..=BUCKET_BYTES),

@@ -1,4 +1,4 @@
-//! Where each object of the log lies, by bucket: seven bytes an object in DRAM, and no keys.
+//! The index of the log's objects, by bucket: seven bytes of DRAM per object, without keys.
 //!
 //! ```text
 //!  bits  0..12  tag: bits 16 to 28 of the key's hash
@@ -9,14 +9,13 @@
 //!       26..56  page of the log
 //! ```
 //!
-//! Sixteen neighbouring buckets are a partition: a list of their objects, oldest first. So all
-//! objects of the log that belong to one bucket are found together, and of those that share a tag
-//! the newest comes last.
+//! Sixteen adjacent buckets form a partition: a list of their objects, oldest first. So all objects of a bucket in the
+//! log are found together, and of those with the same tag the newest comes last.
 //!
-//! A tag does not name a key. Who removes an object has read its record and knows its place, page
-//! and number; two keys never displace each other.
+//! A tag does not identify a key. A task that removes an object has read its record and knows its place (page and
+//! number); two keys never displace each other.
 //!
-//! Objects of one bucket change under the lock of the bucket, hit and dead apart.
+//! Objects of one bucket change under the lock of the bucket, except for the bits hit and dead.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -34,19 +33,19 @@ const PAGE_AT: u32 = 26;
 const PAGE_BITS: u32 = 30;
 /// Bytes of an entry.
 const ENTRY_BYTES: usize = 7;
-/// The fields of an entry follow each other, and fill it.
+/// The fields of an entry are adjacent and fill it.
 const _: () = assert!(BUCKET_AT + 4 == 16 && DEAD == 1 << 16 && HIT == DEAD << 1);
 const _: () = assert!(NUMBER_AT == 18 && NUMBER_AT + u8::BITS == PAGE_AT);
 const _: () =
     assert!((PAGE_AT + PAGE_BITS) as usize == 8 * ENTRY_BYTES && PARTITION_BUCKETS == 1 << 4);
 
-/// Most pages of a log.
+/// Maximum pages of a log.
 pub(super) const PAGES_MAX: u64 = 1 << PAGE_BITS;
-/// Bytes of an entry, and of the number of entries of a partition, in the snapshot.
+/// Bytes in the snapshot of an entry, and of a partition's number of entries.
 pub(super) const ENTRY_SNAPSHOT_BYTES: usize = ENTRY_BYTES;
 pub(super) const PARTITION_SNAPSHOT_BYTES: usize = 4;
 
-/// Where a record lies: in which page of the log, and which of its records.
+/// Where a record lies: the page of the log, and the record's number in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::soc) struct LogPosition {
     pub(super) page: u32,
@@ -57,9 +56,9 @@ pub(in crate::soc) struct LogPosition {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LogEntry {
     pub(super) place: LogPosition,
-    /// Asked for since it was logged.
+    /// Requested since it was logged.
     pub(super) hit: bool,
-    /// Expired; its record has to be known until no older version of the key can be on flash.
+    /// Expired or invalidated. Its record must stay known until no older version of the key can be on flash.
     pub(super) dead: bool,
 }
 
@@ -71,15 +70,15 @@ struct Partition(Vec<Entry>);
 
 #[derive(Debug)]
 pub(super) struct Index {
-    /// Partition p is number p / [`SHARDS`] of shard p % [`SHARDS`].
+    /// Partition p is at index p / [`SHARDS`] of shard p % [`SHARDS`].
     shards: Box<[Mutex<Box<[Partition]>>]>,
     partitions: u64,
-    /// Entries that there is memory for.
+    /// Allocated entries.
     room: AtomicU64,
     len: AtomicU64,
 }
 
-/// Partitions of so many buckets.
+/// The number of partitions for this number of buckets.
 pub(super) fn partitions(buckets: u64) -> u64 {
     buckets.div_ceil(PARTITION_BUCKETS)
 }
@@ -99,7 +98,7 @@ impl Index {
         }
     }
 
-    /// Objects that may be the one of `hash`, the newest first.
+    /// Objects that may be the one of `hash`, newest first.
     pub(super) fn candidates(&self, bucket: u64, hash: KeyHash) -> Vec<LogEntry> {
         let wanted = mark(bucket, hash);
         self.with(bucket, |partition| {
@@ -108,7 +107,7 @@ impl Index {
         })
     }
 
-    /// Whether there is one.
+    /// Whether there is such an object that is not dead.
     pub(super) fn may_hold(&self, bucket: u64, hash: KeyHash) -> bool {
         let wanted = mark(bucket, hash);
         self.with(bucket, |partition| {
@@ -139,7 +138,7 @@ impl Index {
         self.push(bucket, mark(bucket, hash) | dead | address(place));
     }
 
-    /// Forgets the object at `place`. Says whether it was there.
+    /// Removes the object at `place`. Returns whether it was there.
     pub(super) fn remove(&self, bucket: u64, place: LogPosition) -> bool {
         self.with(bucket, |partition| {
             let Some(at) = partition.position(bucket, place) else { return false };
@@ -155,7 +154,7 @@ impl Index {
         })
     }
 
-    /// Notes that the object at `place` was asked for, and whether it was found expired.
+    /// Notes a request for the object at `place`, and whether it was found expired.
     pub(super) fn touch(&self, bucket: u64, place: LogPosition, expired: bool) {
         let bits = if expired { HIT | DEAD } else { HIT };
         self.with(bucket, |partition| {
@@ -165,7 +164,7 @@ impl Index {
         });
     }
 
-    /// Everything in a page, by looking at every entry: for when the page cannot be read.
+    /// Everything in a page, found by checking every entry; used when the page cannot be read.
     pub(super) fn of_page(&self, page: u32) -> Vec<(u64, LogPosition)> {
         let mut all = Vec::new();
         for partition in 0..self.partitions {
@@ -188,8 +187,8 @@ impl Index {
         self.len.load(Ordering::Relaxed)
     }
 
-    /// Writes all partitions to `out`: the number of entries, and the entries. Of those beyond
-    /// `room` entries, which are left out, it returns bucket and place.
+    /// Writes all partitions to `out`: the number of entries, and the entries. Leaves out the entries beyond `room` and
+    /// returns their buckets and places.
     pub(super) fn export(&self, out: &mut Vec<u8>, mut room: u64) -> Vec<(u64, LogPosition)> {
         let mut left_out = Vec::new();
         for number in 0..self.partitions {
@@ -210,8 +209,8 @@ impl Index {
         left_out
     }
 
-    /// Takes what [`Index::export`] gave, as far as `is_known` knows the pages. Says whether it was
-    /// that from the first to the last byte, with pages that are known; if not, the index is empty.
+    /// Takes over what [`Index::export`] wrote. Returns whether `bytes` was exactly that, with only pages for which
+    /// `is_known` is true; if not, the index is empty.
     pub(super) fn import(&self, bytes: &[u8], is_known: impl Fn(u32) -> bool) -> bool {
         let taken = self.take_in(bytes, is_known).is_some();
         if !taken {
@@ -306,7 +305,7 @@ fn address(place: LogPosition) -> u64 {
     u64::from(place.page) << PAGE_AT | u64::from(place.number) << NUMBER_AT
 }
 
-#[allow(clippy::cast_possible_truncation)] // bounded by how they were put together
+#[allow(clippy::cast_possible_truncation)] // bounded by construction
 fn found(entry: u64) -> LogEntry {
     let place = LogPosition { page: (entry >> PAGE_AT) as u32, number: (entry >> NUMBER_AT) as u8 };
     LogEntry { place, hit: entry & HIT != 0, dead: entry & DEAD != 0 }
@@ -355,7 +354,7 @@ mod tests {
         assert!(index.holds(0, place(5)));
     }
 
-    /// An object that leaves makes nobody copy the others: memory is given back when a third of it is empty.
+    /// Removing an object does not reallocate the others each time: memory is freed when a third of it is unused.
     #[test]
     fn a_partition_keeps_its_memory_until_much_of_it_is_empty() {
         let index = Index::new(1);
@@ -386,7 +385,7 @@ mod tests {
     }
 
     proptest! {
-        /// The index against a plain list.
+        /// Compares the index with a plain list.
         #[test]
         fn agrees_with_a_list(
             ops in prop::collection::vec((0..BUCKETS / 8, 0..400_u32, any::<bool>()), 1..600),

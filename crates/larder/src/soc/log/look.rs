@@ -1,4 +1,4 @@
-//! Looking a key up in the log.
+//! Looks a key up in the log.
 
 use super::index::LogPosition;
 use super::{LogRecord, Looked, Page, Soc};
@@ -7,22 +7,21 @@ use crate::key::KeyHash;
 use crate::removal::RemovalReason;
 use crate::tier::Tier;
 
-/// How often a look-up beside those who change the log begins anew.
+/// Attempts of a look-up while the log is changing.
 const LOOKS: usize = 3;
 
-/// What became of one candidate.
+/// Result of trying one candidate.
 enum Tried {
     Is(Looked),
-    /// Another key.
+    /// It belongs to another key.
     Other,
     /// It was moved while it was read.
     Moved,
 }
 
 impl Soc {
-    /// Looks `key` up in the log: no read if the index does not know it or its page is still in
-    /// memory, one for each object with its tag otherwise, of which there is hardly ever more than
-    /// one.
+    /// Looks `key` up in the log. Costs no read if the index does not know it or its page is still in memory; otherwise
+    /// one read for each object with the same tag, of which there is rarely more than one.
     pub(in crate::soc) async fn look_in_log(
         &self,
         hash: KeyHash,
@@ -59,7 +58,7 @@ impl Soc {
         let page = self.read_page(log, place.page).await;
         let record = page.as_ref().and_then(|page| page.record(place.number));
         let Some(record) = record.filter(|record| record.key == key) else {
-            // What is known of the place counts only if it was this object's all the time.
+            // The result for this place counts only if the place belonged to this object during the whole read.
             let stayed = page.as_ref().is_none_or(|p| log.is_current(place.page, p.identity));
             if !stayed || !log.index.holds(number, place) {
                 return Tried::Moved;
@@ -91,7 +90,7 @@ impl Soc {
         Tried::Is(Looked::Found(fetched))
     }
 
-    /// The object of this record is gone.
+    /// Reports the object of this record as removed.
     pub(super) fn note_record(&self, reason: RemovalReason, record: &LogRecord<'_>) {
         let bytes = record.key.len() + record.value.len();
         self.counters.removals.key(reason, Tier::SmallObjects, record.key, bytes);
@@ -102,9 +101,8 @@ impl Soc {
         self.log.as_ref().is_some_and(|log| !log.index.of_bucket(number).is_empty())
     }
 
-    /// What `judge` makes of the objects that the log has of a bucket, and the keys of all that it
-    /// has, alive or not; no keys if one of them cannot be read. The caller holds the bucket's lock.
-    /// Counts no hit.
+    /// Applies `judge` to the objects that the log has of a bucket. Also returns the keys of all of these, alive or
+    /// not, or `None` if one of them cannot be read. The caller holds the bucket's lock. Counts no hit.
     pub(in crate::soc) async fn peek_in_log<T>(
         &self,
         number: u64,
@@ -126,7 +124,7 @@ impl Soc {
             let item = ItemRef::new(hash, record.key, record.value, record.expiry_s);
             let LogRecord { flags, tiers, .. } = record;
             let item = ItemRef { flags, tiers, clean: true, ..item };
-            // Looked at again afterwards: what was invalidated meanwhile is dead here.
+            // Check again after `judge`: an object invalidated in between is marked dead here.
             let alive = judge(&item).filter(|_| {
                 let now = log.index.of_bucket(number);
                 now.iter().any(|other| other.place == found.place && !other.dead)
@@ -136,11 +134,10 @@ impl Soc {
         (judged, keys)
     }
 
-    /// Where in the log the object of `key` lies, and whether it is alive. The caller holds the
-    /// bucket's lock for writing.
+    /// The place of `key`'s object in the log, and whether it is alive. The caller holds the bucket's lock for writing.
     ///
-    /// An object that cannot be read may be the one: it is forgotten, and the bucket emptied, which
-    /// may hold an older version of it.
+    /// An object that cannot be read may belong to the key: it is forgotten, and the bucket is emptied because it may
+    /// hold an older version.
     pub(in crate::soc) async fn find_in_log(
         &self,
         number: u64,
@@ -163,15 +160,15 @@ impl Soc {
         None
     }
 
-    /// Takes the object that [`Soc::find_in_log`] found out of the log.
+    /// Removes the object that [`Soc::find_in_log`] found from the log.
     pub(in crate::soc) fn forget_in_log(&self, number: u64, found: Option<(LogPosition, bool)>) {
         if let (Some(log), Some((place, _))) = (&self.log, found) {
             log.index.remove(number, place);
         }
     }
 
-    /// Takes all that the log has of a bucket out of it. The caller holds the bucket's lock for writing, and
-    /// empties the bucket.
+    /// Removes all objects of a bucket from the log. The caller holds the bucket's lock for writing, and empties the
+    /// bucket.
     pub(in crate::soc) fn clear_log_of(&self, number: u64) {
         let Some(log) = &self.log else { return };
         for found in log.index.of_bucket(number) {
@@ -179,8 +176,8 @@ impl Soc {
         }
     }
 
-    /// Forgets an object that cannot be read, and with it what its bucket holds: an older version
-    /// may be there. The caller holds the bucket's lock for writing.
+    /// Forgets an object that cannot be read, together with the content of its bucket, which may hold an older version.
+    /// The caller holds the bucket's lock for writing.
     pub(super) fn give_up(&self, number: u64, place: LogPosition) {
         let Some(log) = &self.log else { return };
         if !self.filters.is_empty(number) {

@@ -1,5 +1,5 @@
-//! The log in front of the buckets: small objects wait in it until several of one bucket can be
-//! written together (Kangaroo, SOSP'21).
+//! The log in front of the buckets: small objects wait in it until several objects of one bucket can be written
+//! together (Kangaroo, SOSP'21).
 //!
 //! ```text
 //!   set ──► segment in memory ──full──► log on flash, a ring ──reclaimed──► buckets, several at a time
@@ -8,24 +8,24 @@
 //!                                                                     and no room in the bucket
 //! ```
 //!
-//! An object of the segment that is reclaimed goes to its bucket together with all others of the log
-//! that belong there, if they are at least `threshold`: one write of the bucket for all of them.
-//! Fewer are not worth what they would push out of it: they move only as far as it has room for them.
+//! When a segment is reclaimed, its objects go to their bucket together with all other objects of the log that belong
+//! there, if there are at least `threshold` of them: one write of the bucket serves all of them. Fewer objects are not
+//! worth the ones that they would push out of the bucket: they move only if the bucket has room.
 //!
-//! 1. Log and bucket of an object change under the lock of the bucket. Nobody holds it and waits
-//!    for the log's turn.
-//! 2. The log is newer than the bucket. Of a key the index knows at most one object, the newest; as
-//!    long as it does, nobody asks the bucket for the key.
-//! 3. So the index forgets an object only after its bucket has it, or once no older version of the
-//!    key can be in the bucket: the filter says no, or the bucket was emptied.
-//! 4. An index entry names a record by its place. Whose it is, the record says.
+//! 1. An object's log entry and bucket change under the lock of the bucket. No task waits for the log's turn while it
+//!    holds a bucket lock.
+//! 2. The log is newer than the bucket. The index knows at most one object of a key, the newest; while it does,
+//!    look-ups do not ask the bucket for the key.
+//! 3. So the index forgets an object only when its bucket has it, or when no older version of the key can be in the
+//!    bucket: the filter says no, or the bucket was emptied.
+//! 4. An index entry identifies a record by its place. The record says which key it belongs to.
 //!
-//! 5. After a crash the log is empty. What is in it is newer than what the bucket has, so nothing old
-//!    comes back for it where there are tombstones; an object that is invalidated itself is marked dead
-//!    here, and does not move to its bucket any more.
+//! 5. After a crash the log is empty. Its objects were newer than those in the buckets, so with tombstones no old
+//!    version comes back instead. An object that is itself invalidated is marked dead here, and no longer moves to its
+//!    bucket.
 //!
-//! Reads take no lock. A page that was reclaimed while it was read gives itself away by its sequence
-//! number, and the look-up begins anew.
+//! Reads take no lock. A page that was reclaimed while it was read is detected by its sequence number, and the look-up
+//! starts again.
 
 mod index;
 mod look;
@@ -52,36 +52,36 @@ use page::{LogRecord, PAGE_BYTES, PageIdentity};
 use segments::{Activation, Appended, Cause, Segments, Whereabouts};
 pub(crate) use snapshot::snapshot_bytes_max;
 
-/// Most bytes of a log.
+/// Maximum bytes of a log.
 pub(crate) const BYTES_MAX: u64 = index::PAGES_MAX * PAGE_BYTES as u64;
 
-/// What fits a bucket fits a page.
+/// What fits into a bucket fits into a page.
 const _: () = assert!(super::OBJECT_BYTES_MAX <= page::OBJECT_BYTES_MAX);
 
-/// What the log says of a key.
+/// Result of a look-up in the log.
 pub(super) enum Looked {
     Found(Fetched),
-    /// Its newest version expired, or cannot be read: an older one must not answer for it.
+    /// Its newest version has expired or cannot be read: an older version must not answer for it.
     Gone,
     /// It is not in the log; the bucket may have it.
     Absent,
-    /// It moved whenever it was looked at.
+    /// It moved during each attempt.
     Moving,
 }
 
-/// Where the log lives and how it works.
+/// Where the log lies, and its settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SocLogPlace {
     /// Byte address of segment 0.
     pub(crate) offset: u64,
     /// At least 1.
     pub(crate) segments: u32,
-    /// Whole pages.
+    /// A whole number of pages.
     pub(crate) segment_bytes: u32,
     pub(crate) handle: PlacementHandle,
-    /// Objects of one bucket that are worth a write of the bucket.
+    /// Number of objects of one bucket that justify a write of the bucket.
     pub(crate) threshold: u8,
-    /// Whose pages to write and to believe.
+    /// Identity to write into pages and to expect in them.
     pub(crate) cache: CacheId,
     /// Larger than any sequence number that was ever used on the device.
     pub(crate) first_sequence: u64,
@@ -94,8 +94,8 @@ impl SocLogPlace {
     }
 }
 
-/// The write of a segment that is still under way. It outlives the caller who began it: a caller
-/// that is dropped leaves it here, and whoever takes the turn next waits for its end first.
+/// The write of a segment that is still in flight. It outlives the call that started it: if that call is dropped, it
+/// stays here, and the next holder of the turn waits for its end first.
 type SegmentWrite = Option<IoFuture>;
 
 /// The log of a small-object engine.
@@ -103,7 +103,7 @@ pub(super) struct Log {
     place: SocLogPlace,
     index: Index,
     segments: Mutex<Segments>,
-    /// Held by whoever writes a segment, reclaims, or changes to the next one.
+    /// Held by a task that writes a segment, reclaims, or changes to the next segment.
     turn: async_lock::Mutex<SegmentWrite>,
 }
 
@@ -113,7 +113,7 @@ struct Page {
     identity: PageIdentity,
 }
 
-/// A page on its way.
+/// A page that is being read.
 enum Reading {
     Here(Page),
     Flash(IoFuture, PageIdentity),
@@ -139,8 +139,7 @@ impl Log {
         }
     }
 
-    /// Whether an object of this hash may be logged. "No" is certain, unless the object was found
-    /// expired.
+    /// Whether an object of this hash may be in the log. "No" is certain, unless the object is marked dead.
     pub(super) fn may_hold(&self, bucket: u64, hash: KeyHash) -> bool {
         self.index.may_hold(bucket, hash)
     }
@@ -155,7 +154,7 @@ impl Log {
         self.index.len()
     }
 
-    /// Forgets everything. What is logged from now on has sequence numbers from this one on.
+    /// Forgets everything. Sequence numbers continue with this one.
     pub(super) fn clear(&self, first_sequence: u64) {
         let mut segments = self.lock();
         *segments = Segments::new(&SocLogPlace { first_sequence, ..self.place });
@@ -166,8 +165,8 @@ impl Log {
         self.segments.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Logs `item` in place of the version at `older`. `None` without room. The caller holds the
-    /// lock of the bucket.
+    /// Logs `item` in place of the version at `older`. `None` if there is no room. The caller holds the lock of the
+    /// bucket.
     fn append(
         &self,
         bucket: u64,
@@ -182,12 +181,12 @@ impl Log {
         if let Some(older) = older {
             self.index.remove(bucket, older);
         }
-        // Before the segment can be written and reclaimed: hence under its lock.
+        // Before the segment can be written and reclaimed, therefore under its lock.
         self.index.insert(bucket, item.hash, appended.place, false);
         Some(appended)
     }
 
-    /// Whether the page still holds what it did under this identity.
+    /// Whether the page still has this identity.
     fn is_current(&self, page: u32, identity: PageIdentity) -> bool {
         self.lock().identity(page) == identity
     }
@@ -199,30 +198,30 @@ impl Log {
 }
 
 impl Soc {
-    /// What the log has of this hash is invalid from now on. So may be, by mistake, what it has of another key
-    /// that the index cannot tell from it.
+    /// Marks the log's object of this hash dead. This may also hit an object of another key that the index cannot tell
+    /// from it.
     pub(crate) async fn invalidate_in_log(&self, hash: KeyHash) {
         let Some(log) = &self.log else { return };
         let number = self.bucket_of(hash);
         if !log.may_hold(number, hash) {
             return;
         }
-        // Not while it moves.
+        // Under the bucket's lock, so not while the object moves.
         let _stripe = self.lock_bucket(number).await;
         for candidate in log.index.candidates(number, hash) {
             log.index.touch(number, candidate.place, true);
         }
     }
 
-    /// Logs `item` in place of an older version. Says whether it is stored; if not, no version of
-    /// the key is. `None` if there is no log that could take it.
+    /// Logs `item` in place of an older version. Returns whether it is stored; if not, no version of the key is stored.
+    /// `None` if there is no log that could take it.
     pub(super) async fn set_in_log(&self, item: &ItemRef<'_>, now_s: u32) -> Option<bool> {
         let log = self.log.as_ref()?;
         let number = self.bucket_of(item.hash);
         loop {
             let stripe = self.lock_bucket(number).await;
             if !self.is_usable(number) {
-                // It would be lost when it moves there.
+                // It would be lost when it moves to its bucket.
                 self.counters.lost_to_device_errors_objects.add(1);
                 self.note_item(RemovalReason::Lost, item);
                 return Some(false);
@@ -244,12 +243,12 @@ impl Soc {
         }
     }
 
-    /// Makes sure that the active segment has room for a record of this length. `false` if no
-    /// segment can be had: all are retired.
+    /// Makes sure that the active segment has room for a record of this length. `false` if no segment is available: all
+    /// are retired.
     async fn rotate(&self, log: &Log, record_bytes: usize, now_s: u32) -> bool {
         let mut turn = self.take_turn(log).await;
         if log.lock().has_room(record_bytes) {
-            return true; // somebody else's turn made room
+            return true; // an earlier holder of the turn made room
         }
         self.write_active(log, &mut turn, now_s).await;
         loop {
@@ -268,7 +267,7 @@ impl Soc {
         }
     }
 
-    /// Waits for the turn, and for the write that an earlier holder may have left under way.
+    /// Waits for the turn, and for a write that an earlier holder may have left in flight.
     pub(super) async fn take_turn<'a>(
         &self,
         log: &'a Log,
@@ -278,8 +277,8 @@ impl Soc {
         turn
     }
 
-    /// Writes the active segment, whatever is in it. If that fails its objects go to their buckets
-    /// from memory, and its place is retired.
+    /// Writes the active segment as it is. If that fails, its objects go to their buckets from memory, and its place is
+    /// retired.
     async fn write_active(&self, log: &Log, turn: &mut SegmentWrite, now_s: u32) {
         assert!(turn.is_none(), "who takes the turn waits for the write of an earlier holder");
         let closed = log.lock().close().map(|(segment, bytes)| {
@@ -299,12 +298,12 @@ impl Soc {
         let retired = log.lock().retire_failed(self.breaker.now_s());
         if let Some(segment) = retired {
             self.counters.soc_log_retired_segments.add(1);
-            // What was in it has been saved or counted page by page.
+            // Its objects have been saved or counted page by page.
             events::retired(events::Place::Segment, segment.into(), 0);
         }
     }
 
-    /// Waits for the end of the write that is under way.
+    /// Waits for the end of the write in flight.
     async fn finish_segment(&self, log: &Log, turn: &mut SegmentWrite) {
         let Some(future) = turn else { return };
         let ended = future.await;
@@ -316,7 +315,7 @@ impl Soc {
         log.lock().written(ended.is_ok());
     }
 
-    /// Begins to read a page of the log.
+    /// Starts reading a page of the log.
     fn start_reading(&self, log: &Log, page: u32) -> Reading {
         let segments = log.lock();
         let identity = segments.identity(page);
@@ -335,7 +334,7 @@ impl Soc {
         Reading::Flash(self.device.submit(read), identity)
     }
 
-    /// Waits for a page. `None` if it cannot be read, or is not the page asked for.
+    /// Waits for a page. `None` if it cannot be read, or is not the page that was requested.
     async fn finish_reading(&self, log: &Log, page: u32, reading: Reading) -> Option<Page> {
         let (future, identity) = match reading {
             Reading::Here(page) => return Some(page),

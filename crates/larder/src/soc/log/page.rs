@@ -1,4 +1,4 @@
-//! One 4 KiB page of the small-object log, as it lies on flash. Little-endian.
+//! A 4 KiB page of the small-object log, as stored on flash. Little-endian.
 //!
 //! ```text
 //!  offset  bytes  field
@@ -20,8 +20,8 @@
 //!           *  key, value
 //! ```
 //!
-//! A page is read alone, so it has all that it takes to believe it. Sequence numbers are never used
-//! twice: a page of an earlier filling of its place fails the check.
+//! Pages are read individually, so each has everything necessary to verify it. Sequence numbers are never reused: a
+//! page of an earlier filling of its place fails the check.
 
 #![deny(clippy::indexing_slicing)]
 
@@ -37,7 +37,7 @@ use crate::item::ItemRef;
 
 /// Bytes of a page.
 pub(crate) const PAGE_BYTES: usize = 4096;
-/// Most records of a page: a record's number takes eight bits in the index.
+/// Maximum records of a page: a record's number takes eight bits in the index.
 pub(super) const RECORDS_MAX: u16 = 256;
 pub(crate) const PAGE_MAGIC: [u8; 4] = *b"LLOG";
 
@@ -56,7 +56,7 @@ struct Header {
 }
 const HEADER_BYTES: usize = size_of::<Header>();
 const _: () = assert!(HEADER_BYTES == 32);
-/// The checksum is of what follows it.
+/// The checksum covers what follows it.
 const CHECKED_FROM: usize = offset_of!(Header, used);
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -70,9 +70,9 @@ const RECORD_HEADER_BYTES: usize = size_of::<RecordHeader>();
 const _: () = assert!(RECORD_HEADER_BYTES == 8);
 
 const FLAGS_BYTES: usize = size_of::<U32>();
-/// In the value's length.
+/// Bit in the value length.
 const HAS_FLAGS: u16 = 1 << 15;
-/// The same.
+/// Bit in the value length.
 const FLASH_ONLY: u16 = 1 << 14;
 const LENGTH: u16 = FLASH_ONLY - 1;
 
@@ -80,7 +80,7 @@ const LENGTH: u16 = FLASH_ONLY - 1;
 pub(super) const OBJECT_BYTES_MAX: usize =
     PAGE_BYTES - HEADER_BYTES - RECORD_HEADER_BYTES - FLAGS_BYTES;
 
-/// Which page of which filling of which segment.
+/// Identifies a page of a filling of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PageIdentity {
     pub(crate) cache: CacheId,
@@ -92,7 +92,7 @@ pub(crate) struct PageIdentity {
 /// One object in a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LogRecord<'a> {
-    /// Where in the page the key begins; the value follows it.
+    /// Offset of the key in the page; the value follows it.
     pub(crate) at: usize,
     pub(crate) key: &'a [u8],
     pub(crate) value: &'a [u8],
@@ -101,19 +101,19 @@ pub(crate) struct LogRecord<'a> {
     pub(crate) tiers: Tiers,
 }
 
-/// Makes a page empty. What it held does not matter.
+/// Makes pages empty. Their content does not matter.
 pub(super) fn clear(page: &mut [u8]) {
     debug_assert!(page.len().is_multiple_of(PAGE_BYTES), "whole pages: {} bytes", page.len());
     page.fill(0);
 }
 
-/// Bytes of a page that records of `item` and its like take.
+/// Bytes of a page that a record of `item` takes.
 pub(super) fn record_bytes(item: &ItemRef<'_>) -> usize {
     let flags = if item.flags == 0 { 0 } else { FLAGS_BYTES };
     RECORD_HEADER_BYTES + flags + item.object_bytes()
 }
 
-/// Puts `item` behind the records of a page. Returns its number among them; `None` without room.
+/// Appends `item` to the records of a page. Returns its number; `None` if there is no room.
 pub(super) fn push(page: &mut [u8], item: &ItemRef<'_>) -> Option<u8> {
     let header = header_of(page)?;
     let (used, count) = (header.used.get(), header.count.get());
@@ -157,7 +157,7 @@ pub(super) fn has_room(page: &[u8], record_bytes: usize) -> bool {
     })
 }
 
-/// Writes header and checksum; the page can go to flash.
+/// Writes header and checksum, so that the page can go to flash.
 pub(super) fn seal(page: &mut [u8], identity: PageIdentity) {
     let Some(header) = header_of_mut(page) else { return };
     *header = Header {
@@ -185,11 +185,11 @@ fn header_of_mut(page: &mut [u8]) -> Option<&mut Header> {
     Header::mut_from_prefix(page).ok().map(|(header, _)| header)
 }
 
-/// Whether the bytes are the page of this identity.
+/// Whether the bytes are the page with this identity.
 pub(crate) fn is_valid(page: &[u8], identity: PageIdentity) -> bool {
     let Some(header) = header_of(page).filter(|_| page.len() == PAGE_BYTES) else { return false };
     let found = PageIdentity {
-        cache: identity.cache, // the checksum says so
+        cache: identity.cache, // the checksum covers it
         sequence: header.sequence.get(),
         segment: header.segment.get(),
         page: header.page.get(),
@@ -200,8 +200,8 @@ pub(crate) fn is_valid(page: &[u8], identity: PageIdentity) -> bool {
         && usize::from(header.used.get()) <= PAGE_BYTES - HEADER_BYTES
         && header.checksum.get() == checksum(identity.cache, page)
         && found == identity;
-    // The checksum vouches for what this program wrote; the rest is for what somebody else wrote
-    // with a checksum.
+    // The checksum covers what this program wrote; the rest is for content that another program wrote with a valid
+    // checksum.
     whole && {
         let mut records = records(page);
         let count = records.by_ref().count();
@@ -211,13 +211,13 @@ pub(crate) fn is_valid(page: &[u8], identity: PageIdentity) -> bool {
     }
 }
 
-/// The records of a page that is valid, or still in memory; of other bytes, those that fit.
+/// The records of a page that is valid or still in memory; for other bytes, the records that fit.
 pub(crate) fn records(page: &[u8]) -> Records<'_> {
     let used = used_bytes(page);
     Records { page, at: HEADER_BYTES, end: HEADER_BYTES + used }
 }
 
-/// Walks the records of a page.
+/// Iterates over the records of a page.
 pub(crate) struct Records<'a> {
     page: &'a [u8],
     at: usize,
@@ -241,7 +241,7 @@ impl<'a> Iterator for Records<'a> {
         let header_bytes = bytes.len() - rest.len();
         let (key, rest) = rest.split_at_checked(usize::from(header.key_bytes.get()))?;
         let value = rest.get(..usize::from(value_bytes & LENGTH))?;
-        // Written keys are not empty, nor are written flags 0: the record's length depends on it.
+        // Written keys are not empty, and written flags are not 0: the record's length depends on it.
         if key.is_empty() || (value_bytes & HAS_FLAGS != 0 && flags == 0) {
             return None;
         }
@@ -265,8 +265,7 @@ fn used_bytes(page: &[u8]) -> usize {
     header_of(page).map_or(0, |header| usize::from(header.used.get()))
 }
 
-/// Gives arbitrary bytes the marks of page 0 of segment 0, filling 0, checksum included: for the
-/// fuzzer.
+/// For the fuzzer: gives arbitrary bytes the header of page 0 of segment 0, filling 0, including the checksum.
 pub(crate) fn forge(page: &mut [u8]) {
     seal(page, PageIdentity { cache: CacheId::ZERO, sequence: 0, segment: 0, page: 0 });
 }
@@ -375,7 +374,7 @@ mod tests {
             prop_assert!(!is_valid(&page, IDENTITY));
         }
 
-        /// Even a valid checksum over nonsense is no reason to panic.
+        /// Even a valid checksum over arbitrary bytes causes no panic.
         #[test]
         fn arbitrary_bytes_never_panic(
             mut bytes in prop::collection::vec(any::<u8>(), PAGE_BYTES..=PAGE_BYTES),

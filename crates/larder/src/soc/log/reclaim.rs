@@ -1,5 +1,5 @@
-//! From the log to the buckets: what is worth a write moves, what is wanted stays, what finds room
-//! moves too, the rest goes.
+//! Moves objects from the log to the buckets. Objects that justify a write of their bucket move, requested objects stay
+//! in the log, others move if their bucket has room, and the rest is dropped.
 
 use std::ops::Range;
 
@@ -18,12 +18,12 @@ const PAGES_AT_ONCE: u32 = 8;
 /// Pages that are read at the same time for one bucket.
 const READS_AT_ONCE: usize = 8;
 
-/// What moves to a bucket.
+/// Objects that move to a bucket.
 struct Move {
     bucket: Bucket,
-    /// Bytes of the entries that were put in.
+    /// Bytes of the entries that were added.
     bytes: usize,
-    /// Where they lie in the log, which forgets them once the bucket is written.
+    /// Their places in the log, which forgets them once the bucket is written.
     places: Vec<LogPosition>,
     objects: u64,
     expired: u64,
@@ -33,12 +33,12 @@ struct Move {
 struct Sorted {
     /// They move to the bucket.
     moving: Vec<LogEntry>,
-    /// They are too few for that by themselves, and nobody asked for them.
+    /// Too few to justify a write of the bucket, and without hits.
     few: Vec<LogEntry>,
 }
 
 impl Soc {
-    /// Reclaims the victim as far as the filling of the active segment has come.
+    /// Reclaims the victim as far as the active segment has been filled.
     pub(super) async fn keep_pace(&self, log: &Log, now_s: u32) {
         let _turn = self.take_turn(log).await;
         loop {
@@ -61,7 +61,7 @@ impl Soc {
         }
     }
 
-    /// Reclaims pages of the victim side by side. The caller holds the turn.
+    /// Reclaims pages of the victim concurrently. The caller holds the turn.
     async fn reclaim_pages(&self, log: &Log, pages: Range<u32>, now_s: u32) {
         debug_assert!(!pages.is_empty() && pages.len() <= PAGES_AT_ONCE as usize, "{pages:?}");
         self.empty_pages(log, pages.clone(), now_s).await;
@@ -74,8 +74,8 @@ impl Soc {
         }
     }
 
-    /// Takes all that the index knows in these pages out of it: many buckets at a time. The caller holds the
-    /// turn. Dropped on the way, it can begin anew.
+    /// Removes all objects in these pages from the index, many buckets at a time. The caller holds the turn. If it is
+    /// dropped, it can be started again.
     pub(super) async fn empty_pages(&self, log: &Log, pages: Range<u32>, now_s: u32) {
         let read = together(pages.clone().map(|page| self.read_page(log, page))).await;
         let read: Vec<(u32, Option<Page>)> = pages.zip(read).collect();
@@ -92,7 +92,7 @@ impl Soc {
                 }
             }
         }
-        // By their places on flash. What is in one page for one bucket leaves it together.
+        // In the order of the buckets on flash. Objects of one bucket in one page leave it together.
         leaving.sort_by_key(|(bucket, page, _)| (*bucket, *page));
         leaving.dedup_by_key(|(bucket, page, _)| (*bucket, *page));
         let each = leaving
@@ -101,7 +101,7 @@ impl Soc {
         run_all(each.collect()).await;
     }
 
-    /// A page cannot be read.
+    /// Gives up the objects of a page that cannot be read.
     async fn give_up_page(&self, log: &Log, page: u32) {
         for (number, place) in log.index.of_page(page) {
             let _stripe = self.lock_bucket(number).await;
@@ -130,7 +130,7 @@ impl Soc {
         if moving.is_empty() {
             moving = self.fit_or_drop(log, &bucket, few, page.1, now_s);
         } else {
-            moving.extend(few); // the write is made for others
+            moving.extend(few); // the bucket is written anyway, for other objects
         }
         if !moving.is_empty() {
             let moving = (&moving[..], page.1);
@@ -138,7 +138,7 @@ impl Soc {
         }
     }
 
-    /// An object cannot move to its bucket. What it hides there, if anything, goes too.
+    /// Loses an object that cannot move to its bucket, together with the older version that it may hide there.
     fn lose(&self, log: &Log, number: u64, found: LogEntry, page: &Page) {
         let Some(record) = page.record(found.place.number) else {
             return self.give_up(number, found.place);
@@ -152,9 +152,9 @@ impl Soc {
         }
     }
 
-    /// Of objects that are too few for a write of their bucket, those stay that it has room for:
-    /// without the log they would be in it, and nothing would have left for them. The others would
-    /// push out as many as they are, and are dropped.
+    /// For objects that are too few for a write of their bucket: returns those that the bucket has room for. Without
+    /// the log they would be in the bucket, and nothing would have been evicted for them. The others would evict as
+    /// many objects as they are, so they are dropped.
     fn fit_or_drop(
         &self,
         log: &Log,
@@ -179,7 +179,8 @@ impl Soc {
         few
     }
 
-    /// Drops what is dead and readmits what was asked for, where there is no write to do for it.
+    /// Sorts the objects that leave a page: forgets dead ones, and readmits requested ones if there is no write of the
+    /// bucket for them.
     fn sort_out(
         &self,
         log: &Log,
@@ -221,8 +222,7 @@ impl Soc {
         sorted
     }
 
-    /// Logs the object at `place` once more. Of a dead one only the key matters. Says whether there
-    /// was room.
+    /// Logs the object at `place` again. Of a dead object only the key matters. Returns whether there was room.
     fn readmit(
         &self,
         log: &Log,
@@ -245,8 +245,8 @@ impl Soc {
         appended.is_some()
     }
 
-    /// Writes a bucket with the objects that leave the page and as many of the log's others as fit.
-    /// The index forgets them once they are there.
+    /// Writes a bucket with the objects that leave the page and with as many of the log's other objects as fit. The
+    /// index forgets them once they are in the bucket.
     async fn move_together(
         &self,
         log: &Log,
@@ -268,19 +268,19 @@ impl Soc {
         debug_assert!(objects <= places.len() as u64, "what moves leaves its place");
         self.counters.soc_log_moved_objects.add(objects);
         self.counters.expired.add(expired);
-        // Who takes the bucket's lock after a caller that was dropped here ends it.
+        // If this call is dropped here, the next holder of the bucket's lock finishes it.
         self.store_moved(stripe, number, bucket, change, places).await;
     }
 
-    /// Forgets objects of the log that a bucket has now, or that were lost with it.
+    /// Forgets objects of the log that a bucket now has, or that were lost with it.
     pub(in crate::soc) fn leave_log(&self, number: u64, moved: &[LogPosition]) {
         if let Some(log) = &self.log {
             moved.iter().for_each(|&place| _ = log.index.remove(number, place));
         }
     }
 
-    /// Adds objects of other pages, the oldest first, as long as they fill the bucket and do not
-    /// push each other out of it.
+    /// Adds objects of other pages, oldest first, until they fill the bucket; stops before they would evict one
+    /// another.
     async fn gather(
         &self,
         log: &Log,
@@ -293,7 +293,7 @@ impl Soc {
             let readings: Vec<_> =
                 group.iter().map(|found| self.start_reading(log, found.place.page)).collect();
             for (found, reading) in group.iter().zip(readings) {
-                // What cannot be read stays: it may be readable when its page is reclaimed.
+                // An unreadable object stays: it may be readable when its page is reclaimed.
                 let Some(page) = self.finish_reading(log, found.place.page, reading).await else {
                     continue;
                 };
@@ -309,8 +309,8 @@ impl Soc {
         }
     }
 
-    /// Puts an object into the bucket in place of an older version. Of an expired one it takes the
-    /// older version out.
+    /// Puts an object into the bucket in place of an older version. For an expired object, only removes the older
+    /// version.
     fn put_in(&self, gathered: &mut Move, found: LogEntry, record: &LogRecord<'_>, now_s: u32) {
         gathered.bucket.remove(self.hash_of(record.key), record.key);
         gathered.places.push(found.place);

@@ -1,4 +1,4 @@
-//! The life of a log's segments.
+//! The life cycle of a log's segments.
 //!
 //! ```text
 //!            activate              close, written             every record moved,
@@ -7,13 +7,13 @@
 //!                            └──────────────────► Retired ── after a back-off ──► Free
 //! ```
 //!
-//! Segments are a ring: they are filled in the order of their numbers and reclaimed in the same
-//! order. While one is filled, the next Sealed one behind it, the *victim*, is reclaimed at the
-//! same pace, page by page; so the next segment is free when it is needed.
+//! Segments are a ring: they are filled in the order of their numbers and reclaimed in the same order. While one is
+//! being filled, the next Sealed one after it, the *victim*, is reclaimed at the same pace, page by page; so the next
+//! segment is free when it is needed.
 //!
 //! 1. At most one segment is Active, and its pages are in memory, also while they are written.
-//! 2. A segment gets a new sequence number each time it becomes Active; numbers are never used
-//!    twice, not even after a restart.
+//! 2. A segment gets a new sequence number each time it becomes Active; numbers are never reused, not even after a
+//!    restart.
 //! 3. An index entry points into an Active or a Sealed segment, and was made in its current filling.
 
 use std::ops::Range;
@@ -26,7 +26,7 @@ use super::index::LogPosition;
 use super::page::{self, PAGE_BYTES, PageIdentity};
 use crate::item::ItemRef;
 
-/// At most this part of a segment is filled with objects that are logged once more.
+/// At most `1 / READMITTED_PART` of a segment is filled with readmitted objects.
 const READMITTED_PART: usize = 2;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub(super) enum SegmentState {
 struct Segment {
     state: SegmentState,
     sequence: u64,
-    /// Since its write failed.
+    /// State of the back-off after a failed write.
     backoff: Backoff,
 }
 
@@ -55,16 +55,16 @@ struct Victim {
 /// The segment that is being filled, in memory.
 #[derive(Debug)]
 struct Active {
-    /// Who fills it.
+    /// The cache that fills it.
     cache: CacheId,
     segment: u32,
     sequence: u64,
     buffer: IoBuffer,
-    /// The page that is being filled. Those before it are sealed, those behind it empty.
+    /// The page that is being filled. Earlier pages are sealed, later ones empty.
     page: u32,
     closed: bool,
     failed: bool,
-    /// Bytes of records that may still be logged once more.
+    /// Bytes of records that may still be readmitted.
     readmitted_room: usize,
 }
 
@@ -84,23 +84,23 @@ pub(super) struct Segments {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cause {
     New,
-    /// It was there already, in the victim.
+    /// It was in the log already, in the victim.
     Readmitted,
 }
 
-/// An object that was put into the active segment.
+/// An object that was added to the active segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Appended {
     pub(super) place: LogPosition,
-    /// Whether a new page was begun for it.
+    /// Whether it started a new page.
     pub(super) began_page: bool,
 }
 
-/// What the change to the next segment came to.
+/// Result of changing to the next segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Activation {
     Done,
-    /// The next segment has to be reclaimed first: it is the victim now.
+    /// The next segment must be reclaimed first: it is the victim now.
     Reclaim,
     /// All segments are retired.
     NoSegment,
@@ -136,7 +136,7 @@ impl Segments {
         })
     }
 
-    /// Puts `item` behind the records that are there. `None` without room.
+    /// Appends `item`. `None` if there is no room.
     pub(super) fn append(&mut self, item: &ItemRef<'_>, cause: Cause) -> Option<Appended> {
         let pages = self.pages;
         let active = self.active.as_mut().filter(|active| !active.closed)?;
@@ -162,14 +162,14 @@ impl Segments {
         Some(Appended { place, began_page })
     }
 
-    /// Closes the active segment and gives its number and its bytes to write. `None` if there is
-    /// none, or it is closed already.
+    /// Closes the active segment and returns its number and its bytes, to be written. `None` if there is none or it is
+    /// already closed.
     pub(super) fn close(&mut self) -> Option<(u32, &[u8])> {
         let pages = self.pages;
         let active = self.active.as_mut().filter(|active| !active.closed)?;
         debug_assert!(!active.failed, "it was not written yet");
         active.closed = true;
-        // The rest, empty pages, are sealed as well: each is read alone later.
+        // The remaining, empty pages are sealed as well: pages are read individually later.
         active.seal_page();
         while active.page + 1 < pages {
             active.page += 1;
@@ -178,7 +178,7 @@ impl Segments {
         Some((active.segment, active.buffer.as_slice()))
     }
 
-    /// The write of the closed segment has ended.
+    /// Notes the end of the closed segment's write.
     pub(super) fn written(&mut self, well: bool) {
         if let Some(active) = self.active.as_mut().filter(|_| !well) {
             active.failed = true;
@@ -190,7 +190,7 @@ impl Segments {
         }
     }
 
-    /// The pages of the closed segment whose write failed: they are in memory only.
+    /// The pages of the closed segment whose write failed: they are only in memory.
     pub(super) fn failed_pages(&self) -> Range<u32> {
         match self.active.as_ref().filter(|active| active.failed) {
             Some(active) => active.segment * self.pages..(active.segment + 1) * self.pages,
@@ -198,7 +198,7 @@ impl Segments {
         }
     }
 
-    /// Gives up the place of the segment whose write failed. Nothing points into it any more.
+    /// Retires the segment whose write failed. No index entry may point into it.
     pub(super) fn retire_failed(&mut self, now_s: u32) -> Option<u32> {
         let segment = self.active.take_if(|active| active.failed)?.segment;
         let failed = &mut self.all[segment as usize];
@@ -208,7 +208,7 @@ impl Segments {
         Some(segment)
     }
 
-    /// Segments whose back-off is over are tried again.
+    /// Frees retired segments whose back-off is over, so that they are tried again.
     pub(super) fn revive(&mut self, now_s: u32) {
         let is_due = |segment: &&mut Segment| {
             segment.state == SegmentState::Retired && segment.backoff.is_due(now_s)
@@ -216,7 +216,7 @@ impl Segments {
         self.all.iter_mut().filter(is_due).for_each(|it| it.state = SegmentState::Free);
     }
 
-    /// Begins to fill the next segment of the ring, in `buffer`, if it is free.
+    /// Starts filling the next segment of the ring, in `buffer`, if it is free.
     pub(super) fn activate(&mut self, buffer: impl FnOnce() -> IoBuffer) -> Activation {
         assert!(self.active.is_none(), "rule 1: at most one segment is Active");
         let Some(segment) = self.after(self.newest) else { return Activation::NoSegment };
@@ -252,12 +252,12 @@ impl Segments {
         Activation::Done
     }
 
-    /// The next pages to reclaim, at most so many.
+    /// The next pages to reclaim, at most `most`.
     pub(super) fn victim_pages(&self, most: u32) -> Range<u32> {
         self.pages_of_victim(most, self.pages)
     }
 
-    /// The same, of those that are behind the pace of the filling.
+    /// The same, limited to pages that are behind the pace of the filling.
     pub(super) fn due_pages(&self, most: u32) -> Range<u32> {
         let filled = self.active.as_ref().map_or(0, |active| active.page + 1);
         self.pages_of_victim(most, filled)
@@ -269,7 +269,8 @@ impl Segments {
         first + next_page..first + before.min(next_page + most).max(next_page)
     }
 
-    /// Nothing points into the next page to reclaim any more.
+    /// Notes that no index entry points into the next page to reclaim any more. Returns whether it was the segment's
+    /// last page.
     pub(super) fn page_reclaimed(&mut self) -> bool {
         let Some(victim) = &mut self.victim else { return false };
         debug_assert_eq!(self.all[victim.segment as usize].state, SegmentState::Sealed);
@@ -302,14 +303,14 @@ impl Segments {
         }
     }
 
-    /// Number and sequence number of the sealed segments, and the segment that was filled last.
+    /// The segment that was filled last, and number and sequence number of each sealed segment.
     pub(super) fn sealed(&self) -> (u32, Vec<(u32, u64)>) {
         let numbered = (0..).zip(&self.all);
         let sealed = numbered.filter(|(_, segment)| segment.state == SegmentState::Sealed);
         (self.newest, sealed.map(|(number, segment)| (number, segment.sequence)).collect())
     }
 
-    /// Takes over what [`Segments::sealed`] told in an earlier opening. Says whether that can be.
+    /// Takes over what [`Segments::sealed`] returned in an earlier opening. Returns whether it is valid.
     pub(super) fn restore(&mut self, newest: u32, sealed: &[(u32, u64)]) -> bool {
         let count = self.all.len();
         let known = (newest as usize) < count
@@ -327,7 +328,7 @@ impl Segments {
         known
     }
 
-    /// The next segment of the ring that can be used.
+    /// The next usable segment of the ring.
     fn after(&self, segment: u32) -> Option<u32> {
         let count = u32::try_from(self.all.len()).expect("segments are counted in 32 bits");
         let ring = (1..=count).map(|step| (segment + step) % count);

@@ -1,5 +1,5 @@
-//! What of the log survives a clean shutdown: its index, and which segments it points into. The
-//! pages themselves are on flash and need not be read.
+//! The log's part of the snapshot of a clean shutdown: its index, and the segments that it points into. The pages
+//! themselves are on flash and need not be read.
 //!
 //! ```text
 //!   8  length of what follows
@@ -10,8 +10,8 @@
 //!      oldest first
 //! ```
 //!
-//! There is room for [`PAGE_OBJECTS`] objects a page. Those beyond are given up, and so is what is
-//! in their buckets, where older versions of them may be.
+//! The snapshot has room for [`PAGE_OBJECTS`] objects per page. Objects beyond that are given up, together with the
+//! content of their buckets, which may hold older versions of them.
 
 use super::index::{self, ENTRY_SNAPSHOT_BYTES, PARTITION_SNAPSHOT_BYTES};
 use super::page::PAGE_BYTES;
@@ -19,13 +19,12 @@ use super::{Soc, SocLogPlace};
 use crate::removal::RemovalReason;
 use crate::tier::Tier;
 
-/// Objects a page that the snapshot has room for: objects of 34 bytes (key and value) on average.
+/// Objects per page that the snapshot has room for. It is enough if objects have 34 bytes (key and value) on average.
 const PAGE_OBJECTS: u64 = 96;
 const LENGTH_BYTES: usize = 8;
 const SEGMENT_BYTES: usize = 12;
 
-/// Bytes that the snapshot of a log takes at most: for each segment, and for the rest of it, where
-/// there is a log at all.
+/// Upper bound of the snapshot bytes of a log: for each segment, and a fixed part if there is a log at all.
 pub(crate) fn snapshot_bytes_max(segment_bytes: u32, buckets: u64) -> (u64, u64) {
     let pages = u64::from(segment_bytes) / PAGE_BYTES as u64;
     let segment = SEGMENT_BYTES as u64 + pages * PAGE_OBJECTS * ENTRY_SNAPSHOT_BYTES as u64;
@@ -38,12 +37,12 @@ impl Soc {
     pub(in crate::soc) async fn write_log_out(&self) {
         let Some(log) = &self.log else { return };
         let mut turn = self.take_turn(log).await;
-        // At second 0 nothing is taken for expired.
+        // At second 0 no object counts as expired.
         self.write_active(log, &mut turn, 0).await;
     }
 
-    /// The log's part of the snapshot, of what is on flash. Empty without a log. To be called before the
-    /// buckets' part is exported.
+    /// The log's part of the snapshot, for what is on flash. Empty without a log. Must be called before the buckets'
+    /// part is exported.
     pub(in crate::soc) async fn export_log(&self) -> Vec<u8> {
         let Some(log) = &self.log else { return Vec::new() };
         let _turn = self.take_turn(log).await;
@@ -72,9 +71,8 @@ impl Soc {
         out
     }
 
-    /// Takes the log's part from the front of `bytes` and returns what is behind it. `None` if it
-    /// is not what [`Soc::export_log`] gave; then nothing was taken. Without a log there is no such
-    /// part.
+    /// Takes the log's part from the front of `bytes` and returns the rest. `None` if it is not what
+    /// [`Soc::export_log`] wrote; then nothing was taken over. Without a log there is no such part.
     pub(in crate::soc) fn import_log<'a>(&self, bytes: &'a [u8]) -> Option<&'a [u8]> {
         let Some(log) = &self.log else { return Some(bytes) };
         let (length, rest) = bytes.split_first_chunk::<LENGTH_BYTES>()?;

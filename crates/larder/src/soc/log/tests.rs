@@ -1,4 +1,4 @@
-//! The log beside its engine: look-ups that meet moves, and snapshots that say anything.
+//! Tests of the log with its engine: look-ups during moves, and arbitrary snapshots.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -71,13 +71,13 @@ fn get(soc: &Soc, key: u32) -> Option<u32> {
     block_on(soc.get(KeyHash::of(&key), &key, 0)).map(|found| version_in(&found))
 }
 
-/// Fills the log so often that everything in it was reclaimed.
+/// Fills the log until everything in it has been reclaimed.
 fn go_round(soc: &Soc, first: u32) {
     (first..first + 100 * SEGMENTS).for_each(|key| set(soc, key, 1));
 }
 
-/// Begins to look key 1 up in a page of the log on flash, lets `meanwhile` happen before the read
-/// ends, and says what was found.
+/// Starts a look-up of key 1 in a page of the log on flash, runs `meanwhile` before the read ends, and returns what was
+/// found.
 fn look_beside(soc: &Soc, device: &Faulty, meanwhile: impl Fn()) -> Option<u32> {
     let rule = FaultRule::new(Fault::Delay { submissions: u32::MAX }).on_reads();
     device.set_plan(&FaultPlan::new(1).with(rule));
@@ -119,7 +119,7 @@ fn who_looks_while_an_object_is_readmitted_finds_no_older_one() {
     let soc = soc(&device, 1, 1);
     set(&soc, 1, 1);
     go_round(&soc, 1000);
-    // The newer version hides the one in the bucket, and is read as it moves on.
+    // The newer version hides the one in the bucket, and is read while it moves.
     set(&soc, 1, 2);
     (100..150).for_each(|key| set(&soc, key, 1));
     let found = look_beside(&soc, &device, || go_round(&soc, 5000));
@@ -138,7 +138,7 @@ fn who_looks_while_an_object_is_deleted_finds_it_or_nothing() {
     assert_eq!(get(&soc, 1), None);
 }
 
-/// A page that cannot be read is no reason to believe the bucket.
+/// An unreadable page must not make the bucket's version visible.
 #[test]
 fn what_cannot_be_read_hides_the_bucket_until_it_is_gone() {
     for replace in [false, true] {
@@ -147,7 +147,7 @@ fn what_cannot_be_read_hides_the_bucket_until_it_is_gone() {
         set(&soc, 1, 1);
         go_round(&soc, 1000);
         set(&soc, 1, 2);
-        // Enough for its segment to be written, and too little for it to have moved.
+        // Enough for its segment to be written, and too little for the object to have moved.
         (100..126).for_each(|key| set(&soc, key, 1));
         let log = (1 << 20)..(2 << 20);
         let rule = FaultRule::new(Fault::Error).on_reads().within(log);
@@ -164,8 +164,8 @@ fn what_cannot_be_read_hides_the_bucket_until_it_is_gone() {
     }
 }
 
-/// Whose bucket cannot be written has nowhere to go when its page is needed: it is lost, and so is what it
-/// hid there.
+/// If its bucket cannot be written, an object has nowhere to go when its page is needed: it is lost, and so is the
+/// version that it hid in the bucket.
 #[test]
 fn what_has_nowhere_to_go_is_lost_and_uncovers_nothing() {
     let device = device();
@@ -185,8 +185,7 @@ fn what_has_nowhere_to_go_is_lost_and_uncovers_nothing() {
     assert!(soc.log.as_ref().unwrap().index.of_bucket(number).is_empty());
 }
 
-/// The buckets have room for all: an object that waits for others of its bucket in vain goes there
-/// alone.
+/// The buckets have room for all objects: an object that waits in vain for others of its bucket goes there alone.
 #[test]
 fn nothing_is_lost_where_everything_fits() {
     for threshold in [1, 2, 4] {
@@ -200,21 +199,21 @@ fn nothing_is_lost_where_everything_fits() {
     }
 }
 
-/// A bucket that is full keeps what it has: a newcomer that waits alone is dropped.
+/// A full bucket keeps its content: a new object that waits alone is dropped.
 #[test]
 fn who_waits_alone_pushes_nobody_out() {
     let device = device();
     let soc = soc(&device, 200, 1);
     (0..6000).for_each(|key| set(&soc, key, key));
     let dropped = soc.counters.soc_log_dropped_objects.get();
-    // A filter that is wrong takes a newcomer for the next version of what its bucket has.
+    // A false positive of the filter makes a new object look like the next version of one in its bucket.
     let evicted = soc.counters.soc_evicted_objects.get();
     assert!(dropped > 2000 && evicted < 150, "{dropped} {evicted}");
     let found = (0..500).filter(|&key| get(&soc, key) == Some(key)).count();
     assert!(found > 400, "{found} of the first ones, which found room");
 }
 
-/// Or the snapshot would say of its bucket what was there before.
+/// Otherwise the snapshot would describe the bucket as it was before.
 #[test]
 fn a_write_whose_caller_gave_up_has_ended_when_a_snapshot_is_made() {
     let device = device();
@@ -261,7 +260,7 @@ fn a_snapshot_brings_the_log_back() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever a snapshot says: no panic, and what is refused leaves nothing behind.
+    /// Arbitrary snapshots: no panic, and a refused snapshot leaves nothing behind.
     #[test]
     fn any_snapshot_is_taken_or_left(
         bytes in prop::collection::vec(any::<u8>(), 0..200),

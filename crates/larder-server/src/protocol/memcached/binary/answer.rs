@@ -1,4 +1,4 @@
-//! Answers that have no value, or one that is there.
+//! Answers of the binary protocol with no value, or with a value that is in memory.
 
 use larder::ErrorKind;
 
@@ -13,7 +13,7 @@ pub(super) fn status_of(error: &larder::Error) -> Status {
     }
 }
 
-/// Answers a success without anything else, unless the request wants no such answer.
+/// Answers a success without further content, unless the request is quiet.
 pub(super) fn done(quiet: bool, answers: &mut Answers<'_>, header: &Header, cas: u64) {
     if !quiet {
         succeed(answers, header, Answered { cas, ..Answered::default() }, b"");

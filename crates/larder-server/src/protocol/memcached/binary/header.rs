@@ -3,13 +3,13 @@
 use zerocopy::big_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// What a request begins with.
+/// First byte of a request.
 pub(crate) const REQUEST: u8 = 0x80;
-/// What an answer begins with.
+/// First byte of an answer.
 const RESPONSE: u8 = 0x81;
 pub(super) const HEADER_BYTES: usize = size_of::<Layout>();
 
-/// How a header lies on the wire.
+/// The header on the wire.
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 struct Layout {
@@ -18,27 +18,27 @@ struct Layout {
     key_bytes: U16,
     extras_bytes: u8,
     data_type: u8,
-    /// Of an answer; a request has none.
+    /// Only in answers; requests have 0 here.
     status: U16,
     body_bytes: U32,
     opaque: [u8; 4],
     cas: U64,
 }
 
-/// What a request says of itself.
+/// The header of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(super) opcode: u8,
     pub(super) key_bytes: usize,
     pub(super) extras_bytes: usize,
-    /// Of extras, key and value together.
+    /// Extras, key and value together.
     pub(super) body_bytes: usize,
-    /// The client's, given back as it is.
+    /// Chosen by the client, returned as it is.
     pub(super) opaque: [u8; 4],
     pub(super) cas: u64,
 }
 
-/// A request, with what is behind its header.
+/// A request: its header and its body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Packet<'a> {
     pub(super) header: Header,
@@ -47,7 +47,7 @@ pub(crate) struct Packet<'a> {
     pub(super) value: &'a [u8],
 }
 
-/// How a request has ended.
+/// The result of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Status {
     Success,
@@ -60,11 +60,11 @@ pub(super) enum Status {
     AuthError,
     UnknownCommand,
     OutOfMemory,
-    /// Its tenant is over its limit.
+    /// The tenant is over its rate limit.
     Busy,
     /// The cache has failed.
     Internal,
-    /// It took too long.
+    /// The request took too long.
     TooLate,
 }
 
@@ -83,12 +83,12 @@ impl Status {
             Self::OutOfMemory => 0x82,
             Self::Internal => 0x84,
             Self::Busy => 0x85,
-            // Clients know it as a failure that may pass.
+            // Clients treat it as a temporary failure.
             Self::TooLate => 0x86,
         }
     }
 
-    /// What stands in the body of an answer that is no success.
+    /// The body of an answer with this status.
     pub(super) fn text(self) -> &'static str {
         match self {
             Self::Success => "",
@@ -109,7 +109,7 @@ impl Status {
 }
 
 impl Header {
-    /// `Ok(None)`: it is not there whole. `Err`: this is no request.
+    /// Parses a header. `Ok(None)`: it is incomplete. `Err`: this is no request.
     pub(crate) fn parse(input: &[u8]) -> Result<Option<Self>, NoRequest> {
         if input.first().is_some_and(|first| *first != REQUEST) {
             return Err(NoRequest);
@@ -123,7 +123,7 @@ impl Header {
             opaque: layout.opaque,
             cas: layout.cas.get(),
         };
-        // What would be in front of the value is longer than all together.
+        // Key and extras together are longer than the whole body.
         if header.key_bytes + header.extras_bytes > header.body_bytes {
             return Err(NoRequest);
         }
@@ -139,7 +139,7 @@ impl Header {
         self.body_bytes.saturating_sub(self.key_bytes + self.extras_bytes)
     }
 
-    /// The request, if all of it is there.
+    /// The request, if its body is complete.
     pub(crate) fn packet<'a>(&self, input: &'a [u8]) -> Option<Packet<'a>> {
         let body = input.get(HEADER_BYTES..HEADER_BYTES + self.body_bytes)?;
         let (extras, rest) = body.split_at_checked(self.extras_bytes)?;
@@ -148,11 +148,11 @@ impl Header {
     }
 }
 
-/// The client speaks something else.
+/// The bytes are not a request of this protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NoRequest;
 
-/// What an answer has beside its value.
+/// The parts of an answer other than its value.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Answered<'a> {
     pub(super) extras: &'a [u8],
@@ -160,7 +160,7 @@ pub(super) struct Answered<'a> {
     pub(super) cas: u64,
 }
 
-/// Appends the head of an answer, behind which its value of so many bytes comes.
+/// Appends the head of an answer; a value of `value_bytes` bytes follows.
 pub(super) fn head(
     out: &mut Vec<u8>,
     header: &Header,

@@ -1,4 +1,4 @@
-//! SASL: who it is that speaks, by the one mechanism PLAIN.
+//! SASL login, with PLAIN as the only mechanism.
 
 use super::answer::{fail, succeed};
 use super::header::{Answered, Packet, Status};
@@ -17,13 +17,13 @@ pub(super) async fn answer(
 ) {
     answers.settle().await;
     let header = &packet.header;
-    // Where nobody has to log in, nobody can.
+    // On a server without users there is no login.
     if caller.worker.shared.users().is_empty() {
         return fail(answers, header, Status::UnknownCommand);
     }
     match step {
         LogIn::Mechanisms => succeed(answers, header, Answered::default(), PLAIN),
-        // All is said in the first step.
+        // PLAIN sends everything in the first step.
         LogIn::Begin | LogIn::Continue => {
             let said = if packet.key == PLAIN { split(packet.value) } else { None };
             let said = match said {

@@ -1,4 +1,4 @@
-//! The binary protocol. Its successor is meta, but clients speak it still.
+//! The binary protocol. The meta protocol is its successor, but clients still use it.
 
 mod answer;
 mod header;
@@ -24,13 +24,13 @@ use crate::caller::Caller;
 use crate::protocol::Step;
 use request::Request;
 
-/// Nobody gets more memory before it has logged in.
+/// Longest request before a login, so that a stranger cannot take more memory.
 const LOGIN_BYTES_MAX: usize = 2048;
 
-/// A connection that speaks it.
+/// A connection that speaks the binary protocol.
 #[derive(Debug, Default)]
 pub(crate) struct Binary {
-    /// Bytes that nobody wants.
+    /// Bytes to discard.
     swallows: usize,
 }
 
@@ -68,7 +68,7 @@ impl Binary {
         }
     }
 
-    /// Why a request is not taken in.
+    /// Why a request is refused, if it is.
     fn refusal(&self, header: &Header, input: &[u8], caller: &Caller) -> Option<Status> {
         let whole = HEADER_BYTES + header.body_bytes;
         if caller.needs_login() && whole > LOGIN_BYTES_MAX {
@@ -85,7 +85,7 @@ impl Binary {
         (!has_room).then_some(Status::OutOfMemory)
     }
 
-    /// Answers so, and takes the request without keeping it. What a `set` would have replaced goes.
+    /// Answers with `why`, and discards the request. If it was an unconditional `set`, deletes the old value.
     async fn refuse(
         &mut self,
         header: &Header,
@@ -153,7 +153,7 @@ async fn respond(packet: &Packet<'_>, caller: &mut Caller, answers: &mut Answers
     Goes::On
 }
 
-/// Answers what may change something.
+/// Answers a request that may change something.
 async fn change(packet: &Packet<'_>, request: Request, caller: &Caller, answers: &mut Answers<'_>) {
     let header = &packet.header;
     match request {
@@ -218,12 +218,12 @@ async fn change(packet: &Packet<'_>, request: Request, caller: &Caller, answers:
                 _ => succeed(answers, header, Answered::default(), b""),
             }
         }
-        // Also what has no effect here.
+        // Includes requests that have no effect here.
         _ => succeed(answers, header, Answered::default(), b""),
     }
 }
 
-/// What is said where `add` finds something, or the others find nothing.
+/// The answer when `add` finds a value, or the other modes find none.
 fn not_stored(mode: Mode) -> Status {
     match mode {
         Mode::Add => Status::KeyExists,

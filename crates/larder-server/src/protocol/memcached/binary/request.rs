@@ -1,4 +1,4 @@
-//! Requests of the binary protocol: what the numbers in their headers and extras mean.
+//! Requests of the binary protocol: decodes opcodes and extras.
 
 use zerocopy::big_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
@@ -6,8 +6,7 @@ use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 use super::header::{Packet, Status};
 use crate::protocol::memcached::items::Mode;
 
-/// What a packet asks for. What is `quiet` is answered only if it has gone wrong, or, of a retrieval, if there is
-/// something.
+/// A decoded request. A `quiet` request is answered only if it fails; a quiet retrieval only if it finds something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Request {
     Retrieve(Retrieval),
@@ -25,11 +24,11 @@ pub(super) enum Request {
 /// How an item is retrieved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Retrieval {
-    /// Another lifetime for it.
+    /// A new lifetime for it.
     pub(super) touch: Option<i64>,
-    /// Whether its value is wanted.
+    /// Whether the answer has its value.
     pub(super) value: bool,
-    /// Whether its key is given back.
+    /// Whether the answer has its key.
     pub(super) key: bool,
     pub(super) quiet: bool,
 }
@@ -42,7 +41,7 @@ pub(super) enum LogIn {
     Continue,
 }
 
-/// What stands for "do not make one" where a number may be made.
+/// The lifetime that means "do not create the number".
 const NO_VIVIFY: u32 = u32::MAX;
 
 impl Request {
@@ -84,7 +83,7 @@ impl Request {
         parsed.ok_or(Status::InvalidArguments)
     }
 
-    /// Whether it is answered before somebody has logged in.
+    /// Whether it is answered before the client has logged in.
     pub(super) fn may_come_first(&self) -> bool {
         matches!(self, Self::LogIn(_) | Self::Version | Self::Quit { .. })
     }
@@ -96,7 +95,7 @@ fn retrieval(opcode: u8, touch: Option<i64>) -> Option<Request> {
     Some(Request::Retrieve(Retrieval { touch, value: opcode != 0x1c, key, quiet }))
 }
 
-/// What is behind the header of a number.
+/// The extras of an increment or decrement.
 #[derive(FromBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 struct CountExtras {
@@ -105,7 +104,7 @@ struct CountExtras {
     exptime: U32,
 }
 
-/// What is behind the header of a value.
+/// The extras of a store.
 #[derive(FromBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 struct StoreExtras {
@@ -113,7 +112,7 @@ struct StoreExtras {
     exptime: U32,
 }
 
-/// A lifetime that is all that is behind a header. The binary protocol has no negative ones: 0xffffffff is in 2106.
+/// Extras that are just a lifetime. The binary protocol has no negative lifetimes: 0xffffffff is in the year 2106.
 fn seconds(extras: &[u8]) -> Option<i64> {
     U32::ref_from_bytes(extras).ok().map(|seconds| seconds.get().into())
 }

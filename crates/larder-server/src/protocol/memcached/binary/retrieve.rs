@@ -1,4 +1,4 @@
-//! Get, touch, and both at once.
+//! Get, touch, and get-and-touch.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub(super) async fn answer(
     }
 }
 
-/// Answers with what is in DRAM and not too long to be copied.
+/// Answers if the item is in DRAM and short enough to be copied. Returns whether it did.
 fn at_once(
     packet: &Packet<'_>,
     how: Retrieval,
@@ -51,7 +51,7 @@ fn at_once(
     is_answered
 }
 
-/// Goes on where DRAM does not know at once.
+/// Answers when flash has been read.
 async fn later(packet: &Packet<'_>, how: Retrieval, caller: &Caller, answers: &mut Answers<'_>) {
     let (tenant, worker) = (Arc::clone(caller.tenant_of(packet.key)), Rc::clone(&caller.worker));
     let (key, header, asked) = (packet.key.to_vec(), packet.header, caller.asks("get", packet.key));
@@ -131,7 +131,7 @@ fn found_head(
 ) {
     let flags = U32::new(meta.flags);
     let answered = Answered {
-        // Of a touch too, which answers no value.
+        // A touch answers them too, though it answers no value.
         extras: flags.as_bytes(),
         key: if how.key { key } else { b"" },
         cas: meta.version,

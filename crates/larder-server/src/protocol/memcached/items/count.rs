@@ -1,4 +1,4 @@
-//! Adding to numbers, and taking from them.
+//! Increments and decrements numbers.
 
 use std::num::NonZeroU64;
 use std::time::Duration;
@@ -15,20 +15,20 @@ use crate::protocol::memcached::line::number;
 pub(crate) struct Count {
     pub(crate) up: bool,
     pub(crate) delta: u64,
-    /// Only of the value that has this version.
+    /// Only if the value has this version.
     pub(crate) compare: Option<u64>,
-    /// The version that the new one shall have.
+    /// The version of the new value.
     pub(crate) version: Option<NonZeroU64>,
-    /// Another lifetime for it.
+    /// A new lifetime for it.
     pub(crate) touch: Option<Lifetime>,
-    /// Where there is none, this one is stored, and lives so long.
+    /// If there is no value: the number to store, and its lifetime.
     pub(crate) vivify: Option<(u64, Lifetime)>,
 }
 
-/// How it ended.
+/// The result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CountOutcome {
-    /// The number is this one now, has this version, and lives so long.
+    /// The new number, its version, and its remaining lifetime.
     Number {
         number: u64,
         version: u64,
@@ -36,11 +36,11 @@ pub(crate) enum CountOutcome {
     },
     NotNumeric,
     NotFound,
-    /// Another version is there.
+    /// The value has another version.
     Exists,
 }
 
-/// Changes a number, and counts that.
+/// Changes a number, and counts the request.
 pub(crate) async fn count(caller: &Caller, key: &[u8], how: Count) -> Result<CountOutcome, Error> {
     let cache = caller.cache_for(key);
     let version = how.version.unwrap_or_else(|| cache.draw_version(key));
@@ -66,7 +66,7 @@ pub(crate) async fn count(caller: &Caller, key: &[u8], how: Count) -> Result<Cou
 }
 
 impl Count {
-    /// A number that changes whatever its version is.
+    /// A change without a condition on the version.
     pub(crate) fn new(up: bool, delta: u64) -> Self {
         Self { up, delta, compare: None, version: None, touch: None, vivify: None }
     }
@@ -76,7 +76,7 @@ struct Counting {
     how: Count,
     version: NonZeroU64,
     now: Duration,
-    /// Of the latest attempt.
+    /// Result of the latest attempt.
     ended: CountOutcome,
 }
 
@@ -94,7 +94,7 @@ impl Counting {
             self.ended = CountOutcome::Exists;
             return Change::Keep;
         }
-        // Spaces are what other servers leave behind a number that has become shorter, and take before one.
+        // Other servers leave spaces behind a number that has become shorter, and accept spaces before a number.
         let Some(before) = number(there.trim_ascii()) else {
             self.ended = CountOutcome::NotNumeric;
             return Change::Keep;

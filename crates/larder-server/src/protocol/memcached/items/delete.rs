@@ -1,4 +1,4 @@
-//! Deleting an item, or making it less than it was.
+//! Deletes an item, or invalidates or empties it.
 
 use std::num::NonZeroU64;
 use std::time::Duration;
@@ -12,28 +12,28 @@ use crate::protocol::memcached::lifetime::Lifetime;
 /// How an item is deleted.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Delete {
-    /// Only the value that has this version.
+    /// Only if the value has this version.
     pub(crate) compare: Option<u64>,
-    /// It stays, as a stale one.
+    /// Keep the item, marked as stale.
     pub(crate) invalidate: bool,
-    /// It stays, without its value.
+    /// Keep the item, without its value.
     pub(crate) empty: bool,
-    /// How long what stays lives on; `None` as long as it would have.
+    /// Lifetime of an item that is kept; `None`: unchanged.
     pub(crate) lifetime: Option<Lifetime>,
-    /// The version of what stays.
+    /// Version of an item that is kept.
     pub(crate) version: Option<NonZeroU64>,
 }
 
-/// How it ended.
+/// The result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DeleteOutcome {
     Deleted,
     NotFound,
-    /// Another version is there.
+    /// The value has another version.
     Exists,
 }
 
-/// Deletes an item, and counts that.
+/// Deletes an item, and counts the request.
 pub(crate) async fn delete(
     caller: &Caller,
     key: &[u8],
@@ -76,7 +76,7 @@ pub(crate) async fn delete(
 }
 
 impl Delete {
-    /// What is done to a value that would live for `left`.
+    /// The change for a value whose remaining lifetime is `left`.
     fn change(&self, left: Option<Duration>) -> Change<'static> {
         let ttl = self.lifetime.map_or(left, Lifetime::ttl);
         let version = self.version;
@@ -86,13 +86,13 @@ impl Delete {
                 Change::Store(Vec::new().into(), options)
             }
             (false, true) => match (self.lifetime, ttl) {
-                // It shall live for ever, which is not the same as if nothing was said.
+                // An explicit endless lifetime differs from `None`, which keeps the lifetime.
                 (Some(Lifetime::Endless), _) => {
                     Change::Invalidate { ttl: Some(Duration::MAX), version }
                 }
                 (lifetime, ttl) => Change::Invalidate { ttl: lifetime.and(ttl), version },
             },
-            // The update has no deletion: its time is over.
+            // An update has no deletion, so we end the item's lifetime.
             (false, false) => Change::Touch(Some(Duration::ZERO)),
         }
     }

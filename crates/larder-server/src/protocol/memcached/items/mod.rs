@@ -1,4 +1,4 @@
-//! What requests do to items, whichever dialect asks for it.
+//! Operations on items, shared by all dialects of the protocol.
 
 mod count;
 mod delete;

@@ -1,4 +1,4 @@
-//! Storing a value, under conditions.
+//! Stores a value, under conditions.
 
 use std::borrow::Cow;
 use std::num::NonZeroU64;
@@ -10,7 +10,7 @@ use super::ending::let_pass;
 use crate::caller::Caller;
 use crate::protocol::memcached::lifetime::Lifetime;
 
-/// What a value does with the one that is there.
+/// How a new value relates to the existing one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     Set,
@@ -26,34 +26,34 @@ pub(crate) struct Store {
     pub(crate) mode: Mode,
     pub(crate) flags: u32,
     pub(crate) lifetime: Lifetime,
-    /// Only over the value that has this version.
+    /// Only over the value with this version.
     pub(crate) compare: Option<u64>,
-    /// Over a newer one as well, as a stale value.
+    /// Also over a newer version, as a stale value.
     pub(crate) invalidate: bool,
-    /// The version that it shall have.
+    /// The version of the new value.
     pub(crate) version: Option<NonZeroU64>,
-    /// What is appended or prepended to nothing is stored, and lives so long.
+    /// If there is no value to append or prepend to: store this one, with this lifetime.
     pub(crate) vivify: Option<Lifetime>,
-    /// Whether somebody wants to know which version it has.
+    /// Whether the caller needs the new version.
     pub(crate) wants_version: bool,
-    /// The client gave the key in base64.
+    /// The client sent the key in base64.
     pub(crate) binary_key: bool,
 }
 
-/// How it ended.
+/// The result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StoreOutcome {
-    /// It has this version, if that was wanted.
+    /// Stored, with this version; the version is only valid if the caller asked for it.
     Stored(u64),
     NotStored,
-    /// Another version is there.
+    /// The value has another version.
     Exists,
     NotFound,
-    /// What it would have become is longer than a value may be.
+    /// The combined value is longer than allowed.
     TooLarge,
 }
 
-/// Stores `value`, and counts that.
+/// Stores `value`, and counts the request.
 pub(crate) async fn store(
     caller: &Caller,
     key: &[u8],
@@ -95,7 +95,7 @@ pub(crate) async fn store(
 }
 
 impl Store {
-    /// A value that is stored whatever there is.
+    /// A store without a condition on the version.
     pub(crate) fn new(mode: Mode, flags: u32, lifetime: Lifetime) -> Self {
         Self {
             mode,
@@ -110,7 +110,7 @@ impl Store {
         }
     }
 
-    /// What clients call it.
+    /// The name of the command.
     fn command(&self) -> &'static str {
         match self.mode {
             Mode::Set => "cas",
@@ -136,13 +136,13 @@ impl Store {
     }
 }
 
-/// A value on its way, which depends on the one that is there.
+/// A store that depends on the existing value.
 struct Storing<'a> {
     how: Store,
     value: &'a [u8],
     now: Duration,
     bytes_max: usize,
-    /// Of the latest attempt.
+    /// Result of the latest attempt.
     ended: StoreOutcome,
 }
 
@@ -181,7 +181,7 @@ impl<'a> Storing<'a> {
         Change::Store(Cow::Borrowed(self.value), options)
     }
 
-    /// Another version is there than the one that it shall take the place of.
+    /// The existing value has another version than the one to replace.
     fn outdated(&mut self, there: &Value) -> Change<'a> {
         let is_older = self.how.compare.is_some_and(|it| it != 0 && it < there.version());
         if !self.how.invalidate || !is_older {

@@ -1,4 +1,4 @@
-//! What meta requests are answered: a code, and the flags that were asked for, in that order.
+//! Answers to meta requests: a code, and the flags that were asked for, in the order of the request.
 
 use std::time::Duration;
 
@@ -15,19 +15,19 @@ pub(super) struct Known {
     pub(super) bytes: usize,
     pub(super) flags: u32,
     pub(super) version: u64,
-    /// How long it lives.
+    /// Remaining lifetime.
     pub(super) left: Option<Duration>,
-    /// Whether it was found before.
+    /// Whether it was fetched before.
     pub(super) fetched: bool,
-    /// How long before it was found or set, if that is known.
+    /// Time since it was last fetched or set, if known.
     pub(super) idle: Option<Duration>,
     pub(super) stale: bool,
     pub(super) won: bool,
     /// Whether its key came in base64 when it was set.
     pub(super) binary_key: bool,
-    /// Whether who asks has made it just now, to fill it.
+    /// Whether this request has just created it, for the client to fill.
     pub(super) is_new: bool,
-    /// What the wall clock says, which lifetimes are said by.
+    /// The wall clock, which answers about lifetimes refer to.
     pub(super) wall: Duration,
 }
 
@@ -50,17 +50,17 @@ impl Known {
     }
 }
 
-/// Who brings the next value.
+/// The client that has to bring the next value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Winner {
-    /// Nobody needs to.
+    /// None: the value is current.
     Nobody,
-    /// Who asks.
+    /// The client that asks.
     Asker,
     Other,
 }
 
-/// Appends a code with the flags that are answered whatever was found: key and opaque.
+/// Appends a code with the flags that are answered whether or not the item was found: key and opaque.
 pub(super) fn code(out: &mut Vec<u8>, code: &[u8], request: &Request<'_>) {
     out.extend_from_slice(code);
     for word in request.flags.all {
@@ -69,7 +69,7 @@ pub(super) fn code(out: &mut Vec<u8>, code: &[u8], request: &Request<'_>) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends one of the flags that are answered whatever was found. Says whether it was one.
+/// Appends a flag that is answered whether or not the item was found. Returns whether `word` was one.
 pub(super) fn echo(out: &mut Vec<u8>, word: &[u8], request: &Request<'_>) -> bool {
     match word.first() {
         Some(b'O') => {
@@ -103,10 +103,10 @@ pub(super) fn key(out: &mut Vec<u8>, request: &Request<'_>) {
     append_key(out, &request.key, request.flags.base64);
 }
 
-/// Appends the line of an item: with `VA` and its length if its value follows.
+/// Appends the line of an item; it begins with `VA` and the length if the value follows.
 ///
-/// `T` and `R` count where they stand: what is asked behind `T` is as of afterwards. `win` tries to win the right to
-/// bring the next value, where there is one to win.
+/// The position of `T` and `R` matters: flags behind `T` show the state after it. `win` tries to win the right to bring
+/// the next value, if there is one to win.
 pub(super) fn item(
     out: &mut Vec<u8>,
     request: &Request<'_>,
@@ -124,7 +124,8 @@ pub(super) fn item(
     let lifetime = |exptime: Option<i64>| exptime.map(|exptime| Lifetime::new(exptime, known.wall));
     for word in request.flags.all {
         if word.first() == Some(&b'k') {
-            // As it was set, whatever it is asked for by. What is no text would end the line.
+            // In the form in which it was set, whatever form this request uses. A key with bytes that are not text
+            // could end the line, so it goes in base64.
             let is_text = request.key.iter().all(|byte| *byte > b' ' && *byte != 0x7f);
             key_flag(out, &request.key, known.binary_key || !is_text);
             continue;
@@ -171,7 +172,7 @@ pub(super) fn numbered(out: &mut Vec<u8>, letter: u8, number: u64) {
     append_number(out, number);
 }
 
-/// Appends how long something lives.
+/// Appends the remaining lifetime.
 pub(super) fn ttl(out: &mut Vec<u8>, left: Option<Duration>) {
     match u64::try_from(left_s(left)) {
         Ok(seconds) => numbered(out, b't', seconds),
@@ -179,7 +180,7 @@ pub(super) fn ttl(out: &mut Vec<u8>, left: Option<Duration>) {
     }
 }
 
-/// Appends an answer to a request that went wrong.
+/// Appends an error line.
 pub(super) fn error(out: &mut Vec<u8>, answer: &str) {
     out.extend_from_slice(answer.as_bytes());
     out.extend_from_slice(b"\r\n");

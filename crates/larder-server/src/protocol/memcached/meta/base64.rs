@@ -1,8 +1,8 @@
-//! Keys that are no text come in base64.
+//! Base64, for keys that are not text.
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// What `text` stands for; `None` if it is no base64 with padding, or stands for nothing.
+/// Decodes `text`; `None` if it is not padded base64, or empty.
 pub(super) fn decode(text: &[u8]) -> Option<Vec<u8>> {
     let padding = text.iter().rev().take_while(|byte| **byte == b'=').count();
     let digits = text.get(..text.len() - padding)?;

@@ -1,4 +1,4 @@
-//! `md`: deleting an item, or marking it as stale.
+//! `md`: deletes an item, or marks it as stale.
 
 use super::answer::{code, error};
 use super::request::Request;

@@ -1,4 +1,4 @@
-//! Flags of the meta requests: a letter each, some with a word directly behind it.
+//! Flags of meta requests: a letter each, some with a word directly behind it.
 
 use std::num::NonZeroU64;
 
@@ -13,47 +13,47 @@ const OPAQUE_BYTES_MAX: usize = 32;
 
 const BAD_TOKEN: &str = "CLIENT_ERROR bad token in command line format";
 
-/// What the flags of a request say.
+/// The parsed flags of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Flags<'a> {
-    /// All of them, in the order in which they are answered.
+    /// All flags, in the order in which they are answered.
     pub(super) all: Words<'a>,
-    /// b
+    /// Flag `b`: the key is in base64.
     pub(super) base64: bool,
-    /// q
+    /// Flag `q`: quiet.
     pub(super) quiet: bool,
-    /// v
+    /// Flag `v`: return the value.
     pub(super) value: bool,
-    /// u
+    /// Flag `u`: do not count as a fetch.
     pub(super) unseen: bool,
-    /// c
+    /// Flag `c`: return the version.
     pub(super) version: bool,
-    /// x
+    /// Flag `x`: drop the value.
     pub(super) empty: bool,
-    /// I
+    /// Flag `I`: invalidate.
     pub(super) invalidate: bool,
-    /// N
+    /// Flag `N`: create if missing, with this lifetime.
     pub(super) vivify: Option<i64>,
-    /// T
+    /// Flag `T`: new lifetime.
     pub(super) touch: Option<i64>,
-    /// R
+    /// Flag `R`: recache if less than this is left.
     pub(super) recache: Option<i64>,
-    /// F
+    /// Flag `F`: client flags.
     pub(super) client_flags: u32,
-    /// C
+    /// Flag `C`: compare the version.
     pub(super) compare: Option<u64>,
-    /// E
+    /// Flag `E`: version of the new value.
     pub(super) explicit: Option<NonZeroU64>,
-    /// M
+    /// Flag `M`: mode.
     pub(super) mode: Option<u8>,
-    /// J
+    /// Flag `J`: initial number.
     pub(super) initial: u64,
-    /// D
+    /// Flag `D`: delta.
     pub(super) delta: u64,
 }
 
 impl<'a> Flags<'a> {
-    /// What the words say that are left of a line.
+    /// Parses the remaining words of a line.
     pub(super) fn parse(all: Words<'a>) -> Result<Self, &'static str> {
         let mut flags = Self {
             all,
@@ -125,14 +125,14 @@ impl<'a> Flags<'a> {
             b'O' if token.len() >= OPAQUE_BYTES_MAX => {
                 return Err(LONG_OPAQUE);
             }
-            // What is only answered, or for a proxy.
+            // Flags that only shape the answer, or are for a proxy.
             b'O' | b'P' | b'L' | b'k' | b's' | b't' | b'f' | b'l' | b'h' => {}
             _ => return Err(INVALID),
         }
         Ok(())
     }
 
-    /// How a value is stored by `ms`.
+    /// The mode of `ms`.
     pub(super) fn store_mode(&self) -> Result<Mode, &'static str> {
         Ok(match self.mode {
             None | Some(b'S' | b's') => Mode::Set,
@@ -144,7 +144,7 @@ impl<'a> Flags<'a> {
         })
     }
 
-    /// Whether a number grows by `ma`.
+    /// Whether `ma` increments.
     pub(super) fn counts_up(&self) -> Result<bool, &'static str> {
         Ok(match self.mode {
             None | Some(b'I' | b'i' | b'+') => true,
@@ -158,7 +158,7 @@ const INVALID: &str = "CLIENT_ERROR invalid flag";
 const TOO_MANY: &str = "CLIENT_ERROR options flags are too long";
 const LONG_OPAQUE: &str = "CLIENT_ERROR opaque token too long";
 
-/// What is wrong with flags, in the words of the requests that do not tell one fault from another.
+/// The error for requests whose errors do not distinguish these faults.
 pub(super) fn summed_up(fault: &'static str) -> &'static str {
     match fault {
         TOO_MANY | LONG_OPAQUE => fault,

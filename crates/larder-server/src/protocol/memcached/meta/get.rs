@@ -34,7 +34,7 @@ pub(super) async fn answer(
     }
 }
 
-/// Answers what is in DRAM and not too long to be copied.
+/// Answers if the item is in DRAM and short enough to be copied. Returns whether it did.
 fn at_once(request: &Request<'_>, caller: &Caller, answers: &mut Answers<'_>) -> bool {
     let cache = caller.cache_for(&request.key);
     let moment = cache.moment(&request.key);
@@ -58,7 +58,7 @@ fn at_once(request: &Request<'_>, caller: &Caller, answers: &mut Answers<'_>) ->
     is_answered
 }
 
-/// Goes on where DRAM does not know at once.
+/// Answers when flash has been read.
 async fn later(key: &[u8], line: &[u8], caller: &Caller, answers: &mut Answers<'_>) {
     let line = line.to_vec();
     let (tenant, worker) = (Arc::clone(caller.tenant_of(key)), Rc::clone(&caller.worker));
@@ -78,7 +78,7 @@ async fn later(key: &[u8], line: &[u8], caller: &Caller, answers: &mut Answers<'
     answers.later(found, || Answer::Bytes(TOO_LATE.to_vec())).await;
 }
 
-/// Shows an item that it neither finds nor keeps in memory.
+/// Shows an item without counting a fetch, and without taking it into DRAM.
 async fn peek(request: &Request<'_>, caller: &Caller, answers: &mut Answers<'_>) {
     let cache = caller.cache_for(&request.key);
     let moment = cache.moment(&request.key);
@@ -101,7 +101,7 @@ async fn peek(request: &Request<'_>, caller: &Caller, answers: &mut Answers<'_>)
     });
 }
 
-/// Gives an item another lifetime, or makes one where there is none.
+/// Gives an item a new lifetime, or creates one if there is none.
 async fn change(request: &Request<'_>, caller: &Caller, answers: &mut Answers<'_>) {
     answers.settle().await;
     let cache = caller.cache_for(&request.key);
@@ -131,7 +131,7 @@ async fn change(request: &Request<'_>, caller: &Caller, answers: &mut Answers<'_
     let_pass(caller, used.unwrap_or(Lifetime::Endless)).await;
 }
 
-/// An item that was found, or a stub that was made for who asked.
+/// An item that was found, or a stub that was just created for the client.
 struct Found {
     value: Option<Value>,
     known: Known,
@@ -191,8 +191,8 @@ fn of_found(
     Answer::Bytes(head)
 }
 
-/// Tries to win the right to bring the next value. What has no version is in nobody's memory, and may be brought by
-/// whoever asks.
+/// Tries to win the right to bring the next value. An item without a version is not in DRAM, and any client may bring
+/// it.
 fn win(cache: Calls<'_>, key: &[u8], version: u64) -> Winner {
     match version == 0 || cache.win(key, version).unwrap_or(false) {
         true => Winner::Asker,

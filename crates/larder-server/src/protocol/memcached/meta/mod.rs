@@ -1,4 +1,4 @@
-//! Meta requests: two letters, a key, and flags that say what is done and what is answered.
+//! Meta requests: two letters, a key, and flags that select the operation and the answer.
 
 mod answer;
 mod base64;
@@ -15,7 +15,7 @@ pub(crate) use request::{Request, Verb, parse};
 use crate::answers::Answers;
 use crate::caller::Caller;
 
-/// Answers a request other than `ms`, which is there in the words that it came in.
+/// Answers a request other than `ms`; `line` has its words as they came.
 pub(super) async fn answer(
     request: &Request<'_>,
     line: &[u8],
@@ -32,7 +32,7 @@ pub(super) async fn answer(
     }
 }
 
-/// Answers `ms`, whose value is there.
+/// Answers `ms`, once its value has come.
 pub(super) async fn store(
     request: &Request<'_>,
     value: &[u8],

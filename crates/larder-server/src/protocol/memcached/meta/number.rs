@@ -1,4 +1,4 @@
-//! `ma`: adding to a number, or taking from it.
+//! `ma`: increments or decrements a number.
 
 use super::answer::{code, echo, error, numbered, ttl};
 use super::request::Request;

@@ -1,4 +1,4 @@
-//! Meta requests: from a line to what it asks for.
+//! Parses a line into a meta request.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use crate::protocol::memcached::line::{KEY_BYTES_MAX, Words};
 
 const BAD_FORMAT: &str = "CLIENT_ERROR bad command line format";
 
-/// What a meta line asks for.
+/// A meta request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Request<'a> {
     pub(crate) verb: Verb,
@@ -18,11 +18,11 @@ pub(crate) struct Request<'a> {
     pub(crate) flags: Flags<'a>,
 }
 
-/// What is done.
+/// The operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verb {
     Get,
-    /// A value of so many bytes comes behind the line.
+    /// A value of `bytes` bytes follows the line.
     Set {
         bytes: usize,
     },
@@ -31,7 +31,7 @@ pub(crate) enum Verb {
     Debug,
 }
 
-/// What the rest of a line asks for that begins with one of the verbs.
+/// Parses the rest of a line that begins with `verb`.
 pub(crate) fn parse<'a>(verb: &[u8], mut words: Words<'a>) -> Result<Request<'a>, Fault> {
     let bad = Fault::Answer(BAD_FORMAT);
     let missing = if verb == b"me" { bad } else { Fault::Answer("ERROR") };
@@ -47,7 +47,7 @@ pub(crate) fn parse<'a>(verb: &[u8], mut words: Words<'a>) -> Result<Request<'a>
         _ => Verb::Debug,
     };
     let flags = Flags::parse(words).map_err(|fault| match verb {
-        // memcached does not say there which it was.
+        // memcached does not say here which fault it was.
         Verb::Arithmetic | Verb::Delete => flags::summed_up(fault),
         Verb::Get | Verb::Set { .. } | Verb::Debug => fault,
     });
@@ -62,7 +62,7 @@ pub(crate) fn parse<'a>(verb: &[u8], mut words: Words<'a>) -> Result<Request<'a>
         Ok(Request { verb, key: decoded, flags })
     });
     request.map_err(|answer| match verb {
-        // The value is on its way whatever is wrong with its line.
+        // The value comes even if its line is wrong.
         Verb::Set { bytes } => Fault::Swallow { answer, bytes: bytes + 2 },
         _ => Fault::Answer(answer),
     })

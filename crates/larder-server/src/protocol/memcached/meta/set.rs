@@ -1,4 +1,4 @@
-//! `ms`: storing a value.
+//! `ms`: stores a value.
 
 use super::answer::{echo, error, numbered};
 use super::request::Request;

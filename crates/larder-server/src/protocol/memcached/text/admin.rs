@@ -1,4 +1,4 @@
-//! What is for people who look after the server.
+//! Commands for operators.
 
 use super::request::{DebugTime, Request};
 use super::say::{say, say_unless};
@@ -8,7 +8,7 @@ use crate::protocol::memcached::items::server_error;
 use crate::protocol::memcached::version::VERSION;
 use crate::protocol::memcached::{flush, stats};
 
-/// What belongs to the process is for administrators.
+/// The answer to a client that asks for something of the process and is no administrator.
 const FORBIDDEN: &str = "CLIENT_ERROR this command is for administrators";
 
 pub(super) async fn answer(request: Request<'_>, caller: &Caller, answers: &mut Answers<'_>) {

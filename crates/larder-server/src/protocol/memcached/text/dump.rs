@@ -16,7 +16,7 @@ const PAGE_ITEMS: usize = 256;
 #[derive(Debug)]
 pub(super) struct Dump {
     keys_only: bool,
-    /// Where it goes on; `None` at the end.
+    /// Where it continues; `None` at the end.
     cursor: Option<u64>,
 }
 
@@ -25,7 +25,7 @@ impl Dump {
         Self { keys_only, cursor: Some(0) }
     }
 
-    /// Answers with a page. Says whether there are more.
+    /// Answers with a page. Returns whether there are more.
     pub(super) async fn step(&mut self, caller: &Caller, answers: &mut Answers<'_>) -> bool {
         answers.settle().await;
         let Some(cursor) = self.cursor else {
@@ -67,7 +67,7 @@ impl Dump {
     }
 }
 
-/// A key as it stands in an address of the web: letters, digits and a few signs, and `%` with two digits for the rest.
+/// A key in percent-encoding.
 struct Escaped<'a>(&'a [u8]);
 
 impl std::fmt::Display for Escaped<'_> {

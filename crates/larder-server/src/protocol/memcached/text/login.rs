@@ -1,4 +1,4 @@
-//! Who has to log in sends a `set` with its name and password as the value; nothing else is answered before.
+//! Login: the client sends a `set` whose value has its name and password. Nothing else is answered before.
 
 use super::say::say;
 use crate::answers::Answers;
@@ -9,13 +9,13 @@ use crate::protocol::memcached::line;
 use crate::protocol::memcached::text::request::{Request, Store, parse};
 use crate::users::Denied;
 
-/// Nobody gets more memory before it has logged in, for a line or for a value.
+/// Longest line and longest value before a login, so that a stranger cannot take more memory.
 const BYTES_MAX: usize = 2048;
 
 const FAILED: &str = "CLIENT_ERROR authentication failure";
 const BUSY: &str = "SERVER_ERROR busy comparing other passwords, try again later";
 
-/// Answers the first line, with its value. `Err`: so many bytes behind it are to be swallowed.
+/// Answers the first line with its value. `Err`: the number of bytes behind it to discard.
 pub(super) async fn step(
     caller: &mut Caller,
     input: &[u8],

@@ -23,7 +23,7 @@ use crate::answers::Answers;
 use crate::caller::Caller;
 use crate::protocol::Step;
 
-/// Longest line, but for those that name many keys.
+/// Longest line, except lines that name many keys.
 const LINE_BYTES_MAX: usize = 2048;
 /// A longer line of keys is answered key by key as it comes.
 const WHOLE_LINE_BYTES_MAX: usize = 64 << 10;
@@ -34,19 +34,19 @@ pub(crate) struct Text {
     going: Going,
 }
 
-/// What a connection is in the midst of, between two steps.
+/// What a connection is doing between two steps.
 #[derive(Default)]
 enum Going {
     #[default]
     Nothing,
-    /// A line of keys.
+    /// Answering a line of keys.
     Retrieving(Retrieving),
-    /// Bytes that nobody wants; then this answer.
+    /// Discarding bytes; then it sends this answer.
     Swallowing {
         bytes: usize,
         answer: Option<&'static str>,
     },
-    /// The rest of a line that nobody wants.
+    /// Discarding the rest of a line.
     SwallowingLine,
     Dumping(Dump),
 }
@@ -88,7 +88,7 @@ impl Text {
             Going::Dumping(dump) => match dump.step(caller, answers).await {
                 true => Step::Again,
                 false => {
-                    // The end of its line was left, for the steps to have something in hand.
+                    // The end of its line was left unread, because a step must have input.
                     self.going = Going::Nothing;
                     Step::Done(1)
                 }
@@ -141,12 +141,12 @@ impl Text {
                     Step::Again
                 }
             },
-            // It speaks something else.
+            // It speaks another protocol.
             (_, None) => Step::Close,
         }
     }
 
-    /// Answers a line, which takes so many bytes of the input, or begins to.
+    /// Answers a line, or begins to; the line is `taken` bytes of the input.
     async fn answer(
         &mut self,
         line: &[u8],
@@ -200,8 +200,7 @@ impl Text {
         Step::Done(taken)
     }
 
-    /// Answers a request that brings a value, when that is there: so many bytes of its line were taken, and so many has
-    /// the value.
+    /// Answers a request with a value, once the value has come: `taken` bytes of line, `bytes` bytes of value.
     async fn store(
         &mut self,
         request: &Request<'_>,
@@ -233,7 +232,7 @@ impl Text {
         Step::Done(taken + bytes + 2)
     }
 
-    /// Answers what is neither a retrieval nor brings a value.
+    /// Answers requests that are neither a retrieval nor bring a value.
     async fn change(&self, request: Request<'_>, caller: &Caller, answers: &mut Answers<'_>) {
         answers.settle().await;
         match request {
@@ -274,7 +273,7 @@ impl Text {
         }
     }
 
-    /// The value behind a line, if it is there. If not, it is waited for, or swallowed: then the step is what is next.
+    /// The value behind a line, if it has come. If not, returns the next step: to wait for it, or to discard it.
     async fn value<'a>(
         &mut self,
         announced: store::Announced,
@@ -311,7 +310,7 @@ impl Text {
     }
 }
 
-/// A value is refused. What it would have replaced goes.
+/// Handles a refused value: if it was to replace the old value unconditionally, deletes that.
 async fn refused(request: &Request<'_>, caller: &Caller) {
     if request.replaces() {
         let (key, _) = request.key_and_quiet();

@@ -1,4 +1,4 @@
-//! Requests of the classic text protocol: from a line to what it asks for.
+//! Parses a line into a request of the classic text protocol.
 
 use crate::protocol::memcached::fault::{Fault, announced};
 use crate::protocol::memcached::items::Mode;
@@ -9,10 +9,10 @@ use crate::protocol::memcached::meta;
 const BAD_FORMAT: &str = "CLIENT_ERROR bad command line format";
 const BAD_EXPTIME: &str = "CLIENT_ERROR invalid exptime argument";
 
-/// What a line asks for. What hides its answer is `quiet`.
+/// A parsed line. `quiet` requests get no answer.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Request<'a> {
-    /// `get`, `gets`, `gat`, `gats`: the keys are what is left of the line.
+    /// `get`, `gets`, `gat`, `gats`: the keys are the rest of the line.
     Retrieve(Retrieval, &'a [u8]),
     Store(Store<'a>),
     Delete {
@@ -36,7 +36,7 @@ pub(crate) enum Request<'a> {
         quiet: bool,
     },
     Stats(Words<'a>),
-    /// `lru_crawler metadump` (keys with what is known of them) and `mgdump` (keys alone).
+    /// `lru_crawler metadump` (keys with their metadata) and `mgdump` (keys only).
     Dump {
         keys_only: bool,
     },
@@ -49,7 +49,7 @@ pub(crate) enum Request<'a> {
     Cluster,
     /// `debugtime`.
     DebugTime(DebugTime),
-    /// What has one answer, and no effect.
+    /// A request with a fixed answer and no effect.
     Answer {
         answer: &'static str,
         quiet: bool,
@@ -64,35 +64,35 @@ pub(crate) enum Request<'a> {
 pub(crate) enum DebugTime {
     Hold,
     GoOn,
-    /// By so many seconds.
+    /// By this number of seconds.
     Move(i64),
 }
 
 /// How items are retrieved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Retrieval {
-    /// With what `cas` compares.
+    /// With the version that `cas` compares.
     pub(crate) unique: bool,
-    /// Gives them another lifetime.
+    /// Gives them a new lifetime.
     pub(crate) touch: Option<i64>,
 }
 
-/// A value comes behind the line.
+/// A request with a value behind its line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Store<'a> {
     pub(crate) mode: Mode,
     pub(crate) key: &'a [u8],
     pub(crate) flags: u32,
     pub(crate) exptime: i64,
-    /// Its length, without the end of its line.
+    /// Length of the value, without the end of its line.
     pub(crate) bytes: usize,
-    /// `cas`: what it compares.
+    /// `cas`: the version to compare.
     pub(crate) unique: Option<u64>,
     pub(crate) quiet: bool,
 }
 
 impl Request<'_> {
-    /// The key that it is about, or the first of several, if it is about one; and whether it hides its answer.
+    /// The key that it names, or the first of several, or an empty one; and whether it is quiet.
     pub(crate) fn key_and_quiet(&self) -> (&[u8], bool) {
         match self {
             Self::Retrieve(_, keys) => (Words(keys).next().unwrap_or_default(), false),
@@ -113,8 +113,8 @@ impl Request<'_> {
         }
     }
 
-    /// Whether it replaces whatever is there. When such a request is refused, the old value has to go: the client knows
-    /// that it is out of date. A request with a condition leaves it.
+    /// Whether it replaces a value unconditionally. When such a request is refused, the old value has to go: the client
+    /// knows that it is out of date. A conditional request leaves the old value.
     pub(crate) fn replaces(&self) -> bool {
         match self {
             Self::Store(Store { mode, unique, .. }) => *mode == Mode::Set && unique.is_none(),
@@ -123,7 +123,7 @@ impl Request<'_> {
         }
     }
 
-    /// How long the value is that comes behind the line, if one does.
+    /// Length of the value behind the line, if one follows.
     pub(crate) fn value_bytes(&self) -> Option<usize> {
         match self {
             Self::Store(store) => Some(store.bytes),
@@ -135,7 +135,7 @@ impl Request<'_> {
 
 const ERROR: Fault = Fault::Answer("ERROR");
 
-/// What the line asks for.
+/// Parses a line.
 pub(crate) fn parse(line: &[u8]) -> Result<Request<'_>, Fault> {
     let mut words = Words(line);
     let Some(verb) = words.next() else { return Err(ERROR) };
@@ -180,12 +180,12 @@ fn get_and_touch(mut words: Words<'_>, unique: bool) -> Result<Request<'_>, Faul
     Ok(Request::Retrieve(Retrieval { unique, touch: Some(touch) }, words.0))
 }
 
-/// Whether the line says that it wants no answer.
+/// Whether the line asks for no answer.
 fn is_quiet(words: Words<'_>) -> bool {
     words.last() == b"noreply"
 }
 
-/// A fault that is shown unless the line wants no answer.
+/// A fault that is reported unless the line asks for no answer.
 fn fault(quiet: bool, answer: &'static str) -> Fault {
     if quiet { Fault::Quiet } else { Fault::Answer(answer) }
 }
@@ -230,7 +230,7 @@ fn delete(mut words: Words<'_>) -> Result<Request<'_>, Fault> {
         return Err(ERROR);
     }
     let key = check_key(key, quiet)?;
-    // In the past a time could be given, which may still be 0.
+    // Old clients send a time, which may still be 0.
     match (second, third) {
         (None | Some(b"0" | b"noreply"), None) | (Some(b"0"), Some(b"noreply")) => {
             Ok(Request::Delete { key, quiet })
@@ -266,7 +266,7 @@ fn flush_all(mut words: Words<'_>) -> Result<Request<'_>, Fault> {
     Ok(Request::FlushAll { delay, quiet })
 }
 
-/// What is for people who look after the server.
+/// Parses commands for operators.
 fn administer<'a>(verb: &[u8], mut words: Words<'a>) -> Result<Request<'a>, Fault> {
     let quiet = is_quiet(words);
     let last = words.last();
@@ -281,7 +281,7 @@ fn administer<'a>(verb: &[u8], mut words: Words<'a>) -> Result<Request<'a>, Faul
         }
         (b"lru_crawler", Some(b"metadump")) => Ok(Request::Dump { keys_only: false }),
         (b"lru_crawler", Some(b"mgdump")) => Ok(Request::Dump { keys_only: true }),
-        // There are no slabs, no LRU lists and no crawler, so that nothing has to be adjusted.
+        // There are no slabs, no LRU lists and no crawler, so there is nothing to adjust.
         (b"lru_crawler", Some(b"enable" | b"disable" | b"crawl" | b"sleep" | b"tocrawl")) => {
             answer("OK")
         }
@@ -304,7 +304,7 @@ fn administer<'a>(verb: &[u8], mut words: Words<'a>) -> Result<Request<'a>, Faul
     }
 }
 
-/// Parses a line, and holds what it says against what is there.
+/// Parses a line, and checks that the result lies within it.
 pub(crate) fn check(line: &[u8]) {
     match parse(line) {
         Ok(Request::Retrieve(_, keys)) => assert!(line.ends_with(keys) && !keys.is_empty()),

@@ -1,7 +1,7 @@
 //! `get`, `gets`, `gat`, `gats`: one key after the other, however long the line is.
 //!
-//! A line of up to 64 KiB is looked at as a whole first, for a key that is too long is answered with nothing else. The
-//! keys of a longer one are answered as they come, and none of it is kept.
+//! A line of up to 64 KiB is checked as a whole first: if one key is too long, the answer is an error and nothing else.
+//! The keys of a longer line are answered as they come, and none of it is kept.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -19,20 +19,20 @@ use crate::protocol::memcached::items::{TOO_LATE, let_pass};
 use crate::protocol::memcached::lifetime::Lifetime;
 use crate::protocol::memcached::line::{KEY_BYTES_MAX, Words, append_number};
 
-/// So many bytes may a line begin with before its first key.
+/// Most bytes of a line before its first key.
 const HEAD_BYTES_MAX: usize = 64;
-/// So many keys are answered before answers are sent, if they are many bytes.
+/// Keys that are answered in one step, before answers are sent if they are many bytes.
 const KEYS_A_STEP: usize = 32;
 const KEY_TOO_LONG: &str = "CLIENT_ERROR bad command line format";
 
-/// What comes behind the keys that were answered.
+/// What follows the keys that were answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// More keys.
     Keys,
     /// Another line.
     Line,
-    /// The rest of the line, which nobody wants.
+    /// The rest of the line, to be discarded.
     Rest,
 }
 
@@ -40,8 +40,8 @@ pub(super) enum Next {
 #[derive(Clone, Debug)]
 pub(super) struct Retrieving {
     how: How,
-    /// Whether a value was not found in time: then the line does not end as if all were there. Nothing, as long as all
-    /// were found at once.
+    /// Set if a value was not found in time: the answer then ends with an error instead of `END`. `None` as long as all
+    /// keys were answered at once.
     failed: Option<Failed>,
 }
 
@@ -51,7 +51,7 @@ struct How {
     touch: Option<Lifetime>,
 }
 
-/// A line that begins as one of keys does, which may be long.
+/// Marks a line that begins like a line of keys, which may be long.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Keys;
 
@@ -61,7 +61,7 @@ pub(super) fn begins(input: &[u8]) -> Option<Keys> {
     matches!(verb, b"get" | b"gets" | b"gat" | b"gats").then_some(Keys)
 }
 
-/// The first key of such a line, or what stands in its place.
+/// The first key of such a line, or the word in its place.
 pub(super) fn first_key(input: &[u8]) -> &[u8] {
     let mut words = Words(input.get(..HEAD_BYTES_MAX + KEY_BYTES_MAX).unwrap_or(input));
     let touches = words.next().is_some_and(|verb| verb.starts_with(b"gat"));
@@ -69,7 +69,8 @@ pub(super) fn first_key(input: &[u8]) -> &[u8] {
 }
 
 impl Keys {
-    /// The line is too long to be looked at as a whole: what it asks for, and how many bytes are before its keys.
+    /// Parses the head of a line that is too long to be checked as a whole. Returns the request, and the bytes before
+    /// its keys.
     pub(super) fn long(
         self,
         input: &[u8],
@@ -93,7 +94,7 @@ impl Retrieving {
         Self { how: How { unique: how.unique, touch }, failed: None }
     }
 
-    /// Refuses a line of which some key is too long.
+    /// Refuses a line with a key that is too long.
     pub(super) fn check(self, keys: &[u8]) -> Result<Self, &'static str> {
         let is_long = |key: &[u8]| key.len() > KEY_BYTES_MAX;
         if keys.len() > KEY_BYTES_MAX && Words(keys).any(is_long) {
@@ -103,7 +104,7 @@ impl Retrieving {
         }
     }
 
-    /// Answers the keys that are there, or some of them. Says what comes next, if not more keys.
+    /// Answers some of the keys that have come. Returns what follows them.
     pub(super) async fn step(
         &mut self,
         caller: &Caller,
@@ -149,13 +150,13 @@ impl Retrieving {
         }
     }
 
-    /// Goes on where DRAM does not know at once.
+    /// Answers when flash has been read.
     async fn later(&mut self, key: &[u8], caller: &Caller, answers: &mut Answers<'_>) {
         let (tenant, worker) = (Arc::clone(caller.tenant_of(key)), Rc::clone(&caller.worker));
         let (asked, key, how) = (caller.asks("get", key), key.to_vec(), self.how);
         let failed = Rc::clone(self.failed.get_or_insert_with(|| Rc::new(Cell::new(false))));
         let found = async move {
-            // What cannot be read is a miss.
+            // A read error is a miss.
             let found = worker.get(&tenant, &key).await.ok().flatten();
             asked.ends(&key);
             worker.counters.count_get(found.is_some());
@@ -170,7 +171,7 @@ impl Retrieving {
 }
 
 impl How {
-    /// Answers with what is in DRAM and not too long to be copied.
+    /// Answers if the item is in DRAM and short enough to be copied. Returns whether it did.
     fn at_once(self, key: &[u8], caller: &Caller, answers: &mut Answers<'_>) -> bool {
         let found = caller.cache_for(key).get_at_once_with(key, |value, meta| {
             let is_short = value.len() <= COPIED_MAX;
@@ -202,7 +203,7 @@ impl How {
             Some(_) => Change::Touch(lifetime.ttl()),
             None => Change::Keep,
         });
-        // What cannot be read is a miss.
+        // A read error is a miss.
         let found = caller.watch("gat", key, touched).await.ok().flatten();
         caller.worker.counters.count_get(found.is_some());
         caller.worker.counters.count_touch(found.is_some());
@@ -223,7 +224,7 @@ impl How {
         Answer::Bytes(head)
     }
 
-    /// What is before a value.
+    /// The line before a value.
     fn head(self, out: &mut Vec<u8>, key: &[u8], value: &[u8], meta: ValueMeta) {
         out.extend_from_slice(b"VALUE ");
         out.extend_from_slice(key);
@@ -239,7 +240,7 @@ impl How {
     }
 }
 
-/// How many bytes the end of the line is that is here.
+/// Length of the line end, if one is here.
 fn end_of_line(rest: &[u8]) -> Option<usize> {
     match rest {
         [b'\n', ..] => Some(1),

@@ -1,4 +1,4 @@
-//! Answers of a line.
+//! Answers of one line.
 
 use crate::answers::Answers;
 

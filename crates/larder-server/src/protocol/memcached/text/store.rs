@@ -1,4 +1,4 @@
-//! `set` and its like.
+//! `set` and its variants.
 
 use super::request::Store;
 use super::say::say_unless;

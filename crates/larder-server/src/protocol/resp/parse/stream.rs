@@ -1,29 +1,29 @@
-//! A whole stream of requests, for tests and the fuzzer: the parser as a connection uses it.
+//! Parses a whole stream of requests as a connection does, for tests and the fuzzer.
 
 use super::{ARGUMENTS_A_PART, Limits, Parsed, Parser, Swallow, Swallowed};
 
-/// Requests, each with its arguments, and what ended them if they are no protocol.
+/// The requests, each with its arguments, and the error that ended the stream, if any.
 pub(crate) type Asked = (Vec<Vec<Vec<u8>>>, Option<Parsed>);
 
-/// Those of a server that takes long values.
+/// Limits of a server with long values.
 const LONG: Limits = Limits { has_logged_in: true, value_bytes_max: 1 << 10 };
 
-/// What a walk over a stream comes to.
+/// An event of a walk over a stream.
 enum Met<'a> {
     /// The next argument of a request.
     Argument(&'a [u8]),
-    /// The request has no more of them.
+    /// The end of the request.
     End,
-    /// The request was too long to be taken; what was met of it does not count.
+    /// The request was too long, and is dropped.
     TooLong,
 }
 
-/// What a stream asks of a server that takes long values.
+/// The requests of a stream, for a server with long values.
 pub(crate) fn asked(pieces: &[&[u8]]) -> Asked {
     asked_within(pieces, LONG)
 }
 
-/// What a stream asks, shown in pieces: requests, and what ended it.
+/// The requests of a stream that comes in pieces, and the error that ended it.
 pub(crate) fn asked_within(pieces: &[&[u8]], limits: Limits) -> Asked {
     let (mut requests, mut begun) = (Vec::new(), Vec::new());
     let ended = walk_within(pieces, limits, |met| match met {
@@ -37,17 +37,17 @@ pub(crate) fn asked_within(pieces: &[&[u8]], limits: Limits) -> Asked {
     (requests, ended)
 }
 
-/// Parses what a stream asks, and keeps nothing of it.
+/// Parses a stream, and keeps nothing.
 pub(crate) fn walk(bytes: &[u8]) {
     walk_within(&[bytes], LONG, |_| {});
 }
 
-/// Shows the arguments that were parsed.
+/// Passes on the arguments that were parsed.
 fn show(parser: &Parser, input: &[u8], meets: &mut impl FnMut(Met<'_>)) {
     parser.arguments(input).from(0).for_each(|argument| meets(Met::Argument(argument)));
 }
 
-/// Shows what a stream asks, that comes in pieces, and returns what ended it before its end.
+/// Passes on the events of a stream that comes in pieces, and returns the error that ended it early.
 fn walk_within(pieces: &[&[u8]], limits: Limits, mut meets: impl FnMut(Met<'_>)) -> Option<Parsed> {
     let (mut parser, mut swallow) = (Parser::default(), None::<Swallow>);
     let mut input = Vec::new();
