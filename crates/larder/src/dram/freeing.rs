@@ -15,8 +15,8 @@ impl DramTier {
         self.reclaim();
     }
 
-    /// Frees retired memory without readers. It does not wait for readers, unless preempted readers hold so much
-    /// memory of long items that it must be counted: that memory is over the budget.
+    /// Frees retired memory without readers. It does not wait for readers, unless preempted readers hold too much
+    /// memory of long items: that memory is over the budget.
     pub(super) fn reclaim(&self) {
         self.retire_gone();
         self.end(self.index.readers().collect());

@@ -33,7 +33,7 @@ const FREQUENCY_AT: u32 = 39;
 pub(super) const FREQUENCY_MAX: u64 = 3;
 const TAG_AT: u32 = 41;
 /// A table that is less full than one in this number of places does not grow for a tag whose buckets are full: then
-/// so many keys have the same hash that no table would have room for them.
+/// more keys have the same hash than any table has room for.
 const FULL_PART: usize = 4;
 /// A table that is less full than one in this number of places shrinks.
 const SPARSE_PART: usize = 3;
