@@ -110,7 +110,7 @@ pub struct Config {
     /// Maximum memory in bytes, above DRAM's budget, of objects on their way to flash: those that DRAM cannot hold or
     /// has no room for, and those for flash only ([`Tiers::FlashOnly`](crate::Tiers)). A longer object goes alone. A
     /// caller that would exceed the limit waits; see [`Config::demotion_wait`]. `None`, the default, is a quarter of
-    /// DRAM's budget, but at least 16 MiB. What DRAM evicts stays part of its budget until flash has it, at most a
+    /// DRAM's budget, but at least 16 MiB. Evicted objects stay part of DRAM's budget until flash has them, at most a
     /// quarter of the budget.
     ///
     /// [`Stats::demoting_bytes`](crate::Stats::demoting_bytes) reports the current amount.

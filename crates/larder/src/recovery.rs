@@ -14,10 +14,10 @@ pub enum Recovery {
         /// Large objects recovered so far.
         large_objects: u64,
     },
-    /// A cache that was not shut down. What had reached flash and was not replaced, deleted or dropped since is
-    /// recovered. Large objects are found once their region is indexed: [`Larder::rebuild`](crate::Larder::rebuild)
-    /// indexes all regions, and every user of the cache indexes a few. Small objects are found when their bucket is
-    /// read.
+    /// A cache that was not shut down. The opening recovers the content that had reached flash and was not replaced,
+    /// deleted or dropped since. Large objects are found once their region is indexed:
+    /// [`Larder::rebuild`](crate::Larder::rebuild) indexes all regions, and every user of the cache indexes a few.
+    /// Small objects are found when their bucket is read.
     Crashed {
         /// Large objects recovered so far.
         large_objects: u64,

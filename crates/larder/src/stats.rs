@@ -72,9 +72,9 @@ macro_rules! numbers {
             /// How placement reaches the device, for people: "write streams", "NVMe passthrough", "model"; "none"
             /// without placement, and empty without flash.
             pub placement_path: &'static str,
-            /// What the underlying drives report, at most a minute old, or as often as the device was told to ask:
-            /// their own counters of bytes, wear and events, and why some are missing. Empty if they are not asked,
-            /// or are no NVMe drives.
+            /// Reports of the underlying drives, at most a minute old, or as old as the query interval with which the
+            /// device was opened: their own counters of bytes, wear and events, and why some are missing. Empty if
+            /// they are not asked, or are no NVMe drives.
             pub drives: Vec<Arc<DriveReport>>,
             /// Latencies of completed calls: `get` by the tier that answered, `set` (without the changes that read
             /// first), `delete`, and fetches; empty without

@@ -1,6 +1,6 @@
 //! The cache's own time: the injected clock, made monotonic.
 //!
-//! What has expired is forgotten and needs no tombstone. So if time ran backwards, a value that was deleted after it
+//! The cache forgets expired values without a tombstone. So if time ran backwards, a value that was deleted after it
 //! had expired would be alive again. Wall clocks do run backwards when they are set. Then the cache's time continues
 //! from where it was: the difference is added to all later readings of the wall clock. The latest second is written
 //! to flash with other metadata, and the next opening begins no earlier.

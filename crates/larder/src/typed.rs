@@ -198,6 +198,9 @@ where
     }
 
     /// Whether `key` has a value, decodable or not: see [`Larder::contains`](crate::Larder::contains).
+    ///
+    /// # Errors
+    /// As [`Larder::contains`](crate::Larder::contains).
     pub async fn contains(&self, key: &K) -> Result<bool, Error> {
         self.calls().contains(key.as_ref()).await
     }

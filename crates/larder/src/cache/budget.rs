@@ -91,9 +91,9 @@ impl Larder {
         self.sender.relieves(); // starts the thread, if something must leave
     }
 
-    /// Changes the budget of the DRAM tier, in bytes. A budget of all memory no longer applies then. Values from 1 to
-    /// 8 KiB become 8 KiB, and values above 1 TiB become 1 TiB. The budget cannot fall below 1/256 of the largest
-    /// budget that the cache has had, because the index keeps a few bytes of that.
+    /// Changes the budget of the DRAM tier, in bytes. A budget of all memory no longer applies then. Values below
+    /// 8 KiB, except 0, become 8 KiB, and values above 1 TiB become 1 TiB. The budget cannot fall below 1/256 of the
+    /// largest budget that the cache has had, because the index keeps a few bytes of that.
     ///
     /// After a reduction, the excess leaves in steps while the cache serves: up to 64 MiB before this returns, the
     /// rest with later calls. A set evicts several times as much as it brings, so the excess has left after sets of
@@ -101,9 +101,9 @@ impl Larder {
     /// one segment (1 MiB at most). Without calls nothing leaves. If the old budget was more than twice the new one,
     /// memory that values in use pin is no longer counted, and is freed when the values are dropped.
     ///
-    /// With flash, what leaves must be written there, at the speed of flash. The cache's thread does that until all
-    /// has left. With [`Demotions::Callers`](crate::config::Demotions::Callers) the callers that set, or get what
-    /// DRAM does not have, do it; then hits in DRAM alone evict no further than the next segment.
+    /// With flash, evicted objects must be written there, at the speed of flash. The cache's thread does that until
+    /// all has left. With [`Demotions::Callers`](crate::config::Demotions::Callers) the callers that set, or miss
+    /// DRAM, do it; then hits in DRAM alone evict no further than the next segment.
     ///
     /// ```
     /// # use larder::{Larder, RealClock, SetOptions, block_on};

@@ -1,8 +1,8 @@
 //! Closing the cache.
 //!
 //! No call is inside any more, so no key is locked: the content of DRAM goes to flash in its order in memory
-//! (`flash/close.rs`). What cannot be written in order goes to buckets, several at a time. If the close is dropped,
-//! what it has not sent stays in DRAM for the next one.
+//! (`flash/close.rs`). Items that cannot be written in order go to buckets, several at a time. If the close is
+//! dropped, unsent items stay in DRAM for the next one.
 
 use std::sync::PoisonError;
 use std::time::Duration;

@@ -2,7 +2,8 @@
 //!
 //! A scan visits hashes in order, slice by slice. A slice is a whole number of shards of the DRAM index and of the
 //! index of large objects, and all buckets that its hashes belong to. For each slice the scan visits first DRAM, then
-//! flash, so it finds there what leaves DRAM in between. Objects found in DRAM are not read again from flash.
+//! flash, so it finds there the objects that leave DRAM in between. Objects found in DRAM are not read again from
+//! flash.
 //!
 //! An object on flash is current if DRAM does not hold its key. The scan checks DRAM after it has read the object,
 //! and then asks the engine whether it still holds the object at this place. (In the other order the key could be
@@ -82,12 +83,12 @@ impl Larder {
     /// scan. The scan holds no lock between two calls, and within a call only while it copies from memory. If a
     /// small-object bucket is rewritten again and again, its writers wait for one read.
     ///
-    /// The scan returns exactly once what is in the cache during the whole scan and is not changed. What is added,
-    /// removed or changed during the scan is returned once or not at all, in a version that was the newest at some
-    /// time during the call that returns it. Items that had expired before are not returned. There are three
-    /// exceptions: of two large objects whose keys have the same hash of 64 bits one may be missing; an object that
-    /// comes from flash to DRAM and is dropped by flash during the scan of its slice may be missing; and so may what
-    /// cannot be read from the device.
+    /// The scan returns each item exactly once that is in the cache during the whole scan and is not changed. It
+    /// returns an item that is added, removed or changed during the scan once or not at all, in a version that was
+    /// the newest at some time during the call that returns it. Items that had expired before are not returned. There
+    /// are three exceptions: of two large objects whose keys have the same hash of 64 bits one may be missing; an
+    /// object that comes from flash to DRAM and is dropped by flash during the scan of its slice may be missing; and
+    /// so may objects that cannot be read from the device.
     ///
     /// The scan brings nothing to DRAM and does not count as a use. It takes the memory of a batch (about 1 MiB, or
     /// eight large objects), and 8 bytes for each item of a slice. The number of slices depends on `dram_bytes`, up

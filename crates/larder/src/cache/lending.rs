@@ -1,10 +1,10 @@
 //! One budget for several caches: each has a part of it, and may borrow what others do not use.
 //!
-//! A part is guaranteed: no cache's budget is ever less. What one cache does not use of its part, others get as
-//! loans, each up to its own limit, and give back when the owner needs it. There is no thread for that: a cache
-//! divides the budget anew each time that it has brought a certain number of bytes to DRAM, a fraction of the room
-//! that it has left before loans are recalled. A cache that must give memory back evicts with its own calls, and with
-//! those of all others while it is in debt: with flash, these calls write the evicted objects there.
+//! A part is guaranteed: no cache's budget is ever less. The others get the unused rest of it as loans, each up to
+//! its own limit, and give it back when the owner needs it. There is no thread for that: a cache divides the budget
+//! anew each time that it has brought a certain number of bytes to DRAM, a fraction of the room that it has left
+//! before loans are recalled. A cache that must give memory back evicts with its own calls, and with those of all
+//! others while it is in debt: with flash, these calls write the evicted objects there.
 //!
 //! If the budget covers all memory, the needs of flash are subtracted before it is divided.
 

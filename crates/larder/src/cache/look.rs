@@ -40,7 +40,7 @@ impl Larder {
     /// A hit counts like one of [`Larder::get`]; `None` is not counted.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] for an impossible key.
+    /// [`ErrorKind::InvalidInput`] for an invalid key.
     ///
     /// ```
     /// # use larder::{Larder, RealClock, block_on};

@@ -1,8 +1,8 @@
 //! The cache: `get`, `set`, `delete` over both tiers, and the rules that keep the tiers consistent.
 //!
 //! 1. A task that changes a key, or sends it to flash, holds the key's lock: a stripe of async mutexes. A hit takes
-//!    no lock, in DRAM or on flash. What is read from flash enters DRAM only if the key was not changed since the
-//!    read began (`read`).
+//!    no lock, in DRAM or on flash. A value that was read from flash enters DRAM only if the key was not changed
+//!    since the read began (`read`).
 //! 2. DRAM is newer than flash. While a key is in DRAM (or on its way out), no look-up reads flash for it.
 //! 3. When an item leaves DRAM, flash ends up with this version or with none; an older one never stays there.
 //! 4. No task holds a lock while it waits for another key's lock. A task that changes or sends several keys at once
@@ -204,7 +204,7 @@ impl Larder {
     /// it has expired, because it is not read to find out.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] for an impossible key; [`ErrorKind::Device`] as for
+    /// [`ErrorKind::InvalidInput`] for an invalid key; [`ErrorKind::Device`] as for
     /// [`Larder::set`].
     ///
     /// ```

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// What flash keeps after a crash. A clean shutdown always keeps everything. In each case nothing that was replaced,
+/// What flash keeps after a crash. A clean shutdown always keeps everything. In each case no value that was replaced,
 /// deleted or dropped ever comes back.
 ///
 /// ```
@@ -16,8 +16,8 @@ use std::str::FromStr;
 pub enum CrashSafety {
     /// A crash empties flash. The cache writes nothing to prevent that.
     Off,
-    /// What had reached flash survives the process, however it ends (`kill -9`, a panic, a fault). A loss of power or
-    /// a reboot empties flash, because a drive may lose its volatile cache.
+    /// Content that has reached flash survives the process, however it ends (`kill -9`, a panic, a fault). A loss of
+    /// power or a reboot empties flash, because a drive may lose its volatile cache.
     ///
     /// This needs a tombstone log: a `set` or `delete` of a key that flash holds waits for a write of 4 KiB, which
     /// concurrent calls share. The log takes 1/256 of the cache's flash, 64 KiB to 128 MiB. If most large objects are

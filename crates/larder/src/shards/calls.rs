@@ -1,6 +1,6 @@
 //! Calls with one key over the key's places.
 //!
-//! A look-up asks the first place of the key's chain, and the later places on a miss. What it finds there is copied
+//! A look-up asks the first place of the key's chain, and the later places on a miss. A value found there is copied
 //! to the first place like the result of a fetch of that cache: so a concurrent change of the key there overtakes it.
 //! A change first removes the key at the later places. Both are inside the gate of the set; only a look-up at a
 //! single place need not be.

@@ -418,7 +418,7 @@ mod tests {
             if stands == Stands::Host && (begins..ends).contains(&step) {
                 continue;
             }
-            // What was due ends, before or after the detector runs.
+            // Due requests end, before or after the detector runs.
             let looks_first = rng.bool();
             let look = |all: &mut Vec<Vitals>, judged: &mut u64, out: &mut Vec<usize>| {
                 if let Some(slept) = beat.at(now, now + ms(250)) {

@@ -6,9 +6,8 @@
 //! 1. A state in which a shard is added, comes back, or is fully refilled, is published with the gate held: no call
 //!    that uses the old state is in flight then. Otherwise such a call could leave a value at a place that is asked
 //!    later, but where later changes do not remove it.
-//! 2. A state in which a shard is taken out waits for no call, because calls may wait for that very shard. What was
-//!    done at that shard is never seen again, and what is done at others is correct in both states: their order is
-//!    the same.
+//! 2. A state in which a shard is taken out waits for no call, because calls may wait for that very shard. Changes at
+//!    that shard are never seen again, and changes at others are correct in both states: their order is the same.
 //! 3. Before a state is used, all shards that are live in it have written it to their devices. So an epoch that was
 //!    in use is never used again, and shards that were away are known to be stale.
 

@@ -1,4 +1,4 @@
-//! Sends what leaves DRAM to flash, many records at a time.
+//! Sends evicted records to flash, many at a time.
 //!
 //! By default a thread of the cache does that ([`Demotions::Thread`]); it starts when something leaves for the first
 //! time. With [`Demotions::Callers`] it is the callers that bring something to DRAM (rule 7), or a task that runs

@@ -48,7 +48,7 @@ struct InHand<'a> {
 }
 
 impl Core {
-    /// Sends everything that leaves DRAM, until the cache is closed or `stop` is set. Calls `ended` after each run.
+    /// Sends all evicted records, until the cache is closed or `stop` is set. Calls `ended` after each run.
     pub(super) async fn send_until_closed(&self, stop: &AtomicBool, ended: impl Fn()) {
         let Some(flash) = &self.flash else { return };
         let demotions = self.dram.demotions();

@@ -127,7 +127,7 @@ impl Drop for Task<'_> {
 }
 
 impl Larder {
-    /// Sends what leaves DRAM to flash, until the cache is closed: for a task next to the users of the cache, with
+    /// Sends evicted records to flash until the cache is closed: for a task next to the users of the cache, with
     /// [`Demotions::Callers`]. While it runs, callers send only if DRAM has no room. Many records are in flight at a
     /// time, and those of one bucket are written together. Like all futures of a cache it must be polled on or
     /// dropped, since it may hold key locks while it is suspended. When it is dropped, it leaves unsent records to
