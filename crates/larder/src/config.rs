@@ -45,7 +45,7 @@ const DEMOTING_BYTES_MIN: u64 = 16 << 20;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
     /// Budget of the DRAM tier in bytes: keys, values and the tier's own overhead. Like all memory budgets here, from
-    /// 8 KiB (of which an object gets 3) to 1 TiB; use [`Shards`](crate::Shards) for more. 0 is legal too: then
+    /// 8 KiB (enough for an object of 3 KiB) to 1 TiB; use [`Shards`](crate::Shards) for more. 0 is legal too: then
     /// nothing stays in DRAM and everything goes to flash.
     pub dram_bytes: u64,
     /// Budget of all memory of the cache, in bytes: the DRAM tier plus the memory that flash needs, which grows with

@@ -16,6 +16,7 @@
 //! | `device error` | warn | `error` | a request failed; the cache goes on |
 //! | `retired` | warn | `what`, `number`, `lost_objects` | a bucket, segment or region is out of use for a while |
 //! | `revived` | info | `what`, `count` | retired buckets, segments or regions are in use again |
+//! | `array given up: …` | error | `region` | an opening after a crash gave up the array: this region cannot be read |
 //! | `writes suspended` | warn | `seconds` | the circuit breaker opened: no writes for this number of seconds |
 //! | `writes resumed` | info | | a write succeeded: the circuit breaker closed |
 //! | `tombstone log given up` | error | | a crash from now on empties flash |

@@ -61,7 +61,7 @@ pub(super) async fn page(shards: &ShardMap, cursor: u64, count: usize) -> Result
         let message = format!("cursor {cursor}: no page of a scan has given it");
         return Err(Error::new(ErrorKind::InvalidInput, message));
     }
-    // Skip a shard that is away: its cache has nothing.
+    // A shard that is away now has nothing: go on with the next one.
     let mut left = shards.live().skip_while(|(shard, _)| shard.index() < number);
     let Some((shard, cache)) = left.next() else {
         return Ok(ScanPage { items: Vec::new(), next: 0 });

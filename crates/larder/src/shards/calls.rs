@@ -227,8 +227,8 @@ impl<'a> Change<'a> {
     /// A device could not record what it must. If that goes on, old content might come back after a crash, so the
     /// shard is taken out.
     ///
-    /// Returns whether it was taken out. That waits if the change does not need the value and its removal can be
-    /// tried again.
+    /// Returns whether it was taken out. Returns `false` if the change does not need the value, and the removal of
+    /// the key can be tried again.
     async fn failed(&mut self, shard: ShardNumber, error: Error, old: Old) -> Result<bool, Error> {
         self.failures += 1;
         if old == Old::Replaced && self.failures < TRIES {
@@ -510,7 +510,7 @@ impl<'a> View<'a> {
                 false => self.change(key, Old::Replaced)?.begin().await?,
             };
             let Some(At { first, inside, .. }) = at else {
-                // Do not store it: the store would wait for the slow device.
+                // Not stored: the device is too slow, or the key is too long for its name there.
                 let fetch = fetch.take().expect("nobody has called it");
                 let fetched = fetch().await.map_err(|error| FetchError::Fetch(error.into().into()));
                 return Ok(self.any().unstored(key, &fetched?.into(), options));

@@ -3,8 +3,8 @@
 //! The partition table of every device says which shard of which set it is, so devices may be given in any order. It
 //! also contains the state of all shards. The table with the highest generation counts. A shard that was not there
 //! when some of its keys changed still has their old values. So before the set serves without it, all others record
-//! that it failed. When it comes back it starts empty, with all of its content, of all tenants. The same holds if
-//! another device has taken its number in the meantime.
+//! that it failed. When it comes back it starts empty, for all tenants. The same holds if another device has taken
+//! its number in the meantime.
 
 use std::sync::Arc;
 
