@@ -1,9 +1,10 @@
-//! A circuit breaker for writes to flash: an outage costs what it hits, and is not for ever.
+//! A circuit breaker for writes to flash. It limits the damage of an outage and ends the outage when writes work
+//! again.
 //!
-//! Where one write fails, the place is bad, and is used no more for a while ([`Backoff`]). Where several
-//! in a row fail, the device is: then nothing is written until a back-off is over, so that no further
-//! place is given up for what is not its fault. After it all may try; the first write that goes well
-//! ends the outage, the first that fails doubles the back-off.
+//! One failed write means that the place is bad: it goes out of use for a while ([`Backoff`]). Several failed writes
+//! in a row mean that the device fails. Then no write is sent until a back-off is over, so that no further place goes
+//! out of use for a fault of the device. After the back-off all writes may try again: the first success ends the
+//! outage, the first failure doubles the back-off.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,13 +14,13 @@ use larder_log::Backoff;
 use crate::events;
 use crate::time::CacheClock;
 
-/// So many writes in a row fail in an outage.
+/// This number of failed writes in a row is an outage.
 const FAILURES_MAX: u32 = 4;
 
-/// Closed, it lets writes through; open, none; half-open, when the back-off is over, all again.
+/// Closed: all writes pass. Open: no write passes. Half-open, after the back-off: all writes pass again.
 pub(crate) struct CircuitBreaker {
     clock: Arc<CacheClock>,
-    /// In a row.
+    /// Failed writes in a row.
     failures: AtomicU32,
     outage: Mutex<Outage>,
 }
@@ -27,7 +28,7 @@ pub(crate) struct CircuitBreaker {
 #[derive(Default)]
 struct Outage {
     backoff: Backoff,
-    /// When it began, in seconds of the cache's clock.
+    /// When the outage began, in seconds of the cache's clock.
     since_s: Option<u32>,
 }
 
@@ -40,18 +41,18 @@ impl CircuitBreaker {
         self.clock.now_s()
     }
 
-    /// Whether a write is worth a try.
+    /// Whether the caller should try a write now.
     pub(crate) fn allows(&self) -> bool {
         self.failures.load(Ordering::Acquire) < FAILURES_MAX
             || self.lock().backoff.is_due(self.now_s())
     }
 
-    /// Since when writes have failed, so that none is sent or none has gone well again.
+    /// Start of the current outage: since then no write was sent, or none has succeeded. `None` without an outage.
     pub(crate) fn open_since_s(&self) -> Option<u32> {
         self.lock().since_s
     }
 
-    /// How a write ended.
+    /// Records the outcome of a write.
     pub(crate) fn ended(&self, well: bool) {
         if !well {
             self.failed();
@@ -70,7 +71,7 @@ impl CircuitBreaker {
         let now_s = self.now_s();
         let mut outage = self.lock();
         let failures = self.failures.load(Ordering::Relaxed).saturating_add(1);
-        // Those that were under way when it opened are no news.
+        // Ignore failures of writes that were in flight when the breaker opened.
         let opens = failures >= FAILURES_MAX && outage.backoff.is_due(now_s);
         if opens {
             outage.backoff.failed(now_s);

@@ -1,4 +1,4 @@
-//! What a user can choose.
+//! Configuration of a cache.
 
 mod crash_safety;
 mod demotions;
@@ -22,7 +22,7 @@ pub use dram_policy::DramPolicy;
 pub use larder_log::RegionEviction;
 pub use on_change::OnChange;
 
-/// Of DRAM's budget so much may be on its way to flash above it, but so many bytes at least.
+/// Objects on their way to flash may take this part of DRAM's budget on top of it, but at least the constant below.
 const DEMOTING_PART: u64 = 4;
 const DEMOTING_BYTES_MIN: u64 = 16 << 20;
 
@@ -44,18 +44,17 @@ const DEMOTING_BYTES_MIN: u64 = 16 << 20;
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
-    /// Budget of the DRAM tier in bytes: keys, values and what the tier needs to keep them. From 8 KiB, of
-    /// which an object gets 3, to 1 TiB, as all budgets of memory here; use [`Shards`](crate::Shards) for
-    /// more. 0 is legal too: nothing stays in DRAM, all goes to flash.
+    /// Budget of the DRAM tier in bytes: keys, values and the tier's own overhead. Like all memory budgets here, from
+    /// 8 KiB (enough for an object of 3 KiB) to 1 TiB; use [`Shards`](crate::Shards) for more. 0 is legal too: then
+    /// nothing stays in DRAM and everything goes to flash.
     pub dram_bytes: u64,
-    /// Budget of all memory of the cache, in bytes: the DRAM tier, and beside it what flash needs, which
-    /// grows with what is on it (index, bloom filters, tombstones, admission, regions on their way).
-    /// The tier then gets what the others leave, at least an eighth, and
-    /// [`Config::dram_bytes`] is not used. As long as they leave that, the sum of
+    /// Budget of all memory of the cache, in bytes: the DRAM tier plus the memory that flash needs, which grows with
+    /// its content (index, bloom filters, tombstones, admission, regions in flight). The tier gets the rest, but at
+    /// least an eighth, and [`Config::dram_bytes`] is not used. While the rest is at least an eighth, the sum of
     /// [`Stats::dram_used_bytes`](crate::Stats::dram_used_bytes) and
-    /// [`Stats::flash_memory_bytes`](crate::Stats::flash_memory_bytes) stays within 2 percent of it.
-    /// Refused if flash needs more when the cache is opened, with the buffers of its regions. `None`:
-    /// `dram_bytes` is the tier's, the others come on top.
+    /// [`Stats::flash_memory_bytes`](crate::Stats::flash_memory_bytes) stays within 2 percent of the budget. The
+    /// opening fails if flash needs more at that time, its region buffers included. `None`: the tier gets
+    /// `dram_bytes`, and flash takes its memory on top.
     pub memory_bytes: Option<u64>,
     /// Which item leaves DRAM first.
     pub dram_policy: DramPolicy,
@@ -65,90 +64,85 @@ pub struct Config {
     pub soc: SocConfig,
     /// The large-object engine.
     pub loc: LocConfig,
-    /// The array engine, for large objects beside or instead of the large-object engine. Off by default.
+    /// The array engine, for large objects, next to or instead of the large-object engine. Off by default.
     pub array: ArrayConfig,
-    /// What a crash leaves of flash.
+    /// What flash keeps after a crash.
     pub crash_safety: CrashSafety,
-    /// Bytes of the tombstone log, a multiple of 4096, from 16 KiB to 1 GiB; `None`: a 256th of the
-    /// cache, but 64 KiB at least and 128 MiB at most. It bounds how much may be dead on flash: a 16th of
-    /// it in bytes is that in objects, and beyond half of that regions are given up before their time.
-    /// Without crash safety there is none.
+    /// Bytes of the tombstone log: a multiple of 4096, from 16 KiB to 1 GiB. `None`: 1/256 of the cache, but at least
+    /// 64 KiB and at most 128 MiB. The size limits the number of dead objects on flash: one for each 16 bytes of the
+    /// log. Beyond half of that number, regions are given up early. Without crash safety there is no log.
     pub tombstone_log_bytes: Option<u32>,
     /// Which of the items that DRAM evicts are written to flash.
     pub admission: AdmissionPolicy,
-    /// Most memory that admission takes for what it remembers of keys, in bytes, at least 4096. The
-    /// policies that remember nothing take none. With less than 4 bytes per KiB of flash, keys are
-    /// forgotten earlier.
+    /// Maximum memory in bytes for what admission remembers of keys, at least 4096. Policies without memory take
+    /// none. With less than 4 bytes per KiB of flash, keys are forgotten earlier.
     pub admission_memory_bytes: u64,
-    /// What the drive is rated for. Then [`Stats::drive_life`](crate::Stats::drive_life) forecasts how
-    /// long it lasts.
+    /// The drive's endurance rating. With it, [`Stats::drive_life`](crate::Stats::drive_life) forecasts the remaining
+    /// life.
     pub endurance: Option<Endurance>,
-    /// Whether streams of different lifetimes (SOC, LOC, …) are written under placement handles of
-    /// their own, as far as the device has handles: see [`plan`](crate::plan).
+    /// Whether streams of different lifetimes (SOC, LOC, …) are written under placement handles of their own, as far
+    /// as the device has handles: see [`plan`](crate::plan).
     pub placement: bool,
-    /// Start empty, whatever an earlier cache left on the device. Data of other programs is refused
-    /// all the same.
+    /// Start empty, whatever an earlier cache left on the device. An opening still refuses a device with data of
+    /// other programs.
     pub start_empty: bool,
-    /// What to do if a setting has changed by which the device is divided, so that what an earlier cache left cannot
-    /// be found again: [`Config::utilization_percent`], [`SocConfig::percent`], [`SocConfig::log_percent`],
-    /// [`LocConfig::region_bytes`], [`ArrayConfig::percent`], [`ArrayConfig::region_bytes`],
-    /// [`ArrayConfig::mean_object_bytes`], [`ArrayConfig::ttl_groups`], whether there is a tombstone log
-    /// ([`Config::crash_safety`]), sometimes [`LocConfig::ru_aware_eviction`]. All others can change with every
-    /// opening.
+    /// What an opening does if a setting that determines the layout of the device has changed, so that the content of
+    /// the earlier cache cannot be found: [`Config::utilization_percent`], [`SocConfig::percent`],
+    /// [`SocConfig::log_percent`], [`LocConfig::region_bytes`], [`ArrayConfig::percent`],
+    /// [`ArrayConfig::region_bytes`], [`ArrayConfig::mean_object_bytes`], [`ArrayConfig::ttl_groups`], whether there
+    /// is a tombstone log ([`Config::crash_safety`]), sometimes [`LocConfig::ru_aware_eviction`]. All other settings
+    /// may change with every opening.
     ///
-    /// A device that has grown is no such change: the cache goes on with what it had
+    /// A larger device is no such change: the cache goes on with its old size
     /// ([`Larder::unused_bytes`](crate::Larder::unused_bytes)), unless this is `Discard`.
     pub on_change: OnChange,
-    /// How long the cache waits for the device to end a request: as long again for every further 16 MiB
-    /// of it, and twelve times as long for a flush or a deallocation. `None` waits for ever. Default 5
-    /// seconds.
+    /// Timeout of a device request: this long for each 16 MiB or part of it, and twelve times as long for a flush or
+    /// a deallocation. `None` waits for ever. Default 5 seconds.
     ///
-    /// What has not ended by then has failed, and is counted ([`Stats::device_timeouts`]); it may still
-    /// happen, so nothing else is sent to its bytes until it has ended. As long as the device answers
-    /// nothing, no further request is sent to it: the cache goes on in DRAM, and what DRAM evicts is
-    /// dropped, and counted.
+    /// A request that exceeds its timeout has failed and is counted ([`Stats::device_timeouts`]). It may still
+    /// complete, so no other request is sent to its bytes until it has ended. While the device answers nothing, no
+    /// further request is sent to it: the cache goes on in DRAM, and it drops and counts what DRAM evicts.
     ///
     /// [`Stats::device_timeouts`]: crate::Stats::device_timeouts
     pub flash_wait: Option<Duration>,
-    /// Who sends to flash what leaves DRAM: a thread of the cache, by default, or those who use it.
+    /// What sends objects from DRAM to flash: a thread of the cache (the default), or the threads of the callers.
     pub demotions: Demotions,
-    /// Most memory, in bytes, that objects take above DRAM's budget while they are on their way to flash:
-    /// those that DRAM cannot hold or has no room for, and those for flash only
-    /// ([`Tiers::FlashOnly`](crate::Tiers)). An object that is longer goes alone. Who brings more waits;
-    /// see [`Config::demotion_wait`]. `None`, the default, is a quarter of DRAM's budget, but 16 MiB at
-    /// least. What DRAM evicts is part of its budget until flash has it, at most a quarter of it.
+    /// Maximum memory in bytes, above DRAM's budget, of objects on their way to flash: those that DRAM cannot hold or
+    /// has no room for, and those for flash only ([`Tiers::FlashOnly`](crate::Tiers)). A longer object goes alone. A
+    /// caller that would exceed the limit waits; see [`Config::demotion_wait`]. `None`, the default, is a quarter of
+    /// DRAM's budget, but at least 16 MiB. Evicted objects stay part of DRAM's budget until flash has them, at most a
+    /// quarter of the budget.
     ///
-    /// [`Stats::demoting_bytes`](crate::Stats::demoting_bytes) says how much it is.
+    /// [`Stats::demoting_bytes`](crate::Stats::demoting_bytes) reports the current amount.
     pub demoting_bytes_max: Option<u64>,
-    /// How long a call that stores something waits, at most, where there is no room because what left DRAM
-    /// is still on its way to flash: longer than flash takes for it means that flash is too slow for what
-    /// comes. Then it is refused: a set stores nothing, leaves no older value behind and counts
-    /// ([`Stats::rejected_demotions_objects`]); an update returns
-    /// [`ErrorKind::Busy`](crate::ErrorKind::Busy) and changes nothing. 0 refuses as soon as waiting would be
-    /// needed. Default 5 seconds.
+    /// Maximum time that a storing call waits for room while evicted objects are still on their way to flash. If
+    /// flash takes longer, it is too slow for the load, and the call is refused. A set then stores nothing, leaves no
+    /// older value behind and is counted ([`Stats::rejected_demotions_objects`]); an update returns
+    /// [`ErrorKind::Busy`](crate::ErrorKind::Busy) and changes nothing. With 0 a call that would have to wait is
+    /// refused at once. Default 5 seconds.
     ///
     /// [`Stats::rejected_demotions_objects`]: crate::Stats::rejected_demotions_objects
     pub demotion_wait: Duration,
-    /// Whether the cache measures how long its calls take ([`Stats::latencies`]): two looks at the
-    /// clock a call. Off, a hit in DRAM costs no more than without.
+    /// Whether the cache measures the latency of its calls ([`Stats::latencies`]). That takes two clock readings per
+    /// call. If off, a hit in DRAM has no extra cost.
     ///
     /// [`Stats::latencies`]: crate::Stats::latencies
     pub latency_histograms: bool,
-    /// Whether a hit notes when it was ([`ValueMeta::since_access`](crate::ValueMeta::since_access)): a look at the
-    /// clock for each, and a write to its item at most once a second. Whoever hosts the cache may pass a
-    /// [`Clock`](crate::Clock) that is cheaper than the system's. Off by default: a hit asks for the time only if its
-    /// value expires.
+    /// Whether a hit records its time ([`ValueMeta::since_access`](crate::ValueMeta::since_access)): one clock
+    /// reading per hit, and a write to the item at most once a second. The host program may pass a
+    /// [`Clock`](crate::Clock) that is cheaper than the system's. Off by default: then a hit reads the clock only if
+    /// its value expires.
     pub access_times: bool,
-    /// Who is told of each object that leaves the cache, and why; `None` is nobody, and costs nothing.
+    /// Called for each object that leaves the cache, with the reason. `None` costs nothing.
     pub removal_listener: Option<RemovalListener>,
-    /// Seed of everything random, but for what [`Config::hash_seed`] says.
+    /// Seed of all random choices, except those that [`Config::hash_seed`] covers.
     pub seed: u64,
-    /// Seed of the hash of keys, by which everything is found. `None` draws one that nobody can foresee
-    /// whenever a cache begins empty, so that no client can make keys that share a place: who knows the
-    /// seed can. Set it only where a run is to be repeated exactly. It says nothing for a cache that is
-    /// on flash already: that keeps the seed that it began with.
+    /// Seed of the key hash, which determines the place of every object. `None` draws an unpredictable seed whenever
+    /// a cache begins empty, so that no client can make keys that collide; a client that knows the seed can. Set it
+    /// only where a run must be repeatable. It has no effect on a cache that is already on flash: that cache keeps
+    /// its seed.
     pub hash_seed: Option<u64>,
-    /// Share of the cache's flash of an engine that shows what an engine needs, in percent.
+    /// Share of the cache's flash for the example engine, in percent.
     #[cfg(test)]
     pub(crate) plain_percent: u8,
 }
@@ -187,20 +181,20 @@ impl Default for Config {
 }
 
 impl Config {
-    /// What may be on its way to flash above a budget of so many bytes.
+    /// Limit of bytes on their way to flash above a DRAM budget of `dram_bytes`.
     pub(crate) fn demoting_bytes(&self, dram_bytes: u64) -> u64 {
         self.demoting_bytes_max.unwrap_or(DEMOTING_BYTES_MIN.max(dram_bytes / DEMOTING_PART))
     }
 
-    /// Budget of memory, of whatever it is a budget.
+    /// The memory budget: `memory_bytes` if it is set, else `dram_bytes`.
     pub(crate) fn memory(&self) -> u64 {
         self.memory_bytes.unwrap_or(self.dram_bytes)
     }
 
-    /// Refuses what cannot work on any device. So does whatever opens a cache, which looks at the device too.
+    /// Refuses settings that cannot work on any device. Every opening does the same and checks the device too.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`](crate::ErrorKind::Config): the setting, its value, and what would do.
+    /// [`ErrorKind::Config`](crate::ErrorKind::Config): names the setting, its value and the legal values.
     ///
     /// ```
     /// use larder::{ArrayConfig, Config};
@@ -244,7 +238,7 @@ impl Config {
     }
 }
 
-/// Refuses what is no share in percent.
+/// Refuses a value that is no percentage.
 pub(crate) fn percent(name: &str, value: f64) -> Result<(), Error> {
     if (0.0..=100.0).contains(&value) {
         return Ok(());
@@ -252,7 +246,7 @@ pub(crate) fn percent(name: &str, value: f64) -> Result<(), Error> {
     Err(Error::config(format!("{name} = {value}: must be 0 to 100")))
 }
 
-/// Refuses a budget of memory that cannot be meant, or would end in the allocator.
+/// Refuses a memory budget that is certainly a mistake, or that the allocator would fail on.
 pub(crate) fn check_memory(name: &str, bytes: u64, least: u64) -> Result<(), Error> {
     if (least..=DRAM_BYTES_MAX).contains(&bytes) {
         return Ok(());
@@ -260,7 +254,7 @@ pub(crate) fn check_memory(name: &str, bytes: u64, least: u64) -> Result<(), Err
     Err(Error::config(format!("{name} = {bytes}: must be {least} to {DRAM_BYTES_MAX}")))
 }
 
-/// The same for the tier, which may be none at all.
+/// The same for the DRAM tier, which may also be 0.
 pub(crate) fn check_dram(bytes: u64) -> Result<(), Error> {
     if bytes == 0 || (DRAM_BYTES_MIN..=DRAM_BYTES_MAX).contains(&bytes) {
         return Ok(());

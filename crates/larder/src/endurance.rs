@@ -1,12 +1,11 @@
-//! How long a drive lasts: what it is rated for, what was written, and how fast.
+//! Drive endurance: what the drive is rated for, what was written, and how fast.
 //!
-//! With the bytes W that were written to the flash in the last S seconds, and the bytes T that were
-//! ever written to it:
+//! With W bytes written to the flash in the last S seconds, and T bytes written over the drive's life:
 //!
-//! - bytes a day = W · 86,400 / S
-//! - days left = (rated bytes - T) / bytes a day, and 0 if T is more than the rating.
+//! - bytes per day = W · 86,400 / S
+//! - days left = (rated bytes - T) / bytes per day, or 0 if T exceeds the rating.
 //!
-//! S is a day, or what has passed since the cache was opened if that is less.
+//! S is a day, or the time since the cache was opened if that is less.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -17,28 +16,27 @@ use larder_device::Device;
 use crate::error::Error;
 
 const DAY_S: u64 = 86_400;
-/// Time between two samples that are kept: a day has 24.
+/// Interval of the kept samples: a day has 24.
 const SAMPLE_S: u64 = 3_600;
-/// Less than this is too short to tell anything.
+/// A shorter window gives no forecast.
 const WINDOW_S_MIN: u64 = 60;
 
-/// What a drive is rated for.
+/// The endurance rating of a drive.
 ///
-/// A data sheet says how much a host may write (TBW, terabytes written) under a workload of its own.
-/// The drive writes more to its flash than the host does; where the device reports it, that is what is
-/// held against the rating. That is cautious: the rating allows for some amplification, and does not
-/// say for how much.
+/// A data sheet says how much a host may write (TBW, terabytes written) under a workload of its own. The drive writes
+/// more to its flash than the host does. Where the device reports that number, it is compared with the rating. That
+/// is cautious: the rating allows for some write amplification, but does not say how much.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Endurance {
     /// Bytes that may be written in the drive's life.
     pub rated_bytes: u64,
-    /// Bytes that had been written before this cache was opened. A drive's health log tells ("Data
-    /// Units Written", in units of 512,000 bytes); 0 for a new one.
+    /// Bytes written before this cache was opened, from the drive's health log ("Data Units Written", in units of
+    /// 512,000 bytes); 0 for a new drive.
     pub written_bytes: u64,
 }
 
 impl Endurance {
-    /// A new drive rated in terabytes written (TBW), of 10^12 bytes. What is beyond 64 bits is cut.
+    /// A new drive rated in terabytes written (TBW), of 10^12 bytes. Saturates at 64 bits.
     ///
     /// ```
     /// use larder::Endurance;
@@ -49,8 +47,8 @@ impl Endurance {
         Self { rated_bytes: terabytes.saturating_mul(1_000_000_000_000), written_bytes: 0 }
     }
 
-    /// A new drive of `capacity_bytes`, rated in drive writes per day (DWPD) over a warranty of so many
-    /// years of 365 days.
+    /// A new drive of `capacity_bytes`, rated in drive writes per day (DWPD) over a warranty of `years` years of 365
+    /// days.
     ///
     /// ```
     /// use larder::Endurance;
@@ -74,8 +72,8 @@ impl Endurance {
         Ok(())
     }
 
-    /// The forecast of a drive to which `written_bytes` were written since the cache was opened,
-    /// `window_bytes` of them in the last `window_s` seconds.
+    /// The forecast for a drive to which `written_bytes` were written since the cache was opened, `window_bytes` of
+    /// them in the last `window_s` seconds.
     ///
     /// ```
     /// use larder::Endurance;
@@ -99,7 +97,7 @@ impl Endurance {
                 (0, _) => Some(0),
                 (_, 0) => None,
                 _ if !known => None,
-                // Not by way of the rounded bytes per day: those of a slow writer may be 0.
+                // Do not compute from the rounded bytes per day, which may be 0 for a slow writer.
                 _ => Some(days(left, window_bytes, window_s)),
             },
         }
@@ -113,36 +111,35 @@ fn days(left: u64, window_bytes: u64, window_s: u64) -> u64 {
     u64::try_from(days).unwrap_or(u64::MAX)
 }
 
-/// How much of a drive's life is over, and how long the rest lasts. Media bytes where the device
-/// counts them, else bytes written to it.
+/// How much of the drive's life is used up, and how long the rest lasts. Counts media bytes where the device reports
+/// them, else the bytes written to the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DriveLife {
-    /// Bytes that were ever written: before the cache was opened, and since.
+    /// Bytes written over the drive's life: before the cache was opened, and since.
     pub written_bytes: u64,
     /// Bytes that the rating leaves.
     pub left_bytes: u64,
-    /// Bytes written a day, at the rate of the last day. `None` in the first minute.
+    /// Bytes written per day, at the rate of the last day. `None` in the first minute.
     pub bytes_per_day: Option<u64>,
-    /// Whole days until the rating is used up at that rate. `None` if nothing was written, and in the
-    /// first minute.
+    /// Whole days until the rating is used up at that rate. `None` if nothing was written, and in the first minute.
     pub days_left: Option<u64>,
 }
 
-/// Bytes that reached the flash since the device was opened: all that it wrote to its media, or what
-/// was written to it if it does not say. What a drive's own counters say is up to a minute old; what
-/// was written since counts once.
+/// Bytes that reached the flash since the device was opened: what the drive wrote to its media, or, if it does not
+/// report that, what was written to the drive. The drive's own counters are up to a minute old; bytes written since
+/// the last reading count once.
 pub(crate) fn written_bytes(device: &dyn Device) -> u64 {
     device.stats().flash_written_bytes()
 }
 
-/// What a cache knows of its drive's wear.
+/// Wear of the drive under a cache.
 pub(crate) struct Wear {
     endurance: Endurance,
-    /// Bytes written when the cache was opened: the device may have been open for longer.
+    /// Bytes written when the cache was opened; the device may have been open before.
     first_bytes: u64,
-    /// Time in seconds and bytes written, from old to new: the youngest that is a day old, and younger
-    /// ones at some distance.
+    /// Time in seconds and bytes written, oldest first: the newest sample that is at least a day old, then newer ones
+    /// at least [`SAMPLE_S`] apart.
     samples: Mutex<VecDeque<(u64, u64)>>,
 }
 
@@ -153,7 +150,7 @@ impl Wear {
         Self { endurance, first_bytes, samples }
     }
 
-    /// Also takes a sample: a window is only as sharp as there are calls.
+    /// Also takes a sample, so the window is only as precise as the calls are frequent.
     pub(crate) fn forecast(&self, device: &dyn Device, now: Duration) -> DriveLife {
         let mut samples = self.samples.lock().unwrap_or_else(PoisonError::into_inner);
         let (now_s, written) = (now.as_secs(), written_bytes(device));

@@ -1,18 +1,18 @@
-//! What flash asks of an engine: one that keeps objects of some sizes on a part of the device.
+//! The interface of a flash engine. An engine keeps objects of some sizes on a part of the device.
 //!
-//! Flash holds a list of them and knows no more of each than this. An engine is a module that implements [`Engine`]
+//! Flash holds a list of engines and knows only this interface. A new engine is a module that implements [`Engine`]
 //! and a line in `flash/engines.rs`.
 //!
-//! What all of them keep to:
+//! Every engine guarantees:
 //!
-//! 1. A look-up returns a value whole and for its own key, or nothing. Nothing expired is returned.
-//! 2. Of one key an engine holds one version. Two engines may hold one each for a moment, while an object moves: then
-//!    they are the same.
-//! 3. Where there are tombstones, what [`Engine::invalidate`] was called for stays away for good, also after a crash,
-//!    once its receipt is committed. Where there are none, a crash empties flash, and [`Engine::remove`] and
-//!    [`Engine::void`] need only hold until then.
-//! 4. A caller may be dropped at any wait. What it began goes on or is finished by the next one.
-//! 5. "No" of [`Engine::may_hold`] is certain and costs no I/O.
+//! 1. A look-up returns a value whole and for its own key, or nothing. It returns nothing that has expired.
+//! 2. An engine holds one version of a key. While an object moves, two engines may each hold it for a moment: then
+//!    both hold the same version.
+//! 3. With tombstones, whatever [`Engine::invalidate`] was called for stays away for good, also after a crash, once
+//!    its receipt is committed. Without tombstones a crash empties flash, and [`Engine::remove`] and [`Engine::void`]
+//!    need only hold until then.
+//! 4. A caller may drop the future at any await. The operation then goes on, or the next caller finishes it.
+//! 5. A "no" from [`Engine::may_hold`] is certain and costs no I/O.
 
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
@@ -26,34 +26,34 @@ use crate::stats::Stats;
 use crate::tier::Tier;
 use crate::tombstones::{Inheritance, KeysIn, Receipt};
 
-/// Whether somebody who has only so much time is to leave the rest out.
+/// Tells a caller with limited time to stop and skip the rest.
 pub(crate) type Stop<'a> = &'a (dyn Fn() -> bool + Sync);
 
-/// What an engine makes of an invalidation.
+/// Outcome of an invalidation.
 #[derive(Debug, Default)]
 pub(crate) struct Invalidated {
-    /// There was something, and it is written down that it is dead.
+    /// The engine held something, and its death is recorded.
     pub(crate) was_there: bool,
-    /// What still has to be committed before the caller may be told. A later receipt stands for earlier ones.
+    /// What must still be committed before the caller gets its answer. A later receipt covers all earlier ones.
     pub(crate) receipt: Option<Receipt>,
 }
 
-/// Bytes of memory, by what they are for.
+/// Bytes of memory, by use.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Memory {
-    /// What is known of the objects: index, filters.
+    /// Knowledge about objects: index, filters.
     pub(crate) index_bytes: u64,
-    /// Buffers that are in use or kept for the next request.
+    /// Buffers in use or kept for the next request.
     pub(crate) buffer_bytes: u64,
-    /// What these come to at times.
+    /// Largest value that `buffer_bytes` reaches.
     pub(crate) buffer_bytes_max: u64,
 }
 
-/// What was found again of an earlier opening.
+/// What an opening recovered from an earlier one.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FoundAgain {
     pub(crate) objects: u64,
-    /// Regions that nobody has looked at yet.
+    /// Regions that are not indexed yet.
     pub(crate) regions_left: u32,
 }
 
@@ -66,38 +66,39 @@ impl FoundAgain {
     }
 }
 
-/// Who says which records in regions are dead, after a clean shutdown.
+/// What records which records in regions are dead, after a clean shutdown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DeadRecords {
-    /// The snapshot: it lists regions, and what of them is current.
+    /// The snapshot: it lists the regions and their live records.
     Listed,
-    /// The tombstone log, which goes on in the next opening.
+    /// The tombstone log, which the next opening continues.
     InLog,
 }
 
-/// What a clean shutdown has left beside an engine's part of the snapshot.
+/// What a clean shutdown has left besides the engine's part of the snapshot.
 pub(crate) enum Kept {
-    /// Nothing: the snapshot says everything.
+    /// Nothing: the snapshot is complete.
     Snapshot,
-    /// The tombstone log, which says what records are dead.
+    /// The tombstone log, which says which records are dead.
     Log(Arc<Inheritance>),
 }
 
-/// How far a scan of an engine has come.
+/// Position of a scan in an engine.
 #[derive(Debug, Default)]
 pub(crate) struct Cursor {
-    /// Parts of the engine that were not begun.
+    /// Parts of the engine that the scan has not begun.
     pub(crate) parts: Range<u64>,
-    /// Names of objects in the part that was begun last.
+    /// Hashes of objects left to visit in the part that was begun last.
     pub(crate) names: Vec<KeyHash>,
 }
 
-/// Judges an object that a scan has come to, at a time at which the engine holds it.
+/// Called by a scan for each object that it visits, while the engine holds that object.
 pub(crate) type Judge<'a, T> = &'a (dyn Fn(&ItemRef<'_>) -> Option<T> + Sync);
 
-/// Appends objects to an engine in a row, without a wait between them. Keeps others from its index meanwhile.
+/// Appends objects to an engine in order, without a wait between them. Locks others out of the index until it is
+/// dropped.
 pub(crate) trait Append {
-    /// An object of this hash will be asked for, or appended.
+    /// Announces that an object of this hash will be looked up or appended.
     fn expect(&self, hash: KeyHash);
 
     /// Whether an object of this hash is stored.
@@ -106,225 +107,228 @@ pub(crate) trait Append {
     /// Whether there is room for `item` now.
     fn has_room_for(&mut self, item: &ItemRef<'_>) -> bool;
 
-    /// Appends an item for which there is room, unless the index has something in its place. Says whether it did.
+    /// Appends an item for which there is room, unless the index entry is taken. Returns whether it appended.
     fn append_new(&mut self, item: &ItemRef<'_>) -> bool;
 }
 
-/// See the [module](self). The caller holds the key's lock wherever a key is changed.
+/// See the [module](self). The caller holds the key's lock for every call that changes a key.
 pub(crate) trait Engine {
-    /// What statistics and listeners call it.
+    /// The engine's name in statistics and for listeners.
     fn tier(&self) -> Tier;
 
-    /// What the superblock and the snapshot call its part.
+    /// The name of the engine's section in the superblock and the snapshot.
     fn section(&self) -> [u8; 4];
 
-    /// Whether it can hold an object of this size.
+    /// Whether the engine can hold an object of this size.
     fn takes(&self, item: &ItemRef<'_>) -> bool;
 
-    /// Longest object that it can hold, key and value, in bytes.
+    /// Longest object that the engine can hold, key and value, in bytes.
     fn object_bytes_max(&self) -> usize;
 
-    /// Objects that have the same group are written with one write. `None`: each with its own, or with whatever comes.
+    /// Objects of the same group go to flash with one write. `None`: each object has its own write, or shares one
+    /// with whatever else comes.
     fn group_of(&self, _hash: KeyHash) -> Option<u64> {
         None
     }
 
-    /// Whether an object of this hash may be stored.
+    /// Whether an object of this hash may be stored. `false` is certain.
     fn may_hold(&self, hash: KeyHash) -> bool;
 
-    /// Whether a version of `key` is stored. An expired one may count, if only a read would show that it is.
+    /// Whether a version of `key` is stored. An expired version may count if only a read would show that it has
+    /// expired.
     async fn holds(&self, hash: KeyHash, key: &[u8], now_s: u32) -> bool;
 
     /// Looks `key` up.
     async fn get(&self, hash: KeyHash, key: &[u8], now_s: u32) -> Option<Fetched>;
 
-    /// Looks `key` up, but reads of a value in parts only which they are.
+    /// Looks `key` up. Of a value in parts, reads only the list of its parts.
     async fn look_up(&self, hash: KeyHash, key: &[u8], now_s: u32) -> Option<Found> {
         self.get(hash, key, now_s).await.map(Found::Whole)
     }
 
-    /// The next part of a value that [`Engine::look_up`] has found; `None` behind the last one.
+    /// The next part of a value that [`Engine::look_up`] has found; `None` after the last part.
     ///
     /// # Errors
-    /// If it is not there.
+    /// If the part is missing.
     async fn next_part(&self, _parts: &mut Parts) -> Result<Option<Fetched>, Lack> {
         Ok(None)
     }
 
-    /// Begins to store an object with a value of this length, if it would lie in parts. Nobody finds them before
-    /// [`Engine::add_head`].
+    /// Starts to store an object with a value of this length, if its value would be split into parts. A look-up does
+    /// not find them before [`Engine::add_head`].
     fn new_parts(&self, _item: &ItemRef<'_>, _value_bytes: usize) -> Option<NewParts> {
         None
     }
 
-    /// Stores the next part. Says whether it is stored.
+    /// Stores the next part. Returns whether it is stored.
     async fn add_part(&self, _parts: &mut NewParts, _bytes: &[u8], _now_s: u32) -> bool {
         false
     }
 
-    /// Stores what makes parts an object, whose key has no older version. Says whether it is stored.
+    /// Stores the head, which makes the parts an object. The key has no older version. Returns whether the head is
+    /// stored.
     async fn add_head(&self, _parts: &NewParts, _item: &ItemRef<'_>, _now_s: u32) -> bool {
         false
     }
 
-    /// Stores items of one group, each in place of an older version. Returns those that are not stored: no version of
-    /// their keys is, and it has said why.
+    /// Stores items of one group; each replaces an older version. Returns the items that are not stored: no version
+    /// of their keys is on flash any more, and the engine has counted and reported the reason.
     async fn set_together<'i, 'a>(
         &self,
         items: &'i [ItemRef<'a>],
         now_s: u32,
     ) -> Vec<&'i ItemRef<'a>>;
 
-    /// Bytes that it has room for, if objects can be appended to it in a row, whichever engine they belong to. A close
-    /// sends there what it has no time to send elsewhere.
+    /// Bytes that can be appended in order to this engine, for objects of any engine. A close appends there what it
+    /// has no time to write elsewhere. `None` if the engine cannot append.
     fn append_bytes_max(&self) -> Option<u64> {
         None
     }
 
-    /// Whether an object of this size can be appended to it.
+    /// Whether an object of this size can be appended to the engine.
     fn can_append(&self, _item: &ItemRef<'_>) -> bool {
         false
     }
 
-    /// Begins to append, where [`Engine::append_bytes_max`] is something.
+    /// Starts to append. `Some` where [`Engine::append_bytes_max`] is `Some`.
     fn appending(&self, _now_s: u32) -> Option<Box<dyn Append + '_>> {
         None
     }
 
-    /// Sends off what was appended, if that is enough for a write.
+    /// Submits what was appended, if it fills a write.
     async fn write_appended(&self) {}
 
-    /// So many objects more will come to its index.
+    /// Announces that this number of objects more will come to the index.
     fn expect(&self, _objects: u64) {}
 
-    /// Makes sure that no version of `key` is stored, as long as the cache is open. Says whether one was.
+    /// Removes all versions of `key` for as long as the cache is open. Returns whether one was stored.
     async fn remove(&self, hash: KeyHash, key: &[u8], now_s: u32) -> bool;
 
-    /// As [`Engine::remove`], without a read: other objects may have to go with it. Only where there are no
-    /// tombstones.
+    /// As [`Engine::remove`], but without a read: it may remove other objects too. Only without tombstones.
     async fn void(&self, hash: KeyHash);
 
-    /// Whatever it holds of this hash is older than what the caller is about to do. Only where there are tombstones.
+    /// Declares that all objects of this hash in the engine are older than what the caller is about to store. Only
+    /// with tombstones.
     ///
     /// # Errors
-    /// If that cannot be written down; a crash may bring it back then.
+    /// If that cannot be recorded; then a crash may bring the old object back.
     async fn invalidate(&self, hash: KeyHash) -> Result<Invalidated, Error>;
 
-    /// Does its part that fewer tombstones are needed, if they are too many: gives up what most of them are of, or
-    /// what `hash` shares its place with.
+    /// Called when there are too many tombstones. Gives up either the place that causes most of them, or the place of
+    /// `hash`, so that fewer are needed.
     async fn relieve_tombstones(&self, _hash: KeyHash) {}
 
-    /// Which tombstones of keys count in it, if any do.
+    /// The key tombstones that count in this engine, if it uses them.
     fn keys_in(&self) -> Option<KeysIn> {
         None
     }
 
-    /// Learns what it does not know of the place of this hash, if tombstones of keys count there
-    /// ([`Engine::keys_in`]).
+    /// Reads what is unknown of the place of this hash, if key tombstones count in this engine ([`Engine::keys_in`]).
     async fn learn_place_of(&self, _hash: u64) {}
 
-    /// Writes the place of this hash without its dead, if tombstones of keys count there
+    /// Rewrites the place of this hash without its dead objects, if key tombstones count in this engine
     /// ([`Engine::keys_in`]).
     async fn write_without_dead(&self, _hash: u64) {}
 
-    /// Takes over what a crash has left of which `log` says what is dead; nothing is known of it yet.
+    /// Takes over what a crash has left. `log` says which records are dead. Reads nothing yet.
     fn inherit(&mut self, log: &Arc<Inheritance>);
 
-    /// After [`Engine::inherit`]: finds again what it must know before it serves.
+    /// After [`Engine::inherit`]: recovers what the engine must know before it serves.
     ///
     /// # Errors
-    /// If something has to be written down and cannot be.
+    /// If something must be recorded and cannot be.
     async fn recover(&self) -> Result<(), Error> {
         Ok(())
     }
 
-    /// Takes over its part of the snapshot of a clean shutdown; an empty one if there is none.
+    /// Takes over the engine's part of the snapshot of a clean shutdown; the part is empty if there is none.
     ///
     /// # Errors
-    /// If something has to be written down and cannot be.
+    /// If something must be recorded and cannot be.
     async fn import(&mut self, part: &[u8], kept: &Kept) -> Result<(), Error>;
 
-    /// Brings to its index at once what an opening has left, if that does not take long.
+    /// Indexes what an earlier opening has left, if that is quick.
     async fn index_eagerly(&self) {}
 
-    /// Brings all that an opening has left to its index, unless it is to stop. Returns the regions looked at.
+    /// Indexes all that an earlier opening has left, until `stop` says to end. Returns the number of regions read.
     async fn index_until(&self, _stop: Stop<'_>) -> u64 {
         0
     }
 
-    /// Does a little of that, for who found nothing.
+    /// Does a little of that indexing, for a caller that found nothing.
     async fn index_a_little(&self) {}
 
-    /// Brings a little of what an opening has left to its index, in turn with others. Says whether there is more.
+    /// Indexes a little of what an earlier opening has left, in turn with other callers. Returns whether more is
+    /// left.
     async fn index_in_turn(&self) -> bool {
         false
     }
 
-    /// Whether its index knows all that it holds.
+    /// Whether the index covers everything that the engine holds.
     fn is_indexed(&self) -> bool {
         true
     }
 
-    /// Objects that it holds and that its index does not know, if the snapshot of the last shutdown listed them.
+    /// Objects that the engine holds but has not indexed, if the snapshot of the last shutdown listed them.
     async fn unindexed_objects(&self) -> u64 {
         0
     }
 
-    /// Reads what would answer misses without I/O and an opening has left unknown, unless it is to stop. Returns how
-    /// many places it read.
+    /// Reads what the engine needs to answer misses without I/O and does not know after the opening, until `stop`
+    /// says to end. Returns the number of places read.
     async fn learn_until(&self, _stop: Stop<'_>) -> u64 {
         0
     }
 
-    /// Whether a snapshot must say which of its records are dead, if the tombstone log does not.
+    /// Whether a snapshot must list dead records when the tombstone log does not.
     fn has_records(&self) -> bool {
         false
     }
 
-    /// What was found again of an earlier opening.
+    /// What was recovered from an earlier opening.
     fn found_again(&self) -> FoundAgain {
         FoundAgain::default()
     }
 
-    /// Writes what it holds in memory, if what is set may wait there. It goes on to be filled.
+    /// Writes what the engine holds in memory, if stored objects may wait there. The engine can still be filled.
     async fn persist(&self) {}
 
-    /// For a clean shutdown: writes what it holds in memory and waits for all that is under way. Little is set
-    /// afterwards.
+    /// For a clean shutdown: writes what the engine holds in memory and waits for everything in flight. Few objects
+    /// are set afterwards.
     async fn finish(&self);
 
-    /// What the next opening needs to know of it: its part of a snapshot. After [`Engine::finish`].
+    /// The engine's part of a snapshot, for the next opening. Call after [`Engine::finish`].
     async fn export(&self, dead: DeadRecords) -> Vec<u8>;
 
-    /// Waits for all writes that are under way. Nobody else uses it.
+    /// Waits for all writes in flight. The caller has exclusive use of the engine.
     async fn finish_writes(&self);
 
-    /// What was written before this epoch is void. Nobody else uses it, and nothing is under way.
+    /// Voids everything written before this epoch. The caller has exclusive use, and nothing is in flight.
     fn clear(&self, epoch: u64);
 
-    /// Memory that it takes.
+    /// Memory in use.
     fn memory(&self) -> Memory;
 
-    /// Adds what it knows of itself.
+    /// Adds the engine's numbers to `stats`.
     fn add_to(&self, stats: &mut Stats);
 
-    /// Its regions, if it has some.
+    /// The engine's regions; empty if it has none.
     fn regions(&self) -> Vec<FlashRegion> {
         Vec::new()
     }
 
-    /// How many objects it holds, about: dead ones may count, and what is not known to be there may not.
+    /// Approximate number of objects: may count dead ones, and may miss ones that are not indexed.
     fn estimated_len(&self) -> u64;
 
-    /// Into so many equal parts of the space of hashes, a power of two, a scan may be divided at most.
+    /// Maximum number of equal parts, a power of two, into which a scan may divide the hash space.
     fn scan_parts_max(&self) -> usize {
         usize::MAX
     }
 
-    /// Begins a scan of the objects with these hashes. It may come to others too.
+    /// Starts a scan of the objects with these hashes. It may visit others too.
     fn scan(&self, hashes: &RangeInclusive<u64>) -> Cursor;
 
-    /// Goes on with a scan: what `judge` makes of the next few objects, expired or not. Counts no hit and forgets
+    /// Continues a scan: what `judge` returns for the next few objects, expired or not. It counts no hit and forgets
     /// nothing. `None` at the end.
     async fn scan_on<T>(&self, cursor: &mut Cursor, judge: Judge<'_, T>) -> Option<Vec<T>>;
 }

@@ -1,8 +1,8 @@
-//! What can go wrong in the cache. A miss is not an error.
+//! The errors of the cache. A miss is not an error.
 
 use std::fmt;
 
-/// What went wrong, for callers that choose what to do next.
+/// The kind of an error, for callers that choose how to react.
 ///
 /// ```
 /// # use larder::{Larder, RealClock, SetOptions, block_on};
@@ -15,24 +15,24 @@ use std::fmt;
 pub enum ErrorKind {
     /// The configuration cannot work, or does not fit the device.
     Config,
-    /// A key or a value is of a length that no tier can hold.
+    /// The length of a key or a value exceeds what any tier can hold.
     InvalidInput,
-    /// There is no room for now: values in use pin all of it.
+    /// There is no room now: values in use pin all of it.
     Busy,
-    /// The device refused what the cache cannot do without: its metadata at open and close, or to
-    /// write down that a value is void.
+    /// The device failed a request that the cache depends on: its metadata at open and close, or the record that a
+    /// value is void.
     Device,
-    /// Another cache has the device, or a part of it.
+    /// Another cache is using the device, or a part of it.
     InUse,
-    /// The device holds something else than a cache of this program and version.
+    /// The device does not contain a cache of this program and version.
     Foreign,
-    /// A value that is read in chunks has lost one that was still to come.
+    /// A value that is read in chunks has lost a chunk that was not read yet.
     Incomplete,
     /// The cache was closed.
     Closed,
 }
 
-/// An error of the cache: a kind to match on, what was being done, and the cause.
+/// An error of the cache: a kind to match on, the operation that failed, and the cause.
 ///
 /// ```
 /// # use larder::{Larder, RealClock, SetOptions, block_on};
@@ -61,13 +61,13 @@ impl Error {
         Self { kind: ErrorKind::Device, message: message.into(), source: Some(source) }
     }
 
-    /// The same of one of several.
+    /// Prefixes the message with the name of the part that failed, where there are several.
     pub(crate) fn of(self, whose: &str) -> Self {
         let joint = if self.message.is_empty() { "" } else { ": " };
         Self { message: format!("{whose}{joint}{}", self.message), ..self }
     }
 
-    /// What went wrong, to match on.
+    /// The kind of error, to match on.
     ///
     /// ```
     /// # use larder::{Larder, RealClock, SetOptions, block_on};
@@ -80,7 +80,7 @@ impl Error {
     }
 }
 
-/// So that `?` serves where a device is opened for a cache.
+/// Lets `?` convert the error when a program opens a device for a cache.
 ///
 /// ```
 /// use larder::{Error, ErrorKind, FileDevice, FileOptions};

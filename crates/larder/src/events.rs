@@ -1,36 +1,36 @@
-//! What an operator should see in the log, as `tracing` events with the target `larder`: a function
-//! for each, so that a place where something happens has one line for it. Without the feature
-//! `tracing` all of them are empty.
+//! Events for the operator's log, as `tracing` events with the target `larder`. Each event is a function, so the code
+//! that reports it needs one line. Without the feature `tracing` all of these functions are empty.
 //!
 //! | message | level | fields | when |
 //! |---|---|---|---|
 //! | `opened` | info | `device`, `recovery` | a cache on a device was opened and serves |
-//! | `discarded` | warn | `device`, `reason` | the same, and what an earlier cache left was given up |
-//! | `opening refused` | error | `error` | an opening failed; of the target `larder::open`, for the caller knows |
+//! | `discarded` | warn | `device`, `reason` | the same, but the content of an earlier cache was given up |
+//! | `opening refused` | error | `error` | an opening failed; with the target `larder::open`, for the caller knows |
 //! | `shard down` | error | `shard`, `reason` | a shard was opened in DRAM, without its device |
 //! | `shard suspected` | warn | `shard`, `reason` | a shard may be failing |
-//! | `shard well` | info | `shard` | and is not suspected any more |
-//! | `shard stays away` | info | `shard`, `reason` | the device of one that was taken out is still not well |
-//! | `shard back` | info | `shard` | it is well: the shard serves again, and is refilled |
-//! | `shard is a spare now` | info | `shard` | the same, but another device has its place |
-//! | `host paused` | warn | `time` | the process was stopped, or the host slept: no shard is judged by that time |
+//! | `shard well` | info | `shard` | the shard is not suspected any more |
+//! | `shard stays away` | info | `shard`, `reason` | the device of a shard that was taken out is still not well |
+//! | `shard back` | info | `shard` | its device is well: the shard serves again, and is refilled |
+//! | `shard is a spare now` | info | `shard` | its device is well, but another device has its place |
+//! | `host paused` | warn | `time` | the process was stopped, or the host slept: that time counts against no shard |
 //! | `device error` | warn | `error` | a request failed; the cache goes on |
 //! | `retired` | warn | `what`, `number`, `lost_objects` | a bucket, segment or region is out of use for a while |
-//! | `revived` | info | `what`, `count` | such a one is used again |
-//! | `writes suspended` | warn | `seconds` | the circuit breaker opens: no write for so long |
-//! | `writes resumed` | info | | a write went well: it closes |
+//! | `revived` | info | `what`, `count` | retired buckets, segments or regions are in use again |
+//! | `array given up: …` | error | `region` | an opening after a crash gave up the array: this region cannot be read |
+//! | `writes suspended` | warn | `seconds` | the circuit breaker opened: no writes for this number of seconds |
+//! | `writes resumed` | info | | a write succeeded: the circuit breaker closed |
 //! | `tombstone log given up` | error | | a crash from now on empties flash |
-//! | `tombstone log regained` | info | | and does not any more |
+//! | `tombstone log regained` | info | | a crash does not empty flash any more |
 //!
-//! A subscriber runs on the thread where it happens, which may hold locks of the cache: it must not
-//! call the cache.
+//! A subscriber runs on the thread that reports the event, which may hold locks of the cache: it must not call the
+//! cache.
 
 #![cfg_attr(not(feature = "tracing"), allow(unused_variables))]
 
 use crate::error::Error;
 use crate::recovery::Recovery;
 
-/// An event, if somebody wants to know.
+/// Emits an event, if the feature `tracing` is on.
 macro_rules! event {
     ($level:ident, $($what:tt)*) => {
         #[cfg(feature = "tracing")]
@@ -68,7 +68,7 @@ pub(crate) fn opened(device: &str, recovery: &Recovery) {
     }
 }
 
-/// The caller of the opening has the error too: with a target of its own a subscriber can leave one of them out.
+/// The caller of the opening gets the error too: with a separate target a subscriber can leave one of them out.
 pub(crate) fn opening_refused(error: &Error) {
     #[cfg(feature = "tracing")]
     tracing::error!(target: "larder::open", %error, "opening refused");

@@ -1,4 +1,4 @@
-//! A region of an engine of large objects, as whoever draws a map of flash wants to know it.
+//! A region of an engine for large objects, for programs that show a map of flash.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use larder_device::PlacementHandle;
 use larder_device::plan::Class;
 pub use larder_log::RegionState;
 
-/// What is known of a region of large objects ([`Larder::flash_regions`](crate::Larder::flash_regions)).
+/// What is known about a region of large objects ([`Larder::flash_regions`](crate::Larder::flash_regions)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FlashRegion {
@@ -14,16 +14,17 @@ pub struct FlashRegion {
     /// [`Layout::loc_offset`](crate::Layout::loc_offset) on, then those of the array, from
     /// [`Layout::array_offset`](crate::Layout::array_offset) on.
     pub number: u32,
-    /// Where it is in its life.
+    /// State in the region's life cycle.
     pub state: RegionState,
-    /// The number of its filling: the larger, the later it was begun. Of one that is free, that of a filling that does
-    /// not count any more.
+    /// The number of its fill: a larger number began later. For a free region, the number of a fill that no longer
+    /// counts.
     pub sequence: u64,
-    /// What fills it, or has filled it; `None` if that was before the opening, or nothing is in it.
+    /// The class of data that fills the region, or has filled it; `None` if that was before the opening, or it is
+    /// empty.
     pub class: Option<Class>,
-    /// The placement handle that this is written with.
+    /// The placement handle of its writes.
     pub handle: Option<PlacementHandle>,
-    /// When its filling began, on the clock of the cache ([`Larder::now`](crate::Larder::now)), to the second; `None`
-    /// if that was before the opening, or nothing is in it.
+    /// When its fill began, on the clock of the cache ([`Larder::now`](crate::Larder::now)), to the second; `None` if
+    /// that was before the opening, or the region is empty.
     pub begun: Option<Duration>,
 }

@@ -1,4 +1,4 @@
-//! Entries for the fuzzer: every decoder of bytes that come from flash. Not part of the API.
+//! Entry points for the fuzzer: every decoder of bytes that come from flash. Not part of the API.
 
 use larder_device::IoBuffer;
 use larder_device::label::{self, Uuid};
@@ -9,8 +9,8 @@ use crate::soc::bucket::{BUCKET_BYTES, Bucket, Wanted};
 use crate::soc::log::page::{self as log, PAGE_BYTES, PageIdentity};
 use crate::superblock::Superblock;
 
-/// Any bytes as a bucket of the small-object engine. Bytes that fail the checksum are given the
-/// right one and tried again, so that the fuzzer gets behind it.
+/// Parses any bytes as a bucket of the small-object engine. If the checksum is wrong, sets the right one and tries
+/// again, so that the fuzzer gets past it.
 pub fn bucket(bytes: &[u8]) {
     let identity = Wanted {
         cache: CacheId::ZERO,
@@ -36,7 +36,7 @@ fn walk(bucket: &Bucket) {
     assert!(bytes <= BUCKET_BYTES);
 }
 
-/// Any bytes as a page of the small-object log. As with buckets, the checksum is put right.
+/// Parses any bytes as a page of the small-object log. A wrong checksum is replaced, as with buckets.
 pub fn log_page(bytes: &[u8]) {
     let identity = PageIdentity { cache: CacheId::ZERO, sequence: 0, segment: 0, page: 0 };
     let mut page = vec![0; PAGE_BYTES];
@@ -50,7 +50,7 @@ pub fn log_page(bytes: &[u8]) {
     assert!(bytes <= PAGE_BYTES || !log::is_valid(&page, identity));
 }
 
-/// Any bytes as a record of the large-object engine.
+/// Parses any bytes as a record of the large-object engine.
 pub fn record(bytes: &[u8]) {
     let identity = RecordIdentity { cache: CacheId::ZERO, sequence: 0, offset: 0 };
     if let Some(record) = record::parse(bytes, identity) {
@@ -58,7 +58,7 @@ pub fn record(bytes: &[u8]) {
     }
 }
 
-/// Any bytes as the tail of a region.
+/// Parses any bytes as the tail of a region.
 pub fn footer(bytes: &[u8]) {
     const REGION_BYTES: usize = 1 << 20;
     for form in [RecordForm::PLAIN, RecordForm::STAMPED] {
@@ -69,12 +69,12 @@ pub fn footer(bytes: &[u8]) {
     }
 }
 
-/// Any bytes as a page of a table of the array's index.
+/// Parses any bytes as a page of a table of the array's index.
 pub fn array_table(bytes: &[u8]) {
     crate::array::table::fuzz_page(bytes);
 }
 
-/// Any bytes as the front of a device, as a superblock behind a right checksum, and as a snapshot.
+/// Parses any bytes as the front of a device, as a superblock behind a right checksum, and as a snapshot.
 pub fn metadata(bytes: &[u8]) {
     let _ = label::find(bytes);
     let uuid = Uuid::from_bytes([0; 16]);
@@ -84,12 +84,12 @@ pub fn metadata(bytes: &[u8]) {
     crate::flash::fuzz_snapshot(bytes);
 }
 
-/// Any bytes as a tombstone log.
+/// Parses any bytes as a tombstone log.
 pub fn tombstones(bytes: &[u8]) {
     crate::tombstones::fuzz_log(bytes);
 }
 
-/// Any bytes as a partition table.
+/// Parses any bytes as a partition table.
 pub fn partition_table(bytes: &[u8]) {
     crate::partition::fuzz_table(bytes);
 }

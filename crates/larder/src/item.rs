@@ -1,4 +1,4 @@
-//! A key with its value as the tiers pass it on, wherever it lies.
+//! A key with its value, in the form in which the tiers pass it on.
 
 use larder_device::IoBuffer;
 
@@ -6,51 +6,50 @@ use crate::cache::Tiers;
 use crate::dram::Marks;
 use crate::key::KeyHash;
 
-/// What an item is to engines of large objects. Everywhere else there are only whole ones.
+/// What an item is to the engines for large objects. Everywhere else all items are whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A key with its value.
     #[default]
     Whole,
-    /// A key whose value lies in parts; in its place it says which.
+    /// A key whose value is split into parts; the stored value lists the parts.
     Head,
-    /// A part of the value of another key. No user's key finds it.
+    /// A part of the value of another key. No look-up of a user's key finds it.
     Part,
 }
 
-/// A key with its value, wherever they lie.
+/// A reference to a key with its value, wherever they are in memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ItemRef<'a> {
     pub(crate) hash: KeyHash,
     pub(crate) key: &'a [u8],
     pub(crate) value: &'a [u8],
-    /// Second of the cache's clock at which the value expires; 0 is never.
+    /// Second of the cache's clock at which the value expires; 0 means never.
     pub(crate) expiry_s: u32,
-    /// What the user marked it with.
+    /// The user's flags.
     pub(crate) flags: u32,
-    /// Whether flash holds this very version (or nothing) under the key: such an item can be
-    /// dropped without a trace.
+    /// Whether flash holds this very version (or nothing) under the key: such an item can be dropped without a trace.
     pub(crate) clean: bool,
     pub(crate) kind: Kind,
-    /// Which tiers it may be in.
+    /// The tiers that may hold it.
     pub(crate) tiers: Tiers,
     pub(crate) dram: DramFields,
 }
 
-/// What DRAM alone keeps of an item.
+/// Fields of an item that only DRAM keeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DramFields {
-    /// 0 if none was given: it is drawn when the item comes to DRAM.
+    /// 0 if no version was given: the DRAM tier assigns one.
     pub(crate) version: u64,
-    /// It expires by so much earlier than the second says; at most 1000.
+    /// It expires this many milliseconds before `expiry_s`; at most 1000.
     pub(crate) early_ms: u16,
-    /// Out of date: for DRAM only, since flash does not know of it.
+    /// Out of date. Such an item is for DRAM only, since flash does not store this flag.
     pub(crate) stale: bool,
     pub(crate) marks: Marks,
 }
 
 impl<'a> ItemRef<'a> {
-    /// An item that only DRAM knows.
+    /// An item that is not on flash.
     pub(crate) fn new(hash: KeyHash, key: &'a [u8], value: &'a [u8], expiry_s: u32) -> Self {
         let (kind, tiers, dram) = (Kind::Whole, Tiers::Both, DramFields::default());
         Self { hash, key, value, expiry_s, flags: 0, clean: false, kind, tiers, dram }
@@ -66,24 +65,24 @@ impl<'a> ItemRef<'a> {
     }
 }
 
-/// An item that was read from flash, in the buffer that it was read into.
+/// An item read from flash, in its read buffer.
 #[derive(Debug)]
 pub(crate) struct Fetched {
     pub(crate) buffer: IoBuffer,
     pub(crate) hash: KeyHash,
-    /// Where in the buffer the key begins; the value follows it.
+    /// Offset of the key in the buffer; the value follows it.
     pub(crate) at: usize,
     pub(crate) key_bytes: usize,
     pub(crate) value_bytes: usize,
     pub(crate) expiry_s: u32,
     pub(crate) flags: u32,
     pub(crate) kind: Kind,
-    /// Which tiers it may be in: never DRAM alone.
+    /// The tiers that may hold it: never DRAM alone.
     pub(crate) tiers: Tiers,
 }
 
 impl Fetched {
-    /// The item, clean: it is on flash.
+    /// The item, marked as clean because it is on flash.
     pub(crate) fn item(&self) -> ItemRef<'_> {
         let (key, rest) = self.buffer.as_slice()[self.at..].split_at(self.key_bytes);
         let value = &rest[..self.value_bytes];
@@ -98,19 +97,19 @@ impl Fetched {
     }
 }
 
-/// The millisecond in which something expires.
+/// The millisecond at which an item expires.
 #[inline]
 pub(crate) fn over_at_ms(expiry_s: u32, early_ms: u16) -> u64 {
     u64::from(expiry_s) * 1000 - u64::from(early_ms)
 }
 
-/// The same as [`is_expired`], to the millisecond.
+/// As [`is_expired`], to the millisecond.
 #[inline]
 pub(crate) fn is_over(expiry_s: u32, early_ms: u16, now_ms: u64) -> bool {
     expiry_s != 0 && over_at_ms(expiry_s, early_ms) <= now_ms
 }
 
-/// Whether something that expires at `expiry_s` is dead at `now_s`. 0 never expires.
+/// Whether an item that expires at `expiry_s` is dead at `now_s`. 0 never expires.
 pub(crate) fn is_expired(expiry_s: u32, now_s: u32) -> bool {
     expiry_s != 0 && expiry_s <= now_s
 }

@@ -1,10 +1,10 @@
-//! Keys: their lengths, and the one hash that everything derives from.
+//! Keys: their length limits, and their hash, from which everything else derives.
 //!
-//! Places are chosen by the hash: index, buckets, locks, what a policy remembers. A client who could
-//! make keys of one hash could fill one place and leave the others empty. So each cache hashes under
-//! a seed of its own, which nobody outside knows: the keys that XXH3 takes for one under one seed are
-//! others under every other seed. It is no cryptographic hash: whoever learns the seed, or the hashes of
-//! keys that it chose, can make such keys again. So neither goes to where clients can see it.
+//! The hash determines places: in the index, buckets, locks, and what a policy remembers. A client that could make
+//! keys with equal hashes could fill one place and leave the others empty. So each cache has its own secret seed:
+//! keys whose XXH3 hashes are equal under one seed differ under any other. XXH3 is no cryptographic hash: a client
+//! that learns the seed, or the hashes of keys that it chose, can make colliding keys again. So neither may reach
+//! clients.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
@@ -15,18 +15,18 @@ use crate::error::{Error, ErrorKind};
 /// Longest key, in bytes: lengths are stored in 16 bits.
 pub(crate) const KEY_BYTES_MAX: usize = 65_535;
 
-/// Longest value, in bytes: as a power of two, what a record on flash can tell the length of (28 bits).
+/// Longest value, in bytes: a power of two that fits the 28 bits for the length in a record on flash.
 pub const VALUE_BYTES_MAX: usize = 128 << 20;
 
-/// Between the seeds of the two hashes of a key: any odd number would do.
+/// Difference between the seeds of the two hashes of a key; any odd number would do.
 const MARK_SEED: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Hash of a key (XXH3, 64 bits, under the seed of its cache). It picks bucket, filter bits and stripe;
-/// it never stands in for the key itself.
+/// Hash of a key (XXH3, 64 bits, with the seed of its cache). It picks bucket, filter bits and stripe. It never
+/// replaces the comparison of the key itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct KeyHash(pub(crate) u64);
 
-/// How a cache hashes its keys: as long as it has content, always the same way.
+/// The seeded key hash of a cache. The seed never changes while the cache has content.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct KeyHasher {
     seed: u64,
@@ -37,19 +37,18 @@ impl KeyHasher {
     #[cfg(test)]
     pub(crate) const UNSEEDED: Self = Self::from_seed(0);
 
-    /// That of a seed that was written down before, or given. Caches that were made before there were
-    /// seeds have seed 0.
+    /// A hasher with a stored or given seed. Caches made before there were seeds have seed 0.
     pub(crate) const fn from_seed(seed: u64) -> Self {
         Self { seed }
     }
 
-    /// One with a seed that nobody can foresee, from the operating system.
+    /// A hasher with an unpredictable seed from the operating system.
     pub(crate) fn draw() -> Self {
-        // Its keys are the operating system's; what it makes of nothing says nothing about them.
+        // `RandomState` takes its keys from the operating system; its hash of no input does not reveal them.
         Self::from_seed(RandomState::new().build_hasher().finish())
     }
 
-    /// That of this seed, if there is one.
+    /// A hasher with the given seed, or with a random one.
     pub(crate) fn seeded_or_drawn(seed: Option<u64>) -> Self {
         seed.map_or_else(Self::draw, Self::from_seed)
     }
@@ -63,16 +62,16 @@ impl KeyHasher {
         KeyHash(xxh3_64_with_seed(key, self.seed))
     }
 
-    /// The hash of a key with a second one of it, which tells keys of one hash apart where the keys
-    /// themselves would take too much memory. Keys that were made for one hash do not have one mark too:
-    /// its seed is far from the other, and as unknown.
+    /// The hash of a key and a second hash of it, which tells keys with equal hashes apart where whole keys would
+    /// take too much memory. Keys made to collide in the first hash do not collide in the second: its seed is far
+    /// from the first and equally secret.
     pub(crate) fn marked(self, hash: KeyHash, key: &[u8]) -> (u64, u64) {
         (hash.0, xxh3_64_with_seed(key, mixed(self.seed.wrapping_add(MARK_SEED))))
     }
 }
 
-/// A number from which nobody sees those beside it: the finalizer of SplitMix64 (Steele, Lea, Flood: OOPSLA'14), so a
-/// counter that grows by 2^64 over the golden ratio gives its sequence.
+/// The finalizer of SplitMix64 (Steele, Lea, Flood: OOPSLA'14): neighbouring inputs give unrelated outputs. A counter
+/// that grows by 2^64 over the golden ratio gives the SplitMix64 sequence.
 pub(crate) fn mixed(number: u64) -> u64 {
     let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -80,7 +79,7 @@ pub(crate) fn mixed(number: u64) -> u64 {
 }
 
 impl KeyHash {
-    /// Of a cache without a seed, for tests of single structures.
+    /// The hash without a seed, for tests of single structures.
     #[cfg(test)]
     pub(crate) fn of(key: &[u8]) -> Self {
         KeyHasher::UNSEEDED.hash(key)
@@ -92,10 +91,10 @@ impl KeyHash {
         u64::try_from(product >> 64).expect("the upper half of a 64 x 64 bit product")
     }
 
-    /// A short mark for stored entries, from the lower bits: independent of
-    /// [`KeyHash::spread_over`] for any real count.
+    /// A short tag for stored entries, from the lower bits: independent of [`KeyHash::spread_over`] for any real
+    /// count.
     pub(crate) fn tag(self) -> u16 {
-        #[allow(clippy::cast_possible_truncation)] // the lower bits are what is wanted
+        #[allow(clippy::cast_possible_truncation)] // only the lower bits are wanted
         let tag = self.0 as u16;
         tag
     }
@@ -125,7 +124,7 @@ pub(crate) fn check_length(value_bytes: usize) -> Result<(), Error> {
 mod tests {
     use super::*;
 
-    /// XXH3's secret, as far as it is needed here, in words.
+    /// The words of XXH3's secret that these tests need.
     const SECRET: [u64; 7] = [
         0xbe4b_a423_396c_feb8,
         0x1cad_21f7_2c81_017c,
@@ -136,7 +135,7 @@ mod tests {
         0x8e24_43f7_7446_08b8,
     ];
 
-    /// Keys of 32 to 240 bytes that have one hash under `seed`: what their second word is multiplied by is 0.
+    /// Keys of 32 to 240 bytes with equal hashes under `seed`: the factor of their second word is 0.
     fn cancelled(bytes: usize, seed: u64, which: u64) -> Vec<u8> {
         let mut key = SECRET[0].wrapping_add(seed).to_le_bytes().to_vec();
         key.extend_from_slice(&which.to_le_bytes());
@@ -144,8 +143,8 @@ mod tests {
         key
     }
 
-    /// Two keys of 16 bytes that have one hash without a seed: one factor is 0, and the other is added to
-    /// the same sum.
+    /// Two keys of 16 bytes with equal hashes without a seed: one factor is 0, and the other is added to the same
+    /// sum.
     fn swapped(which: u64) -> [Vec<u8>; 2] {
         let flips = [SECRET[3] ^ SECRET[4], SECRET[5] ^ SECRET[6]];
         [[which, 0], [0, which.swap_bytes()]].map(|words| {
@@ -154,8 +153,8 @@ mod tests {
         })
     }
 
-    /// Keys of more than 240 bytes that have one hash without a seed: in two stripes, a factor of one lane
-    /// is 0, and what one adds to the sum of the other lane, the other takes from it.
+    /// Keys of more than 240 bytes with equal hashes without a seed: in two stripes, a factor of one lane is 0, and
+    /// what one stripe adds to the sum of the other lane, the other stripe subtracts.
     fn balanced(bytes: usize, which: u32) -> Vec<u8> {
         let lane = |secret: u64, upper: u32| (secret & 0xffff_ffff) | u64::from(upper) << 32;
         let mut key = vec![b'.'; bytes];
@@ -164,7 +163,7 @@ mod tests {
         key
     }
 
-    /// Groups of keys that have one hash without a seed.
+    /// Groups of keys with equal hashes without a seed.
     fn made_alike() -> Vec<Vec<Vec<u8>>> {
         let mut groups: Vec<Vec<Vec<u8>>> = (1..40).map(|which| swapped(which).to_vec()).collect();
         for bytes in [32, 48, 64, 100, 128, 129, 200, 240] {
@@ -212,7 +211,7 @@ mod tests {
         }
     }
 
-    /// Even if the seed were known.
+    /// Even with a known seed.
     #[test]
     fn keys_of_one_hash_are_told_apart() {
         for seed in [0, 1, 0x1122_3344_5566_7788, !MARK_SEED] {

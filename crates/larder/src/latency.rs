@@ -1,9 +1,9 @@
-//! How long calls take, by operation and by the tier that answered: histograms whose buckets are
-//! four to each power of two of nanoseconds, so that a quantile is at most a fourth too high.
+//! Latencies of calls, by operation and by the tier that answered. The histograms have four buckets for each power of
+//! two of nanoseconds, so a quantile is at most a quarter too high.
 //!
-//! Who records adds to two numbers in a stripe of its own thread, without a lock. Time is
+//! A thread records with two additions in its own stripe, without a lock. Time is
 //! [`Clock::monotonic`](larder_device::Clock::monotonic) of the cache's clock. Without
-//! [`Config::latency_histograms`](crate::Config::latency_histograms) no clock is asked.
+//! [`Config::latency_histograms`](crate::Config::latency_histograms) the clock is not read.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,7 +19,7 @@ const OCTAVES: usize = 29;
 const PER_OCTAVE: usize = 4;
 const BUCKETS: usize = 1 + OCTAVES * PER_OCTAVE + 1;
 
-/// What is timed: the name of the operation, and the tier that answered, where one did.
+/// What is measured: the operation and the tier that answered, if one did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Timed {
     GetDram,
@@ -39,19 +39,19 @@ const NAMES: [(&str, Option<&str>); 6] = [
     ("fetch", None),
 ];
 
-/// How long one kind of call took.
+/// Latencies of one kind of call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Latency {
     /// `get`, `set`, `delete` or `fetch`.
     pub operation: &'static str,
-    /// Of a `get`: `dram`, `flash` or `miss`.
+    /// The tier that answered a `get`: `dram`, `flash` or `miss`.
     pub tier: Option<&'static str>,
-    /// How often it took how long.
+    /// The latencies.
     pub histogram: Histogram,
 }
 
-/// How many calls took how long.
+/// A histogram of latencies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Histogram {
     buckets: Vec<u64>,
@@ -59,7 +59,7 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// How many calls.
+    /// Number of calls.
     ///
     /// ```
     /// assert_eq!(larder::Stats::default().latencies.len(), 0, "they are off");
@@ -70,7 +70,7 @@ impl Histogram {
         self.buckets.iter().sum()
     }
 
-    /// How long they took together.
+    /// Total time of all calls.
     ///
     /// ```
     /// # let histogram = larder::Histogram::default();
@@ -80,8 +80,8 @@ impl Histogram {
         Duration::from_nanos(self.sum_ns)
     }
 
-    /// The time in which this share of the calls ended, 0 to 1: at most a fourth too high. `None`
-    /// without calls. Longer than 69 s is told as 69 s.
+    /// The time within which this share (0 to 1) of the calls ended: at most a quarter too high. `None` without
+    /// calls. Longer than 69 s is reported as 69 s.
     ///
     /// ```
     /// # let histogram = larder::Histogram::default();
@@ -100,8 +100,8 @@ impl Histogram {
         Some(Duration::from_nanos(bound_ns(at.min(BUCKETS - 2))))
     }
 
-    /// The buckets that calls fell into: the longest time that belongs to each, in nanoseconds, and how many calls,
-    /// ascending. The difference of two such lists is what happened between them. Longer than 69 s is told as 69 s.
+    /// The buckets with calls, ascending: the upper bound of each in nanoseconds, and its number of calls. The
+    /// difference of two such lists covers the time between them. Longer than 69 s is reported as 69 s.
     ///
     /// ```
     /// # let histogram = larder::Histogram::default();
@@ -112,7 +112,7 @@ impl Histogram {
         numbered.map(|(at, calls)| (bound_ns(at.min(BUCKETS - 2)), *calls))
     }
 
-    /// For each power of two of nanoseconds: it, and how many calls took at most as long.
+    /// For each power of two of nanoseconds: the bound, and the number of calls that took at most that long.
     pub(crate) fn octaves(&self) -> impl Iterator<Item = (u64, u64)> {
         (0..=OCTAVES).map(|octave| {
             let last = octave * PER_OCTAVE;
@@ -132,7 +132,7 @@ impl Default for Histogram {
     }
 }
 
-/// The bucket of a latency: those that are at most its bound and more than the one before.
+/// The bucket of a latency: it is at most the bucket's bound, and more than the bound of the bucket before.
 fn bucket_of(ns: u64) -> usize {
     let below = ns.saturating_sub(1);
     let Some(octave) = below.checked_ilog2().filter(|octave| *octave >= FIRST_OCTAVE) else {
@@ -143,7 +143,7 @@ fn bucket_of(ns: u64) -> usize {
     (1 + octave * PER_OCTAVE + quarter).min(BUCKETS - 1)
 }
 
-/// What belongs to a bucket is at most this.
+/// Upper bound of a bucket.
 fn bound_ns(bucket: usize) -> u64 {
     let Some(behind) = bucket.checked_sub(1) else { return 1 << FIRST_OCTAVE };
     let (octave, quarter) = (behind / PER_OCTAVE, behind % PER_OCTAVE);
@@ -156,7 +156,7 @@ struct Stripe {
     sums_ns: [AtomicU64; NAMES.len()],
 }
 
-/// Records, if that is wanted.
+/// Measures latencies, if that is configured.
 pub(crate) struct Stopwatch(Option<Box<Running>>);
 
 struct Running {
@@ -164,7 +164,7 @@ struct Running {
     stripes: Vec<Stripe>,
 }
 
-/// When a call began; nothing if nobody wants to know.
+/// Start time of a call; `None` if latencies are not measured.
 #[derive(Clone, Copy)]
 pub(crate) struct Begun(Option<Duration>);
 
@@ -221,7 +221,7 @@ mod tests {
     use super::*;
     use crate::{Config, Larder, block_on};
 
-    /// Each look takes a millisecond.
+    /// Each reading takes a millisecond.
     #[derive(Default)]
     struct Ticking(AtomicU64);
 

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use crate::array::groups::bounds_s;
 
-/// Segments that the log has at most.
+/// Maximum number of segments of the log.
 pub(crate) const LOG_SEGMENTS_MAX: u64 = (1 << 24) - 1;
 
 /// Bytes of a block of the tombstone log, and of a bucket.
@@ -30,58 +30,58 @@ pub(crate) struct Section {
     pub(crate) offset: u64,
     pub(crate) units: u64,
     pub(crate) unit_bytes: u32,
-    /// What else there is to say: of the array its tables, and its groups of times to live; 0 of all others.
+    /// More details: for the array the number of tables and of TTL groups; 0 for all others.
     pub(crate) details: [u32; 2],
 }
 
-/// Where on the device each part of the cache lies. All offsets and sizes in bytes.
+/// The position on the device of each part of the cache. All offsets and sizes in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Layout {
     /// Capacity of the device.
     pub capacity_bytes: u64,
-    /// What the cache uses of it.
+    /// Bytes of the device that the cache uses.
     pub usable_bytes: u64,
-    /// Label and snapshot, from 0 on.
+    /// Size of label and snapshot, from offset 0.
     pub metadata_bytes: u64,
-    /// The tombstone log, from `metadata_bytes` on; 0 where there is none.
+    /// Size of the tombstone log, from offset `metadata_bytes`; 0 without a log.
     pub tombstone_log_bytes: u64,
-    /// Where the regions of the large-object engine begin.
+    /// Start of the regions of the large-object engine.
     pub loc_offset: u64,
-    /// Their number; 0 switches the engine off.
+    /// Number of these regions; 0 switches the engine off.
     pub loc_regions: u32,
-    /// Their size.
+    /// Size of these regions.
     pub region_bytes: u32,
-    /// Where the regions of the array engine begin; 0 without one.
+    /// Start of the regions of the array engine; 0 without the engine.
     pub array_offset: u64,
-    /// Their number, of objects and of tables together; 0 switches the engine off.
+    /// Number of these regions, for objects and tables together; 0 switches the engine off.
     pub array_regions: u32,
-    /// Their size; 0 without the engine.
+    /// Size of these regions; 0 without the engine.
     pub array_region_bytes: u32,
-    /// Tables of 16 KiB that the index of the array engine is divided into; 0 without the engine.
+    /// Number of tables, of 16 KiB, of the array engine's index; 0 without the engine.
     pub array_tables: u32,
-    /// Groups of times to live, each of which fills regions of its own: 32 or 1; 0 without the engine.
+    /// Number of TTL groups, each of which fills its own regions: 32 or 1; 0 without the engine.
     pub array_ttl_groups: u32,
-    /// Where the buckets of the small-object engine begin.
+    /// Start of the buckets of the small-object engine.
     pub soc_offset: u64,
-    /// Their number; 0 switches the engine off.
+    /// Number of buckets; 0 switches the engine off.
     pub soc_buckets: u64,
-    /// Where the log in front of the buckets begins; `soc_offset` without one.
+    /// Start of the log in front of the buckets; `soc_offset` without a log.
     pub soc_log_offset: u64,
-    /// Its segments; 0 is no log.
+    /// Number of the log's segments; 0 means no log.
     pub soc_log_segments: u32,
-    /// Their size, a power of 2; 0 without a log.
+    /// Size of these segments, a power of 2; 0 without a log.
     pub soc_log_segment_bytes: u32,
-    /// The ring of the engine for tests.
+    /// Start of the example engine's ring, for tests.
     #[cfg(test)]
     pub(crate) plain_offset: u64,
-    /// Its blocks.
+    /// Number of its blocks.
     #[cfg(test)]
     pub(crate) plain_blocks: u64,
 }
 
 impl Layout {
-    /// The parts that there are, in the order of the device.
+    /// The sections of the superblock, in the order of the device.
     pub(crate) fn sections(&self) -> Vec<Section> {
         let section = |kind, offset, units, unit_bytes| Section {
             kind,
@@ -91,7 +91,7 @@ impl Layout {
             details: [0, 0],
         };
         let blocks = self.tombstone_log_bytes / u64::from(BLOCK_BYTES);
-        // Engines that are off are listed too: their places are compared with those that the configuration gives.
+        // List engines that are off too: an opening compares their offsets with those of the configuration.
         let mut sections = vec![
             section(TOMBSTONES, self.metadata_bytes, blocks, BLOCK_BYTES),
             section(REGIONS, self.loc_offset, self.loc_regions.into(), self.region_bytes),
@@ -105,7 +105,7 @@ impl Layout {
             #[cfg(test)]
             section(PLAIN, self.plain_offset, self.plain_blocks, BLOCK_BYTES),
         ];
-        // Not of the array: caches that began before there was one have no place for it.
+        // List the array only if it is on: caches from before the array existed have no offset for it.
         if self.array_regions > 0 {
             let (offset, regions) = (self.array_offset, self.array_regions.into());
             let details = [self.array_tables, self.array_ttl_groups];
@@ -115,7 +115,7 @@ impl Layout {
         sections
     }
 
-    /// Where the regions of the array engine lie; empty without one.
+    /// Byte range of the array engine's regions; empty without the engine.
     ///
     /// ```
     /// assert!(larder::Layout::default().array_range().is_empty());
@@ -125,13 +125,13 @@ impl Layout {
         self.array_offset..self.array_offset.saturating_add(bytes)
     }
 
-    /// Regions of all engines. They are numbered in the order of the device: those of the large-object engine, then
-    /// those of the array.
+    /// Number of regions of all engines. Regions are numbered in the order of the device: those of the large-object
+    /// engine, then those of the array.
     pub(crate) fn regions(&self) -> u32 {
         self.loc_regions.saturating_add(self.array_regions)
     }
 
-    /// The same layout with these parts. `None` if one of them is unknown or too large.
+    /// This layout with these sections. `None` if a section is unknown or too large.
     pub(crate) fn with_sections(self, sections: &[Section]) -> Option<Self> {
         sections.iter().try_fold(self, |layout, section| {
             let Section { kind, offset, units, unit_bytes, details } = *section;
@@ -152,7 +152,7 @@ impl Layout {
                 }
                 ARRAY => {
                     let array_regions = u32::try_from(units).ok().filter(|&regions| regions > 0)?;
-                    // Numbers of regions are of both engines.
+                    // Region numbers cover both engines.
                     layout.loc_regions.checked_add(array_regions)?;
                     let [array_tables, array_ttl_groups] = details;
                     bounds_s(array_ttl_groups).filter(|_| array_tables > 0)?;

@@ -1,10 +1,8 @@
-//! A hybrid cache, DRAM in front of flash, that shelves data by lifetime.
+//! A hybrid cache: DRAM in front of flash. On flash it separates objects by how long they live.
 //!
-//! On flash, where a byte is written decides what it costs: a drive erases in large units, and a
-//! unit whose bytes die together is erased for free. So small objects (rewritten at random), large
-//! objects (written and dropped in order) and metadata each go to the device under a placement
-//! handle of their own.
-//!
+//! The position of a write on flash decides what the write costs. A drive erases in large units, and a unit whose
+//! bytes all die together is erased without copying. So small objects (rewritten at random), large objects (written
+//! and dropped in order) and metadata each go to the device under a placement handle of their own.
 //! ```text
 //!    get / set / delete
 //!          │
@@ -26,16 +24,15 @@
 //! # }
 //! ```
 //!
-//! One device can serve several [`Tenants`], one cache several devices ([`Shards`]). Which stream of
-//! writes has which placement handle is the [`plan`]'s decision.
+//! One device can serve several [`Tenants`]; one cache can use several devices ([`Shards`]). The [`plan`] assigns the
+//! placement handle of each write stream.
 //!
-//! With the feature `tracing` it tells what an operator should see in the log, with the target
-//! `larder`: how openings end, device errors, what goes out of use and comes back, whether writes are
-//! suspended and whether a crash would empty flash. A subscriber must not call the cache.
+//! With the feature `tracing` the cache logs events for the operator, with the target `larder`: the outcome of each
+//! opening, device errors, places that go out of use and come back, whether writes are suspended, and whether a crash
+//! would empty flash. A subscriber must not call the cache.
 //!
-//! A cache promises little and keeps it: a value is returned whole and for its own key, or not at
-//! all; a replaced, deleted or expired value never comes back. What it holds may be evicted at any
-//! time.
+//! The cache guarantees this: a value is returned whole and for its own key, or not at all; a replaced, deleted or
+//! expired value never comes back. Anything in the cache may be evicted at any time.
 
 pub mod admission;
 mod array;
@@ -96,7 +93,7 @@ pub use error::{Error, ErrorKind};
 pub use flash_region::{FlashRegion, RegionState};
 pub use front::{AnyRoute, Blocking, Lead, Route, Routed, Shards, Walk};
 pub use key::VALUE_BYTES_MAX;
-/// The devices, with everything that can be said about them.
+/// The device layer: all kinds of devices and their options.
 pub use larder_device as device;
 pub use larder_device::{
     Clock, Device, DirectIo, FileDevice, FileOptions, IoEngine, RealClock, VirtualClock, block_on,
@@ -121,7 +118,7 @@ pub use typed::{Codec, Typed, TypedError};
 pub use typed::{Postcard, PostcardError};
 pub use value::{Value, ValueMeta};
 
-/// The page's example is compiled.
+/// Compiles the example on that page.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/vssds.md")]
 struct VssdsPage;

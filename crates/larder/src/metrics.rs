@@ -1,15 +1,15 @@
-//! The numbers of [`Stats`] with what a monitoring system wants to know of them: name, kind, unit,
-//! help. They come from the declarations in `stats`, so that none can be forgotten here.
+//! The numbers of [`Stats`] with the metadata that a monitoring system needs: name, kind, unit, help. They are
+//! generated from the declarations in `stats`, so none can be missing.
 
 use std::fmt;
 
 use crate::stats::Stats;
 
-/// What the last word of a name is if it is a unit.
+/// The last word of a name, if it is one of these, is the unit.
 const UNITS: [&str; 9] =
     ["bytes", "objects", "items", "regions", "buckets", "segments", "pages", "records", "streams"];
 
-/// How a number moves.
+/// How a number changes.
 ///
 /// ```
 /// assert_eq!(larder::MetricKind::Counter.to_string(), "counter");
@@ -17,9 +17,9 @@ const UNITS: [&str; 9] =
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum MetricKind {
-    /// It only grows while the cache is open, and begins at 0 with every opening.
+    /// It only grows while the cache is open, and starts at 0 with every opening.
     Counter,
-    /// It is as it is now.
+    /// A current value, which can go up and down.
     Gauge,
 }
 
@@ -36,23 +36,23 @@ impl fmt::Display for MetricKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Metric {
-    /// The name of its field in [`Stats`].
+    /// Name of its field in [`Stats`].
     pub name: &'static str,
-    /// Whether it only grows.
+    /// Counter or gauge.
     pub kind: MetricKind,
-    /// What it counts, also the last word of the name: "bytes", "objects", "regions", …; `None` where
-    /// the name says it (`gets`).
+    /// The unit: the last word of the name if that is one ("bytes", "objects", "regions", …); `None` for a name that
+    /// needs none (`gets`).
     pub unit: Option<&'static str>,
     /// One sentence for people, without markup.
     pub help: &'static str,
-    /// The number.
+    /// The value.
     pub value: u64,
 }
 
 impl Stats {
-    /// All numbers, each with its name, kind, unit and help: counters first, in the order of the
-    /// fields. What is no number is not among them ([`Stats::drives`], [`Stats::drive_life`],
-    /// [`Stats::placement_path`], [`Stats::last_device_error`]).
+    /// All numbers, each with its name, kind, unit and help: counters first, in the order of the fields. Fields that
+    /// are not numbers are left out ([`Stats::drives`], [`Stats::drive_life`], [`Stats::placement_path`],
+    /// [`Stats::last_device_error`]).
     ///
     /// ```
     /// use larder::{MetricKind, Stats};
@@ -72,7 +72,7 @@ impl Stats {
     }
 }
 
-/// A number without its value.
+/// The metadata of a number, without its value.
 #[derive(Debug)]
 pub(crate) struct Named {
     name: &'static str,
@@ -89,14 +89,14 @@ impl Named {
     }
 }
 
-/// Up to the first full stop that ends a sentence, in one line.
+/// The text up to the first full stop that ends a word, on one line.
 fn first_sentence(text: &str) -> String {
     let words: Vec<_> = text.split_whitespace().collect();
     let last = words.iter().position(|word| word.ends_with('.')).unwrap_or(words.len() - 1);
     words[..=last].join(" ")
 }
 
-/// Without the marks of Markdown, and without what stands in parentheses: that is links.
+/// Removes Markdown marks and everything in parentheses, which are links.
 fn plain(doc: &str) -> String {
     let mut depth = 0;
     let mut text = String::new();
@@ -109,7 +109,7 @@ fn plain(doc: &str) -> String {
             _ => {}
         }
     }
-    // "fetches (see …)." leaves a space before the stop.
+    // "fetches (see …)." leaves a space before the full stop.
     text.replace(" .", ".").replace(" ;", ";").replace(" ,", ",")
 }
 

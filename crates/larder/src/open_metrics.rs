@@ -1,4 +1,4 @@
-//! The numbers as text that monitoring systems read: [OpenMetrics 1.0].
+//! The numbers as [OpenMetrics 1.0] text for monitoring systems.
 //!
 //! ```text
 //! # TYPE larder_loc_written_bytes counter       the family: without _total
@@ -9,8 +9,8 @@
 //! # EOF
 //! ```
 //!
-//! A family stands once, with the samples of all caches: their texts cannot be put one behind the
-//! other, and so [`OpenMetrics`] takes several.
+//! A family may occur only once, with the samples of all caches. The texts of several caches cannot be concatenated,
+//! so [`OpenMetrics`] takes several caches.
 //!
 //! [OpenMetrics 1.0]: https://prometheus.io/docs/specs/om/open_metrics_spec/
 
@@ -24,11 +24,11 @@ use crate::latency::Latency;
 use crate::metrics::{Metric, MetricKind};
 use crate::stats::Stats;
 
-/// Names of labels that the format or this module gives a meaning of its own.
+/// Label names with a special meaning in the format or in this module.
 const RESERVED: [&str; 6] = ["le", "quantile", "path", "operation", "tier", "drive"];
 
-/// The numbers of one cache or several as OpenMetrics text, by [`Display`](fmt::Display). All names begin
-/// with `larder_`.
+/// The numbers of one or more caches as OpenMetrics text, through [`Display`](fmt::Display). All names begin with
+/// `larder_`.
 ///
 /// ```
 /// use larder::{OpenMetrics, Stats};
@@ -46,11 +46,11 @@ pub struct OpenMetrics<'a> {
 }
 
 impl<'a> OpenMetrics<'a> {
-    /// What the content type of an HTTP answer with this text must be.
+    /// The content type of an HTTP response with this text.
     pub const CONTENT_TYPE: &'static str =
         "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-    /// Without a cache yet.
+    /// Creates a text without a cache.
     ///
     /// ```
     /// assert_eq!(larder::OpenMetrics::new().to_string(), "# EOF\n");
@@ -59,12 +59,12 @@ impl<'a> OpenMetrics<'a> {
         Self::default()
     }
 
-    /// Adds a cache. `labels` are names and values that tell it from others (tenant, shard).
+    /// Adds a cache. `labels` are names and values that distinguish it from others (tenant, shard).
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] for a name that is no label's (letters, digits and `_`, not first a
-    /// digit or `__`; not `le`, `quantile`, `path`, `operation`, `tier` or `drive`) or comes twice, and for
-    /// labels that another cache has already.
+    /// [`ErrorKind::InvalidInput`] for an invalid label name (valid: letters, digits and `_`, not starting with a
+    /// digit or `__`; not `le`, `quantile`, `path`, `operation`, `tier` or `drive`), for a name that occurs twice,
+    /// and for labels that another cache already has.
     ///
     /// ```
     /// use larder::{ErrorKind, OpenMetrics, Stats};
@@ -90,7 +90,7 @@ impl<'a> OpenMetrics<'a> {
         }
         let mut labels: Vec<_> =
             labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect();
-        // Their order means nothing: two caches must not have the same in two orders.
+        // Sort the labels, since their order means nothing: equal sets must be found equal.
         labels.sort();
         let labels = labels.join(",");
         if self.caches.iter().any(|(others, _)| *others == labels) {
@@ -118,7 +118,7 @@ impl<'a> OpenMetrics<'a> {
         Ok(())
     }
 
-    /// How placement reaches the devices, as a label.
+    /// Writes how placement reaches the devices, as a label.
     fn write_placement(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.caches.is_empty() {
             return Ok(());
@@ -131,7 +131,7 @@ impl<'a> OpenMetrics<'a> {
         Ok(())
     }
 
-    /// What each byte costs that the cache writes, of caches that have written.
+    /// Writes the application-level write amplification of all caches that have written.
     fn write_alwa(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let known: Vec<_> =
             self.caches.iter().filter_map(|(labels, it)| Some((labels, it.alwa()?))).collect();
@@ -142,7 +142,7 @@ impl<'a> OpenMetrics<'a> {
         known.into_iter().try_for_each(|(labels, alwa)| write_sample(f, "alwa", &[labels], alwa))
     }
 
-    /// What the drives below count, of caches whose drives are asked.
+    /// Writes the drives' own counters, for caches whose drives report them.
     fn write_drives(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         type Told = fn(&DriveReport) -> Option<String>;
         let families: [(&str, &str, Option<&str>, &str, Told); 4] = [
@@ -192,7 +192,7 @@ impl<'a> OpenMetrics<'a> {
         Ok(())
     }
 
-    /// How long calls took, of caches that measure it.
+    /// Writes the latencies, for caches that measure them.
     fn write_latencies(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = "latency_seconds";
         if self.caches.iter().any(|(_, stats)| !stats.latencies.is_empty()) {
@@ -218,7 +218,7 @@ impl<'a> OpenMetrics<'a> {
         Ok(())
     }
 
-    /// The forecast of the drive's life, of caches that have one.
+    /// Writes the forecast of the drive's life, for caches that have one.
     fn write_drive_life(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let lives: Vec<_> = self
             .caches
@@ -258,8 +258,7 @@ impl fmt::Display for OpenMetrics<'_> {
 }
 
 impl Stats {
-    /// These numbers as OpenMetrics text, without labels. For several caches in one text, see
-    /// [`OpenMetrics`].
+    /// These numbers as OpenMetrics text, without labels. For several caches in one text, see [`OpenMetrics`].
     ///
     /// ```
     /// let text = larder::Stats::default().open_metrics().to_string();
@@ -297,7 +296,7 @@ fn write_sample(
     }
 }
 
-/// As values of labels and help must be written.
+/// Escapes a label value or a help text.
 fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }

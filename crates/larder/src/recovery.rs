@@ -1,4 +1,4 @@
-//! What an opening says of what it found.
+//! What an opening reports about the content that it found.
 
 /// What an opening found on its device.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -6,34 +6,33 @@
 pub enum Recovery {
     /// A blank device.
     Fresh,
-    /// A cache that was shut down cleanly; it goes on where it was. Small objects are found by their
-    /// buckets, large ones when the region that holds them has been looked at; if there
-    /// are few, before the opening returns
+    /// A cache that was shut down cleanly; it continues where it was. Small objects are found through their buckets.
+    /// Large ones are found once their region is indexed; if they are few, before the opening returns
     /// ([`LocConfig::eager_index_objects`](crate::LocConfig::eager_index_objects)). A call that would be a miss waits
-    /// for that, [`Config::flash_wait`](crate::Config::flash_wait) at most.
+    /// for the index, at most [`Config::flash_wait`](crate::Config::flash_wait).
     Clean {
-        /// Large objects found again so far.
+        /// Large objects recovered so far.
         large_objects: u64,
     },
-    /// A cache that was not shut down. What had reached flash and was not replaced, deleted or
-    /// dropped since is found again: large objects when the region that holds them has been looked
-    /// at, which [`Larder::rebuild`](crate::Larder::rebuild) does, and little by little everybody who
-    /// uses the cache; small ones when their bucket is read.
+    /// A cache that was not shut down. The opening recovers the content that had reached flash and was not replaced,
+    /// deleted or dropped since. Large objects are found once their region is indexed:
+    /// [`Larder::rebuild`](crate::Larder::rebuild) indexes all regions, and every user of the cache indexes a few.
+    /// Small objects are found when their bucket is read.
     Crashed {
-        /// Large objects found again so far.
+        /// Large objects recovered so far.
         large_objects: u64,
-        /// Regions of large objects that have not been looked at yet.
+        /// Regions of large objects that are not indexed yet.
         regions_left: u32,
     },
-    /// A cache that could not be taken over; it starts empty.
+    /// A cache that could not be taken over; the new one starts empty.
     Discarded {
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
 impl Recovery {
-    /// One word for it: `new`, `clean`, `crash` or `empty`.
+    /// One word for the outcome: `new`, `clean`, `crash` or `empty`.
     ///
     /// ```
     /// assert_eq!(larder::Recovery::Fresh.name(), "new");

@@ -1,4 +1,4 @@
-//! What a log of regions has written down of regions that are filled anew: for every engine that has such a log.
+//! Tombstones of regions that are filled anew, for every engine that keeps a log of regions.
 
 use std::sync::Arc;
 
@@ -8,25 +8,25 @@ use crate::breaker::CircuitBreaker;
 use crate::error::Error;
 use crate::tombstones::Tombstones;
 
-/// Tombstones of regions. In their log, regions of all engines are numbered in a row.
+/// Tombstones of an engine's regions. The tombstone log numbers the regions of all engines consecutively.
 pub(crate) struct RegionTombstones {
     /// `None`: a crash empties flash.
     pub(crate) tombstones: Option<Arc<Tombstones>>,
     pub(crate) breaker: Arc<CircuitBreaker>,
-    /// Number of the engine's first region there.
+    /// Number of the engine's first region in that numbering.
     pub(crate) first: u32,
 }
 
 impl RegionTombstones {
-    /// Its number among the regions of all engines.
+    /// The region's number among the regions of all engines.
     pub(crate) fn number(&self, region: RegionId) -> u32 {
         self.first + region.number()
     }
 
-    /// Makes sure that nothing of fillings of these regions before number `sequence` comes back.
+    /// Voids for good all fills of these regions with a number below `sequence`.
     ///
     /// # Errors
-    /// If that cannot be written down.
+    /// If that cannot be recorded.
     pub(crate) async fn invalidate_before(
         &self,
         regions: &[RegionId],
@@ -40,20 +40,21 @@ impl RegionTombstones {
         let Some(last) = last else { return Ok(()) };
         let committed = tombstones.commit(last).await;
         if committed.is_err() {
-            // No region is written before this is, so that none would fail and tell of the outage.
+            // Tell the breaker here: no region is written before this commit, so no failing region write would report
+            // the outage.
             self.breaker.ended(false);
         }
         committed
     }
 
-    /// Filling number `sequence` of a region, or none after it, begins.
+    /// Fill number `sequence` of a region begins, or no fill after it.
     pub(crate) fn filling_began(&self, region: RegionId, sequence: u64) {
         if let Some(tombstones) = &self.tombstones {
             tombstones.filling_began(self.number(region), sequence);
         }
     }
 
-    /// All of a filling is on flash.
+    /// All of a fill is on flash.
     pub(crate) fn filling_sealed(&self, RegionIdentity { region, sequence }: RegionIdentity) {
         if let Some(tombstones) = &self.tombstones {
             tombstones.filling_sealed(self.number(region), sequence);

@@ -1,8 +1,8 @@
-//! What leaves the cache, and why: for whoever wants to know of each object.
+//! Reports each object that leaves the cache, and why, to a listener.
 //!
-//! Where an object goes, locks are held. So it is only noted there, and told when the call that it
-//! happened in has given everything back: a listener may take its time, panic, or call the cache, and
-//! keeps nobody waiting but its caller. Without a listener a note is a look at an `Option`.
+//! Objects leave while locks are held. So the removal is only noted there; the listener is called when the operation
+//! has released all locks. A listener may be slow, panic or call the cache, and delays only the caller of that
+//! operation. Without a listener a note costs a check of an `Option`.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::key::KeyHasher;
 use crate::tier::Tier;
 
-/// Why an object left the cache, or a tier of it, and which counters of [`Stats`](crate::Stats) count the
-/// same.
+/// Why an object left the cache, or a tier of it. In parentheses: the counters of [`Stats`](crate::Stats) that count
+/// the same.
 ///
 /// ```
 /// use larder::RemovalReason;
@@ -22,28 +22,26 @@ use crate::tier::Tier;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RemovalReason {
-    /// A newer value took its place in DRAM (`replaced_objects`). What is replaced while only flash has it
-    /// is not told: nobody reads it.
+    /// A newer value took its place in DRAM (`replaced_objects`). Values that only flash holds are replaced without a
+    /// report, since the cache does not read them.
     Replaced,
-    /// Somebody deleted it, or set a value in its place that no tier can hold (`deleted_objects`).
+    /// A caller deleted it, or set a value in its place that no tier can hold (`deleted_objects`).
     Deleted,
-    /// Its time was over (`expired`), or that of all of its region (`loc_expired_objects`, `array_expired_regions`).
-    /// Told each time that it is found, which may be twice where it is found on flash.
+    /// It expired (`expired`), or all of its region did (`loc_expired_objects`, `array_expired_regions`). Reported
+    /// each time that it is found, which may be twice for an object found on flash.
     Expired,
     /// DRAM evicted it, and there is no flash, or it was for DRAM only (`dram_evicted_objects`).
     Evicted,
-    /// DRAM evicted it, and the admission policy turned it away (`rejected_by_admission_objects`, which
-    /// also counts what a flush offers in vain and DRAM keeps).
+    /// DRAM evicted it, and the admission policy rejected it (`rejected_by_admission_objects`, which also counts
+    /// objects that a flush offers in vain and that DRAM keeps).
     RejectedByAdmission,
-    /// DRAM evicted it, and no flash engine can hold objects of its size (`rejected_too_large_objects`,
-    /// as above).
+    /// DRAM evicted it, and no flash engine can hold objects of its size (`rejected_too_large_objects`, as above).
     RejectedTooLarge,
-    /// DRAM evicted it, and writes were suspended (`rejected_in_outage_objects`, as above).
+    /// DRAM evicted it while writes were suspended (`rejected_in_outage_objects`, as above).
     RejectedInOutage,
-    /// It was to be stored, and values in use pin all of DRAM (`rejected_dram_pinned_objects`).
+    /// It was to be stored, but values in use pin all of DRAM (`rejected_dram_pinned_objects`).
     RejectedDramPinned,
-    /// It was to be stored, and too much was on its way to flash for too long
-    /// (`rejected_demotions_objects`).
+    /// It was to be stored, but too much was on its way to flash for too long (`rejected_demotions_objects`).
     RejectedDemotions,
     /// Its small-object bucket dropped it for a newer object (`soc_evicted_objects`).
     BucketOverflow,
@@ -51,19 +49,17 @@ pub enum RemovalReason {
     LogDropped,
     /// It went with its region, which was reclaimed or given up (`loc_evicted_objects`, `array_evicted_objects`).
     RegionReclaimed,
-    /// A device error: a write failed and took it along (`lost_to_device_errors_objects`). If it was
-    /// sent by a flush, DRAM still has it.
+    /// Lost to a failed write (`lost_to_device_errors_objects`). If a flush had sent it, DRAM still has it.
     Lost,
-    /// A close had no time for it ([`Larder::close_within`](crate::Larder::close_within);
-    /// `left_out_objects`).
+    /// A close had no time to write it ([`Larder::close_within`](crate::Larder::close_within); `left_out_objects`).
     LeftOut,
-    /// What flash gave back is not what was written, or a part of it is missing (among
-    /// `loc_bad_records`, `loc_incomplete_objects`, `array_bad_records` and `array_incomplete_objects`), or its
-    /// table had no room (`array_table_overflows`).
+    /// Its data on flash is not what was written, or a part of it is missing (among `loc_bad_records`,
+    /// `loc_incomplete_objects`, `array_bad_records` and `array_incomplete_objects`), or its table had no room
+    /// (`array_table_overflows`).
     Damaged,
 }
 
-/// An object that left.
+/// An object that left the cache.
 ///
 /// ```
 /// use larder::{Removal, RemovalReason};
@@ -79,38 +75,36 @@ pub enum RemovalReason {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Removal<'a> {
-    /// Its key. `None` where only its hash is known: of what goes with a region
-    /// ([`RemovalReason::RegionReclaimed`], [`RemovalReason::Lost`]), be it a whole object or a part of a value
-    /// longer than a region.
+    /// Its key. `None` if only its hash is known: for objects that went with a region
+    /// ([`RemovalReason::RegionReclaimed`], [`RemovalReason::Lost`]), both whole objects and parts of a value longer
+    /// than a region.
     pub key: Option<&'a [u8]>,
-    /// Hash of the key (XXH3, 64 bits, under the seed of the cache: see
-    /// [`Config::hash_seed`](crate::Config::hash_seed)). `None` where not even that is known: of regions that
-    /// expire whole, and of those whose footer cannot be read. Not for the eyes of clients: from hashes of
-    /// keys that they chose they could learn to make keys that share a place.
+    /// Hash of the key (XXH3, 64 bits, with the seed of the cache: see
+    /// [`Config::hash_seed`](crate::Config::hash_seed)). `None` if even that is not known: for regions that expire
+    /// whole, and those whose footer cannot be read. Do not show it to clients: from the hashes of keys that they
+    /// chose they could learn to make keys that collide.
     pub hash: Option<u64>,
     /// The tier that it left.
     pub tier: Tier,
-    /// Key and value together, in bytes; where the key is not known, the object's record on flash. `None`
-    /// where it is not known.
+    /// Bytes of key and value; if the key is not known, bytes of the object's record on flash. `None` if not known.
     pub bytes: Option<u64>,
-    /// Why.
+    /// The reason.
     pub reason: RemovalReason,
 }
 
-/// Who is told of each object that leaves the cache: a function, for
+/// A function that is called for each object that leaves the cache, for
 /// [`Config::removal_listener`](crate::Config::removal_listener).
 ///
-/// It is called on the thread of the call in which the object left, before that returns, or of another call
-/// beside it, in no order between threads. What leaves while the cache's own thread sends it to flash
-/// ([`Demotions::Thread`](crate::config::Demotions::Thread)) is told with a later call that changes
-/// something or misses DRAM, on the thread of that call; with a close at the latest. No lock of the cache is
-/// held: it may call the cache, but for waiting inside a future of its own executor for one that runs on the
-/// same thread. What such a call removes is told when the listener has
-/// returned. If it panics, the panic goes to that caller; the cache is whole, and goes on to tell the rest
-/// with the next call.
+/// It runs on the thread of the call in which the object left, before that call returns, or on the thread of a
+/// concurrent call. There is no order between threads. Objects that the cache's own thread sends to flash
+/// ([`Demotions::Thread`](crate::config::Demotions::Thread)) are reported by a later call that changes something or
+/// misses DRAM, on the thread of that call; at the latest by a close. The cache holds no lock while it runs. It may
+/// call the cache, but must not block inside a future of its own executor on another future of the same thread. What
+/// such a call removes is reported after the listener has returned. If the listener panics, the panic reaches that
+/// caller; the cache stays intact and reports the rest with the next call.
 ///
-/// What [`Larder::clear`](crate::Larder::clear) empties is not told, nor what a crash has left and the
-/// opening finds void.
+/// What [`Larder::clear`](crate::Larder::clear) removes is not reported, nor what an opening after a crash finds
+/// void.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU64, Ordering};
@@ -134,7 +128,7 @@ pub struct Removal<'a> {
 pub struct RemovalListener(Arc<dyn Fn(Removal<'_>) + Send + Sync>);
 
 impl RemovalListener {
-    /// Tells `listen` of each.
+    /// Calls `listen` for each object.
     ///
     /// ```
     /// use larder::RemovalListener;
@@ -153,14 +147,14 @@ impl fmt::Debug for RemovalListener {
     }
 }
 
-/// The same if it is the same function.
+/// Equal if both are the same function.
 impl PartialEq for RemovalListener {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
-/// As much as is known of who left.
+/// What is known of the identity of a removed object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Whose {
     Key(Box<[u8]>),
@@ -176,10 +170,10 @@ struct Note {
     reason: RemovalReason,
 }
 
-/// What has left and was not told yet.
+/// Removals that are not reported yet.
 #[derive(Debug, Default)]
 pub(crate) struct Removals {
-    /// Who listens, and how keys are hashed.
+    /// The listener, and the hash of its cache.
     listener: Option<(RemovalListener, KeyHasher)>,
     notes: Mutex<VecDeque<Note>>,
 }
@@ -189,13 +183,13 @@ impl Removals {
         Self { listener: listener.map(|listener| (listener, hasher)), notes: Mutex::default() }
     }
 
-    /// Whether anybody listens.
+    /// Whether there is a listener.
     #[inline]
     pub(crate) fn wanted(&self) -> bool {
         self.listener.is_some()
     }
 
-    /// The object of this key has left. `bytes` of key and value, 0 if they are not known.
+    /// Notes that the object of this key has left. `bytes` of key and value, 0 if not known.
     #[inline]
     pub(crate) fn key(&self, reason: RemovalReason, tier: Tier, key: &[u8], bytes: usize) {
         if self.wanted() {
@@ -203,7 +197,7 @@ impl Removals {
         }
     }
 
-    /// An object of this hash has left.
+    /// Notes that an object of this hash has left.
     #[inline]
     pub(crate) fn hash(&self, reason: RemovalReason, tier: Tier, hash: u64, bytes: usize) {
         if self.wanted() {
@@ -211,7 +205,7 @@ impl Removals {
         }
     }
 
-    /// So many have left of which nothing is known.
+    /// Notes that `count` objects have left of which nothing is known.
     pub(crate) fn unknown(&self, reason: RemovalReason, tier: Tier, count: u64) {
         if self.wanted() {
             (0..count).for_each(|_| self.note(Whose::Nobody, reason, tier, 0));
@@ -224,7 +218,7 @@ impl Removals {
         self.lock().push_back(Note { whose, tier, bytes, reason });
     }
 
-    /// Tells what was noted. The caller holds nothing of the cache.
+    /// Reports the noted removals. The caller holds no lock of the cache.
     #[inline]
     pub(crate) fn tell(&self) {
         if let Some((RemovalListener(listen), hasher)) = &self.listener {
@@ -234,7 +228,7 @@ impl Removals {
 
     fn tell_to(&self, listen: &(dyn Fn(Removal<'_>) + Send + Sync), hasher: KeyHasher) {
         let Some(_notifying) = Notifying::begin(self) else { return };
-        // One at a time: if the listener panics, the others wait for the next call.
+        // Take one at a time: if the listener panics, the others wait for the next call.
         while let Some(note) = self.next() {
             let Note { whose, tier, bytes, reason } = note;
             let (key, hash) = match &whose {
@@ -255,8 +249,8 @@ impl Removals {
     }
 }
 
-/// As long as it lives, this thread tells the listener of a cache, and a call of the cache by the listener
-/// leaves what it removes to it: so a listener that calls the cache does not go ever deeper.
+/// Marks that this thread is reporting to the listener of a cache. A call of the cache from that listener only notes
+/// what it removes, so that the recursion does not get ever deeper.
 struct Notifying;
 
 thread_local! {

@@ -1,7 +1,8 @@
 //! Flushes of the device that several writers share (group commit).
 //!
-//! A flush makes durable what had completed when it was submitted; what was under way then may be lost all the same. So
-//! whoever has seen the end of its write needs the first flush that is submitted after that, and no earlier one:
+//! A flush makes durable what had completed when the flush was submitted; writes then in flight may be lost all the
+//! same. So a writer whose write has completed needs the first flush that is submitted after that, and no earlier
+//! one:
 //!
 //! ```text
 //!   flush 1   submitted ──────────────── ended
@@ -10,13 +11,13 @@
 //!   flush 2                                └ submitted, by a or by b ─────── ended: a and b are durable
 //! ```
 //!
-//! 1. One flush is under way at a time. Who finds none leads the next one; all others wait for the end of what is under
-//!    way, and one of them leads again.
-//! 2. A flush has its number before it is submitted, and a writer asks for the number that it needs after its write has
-//!    completed, both under one lock: so the flush of that number is submitted later.
-//! 3. Where a flush fails, all who needed it have failed. One of them who looks late, when a later flush failed,
-//!    may be told the same: that costs what a failed write costs, and promises nothing.
-//! 4. Who is dropped leaves the flush that it led to whoever takes the next turn.
+//! 1. One flush is in flight at a time. A writer that finds none leads the next one. All others wait for the end of
+//!    the current flush; then one of them leads.
+//! 2. A flush gets its number before it is submitted, and a writer asks for the number that it needs after its write
+//!    has completed, both under one lock. So the flush of that number is submitted later.
+//! 3. If a flush fails, it fails for all writers that needed it. A writer that looks late, after a later flush has
+//!    failed, may get an error for a good flush: that has the cost of a failed write, and breaks no promise.
+//! 4. If the leader's future is dropped, the next writer that takes the turn finishes its flush.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -33,11 +34,11 @@ type Number = u64;
 #[must_use = "the write is not durable before it has ended"]
 pub(crate) struct Needed(Number);
 
-/// The flushes of those who write to one device.
+/// The shared flushes of one device.
 pub(crate) struct SharedFlush {
     device: Arc<dyn Device>,
     counters: Arc<Counters>,
-    /// The flush that is under way.
+    /// The flush in flight.
     turns: Turns<Option<IoFuture>>,
     numbers: Mutex<Numbers>,
 }
@@ -46,9 +47,9 @@ pub(crate) struct SharedFlush {
 struct Numbers {
     /// The last flush that was submitted, or is about to be.
     submitted: Number,
-    /// The last one that has ended.
+    /// The last flush that has ended.
     ended: Number,
-    /// The last one that has failed.
+    /// The last flush that has failed.
     failed: Number,
 }
 
@@ -57,12 +58,12 @@ impl SharedFlush {
         Self { device, counters, turns: Turns::default(), numbers: Mutex::default() }
     }
 
-    /// Which flush a write needs that has completed. To be asked after that, and not before.
+    /// The flush that makes a completed write durable. Call it after the write has completed, not before.
     pub(crate) fn needed(&self) -> Needed {
         Needed(self.lock().submitted + 1)
     }
 
-    /// Waits until that flush has ended. Says whether it went well.
+    /// Waits until that flush has ended. Returns whether it succeeded.
     pub(crate) async fn wait(&self, needed: Needed) -> bool {
         loop {
             if let Some(went_well) = self.outcome(needed) {
@@ -75,7 +76,7 @@ impl SharedFlush {
                 }
                 continue;
             };
-            // One whose leader was dropped.
+            // A flush whose leader was dropped.
             self.finish(&mut under_way).await;
             if self.outcome(needed).is_none() {
                 *under_way = Some(self.submit());
@@ -89,19 +90,19 @@ impl SharedFlush {
         (numbers.ended >= number).then(|| numbers.failed < number)
     }
 
-    /// Submits the next flush. The caller has the turn, and none is under way.
+    /// Submits the next flush. The caller has the turn, and no flush is in flight.
     fn submit(&self) -> IoFuture {
         {
             let mut numbers = self.lock();
             assert_eq!(numbers.submitted, numbers.ended, "one flush is under way at a time");
-            // Rule 2: before it is submitted.
+            // Rule 2: the number comes before the submission.
             numbers.submitted += 1;
         }
         self.counters.soc_flushes.add(1);
         self.device.submit(Io::Flush)
     }
 
-    /// Waits for the flush that is under way, if one is.
+    /// Waits for the flush in flight, if there is one.
     async fn finish(&self, under_way: &mut Option<IoFuture>) {
         let Some(future) = under_way else { return };
         let ended = future.await;

@@ -1,5 +1,5 @@
-//! Futures that one task runs side by side. What they begin on the device in one turn, the kernel is told of
-//! at once.
+//! Runs several futures side by side in one task. The device requests that they start in one turn reach the kernel
+//! together.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -9,15 +9,15 @@ use futures_util::future::join_all;
 use futures_util::stream::iter;
 use larder_device::plugged;
 
-/// So many are under way at a time: as many requests as keep a drive busy, and no more, for each has buffers.
+/// Maximum number of futures in flight: enough requests to keep a drive busy, and no more, because each has buffers.
 pub(crate) const AT_ONCE: usize = 64;
 
-/// Waits for all of them.
+/// Waits for all futures.
 pub(crate) async fn together<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
     plugged_in_turns(join_all(futures)).await
 }
 
-/// Runs all of them to their end, [`AT_ONCE`] at a time.
+/// Runs all futures to their end, [`AT_ONCE`] at a time.
 pub(crate) async fn run_all<F: Future<Output = ()>>(futures: Vec<F>) {
     plugged_in_turns(iter(futures).for_each_concurrent(AT_ONCE, |future| future)).await;
 }

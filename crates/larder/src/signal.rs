@@ -1,7 +1,7 @@
-//! Waiting until something has changed, for futures of any executor.
+//! Waiting for a change, for futures of any executor.
 //!
-//! Who waits listens first and looks at what it waits for afterwards; who changes that changes it first and tells
-//! of it afterwards, behind a fence of the event. One of the two sees the other: no wake-up is lost.
+//! A waiter listens first and checks its condition afterwards. The other side changes the state first and notifies
+//! afterwards, behind a fence of the event. So one of the two sees the other, and no wake-up is lost.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -9,10 +9,10 @@ use std::task::Poll;
 
 use event_listener::Event;
 
-/// All who listen, for [`Event::notify`].
+/// All listeners, for [`Event::notify`].
 pub(crate) const ALL: usize = usize::MAX;
 
-/// Waits until `holds`, which is asked again after each change that one of the events tells of.
+/// Waits until `holds` is true. Checks it again after each notification of one of the events.
 pub(crate) async fn until_any<const N: usize>(
     events: [&Event; N],
     mut holds: impl FnMut() -> bool,

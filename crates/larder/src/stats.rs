@@ -1,5 +1,4 @@
-//! What the cache counts. Nothing is dropped in silence: each rejected or lost item has a counter
-//! with a reason.
+//! The counters of the cache. Each rejected or lost item has a counter with a reason.
 
 mod moves;
 mod sum;
@@ -17,8 +16,8 @@ use crate::removal::{RemovalListener, Removals};
 use crate::sync::{STRIPES, stripe};
 use crate::tier::Tier;
 
-/// A number that only grows, shared between threads. Each thread adds to a stripe of its own, as
-/// far as there are enough: threads that count the same thing do not wait for each other's caches.
+/// A number that only grows, shared between threads. Each thread adds to its own stripe, as far as there are enough
+/// stripes, so threads that count the same thing do not share a cache line.
 #[derive(Debug, Default)]
 pub(crate) struct Counter([Stripe; STRIPES]);
 
@@ -31,7 +30,7 @@ impl Counter {
         self.0[stripe()].0.fetch_add(n, Ordering::Relaxed);
     }
 
-    /// Adds one. Returns what this thread's stripe was before.
+    /// Adds one. Returns the previous value of this thread's stripe.
     pub(crate) fn step(&self) -> u64 {
         self.0[stripe()].0.fetch_add(1, Ordering::Relaxed)
     }
@@ -41,9 +40,9 @@ impl Counter {
     }
 }
 
-/// The numbers of the cache: counters, which only grow, and gauges, each with how those of several caches are brought
-/// together ([`sum`]). The first sentence of each is its help in [`Stats::metrics`], so it must be understood alone;
-/// the last word of a name is its unit, where it is one.
+/// The numbers of the cache: counters, which only grow, and gauges, each with the function that combines several
+/// caches ([`sum`]). The first sentence of each is its help in [`Stats::metrics`], so it must be understood alone.
+/// The last word of a name is its unit, if it is one.
 macro_rules! numbers {
     (
         counters { $($(#[doc = $doc:literal])* $name:ident,)* }
@@ -52,12 +51,12 @@ macro_rules! numbers {
         #[derive(Debug, Default)]
         pub(crate) struct Counters {
             $(pub(crate) $name: Counter,)*
-            /// `get` calls that DRAM answered at once: one count for a call and its hit.
+            /// `get` calls that DRAM answered at once: one count stands for a call and its hit.
             pub(crate) hits_at_once: Counter,
             last_device_error: Mutex<Option<String>>,
-            /// What left, for who listens.
+            /// Removals, for the listener.
             pub(crate) removals: Removals,
-            /// By drive, how many of the moves of its data have an owner.
+            /// By drive, the number of its data-move events that have been attributed to an owner.
             owned_moves: Mutex<Vec<(String, u64)>>,
         }
 
@@ -67,18 +66,18 @@ macro_rules! numbers {
         pub struct Stats {
             $($(#[doc = $doc])* pub $name: u64,)*
             $($(#[doc = $gauge_doc])* pub $gauge: u64,)*
-            /// How long the drive lasts at this rate; `None` without
+            /// Forecast of the drive's remaining life; `None` without
             /// [`Config::endurance`](crate::Config::endurance).
             pub drive_life: Option<DriveLife>,
-            /// How placement reaches the device, for people: "write streams", "NVMe passthrough",
-            /// "model"; "none" where it does not, and empty without flash.
+            /// How placement reaches the device, for people: "write streams", "NVMe passthrough", "model"; "none"
+            /// without placement, and empty without flash.
             pub placement_path: &'static str,
-            /// What the drives below say of themselves, as of a minute ago at most or as the device was
-            /// told: their own counters of bytes, wear and events, and why some are missing. Empty if
-            /// they are not asked, or no NVMe drives.
+            /// Reports of the underlying drives, at most a minute old, or as old as the query interval with which the
+            /// device was opened: their own counters of bytes, wear and events, and why some are missing. Empty if
+            /// they are not asked, or are no NVMe drives.
             pub drives: Vec<Arc<DriveReport>>,
-            /// How long calls took that came to an end, `get` by the tier that answered, `set` (not the
-            /// changes that read first), `delete`, and fetches; empty without
+            /// Latencies of completed calls: `get` by the tier that answered, `set` (without the changes that read
+            /// first), `delete`, and fetches; empty without
             /// [`Config::latency_histograms`](crate::Config::latency_histograms).
             pub latencies: Vec<Latency>,
             /// The latest device error, for people.
@@ -86,12 +85,12 @@ macro_rules! numbers {
         }
 
         impl Stats {
-            /// Adds up the counters of several caches.
+            /// Adds the counters of another cache.
             fn add_counters(&mut self, other: &Self) {
                 $(self.$name += other.$name;)*
             }
 
-            /// Brings the gauges of another cache to these, each as it says.
+            /// Combines the gauges of another cache with these, each by its own function.
             fn add_gauges(&mut self, other: &Self) {
                 $(self.$gauge = sum::$how(self.$gauge, other.$gauge);)*
             }
@@ -108,7 +107,7 @@ macro_rules! numbers {
         }
 
         impl Counters {
-            /// Of a cache whose removals are told to `listener`.
+            /// Counters of a cache that reports its removals to `listener`.
             pub(crate) fn with_listener(listener: Option<RemovalListener>, hasher: KeyHasher) -> Self {
                 Self { removals: Removals::new(listener, hasher), ..Self::default() }
             }
@@ -141,12 +140,11 @@ numbers! {
         loc_hits,
         /// `get` calls answered by the array engine.
         array_hits,
-        /// Fetches begun for whoever missed a key (see
-        /// [`Larder::get_or_fetch`](crate::Larder::get_or_fetch)).
+        /// Fetches begun after a miss (see [`Larder::get_or_fetch`](crate::Larder::get_or_fetch)).
         fetches,
         /// Fetches that failed.
         failed_fetches,
-        /// Times that somebody waited for a fetch that another one had begun.
+        /// Times that a caller waited for a fetch that another caller had begun.
         fetch_waits,
         /// `set` calls.
         sets,
@@ -156,65 +154,63 @@ numbers! {
         clears,
         /// Objects found expired, in DRAM or on flash.
         expired,
-        /// Objects in DRAM that a newer value took the place of.
+        /// Objects in DRAM that a newer value replaced.
         replaced_objects,
-        /// Objects that a delete removed, or a set whose value no tier can hold.
+        /// Objects removed by a delete, or by a set whose value no tier can hold.
         deleted_objects,
-        /// Objects that DRAM evicted and that were gone then: there is no flash, or they were for DRAM
-        /// only ([`Tiers::DramOnly`](crate::Tiers::DramOnly)).
+        /// Objects evicted from DRAM and lost, because there is no flash, or they were for DRAM only
+        /// ([`Tiers::DramOnly`](crate::Tiers::DramOnly)).
         dram_evicted_objects,
-        /// Objects that DRAM evicted and that flash held already: dropped without a write.
+        /// Objects evicted from DRAM that flash held already: dropped without a write.
         evicted_clean_objects,
-        /// Objects that DRAM evicted, or [`Larder::flush`](crate::Larder::flush) sent, and the
-        /// admission policy let through.
+        /// Objects evicted from DRAM, or sent by [`Larder::flush`](crate::Larder::flush), that the admission policy
+        /// admitted.
         admitted_objects,
-        /// Bytes of the objects that admission let through.
+        /// Bytes of the objects that admission admitted.
         admitted_bytes,
-        /// Objects that DRAM evicted, or [`Larder::flush`](crate::Larder::flush) would have sent,
-        /// and the admission policy turned away: each time that it was asked.
+        /// Objects evicted from DRAM, or offered by [`Larder::flush`](crate::Larder::flush), that the admission
+        /// policy rejected: each time that it was asked.
         rejected_by_admission_objects,
-        /// Bytes of the objects that admission turned away.
+        /// Bytes of the objects that admission rejected.
         rejected_by_admission_bytes,
-        /// Objects that admission turned away at random
-        /// ([`AdmissionPolicy::Random`](crate::AdmissionPolicy::Random)).
+        /// Objects that admission rejected at random ([`AdmissionPolicy::Random`](crate::AdmissionPolicy::Random)).
         rejected_at_random_objects,
-        /// Objects that admission turned away because they came for the first time
+        /// Objects that admission rejected because they came for the first time
         /// ([`AdmissionPolicy::RejectFirst`](crate::AdmissionPolicy::RejectFirst)).
         rejected_on_first_visit_objects,
-        /// Objects that admission turned away because they were not asked for often enough
+        /// Objects that admission rejected because they were not requested often enough
         /// ([`AdmissionPolicy::Frequency`](crate::AdmissionPolicy::Frequency)).
         rejected_as_infrequent_objects,
-        /// Objects that admission turned away at random, for more came than the budget pays for
+        /// Objects that admission rejected at random because more came than the budget covers
         /// ([`AdmissionPolicy::Budget`](crate::AdmissionPolicy::Budget)).
         rejected_by_budget_objects,
-        /// Objects that admission turned away because the budget and the burst were used up.
+        /// Objects that admission rejected because the budget and the burst were used up.
         rejected_for_exhausted_budget_objects,
-        /// Objects that DRAM evicted and no flash engine can hold (too large, or its engine has no
-        /// space configured), and fetched ones that neither DRAM nor flash can hold.
+        /// Objects evicted from DRAM that no flash engine can hold (too large, or their engine has no space
+        /// configured), and fetched ones that neither DRAM nor flash can hold.
         rejected_too_large_objects,
-        /// Objects that went to flash past DRAM, which was full of others on their way there.
+        /// Objects written to flash past DRAM, because DRAM was full of others on their way there.
         dram_written_around_objects,
-        /// Values that DRAM has and that were copied for whoever keeps them, because others are kept that pin as much
-        /// of DRAM as may be ([`Value`](crate::Value) says how many).
+        /// Values in DRAM that were copied for a caller because other kept values pin as much of DRAM as is allowed
+        /// ([`Value`](crate::Value) gives the number).
         copied_values,
-        /// Objects that were not stored because values in use pin all of DRAM.
+        /// Objects not stored because values in use pin all of DRAM.
         rejected_dram_pinned_objects,
-        /// Objects that were not stored because too much was on its way to flash for longer than
+        /// Objects not stored because too much was on its way to flash for longer than
         /// [`Config::demotion_wait`](crate::Config::demotion_wait).
         rejected_demotions_objects,
-        /// Objects that were to go to flash while its writes failed, and were not written: they
-        /// would have failed too.
+        /// Objects for flash that were not written because writes were failing.
         rejected_in_outage_objects,
         /// Objects that were to go to flash and were lost to a device error.
         lost_to_device_errors_objects,
-        /// Objects that [`Larder::close_within`](crate::Larder::close_within) left out for want of time:
-        /// those that DRAM held and flash did not have, and, without crash safety, large objects of which
-        /// nobody had looked at the region.
+        /// Objects that [`Larder::close_within`](crate::Larder::close_within) left out for lack of time: those that
+        /// DRAM held and flash did not have, and, without crash safety, large objects in regions that were not
+        /// indexed.
         left_out_objects,
-        /// Small-object buckets that [`Larder::close_within`](crate::Larder::close_within) emptied because
-        /// they might hold an older version of something that it left out; only without crash safety.
+        /// Small-object buckets that [`Larder::close_within`](crate::Larder::close_within) emptied because they might
+        /// hold an older version of an object that it left out; only without crash safety.
         left_out_buckets,
-        /// Small objects that a close wrote to regions of the large-object engine, in order.
+        /// Small objects that a close appended to regions of the large-object engine.
         closed_in_order_objects,
         /// Small objects that moved from such a region to the small-object engine.
         moved_small_objects,
@@ -222,7 +218,7 @@ numbers! {
         soc_bucket_reads,
         /// Buckets written by the small-object engine.
         soc_bucket_writes,
-        /// Buckets written under the handle of the often rewritten ones (see
+        /// Buckets written under the placement handle for often rewritten buckets (see
         /// [`SocConfig::dynamic_placement`](crate::SocConfig::dynamic_placement)).
         soc_hot_bucket_writes,
         /// Flushes of the device that buckets shared: each made all buckets durable that had been written before it
@@ -232,34 +228,33 @@ numbers! {
         soc_written_bytes,
         /// Objects that small-object buckets dropped to make room.
         soc_evicted_objects,
-        /// Reads that the bloom filters could not prevent and that found nothing.
+        /// Reads that the bloom filters did not prevent and that found nothing.
         soc_filter_false_positives,
         /// Buckets that failed their checks.
         soc_bad_buckets,
         /// Small-object buckets given up after a failed write; after a while they are tried again.
         soc_retired_buckets,
-        /// Given up small-object buckets that were written again and came back.
+        /// Retired small-object buckets that were written again and are back in use.
         soc_revived_buckets,
-        /// Objects written to the small-object log (see
-        /// [`SocConfig::log_percent`](crate::SocConfig::log_percent)); each once, however often
-        /// it was readmitted.
+        /// Objects written to the small-object log (see [`SocConfig::log_percent`](crate::SocConfig::log_percent));
+        /// each counts once, whatever the number of its readmissions.
         soc_log_objects,
         /// Bytes written by the small-object log.
         soc_log_written_bytes,
         /// Objects that moved from the small-object log to their buckets.
         soc_log_moved_objects,
-        /// Objects that the small-object log dropped: too few of their bucket were there to be
-        /// worth a write, and nobody had asked for them.
+        /// Objects that the small-object log dropped: too few of their bucket were there to be worth a write, and
+        /// they had no hits.
         soc_log_dropped_objects,
-        /// Objects that the small-object log wrote once more, because they were asked for or
-        /// because an older version may be in their bucket.
+        /// Objects that the small-object log wrote again, because they had hits or because an older version may be in
+        /// their bucket.
         soc_log_readmitted_objects,
         /// Pages of the small-object log read from flash.
         soc_log_reads,
         /// Objects found in the small-object log; most of them answered a `get` and are among
         /// `soc_hits`.
         soc_log_hits,
-        /// Looks into the small-object log that its index suggested and that found another key.
+        /// Reads of the small-object log that its index suggested and that found another key.
         soc_log_false_positives,
         /// Segments of the small-object log reclaimed.
         soc_log_reclaimed_segments,
@@ -270,26 +265,26 @@ numbers! {
         soc_log_retired_segments,
         /// Records read by the large-object engine.
         loc_record_reads,
-        /// Bytes written by the large-object engine: records, footers and what was left of regions.
+        /// Bytes written by the large-object engine: records, footers and the padding of regions.
         loc_written_bytes,
         /// Regions written.
         loc_sealed_regions,
         /// Regions reclaimed for new objects.
         loc_reclaimed_regions,
-        /// Regions given up before their time because the tombstone log was full of their dead.
+        /// Regions given up early because the tombstone log was full of tombstones for their dead objects.
         loc_given_up_regions,
         /// Regions given up because all of their objects had expired.
         loc_expired_regions,
-        /// Objects that went with regions of which all had expired.
+        /// Objects dropped with regions in which all objects had expired.
         loc_expired_objects,
         /// Bytes deallocated by the large-object engine (see
         /// [`LocConfig::ru_aware_eviction`](crate::LocConfig::ru_aware_eviction)).
         loc_deallocated_bytes,
         /// Objects dropped with reclaimed regions.
         loc_evicted_objects,
-        /// Objects saved from reclaimed regions because of their hits.
+        /// Objects reinserted from reclaimed regions because of their hits.
         loc_reinserted_objects,
-        /// Bytes of the objects saved from reclaimed regions.
+        /// Bytes of the objects reinserted from reclaimed regions.
         loc_reinserted_bytes,
         /// Records and footers that failed their checks.
         loc_bad_records,
@@ -298,50 +293,50 @@ numbers! {
         loc_incomplete_objects,
         /// Regions given up after a failed write; after a while they are filled again.
         loc_retired_regions,
-        /// Given up regions that are filled again.
+        /// Retired regions that are filled again.
         loc_revived_regions,
         /// Records read by the array engine.
         array_record_reads,
-        /// Tables of the array's index, whole or a page of one, that were read.
+        /// Tables of the array's index that were read, whole or one page of them.
         array_table_reads,
-        /// Tables read to be written anew, and by nobody who waited: while regions are emptied, tombstones worked off
-        /// and what a crash has left taken in.
+        /// Tables of the array's index read for a rewrite on which no caller waited: to empty regions, to work off
+        /// tombstones and to take in what a crash has left.
         array_upkeep_reads,
-        /// Tables of the array's index that were written, merged with what memory knew of them.
+        /// Tables of the array's index that were written, merged with the entries in memory.
         array_table_writes,
-        /// Bytes written by the array engine for its index: tables, and the ends of their regions.
+        /// Bytes written by the array engine for its index: tables, and the padding of their regions.
         array_index_written_bytes,
-        /// Bytes written by the array engine for objects: records, those reinserted among them, footers and what was
-        /// left of regions.
+        /// Bytes written by the array engine for objects: records, those reinserted among them, footers and the
+        /// padding of regions.
         array_data_written_bytes,
-        /// Regions of the array written, of objects and of tables.
+        /// Regions of the array written, for objects and for tables.
         array_sealed_regions,
-        /// Objects saved from reclaimed regions of the array because they were asked for.
+        /// Objects reinserted from reclaimed regions of the array because they had hits.
         array_reinserted_objects,
-        /// Bytes of the objects saved from reclaimed regions of the array.
+        /// Bytes of the objects reinserted from reclaimed regions of the array.
         array_reinserted_bytes,
         /// Regions of the array reclaimed for new objects or tables.
         array_reclaimed_regions,
-        /// Regions of tables of the array that were given up when what lived in them had been written elsewhere.
+        /// Table regions of the array that were given up after their live tables had been written elsewhere.
         array_emptied_regions,
         /// Objects dropped with reclaimed regions of the array.
         array_evicted_objects,
-        /// Regions of the array given up unread because the time of all of their objects was over.
+        /// Regions of the array given up unread because all of their objects had expired.
         array_expired_regions,
-        /// Objects that the array lost because their page of a table was full, and the page beside it too.
+        /// Objects that the array lost because their page of a table was full, and the neighbouring page too.
         array_table_overflows,
         /// Objects that the array lost or did not find because another key has their hash.
         array_collisions,
-        /// Entries of the array's index that were seen to point to a region that has been filled anew, without a read.
+        /// Entries of the array's index that pointed to a region that had been filled anew, seen without a read.
         array_stale_entries,
-        /// Reads of the array that were in vain because what they read was overwritten meanwhile.
+        /// Reads of the array that were in vain because their data was overwritten during the read.
         array_overtaken_reads,
         /// Records, tables and footers of the array that failed their checks.
         array_bad_records,
         /// Values of the array in parts that were forgotten because a part of them was missing or bad.
         array_incomplete_objects,
-        /// Times that groups of times to live of the array were divided anew among placement handles, by the bytes that
-        /// were written of each.
+        /// Times that the array's TTL groups were divided anew among placement handles, by the bytes written of each
+        /// group.
         array_group_divisions,
         /// Objects that an opening after a crash found in regions, and that no table knew.
         array_found_objects,
@@ -349,51 +344,50 @@ numbers! {
         array_lost_entries,
         /// Regions of the array given up after a failed write; after a while they are filled again.
         array_retired_regions,
-        /// Given up regions of the array that are filled again.
+        /// Retired regions of the array that are filled again.
         array_revived_regions,
-        /// Openings after a crash that gave up all of the array: a region that may hold tables could not be read.
+        /// Openings after a crash that gave up all of the array because a region that may hold tables could not be
+        /// read.
         arrays_given_up,
         /// Declarations that something on flash is dead (see
         /// [`CrashSafety::Process`](crate::CrashSafety::Process)).
         tombstones,
-        /// Tombstones that were written once more because the log went around.
+        /// Tombstones that were written again because the log wrapped around.
         tombstones_logged_again,
         /// Bytes written by the tombstone log.
         tombstone_log_written_bytes,
         /// Tombstone logs given up after an error: a crash would empty flash.
         tombstone_logs_given_up,
-        /// Times that a tombstone log was believed again that had been given up.
+        /// Tombstone logs that were given up and are trusted again.
         tombstone_logs_regained,
         /// Bytes of metadata written.
         metadata_written_bytes,
         /// Device requests that failed.
         device_errors,
-        /// Device requests that did not end in the time that `flash_wait` gives them, and failed. Those
-        /// that were not sent because the device answered nothing are device errors, too, but none of
-        /// these.
+        /// Device requests that exceeded the timeout that `flash_wait` gives them, and failed. Requests that were not
+        /// sent because the device answered nothing count as device errors, but not here.
         device_timeouts,
-        /// Events in which a drive said that it moved data of the small-object engine. Drives
-        /// report what they were asked to, and one event may stand for several. All of these are
-        /// counted when somebody asks for the counters.
+        /// Events in which a drive reported that it moved data of the small-object engine. Drives report only the
+        /// events that they were asked for, and one event may stand for several. All drive events are counted when a
+        /// program asks for the counters.
         drive_moves_of_soc,
         /// Bytes of small-object data that drives moved, as far as the events say.
         drive_moved_soc_bytes,
-        /// Events in which a drive said that it moved data of the large-object engine.
+        /// Events in which a drive reported that it moved data of the large-object engine.
         drive_moves_of_loc,
         /// Bytes of large-object data that drives moved.
         drive_moved_loc_bytes,
-        /// Events in which a drive said that it moved data of the array engine.
+        /// Events in which a drive reported that it moved data of the array engine.
         drive_moves_of_array,
         /// Bytes of the array's data that drives moved.
         drive_moved_array_bytes,
-        /// Events in which a drive said that it moved metadata: superblock, snapshot, tombstone
-        /// log.
+        /// Events in which a drive reported that it moved metadata: superblock, snapshot, tombstone log.
         drive_moves_of_metadata,
         /// Bytes of metadata that drives moved.
         drive_moved_metadata_bytes,
-        /// Events in which a drive said that it moved data of others on the drive, of a place that
-        /// the event does not tell, or so many at a time that their places are not known any more.
-        /// Caches that share a drive each count them.
+        /// Events in which a drive reported that it moved data of others on the drive, data at a place that the event
+        /// does not give, or data whose place is not known any more because too many events came at a time. Caches
+        /// that share a drive each count them.
         drive_moves_of_others,
         /// Bytes of data of others that drives moved, as far as they are known.
         drive_moved_other_bytes,
@@ -403,53 +397,50 @@ numbers! {
         total dram_items,
         /// Bytes of the DRAM budget in use now.
         total dram_used_bytes,
-        /// Memory of what has left DRAM and is on its way to flash now: that above DRAM's budget
-        /// ([`Config::demoting_bytes_max`](crate::Config::demoting_bytes_max)), and that of segments
-        /// within it.
+        /// Memory of objects on their way from DRAM to flash now: memory above DRAM's budget
+        /// ([`Config::demoting_bytes_max`](crate::Config::demoting_bytes_max)), and segments within it.
         total demoting_bytes,
-        /// Objects that the large-object engine holds now; of a value longer than a region, each
-        /// part is one.
+        /// Objects that the large-object engine holds now; of a value longer than a region, each part counts.
         total loc_objects,
-        /// Regions of the large-object engine that a crash has left and that nobody has looked at
-        /// yet (see [`Larder::rebuild`](crate::Larder::rebuild)).
+        /// Regions of the large-object engine that a crash has left and that are not indexed yet (see
+        /// [`Larder::rebuild`](crate::Larder::rebuild)).
         total loc_unindexed_regions,
         /// Memory of the large-object engine's index now, in bytes.
         total loc_index_bytes,
-        /// Objects that the array engine holds now, about: those that were replaced or have expired may count.
+        /// Objects that the array engine holds now, approximately: replaced or expired ones may count.
         total array_objects,
-        /// Memory of the array engine's index now, in bytes: entries, and what is known of tables and regions.
+        /// Memory of the array engine's index now, in bytes: entries, and data about tables and regions.
         total array_index_bytes,
         /// Memory of the small-object engine's filters and generations, in bytes.
         total soc_filter_bytes,
-        /// Memory of everything that flash needs now, in bytes: the index, the filters and what is
-        /// named below, and buffers.
+        /// Memory of everything that flash needs now, in bytes: the index, the filters, the memory of tombstones and
+        /// admission, and buffers.
         total flash_memory_bytes,
-        /// Memory of what is known of dead objects on flash, in bytes.
+        /// Memory of data about dead objects on flash, in bytes.
         total tombstone_bytes,
         /// Memory of what admission remembers of keys, in bytes.
         total admission_memory_bytes,
-        /// 1 if a crash now would leave a cache that is found again, else 0.
+        /// 1 if a cache that crashed now would be recovered, else 0.
         least crash_safe,
-        /// 1 if flash is not used now, because its writes fail or it answers nothing, else 0; of several caches, if
+        /// 1 if flash is not used now, because its writes fail or it answers nothing, else 0; of several caches, 1 if
         /// any does not use it.
         most flash_avoided,
-        /// Since when flash is not used, in seconds since 1970; 0 if it is used.
+        /// Start of the time in which flash is not used, in seconds since 1970; 0 if it is used.
         earliest flash_avoided_since_seconds,
-        /// Streams that share a placement handle, or write with the default one, for want of
-        /// handles or because placement is off (see
-        /// [`Larder::placement`](crate::Larder::placement)).
+        /// Streams that share a placement handle, or write with the default one, for lack of handles or because
+        /// placement is off (see [`Larder::placement`](crate::Larder::placement)).
         total compromised_streams,
         /// Objects in the small-object log now.
         total soc_log_held_objects,
         /// Memory of the small-object log's index now, in bytes.
         total soc_log_index_bytes,
-        /// 1 if some stream of the cache writes with a placement handle of its own, else 0.
+        /// 1 if a stream of the cache writes with a placement handle of its own, else 0.
         least placement_active,
     }
 }
 
 impl Counters {
-    /// A `get` was answered by this tier.
+    /// Counts a `get` that this tier answered.
     pub(crate) fn hit(&self, tier: Tier) {
         match tier {
             Tier::Dram => self.dram_hits.add(1),
@@ -471,7 +462,7 @@ impl Counters {
 }
 
 impl Stats {
-    /// `get` calls that found their key.
+    /// Number of `get` calls that found their key.
     ///
     /// ```
     /// use larder::Stats;
@@ -482,8 +473,8 @@ impl Stats {
         self.dram_hits + self.soc_hits + self.loc_hits + self.array_hits
     }
 
-    /// Objects that the cache gave up by itself, before their time and without a caller's doing: those that gave way to
-    /// others, in DRAM and on flash, and those that left DRAM and were not taken by flash.
+    /// Objects that the cache gave up by itself, before they expired and without a call that removed them: those
+    /// evicted from DRAM or flash to make room, and those that left DRAM and were not taken by flash.
     ///
     /// ```
     /// use larder::Stats;
@@ -525,9 +516,9 @@ impl Stats {
             + self.metadata_written_bytes
     }
 
-    /// The objects that admission turned away, by reason. They add up to
-    /// [`rejected_by_admission_objects`](Self::rejected_by_admission_objects), but for what is counted
-    /// at this moment.
+    /// The objects that admission rejected, by reason. They add up to
+    /// [`rejected_by_admission_objects`](Self::rejected_by_admission_objects), except for counts that change during
+    /// the call.
     ///
     /// ```
     /// use larder::Stats;

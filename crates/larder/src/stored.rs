@@ -1,4 +1,4 @@
-//! An item as a record of a log of regions: what its engine marks it with.
+//! An item as a record in a log of regions: the mark bits that its engine sets.
 //!
 //! ```text
 //!   bit 0   for flash only
@@ -17,9 +17,9 @@ use crate::key::KeyHasher;
 const FLASH_ONLY: u8 = 1;
 const IS_HEAD: u8 = 2;
 const IS_PART: u8 = 4;
-/// Of the record of a table.
+/// The marks of a table's record.
 pub(crate) const IS_TABLE: u8 = IS_HEAD | IS_PART;
-/// Each has a bit of its own.
+/// Each mark has a bit of its own.
 const _: () = assert!(FLASH_ONLY + IS_HEAD + IS_PART == FLASH_ONLY | IS_HEAD | IS_PART);
 
 fn bit_of(kind: Kind) -> u8 {
@@ -30,7 +30,7 @@ fn bit_of(kind: Kind) -> u8 {
     }
 }
 
-/// What the record of an item says.
+/// Builds the record of an item.
 pub(crate) fn record_of<'a>(item: &ItemRef<'a>, stamp: Option<u64>) -> NewRecord<'a> {
     let only = if item.tiers == Tiers::FlashOnly { FLASH_ONLY } else { 0 };
     let ItemRef { key, value, expiry_s, flags, .. } = *item;
@@ -38,7 +38,7 @@ pub(crate) fn record_of<'a>(item: &ItemRef<'a>, stamp: Option<u64>) -> NewRecord
     NewRecord { hash: item.hash.0, key, value, expiry_s, flags, marks, stamp }
 }
 
-/// What the marks of a record say. `None` if it is no item.
+/// Decodes the marks of a record. `None` if it is not an item.
 fn kind_of(record: &Record<'_>) -> Option<(Kind, Tiers)> {
     let kinds = [Kind::Whole, Kind::Head, Kind::Part];
     let marked = record.marks & (IS_HEAD | IS_PART);
@@ -47,8 +47,8 @@ fn kind_of(record: &Record<'_>) -> Option<(Kind, Tiers)> {
 }
 
 impl Fetched {
-    /// The item whose record of this identity begins `skip` bytes into the buffer. Whose it is, the record says: an
-    /// index cannot tell all keys apart.
+    /// Parses the record of this identity that begins `skip` bytes into the buffer. Takes the key from the record,
+    /// because an index cannot tell all keys apart.
     pub(crate) fn parse(
         buffer: IoBuffer,
         skip: usize,
@@ -92,7 +92,7 @@ mod tests {
         bytes.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// Each byte, as docs/formats.md draws it.
+    /// Checks every byte, as docs/formats.md draws it.
     #[test]
     fn a_record_is_what_it_was_in_version_9() {
         let cases = [

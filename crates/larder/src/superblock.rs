@@ -1,5 +1,5 @@
-//! What the label of a cache says: how its device is divided, how its last opening ended, and what of it counts.
-//! Little-endian.
+//! The content of a cache's label: the layout of its device, how its last opening ended, and which of its data
+//! counts. Little-endian.
 //!
 //! ```text
 //!  offset  bytes  field
@@ -39,7 +39,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use crate::key::KeyHasher;
 use crate::layout::{Layout, Section};
 
-/// Epochs end here: sequence numbers of regions are epochs shifted left by 32 bits.
+/// Epochs end here, because sequence numbers of regions are epochs shifted left by 32 bits.
 pub(crate) const EPOCH_MAX: u64 = u32::MAX as u64;
 
 const CLEAN: u32 = 1;
@@ -76,13 +76,13 @@ struct Entry {
 
 const _: () = assert!(size_of::<Fixed>() == 80 && size_of::<Entry>() == 32);
 
-/// What the label of a cache says.
+/// The content of a cache's label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Superblock {
     pub(crate) clean: bool,
-    /// Whether the tombstone log says what of the content a crash has made void.
+    /// Whether the tombstone log says what content a crash has made void.
     pub(crate) recoverable: bool,
-    /// Whether it says so after a loss of power too (`CrashSafety::Power`): whoever wrote this ordered its writes so.
+    /// Whether that also holds after a loss of power (`CrashSafety::Power`): the writer ordered its writes for it.
     pub(crate) power: bool,
     pub(crate) epoch: u64,
     pub(crate) oldest_epoch: u64,
@@ -90,17 +90,17 @@ pub(crate) struct Superblock {
     pub(crate) ring: u32,
     /// See [`larder_device::Device::boot`].
     pub(crate) boot: Option<u64>,
-    /// Time went on until this second at least: see [`crate::time`].
+    /// The cache's clock had reached this second: see [`crate::time`].
     pub(crate) second: u32,
-    /// Follows from the UUID of the label.
+    /// Derived from the UUID of the label.
     pub(crate) cache: CacheId,
-    /// What the cache has lies where this says.
+    /// The key hash, which determines the place of all content.
     pub(crate) hasher: KeyHasher,
     pub(crate) layout: Layout,
 }
 
 impl Superblock {
-    /// The content of a label.
+    /// Encodes the content of a label.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let sections = self.layout.sections();
         let flag = |is: bool, flag: u32| if is { flag } else { 0 };
@@ -136,7 +136,7 @@ impl Superblock {
         content
     }
 
-    /// Reads the content of the label with this UUID. `None` if it cannot be that of a cache.
+    /// Parses the content of the label with this UUID. `None` if it cannot belong to a cache.
     pub(crate) fn parse(content: &[u8], uuid: Uuid) -> Option<Self> {
         let (fixed, rest) = Fixed::ref_from_prefix(content).ok()?;
         let count = usize::try_from(fixed.sections.get()).ok()?;
@@ -160,7 +160,7 @@ impl Superblock {
         };
         // The next opening adds 1.
         let epoch = Some(fixed.epoch.get()).filter(|&epoch| epoch < EPOCH_MAX)?;
-        // Engines rely on it, and a checksum says only who has written it.
+        // Engines rely on this order, and a valid checksum does not prove it.
         let oldest_epoch = Some(fixed.oldest_epoch.get()).filter(|&oldest| oldest <= epoch)?;
         Some(Self {
             clean: has(CLEAN),
@@ -231,7 +231,7 @@ mod tests {
         }
         let content = all.encode();
         assert_eq!(Superblock::parse(content.get(..content.len() - 1).unwrap(), UUID), None);
-        // The array comes last, in 32 bytes, where there is one.
+        // The array is the last section, in 32 bytes, if there is one.
         let front = content.get(..content.len() - 32).unwrap();
         let mut without = front.to_vec();
         let count = without.get_mut(72..73).and_then(|it| it.first_mut()).unwrap();
@@ -257,7 +257,7 @@ mod tests {
     }
 
     proptest! {
-        /// Behind a right checksum, whoever made it.
+        /// Also with a valid checksum in front of it.
         #[test]
         fn arbitrary_content_never_panics(
             bytes in prop::collection::vec(any::<u8>(), 0..200),

@@ -1,6 +1,6 @@
-//! Where an item of the cache is.
+//! The tiers of the cache.
 
-/// Where an item was found.
+/// The tier where an item was found.
 ///
 /// ```
 /// use larder::Tier;

@@ -1,16 +1,16 @@
-//! The cache's own time: the injected clock, but never earlier than it was.
+//! The cache's own time: the injected clock, made monotonic.
 //!
-//! What has expired is forgotten, and what is forgotten needs no tombstone. So if time ran backwards, a value that was
-//! deleted when it had expired would be alive again. Wall clocks do run backwards: they are set. Where that happens,
-//! the cache's time goes on from where it was: the difference is added to all that the clock says from then on. The
-//! latest second is written to flash with whatever is written there anyway, and the next opening begins no earlier.
+//! The cache forgets expired values without a tombstone. So if time ran backwards, a value that was deleted after it
+//! had expired would be alive again. Wall clocks do run backwards when they are set. Then the cache's time continues
+//! from where it was: the difference is added to all later readings of the wall clock. The latest second is written
+//! to flash with other metadata, and the next opening begins no earlier.
 //!
-//! A step forward cannot be told from time that has passed, and is believed, unless it is longer than
-//! [`STEP_MAX_S`]: a clock that says the year 2150 is wrong, and seconds of the cache end in 2106. Then the cache's
-//! time goes on from where it was, too.
+//! A step forward cannot be told from time that has passed, and is believed unless it is longer than [`STEP_MAX_S`].
+//! A clock that says the year 2150 is wrong, and the cache's seconds end in 2106. In that case too, the cache's time
+//! continues from where it was.
 //!
-//! So the cache's time may differ from the wall clock. Points in time that users name, or are told, are of the wall
-//! clock: [`Moment`] knows both.
+//! So the cache's time may differ from the wall clock. Points in time that users pass in or get back are wall-clock
+//! times: [`Moment`] knows both.
 
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,23 +18,23 @@ use std::time::Duration;
 
 use larder_device::{Clock, Sleep};
 
-/// Ten years: no host sleeps so long.
+/// Ten years; a host does not sleep that long.
 const STEP_MAX_S: u32 = 10 * 365 * 86_400;
-/// A clock that says more at the first look is wrong. What is left is enough for lifetimes of ten years.
+/// A clock whose first reading is later than this is wrong. The rest leaves room for lifetimes of ten years.
 const FIRST_MAX_S: u32 = u32::MAX - 2 * STEP_MAX_S;
 
 /// A clock whose seconds never decrease.
 pub(crate) struct CacheClock {
     wall: Arc<dyn Clock>,
-    /// How far the cache's time is ahead of the wall clock; negative: behind. Written under `stepping`.
+    /// How far the cache's time is ahead of the wall clock; negative if it is behind. Written under `stepping`.
     ahead_ns: AtomicI64,
-    /// The latest second that was told; 0 before the first.
+    /// The latest second that was returned; 0 before the first.
     latest_s: AtomicU32,
     stepping: Mutex<()>,
 }
 
-/// A moment, by both clocks. Values expire by the cache's time ([`Larder::now`](crate::Larder::now)), which never runs
-/// backwards; points in time that users name are of the wall clock, which does when it is set.
+/// A moment by both clocks. Values expire by the cache's time ([`Larder::now`](crate::Larder::now)), which never runs
+/// backwards. Points in time that users name are wall-clock times, which run backwards when the clock is set.
 ///
 /// ```
 /// # use std::{sync::Arc, time::Duration};
@@ -63,13 +63,13 @@ impl Moment {
         self.now
     }
 
-    /// Time since the Unix epoch, as the wall clock says it.
+    /// The wall-clock time, since the Unix epoch.
     pub fn wall(&self) -> Duration {
         self.wall_time_of(self.now)
     }
 
-    /// When it is `at` by the wall clock, where `at` is of the cache's time: of
-    /// [`ValueMeta::expires_at`](crate::ValueMeta::expires_at).
+    /// Converts `at` from the cache's time, as in [`ValueMeta::expires_at`](crate::ValueMeta::expires_at), to
+    /// wall-clock time.
     pub fn wall_time_of(&self, at: Duration) -> Duration {
         moved(at, self.ahead_ns.saturating_neg())
     }
@@ -88,40 +88,40 @@ impl CacheClock {
         if !follows(now_s, latest_s) {
             return self.step();
         }
-        // Written once a second: a thread that only asks shares the line.
+        // Written once a second; otherwise threads only read and share the cache line.
         if now_s > latest_s {
             self.latest_s.fetch_max(now_s, Ordering::AcqRel);
         }
         now
     }
 
-    /// Now, in the cache's time and in that of the wall clock.
+    /// The current time, by the cache's clock and by the wall clock.
     pub(crate) fn moment(&self) -> Moment {
         let now = self.now();
         Moment { now, ahead_ns: self.ahead_ns.load(Ordering::Acquire) }
     }
 
-    /// Time since some moment, which nobody sets.
+    /// Time since a fixed but unspecified moment; setting the wall clock does not change it.
     pub(crate) fn monotonic(&self) -> Duration {
         self.wall.monotonic()
     }
 
-    /// Ends when [`CacheClock::monotonic`] has come to `at`.
+    /// Completes when [`CacheClock::monotonic`] reaches `at`.
     pub(crate) fn sleep_until(&self, at: Duration) -> Sleep {
         self.wall.sleep_until(at)
     }
 
-    /// Now, in whole seconds; stays at 2^32 - 1.
+    /// The current time in whole seconds; stays at 2^32 - 1.
     pub(crate) fn now_s(&self) -> u32 {
         seconds(self.now())
     }
 
-    /// Now, in whole milliseconds.
+    /// The current time in whole milliseconds.
     pub(crate) fn now_ms(&self) -> u64 {
         u64::try_from(self.now().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Time goes on from this second at least: an earlier opening has seen it.
+    /// Makes time continue from this second at least, because an earlier opening has reached it.
     pub(crate) fn begin_at(&self, second: u32) {
         self.latest_s.fetch_max(second, Ordering::AcqRel);
         self.now();
@@ -131,34 +131,34 @@ impl CacheClock {
         moved(self.wall.now(), self.ahead_ns.load(Ordering::Acquire))
     }
 
-    /// The wall clock was set, or another thread was faster to tell the next second.
+    /// Called if the wall clock was set, or if another thread was first to return the next second.
     fn step(&self) -> Duration {
         let _alone = self.stepping.lock().unwrap_or_else(PoisonError::into_inner);
         let latest_s = self.latest_s.load(Ordering::Acquire);
-        // Once more: the clock may have gone on since it was asked.
+        // Read the clock again: it may have moved since.
         let wall = self.wall.now();
         let now = moved(wall, self.ahead_ns.load(Ordering::Acquire));
         let told = if follows(seconds(now), latest_s) {
             now
         } else {
-            // The first second of all time would mean that none was told.
+            // At least 1, because 0 means that no second was returned yet.
             let ahead_ns = difference_ns(wall, Duration::from_secs(latest_s.max(1).into()));
             self.ahead_ns.store(ahead_ns, Ordering::Release);
             moved(wall, ahead_ns)
         };
-        // The clock may have gone on beyond what was told, and be back before the next look: what is told now counts.
+        // The wall clock may have passed this value and go back before the next reading: record what is returned now.
         self.latest_s.fetch_max(seconds(told), Ordering::AcqRel);
         told
     }
 }
 
-/// `time`, later by `by_ns` nanoseconds; negative: earlier.
+/// `time` plus `by_ns` nanoseconds, which may be negative.
 fn moved(time: Duration, by_ns: i64) -> Duration {
     let difference = Duration::from_nanos(by_ns.unsigned_abs());
     if by_ns < 0 { time.saturating_sub(difference) } else { time.saturating_add(difference) }
 }
 
-/// Whether a second can come behind the latest one that was told.
+/// Whether a second may follow the latest one that was returned.
 fn follows(now_s: u32, latest_s: u32) -> bool {
     match latest_s {
         0 => now_s <= FIRST_MAX_S,
@@ -166,8 +166,8 @@ fn follows(now_s: u32, latest_s: u32) -> bool {
     }
 }
 
-/// From one time to another, or a little beyond: in nanoseconds, but whole milliseconds, so that both clocks have the
-/// same. 292 years at most.
+/// The difference between two times, possibly rounded up: in nanoseconds, but in whole milliseconds, so that the
+/// milliseconds of both clocks change together. At most 292 years.
 fn difference_ns(from: Duration, to: Duration) -> i64 {
     const MILLI_NS: u128 = 1_000_000;
     let ns = |ms: u128| i64::try_from(ms * MILLI_NS).unwrap_or(i64::MAX);
@@ -232,7 +232,7 @@ mod tests {
             wall.set(Duration::from_secs(1_800_000_011));
             assert_eq!(clock.now_s(), 1_800_000_008);
         }
-        // Also if it is wrong from the start.
+        // Also if the clock is wrong from the start.
         let (wall, clock) = at(5_000_000_000);
         assert_eq!(clock.now_s(), 1);
         wall.set(Duration::from_secs(1_800_000_000));
@@ -254,7 +254,7 @@ mod tests {
         assert_eq!((of(13_700), of(13_600), of(13_000), of(0)), (10_101, 10_001, 9_401, 0));
     }
 
-    /// A wall clock that says these seconds, one behind the other.
+    /// A wall clock that returns these seconds in turn.
     struct Says(Mutex<std::vec::IntoIter<u64>>);
 
     impl Clock for Says {
@@ -269,7 +269,7 @@ mod tests {
 
     #[test]
     fn a_second_that_was_told_while_it_caught_up_counts() {
-        // Behind 1000, and beyond it when it looks again; then back between the two.
+        // Before 1000, then beyond it on the second reading; then between the two.
         let wall = Says(Mutex::new(vec![1000, 999, 1005, 1003, 1003].into_iter()));
         let clock = CacheClock::new(Arc::new(wall));
         assert_eq!([clock.now_s(), clock.now_s(), clock.now_s()], [1000, 1005, 1005]);

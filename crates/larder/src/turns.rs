@@ -1,11 +1,11 @@
-//! Work that one does for all who wait for it, one at a time: a block of the log of tombstones, a flush of the device.
+//! Work that one task does for all waiters, one at a time: a block of the tombstone log, a flush of the device.
 //!
-//! Whoever waits does not queue for a turn of its own, which it seldom needs: in a queue of sixty each would have to
-//! run before the next one learns that its work was done with theirs. It waits for the end of anybody's turn, looks,
-//! and takes the next turn only if nobody else has.
+//! A waiter does not queue for a turn of its own, because it seldom needs one. In a queue of sixty, each waiter would
+//! have to run before the next one learns that its work was done together with theirs. Instead a waiter waits for the
+//! end of any turn, checks, and takes the next turn only if it is free.
 //!
-//! A turn guards what is under way (`T`), which outlives the one who began it: who is dropped leaves it there, and
-//! whoever takes the next turn goes on with it.
+//! A turn guards the work in flight (`T`), which outlives the task that began it: if that task is dropped, the work
+//! stays there, and the next task that takes the turn continues it.
 
 use std::ops::{Deref, DerefMut};
 
@@ -14,14 +14,14 @@ use event_listener::{Event, EventListener};
 
 use crate::signal::ALL;
 
-/// The turn to work.
+/// The turn to work; one task has it at a time.
 #[derive(Default)]
 pub(crate) struct Turns<T> {
     turn: Mutex<T>,
     ended: Event,
 }
 
-/// Somebody's turn. Dropping it tells all who wait.
+/// A turn that a task has taken. Dropping it wakes all waiters.
 pub(crate) struct Taken<'a, T> {
     turn: Option<MutexGuard<'a, T>>,
     ended: &'a Event,
@@ -33,12 +33,12 @@ impl<T> Turns<T> {
         Taken { turn: Some(self.turn.lock().await), ended: &self.ended }
     }
 
-    /// A turn, if it is nobody else's.
+    /// Takes the turn, if it is free.
     pub(crate) fn try_lock(&self) -> Option<Taken<'_, T>> {
         self.turn.try_lock().map(|turn| Taken { turn: Some(turn), ended: &self.ended })
     }
 
-    /// Ends when a turn ends that has not ended yet. Listen first, and look afterwards.
+    /// Completes at the next end of a turn. Listen first, check your condition afterwards.
     pub(crate) fn end(&self) -> EventListener {
         self.ended.listen()
     }
@@ -60,7 +60,7 @@ impl<T> DerefMut for Taken<'_, T> {
 
 impl<T> Drop for Taken<'_, T> {
     fn drop(&mut self) {
-        // First this: whoever is told may want the turn.
+        // Release the turn first, because a woken task may want it.
         drop(self.turn.take());
         self.ended.notify(ALL);
     }

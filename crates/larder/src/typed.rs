@@ -1,12 +1,11 @@
-//! Keys and values with types, over a cache of bytes.
+//! Typed keys and values over a cache of bytes.
 //!
-//! A [`Codec`] turns values into bytes and back. Keys are what can be seen as bytes: two keys are
-//! the same if their bytes are.
+//! A [`Codec`] turns values into bytes and back. A key is any type with a byte representation: two keys are equal if
+//! their bytes are.
 //!
-//! Bytes that the codec refuses are an error, not a miss: they are there, somebody has written them
-//! (another type under the same key, or an older version of the program), and who asked decides
-//! whether to delete or to replace them. [`Typed::get_or_fetch`] decides for itself: it fetches and
-//! stores anew.
+//! Bytes that the codec refuses are an error, not a miss: they exist and were written by another writer (another type
+//! under the same key, or an older version of the program). The caller decides whether to delete or replace them.
+//! [`Typed::get_or_fetch`] decides by itself: it fetches the value and stores it anew.
 
 use std::fmt;
 use std::future::Future;
@@ -17,7 +16,7 @@ use crate::error::Error;
 use crate::front::{Route, Routed};
 use crate::value::Value;
 
-/// How values become bytes and bytes become values.
+/// Converts values to bytes and bytes to values.
 ///
 /// ```
 /// use larder::Codec;
@@ -41,24 +40,23 @@ use crate::value::Value;
 /// assert!(LittleEndian.decode(b"rye").is_err());
 /// ```
 pub trait Codec<V> {
-    /// Why a value has no bytes, or bytes are no value.
+    /// Why a value cannot be encoded, or bytes cannot be decoded.
     type Error: std::error::Error + Send + Sync + 'static;
 
     /// Appends the bytes of `value` to `out`.
     ///
     /// # Errors
-    /// If it has none.
+    /// If the value cannot be encoded.
     fn encode(&self, value: &V, out: &mut Vec<u8>) -> Result<(), Self::Error>;
 
-    /// The value of these bytes. The cache returns the bytes that were set, but it may not have been
-    /// this codec that made them: check.
+    /// Decodes a value. The cache returns the bytes that were set, but another codec may have made them: check them.
     ///
     /// # Errors
-    /// If they are not a value's.
+    /// If the bytes are not a valid value.
     fn decode(&self, bytes: &[u8]) -> Result<V, Self::Error>;
 }
 
-/// What can go wrong in a [`Typed`] cache.
+/// The errors of a [`Typed`] cache.
 ///
 /// ```
 /// use larder::TypedError;
@@ -71,9 +69,9 @@ pub trait Codec<V> {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum TypedError<E> {
-    /// The cache refused key or value.
+    /// The cache refused the key or the value.
     Cache(Error),
-    /// The codec refused the value; the cache was not asked.
+    /// The codec refused the value; the cache was not called.
     Encode(E),
     /// The codec refused the bytes that the cache has under the key.
     Decode(E),
@@ -108,10 +106,10 @@ impl<E> From<Error> for TypedError<E> {
     }
 }
 
-/// A cache whose keys are `K` and whose values are `V`, encoded by `C`. Several of them, of several
-/// types, may share one cache, if their keys differ.
+/// A cache whose keys are `K` and whose values are `V`, encoded by `C`. Several of them, with different types, may
+/// share one cache if their keys differ.
 ///
-/// `R` is the cache: a [`Larder`](crate::Larder), [`Shards`](crate::Shards), or what borrows or shares one.
+/// `R` is the cache: a [`Larder`](crate::Larder), [`Shards`](crate::Shards), or a type that borrows or shares one.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -134,7 +132,7 @@ impl<E> From<Error> for TypedError<E> {
 /// block_on(flours.set("bread", &"rye".to_owned(), Default::default()))?;
 /// assert_eq!(block_on(flours.get("bread"))?.as_deref(), Some("rye"));
 ///
-/// block_on(cache.set(b"cake", b"\xff", None))?; // by somebody else: no text
+/// block_on(cache.set(b"cake", b"\xff", None))?; // another writer: not text
 /// assert!(block_on(flours.get("cake")).is_err());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -156,12 +154,12 @@ where
     C: Codec<V>,
     R: Route,
 {
-    /// Types for `cache`.
+    /// Adds types to `cache`.
     pub fn new(cache: R, codec: C) -> Self {
         Self { cache, codec, types: PhantomData }
     }
 
-    /// The cache of bytes.
+    /// The underlying cache of bytes.
     pub fn bytes(&self) -> &R {
         &self.cache
     }
@@ -169,7 +167,7 @@ where
     /// Looks `key` up: see [`Larder::get`](crate::Larder::get).
     ///
     /// # Errors
-    /// [`TypedError::Decode`] for bytes that are no such value; as [`Larder::get`](crate::Larder::get).
+    /// [`TypedError::Decode`] if the codec refuses the bytes; as [`Larder::get`](crate::Larder::get).
     pub async fn get(&self, key: &K) -> Result<Option<V>, TypedError<C::Error>> {
         let key = key.as_ref();
         let Some(bytes) = self.calls().get(key).await? else { return Ok(None) };
@@ -199,7 +197,7 @@ where
         self.calls().delete(key.as_ref()).await
     }
 
-    /// Whether `key` has a value, or bytes that are none: see [`Larder::contains`](crate::Larder::contains).
+    /// Whether `key` has a value, decodable or not: see [`Larder::contains`](crate::Larder::contains).
     ///
     /// # Errors
     /// As [`Larder::contains`](crate::Larder::contains).
@@ -207,13 +205,13 @@ where
         self.calls().contains(key.as_ref()).await
     }
 
-    /// Looks `key` up and fetches what is missing, once for all who miss it: see
-    /// [`Larder::get_or_fetch`](crate::Larder::get_or_fetch). Bytes that are no such value are as good as missing:
-    /// what is fetched takes their place. Each of those who wait decodes for itself.
+    /// Looks `key` up and fetches a missing value, once for all callers that miss it: see
+    /// [`Larder::get_or_fetch`](crate::Larder::get_or_fetch). Bytes that the codec refuses count as missing: the
+    /// fetched value replaces them. Each waiting caller decodes for itself.
     ///
     /// # Errors
-    /// [`TypedError::Fetch`] if the fetch failed, or what it brought could not be encoded or stored;
-    /// [`TypedError::Decode`] if the codec does not understand what it has just encoded.
+    /// [`TypedError::Fetch`] if the fetch failed, or its value could not be encoded or stored; [`TypedError::Decode`]
+    /// if the codec refuses what it has just encoded.
     pub async fn get_or_fetch<F, E>(
         &self,
         key: &K,
@@ -228,7 +226,7 @@ where
             let value = fetch().await.map_err(Into::into)?;
             self.encode(&value).map_err(Box::<dyn std::error::Error + Send + Sync>::from)
         };
-        // Decoded where it is looked at, so that one fetch is for all who cannot decode it.
+        // Decode during the look-up, so that one fetch serves all callers that cannot decode the bytes.
         let mut there = None;
         let decodes = |bytes: &Value| {
             there = self.codec.decode(bytes).ok();
@@ -251,9 +249,9 @@ where
     }
 }
 
-/// A codec for everything that serde can serialize, in postcard's wire format, which is compact and
-/// does not change between versions of that crate. It says nothing of types: a value of another type
-/// may be taken for one of this. Needs the feature `serde`.
+/// A codec for everything that serde can serialize, in postcard's wire format, which is compact and does not change
+/// between versions of that crate. The bytes do not carry the type: a value of another type may decode as this one.
+/// Needs the feature `serde`.
 ///
 /// ```
 /// use larder::{Codec, Postcard};
@@ -281,9 +279,9 @@ pub struct Postcard;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum PostcardError {
-    /// It says why.
+    /// An error of postcard.
     Postcard(postcard::Error),
-    /// So many bytes are left over behind the value.
+    /// This number of bytes is left over behind the value.
     Trailing(usize),
 }
 

@@ -1,4 +1,4 @@
-//! Items and values: how key and value travel between the tiers and to the user.
+//! Values that the cache returns, and their metadata.
 
 use std::fmt;
 use std::ops::Deref;
@@ -8,13 +8,14 @@ use crate::dram::{ItemView, Marks, Pin, Writer, encode, record_bytes};
 use crate::item::{DramFields, ItemRef, over_at_ms};
 use crate::key::KeyHash;
 
-/// A value that the cache returned. It is not copied, but pins the memory that it lies in, which the cache does
-/// not use for anything else until the value is dropped.
+/// A value that the cache returned. It is not a copy: it pins its memory, which the cache does not reuse until the
+/// value is dropped.
 ///
-/// An eighth as many values as DRAM has segments may be kept at a time like that: 64 with 512 KiB to 512 MiB of DRAM,
-/// one more for every 8 MiB above, fewer below. Whoever keeps more, clones included, gets copies of its own, which
-/// are no part of the cache's budget and are counted in [`Stats::copied_values`](crate::Stats::copied_values). Drop
-/// what you do not need, and look at values with [`Larder::get_with`](crate::Larder::get_with), which keeps none.
+/// The number of values that may pin memory at a time is an eighth of the number of DRAM segments: 64 with 512 KiB to
+/// 512 MiB of DRAM, one more for every 8 MiB above, fewer below. A caller that keeps more, clones included, gets
+/// copies, which are not part of the cache's budget and are counted in
+/// [`Stats::copied_values`](crate::Stats::copied_values). Drop values that you do not need, and use
+/// [`Larder::get_with`](crate::Larder::get_with) to look at values without keeping them.
 ///
 /// ```
 /// # use larder::{Larder, RealClock, SetOptions, block_on};
@@ -28,17 +29,17 @@ use crate::key::KeyHash;
 /// ```
 pub struct Value {
     pin: Pin,
-    /// Those of its record before it was found: the value is what it was then, and so is what is known of it.
+    /// The marks of the record before this look-up: the value, and what is known of it, stay as they were then.
     marks: Marks,
-    /// Whether it has taken a permit of its tier, which it gives back.
+    /// Whether it holds a permit of its tier, to be given back on drop.
     permitted: bool,
 }
 
-/// A value that somebody looks at, and does not keep: it has no permit.
+/// A value for a short look, without a permit.
 #[derive(Debug)]
 pub(crate) struct Pinned(Value);
 
-/// What is known of a value beside its bytes.
+/// Metadata of a value.
 ///
 /// ```
 /// # use larder::{Larder, RealClock, SetOptions, block_on};
@@ -51,28 +52,28 @@ pub(crate) struct Pinned(Value);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ValueMeta {
-    /// What it was marked with when it was set: [`Value::flags`].
+    /// The user's flags: [`Value::flags`].
     pub flags: u32,
-    /// Names this version: [`Value::version`].
+    /// Identifies this version: [`Value::version`].
     pub version: u64,
-    /// When it expires, in the time of [`Larder::now`](crate::Larder::now) and to the millisecond, from flash to the
-    /// second; `None` is never.
+    /// When it expires, in the time of [`Larder::now`](crate::Larder::now), to the millisecond; from flash, to the
+    /// second. `None` means never.
     pub expires_at: Option<Duration>,
-    /// Whether it is out of date by [`Larder::invalidate`](crate::Larder::invalidate), or
-    /// [`SetOptions::stale`](crate::SetOptions::stale): to be served only until there is a new value.
+    /// Whether it is out of date, by [`Larder::invalidate`](crate::Larder::invalidate) or
+    /// [`SetOptions::stale`](crate::SetOptions::stale): serve it only until there is a new value.
     pub stale: bool,
-    /// Whether somebody has won the right to bring a new value: [`Larder::win`](crate::Larder::win).
+    /// Whether a caller has won the right to bring a new value: [`Larder::win`](crate::Larder::win).
     pub won: bool,
     /// Whether it was found before, since it was set or came back from flash.
     pub fetched: bool,
-    /// Whether it was set so ([`SetOptions::binary_key`](crate::SetOptions::binary_key)); not of one that came back
-    /// from flash.
+    /// Whether it was set with [`SetOptions::binary_key`](crate::SetOptions::binary_key); always false for a value
+    /// that came back from flash.
     pub binary_key: bool,
     marks: Marks,
 }
 
 impl ValueMeta {
-    /// How long it lives from `now` on; `None` is for ever.
+    /// The remaining lifetime at `now`; `None` if it never expires.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -87,9 +88,9 @@ impl ValueMeta {
         self.expires_at.map(|end| end.saturating_sub(now))
     }
 
-    /// How long before `now` it was set or found the last time, in whole seconds of 24 days, after which the count
-    /// begins anew. `None` if that is not known: without
-    /// [`Config::access_times`](crate::Config::access_times), or if it has just come from flash.
+    /// How long before `now` it was last set or found, in whole seconds; wraps around after 24 days. `None` if that
+    /// is not known: without [`Config::access_times`](crate::Config::access_times), or if it has just come from
+    /// flash.
     ///
     /// ```
     /// # use larder::{Config, Larder, RealClock, block_on};
@@ -111,7 +112,7 @@ impl Value {
         self.record().key
     }
 
-    /// What the value was marked with when it was set.
+    /// The flags with which the value was set.
     ///
     /// ```
     /// # use larder::{Larder, RealClock, SetOptions, block_on};
@@ -124,10 +125,10 @@ impl Value {
         self.record().flags
     }
 
-    /// Names this version of the key's value, for [`Larder::cas`](crate::Larder::cas): larger than that of
-    /// every value that the key had before, also before a restart, unless it was given
+    /// Identifies this version of the key's value, for [`Larder::cas`](crate::Larder::cas). It is larger than that of
+    /// every earlier value of the key, also across a restart, unless it was given
     /// ([`SetOptions::version`](crate::SetOptions::version)). A value that left DRAM for flash and came back has a
-    /// new one. One that DRAM has no room for has version 0, which `cas` never stores over.
+    /// new version. A value that DRAM has no room for has version 0, which `cas` never replaces.
     ///
     /// ```
     /// # use larder::{Larder, RealClock, SetOptions, block_on};
@@ -143,7 +144,7 @@ impl Value {
         self.record().version
     }
 
-    /// What is known of it beside its bytes.
+    /// The value's metadata.
     ///
     /// ```
     /// # use larder::{Larder, RealClock, SetOptions, block_on};
@@ -163,17 +164,17 @@ impl Value {
         ValueMeta { flags, version, expires_at, stale, won, fetched, binary_key, marks }
     }
 
-    /// Whether its time is over.
+    /// Whether it has expired.
     pub(crate) fn is_over(&self, now_ms: u64) -> bool {
         self.record().is_over(now_ms)
     }
 
-    /// Its item, as if nobody had found it.
+    /// Its item, without the marks of look-ups.
     pub(crate) fn item(&self, hash: KeyHash) -> ItemRef<'_> {
         self.record().item(hash, false)
     }
 
-    /// Whether this is the very record: as long as it is pinned, no other lies there.
+    /// Whether this is that very record. While a record is pinned, no other record can have its address.
     pub(crate) fn is_of(&self, record: &ItemView<'_>) -> bool {
         std::ptr::eq(self.key(), record.key)
     }
@@ -182,14 +183,14 @@ impl Value {
         self.pin.record()
     }
 
-    /// A value that no tier keeps: a copy in memory of its own.
+    /// A value that no tier holds: a copy in its own memory.
     pub(crate) fn alone(item: &ItemRef<'_>) -> Self {
         let dram = DramFields { version: 0, ..item.dram };
         let pin = copied(&ItemRef { dram, ..*item });
         Self { pin, marks: Marks::default(), permitted: false }
     }
 
-    /// The same for somebody who keeps it: with a permit, or else a copy. Memory that is its alone needs none.
+    /// A value that the caller keeps: with a permit, or else a copy. A value in its own memory needs no permit.
     #[inline]
     pub(crate) fn kept(mut self) -> Self {
         let Some(permits) = self.pin.permits() else { return self };
@@ -198,7 +199,7 @@ impl Value {
             return self;
         }
         permits.copied.add(1);
-        // No record says its hash, nor whether flash has it.
+        // The record has neither the hash nor the clean bit; the copy does not need them.
         let pin = copied(&self.record().item(KeyHash(0), false));
         Self { pin, marks: self.marks, permitted: false }
     }
@@ -213,7 +214,7 @@ impl Clone for Value {
 impl Drop for Value {
     #[inline]
     fn drop(&mut self) {
-        // Before the pin goes, and with it perhaps the segment.
+        // Before the pin is dropped, and with it perhaps the segment.
         if self.permitted
             && let Some(permits) = self.pin.permits()
         {
@@ -223,7 +224,7 @@ impl Drop for Value {
 }
 
 impl Pinned {
-    /// The value of a record, which had these marks when it was found.
+    /// The value of a record that had these marks when it was found.
     #[inline]
     pub(crate) fn new(pin: Pin, marks: Marks) -> Self {
         Self(Value { pin, marks, permitted: false })
@@ -234,19 +235,19 @@ impl Pinned {
         Self(Value::alone(item))
     }
 
-    /// The same, of which nobody knows whether it was found before.
+    /// The same value without marks, for values whose earlier look-ups are not known.
     pub(crate) fn unmarked(mut self) -> Self {
         self.0.marks = Marks::default();
         self
     }
 
-    /// For somebody who keeps it.
+    /// For a caller that keeps it.
     #[inline]
     pub(crate) fn keep(self) -> Value {
         self.0.kept()
     }
 
-    /// For somebody who drops it at once, before anything is waited for.
+    /// For a caller that drops it at once, before any wait.
     #[inline]
     pub(crate) fn for_now(self) -> Value {
         self.0
@@ -267,7 +268,7 @@ impl Deref for Pinned {
     }
 }
 
-/// A record in memory of its own.
+/// Copies an item to a record in its own memory.
 fn copied(item: &ItemRef<'_>) -> Pin {
     let bytes = record_bytes(item);
     let mut writer = Writer::allocate(bytes);

@@ -1,25 +1,23 @@
-//! Admits as much as a budget of written bytes per day allows.
+//! Admits as many bytes as a budget of written bytes per day allows.
 //!
-//! What is held to the budget is what reaches the flash: media bytes where the device or its drive
-//! counts them, else the bytes that were written to it. So write amplification of the cache and of the drive is paid
-//! out of the budget, without being known beforehand.
+//! The budget limits what reaches the flash: media bytes if the device or its drive reports them, else the bytes
+//! written to it. So write amplification of the cache and of the drive counts against the budget, and need not be
+//! known beforehand.
 //!
 //! **Control law.** With R the budget per second and B = R · 30 min the burst:
 //!
-//! - *Credit* grows by R every second and falls by each written byte. It is at most B: what was not
-//!   used is not saved up for ever. It starts at 0.
-//! - *Cost* is how many bytes reach the flash per byte admitted, over the last 10 minutes or so.
-//! - *Load* is how many bytes per second ask for admission, over the last half minute or so.
-//! - An item is admitted with the chance R · (1 + credit / B) / (cost · load), between 0 and 1.
-//! - If credit, less what was admitted since it was last measured, is -B or lower, nothing is
-//!   admitted.
+//! - *Credit* grows by R every second and falls by each written byte. It is at most B: unused budget is not saved up
+//!   for ever. It starts at 0.
+//! - *Cost* is the number of bytes that reach the flash per byte admitted, over about the last 10 minutes.
+//! - *Load* is the number of bytes per second that ask for admission, over about the last half minute.
+//! - An item is admitted with the probability R · (1 + credit / B) / (cost · load), between 0 and 1.
+//! - If credit, less what was admitted since it was last measured, is -B or lower, nothing is admitted.
 //!
-//! Where the load is more than the budget, credit moves to where as much is written as R allows, with
-//! a time constant of B / R, half an hour. An error of cost or load moves that point and nothing else.
-//! Credit stays between -B and B but for errors of cost, so that no span of t seconds sees much more
-//! than R · t + 2 · B written: 4.2 % more than the budget in a day. A debt is paid off by time alone,
-//! so that admission never ends for ever; debts of more than a day's budget (somebody else wrote to
-//! the device) are forgiven.
+//! If the load is more than the budget, credit moves to the point at which writes match R, with a time constant of B
+//! / R, half an hour. An error of cost or load moves that point and nothing else. Credit stays between -B and B
+//! except for errors of cost, so that a span of t seconds sees at most about R · t + 2 · B written: 4.2 % more than
+//! the budget in a day. Time alone pays off a debt, so admission never ends for ever; debts of more than a day's
+//! budget (another program wrote to the device) are forgiven.
 
 use crate::admission::random::Dice;
 
@@ -27,12 +25,12 @@ const DAY_S: f64 = 86_400.0;
 const BURST_S: f64 = 1_800.0;
 const COST_WINDOW_S: f64 = 600.0;
 const LOAD_WINDOW_S: f64 = 30.0;
-/// What cost is believed to be at most. At 1/100 of an item's page it is 400 for items of 10 bytes.
+/// Upper bound of the estimated cost. At 1/100 of an item's page it is 400 for items of 10 bytes.
 const COST_MAX: f64 = 1_000.0;
 const COST_MIN: f64 = 0.01;
-/// Weight of the first belief, a cost of 1, as a share of the burst.
+/// Weight of the initial estimate, a cost of 1, as a share of the burst.
 const BELIEF: f64 = 1e-3;
-/// Share of the burst that is admitted at most before credit is measured again.
+/// Share of the burst that may be admitted before credit is measured again.
 const UNMEASURED: f64 = 1.0 / 64.0;
 
 #[derive(Debug)]
@@ -43,25 +41,25 @@ pub(crate) struct Budget {
     burst: f64,
     credit: f64,
     chance: f64,
-    /// Time in seconds and bytes written when credit was last measured.
+    /// Time in seconds, and bytes written, at the last measurement of credit.
     measured: Option<(u32, u64)>,
-    /// Bytes that will probably be written for what was admitted since.
+    /// Estimated bytes to be written for what was admitted since.
     unmeasured: f64,
-    /// Bytes that asked since load was last brought up to date, and those that were admitted.
+    /// Bytes that asked for admission since the last update of load, and those that were admitted.
     offered: f64,
     admitted: f64,
     /// Bytes per second.
     load: Option<f64>,
-    /// Bytes written and bytes admitted, fading: their ratio is the cost.
+    /// Bytes written and bytes admitted, with exponential decay: their ratio is the cost.
     spent: f64,
     bought: f64,
     dice: Dice,
 }
 
-/// Why an item is not admitted.
+/// The reason why an item is not admitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// The chance was against it.
+    /// The random draw decided against it.
     Chance,
     /// There is no credit left.
     Exhausted,
@@ -88,7 +86,7 @@ impl Budget {
         }
     }
 
-    /// Decides about an item of `bytes`. `written` tells how many bytes have reached the flash.
+    /// Decides about an item of `bytes`. `written` returns the number of bytes that have reached the flash.
     #[allow(clippy::cast_precision_loss)]
     pub(crate) fn ask(
         &mut self,
@@ -137,7 +135,7 @@ impl Budget {
     }
 
     fn cost(&self) -> f64 {
-        // Without a belief left (nothing was admitted for days), 1 is as good as any.
+        // Without an estimate (nothing was admitted for days), 1 is as good as any value.
         if self.bought > 0.0 { (self.spent / self.bought).clamp(COST_MIN, COST_MAX) } else { 1.0 }
     }
 }
@@ -150,7 +148,7 @@ mod tests {
     const BUDGET: u64 = 50 << 30;
     const ITEM: u64 = 20_000;
 
-    /// A cache and a drive that write so many bytes for each byte admitted.
+    /// A cache and a drive that write a given number of bytes for each byte admitted.
     struct Sim {
         budget: Budget,
         written: u64,
@@ -162,8 +160,8 @@ mod tests {
             Self { budget: Budget::new(BUDGET, 7), written: 1 << 40, debt: 0.0 }
         }
 
-        /// Offers `load` times the budget, at that write amplification. Returns bytes written and
-        /// the share of the items that was admitted.
+        /// Offers `load` times the budget, at that write amplification. Returns the bytes written and the share of
+        /// the items that was admitted.
         #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
         #[allow(clippy::cast_sign_loss)]
         fn run(&mut self, from_s: u32, seconds: u32, load: f64, cost: f64) -> (f64, f64) {
@@ -219,7 +217,7 @@ mod tests {
         let mut sim = Sim::new();
         let mut written = 0.0;
         for hour in 0..24 {
-            // Load and write amplification change each hour; on average the load is enough.
+            // Load and write amplification change each hour; on average the load suffices.
             let load = [0.2, 4.0, 12.0, 1.0][hour as usize % 4];
             let cost = [1.0, 3.0, 1.5][hour as usize % 3];
             written += sim.run(1000 + hour * 3600, 3600, load, cost).0;
@@ -232,7 +230,7 @@ mod tests {
     fn a_burst_costs_no_more_than_the_burst_and_is_paid_back() {
         let mut sim = Sim::new();
         sim.run(0, 7200, 0.5, 1.0);
-        // A thousand times the budget for ten minutes, starting with all the credit there can be.
+        // A thousand times the budget for ten minutes, starting with the maximum credit.
         let (burst, _) = sim.run(7200, 600, 1000.0, 1.0);
         assert!(of_budget(burst, 2 * 1800 + 600) < 1.05, "{burst}");
         let (after, _) = sim.run(7800, 3600, 0.9, 1.0);

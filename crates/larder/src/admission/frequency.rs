@@ -1,26 +1,26 @@
-//! Admits what was asked for often enough of late.
+//! Admits keys that were requested often enough recently.
 //!
-//! Asks that DRAM does not answer are counted, in a count-min sketch of 4-bit counters, as TinyLFU
-//! does (Einziger, Friedman, Manes: ACM ToS 2017): a key has four counters, only the lowest of them
-//! grow, and the lowest is the count. Other keys may make a count too high, never too low, but for
-//! ageing: in every period, all counts are halved.
+//! Requests that DRAM does not answer are counted in a count-min sketch of 4-bit counters, as in TinyLFU (Einziger,
+//! Friedman, Manes: ACM ToS 2017). A key has four counters; only the lowest of them grow, and the lowest is the
+//! count. Other keys may make a count too high, never too low, except for ageing: in every period, all counts are
+//! halved.
 //!
-//! The four counters of a key lie in one cache line. Lines are halved one after the other, a line
-//! every so many asks: nobody waits for the whole.
+//! The four counters of a key lie in one cache line. Lines are halved one after the other, one line per fixed number
+//! of requests, so that no call waits for the whole table.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::key::{KeyHash, mixed};
 use crate::stats::Counter;
 
-/// What the counters can count to.
+/// Maximum count.
 pub(crate) const ASKS_MAX: u8 = 15;
 const LINE_BYTES: u64 = 64;
 /// Memory per item that flash can hold.
 const BYTES_PER_ITEM: u64 = 4;
 const LINES_MIN: u64 = 64;
-/// Asks after which one line is halved: three per item that flash can hold make a period. Longer
-/// ones admit what comes back too late.
+/// Requests after which one line is halved: three per item that flash can hold make a period. With longer periods the
+/// policy admits items that come back too late.
 const ASKS_PER_LINE: u64 = 48;
 
 /// 128 counters of 4 bits, in four rows of two words.
@@ -33,7 +33,7 @@ pub(crate) struct Frequency {
     lines: Box<[Line]>,
     asks_min: u8,
     asks: Counter,
-    /// Counts the lines that were halved.
+    /// Number of lines that were halved.
     halved: AtomicU64,
 }
 
@@ -49,7 +49,7 @@ impl Frequency {
         }
     }
 
-    /// Counts that somebody asked for the key, and DRAM did not answer.
+    /// Counts a request for the key that DRAM did not answer.
     pub(crate) fn asked(&self, hash: KeyHash) {
         let counters = self.counters(hash);
         let lowest = counters.iter().map(Nibble::get).min().unwrap_or(ASKS_MAX);
@@ -62,7 +62,7 @@ impl Frequency {
         }
     }
 
-    /// Whether the key was asked for often enough.
+    /// Whether the key was requested often enough.
     pub(crate) fn is_frequent(&self, hash: KeyHash) -> bool {
         self.counters(hash).iter().all(|counter| counter.get() >= self.asks_min)
     }
@@ -103,7 +103,8 @@ impl Nibble<'_> {
         u8::try_from(self.word.load(Ordering::Relaxed) >> self.shift & 15).expect("4 bits")
     }
 
-    /// One more, if it is `count`. If others change the word at this moment the ask is not counted.
+    /// Increments the counter if it is `count`. If another thread changes the word at this moment, the request is not
+    /// counted.
     fn raise_from(&self, count: u8) {
         let word = self.word.load(Ordering::Relaxed);
         if word >> self.shift & 15 == u64::from(count) {
@@ -147,7 +148,7 @@ mod tests {
             (0..2).for_each(|_| sketch.asked(key(i)));
             sketch.is_frequent(key(i))
         });
-        // But for those whose line was halved at this very moment.
+        // Except for those whose line was halved at this very moment.
         assert!(passes.count() as u64 > items - 10);
     }
 
@@ -158,7 +159,7 @@ mod tests {
             (0..100).for_each(|i| sketch.asked(key(i)));
         }
         assert!((0..100).all(|i| sketch.is_frequent(key(i))));
-        // Two periods of asks for one other key: every line was halved twice.
+        // Two periods of requests for one other key: every line was halved twice.
         let period = sketch.lines.len() as u64 * ASKS_PER_LINE;
         (0..2 * period).for_each(|_| sketch.asked(key(1_000_000)));
         let left = (0..100).filter(|&i| sketch.is_frequent(key(i))).count();

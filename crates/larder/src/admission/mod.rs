@@ -1,4 +1,4 @@
-//! Which of the items that DRAM evicts are worth a flash write.
+//! Decides which of the items that DRAM evicts are worth a flash write.
 
 mod budget;
 mod frequency;
@@ -27,7 +27,7 @@ pub(crate) enum Admission {
     Budget(Mutex<Budget>),
 }
 
-/// An item that wants to go to flash.
+/// An item that is to go to flash.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Candidate {
     pub(crate) hash: KeyHash,
@@ -36,8 +36,8 @@ pub(crate) struct Candidate {
 }
 
 impl Admission {
-    /// `expected_items` is how many items flash can hold: a first visit is remembered about that
-    /// long.
+    /// `expected_items` is the number of items that flash can hold: first visits are remembered for about that number
+    /// of items.
     pub(crate) fn new(config: &Config, expected_items: u64) -> Self {
         let (seed, memory_bytes) = (config.seed, config.admission_memory_bytes);
         match config.admission {
@@ -55,14 +55,14 @@ impl Admission {
         }
     }
 
-    /// Somebody asked for a key.
+    /// Counts a request for a key.
     pub(crate) fn asked(&self, hash: KeyHash) {
         if let Self::Frequency(sketch) = self {
             sketch.asked(hash);
         }
     }
 
-    /// Decides whether the item is written, and counts it. `written` tells how many bytes have
+    /// Decides whether the item is written, and counts the decision. `written` returns the number of bytes that have
     /// reached the flash so far.
     pub(crate) fn admits(
         &self,
@@ -81,7 +81,7 @@ impl Admission {
         false
     }
 
-    /// If not, why not: the counter of the reason.
+    /// The decision; the error is the counter of the reason.
     fn judge<'a>(
         &self,
         item: Candidate,
@@ -148,7 +148,7 @@ mod tests {
         assert_eq!(admitted(AdmissionPolicy::Random(0.0), &counters), 0);
     }
 
-    /// Each policy turns something away here, under its own name and no other.
+    /// Each policy rejects something here, and counts it under its own reason only.
     #[test]
     fn each_rejection_is_counted_with_its_reason() {
         for (policy, reason) in [

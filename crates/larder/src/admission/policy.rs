@@ -1,4 +1,4 @@
-//! The choice of a policy, and how it is written down.
+//! The choice of a policy, and its text form.
 
 use std::fmt;
 use std::str::FromStr;
@@ -25,33 +25,33 @@ const WAY_OUT: &str = "use all, reject-first, random:P with P from 0 to 1, freq:
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 #[non_exhaustive]
 pub enum AdmissionPolicy {
-    /// All of them.
+    /// All items.
     #[default]
     All,
-    /// Each with this probability (0 to 1).
+    /// Each item with this probability (0 to 1).
     Random(f64),
-    /// Those that come for the second time within a while: one-hit wonders never reach flash.
+    /// Items that come for the second time within a while: one-hit wonders never reach flash.
     RejectFirst,
-    /// Those that `get` was asked for often enough of late: calls that DRAM did not answer, whether
-    /// flash did or not. What DRAM answers says little about the time after it; `set` does not
-    /// count. Asks are counted in a sketch of 4 bytes per KiB of flash, at most
-    /// [`Config::admission_memory_bytes`](crate::Config::admission_memory_bytes); all counts are
-    /// halved once every three asks per 4 bytes of it. A count may be too high, seldom too low.
+    /// Items that `get` requested often enough recently: it counts calls that DRAM did not answer, whether flash did
+    /// or not. Hits in DRAM say little about the time after eviction, and `set` does not count. Requests are counted
+    /// in a sketch of 4 bytes per KiB of flash, at most
+    /// [`Config::admission_memory_bytes`](crate::Config::admission_memory_bytes). All counts are halved once every
+    /// three requests per 4 bytes of it. A count may be too high, seldom too low.
     Frequency {
-        /// How often, 1 to 15.
+        /// Minimum number of requests, 1 to 15.
         asks: u8,
     },
-    /// As many as a budget of written bytes allows: each with a probability that follows from what
-    /// was written so far. All, as long as that is less than the budget.
+    /// As many items as a budget of written bytes allows: each with a probability that depends on what was written so
+    /// far. All items, while that is less than the budget.
     ///
-    /// What counts is what the device writes to its media, where it says so
-    /// ([`DeviceStats::media_written_bytes`](larder_device::DeviceStats::media_written_bytes)),
-    /// whoever wrote it; else what is written to the device. No span sees much more than its share of the
-    /// budget and an hour's worth: in a day, 4.2 % more. Up to half an hour's worth is saved up. The
-    /// account begins anew when the cache is opened. Time is that of the cache's clock: if it stands
-    /// still, half an hour's worth is written and no more.
+    /// The budget counts what the device writes to its media, if it reports that
+    /// ([`DeviceStats::media_written_bytes`](larder_device::DeviceStats::media_written_bytes)), including writes of
+    /// other programs; else what is written to the device. A span of time sees at most about its share of the budget
+    /// plus an hour's worth: in a day, 4.2 % more. Up to half an hour's worth is saved up. The account starts anew
+    /// when the cache is opened. Time is that of the cache's clock: if it stands still, half an hour's worth is
+    /// written and no more.
     Budget {
-        /// Bytes that may be written a day, at least 1 MiB.
+        /// Bytes that may be written per day, at least 1 MiB.
         bytes_per_day: u64,
     },
 }
@@ -115,7 +115,7 @@ impl fmt::Display for AdmissionPolicy {
 /// From the largest to the smallest.
 const UNITS: [(char, u64); 4] = [('T', 1 << 40), ('G', 1 << 30), ('M', 1 << 20), ('K', 1 << 10)];
 
-/// A whole number of bytes, or of one of the units.
+/// Parses a whole number of bytes, or of one of the units.
 fn bytes(text: &str) -> Option<u64> {
     let unit = UNITS.iter().find_map(|(name, unit)| Some((text.strip_suffix(*name)?, *unit)));
     let (digits, unit) = unit.unwrap_or((text, 1));

@@ -1,8 +1,7 @@
 //! Admits an item on its second visit.
 //!
-//! Visits are remembered in two bitmaps of one bit a hash. When the younger one has seen its share
-//! it becomes the older one, and the older one is forgotten: a visit counts for one to two
-//! generations.
+//! Visits are remembered in two bitmaps with one bit per hash. When the younger one has its maximum number of visits,
+//! it becomes the older one, and the older one is dropped: a visit is remembered for one to two generations.
 
 use crate::key::KeyHash;
 
@@ -30,7 +29,7 @@ impl RejectFirst {
         (self.young.len() + self.old.len()) as u64 * 8
     }
 
-    /// Whether `hash` was here before; remembers that it is here now.
+    /// Whether `hash` was here before; records this visit.
     pub(crate) fn seen_before(&mut self, hash: KeyHash) -> bool {
         let bit = hash.spread_over(self.young.len() as u64 * 64);
         let (word, mask) = (usize::try_from(bit / 64).expect("fits memory"), 1 << (bit % 64));

@@ -1,4 +1,4 @@
-//! How a cache keeps its budget of memory, and those that it shares one with keep theirs.
+//! The cache's memory budget, and the cooperation of caches that share one.
 
 use std::sync::OnceLock;
 
@@ -10,19 +10,19 @@ use super::{DEMOTED_PER_BROUGHT, Larder};
 use crate::config::{DRAM_BYTES_MAX, DRAM_BYTES_MIN};
 use crate::flash::Flash;
 
-/// While the tier is above a smaller budget, whoever sends something to flash sends so many bytes.
+/// While the tier is above a reduced budget, each caller that helps sends a number of bytes in this range to flash.
 const DEMOTED: std::ops::RangeInclusive<usize> = 32 << 10..=1 << 20;
 const _: () = assert!(*DEMOTED.start() > 0 && *DEMOTED.start() <= *DEMOTED.end());
 
 impl Core {
-    /// Something went to flash, which may need more memory for it.
+    /// Called after something went to flash, which may need more memory for it.
     pub(super) fn keep_memory_budget(&self) {
         if let Some(all) = self.memory.due() {
             self.divide_memory(all);
         }
     }
 
-    /// Memory that flash needs, whatever its budget is.
+    /// Memory that flash needs, regardless of the budget.
     fn flash_bytes(&self) -> u64 {
         self.flash.as_deref().map_or(0, Flash::memory_bytes_to_keep)
     }
@@ -36,10 +36,10 @@ impl Core {
     }
 }
 
-/// Bytes of memory that a cache has, of several.
+/// A cache's part of a memory budget, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Allotment {
-    /// For DRAM; what flash needs comes on top.
+    /// For DRAM; flash takes its memory on top.
     Dram(u64),
     /// For everything.
     All(u64),
@@ -60,7 +60,7 @@ impl Borrower for Larder {
 
     fn set_budget(&self, bytes: u64) {
         self.core.dram.set_budget(bytes, self.core.now_s());
-        self.sender.relieves(); // begins the thread, if something leaves
+        self.sender.relieves(); // starts the thread, if something must leave
     }
 
     fn is_above_budget(&self) -> bool {
@@ -73,9 +73,8 @@ impl Borrower for Larder {
 }
 
 impl Larder {
-    /// Changes [`Config::memory_bytes`](crate::Config::memory_bytes): from now on that many bytes are
-    /// for everything. The DRAM tier gets what flash leaves, as [`Larder::set_dram_bytes`] would give it,
-    /// but an eighth at least.
+    /// Changes [`Config::memory_bytes`](crate::Config::memory_bytes): from now on the budget of all memory is
+    /// `bytes`. The DRAM tier gets what flash leaves, as with [`Larder::set_dram_bytes`], but at least an eighth.
     ///
     /// ```
     /// # use larder::{Larder, RealClock, SetOptions, block_on};
@@ -89,24 +88,22 @@ impl Larder {
         let bytes = bytes.max(1);
         self.core.memory.set(bytes);
         self.core.divide_memory(bytes);
-        self.sender.relieves(); // begins the thread, if something leaves
+        self.sender.relieves(); // starts the thread, if something must leave
     }
 
-    /// Changes the budget of the DRAM tier, in bytes; there is no budget of everything then. Less than 8
-    /// KiB, but not 0, is 8 KiB, and more than 1 TiB is 1 TiB. Less than a 256th of the largest budget
-    /// that the cache has had is that: the index keeps a few bytes of the larger one.
+    /// Changes the budget of the DRAM tier, in bytes. A budget of all memory no longer applies then. Values below
+    /// 8 KiB, except 0, become 8 KiB, and values above 1 TiB become 1 TiB. The budget cannot fall below 1/256 of the
+    /// largest budget that the cache has had, because the index keeps a few bytes of that.
     ///
-    /// What is above a smaller budget leaves in steps, while everybody goes on: up to 64 MiB of it before
-    /// this returns, the rest with the calls that come. A set lets several times as much go as it brings, so
-    /// that after sets of half as many bytes as the new budget all of it has left; none is refused
-    /// meanwhile that fits the new budget. A get lets one segment go (of 1 MiB at most). Where nobody calls,
-    /// nothing leaves. What values in use keep of a budget that was more than twice as large is not counted
-    /// any more, and is freed when these are dropped.
+    /// After a reduction, the excess leaves in steps while the cache serves: up to 64 MiB before this returns, the
+    /// rest with later calls. A set evicts several times as much as it brings, so the excess has left after sets of
+    /// half as many bytes as the new budget. None of these sets is refused if it fits the new budget. A get evicts
+    /// one segment (1 MiB at most). Without calls nothing leaves. If the old budget was more than twice the new one,
+    /// memory that values in use pin is no longer counted, and is freed when the values are dropped.
     ///
-    /// Above flash, what leaves has to be written there, and takes as long as flash takes for it. The cache's
-    /// thread does so until all has left; with
-    /// [`Demotions::Callers`](crate::config::Demotions::Callers) those do who set, or get what DRAM does not
-    /// have, and hits in DRAM alone get no further than to the next segment.
+    /// With flash, evicted objects must be written there, at the speed of flash. The cache's thread does that until
+    /// all has left. With [`Demotions::Callers`](crate::config::Demotions::Callers) the callers that set, or miss
+    /// DRAM, do it; then hits in DRAM alone evict no further than the next segment.
     ///
     /// ```
     /// # use larder::{Larder, RealClock, SetOptions, block_on};
@@ -122,7 +119,7 @@ impl Larder {
         self.set_budget(bytes);
     }
 
-    /// What it has of a budget that nobody shares with it by lending; `None` if somebody does.
+    /// The cache's part of a budget, unless it shares one by lending: then `None`.
     pub(crate) fn allotment(&self) -> Option<Allotment> {
         if self.membership.get().is_some() {
             return None;
@@ -133,9 +130,9 @@ impl Larder {
         })
     }
 
-    /// Bytes of memory that it may take, as they were last set: of everything, or of DRAM where only that is limited
-    /// (see [`Config::memory_bytes`](crate::Config::memory_bytes)). A cache that lends memory to others has what it has
-    /// now.
+    /// The memory limit in bytes, as it was last set: of everything, or of DRAM if only that is limited (see
+    /// [`Config::memory_bytes`](crate::Config::memory_bytes)). For a cache that lends memory to others: its current
+    /// budget.
     ///
     /// ```
     /// # use larder::{Larder, RealClock, block_on};
@@ -151,7 +148,7 @@ impl Larder {
         }
     }
 
-    /// Gives it another one.
+    /// Sets the cache's part of a budget.
     pub(crate) fn allot(&self, allotment: Allotment) {
         match allotment {
             Allotment::Dram(bytes) => self.set_dram_bytes(bytes),
@@ -159,8 +156,8 @@ impl Larder {
         }
     }
 
-    /// How many bytes somebody sends to flash who brought so many to DRAM (rule 7), or is about to: those it
-    /// has a budget with are told of them.
+    /// Bytes to send to flash for a caller that brings `brought` bytes to DRAM (rule 7), or is about to. Also reports
+    /// the bytes to the caches that share the budget.
     pub(super) fn demoted_for(&self, brought: usize) -> usize {
         if let Some(membership) = self.membership.get() {
             membership.note_brought(brought as u64);
@@ -172,14 +169,14 @@ impl Larder {
         self.core.dram.leaving_for(brought).clamp(*DEMOTED.start(), *DEMOTED.end()).max(usual)
     }
 
-    /// Helps those that have to give something back to do so: they may have no calls of their own.
+    /// Helps caches that must give memory back and may have no calls of their own.
     pub(super) async fn help_debtors(&self, bytes: usize) {
         let Some(membership) = self.membership.get() else { return };
         for debtor in membership.lending().debtors(self) {
-            // One that is being cleared or closed is left alone: nobody waits for another cache.
+            // Skip one that is being cleared or closed: a cache never waits for another.
             let Some(_inside) = debtor.core.gate.try_enter() else { continue };
             debtor.give_way(bytes).await;
-            // Its thread may not keep up with us.
+            // Its thread may not keep up with this cache.
             if debtor.sender.sends() && membership.lending().is_over() {
                 let mut patience = Patience::new(&debtor.core, self.demotion_wait);
                 debtor.wait_for_room(&mut patience, bytes).await;

@@ -4,19 +4,18 @@ use super::Larder;
 use crate::error::Error;
 
 impl Larder {
-    /// Empties the cache. When this has returned, nothing comes back that was there when it was called: not
-    /// to this process, and not after a restart or a crash. Calls that are under way come to their end
-    /// first, and those that come meanwhile wait; what they store is kept if they were called after this had
-    /// returned, and is kept or not if they ran beside it. What a fetch brings that began before is not
-    /// stored.
+    /// Empties the cache. After this has returned, nothing that was there at the time of the call comes back: not to
+    /// this process, and not after a restart or a crash. Calls in flight complete first, and new calls wait. A value
+    /// stored by a concurrent call may be kept or not; a value stored by a call after the return is kept. The result
+    /// of a fetch that began before is not stored.
     ///
-    /// Nothing of flash is looked at: it costs one write of 4 KiB and, in memory, a walk over the items of
-    /// DRAM and 16 bytes for each small-object bucket. Flash is not deallocated; it is overwritten as the
-    /// cache fills. If the future is dropped everything is as it was, and a crash may empty flash.
+    /// The content of flash is not read. The cost is one write of 4 KiB and, in memory, a walk over the items of DRAM
+    /// and 16 bytes for each small-object bucket. Flash is not deallocated; it is overwritten as the cache fills. If
+    /// the future is dropped, the content is unchanged, but a crash may empty flash.
     ///
     /// # Errors
-    /// [`ErrorKind::Device`] if flash cannot be told: then everything is as it was, and a crash may empty
-    /// flash. [`ErrorKind::InvalidInput`] from inside the closure of an update, which it would wait for.
+    /// [`ErrorKind::Device`] if flash could not record the clear: then the content is unchanged, but a crash may
+    /// empty flash. [`ErrorKind::InvalidInput`] inside the closure of an update, for which the clear would wait.
     /// [`ErrorKind::Closed`].
     ///
     /// ```
@@ -44,9 +43,10 @@ impl Larder {
                 None
             }
         };
-        // No await from where flash is void to the end: who gives up has cleared all or nothing.
+        // No await from the clear of flash to the end: a dropped future has cleared all or nothing.
         //
-        // First these: what was read or fetched before does not come to DRAM behind the walk over it.
+        // First stop reads and fetches that are in flight, so that they bring nothing to DRAM behind the walk over
+        // it.
         self.reads.overtake_all();
         self.fetches.overtake_all();
         self.core.dram.clear();
@@ -56,7 +56,7 @@ impl Larder {
         );
         self.core.counters.clears.add(1);
         drop(held);
-        // What was noted by who gave up.
+        // Includes what calls with dropped futures had noted.
         self.core.counters.removals.tell();
         Ok(())
     }

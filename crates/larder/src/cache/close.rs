@@ -1,8 +1,8 @@
-//! How a cache ends.
+//! Closing the cache.
 //!
-//! Nobody else is inside any more, so no key is locked: what DRAM holds goes to flash in the order in
-//! which it lies there (`flash/close.rs`). What cannot be written in order goes to buckets, several at a
-//! time. Who drops a close leaves what it has not sent in DRAM, for the next one.
+//! No call is inside any more, so no key is locked: the content of DRAM goes to flash in its order in memory
+//! (`flash/close.rs`). Items that cannot be written in order go to buckets, several at a time. If the close is
+//! dropped, unsent items stay in DRAM for the next one.
 
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -15,32 +15,31 @@ use crate::flash::{Admitted, Flash};
 use crate::side_by_side::together;
 use crate::stats::Stats;
 
-/// Items that are sent to buckets side by side.
+/// Items that are sent to buckets concurrently.
 const SENT_AT_ONCE: usize = 32;
-/// Items between two looks at the clock.
+/// Items sent between two readings of the clock.
 const SENT_PER_LOOK: usize = 256;
 const _: () =
     assert!(SENT_AT_ONCE <= SENT_PER_LOOK, "no more goes to buckets than between two looks");
-/// How long it takes to leave an item out, where each must be looked at.
+/// Time to leave an item out, if each one must be visited.
 const LEAVING_OUT: Duration = Duration::from_nanos(500);
 
 impl Larder {
-    /// Shuts down cleanly: what DRAM holds goes to flash, and the next [`Larder::open`] goes on with it.
-    /// Small objects are written in order, to regions of large ones, and move to their buckets when DRAM
-    /// evicts them the next time; so this takes as long as the device takes to write what DRAM holds. Where
-    /// half of the regions have no room for them, or without crash safety a bucket may hold an older version,
-    /// they are written to their buckets, which takes a read and a write of 4 KiB for each. Calls
-    /// that are under way come to their end first; those that come
-    /// later are refused, and what cannot fail tells of what there was. The device is free for the
-    /// next cache when this returns; memory is given back when the cache is dropped.
+    /// Shuts down cleanly: the content of DRAM goes to flash, and the next [`Larder::open`] continues with it. Small
+    /// objects are appended in order to regions of large ones, and move to their buckets when DRAM evicts them the
+    /// next time. So a close takes as long as the device needs to write the content of DRAM. If half of the regions
+    /// have no room for them, or if, without crash safety, a bucket may hold an older version, they are written to
+    /// their buckets instead, which takes a read and a write of 4 KiB for each. Calls in flight complete first. Later
+    /// calls are refused; those that cannot fail report the last state. The device is free for the next cache when
+    /// this returns; memory is freed when the cache is dropped.
     ///
-    /// On a closed cache it does nothing. If the future is dropped the cache is closed all the same, and
-    /// the next call goes on.
+    /// A second close does nothing. If the future is dropped the cache is closed all the same, and the next call of
+    /// `close` goes on.
     ///
     /// # Errors
-    /// [`ErrorKind::Device`] if the metadata cannot be written; the next opening then starts empty, unless
-    /// another call succeeds before. The device is free when the cache is dropped.
-    /// [`ErrorKind::InvalidInput`] from inside the closure of an update, which it would wait for.
+    /// [`ErrorKind::Device`] if the metadata cannot be written; then the next opening starts empty, unless another
+    /// call succeeds before. The device is free when the cache is dropped. [`ErrorKind::InvalidInput`] inside the
+    /// closure of an update, for which the close would wait.
     ///
     /// ```
     /// # use larder::{ErrorKind, Larder, RealClock, block_on};
@@ -59,9 +58,9 @@ impl Larder {
         self.close_by(None).await
     }
 
-    /// As [`Larder::close`], in about this time: what cannot be written by then is left out, and counted
-    /// ([`Stats::left_out_objects`]). Nothing older comes back for it: the next opening misses it. Calls
-    /// that are under way are waited for all the same, and so is a device that answers nothing, as long as
+    /// As [`Larder::close`], within about this time: what cannot be written by then is left out, and counted
+    /// ([`Stats::left_out_objects`]). No older version of it comes back: the next opening misses it. The close still
+    /// waits for calls in flight, and for a device that does not answer as long as
     /// [`Config::flash_wait`](crate::Config::flash_wait) says.
     ///
     /// # Errors
@@ -78,8 +77,8 @@ impl Larder {
         self.close_by(Some(self.core.clock.monotonic().saturating_add(time))).await
     }
 
-    /// Ends the cache without a word to its device, which has failed or is somebody else's: what DRAM holds is
-    /// forgotten, and its memory given back. Nothing is written any more when this returns.
+    /// Ends the cache without any access to its device, which has failed or belongs to another cache. Drops the
+    /// content of DRAM and frees its memory. Nothing is written after this returns.
     pub(crate) async fn abandon(&self) {
         let closing = self.core.gate.close().await;
         if !closing.is_done() {
@@ -100,7 +99,7 @@ impl Larder {
                 Some(flash) => self.close_flash(flash, by).await?,
                 None => _ = self.core.demote_bytes(usize::MAX).await,
             }
-            // From here on nothing is written.
+            // Nothing is written from here on.
             let claim = self.claim.lock().unwrap_or_else(PoisonError::into_inner).take();
             closing.done();
             drop(claim);
@@ -137,7 +136,7 @@ impl Larder {
         Ok(())
     }
 
-    /// Sends what DRAM holds to flash. `false` if time was over before.
+    /// Sends the content of DRAM to flash. `false` if the time was over first.
     async fn send_all(&self, flash: &Flash, is_over: &(dyn Fn() -> bool + Sync)) -> bool {
         let mut for_buckets: Vec<BeingDemoted<'_>> = Vec::with_capacity(SENT_AT_ONCE);
         let mut sent = SENT_PER_LOOK;
@@ -161,7 +160,7 @@ impl Larder {
                     None => break,
                 },
             };
-            // Before anything is waited for: who drops the close leaves it here.
+            // Create this before any wait: if the close is dropped, it returns the record to DRAM.
             let mut demoting = BeingDemoted::new(&self.core.dram, demotion);
             sent += 1;
             let in_order = match demoting.item() {
@@ -185,7 +184,7 @@ impl Larder {
         true
     }
 
-    /// Sends the next few items, as far as that needs no wait. With what admission has said of the one
+    /// Sends the next few items, as far as that needs no wait. Also returns the decision of admission about the item
     /// that was not taken, if it was asked.
     fn send_together(&self, flash: &Flash) -> (Together, Option<Admitted>) {
         let Some(mut in_order) = flash.in_order(self.core.now_s()) else {
@@ -203,7 +202,7 @@ impl Larder {
         demoting.drain(..).for_each(|mut demoting| demoting.demoted());
     }
 
-    /// There is no time for what DRAM still holds.
+    /// Leaves out what DRAM still holds, because the time is over.
     async fn leave_out(&self, flash: &Flash) {
         while let Some(demotion) = self.core.dram.next_demotion() {
             let mut demoting = BeingDemoted::new(&self.core.dram, demotion);

@@ -1,4 +1,4 @@
-//! What the cache shares with whoever sends to flash what leaves DRAM: a thread of its own, or a task.
+//! The state that the cache shares with the sender of demotions: its own thread, or a task.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,23 +11,23 @@ use crate::key::KeyHash;
 use crate::stats::Counters;
 use crate::time::CacheClock;
 
-/// Locks for all keys: two keys that share one only wait needlessly.
+/// Number of key locks. Two keys with the same lock wait for each other needlessly.
 pub(super) const STRIPES: usize = 1024;
 
-/// The tiers, and what keeps them in step.
+/// The tiers, and the locks that keep them consistent.
 pub(super) struct Core {
     pub(super) gate: Gate,
     pub(super) dram: DramTier,
     pub(super) flash: Option<Arc<Flash>>,
     pub(super) stripes: Vec<async_lock::Mutex<()>>,
-    /// Hash of the key for which each of them is held, if it is being changed; else 0.
+    /// For each stripe: the hash of the key for which it is held to change that key; else 0.
     pub(super) changing: Vec<AtomicU64>,
     pub(super) memory: MemoryBudget,
     pub(super) clock: Arc<CacheClock>,
     pub(super) counters: Arc<Counters>,
 }
 
-/// The lock of a key, held.
+/// A held key lock.
 pub(super) struct KeyLock<'a> {
     changing: &'a AtomicU64,
     _guard: async_lock::MutexGuard<'a, ()>,
@@ -40,7 +40,7 @@ impl Drop for KeyLock<'_> {
 }
 
 impl Core {
-    /// The lock of a key. Without flash there is nothing to keep in step.
+    /// Locks a key. Without flash there are no two tiers to keep consistent, and no lock.
     pub(super) async fn lock_key(&self, hash: KeyHash) -> Option<KeyLock<'_>> {
         self.flash.as_ref()?;
         let stripe = self.stripe(hash);
@@ -50,17 +50,18 @@ impl Core {
         Some(KeyLock { changing, _guard: guard })
     }
 
-    /// Whether somebody who holds its lock changes a key just now, or one of its hash.
+    /// Whether the holder of its lock is changing this key now, or another key with its hash.
     pub(super) fn is_changing(&self, hash: KeyHash) -> bool {
         self.changing[self.stripe(hash)].load(Ordering::SeqCst) == hash.0
     }
 
-    /// Whether somebody holds the lock of a key, as who changes it must (rule 1). Without flash nobody does.
+    /// Whether the key's lock is held, as it must be for a change (rule 1). `true` without flash, where there are no
+    /// key locks.
     pub(super) fn is_key_locked(&self, hash: KeyHash) -> bool {
         self.flash.is_none() || self.stripes[self.stripe(hash)].try_lock().is_none()
     }
 
-    /// Which lock is a key's.
+    /// The stripe of a key.
     pub(super) fn stripe(&self, hash: KeyHash) -> usize {
         debug_assert_eq!(self.stripes.len(), STRIPES, "a key has the same lock for good");
         let stripe = hash.spread_over(self.stripes.len() as u64);

@@ -1,4 +1,4 @@
-//! One fetch per key: whoever misses a key that is being fetched waits for that fetch.
+//! One fetch per key: a caller that misses a key that is being fetched waits for that fetch.
 
 use std::fmt;
 use std::future::Future;
@@ -27,9 +27,9 @@ use crate::value::Value;
 /// ```
 #[derive(Debug, Clone)]
 pub enum FetchError {
-    /// The cache refused key or value.
+    /// The cache refused the key or the value.
     Cache(Arc<Error>),
-    /// The fetch failed; everybody who waited for it gets the same error.
+    /// The fetch failed; every caller that waited for it gets the same error.
     Fetch(Arc<dyn std::error::Error + Send + Sync>),
 }
 
@@ -57,8 +57,8 @@ impl From<Error> for FetchError {
     }
 }
 
-/// What a fetch brings: a value, and how it is to be stored if the source knows better than whoever
-/// asked. Bytes alone are stored as [`Larder::get_or_fetch`] was told.
+/// The result of a fetch: a value, and storage options if the source knows better than the caller. Plain bytes are
+/// stored with the options given to [`Larder::get_or_fetch`].
 ///
 /// ```
 /// # use larder::{Fetched, Larder, RealClock, SetOptions, block_on};
@@ -74,7 +74,7 @@ impl From<Error> for FetchError {
 /// # Ok::<(), larder::Error>(())
 /// ```
 ///
-/// Bytes of any kind are a value:
+/// Bytes of many types are accepted as a value:
 ///
 /// ```
 /// use larder::Fetched;
@@ -93,7 +93,7 @@ pub struct Fetched {
 }
 
 impl Fetched {
-    /// A value that lives as long as `options` say, and has their flags.
+    /// A value with its own options, for example lifetime and flags.
     ///
     /// ```
     /// use larder::{Fetched, SetOptions};
@@ -112,7 +112,7 @@ impl From<Vec<u8>> for Fetched {
     }
 }
 
-/// From other kinds of bytes: those that own their memory give it, where they can, and others are copied.
+/// Conversions from other types of bytes: without a copy where the type gives its memory away, else by copy.
 macro_rules! from_bytes {
     ($($kind:ty),+) => {$(
         impl From<$kind> for Fetched {
@@ -125,14 +125,14 @@ macro_rules! from_bytes {
 
 from_bytes!(String, &str, bytes::Bytes, Box<[u8]>, &[u8]);
 
-/// What is to be stored for a key that was missed.
+/// The value to store for a key that was missed.
 enum Brought {
     Fetched(Fetched),
-    /// Whatever the value says of itself holds here too.
+    /// A value from another cache, stored with its own metadata.
     Copied(Value),
 }
 
-/// There is nothing to copy.
+/// There is no value to copy.
 #[derive(Debug)]
 struct Absent;
 
@@ -147,30 +147,30 @@ impl std::error::Error for Absent {}
 /// Why a call brings a value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Errand {
-    /// For its user: it counts as a fetch.
+    /// For its caller: it counts as a fetch.
     Fetch,
     Copy,
 }
 
-/// How a fetch ended, for all who wait for it.
+/// Outcome of a fetch, for all callers that wait for it.
 pub(super) type Outcome = Result<Value, FetchError>;
 
 impl Larder {
-    /// Looks `key` up; if it is missing, fetches its value, stores it as [`Larder::set_with`] does, with
-    /// `options` or what the fetch says instead, and returns it. While a key is being fetched, others
-    /// who miss it wait for the same fetch and get its value or its error. If the one who fetches is
-    /// dropped, one of them fetches instead.
+    /// Looks `key` up. If it is missing, fetches its value, stores it as [`Larder::set_with`] does, with `options` or
+    /// those that the fetch returns, and returns it. While a key is being fetched, other callers that miss it wait
+    /// for the same fetch and get its value or its error. If the fetching caller's future is dropped, one of the
+    /// waiting callers fetches instead.
     ///
-    /// A [`Larder::set`] or [`Larder::delete`] of the key in the meantime wins: the fetched value
-    /// is returned, but not stored. A value that no tier can hold, or that DRAM has no room for because
-    /// values in use pin it, is returned and counted, not stored. So is one that comes when the cache has
-    /// been closed. If flash may hold an older value and takes no write that says that this is void, the fetched
-    /// one is stored all the same, and the error counted: a crash may bring the older one back, as after a
-    /// [`Larder::set`] that fails so.
+    /// A concurrent [`Larder::set`] or [`Larder::delete`] of the key wins: the fetched value is returned, but not
+    /// stored. A value that no tier can hold, or that DRAM has no room for because values in use pin it, is returned
+    /// and counted, but not stored. A value that arrives after the cache was closed is returned, but not stored. If
+    /// flash may hold an older value and cannot record that it is void, the fetched value is stored all the same, and
+    /// the error is counted: a crash may bring the older value back, as after a [`Larder::set`] that fails in this
+    /// way.
     ///
     /// # Errors
-    /// [`FetchError`]. A fetch that asks for the key that it fetches would wait for itself: that is
-    /// [`FetchError::Cache`] where it can be known, on the same thread.
+    /// [`FetchError`]. A fetch that asks for the key that it is fetching would wait for itself: that is
+    /// [`FetchError::Cache`] if it can be detected, on the same thread.
     ///
     /// ```
     /// # use larder::{Larder, RealClock, SetOptions, block_on};
@@ -195,7 +195,7 @@ impl Larder {
         self.get_or_replace(key, options, |_| true, fetch).await
     }
 
-    /// As [`Larder::get_or_fetch`]; a value that is not `good` is as good as missing.
+    /// As [`Larder::get_or_fetch`]; a value for which `good` is false counts as missing.
     pub(crate) async fn get_or_replace<F, V, E>(
         &self,
         key: &[u8],
@@ -227,7 +227,7 @@ impl Larder {
         V: Into<Fetched>,
         E: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        // Whoever joined a copy that found nothing fetches after all.
+        // A caller that joined a copy that found nothing must fetch after all.
         let mut fetch = Some(fetch);
         loop {
             let bring = async || match fetch.take() {
@@ -243,15 +243,15 @@ impl Larder {
         }
     }
 
-    /// What was fetched for a key that is stored nowhere.
+    /// The fetched value of a key that is not stored anywhere.
     pub(crate) fn unstored(&self, key: &[u8], fetched: &Fetched, options: SetOptions) -> Value {
         let Fetched { value, options: own } = fetched;
         Value::alone(&self.item(self.hasher.hash(key), key, value, own.unwrap_or(options)))
     }
 
-    /// After a look-up that missed: stores what `copy` brings from elsewhere, and returns it. It keeps its flags, its
-    /// version and the end of its life. Whoever misses the key meanwhile waits for it; whoever changes the key
-    /// overtakes it, as a fetch.
+    /// After a look-up that missed: stores what `copy` brings from elsewhere, and returns it. The value keeps its
+    /// flags, its version and its expiry. Other callers that miss the key wait for it. A change of the key overtakes
+    /// it, as with a fetch.
     pub(crate) async fn copy_missed<F>(
         &self,
         key: &[u8],
@@ -271,7 +271,7 @@ impl Larder {
         }
     }
 
-    /// Brings a value, or waits for somebody who does.
+    /// Brings a value, or waits for another caller that does.
     async fn bring_together<F>(
         &self,
         key: &[u8],
@@ -291,14 +291,14 @@ impl Larder {
             self.core.counters.fetch_waits.add(u64::from(errand == Errand::Fetch));
             return outcome.clone();
         }
-        // An earlier call may have ended between the look and the joining. The miss was counted.
+        // An earlier call may have ended between the look-up and the join. The miss was counted already.
         let inside = self.enter().await?;
         if let Some(found) = self.find(hash, key).await
             && good(&found.value)
         {
             return Ok(found.value);
         }
-        // A fetch may take its time, and may call the cache.
+        // Leave the gate: a fetch may take long, and may call the cache.
         drop(inside);
         let begun = (errand == Errand::Fetch).then(|| {
             self.core.counters.fetches.add(1);
@@ -349,8 +349,8 @@ impl Larder {
             self.core.counters.removals.key(reason, Tier::Dram, key, bytes);
             return Ok(Value::alone(&item));
         }
-        // Where flash cannot be told that what it has is void, that is counted as the device's error, and it is
-        // stored all the same, as by a set: nothing alive is there.
+        // If flash cannot record that its older value is void, that counts as a device error, and the value is stored
+        // all the same, as by a set: flash has no live value.
         let _counted = self.place(&item, &is_current, Some(&mut kept)).await;
         Ok(kept.unwrap_or_else(|| Value::alone(&item)))
     }

@@ -1,4 +1,4 @@
-//! Making what DRAM alone holds outlive a crash, while the cache goes on.
+//! Makes the content that only DRAM holds survive a crash, while the cache serves.
 
 use super::Larder;
 use crate::error::Error;
@@ -6,10 +6,10 @@ use crate::flash::{Flash, Sent};
 use crate::key::KeyHash;
 use crate::side_by_side::together;
 
-/// Items that are sent to flash side by side.
+/// Items that are sent to flash concurrently.
 const SENT_AT_ONCE: usize = 32;
 
-/// What [`Larder::flush`] did.
+/// Outcome of [`Larder::flush`].
 ///
 /// ```
 /// use larder::Flushed;
@@ -25,13 +25,13 @@ pub struct Flushed {
     pub objects: u64,
     /// Bytes of these objects, key and value together.
     pub bytes: u64,
-    /// Objects that stay in DRAM only: admission turned them away, no flash engine can hold
-    /// objects of their size, or they are for DRAM only ([`Tiers::DramOnly`](crate::Tiers)).
+    /// Objects that stay in DRAM only: admission rejected them, no flash engine can hold objects of their size, or
+    /// they are for DRAM only ([`Tiers::DramOnly`](crate::Tiers)).
     pub refused: u64,
-    /// Objects that flash lost to device errors meanwhile, whoever sent them, and those that it was not
-    /// sent because its writes have failed and are not tried again yet. DRAM still has those
-    /// that were sent from there, and the next call sends them again; a place on the device whose
-    /// write failed is not used any more, so small objects that belong there are lost each time.
+    /// Objects that flash lost to device errors during the flush, whichever call sent them, and those not sent
+    /// because writes have failed and are not tried again yet. DRAM still has those that were sent from there, and
+    /// the next call sends them again. A place on the device whose write failed goes out of use, so small objects
+    /// that belong there are lost each time.
     pub lost: u64,
 }
 
@@ -45,27 +45,25 @@ impl std::ops::AddAssign for Flushed {
 }
 
 impl Larder {
-    /// Sends to flash what only DRAM holds, and waits until all of it is there. When this returns,
-    /// every value that was set before the call is found again after a crash
-    /// ([`CrashSafety::Process`](crate::CrashSafety::Process)), but for what the admission policy or
-    /// its size keeps from flash and what is lost to device errors ([`Flushed`] counts both), what
-    /// flash drops to make room, and what is changed later; large objects as soon as the opening has indexed them
-    /// again ([`Larder::rebuild`]). After a loss of power flash starts empty all the same, but with
-    /// [`CrashSafety::Power`](crate::CrashSafety::Power) the same holds then.
+    /// Sends to flash what only DRAM holds, and waits until it is there. After this returns, every value that was set
+    /// before the call survives a crash ([`CrashSafety::Process`](crate::CrashSafety::Process)). Exceptions are
+    /// values that the admission policy or their size keeps from flash, or that are lost to device errors
+    /// ([`Flushed`] counts both), values that flash drops to make room, and values that are changed later. Large
+    /// objects are found again once the opening has indexed them ([`Larder::rebuild`]). A loss of power still empties
+    /// flash, except with [`CrashSafety::Power`](crate::CrashSafety::Power), which gives the same guarantee then.
     ///
-    /// Items stay in DRAM; when they are evicted later, nothing is written again. The cache goes on
-    /// serving meanwhile. What this costs: a read and a write of 4 KiB for each small object that
-    /// only DRAM held, and on average half a block of 4 KiB of a large-object region, which stays
-    /// unused. Each call offers what was refused to the admission policy once more.
+    /// Items stay in DRAM; a later eviction writes nothing again. The cache serves during the flush. The cost is a
+    /// read and a write of 4 KiB for each small object that only DRAM held, and on average half a block of 4 KiB of a
+    /// large-object region, which stays unused. Each call offers rejected objects to the admission policy once more.
     ///
     /// Without flash there is nothing to do.
     ///
-    /// What waits in the log of small objects ([`SocConfig::log_percent`](crate::SocConfig::log_percent)) does not
-    /// outlive a crash, flushed or not.
+    /// Objects in the small-object log ([`SocConfig::log_percent`](crate::SocConfig::log_percent)) do not survive a
+    /// crash, flushed or not.
     ///
     /// # Errors
-    /// [`ErrorKind::Device`](crate::ErrorKind::Device) if the device cannot flush. DRAM still has what
-    /// it had. [`ErrorKind::Closed`](crate::ErrorKind::Closed).
+    /// [`ErrorKind::Device`](crate::ErrorKind::Device) if the device cannot flush. DRAM still has all of its content.
+    /// [`ErrorKind::Closed`](crate::ErrorKind::Closed).
     ///
     /// ```
     /// use std::sync::Arc;
@@ -83,9 +81,9 @@ impl Larder {
     /// let cache = open()?;
     /// block_on(cache.set(b"bread", b"rye", None))?;
     /// assert_eq!(block_on(cache.flush())?.objects, 1);
-    /// drop(cache); // no close: as if the process had died
+    /// drop(cache); // without a close, as if the process had died
     /// let cache = open()?;
-    /// block_on(cache.rebuild()); // it would serve meanwhile
+    /// block_on(cache.rebuild()); // it could serve already
     /// assert_eq!(block_on(cache.get(b"bread"))?.as_deref(), Some(&b"rye"[..]));
     /// # Ok::<(), larder::Error>(())
     /// ```
@@ -102,7 +100,7 @@ impl Larder {
         let lost_before = self.core.counters.lost_to_device_errors_objects.get();
         let parts = self.core.dram.parts();
         for part in 0..parts {
-            // What is demoted is listed too, until flash has it.
+            // Demoted items are listed too, until flash has them.
             let listed = self.core.dram.hashes_in(part, parts).into_iter();
             let missing = |&(hash, clean): &(KeyHash, bool)| !(clean && flash.may_hold(hash));
             let hashes: Vec<KeyHash> = listed.filter(missing).map(|(hash, _)| hash).collect();
@@ -122,12 +120,12 @@ impl Larder {
         Ok(flushed)
     }
 
-    /// Sends what DRAM has of this hash to flash, if it is not there yet.
+    /// Sends DRAM's items of this hash to flash, unless they are there already.
     async fn send(&self, flash: &Flash, hash: KeyHash) -> Flushed {
         let mut flushed = Flushed::default();
         let _key_lock = self.core.lock_key(hash).await;
         debug_assert!(self.core.is_key_locked(hash), "rule 1: who sends a key holds its lock");
-        // As it is now: only whoever holds the key changes it.
+        // Read the item now: while the lock is held no other caller changes the key.
         for resident in self.core.dram.residents(hash) {
             let value = &resident.value;
             let item = value.item(hash);
@@ -141,7 +139,7 @@ impl Larder {
                     flushed.bytes += item.object_bytes() as u64;
                 }
                 Sent::Refused => flushed.refused += 1,
-                // Counted where it was lost.
+                // Counted in `lost_to_device_errors_objects`.
                 Sent::Lost => {}
                 Sent::InOutage => flushed.lost += 1,
             }

@@ -1,4 +1,4 @@
-//! Who is inside the cache, and whether anybody may come in.
+//! Counts the calls inside the cache, and decides whether new ones may enter.
 //!
 //! ```text
 //!            clear, all are out            clear has ended
@@ -6,13 +6,13 @@
 //!     └──────────── close ──────────► Closed
 //! ```
 //!
-//! A call that may touch the device is inside while it does. Who clears or closes keeps others out and
-//! waits until nobody is inside: so no call sees one half of a clear, and after a close nothing is
-//! written any more. While it is Held, others wait; where it is Closed, they are refused.
+//! A call that may touch the device is inside while it does. A clear or a close keeps new calls out and waits until
+//! no call is inside. So no call sees half of a clear, and nothing is written after a close. While the gate is Held,
+//! calls wait; when it is Closed, they are refused.
 //!
-//! Inside are counted in stripes, a cache line for each thread. Who comes in counts itself first and looks
-//! at the state then; who shuts the gate changes the state first and looks at the counts then. One of the
-//! two sees the other: all four are `SeqCst`. A caller that is inside must not come in once more: who
+//! Calls inside are counted in stripes of a cache line each, one per thread. A call that enters first counts itself
+//! and then reads the state; a task that shuts the gate first changes the state and then reads the counts. One of the
+//! two sees the other: all four accesses are `SeqCst`. A caller that is inside must not enter again: the task that
 //! shuts the gate would wait for it, and it for the gate.
 
 use std::future::poll_fn;
@@ -43,29 +43,29 @@ struct Stripe(AtomicUsize);
 pub(crate) struct Gate {
     state: AtomicU8,
     inside: [Stripe; STRIPES],
-    /// Held by who keeps others out. Whether a close has come to its end.
+    /// Held by the task that keeps others out. Whether a close has completed.
     shut: async_lock::Mutex<bool>,
-    /// Who waits until all are out: the one who holds `shut`.
+    /// The waker of the task that waits until all are out: the holder of `shut`.
     waiting: Mutex<Option<Waker>>,
-    /// Somebody has begun to shut it.
+    /// Notified when a task starts to shut the gate.
     pub(super) wanted: Event,
 }
 
-/// Somebody inside.
+/// A call inside the gate.
 #[derive(Debug)]
 pub(crate) struct Inside<'a> {
     gate: &'a Gate,
     stripe: usize,
 }
 
-/// Nobody is inside, and nobody comes in until this is dropped.
+/// No call is inside, and none can enter until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Held<'a> {
     gate: &'a Gate,
     _shut: async_lock::MutexGuard<'a, bool>,
 }
 
-/// Nobody is inside, and nobody comes in any more.
+/// No call is inside, and none can enter any more.
 #[derive(Debug)]
 pub(crate) struct Closing<'a>(async_lock::MutexGuard<'a, bool>);
 
@@ -76,17 +76,17 @@ impl Gate {
         self.state.load(Ordering::SeqCst) == CLOSED
     }
 
-    /// Whether somebody waits until all are out: who takes long should leave.
+    /// Whether a task waits until all are out: long-running calls should leave.
     pub(super) fn is_wanted(&self) -> bool {
         self.state.load(Ordering::SeqCst) != OPEN
     }
 
-    /// Refuses who comes too late.
+    /// Returns an error if the cache was closed.
     pub(crate) fn check(&self) -> Result<(), Error> {
         if self.is_closed() { Err(closed()) } else { Ok(()) }
     }
 
-    /// Comes in, or waits until that is possible.
+    /// Enters, or waits until that is possible.
     ///
     /// # Errors
     /// [`ErrorKind::Closed`].
@@ -104,7 +104,7 @@ impl Gate {
         }
     }
 
-    /// Comes in, if that is possible without a wait.
+    /// Enters, if that is possible without a wait.
     pub(super) fn try_enter(&self) -> Option<Inside<'_>> {
         let stripe = stripe();
         self.inside[stripe].0.fetch_add(1, Ordering::SeqCst);
@@ -112,7 +112,7 @@ impl Gate {
         (self.state.load(Ordering::SeqCst) == OPEN).then_some(inside)
     }
 
-    /// Keeps others out, and waits until nobody is inside.
+    /// Keeps others out, and waits until no call is inside.
     ///
     /// # Errors
     /// [`ErrorKind::Closed`].
@@ -127,7 +127,7 @@ impl Gate {
         Ok(held)
     }
 
-    /// Keeps others out for ever, and waits until nobody is inside.
+    /// Keeps others out for ever, and waits until no call is inside.
     pub(crate) async fn close(&self) -> Closing<'_> {
         let shut = self.shut.lock().await;
         let before = self.state.swap(CLOSED, Ordering::SeqCst);
@@ -139,7 +139,7 @@ impl Gate {
 
     async fn all_out(&self) {
         poll_fn(|context| {
-            // Before the look: who leaves after it wakes this task.
+            // Register before the check: a call that leaves afterwards wakes this task.
             *self.waiting.lock().unwrap_or_else(PoisonError::into_inner) =
                 Some(context.waker().clone());
             let nobody = self.inside.iter().all(|stripe| stripe.0.load(Ordering::SeqCst) == 0);
@@ -163,19 +163,19 @@ impl Drop for Inside<'_> {
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        // Before `shut` is given back: who waits for that looks at the state next.
+        // Before `shut` is released, because tasks that wait for it read the state next.
         let before = self.gate.state.swap(OPEN, Ordering::SeqCst);
         debug_assert_eq!(before, HELD, "nobody changes the state of a gate that is held");
     }
 }
 
 impl Closing<'_> {
-    /// Whether an earlier close has come to its end.
+    /// Whether an earlier close has completed.
     pub(crate) fn is_done(&self) -> bool {
         *self.0
     }
 
-    /// This one has.
+    /// Records that this close has completed.
     pub(crate) fn done(mut self) {
         *self.0 = true;
     }

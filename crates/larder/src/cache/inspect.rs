@@ -1,4 +1,4 @@
-//! What the cache says of itself, and what can be set while it runs.
+//! Statistics and other information about the cache, and maintenance while it runs.
 
 use std::sync::Arc;
 
@@ -15,21 +15,22 @@ use crate::recovery::Recovery;
 use crate::stats::Stats;
 
 impl Larder {
-    /// After a crash, or a clean shutdown of a cache with many large objects
-    /// ([`LocConfig::eager_index_objects`](crate::LocConfig::eager_index_objects)): looks at the regions of large
-    /// objects that nobody has looked at yet, so that their objects are found again; after a crash then at
-    /// the small-object buckets, so that their filters can answer misses. Answers are right without
-    /// it. After a clean shutdown what would be a miss waits until all is found, for
-    /// [`Config::flash_wait`](crate::Config::flash_wait) at most, and helps; after a crash objects of other regions
-    /// are misses, and only what depends on whether a key is there (`add`, `replace`, changes of a value) waits; and a
-    /// miss may read a bucket for nothing. Run it beside the cache's other work, on a thread or task
-    /// of its own, as `larder serve` does: without it, calls that miss or change something look at a region. Two
-    /// threads that call it share the work, and take half the time for the regions. It may be
-    /// dropped at any time; the next call goes on. Returns the number of regions and buckets that it
-    /// looked at: 0 if all is known. [`Stats::loc_unindexed_regions`] and
-    /// [`Larder::recovery`] tell how far it is. Regions are left over only if the device
-    /// fails, or if the cache is cleared or closed meanwhile, which is not made to wait. On a closed
-    /// cache it does nothing.
+    /// After a crash, or after a clean shutdown of a cache with many large objects
+    /// ([`LocConfig::eager_index_objects`](crate::LocConfig::eager_index_objects)): indexes the regions of large
+    /// objects that are not indexed yet, so that their objects are found. After a crash it then reads the
+    /// small-object buckets, so that their filters can answer misses.
+    ///
+    /// Answers are correct without it. After a clean shutdown a call that would be a miss waits until all is indexed,
+    /// for at most [`Config::flash_wait`](crate::Config::flash_wait), and helps. After a crash objects in other
+    /// regions are misses, and only operations that depend on whether a key exists (`add`, `replace`, changes of a
+    /// value) wait; and a miss may read a bucket for nothing.
+    ///
+    /// Run it next to the cache's other work, on a thread or task of its own, as `larder serve` does. Without it,
+    /// calls that miss or change something index one region each. Two threads that call it share the work and take
+    /// half the time for the regions. The future may be dropped at any time; the next call continues. Returns the
+    /// number of regions and buckets that it read: 0 if everything is known. [`Stats::loc_unindexed_regions`] and
+    /// [`Larder::recovery`] report the progress. Regions are left over only if the device fails, or if the cache is
+    /// cleared or closed during the call, which does not wait for it. On a closed cache it does nothing.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -49,9 +50,9 @@ impl Larder {
         looked_at
     }
 
-    /// Bytes of the device that the cache does not use: what [`Config::utilization_percent`] leaves, and
-    /// by what the device has grown since the cache was made. With [`OnChange::Discard`] the next opening
-    /// uses these too, at the price of the content. 0 without flash.
+    /// Bytes of the device that the cache does not use: those that [`Config::utilization_percent`] leaves, and those
+    /// by which the device has grown since the cache was made. With [`OnChange::Discard`] the next opening uses the
+    /// latter too, but drops the content. 0 without flash.
     ///
     /// ```
     /// # use larder::{Larder, RealClock, block_on};
@@ -103,7 +104,7 @@ impl Larder {
         stats
     }
 
-    /// What the drives say of themselves. Takes down whose data they have moved.
+    /// The reports of the drives. Also attributes the data that they have moved to an owner.
     fn drives(&self) -> Vec<Arc<DriveReport>> {
         let Some(flash) = &self.core.flash else { return Vec::new() };
         let drives = flash.device().stats().drives;
@@ -111,14 +112,13 @@ impl Larder {
         drives
     }
 
-    /// Whether some stream has a handle of its own.
+    /// Whether a stream has a placement handle of its own.
     fn places(&self) -> bool {
         let streams = self.placement().streams();
         streams.iter().any(|stream| stream.handle != PlacementHandle::DEFAULT)
     }
 
-    /// Which stream writes with which placement handle, and why. Empty without flash. Prints as a
-    /// table.
+    /// The placement handle of each write stream, with the reason. Empty without flash. Prints as a table.
     ///
     /// ```
     /// # use larder::{Larder, RealClock, SetOptions, block_on};
@@ -130,7 +130,7 @@ impl Larder {
         self.core.flash.as_deref().map_or(PlacementPlan::NONE, Flash::placement)
     }
 
-    /// How the device is divided. `None` without flash.
+    /// The layout of the device. `None` without flash.
     ///
     /// ```
     /// # use larder::{Larder, RealClock, SetOptions, block_on};
@@ -142,7 +142,7 @@ impl Larder {
         self.core.flash.as_deref().map(Flash::layout)
     }
 
-    /// What the array engine takes of memory, line by line. `None` without one.
+    /// The memory that the array engine uses, by item. `None` without the engine.
     ///
     /// ```
     /// # use larder::{Larder, RealClock, block_on};
@@ -154,9 +154,9 @@ impl Larder {
         self.core.flash.as_deref().and_then(Flash::array_memory)
     }
 
-    /// The regions of the large-object engine, by their numbers: what fills each, under which placement handle, and
-    /// since when. Empty without flash, and without that engine. Takes the lock under which objects are appended, for
-    /// as long as it takes to copy a few bytes a region: for people to look at, and not for every request.
+    /// The regions of the engines for large objects, by their numbers: their data, placement handle and age. Empty
+    /// without flash, and without such an engine. It holds the lock for appending objects while it copies a few bytes
+    /// per region: call it for people, not for every request.
     ///
     /// ```
     /// # use larder::{Larder, RealClock, block_on};
@@ -168,7 +168,7 @@ impl Larder {
         self.core.flash.as_deref().map_or_else(Vec::new, Flash::regions)
     }
 
-    /// What the opening found; after a crash, as far as it is found again by now. `None` without flash.
+    /// What the opening found; after a crash, what is recovered so far. `None` without flash.
     ///
     /// ```
     /// # use larder::{Larder, RealClock, SetOptions, block_on};

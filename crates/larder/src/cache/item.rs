@@ -1,4 +1,4 @@
-//! An item from what is said of it, and the time that it is judged by.
+//! Builds items from the caller's options, and gives the time by which they expire.
 
 use std::num::NonZeroU64;
 use std::time::Duration;
@@ -11,8 +11,8 @@ use crate::time::Moment;
 use crate::value::Value;
 
 impl Larder {
-    /// The cache's time, by which values expire: its [`Clock`](crate::Clock), but never earlier than it was, also
-    /// after that was set back. Ask once for many values.
+    /// The cache's time, by which values expire: its [`Clock`](crate::Clock), made monotonic even if that clock is
+    /// set back. Read it once for many values.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -31,7 +31,7 @@ impl Larder {
         self.core.clock.now()
     }
 
-    /// Now, in the time by which values expire and in that of the wall clock.
+    /// The current moment, by the cache's time and by the wall clock.
     ///
     /// ```
     /// # let cache = larder::Larder::in_memory(1 << 20)?;
@@ -43,7 +43,7 @@ impl Larder {
         self.core.clock.moment()
     }
 
-    /// An item that is stored with these options.
+    /// Builds an item with these options.
     pub(super) fn item<'a>(
         &self,
         hash: KeyHash,
@@ -56,12 +56,12 @@ impl Larder {
         let version = version.map_or(0, u64::from);
         let marks = self.marks_of_new(won).with_binary_key(binary_key);
         let dram = DramFields { version, early_ms, stale, marks };
-        // On flash a record without a key is damage.
+        // DRAM only: on flash a record without a key counts as damaged.
         let tiers = if key.is_empty() { Tiers::DramOnly } else { options.tiers_allowed() };
         ItemRef { flags, tiers, dram, ..ItemRef::new(hash, key, value, expiry_s) }
     }
 
-    /// The item that `change` makes of the value that is there. `None`: it changes nothing.
+    /// The item that results from `change` to the existing value. `None`: no change.
     pub(super) fn item_after<'a>(
         &self,
         hash: KeyHash,
@@ -98,7 +98,7 @@ impl Larder {
         })
     }
 
-    /// A value in the place of another, of which it keeps everything else.
+    /// Replaces the value of an item and keeps everything else.
     fn item_in_place<'a>(
         &self,
         hash: KeyHash,
@@ -115,22 +115,23 @@ impl Larder {
         ItemRef { value, dram, ..old }
     }
 
-    /// The marks of what is set now.
+    /// The marks of an item that is set now.
     fn marks_of_new(&self, won: bool) -> Marks {
         Marks::of_new(won, self.notes_access.then(|| self.core.now_s()))
     }
 
-    /// In which second something expires that lives so long, and by how many milliseconds earlier; 0 is never.
+    /// The second at which an item with this lifetime expires, and the number of milliseconds by which it expires
+    /// earlier. 0 means never.
     fn expiry(&self, ttl: Option<Duration>) -> (u32, u16) {
         let Some(ttl) = ttl else { return (0, 0) };
         let now = self.core.clock.now();
         let end_ms = match ttl {
-            // Nobody sees it: an update that stores such a value removes the one that was there.
+            // No look-up finds such a value: an update that stores it removes the existing value.
             Duration::ZERO => now.as_millis(),
-            // Rounded up as a sum: a value lives at least as long as it was promised.
+            // Round the sum up, so that a value lives at least for its TTL.
             ttl => now.saturating_add(ttl).as_nanos().div_ceil(1_000_000),
         };
-        // The first millisecond of all time would be the second that means never.
+        // Second 0 means never, so use at least the first millisecond.
         let end_ms = end_ms.max(1);
         let Ok(end_s) = u32::try_from(end_ms.div_ceil(1000)) else { return (u32::MAX, 0) };
         let early_ms = u128::from(end_s) * 1000 - end_ms;

@@ -1,13 +1,13 @@
-//! Walking over everything that the cache holds, while it is in use.
+//! Iterates over everything in the cache while it is in use.
 //!
-//! Hashes are walked in order, slice by slice; a slice is a whole number of shards of the DRAM index
-//! and of the index of large objects, and all buckets that its hashes belong to. Of a slice first
-//! DRAM is walked, then flash: what leaves DRAM meanwhile is found there. What DRAM has is not
-//! looked at again on flash.
+//! A scan visits hashes in order, slice by slice. A slice is a whole number of shards of the DRAM index and of the
+//! index of large objects, and all buckets that its hashes belong to. For each slice the scan visits first DRAM, then
+//! flash, so it finds there the objects that leave DRAM in between. Objects found in DRAM are not read again from
+//! flash.
 //!
-//! An object of flash is current if DRAM does not hold its key: DRAM is asked after the object was
-//! read, and then the engine whether it still holds it at this place. (In the other order the key
-//! could be changed after the one look, and have left DRAM before the other.)
+//! An object on flash is current if DRAM does not hold its key. The scan checks DRAM after it has read the object,
+//! and then asks the engine whether it still holds the object at this place. (In the other order the key could be
+//! changed after the first check, and have left DRAM before the second.)
 
 use std::collections::HashSet;
 use std::fmt;
@@ -21,7 +21,7 @@ use crate::key::KeyHash;
 use crate::tier::Tier;
 use crate::value::{Pinned, Value};
 
-/// A batch ends when it has so many items, or so many bytes of keys and values.
+/// A batch ends at this number of items, or of bytes of keys and values.
 const BATCH_ITEMS: usize = 256;
 const BATCH_BYTES: usize = 1 << 20;
 
@@ -41,7 +41,7 @@ const BATCH_BYTES: usize = 1 << 20;
 pub struct Scanned {
     value: Value,
     tier: Tier,
-    /// Bytes in front of the key that only the shards know.
+    /// Length of a key prefix that the shards add and that users do not see.
     prefix_bytes: usize,
 }
 
@@ -51,51 +51,48 @@ impl Scanned {
         &self.value.key()[self.prefix_bytes..]
     }
 
-    /// What the key is called in its cache.
+    /// The key with the prefix, as the cache knows it.
     pub(crate) fn name(&self) -> &[u8] {
         self.value.key()
     }
 
-    /// The same; the key begins behind so many bytes of its name.
+    /// The same item, with a prefix of this length.
     pub(crate) fn behind(self, prefix_bytes: usize) -> Self {
         debug_assert!(prefix_bytes < self.name().len(), "a key has a byte at least");
         Self { prefix_bytes, ..self }
     }
 
-    /// The value, with its flags. Its [`Value::version`] serves for [`Larder::cas`] only if it was
-    /// found in DRAM.
+    /// The value, with its flags. Its [`Value::version`] is valid for [`Larder::cas`] only if it was found in DRAM.
     pub fn value(&self) -> &Value {
         &self.value
     }
 
-    /// When it expires, on the cache's [`Clock`](crate::Clock); `None` is never.
+    /// When it expires, on the cache's [`Clock`](crate::Clock); `None` means never.
     pub fn expires_at(&self) -> Option<Duration> {
         self.value.meta().expires_at
     }
 
-    /// Where it was found.
+    /// The tier where it was found.
     pub fn tier(&self) -> Tier {
         self.tier
     }
 }
 
 impl Larder {
-    /// Begins a walk over everything that the cache holds, in no order that means anything. The
-    /// cache may be used and changed meanwhile. It holds no lock between two calls, and within one
-    /// only while it copies out of memory; where a small-object bucket is rewritten again and
-    /// again, its writers wait for one read.
+    /// Starts a scan of everything in the cache, in no meaningful order. The cache may be used and changed during the
+    /// scan. The scan holds no lock between two calls, and within a call only while it copies from memory. If a
+    /// small-object bucket is rewritten again and again, its writers wait for one read.
     ///
-    /// What is in the cache during the whole walk and is not changed is returned exactly once. What
-    /// comes, goes or changes meanwhile is returned once or not at all, in a version that was the
-    /// newest at some time of the call that returns it. What expired before is not returned. Three
-    /// exceptions: of two large objects whose keys have the same hash of 64 bits one may be missing; so
-    /// may what comes from flash to DRAM and is dropped by flash while its slice is being walked; and what cannot be
-    /// read from the device.
+    /// The scan returns each item exactly once that is in the cache during the whole scan and is not changed. It
+    /// returns an item that is added, removed or changed during the scan once or not at all, in a version that was
+    /// the newest at some time during the call that returns it. Items that had expired before are not returned. There
+    /// are three exceptions: of two large objects whose keys have the same hash of 64 bits one may be missing; an
+    /// object that comes from flash to DRAM and is dropped by flash during the scan of its slice may be missing; and
+    /// so may objects that cannot be read from the device.
     ///
-    /// The walk brings nothing to DRAM and counts as no use of what it returns. It takes the memory
-    /// of a batch (about 1 MiB, or eight large objects), and 8 bytes for each item of a slice; how many
-    /// slices there are depends on `dram_bytes`, up to 1024. It reads each bucket with something in
-    /// it, and each large object.
+    /// The scan brings nothing to DRAM and does not count as a use. It takes the memory of a batch (about 1 MiB, or
+    /// eight large objects), and 8 bytes for each item of a slice. The number of slices depends on `dram_bytes`, up
+    /// to 1024. It reads each bucket that is not empty, and each large object.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -123,7 +120,7 @@ impl Larder {
     }
 }
 
-/// A walk over a cache: see [`Larder::scan`].
+/// A scan of a cache: see [`Larder::scan`].
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -137,9 +134,9 @@ pub struct Scan<'a> {
     cache: &'a Larder,
     /// Slices that are not begun.
     slices: Range<usize>,
-    /// Of so many; a power of two.
+    /// Number of slices; a power of two.
     count: usize,
-    /// The slice that is being walked.
+    /// The slice that is being scanned.
     left: Option<Left>,
     found: Batch,
 }
@@ -150,7 +147,7 @@ impl fmt::Debug for Scan<'_> {
     }
 }
 
-/// What a batch has so far. It stays here if the caller gives up.
+/// The batch so far. It survives a dropped call.
 #[derive(Default)]
 pub(super) struct Batch {
     pub(super) items: Vec<Scanned>,
@@ -168,18 +165,18 @@ impl Batch {
     }
 }
 
-/// What is left of a slice.
+/// The rest of a slice.
 pub(super) struct Left {
     hashes: RangeInclusive<u64>,
     dram: Vec<KeyHash>,
     flash: Option<FlashCursor>,
-    /// Keys that are not to be returned again.
+    /// Keys that must not be returned again.
     seen: HashSet<(u64, u64)>,
 }
 
 impl Scan<'_> {
-    /// The next items, at least one; `None` at the end, or if the cache was closed before
-    /// ([`Scan::is_whole`] tells). If the future is dropped, the next call goes on where it was.
+    /// The next items, at least one; `None` at the end, or if the cache was closed before the end (see
+    /// [`Scan::is_whole`]). If the future is dropped, the next call continues at the same place.
     pub async fn next(&mut self) -> Option<Vec<Scanned>> {
         let inside = self.cache.enter().await.ok()?;
         while !self.found.is_enough() {
@@ -200,8 +197,7 @@ impl Scan<'_> {
         (!items.is_empty()).then_some(items)
     }
 
-    /// Whether the walk has come to its end: a `None` of [`Scan::next`] before that means that the cache
-    /// was closed.
+    /// Whether the scan has reached its end. A `None` of [`Scan::next`] before that means that the cache was closed.
     pub fn is_whole(&self) -> bool {
         self.slices.is_empty() && self.left.is_none() && self.found.items.is_empty()
     }
@@ -214,7 +210,7 @@ impl Scan<'_> {
 }
 
 impl Left {
-    /// All of a slice: whole parts of the flash engines, if there are any.
+    /// A whole slice. It covers whole parts of the flash engines, if there are any.
     pub(super) fn over(cache: &Larder, hashes: RangeInclusive<u64>) -> Self {
         let dram = &cache.core.dram;
         let parts = dram.parts();
@@ -237,11 +233,11 @@ impl Left {
         }
     }
 
-    /// Goes on a little. `false` if nothing is left.
+    /// Makes a step. `false` if nothing is left.
     pub(super) async fn step(&mut self, cache: &Larder, found: &mut Batch) -> bool {
         if let Some(hash) = self.dram.pop() {
             for resident in cache.core.dram.residents(hash) {
-                // Expired or not: what flash has of the key is older.
+                // Also if it has expired: flash has only an older version of the key.
                 self.seen.insert(cache.hasher.marked(hash, resident.value.key()));
                 if let Some(item) = cache.alive(resident.value, Tier::Dram) {
                     found.push(item);
@@ -254,7 +250,7 @@ impl Left {
         let Some(tier) = flash.scans(cursor) else { return false };
         let (hashes, seen) = (&self.hashes, &self.seen);
         let judge = |item: &ItemRef<'_>| {
-            // What a slice shares its first or last place with belongs to others.
+            // The first or last place of a slice on flash may also hold objects of other slices.
             let wanted = hashes.contains(&item.hash.0)
                 && !seen.contains(&cache.hasher.marked(item.hash, item.key));
             wanted.then(|| cache.newest(item, tier))?

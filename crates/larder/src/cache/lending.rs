@@ -1,12 +1,12 @@
-//! One budget of several caches: each has a part of it, and may borrow what others do not use.
+//! One budget for several caches: each has a part of it, and may borrow what others do not use.
 //!
-//! A part is a promise: nobody's budget is ever less. What somebody does not use of it, others get as loans, each up
-//! to a limit of its own, and give back when it needs them. There is no thread for that: who brings bytes to
-//! its DRAM divides anew after every so many, a part of the room that is left to it before loans are called in. Who
-//! has to give something back lets it go with its own calls, and those of all others while it lasts: above flash
-//! they write it there.
+//! A part is guaranteed: no cache's budget is ever less. The others get the unused rest of it as loans, each up to
+//! its own limit, and give it back when the owner needs it. There is no thread for that: a cache divides the budget
+//! anew each time that it has brought a certain number of bytes to DRAM, a fraction of the room that it has left
+//! before loans are recalled. A cache that must give memory back evicts with its own calls, and with those of all
+//! others while it is in debt: with flash, these calls write the evicted objects there.
 //!
-//! Where the budget is one of all memory, what flash needs comes off before it is divided.
+//! If the budget covers all memory, the needs of flash are subtracted before it is divided.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
@@ -15,38 +15,38 @@ use super::memory::{check_all, is_another, left_for_dram};
 use crate::config::DRAM_BYTES_MIN;
 use crate::error::Error;
 
-/// Of its part each has so much that is not lent, beside what it uses.
+/// Reciprocal of the fraction of each part that is not lent, on top of what its owner uses.
 const RESERVE_PART: u64 = 8;
-/// It divides anew after it has brought so much of that.
+/// A cache divides anew after it has brought this fraction of its reserve (reciprocal).
 const STEP_PART: u64 = 4;
 const _: () = assert!(RESERVE_PART > 1 && STEP_PART > 0, "a part is lent but for its reserve");
 
-/// What others may know of a cache that they share a budget with, and ask of it. Bytes are of its DRAM where nothing
-/// else is said.
+/// What the other caches that share a budget may know and ask of a cache. Bytes are bytes of its DRAM unless stated
+/// otherwise.
 pub(crate) trait Borrower: Sized {
-    /// Memory that its flash needs, whatever the budget is.
+    /// Memory that its flash needs, regardless of the budget.
     fn flash_bytes(&self) -> u64;
 
-    /// What it uses, be it more than its budget.
+    /// Bytes in use, possibly more than its budget.
     fn used_bytes(&self) -> u64;
 
     fn budget_bytes(&self) -> u64;
 
-    /// Gives it another budget. What is above that leaves in steps, with its calls and those of others.
+    /// Sets its budget. Any excess leaves in steps, with its own calls and those of others.
     fn set_budget(&self, bytes: u64);
 
-    /// Whether something has to leave yet, since its budget became smaller.
+    /// Whether it still has to evict, since its budget became smaller.
     fn is_above_budget(&self) -> bool;
 
-    /// Where it keeps its membership, which it gets once.
+    /// Its membership, which is set once.
     fn membership(&self) -> &OnceLock<Membership<Self>>;
 }
 
-/// One cache, and its part.
+/// A cache and its part of the budget.
 #[derive(Debug)]
 pub(crate) struct Member<C> {
     pub(crate) cache: Weak<C>,
-    /// Of DRAM, in percent.
+    /// Its part of DRAM, in percent.
     pub(crate) percent: f64,
     pub(crate) borrow_max: u64,
 }
@@ -55,28 +55,28 @@ pub(crate) struct Member<C> {
 #[derive(Debug)]
 pub(crate) struct Lending<C> {
     bytes: AtomicU64,
-    /// Whether it is for all memory, and not for DRAM alone.
+    /// Whether the budget covers all memory, and not only DRAM.
     of_all: bool,
     members: OnceLock<Vec<Member<C>>>,
-    /// Held by the one who divides.
+    /// Held during a division.
     dividing: Mutex<()>,
-    /// Whether somebody may have to give something back.
+    /// Whether a member may have to give memory back.
     owed: AtomicBool,
-    /// What there was for all tiers together when it was divided last.
+    /// Bytes for the DRAM tiers of all members, at the last division.
     tiers: AtomicU64,
 }
 
-/// That a cache is one of the members.
+/// A cache's membership.
 #[derive(Debug)]
 pub(crate) struct Membership<C> {
     lending: Arc<Lending<C>>,
-    /// Brought to its DRAM since it divided last.
+    /// Bytes brought to its DRAM since its last division.
     brought: AtomicU64,
-    /// So much until it does so again.
+    /// Bytes to bring until its next division.
     step: AtomicU64,
 }
 
-/// A member as it is at the moment.
+/// The current state of a member.
 #[derive(Debug, Clone, Copy)]
 struct Standing {
     part: u64,
@@ -90,12 +90,12 @@ impl Standing {
         self.part / RESERVE_PART
     }
 
-    /// What others may have.
+    /// Bytes that others may borrow from it.
     fn lends(&self) -> u64 {
         self.part.saturating_sub(self.used + self.reserve())
     }
 
-    /// What it has of others, as far as it uses it or is about to.
+    /// Bytes that it has borrowed, as far as it uses them or is about to.
     fn loan(&self) -> u64 {
         let wanted = (self.used + self.reserve()).saturating_sub(self.part);
         let loan = self.had.saturating_sub(self.part).min(self.borrow_max).min(wanted);
@@ -103,25 +103,25 @@ impl Standing {
         loan
     }
 
-    /// What it has of others, be it that it has to give it back.
+    /// Bytes that it has from others, including those that it must give back.
     fn owes(&self) -> u64 {
         self.loan().max(self.used.saturating_sub(self.part))
     }
 
-    /// What it would take more.
+    /// Additional bytes that it would borrow.
     fn wants(&self) -> u64 {
         let is_full = self.used + self.reserve() / 2 >= self.had;
         if is_full { self.borrow_max - self.loan() } else { 0 }
     }
 }
 
-/// A share of `bytes`: as much of them as `one` is of `all`.
+/// The share of `bytes` that has the proportion of `one` to `all`.
 fn share(bytes: u64, one: u64, all: u64) -> u64 {
     let share = u128::from(bytes) * u128::from(one) / u128::from(all.max(1));
     u64::try_from(share).unwrap_or(u64::MAX)
 }
 
-/// The budgets that follow.
+/// Computes the new budgets.
 fn divided(members: &[Standing]) -> Vec<u64> {
     let lent: u64 = members.iter().map(Standing::lends).sum();
     let loans: u64 = members.iter().map(Standing::loan).sum();
@@ -153,10 +153,10 @@ impl<C: Borrower> Lending<C> {
         Arc::new(Self { bytes, of_all, members, dividing, owed, tiers })
     }
 
-    /// From now on these are its members, who must not have others.
+    /// Sets the members, once. A member must not share another budget.
     ///
     /// # Errors
-    /// If there is too little for them.
+    /// If the budget is too small for them.
     pub(crate) fn begin(self: &Arc<Self>, members: Vec<Member<C>>) -> Result<(), Error> {
         let percent: f64 = members.iter().map(|member| member.percent).sum();
         assert!(percent < 100.01, "parts are of one whole: {percent} percent");
@@ -185,7 +185,7 @@ impl<C: Borrower> Lending<C> {
         self.divide();
     }
 
-    /// Whether it is for all memory.
+    /// Whether the budget covers all memory.
     pub(crate) fn is_of_all(&self) -> bool {
         self.of_all
     }
@@ -226,7 +226,7 @@ impl<C: Borrower> Lending<C> {
         }
     }
 
-    /// Whether all tiers together have more than there is for them.
+    /// Whether the DRAM tiers use more together than their share of the budget.
     pub(super) fn is_over(&self) -> bool {
         let members = self.members.get().map_or(&[][..], Vec::as_slice);
         let caches = members.iter().filter_map(|member| member.cache.upgrade());
@@ -234,7 +234,7 @@ impl<C: Borrower> Lending<C> {
         used > self.tiers.load(Ordering::Relaxed)
     }
 
-    /// Others than this one that have to give something back.
+    /// The other members that must give memory back.
     pub(super) fn debtors(&self, than: &C) -> Vec<Arc<C>> {
         if !self.owed.swap(false, Ordering::Relaxed) {
             return Vec::new();
@@ -250,7 +250,7 @@ impl<C: Borrower> Lending<C> {
 }
 
 impl<C: Borrower> Membership<C> {
-    /// So many bytes come to the member's DRAM.
+    /// Notes that `bytes` are about to come to the member's DRAM.
     pub(super) fn note_brought(&self, bytes: u64) {
         let brought = self.brought.fetch_add(bytes, Ordering::Relaxed) + bytes;
         if brought >= self.step.load(Ordering::Relaxed) {
@@ -264,7 +264,7 @@ impl<C: Borrower> Membership<C> {
     }
 }
 
-/// So many percent of `bytes`.
+/// `percent` percent of `bytes`.
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)] // 0 to 100
 pub(crate) fn part_of(bytes: u64, percent: f64) -> u64 {
     (bytes as f64 * (percent / 100.0)) as u64
@@ -292,7 +292,7 @@ mod tests {
         assert_eq!(divided(&two), [1250, 950, 800], "in proportion");
     }
 
-    /// A cache that has what it is given, and uses what it uses.
+    /// A cache that takes any budget, and uses the number of bytes that the test sets.
     #[derive(Default)]
     struct Fake {
         used: AtomicU64,
@@ -344,7 +344,7 @@ mod tests {
         membership.note_brought(1);
         assert_eq!(budgets(), [15, 8]);
         assert!(lending.debtors(idle).is_empty() && !lending.is_over());
-        // The other one needs its part, and the loan is called in.
+        // The other member needs its part, and the loan is recalled.
         hungry.used.store(15 << 20, Ordering::Relaxed);
         idle.used.store(8 << 20, Ordering::Relaxed);
         idle.membership().get().unwrap().note_brought(8 << 20);

@@ -1,4 +1,4 @@
-//! Looking at a value without keeping it.
+//! Access to values without keeping them.
 
 use bytes::BufMut;
 
@@ -8,11 +8,10 @@ use crate::key::check_key;
 use crate::value::{Pinned, Value, ValueMeta};
 
 impl Larder {
-    /// Looks `key` up and shows `look` its value and what is known of it. `None` is a miss.
+    /// Looks `key` up and calls `look` with its value and metadata. `None` is a miss.
     ///
-    /// The value is kept for no longer than `look` takes: memory under it may be written and given away
-    /// again. While it lasts `look` holds it back, so it should copy, or count, and not wait. It may call
-    /// the cache.
+    /// The value is kept only while `look` runs, because its memory may have to be written out and reused. That waits
+    /// for `look`, so `look` should copy or count, and not wait. It may call the cache.
     ///
     /// # Errors
     /// As [`Larder::get`].
@@ -34,14 +33,14 @@ impl Larder {
         Ok(found.map(|value| look(&value, value.meta())))
     }
 
-    /// Looks `key` up in DRAM alone, and waits for nothing: shows `look` its value if it is there at once. `None` says
-    /// nothing; then [`Larder::get_with`] and the like know. For a loop that answers what it can in this turn, and
-    /// begins the rest side by side.
+    /// Looks `key` up in DRAM only, without any wait: calls `look` with its value if it is there. `None` gives no
+    /// answer; call [`Larder::get_with`] or a similar method then. This is for a loop that answers what it can at
+    /// once, and starts the rest concurrently.
     ///
-    /// A hit counts as one of [`Larder::get`]; `None` is not counted.
+    /// A hit counts like one of [`Larder::get`]; `None` is not counted.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] for an impossible key.
+    /// [`ErrorKind::InvalidInput`] for an invalid key.
     ///
     /// ```
     /// # use larder::{Larder, RealClock, block_on};
@@ -61,8 +60,8 @@ impl Larder {
         Ok(found.map(|value| look(&value, value.meta())))
     }
 
-    /// Shows `look` the value of `key` as nobody's use: it is found by nobody, stays in the tier where it is, and
-    /// counts in no statistics. For questions about an item. `None` is a miss.
+    /// Calls `look` with the value of `key`, without counting a use: the value is not marked as found, stays in its
+    /// tier, and appears in no statistics. For questions about an item. `None` is a miss.
     ///
     /// # Errors
     /// As [`Larder::get`].
@@ -85,7 +84,7 @@ impl Larder {
         self.peek_at(key, |value| look(&value, value.meta())).await
     }
 
-    /// The value itself, as nobody's use.
+    /// The value itself, without counting a use.
     pub(crate) async fn peek(&self, key: &[u8]) -> Result<Option<Value>, Error> {
         self.peek_at(key, Pinned::keep).await
     }
@@ -98,7 +97,7 @@ impl Larder {
         check_key(key)?;
         self.core.gate.check()?;
         let hash = self.hasher.hash(key);
-        // DRAM first, as `Larder::contains` says.
+        // DRAM first, for the reason given in `Larder::contains`.
         let residents = self.core.dram.residents(hash).into_iter();
         if let Some(resident) = residents.map(|it| it.value).find(|value| value.key() == key) {
             let alive = !resident.is_over(self.core.now_ms());
@@ -135,10 +134,10 @@ impl Larder {
         found.map(|value| copy(&value, buffer)).transpose()
     }
 
-    /// Looks all `keys` up as [`Larder::get_many`] does and appends the values that are there to `buffer`, in the
-    /// order of `keys`. Says for each key how long its value is, if there is one, and what is known of it.
+    /// Looks all `keys` up as [`Larder::get_many`] does and appends the values found to `buffer`, in the order of
+    /// `keys`. Returns for each key the length and the metadata of its value, if there is one.
     ///
-    /// Where something is to stand between the values, [`Larder::get_many_with`] shows them one by one.
+    /// To put other bytes between the values use [`Larder::get_many_with`], which shows them one by one.
     ///
     /// # Errors
     /// As [`Larder::get_many`]. [`ErrorKind::InvalidInput`] if `buffer` has no room for all of them; then nothing is
@@ -180,11 +179,11 @@ impl Larder {
 pub struct Copied {
     /// Length of the value.
     pub bytes: usize,
-    /// What is known of it.
+    /// Metadata of the value.
     pub meta: ValueMeta,
 }
 
-/// Appends values to a buffer, all or none.
+/// Appends all values to a buffer, or none.
 pub(crate) fn copy_many(
     values: &[Option<Value>],
     buffer: &mut impl BufMut,

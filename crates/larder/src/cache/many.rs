@@ -1,5 +1,5 @@
-//! Many keys at once: memory is asked for all of them before the first one is looked at, and what has to
-//! be read from flash is read side by side.
+//! Look-ups of many keys at once: prefetches memory for all of them before it reads the first one, and reads flash
+//! concurrently.
 
 use super::Larder;
 use crate::error::Error;
@@ -7,11 +7,11 @@ use crate::key::{KeyHash, check_key};
 use crate::side_by_side::together;
 use crate::value::{Pinned, Value, ValueMeta};
 
-/// For so many keys memory is asked at a time: a few more than the trips to it that a core has under way
-/// at once, few enough for all to be near when they are looked at.
+/// Number of keys whose memory is prefetched at a time: a few more than the memory accesses that a core has in
+/// flight, and few enough that all are still in its caches when they are read.
 const ASKED_TOGETHER: usize = 16;
 
-/// A key that DRAM does not answer for at once: where it is among the keys, and its hash.
+/// A key that DRAM cannot answer at once: its index among the keys, and its hash.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Missed {
     at: usize,
@@ -19,8 +19,8 @@ pub(crate) struct Missed {
 }
 
 impl Larder {
-    /// Looks all `keys` up; the answers are in their order. Look-ups in DRAM wait for memory together, and
-    /// reads of flash run side by side.
+    /// Looks all `keys` up; the answers are in the same order. Look-ups in DRAM wait for memory together, and reads
+    /// of flash run concurrently.
     ///
     /// # Errors
     /// As [`Larder::get`], for the first key that has one.
@@ -38,7 +38,7 @@ impl Larder {
         self.look_up_many(keys, Pinned::keep).await
     }
 
-    /// As [`Larder::look_up`], of many keys.
+    /// As [`Larder::look_up`], for many keys.
     pub(super) async fn look_up_many<K: AsRef<[u8]>>(
         &self,
         keys: &[K],
@@ -49,7 +49,7 @@ impl Larder {
         if missed.is_empty() {
             return Ok(found);
         }
-        // Whoever waits keeps what it has found.
+        // Keep the values found so far before the first wait.
         found.iter_mut().for_each(|value| *value = value.take().map(Value::kept));
         for (at, value) in self.get_missed(keys, &missed).await? {
             found[at] = value;
@@ -57,11 +57,11 @@ impl Larder {
         Ok(found)
     }
 
-    /// Looks all `keys` up as [`Larder::get_many`] does and shows `look` those that have a value: which of
-    /// them it is, the value, and what is known of it. Those in DRAM come first. Returns how many were found.
+    /// Looks all `keys` up as [`Larder::get_many`] does and calls `look` for each value found, with the index of its
+    /// key, the value and its metadata. Values in DRAM come first. Returns the number of values found.
     ///
-    /// No value is kept for longer than `look` takes, and there is no list of them: a server copies each
-    /// to where it is to be sent from.
+    /// Each value is kept only while `look` runs, and no list of values is built: a server can copy each to its send
+    /// buffer.
     ///
     /// # Errors
     /// As [`Larder::get`], for the first key that has one.
@@ -95,7 +95,7 @@ impl Larder {
         Ok(hits)
     }
 
-    /// Shows `hit` what DRAM has. Returns the keys that it does not answer for at once.
+    /// Calls `hit` for each value in DRAM. Returns the keys that DRAM cannot answer at once.
     pub(crate) fn get_many_at_once<K: AsRef<[u8]>>(
         &self,
         keys: &[K],
@@ -121,7 +121,7 @@ impl Larder {
         Ok(missed)
     }
 
-    /// Goes on with those keys of which DRAM does not know at once.
+    /// Looks up the keys that DRAM could not answer at once.
     pub(crate) async fn get_missed<K: AsRef<[u8]>>(
         &self,
         keys: &[K],

@@ -1,4 +1,4 @@
-//! One budget for all memory: how much of it is the DRAM tier's, beside what flash needs.
+//! One budget for all memory: computes the DRAM tier's share next to the needs of flash.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,21 +8,21 @@ use crate::config::{Config, DRAM_BYTES_MIN};
 use crate::error::Error;
 use crate::flash::{self, Flash};
 
-/// The tier keeps this part of the budget, whatever flash needs.
+/// The tier keeps at least this fraction of the budget (reciprocal), whatever flash needs.
 const TIER_PART_MIN: u64 = 8;
-/// A budget that is less than this part of it too small stays.
+/// A tier budget that is too small by less than this fraction of the whole (reciprocal) is not changed.
 const SLACK_PART: u64 = 32;
-/// So many times something is sent to flash between two looks at what flash needs.
+/// Number of writes to flash between two checks of its memory needs.
 const SENT_PER_LOOK: u64 = 64;
 const _: () = assert!(
     1 < TIER_PART_MIN && TIER_PART_MIN < SLACK_PART,
     "flash has a part of the budget too, and a change that stays out is less than any part"
 );
 
-/// The budget of everything, where there is one.
+/// The budget of all memory, if there is one.
 #[derive(Debug)]
 pub(super) struct MemoryBudget {
-    /// 0: none, the tier has a budget of its own.
+    /// 0: there is none, and the tier has its own budget.
     bytes: AtomicU64,
     sent: AtomicU64,
 }
@@ -33,24 +33,25 @@ impl MemoryBudget {
         Self { bytes, sent: AtomicU64::new(0) }
     }
 
-    /// From now on the budget is so many bytes; 0 is none.
+    /// Sets the budget; 0 means none.
     pub(super) fn set(&self, bytes: u64) {
         self.bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// 0 is none.
+    /// The budget; 0 means none.
     pub(super) fn get(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Something went to flash, which may need more memory for it. The budget, if it is time to divide it anew.
+    /// Called after a write to flash, which may need more memory for it. Returns the budget if it must be divided
+    /// anew.
     pub(super) fn due(&self) -> Option<u64> {
         let all = self.bytes.load(Ordering::Relaxed);
         let is_due = || self.sent.fetch_add(1, Ordering::Relaxed).is_multiple_of(SENT_PER_LOOK);
         (all > 0 && is_due()).then_some(all)
     }
 
-    /// What is left for the tier beside flash.
+    /// The tier's first share of `bytes`: what flash leaves.
     ///
     /// # Errors
     /// If that is too little from the start.
@@ -63,7 +64,7 @@ impl MemoryBudget {
     }
 }
 
-/// Refuses a budget of all memory that is too small for caches on these devices, before anything is written there.
+/// Refuses a budget of all memory that is too small for caches on these devices, before anything is written to them.
 pub(crate) fn check_before<'a>(
     bytes: Option<u64>,
     caches: impl Iterator<Item = (&'a Config, DeviceInfo)>,
@@ -78,8 +79,8 @@ pub(crate) fn check_before<'a>(
     check_all(bytes, needed, tiers_min, flash)
 }
 
-/// Refuses a budget of all memory of which too little is left for DRAM, `dram_min` at least, beside what
-/// the flash needs that is called so.
+/// Refuses a budget of all memory that leaves DRAM too little, less than `dram_min`, after the needs of flash.
+/// `flash` names the flash in the error.
 pub(super) fn check_all(bytes: u64, needed: u64, dram_min: u64, flash: &str) -> Result<(), Error> {
     let dram = (bytes / TIER_PART_MIN).max(dram_min);
     if needed.saturating_add(dram) <= bytes {
@@ -93,15 +94,15 @@ pub(super) fn check_all(bytes: u64, needed: u64, dram_min: u64, flash: &str) -> 
     )))
 }
 
-/// What DRAM has of a budget of all memory.
+/// DRAM's share of a budget of all memory.
 pub(super) fn left_for_dram(bytes: u64, needed: u64) -> u64 {
     let left = bytes.saturating_sub(needed).max(bytes / TIER_PART_MIN);
     debug_assert!(left <= bytes, "a part of {bytes}: {left}");
     left
 }
 
-/// Whether a tier is to have another budget than it `has`: buffers come and go, and it need not breathe with
-/// them, if these are a small part of `all`.
+/// Whether a tier should get the new `budget`. Buffers come and go, so a small increase, as a fraction of `all`, is
+/// ignored.
 pub(super) fn is_another(budget: u64, has: u64, all: u64) -> bool {
     budget < has || budget - has > all / SLACK_PART
 }

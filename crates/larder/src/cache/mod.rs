@@ -1,24 +1,21 @@
-//! The cache: `get`, `set`, `delete` over both tiers, and the rules that keep them from
-//! contradicting each other.
+//! The cache: `get`, `set`, `delete` over both tiers, and the rules that keep the tiers consistent.
 //!
-//! 1. Whatever changes a key, or sends it to flash, holds the key's lock: a stripe of async mutexes.
-//!    A hit takes none, be it in DRAM or on flash; what is read from flash enters DRAM only if the key
-//!    was not changed since the read began (`read`).
-//! 2. DRAM is newer than flash. As long as a key is in DRAM (or on its way out), nobody asks flash
-//!    for it.
-//! 3. When an item leaves DRAM, flash ends up with this version or with none; an older one is never
-//!    left behind.
-//! 4. No lock is held while waiting for another key's lock. Who changes or sends several keys at once
+//! 1. A task that changes a key, or sends it to flash, holds the key's lock: a stripe of async mutexes. A hit takes
+//!    no lock, in DRAM or on flash. A value that was read from flash enters DRAM only if the key was not changed
+//!    since the read began (`read`).
+//! 2. DRAM is newer than flash. While a key is in DRAM (or on its way out), no look-up reads flash for it.
+//! 3. When an item leaves DRAM, flash ends up with this version or with none; an older one never stays there.
+//! 4. No task holds a lock while it waits for another key's lock. A task that changes or sends several keys at once
 //!    waits for the lock of one of them, and takes along those whose locks are free.
-//! 5. Before a key is changed in DRAM, flash has been told that what it holds of the key is void
-//!    (`tombstones`): a crash takes DRAM away, and flash must not answer in its place.
-//! 6. A call that may touch the device is inside the `gate` while it does, once: who clears or closes
-//!    waits until nobody is.
-//! 7. What leaves DRAM is sent to flash by a thread of the cache (`demoting`). Where there is none
-//!    (`Demotions::Callers`), whoever brings new items to DRAM helps to send old ones, twice as many
-//!    bytes as it brought: nobody pays for all, and the backlog shrinks.
-//! 8. What is on its way to flash is bounded: a part of DRAM's budget, and above it
-//!    `demoting_bytes_max`. Who brings more waits, with no lock in hand, and is refused after
+//! 5. Before a key is changed in DRAM, flash records that its version of the key is void (`tombstones`): a crash
+//!    empties DRAM, and flash must not answer in its place.
+//! 6. A call that may touch the device is inside the `gate` while it does, once: a clear or a close waits until no
+//!    call is inside.
+//! 7. A thread of the cache sends what leaves DRAM to flash (`demoting`). Without it (`Demotions::Callers`), callers
+//!    that bring new items to DRAM help to send old ones, twice as many bytes as they brought: so no caller pays for
+//!    all, and the backlog shrinks.
+//! 8. The number of bytes on their way to flash is bounded: a part of DRAM's budget, and above it
+//!    `demoting_bytes_max`. A caller that would exceed it waits, without any lock, and is refused after
 //!    `demotion_wait`.
 
 mod budget;
@@ -82,8 +79,7 @@ const DEMOTED_PER_BROUGHT: usize = 2;
 
 /// A hybrid cache, DRAM in front of flash. Share it between threads and tasks behind an [`Arc`].
 ///
-/// Every future may be dropped at any point: the cache stays consistent, though what was under way
-/// may be lost.
+/// Every future may be dropped at any point: the cache stays consistent, though an operation in flight may be lost.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -97,34 +93,34 @@ const DEMOTED_PER_BROUGHT: usize = 2;
 /// # Ok::<(), larder::Error>(())
 /// ```
 pub struct Larder {
-    /// Ends before the rest does.
+    /// First field, so that it is dropped before the rest.
     sender: Sender,
-    /// Given back before the device is, and by a close, but for requests that were given up and have not
+    /// Released before the device is dropped, and by a close, except for requests that have timed out and have not
     /// ended.
     claim: Mutex<Option<Arc<Claim>>>,
     core: Arc<Core>,
-    /// Every key that comes in is hashed by it, once.
+    /// Hashes every key that comes in, once.
     hasher: KeyHasher,
-    /// Reads of flash, by the hash of the key.
+    /// Reads of flash in flight, by the hash of the key.
     reads: SingleFlight<u64, Option<Hit>>,
     fetches: SingleFlight<Box<[u8]>, Outcome>,
     stopwatch: Stopwatch,
     /// See [`Config::demotion_wait`](crate::Config::demotion_wait).
     demotion_wait: Duration,
-    /// Whether hits note when they were.
+    /// Whether hits record their time.
     notes_access: bool,
-    /// If it shares its budget with others.
+    /// Set if the cache shares its budget with others.
     membership: OnceLock<Membership<Self>>,
 }
 
 impl Larder {
-    /// Stores `value` under `key`, in place of an older value. It expires after `ttl` (rounded up
-    /// to milliseconds, and on flash to whole seconds), or never.
+    /// Stores `value` under `key` and replaces any older value. It expires after `ttl` (rounded up to milliseconds,
+    /// and on flash to whole seconds), or never.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] for a key or a value that no tier can hold; the key then has no
-    /// value at all. [`ErrorKind::Device`] if flash holds an older value and takes no write that says
-    /// that it is void: the new value is stored, but a crash may bring the older one back.
+    /// [`ErrorKind::InvalidInput`] for a key or a value that no tier can hold; the key then has no value at all.
+    /// [`ErrorKind::Device`] if flash holds an older value and cannot record that it is void: the new value is
+    /// stored, but a crash may bring the older one back.
     ///
     /// ```
     /// # use larder::{Larder, RealClock, SetOptions, block_on};
@@ -139,7 +135,7 @@ impl Larder {
         self.set_with(key, value, SetOptions { ttl, ..SetOptions::default() }).await
     }
 
-    /// As [`Larder::set`], with everything that can be said about a value.
+    /// As [`Larder::set`], with all options of a value.
     ///
     /// # Errors
     /// As [`Larder::set`].
@@ -167,7 +163,7 @@ impl Larder {
         stored
     }
 
-    /// [`Larder::set_with`], of a key that can be.
+    /// [`Larder::set_with`], for a valid key.
     async fn store(&self, key: &[u8], value: &[u8], options: SetOptions) -> Result<(), Error> {
         let hash = self.hasher.hash(key);
         self.core.counters.sets.add(1);
@@ -188,8 +184,8 @@ impl Larder {
         told_flash
     }
 
-    /// A version for a value of `key` that is about to be stored, for [`SetOptions::version`]: larger than those of all
-    /// values that the key has had. It is for who has to say which version a change has made.
+    /// A version for a value of `key` that is about to be stored, for [`SetOptions::version`]: larger than those of
+    /// all earlier values of the key. For callers that must report the version of their change.
     ///
     /// ```
     /// # use larder::{Larder, RealClock, SetOptions, block_on};
@@ -204,11 +200,11 @@ impl Larder {
         self.core.dram.draw_version(key)
     }
 
-    /// Removes `key` from both tiers. Says whether it was there. A large object on flash counts as
-    /// there even if its time was over: nobody reads it to find out.
+    /// Removes `key` from both tiers. Returns whether it was there. A large object on flash counts as there even if
+    /// it has expired, because it is not read to find out.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] for an impossible key; [`ErrorKind::Device`] as for
+    /// [`ErrorKind::InvalidInput`] for an invalid key; [`ErrorKind::Device`] as for
     /// [`Larder::set`].
     ///
     /// ```
@@ -231,8 +227,8 @@ impl Larder {
         removed
     }
 
-    /// Sees to it that what flash has of a key does not come back after a crash. The caller holds the
-    /// key's lock and is about to change the key.
+    /// Makes sure that flash's version of a key does not come back after a crash. The caller holds the key's lock and
+    /// is about to change the key.
     async fn invalidate_on_flash(&self, hash: KeyHash) -> Result<(), Error> {
         debug_assert!(self.core.is_key_locked(hash), "rule 1: who changes a key holds its lock");
         match &self.core.flash {
@@ -241,7 +237,8 @@ impl Larder {
         }
     }
 
-    /// The key changes at this moment: what is being read or fetched is older, and so is what is there.
+    /// Called at the moment at which the key changes: overtakes reads and fetches in flight, and counts the replaced
+    /// value.
     fn supersede(&self, hash: KeyHash, key: &[u8], there: Option<&ItemView<'_>>) -> bool {
         self.reads.overtake(hash, &hash.0);
         self.fetches.overtake(hash, key);
@@ -261,7 +258,7 @@ impl Larder {
             Some(flash) => flash.remove(hash, key, self.core.now_s()).await,
             None => Ok(false),
         };
-        // Between the two: a read that begins now finds nothing on flash, one that began before
+        // Overtake between the two removals: a read that begins now finds nothing on flash, and one that began before
         // brings nothing to DRAM afterwards.
         self.supersede(hash, key, None);
         let in_dram = self.core.dram.remove(hash, key, self.core.now_ms());
@@ -274,7 +271,7 @@ impl Larder {
         on_flash.map(|_| was_there)
     }
 
-    /// Where `key` is, if it is anywhere, and its bytes if DRAM has it; only for who listens.
+    /// The tier of `key`, if it is stored, and its bytes if DRAM has it; only for the removal listener.
     fn tier_and_bytes(&self, hash: KeyHash, key: &[u8]) -> Option<(Tier, usize)> {
         if !self.core.counters.removals.wanted() {
             return None;
@@ -287,14 +284,14 @@ impl Larder {
         Some((tier.unwrap_or(Tier::SmallObjects), 0))
     }
 
-    /// Rule 7, for who brought so many bytes to DRAM.
+    /// Applies rule 7 for a caller that brought `brought` bytes to DRAM.
     async fn help(&self, brought: usize) {
         let bytes = self.demoted_for(brought);
         self.give_way(bytes).await;
         self.help_debtors(bytes).await;
     }
 
-    /// Sends at least `bytes` of what waits to flash, or leaves that to who does so beside the callers.
+    /// Sends at least `bytes` of the waiting records to flash, or leaves that to the thread or task that sends.
     async fn give_way(&self, bytes: usize) {
         if self.core.flash.is_none() || !self.sender.relieves() {
             self.core.demote_bytes(bytes).await;
@@ -303,8 +300,8 @@ impl Larder {
         }
     }
 
-    /// Comes in, for a call that may touch the device. Without flash nobody who clears or closes has to
-    /// wait for anybody.
+    /// Enters the gate, for a call that may touch the device. Without flash a clear or a close need not wait for
+    /// calls.
     ///
     /// # Errors
     /// [`ErrorKind::Closed`].
@@ -316,26 +313,26 @@ impl Larder {
         }
     }
 
-    /// A call that came in has given everything back: who listens is told what it removed.
+    /// Leaves the gate, and then reports removals to the listener, with no locks held.
     fn leave(&self, inside: Option<Inside<'_>>) {
         drop(inside);
         self.core.counters.removals.tell();
     }
 
-    /// Refuses what would wait for a lock that the caller's own thread holds. Without flash there are
-    /// none.
+    /// Refuses a call that would wait for a lock that the caller's own thread holds. Without flash there are no such
+    /// locks.
     fn check_reentry(&self) -> Result<(), Error> {
         if self.core.flash.is_some() { reentry::check_update(self.id()) } else { Ok(()) }
     }
 
-    /// Names the cache as long as it stays where it is, as it does during a call.
+    /// Identifies the cache while it is not moved, as during a call.
     fn id(&self) -> usize {
         std::ptr::from_ref(self).addr()
     }
 
-    /// Whether some tier that `item` may be in can hold it.
+    /// Whether a tier allowed for `item` can hold it.
     fn can_hold(&self, item: &ItemRef<'_>) -> bool {
-        // Flash first: it answers without a lock.
+        // Ask flash first: it answers without a lock.
         self.core
             .flash
             .as_deref()
@@ -343,7 +340,7 @@ impl Larder {
             || self.stays_in_dram(item)
     }
 
-    /// Whether `item` has a place in DRAM; if not, it is on its way to flash at once.
+    /// Whether `item` may stay in DRAM; if not, it goes straight to flash.
     fn stays_in_dram(&self, item: &ItemRef<'_>) -> bool {
         let is_for_flash = item.tiers == Tiers::FlashOnly && self.core.flash.is_some();
         !is_for_flash && self.core.dram.can_hold(item.object_bytes())

@@ -1,4 +1,4 @@
-//! How a cache begins.
+//! Opens a cache.
 
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
@@ -24,14 +24,13 @@ use crate::stats::Counters;
 use crate::time::CacheClock;
 
 impl Larder {
-    /// Opens a cache on `device`, or in DRAM only. A device that was shut down cleanly comes back
-    /// with its content; see [`Larder::recovery`].
+    /// Opens a cache on `device`, or in DRAM only. A device that was shut down cleanly keeps its content; see
+    /// [`Larder::recovery`].
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] for settings that cannot work or do not fit the device,
-    /// [`ErrorKind::InUse`] if another cache has the device or a part of it,
-    /// [`ErrorKind::Foreign`] if the device holds something else, [`ErrorKind::Device`] if its
-    /// metadata cannot be read or written.
+    /// [`ErrorKind::Config`] for settings that cannot work or do not fit the device, [`ErrorKind::InUse`] if another
+    /// cache uses the device or a part of it, [`ErrorKind::Foreign`] if the device holds other data,
+    /// [`ErrorKind::Device`] if its metadata cannot be read or written.
     ///
     /// [`ErrorKind::Config`]: crate::ErrorKind::Config
     /// [`ErrorKind::InUse`]: crate::ErrorKind::InUse
@@ -68,11 +67,11 @@ impl Larder {
         Self::open_placed(config, device.zip(claim), clock, None, None).await
     }
 
-    /// A cache of `dram_bytes` in memory alone, by the wall clock; everything else is as [`Config::default`] has it.
+    /// Opens a cache of `dram_bytes` in memory only, with the wall clock; all other settings are those of
+    /// [`Config::default`].
     ///
     /// # Errors
-    /// [`ErrorKind::Config`](crate::ErrorKind::Config) for a budget that no tier can have: see
-    /// [`Config::dram_bytes`].
+    /// [`ErrorKind::Config`](crate::ErrorKind::Config) for an illegal budget: see [`Config::dram_bytes`].
     ///
     /// ```
     /// use larder::{Larder, block_on};
@@ -84,17 +83,17 @@ impl Larder {
     /// ```
     pub fn in_memory(dram_bytes: u64) -> Result<Self, Error> {
         let config = Config { dram_bytes, ..Config::default() };
-        // Without flash nothing is waited for.
+        // Without flash this never waits.
         block_on(Self::open(config, None, Arc::new(RealClock)))
     }
 
-    /// A cache on a file of `flash_bytes` (a positive multiple of 4096) at `path`, which is made if it is not there,
-    /// with the DRAM of [`Config::default`] in front of it. What an earlier cache left there is taken over. The file
-    /// is opened on the calling thread, and another cache has it until this one is dropped. For anything else than
-    /// the defaults there is [`Larder::open`] on a [`FileDevice`].
+    /// Opens a cache on a file of `flash_bytes` (a positive multiple of 4096) at `path`, with the settings of
+    /// [`Config::default`]. Creates the file if it does not exist, and takes over the content of an earlier cache.
+    /// The file is opened on the calling thread, and is locked against other caches until this one is dropped. For
+    /// other settings use [`Larder::open`] on a [`FileDevice`].
     ///
     /// # Errors
-    /// [`ErrorKind::Device`](crate::ErrorKind::Device) if the file cannot be opened or made; otherwise as
+    /// [`ErrorKind::Device`](crate::ErrorKind::Device) if the file cannot be opened or created; otherwise as
     /// [`Larder::open`].
     ///
     /// ```
@@ -118,8 +117,8 @@ impl Larder {
         Self::open(Config::default(), Some(Arc::new(device)), Arc::new(RealClock)).await
     }
 
-    /// As [`Larder::open`], for a device that is claimed already. One of several may have a placement plan
-    /// with the others, and versions.
+    /// As [`Larder::open`], for a device that is already claimed. One of several caches may share a placement plan
+    /// and the version counter with the others.
     pub(crate) async fn open_placed(
         config: Config,
         device: Option<(Arc<dyn Device>, Arc<Claim>)>,
@@ -188,7 +187,7 @@ impl Larder {
     }
 }
 
-/// The flash of a cache. A budget that is too small for it is refused while the device is as it was.
+/// Opens the flash of a cache. Refuses a budget that is too small for it before it changes the device.
 async fn open_flash(
     config: &Config,
     (device, start): (Arc<dyn Device>, Start),
@@ -204,7 +203,7 @@ async fn open_flash(
     Ok(Arc::new(flash))
 }
 
-/// The same device, whose requests end in time, if the cache is not to wait for ever.
+/// Adds timeouts to the device, unless the cache is to wait for ever.
 fn in_time(
     config: &Config,
     device: Arc<dyn Device>,
@@ -215,11 +214,12 @@ fn in_time(
     Arc::new(TimeoutDevice::new(device, wait, Arc::clone(clock), claim))
 }
 
-/// Where versions begin: later with every opening, so that they go on to grow, and clients see nothing in them of
-/// the seed of the keys' hash. Microseconds, for no counter takes more than one version in each, on an average of
-/// the time between two openings; and a second for each opening, for a clock that does not go on.
+/// The first version number. It is later with every opening, so versions keep growing, and does not depend on the
+/// seed of the key hash, so clients learn nothing about the seed. It counts microseconds, because averaged over the
+/// time between two openings no counter takes more than one version per microsecond. It adds a second for each
+/// opening, in case the clock does not advance.
 fn first_version(now: Duration, flash: Option<&Flash>) -> u64 {
-    // 2025: what is smaller takes less memory.
+    // 2025: smaller versions take less memory.
     const BEGIN_S: u64 = 1_735_689_600;
     let since = now.saturating_sub(Duration::from_secs(BEGIN_S));
     let openings = flash.map_or(0, Flash::epoch).min(1 << 32);

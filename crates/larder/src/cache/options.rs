@@ -1,4 +1,4 @@
-//! What can be said about a value beside the value.
+//! Options of a value.
 
 use std::num::NonZeroU64;
 use std::time::Duration;
@@ -15,38 +15,37 @@ use std::time::Duration;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SetOptions {
-    /// How long it lives, rounded up to milliseconds, and on flash to whole seconds; `None` is for ever. Nobody sees
-    /// what lives for no time.
+    /// Time to live, rounded up to milliseconds, and on flash to whole seconds; `None` means for ever. A value with a
+    /// TTL of zero is never found.
     pub ttl: Option<Duration>,
-    /// What [`Value::flags`](crate::Value::flags) shall say of it.
+    /// The value's [`Value::flags`](crate::Value::flags).
     pub flags: u32,
-    /// Which tiers it may be in.
+    /// The tiers that may hold it.
     pub tiers: Tiers,
-    /// What [`Value::version`](crate::Value::version) shall say of it as long as it is in DRAM; `None` is a
-    /// version larger than those before. What is given need not be larger. Below 2^63 it makes later versions of
-    /// this key, and of some others, larger still.
+    /// The value's [`Value::version`](crate::Value::version) while it is in DRAM; `None` assigns a version larger
+    /// than all before. A given version need not be larger. If it is below 2^63, later versions of this key, and of
+    /// some others, are larger than it.
     pub version: Option<NonZeroU64>,
     /// Whether it is out of date from the start ([`ValueMeta::stale`](crate::ValueMeta::stale)). Such a value is in
     /// DRAM only, whatever `tiers` says.
     pub stale: bool,
-    /// Whether somebody has won the right to bring a better value already
-    /// ([`ValueMeta::won`](crate::ValueMeta::won)), as if by [`Larder::win`](crate::Larder::win). Such a value is in
-    /// DRAM only, whatever `tiers` says.
+    /// Whether a caller already has the right to bring a better value ([`ValueMeta::won`](crate::ValueMeta::won)), as
+    /// if by [`Larder::win`](crate::Larder::win). Such a value is in DRAM only, whatever `tiers` says.
     pub won: bool,
-    /// Whether the client named the key in base64, as memcached's meta commands do with `b`: for
-    /// [`ValueMeta::binary_key`](crate::ValueMeta::binary_key), as long as it is in DRAM. It is of the same key all the
-    /// same.
+    /// Whether the client sent the key in base64, as memcached's meta commands do with `b`: for
+    /// [`ValueMeta::binary_key`](crate::ValueMeta::binary_key), while the value is in DRAM. It does not change which
+    /// key it is.
     pub binary_key: bool,
 }
 
 impl SetOptions {
-    /// The tiers that it may be in after all: flash knows neither of stale values nor of won ones.
+    /// The tiers that may hold it after all: flash does not store the stale and won marks.
     pub(crate) fn tiers_allowed(&self) -> Tiers {
         if self.stale || self.won { Tiers::DramOnly } else { self.tiers }
     }
 }
 
-/// Which tiers a value may be in. Without flash all of them mean DRAM.
+/// The tiers that may hold a value. Without flash all of these mean DRAM.
 ///
 /// ```
 /// # use larder::{Larder, RealClock, SetOptions, Tiers, block_on};
@@ -58,22 +57,21 @@ impl SetOptions {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Tiers {
-    /// In DRAM first; when it is evicted there, on flash if the admission policy agrees.
+    /// In DRAM first; after its eviction on flash, if the admission policy admits it.
     #[default]
     Both,
-    /// In DRAM only: it is never written to flash, not by a flush nor by a close either. When DRAM evicts it
-    /// it is gone, and counted ([`Stats::dram_evicted_objects`](crate::Stats::dram_evicted_objects)).
-    /// `touch`, `append`, `incr` and the like leave it so.
+    /// In DRAM only: it is never written to flash, not by a flush or a close either. When DRAM evicts it, it is lost,
+    /// and counted ([`Stats::dram_evicted_objects`](crate::Stats::dram_evicted_objects)). `touch`, `append`, `incr`
+    /// and similar calls keep this setting.
     DramOnly,
-    /// On flash at once, past DRAM: when the set returns, flash has it or has turned it away, as the
-    /// admission policy decides over it as over all. A read that finds it does not bring it to DRAM; it
-    /// has version 0 then, which `cas` never stores over. `touch`, `append`, `incr` and the like leave it
-    /// so.
+    /// On flash at once, past DRAM: when the set returns, flash has it, or the admission policy has rejected it, as
+    /// with every object. A read that finds it does not bring it to DRAM; its version is 0 then, which `cas` never
+    /// replaces. `touch`, `append`, `incr` and similar calls keep this setting.
     FlashOnly,
 }
 
 impl Tiers {
-    /// What flash says of a value: whether it is for flash only.
+    /// The tiers of a value on flash: `only` means for flash only.
     pub(crate) fn on_flash(only: bool) -> Self {
         if only { Self::FlashOnly } else { Self::Both }
     }

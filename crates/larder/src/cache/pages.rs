@@ -1,19 +1,18 @@
-//! A walk over everything in pages, which remembers nothing between two of them.
+//! A scan in pages, without state between two of them.
 
 use super::Larder;
 use super::iterate::{Batch, Left, Scanned};
 use crate::error::{Error, ErrorKind};
 use crate::flash::Flash;
 
-/// A cursor names a hash without so many of its lower bits. What it leaves free is for whoever walks over several
-/// caches.
+/// A cursor is a hash without this number of its lower bits. The free bits are for scans over several caches.
 const CURSOR_SHIFT: u32 = 8;
 /// Cursors are below this.
 pub(crate) const CURSOR_END: u64 = 1 << (64 - CURSOR_SHIFT);
-/// Parts of the index that are looked at to guess how much there is in all of them.
+/// Number of index parts that are sampled to estimate totals.
 const PARTS_COUNTED: usize = 64;
 
-/// What [`Larder::scan_from`] has found.
+/// A page of [`Larder::scan_from`].
 ///
 /// ```
 /// # use larder::{Larder, block_on};
@@ -24,26 +23,26 @@ const PARTS_COUNTED: usize = 64;
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct ScanPage {
-    /// What the page has, in no order; there may be nothing though the walk is not at its end.
+    /// The items of the page, in no order; it may be empty before the end of the scan.
     pub items: Vec<Scanned>,
-    /// Where the next page begins; 0 at the end.
+    /// Cursor of the next page; 0 at the end.
     pub next: u64,
 }
 
-/// How many items a cache has, about ([`Larder::estimated_items`]).
+/// Approximate number of items in a cache ([`Larder::estimated_items`]).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EstimatedItems {
-    /// Items that flash holds, whether DRAM has a copy or not.
+    /// Items on flash, with or without a copy in DRAM.
     pub on_flash: u64,
     /// Items that are not known to be on flash.
     pub in_dram_alone: u64,
-    /// Of all of them, those that have a lifetime, alive or expired.
+    /// Of all items, those with a lifetime, alive or expired.
     pub with_lifetime: u64,
 }
 
 impl EstimatedItems {
-    /// All of them.
+    /// The sum of both tiers.
     ///
     /// ```
     /// # use larder::{Larder, block_on};
@@ -68,17 +67,17 @@ impl std::iter::Sum for EstimatedItems {
 }
 
 impl Larder {
-    /// A page of a walk over everything that the cache holds: from `cursor` on, which is 0 for the first page and
-    /// [`ScanPage::next`] for the others. A page has about `count` items or more, in DRAM alone seldom many more; with
-    /// flash at least those of a part of the index of large objects, which are read whole, so that pages may be long
-    /// there. What begins a walk need not end it: nothing is held between two pages, and cursors stay good however the
-    /// cache grows and shrinks.
+    /// Returns a page of a scan of everything in the cache, from `cursor` on: 0 for the first page,
+    /// [`ScanPage::next`] for the others. A page has about `count` items or more. In DRAM alone it seldom has many
+    /// more. With flash it has at least the items of a part of the index of large objects, which are read whole, so
+    /// pages may be long there. A scan need not be finished: no state is kept between two pages, and cursors stay
+    /// valid as the cache grows and shrinks.
     ///
-    /// Whatever is in the cache from the first page to the last is in one of them, changed or not, and unless it is
-    /// changed in no other. Otherwise it is as [`Larder::scan`] says.
+    /// Every item that is in the cache from the first page to the last is in one of them, changed or not; an
+    /// unchanged item is in no other. Apart from that the guarantees are those of [`Larder::scan`].
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] for a cursor that no page has given; [`ErrorKind::Closed`] after a close.
+    /// [`ErrorKind::InvalidInput`] for an invalid cursor; [`ErrorKind::Closed`] after a close.
     ///
     /// ```
     /// # use larder::{Larder, block_on};
@@ -110,11 +109,11 @@ impl Larder {
         let mut start = cursor << CURSOR_SHIFT;
         if let Some(flash) = &self.core.flash {
             flash.index_all().await;
-            // Slices are whole parts of the engines: of what somebody has made up, the part that it lies in.
+            // Slices cover whole parts of the engines: round an invented cursor down to the start of its part.
             start &= !(self.slice_width_min() - 1);
         }
         let next = loop {
-            // To the next multiple of the width: at other times slices were wider or narrower.
+            // Up to the next multiple of the width: in earlier pages slices may have been wider or narrower.
             let end = start | (width - 1);
             let mut left = Left::over(self, start..=end);
             while left.step(self, &mut found).await {}
@@ -127,9 +126,9 @@ impl Larder {
         Ok(ScanPage { items: found.items, next })
     }
 
-    /// How many items there are, about: each key once, whichever tiers it is in. Exact for a cache in DRAM only of up
-    /// to some hundred thousand items, but that what has expired counts until somebody finds out. Guessed otherwise,
-    /// from parts of the indexes: with many items to some percent, with few on flash to a few.
+    /// Approximate number of items; each key counts once, whichever tiers it is in. Exact for a cache in DRAM only of
+    /// up to some hundred thousand items, except that expired items count until they are found. Otherwise an estimate
+    /// from parts of the indexes: within some percent for many items, within a few items for few on flash.
     ///
     /// ```
     /// # use larder::{Larder, block_on};
@@ -141,13 +140,14 @@ impl Larder {
     pub fn estimated_len(&self) -> u64 {
         match &self.core.flash {
             None => self.core.dram.len() as u64,
-            // What is clean is on flash too.
+            // Clean items are on flash too.
             Some(flash) => flash.estimated_len() + self.core.dram.estimated_dirty(PARTS_COUNTED),
         }
     }
 
-    /// The same, by where items are and whether they have a lifetime. The index of flash does not know lifetimes: the
-    /// same share is taken there as in DRAM, so that none has one after a restart until some have been read.
+    /// The same estimate, by tier and with the number of items with a lifetime. The index of flash does not store
+    /// lifetimes: items on flash are assumed to have the same share as those in DRAM. So after a restart none counts
+    /// as having a lifetime until some have been read.
     ///
     /// ```
     /// # use larder::{Larder, block_on};
@@ -177,16 +177,16 @@ impl Larder {
         }
     }
 
-    /// How much of the space of hashes a slice takes that has about so many items: a power of two.
+    /// The width of a slice with about `count` items, as a part of the hash space: a power of two.
     fn slice_width(&self, count: usize) -> u64 {
         let slices = self.estimated_len() / (count.max(1) as u64);
         let width = 1 << (63 - slices.max(1).ilog2().min(55));
-        // One slice is twice as wide as can be said.
+        // A single slice would need a width of 2^64, which does not fit.
         let width: u64 = if slices < 2 { 1 << 63 } else { width };
         width.max(self.slice_width_min())
     }
 
-    /// At least this, so that slices are whole parts of every engine, and can be named by a cursor.
+    /// The minimum width, so that slices cover whole parts of every engine and fit a cursor.
     fn slice_width_min(&self) -> u64 {
         let parts = self.core.flash.as_deref().map_or(usize::MAX, Flash::scan_parts_max);
         let bits = parts.ilog2().min(64 - CURSOR_SHIFT);

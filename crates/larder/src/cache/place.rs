@@ -1,4 +1,4 @@
-//! Where a new item goes: to DRAM, past it where it stays full, or nowhere.
+//! Decides where a new item goes: to DRAM, past it if it stays full, or nowhere.
 
 use super::demoting::{Patience, Wait};
 use super::{Larder, Tiers};
@@ -10,13 +10,13 @@ use crate::signal::until_any;
 use crate::tier::Tier;
 use crate::value::{Pinned, Value};
 
-/// How often a set makes room in DRAM before it goes past it.
+/// Number of attempts of a set to make room in DRAM before it goes past it.
 pub(super) const PUTS_BEFORE_WRITE_AROUND: usize = 8;
 
 impl Larder {
-    /// Puts `item` where there is room for it if `admit` agrees, and sees to what follows. What was put in DRAM
-    /// is `kept`, if somebody wants it. Says whether there was room, or else counts that, and whether flash has
-    /// been told.
+    /// Puts `item` where there is room for it, if `admit` agrees, and does the follow-up work. Stores the DRAM value
+    /// in `kept`, if the caller wants it. Returns whether there was room (a refusal is counted), and whether flash
+    /// could record the change.
     pub(super) async fn place(
         &self,
         item: &ItemRef<'_>,
@@ -36,7 +36,7 @@ impl Larder {
             }
         };
         let written_around = patience.written_around();
-        drop(patience); // others need not wait until this call has helped
+        drop(patience); // so that others need not wait for the help below
         self.help(item.object_bytes()).await;
         match put {
             Ok(on_its_way) => {
@@ -48,12 +48,12 @@ impl Larder {
         (put.is_ok(), told_flash)
     }
 
-    /// Where `item` may be put: in DRAM, or with the bytes that were taken for it on its way to flash, if it
-    /// has no place in DRAM. Asked again when that was in vain, it waits first. Where DRAM stays full, of what
-    /// values in use pin or of what others are sending to flash, the item goes past it.
+    /// Where `item` may go: to DRAM (`None`), or, if it has no place in DRAM, to flash with bytes taken from the
+    /// limit. After a failed attempt it waits first. If DRAM stays full, of pinned values or of records on their way
+    /// to flash, the item goes past it.
     ///
     /// # Errors
-    /// Why it is refused.
+    /// The reason of the refusal.
     async fn room_for(
         &self,
         item: &ItemRef<'_>,
@@ -78,8 +78,8 @@ impl Larder {
         taken.map(Some).ok_or(RemovalReason::RejectedDemotions)
     }
 
-    /// Puts `item` into DRAM, or on its way to flash, if `admit` agrees, and says where it is then. Also says
-    /// whether flash has been told.
+    /// Puts `item` into DRAM, or on its way to flash, if `admit` agrees, and returns its place on the way to flash.
+    /// Sets `told_flash` to whether flash could record the change.
     async fn put(
         &self,
         item: &ItemRef<'_>,
@@ -103,7 +103,7 @@ impl Larder {
         Ok(None)
     }
 
-    /// An item was not stored for want of room.
+    /// Counts an item that was not stored because there was no room.
     pub(super) fn count_refused(&self, reason: RemovalReason, item: &ItemRef<'_>) {
         let counters = &self.core.counters;
         match reason {
@@ -113,7 +113,7 @@ impl Larder {
         counters.removals.key(reason, Tier::Dram, item.key, item.object_bytes());
     }
 
-    /// Sees to it that an item that is for flash only is there, or given up, before its set returns.
+    /// Waits until an item for flash only is on flash, or given up, before its set returns.
     async fn demote_if_flash_only(&self, item: &ItemRef<'_>, on_its_way: Option<OnItsWay>) {
         let Some(on_its_way) = on_its_way.filter(|_| item.tiers == Tiers::FlashOnly) else {
             return;

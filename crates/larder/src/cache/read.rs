@@ -1,16 +1,15 @@
-//! Looking a key up, in DRAM and below it.
+//! Look-ups of keys, in DRAM and below it.
 //!
-//! A read of flash holds no lock of its key. It is a call that whoever misses the key meanwhile
-//! joins (`single_flight.rs`), and whoever changes the key overtakes. What was read enters DRAM under the
-//! lock of the key's index shard, and only if the call was not overtaken. So an older version never displaces
-//! a newer one:
+//! A read of flash holds no lock of its key. It is a call that other callers join when they miss the key
+//! (`single_flight.rs`), and that a change of the key overtakes. The result enters DRAM under the lock of the key's
+//! index shard, and only if the call was not overtaken. So an older version never replaces a newer one:
 //!
 //! - A set overtakes under the same lock, in the step in which its version enters DRAM.
-//! - A delete overtakes after flash has forgotten the key and before DRAM does. A read that began
-//!   before is overtaken; one that begins later finds nothing.
-//! - Whoever leads a call looks into DRAM once more before it reads: a set that came before it joined
-//!   is seen there, or has gone on to flash. Who finds nothing looks there again behind a change that is under
-//!   way, so that a key that is overwritten always has a value.
+//! - A delete overtakes after flash has forgotten the key and before DRAM does. A read that began before is
+//!   overtaken; a read that begins later finds nothing.
+//! - The leader of a call checks DRAM once more before it reads: it finds a value that was set before it joined, or
+//!   that value has gone on to flash. A look-up that finds nothing waits for a change in flight and checks DRAM
+//!   again, so that a key that is overwritten always has a value.
 
 use larder_device::block_on;
 
@@ -24,7 +23,7 @@ use crate::removal::RemovalReason;
 use crate::tier::Tier;
 use crate::value::{Pinned, Value};
 
-/// A value and where it was found.
+/// A value and the tier where it was found.
 #[derive(Debug, Clone)]
 pub(super) struct Hit<V = Pinned> {
     pub(super) value: V,
@@ -35,8 +34,8 @@ impl Larder {
     /// Looks `key` up. `None` is a miss. A hit on flash brings the item back to DRAM.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`](crate::ErrorKind::InvalidInput) for an impossible key. Device errors are misses, and
-    /// counted.
+    /// [`ErrorKind::InvalidInput`](crate::ErrorKind::InvalidInput) for an invalid key. Device errors count as misses,
+    /// and are counted.
     ///
     /// ```
     /// # use larder::{Larder, RealClock, SetOptions, block_on};
@@ -50,7 +49,7 @@ impl Larder {
         self.look_up(key, Pinned::keep).await
     }
 
-    /// Whether `key` has a value. Brings nothing to DRAM, and counts no use.
+    /// Whether `key` has a value. Brings nothing to DRAM and does not count as a use.
     ///
     /// # Errors
     /// As [`Larder::get`].
@@ -67,8 +66,8 @@ impl Larder {
         check_key(key)?;
         self.core.gate.check()?;
         let hash = self.hasher.hash(key);
-        // DRAM first, and no lock: what flash shows later than that was the newest version at some
-        // moment since, for what hides an older one comes to DRAM before it hides it.
+        // DRAM first, without a lock. If flash has the key after that, its version was the newest at some moment
+        // since then, because a newer version comes to DRAM before it hides the older one.
         if let Some(alive) = self.core.dram.contains(hash, key, self.core.now_ms()) {
             return Ok(alive);
         }
@@ -79,8 +78,8 @@ impl Larder {
         Ok(found)
     }
 
-    /// Whether a look-up of `key` may have to read flash: DRAM does not have it, and flash might. For whoever looks
-    /// after how many read flash at a time; by the time of the look-up it may be otherwise.
+    /// Whether a look-up of `key` may have to read flash: DRAM does not have it, and flash might. For programs that
+    /// limit concurrent reads of flash. The answer may have changed by the time of the look-up.
     ///
     /// ```
     /// # use larder::{Larder, RealClock, block_on};
@@ -94,10 +93,10 @@ impl Larder {
         flash.may_answer(hash) && !self.core.dram.holds(hash)
     }
 
-    /// Looks `key` up in DRAM; counts it if it is there.
+    /// Looks `key` up in DRAM; counts a hit.
     pub(super) fn get_at_once(&self, hash: KeyHash, key: &[u8], begun: Begun) -> Option<Pinned> {
         if self.core.gate.is_closed() {
-            return None; // whoever goes on below is told
+            return None; // the slow path returns the error
         }
         if self.core.dram.is_shrinking() {
             self.core.dram.let_go_a_little(self.core.now_s());
@@ -108,8 +107,8 @@ impl Larder {
         Some(value)
     }
 
-    /// Looks `key` up. What DRAM has at once is for what `look` makes of it, which may be a look that needs no permit
-    /// if it is dropped before anything is waited for.
+    /// Looks `key` up. `look` converts a value that DRAM has at once; it may take no permit if the value is dropped
+    /// before any wait.
     pub(crate) async fn look_up(
         &self,
         key: &[u8],
@@ -124,7 +123,7 @@ impl Larder {
         }
     }
 
-    /// As [`Larder::look_up`], for a thread that may block: without a future where DRAM answers.
+    /// As [`Larder::look_up`], for a thread that may block: creates no future if DRAM answers.
     pub(crate) fn look_up_blocking(
         &self,
         key: &[u8],
@@ -139,7 +138,7 @@ impl Larder {
         }
     }
 
-    /// Goes on with a look-up that DRAM did not answer at once.
+    /// Continues a look-up that DRAM did not answer at once.
     pub(super) async fn get_below_dram(
         &self,
         hash: KeyHash,
@@ -158,7 +157,7 @@ impl Larder {
         Ok(found.map(|hit| hit.value))
     }
 
-    /// A get has ended below DRAM's look at once, with what it found there or nothing.
+    /// Records the end of a get that DRAM did not answer at once; `found` is the tier of its hit.
     pub(super) fn note_get(&self, begun: Begun, found: Option<Tier>) {
         let timed = match found {
             None => Timed::GetMiss,
@@ -171,8 +170,7 @@ impl Larder {
         }
     }
 
-    /// Looks `key` up, and counts nobody's get. A hit on flash brings the item to DRAM. The caller is
-    /// inside.
+    /// Looks `key` up without counting a get. A hit on flash brings the item to DRAM. The caller is inside the gate.
     pub(super) async fn find(&self, hash: KeyHash, key: &[u8]) -> Option<Hit<Value>> {
         let found = match &self.core.flash {
             // Most misses end here, without a read.
@@ -186,14 +184,14 @@ impl Larder {
                 flash.index_a_little().await;
                 self.look_behind_change(hash, key).await
             }
-            // No call to join, so nothing that the answer has to be later than.
+            // Without flash there is no call to join, so the answer need not be later than anything.
             None => match self.core.dram.get_without_lock(hash, key, || self.core.now_ms()) {
                 Lookup::Hit(value) => Some(Hit { value, tier: Tier::Dram }),
                 Lookup::Expired => self.look(hash, key).await,
                 Lookup::Absent => None,
             },
         };
-        // Whoever waits keeps what it has found.
+        // Keep the value before any wait.
         let keep = |Hit { value, tier }| Hit { value: Pinned::keep(value), tier };
         let found = found.map(keep);
         if let Some(Hit { value, tier }) = &found
@@ -206,8 +204,8 @@ impl Larder {
         found
     }
 
-    /// Looks into DRAM after a miss on flash. Who changes a key tells flash first that what it has is void, and DRAM
-    /// what is new then; in between the key is nowhere, though it had a value all the time.
+    /// Checks DRAM after a miss on flash. A change of a key first voids the version on flash and then stores the new
+    /// one in DRAM. In between the key is in neither tier, though it had a value all the time.
     async fn look_behind_change(&self, hash: KeyHash, key: &[u8]) -> Option<Hit> {
         if self.core.is_changing(hash) {
             drop(self.core.lock_key(hash).await);
@@ -221,12 +219,12 @@ impl Larder {
         }
     }
 
-    /// Reads flash, or waits for somebody who does.
+    /// Reads flash, or waits for another caller's read.
     async fn read_together(&self, flash: &Flash, hash: KeyHash, key: &[u8]) -> Option<Hit> {
         let participant = self.reads.join(hash, hash.0);
         let mut outcome = participant.outcome().await;
         if let Some(found) = &*outcome {
-            // Two keys of one hash do not answer for each other.
+            // A key must not get the value of another key with the same hash.
             return found.clone().filter(|found| found.value.key() == key);
         }
         let found = match self.core.dram.get(hash, key, || self.core.now_ms()) {
@@ -250,19 +248,17 @@ impl Larder {
         found
     }
 
-    /// Looks `key` up in both tiers. A hit on flash brings the item to DRAM. The caller holds the
-    /// key's lock.
+    /// Looks `key` up in both tiers. A hit on flash brings the item to DRAM. The caller holds the key's lock.
     pub(super) async fn look(&self, hash: KeyHash, key: &[u8]) -> Option<Hit> {
         debug_assert!(self.core.is_key_locked(hash), "who looks for good holds the key's lock");
-        // Who held the lock before may have brought the key to DRAM, or found it expired.
+        // The previous holder of the lock may have brought the key to DRAM, or found it expired.
         match self.core.dram.get(hash, key, || self.core.now_ms()) {
             Lookup::Hit(value) => return Some(Hit { value, tier: Tier::Dram }),
             Lookup::Expired => {
                 self.core.counters.expired.add(1);
                 let (_, bytes) = self.tier_and_bytes(hash, key).unwrap_or((Tier::Dram, 0));
                 self.note_expired(Tier::Dram, key, bytes);
-                // Flash first: as long as the key is in DRAM, an older version on flash stays out
-                // of sight.
+                // Flash first: while the key is in DRAM, it hides an older version on flash.
                 if let Some(flash) = &self.core.flash {
                     flash.forget(hash, key, self.core.now_s()).await;
                 }
@@ -277,7 +273,7 @@ impl Larder {
         if found.is_some() || flash.is_indexed() || flash.is_behind() {
             return found;
         }
-        // What depends on whether it is there waits for the index after a crash, too.
+        // An operation that depends on whether the key exists waits for the index after a crash, too.
         flash.index_until_known(hash).await;
         self.fetch_from(flash, hash, key, &|there| there.is_none()).await
     }
@@ -286,7 +282,7 @@ impl Larder {
         self.core.counters.removals.key(RemovalReason::Expired, tier, key, bytes);
     }
 
-    /// Reads `key` from flash, and brings it to DRAM if `unchanged` agrees there.
+    /// Reads `key` from flash, and brings it to DRAM if `unchanged` still holds there.
     async fn fetch_from(
         &self,
         flash: &Flash,
@@ -297,7 +293,7 @@ impl Larder {
         let (fetched, tier) = flash.get(hash, key, self.core.now_s()).await?;
         let mut item = fetched.item();
         if item.is_expired(self.core.now_s()) {
-            self.core.counters.expired.add(1); // while it was being read
+            self.core.counters.expired.add(1); // it expired during the read
             self.note_expired(tier, key, item.object_bytes());
             return None;
         }
@@ -310,7 +306,7 @@ impl Larder {
         } else {
             None
         };
-        // Where DRAM has no room, flash still has the item.
+        // If DRAM has no room, flash still has the item.
         let value = kept.unwrap_or_else(|| Pinned::alone(&item));
         debug_assert!(value.key() == key, "an engine answers for the key that it was asked for");
         Some(Hit { value, tier })

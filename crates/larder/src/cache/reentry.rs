@@ -1,10 +1,9 @@
-//! Calls of the cache from inside itself, where they would wait for what their own thread holds.
+//! Detects calls of the cache from inside itself that would wait for their own thread.
 //!
-//! A fetch that asks for the key that it fetches waits for itself. The closure of an update runs
-//! while its key is locked, and keys share locks: a call from inside it may wait for that lock. Both
-//! are seen as long as they stay on the thread: what is under way on it is noted while it runs. A
-//! closure that has another thread do the call and waits for that, or a fetch that waits for another
-//! task, cannot be seen; docs/semantics.md says so.
+//! A fetch that asks for the key that it fetches waits for itself. The closure of an update runs while its key is
+//! locked, and keys share locks: a call from inside it may wait for that lock. Both are detected on the same thread,
+//! by a record of what runs on it. A closure that waits for another thread that makes the call, or a fetch that waits
+//! for another task, cannot be detected; docs/semantics.md says so.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -17,13 +16,13 @@ use crate::error::{Error, ErrorKind};
 type Inside = RefCell<Vec<usize>>;
 
 thread_local! {
-    /// SingleFlight whose fetches are being polled on this thread, the innermost last.
+    /// Calls whose fetches are being polled on this thread, innermost last.
     static FETCHING: Inside = const { RefCell::new(Vec::new()) };
-    /// Caches that run closures of updates on this thread, the innermost last.
+    /// Caches that run closures of updates on this thread, innermost last.
     static UPDATING: Inside = const { RefCell::new(Vec::new()) };
 }
 
-/// As long as it lives, this thread is inside something; also if that panics.
+/// Marks this thread as inside a fetch or an update while it lives, also during a panic.
 struct Entered {
     what: &'static LocalKey<Inside>,
     id: usize,
@@ -47,7 +46,7 @@ fn is_inside(what: &'static LocalKey<Inside>, id: usize) -> bool {
     what.with_borrow(|inside| inside.contains(&id))
 }
 
-/// A fetch that says so while it is polled.
+/// A fetch that marks its thread while it is polled.
 pub(super) struct Fetching<F> {
     call: usize,
     fetch: Pin<Box<F>>,
@@ -68,7 +67,7 @@ impl<F: Future> Future for Fetching<F> {
     }
 }
 
-/// Refuses to wait for a fetch from inside itself.
+/// Refuses to wait for a fetch from inside that fetch.
 ///
 /// # Errors
 /// [`ErrorKind::InvalidInput`].
@@ -77,13 +76,13 @@ pub(super) fn check_fetch(call: usize) -> Result<(), Error> {
     refuse_if(is_inside(&FETCHING, call), message)
 }
 
-/// Runs the closure of an update of the cache at this address.
+/// Runs the closure of an update of the cache with this address.
 pub(super) fn updating<T>(cache: usize, closure: impl FnOnce() -> T) -> T {
     let _inside = Entered::new(&UPDATING, cache);
     closure()
 }
 
-/// Refuses a call of the cache at this address from inside the closure of an update.
+/// Refuses a call of the cache with this address from inside the closure of an update.
 ///
 /// # Errors
 /// [`ErrorKind::InvalidInput`].

@@ -1,9 +1,8 @@
-//! Work that is done once for all who ask for it at the same time (single-flight): reads of flash, and
-//! fetches.
+//! Work that is done once for all concurrent callers (single-flight): reads of flash, and fetches.
 //!
-//! The first to ask begins a call and leads it, the others follow and wait for its outcome. Whoever
-//! changes the key meanwhile overtakes the call: its outcome is given to those who wait, who asked
-//! before the change had ended, but it is not stored, and nobody joins the call any more.
+//! The first caller begins a call and leads it; the others follow and wait for its outcome. A change of the key
+//! overtakes the call: callers that already wait still get the outcome, because they asked before the change had
+//! ended. But the outcome is not stored, and no other caller joins the call.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -17,7 +16,7 @@ use crate::sync::{Mutex, MutexGuard};
 
 const SHARDS: usize = 64;
 
-/// The calls that are in flight, by what they bring.
+/// The calls in flight, by key.
 #[derive(Debug)]
 pub(super) struct SingleFlight<K, T> {
     shards: Box<[Shard<K, T>]>,
@@ -26,20 +25,20 @@ pub(super) struct SingleFlight<K, T> {
 #[derive(Debug)]
 struct Shard<K, T> {
     calls: Mutex<Calls<K, T>>,
-    /// How many there are, to ask without the lock.
+    /// Number of calls in flight, to be read without the lock.
     count: AtomicUsize,
 }
 
 #[derive(Debug)]
 struct Calls<K, T> {
     in_flight: HashMap<K, Arc<InFlight<T>>>,
-    /// One that has ended and that nobody holds, for the next to begin.
+    /// A finished call without users, to be reused by the next one.
     spare: Option<Arc<InFlight<T>>>,
 }
 
 #[derive(Debug)]
 struct InFlight<T> {
-    /// Held by its leader. If it gives up, the next one leads.
+    /// Locked by the leader. If the leader gives up, the next holder of the lock leads.
     outcome: async_lock::Mutex<Option<T>>,
     overtaken: AtomicBool,
 }
@@ -53,7 +52,7 @@ impl<K: Hash + Eq + Clone, T: Clone> SingleFlight<K, T> {
         Self { shards: (0..SHARDS).map(shard).collect() }
     }
 
-    /// The key is being changed.
+    /// Marks the call for this key as overtaken, because the key is being changed.
     pub(super) fn overtake<Q>(&self, hash: KeyHash, key: &Q)
     where
         K: std::borrow::Borrow<Q>,
@@ -68,7 +67,7 @@ impl<K: Hash + Eq + Clone, T: Clone> SingleFlight<K, T> {
         }
     }
 
-    /// All keys are being changed.
+    /// Marks all calls as overtaken, because all keys are being changed.
     pub(super) fn overtake_all(&self) {
         for shard in &self.shards {
             let overtake = |call: &Arc<InFlight<T>>| call.overtaken.store(true, Ordering::SeqCst);
@@ -105,7 +104,7 @@ impl<K: Hash + Eq + Clone, T: Clone> SingleFlight<K, T> {
 }
 
 impl<K: Hash + Eq, T> Shard<K, T> {
-    /// Takes this very call out.
+    /// Removes this very call from the map.
     fn take_away(&self, calls: &mut Calls<K, T>, key: &K, call: &Arc<InFlight<T>>) {
         let in_flight = &mut calls.in_flight;
         debug_assert_eq!(
@@ -129,7 +128,7 @@ impl<T> InFlight<T> {
         Self { outcome: async_lock::Mutex::new(None), overtaken: AtomicBool::new(false) }
     }
 
-    /// As new, but for what was allocated.
+    /// Resets the call for reuse and returns its outcome.
     fn take(&mut self) -> Option<T> {
         self.overtaken = AtomicBool::new(false);
         self.outcome.get_mut().take()
@@ -140,7 +139,7 @@ impl<T> InFlight<T> {
     }
 }
 
-/// Somebody who leads a call or follows it. The last one to leave takes it away.
+/// A leader or follower of a call. The last one to leave removes the call.
 pub(super) struct Participant<'a, K: Hash + Eq, T> {
     shard: &'a Shard<K, T>,
     key: K,
@@ -149,12 +148,12 @@ pub(super) struct Participant<'a, K: Hash + Eq, T> {
 }
 
 impl<K: Hash + Eq, T> Participant<'_, K, T> {
-    /// What came of it; `None` means that we lead it, as long as the guard is held.
+    /// Waits for the outcome. `None` means that this caller leads, while it holds the guard.
     pub(super) async fn outcome(&self) -> AsyncMutexGuard<'_, Option<T>> {
         self.call().outcome.lock().await
     }
 
-    /// Names the call as long as somebody holds it.
+    /// Identifies the call while it has participants.
     pub(super) fn id(&self) -> usize {
         Arc::as_ptr(self.call()).addr()
     }
@@ -168,7 +167,7 @@ impl<K: Hash + Eq, T> Participant<'_, K, T> {
         self.call.as_ref().expect("it is taken when the participant leaves")
     }
 
-    /// Nobody joins this call any more.
+    /// Removes the call, so that no other caller joins it.
     pub(super) fn close(&self) {
         self.shard.take_away(&mut self.shard.lock(), &self.key, self.call());
     }
@@ -177,10 +176,11 @@ impl<K: Hash + Eq, T> Participant<'_, K, T> {
 impl<K: Hash + Eq, T> Drop for Participant<'_, K, T> {
     fn drop(&mut self) {
         let Some(mut call) = self.call.take() else { return };
-        // Under one hold of the lock: who joined in between would lead where nobody can overtake.
+        // Check and remove under one lock: a caller that joined in between would lead a call that a change cannot
+        // overtake.
         let mut calls = self.shard.lock();
         if Arc::strong_count(&call) <= 2 {
-            // The shard's and ours.
+            // The references of the shard and of this participant.
             self.shard.take_away(&mut calls, &self.key, &call);
         }
         let mut outcome = None;
@@ -189,11 +189,11 @@ impl<K: Hash + Eq, T> Drop for Participant<'_, K, T> {
                 outcome = alone.take();
                 calls.spare = Some(call);
             }
-            // Under the lock: of two who leave at once the second one must find itself the last.
+            // Drop under the lock: of two that leave at once, the second must see that it is the last.
             None => drop(call),
         }
         drop(calls);
-        drop(outcome); // a value, whose end may take its time
+        drop(outcome); // outside the lock, because dropping a value may take long
     }
 }
 
@@ -206,7 +206,7 @@ mod interleavings;
 mod tests {
     use super::*;
 
-    /// Who leaves is a count of references, which no scheduler of interleavings sees: real threads.
+    /// The last participant is found by a reference count, which no interleaving scheduler sees: use real threads.
     #[test]
     fn of_two_who_give_up_at_once_nobody_leaves_a_call() {
         const KEYS: u64 = 20_000;
@@ -221,7 +221,7 @@ mod tests {
                 while turn.load(Ordering::SeqCst) < 2 * (key + 1) {
                     spins += 1;
                     if spins % 1000 == 0 {
-                        std::thread::yield_now(); // the other one may wait for this core
+                        std::thread::yield_now(); // the other thread may be waiting for this core
                     }
                     std::hint::spin_loop();
                 }

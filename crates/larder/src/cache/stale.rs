@@ -1,8 +1,8 @@
-//! Values that are out of date but still of use: who serves them, and who brings the next.
+//! Stale values: still served, while one caller brings a new value.
 //!
-//! A client that changes its source invalidates the key instead of deleting it. Whoever reads the key finds the old
-//! value, marked as stale; one of them wins, and fetches the new one, while the others are served what is there.
-//! `memcached` calls it so: `md key I`, and the flags `X`, `W` and `Z` of an answer.
+//! A client that changes its source invalidates the key instead of deleting it. Readers of the key find the old
+//! value, marked as stale. One of them wins the right to replace it and fetches the new value; the others use the old
+//! one. In `memcached` these are `md key I`, and the flags `X`, `W` and `Z` of an answer.
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ use crate::error::Error;
 use crate::key::check_key;
 
 impl Larder {
-    /// Marks the key's value as [stale](crate::ValueMeta::stale): it is served on, from DRAM only, until it is
-    /// replaced or evicted, and the first who asks for the right to replace it gets it ([`Larder::win`]). It has
-    /// a new version, and lives on for `ttl`, or as long as it would have. Says whether there is one.
+    /// Marks the key's value as [stale](crate::ValueMeta::stale): it is still served, from DRAM only, until it is
+    /// replaced or evicted, and the first caller that asks for the right to replace it gets it ([`Larder::win`]). The
+    /// value gets a new version, and lives on for `ttl`, or for its old lifetime. Returns whether there is a value.
     ///
-    /// What replaces it is not stale. [`Larder::touch`], [`Larder::append`], [`Larder::incr`] and the like leave it
-    /// stale. [`Change::Invalidate`] does the same on conditions, and gives it a version.
+    /// A value that replaces it is not stale. [`Larder::touch`], [`Larder::append`], [`Larder::incr`] and similar
+    /// calls leave it stale. [`Change::Invalidate`] does the same inside an update, and can set the version.
     ///
     /// # Errors
     /// As [`Larder::update`]: a value that DRAM cannot hold is not marked. Delete it.
@@ -44,11 +44,11 @@ impl Larder {
         Ok(before.is_some())
     }
 
-    /// Asks for the right to bring a new value in the place of this version of the key's value: stale, soon to
-    /// expire, or a stub. Says whether the caller has won it: nobody else will from this version. It is remembered as
-    /// long as this version is in DRAM. `false`, too, if the version is not there any more.
+    /// Asks for the right to replace this version of the key's value, because it is stale, expires soon, or is a
+    /// stub. Returns whether the caller has won it: no other caller wins with this version. The cache remembers that
+    /// while this version is in DRAM. Also returns `false` if the version is not there any more.
     ///
-    /// It waits for nobody, and changes nothing but [`ValueMeta::won`](crate::ValueMeta::won).
+    /// It does not wait, and changes nothing but [`ValueMeta::won`](crate::ValueMeta::won).
     ///
     /// # Errors
     /// As [`Larder::get`].
@@ -56,7 +56,7 @@ impl Larder {
     /// ```
     /// # use larder::{Larder, RealClock, SetOptions, block_on};
     /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
-    /// // A stub for who comes while we fetch.
+    /// // A stub for callers that come while we fetch.
     /// let stub = SetOptions { won: true, ..SetOptions::default() };
     /// assert!(block_on(cache.add(b"bread", b"", stub))?, "we fetch");
     /// let meta = block_on(cache.get_with(b"bread", |_, meta| meta))?.unwrap();

@@ -1,9 +1,9 @@
-//! Long values part by part: with the memory of a part, not of the value.
+//! Long values in parts: uses the memory of a part, not of the value.
 //!
-//! A reader holds no lock between two parts, and nothing keeps them where they are. Parts bear the stamp of their
-//! version, so what comes is of one version, whatever is set or deleted meanwhile; and where one is gone, the stream
-//! ends with an error. A writer stores parts that nobody finds, for however long its source takes, and takes the key's
-//! lock for the head alone: of two that come together, the one that ends later counts.
+//! A reader holds no lock between two parts, and nothing keeps the parts on flash. Parts carry the stamp of their
+//! version, so all parts of a stream belong to one version, whatever is set or deleted during the stream. If a part
+//! is gone, the stream ends with an error. A writer stores parts that no look-up finds yet, however long its source
+//! takes, and takes the key's lock for the head only: of two concurrent writers, the one that ends later wins.
 
 use std::fmt;
 use std::ops::Deref;
@@ -20,7 +20,7 @@ use crate::long::{Found, NewParts, Parts};
 use crate::tier::Tier;
 use crate::value::Value;
 
-/// A value that comes in chunks, from [`Larder::get_stream`].
+/// A value in chunks, from [`Larder::get_stream`].
 pub struct ValueStream<'a> {
     cache: &'a Larder,
     value_bytes: usize,
@@ -29,7 +29,7 @@ pub struct ValueStream<'a> {
     rest: Rest,
 }
 
-/// What is still to come.
+/// The rest of the stream.
 #[derive(Debug)]
 enum Rest {
     Whole(Value),
@@ -104,7 +104,7 @@ impl<'a> ValueStream<'a> {
         self.value_bytes
     }
 
-    /// What it was marked with when it was set.
+    /// The flags with which the value was set.
     ///
     /// ```
     /// # use larder::{Larder, RealClock, SetOptions, block_on};
@@ -118,7 +118,7 @@ impl<'a> ValueStream<'a> {
         self.flags
     }
 
-    /// When it expires, in the time of [`Larder::now`]; `None` is never. A stream that was begun before goes on.
+    /// When it expires, in the time of [`Larder::now`]; `None` means never. A stream that was begun before goes on.
     ///
     /// ```
     /// # use larder::{Larder, RealClock, SetOptions, block_on};
@@ -131,11 +131,12 @@ impl<'a> ValueStream<'a> {
         self.expires_at
     }
 
-    /// The next bytes of the value; `None` behind the last ones. Who drops the future and asks again misses nothing.
+    /// The next bytes of the value; `None` after the last ones. If the future is dropped, the next call loses
+    /// nothing.
     ///
     /// # Errors
-    /// [`ErrorKind::Incomplete`] if a part is gone or cannot be read: what has come so far is no whole value.
-    /// [`ErrorKind::Closed`] if the cache was closed meanwhile.
+    /// [`ErrorKind::Incomplete`] if a part is gone or cannot be read: the chunks so far are no whole value.
+    /// [`ErrorKind::Closed`] if the cache was closed during the stream.
     ///
     /// ```
     /// # use larder::{Larder, RealClock, SetOptions, block_on};
@@ -172,15 +173,15 @@ impl<'a> ValueStream<'a> {
 }
 
 impl Larder {
-    /// Looks `key` up, and returns its value in chunks: one after another as they lie on flash, where the value is
-    /// longer than a region and lies there in parts; all other values are one chunk. A part is at most an eighth of a
-    /// region, and no more than one is in memory. It does not come to DRAM.
+    /// Looks `key` up and returns its value in chunks. A value that is longer than a region lies in parts on flash,
+    /// and each part is a chunk; any other value is one chunk. A part is at most an eighth of a region, and only one
+    /// is in memory at a time. The value is not brought to DRAM.
     ///
-    /// All chunks are of one version. That is the newest when this returns; who sets or deletes the key later does not
-    /// stop the stream, unless a part of it is reclaimed meanwhile.
+    /// All chunks belong to one version, the newest when this returns. A later set or delete of the key does not stop
+    /// the stream, unless a part of it is reclaimed before it is read.
     ///
     /// # Errors
-    /// If the key is impossible or the cache closed.
+    /// If the key is invalid or the cache is closed.
     ///
     /// ```
     /// # use larder::{Larder, RealClock, block_on};
@@ -208,7 +209,8 @@ impl Larder {
         Ok(found.map(|(stream, _)| stream))
     }
 
-    /// DRAM first, and no lock: what flash shows later than that was the newest version at some moment since.
+    /// DRAM first, without a lock: if flash has the key after that, its version was the newest at some moment since
+    /// then.
     async fn begin_stream(&self, hash: KeyHash, key: &[u8]) -> Option<(ValueStream<'_>, Tier)> {
         match self.core.dram.get(hash, key, || self.core.now_ms()) {
             Lookup::Hit(value) => {
@@ -227,14 +229,14 @@ impl Larder {
         Some((stream, tier))
     }
 
-    /// Stores a value of `value_bytes` bytes that `source` brings in pieces of any length, in the place of an older
-    /// one. Where it will lie on flash in parts it goes there as it comes, past DRAM, with the memory of a part; any
-    /// other is gathered and set as usual. The key keeps its older value until all has come; a look-up during the last
-    /// step may find nothing.
+    /// Stores a value of `value_bytes` bytes that `source` returns in pieces of any length, and replaces an older
+    /// value. If the value will lie in parts on flash, it goes there as it comes, past DRAM, with the memory of a
+    /// part; any other value is collected and set as usual. The key keeps its older value until the whole new one is
+    /// there; a look-up during the last step may find nothing.
     ///
     /// # Errors
-    /// What the source returns, or if it ends (with an empty piece) or goes on where the length says otherwise: then
-    /// nothing has changed. As [`Larder::set_with`]: then the key has no value.
+    /// The error of the source, or an error if the source ends (with an empty piece) too early or goes on too long:
+    /// then nothing has changed. As [`Larder::set_with`]: then the key has no value.
     ///
     /// ```
     /// # use larder::{Larder, RealClock, SetOptions, block_on};
@@ -299,7 +301,7 @@ impl Larder {
     {
         while parts.next_bytes() > 0 {
             let part = source.take(parts.next_bytes()).await?;
-            // Not while the source is waited for: whoever closes the cache waits for all who are inside.
+            // Not during the wait for the source: a close waits for all calls inside.
             let inside = self.enter().await?;
             let stored = flash.add_part(engine, &mut parts, &part, self.core.now_s()).await;
             self.leave(inside);
@@ -311,7 +313,7 @@ impl Larder {
         Ok(Some(parts))
     }
 
-    /// The value takes the place of what the key had.
+    /// Stores the head, which makes the new value replace that of the key.
     async fn store_head(
         &self,
         flash: &Flash,
@@ -333,10 +335,10 @@ impl Larder {
     }
 }
 
-/// Where the bytes of a value come from.
+/// The source of a value's bytes.
 struct Source<S, B> {
     source: S,
-    /// What came last, from here on not used yet.
+    /// The last piece, unused from `at` on.
     piece: Option<B>,
     at: usize,
     came: usize,
@@ -348,7 +350,7 @@ where
     S: AsyncFnMut() -> Result<B, E>,
     E: std::error::Error + Send + Sync + 'static,
 {
-    /// The next so many bytes.
+    /// Returns the next `bytes` bytes.
     async fn take(&mut self, bytes: usize) -> Result<Vec<u8>, FetchError> {
         let mut taken = Vec::with_capacity(bytes);
         while taken.len() < bytes {
@@ -362,7 +364,7 @@ where
         Ok(taken)
     }
 
-    /// Nothing more may come.
+    /// Checks that the source has ended.
     async fn end(&mut self) -> Result<(), FetchError> {
         match self.rest().await? {
             None => Ok(()),
@@ -370,7 +372,7 @@ where
         }
     }
 
-    /// What of the last piece is not used, or the next piece; `None` at the end.
+    /// The unused rest of the last piece, or the next piece; `None` at the end.
     async fn rest(&mut self) -> Result<Option<&[u8]>, FetchError> {
         if self.piece.as_ref().is_none_or(|piece| self.at == piece.as_ref().len()) {
             let piece =

@@ -1,4 +1,4 @@
-//! Changes that depend on the value that is there: one atomic step each.
+//! Atomic read-modify-write operations.
 
 use std::borrow::Cow;
 use std::num::NonZeroU64;
@@ -14,7 +14,7 @@ use crate::key::{KeyHash, check_key, check_value};
 use crate::removal::RemovalReason;
 use crate::value::{Pinned, Value};
 
-/// What [`Larder::update`] shall do with a key.
+/// The change that [`Larder::update`] makes to a key.
 ///
 /// ```
 /// use larder::Change;
@@ -23,27 +23,28 @@ use crate::value::{Pinned, Value};
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change<'a> {
-    /// Leave it as it is.
+    /// Leave the value as it is.
     Keep,
     /// Store a value.
     Store(Cow<'a, [u8]>, SetOptions),
-    /// Store a value that lives as long as the one that is there, and is [stale](crate::ValueMeta::stale) if that is.
+    /// Store a value with the expiry of the existing one; it is [stale](crate::ValueMeta::stale) if the existing one
+    /// is.
     StoreKeepingExpiry(Cow<'a, [u8]>),
-    /// The same, with a version that is given, as in [`SetOptions::version`]: who has to tell its client draws it
-    /// beforehand ([`Larder::draw_version`]).
+    /// The same, with a given version, as in [`SetOptions::version`]: a caller that must report the version draws it
+    /// first ([`Larder::draw_version`]).
     StoreKeepingExpiryAs(Cow<'a, [u8]>, NonZeroU64),
-    /// Leave the value as it is, with its version, and give it so long to live; `None` is for ever.
+    /// Keep the value and its version, and set its remaining lifetime; `None` means for ever.
     Touch(Option<Duration>),
-    /// Leave the value that is there, but mark it as stale, as [`Larder::invalidate`] does.
+    /// Keep the value, but mark it as stale, as [`Larder::invalidate`] does.
     Invalidate {
-        /// How long it lives on; `None` is as long as it would have, [`Duration::MAX`] for ever.
+        /// Its remaining lifetime; `None` keeps the old one, [`Duration::MAX`] means for ever.
         ttl: Option<Duration>,
-        /// Its version from now on; `None` is a larger one.
+        /// Its new version; `None` assigns a larger one.
         version: Option<NonZeroU64>,
     },
 }
 
-/// How [`Larder::cas`] ended.
+/// Outcome of [`Larder::cas`].
 ///
 /// ```
 /// # use larder::{Cas, Larder, RealClock, block_on};
@@ -57,34 +58,32 @@ pub enum Change<'a> {
 pub enum Cas {
     /// The value was stored.
     Stored,
-    /// There is another version of the value.
+    /// The value has another version.
     OtherVersion,
     /// There is no value.
     #[default]
     NotFound,
 }
 
-/// How an attempt to update ended.
+/// Outcome of an attempt to update.
 enum Attempt {
     /// The value that was there before, if any.
     Done(Option<Value>),
-    /// Somebody else was faster.
+    /// Another caller was faster.
     Again,
     /// There is no room in DRAM yet.
     Full,
-    /// It is for flash only, and so many bytes are to be taken for it first.
+    /// The item is for flash only, and this number of bytes must be taken from the limit first.
     NoneTaken(usize),
 }
 
 impl Larder {
-    /// Reads the value of `key` and changes it in one step: nobody sees or makes a change between.
-    /// `change` may be called more than once, and must not call the cache: the key is locked. Returns
-    /// the value as it was before.
+    /// Reads the value of `key` and changes it in one atomic step. `change` may be called more than once, and must
+    /// not call the cache, because the key is locked. Returns the value as it was before.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] for an impossible key, or a value that DRAM cannot hold; the
-    /// old value stays then; and for whatever `change` asks of a cache with flash.
-    /// [`ErrorKind::Device`] as for [`Larder::set`].
+    /// [`ErrorKind::InvalidInput`] for an invalid key, or a value that DRAM cannot hold (then the old value stays),
+    /// and for any call that `change` makes to a cache with flash. [`ErrorKind::Device`] as for [`Larder::set`].
     ///
     /// ```
     /// # use larder::{Larder, RealClock, SetOptions, block_on};
@@ -130,8 +129,8 @@ impl Larder {
                     return Ok(before);
                 }
                 Attempt::Again => Wait::Again,
-                // Where DRAM holds the old version or the new one, but not both, each try to make room for the one
-                // makes the other leave.
+                // If DRAM holds only one of the old and the new version, concurrent updates may evict each other's
+                // value again and again. After some attempts the new version goes past DRAM.
                 Attempt::Full
                     if self.core.flash.is_some()
                         && patience.fulls >= PUTS_BEFORE_WRITE_AROUND
@@ -161,13 +160,13 @@ impl Larder {
         }
     }
 
-    /// A change was not made for want of room.
+    /// Counts a change that was not made because there was no room.
     fn refuse(&self, reason: RemovalReason, key: &[u8], message: &str) -> Error {
         self.count_refused(reason, &ItemRef::new(self.hasher.hash(key), key, &[], 0));
         Error::new(ErrorKind::Busy, message)
     }
 
-    /// Stores `value` if `key` has none. Says whether it was stored.
+    /// Stores `value` if `key` has none. Returns whether it was stored.
     ///
     /// # Errors
     /// As [`Larder::update`].
@@ -189,7 +188,7 @@ impl Larder {
         Ok(before.is_none())
     }
 
-    /// Stores `value` if `key` has one already. Says whether it was stored.
+    /// Stores `value` if `key` has a value already. Returns whether it was stored.
     ///
     /// # Errors
     /// As [`Larder::update`].
@@ -217,8 +216,7 @@ impl Larder {
         Ok(before.is_some())
     }
 
-    /// Stores `value` if the key's value is still the one that has this [`Value::version`]. Version 0
-    /// names no value.
+    /// Stores `value` if the key's value still has this [`Value::version`]. Version 0 matches no value.
     ///
     /// # Errors
     /// As [`Larder::update`].
@@ -254,8 +252,8 @@ impl Larder {
         })
     }
 
-    /// Gives the key's value another time to live; `None` is for ever. It keeps its version. Says whether there is
-    /// one.
+    /// Sets the remaining lifetime of the key's value; `None` means for ever. The value keeps its version. Returns
+    /// whether there is a value.
     ///
     /// # Errors
     /// As [`Larder::update`].
@@ -279,11 +277,11 @@ impl Larder {
         Ok(before.is_some())
     }
 
-    /// Adds `delta` to a value that is a decimal number, and returns the sum, which wraps around at
-    /// 2^64 as memcached's does. `None` if there is no value. The number lives as long as before.
+    /// Adds `delta` to a value that is a decimal number, and returns the sum, which wraps around at 2^64 as in
+    /// memcached. `None` if there is no value. The number keeps its expiry.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] if the value is no number; and as [`Larder::update`].
+    /// [`ErrorKind::InvalidInput`] if the value is not a number; and as [`Larder::update`].
     ///
     /// ```
     /// # use larder::{Larder, RealClock, SetOptions, block_on};
@@ -297,7 +295,7 @@ impl Larder {
         self.count(key, |number| number.wrapping_add(delta)).await
     }
 
-    /// Takes `delta` from a value that is a decimal number; it stops at 0. See [`Larder::incr`].
+    /// Subtracts `delta` from a value that is a decimal number; the result is at least 0. See [`Larder::incr`].
     ///
     /// # Errors
     /// As [`Larder::incr`].
@@ -313,7 +311,7 @@ impl Larder {
         self.count(key, |number| number.saturating_sub(delta)).await
     }
 
-    /// Puts `tail` behind the value that is there. Says whether there was one.
+    /// Appends `tail` to the existing value. Returns whether there was one.
     ///
     /// # Errors
     /// As [`Larder::update`].
@@ -330,7 +328,7 @@ impl Larder {
         self.extend(key, |current| [current, tail].concat()).await
     }
 
-    /// Puts `head` before the value that is there. Says whether there was one.
+    /// Prepends `head` to the existing value. Returns whether there was one.
     ///
     /// # Errors
     /// As [`Larder::update`].
@@ -389,7 +387,7 @@ impl Larder {
         (taken, goes_above): (&mut Option<Taken<'_>>, bool),
     ) -> Result<Attempt, Error> {
         let _key_lock = self.core.lock_key(hash).await;
-        // Without flash nothing is waited for, and it is known by where it lies: a copy would not do.
+        // Without flash nothing waits here, and the value is identified by its address, so a copy would not do.
         let look = if self.core.flash.is_some() { Pinned::keep } else { Pinned::for_now };
         let before = self.look(hash, key).await.map(|found| look(found.value));
         let changed = reentry::updating(self.id(), || change(before.as_ref()));
@@ -411,8 +409,8 @@ impl Larder {
         let now_ms = self.core.now_ms();
         let unchanged = |there: Option<&ItemView<'_>>| {
             let alive = there.filter(|record| !record.is_over(now_ms));
-            // With flash, the lock of the key keeps others away. Without, this does: the value pins its record, so no
-            // other lies there, and versions that were given may come twice.
+            // With flash, the key's lock keeps others away. Without flash this check does: the value pins its record,
+            // so no other record can have its address, while given versions may repeat.
             let is_seen = match (alive, &before) {
                 (Some(record), Some(value)) => value.is_of(record),
                 (alive, before) => alive.is_none() && before.is_none(),
@@ -421,10 +419,10 @@ impl Larder {
         };
         let inserted = match taken.take().filter(|_| !stays) {
             None => self.core.dram.insert_if(&item, now_s, &unchanged).map(|there| there.is_some()),
-            // There is flash: under the lock of the key nobody else has changed it.
+            // There is flash, so no other caller has changed the key under its lock.
             Some(taken) => self.core.dram.insert_to_demote(&item, taken, &unchanged).map(|_| true),
         };
-        // Flash has been told to forget what it had: where DRAM has nothing of the key either, it would be lost.
+        // Flash has already voided its version: if DRAM does not have the key either, the value would be lost.
         let inserted = match inserted {
             Err(Full)
                 if self.core.flash.is_some() && before.is_some() && !self.core.dram.holds(hash) =>
@@ -445,7 +443,7 @@ impl Larder {
             }
             Ok(false) => Attempt::Again,
             Err(Full) => {
-                // What is here leaves for flash now, which has been told to forget what it had.
+                // The version in DRAM must go to flash again when it leaves, because flash has voided its own.
                 self.core.dram.note_dirty(hash, key);
                 Attempt::Full
             }
@@ -453,7 +451,7 @@ impl Larder {
     }
 }
 
-/// Whether this is the version meant. 0 is that of values that DRAM has no room for: it names none.
+/// Whether the value has this version. 0 is the version of values that DRAM has no room for, and matches none.
 fn names(version: u64, value: &Value) -> bool {
     version != 0 && value.version() == version
 }

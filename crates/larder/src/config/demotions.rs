@@ -1,9 +1,9 @@
-//! Who sends to flash what leaves DRAM: the choices.
+//! What sends objects from DRAM to flash: the choices.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Who sends to flash what leaves DRAM.
+/// What sends objects from DRAM to flash.
 ///
 /// ```
 /// use larder::config::Demotions;
@@ -14,15 +14,14 @@ use std::str::FromStr;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Demotions {
-    /// A thread of the cache, "larder-flash", which starts when something leaves DRAM for the first time and
-    /// ends with the cache. It writes what belongs together at once, to many places at a time, and those
-    /// who set wait only where DRAM has no room because flash is slower than they are. A cache without
-    /// flash has no such thread.
+    /// A thread of the cache, "larder-flash", which starts at the first demotion and ends with the cache. It batches
+    /// writes that belong together and writes to many places at a time. Callers of set wait only when DRAM has no
+    /// room because flash is slower than they are. A cache without flash has no such thread.
     #[default]
     Thread,
-    /// Those who bring something to DRAM: each sends twice as many bytes as it brought. No thread is
-    /// started, and with a virtual clock a run is the same each time. Who has a runtime of its own has a
-    /// task do it ([`Larder::send_demotions`](crate::Larder::send_demotions)).
+    /// The callers that bring objects to DRAM: each sends twice as many bytes as it brought. No thread is started,
+    /// and with a virtual clock a run is the same each time. A program with its own runtime can give the work to a
+    /// task ([`Larder::send_demotions`](crate::Larder::send_demotions)).
     Callers,
 }
 

@@ -1,9 +1,9 @@
-//! Which item leaves DRAM first: the choices.
+//! The DRAM eviction policy: the choices.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Which item leaves DRAM first.
+/// Which item DRAM evicts first.
 ///
 /// ```
 /// use larder::DramPolicy;
@@ -13,10 +13,10 @@ use std::str::FromStr;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum DramPolicy {
-    /// Three FIFO queues (Yang et al., SOSP'23): new items must prove themselves in a small queue.
+    /// Three FIFO queues (Yang et al., SOSP'23): new items start in a small queue and move on only if they are hit.
     #[default]
     S3Fifo,
-    /// The least recently used one.
+    /// Evicts the least recently used item.
     Lru,
 }
 

@@ -1,4 +1,4 @@
-//! What an opening does where settings have changed.
+//! What an opening does if settings have changed.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,11 +14,11 @@ use std::str::FromStr;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum OnChange {
-    /// It fails, and names the settings with their old and new values. Nothing is changed. A cache of
-    /// which nothing would be left anyway, after a loss of power for example, is no reason to fail.
+    /// The opening fails and names the settings with their old and new values. It changes nothing on the device. If
+    /// nothing of the old cache would be left anyway, after a loss of power for example, the opening does not fail.
     #[default]
     Refuse,
-    /// It starts empty.
+    /// The opening starts empty.
     Discard,
 }
 

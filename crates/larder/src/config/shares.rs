@@ -1,11 +1,11 @@
-//! Which engine gets which share of the flash.
+//! How the engines share the flash.
 
 use super::Config;
 use crate::error::Error;
 use crate::soc::config::PERCENT as SOC_PERCENT;
 
 impl Config {
-    /// Share of so many bytes of flash that the small-object engine gets if the cache begins empty, in percent.
+    /// The small-object engine's share, in percent, of a cache of `flash_bytes` that begins empty.
     pub(crate) fn soc_percent(&self, flash_bytes: u64) -> f64 {
         match self.soc.percent {
             Some(percent) => percent,
@@ -14,21 +14,21 @@ impl Config {
         }
     }
 
-    /// The same where it is left to the cache, and there is an array: that is for where there is little memory, so the
-    /// small ones go to buckets, unless no share is left.
+    /// The default share when the array is on. The array is for hosts with little memory, so small objects go to
+    /// buckets, unless no share is left for them.
     fn soc_percent_beside_array(&self) -> f64 {
         let left = 100.0 - self.array.percent - self.soc.log_percent;
         if left >= SOC_PERCENT { SOC_PERCENT } else { 0.0 }
     }
 
-    /// What is left for the large-object engine, in percent, beside a small-object engine of this share.
+    /// The large-object engine's share, in percent, given the small-object engine's share.
     pub(crate) fn loc_percent(&self, soc_percent: f64) -> f64 {
         let left = 100.0 - soc_percent - self.soc.log_percent - self.array.percent;
-        // Shares that make 100 as they are written may not quite do so as they are added.
+        // Shares that are written to add up to 100 may miss it by a rounding error.
         if left < 1e-6 { 0.0 } else { left }
     }
 
-    /// Refuses engines that leave out objects of some size, or share more than there is.
+    /// Refuses shares that leave some object size without an engine, or that add up to more than 100.
     pub(super) fn check_shares(&self) -> Result<(), Error> {
         if !self.array.is_on() {
             return Ok(());

@@ -1,10 +1,10 @@
-//! How many bytes may be on their way to flash above the budget: what DRAM has no place for.
+//! Limits the bytes on their way to flash above the budget: objects that DRAM has no place for.
 //!
-//! Who brings such an object takes its bytes from the allowance before it makes it, and they are given
-//! back when flash has dealt with the object. So a caller that gives up while it waits has taken no
-//! memory. Who waits is served in the order in which it came: a long object is not overtaken by short
-//! ones for ever. Bytes are handed to who waits by who gives them back: nobody waits for a future that is
-//! not polled, unless that future has been handed its bytes.
+//! A caller with such an object takes its bytes from the allowance before it builds the object. They are given back
+//! when flash has dealt with the object. So a caller that gives up while it waits has taken no memory. Waiters are
+//! served in the order in which they came, so short objects cannot delay a long one for ever. The caller that gives
+//! bytes back hands them to the waiters: a waiter never depends on the poll of another future, unless that future has
+//! been handed its bytes.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -14,7 +14,7 @@ use std::task::{Context, Poll, Waker};
 
 use crate::sync::{Mutex, MutexGuard};
 
-/// Bytes that may be on their way.
+/// Bytes that may be on their way to flash.
 #[derive(Debug)]
 pub(crate) struct Allowance {
     max_bytes: usize,
@@ -23,11 +23,11 @@ pub(crate) struct Allowance {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Never above `max_bytes`, but for a single object that is longer.
+    /// Never above `max_bytes`, except for a single object that is longer.
     used_bytes: usize,
     next_number: u64,
     waiting: VecDeque<Waiting>,
-    /// Those that were handed their bytes and have not been polled since.
+    /// Waiters that were handed their bytes and have not been polled since.
     served: Vec<u64>,
 }
 
@@ -38,7 +38,7 @@ struct Waiting {
     waker: Waker,
 }
 
-/// Bytes that somebody has taken, for an object that is not on its way yet.
+/// Bytes taken for an object that is not on its way yet.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Taken<'a> {
@@ -46,7 +46,7 @@ pub(crate) struct Taken<'a> {
     bytes: usize,
 }
 
-/// Somebody who waits for bytes.
+/// A caller that waits for bytes.
 #[derive(Debug)]
 pub(crate) struct Taking<'a> {
     allowance: &'a Allowance,
@@ -59,7 +59,7 @@ impl Allowance {
         Self { max_bytes, state: Mutex::default() }
     }
 
-    /// Takes so many bytes if nobody waits and they are there.
+    /// Takes `bytes` bytes if they are available and no caller waits.
     pub(crate) fn try_take(&self, bytes: usize) -> Option<Taken<'_>> {
         let mut state = self.lock();
         if !state.waiting.is_empty() || !state.has_room(bytes, self.max_bytes) {
@@ -69,12 +69,12 @@ impl Allowance {
         Some(Taken { allowance: self, bytes })
     }
 
-    /// Waits for so many bytes.
+    /// Waits for `bytes` bytes.
     pub(crate) fn take(&self, bytes: usize) -> Taking<'_> {
         Taking { allowance: self, bytes, number: None }
     }
 
-    /// Bytes that are on their way, or about to be.
+    /// Bytes on their way to flash, or about to be.
     pub(crate) fn used_bytes(&self) -> usize {
         self.lock().used_bytes
     }
@@ -96,11 +96,11 @@ impl Allowance {
 
 impl State {
     fn has_room(&self, bytes: usize, max_bytes: usize) -> bool {
-        // What is longer than all of it goes alone.
+        // An object longer than the whole allowance goes alone.
         self.used_bytes == 0 || self.used_bytes.saturating_add(bytes) <= max_bytes
     }
 
-    /// Hands bytes to those who have waited longest.
+    /// Hands bytes to the longest waiters.
     fn serve(&mut self, max_bytes: usize) -> Vec<Waker> {
         let mut woken = Vec::new();
         while let Some(first) = self.waiting.front()
@@ -121,7 +121,7 @@ impl State {
 }
 
 impl Taken<'_> {
-    /// The object is on its way: whoever ends that gives so many bytes back.
+    /// The object is on its way: the task that completes it gives back the returned number of bytes.
     pub(crate) fn spend(self) -> usize {
         let bytes = self.bytes;
         std::mem::forget(self);
@@ -146,7 +146,7 @@ impl<'a> Future for Taking<'a> {
             state.next_number += 1;
             let waker = context.waker().clone();
             state.waiting.push_back(Waiting { number, bytes, waker });
-            // Perhaps nobody is before it, and there is room.
+            // Perhaps there is room and no caller waits in front.
             let woken = state.serve(allowance.max_bytes);
             drop(state);
             self.number = Some(number);
@@ -179,7 +179,7 @@ impl Drop for Taking<'_> {
                 state.used_bytes -= self.bytes;
             }
             state.waiting.retain(|waiting| waiting.number != number);
-            // Who came behind it may go on.
+            // Waiters behind it may be served now.
             state.serve(self.allowance.max_bytes)
         };
         woken.into_iter().for_each(Waker::wake);
@@ -228,7 +228,7 @@ mod tests {
         drop(first);
         let (holder, mut served) = (allowance.try_take(100).unwrap(), allowance.take(100));
         assert!(poll(&mut served).is_none());
-        drop(holder); // hands it its bytes
+        drop(holder); // hands over its bytes
         drop((served, third));
         assert_eq!(allowance.used_bytes(), 0);
     }

@@ -1,37 +1,38 @@
-//! What frequency a record needs to be reinserted when the turn of its segment comes.
+//! The frequency that a record needs to be reinserted when its segment is evicted.
 //!
-//! The policy says so ([`frequency_needed`]), but where hits come much faster than new items nearly all records of a
-//! segment have them: all would be copied, nothing would be free, and whoever brings an item would copy segment after
-//! segment for it. So part of a segment leaves in any case, the records with the lowest frequency. What they are is
-//! taken from the segment before: those that have their turns one after the other were filled one after the other.
+//! The policy sets a minimum ([`frequency_needed`]). But if hits come much faster than new items, nearly all records
+//! of a segment reach it: all would be copied, no space would be freed, and a caller that brings an item would copy
+//! segment after segment. So a part of a segment leaves in any case, the records with the lowest frequency. The
+//! threshold comes from the previous segment, because segments that are evicted one after the other were filled one
+//! after the other.
 
 use super::policy::frequency_needed;
 use super::queues::Queue;
 use super::table::FREQUENCY_MAX;
 use crate::config::DramPolicy;
 
-/// This part of a segment is free afterwards, or was dead before.
+/// This fraction of a segment (reciprocal) is free afterwards, or was dead before.
 const FREED_PART: usize = 8;
-/// From less records nothing is concluded: of one long record no part leaves.
+/// With fewer records there is no estimate: a single long record cannot leave in part.
 const RECORDS_MIN: usize = 16;
 #[allow(clippy::cast_possible_truncation)] // it is 3
 const CLASSES: usize = FREQUENCY_MAX as usize + 1;
 
-/// What the segments of a queue were like.
+/// Statistics of the last segment of a queue.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
-    /// Bytes of the records that lived in the last one, by their frequency.
+    /// Bytes of its live records, by frequency.
     living: [usize; CLASSES],
-    /// Bytes of the segment; none if nothing is to be concluded from it.
+    /// Bytes of the segment; 0 if there is no estimate from it.
     capacity: usize,
 }
 
-/// The bar for the records of a segment.
+/// The reinsertion threshold for the records of a segment.
 #[derive(Debug)]
 pub(super) struct Bar {
-    /// Who has as much is reinserted.
+    /// Records with at least this frequency are reinserted.
     frequency: u64,
-    /// But for so many bytes, of those who have just as many.
+    /// Except for this number of bytes of records with exactly this frequency.
     too_many: usize,
     living: [usize; CLASSES],
     records: usize,
@@ -39,7 +40,7 @@ pub(super) struct Bar {
 }
 
 impl Seen {
-    /// The bar for the next segment of the queue, of so many bytes.
+    /// The threshold for the next segment of the queue, which has `capacity` bytes.
     pub(super) fn bar(&self, policy: DramPolicy, queue: Queue, capacity: usize) -> Bar {
         let needed = frequency_needed(policy, queue);
         debug_assert!(needed <= FREQUENCY_MAX, "{policy:?} asks for what no item can have");
@@ -61,12 +62,12 @@ impl Seen {
 }
 
 impl Bar {
-    /// Whether a living record of this frequency is reinserted.
+    /// Whether a live record of this frequency is reinserted.
     pub(super) fn is_passed_by(&self, frequency: u64) -> bool {
         frequency > self.frequency || frequency == self.frequency && self.too_many == 0
     }
 
-    /// It was so: a living record of so many bytes.
+    /// Records a live record of `bytes` bytes.
     pub(super) fn note(&mut self, frequency: u64, bytes: usize) {
         self.living[class(frequency)] += bytes;
         debug_assert!(self.living.iter().sum::<usize>() <= self.capacity, "a record is noted once");
@@ -76,7 +77,7 @@ impl Bar {
         }
     }
 
-    /// What is known now.
+    /// The statistics for the next segment.
     pub(super) fn into_seen(self) -> Seen {
         let capacity = if self.records < RECORDS_MIN { 0 } else { self.capacity };
         Seen { living: self.living, capacity }
@@ -94,7 +95,7 @@ mod tests {
 
     const CAPACITY: usize = 8000;
 
-    /// Bytes that leave of a segment like the one before, of which records of 10 bytes have this frequency.
+    /// Bytes evicted from a segment like the previous one; 10-byte records have these frequencies.
     fn leaving(queue: Queue, records: [usize; CLASSES]) -> [usize; CLASSES] {
         let mut seen = Seen::default();
         let mut leaving = [0; CLASSES];

@@ -1,13 +1,13 @@
-//! The budget of the tier, which may become another one at any time.
+//! The budget of the tier, which may change at any time.
 //!
-//! What is made by the size of the budget (length of segments, ghost, number of index shards) is made
-//! anew when the budget is more than twice or less than half of what it was made for. Segments of
-//! several lengths live side by side until the old ones leave.
+//! Segment length, ghost size and the number of index shards depend on the budget. They are recomputed when the
+//! budget is more than twice or less than half of the one that they were made for. Segments of several lengths
+//! coexist until the old ones leave.
 //!
-//! What is above a smaller budget leaves in steps: some of it at once, the rest with what comes. As long
-//! as there is too much, a set lets several times as much go as it brings, so that a pass over
-//! as many bytes as the new budget is more than enough; it finds a place above the budget meanwhile.
-//! Whoever only looks lets one segment go, if nobody else is at it.
+//! After a reduction, the excess leaves in steps: some of it at once, the rest with new items. While there is excess,
+//! a set evicts several times as much as it brings, so the excess is gone well before as many bytes as the new budget
+//! have been set. Until then new items may be placed above the budget. A look-up evicts one segment, if no other
+//! caller is doing so.
 
 use super::index::SLOTS_MAX;
 use super::memory::{self, PAGE_BYTES};
@@ -18,29 +18,29 @@ use crate::config::DramPolicy;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// The tier is divided into about so many segments.
+/// Approximate number of segments of the tier.
 const SEGMENTS: usize = 512;
-/// At least into so many, where these are pages.
+/// Minimum number of segments, if they are pages.
 const SEGMENTS_MIN: usize = 64;
 pub(super) const SEGMENT_BYTES: std::ops::RangeInclusive<usize> = 1 << 10..=1 << 20;
-/// One index shard for so many bytes of budget, at most [`SHARDS_MAX`]: a shard is small, so that one
-/// that grows holds nobody up for long.
+/// One index shard for this number of bytes of budget, at most [`SHARDS_MAX`]. Shards are small, so that a growing
+/// shard blocks others only briefly.
 const SHARD_BYTES: usize = 512 << 10;
 const SHARDS_MAX: usize = 1 << 18;
-/// So many times fewer of them in a tier that has grown: they stay when it shrinks, and each keeps a page
-/// of the process's heap from being given back.
+/// A tier that has grown gets fewer shards by this factor: they remain when it shrinks, and each prevents a page of
+/// the heap from being returned to the system.
 const LATER_SHARDS_PART: usize = 8;
-/// One lane for so many bytes of budget, at most [`LANES_MAX`].
+/// One lane for this number of bytes of budget, at most [`LANES_MAX`].
 const LANE_BYTES: usize = 64 << 20;
 const LANES_MAX: usize = 8;
-/// What a shrunk index takes at least is at most this part of the budget.
+/// The minimum memory of a shrunk index is at most this fraction of the budget (reciprocal).
 const INDEX_PART: usize = 8;
-/// So many bytes leave in the call that makes the budget smaller: some hundredths of a second.
+/// Bytes evicted in the call that reduces the budget: some hundredths of a second.
 const LEAVE_AT_ONCE_BYTES: usize = 64 << 20;
 
-/// Of a smaller tier nothing would be left for items.
+/// A smaller tier would have no room for items.
 pub(crate) const BYTES_MIN: u64 = 8 << 10;
-/// An index entry cannot name more segments.
+/// Index entries cannot address more segments.
 pub(crate) const BYTES_MAX: u64 = {
     let named = SLOTS_MAX as u64 * *SEGMENT_BYTES.end() as u64;
     let addressed = usize::MAX as u64 / 2;
@@ -52,7 +52,7 @@ const _: () = {
     assert!(BYTES_MIN / 4 >= *SEGMENT_BYTES.start() as u64, "the least budget has a few segments");
 };
 
-/// What follows from the size of the budget.
+/// Parameters derived from the budget.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shape {
     pub(super) segment_bytes: usize,
@@ -64,7 +64,7 @@ pub(super) struct Shape {
 impl Shape {
     pub(super) fn of(budget: usize, policy: DramPolicy) -> Self {
         let segment = (budget / SEGMENTS).clamp(*SEGMENT_BYTES.start(), *SEGMENT_BYTES.end());
-        // Whole pages, but for small tiers.
+        // Whole pages, except for small tiers.
         let unit = if segment < 4 * PAGE_BYTES { 64 } else { PAGE_BYTES };
         Self {
             segment_bytes: segment / unit * unit,
@@ -74,7 +74,7 @@ impl Shape {
         }
     }
 
-    /// Of a tier that had another one: its segments come from the kernel, and go back there.
+    /// The shape of a tier whose budget has changed: its segments come from the kernel, and return there.
     fn later(budget: usize, policy: DramPolicy) -> Self {
         let pages = (budget / SEGMENTS_MIN / PAGE_BYTES).min(4);
         let shape = Self::of(budget, policy);
@@ -86,16 +86,16 @@ impl Shape {
     }
 }
 
-/// How far a change of the budget is.
+/// State of a change of the budget.
 #[derive(Debug)]
 pub(super) struct Change {
-    /// The budget that segments and ghost were made for. Held by the one who changes it.
+    /// The budget that segments and ghost were made for. Locked during a change.
     shaped_for: Mutex<usize>,
-    /// More is there than the budget, which has become smaller.
+    /// The tier exceeds its budget, which has become smaller.
     shrinking: AtomicBool,
-    /// Bytes that leave for each that comes meanwhile.
+    /// Bytes to evict for each new byte in that case.
     leaving: AtomicUsize,
-    /// Held by the one who only looked, and lets something go.
+    /// Locked by the look-up that is evicting.
     helping: Mutex<()>,
 }
 
@@ -111,13 +111,13 @@ impl Change {
 }
 
 impl DramTier {
-    /// Changes the budget. It is taken to be so much at least that what the index needs for nothing is a
-    /// small part of it, which depends on the largest budget that there was.
+    /// Changes the budget. The minimum is such that the fixed memory of the index is a small part of it; that memory
+    /// depends on the largest budget that there was.
     pub(crate) fn set_budget(&self, bytes: u64, now_s: u32) {
         let mut shaped_for = lock(&self.change.shaped_for);
         let least = self.index.memory_bytes_min() * INDEX_PART;
         let budget = usize::try_from(bytes.min(BYTES_MAX)).unwrap_or(usize::MAX).max(least);
-        // Before longer segments are opened, which a smaller one would have no room for.
+        // Raise the budget before longer segments are opened, for which the old one would have no room.
         if budget > self.pool.budget_bytes() {
             self.pool.set_budget(budget);
         }
@@ -144,7 +144,7 @@ impl DramTier {
         }
     }
 
-    /// Whether the tier could hold an item of `object_bytes` beside a few others.
+    /// Whether the tier could hold an item of `object_bytes` next to a few others.
     pub(crate) fn can_hold(&self, object_bytes: usize) -> bool {
         if self.has_room_for(object_bytes) {
             return true;
@@ -152,20 +152,20 @@ impl DramTier {
         if object_bytes >= self.pool.budget_bytes() {
             return false;
         }
-        // What was looked at while it changed may not belong together.
+        // The values read during a change may be inconsistent: check again under the lock.
         let _as_it_is = lock(&self.change.shaped_for);
         self.has_room_for(object_bytes)
     }
 
     fn has_room_for(&self, object_bytes: usize) -> bool {
-        // The index gives way when items leave, but for a little.
+        // The index shrinks when items leave, except for its minimum.
         let budget = self.pool.budget_bytes();
         let others = self.index.memory_bytes_min() + self.ghost.memory_bytes() + budget / 32;
         let others = others + self.pool.segment_bytes() * 4;
         object_bytes.saturating_add(64 + others) <= budget
     }
 
-    /// Makes what follows from the budget anew. One at a time does so.
+    /// Recomputes what depends on the budget. The caller holds `shaped_for`.
     fn reshape(&self, budget: usize) {
         let shape = Shape::later(budget, self.policy);
         assert!(SEGMENT_BYTES.contains(&shape.segment_bytes), "{shape:?}");
@@ -173,7 +173,7 @@ impl DramTier {
         let are_too_long = shape.segment_bytes < self.pool.segment_bytes();
         self.pool.set_segment_bytes(shape.segment_bytes);
         self.index.want_shards(shape.shards);
-        // The ghost knows no lock but the one that we hold.
+        // The caller's lock is the only lock of the ghost.
         self.ghost.resize(shape.ghost_bytes, self.index.readers(), &mut LockedAlone::new());
         if are_too_long {
             self.seal_all(&mut self.evictors.all());
@@ -181,18 +181,18 @@ impl DramTier {
         self.reclaim();
     }
 
-    /// Whether more is there than the budget, since it has become smaller.
+    /// Whether the tier exceeds its budget since that became smaller.
     #[inline]
     pub(crate) fn is_shrinking(&self) -> bool {
         self.change.shrinking.load(Ordering::Relaxed)
     }
 
-    /// How many bytes leave for so many that come, as long as the tier shrinks.
+    /// Bytes to evict for `bytes` new ones while the tier shrinks.
     pub(crate) fn leaving_for(&self, bytes: usize) -> usize {
         bytes.saturating_mul(self.change.leaving.load(Ordering::Relaxed))
     }
 
-    /// The same for somebody who brings nothing: one segment, if nobody else is at it.
+    /// Evicts a segment for a caller that brings nothing, if no other such caller is doing so.
     #[cold]
     pub(crate) fn let_go_a_little(&self, now_s: u32) {
         if let Ok(_alone) = self.change.helping.try_lock() {
@@ -200,8 +200,8 @@ impl DramTier {
         }
     }
 
-    /// Lets at least so many bytes go, unless the tier is within its budget before, or records must
-    /// be demoted first.
+    /// Evicts at least `bytes` bytes, unless the tier is within its budget before that, or records must be demoted
+    /// first.
     pub(super) fn let_go(&self, bytes: usize, now_s: u32) {
         let before = self.pool.kept_bytes();
         while self.pool.shrink(self.other_bytes()) {
@@ -220,7 +220,7 @@ impl DramTier {
         }
     }
 
-    /// Makes the index ready for a larger budget, a step at a time.
+    /// Divides one more shard of the index, as preparation for a larger budget.
     pub(super) fn divide_a_shard(&self) {
         self.index.divide(self);
         self.reclaim();

@@ -1,13 +1,12 @@
 //! Records that DRAM has evicted and that are not on flash yet.
 //!
-//! They stay in their segments and in the index until their flash write has ended: a `get` in
-//! between must neither miss nor see an older version, and a `set` or `delete` in between makes the
-//! write pointless. A demoting segment is freed when the last of its records was dealt with.
+//! They stay in their segments and in the index until their flash write has ended: a `get` in between must neither
+//! miss nor see an older version, and a `set` or `delete` in between makes the write unnecessary. A demoting segment
+//! is freed when the last of its records was dealt with.
 //!
-//! Segments within the budget are demoted ahead of need, up to a part of it, where a thread beside the callers
-//! sends them; else one after the other, as callers come to send them. What DRAM has no place for comes
-//! here above the budget: its bytes are taken from the [`Allowance`] first, and given back with its
-//! segment.
+//! Segments within the budget are demoted ahead of need, up to a part of the budget, if a thread or task sends them;
+//! otherwise one after the other, as callers send them. Objects that DRAM has no place for are demoted above the
+//! budget: their bytes are taken from the [`Allowance`] first, and given back with their segment.
 
 use std::collections::VecDeque;
 use std::sync::PoisonError;
@@ -33,39 +32,39 @@ pub(crate) struct Demotion {
 }
 
 impl Demotion {
-    /// The item, as far as its record knows it: whether it is clean, the index says.
+    /// The item of the record. The caller knows from the index whether it is clean.
     pub(crate) fn item(&self, clean: bool) -> ItemRef<'_> {
         self.segment.record_and_end(self.location.at).0.item(self.hash, clean)
     }
 }
 
-/// So many bytes may be demoted above the budget where nobody says otherwise.
+/// Default limit of bytes demoted above the budget.
 const ABOVE_BYTES: usize = 16 << 20;
-/// This part of the budget is demoted ahead of need.
+/// This fraction of the budget (reciprocal) is demoted ahead of need.
 const AHEAD_PART: usize = 4;
 
 #[derive(Debug)]
 pub(crate) struct Demotions {
     state: Mutex<State>,
-    /// Segments and records that wait, to ask without the lock.
+    /// Number of segments and records that wait, to be read without the lock.
     waiting: AtomicUsize,
-    /// Bytes of segments of the budget that are here.
+    /// Bytes of demoting segments within the budget.
     within_bytes: AtomicUsize,
-    /// Segments that were here and are not any more.
+    /// Number of segments that have finished demoting.
     freed_segments: AtomicUsize,
-    /// Whether they demote ahead of need.
+    /// Whether segments are demoted ahead of need.
     ahead: AtomicBool,
     above: Allowance,
-    /// Those who take whatever comes.
+    /// Number of senders that take everything that comes.
     attended: AtomicUsize,
-    /// Something has come that waits: for those who take whatever comes.
+    /// Notified when a record has come that waits: for senders that take everything.
     pub(crate) added: Event,
-    /// Something waits, and nobody takes whatever comes.
+    /// Notified when a record waits and there is no such sender.
     pub(crate) unattended: Event,
-    /// A segment is not here any more: for one who waits for room, who tells the next one if there is room
-    /// for more.
+    /// Notified when a segment has been freed. It wakes one caller that waits for room, which wakes the next if there
+    /// is more room.
     pub(crate) freed: Event,
-    /// A record has been dealt with.
+    /// Notified when a record has been dealt with.
     pub(crate) demoted: Event,
 }
 
@@ -81,7 +80,7 @@ struct State {
     given_back: VecDeque<Demotion>,
 }
 
-/// A segment whose records demote, from the `next` one on.
+/// A segment whose records are demoted; `next` is the offset of the next record.
 #[derive(Debug)]
 pub(super) struct Demoting {
     pub(super) segment: Frozen,
@@ -106,22 +105,22 @@ impl Demotions {
         }
     }
 
-    /// Whether segments are demoted ahead of need, from now on.
+    /// Sets whether segments are demoted ahead of need.
     pub(crate) fn set_ahead(&self, ahead: bool) {
         self.ahead.store(ahead, Ordering::Relaxed);
     }
 
-    /// What may be demoted above the budget.
+    /// The allowance for demotions above the budget.
     pub(crate) fn above(&self) -> &Allowance {
         &self.above
     }
 
-    /// Bytes of all segments that are here.
+    /// Bytes of all demoting segments.
     pub(crate) fn bytes(&self) -> usize {
         self.within_bytes.load(Ordering::Relaxed) + self.above.used_bytes()
     }
 
-    /// Whether no further segment of a budget of so many bytes is to demote now.
+    /// Whether no further segment of a budget of `budget` bytes should be demoted now.
     pub(crate) fn are_enough(&self, budget: usize) -> bool {
         match self.ahead.load(Ordering::Relaxed) {
             true => self.within_bytes.load(Ordering::Relaxed) > budget / AHEAD_PART,
@@ -129,60 +128,60 @@ impl Demotions {
         }
     }
 
-    /// How urgent it is that they end, from 0 to `most`: there as many bytes demote as may, of a budget of so
-    /// many, ahead of need.
+    /// Urgency of demotions, from 0 to `most`: `most` means that as many bytes of the budget are demoting as may
+    /// ahead of need.
     pub(crate) fn urgency(&self, most: usize, budget: usize) -> usize {
         let ahead = (budget / AHEAD_PART).max(1);
         (self.bytes().min(ahead) / ahead.div_ceil(most.max(1))).min(most)
     }
 
-    /// Whether there will be room when something here has ended.
+    /// Whether there will be room when current demotions have ended.
     pub(crate) fn will_make_room(&self) -> bool {
         let ahead = self.ahead.load(Ordering::Relaxed);
         if ahead { self.within_bytes.load(Ordering::Relaxed) > 0 } else { self.wait() }
     }
 
-    /// Takes a segment of the budget.
+    /// Adds a segment of the budget.
     pub(crate) fn add(&self, segment: Frozen, slot: u32) {
         self.within_bytes.fetch_add(segment.capacity(), Ordering::Relaxed);
         self.push(segment, slot);
     }
 
-    /// Takes a segment above the budget.
+    /// Adds a segment above the budget.
     pub(crate) fn add_above(&self, segment: Frozen, slot: u32, taken: Taken<'_>) {
         let before = segment.note_above(taken.spend());
         assert_eq!(before, 0, "bytes are taken for a segment once");
         self.push(segment, slot);
     }
 
-    /// Counts segments that are not here any more.
+    /// Number of segments freed so far.
     pub(crate) fn freed_segments(&self) -> usize {
         self.freed_segments.load(Ordering::SeqCst)
     }
 
-    /// A segment that was here has been freed.
+    /// Records that a demoting segment has been freed.
     pub(crate) fn has_left(&self) {
         self.freed_segments.fetch_add(1, Ordering::SeqCst);
-        // Nobody waits for the next one if there is none.
+        // If no segment is left, wake all: no later one would wake the rest.
         self.freed.notify(if self.bytes() == 0 { ALL } else { 1 });
     }
 
-    /// From now on somebody takes whatever comes, until that is dropped.
+    /// Registers a sender that takes everything that comes, until the result is dropped.
     pub(crate) fn attend(&self) -> Attends<'_> {
         self.attended.fetch_add(1, Ordering::SeqCst);
         Attends(self)
     }
 
-    /// Something waits that did not before.
+    /// Notifies senders that a record waits that did not before.
     fn tell_of_more(&self) {
         self.added.notify(ALL);
-        // Who attends no more says so first and looks who is to be told afterwards.
+        // A sender that leaves first decrements the count and then notifies `unattended`.
         if self.attended.load(Ordering::SeqCst) == 0 {
             self.unattended.notify(ALL);
         }
     }
 
-    /// A segment that was here is about to be freed.
+    /// A demoting segment is about to be freed.
     pub(crate) fn leaves(&self, segment: &Segment) {
         match segment.note_above(0) {
             0 => {
@@ -194,7 +193,7 @@ impl Demotions {
     }
 
     fn push(&self, segment: Frozen, slot: u32) {
-        // One for the segment itself, until all its records were given out.
+        // One for the segment itself, until all of its records were given out.
         segment.set_outstanding(1);
         let mut state = self.lock();
         state.segments.push_back(Demoting { segment, slot, next: 0 });
@@ -203,7 +202,7 @@ impl Demotions {
         self.tell_of_more();
     }
 
-    /// Whether [`Demotions::next`] may have something to give.
+    /// Whether [`Demotions::next`] may return a record.
     pub(crate) fn wait(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) > 0
     }
@@ -216,8 +215,8 @@ impl Demotions {
         self.tell_of_more();
     }
 
-    /// The next record that `is_current` says is still the newest of its key, and the segments that
-    /// turned out to be done with.
+    /// The next record that is still the newest of its key according to `is_current`, and the segments that turned
+    /// out to be finished.
     pub(crate) fn next(
         &self,
         hasher: KeyHasher,
@@ -247,8 +246,7 @@ impl Demotions {
         (None, ended)
     }
 
-    /// Lets `work` go on with the segment that comes first. `None` if there is none, or something was given
-    /// back, which comes before it.
+    /// Calls `work` with the first segment. `None` if there is none, or if records were given back, which come first.
     pub(super) fn with_first<T>(&self, work: impl FnOnce(&mut Demoting) -> T) -> Option<T> {
         let mut state = self.lock();
         let State { segments, given_back } = &mut *state;
@@ -261,7 +259,7 @@ impl Demotions {
     }
 }
 
-/// Somebody takes whatever comes.
+/// A registered sender that takes everything that comes.
 pub(crate) struct Attends<'a>(&'a Demotions);
 
 impl Drop for Attends<'_> {

@@ -1,7 +1,7 @@
-//! The shards of the index. Their number grows with the budget, one at a time, so that each stays small:
-//! the one that is next is divided into two (linear hashing: Litwin: "Linear hashing: a new tool for file
-//! and table addressing", VLDB'80). They stay where they are, and never become fewer: a shard with
-//! little in it is little.
+//! The shards of the index. Their number grows with the budget, one at a time, so that each stays small. The next
+//! shard in order is divided into two (linear hashing: Litwin: "Linear hashing: a new tool for file and table
+//! addressing", VLDB'80). Shards do not move in memory, and their number never decreases: a nearly empty shard takes
+//! little memory.
 //!
 //! ```text
 //!   first = 4 shards, by the 2 upper bits of a hash     00   01   10   11
@@ -13,15 +13,15 @@ use std::sync::OnceLock;
 use crate::key::KeyHash;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 
-/// The number of shards doubles at most so many times.
+/// The number of shards doubles at most this number of times.
 const DOUBLINGS_MAX: usize = 20;
 
-/// A list that doubles without moving what it has.
+/// A list that doubles without moving its elements.
 #[derive(Debug)]
 pub(super) struct Directory<S> {
     first: Box<[S]>,
     first_bits: u32,
-    /// As many as there are before them, each.
+    /// Each has as many shards as all before it together.
     doublings: [OnceLock<Box<[S]>>; DOUBLINGS_MAX],
     count: AtomicUsize,
 }
@@ -39,12 +39,12 @@ impl<S> Directory<S> {
         self.count.load(Ordering::SeqCst)
     }
 
-    /// How many more there can be.
+    /// Maximum number of shards.
     pub(super) fn count_max(&self) -> usize {
         self.first.len() << DOUBLINGS_MAX
     }
 
-    /// Where a hash is, at the moment.
+    /// The current shard number of a hash.
     #[inline]
     pub(super) fn number_of(&self, hash: KeyHash) -> usize {
         let number = hash.spread_over(self.first.len() as u64);
@@ -56,18 +56,18 @@ impl<S> Directory<S> {
         number
     }
 
-    /// The same in a list of so many.
+    /// The shard number among `count` shards.
     #[cold]
     fn number_among(&self, count: usize, number: usize, hash: KeyHash) -> usize {
         let further = hash.0.unbounded_shl(self.first_bits).reverse_bits();
-        let whole = 1 << (count.ilog2() - self.first_bits); // so often the first ones
+        let whole = 1 << (count.ilog2() - self.first_bits); // the size in multiples of `first`
         let bits = usize::try_from(further & (2 * whole - 1)).expect("a few bits");
         let number = number + self.first.len() * bits;
         let whole = self.first.len() << (count.ilog2() - self.first_bits);
         if number < count { number } else { number - whole }
     }
 
-    /// Whether a hash will be in the last one when there is one more.
+    /// Whether a hash will be in the next shard when that is added.
     pub(super) fn goes_to_next(&self, hash: KeyHash) -> bool {
         let count = self.count();
         let number = hash.spread_over(self.first.len() as u64);
@@ -75,7 +75,7 @@ impl<S> Directory<S> {
         self.number_among(count + 1, number, hash) == count
     }
 
-    /// The one that is divided next.
+    /// The shard that is divided next.
     pub(super) fn next_divided(&self) -> usize {
         let count = self.count();
         let next = count - (1 << count.ilog2());
@@ -98,7 +98,7 @@ impl<S> Directory<S> {
         self.doublings.get(doubling as usize)?.get()?.get(number - before)
     }
 
-    /// Where the next one will be. Says how many had to be made for it.
+    /// Prepares the next shard. Returns it and the number of shards created for it.
     pub(super) fn prepare_next(&self, make: impl Fn() -> S) -> (&S, usize) {
         let count = self.count();
         let doubling = count.ilog2() - self.first_bits;
@@ -111,14 +111,14 @@ impl<S> Directory<S> {
         (&all[count - many], made)
     }
 
-    /// From now on it is found.
+    /// Makes the prepared shard visible.
     pub(super) fn add_next(&self) {
         assert!(self.further(self.count()).is_some(), "a shard is prepared before it is found");
         self.count.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// All whose hashes are in one of so many equal parts of the space of hashes, by their upper bits:
-    /// a power of two, not less than the first ones, and not more than there are.
+    /// All shards whose hashes are in one of `parts` equal parts of the hash space, by their upper bits. `parts` is a
+    /// power of two, at least the initial number of shards and at most the current one.
     pub(super) fn of_part(&self, part: usize, parts: usize) -> impl Iterator<Item = &S> {
         assert!(parts.is_power_of_two() && part < parts, "a part is named by upper bits of hashes");
         assert!((self.first.len()..=self.count()).contains(&parts), "a shard is in one part");

@@ -1,5 +1,5 @@
-//! How room is made: what has hits is copied onward, what is dead leaves no trace, the rest is demoted
-//! for flash or is gone.
+//! Evicts segments: records with hits are copied onward, dead ones are dropped, and the rest is demoted for flash, or
+//! is gone.
 
 use super::evictors::Evictor;
 use super::index::{Entry, Location};
@@ -16,16 +16,16 @@ use crate::removal::RemovalReason;
 use crate::sync::MutexGuard;
 use crate::tier::Tier;
 
-/// So many segments are kept free above flash.
+/// Number of segments kept free if there is flash.
 const HEADROOM: usize = 2;
-/// So many segments are demoted at most for one that is opened: nobody pays for all.
+/// Maximum number of segments demoted per opened segment, so that no caller pays for all.
 const DEMOTING_FOR_ONE: usize = 4;
-/// For so many records at a time memory is asked where the index has them: about as many trips to it as
-/// a core makes at once.
+/// Number of records whose index entries are prefetched at a time: about as many memory accesses as a core has in
+/// flight.
 const FETCHED_AHEAD: usize = 16;
 
 impl DramTier {
-    /// Makes every item be demoted, for shutdown.
+    /// Demotes every item, for shutdown.
     pub(crate) fn evict_all(&self) {
         let mut evictors = self.evictors.all();
         self.seal_all(&mut evictors);
@@ -35,12 +35,12 @@ impl DramTier {
         }
     }
 
-    /// Forgets every item that is here when this begins. What comes meanwhile may stay. Their memory goes
-    /// to what comes next: segments in which nothing lives are the first to be used again.
+    /// Removes every item that is in the tier at the start of the call. Items added during the call may stay.
+    /// Segments without live items are the first to be reused.
     pub(crate) fn clear(&self) {
         self.index.clear(|entry, held| self.note_dead(entry.location(), held));
         self.reclaim(); // the tables
-        // Segments on their way to flash with nobody in them; the rest is newer than the clear.
+        // Drop demoting segments without live records; records still found there are newer than the clear.
         let mut newer = Vec::new();
         while let Some(demotion) = self.next_demotion() {
             newer.push(demotion);
@@ -48,8 +48,8 @@ impl DramTier {
         newer.into_iter().for_each(|demotion| self.requeue_demotion(demotion));
     }
 
-    /// Lets segments are demoted before they are needed: flash takes its time, and those who bring new
-    /// items should not all wait for it at once.
+    /// Demotes segments before their space is needed: flash takes its time, and callers with new items should not all
+    /// wait for it at once.
     pub(super) fn keep_headroom(&self, now_s: u32) {
         for _ in 0..DEMOTING_FOR_ONE {
             let room = self.pool.room_bytes(self.other_bytes());
@@ -59,13 +59,12 @@ impl DramTier {
         }
     }
 
-    /// Makes up for what the index has grown by.
+    /// Evicts to compensate for the growth of the index.
     pub(super) fn keep_budget(&self, now_s: u32) {
         while self.pool.shrink(self.other_bytes()) && self.make_room(now_s) {}
     }
 
-    /// Deals with the segment whose turn it is. `false` if there is none, or others must be demoted
-    /// first.
+    /// Evicts or compacts the segment whose turn it is. `false` if there is none, or if others must be demoted first.
     pub(super) fn make_room(&self, now_s: u32) -> bool {
         let mut evictor = self.evictors.free_one();
         if self.demotions.are_enough(self.pool.budget_bytes()) {
@@ -74,7 +73,7 @@ impl DramTier {
         let (budget, segment_bytes) = (self.pool.budget_bytes(), self.pool.segment_bytes());
         let next = || lock(&self.queues).next_turn(budget, segment_bytes, now_s);
         let turn = next().or_else(|| {
-            // A small budget is all in open segments.
+            // With a small budget all segments may be open.
             self.seal(&mut evictor.lane);
             self.seal_all(&mut self.evictors.idle());
             next()
@@ -87,7 +86,7 @@ impl DramTier {
         true
     }
 
-    /// Copies what lives in a segment together with what lives in others.
+    /// Copies the live records of a sparse segment together with those of others.
     fn compact(&self, evictor: &mut Lane, sparse: Sealed, now_s: u32) {
         debug_assert_eq!(sparse.slot, sparse.segment.slot(), "entries name it by its number");
         let mut all_went = true;
@@ -115,7 +114,8 @@ impl DramTier {
         self.each_record(&frozen, &victim, |from, hash, record| {
             let expired = is_expired(record.expiry_s, now_s);
             let stays = |entry: Entry| !expired && bar.is_passed_by(entry.frequency());
-            // What flash has as it is need not go there: it leaves without a sender, and its segment is free at once.
+            // Clean items that flash holds need not go there: they leave without a sender, and their segment is free
+            // at once.
             let is_below =
                 |entry: Entry| entry.is_clean() && self.kept_below.keeps(&record.item(hash, true));
             let mut is_gone = false;
@@ -163,15 +163,15 @@ impl DramTier {
         }
     }
 
-    /// Tells the ghost who has left.
+    /// Adds the hashes of evicted records to the ghost.
     fn remember(&self, left: &mut Vec<KeyHash>) {
         let inside = self.index.readers().enter();
         debug_assert!(left.len() <= FETCHED_AHEAD, "memory was asked for so many marks");
         left.drain(..).for_each(|hash| self.ghost.remember(hash, inside.held()));
     }
 
-    /// Shows `each` the records of a segment, in order. Where the index has them is fetched for many at
-    /// a time, ahead of them: one after the other each would wait for memory.
+    /// Calls `each` for the records of a segment, in order. Prefetches the index entries of several records at a
+    /// time, because one after the other each would wait for memory.
     fn each_record(
         &self,
         frozen: &Frozen,
@@ -201,7 +201,7 @@ impl DramTier {
         }
     }
 
-    /// An item has left for good.
+    /// Counts an item that has left for good.
     fn count_gone(&self, item: &ItemRef<'_>, expired: bool) {
         let (counter, reason) = match expired {
             true => (&self.counters.expired, RemovalReason::Expired),
@@ -223,17 +223,17 @@ impl DramTier {
             if let Some((segment, to)) = evictor.append(place, item) {
                 debug_assert_ne!(to.slot, from.slot, "what is copied onward leaves its segment");
                 let segment = segment.clone();
-                // What was won since the copy was made stays won.
+                // Copy the marks again, since a caller may have won the record after the copy was made.
                 let marked = |locked: &LockedAlone| {
                     let old = self.slots.get(from, locked).segment();
                     segment.take_marks(to.at, (old, from.at), locked);
                 };
                 if !self.index.relocate(item.hash, from, (to, frequency), marked) {
-                    segment.note_dead(record_bytes(item)); // it was replaced meanwhile
+                    segment.note_dead(record_bytes(item)); // it was replaced during the copy
                 }
                 return true;
             }
-            // The victim is freed afterwards, or is demoted: this is over the budget for a moment.
+            // The victim is freed or demoted afterwards, so this exceeds the budget only for a moment.
             let writer = self.pool.open_anyway(record_bytes(item), self.other_bytes());
             if self.reopen(evictor, place, writer).is_err() {
                 return false;

@@ -1,27 +1,27 @@
-//! Memory that is given back: at once where nobody can look at it, else when no reader does any more.
+//! Frees memory: at once if no reader can see it, else when its last reader has left.
 
 use super::DramTier;
 use super::pins::Share;
 use super::pool::Gone;
 use super::retired::Retired;
 
-/// Looks at readers in the way before the locks are taken again.
+/// Number of checks for readers before the locks are taken again.
 const LOOKS: u32 = 128;
 
 impl DramTier {
-    /// Gives back a segment that no index entry names any more. It is used again when nobody pins it.
+    /// Gives back a segment that no index entry names any more. It is reused when it has no pins.
     pub(super) fn free(&self, segment: Share) {
         self.pool.give_back(segment, self.other_bytes());
         self.reclaim();
     }
 
-    /// Frees what no reader looks at any more. Waits for nobody, unless readers who were interrupted keep
-    /// so many long items that they have to be borne in mind: those are over the budget.
+    /// Frees retired memory without readers. It does not wait for readers, unless preempted readers hold too much
+    /// memory of long items: that memory is over the budget.
     pub(super) fn reclaim(&self) {
         self.retire_gone();
         self.end(self.index.readers().collect());
         while self.pool.has_many_retired() {
-            // Others may have given more up since, and have left before they retired it.
+            // Other threads may have given up more segments since, and not retired them yet.
             self.retire_gone();
             self.end(self.index.readers().collect_soon(LOOKS));
         }
@@ -30,7 +30,7 @@ impl DramTier {
     fn retire_gone(&self) {
         for Gone { segment, bytes } in self.pool.take_gone() {
             match segment.slot() {
-                0 => self.pool.note_freed(bytes), // nobody could find it
+                0 => self.pool.note_freed(bytes), // no reader could find it
                 slot => self.index.readers().retire(Retired::Slot { slot, bytes }),
             }
         }

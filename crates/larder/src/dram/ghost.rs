@@ -1,7 +1,7 @@
-//! Remembers hashes that left, for about as long as the queue that they left is long. No keys, no
-//! lists, no lock: a table of marks with the time when each was left, overwritten by whoever
-//! hashes to the same place. Its memory comes when it is first needed, piece by piece; when the budget
-//! has become another one the table is made anew, and forgets.
+//! Remembers the hashes of evicted items, for about as long as the queue that they left is long. It has no keys, no
+//! lists and no lock: it is a table of fingerprints with the time of eviction, and any hash with the same place
+//! overwrites the mark. Its memory is allocated on first use, piece by piece. When the budget changes, the table is
+//! created anew, and forgets.
 
 use std::sync::OnceLock;
 
@@ -11,13 +11,12 @@ use super::readers::{Held, LockedAlone, Readers};
 use crate::key::KeyHash;
 use crate::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-/// A mark is a fingerprint above the time of leaving.
+/// A mark is a fingerprint above the time of eviction.
 const TIME_BITS: u32 = 12;
 const TIME_MASK: u32 = (1 << TIME_BITS) - 1;
-/// So many times the clock ticks while the table fills once. A window is at most half of what the
-/// time can tell apart.
+/// Ticks of the clock while the table fills once. A window is at most half of the range of the time field.
 const TICKS: u32 = 1 << 8;
-/// Marks of a piece, at most.
+/// Maximum number of marks of a piece.
 const PIECE_MARKS: usize = 64 << 10;
 const _: () =
     assert!(TICKS <= TIME_MASK / 2, "a window is shorter than what the time can tell apart");
@@ -29,14 +28,14 @@ pub(crate) struct Ghost {
     demotions: AtomicU32,
 }
 
-/// As long as all others.
+/// A part of the table; all are equally long.
 #[derive(Debug)]
 pub(crate) struct Piece {
     len: usize,
     marks: OnceLock<Box<[AtomicU32]>>,
 }
 
-/// A table that takes at most this much memory, but for a little.
+/// Creates a table that takes at most about this much memory.
 fn pieces_of(bytes: usize) -> Box<[Piece]> {
     let marks = (bytes / size_of::<AtomicU32>()).max(1);
     let count = marks.div_ceil(PIECE_MARKS);
@@ -48,7 +47,7 @@ fn bytes_of(pieces: &[Piece]) -> usize {
 }
 
 impl Ghost {
-    /// A ghost that takes at most this much memory, and at least a little.
+    /// Creates a ghost that takes at most this much memory, and at least a little.
     pub(crate) fn of_bytes(bytes: usize) -> Self {
         let pieces = pieces_of(bytes);
         Self {
@@ -58,7 +57,7 @@ impl Ghost {
         }
     }
 
-    /// Begins anew with so much memory. One at a time may do so.
+    /// Restarts with a table of `bytes` bytes. The caller must be the only one.
     pub(crate) fn resize<R: From<Old<Piece>>>(
         &self,
         bytes: usize,
@@ -74,12 +73,12 @@ impl Ghost {
         self.pieces.replace(pieces, readers, alone);
     }
 
-    /// What it takes when all of it was needed.
+    /// Memory when all pieces are allocated.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Asks memory for the mark of a hash, which will be looked at or left soon.
+    /// Prefetches the mark of a hash that will be looked up or stored soon.
     #[inline]
     pub(crate) fn prefetch(&self, hash: KeyHash, held: &Held) {
         if let Some(mark) = self.mark(hash, held) {
@@ -99,7 +98,7 @@ impl Ghost {
         piece.marks.get_or_init(make)[at].store(mark, Ordering::Relaxed);
     }
 
-    /// Whether `hash` left within about the last `window` demotions. A recall is taken once.
+    /// Whether `hash` was evicted within about the last `window` demotions. A successful recall removes the mark.
     pub(crate) fn recalls(&self, hash: KeyHash, window: usize, held: &Held) -> bool {
         let Some(mark) = self.mark(hash, held) else { return false };
         let found = mark.load(Ordering::Relaxed);
@@ -146,7 +145,7 @@ impl Ghost {
             "pieces are equally long"
         );
         let piece = &pieces[spread(hash, pieces.len())];
-        // What is left of the hash: its upper bits have named the piece.
+        // Use the lower part of the hash, because its upper bits have selected the piece.
         let rest = KeyHash(hash.0.wrapping_mul(pieces.len() as u64));
         (piece, spread(rest, piece.len))
     }
@@ -154,7 +153,7 @@ impl Ghost {
 
 /// Never 0, which marks an empty place.
 fn fingerprint(hash: KeyHash) -> u32 {
-    #[allow(clippy::cast_possible_truncation)] // the lower bits are what is wanted
+    #[allow(clippy::cast_possible_truncation)] // only the lower bits are wanted
     let low = hash.0 as u32;
     (low | 1) << TIME_BITS
 }

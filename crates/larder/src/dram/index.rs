@@ -1,21 +1,21 @@
-//! Which item lies where: eight bytes an item, and no keys.
+//! Maps a key's hash to the place of its item: eight bytes per item, without keys.
 //!
-//! Sharded by hash, each shard a table behind a lock of its own. Entries change under the write
-//! lock (`change`). They are found without it: such a reader may miss an entry that goes to its other bucket
-//! meanwhile, or to another table, which a count of such moves tells it, and finds none that was taken
-//! out before it came.
+//! The index is sharded by hash; each shard is a table with a lock of its own. Entries change under the write lock
+//! (`change`). Look-ups need no lock. Such a reader may miss an entry that moves to its other bucket, or to another
+//! table, during the look-up; a counter of such moves tells it. It never finds an entry that was removed before it
+//! came.
 //!
-//! Between an entry that a reader without a lock has seen and the pin that keeps its record, the record may
-//! be gone: the segment is used again as soon as no entry names it and nobody pins it, and waits for no
-//! reader. So whoever has pinned looks once more ([`Looking`]): at the entry, which whoever uses a segment again has
-//! taken out before it looks for pins, and at the moves of the shard, which whoever overwrites a record has
-//! counted before it looks for pins. Each has two steps, says what it does and looks at what the other
-//! does, and all four are `SeqCst`, or have such a fence between them: so at least one of the two sees
-//! the other. A pin that came too early is of a segment, but of no record, and is given back.
+//! Between the moment at which a lock-free reader sees an entry and the moment at which it pins the record, the
+//! record may vanish: a segment is reused as soon as no entry names it and it has no pins, without waiting for
+//! readers. So a reader that has pinned checks again ([`Looking`]). It checks the entry, which the thread that reuses
+//! a segment removes before it checks for pins. And it checks the move counter of the shard, which the thread that
+//! overwrites a record increments before it checks for pins. Each side has two steps: it announces what it does, and
+//! then checks what the other does. All four accesses are `SeqCst`, or have such a fence between them, so at least
+//! one side sees the other. If the pin came too early, it is a pin of a segment, but not of the record, and is given
+//! back.
 //!
-//! Tables grow and shrink with what they hold, each behind its own lock; with the budget shards are
-//! divided (`directory`). Who has chosen a shard and then locked it looks once more whether it is still
-//! the one.
+//! Tables grow and shrink with their content, each behind its own lock. Shards are divided as the budget grows
+//! (`directory`). A thread that has chosen a shard and then locked it checks again that it is still the right one.
 
 mod change;
 
@@ -38,10 +38,10 @@ use crate::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 #[repr(align(64))]
 #[derive(Debug)]
 struct Shard {
-    /// Counts the entries, and guards them.
+    /// The number of entries; its lock guards them.
     len: RwLock<usize>,
-    /// Odd while entries go to other places: whoever missed one meanwhile may have overlooked it. Odd, too,
-    /// while a record is overwritten where it lies.
+    /// Odd while entries move: a reader that misses one then may have overlooked it. Also odd while a record is
+    /// overwritten in place.
     moves: AtomicUsize,
     buckets: Published<Bucket>,
 }
@@ -49,9 +49,9 @@ struct Shard {
 #[derive(Debug)]
 pub(crate) struct Index {
     shards: Directory<Shard>,
-    /// So many shards are wanted.
+    /// The wanted number of shards.
     wanted: AtomicUsize,
-    /// Held by the one who divides a shard, and by who wants to see all of them once.
+    /// Locked to divide a shard, and to visit all shards exactly once.
     dividing: Mutex<()>,
     bytes: AtomicUsize,
     readers: Readers<Retired>,
@@ -70,17 +70,17 @@ impl Index {
         }
     }
 
-    /// Those who look without a lock.
+    /// The readers without a lock.
     pub(crate) fn readers(&self) -> &Readers<Retired> {
         &self.readers
     }
 
-    /// Memory that the tables take.
+    /// Memory of the tables.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// What they take at least, with hardly an entry.
+    /// Minimum memory of the tables, with hardly an entry.
     pub(crate) fn memory_bytes_min(&self) -> usize {
         self.shards.count() * (size_of::<Shard>() + size_of::<Bucket>())
     }
@@ -90,8 +90,7 @@ impl Index {
         self.shards.all().map(|shard| *shard.read().0).sum()
     }
 
-    /// Shows `look` the entries that may be of this hash until it has found what it wants; that
-    /// entry counts a hit.
+    /// Calls `look` with the entries that may be of this hash until it returns a result; that entry counts a hit.
     pub(crate) fn find<T>(
         &self,
         hash: KeyHash,
@@ -102,10 +101,10 @@ impl Index {
         shard.table(&locked).find(hash, |_, entry| look(entry, &looking))
     }
 
-    /// The same without a lock. Who finds none knows that there was none at some moment since it began.
+    /// The same without a lock. `None` means that there was no entry at some moment since the start.
     ///
     /// # Errors
-    /// [`Moved`]: it does not know it.
+    /// [`Moved`]: an entry may have been overlooked.
     pub(crate) fn find_without_lock<T>(
         &self,
         hash: KeyHash,
@@ -114,9 +113,9 @@ impl Index {
         let inside = self.readers.enter();
         let number = self.shards.number_of(hash);
         let shard = self.shards.at(number);
-        // Who sees what a move left behind, an empty place, another table, or a record that is being
-        // overwritten, sees that it had begun: all of this is loaded with `SeqCst`, in this order. Of a
-        // shard that was divided before, the number tells.
+        // A reader that sees the result of a move (an empty place, another table, or a record that is being
+        // overwritten) also sees that the move had begun, because all of this is loaded with `SeqCst`, in this order.
+        // If the shard was divided before, the number tells.
         let since = Since::now(&shard.moves);
         if self.shards.number_of(hash) != number {
             return Err(Moved);
@@ -131,14 +130,14 @@ impl Index {
         if found.is_some() || !has_moved && since.nothing_moved() { Ok(found) } else { Err(Moved) }
     }
 
-    /// Asks memory for the places of a hash, which will be looked at soon.
+    /// Prefetches the buckets of a hash that will be looked up soon.
     #[inline]
     pub(crate) fn prefetch(&self, hash: KeyHash) {
         let (buckets, count) = self.shard(hash).buckets.address();
         places_of(hash, count).into_iter().for_each(|at| prefetch(buckets.wrapping_add(at)));
     }
 
-    /// Shows `each` what entries of these hashes name: hints, which others may be changing.
+    /// Calls `each` with the locations in entries of these hashes: hints only, since other threads may change them.
     pub(crate) fn peek_all(&self, hashes: &[KeyHash], each: impl Fn(Location, &Held)) {
         let inside = self.readers.enter();
         for &hash in hashes {
@@ -159,24 +158,24 @@ impl Index {
         shard.table(&locked).candidates(hash).find_map(|(_, entry)| look(entry, &locked))
     }
 
-    /// Wants at least so many shards, a power of two. [`Index::divide`] makes them.
+    /// Requests at least this number of shards, a power of two. [`Index::divide`] creates them.
     pub(crate) fn want_shards(&self, shards: usize) {
         let shards = shards.min(self.shards.count_max());
         self.wanted.fetch_max(shards, Ordering::Relaxed);
     }
 
-    /// Whether there are less shards than wanted.
+    /// Whether there are fewer shards than wanted.
     #[inline]
     pub(crate) fn is_to_be_divided(&self) -> bool {
         self.shards.count() < self.wanted.load(Ordering::Relaxed)
     }
 
-    /// Into how many equal parts, by the upper bits of hashes, entries can be shown.
+    /// Number of equal parts, by the upper bits of hashes, in which entries can be listed.
     pub(crate) fn parts(&self) -> usize {
         1 << self.shards.count().ilog2()
     }
 
-    /// Shows `look` every entry of one of so many parts, and perhaps others: an earlier answer of
+    /// Calls `look` with every entry of one of `parts` parts, and perhaps others. `parts` is an earlier result of
     /// [`Index::parts`].
     pub(crate) fn each_in(&self, part: usize, parts: usize, mut look: impl FnMut(Entry, &Locked)) {
         let _undivided = self.dividing();
@@ -192,12 +191,12 @@ impl Index {
         shard.table(&locked).position_at(hash, location).map(|(_, entry)| entry)
     }
 
-    /// Where a hash is; whoever has no lock may have to look again.
+    /// The shard of a hash; without a lock the caller may have to check again.
     fn shard(&self, hash: KeyHash) -> &Shard {
         self.shards.at(self.shards.number_of(hash))
     }
 
-    /// The shard of a hash, which stays that as long as it is locked.
+    /// The locked shard of a hash; it remains the right one while it is locked.
     fn read(&self, hash: KeyHash) -> (&Shard, RwLockReadGuard<'_, usize>, Locked) {
         let (shard, (len, locked)) = self.locked(hash, Shard::read);
         (shard, len, locked)
@@ -208,7 +207,7 @@ impl Index {
         (shard, len, locked)
     }
 
-    /// The shard of a hash, locked. It may have been divided before it was.
+    /// Locks the shard of a hash, and checks afterwards that it was not divided before it was locked.
     fn locked<'a, L>(&'a self, hash: KeyHash, lock: impl Fn(&'a Shard) -> L) -> (&'a Shard, L) {
         loop {
             let number = self.shards.number_of(hash);
@@ -247,15 +246,15 @@ impl Shard {
     }
 }
 
-/// Entries were moved, or records overwritten, while somebody looked for one, who has found none.
+/// A look-up found nothing, but entries were moved, or records overwritten, at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Moved;
 
-/// Somebody who looks at an entry, with the shard's lock or without.
+/// The context of a look at an entry, with the shard's lock or without.
 #[derive(Debug)]
 pub(crate) struct Looking<'a> {
     held: &'a Held,
-    /// `None` is with the lock.
+    /// `None` means with the lock.
     unlocked: Option<Unlocked<'a>>,
 }
 
@@ -264,11 +263,11 @@ struct Unlocked<'a> {
     since: Since<'a>,
     place: &'a AtomicEntry,
     entry: Entry,
-    /// Whether it was seen that something moved.
+    /// Whether a move was seen.
     moved: Cell<bool>,
 }
 
-/// The moves of a shard, and how many there were before the first look.
+/// The move counter of a shard, and its value before the first look.
 #[derive(Debug, Clone, Copy)]
 struct Since<'a> {
     moves: &'a AtomicUsize,
@@ -280,7 +279,7 @@ impl<'a> Since<'a> {
         Self { moves, before: moves.load(Ordering::SeqCst) }
     }
 
-    /// Whether no entry went to another place since then, and no record was overwritten.
+    /// Whether since then no entry has moved and no record was overwritten.
     #[inline]
     fn nothing_moved(self) -> bool {
         self.before & 1 == 0 && self.moves.load(Ordering::SeqCst) == self.before
@@ -302,8 +301,8 @@ impl<'a> Looking<'a> {
         self.held
     }
 
-    /// Whether the entry still names the record that it named, and nothing was overwritten. Asked with the
-    /// segment pinned: then the record stays what it is as long as the pin lives.
+    /// Whether the entry still names the same record, and nothing was overwritten. The caller has pinned the segment:
+    /// if this is true, the record does not change while the pin lives.
     #[inline]
     pub(crate) fn is_as_it_was(&self) -> bool {
         let Some(Unlocked { since, place, entry, moved }) = &self.unlocked else { return true };
@@ -312,7 +311,7 @@ impl<'a> Looking<'a> {
         as_it_was
     }
 
-    /// Whether it was seen that something moved.
+    /// Whether a move was seen.
     fn has_moved(&self) -> bool {
         self.unlocked.as_ref().is_some_and(|unlocked| unlocked.moved.get())
     }

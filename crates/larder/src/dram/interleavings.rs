@@ -1,5 +1,5 @@
-//! The tier itself in thousands of orders of its steps: shuttle's scheduler chooses who goes on
-//! whenever a lock or an atomic number is used. Orders only: memory is sequentially consistent here.
+//! Runs the tier itself in thousands of interleavings: shuttle's scheduler picks the next thread at every use of a
+//! lock or an atomic. It varies orders only: memory is sequentially consistent here.
 
 mod parts;
 
@@ -17,13 +17,13 @@ use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::value::{Pinned, Value};
 
-/// Orders by chance, and as many by priorities that change a few times.
+/// Number of random orders, and of orders by priorities that change a few times.
 const ORDERS: usize = 300;
 const CHANGES: usize = 4;
-/// A few segments beside the index, so that most that is set makes something else go.
+/// A few segments on top of the index, so that most sets evict something.
 const BUDGET_BYTES: u64 = 9 << 10;
 const VALUE_BYTES: usize = 300;
-/// Keys that are judged; others only take room.
+/// Keys that are checked; others only take room.
 const KEYS: u32 = 3;
 
 fn in_many_orders(run: fn()) {
@@ -31,10 +31,10 @@ fn in_many_orders(run: fn()) {
     shuttle::check_pct(run, ORDERS, CHANGES);
 }
 
-/// A tier, what left it, and what is known of each key.
+/// A tier, its flash, and the expected versions of each key.
 struct Fixture {
     tier: DramTier,
-    /// What flash holds. Held by the one who demotes records.
+    /// The content of flash. Locked by the thread that demotes records.
     flash: Mutex<HashMap<Vec<u8>, u32>>,
     /// The newest version whose change has returned.
     returned: [AtomicU32; KEYS as usize],
@@ -47,24 +47,24 @@ impl Fixture {
 
     fn of_bytes(budget: u64, policy: DramPolicy, above_flash: bool) -> Arc<Self> {
         let mut tier = DramTier::new(budget, policy, above_flash, 0, KeyHasher::UNSEEDED);
-        // So small a tier has one lane; the keys of this one share two.
+        // A tier of this size has one lane; this one gets two.
         tier.lanes = (0..2).map(|_| Mutex::new(Lane::default())).collect();
         tier.evictors = super::evictors::Evictors::beside(2);
         let returned = std::array::from_fn(|_| AtomicU32::new(0));
         Arc::new(Self { tier, flash: Mutex::new(HashMap::new()), returned })
     }
 
-    /// Puts a version of a key; one thread changes a key.
+    /// Sets a version of a key; only one thread changes a key.
     fn set(&self, key: u32, version: u32) {
         let (key, value) = (key.to_le_bytes(), value_of(key, version));
         let item = ItemRef::new(KeyHash::of(&key), &key, &value, 0);
         while self.tier.insert(&item, 0, &|_| true) == Err(Full) {
             self.demote(usize::MAX);
-            thread::yield_now(); // the last demotions may be somebody else's
+            thread::yield_now(); // the last demotions may be in another thread's hands
         }
     }
 
-    /// Puts a version of a key that is on its way to flash from the start.
+    /// Puts a version of a key that goes straight to flash.
     fn send(&self, key: u32, version: u32) {
         let (key, value) = (key.to_le_bytes(), value_of(key, version));
         let item = ItemRef::new(KeyHash::of(&key), &key, &value, 0);
@@ -93,7 +93,7 @@ impl Fixture {
         })
     }
 
-    /// Writes so many demoting records to flash.
+    /// Writes `records` demoting records to flash.
     fn demote(&self, records: usize) {
         let mut flash = lock(&self.flash);
         for _ in 0..records {
@@ -105,7 +105,7 @@ impl Fixture {
         }
     }
 
-    /// Looks a key up like a reader of the cache; what it finds is whole and not too old.
+    /// Looks a key up like a reader of the cache; the result must be whole and not too old.
     fn judge(&self, key: u32) -> Option<Pinned> {
         let newest = self.returned[key as usize].load(Ordering::SeqCst);
         let found = self.look(key);
@@ -125,7 +125,7 @@ impl Fixture {
         found
     }
 
-    /// When all is over nothing is left, no memory is lost, and no permit.
+    /// At the end nothing is left, and neither memory nor a permit is lost.
     fn empty(&self) {
         let permits = self.tier.pool.permits();
         assert_eq!(permits.free(), permits.limit(), "a permit was lost");
@@ -148,7 +148,7 @@ fn version_of(value: &[u8]) -> u32 {
     u32::from_le_bytes(*value.first_chunk().expect("values are longer"))
 }
 
-/// Runs one who fills the tier, and those given, to their end.
+/// Runs a thread that fills the tier, and the given ones, to their end.
 fn together(fixture: &Arc<Fixture>, others: Vec<fn(&Fixture)>) {
     let filler = |fixture: &Fixture| (0..60).for_each(|turn| fixture.set(100 + turn % 14, 1));
     let running: Vec<_> = others
@@ -177,7 +177,7 @@ fn look(fixture: &Fixture) {
     (0..12).for_each(|round| _ = fixture.judge(round % KEYS));
 }
 
-/// Above flash nothing is lost: what DRAM does not hold, flash does, and it is no older.
+/// With flash nothing is lost: what DRAM does not hold, flash does, and it is no older.
 #[test]
 fn a_record_on_its_way_to_flash_is_never_missed() {
     in_many_orders(|| {
@@ -187,7 +187,7 @@ fn a_record_on_its_way_to_flash_is_never_missed() {
     });
 }
 
-/// Each version comes while the one before it may be anywhere on its way.
+/// Each version comes while the previous one may be anywhere on its way.
 #[test]
 fn a_demotion_that_was_overtaken_takes_nothing_newer_with_it() {
     in_many_orders(|| {
@@ -207,7 +207,7 @@ fn a_demotion_that_was_overtaken_takes_nothing_newer_with_it() {
     });
 }
 
-/// Two demote records at once, and neither waits for the other.
+/// Two threads demote records at a time, and neither waits for the other.
 #[test]
 fn a_segment_is_freed_when_its_last_record_was_dealt_with() {
     in_many_orders(|| {
@@ -225,7 +225,7 @@ fn a_segment_is_freed_when_its_last_record_was_dealt_with() {
     });
 }
 
-/// Without flash a key may be gone at any time, but what was removed or replaced stays away.
+/// Without flash a key may vanish at any time, but what was removed or replaced stays away.
 #[test]
 fn what_was_removed_or_replaced_stays_away() {
     in_many_orders(|| {
@@ -244,8 +244,7 @@ fn what_was_removed_or_replaced_stays_away() {
     });
 }
 
-/// A value that somebody holds stays what it was while its record is replaced, its segment evicted
-/// and the memory of others used again.
+/// A kept value stays unchanged while its record is replaced, its segment evicted and the memory of others reused.
 #[test]
 fn memory_that_a_value_pins_is_not_used_again() {
     in_many_orders(|| {
@@ -264,7 +263,7 @@ fn memory_that_a_value_pins_is_not_used_again() {
     });
 }
 
-/// Clones of a value end on other threads than it, before the tier gives its segment up and after.
+/// Clones of a value are dropped on other threads, before the tier gives its segment up and after.
 #[test]
 fn a_segment_is_used_again_when_the_last_clone_of_its_values_is_gone() {
     in_many_orders(|| {
@@ -288,7 +287,7 @@ fn a_segment_is_used_again_when_the_last_clone_of_its_values_is_gone() {
     });
 }
 
-/// The tier goes while threads have nothing but values of it; who ends the last of a segment frees it.
+/// The tier is dropped while threads hold only values of it; the last value of a segment frees it.
 #[test]
 fn values_outlive_the_tier() {
     in_many_orders(|| {
@@ -309,19 +308,19 @@ fn values_outlive_the_tier() {
     });
 }
 
-/// The table is replaced several times, and entries go to their other buckets.
+/// The table is replaced several times, and entries move to their other buckets.
 #[test]
 fn what_was_set_is_found_while_the_index_grows() {
     in_many_orders(|| set_and_find(|_| ()));
 }
 
-/// Shards are divided, and the one that a reader has chosen is not the one any more.
+/// Shards are divided, and a reader's chosen shard may not be the right one any more.
 #[test]
 fn what_was_set_is_found_while_shards_are_divided() {
     in_many_orders(|| set_and_find(|fixture| fixture.tier.set_budget(64 << 20, 0)));
 }
 
-/// One sets, two find, and one does something else meanwhile.
+/// One thread sets, two look up, and one does something else at the same time.
 fn set_and_find(meanwhile: fn(&Fixture)) {
     const ITEMS: u32 = 60;
     let fixture = Fixture::of_bytes(64 << 10, DramPolicy::Lru, false);

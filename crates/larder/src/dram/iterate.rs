@@ -1,4 +1,4 @@
-//! What is in DRAM, for those who want to see all of it: scans, and `flush`.
+//! Lists the content of DRAM, for scans and `flush`.
 
 use super::DramTier;
 use super::index::Entry;
@@ -6,18 +6,18 @@ use super::readers::Locked;
 use crate::key::KeyHash;
 use crate::value::Pinned;
 
-/// An item of the tier, pinned.
+/// A pinned item of the tier.
 #[derive(Debug)]
 pub(crate) struct Resident {
     pub(crate) value: Pinned,
-    /// Whether flash held this very version, or none, when it came or was flushed.
+    /// Whether flash held this very version, or none, when the item came or was flushed.
     pub(crate) clean: bool,
 }
 
-/// Counts of a part of the items ([`DramTier::sample`]).
+/// Counts of a sample of the items ([`DramTier::sample`]).
 #[derive(Debug, Default)]
 pub(crate) struct Sample {
-    /// The tier has about `step` times as many.
+    /// Scale factor: the tier has about `step` times as many.
     step: u64,
     items: u64,
     dirty: u64,
@@ -26,17 +26,17 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
-    /// Items that are not known to be on flash, in the tier.
+    /// Estimated number of items in the tier that are not known to be on flash.
     pub(crate) fn dirty(&self) -> u64 {
         self.dirty * self.step
     }
 
-    /// Of these, those that have a lifetime.
+    /// Estimated number of those that have a lifetime.
     pub(crate) fn dirty_with_lifetime(&self) -> u64 {
         self.dirty_with_lifetime * self.step
     }
 
-    /// How many of `count` items have a lifetime, if they are like those of the sample.
+    /// Estimated number of items with a lifetime among `count` items, at the ratio of the sample.
     pub(crate) fn with_lifetime_of(&self, count: u64) -> u64 {
         let share = u128::from(count) * u128::from(self.with_lifetime);
         u64::try_from(share / u128::from(self.items.max(1))).unwrap_or(count)
@@ -44,12 +44,12 @@ impl Sample {
 }
 
 impl DramTier {
-    /// How many equal parts the space of hashes is divided into: a power of two. They become more.
+    /// Number of equal parts into which the hash space is divided: a power of two, which grows.
     pub(crate) fn parts(&self) -> usize {
         self.index.parts()
     }
 
-    /// The hashes of all items of one of so many parts, demoting ones too, and whether they are clean.
+    /// The hashes of all items of one of `parts` parts, demoting ones included, and whether they are clean.
     pub(crate) fn hashes_in(&self, part: usize, parts: usize) -> Vec<(KeyHash, bool)> {
         let mut hashes = Vec::new();
         self.index.each_in(part, parts, |entry, locked| {
@@ -59,20 +59,19 @@ impl DramTier {
         hashes
     }
 
-    /// How many items are not known to be on flash.
+    /// Number of items that are not known to be on flash.
     pub(crate) fn dirty(&self) -> u64 {
         self.estimated_dirty(usize::MAX)
     }
 
-    /// The same, about: from `parts` parts at least, a power of two. Exact where there are no more.
+    /// An estimate of it from at least `parts` parts, a power of two. Exact if there are no more parts.
     pub(crate) fn estimated_dirty(&self, parts: usize) -> u64 {
         let mut dirty = 0;
         let step = self.each_of(parts, |entry, _| dirty += u64::from(!entry.is_clean()));
         dirty * step
     }
 
-    /// Looks at the items of `parts` parts at least, spread over all. The tier has about as many times as many as the
-    /// result says.
+    /// Visits the items of at least `parts` parts, spread evenly. Returns the factor from the sample to the tier.
     fn each_of(&self, parts: usize, mut look: impl FnMut(Entry, &Locked)) -> u64 {
         let all = self.parts();
         let step = (all / parts).max(1);
@@ -80,8 +79,7 @@ impl DramTier {
         step as u64
     }
 
-    /// What a sample of the items is like, from as many parts. It reads their records, which a count of dirty ones does
-    /// not.
+    /// Samples the items from at least `parts` parts. Unlike a count of dirty items, it reads their records.
     pub(crate) fn sample(&self, parts: usize) -> Sample {
         let mut sample = Sample::default();
         sample.step = self.each_of(parts, |entry, locked| {
@@ -95,14 +93,14 @@ impl DramTier {
         sample
     }
 
-    /// The items of a hash, alive or expired: one, but for keys whose hashes collide. Counts no use.
+    /// The items of a hash, alive or expired: one, except for colliding keys. Counts no use.
     pub(crate) fn residents(&self, hash: KeyHash) -> Vec<Resident> {
         let mut found = Vec::new();
         self.index.peek(hash, |entry, locked| {
             let at = entry.location();
             let record = self.record(at, locked);
             let key = record.key;
-            // An entry may be shown twice: the two buckets of a hash may be one.
+            // An entry may be visited twice, because the two buckets of a hash may be the same.
             let known = found.iter().any(|resident: &Resident| resident.value.key() == key);
             if !known && self.hasher.hash(key) == hash {
                 let pin = self.slots.get(at, locked).pin_locked(at.at, locked);
@@ -119,7 +117,7 @@ impl DramTier {
         self.index.set_clean(hash, key, true, self);
     }
 
-    /// Flash does not hold the version of `key` any more that is here, if it did. The caller holds the key's lock.
+    /// Flash no longer holds the version of `key` that is here, if it did. The caller holds the key's lock.
     pub(crate) fn note_dirty(&self, hash: KeyHash, key: &[u8]) {
         self.index.set_clean(hash, key, false, self);
     }

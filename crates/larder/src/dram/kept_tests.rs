@@ -1,4 +1,4 @@
-//! The tier while somebody keeps values from every segment.
+//! Tests the tier while a caller keeps values from every segment.
 
 use super::*;
 use crate::value::Value;
@@ -43,7 +43,7 @@ fn slot_of(tier: &DramTier, key: u64) -> Option<u32> {
     })
 }
 
-/// Of each segment the first of these keys that lies there, and its value.
+/// For each segment the first of these keys that lies there, and its value.
 fn one_of_each_segment(
     tier: &DramTier,
     keys: impl Iterator<Item = u64>,
@@ -56,13 +56,13 @@ fn one_of_each_segment(
     kept
 }
 
-/// How many values have a permit.
+/// Number of values with a permit.
 fn lent(tier: &DramTier) -> usize {
     let permits = tier.pool.permits();
     permits.limit() - permits.free()
 }
 
-/// In tiers of any size, every fourth item having been hit.
+/// In tiers of several sizes; every fourth item has a hit.
 #[test]
 fn a_value_kept_of_every_segment_keeps_nothing_new_away() {
     for policy in POLICIES {
@@ -132,7 +132,7 @@ fn threads_that_keep_all_that_they_find_keep_nothing_new_away() {
     }
 }
 
-/// Long items have memory of their own: it goes from the budget to who keeps it.
+/// Long items have their own memory: it moves from the budget to the caller that keeps it.
 #[test]
 fn long_values_are_kept_without_a_copy_and_leave_the_budget_when_they_are_evicted() {
     const BUDGET: usize = 2 << 20;
@@ -191,7 +191,7 @@ fn permits_follow_the_budget() {
     let limit = tier.pool.permits().limit();
     assert_eq!(limit, (1 << 20) / tier.segment_bytes() / 8);
     assert!((1..64).contains(&limit), "{limit}");
-    // What they pin is of longer segments than those to come, and is not the budget's.
+    // The kept values pin longer segments than those to come, and these are not counted in the budget.
     for key in 200_000..220_000 {
         insert(&tier, key, VALUE_BYTES).expect("nothing is refused");
         assert!(is_there(&tier, key));
@@ -216,19 +216,19 @@ fn values_outlive_a_tier_with_their_permits() {
     }
 }
 
-/// What a reader does with what it finds.
+/// What a reader does with the values that it finds.
 #[derive(Debug, Clone, Copy)]
 enum Keeps {
     Nothing,
-    /// One value of each segment that has any of the oldest, or the newest, first; from some moment on.
+    /// Keeps one value of each segment that has any, oldest or newest first; from some moment on.
     Segments {
         newest: bool,
     },
-    /// Of those that it found last, so many.
+    /// Keeps this number of the last values found.
     Last(usize),
 }
 
-/// Keys by Zipf's law.
+/// Keys with a Zipf distribution.
 struct Zipf {
     sums: Vec<f64>,
     rng: fastrand::Rng,
@@ -251,7 +251,7 @@ impl Zipf {
     }
 }
 
-/// The hit ratio, in percent, of the second half of many look-ups after which what is missing is set.
+/// The hit ratio, in percent, of the second half of a number of look-ups; each missing key is set after its look-up.
 fn look_aside(budget: usize, policy: DramPolicy, keys: u32, keeps: Keeps) -> f64 {
     let tier = tier(budget, policy);
     let mut zipf = Zipf::new(keys, 0.9);
@@ -288,7 +288,7 @@ fn look_aside(budget: usize, policy: DramPolicy, keys: u32, keeps: Keeps) -> f64
     f64::from(hits) * 100.0 / f64::from(looks - looks / 2)
 }
 
-/// The hit ratio of a cache of which values are kept, beside that of one of the bytes that are left. Prints them.
+/// Prints the hit ratio of a cache with kept values, next to that of a cache of the size of the rest.
 fn hits_of_the_rest(budget: usize, keys: u32) {
     for policy in POLICIES {
         let pinned = budget / 8;

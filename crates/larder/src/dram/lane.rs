@@ -1,5 +1,5 @@
-//! Open segments: where new items are appended, grouped by lifetime, so that what expires together
-//! lies together.
+//! Open segments: new items are appended to them, grouped by lifetime, so that items that expire together lie
+//! together.
 
 use super::index::Location;
 use super::pins::Share;
@@ -8,10 +8,10 @@ use super::record::{self, record_bytes};
 use super::segment::Writer;
 use crate::item::ItemRef;
 
-/// Upper bounds of the lifetimes that share a segment, in seconds; the last group lives longer.
-/// What never expires has a group of its own.
+/// Upper bounds of the lifetimes that share a segment, in seconds; the last group lives longer. Items that never
+/// expire have a group of their own.
 const GROUP_ENDS_S: [u32; 5] = [60, 10 * 60, 3600, 8 * 3600, 3 * 86_400];
-/// Groups by lifetime.
+/// Number of groups by lifetime.
 pub(crate) const GROUPS: usize = GROUP_ENDS_S.len() + 2;
 
 const _: () = {
@@ -34,8 +34,8 @@ pub(crate) fn group_of(expiry_s: u32, now_s: u32) -> usize {
     1 + GROUP_ENDS_S.iter().position(|&end| left <= end).unwrap_or(GROUP_ENDS_S.len())
 }
 
-/// Whether an item may lie in a segment whose last one expires at `last_expiry_s`: it does not keep it
-/// for longer than those of the group that the segment is in by now.
+/// Whether an item may be put into a segment whose last item expires at `last_expiry_s`: it must not keep the segment
+/// longer than items of the segment's current group.
 pub(crate) fn may_lie_with(expiry_s: u32, last_expiry_s: u32, now_s: u32) -> bool {
     match (expiry_s, last_expiry_s) {
         (0, last) => last == u32::MAX,
@@ -44,7 +44,7 @@ pub(crate) fn may_lie_with(expiry_s: u32, last_expiry_s: u32, now_s: u32) -> boo
     }
 }
 
-/// The open segments of one writer at a time.
+/// The open segments of a writer.
 #[derive(Debug, Default)]
 pub(crate) struct Lane {
     open: [[Option<Open>; GROUPS]; 2],
@@ -57,12 +57,12 @@ struct Open {
 }
 
 impl Lane {
-    /// Whether the segment of this queue and group has room for so many bytes more.
+    /// Whether the segment of this queue and group has room for `bytes` bytes more.
     pub(crate) fn has_room(&self, (queue, group): (Queue, usize), bytes: usize) -> bool {
         self.open[at(queue)][group].as_ref().is_some_and(|open| open.writer.has_room(bytes))
     }
 
-    /// Appends `item`. `None` if the segment of its queue and group is full, or not there.
+    /// Appends `item`. `None` if the segment of its queue and group is full or missing.
     pub(crate) fn append(
         &mut self,
         (queue, group): (Queue, usize),
@@ -79,7 +79,7 @@ impl Lane {
         Some((open.writer.segment(), Location { slot: open.slot, at }))
     }
 
-    /// Goes on with another segment. Returns the one that is sealed thereby.
+    /// Replaces the open segment. Returns the old one, sealed.
     pub(crate) fn reopen(
         &mut self,
         (queue, group): (Queue, usize),
@@ -95,7 +95,7 @@ impl Lane {
         self.open[at(queue)][group].replace(open).map(|open| open.seal(queue))
     }
 
-    /// Seals all that is open.
+    /// Seals all open segments.
     pub(crate) fn seal_all(&mut self) -> impl Iterator<Item = Sealed> {
         [Queue::Small, Queue::Main].into_iter().zip(&mut self.open).flat_map(|(queue, groups)| {
             groups.iter_mut().filter_map(move |open| Some(open.take()?.seal(queue)))

@@ -1,5 +1,4 @@
-//! The DRAM tier: items in segments, a compact index, and a policy that says who leaves when the budget
-//! is spent.
+//! The DRAM tier: items in segments, a compact index, and an eviction policy for when the budget is used up.
 //!
 //! ```text
 //!   get ──► index shard (no lock) ──► slot ──► record in its segment ──► Value pins the segment
@@ -12,29 +11,29 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | `memory` | bytes from the kernel |
+//! | `memory` | memory from the kernel |
 //! | `segment` | memory that is appended to, overwritten, pinned and reused |
-//! | `record`, `versions` | one item in a segment, and what tells it from those of its key before |
-//! | `pins` | who keeps a segment |
+//! | `record`, `versions` | one item in a segment, and the version numbers of a key's values |
+//! | `pins` | references that keep a segment |
 //! | `permits` | how many values may be kept without a copy |
 //! | `slots` | numbers for segments |
-//! | `readers`, `retired` | who looks without a lock, and what waits for them |
-//! | `published` | a slice that they find |
+//! | `readers`, `retired` | readers without a lock, and memory that waits for them |
+//! | `published` | a slice that such readers find |
 //! | `index`, `table` | from a key's hash to slot and offset, with a lock or without |
-//! | `directory` | the shards of the index, which become more |
+//! | `directory` | the shards of the index, whose number grows |
 //! | `pool`, `budget` | the budget, and what follows when it changes |
-//! | `prefetch` | asking memory ahead |
+//! | `prefetch` | prefetching memory |
 //! | `lane` | open segments, by lifetime |
-//! | `queues`, `ghost` | who leaves first |
-//! | `put` | how items come |
-//! | `evict`, `evictors`, `bar` | how they leave, who makes them, and which of those with hits |
-//! | `demotions`, `allowance`, `together` | records on their way to flash, and how many bytes of them there may be |
-//! | `iterate` | what is here, for scans and `flush` |
+//! | `queues`, `ghost` | the eviction order |
+//! | `put` | how items are inserted |
+//! | `evict`, `evictors`, `bar` | how items are evicted, by which tasks, and which items with hits are |
+//! | `demotions`, `allowance`, `together` | records on their way to flash, and the limit of their bytes |
+//! | `iterate` | lists the content, for scans and `flush` |
 //!
-//! Locks are taken in this order: an evictor's, demotions, index shard, lane, queues, pool, what is
-//! retired. An engine's, which tells without I/O whether it has an item, comes behind the index's. No lock is
-//! held while flash is waited for, and nobody waits for a reader while it holds
-//! one but an evictor's. Who has an evictor's takes another's only if it is free, or has none but the ones before.
+//! Lock order: an evictor's, demotions, index shard, lane, queues, pool, retired memory. The lock of an engine that
+//! tells without I/O whether it has an item comes after the index's. No lock is held during a wait for flash, and
+//! only an evictor's lock may be held during a wait for readers. Holding one evictor lock, take another only with
+//! `try_lock` or in ascending order.
 
 mod allowance;
 mod bar;
@@ -101,7 +100,7 @@ pub(crate) use together::{Receiver, Together};
 use versions::Versions;
 
 const _: () = assert!(*SEGMENT_BYTES.end() <= OFFSETS_END);
-/// Moves that make somebody look again before it takes the lock.
+/// Number of lock-free attempts that moves may spoil before a look-up takes the lock.
 const LOOKS_WITHOUT_LOCK: usize = 3;
 
 /// Items in memory.
@@ -118,22 +117,22 @@ pub(crate) struct DramTier {
     change: Change,
     demotions: Demotions,
     policy: DramPolicy,
-    /// Whether what leaves goes to flash; otherwise it is gone.
+    /// Whether evicted items go to flash; otherwise they are lost.
     above_flash: bool,
-    /// Which items flash has as they are: they leave without going there.
+    /// Tells which items flash holds unchanged: they leave without a write.
     kept_below: KeptBelow,
-    /// Under which hash the index knows a key.
+    /// The hash under which the index knows a key.
     hasher: KeyHasher,
-    /// Where it is counted what is gone.
+    /// Counts items that are gone.
     counters: Arc<Counters>,
-    /// Whether hits note when they were.
+    /// Whether hits record their time.
     notes_access: bool,
 }
 
-/// Says of a clean item whether flash has it.
+/// Says whether flash has a clean item.
 type Keeps = dyn Fn(&ItemRef<'_>) -> bool + Send + Sync;
 
-/// Whether flash has an item that is clean.
+/// Tells whether flash has a clean item.
 #[derive(Default)]
 struct KeptBelow(Option<Box<Keeps>>);
 
@@ -149,23 +148,22 @@ impl fmt::Debug for KeptBelow {
     }
 }
 
-/// What the tier knows about a key.
+/// Result of a look-up in the tier.
 #[derive(Debug)]
 pub(crate) enum Lookup {
-    /// It is here.
+    /// The item is here.
     Hit(Pinned),
-    /// It was here, but its time is over. Flash may hold an older version, which is over too.
+    /// The item was here but has expired. Flash may hold an older version, which has expired too.
     Expired,
-    /// The tier knows nothing; flash may.
+    /// The tier knows nothing of the key; flash may.
     Absent,
 }
 
-/// Decides whether an item may be put in the place of the record that is there, if one is: under
-/// the lock of both.
+/// Decides, under the lock of both, whether an item may replace the existing record, if there is one.
 pub(crate) type Admit<'a> = &'a (dyn Fn(Option<&ItemView<'_>>) -> bool + Sync);
 
-/// The budget is spent on records that are on their way to flash, or that values pin; or the index has
-/// as many keys of this hash as it can.
+/// All of the budget is used by records on their way to flash, or pinned by values; or the index has as many keys of
+/// this hash as it can.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Full;
 
@@ -203,20 +201,20 @@ impl DramTier {
         }
     }
 
-    /// The same; segments are demoted ahead of need if somebody beside the callers sends them, and so many bytes
-    /// may be demoted above the budget.
+    /// Sets whether segments are demoted ahead of need, which needs a sender besides the callers, and the number of
+    /// bytes that may be demoted above the budget.
     pub(crate) fn demoting_by(self, ahead: bool, above_bytes: u64) -> Self {
         let above_bytes = usize::try_from(above_bytes).unwrap_or(usize::MAX);
         Self { demotions: Demotions::new(ahead, above_bytes), ..self }
     }
 
-    /// The same, with versions that it has together with others, from `first` on.
+    /// Shares the version counters with other tiers, from `first` on.
     pub(crate) fn giving(self, versions: Arc<Versions>, first: u64) -> Self {
         versions.go_on_after(first);
         Self { versions, ..self }
     }
 
-    /// The same, above a flash that is asked without I/O whether it has an item as it is.
+    /// Places the tier above a flash that tells without I/O whether it has an item unchanged.
     pub(crate) fn above(
         self,
         keeps: impl Fn(&ItemRef<'_>) -> bool + Send + Sync + 'static,
@@ -224,26 +222,25 @@ impl DramTier {
         Self { kept_below: KeptBelow(Some(Box::new(keeps))), ..self }
     }
 
-    /// The same, whose hits note when they were, or not.
+    /// Sets whether hits record their time.
     pub(crate) fn noting_access(self, notes_access: bool) -> Self {
         Self { notes_access, ..self }
     }
 
-    /// The same, which counts there what is gone.
+    /// Sets the counters for items that are gone.
     pub(crate) fn counting(self, counters: Arc<Counters>) -> Self {
         Self { counters, ..self }
     }
 
-    /// Looks `key` up and counts the use. `now_ms` is asked only where something expires, or
-    /// accesses are noted.
+    /// Looks `key` up and counts the use. Calls `now_ms` only if an item may expire, or if access times are recorded.
     pub(crate) fn get(&self, hash: KeyHash, key: &[u8], now_ms: impl Fn() -> u64) -> Lookup {
         let found = self.index.find(hash, |at, looking| self.look_at(at, looking, key, &now_ms));
         found.unwrap_or(Lookup::Absent)
     }
 
-    /// The same without a lock, for hits. Who gets none has to ask [`DramTier::get`]: the key's entry
-    /// may have moved, or its record be overwritten. So must who needs an answer that is later than what
-    /// it did before: a change that has begun, but has not returned, may not be seen yet.
+    /// The same without a lock, for hits. After `None` the caller must call [`DramTier::get`]: the key's entry may
+    /// have moved, or its record may be being overwritten. A caller that needs an answer later than its own earlier
+    /// actions must do so too: a change that has begun but not returned may not be visible yet.
     pub(crate) fn get_at_once(
         &self,
         hash: KeyHash,
@@ -257,8 +254,8 @@ impl DramTier {
         }
     }
 
-    /// The same without a lock, unless entries are moved all the time, for who needs no answer that is
-    /// later than a change that has begun.
+    /// The same, without a lock unless entries move all the time. For callers that need no answer later than a change
+    /// that has begun.
     pub(crate) fn get_without_lock(
         &self,
         hash: KeyHash,
@@ -274,15 +271,15 @@ impl DramTier {
         self.get(hash, key, now_ms)
     }
 
-    /// Asks memory for all that look-ups of these hashes will need, first for entries, then for records:
-    /// one look-up waits for two trips to memory, and so do many together.
+    /// Prefetches all memory that look-ups of these hashes need, first entries, then records: each look-up waits for
+    /// two memory accesses, and many together wait for two as well.
     pub(crate) fn prefetch(&self, hashes: &[KeyHash]) {
         hashes.iter().for_each(|&hash| self.index.prefetch(hash));
         self.index.peek_all(hashes, |at, held| self.slots.get(at, held).prefetch(at.at));
     }
 
-    /// What an entry means for `key`: nothing, if it is another's, or if the record may be being
-    /// overwritten, of which who looks learns afterwards.
+    /// The result of an entry for `key`. `None` if it belongs to another key, or if the record may be being
+    /// overwritten, which `looking` reports afterwards.
     #[inline]
     fn look_at(
         &self,
@@ -312,7 +309,7 @@ impl DramTier {
         self.index.peek(hash, |_, _| Some(())).is_some()
     }
 
-    /// Whether `key` is here and alive: `Some(false)` is expired. Counts no use.
+    /// Whether `key` is here and alive; `Some(false)` means expired. Counts no use.
     pub(crate) fn contains(&self, hash: KeyHash, key: &[u8], now_ms: u64) -> Option<bool> {
         self.index.peek(hash, |entry, locked| {
             let record = self.record(entry.location(), locked);
@@ -320,12 +317,12 @@ impl DramTier {
         })
     }
 
-    /// A version for what `key` is about to have.
+    /// Draws a version for the next value of `key`.
     pub(crate) fn draw_version(&self, key: &[u8]) -> NonZeroU64 {
         NonZeroU64::new(self.versions.next(key)).unwrap_or(NonZeroU64::MIN)
     }
 
-    /// Marks this version of `key` as won, if it is here and alive. Says whether it was not won before.
+    /// Marks this version of `key` as won, if it is here and alive. Returns whether it was not won before.
     pub(crate) fn win(&self, hash: KeyHash, key: &[u8], version: u64, now_ms: u64) -> bool {
         let won = self.index.peek(hash, |entry, locked| {
             let at = entry.location();
@@ -337,8 +334,7 @@ impl DramTier {
         won.unwrap_or(false)
     }
 
-    /// Takes `key` out of the tier, demoting or not. Says whether it was there; `None` is no.
-    /// `Some(false)` means expired.
+    /// Removes `key` from the tier, demoting or not. `None`: it was not there; `Some(false)`: it had expired.
     pub(crate) fn remove(&self, hash: KeyHash, key: &[u8], now_ms: u64) -> Option<bool> {
         self.index.remove_if(hash, key, self, |entry, locked| {
             self.note_dead(entry.location(), locked);
@@ -346,7 +342,7 @@ impl DramTier {
         })
     }
 
-    /// Takes `key` out of the tier if it has expired by now.
+    /// Removes `key` from the tier if it has expired.
     pub(crate) fn remove_expired(&self, hash: KeyHash, key: &[u8], now_ms: u64) {
         self.index.remove_if(hash, key, self, |entry, locked| {
             let at = entry.location();
@@ -359,41 +355,41 @@ impl DramTier {
         self.pool.segment_bytes()
     }
 
-    /// The next evicted record that has to be written to flash or forgotten there. It stays visible
-    /// until [`DramTier::demoted`].
+    /// The next evicted record that must be written to flash or removed there. It stays visible until
+    /// [`DramTier::demoted`].
     pub(crate) fn next_demotion(&self) -> Option<Demotion> {
         let (demotion, ended) = self.demotions.next(self.hasher, |hash, at| self.is_at(hash, at));
         ended.into_iter().for_each(|segment| self.free_demoted(segment));
         demotion
     }
 
-    /// Whether items go to several open segments, by their hash: there may be room in one and none in another.
+    /// Whether items go to several open segments, by their hash: one may have room while another has none.
     pub(crate) fn has_lanes(&self) -> bool {
         self.lanes.len() > 1
     }
 
-    /// How urgent demotions are, from 0 to `most`: there whoever brings something has to wait.
+    /// Urgency of demotions, from 0 to `most`; at `most`, callers with new items have to wait.
     pub(crate) fn urgency_of_demotions(&self, most: usize) -> usize {
         self.demotions.urgency(most, self.pool.budget_bytes())
     }
 
-    /// What is on its way to flash.
+    /// Records on their way to flash.
     pub(crate) fn demotions(&self) -> &Demotions {
         &self.demotions
     }
 
-    /// Puts back a record that [`DramTier::next_demotion`] gave out and nobody dealt with.
+    /// Puts back a record from [`DramTier::next_demotion`] that was not dealt with.
     pub(crate) fn requeue_demotion(&self, demotion: Demotion) {
         self.demotions.requeue(demotion);
     }
 
-    /// The item that is demoted, if this very version is still on its way out.
+    /// The demoting item, if this very version is still on its way out.
     pub(crate) fn demoting<'a>(&self, demotion: &'a Demotion) -> Option<ItemRef<'a>> {
         let entry = self.index.entry_at(demotion.hash, demotion.location)?;
         Some(demotion.item(entry.is_clean()))
     }
 
-    /// Flash has dealt with the record; it need not be visible here any longer.
+    /// Flash has dealt with the record, so it need not stay visible here.
     pub(crate) fn demoted(&self, demotion: Demotion) {
         self.index.remove_at(demotion.hash, demotion.location);
         let Demotion { segment, .. } = demotion;
@@ -410,7 +406,7 @@ impl DramTier {
         self.demotions.has_left();
     }
 
-    /// Values that were copied for who keeps them, for so many are kept already.
+    /// Number of values that were copied for a caller because too many were kept already.
     pub(crate) fn copied_values(&self) -> u64 {
         self.pool.permits().copied.get()
     }
@@ -419,12 +415,12 @@ impl DramTier {
         self.pool.budget_bytes() as u64
     }
 
-    /// Items that the tier holds.
+    /// Number of items in the tier.
     pub(crate) fn len(&self) -> usize {
         self.index.len()
     }
 
-    /// Memory that the tier takes: segments, index, ghost.
+    /// Memory of the tier: segments, index, ghost.
     pub(crate) fn used_bytes(&self) -> u64 {
         (self.pool.allocated_bytes() + self.other_bytes()) as u64
     }
@@ -444,8 +440,8 @@ impl DramTier {
         self.slots.get(at, locked).segment().record(at.at, locked)
     }
 
-    /// The lane of a hash, or another that nobody is at: with more threads than cores whoever is at it may have been
-    /// interrupted.
+    /// The lane of a hash, or another lane that is free: with more threads than cores, the thread that holds it may
+    /// be preempted.
     fn lane(&self, hash: KeyHash) -> MutexGuard<'_, Lane> {
         debug_assert!(!self.lanes.is_empty(), "somebody can append");
         let own = usize::from(hash.tag()) % self.lanes.len();
@@ -459,7 +455,7 @@ impl DramTier {
         self.index.memory_bytes() + self.ghost.memory_bytes() + self.slots.memory_bytes()
     }
 
-    /// For how many demotions the ghost's memory lasts: as many as the tier holds items.
+    /// Number of demotions that the ghost remembers: about the number of items in the tier.
     fn window(&self) -> usize {
         self.index.memory_bytes() / 10
     }

@@ -1,57 +1,58 @@
-//! How many values of a tier may be kept at a time as they lie there.
+//! Limits the number of values of a tier that may be kept without a copy.
 //!
-//! A value that somebody keeps pins its whole segment, which the tier can do nothing with meanwhile. So each
-//! takes a permit, of which there are an eighth as many as segments; whoever finds none left gets a copy of its
-//! own. Who only looks at a value takes none.
+//! A kept value pins its whole segment, which the tier cannot reuse until then. So each kept value takes a permit.
+//! The number of permits is an eighth of the number of segments. A caller that finds none gets a copy. A value that
+//! is only looked at takes none.
 //!
-//! Every hit that is kept takes a permit and gives it back. So free ones lie in stripes, as pins do: a thread
-//! takes from its own stripe and gives back to it. If that is empty it takes half of what another one has: so a
-//! permit that is free is found, wherever it lies, and threads of which one only takes and another one only gives back
-//! meet once for many values. A permit is taken without order: nothing is read by what the counts say.
+//! Every hit that is kept takes a permit and gives it back. So free permits lie in stripes, as pins do: a thread
+//! takes from its own stripe and gives back to it. If that is empty, the thread takes half of another stripe. So
+//! every free permit can be found, and a thread that only takes and one that only gives back access each other's
+//! stripe once for many values. Permits need no memory ordering: nothing is read depending on the counts.
 //!
-//! When the budget becomes smaller, permits go: those that are free at once, the others, which are `owed`, as
-//! they are given back.
+//! When the budget becomes smaller, permits are removed: free ones at once, the others, which are `owed`, when they
+//! are given back.
 
 use crate::stats::Counter;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{STRIPES, stripe};
 
-/// One for so many segments.
+/// One permit for this number of segments.
 const SEGMENTS_PER_PERMIT: usize = 8;
 
-/// The permits of a tier. Segments share it, for values that outlive the tier.
+/// The permits of a tier. Its segments share them, for values that outlive the tier.
 #[derive(Debug, Default)]
 pub(crate) struct Permits {
-    /// Those that are free.
+    /// Free permits.
     free: [Stripe; STRIPES],
-    /// Not to be free again. Every thread that gives back looks at it, and it hardly ever changes.
+    /// Permits to be removed when they are given back. Every thread that gives back reads it, and it hardly ever
+    /// changes.
     owed: Stripe,
-    /// How many there are to be.
+    /// Intended number of permits.
     limit: AtomicUsize,
-    /// Values that were copied for want of a permit.
+    /// Values that were copied because no permit was free.
     pub(crate) copied: Counter,
 }
 
-/// So many permits.
+/// A number of permits.
 #[repr(align(64))]
 #[derive(Debug, Default)]
 struct Stripe(AtomicUsize);
 
 impl Permits {
-    /// As many as a tier of so many bytes has.
+    /// The permits of a tier of `bytes` bytes.
     pub(crate) fn of_budget(bytes: usize, segment_bytes: usize) -> Self {
         let permits = Self::default();
         permits.follow(bytes, segment_bytes);
         permits
     }
 
-    /// From now on they are those of such a tier.
+    /// Adjusts the number of permits to a new budget.
     pub(crate) fn follow(&self, budget_bytes: usize, segment_bytes: usize) {
         assert!(segment_bytes > 0, "permits are counted by segments");
         self.set_limit(budget_bytes / segment_bytes / SEGMENTS_PER_PERMIT);
     }
 
-    /// Changes of several threads add up, in whatever order they come.
+    /// Concurrent changes add up, in any order.
     fn set_limit(&self, limit: usize) {
         let before = self.limit.swap(limit, Ordering::Relaxed);
         let more = limit.saturating_sub(before);
@@ -80,7 +81,7 @@ impl Permits {
         })
     }
 
-    /// Gives a permit back, on whatever thread.
+    /// Gives a permit back, on any thread.
     #[inline]
     pub(crate) fn give_back(&self) {
         if self.owed.take(|owed| owed.min(1)) == 0 {
@@ -88,13 +89,13 @@ impl Permits {
         }
     }
 
-    /// How many there are to be.
+    /// Intended number of permits.
     #[cfg(test)]
     pub(crate) fn limit(&self) -> usize {
         self.limit.load(Ordering::Relaxed)
     }
 
-    /// How many are free, but for those that are owed. Only right while nobody else is at it.
+    /// Number of free permits without those owed. Exact only without concurrent use.
     #[cfg(test)]
     pub(crate) fn free(&self) -> usize {
         let free: usize = self.free.iter().map(|stripe| stripe.0.load(Ordering::Relaxed)).sum();
@@ -110,7 +111,7 @@ impl Stripe {
         }
     }
 
-    /// Takes as many of those that are free as `how_many` says. Returns how many that were.
+    /// Takes a number of free permits that `how_many` computes. Returns that number.
     #[inline]
     fn take(&self, how_many: impl Fn(usize) -> usize) -> usize {
         let mut free = self.0.load(Ordering::Relaxed);
@@ -163,11 +164,11 @@ mod tests {
     fn a_smaller_budget_takes_back_what_is_lent_as_it_is_given_back() {
         let permits = Permits::of_budget(80, 1);
         (0..6).for_each(|_| assert!(permits.try_take()));
-        permits.follow(8 * 3, 1); // four of those that are kept are too many
+        permits.follow(8 * 3, 1); // four of the kept ones are too many
         assert!(!permits.try_take());
         (0..3).for_each(|_| permits.give_back());
         assert!(!permits.try_take(), "they were owed");
-        permits.follow(8 * 5, 1); // pays what is left to pay, and is two more than are kept
+        permits.follow(8 * 5, 1); // pays what is still owed, and allows two more than are kept
         assert_eq!(take_all(&permits), 2);
         (0..5).for_each(|_| permits.give_back());
         assert_eq!((permits.free(), take_all(&permits)), (5, 5));

@@ -1,14 +1,14 @@
-//! Who keeps a segment: the tier's parts by [`Share`]s, values by [`Pin`]s.
+//! References that keep a segment: parts of the tier hold [`Share`]s, values hold [`Pin`]s.
 //!
-//! Shares are few and change seldom. Pins come and go with every hit, so they are counted in
-//! stripes: two threads that hit the same segment should not wait for each other's caches. A pin
-//! remembers its stripe, is given back to it, and its clones are counted there too: so a stripe that
-//! is at zero stays there once nobody finds the segment any more.
+//! Shares are few and seldom change. Pins come and go with every hit, so they are counted in stripes: two threads
+//! that hit the same segment should not contend for a cache line. A pin remembers its stripe, is given back to it,
+//! and its clones are counted there too. So a stripe at zero stays at zero once no reader can find the segment any
+//! more.
 //!
-//! The segment is freed by whoever goes last. When the last share is dropped each stripe is marked:
-//! [`GIVEN_UP`]. A stripe is done when it is marked and at zero, which is seen exactly once, either
-//! by the one who marks it or by the one whose pin was its last. `undone` counts the stripes that are not,
-//! and one for the marking itself, which thereby is over before the segment goes.
+//! The last reference frees the segment. When the last share is dropped, each stripe is marked [`GIVEN_UP`]. A stripe
+//! is done when it is marked and at zero, which exactly one thread sees: the one that marks it, or the one whose pin
+//! was its last. `undone` counts the stripes that are not done, plus one for the marking itself, so the marking is
+//! complete before the segment is freed.
 #![allow(unsafe_code)]
 
 use std::ops::Deref;
@@ -20,16 +20,16 @@ use super::segment::Segment;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 use crate::sync::{STRIPES, stripe};
 
-/// One stripe for so many bytes of a segment, at most [`STRIPES`]: more memory than gain for short
-/// ones. Where orders are tried out segments are short.
+/// One stripe for this number of bytes of a segment, at most [`STRIPES`]: short segments would gain little for the
+/// memory. Under shuttle segments are short.
 const STRIPE_BYTES: usize = if cfg!(shuttle) { 256 } else { 32 << 10 };
-/// No more shares. The bits below count pins: 2^63 of them would take centuries.
+/// There are no more shares. The bits below count pins: 2^63 of them would take centuries.
 const GIVEN_UP: u64 = 1 << 63;
 
-/// The counts of a segment.
+/// The pin counts of a segment.
 #[derive(Debug)]
 pub(crate) struct Pins {
-    /// A power of two of them.
+    /// A power of two.
     stripes: Box<[Stripe]>,
     undone: AtomicUsize,
 }
@@ -38,7 +38,7 @@ pub(crate) struct Pins {
 #[derive(Debug, Default)]
 struct Stripe(AtomicU64);
 
-/// A share in a segment, of which there are several.
+/// A shared reference of the tier to a segment.
 #[derive(Debug, Clone)]
 pub(crate) struct Share(Arc<Owner>);
 
@@ -46,14 +46,14 @@ pub(crate) struct Share(Arc<Owner>);
 #[derive(Debug)]
 struct Owner(NonNull<Segment>);
 
-/// Keeps a record from being overwritten, and its segment from being used for anything else, also when the
-/// tier has given it up.
+/// Prevents a record from being overwritten, and its segment from being reused or freed, even after the tier has
+/// given the segment up.
 #[derive(Debug)]
 pub(crate) struct Pin {
     segment: NonNull<Segment>,
-    /// It is counted there.
+    /// The stripe that counts it.
     stripe: u32,
-    /// Where the record begins.
+    /// Offset of the record.
     at: u32,
 }
 
@@ -88,14 +88,14 @@ impl Pins {
         size_of_val(&*self.stripes)
     }
 
-    /// What was read through pins that are gone was read before. `SeqCst` for who overwrites.
+    /// Whether there are pins. Reads through dropped pins happened before this. `SeqCst` for overwriting.
     pub(super) fn are_any(&self) -> bool {
         self.stripes.iter().any(|stripe| stripe.0.load(Ordering::SeqCst) != 0)
     }
 }
 
-/// Notes that so many more are done. Says whether they were the last. If not, the segment and all that
-/// is in it may be gone.
+/// Counts down by `done`. Returns whether these were the last; if not, the segment and its content may be gone
+/// afterwards.
 fn are_all_done(undone: &AtomicUsize, done: usize) -> bool {
     let before = undone.fetch_sub(done, Ordering::AcqRel);
     debug_assert!(before >= done, "a stripe is done once");
@@ -108,26 +108,26 @@ impl Share {
         Self(Arc::new(Owner(NonNull::new(segment).expect("a box is never null"))))
     }
 
-    /// Whether nobody else keeps the segment, but for its slot. If no entry names it, only the caller can
-    /// change that: a pin that comes later is given back before anything is read (`index`).
+    /// Whether there is no other reference to the segment, except that of its slot. If no entry names the segment,
+    /// only the caller can change that: a later pin is given back before anything is read (`index`).
     pub(crate) fn is_alone(&self) -> bool {
         let slots = usize::from(self.slot() != 0);
         if Arc::strong_count(&self.0) != 1 + slots {
             return false;
         }
-        // After those who had a share have gone, and after entries were taken out: before pins are looked for.
+        // After other shares were dropped and entries were removed, and before the check for pins.
         fence(Ordering::SeqCst);
         !self.pins.are_any()
     }
 
-    /// Where the segment is, as long as there is a share.
+    /// Address of the segment, valid while there is a share.
     pub(super) fn as_ptr(&self) -> *mut Segment {
         self.0.0.as_ptr()
     }
 
-    /// Pins a record that nobody finds yet: the caller is about to publish it, or never does.
+    /// Pins a record that readers cannot find yet: the caller is about to publish it, or never does.
     pub(crate) fn pin(&self, at: usize) -> Pin {
-        // SAFETY: this share keeps it meanwhile.
+        // SAFETY: this share keeps it during the call.
         unsafe { Pin::new(self.0.0, at) }
     }
 }
@@ -143,7 +143,7 @@ impl Deref for Share {
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        // SAFETY: `undone` counts us until the end of this.
+        // SAFETY: `undone` counts this owner until the end of this function.
         let pins = unsafe { &self.0.as_ref().pins };
         let mark = |stripe: &&Stripe| {
             let before = stripe.0.fetch_or(GIVEN_UP, Ordering::AcqRel);
@@ -164,17 +164,17 @@ impl Pin {
     /// `segment` is that of a [`Share`] that outlives this call.
     #[inline]
     pub(super) unsafe fn new(segment: NonNull<Segment>, at: usize) -> Self {
-        // SAFETY: valid by the share.
+        // SAFETY: valid because of the share.
         let stripes = unsafe { &segment.as_ref().pins.stripes };
         let stripe = stripe() & (stripes.len() - 1);
-        // `SeqCst` for who looks afterwards whether the record was overwritten meanwhile.
+        // `SeqCst` for the later check whether the record was overwritten.
         let before = stripes[stripe].0.fetch_add(1, Ordering::SeqCst);
         debug_assert!(before < GIVEN_UP, "a share keeps the segment until it is pinned");
         let at = u32::try_from(at).expect("entries point to places of fewer bits");
         Self { segment, stripe: u32::try_from(stripe).expect("there are few stripes"), at }
     }
 
-    /// Where the record begins.
+    /// Offset of the record.
     pub(super) fn at(&self) -> usize {
         self.at as usize
     }
@@ -211,7 +211,7 @@ impl Drop for Pin {
     fn drop(&mut self) {
         let before = self.stripe().fetch_sub(1, Ordering::AcqRel);
         debug_assert!(before & !GIVEN_UP > 0, "a pin is given back where it was taken");
-        // If the segment was not given up, it may be from here on at any time.
+        // If the segment was not given up yet, that may happen at any time from here on.
         if before == GIVEN_UP | 1 && are_all_done(&self.pins.undone, 1) {
             // SAFETY: as in the drop of the owner.
             drop(unsafe { Box::from_raw(self.segment.as_ptr()) });
@@ -248,7 +248,7 @@ mod tests {
         }
     }
 
-    /// Whether it is freed, and once, the sanitizer sees.
+    /// The sanitizer checks that it is freed, and only once.
     #[test]
     fn values_outlive_the_shares() {
         for _ in 0..500 {

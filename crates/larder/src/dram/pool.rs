@@ -1,4 +1,4 @@
-//! The budget, and the segments that are made of it.
+//! The budget, and the segments that are allocated from it.
 
 use std::sync::{Arc, PoisonError};
 
@@ -9,18 +9,17 @@ use super::segment::{Spare, Writer};
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Mutex, MutexGuard};
 
-/// Readers who were interrupted may keep this part of the budget, or so many segments, before those wait
-/// who free more.
+/// Preempted readers may hold this fraction of the budget (reciprocal), or this number of segments, before threads
+/// that free more must wait.
 const RETIRED_PART: usize = 8;
 const RETIRED_MIN: usize = 4;
-/// Places of so many times the budget are kept for when it grows again: each takes a little memory.
+/// Address space for this multiple of the budget is kept for when it grows again; each segment takes a little memory.
 const HOLLOW_BUDGETS: usize = 4;
 
-/// Takes memory for segments up to a budget.
+/// Allocates segments up to a budget.
 #[derive(Debug)]
 pub(crate) struct Pool {
-    /// Size of a segment, except of one that is made for a single long item, or was made before this
-    /// was changed.
+    /// Size of a segment, except those made for a single long item, or made before this size was changed.
     segment_bytes: AtomicUsize,
     budget_bytes: AtomicUsize,
     permits: Arc<Permits>,
@@ -29,27 +28,27 @@ pub(crate) struct Pool {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Of segments, wherever they are.
+    /// Memory of all segments.
     allocated_bytes: usize,
-    /// To be used again: of the usual size.
+    /// Segments for reuse, of the usual size.
     free: Vec<Spare>,
-    /// Not to be used again. They wait for [`Pool::take_gone`].
+    /// Segments that are not reused. They wait for [`Pool::take_gone`].
     gone: Vec<Gone>,
-    /// Of those that are gone and still have memory, which is freed in a moment.
+    /// Memory of segments that are gone but not freed yet.
     retired_bytes: usize,
-    /// Of no use to the tier, but pinned by values that are still in use: of the usual size, but for what has just
+    /// Segments that the tier has given up but that values still pin: of the usual size, except those that have just
     /// come.
     pinned: Vec<Share>,
-    /// Without memory: only their places in blocks are kept, for when the budget grows again.
+    /// Segments without memory: only their address space is kept, for when the budget grows again.
     hollow: Vec<Spare>,
     blocks: Blocks,
 }
 
-/// A segment that is not used again.
+/// A segment that is not reused.
 #[derive(Debug)]
 pub(crate) struct Gone {
     pub(crate) segment: Share,
-    /// Memory that dropping it frees.
+    /// Memory that is freed when it is dropped.
     pub(crate) bytes: usize,
 }
 
@@ -62,7 +61,7 @@ impl Pool {
         Self { segment_bytes, budget_bytes, permits, state: Mutex::default() }
     }
 
-    /// Who keeps values of its segments takes these.
+    /// The permits for keeping values of its segments.
     pub(crate) fn permits(&self) -> &Permits {
         &self.permits
     }
@@ -71,7 +70,7 @@ impl Pool {
         self.segment_bytes.load(Ordering::Relaxed)
     }
 
-    /// From now on segments are so long. What is free of others is given back.
+    /// Changes the segment size. Frees the free segments of the old size.
     pub(crate) fn set_segment_bytes(&self, bytes: usize) {
         assert!(bytes > 0, "a budget is divided into segments");
         let mut state = self.lock();
@@ -83,7 +82,7 @@ impl Pool {
         let State { allocated_bytes, free, hollow, .. } = &mut *state;
         *allocated_bytes -= free.len() * old;
         let (free, hollow) = (std::mem::take(free), std::mem::take(hollow));
-        drop(state); // the kernel takes its time
+        drop(state); // the kernel may take long
         let gone = |spare: Spare, bytes| Gone { segment: spare.into_share(), bytes };
         let give_up = |spare: Spare| {
             let bytes = if spare.hollow_out() { 0 } else { old };
@@ -111,7 +110,7 @@ impl Pool {
         self.lock().allocated_bytes
     }
 
-    /// The same, but for what is given back when readers have left.
+    /// The same, without memory that is freed when readers have left.
     pub(crate) fn kept_bytes(&self) -> usize {
         self.lock().kept_bytes()
     }
@@ -124,13 +123,13 @@ impl Pool {
         self.budget_bytes().saturating_sub(state.in_use_bytes(segment_bytes) + other_bytes)
     }
 
-    /// Segments that are not used again, which readers may still find. The caller says when none can:
-    /// [`Pool::note_freed`]. Until then what memory they have is over the budget, so that nobody has to wait.
+    /// Segments that are not reused, but that readers may still find. The caller reports when no reader can:
+    /// [`Pool::note_freed`]. Until then their memory is above the budget, so that no caller must wait.
     pub(crate) fn take_gone(&self) -> Vec<Gone> {
         std::mem::take(&mut self.lock().gone)
     }
 
-    /// So many bytes of what is gone are freed.
+    /// Records that `bytes` bytes of retired segments are freed.
     pub(crate) fn note_freed(&self, bytes: usize) {
         let mut state = self.lock();
         assert!(bytes <= state.retired_bytes, "what is freed was given up before, once");
@@ -138,17 +137,17 @@ impl Pool {
         state.allocated_bytes -= bytes;
     }
 
-    /// Whether as much is retired as may be over the budget.
+    /// Whether as much memory is retired as may be above the budget.
     pub(crate) fn has_many_retired(&self) -> bool {
         let most = (self.budget_bytes() / RETIRED_PART).max(RETIRED_MIN * self.segment_bytes());
         self.lock().retired_bytes > most
     }
 
-    /// A segment of at least `bytes`. `None` if the budget has no room for it, of which
-    /// `other_bytes` are spent on other things. One segment is always left for the evictor.
+    /// A segment of at least `bytes`. `None` if the budget has no room for it; `other_bytes` of the budget are used
+    /// otherwise. One segment is always left for the evictor.
     pub(crate) fn open(&self, bytes: usize, other_bytes: usize) -> Option<Writer> {
         let mut state = self.lock();
-        // Once: it changes while the lock is held, so that free segments are of this size.
+        // Read once: it changes only under the lock, so all free segments have this size.
         let (segment_bytes, budget) = (self.segment_bytes(), self.budget_bytes());
         state.look_at_pinned(segment_bytes);
         let wanted = bytes.max(segment_bytes);
@@ -158,7 +157,7 @@ impl Pool {
         Some(state.take(wanted, segment_bytes, budget - other_bytes, &self.permits))
     }
 
-    /// A segment of at least `bytes`, even if there is no budget for it.
+    /// A segment of at least `bytes`, even if it exceeds the budget.
     pub(crate) fn open_anyway(&self, bytes: usize, other_bytes: usize) -> Writer {
         let mut state = self.lock();
         let segment_bytes = self.segment_bytes();
@@ -167,7 +166,7 @@ impl Pool {
         state.take(bytes.max(segment_bytes), segment_bytes, budget, &self.permits)
     }
 
-    /// Takes a segment back that the tier has no use for. What is over the budget is freed.
+    /// Takes back a segment that the tier does not need any more. Frees what exceeds the budget.
     pub(crate) fn give_back(&self, segment: Share, other_bytes: usize) {
         let mut state = self.lock();
         state.pinned.push(segment);
@@ -175,8 +174,7 @@ impl Pool {
         self.shrink(other_bytes);
     }
 
-    /// Frees what is over the budget, as far as it is not in use. Says whether something is left over
-    /// it.
+    /// Frees unused segments above the budget. Returns whether the rest is still above it.
     pub(crate) fn shrink(&self, other_bytes: usize) -> bool {
         let mut state = self.lock();
         state.look_at_pinned(self.segment_bytes());
@@ -199,14 +197,14 @@ impl State {
         self.allocated_bytes - self.retired_bytes
     }
 
-    /// Memory of segments that are neither free nor will be in a moment.
+    /// Memory of segments that are neither free nor about to be freed.
     fn in_use_bytes(&self, segment_bytes: usize) -> usize {
         let free_bytes = self.free.len() * segment_bytes;
         debug_assert!(free_bytes <= self.kept_bytes(), "all free segments are of the usual length");
         self.kept_bytes() - free_bytes
     }
 
-    /// A free segment or a new one. Free ones of another size make room for it.
+    /// Takes a free segment or allocates a new one. Free segments of another size are given up to make room for it.
     fn take(
         &mut self,
         wanted: usize,
@@ -235,7 +233,7 @@ impl State {
         }
     }
 
-    /// Gives the memory of a free segment back. `false` if there is none.
+    /// Frees the memory of a free segment. `false` if there is none.
     fn give_up_one(&mut self, budget: usize) -> bool {
         let Some(spare) = self.free.pop() else { return false };
         let bytes = spare.capacity();
@@ -253,8 +251,7 @@ impl State {
         true
     }
 
-    /// Gives up one whose memory is freed when nobody pins it any more. Who does so pays for it: it is not of the
-    /// budget.
+    /// Gives up a segment whose memory is freed with its last pin. From now on it is not part of the budget.
     fn give_up(&mut self, segment: Share) {
         let bytes = segment.capacity();
         self.retired_bytes += bytes;
@@ -262,7 +259,7 @@ impl State {
         self.gone.push(Gone { segment, bytes });
     }
 
-    /// Keeps those that nobody pins any more for reuse, if they are of the usual size.
+    /// Moves pinned segments without pins to the free ones, if they are of the usual size.
     fn look_at_pinned(&mut self, segment_bytes: usize) {
         let mut at = 0;
         while at < self.pinned.len() {
@@ -345,7 +342,7 @@ mod tests {
         assert_eq!(pool.open(1, 0).unwrap().segment().capacity(), 100, "not the free one");
     }
 
-    /// Segments come to be as long as that of an item was.
+    /// The usual segment size becomes that of an earlier long item.
     #[test]
     fn memory_of_one_long_item_is_never_that_of_many() {
         let pool = Pool::new(4000, 300);

@@ -1,4 +1,4 @@
-//! A slice that readers without a lock find, and that is replaced by longer and shorter ones.
+//! A slice that readers find without a lock, and that can be replaced by a longer or shorter one.
 #![allow(unsafe_code)]
 
 use std::ptr;
@@ -6,27 +6,27 @@ use std::ptr;
 use super::readers::{Held, LockedAlone, Readers};
 use crate::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-/// A slice that is looked at all the time, and now and then replaced by another one.
+/// A slice that is read all the time, and replaced now and then.
 #[derive(Debug)]
 pub(crate) struct Published<T> {
     first: AtomicPtr<T>,
-    /// At no moment more than there are from `first` on: it is changed later if there are more now, and
-    /// earlier if there are fewer.
+    /// Never more than the length of the slice at `first`: it is changed later if the new slice is longer, and
+    /// earlier if it is shorter.
     len: AtomicUsize,
 }
 
-/// A slice that was replaced, and is freed when this is dropped. No box, which would be the only one to
-/// know its content: readers may still look at it.
+/// A slice that was replaced; it is freed when this is dropped. Not a box, which would claim unique access: readers
+/// may still look at it.
 #[derive(Debug)]
 pub(crate) struct Old<T>(*mut [T]);
 
-// SAFETY: it owns the slice, but for readers, of whatever threads.
+// SAFETY: it owns the slice, apart from readers on any thread.
 unsafe impl<T: Send + Sync> Send for Old<T> {}
 
 impl<T> Drop for Old<T> {
     fn drop(&mut self) {
-        // SAFETY: from `Box::into_raw`, and nobody else frees it: it was swapped out once. This module
-        // gives it to `Readers::retire` alone, which gives it back when nobody looks at it.
+        // SAFETY: from `Box::into_raw`, and freed only here, since it was swapped out once. This module passes it
+        // only to `Readers::retire`, which returns it when no reader looks at it.
         drop(unsafe { Box::from_raw(self.0) });
     }
 }
@@ -37,7 +37,7 @@ impl<T: Send + Sync> Published<T> {
         Self { first: AtomicPtr::new(Box::into_raw(slice).cast()), len }
     }
 
-    /// The slice. A reader without a lock may find only the beginning of it while it is replaced.
+    /// The slice. While it is replaced, a reader without a lock may get only its beginning.
     pub(crate) fn get<'a>(&'a self, _held: &'a Held) -> &'a [T] {
         let mut first = self.first.load(Ordering::SeqCst);
         let len = loop {
@@ -46,24 +46,22 @@ impl<T: Send + Sync> Published<T> {
             if again == first {
                 break len;
             }
-            first = again; // replaced meanwhile: somebody has gone on
+            first = again; // replaced in between: another thread has made progress
         };
-        // SAFETY: what `first` is comes from `Box::into_raw` with at least `len` elements: `len` was
-        // loaded while it was there, for it does not come back after it was replaced, not before whoever
-        // is held here has left. It is freed in two places. In `drop` nobody borrows `self`. What
-        // `replace` retired is freed when nobody has it: not the one who replaced it, whose `LockedAlone` was
-        // borrowed for that alone; nobody else by a lock, for its excludes them; and no reader, which is
-        // what it waits for.
+        // SAFETY: `first` comes from `Box::into_raw` with at least `len` elements: `len` was loaded while it was in
+        // place, and a replaced slice does not come back before the reader that is held here has left. It is freed in
+        // two places. In `drop` `self` is not borrowed. A slice that `replace` retired is freed when it has no users:
+        // the thread that replaced it has none, because its `LockedAlone` was borrowed mutably for that; holders of a
+        // lock are excluded by its lock; and the free waits for readers.
         unsafe { std::slice::from_raw_parts(first, len) }
     }
 
-    /// Where the slice is, and how long. While it is replaced the two may not belong together.
+    /// Address and length of the slice. During a replacement the two may not match.
     pub(crate) fn address(&self) -> (*const T, usize) {
         (self.first.load(Ordering::Relaxed), self.len.load(Ordering::Relaxed))
     }
 
-    /// Puts `new` in its place, and retires the old one. The caller has locked others out, but for
-    /// `readers`.
+    /// Replaces the slice with `new`, and retires the old one. The caller has locked out all but `readers`.
     pub(crate) fn replace<R: From<Old<T>>>(
         &self,
         new: Box<[T]>,
@@ -78,7 +76,7 @@ impl<T: Send + Sync> Published<T> {
         }
         let old = self.first.swap(Box::into_raw(new).cast(), Ordering::SeqCst);
         self.len.store(new_len, Ordering::SeqCst);
-        // With the lock held `len` was what it was made with.
+        // Under the lock `len` has the value with which the slice was made.
         readers.retire(R::from(Old(ptr::slice_from_raw_parts_mut(old, old_len))));
     }
 }
@@ -86,7 +84,7 @@ impl<T: Send + Sync> Published<T> {
 impl<T> Drop for Published<T> {
     fn drop(&mut self) {
         let slice = ptr::slice_from_raw_parts_mut(*self.first.get_mut(), *self.len.get_mut());
-        // SAFETY: from `Box::into_raw` with this length, and nobody borrows it (see `get`).
+        // SAFETY: from `Box::into_raw` with this length, and not borrowed (see `get`).
         drop(unsafe { Box::from_raw(slice) });
     }
 }
@@ -97,7 +95,7 @@ mod tests {
     use super::*;
 
     impl Old<usize> {
-        /// Whoever still looked at it would see this.
+        /// Makes a late reader see wrong content.
         fn spoil(self) {
             // SAFETY: as in `drop`.
             unsafe { &mut *self.0 }.fill(usize::MAX);
@@ -118,7 +116,7 @@ mod tests {
                         let seen = published.get(inside.held());
                         assert!(seen[0] >= newest && seen.iter().all(|&number| number == seen[0]));
                         newest = seen[0];
-                        // The length may be that of the one before or after, if it is less.
+                        // The length may be that of the slice before or after, if that is shorter.
                         assert!(seen.len() <= len_of(newest));
                     }
                 });

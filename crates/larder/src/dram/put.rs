@@ -1,7 +1,7 @@
-//! How an item comes to the tier: over the record of its key, at the end of a segment, or past the budget.
+//! Inserts an item into the tier: over the record of its key, at the end of a segment, or above the budget.
 //!
-//! All of it happens with the lock of the key's index shard, which is taken once; where there is no room it is
-//! given back, room is made, and all begins anew.
+//! All of it happens under the lock of the key's index shard, which is taken once. If there is no room, the lock is
+//! released, room is made, and everything starts again.
 
 use super::index::{Location, Put, Putting, ShardFull};
 use super::lane::{Lane, group_of, may_lie_with};
@@ -17,33 +17,33 @@ use crate::key::KeyHash;
 use crate::sync::{begin_to_write, wait_a_little};
 use crate::value::Pinned;
 
-/// When all segments are pinned most pins will be gone in a moment: so often somebody looks again before it
-/// gives up.
+/// If all segments are pinned, most pins will be gone soon: this is the number of further checks before the insertion
+/// fails.
 const LOOKS_AT_PINS: u32 = 40;
 
-/// An object above the budget.
+/// An object above the budget, on its way to flash.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OnItsWay {
     hash: KeyHash,
     location: Location,
 }
 
-/// An item that goes to a segment: over the record of an older version, if that is as long and nobody looks
-/// at its segment, or to the end of an open one. The one is better: the memory is as near as it was to who
-/// read it last, and no dead bytes are left behind.
+/// An item that goes to a segment: over the record of an older version, if that has the same length and its segment
+/// is not pinned, or to the end of an open segment. Overwriting is better: the memory is still in the caches, and no
+/// dead bytes remain.
 struct ToSegment<'a> {
     tier: &'a DramTier,
     item: &'a ItemRef<'a>,
-    /// With its version, which is drawn with the lock held and forgotten with it: so of two changes of a key
-    /// the later one has the larger version.
+    /// The item with its version, which is drawn under the lock and dropped with it: so the later of two changes of a
+    /// key has the larger version.
     drawn: Option<ItemRef<'a>>,
-    /// Of its record.
+    /// Bytes of its record.
     bytes: usize,
     now_s: u32,
     admit: Admit<'a>,
-    /// For a pin of what was put: it is not put over another record then, which others could pin.
+    /// Receives a pin of the inserted record. Such a record never overwrites another one, which others could pin.
     pinned: Option<&'a mut Option<Pin>>,
-    /// The queue and the group that it goes to, once that is known: a ghost recalls once.
+    /// The queue and group of the item, once known: a ghost recalls only once.
     place: Option<(Queue, usize)>,
     appended: bool,
 }
@@ -130,8 +130,8 @@ impl Putting for ToSegment<'_> {
     }
 }
 
-/// An item that is on its way to flash: its record has a segment of its own. One that is of no use is demoted,
-/// and turns out to be nobody's.
+/// An item that goes to flash at once: its record has a segment of its own. A record that is not used is demoted all
+/// the same, and then found to be void.
 struct ToDemote<'a> {
     tier: &'a DramTier,
     item: &'a ItemRef<'a>,
@@ -153,7 +153,7 @@ impl Putting for ToDemote<'_> {
 }
 
 impl DramTier {
-    /// Puts `item` in the place of an older version, if `admit` agrees.
+    /// Stores `item` and replaces an older version, if `admit` agrees.
     pub(crate) fn insert(
         &self,
         item: &ItemRef<'_>,
@@ -164,7 +164,7 @@ impl DramTier {
         Ok(())
     }
 
-    /// Puts `item` in the place of an older version if `admit` agrees, and returns what was put.
+    /// Stores `item` and replaces an older version, if `admit` agrees. Returns the stored value.
     pub(crate) fn insert_if(
         &self,
         item: &ItemRef<'_>,
@@ -181,8 +181,8 @@ impl DramTier {
         bytes_at_most(item).max(self.pool.segment_bytes())
     }
 
-    /// Puts `item` where there is no budget for it, but bytes that were `taken` from what may be demoted above
-    /// it, and sends it on to flash at once. Says where it is.
+    /// Stores `item` above the budget, with bytes `taken` from the allowance for that, and demotes it at once.
+    /// Returns its place.
     pub(crate) fn insert_to_demote(
         &self,
         item: &ItemRef<'_>,
@@ -191,7 +191,7 @@ impl DramTier {
     ) -> Result<OnItsWay, Full> {
         let writer = self.pool.open_anyway(bytes_at_most(item), self.other_bytes());
         let slot = self.number(writer.segment())?;
-        // Before it is found: what is demoted is not overwritten.
+        // Freeze it before it can be found: a demoting record is not overwritten.
         let segment = Frozen::new(writer.segment().clone());
         let mut putting = ToDemote { tier: self, item, writer, slot, admit };
         let put = self.index.put(item.hash, item.key, item.clean, self, &mut putting);
@@ -202,8 +202,8 @@ impl DramTier {
         put.map(|_| OnItsWay { hash: item.hash, location }).map_err(|ShardFull| Full)
     }
 
-    /// Whether flash has not dealt with it yet. Another of this hash that lies there after the
-    /// segment was used again is meant only if it is above the budget too.
+    /// Whether flash has not dealt with it yet. After the segment is reused, another record of this hash at the same
+    /// place counts only if it is above the budget too.
     pub(crate) fn is_on_its_way(&self, it: OnItsWay) -> bool {
         let found = self.index.peek(it.hash, |entry, locked| {
             let at = entry.location();
@@ -213,8 +213,8 @@ impl DramTier {
         found.unwrap_or(false)
     }
 
-    /// Asks memory for where a hash is, and whether it was. Several trips at once: the lock of whoever puts
-    /// would wait for one before it begins the next.
+    /// Prefetches the index and ghost entries of a hash together, because under the lock one access would wait for
+    /// the other.
     fn prefetch_places(&self, hash: KeyHash) {
         self.ghost.prefetch(hash, self.index.readers().enter().held());
         self.index.prefetch(hash);
@@ -236,10 +236,10 @@ impl DramTier {
             let (place, bytes) = (putting.place(), putting.bytes);
             let mut lane = self.lane(item.hash);
             if lane.has_room(place, bytes) {
-                continue; // somebody else has opened a segment
+                continue; // another caller has opened a segment
             }
             let room = self.pool.open(bytes, self.other_bytes()).or_else(|| {
-                // Above the budget, but less than before.
+                // This exceeds the budget, but by less than before.
                 let may = has_made_room && self.is_shrinking();
                 may.then(|| self.pool.open_anyway(bytes, self.other_bytes()))
             });
@@ -256,15 +256,15 @@ impl DramTier {
             if looks == LOOKS_AT_PINS || self.demotions.will_make_room() {
                 return Err(Full);
             }
-            // There may be more than before once those who pin have left.
+            // More segments may be free once readers and pins have left.
             self.reclaim();
             wait_a_little(looks);
             looks += 1;
         }
     }
 
-    /// After so many bytes have come, to memory of which `other_bytes` were no segments: brings index and
-    /// budget up to date, and above flash makes some room ahead.
+    /// Follow-up work after `bytes` new bytes: brings index and budget up to date, and makes some room ahead if there
+    /// is flash. `other_bytes` is the memory besides segments before the insertion.
     fn keep_up(&self, bytes: usize, opened: bool, other_bytes: usize, now_s: u32) {
         if self.index.is_to_be_divided() {
             self.divide_a_shard();
@@ -282,13 +282,13 @@ impl DramTier {
         }
     }
 
-    /// In which queue an item begins whose key is not here.
+    /// The queue of an item whose key is not in the tier.
     fn queue_of_newcomer(&self, hash: KeyHash) -> Queue {
         let inside = self.index.readers().enter();
         first_queue(self.policy, self.ghost.recalls(hash, self.window(), inside.held()))
     }
 
-    /// `item` with the version that it was given, or one that is drawn for it.
+    /// `item` with its given version, or with a new one.
     fn with_version<'a>(&self, item: &ItemRef<'a>) -> ItemRef<'a> {
         let mut version = item.dram.version;
         if version == 0 {
@@ -300,8 +300,7 @@ impl DramTier {
         ItemRef { dram: DramFields { version, ..item.dram }, ..*item }
     }
 
-    /// Whether `admit` agrees to what takes the place of the record there, if there is one, which is dead
-    /// then.
+    /// Asks `admit` whether the record there, if there is one, may be replaced. If so, the old record becomes dead.
     fn admits(&self, admit: Admit<'_>, old: Option<Location>, locked: &Locked) -> bool {
         let Some(old) = old else { return admit(None) };
         let admitted = admit(Some(&self.record(old, locked)));
@@ -324,7 +323,7 @@ impl DramTier {
         Ok(())
     }
 
-    /// Gives a segment of the pool a slot, or back to the pool if there is none left.
+    /// Gives a segment of the pool a slot; if there is none left, the segment goes back to the pool.
     fn number(&self, segment: &Share) -> Result<u32, Full> {
         self.slots.fill(segment).ok_or_else(|| {
             self.pool.give_back(segment.clone(), self.other_bytes());
@@ -333,7 +332,7 @@ impl DramTier {
     }
 }
 
-/// Bytes of its record, whatever version it is given.
+/// Maximum bytes of its record, for any version.
 fn bytes_at_most(item: &ItemRef<'_>) -> usize {
     let longest = DramFields { version: u64::MAX, ..item.dram };
     record_bytes(&ItemRef { dram: longest, ..*item })

@@ -1,7 +1,8 @@
-//! Full segments in the order in which they filled, and who leaves first.
+//! Full segments in the order in which they were filled, and the choice of the next one to evict.
 //!
-//! There are two queues, `small` (a tenth of the budget) and `main`. When the turn comes to a segment, what the policy
-//! (`policy/`) has reinserted is copied to the end of `main`, and the rest leaves. A hit only counts; nothing moves.
+//! There are two queues, `small` (a tenth of the budget) and `main`. When the turn comes to a segment, records that
+//! the policy (`policy/`) reinserts are copied to the end of `main`, and the rest leaves. A hit only counts; nothing
+//! moves.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -9,11 +10,11 @@ use std::collections::{BinaryHeap, VecDeque};
 use super::pins::Share;
 use super::sparse::{COMPACTED_EIGHTHS, EIGHTHS, dead_eighths};
 
-/// `small` gets this part of the budget.
+/// `small` gets this fraction of the budget (reciprocal).
 const SMALL_PART: usize = 10;
-/// A list may have so many tickets for each segment before those that are of no use are taken out.
+/// Maximum number of tickets in a list per segment, before stale ones are removed.
 const TICKETS: usize = 4;
-/// Short lists are left as they are.
+/// Lists up to this length are not cleaned.
 const TICKETS_MIN: usize = 64;
 const _: () = assert!(0 < COMPACTED_EIGHTHS && COMPACTED_EIGHTHS < EIGHTHS);
 
@@ -26,13 +27,13 @@ pub(crate) enum Queue {
 /// What happens to the segment whose turn it is.
 #[derive(Debug)]
 pub(crate) enum Victim {
-    /// What has no hits leaves.
+    /// Records without hits leave.
     Evict(Sealed),
-    /// Nothing leaves.
+    /// Live records are copied; none leaves.
     Compact(Sealed),
 }
 
-/// A segment to which nothing is added any more.
+/// A segment to which no more is appended.
 #[derive(Debug)]
 pub(crate) struct Sealed {
     pub(crate) segment: Share,
@@ -41,8 +42,8 @@ pub(crate) struct Sealed {
 }
 
 impl Sealed {
-    /// Its memory is of no use to others before those have gone who pin it. One that is not used again anyway may
-    /// leave at once: it is left to them.
+    /// Whether pins prevent the reuse of its memory. A segment of unusual size is never reused, so it can leave at
+    /// once and is freed with its last pin.
     fn is_pinned(&self, segment_bytes: usize) -> bool {
         self.segment.is_usual(segment_bytes) && self.segment.pins.are_any()
     }
@@ -52,15 +53,15 @@ impl Sealed {
     }
 }
 
-/// A place in a list. It is of no use when the segment was taken out, be it there again or not.
+/// A place in a list. It is stale once the segment was taken out, even if the segment is back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Ticket {
     number: u64,
     slot: u32,
 }
 
-/// The segments, and lists of tickets by which the next one is found. Whoever takes a segment leaves
-/// its other tickets where they are: so no choice looks at more than a few, however many there are.
+/// The segments, and lists of tickets to find the next one. Taking a segment leaves its other tickets in place. So
+/// each choice looks at only a few tickets, however many there are.
 #[derive(Debug, Default)]
 pub(crate) struct Queues {
     /// By slot.
@@ -70,9 +71,9 @@ pub(crate) struct Queues {
     small: VecDeque<Ticket>,
     main: VecDeque<Ticket>,
     small_bytes: usize,
-    /// Those that expire, as far as was known when they came.
+    /// Segments that expire, by the time known when they came.
     expiring: BinaryHeap<Reverse<(u32, Ticket)>>,
-    /// By eighths that are dead, from [`COMPACTED_EIGHTHS`] on.
+    /// By dead eighths, from [`COMPACTED_EIGHTHS`] on.
     sparse: [VecDeque<Ticket>; EIGHTHS + 1],
 }
 
@@ -104,7 +105,7 @@ impl Queues {
         debug_assert!(self.are_counted(), "bytes and segments are counted as they come");
     }
 
-    /// A segment, which may be here, is worth more to compact than before.
+    /// A segment, which may be in the queues, has become more worthwhile to compact.
     pub(crate) fn note_sparser(&mut self, slot: u32) {
         let Some(Some((number, sealed))) = self.sealed.get(slot as usize) else { return };
         let (number, eighths) = (*number, sealed.dead_eighths());
@@ -114,8 +115,8 @@ impl Queues {
         }
     }
 
-    /// The segment whose turn it is, out of its queue: one that has expired whole before any other,
-    /// then one that is dead in large part. None of the usual length that somebody pins: that would free nothing.
+    /// Takes the segment whose turn it is: first one in which everything has expired, then one that is dead in large
+    /// part. Skips pinned segments of the usual size, which would free nothing.
     pub(crate) fn next_turn(
         &mut self,
         budget_bytes: usize,
@@ -149,7 +150,7 @@ impl Queues {
         None
     }
 
-    /// The oldest one of a queue that nobody pins. Those that somebody does go to its end.
+    /// The oldest segment of a queue without pins. Pinned ones go to the end of the queue.
     fn oldest(&mut self, queue: Queue, segment_bytes: usize) -> Option<Sealed> {
         for _ in 0..self.tickets(queue).len() {
             let ticket = self.tickets(queue).pop_front()?;
@@ -162,7 +163,7 @@ impl Queues {
         None
     }
 
-    /// One whose last item has expired.
+    /// A segment whose last item has expired.
     fn next_expired(&mut self, segment_bytes: usize, now_s: u32) -> Option<Sealed> {
         let (mut pinned, mut next) = (Vec::new(), None);
         while next.is_none()
@@ -173,7 +174,7 @@ impl Queues {
             let Some(sealed) = self.peek(ticket) else { continue };
             let later_s = sealed.segment.last_expiry_s();
             if later_s > now_s {
-                // Something in it was overwritten by what lives for longer.
+                // A record in it was overwritten by one that lives longer.
                 self.expiring.push(Reverse((later_s, ticket)));
             } else if sealed.is_pinned(segment_bytes) {
                 pinned.push(Reverse((expiry_s, ticket)));
@@ -185,7 +186,7 @@ impl Queues {
         next
     }
 
-    /// One of those with the most dead bytes, if they are enough.
+    /// The segment with the most dead bytes, if that is enough.
     fn next_sparse(&mut self, segment_bytes: usize) -> Option<Sealed> {
         for eighths in (COMPACTED_EIGHTHS..=EIGHTHS).rev() {
             for _ in 0..self.sparse[eighths].len() {
@@ -226,7 +227,7 @@ impl Queues {
         Some(sealed)
     }
 
-    /// Whether the counts are right.
+    /// Whether the counts are correct.
     fn are_counted(&self) -> bool {
         let (mut len, mut small_bytes) = (0, 0);
         for (_, sealed) in self.sealed.iter().flatten() {
@@ -237,7 +238,7 @@ impl Queues {
         (len, small_bytes) == (self.len, self.small_bytes)
     }
 
-    /// Keeps the lists about as short as there are segments.
+    /// Keeps the length of the lists proportional to the number of segments.
     fn throw_away_tickets(&mut self) {
         let most = self.len * TICKETS + TICKETS_MIN;
         let Self { sealed, small, main, expiring, sparse, .. } = self;
@@ -350,7 +351,7 @@ mod tests {
         assert_eq!(next(&mut queues, 60), Some(('e', 2)));
     }
 
-    /// It frees as much as if nobody pinned it.
+    /// A pinned segment of unusual size frees as much as one without pins.
     #[test]
     fn one_of_another_length_waits_for_nobody() {
         let mut queues = queues_of(1..3);
@@ -362,7 +363,7 @@ mod tests {
 
     #[test]
     fn lists_stay_as_short_as_there_are_segments() {
-        let mut queues = queues_of(1..4); // 1 is the oldest, and never goes
+        let mut queues = queues_of(1..4); // 1 is the oldest, and is never evicted
         for turn in 0..10_000 {
             die(&mut queues, 2 + turn % 2, 800);
             let (kind, slot) = next(&mut queues, 0).unwrap();

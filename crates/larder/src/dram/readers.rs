@@ -1,32 +1,29 @@
-//! Readers without a lock, and what they may still look at.
+//! Lock-free readers, and the memory that they may still use.
 //!
-//! A reader is counted from [`Readers::enter`] on until its [`Inside`] is dropped. Who takes away
-//! what readers may look at (a table, a segment for good) goes three steps: let nobody find it who
-//! comes later; [`Readers::retire`] it; free it when [`Readers::collect`] gives it back. Nobody waits:
-//! readers write nothing but a count in a cache line of their own thread, and a reader who is
-//! interrupted keeps what was retired from being freed, and nobody from going on.
+//! A reader is counted from [`Readers::enter`] until its [`Inside`] is dropped. A thread that removes something that
+//! readers may use (a table, a segment for good) takes three steps: it makes the thing unreachable for later readers,
+//! passes it to [`Readers::retire`], and frees it when [`Readers::collect`] returns it. No thread waits: readers
+//! write only a count in a cache line of their own thread. A preempted reader delays the freeing of retired memory,
+//! but blocks no other thread.
 //!
-//! This is why nobody looks at what was freed. What waits was taken away before a round begins. A round
-//! begins with a fence, and sees each count at zero once before it ends. Take any reader, and the
-//! count that it added to:
+//! Why no reader uses freed memory. Retired things were made unreachable before a round begins. A round begins with a
+//! fence, and sees each count at zero once before it ends. Take any reader, and the count that it incremented:
 //!
-//! - Either the zero that was seen comes after the addition. Then it comes after the subtraction too:
-//!   the reader has left. It left with `Release` and was seen with `Acquire`, so that what it looked at
-//!   was looked at before it is freed.
-//! - Or it comes before the addition. Then the fence comes before the addition in the one order of
-//!   all `SeqCst` operations. The addition comes before the loads by which the reader finds
-//!   anything, table and entries, if these are `SeqCst`: so they see the change, which the lock of what
-//!   waits puts before the fence.
+//! - Either the zero was seen after the increment. Then it was seen after the decrement too: the reader has left. It
+//!   left with `Release`, and the zero was loaded with `Acquire`, so all its reads happened before the memory is
+//!   freed.
+//! - Or the zero was seen before the increment. Then the fence comes before the increment in the single order of all
+//!   `SeqCst` operations. The increment comes before the loads with which the reader finds tables and entries, if
+//!   these are `SeqCst`. So they see the change, which the lock of the waiting list puts before the fence.
 //!
-//! With one count a stripe a round might never see a zero: threads that share it could relieve each
-//! other. So there are two, and the phase says which one newcomers use. A round first looks at
-//! the one that they do not use, turns the phase, and looks at the other. For a reader that read
-//! the phase before and adds to its count after, both cases above hold as well: the phase matters
-//! to progress alone.
+//! With one count per stripe a round might never see a zero, if threads that share the stripe relieve each other. So
+//! there are two, and the phase says which one new readers use. A round first checks the count that they do not use,
+//! flips the phase, and checks the other. For a reader that read the phase before the flip and increments its count
+//! after it, both cases above hold as well: the phase matters only for progress.
 //!
-//! This is what `synchronize_rcu` and `call_rcu` are to each other, with two counts a stripe as in
-//! McKenney's user-level RCU (Desnoyers, McKenney, Stern, Dagenais, Walpole: "User-Level Implementations
-//! of Read-Copy Update", IEEE TPDS 23(2), 2012).
+//! This corresponds to `synchronize_rcu` and `call_rcu`, with two counts per stripe as in McKenney's user-level RCU
+//! (Desnoyers, McKenney, Stern, Dagenais, Walpole: "User-Level Implementations of Read-Copy Update", IEEE TPDS 23(2),
+//! 2012).
 
 use std::ops::Deref;
 use std::sync::PoisonError;
@@ -34,28 +31,28 @@ use std::sync::PoisonError;
 use crate::sync::atomic::{AtomicUsize, Ordering, fence};
 use crate::sync::{Mutex, MutexGuard, STRIPES, stripe, wait_a_little};
 
-/// Proof that the index's shard is locked, or that a reader is inside: tables stay where they are and
-/// slots that entries name stay filled as long as this lives.
+/// Proof that the index's shard is locked, or that a reader is inside. While this lives, tables stay in place, and
+/// slots that entries name stay filled.
 #[derive(Debug)]
 pub(crate) struct Held(());
 
-/// Proof that the index's shard is locked: its records stay what they are, too.
+/// Proof that the index's shard is locked: its records do not change either.
 #[derive(Debug)]
 pub(crate) struct Locked(Held);
 
-/// Proof that nobody else has a lock of the index's shard.
+/// Proof that the caller alone holds a lock of the index's shard.
 #[derive(Debug)]
 pub(crate) struct LockedAlone(Locked);
 
 impl Locked {
-    /// The caller holds the lock of a shard, and looks at this shard only.
+    /// The caller holds the lock of a shard, and accesses only this shard.
     pub(super) fn new() -> Self {
         Self(Held(()))
     }
 }
 
 impl LockedAlone {
-    /// The caller holds the lock of a shard for writing, and looks at this shard only.
+    /// The caller holds the write lock of a shard, and accesses only this shard.
     pub(super) fn new() -> Self {
         Self(Locked::new())
     }
@@ -77,14 +74,14 @@ impl Deref for LockedAlone {
     }
 }
 
-/// Counts readers, and keeps what was taken away from them until they have left.
+/// Counts readers, and keeps what was removed until they have left.
 #[derive(Debug)]
 pub(crate) struct Readers<R> {
     stripes: [Stripe; STRIPES],
-    /// Its lowest bit is the count of a stripe that newcomers use.
+    /// Its lowest bit selects the count that new readers use.
     phase: AtomicUsize,
     waiting: Mutex<Waiting<R>>,
-    /// How much of it there is, to ask without the lock.
+    /// Number of retired things, to be read without the lock.
     retired: AtomicUsize,
 }
 
@@ -95,9 +92,9 @@ struct Stripe([AtomicUsize; 2]);
 /// What waits for readers.
 #[derive(Debug)]
 struct Waiting<R> {
-    /// For the end of this round.
+    /// Waits for the end of this round.
     now: Vec<R>,
-    /// Came after it had begun: for the end of the next one.
+    /// Came after this round had begun: waits for the end of the next one.
     next: Vec<R>,
     round: Option<Round>,
 }
@@ -105,9 +102,9 @@ struct Waiting<R> {
 /// A bit for each stripe whose count was not seen at zero yet.
 #[derive(Debug, Clone, Copy)]
 enum Round {
-    /// The counts that newcomers do not use.
+    /// The counts that new readers do not use.
     First(u32),
-    /// Those that they used before the phase was turned.
+    /// The counts that they used before the phase was flipped.
     Second(u32),
 }
 
@@ -140,19 +137,19 @@ impl<R> Readers<R> {
         Inside { count, held: Held(()) }
     }
 
-    /// Keeps what nobody finds any more until every reader has left who may have found it before.
+    /// Keeps an unreachable thing until every reader that may have found it has left.
     pub(crate) fn retire(&self, what: R) {
         let mut waiting = self.lock();
         waiting.next.push(what);
         self.retired.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How much was retired and not collected.
+    /// Number of things retired and not collected.
     pub(crate) fn retired(&self) -> usize {
         self.retired.load(Ordering::Relaxed)
     }
 
-    /// What was retired and no reader looks at. Waits for nobody: the next call goes on.
+    /// Returns retired things without readers. Does not wait: the next call continues the round.
     pub(crate) fn collect(&self) -> Vec<R> {
         let mut freed = Vec::new();
         if self.retired() == 0 {
@@ -171,7 +168,7 @@ impl<R> Readers<R> {
         freed
     }
 
-    /// The same, and lets others go on for so many looks, if a reader is in the way.
+    /// The same; if a reader is in the way, lets other threads run for `looks` attempts.
     pub(crate) fn collect_soon(&self, looks: u32) -> Vec<R> {
         for look in 0..looks {
             let freed = self.collect();
@@ -183,7 +180,7 @@ impl<R> Readers<R> {
         Vec::new()
     }
 
-    /// What is left of a round after a look at the counts. `None`: it has ended.
+    /// What remains of a round after another look at the counts. `None`: it has ended.
     fn go_on(&self, mut round: Round) -> Option<Round> {
         let phase = self.phase.load(Ordering::Relaxed);
         if let Round::First(unseen) = round {

@@ -1,4 +1,4 @@
-//! One item as it lies in a segment. In memory only: nothing of this goes to flash.
+//! The layout of an item in a segment. In memory only; flash has other formats.
 //!
 //! ```text
 //!  offset  bytes  field
@@ -14,7 +14,7 @@
 //!       *      *  key, value, padding to a multiple of 4
 //! ```
 //!
-//! What changes of an item while it lies where it is are its marks:
+//! An item's marks may change while it stays in place:
 //!
 //! ```text
 //!   bits  what
@@ -24,8 +24,8 @@
 //!     21  second of the last access, modulo 2^21 (24 days); 0 is not known
 //! ```
 //!
-//! A hit writes them only if they change by it: once for each item if accesses are not noted, otherwise at most
-//! once a second.
+//! A hit writes the marks only if it changes them: once for each item if access times are not recorded, otherwise at
+//! most once a second.
 
 use crate::cache::Tiers;
 use crate::item::{DramFields, ItemRef, is_over};
@@ -33,18 +33,18 @@ use crate::key::{KEY_BYTES_MAX, KeyHash, VALUE_BYTES_MAX};
 
 /// Records begin at multiples of this.
 pub(crate) const UNIT_BYTES: usize = 4;
-/// The first word of a record, which alone changes while others read.
+/// The first word of a record, the only one that changes while others read.
 pub(crate) const WORD_BYTES: usize = 4;
 const LENGTH_BYTES: usize = 4;
 const KEY_MORE_BYTES: usize = 1;
-/// What tells the length of a record with a long key or value, behind its first word.
+/// Bytes after the first word that determine the length of a record with a long key or value.
 pub(crate) const LONG_BYTES: usize = FIXED_BYTES - WORD_BYTES + LENGTH_BYTES + KEY_MORE_BYTES;
-/// What each record begins with, from the first word on: two words, and the lower bits of the version.
+/// Fixed fields at the start of each record: two words, and the lower bits of the version.
 pub(crate) const FIXED_BYTES: usize = 14;
 
 const KEY_BITS: u32 = u32::BITS - Marks::BITS;
 const VALUE_BITS: u32 = 25;
-/// In place of a value's length: that needs bytes of its own, as it does from here on.
+/// Instead of a value's length: the length has a field of its own, from this value on.
 const LONG_VALUE: u32 = (1 << VALUE_BITS) - 1;
 const LONG_KEY: u32 = 1 << VALUE_BITS;
 const WIDE_VERSION: u32 = 2 << VALUE_BITS;
@@ -54,11 +54,11 @@ const OPTIONAL: u32 = LONG_KEY | WIDE_VERSION | HAS_EXPIRY | HAS_FLAGS;
 const TIERS: u32 = 0x30 << VALUE_BITS;
 const DRAM_ONLY: u32 = 0x10 << VALUE_BITS;
 const FLASH_ONLY: u32 = 0x20 << VALUE_BITS;
-/// For DRAM only, too.
+/// Stale; for DRAM only, too.
 const STALE: u32 = 0x30 << VALUE_BITS;
 const VERSION_BIT: u32 = 0x40 << VALUE_BITS;
 const LOW_VERSION_BITS: u32 = 48;
-/// A version that needs no optional bytes is below.
+/// Smaller versions need no optional bytes.
 const WIDE_BITS: u32 = LOW_VERSION_BITS + 1;
 
 const _: () = {
@@ -83,14 +83,14 @@ const BINARY_KEY: u32 = 4;
 const ACCESS_SHIFT: u32 = 3;
 const ACCESS_MASK: u32 = (1 << 21) - 1;
 
-/// A record, in parts.
+/// The fields of a record.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ItemView<'a> {
     pub(crate) key: &'a [u8],
     pub(crate) value: &'a [u8],
     pub(crate) version: u64,
     pub(crate) expiry_s: u32,
-    /// By so much it expires earlier than in that second.
+    /// It expires this many milliseconds before `expiry_s`.
     pub(crate) early_ms: u16,
     pub(crate) flags: u32,
     pub(crate) tiers: Tiers,
@@ -106,14 +106,14 @@ impl<'a> ItemView<'a> {
         ItemRef { flags, clean, tiers, dram, ..ItemRef::new(hash, key, value, expiry_s) }
     }
 
-    /// Whether its time is over, to the millisecond.
+    /// Whether it has expired, to the millisecond.
     #[inline]
     pub(crate) fn is_over(&self, now_ms: u64) -> bool {
         is_over(self.expiry_s, self.early_ms, now_ms)
     }
 }
 
-/// Whether an item was hit or won, and when it was accessed last.
+/// Whether an item was hit or won, and the time of its last access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Marks(u32);
 
@@ -121,24 +121,24 @@ impl Marks {
     pub(super) const BITS: u32 = 24;
     pub(super) const WON: Self = Self(WON);
 
-    /// Of an item that is set, in this second if accesses are noted.
+    /// Marks of a new item, with the time of access if that is recorded.
     pub(crate) fn of_new(won: bool, now_s: Option<u32>) -> Self {
         Self(if won { WON } else { 0 }).accessed(now_s)
     }
 
-    /// The same of an item whose key came in base64, or did not.
+    /// The same marks, with or without the mark for a key in base64.
     pub(crate) fn with_binary_key(self, is_binary: bool) -> Self {
         Self(self.0 & !BINARY_KEY | if is_binary { BINARY_KEY } else { 0 })
     }
 
-    /// After a hit.
+    /// The marks after a hit.
     pub(crate) fn after_hit(self, now_s: Option<u32>) -> Self {
         Self(self.0 | FETCHED).accessed(now_s)
     }
 
     fn accessed(self, now_s: Option<u32>) -> Self {
         let Some(now_s) = now_s else { return self };
-        // 0 would say that it is not known.
+        // At least 1, because 0 means unknown.
         let second = (now_s & ACCESS_MASK).max(1);
         Self(self.0 & (FETCHED | WON | BINARY_KEY) | second << ACCESS_SHIFT)
     }
@@ -155,18 +155,18 @@ impl Marks {
         self.0 & BINARY_KEY != 0
     }
 
-    /// Seconds since the last access, if it was noted.
+    /// Seconds since the last access, if it was recorded.
     pub(crate) fn idle_s(self, now_s: u32) -> Option<u32> {
         let second = self.0 >> ACCESS_SHIFT;
         (second != 0).then(|| now_s.wrapping_sub(second) & ACCESS_MASK)
     }
 
-    /// As many bits as [`Marks::BITS`].
+    /// The bits; there are [`Marks::BITS`] of them.
     pub(super) fn bits(self) -> u32 {
         self.0
     }
 
-    /// The other bits of `bits` are somebody else's.
+    /// Takes the marks from the lower bits and ignores the others.
     pub(super) fn of_bits(bits: u32) -> Self {
         Self(bits & ((1 << Self::BITS) - 1))
     }
@@ -177,7 +177,7 @@ pub(crate) fn record_bytes(item: &ItemRef<'_>) -> usize {
     bytes_of(item.key.len(), item.value.len(), length_of(item) | optional_of(item))
 }
 
-/// What the second word says of the value's length.
+/// The value length as stored in the second word.
 fn length_of(item: &ItemRef<'_>) -> u32 {
     u32::try_from(item.value.len()).map_or(LONG_VALUE, |bytes| bytes.min(LONG_VALUE))
 }
@@ -187,7 +187,7 @@ fn has_long_value(head: u32) -> bool {
     head & LONG_VALUE == LONG_VALUE
 }
 
-/// What of `item` is optional and there.
+/// The optional fields that `item` needs.
 fn optional_of(item: &ItemRef<'_>) -> u32 {
     let there = |bit: u32, there: bool| if there { bit } else { 0 };
     there(LONG_KEY, item.key.len() >> KEY_BITS != 0)
@@ -200,7 +200,7 @@ fn optional_of(item: &ItemRef<'_>) -> u32 {
 fn optional_bytes(head: u32) -> usize {
     let length = if has_long_value(head) { LENGTH_BYTES } else { 0 };
     if head & OPTIONAL == 0 {
-        return length; // of most
+        return length; // the usual case
     }
     let bytes = |bit: u32, bytes: usize| if head & bit == 0 { 0 } else { bytes };
     let others = bytes(WIDE_VERSION, 2) + bytes(HAS_EXPIRY, 6) + bytes(HAS_FLAGS, 4);
@@ -212,8 +212,8 @@ fn bytes_of(key_bytes: usize, value_bytes: usize, head: u32) -> usize {
     (FIXED_BYTES + optional_bytes(head) + key_bytes + value_bytes).next_multiple_of(UNIT_BYTES)
 }
 
-/// Bytes of the record that begins with this word and these. `None`: more has to be seen, for its key or value is
-/// long.
+/// Bytes of the record that begins with this word and these bytes. `None` if its key or value is long, so that more
+/// bytes are needed.
 #[inline]
 pub(crate) fn bytes_of_record(word: u32, fixed: &[u8; FIXED_BYTES - WORD_BYTES]) -> Option<usize> {
     let head = u32::from_le_bytes([fixed[0], fixed[1], fixed[2], fixed[3]]);
@@ -221,7 +221,7 @@ pub(crate) fn bytes_of_record(word: u32, fixed: &[u8; FIXED_BYTES - WORD_BYTES])
     (!is_long).then(|| bytes_of(key_bytes_of(word, 0), (head & LONG_VALUE) as usize, head))
 }
 
-/// The same for a long key or value, whose length goes on with some of these bytes. Such a record has them all.
+/// The same for a long key or value, whose length continues in these bytes. Such a record has at least that many.
 #[cold]
 pub(crate) fn bytes_of_long(word: u32, bytes: &[u8; LONG_BYTES]) -> usize {
     let head = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
@@ -296,7 +296,7 @@ pub(crate) fn encode(room: &mut [u8], item: &ItemRef<'_>) {
     value[..item.value.len()].copy_from_slice(item.value);
 }
 
-/// The record of which this is the first word and what follows it. `bytes` are a segment's, so it is whole.
+/// Decodes the record with this first word and the bytes after it. They come from a segment, so the record is whole.
 #[inline]
 pub(crate) fn record_of(word: u32, bytes: &[u8]) -> ItemView<'_> {
     let fixed: &[u8; FIXED_BYTES - WORD_BYTES] =
@@ -339,7 +339,7 @@ pub(crate) fn record_of(word: u32, bytes: &[u8]) -> ItemView<'_> {
     ItemView { key, value, version, expiry_s, early_ms, flags, tiers, stale, marks }
 }
 
-/// The next so many bytes of a record.
+/// Takes the next `BYTES` bytes of a record.
 #[inline]
 fn taken<'a, const BYTES: usize>(rest: &mut &'a [u8]) -> &'a [u8; BYTES] {
     let (taken, others) = rest.split_first_chunk().expect("a segment's record is whole");
@@ -347,7 +347,7 @@ fn taken<'a, const BYTES: usize>(rest: &mut &'a [u8]) -> &'a [u8; BYTES] {
     taken
 }
 
-/// The record that lies in `bytes`, of which nobody else has any.
+/// Decodes the record in `bytes`, to which the caller has exclusive access.
 pub(crate) fn record_in(bytes: &[u8]) -> ItemView<'_> {
     let (word, rest) = bytes.split_first_chunk().expect("a segment's record is whole");
     record_of(u32::from_le_bytes(*word), rest)

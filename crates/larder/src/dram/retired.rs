@@ -1,17 +1,17 @@
-//! What the tier has no use for any more, but readers without a lock may still look at.
+//! Things that the tier does not need any more, but that lock-free readers may still use.
 
 use super::ghost::Piece;
 use super::published::Old;
 use super::table::Bucket;
 
-/// It waits for readers to leave: see [`Readers`](super::readers::Readers).
+/// Waits for readers to leave: see [`Readers`](super::readers::Readers).
 #[derive(Debug)]
 pub(crate) enum Retired {
-    /// A table that was replaced by another one.
+    /// A table that was replaced.
     Buckets(#[expect(dead_code, reason = "it is there to be dropped")] Old<Bucket>),
-    /// The ghost's, likewise.
+    /// Pieces of the ghost that were replaced.
     Ghost(#[expect(dead_code, reason = "it is there to be dropped")] Old<Piece>),
-    /// A slot whose segment no entry names any more, and the memory that goes with it.
+    /// A slot whose segment no entry names any more, and the memory of that segment.
     Slot { slot: u32, bytes: usize },
 }
 

@@ -1,24 +1,24 @@
-//! Segment memory: records that are appended one after the other, read by many, now and then overwritten
-//! where they lie, and reused when nobody looks.
+//! Segment memory: records are appended one after the other, read by many threads, sometimes overwritten in place,
+//! and the memory is reused when it has no readers.
 //!
-//! These invariants make it sound, and all are kept in this file alone:
+//! These invariants make it sound. All are maintained in this file alone:
 //!
-//! 1. Bytes below `published` are whole records. A record is lent out to who holds a lock of its shard
-//!    ([`Locked`]), or a [`Pin`] of it, or the whole segment [`Frozen`].
-//! 2. A record is overwritten by who has its shard locked for itself ([`LockedAlone`]), is counted in
-//!    `overwriting`, and sees no pin afterwards. Who has a pin took it with a lock of the shard, or saw
-//!    after it had taken it that the shard had no record overwritten; so either the pin is seen, or its
-//!    owner sees that it is too early, and gives it back. Who freezes a segment pins it, and waits
-//!    until nobody is counted any more. (Each has two steps: it says what it is about to do, and looks
-//!    whether others have. All four are `SeqCst`.)
-//! 3. Bytes from `published` on are touched by the segment's one [`Writer`] only. A writer is made
-//!    with the segment, or from a [`Spare`] one: which no entry names, nobody else has a share of but its
-//!    slot, and nobody had a pin of after that. Who has found an entry before and pins now sees that the
-//!    entry is gone, and gives the pin back (`index`).
-//! 4. The first word of a published record holds its marks, which change while others read the record. So
-//!    it is never lent out with it: whoever may be lent the record, by invariant 1, loads and changes the word
-//!    atomically. Who overwrites the record has all of it, for by invariant 2 nobody else may be lent it then. Relaxed
-//!    is enough: nothing else is read by what the marks say.
+//! 1. Bytes below `published` are whole records. A record is lent to holders of a lock of its shard ([`Locked`]), of
+//!    a [`Pin`] of it, or of the whole segment [`Frozen`].
+//! 2. A thread may overwrite a record if it holds the shard's write lock ([`LockedAlone`]), is counted in
+//!    `overwriting`, and sees no pin afterwards. A pin was taken under a lock of the shard, or its owner checked
+//!    afterwards that no record of the shard was being overwritten. So either the pin is seen, or its owner sees that
+//!    it came too early, and gives it back. A thread that freezes a segment pins it, and waits until `overwriting` is
+//!    zero. (Each side has two steps: it announces what it is about to do, and then checks the others. All four
+//!    accesses are `SeqCst`.)
+//! 3. Bytes from `published` on are accessed only by the segment's single [`Writer`]. A writer is made with the
+//!    segment, or from a [`Spare`] one: no entry names that segment, only its slot has another share of it, and it
+//!    had no pins after that. A reader that found an entry before, and pins now, sees that the entry is gone, and
+//!    gives the pin back (`index`).
+//! 4. The first word of a published record holds its marks, which change while others read the record. So it is never
+//!    lent out as part of the record: every thread to which the record may be lent, by invariant 1, loads and changes
+//!    the word atomically. A thread that overwrites the record has exclusive access to all of it, because by
+//!    invariant 2 it is lent to no other thread then. Relaxed is enough: nothing else is read depending on the marks.
 #![allow(unsafe_code)]
 
 use std::ops::Deref;
@@ -38,37 +38,37 @@ use crate::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use crate::sync::wait_a_little;
 
 const LINE_BYTES: usize = 64;
-/// The processor fetches the rest itself, once somebody reads one line after the other.
+/// The processor prefetches the following lines itself, once they are read in sequence.
 const PREFETCHED_LINES: usize = 5;
 
-/// Memory for records. It is not reused while somebody has a [`Share`] or a [`Pin`](super::Pin) of it.
+/// Memory for records. It is not reused while there is a [`Share`] or a [`Pin`](super::Pin) of it.
 ///
-/// What every hit reads comes first, and is in a cache line that hardly ever changes.
+/// The fields that every hit reads come first, in a cache line that hardly ever changes.
 #[derive(Debug)]
 pub(crate) struct Segment {
     memory: Memory,
     published: AtomicUsize,
     pub(super) pins: Pins,
-    /// Of its tier. `None`: it is for one record, and nobody else pays if it is kept.
+    /// The permits of its tier. `None`: it holds a single record, so that keeping it costs no other record.
     permits: Option<Arc<Permits>>,
     tally: Tally,
 }
 
-/// What changes with the records.
+/// Fields that change with the records.
 #[repr(align(64))]
 #[derive(Debug, Default)]
 struct Tally {
-    /// Bytes of records that newer ones have replaced.
+    /// Bytes of records that were replaced or removed.
     dead: AtomicUsize,
-    /// Records that wait to be dealt with before the segment is freed.
+    /// Records to be dealt with before the segment is freed.
     outstanding: AtomicU32,
     /// Records that are being overwritten.
     overwriting: AtomicU32,
-    /// When the last of its items expires; the largest number if one never does.
+    /// Expiry of the item that lives longest; the largest number if one never expires.
     last_expiry_s: AtomicU32,
-    /// Bytes that were taken for it above the budget, while it is demoted; 0: it is of the budget.
+    /// Bytes taken for it above the budget, while it is demoted; 0: it is part of the budget.
     above: AtomicUsize,
-    /// Its number ([`Slots`](super::slots::Slots)); 0 is none yet.
+    /// Its number ([`Slots`](super::slots::Slots)); 0 means none yet.
     slot: AtomicU32,
 }
 
@@ -77,7 +77,7 @@ const _: () = {
     assert!(align_of::<Tally>() == LINE_BYTES, "a hit reads no line that changes with the records");
 };
 
-/// One record less that is being overwritten.
+/// Decrements the number of records that are being overwritten.
 struct Overwriting<'a>(&'a AtomicU32);
 
 impl Drop for Overwriting<'_> {
@@ -87,16 +87,16 @@ impl Drop for Overwriting<'_> {
     }
 }
 
-/// A segment in which nothing is overwritten as long as this lives.
+/// A segment in which no record is overwritten while this lives.
 #[derive(Debug, Clone)]
 pub(crate) struct Frozen {
-    /// Before the share: who drops the last share finds no pin of it.
+    /// Dropped before the share: when the last share is dropped, this pin must be gone.
     _pin: Pin,
     segment: Share,
 }
 
 impl Frozen {
-    /// Waits for those who are overwriting records, which takes them less than a microsecond.
+    /// Waits for threads that are overwriting records, which takes them less than a microsecond.
     pub(crate) fn new(segment: Share) -> Self {
         let pin = segment.pin(0);
         let mut looks = 0;
@@ -107,17 +107,17 @@ impl Frozen {
         Self { _pin: pin, segment }
     }
 
-    /// From now on records may be overwritten again.
+    /// Allows overwriting again.
     pub(crate) fn thaw(self) -> Share {
         self.segment
     }
 
-    /// The record that begins at `at`, and where it ends.
+    /// The record at `at`, and its end.
     pub(crate) fn record_and_end(&self, at: usize) -> (ItemView<'_>, usize) {
         (self.segment.lend_record(at), at + self.segment.bytes_at(at))
     }
 
-    /// Where what was appended ends.
+    /// End of the published records.
     pub(crate) fn end(&self) -> usize {
         self.segment.published.load(Ordering::Acquire)
     }
@@ -150,19 +150,19 @@ impl Segment {
         Self { memory, published: AtomicUsize::new(0), pins, permits, tally: Tally::default() }
     }
 
-    /// What whoever keeps a value of it takes first; `None` is nothing.
+    /// The permits that a caller needs to keep a value of it; `None` means no permit is needed.
     #[inline]
     pub(crate) fn permits(&self) -> Option<&Permits> {
         self.permits.as_deref()
     }
 
-    /// Whether it is one of many of this length, and is used again. Any other is left to those who pin it when the
-    /// tier has no use for it any more.
+    /// Whether it is one of many segments of this length, and is reused. Any other is freed with its last pin when
+    /// the tier gives it up.
     pub(super) fn is_usual(&self, segment_bytes: usize) -> bool {
         self.permits.is_some() && self.capacity() == segment_bytes
     }
 
-    /// What it takes beside the memory for records.
+    /// Memory besides that for records.
     pub(crate) fn overhead_bytes(&self) -> usize {
         size_of::<Self>() + self.pins.memory_bytes()
     }
@@ -172,67 +172,67 @@ impl Segment {
         self.memory.len()
     }
 
-    /// Its number among the slots; 0 is none yet.
+    /// Its number among the slots; 0 means none yet.
     pub(super) fn slot(&self) -> u32 {
         self.tally.slot.load(Ordering::Relaxed)
     }
 
-    /// It has been given a slot, which it keeps.
+    /// Sets its slot number, which it keeps.
     pub(super) fn note_slot(&self, slot: u32) {
         debug_assert!(slot != 0, "0 is no slot");
         let before = self.tally.slot.swap(slot, Ordering::Relaxed);
         debug_assert!(before == 0, "a segment keeps its number");
     }
 
-    /// Where the memory lies.
+    /// Address of the memory.
     #[cfg(test)]
     pub(super) fn address(&self) -> usize {
         self.memory.start().as_ptr().addr()
     }
 
-    /// Asks memory for the beginning of a record: its key, and of most values all that is not near it.
+    /// Prefetches the beginning of a record: its key, and for most values all of the value.
     pub(super) fn prefetch(&self, at: usize) {
         let record = self.memory.start().as_ptr().wrapping_add(at);
         (0..PREFETCHED_LINES).for_each(|line| prefetch(record.wrapping_add(line * LINE_BYTES)));
     }
 
-    /// The record that begins at `at`: one of the shard that is locked.
+    /// The record at `at`, which belongs to the locked shard.
     pub(crate) fn record(&self, at: usize, _locked: &Locked) -> ItemView<'_> {
         self.lend_record(at)
     }
 
-    /// The record that a pin of it keeps.
+    /// The record that a pin keeps.
     pub(super) fn pinned_record(pin: &Pin) -> ItemView<'_> {
         pin.lend_record(pin.at())
     }
 
-    /// Bytes of the record that begins at `at`: one of the shard that is locked.
+    /// Bytes of the record at `at`, which belongs to the locked shard.
     pub(crate) fn record_bytes(&self, at: usize, _locked: &Locked) -> usize {
         self.bytes_at(at)
     }
 
-    /// Marks the record that a pin keeps as hit, in this second if accesses are noted. `marks` were its marks
-    /// a moment ago: most hits change none of them, and touch nothing.
+    /// Marks the pinned record as hit, with the time if access times are recorded. `marks` are its marks as read just
+    /// before: most hits change nothing, and write nothing.
     #[inline]
     pub(super) fn note_hit(pin: &Pin, marks: Marks, now_s: Option<u32>) {
         let after = marks.after_hit(now_s);
         if after != marks {
             let word = pin.word(pin.at(), pin.published.load(Ordering::Acquire));
             let before = word.load(Ordering::Relaxed);
-            // In vain if somebody else is at it, who has seen the same hit or a better reason.
+            // May fail if another thread changes the marks: that has seen the same hit, or has a more important mark.
             let after = with_marks(before, marks_in(before).after_hit(now_s));
             let _ = word.compare_exchange(before, after, Ordering::Relaxed, Ordering::Relaxed);
         }
     }
 
-    /// Marks a record of the shard that is locked as won. Says whether it was not.
+    /// Marks a record of the locked shard as won. Returns whether it was not won before.
     pub(super) fn win(&self, at: usize, _locked: &Locked) -> bool {
         let won = with_marks(0, Marks::WON);
         let word = self.word(at, self.published.load(Ordering::Acquire));
         !marks_in(word.fetch_or(won, Ordering::Relaxed)).is_won()
     }
 
-    /// Gives a record the marks of another one, whose copy it is. The shard of both is locked.
+    /// Gives a record the marks of another one, of which it is a copy. The shard of both is locked.
     pub(super) fn take_marks(&self, at: usize, from: (&Self, usize), _locked: &LockedAlone) {
         let old = from.0.word(from.1, from.0.published.load(Ordering::Acquire));
         let marks = marks_in(old.load(Ordering::Relaxed));
@@ -240,10 +240,10 @@ impl Segment {
         word.store(with_marks(word.load(Ordering::Relaxed), marks), Ordering::Relaxed);
     }
 
-    /// Lends this record alone: others may be being overwritten.
+    /// Lends only this record: others may be being overwritten.
     #[inline]
     fn lend_record(&self, at: usize) -> ItemView<'_> {
-        // Once: every hit comes here.
+        // Load it once, because every hit comes here.
         let published = self.published.load(Ordering::Acquire);
         let (word, bytes) = self.measure(at, published);
         record_of(word, self.lend(at + WORD_BYTES, bytes - WORD_BYTES, published))
@@ -253,7 +253,7 @@ impl Segment {
         self.measure(at, self.published.load(Ordering::Acquire)).1
     }
 
-    /// The first word of the record that begins at `at`, and its length in bytes.
+    /// The first word of the record at `at`, and its length in bytes.
     #[inline]
     fn measure(&self, at: usize, published: usize) -> (u32, usize) {
         const FIXED: usize = FIXED_BYTES - WORD_BYTES;
@@ -267,30 +267,30 @@ impl Segment {
         (word, bytes)
     }
 
-    /// The first word of a record. The caller is one of those in invariant 1, for this record.
+    /// The first word of a record. The caller is entitled to this record by invariant 1.
     #[inline]
     fn word(&self, at: usize, published: usize) -> &std::sync::atomic::AtomicU32 {
         let is_record = at.is_multiple_of(WORD_BYTES) && at < published;
         assert!(is_record && WORD_BYTES <= published - at, "what is lent out was appended");
-        // SAFETY: it is aligned, as the memory is (`Segment::new`) and `at` is; it lies in the allocation, which
-        // `published` never exceeds, and is initialised. All who touch the word do so atomically, but for who
-        // overwrites the record or appends it, who is alone (invariants 2 to 4).
+        // SAFETY: it is aligned, as the memory (`Segment::new`) and `at` are; it lies in the allocation, which
+        // `published` never exceeds, and is initialised. All accesses to the word are atomic, except those of the
+        // thread that overwrites or appends the record, which has exclusive access (invariants 2 to 4).
         unsafe {
             std::sync::atomic::AtomicU32::from_ptr(self.memory.start().as_ptr().add(at).cast())
         }
     }
 
-    /// The caller is one of those in invariant 1, for these bytes; `published` was loaded before.
+    /// The caller is entitled to these bytes by invariant 1; `published` was loaded before.
     #[inline]
     fn lend(&self, at: usize, bytes: usize, published: usize) -> &[u8] {
         assert!(at <= published && bytes <= published - at, "what is lent out was appended");
-        // SAFETY: `published` never exceeds the allocation; these bytes are initialised (the memory was
-        // zeroed when it was made) and are not written while they are lent out (invariants 1, 2 and 4).
+        // SAFETY: `published` never exceeds the allocation. These bytes are initialised (the memory was zeroed when
+        // it was made) and are not written while they are lent out (invariants 1, 2 and 4).
         unsafe { std::slice::from_raw_parts(self.memory.start().as_ptr().add(at), bytes) }
     }
 
-    /// Lets `fill` overwrite a record of the shard that is locked, of so many bytes. `None` if somebody
-    /// may look at the segment without a lock of its shards.
+    /// Lets `fill` overwrite a record of the locked shard, of `bytes` bytes. `None` if there may be readers of the
+    /// segment without a lock of its shards.
     pub(crate) fn overwrite<T>(
         &self,
         at: usize,
@@ -305,13 +305,13 @@ impl Segment {
         }
         let whole = self.bytes_at(at);
         assert_eq!(bytes, whole, "a record is overwritten whole");
-        // SAFETY: the range is that of a record (just seen), which nobody else has (invariant 2).
+        // SAFETY: the range is that of a record (just checked), which is lent to no one else (invariant 2).
         let room =
             unsafe { std::slice::from_raw_parts_mut(self.memory.start().as_ptr().add(at), bytes) };
         Some(fill(room))
     }
 
-    /// One of its items expires then: 0 is never.
+    /// Records that one of its items expires at this time; 0 means never.
     pub(crate) fn note_expiry(&self, expiry_s: u32) {
         let expiry_s = if expiry_s == 0 { u32::MAX } else { expiry_s };
         if self.last_expiry_s() < expiry_s {
@@ -319,18 +319,18 @@ impl Segment {
         }
     }
 
-    /// When the last of its items expires; the largest number if one never does.
+    /// Expiry of the item that lives longest; the largest number if one never expires.
     pub(crate) fn last_expiry_s(&self) -> u32 {
         self.tally.last_expiry_s.load(Ordering::Relaxed)
     }
 
-    /// Bytes that newer records have replaced.
+    /// Bytes of replaced or removed records.
     pub(crate) fn dead_bytes(&self) -> usize {
         self.tally.dead.load(Ordering::Relaxed)
     }
 
-    /// A record of this length has been replaced or removed. Says whether the segment is worth more to
-    /// compact by now.
+    /// Records that a record of this length was replaced or removed. Returns whether that made the segment more
+    /// worthwhile to compact.
     pub(crate) fn note_dead(&self, bytes: usize) -> bool {
         let before = self.tally.dead.fetch_add(bytes, Ordering::Relaxed);
         debug_assert!(before + bytes <= self.capacity(), "a record dies once");
@@ -342,7 +342,7 @@ impl Segment {
         debug_assert_eq!(before, 0, "it is demoted once at a time");
     }
 
-    /// Notes how many bytes were taken for it above the budget, and says how many were before.
+    /// Sets the bytes taken for it above the budget. Returns the previous number.
     pub(crate) fn note_above(&self, bytes: usize) -> usize {
         self.tally.above.swap(bytes, Ordering::AcqRel)
     }
@@ -352,18 +352,18 @@ impl Segment {
         self.tally.above.load(Ordering::Acquire) > 0
     }
 
-    /// Whether it waits for no record.
+    /// Whether all of its records were dealt with.
     pub(crate) fn is_dealt_with(&self) -> bool {
         self.tally.outstanding.load(Ordering::Acquire) == 0
     }
 
-    /// One record more to wait for.
+    /// Adds a record to be dealt with.
     pub(crate) fn one_more(&self) {
         let before = self.tally.outstanding.fetch_add(1, Ordering::AcqRel);
         debug_assert!(before > 0, "records are given out while the segment itself is waited for");
     }
 
-    /// One record less to wait for. Says whether it was the last.
+    /// Records that one record was dealt with. Returns whether it was the last.
     pub(crate) fn one_demoted(&self) -> bool {
         let before = self.tally.outstanding.fetch_sub(1, Ordering::AcqRel);
         debug_assert!(before > 0, "a record is dealt with once");
@@ -371,12 +371,13 @@ impl Segment {
     }
 }
 
-/// A segment whose content is of no use to anybody (invariant 3).
+/// A segment whose content is not needed any more (invariant 3).
 #[derive(Debug)]
 pub(super) struct Spare(Share);
 
 impl Spare {
-    /// The caller says that no entry names a record of the segment. Given back if somebody keeps it.
+    /// The caller guarantees that no entry names a record of the segment. Returns the segment if there are other
+    /// references.
     pub(super) fn new(segment: Share) -> Result<Self, Share> {
         if !segment.is_alone() {
             return Err(segment);
@@ -393,13 +394,13 @@ impl Spare {
         self.0.is_usual(segment_bytes)
     }
 
-    /// Gives the memory back but keeps its place, if it has one that can be kept.
+    /// Frees the memory but keeps its address space, if that is possible.
     pub(super) fn hollow_out(&self) -> bool {
         self.0.published.store(0, Ordering::Relaxed);
         self.0.memory.hollow_out()
     }
 
-    /// Takes the memory back that [`Spare::hollow_out`] gave.
+    /// Takes the memory into use again after [`Spare::hollow_out`].
     pub(super) fn refill(&self) {
         self.0.memory.refill();
     }
@@ -409,24 +410,24 @@ impl Spare {
     }
 }
 
-/// The one who may append to a segment.
+/// The only owner that may append to a segment.
 #[derive(Debug)]
 pub(crate) struct Writer {
     segment: Share,
 }
 
 impl Writer {
-    /// A new segment of `bytes` for one record, in memory of its own.
+    /// A new segment of `bytes` for one record, in a separate allocation.
     pub(crate) fn allocate(bytes: usize) -> Self {
         Self { segment: Share::new(Segment::new(Memory::of_bytes(bytes), None)) }
     }
 
-    /// A new segment of `bytes`, one of many.
+    /// A new segment of `bytes`, in a block.
     pub(super) fn allocate_in(blocks: &mut Blocks, bytes: usize, permits: Arc<Permits>) -> Self {
         Self { segment: Share::new(Segment::new(blocks.take(bytes), Some(permits))) }
     }
 
-    /// Begins a segment anew.
+    /// Starts to fill a segment again.
     pub(super) fn recycle(Spare(segment): Spare) -> Self {
         segment.published.store(0, Ordering::Relaxed);
         debug_assert_eq!(
@@ -444,13 +445,12 @@ impl Writer {
         &self.segment
     }
 
-    /// Whether so many bytes more can be appended.
+    /// Whether `bytes` bytes more can be appended.
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
         bytes <= self.segment.capacity() - self.segment.published.load(Ordering::Relaxed)
     }
 
-    /// Lets `fill` write the next `bytes` and publishes them. Returns where they begin, or `None`
-    /// if there is no room.
+    /// Lets `fill` write the next `bytes` and publishes them. Returns their offset, or `None` if there is no room.
     pub(crate) fn append(&mut self, bytes: usize, fill: impl FnOnce(&mut [u8])) -> Option<usize> {
         let at = self.segment.published.load(Ordering::Relaxed);
         debug_assert!(at.is_multiple_of(UNIT_BYTES), "an entry can name where a record begins");
@@ -458,8 +458,8 @@ impl Writer {
             return None;
         }
         self.segment.memory.allow(at..at + bytes);
-        // SAFETY: the range lies in the allocation (checked above) and from `published` on, where
-        // only this writer goes (invariant 3); `&mut self` keeps it from being lent out twice.
+        // SAFETY: the range lies in the allocation (checked above) and starts at `published`, where only this writer
+        // writes (invariant 3); `&mut self` prevents a second reference.
         let room = unsafe {
             std::slice::from_raw_parts_mut(self.segment.memory.start().as_ptr().add(at), bytes)
         };

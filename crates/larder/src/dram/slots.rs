@@ -1,12 +1,11 @@
 //! Numbers for segments, so that an index entry can name one in twenty bits.
 //!
-//! Readers go from number to segment without a lock of their own; this is what makes it sound:
+//! Readers go from number to segment without a further lock. This makes it sound:
 //!
-//! 1. A slot is filled before any index entry names it. The segment stays there when it is used again.
-//! 2. A slot is emptied only when no index entry names it any more, and after those readers have
-//!    left who may have found it before. Entries change under their shard's write lock, and who
-//!    follows one holds that lock, or is such a reader ([`Held`]): so whoever found the number in an
-//!    entry finds the segment in the slot.
+//! 1. A slot is filled before any index entry names it. The segment stays there when it is reused.
+//! 2. A slot is emptied only when no index entry names it any more, and after the readers that may have found it have
+//!    left. Entries change under their shard's write lock. A thread that follows an entry holds that lock, or is such
+//!    a reader ([`Held`]). So a thread that found the number in an entry finds the segment in the slot.
 #![allow(unsafe_code)]
 
 use std::marker::PhantomData;
@@ -27,22 +26,22 @@ type Chunk = Box<[AtomicPtr<Segment>]>;
 
 #[derive(Debug)]
 pub(crate) struct Slots {
-    /// Where the segment of a filled slot is; its share is in `table`.
+    /// The address of the segment of each filled slot; its share is in `table`.
     chunks: Box<[OnceLock<Chunk>]>,
     table: Mutex<Table>,
-    /// What the segments take beside their memory for records.
+    /// Memory of the segments besides that for records.
     bytes: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
 struct Table {
-    /// Of slot 1 and on. 0 is no slot.
+    /// From slot 1 on. 0 is no slot.
     shares: Vec<Option<Share>>,
     given_back: Vec<u32>,
 }
 
-/// A segment whose share is in a slot. The share is taken only by [`Slots::empty`], which by invariant 2
-/// does not happen as long as the caller is held.
+/// A segment whose share is in a slot. The share is removed only by [`Slots::empty`], which by invariant 2 does not
+/// happen while the caller holds its [`Held`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Kept<'a> {
     segment: NonNull<Segment>,
@@ -56,13 +55,13 @@ impl<'a> Kept<'a> {
         unsafe { self.segment.as_ref() }
     }
 
-    /// Asks memory for the beginning of a record, which will be looked at soon.
+    /// Prefetches the beginning of a record that will be looked at soon.
     pub(crate) fn prefetch(self, at: usize) {
         self.segment().prefetch(at);
     }
 
-    /// Pins a record of it for somebody who has just seen an entry that names it. `None` if it may be being
-    /// overwritten. The pin outlives what is held.
+    /// Pins a record for a reader that has just seen an entry that names it. `None` if the record may be being
+    /// overwritten. The pin may outlive `looking`.
     #[inline]
     pub(crate) fn pin(self, at: usize, looking: &Looking<'_>) -> Option<Pin> {
         // SAFETY: there is a share.
@@ -70,7 +69,7 @@ impl<'a> Kept<'a> {
         looking.is_as_it_was().then_some(pin)
     }
 
-    /// Pins a record of a shard that is locked.
+    /// Pins a record of a locked shard.
     pub(crate) fn pin_locked(self, at: usize, _locked: &Locked) -> Pin {
         // SAFETY: there is a share.
         unsafe { Pin::new(self.segment, at) }
@@ -83,12 +82,12 @@ impl Slots {
         Self { chunks, table: Mutex::default(), bytes: AtomicUsize::new(0) }
     }
 
-    /// Memory that the segments take beside their memory for records.
+    /// Memory of the segments besides that for records.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// The number of `segment`, which is given one if it has none. `None` if all are in use.
+    /// The number of `segment`; assigns one if it has none. `None` if all are in use.
     pub(crate) fn fill(&self, segment: &Share) -> Option<u32> {
         if segment.slot() != 0 {
             return Some(segment.slot());
@@ -110,8 +109,7 @@ impl Slots {
         Some(slot)
     }
 
-    /// The segment that an index entry names, as long as the entry's shard is held. What an entry names
-    /// was stored before the entry was.
+    /// The segment that an index entry names, while the entry's shard is held. It was stored before the entry was.
     #[inline]
     pub(crate) fn get<'a>(&'a self, location: Location, _held: &'a Held) -> Kept<'a> {
         debug_assert!(location.slot != 0, "0 is no slot");
@@ -120,8 +118,8 @@ impl Slots {
         Kept { segment, _slots: PhantomData }
     }
 
-    /// Takes the segment out of a slot that no index entry names any more, and that was retired until no
-    /// reader can have found it.
+    /// Removes the segment from a slot that no index entry names any more, and that was retired until no reader can
+    /// have found it.
     pub(crate) fn empty(&self, slot: u32) -> Option<Share> {
         let mut table = self.table();
         let segment = table.shares[slot as usize - 1].take()?;

@@ -1,11 +1,10 @@
 //! A shard of the index: buckets of eight entries, a cache line each.
 //!
-//! A tag has two buckets to be in and goes to the emptier one. If both are full an entry of theirs
-//! may still go to its other bucket (cuckoo hashing), which lets the table fill to nine tenths. An
-//! entry is a tag and a place; whether the key is the right one, the record at that place says. Where
-//! an entry may go its tag says: entries move, and tables grow, without a look at any record, each of
-//! which would be a trip to memory (partial-key cuckoo hashing: Fan, Andersen, Kaminsky: "MemC3",
-//! NSDI'13).
+//! A tag has two possible buckets and goes to the emptier one. If both are full, one of their entries may still move
+//! to its other bucket (cuckoo hashing), which lets the table fill to nine tenths. An entry is a tag and a place; the
+//! record at that place tells whether the key is the right one. The tag alone determines the buckets of an entry:
+//! entries move, and tables grow, without reading records, each of which would be a memory access (partial-key cuckoo
+//! hashing: Fan, Andersen, Kaminsky: "MemC3", NSDI'13).
 //!
 //! ```text
 //!   bits 0..18   offset in the segment, in units of 4 bytes
@@ -15,8 +14,8 @@
 //!       41..64   tag: the lower bits of the hash
 //! ```
 //!
-//! One at a time changes entries, but for frequencies, which readers count. Entries are stored with
-//! `Release` and loaded with `SeqCst`, for readers without a lock (`readers` says why).
+//! One thread at a time changes entries, except for frequencies, which readers count. Entries are stored with
+//! `Release` and loaded with `SeqCst`, for lock-free readers (`readers` explains why).
 
 use super::readers::Locked;
 use super::record::UNIT_BYTES;
@@ -24,7 +23,7 @@ use crate::key::KeyHash;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
 const ENTRIES: usize = 8;
-/// So many places of a first bucket are kept for when the second one is full.
+/// Number of places in a first bucket that are kept free for entries whose second bucket is full.
 const ENTRIES_KEPT: usize = 3;
 const OFFSET_BITS: u32 = 18;
 const SLOT_BITS: u32 = 20;
@@ -33,15 +32,15 @@ const CLEAN_BIT: u64 = 1 << 38;
 const FREQUENCY_AT: u32 = 39;
 pub(super) const FREQUENCY_MAX: u64 = 3;
 const TAG_AT: u32 = 41;
-/// A table that is emptier than one in so many places does not grow for a tag whose buckets are full: so
-/// many keys have the same hash that no table would have room for them.
+/// A table that is less full than one in this number of places does not grow for a tag whose buckets are full: then
+/// more keys have the same hash than any table has room for.
 const FULL_PART: usize = 4;
-/// A table that is emptier than one in so many places becomes smaller.
+/// A table that is less full than one in this number of places shrinks.
 const SPARSE_PART: usize = 3;
 
-/// Slots that an entry can name.
+/// Number of slots that an entry can name.
 pub(crate) const SLOTS_MAX: usize = 1 << SLOT_BITS;
-/// An entry points to places before this one. A longer segment has one record, which begins at 0.
+/// An entry can point to offsets below this. A longer segment has one record, which begins at 0.
 pub(crate) const OFFSETS_END: usize = UNIT_BYTES << OFFSET_BITS;
 
 const _: () = {
@@ -58,7 +57,7 @@ const _: () = {
     );
 };
 
-/// Where a record lies.
+/// The place of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Location {
     pub(crate) slot: u32,
@@ -118,7 +117,7 @@ impl Entry {
     }
 }
 
-/// What an entry knows of its hash: the lower bits. Shards are chosen by the upper ones.
+/// The part of the hash that an entry stores: the lower bits. Shards are chosen by the upper ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Tag(u64);
 
@@ -127,7 +126,7 @@ impl Tag {
         Self(hash.0 & (u64::MAX >> TAG_AT))
     }
 
-    /// Which of `count` buckets it may be in: by two different mixtures of its bits.
+    /// The two of `count` buckets where it may be: by two different mixtures of its bits.
     fn places(self, count: usize) -> [usize; 2] {
         let pick = |mixed: u64| {
             let bucket = KeyHash(mixed).spread_over(count as u64);
@@ -143,8 +142,7 @@ pub(super) fn places_of(hash: KeyHash, count: usize) -> [usize; 2] {
     Tag::of(hash).places(count)
 }
 
-/// Where an entry is, or may be. Only the one who holds the shard's write lock changes it, but for
-/// frequency.
+/// A place for an entry. Only the holder of the shard's write lock changes it, except for the frequency.
 #[derive(Debug, Default)]
 pub(super) struct AtomicEntry(AtomicU64);
 
@@ -152,12 +150,12 @@ pub(super) struct AtomicEntry(AtomicU64);
 #[derive(Debug, Default)]
 pub(super) struct Bucket([AtomicEntry; ENTRIES]);
 
-/// The buckets of a shard. Of a table that is being replaced by a larger one, a reader without a lock may
-/// see the beginning, where it finds little.
+/// The buckets of a shard. While a larger table replaces the old one, a lock-free reader may see only the beginning
+/// of it, and find little there.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Table<'a>(pub(super) &'a [Bucket]);
 
-/// What an entry points to, for the table to ask: all it has are tags.
+/// Access to the records that entries point to, since the table has only tags.
 pub(crate) trait Records {
     fn is_key(&self, at: Location, key: &[u8], locked: &Locked) -> bool;
 
@@ -170,7 +168,7 @@ impl AtomicEntry {
         (entry != 0).then_some(Entry(entry))
     }
 
-    /// Whether the entry here names the very record that `seen` does.
+    /// Whether this entry names the very record that `seen` does.
     #[inline]
     pub(super) fn names_what(&self, seen: Entry) -> bool {
         (self.0.load(Ordering::SeqCst) ^ seen.0) & !(CLEAN_BIT | FREQUENCY_MAX << FREQUENCY_AT) == 0
@@ -185,9 +183,8 @@ impl AtomicEntry {
         self.0.store(0, Ordering::Release);
     }
 
-    /// Counts a hit of the entry that was seen here. Losing against somebody else loses a hit,
-    /// which is only a hint. Relaxed: who sees the successor of an entry also sees what was stored
-    /// before the entry was.
+    /// Counts a hit of the entry that was seen here. A lost race loses a hit, which is only a hint. Relaxed is
+    /// enough: a reader that sees the successor of an entry also sees what was stored before the entry.
     fn touch(&self, seen: Entry) {
         if seen.frequency() < FREQUENCY_MAX {
             let (old, new) = (seen.0, seen.hit().0);
@@ -202,7 +199,7 @@ impl Bucket {
     }
 }
 
-/// Entries of a bucket that have the tag that was looked for: an iterator.
+/// Iterator over the entries of a bucket that have a given tag.
 struct Tagged<'a> {
     bucket: &'a Bucket,
     entries: [u64; ENTRIES],
@@ -211,7 +208,7 @@ struct Tagged<'a> {
 }
 
 impl<'a> Tagged<'a> {
-    /// Each entry is loaded once: to those without a lock the next look may show another one.
+    /// Loads each entry once, because without a lock the next load may return another one.
     #[inline]
     fn new(bucket: &'a Bucket, tag: Tag) -> Self {
         let mut found = Self { bucket, entries: [0; ENTRIES], tagged: 0 };
@@ -244,7 +241,7 @@ pub(super) fn empty_buckets(count: usize) -> Box<[Bucket]> {
     (0..count).map(|_| Bucket::default()).collect()
 }
 
-/// How many buckets so many entries fill to three quarters.
+/// Number of buckets that this number of entries fills to three quarters.
 pub(super) fn buckets_for(entries: usize) -> usize {
     (entries * 4).div_ceil(ENTRIES * 3).max(1)
 }
@@ -258,7 +255,7 @@ impl<'a> Table<'a> {
         self.0.iter().flat_map(|bucket| &bucket.0).filter_map(AtomicEntry::entry)
     }
 
-    /// Takes all entries out, and shows them to `each`.
+    /// Removes all entries, and calls `each` for each.
     pub(super) fn clear(self, mut each: impl FnMut(Entry)) {
         for place in self.0.iter().flat_map(|bucket| &bucket.0) {
             if let Some(entry) = place.entry() {
@@ -273,8 +270,8 @@ impl<'a> Table<'a> {
         tag.places(self.0.len()).map(|at| &self.0[at])
     }
 
-    /// Entries whose tag is that of the hash, and where they are. The second bucket is far away from the
-    /// first, and is looked at by who found nothing there.
+    /// Entries with the tag of the hash, and their places. The second bucket is far away in memory and is read only
+    /// if the first gave no result.
     #[inline]
     pub(super) fn candidates(
         self,
@@ -284,7 +281,7 @@ impl<'a> Table<'a> {
         self.buckets_of(tag).into_iter().flat_map(move |bucket| Tagged::new(bucket, tag))
     }
 
-    /// Shows `look` the candidates until it has found what it wants; that entry counts a hit.
+    /// Calls `look` with the candidates until it returns a result; that entry counts a hit.
     #[inline]
     pub(super) fn find<T>(
         self,
@@ -316,8 +313,8 @@ impl<'a> Table<'a> {
         self.candidates(hash).find(|(_, entry)| entry.location() == location)
     }
 
-    /// Puts an entry into one of its buckets. `false` if both are full. The first is better: who looks for
-    /// the entry looks there first. But those of others are kept from getting full one by one.
+    /// Puts an entry into one of its buckets. `false` if both are full. Prefers the first, where look-ups start, but
+    /// keeps first buckets from filling up completely.
     pub(super) fn insert(self, entry: Entry) -> bool {
         let [first, second] = self.buckets_of(entry.tag());
         let empty = first.empty_places().count();
@@ -327,8 +324,8 @@ impl<'a> Table<'a> {
         empty.inspect(|place| place.put(entry)).is_some()
     }
 
-    /// Makes a place for an entry whose buckets are full by sending one that is there to its other
-    /// bucket. `false` if all of those are full too.
+    /// Makes a place for an entry whose buckets are full, by moving one of their entries to its other bucket. `false`
+    /// if all of those are full too.
     fn clear_place(self, entry: Entry) -> bool {
         let full: [&Bucket; 2] = self.buckets_of(entry.tag());
         full.iter().flat_map(|bucket| &bucket.0).any(|place| {
@@ -343,17 +340,17 @@ impl<'a> Table<'a> {
         })
     }
 
-    /// The same, and puts it there.
+    /// The same, and inserts the entry.
     pub(super) fn clear_and_insert(self, entry: Entry) -> bool {
         self.clear_place(entry) && self.insert(entry)
     }
 
-    /// Whether a larger table would help one that has no place for an entry beside `entries` others.
+    /// Whether a larger table would help an entry without a place, when there are `entries` others.
     pub(super) fn should_grow(self, entries: usize) -> bool {
         entries * FULL_PART >= self.0.len() * ENTRIES
     }
 
-    /// A quarter more buckets with the same entries.
+    /// The same entries in a quarter more buckets.
     pub(super) fn grown(self) -> Box<[Bucket]> {
         let mut count = self.0.len();
         loop {
@@ -366,7 +363,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Fewer buckets with the same entries, if these are few.
+    /// The same entries in fewer buckets, if there are few entries.
     pub(super) fn shrunk(self, entries: usize) -> Option<Box<[Bucket]>> {
         if self.0.len() <= 1 || entries * SPARSE_PART >= self.0.len() * ENTRIES {
             return None;
@@ -379,7 +376,7 @@ impl<'a> Table<'a> {
         Table(&buckets).take_all(self.entries()).then_some(buckets)
     }
 
-    /// Takes in so many entries. `false` if it has no room for them all.
+    /// Inserts these entries. `false` if there is no room for all of them.
     pub(super) fn take_all(self, mut entries: impl Iterator<Item = Entry>) -> bool {
         entries.all(|entry| self.insert(entry) || self.clear_and_insert(entry))
     }

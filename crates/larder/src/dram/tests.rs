@@ -1,4 +1,4 @@
-//! The tier as a whole.
+//! Tests the tier as a whole.
 
 use super::*;
 use proptest::prelude::*;
@@ -61,7 +61,7 @@ fn what_flash_has_as_it_is_leaves_without_going_there() {
     }
 }
 
-/// Keys that XXH3 takes for one if it has no seed, as this tier's has not.
+/// Keys with equal XXH3 hashes without a seed, as in this tier.
 fn alike(which: u64) -> Vec<u8> {
     let mut key = vec![0xb8, 0xfe, 0x6c, 0x39, 0x23, 0xa4, 0x4b, 0xbe];
     key.extend_from_slice(&which.to_le_bytes());
@@ -69,8 +69,8 @@ fn alike(which: u64) -> Vec<u8> {
     key
 }
 
-/// A million keys of one hash, where nothing keeps them away: a handful are taken, all others refused, and
-/// nobody else pays for it. `--nocapture` shows what gets of others took before and after.
+/// A million keys with one hash, in a tier without protection: a few are stored, the rest are refused, and other keys
+/// are not affected. `--nocapture` shows how long gets of others took before and after.
 #[test]
 fn a_million_keys_of_one_hash_are_refused_and_others_stay_as_they_are() {
     const OTHERS: u64 = 100_000;
@@ -96,7 +96,7 @@ fn a_million_keys_of_one_hash_are_refused_and_others_stay_as_they_are() {
     println!("{taken} taken; gets of others: {before:?} before, {after:?} after");
     assert!((4..=64).contains(&taken), "{taken} of one hash were taken");
     assert_eq!(tier.len() as u64, OTHERS + taken, "an entry for each, no other left");
-    // A shard in which a place was sought may have grown, once.
+    // A shard in which a place was searched may have grown once.
     let grown = tier.index.memory_bytes() - index_bytes;
     assert!(grown <= index_bytes / 8, "{grown} of {index_bytes}");
     assert!(tier.used_bytes() <= 64 << 20);
@@ -107,7 +107,7 @@ fn a_reader_who_is_interrupted_holds_nobody_up() {
     let tier = tier(1 << 20, DramPolicy::S3Fifo);
     (0..20_000).for_each(|key| insert(&tier, key, 100, 0).unwrap());
     let inside = tier.index.readers().enter();
-    // Segments are used again however long it takes; tables that have grown meanwhile wait for it.
+    // Segments are reused however long it takes; outgrown tables wait for the reader.
     (20_000..40_000).for_each(|key| insert(&tier, key, 100, 0).unwrap());
     assert!(holds(&tier, 39_999) && tier.used_bytes() <= 1 << 20, "{}", tier.used_bytes());
     drop(inside);
@@ -115,14 +115,14 @@ fn a_reader_who_is_interrupted_holds_nobody_up() {
     assert_eq!(tier.index.readers().retired(), 0);
 }
 
-/// Between the look at an entry and the pin anything may happen, and no reader is waited for.
+/// Anything may happen between the look at an entry and the pin, and no thread waits for the reader.
 #[test]
 fn a_reader_whose_segment_is_used_again_before_it_has_pinned_it_gets_no_record() {
     let tier = tier(8 << 20, DramPolicy::Lru);
     let hash_of = |key: u64| KeyHash::of(&key.to_le_bytes());
     let hash = hash_of(0);
     insert(&tier, 0, 100, 0).unwrap();
-    // In other shards: nothing moves in ours, so that the entry alone tells.
+    // In other shards: nothing moves in this one, so that only the entry tells.
     let others: Vec<u64> =
         (1..20_000).filter(|&key| hash_of(key).0 >> 60 != hash.0 >> 60).collect();
     let found = tier.index.find_without_lock(hash, |entry, looking| {
@@ -135,7 +135,7 @@ fn a_reader_whose_segment_is_used_again_before_it_has_pinned_it_gets_no_record()
     assert!(found.is_err() && !tier.holds(hash));
 }
 
-/// Long items have segments of their own, which are not used again: few of them may wait.
+/// Long items have their own segments, which are not reused: only a few of them may wait.
 #[test]
 fn long_items_wait_for_readers_before_they_are_far_over_the_budget() {
     let tier = tier(1 << 20, DramPolicy::S3Fifo);
@@ -147,7 +147,7 @@ fn long_items_wait_for_readers_before_they_are_far_over_the_budget() {
     assert!(tier.index.readers().retired() < 2 && tier.used_bytes() <= 1 << 20);
 }
 
-/// Who waits for readers, and another one gives more up meanwhile, and goes.
+/// A thread waits for readers, while another one gives more up, and leaves.
 #[test]
 fn what_others_gave_up_is_not_waited_for_in_vain() {
     let tier = tier(1 << 20, DramPolicy::S3Fifo);
@@ -166,7 +166,7 @@ fn what_others_gave_up_is_not_waited_for_in_vain() {
             std::thread::yield_now();
         }
         let is_over = setting.is_finished();
-        tier.reclaim(); // for it to end, whatever it waits for
+        tier.reclaim(); // lets it end, whatever it waits for
         assert!(is_over, "it waits for what nobody retires");
     });
 }
@@ -178,7 +178,7 @@ fn tables_that_were_outgrown_are_freed_at_once() {
     assert_eq!((tier.len(), tier.index.readers().retired()), (200_000, 0));
 }
 
-/// However many they are: it is segments that weigh.
+/// Whatever their number: what counts is segments.
 #[test]
 fn a_reader_who_is_interrupted_keeps_no_table_from_growing() {
     let tier = tier(64 << 20, DramPolicy::S3Fifo);
@@ -190,7 +190,7 @@ fn a_reader_who_is_interrupted_keeps_no_table_from_growing() {
     assert_eq!((tier.len(), tier.index.readers().retired()), (200_000, 0));
 }
 
-/// Where everybody looks for one item, of which others say where it is not.
+/// All threads look for one item, and other entries could hide it.
 #[test]
 fn who_looks_without_a_lock_overlooks_nothing() {
     let tier = tier(4 << 20, DramPolicy::S3Fifo);
@@ -317,7 +317,7 @@ fn values_in_use_are_not_overwritten() {
     assert!(tier.used_bytes() <= 100_000);
 }
 
-/// Evicting what lies beside them would free nothing.
+/// Evicting their neighbours would free nothing.
 #[test]
 fn values_in_use_cost_others_no_more_than_their_segments() {
     const SEGMENTS: usize = 40;
@@ -373,7 +373,7 @@ fn the_budget_can_change_at_run_time() {
     assert!(tier.used_bytes() > 900_000);
 }
 
-/// Each thread owns some keys, writes versions in order, and reads everybody's.
+/// Each thread owns some keys, writes versions in order, and reads all keys.
 #[test]
 fn threads_never_see_a_value_of_another_key_nor_an_older_one_of_their_own() {
     const KEYS: u64 = 400;
@@ -417,8 +417,7 @@ fn threads_never_see_a_value_of_another_key_nor_an_older_one_of_their_own() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever happens, the tier never shows an old version and spends more than its budget only
-    /// on what is demoted.
+    /// Whatever happens, the tier never returns an old version, and exceeds its budget only by what is demoted.
     #[test]
     fn agrees_with_a_map(
         ops in prop::collection::vec((0_u8..10, 0_u64..200, 0_usize..700), 1..800),
@@ -460,7 +459,7 @@ proptest! {
     }
 }
 
-/// Where all is hit all the time, whoever sets copies no segment after the other.
+/// If everything is hit all the time, a set does not copy segment after segment.
 #[test]
 fn each_eviction_frees_something_where_all_is_hot() {
     for policy in [DramPolicy::S3Fifo, DramPolicy::Lru] {
@@ -471,7 +470,7 @@ fn each_eviction_frees_something_where_all_is_hot() {
             let before = tier.len();
             assert!(tier.make_room(0));
             let (left, at_least) = (before - tier.len(), tier.segment_bytes() / 8 / 160);
-            // The first segment of a queue shows what it is like.
+            // The first segment of a queue provides the statistics.
             assert!(round < 3 || left >= at_least, "{policy:?}, {round}: {left} of {at_least}");
         }
     }

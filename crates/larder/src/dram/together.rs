@@ -1,8 +1,8 @@
-//! Demotions of a cache that is being closed, many at a time.
+//! Demotes many records at a time, when a cache is being closed.
 //!
-//! Nobody else is inside any more, and what takes the records waits for nothing: so each leaves in one
-//! step, under the lock of its entry, and nobody looks it up a second time. Of what they need memory is
-//! asked ahead of them: one after the other each would wait for it.
+//! The close has exclusive use, and the receiver of the records never waits. So each record leaves in one step, under
+//! the lock of its entry, without a second look-up. The memory that they need is prefetched, because otherwise each
+//! would wait for it.
 
 use std::collections::VecDeque;
 
@@ -14,36 +14,35 @@ use super::segment::Frozen;
 use crate::item::ItemRef;
 use crate::key::KeyHash;
 
-/// For so many records ahead memory is asked where indexes have them.
+/// Number of records ahead whose index entries are prefetched.
 const FETCHED_AHEAD: usize = 24;
-/// For so many bytes of records beyond these, where they lie.
+/// Bytes of records beyond these whose memory is prefetched.
 const BYTES_AHEAD: usize = 4 << 10;
-/// Records of a step.
+/// Maximum number of records of a step.
 const SENT_AT_ONCE: usize = 256;
 
-/// What takes records that demote.
+/// Receives demoting records.
 pub(crate) trait Receiver {
     /// An item of this hash may come soon.
     fn expect(&mut self, hash: KeyHash);
 
-    /// Takes an item, or not. It is gone from the tier if it did.
+    /// Takes an item, or not. A taken item is removed from the tier.
     fn take(&mut self, item: &ItemRef<'_>) -> bool;
 }
 
-/// How a step of [`DramTier::demote_together`] ended.
+/// Outcome of a step of [`DramTier::demote_together`].
 #[derive(Debug)]
 pub(crate) enum Together {
-    /// So many records were seen to.
+    /// This number of records was dealt with.
     Went(usize),
-    /// This one was not taken. Those before it were.
+    /// This record was not taken. Those before it were.
     Refused(Demotion),
-    /// There is nothing that can leave this way: [`DramTier::next_demotion`] has what is left.
+    /// Nothing can leave in this way: [`DramTier::next_demotion`] has the rest.
     Nothing,
 }
 
 impl DramTier {
-    /// Lets the next records demote, a few of them, in the order in which they lie. Nobody else uses the
-    /// tier.
+    /// Demotes the next few records, in their order in memory. The caller has exclusive use of the tier.
     pub(crate) fn demote_together(&self, receiver: &mut impl Receiver) -> Together {
         let went = self.demotions.with_first(|demoting| self.send_some(demoting, receiver));
         went.unwrap_or(Together::Nothing)
@@ -75,16 +74,16 @@ impl DramTier {
     }
 }
 
-/// The records that come next, for which memory was asked.
+/// The next records, whose memory was prefetched.
 struct Ahead<'a> {
     tier: &'a DramTier,
     segment: &'a Frozen,
-    /// Where the first one begins that was not looked at.
+    /// Offset of the first record that was not looked at.
     next: usize,
     seen: VecDeque<Seen<'a>>,
 }
 
-/// A record and where it lies.
+/// A record and its place.
 struct Seen<'a> {
     at: usize,
     end: usize,
@@ -93,7 +92,7 @@ struct Seen<'a> {
 }
 
 impl Ahead<'_> {
-    /// Looks at one record more, if there is one.
+    /// Looks at one more record, if there is one.
     fn look(&mut self, receiver: &mut impl Receiver) {
         let at = self.next;
         if at >= self.segment.end() {

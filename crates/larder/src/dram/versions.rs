@@ -1,18 +1,18 @@
-//! Numbers that tell the versions of a key's value apart, and grow.
+//! Version numbers for the values of a key; they only grow.
 
 use crate::sync::atomic::{AtomicU64, Ordering};
 
-/// Keys share so many counters, for threads not to wait for one cache line.
+/// Number of counters that keys share, so that threads do not contend for one cache line.
 const COUNTERS: usize = if cfg!(shuttle) { 2 } else { 16 };
-/// Versions that are given from here on leave the counters as they are, which would run over otherwise.
+/// Given versions from here on do not raise the counters, which could overflow otherwise.
 const RAISED_END: u64 = 1 << 63;
 
-/// Counters of a cache, or of all caches of a set: a key that is at one shard now and at another one later has versions
-/// that grow there too.
+/// The counters of a cache, or of all caches of a set: the versions of a key also grow when it moves from one shard
+/// to another.
 #[derive(Debug)]
 pub(crate) struct Versions {
     counters: Box<[Counter]>,
-    /// Which key it is that is called so.
+    /// Extracts the user's key from a key with a prefix.
     key_of: fn(&[u8]) -> &[u8],
 }
 
@@ -21,36 +21,36 @@ pub(crate) struct Versions {
 struct Counter(AtomicU64);
 
 impl Versions {
-    /// Those after `first`.
+    /// Versions after `first`.
     pub(crate) fn after(first: u64) -> Self {
         let counters = (0..COUNTERS).map(|_| Counter(AtomicU64::new(first))).collect();
         Self { counters, key_of: |key| key }
     }
 
-    /// For caches that call a key by several names.
+    /// For caches in which a key has several names.
     pub(crate) fn of_names(key_of: fn(&[u8]) -> &[u8]) -> Self {
         Self { key_of, ..Self::after(0) }
     }
 
-    /// None is smaller from now on.
+    /// No later version is smaller than `first`.
     pub(crate) fn go_on_after(&self, first: u64) {
         self.counters.iter().for_each(|it| _ = it.0.fetch_max(first, Ordering::Relaxed));
     }
 
-    /// A version that is larger than all of this key before, but for those that were given from
-    /// 2^63 on; never 0.
+    /// A version that is larger than all earlier ones of this key, except those given from 2^63 on; never 0.
     pub(crate) fn next(&self, key: &[u8]) -> u64 {
         self.of(key).fetch_add(1, Ordering::Relaxed).wrapping_add(1).max(1)
     }
 
-    /// Whoever sets `key` gives it this version: later ones are to be larger.
+    /// Records that a caller gave `key` this version: later ones must be larger.
     pub(crate) fn note_given(&self, key: &[u8], version: u64) {
         if version < RAISED_END {
             self.of(key).fetch_max(version, Ordering::Relaxed);
         }
     }
 
-    /// Clients see versions, and thereby which keys share a counter. So it says nothing of the hash of keys.
+    /// Clients see versions, and can conclude which keys share a counter. So the choice must not depend on the hash
+    /// of keys.
     fn of(&self, name: &[u8]) -> &AtomicU64 {
         let key = (self.key_of)(name);
         let tail = key.last_chunk::<8>().map_or_else(

@@ -1,4 +1,4 @@
-//! The calls of the cache over a route, for plain threads: they return when they are done.
+//! The calls of the cache over a route, for blocking threads.
 
 use std::time::Duration;
 
@@ -16,8 +16,8 @@ use crate::error::Error;
 use crate::stats::Stats;
 use crate::value::{Pinned, Value, ValueMeta};
 
-/// The calls of [`Larder`] for threads that may block, over one cache or over [`Shards`](crate::Shards). They mean the
-/// same. A hit in DRAM returns at once.
+/// The calls of [`Larder`] for threads that may block, over one cache or over [`Shards`](crate::Shards), with the
+/// same meaning. A hit in DRAM returns at once.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -69,7 +69,7 @@ impl<R> Clone for Blocking<'_, R> {
 impl<R> Copy for Blocking<'_, R> {}
 
 impl Larder {
-    /// The same cache for threads that may block.
+    /// The calls of this cache for threads that may block.
     ///
     /// ```
     /// # use larder::{Larder, RealClock, SetOptions, block_on};
@@ -83,7 +83,7 @@ impl Larder {
 }
 
 impl<'a> Blocking<'a, Larder> {
-    /// The cache itself, for what does not wait: its statistics, its layout, its budgets.
+    /// The cache itself, for calls that do not wait: its statistics, its layout, its budgets.
     ///
     /// ```
     /// # use larder::{Larder, RealClock, SetOptions, block_on};
@@ -97,7 +97,7 @@ impl<'a> Blocking<'a, Larder> {
     }
 }
 
-/// A method that blocks for each call of the list.
+/// A blocking method for each call of the list.
 macro_rules! blocking {
     ($($old:ident $name:ident($($argument:ident: $type:ty),*) -> $answer:ty => $lost:expr;)+) => {$(
         #[doc = concat!("See [`Larder::", stringify!($name), "`].\n\n# Errors\nThe same.")]
@@ -110,7 +110,7 @@ macro_rules! blocking {
     )+};
 }
 
-/// Calls of one key.
+/// Calls with one key.
 impl<'a, R: Route> Blocking<'a, R> {
     calls_of_one_key!(blocking);
 
@@ -118,7 +118,7 @@ impl<'a, R: Route> Blocking<'a, R> {
         Self(route)
     }
 
-    /// What says which cache a key belongs to, for what does not wait.
+    /// The route, for calls that do not wait.
     pub fn route(self) -> &'a R {
         self.0
     }
@@ -196,7 +196,7 @@ impl<'a, R: Route> Blocking<'a, R> {
         found.map(|value| look::copy(&value, buffer)).transpose()
     }
 
-    /// See [`Larder::get_or_fetch`]. `fetch` may block this thread, and those that wait for the same key.
+    /// See [`Larder::get_or_fetch`]. `fetch` may block this thread, and all that wait for the same key.
     ///
     /// # Errors
     /// The same.
@@ -243,7 +243,7 @@ impl<'a, R: Route> Blocking<'a, R> {
     }
 }
 
-/// Calls of many keys, and of everything.
+/// Calls with many keys, and calls that concern the whole cache.
 impl<'a, R: Route> Blocking<'a, R> {
     /// See [`Larder::get_many`].
     ///
@@ -277,7 +277,7 @@ impl<'a, R: Route> Blocking<'a, R> {
         block_on(self.waiting().get_many_into(keys, buffer))
     }
 
-    /// See [`Larder::scan`]: one item after the other.
+    /// See [`Larder::scan`]; returns one item after the other.
     pub fn scan(self) -> impl Iterator<Item = Scanned> + use<'a, R> {
         let walk = |mut walk: Walk<'a>| std::iter::from_fn(move || block_on(walk.next())).flatten();
         Walk::over(self.0.lead()).flat_map(walk)

@@ -1,12 +1,12 @@
-//! The calls of one key that change it, in a list: each form of the cache makes its methods of it.
+//! The list of calls that change one key; each form of the cache generates its methods from it.
 //!
-//! A call of [`Larder`](crate::Larder) that takes a key first, waits, and can be made again with the same arguments is
-//! a line here, without `self`, the key and `async`. In front stands what it is to the value that is there
-//! ([`Old`](crate::shards::calls::Old)), at the end what the caller is told where it was made and lost with its shard,
-//! as if the key had been evicted right before or after it. What a form has to write by hand (look-ups that need no
-//! future, closures, answers of several places) is in its own file.
+//! A call of [`Larder`](crate::Larder) that takes a key first, waits, and can be repeated with the same arguments, is
+//! a line here, without `self`, the key and `async`. In front is its relation to the existing value
+//! ([`Old`](crate::shards::calls::Old)). At the end is the answer if the change was made and then lost with its
+//! shard, as if the key had been evicted right before or after it. Methods that each form writes by hand (look-ups
+//! that need no future, closures, answers from several caches) are in that form's file.
 
-/// Hands the list to the macro of a form.
+/// Passes the list to the macro of a form.
 macro_rules! calls_of_one_key {
     ($form:ident) => {
         $form! {

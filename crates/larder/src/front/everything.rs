@@ -1,4 +1,4 @@
-//! The calls of everything over a route: all caches at once.
+//! The calls over a route that concern all caches at once.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::side_by_side::together;
 use crate::stats::Stats;
 
-/// Calls of everything: all caches at once.
+/// Calls that concern all caches at once.
 impl<R: Route> Routed<R> {
     /// [`Larder::rebuild`] of every cache.
     pub async fn rebuild(&self) -> u64 {
@@ -22,12 +22,12 @@ impl<R: Route> Routed<R> {
         together(self.route().caches().map(Larder::send_demotions)).await;
     }
 
-    /// [`Larder::scan`] of every cache, one behind the other. Over shards a key is seen once, wherever it is.
+    /// [`Larder::scan`] of every cache, one after the other. Over shards a key is returned once, wherever it is.
     pub fn scan(&self) -> impl Iterator<Item = Walk<'_>> {
         Walk::over(self.route().lead())
     }
 
-    /// [`Larder::scan_from`] over one cache behind the other: a cursor says in which it is.
+    /// [`Larder::scan_from`] over one cache after the other: the cursor contains the number of the cache.
     ///
     /// # Errors
     /// The same.
@@ -38,22 +38,22 @@ impl<R: Route> Routed<R> {
         }
     }
 
-    /// [`Larder::memory_limit_bytes`] of all caches together.
+    /// Sum of [`Larder::memory_limit_bytes`] of all caches.
     pub fn memory_limit_bytes(&self) -> u64 {
         self.route().caches().map(Larder::memory_limit_bytes).sum()
     }
 
-    /// [`Larder::estimated_len`] of all caches together.
+    /// Sum of [`Larder::estimated_len`] of all caches.
     pub fn estimated_len(&self) -> u64 {
         self.route().caches().map(Larder::estimated_len).sum()
     }
 
-    /// [`Larder::estimated_items`] of all caches together.
+    /// Sum of [`Larder::estimated_items`] of all caches.
     pub fn estimated_items(&self) -> EstimatedItems {
         self.route().caches().map(Larder::estimated_items).sum()
     }
 
-    /// [`Larder::unused_bytes`] of all caches together.
+    /// Sum of [`Larder::unused_bytes`] of all caches.
     pub fn unused_bytes(&self) -> u64 {
         self.route().caches().map(Larder::unused_bytes).sum()
     }
@@ -74,8 +74,8 @@ impl<R: Route> Routed<R> {
         bytes / self.route().caches().count().max(1) as u64
     }
 
-    /// The counters of all caches together, with those of shards that have left since the set was opened: no total
-    /// falls. How long drives last is among those of one only.
+    /// The sum of the counters of all caches, including shards that have left since the set was opened, so no total
+    /// falls. The life of drives is included only if there is a single cache.
     pub fn stats(&self) -> Stats {
         match self.route().lead() {
             Lead::One(cache) => cache.stats(),
@@ -83,11 +83,11 @@ impl<R: Route> Routed<R> {
         }
     }
 
-    /// [`Larder::flush`] of every cache. What a shard without its device holds is not on flash afterwards, and not
-    /// counted.
+    /// [`Larder::flush`] of every cache. The content of a shard without its device is not on flash afterwards, and
+    /// not counted.
     ///
     /// # Errors
-    /// The first one; the others have been flushed.
+    /// The first one; the other caches have been flushed.
     pub async fn flush(&self) -> Result<Flushed, Error> {
         let mut all = Flushed::default();
         for flushed in self.named(together(self.route().caches().map(Larder::flush)).await) {
@@ -99,7 +99,7 @@ impl<R: Route> Routed<R> {
     /// [`Larder::clear`] of every cache.
     ///
     /// # Errors
-    /// The first one; the others have been cleared.
+    /// The first one; the other caches have been cleared.
     pub async fn clear(&self) -> Result<(), Error> {
         match self.route().lead() {
             Lead::One(cache) => cache.clear().await,
@@ -107,16 +107,16 @@ impl<R: Route> Routed<R> {
         }
     }
 
-    /// [`Larder::close`] of every cache. Returns their counters together.
+    /// [`Larder::close`] of every cache. Returns the sum of their counters.
     ///
     /// # Errors
-    /// The first one, after all were closed. The devices are free then when this is dropped.
+    /// The first one, after all were closed. Then the devices are free when this is dropped.
     pub async fn close(&self) -> Result<Stats, Error> {
         self.closing().await;
         self.closed(together(self.route().caches().map(Larder::close)).await)
     }
 
-    /// [`Larder::close_within`] of every cache, side by side. Returns their counters together.
+    /// [`Larder::close_within`] of every cache, concurrently. Returns the sum of their counters.
     ///
     /// # Errors
     /// As [`Routed::close`].
@@ -134,14 +134,14 @@ impl<R: Route> Routed<R> {
 
     fn closed(&self, ended: Vec<Result<Stats, Error>>) -> Result<Stats, Error> {
         let mut closed = self.named(ended).collect::<Result<Vec<_>, _>>()?;
-        // The only one keeps what cannot be added up.
+        // A single cache keeps the numbers that cannot be added up.
         let stats = if closed.len() == 1 { closed.remove(0) } else { closed.into_iter().sum() };
         let Lead::Shards(shards) = self.route().lead() else { return Ok(stats) };
         shards.release();
         Ok(shards.closed_stats(stats))
     }
 
-    /// Answers of all caches; errors say whose they are, if there are several.
+    /// The answers of all caches; if there are several, errors name the shard.
     fn named<T>(&self, answers: Vec<Result<T, Error>>) -> impl Iterator<Item = Result<T, Error>> {
         let numbers = match self.route().lead() {
             Lead::One(_) => None,

@@ -1,5 +1,5 @@
-//! Many keys over shards: each goes to its cache, the caches look side by side, and answers come in the order of the
-//! keys.
+//! Calls with many keys over shards: each key goes to its cache, the caches work concurrently, and the answers come
+//! in the order of the keys.
 
 use bytes::BufMut;
 
@@ -21,7 +21,7 @@ pub(super) async fn look_up<K: AsRef<[u8]>>(
     if asked.is_empty() {
         return Ok(found);
     }
-    // Whoever waits keeps what it has found.
+    // Keep the values found so far before the first wait.
     found.iter_mut().for_each(|value| *value = value.take().map(Value::kept));
     for (place, value) in asked.answers().await? {
         found[place] = value;

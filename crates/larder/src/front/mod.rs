@@ -1,14 +1,14 @@
-//! Which cache a key belongs to, and the calls over whatever says so.
+//! Routes from keys to caches, and the calls over a route.
 //!
-//! [`Larder`] is one cache. A [`Route`] leads each key to one: a cache to itself, [`Shards`](crate::Shards) to that of
-//! a device. The calls are written once over a route, for tasks ([`Routed`]) and for threads that block ([`Blocking`]);
-//! `calls.rs` lists them. Whoever writes something on top (types, a server) writes it over a route, and never asks
-//! how many caches there are.
+//! [`Larder`] is one cache. A [`Route`] leads each key to a cache: a cache leads to itself, [`Shards`](crate::Shards)
+//! lead to the cache of a device. The calls are written once over a route, for tasks ([`Routed`]) and for threads
+//! that block ([`Blocking`]); `calls.rs` lists them. Code on top of the cache (types, a server) is written over a
+//! route, independent of the number of caches.
 //!
-//! A call of one key goes to a plain cache as it is: no allocation, no `dyn`, and no step more than its own method.
-//! Over shards it goes to where the key is, and is made again if that changes meanwhile (`shards/calls.rs`). A call of
-//! many keys is divided among the caches (`many.rs`); one of everything goes to all of them, and its answers are added
-//! up (`everything.rs`).
+//! A call with one key goes to a plain cache directly: without allocation, `dyn`, or any step beyond that cache's own
+//! method. Over shards it goes to the shard that has the key, and is repeated if that changes during the call
+//! (`shards/calls.rs`). A call with many keys is divided among the caches (`many.rs`). A call that concerns the whole
+//! cache goes to all caches, and the answers are added up (`everything.rs`).
 
 mod blocking;
 mod calls;

@@ -1,4 +1,4 @@
-//! Which cache a key belongs to.
+//! Routes from keys to caches.
 
 use std::sync::Arc;
 
@@ -7,7 +7,8 @@ use crate::shards::ShardMap;
 
 /// Leads keys to caches: to one, or to those of several shards.
 ///
-/// It cannot be implemented outside of this crate. Calls of keys are those of a [`Routed`](crate::Routed) over it.
+/// It cannot be implemented outside of this crate. To call the cache with keys use a [`Routed`](crate::Routed) over
+/// it.
 ///
 /// ```
 /// use larder::{Error, Larder, Route, Routed, block_on};
@@ -25,11 +26,11 @@ use crate::shards::ShardMap;
 /// # Ok::<(), larder::Error>(())
 /// ```
 pub trait Route: Sealed + Send + Sync {
-    /// Where it leads.
+    /// One cache, or shards.
     fn lead(&self) -> Lead<'_>;
 
-    /// The cache that is asked first for `key`, for what it says of itself: over shards its calls are not those of the
-    /// set, and another one may be asked a moment later.
+    /// The cache that is asked first for `key`, to read its properties. Over shards, calls of that cache are not
+    /// calls of the set, and another cache may be the first one a moment later.
     fn cache_for(&self, key: &[u8]) -> &Larder {
         match self.lead() {
             Lead::One(cache) => cache,
@@ -37,7 +38,7 @@ pub trait Route: Sealed + Send + Sync {
         }
     }
 
-    /// All caches that are in use now, at least one, in an order that stays.
+    /// All caches that are in use now, at least one, in a fixed order.
     fn caches(&self) -> impl Iterator<Item = &Larder> + Send {
         let (one, shards) = match self.lead() {
             Lead::One(cache) => (Some(cache), None),
@@ -50,13 +51,13 @@ pub trait Route: Sealed + Send + Sync {
 /// Where a [`Route`] leads.
 #[derive(Clone, Copy)]
 pub enum Lead<'a> {
-    /// All keys to one cache.
+    /// All keys lead to one cache.
     One(&'a Larder),
-    /// Each to the cache of a shard.
+    /// Each key leads to the cache of a shard.
     Shards(&'a ShardMap),
 }
 
-/// Keeps others from leading keys elsewhere.
+/// Prevents implementations of [`Route`] outside of this crate.
 pub trait Sealed {}
 
 impl Sealed for Larder {}
@@ -77,7 +78,7 @@ impl Route for ShardMap {
     }
 }
 
-/// What leads to a route is one.
+/// A type that leads to a route is a route.
 macro_rules! route_by {
     ($(#[$note:meta] $leads:ty, $route:ident => $by:expr;)+) => {$(
         impl<R: Route> Sealed for $leads {}

@@ -19,9 +19,9 @@ use crate::shards::calls::Old;
 use crate::time::Moment;
 use crate::value::{Pinned, Value, ValueMeta};
 
-/// The calls of [`Larder`] over whatever says which cache a key belongs to: a cache, shards, what borrows or shares
-/// them. They mean the same. [`Shards`](crate::Shards) are one; whoever writes for any of them makes one of a borrowed
-/// [`Route`], which costs nothing.
+/// The calls of [`Larder`] over a route: a cache, shards, or a type that borrows or shares one, with the same
+/// meaning. [`Shards`](crate::Shards) are a `Routed`. Generic code makes one from a borrowed [`Route`], which costs
+/// nothing.
 ///
 /// ```
 /// use larder::{Cas, Change, Error, Larder, Route, Routed, SetOptions, block_on};
@@ -77,18 +77,18 @@ use crate::value::{Pinned, Value, ValueMeta};
 pub struct Routed<R>(R);
 
 impl<R: Route> Routed<R> {
-    /// Calls over `route`.
+    /// The calls over `route`.
     pub fn new(route: R) -> Self {
         Self(route)
     }
 
-    /// What says which cache a key belongs to.
+    /// The route.
     pub fn route(&self) -> &R {
         &self.0
     }
 
-    /// Now, in the time by which values of `key` expire and in that of the wall clock: see [`Larder::moment`]. Each
-    /// shard has a time of its own.
+    /// The current moment, by the time of `key`'s cache and by the wall clock: see [`Larder::moment`]. Each shard has
+    /// its own time.
     pub fn moment(&self, key: &[u8]) -> Moment {
         match self.0.lead() {
             Lead::One(cache) => cache.moment(),
@@ -107,7 +107,7 @@ route_by! {
     Routed<R>, route => route.route();
 }
 
-/// A method that waits for each call of the list.
+/// An async method for each call of the list.
 macro_rules! waiting {
     ($($old:ident $name:ident($($argument:ident: $type:ty),*) -> $answer:ty => $lost:expr;)+) => {$(
         #[doc = concat!("See [`Larder::", stringify!($name), "`].\n\n# Errors\nThe same.")]
@@ -124,7 +124,7 @@ macro_rules! waiting {
     )+};
 }
 
-/// Calls of one key.
+/// Calls with one key.
 impl<R: Route> Routed<R> {
     calls_of_one_key!(waiting);
 
@@ -253,7 +253,7 @@ impl<R: Route> Routed<R> {
         self.get_or_replace(key, options, |_| true, fetch).await
     }
 
-    /// As [`Routed::get_or_fetch`]; a value that is not `good` is as good as missing.
+    /// As [`Routed::get_or_fetch`]; a value for which `good` is false counts as missing.
     pub(crate) async fn get_or_replace<F, V, E>(
         &self,
         key: &[u8],
@@ -315,7 +315,7 @@ impl<R: Route> Routed<R> {
     }
 }
 
-/// Calls of many keys: each cache answers for its own, all at once.
+/// Calls with many keys: each cache answers for its own, concurrently.
 impl<R: Route> Routed<R> {
     /// See [`Larder::get_many`].
     ///

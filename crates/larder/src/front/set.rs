@@ -1,4 +1,4 @@
-//! Shards: how they are opened, come and go.
+//! Shards: opening, adding and removing them.
 
 use std::sync::Arc;
 
@@ -16,11 +16,11 @@ use crate::shards::opening::{self, Begin};
 use crate::shards::status::SetStatus;
 use crate::shards::{Shard, ShardMap, ShardOptions};
 
-/// A cache over several devices, which fail one by one.
+/// A cache over several devices, which may fail individually.
 ///
-/// The calls are those of [`Larder`], and mean the same: see [`Routed`]. A shard whose device fails is taken out, and
-/// others stand in for it: no caller sees an error because of it. [`Shards::shards`] leads to what each shard says of
-/// itself: layout, placement, recovery; [`Shards::status`] says what state they are in.
+/// The calls are those of [`Larder`], with the same meaning: see [`Routed`]. A shard whose device fails is taken out,
+/// and others take over its keys: no caller sees an error because of it. [`Shards::shards`] gives access to the
+/// properties of each shard (layout, placement, recovery); [`Shards::status`] reports the state of all.
 ///
 /// [`Larder`]: crate::Larder
 ///
@@ -63,21 +63,20 @@ use crate::shards::{Shard, ShardMap, ShardOptions};
 pub type Shards = Routed<ShardMap>;
 
 impl Shards {
-    /// Opens a cache on each of `devices`, at most 128, in any order. `None` stands for one that is
-    /// missing: its shard has failed, as has that of a device that cannot be read or written, and others have its keys.
-    /// When it is back it starts empty, for its keys may have changed meanwhile, and gets their values from the others.
-    /// A blank device takes the place of one that is missing. Spares of the set come on top.
+    /// Opens a cache on each of `devices`, at most 128, in any order. `None` stands for a missing device: its shard
+    /// counts as failed, like that of a device that cannot be read or written, and others have its keys. When the
+    /// device is back it starts empty, because its keys may have changed, and gets their values from the others. A
+    /// blank device takes the place of a missing one. Spares of the set are given in addition.
     ///
-    /// Of [`Config::dram_bytes`] or [`Config::memory_bytes`], and of [`Config::demoting_bytes_max`], each
-    /// shard gets an equal part. Everything
-    /// else in `config` holds for each of them, a budget of writes and the endurance of a drive too.
-    /// A device gets keys by its size when it comes to the set; who takes its place later gets as many.
+    /// [`Config::dram_bytes`] or [`Config::memory_bytes`], and [`Config::demoting_bytes_max`], are divided equally
+    /// among the shards. Everything else in `config` applies to each shard, including a budget of writes and the
+    /// endurance of a drive. A device's share of the keys depends on its size when it joins the set; a device that
+    /// takes its place later gets the same share.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] for settings that cannot work or do not fit a device,
-    /// [`ErrorKind::InUse`] if a device is given twice or another cache has it or a part of it,
-    /// [`ErrorKind::Foreign`] if a device holds something else or belongs to another set,
-    /// [`ErrorKind::Device`] if no device can serve.
+    /// [`ErrorKind::Config`] for settings that cannot work or do not fit a device, [`ErrorKind::InUse`] if a device
+    /// is given twice or another cache uses it or a part of it, [`ErrorKind::Foreign`] if a device holds other data
+    /// or belongs to another set, [`ErrorKind::Device`] if no device can serve.
     ///
     /// [`ErrorKind::Config`]: crate::ErrorKind::Config
     /// [`ErrorKind::InUse`]: crate::ErrorKind::InUse
@@ -92,7 +91,7 @@ impl Shards {
         Self::open_with(config, options, devices, clock).await
     }
 
-    /// As [`Shards::open`], with everything that can be said of shards. There, a thread looks after them unless
+    /// As [`Shards::open`], with all options of shards. With `open`, a thread looks after the shards unless
     /// [`Config::demotions`] leaves that to callers.
     ///
     /// # Errors
@@ -128,44 +127,45 @@ impl Shards {
         self.route().shards()
     }
 
-    /// The number of the shard that has `key` when no shard is away; another one may have it now.
+    /// The number of the shard that has `key` when no shard is away; another shard may have it now.
     pub fn home_of(&self, key: &[u8]) -> usize {
         self.route().view().home_of(key).index()
     }
 
-    /// What state they are in, and what was counted.
+    /// The state and the counters of the shards.
     pub fn status(&self) -> SetStatus {
         self.route().set().status()
     }
 
-    /// Looks after the shards until they are closed: takes out those that fail, has spares step in, refills those that
-    /// are back. For [`Upkeep::Callers`](crate::Upkeep::Callers).
+    /// Looks after the shards until they are closed: takes out failed shards, activates spares, and refills shards
+    /// that are back. For [`Upkeep::Callers`](crate::Upkeep::Callers).
     pub async fn upkeep(&self) {
         self.route().set().upkeep().await;
     }
 
-    /// Adds a shard on a device that is blank, or that was one and is not any more. It has its part of the keys when
-    /// this returns, by its size, and gets their values from the others in the background; no other key moves. It may
-    /// take the number of one that was retired. Returns its number.
+    /// Adds a shard on a device that is blank, or that was a shard and is not one any more. When this returns, the
+    /// shard has its share of the keys, by its size; it gets their values from the others in the background. No other
+    /// key moves. It may take the number of a retired shard. Returns its number.
     ///
     /// # Errors
-    /// [`ErrorKind::Foreign`] if the device holds something else, [`ErrorKind::InUse`] if it is in use,
+    /// [`ErrorKind::Foreign`] if the device holds other data, [`ErrorKind::InUse`] if it is in use,
     /// [`ErrorKind::Config`] if it is too small or there are 128 shards, [`ErrorKind::Device`] if it fails.
     pub async fn add_shard(&self, device: Arc<dyn Device>) -> Result<usize, Error> {
         self.route().set().add(device).await.map(ShardNumber::index)
     }
 
-    /// Has a device serve as a shard that has failed, or in the place of the device that it has. It starts empty, and
-    /// has as many keys as before, whatever its size is.
+    /// Makes a device serve as a failed shard, or replace the current device of a shard. It starts empty, and has the
+    /// same share of the keys as before, whatever its size.
     ///
     /// # Errors
-    /// As [`Shards::add_shard`]; [`ErrorKind::InvalidInput`] if there is no such shard, or the last one would be away
-    /// meanwhile.
+    /// As [`Shards::add_shard`]; [`ErrorKind::InvalidInput`] if there is no such shard, or if the last shard would be
+    /// away during the call.
     pub async fn replace_shard(&self, number: usize, device: Arc<dyn Device>) -> Result<(), Error> {
         self.route().set().replace(shard(number)?, device).await
     }
 
-    /// Takes a shard out for good. Others have its keys when this returns, and none of its values; no other key moves.
+    /// Takes a shard out for good. When this returns, others have its keys, but none of its values. No other key
+    /// moves.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidInput`] if there is no such shard, or it is the last one.
@@ -173,8 +173,8 @@ impl Shards {
         self.route().set().retire(shard(number)?).await
     }
 
-    /// Takes a shard out as one that has failed. Others have its keys when this returns, and a spare steps in if there
-    /// is one.
+    /// Takes a shard out as failed. When this returns, others have its keys, and a spare takes its place if there is
+    /// one.
     ///
     /// # Errors
     /// As [`Shards::retire_shard`].
@@ -182,8 +182,8 @@ impl Shards {
         self.route().set().fail(shard(number)?, "it was said to have failed").await
     }
 
-    /// Keeps a device that steps in for a shard that fails. It is one also after the set was opened again, if it is
-    /// given then.
+    /// Adds a spare device, which takes the place of a shard that fails. It remains a spare after the set was opened
+    /// again, if it is given then.
     ///
     /// # Errors
     /// As [`Shards::add_shard`].
@@ -197,7 +197,7 @@ fn shard(number: usize) -> Result<ShardNumber, Error> {
         .ok_or_else(|| Error::new(ErrorKind::InvalidInput, format!("there is no shard {number}")))
 }
 
-/// One cache or shards, whichever was opened.
+/// One cache or shards, chosen at run time.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -211,7 +211,7 @@ fn shard(number: usize) -> Result<ShardNumber, Error> {
 pub enum AnyRoute {
     /// One cache.
     One(Arc<Larder>),
-    /// Those of several shards.
+    /// The caches of several shards.
     Shards(Arc<Shards>),
 }
 

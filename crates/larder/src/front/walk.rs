@@ -1,4 +1,4 @@
-//! Walking over everything behind a route.
+//! Scans of everything behind a route.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use crate::partition::ShardNumber;
 use crate::shards::ShardMap;
 use crate::shards::calls::View;
 
-/// A walk over one cache, of all that a [`Routed`](crate::Routed) leads to.
+/// A scan of one of the caches of a [`Routed`](crate::Routed).
 pub struct Walk<'a> {
     scan: Scan<'a>,
-    /// If it is a shard's.
+    /// Set for the cache of a shard.
     of: Option<(View<'a>, ShardNumber, &'a Arc<Larder>)>,
 }
 
@@ -40,8 +40,7 @@ impl<'a> Walk<'a> {
         one.into_iter().chain(shards.into_iter().flat_map(of_shard))
     }
 
-    /// See [`Scan::next`]; there may be nothing in it though the walk is not at its end. That of a shard ends when it
-    /// is taken out.
+    /// See [`Scan::next`]; a batch may be empty before the end. The scan of a shard ends when the shard is taken out.
     pub async fn next(&mut self) -> Option<Vec<Scanned>> {
         let Some((view, shard, cache)) = self.of else { return self.scan.next().await };
         let items = view.while_at(shard, cache, self.scan.next()).await.flatten()?;
@@ -54,7 +53,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// A page over all shards: a cursor says with which it goes on.
+/// A page of a scan over all shards: the cursor contains the number of the shard.
 pub(super) async fn page(shards: &ShardMap, cursor: u64, count: usize) -> Result<ScanPage, Error> {
     let (number, cursor) = (cursor / CURSOR_END, cursor % CURSOR_END);
     let number = usize::try_from(number).unwrap_or(usize::MAX);
@@ -62,7 +61,7 @@ pub(super) async fn page(shards: &ShardMap, cursor: u64, count: usize) -> Result
         let message = format!("cursor {cursor}: no page of a scan has given it");
         return Err(Error::new(ErrorKind::InvalidInput, message));
     }
-    // One that is away now has nothing.
+    // A shard that is away now has nothing: go on with the next one.
     let mut left = shards.live().skip_while(|(shard, _)| shard.index() < number);
     let Some((shard, cache)) = left.next() else {
         return Ok(ScanPage { items: Vec::new(), next: 0 });

@@ -1,4 +1,4 @@
-//! One cache on each device of a set.
+//! A set without tenants: one cache on each device.
 
 use std::sync::Arc;
 
@@ -15,19 +15,19 @@ use crate::error::{Error, ErrorKind};
 use crate::layout::Layout;
 use crate::partition::{Division, Part, PartitionTable, ShardNumber, grain_bytes};
 
-/// The only part of a device without tenants is called so.
+/// Name of the only part of a device without tenants.
 const PART_NAME: &str = "shard";
-/// And it has all of the device.
+/// That part has all of the device.
 const PART_PPM: u32 = 1_000_000;
 
-/// Nobody shares the devices.
+/// The devices have no tenants.
 pub(crate) struct Alone {
-    /// Of all shards together.
+    /// Configuration of all shards together.
     config: Config,
-    /// There were so many when the set was opened.
+    /// Number of devices when the set was opened.
     count: u64,
     clock: Arc<dyn Clock>,
-    /// Of all shards: a key is at one or another.
+    /// Version counters of all shards, because a key may move between shards.
     versions: Arc<Versions>,
 }
 
@@ -38,7 +38,7 @@ impl Alone {
         Self { config, count: count as u64, clock, versions }
     }
 
-    /// That of one of so many shards.
+    /// The configuration of one of `count` shards.
     fn config_of_each(&self, count: u64) -> Config {
         let part = |bytes: u64| bytes / count;
         Config {
@@ -49,7 +49,7 @@ impl Alone {
         }
     }
 
-    /// Whether a shard can be on this part of a device.
+    /// Checks whether a shard can be on this part of a device.
     fn check(&self, info: &DeviceInfo, part: &Part) -> Result<(), Error> {
         let config = self.config_of_each(self.count);
         let info = DeviceInfo { capacity_bytes: part.bytes, ..info.clone() };
@@ -74,7 +74,7 @@ impl Tenancy for Alone {
             )),
             None => {
                 let part = whole(info)?;
-                // What cannot work is refused before anything is erased.
+                // Refuse settings that cannot work before anything is erased.
                 self.check(info, &part)?;
                 let parts = vec![part];
                 Ok(Division { new: parts.clone(), parts, is_changed: true, ..Division::default() })
@@ -93,13 +93,13 @@ impl Tenancy for Alone {
     }
 }
 
-/// What a shard is told: if a seed was given, another one for each.
+/// The configuration of a shard's cache; a given hash seed becomes a different one for each shard.
 pub(crate) fn config_of(config: &Config, shard: ShardNumber) -> Config {
     let hash_seed = config.hash_seed.map(|seed| mix(seed, shard.index()));
     Config { hash_seed, ..config.clone() }
 }
 
-/// All of a device but what its table takes.
+/// All of a device except its partition table.
 fn whole(info: &DeviceInfo) -> Result<Part, Error> {
     let grain = grain_bytes(info);
     let bytes = (info.capacity_bytes / grain * grain).saturating_sub(grain);
@@ -110,7 +110,7 @@ fn whole(info: &DeviceInfo) -> Result<Part, Error> {
     Ok(Part { name: PART_NAME.to_owned(), share_ppm: PART_PPM, start: grain, bytes })
 }
 
-/// The part of a device that is its shard, with all handles, and the claim of the device.
+/// The shard's part of its device, with all placement handles, and the claim of the device.
 fn slice(on: &ShardDevice<'_>) -> Result<(Arc<dyn Device>, Arc<Claim>), Error> {
     let [part] = on.parts else { unreachable!("it was divided so") };
     let handles = 1..on.device.info().placement.handles;

@@ -1,5 +1,5 @@
-//! Time in which the host was awake. A process that is stopped, or a host that sleeps, sees requests that took long and
-//! deadlines that are over: its devices have nothing to do with that.
+//! Measures the time in which the host was awake. In a process that was stopped, or on a host that slept, requests
+//! seem slow and deadlines have passed, but that is no fault of the devices.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -11,15 +11,15 @@ use larder_device::Clock;
 
 /// A task that is called later than this was not awake.
 const LATE: Duration = Duration::from_millis(500);
-/// Pieces of a wait: of a pause only one counts.
+/// A wait is divided into this number of pieces; a pause of the host uses up only one.
 const PIECES: u32 = 20;
 
-/// When a task is to be called again.
+/// The time at which a task expects its next call.
 #[derive(Debug, Default)]
 pub(super) struct Beat(Mutex<Option<Duration>>);
 
 impl Beat {
-    /// It is called, and will be again at `next`. Gives for how long the host has slept, if it has.
+    /// Records a call; the next one is due at `next`. Returns how long the host has slept, if it has.
     pub(super) fn at(&self, now: Duration, next: Duration) -> Option<Duration> {
         let mut expected = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let late = expected.replace(next).map_or(Duration::ZERO, |at| now.saturating_sub(at));
@@ -27,7 +27,7 @@ impl Beat {
     }
 }
 
-/// What `future` brings, if that takes no longer, as far as the host is awake.
+/// The result of `future`, if it takes no longer than `time` while the host is awake.
 pub(super) async fn within<T>(
     clock: &dyn Clock,
     time: Duration,

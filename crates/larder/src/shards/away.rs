@@ -1,6 +1,6 @@
-//! Devices of shards that were taken out because they seemed to have failed. They are asked from time to time; one
-//! that answers as it should is a shard again, which starts empty, or a spare if another has its place. One that fails
-//! again and again is asked less and less often.
+//! Devices of shards that were taken out because they seemed to have failed. They are probed from time to time. A
+//! device that answers well becomes a shard again, which starts empty, or a spare if another device has its place. A
+//! device that fails again and again is probed less and less often.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,16 +16,16 @@ use crate::error::Error;
 use crate::events;
 use crate::partition::{Role, ShardNumber, ShardState};
 
-/// Between that it was taken out and that it is asked first; doubled each time that it fails.
+/// Time from taking a shard out to the first probe of its device; doubled with each failure.
 const WAIT_MIN: Duration = Duration::from_secs(2);
 const WAIT_MAX: Duration = Duration::from_secs(600);
-/// A shard that has served for so long again is as good as it was.
+/// After this time in service a shard that has come back counts as good again.
 const RELAPSE: Duration = Duration::from_secs(3600);
-/// Reads that must end,
+/// Number of probe reads that must complete.
 const READS: u64 = 8;
-/// each in this time.
+/// Timeout of each probe read.
 const READ_WAIT: Duration = Duration::from_secs(1);
-/// Slow as compared with peers that read nothing: such a device is no worse than they may be.
+/// Threshold for slow probe reads if no peers are reading: the peers may be that slow too.
 const SLOW_ALONE: Duration = Duration::from_millis(100);
 
 /// A device that is away.
@@ -35,7 +35,7 @@ pub(super) struct Away {
     ask_at: Duration,
 }
 
-/// How often a shard was taken out of late.
+/// How often a shard was taken out recently.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Relapses {
     count: u32,
@@ -43,7 +43,7 @@ pub(super) struct Relapses {
 }
 
 impl Relapses {
-    /// It was taken out. Gives how long it is left alone.
+    /// Records that it was taken out. Returns the time until the first probe.
     fn note(&mut self, now: Duration) -> Duration {
         if now.saturating_sub(self.last) > RELAPSE.max(self.wait() * 2) {
             self.count = 0;
@@ -59,7 +59,7 @@ impl Relapses {
 }
 
 impl LiveSet {
-    /// The device of a shard that was taken out, unasked.
+    /// Registers the device of a shard that was taken out automatically.
     pub(super) fn is_away(&self, shard: ShardNumber, member: Member) {
         let mut away = self.away();
         let now = self.clock.monotonic();
@@ -67,25 +67,25 @@ impl LiveSet {
         away.devices.push(Away { shard, member, ask_at });
     }
 
-    /// An operator brings this device: it is not asked any more.
+    /// Stops probing this device, because an operator has given it to the set.
     pub(super) fn forget_away(&self, name: &str) {
         self.away().devices.retain(|it| it.member.device.info().name != name);
     }
 
-    /// An operator has said what becomes of this shard: its former device is not asked any more.
+    /// Stops probing the former device of this shard, because an operator has decided about the shard.
     pub(super) fn forget_away_of(&self, shard: ShardNumber) {
         self.away().devices.retain(|it| it.shard != shard);
     }
 
-    /// Asks a device that is away and whose time has come. Says whether it came back.
+    /// Probes a device that is away and due. Returns whether it came back.
     pub(super) async fn ask_away(&self) -> bool {
         let now = self.clock.monotonic();
-        // A cache that still ends may write to it.
+        // Not while a cache that is still closing may write to it.
         let is_due = |it: &&Away| it.ask_at <= now && Arc::strong_count(&it.member.claim) == 1;
         let due = self.away().devices.iter().find(is_due).map(|it| (it.shard, it.member.clone()));
         let Some((shard, member)) = due else { return false };
         let asked = self.answers_well(&member).await;
-        // Unless an operator has decided meanwhile.
+        // Check that an operator has not decided otherwise during the probe.
         let is_it = |it: &Away| (it.shard, it.member.uuid) == (shard, member.uuid);
         let waiting = self.away().devices.extract_if(.., |it| is_it(it)).next();
         if waiting.is_none() {
@@ -107,7 +107,7 @@ impl LiveSet {
         }
     }
 
-    /// Reads all over it.
+    /// Reads at places spread over the device.
     async fn answers_well(&self, member: &Member) -> Result<(), String> {
         let info = member.device.info();
         let bytes = info.block_bytes.max(4096);
@@ -135,7 +135,7 @@ impl LiveSet {
         }
     }
 
-    /// It serves as the shard that it was, or as a spare if another does.
+    /// Makes it serve as its old shard again, or as a spare if another device has that place.
     async fn take_back(&self, shard: ShardNumber, member: Member) -> Result<(), Error> {
         let _bringing = self.bringing.lock().await;
         let mut book = self.book.lock().await;

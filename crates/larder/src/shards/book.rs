@@ -1,4 +1,4 @@
-//! What is written down of a set while it is open.
+//! The persistent state of a set while it is open.
 
 use std::sync::Arc;
 
@@ -19,28 +19,28 @@ pub(super) struct Member {
     pub(super) device: Arc<dyn Device>,
     pub(super) claim: Arc<Claim>,
     pub(super) pulse: Arc<Pulse>,
-    /// Of its table.
+    /// UUID of its table.
     pub(super) uuid: Uuid,
     /// A part for each cache.
     pub(super) parts: Vec<Part>,
 }
 
-/// The set as its devices know it.
+/// The set as recorded on its devices.
 pub(super) struct Book {
     pub(super) id: u64,
     pub(super) hasher: KeyHasher,
     pub(super) seats: Vec<Seat>,
     pub(super) epoch: u32,
     pub(super) generations: Generations,
-    /// The devices of the shards that are live.
+    /// The devices of the live shards.
     pub(super) members: Vec<Option<Member>>,
     pub(super) spares: Vec<Member>,
-    /// Nothing of it is changed any more.
+    /// No more changes are allowed.
     pub(super) is_closed: bool,
 }
 
 impl Book {
-    /// How many shards have keys.
+    /// Number of live shards.
     pub(super) fn live(&self) -> usize {
         self.seats.iter().filter(|seat| seat.standing.state.is_live()).count()
     }
@@ -58,7 +58,7 @@ impl Book {
         self.seats.get(shard.index())
     }
 
-    /// What a device is to write down, as the newest table of all.
+    /// The next table for a device, newer than all before.
     pub(super) fn table(
         &mut self,
         role: Role,
@@ -72,7 +72,7 @@ impl Book {
         PartitionTable { uuid, generation, membership, parts }
     }
 
-    /// The same set one epoch later with one shard changed.
+    /// The seats of the next epoch, with one shard changed.
     pub(super) fn with(&self, shard: ShardNumber, seat: Seat) -> Vec<Seat> {
         let mut seats = self.seats.clone();
         match seats.get_mut(shard.index()) {
@@ -83,12 +83,12 @@ impl Book {
     }
 }
 
-/// Writes down on a device that it is a spare, or that it is to be a shard and is none yet.
+/// Writes the table of a spare, or of a device that is to become a shard but is none yet.
 pub(super) async fn write(member: &Member, table: &PartitionTable) -> Result<(), Error> {
     partition::write(&member.device, table).await
 }
 
-/// A shard that is out since this epoch.
+/// The seat of a shard that is out since this epoch.
 pub(super) fn out(seat: &Seat, state: ShardState, since: u32) -> Seat {
     let standing = partition::Standing { state, since, ..seat.standing };
     Seat { standing, ..*seat }

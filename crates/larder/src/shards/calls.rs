@@ -1,14 +1,14 @@
-//! The calls of one key over its places.
+//! Calls with one key over the key's places.
 //!
-//! A look-up asks the first place of the key's chain, and those behind it on a miss; what is found there is copied to
-//! the first one as a fetch of its cache brings a value: so whoever changes the key there meanwhile overtakes it. A
-//! change removes the key at the later places first. Both are inside the gate of the set; only a look-up at a single
-//! place needs not be.
+//! A look-up asks the first place of the key's chain, and the later places on a miss. A value found there is copied
+//! to the first place like the result of a fetch of that cache: so a concurrent change of the key there overtakes it.
+//! A change first removes the key at the later places. Both are inside the gate of the set; only a look-up at a
+//! single place need not be.
 //!
-//! Where a shard is taken out while a look-up waits for it, that begins anew at the places that the key has then. A
-//! change is over: whatever it has done there is never seen again, so it counts as made, and as evicted then. Made once
-//! more it could bring back what somebody has seen of it and replaced since. For the same reason a change that a device
-//! could not keep is not tried again: the key is removed. So no caller sees an error because one shard fails.
+//! If a shard is taken out while a look-up waits for it, the look-up starts again at the key's new places. A change
+//! ends instead: whatever it has done there is never seen again, so it counts as made, and as evicted then. A
+//! repetition could bring back a value that a caller has already seen and replaced. For the same reason a change that
+//! a device could not record is not repeated: the key is removed. So no caller sees an error because one shard fails.
 
 use std::borrow::Cow;
 use std::num::NonZeroU64;
@@ -28,15 +28,15 @@ use crate::value::{Pinned, Value, ValueMeta};
 
 type BoxedError = Box<dyn std::error::Error + Send + Sync>;
 
-/// A key is tried to be removed so many times at a shard whose device fails.
+/// Number of attempts to remove a key at a shard whose device fails.
 const TRIES: u32 = 3;
 
-/// What a change is to the value that is there.
+/// How a change depends on the existing value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Old {
-    /// Nothing: removing the key is as good where it cannot be made.
+    /// It does not: if it cannot be made, removing the key is just as correct.
     Replaced,
-    /// It goes by it.
+    /// It needs the existing value.
     Needed,
 }
 
@@ -47,12 +47,12 @@ pub(super) struct There<'a> {
     pub(super) name: Cow<'a, [u8]>,
 }
 
-/// Where a change is made. Nobody changes where values are meanwhile.
+/// The place of a change. While this exists, the places of values do not change.
 pub(crate) struct At<'a> {
     view: View<'a>,
     first: There<'a>,
     inside: Inside<'a>,
-    /// The key was somewhere else.
+    /// The key was found, and removed, at a later place.
     was_elsewhere: bool,
 }
 
@@ -70,17 +70,17 @@ impl At<'_> {
         self.first.cache
     }
 
-    /// What the key is called there.
+    /// The key's name there.
     pub(crate) fn name(&self) -> &[u8] {
         &self.first.name
     }
 
-    /// The change itself; `None` if the shard was taken out meanwhile.
+    /// Runs the change itself; `None` if the shard was taken out in the meantime.
     pub(crate) async fn done<T>(&self, change: impl Future<Output = T>) -> Option<T> {
         self.view.while_there(&self.first, change).await
     }
 
-    /// Whether the key was removed somewhere else.
+    /// Whether the key was removed at a later place.
     pub(crate) fn was_elsewhere(&self) -> bool {
         self.was_elsewhere
     }
@@ -91,15 +91,15 @@ enum Judged<T> {
     Answer(T),
     /// Whatever it has done is never seen again.
     Lost,
-    /// It may have been made in DRAM alone.
+    /// It may have been made in DRAM only.
     Failed(Error),
 }
 
 /// Why a change cannot be made yet.
 enum Setback {
-    /// A shard was taken out meanwhile.
+    /// A shard was taken out in the meantime.
     Moved,
-    /// A device could not.
+    /// A device failed the request.
     Failed(ShardNumber, Error),
     Refused(Error),
 }
@@ -115,13 +115,12 @@ pub(crate) struct View<'a> {
 enum Looked {
     Found(Value),
     Missed,
-    /// The device takes longer than it may.
+    /// The device exceeds the look-up timeout.
     Late,
 }
 
 impl<'a> Change<'a> {
-    /// Prepares the change. `None` if the key cannot be where it would have to be: it is too long for that. Then
-    /// there is none.
+    /// Prepares the change. `None` if the key is too long for its name at its first place; then it has no value.
     ///
     /// # Errors
     /// [`ErrorKind::Closed`].
@@ -150,7 +149,8 @@ impl<'a> Change<'a> {
         }
     }
 
-    /// Removes the key at the later places of its chain; what is needed of it there comes to the first one before.
+    /// Removes the key at the later places of its chain. If the change needs the value, copies it to the first place
+    /// before.
     async fn clear_later(
         &mut self,
         state: &'a State,
@@ -179,10 +179,10 @@ impl<'a> Change<'a> {
         Ok(())
     }
 
-    /// What the caller is told; `None` if the change was made and what it stored is lost.
+    /// The caller's answer; `None` if the change was made and its value is lost.
     ///
     /// # Errors
-    /// Those of the change, but for those of a device, unless the shard is the last one that is live.
+    /// Those of the change, except device errors, unless the shard is the last live one.
     pub(crate) async fn judge<T>(
         &mut self,
         at: At<'a>,
@@ -193,13 +193,13 @@ impl<'a> Change<'a> {
             Judged::Lost => None,
             Judged::Failed(error) => Some((at.first.shard, error)),
         };
-        // Who takes the shard out may have to wait for somebody who waits until nobody is inside.
+        // Leave the gate: taking the shard out may wait for a task that waits until no call is inside.
         drop(at);
         while let Some((shard, error)) = failed.take() {
             if self.failed(shard, error, self.old).await? {
                 break;
             }
-            // It may be somebody's who came later: a cache may evict that.
+            // This may remove a later caller's value, which is allowed: a cache may evict it.
             let Some(at) = self.begin().await? else { break };
             let removed = at.done(at.cache().delete(at.name())).await;
             if let Judged::Failed(error) = self.answer_of(&at, removed)? {
@@ -224,16 +224,17 @@ impl<'a> Change<'a> {
         })
     }
 
-    /// A device could not keep what it must: if it goes on so, what is there might come back after a crash. The shard
-    /// is taken out then.
+    /// A device could not record what it must. If that goes on, old content might come back after a crash, so the
+    /// shard is taken out.
     ///
-    /// Says whether it was. Not yet if nothing is needed of the value, and it can be tried once more to remove it.
+    /// Returns whether it was taken out. Returns `false` if the change does not need the value, and the removal of
+    /// the key can be tried again.
     async fn failed(&mut self, shard: ShardNumber, error: Error, old: Old) -> Result<bool, Error> {
         self.failures += 1;
         if old == Old::Replaced && self.failures < TRIES {
             return Ok(false);
         }
-        // The last one that is live stays, and says itself what it cannot do.
+        // The last live shard stays, and returns its own errors.
         let out = self.view.set.fail_for_now(shard, &error.to_string()).await;
         out.map_err(|why| error.of(&format!("{shard} cannot be taken out: {why}; before that")))?;
         Ok(true)
@@ -244,7 +245,7 @@ impl<'a> View<'a> {
     /// A change of `key`.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] for an impossible key.
+    /// [`ErrorKind::InvalidInput`] for an invalid key.
     pub(crate) fn change(self, key: &'a [u8], old: Old) -> Result<Change<'a>, Error> {
         check_key(key)?;
         Ok(Change { view: self, key, old, failures: 0, was_elsewhere: false })
@@ -261,7 +262,7 @@ impl<'a> View<'a> {
         Some(There { shard: place.shard, cache, name: name_of(key, place.since)? })
     }
 
-    /// The shard that has the key when none is away but those that were retired.
+    /// The shard that has the key when no shard is away except retired ones.
     pub(crate) fn home_of(self, key: &[u8]) -> ShardNumber {
         let back = |standing: &Standing| match standing.state {
             ShardState::Retired => *standing,
@@ -277,7 +278,7 @@ impl<'a> View<'a> {
         (state, state.chain(self.set.hasher.hash(key).0))
     }
 
-    /// The key at the first of its places, as things are now.
+    /// The key at its current first place.
     pub(super) fn first<'k>(self, key: &'k [u8]) -> Option<There<'k>>
     where
         'a: 'k,
@@ -286,7 +287,7 @@ impl<'a> View<'a> {
         chain.first.and_then(|place| self.there(state, place, key))
     }
 
-    /// One of the caches.
+    /// Any of the caches.
     pub(super) fn any(self) -> &'a Larder {
         let mut caches = self.set.state().shards.iter();
         let any = caches.find_map(|shard| shard.caches.as_ref()?.get(self.tenant));
@@ -313,7 +314,7 @@ impl<'a> View<'a> {
         self.set.while_there((there.shard, self.tenant), there.cache, future).await
     }
 
-    /// [`Larder::get`]. It waits no longer for a device than it may.
+    /// [`Larder::get`]. It waits for a device at most for the look-up timeout.
     pub(crate) async fn look_up(
         self,
         key: &[u8],
@@ -351,7 +352,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// A look-up along the chain that the key has once nobody changes it.
+    /// Looks up along the key's chain, inside the gate, so that the chain does not change.
     async fn look_along_now(self, key: &[u8]) -> Result<Option<Value>, Error> {
         let _inside = self.set.gate.enter().await?;
         let (state, chain) = self.chain_of(key);
@@ -362,7 +363,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Looks the key up at all its places; what is found comes to the first one. The caller is inside.
+    /// Looks the key up at all its places; copies what it finds to the first one. The caller is inside the gate.
     pub(super) async fn look_along(
         self,
         state: &State,
@@ -377,7 +378,7 @@ impl<'a> View<'a> {
             first.cache.copy_missed(&first.name, || self.look_later(state, chain, key)).await
         };
         match self.while_there(first, found).await {
-            // It was taken out: what is left of the chain has no newer value, but others may have one.
+            // The first place was taken out. The later places have no newer value, but another shard may have one.
             None => Ok(None),
             Some(Err(_)) if !self.is_there(first) => Ok(None),
             Some(found) => found,
@@ -395,8 +396,8 @@ impl<'a> View<'a> {
         None
     }
 
-    /// Copies a key to its first place that was found at a later one. Says whether there was one to copy. The caller
-    /// is inside.
+    /// Copies a key that was found at a later place to its first place. Returns whether there was a value to copy.
+    /// The caller is inside the gate.
     pub(super) async fn copy_home(self, state: &State, chain: &Chain, key: &[u8]) -> bool {
         let Some(first) = chain.first.and_then(|place| self.there(state, place, key)) else {
             return false;
@@ -482,7 +483,7 @@ impl<'a> View<'a> {
         self.first(key).map_or(Ok(false), |first| first.cache.win(&first.name, version))
     }
 
-    /// [`Larder::get_or_fetch`]; a value that is not `good` is as good as missing.
+    /// [`Larder::get_or_fetch`]; a value for which `good` is false counts as missing.
     pub(crate) async fn get_or_replace<F, V, E>(
         self,
         key: &[u8],
@@ -503,18 +504,18 @@ impl<'a> View<'a> {
         let mut fetch = Some(fetch);
         let has_begun = AtomicBool::new(false);
         loop {
-            // What a later place has is older than what is fetched now.
+            // A later place has a value older than the one to be fetched now.
             let at = match is_late {
                 true => None,
                 false => self.change(key, Old::Replaced)?.begin().await?,
             };
             let Some(At { first, inside, .. }) = at else {
-                // It would wait for the device where it is to be stored.
+                // Not stored: the device is too slow, or the key is too long for its name there.
                 let fetch = fetch.take().expect("nobody has called it");
                 let fetched = fetch().await.map_err(|error| FetchError::Fetch(error.into().into()));
                 return Ok(self.any().unstored(key, &fetched?.into(), options));
             };
-            // A fetch may take its time, and may call the cache.
+            // Leave the gate: a fetch may take long, and may call the cache.
             drop(inside);
             let bring = async || {
                 has_begun.store(true, Ordering::Relaxed);
@@ -526,7 +527,7 @@ impl<'a> View<'a> {
                 first.cache.fetch_missed::<_, Fetched, BoxedError>(name, options, &mut good, bring);
             let mut bringing = pin!(bring);
             let ended = match self.while_there(&first, bringing.as_mut()).await {
-                // What is being fetched is the caller's, wherever it is to be stored.
+                // A fetch that has begun belongs to the caller, wherever its value is to be stored.
                 None if has_begun.load(Ordering::Relaxed) => Some(bringing.await),
                 ended => ended,
             };

@@ -1,4 +1,4 @@
-//! Shards that come and go while their set is open: see [`live`](super::live) for the rules.
+//! Adds and removes shards while their set is open: see [`live`](super::live) for the rules.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,22 +20,22 @@ use crate::partition::{
 };
 use crate::side_by_side::together;
 
-/// A device that takes longer to write down what the set is has failed.
+/// A device that takes longer to write the state of the set has failed.
 const WRITE_WAIT: Duration = Duration::from_secs(2);
-/// Who is to be waited for before a state that changes where values are; then they go on first, and it is tried
-/// again: one of them may wait for a shard that is about to be found failed.
+/// How long a change of state waits for calls inside the gate. After that they continue and it tries again, since one
+/// of them may be waiting for a shard that is about to be found failed.
 const DRAIN_WAIT: Duration = Duration::from_millis(250);
 
 impl LiveSet {
-    /// Takes a shard out that has failed: its keys are elsewhere when this returns. Does nothing if it is not live.
+    /// Takes a failed shard out: others have its keys when this returns. Does nothing if it is not live.
     ///
     /// # Errors
-    /// If it is the last one that is live.
+    /// If it is the last live shard.
     pub(crate) async fn fail(&self, shard: ShardNumber, why: &str) -> Result<(), Error> {
         self.take_out(shard, (ShardState::Failed, false), why).await
     }
 
-    /// The same, of one that was seen to fail: it comes back when its device answers again.
+    /// The same, for a shard that was detected as failed: it comes back when its device answers again.
     ///
     /// # Errors
     /// As [`LiveSet::fail`].
@@ -46,7 +46,7 @@ impl LiveSet {
     /// Takes a shard out for good.
     ///
     /// # Errors
-    /// If it is the last one that is live.
+    /// If it is the last live shard.
     pub(crate) async fn retire(&self, shard: ShardNumber) -> Result<(), Error> {
         self.take_out(shard, (ShardState::Retired, false), "it was retired").await
     }
@@ -89,10 +89,11 @@ impl LiveSet {
         Ok(())
     }
 
-    /// Rule 3: has all who are live write it down, and makes it known. Who cannot is away too.
+    /// Rule 3: makes all live shards write the new state, and then publishes it. Shards that cannot write are taken
+    /// out too.
     ///
     /// # Errors
-    /// If nobody who would be live can; then all is as it was.
+    /// If no shard that would be live can write it; then nothing changes.
     async fn commit(
         &self,
         book: &mut Book,
@@ -148,8 +149,8 @@ impl LiveSet {
         Ok(())
     }
 
-    /// Rule 1: as [`LiveSet::commit`], when nobody who goes by the state before is under way any more. `change` says
-    /// what is to be, or that it is not to be any more.
+    /// Rule 1: as [`LiveSet::commit`], when all calls that use the old state have ended. `change` computes the new
+    /// state, or returns `None` if the change is obsolete.
     async fn commit_alone(
         &self,
         mut change: impl FnMut(&mut Book) -> Option<(Vec<Seat>, Vec<ShardNow>)>,
@@ -170,7 +171,7 @@ impl LiveSet {
         }
     }
 
-    /// A shard that was being refilled since this epoch has what it is to have.
+    /// Marks a shard as healthy, once it has got its values.
     pub(super) async fn refilled(&self, shard: ShardNumber, device: Uuid) -> Result<(), Error> {
         self.commit_alone(|book| {
             let seat = *book.seat(shard)?;
@@ -184,13 +185,14 @@ impl LiveSet {
         .await
     }
 
-    /// Adds a shard. It has its part of the keys when this returns, and gets their values from the others.
+    /// Adds a shard. It has its share of the keys when this returns, and gets their values from the others.
     pub(crate) async fn add(&self, device: Arc<dyn Device>) -> Result<ShardNumber, Error> {
         let _bringing = self.bringing.lock().await;
         let mut book = self.book.lock().await;
         let device = self.claimed(device, &mut book).await?;
         let weight = weight_of(&*device.device);
-        // One that was retired and had as many keys comes back: so numbers last, and the same keys move again.
+        // Reuse the number of a retired shard with the same weight: numbers last longer, and the same keys move
+        // again.
         let is_free = |seat: &Seat| {
             seat.standing.state == ShardState::Retired && seat.standing.weight == weight
         };
@@ -205,7 +207,7 @@ impl LiveSet {
         Ok(shard)
     }
 
-    /// Has a device serve as a shard that has failed, or that is to be replaced by it. It keeps its part of the keys.
+    /// Makes a device serve as a failed shard, or as one that it replaces. The shard keeps its share of the keys.
     pub(crate) async fn replace(
         &self,
         shard: ShardNumber,
@@ -224,19 +226,19 @@ impl LiveSet {
         self.step_in(shard, weight, device).await
     }
 
-    /// The device is there already, and is to serve as this shard from now on.
+    /// Makes a device of the set serve as this shard from now on.
     async fn step_in(&self, shard: ShardNumber, weight: u32, device: Member) -> Result<(), Error> {
         self.fail(shard, "it is replaced").await?;
         self.bring(shard, weight, device).await
     }
 
-    /// Keeps a device that steps in when a shard fails.
+    /// Adds a spare device, which takes the place of a shard that fails.
     pub(crate) async fn spare(&self, device: Arc<dyn Device>) -> Result<(), Error> {
         let _bringing = self.bringing.lock().await;
         let mut book = self.book.lock().await;
         book.check_open()?;
         let mut member = self.claimed(device, &mut book).await?;
-        // It may have been a shard: what it held is nobody's any more.
+        // It may have been a shard: its old content is not used any more.
         member.parts.clear();
         let now = (book.epoch, book.seats.clone());
         let table = book.table(Role::Spare, now, &member);
@@ -245,7 +247,7 @@ impl LiveSet {
         Ok(())
     }
 
-    /// Has spares step in for shards that have failed. Says whether one did.
+    /// Puts a spare in the place of a failed shard. Returns whether it did.
     pub(super) async fn use_spares(&self) -> Result<bool, Error> {
         let _bringing = self.bringing.lock().await;
         let mut book = self.book.lock().await;
@@ -259,7 +261,7 @@ impl LiveSet {
         Ok(true)
     }
 
-    /// A device that belongs to nobody, or to this set as a spare or as a shard that is away.
+    /// Claims a device that is free, or that belongs to this set as a spare or as a shard that is away.
     async fn claimed(&self, device: Arc<dyn Device>, book: &mut Book) -> Result<Member, Error> {
         let name = device.info().name.clone();
         self.forget_away(&name);
@@ -291,7 +293,7 @@ impl LiveSet {
         Ok(Member { device, claim, pulse, uuid, parts })
     }
 
-    /// Has a device serve as a shard that is not live, or that is new. It starts empty.
+    /// Makes a device serve as a shard that is new or not live. It starts empty.
     pub(super) async fn bring(
         &self,
         shard: ShardNumber,
@@ -303,7 +305,7 @@ impl LiveSet {
         division.given_up = std::mem::take(&mut member.parts);
         partition::erase(&member.device, &division).await.map_err(whose)?;
         member.parts.clone_from(&division.parts);
-        // Before there are caches on it, it says that it is not to be believed yet.
+        // Write a table that says that its content is not valid, before there are caches on it.
         let mut book = self.book.lock().await;
         book.check_open()?;
         book.epoch += 1;
@@ -340,7 +342,7 @@ impl LiveSet {
     }
 }
 
-/// Its part of the keys, by its capacity.
+/// The weight of a device, which determines its share of the keys, from its capacity.
 pub(super) fn weight_of(device: &dyn Device) -> u32 {
     u32::try_from(device.info().capacity_bytes >> 20).unwrap_or(u32::MAX).max(1)
 }

@@ -1,10 +1,10 @@
-//! When a shard is taken for failed: by errors, by requests that do not end, by reads that are far slower than those
-//! of its peers (fail-slow: Gunawi et al., FAST'18).
+//! Detects failed shards: by errors, by requests that do not end, and by reads that are far slower than those of the
+//! peers (fail-slow: Gunawi et al., FAST'18).
 //!
-//! A host that was stopped, and one on which no shard answers, say nothing of a shard: what was under way then is
-//! excused, as far as it took long.
+//! A pause of the host, or a time in which no shard answers, is no evidence against a shard: such time is subtracted
+//! from requests that were in flight.
 //!
-//! A function of what was seen and of the time that it is told.
+//! The result depends only on the observations and on the time passed in.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -12,25 +12,25 @@ use std::time::Duration;
 
 use larder_device::{ErrorKind, RequestKind};
 
-/// So many failed requests in a row are a device that fails; one that is gone is one at once.
+/// This number of failed requests in a row means a failed device; a device that is gone has failed at once.
 const ERRORS_MAX: u32 = 3;
 /// A request that takes longer has timed out.
 const TIMEOUT: Duration = Duration::from_secs(1);
-/// So many in a row are a device that does not answer.
+/// This number of timeouts in a row means that the device does not answer.
 const TIMEOUTS_MAX: u32 = 3;
-/// What may stand for much that was written before has so many timeouts.
+/// Requests of other kinds, which may cover many earlier writes (a flush), may take this number of timeouts.
 const TIMEOUTS_OF_OTHER: u32 = 12;
-/// Reads that take so many times as long as the peers' are slow,
+/// Reads are slow if they take this number of times as long as the peers',
 pub(super) const SLOWER_THAN_PEERS: u32 = 20;
-/// if they take longer than this.
+/// and longer than this.
 pub(super) const SLOW: Duration = Duration::from_millis(2);
-/// A shard that was slow for so long has failed.
+/// A shard that was slow for this long has failed.
 const SLOW_MAX: Duration = Duration::from_secs(2);
-/// What is looked at: reads of so long,
+/// Window of reads for the comparison:
 const WINDOW: Duration = Duration::from_secs(1);
-/// at most so many,
+/// maximum number of reads,
 const READS_MAX: usize = 128;
-/// and no fewer.
+/// minimum number of reads.
 const READS_MIN: usize = 8;
 
 /// Why a shard is suspected, or was taken out.
@@ -65,7 +65,7 @@ impl fmt::Display for Cause {
     }
 }
 
-/// What a shard is taken for.
+/// The judgement about a shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     Well,
@@ -73,31 +73,31 @@ pub(super) enum Verdict {
     Failed(Cause),
 }
 
-/// What was seen of a shard's device.
+/// Observations of a shard's device.
 #[derive(Debug, Default)]
 pub(super) struct Vitals {
     is_gone: bool,
-    /// In a row.
+    /// Errors in a row.
     errors: u32,
     timeouts: u32,
-    /// Reads that ended: when, and how long they took.
+    /// Completed reads: the time of completion and the latency.
     reads: VecDeque<(Duration, Duration)>,
     in_flight: BTreeMap<u64, Flight>,
     next: u64,
-    /// When it last ended a request, well or not.
+    /// When it last completed a request, successfully or not.
     answered: Duration,
-    /// When a request last timed out: those that were under way with it say no more than it does.
+    /// Time of the last timeout: requests that were in flight together with it do not count as further timeouts.
     timed_out: Duration,
     /// Since when its reads are slow.
     slow_since: Option<Duration>,
 }
 
-/// A request that is under way.
+/// A request in flight.
 #[derive(Debug, Clone, Copy)]
 struct Flight {
     begun: Duration,
     kind: RequestKind,
-    /// Time that the host has slept meanwhile, or in which nothing answered.
+    /// Time in which the host slept, or no device answered, while it was in flight.
     excused: Duration,
 }
 
@@ -112,12 +112,12 @@ impl Flight {
 pub(super) enum Ended {
     Well,
     Failed(ErrorKind),
-    /// Nobody waits for it any more.
+    /// The caller does not wait for it any more.
     GivenUp,
 }
 
 impl Vitals {
-    /// A request is sent. Returns its number.
+    /// Records a new request. Returns its number.
     pub(super) fn begins(&mut self, kind: RequestKind, now: Duration) -> u64 {
         self.next += 1;
         self.in_flight.insert(self.next, Flight { begun: now, kind, excused: Duration::ZERO });
@@ -128,7 +128,7 @@ impl Vitals {
         let Some(flight) = self.in_flight.remove(&number) else { return };
         let (kind, took) = (flight.kind, flight.took(now));
         if ended == Ended::GivenUp {
-            // It takes at least so long: that says something only if it is long.
+            // Its latency is at least this: only a long one says something.
             if kind == RequestKind::Read && took > SLOW {
                 self.note_read(now, took);
             }
@@ -137,9 +137,9 @@ impl Vitals {
         self.answered = self.answered.max(now);
         match ended {
             Ended::Failed(ErrorKind::Gone) => self.is_gone = true,
-            // Of who sent it, or of the moment.
+            // The fault of the caller, or a temporary state.
             Ended::Failed(ErrorKind::InvalidRequest | ErrorKind::Busy) => {}
-            // The host has slept through its time.
+            // The host slept for most of its time.
             Ended::Failed(ErrorKind::TimedOut) if flight.excused > took => {}
             Ended::Failed(ErrorKind::TimedOut) => self.note_timeout(flight, now),
             Ended::Failed(_) => self.errors += 1,
@@ -157,7 +157,7 @@ impl Vitals {
         }
     }
 
-    /// Requests that were under way together are one timeout: a device that stood still once has not failed.
+    /// Requests in flight together count as one timeout: a device that stalled once has not failed.
     fn note_timeout(&mut self, flight: Flight, now: Duration) {
         if flight.begun >= self.timed_out {
             self.timeouts += 1;
@@ -165,20 +165,20 @@ impl Vitals {
         }
     }
 
-    /// The host has slept for `time`, or none of its devices has answered: nothing of that is this one's.
+    /// Subtracts `time`, in which the host slept or none of its devices answered, from this device's requests.
     pub(super) fn excuse(&mut self, time: Duration) {
         self.in_flight.values_mut().for_each(|flight| flight.excused += time);
         self.slow_since = None;
     }
 
-    /// The host has slept: what ended since then was late for that.
+    /// The host has slept: discards timeouts and latencies, which may be caused by that.
     pub(super) fn host_slept(&mut self, time: Duration) {
         self.excuse(time);
         (self.timeouts, self.timed_out) = (0, Duration::ZERO);
         self.reads.clear();
     }
 
-    /// Its device is looked at anew.
+    /// Forgets all observations, for a device that is judged anew.
     pub(super) fn begin_anew(&mut self) {
         *self = Self { next: self.next, ..Self::default() };
     }
@@ -190,7 +190,7 @@ impl Vitals {
         self.reads.push_back((now, took));
     }
 
-    /// Median of its latest reads, those that are under way among them if they take long; `None` if there are few.
+    /// Median latency of its recent reads, including slow ones still in flight; `None` if there are too few.
     pub(super) fn median_read(&self, now: Duration) -> Option<Duration> {
         let since = now.saturating_sub(WINDOW);
         let ended = self.reads.iter().filter(|(at, _)| *at >= since).map(|(_, took)| *took);
@@ -201,7 +201,7 @@ impl Vitals {
         (all.len() >= READS_MIN).then(|| all[all.len() / 2])
     }
 
-    /// For how many timeouts it has answered nothing though it should.
+    /// The time without any answer, in numbers of timeouts.
     fn unanswered(&self, now: Duration) -> u32 {
         let waits = self.in_flight.values().map(|flight| {
             let unheard = now.saturating_sub(self.answered);
@@ -211,12 +211,12 @@ impl Vitals {
         u32::try_from(waits.max().unwrap_or(0)).unwrap_or(u32::MAX)
     }
 
-    /// Whether it has answered something of late.
+    /// Whether it has answered recently.
     fn answers(&self, now: Duration) -> bool {
         self.answered > Duration::ZERO && now.saturating_sub(self.answered) < TIMEOUT
     }
 
-    /// `peers`: the median of their reads.
+    /// `peers`: the median latency of the peers' reads.
     fn judge(&mut self, now: Duration, peers: Option<Duration>) -> Verdict {
         let slow = self.median_read(now).zip(peers).filter(|(median, peers)| {
             *median > SLOW && *median > peers.saturating_mul(SLOWER_THAN_PEERS)
@@ -250,8 +250,8 @@ fn allowance(kind: RequestKind) -> Duration {
     }
 }
 
-/// What all shards are taken for at `now`, each beside its peers: whether they answer, and the median of their reads.
-/// `since`: when they were last judged.
+/// Judges all shards at `now`. Each is compared with its peers: whether they answer, and the median of their reads.
+/// `since`: time of the last judgement.
 pub(super) fn judge(shards: &mut [&mut Vitals], since: Duration, now: Duration) -> Vec<Verdict> {
     let is_silent = |vitals: &Vitals| vitals.unanswered(now) > 0;
     let is_host = shards.len() > 1
@@ -272,7 +272,7 @@ pub(super) fn judge(shards: &mut [&mut Vitals], since: Duration, now: Duration) 
         let others = medians.iter().enumerate().filter(|(number, _)| *number != of);
         let mut known: Vec<Duration> = others.filter_map(|(_, median)| *median).collect();
         known.sort_unstable();
-        // Of two the lower one: a slow shard must not hide another.
+        // Of two values take the lower one: a slow shard must not hide another.
         known.get(known.len().saturating_sub(1) / 2).copied()
     };
     let peers: Vec<_> = (0..shards.len()).map(peers_of).collect();
@@ -326,7 +326,7 @@ mod tests {
         let lost = vitals.begins(RequestKind::Write, ms(11_000));
         assert_eq!(verdict(&mut vitals, ms(11_900)), Verdict::Well);
         assert!(matches!(verdict(&mut vitals, ms(12_100)), Verdict::Suspect(_)));
-        // It answers others: one request may be lost.
+        // It answers other requests: a single request may be lost.
         run(&mut vitals, ms(13_000), ms(1), Ended::Well);
         assert_eq!(verdict(&mut vitals, ms(13_900)), Verdict::Well);
         assert!(matches!(verdict(&mut vitals, ms(16_100)), Verdict::Failed(Cause::Unanswered(3))));
@@ -390,18 +390,18 @@ mod tests {
         assert!(matches!(verdicts[1], Verdict::Suspect(Cause::Slow { .. })), "{verdicts:?}");
     }
 
-    /// What stands still, from a second on.
+    /// What stalls, from second 1 on.
     #[derive(Debug, Clone, Copy, PartialEq)]
     enum Stands {
-        /// The process: neither requests nor the detector.
+        /// The process: neither requests nor the detector run.
         Host,
-        /// Every device, while the detector goes on.
+        /// Every device, while the detector runs.
         AllDevices,
         /// One device.
         One(usize),
     }
 
-    /// Four shards with a load; something stands still for `time`. Gives the shards that were taken out.
+    /// Four shards under load; something stalls for `time`. Returns the shards that were taken out.
     fn taken_out(stands: Stands, time: u64, (seed, busy): (u64, usize)) -> Vec<usize> {
         let mut rng = fastrand::Rng::with_seed(seed);
         let mut all: Vec<Vitals> = (0..4).map(|_| Vitals::default()).collect();
@@ -418,7 +418,7 @@ mod tests {
             if stands == Stands::Host && (begins..ends).contains(&step) {
                 continue;
             }
-            // What was due ends, in any order with the detector.
+            // Due requests end, before or after the detector runs.
             let looks_first = rng.bool();
             let look = |all: &mut Vec<Vitals>, judged: &mut u64, out: &mut Vec<usize>| {
                 if let Some(slept) = beat.at(now, now + ms(250)) {
@@ -448,7 +448,7 @@ mod tests {
                 !ends
             });
             for (shard, vitals) in all.iter_mut().enumerate() {
-                // Few requests at a time, as callers wait for them.
+                // Few requests at a time, because callers wait for them.
                 let waiting = under_way.iter().filter(|(of, ..)| *of == shard).count();
                 let is_probed = step % 250 == 0;
                 if waiting < busy && (is_probed || rng.u8(..4) == 0) {

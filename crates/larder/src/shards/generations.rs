@@ -1,19 +1,19 @@
-//! Numbers of the tables of a set: of two, the one that was written later has the greater one.
+//! Generation numbers of the tables of a set: a table that was written later has a larger number.
 //!
-//! Whoever writes a table may not know all of them: devices that are away have others, and some of those may be the
-//! last that a crash let be written. If numbers only went up by one, a device that comes back could have a greater one
-//! than those who went on without it, and what it says would count: its old values would be believed. So numbers
-//! follow the wall clock, and an opening is ahead of all that it finds even if the clock was set back.
+//! A writer may not know all numbers: devices that are away have others, and some of those may be the last that a
+//! crash let be written. If numbers only went up by one, a device that comes back could have a larger number than the
+//! devices that continued without it. Then its table would win, and its old values would be trusted. So numbers
+//! follow the wall clock, and an opening continues above all numbers that it finds, even if the clock was set back.
 
 use std::fmt;
 use std::sync::Arc;
 
 use larder_device::Clock;
 
-/// Of a number, for tables that are written within a millisecond.
+/// Bits of a number that count tables written within a millisecond.
 const COUNT_BITS: u32 = 12;
 
-/// Draws the numbers.
+/// Source of the numbers.
 pub(super) struct Generations {
     last: u64,
     clock: Arc<dyn Clock>,
@@ -26,15 +26,15 @@ impl fmt::Debug for Generations {
 }
 
 impl Generations {
-    /// Those behind `last`, the greatest one that any device has that is there.
+    /// Starts above `last`, the largest number on any present device.
     pub(super) fn behind(last: u64, clock: &Arc<dyn Clock>) -> Self {
         let next_millisecond = (last >> COUNT_BITS).saturating_add(1);
-        // One less than it begins with.
+        // One less than the first number to be used.
         let last = next_millisecond.saturating_mul(1 << COUNT_BITS).saturating_sub(1);
         Self { last, clock: Arc::clone(clock) }
     }
 
-    /// A device has this one.
+    /// Records that a device has this number.
     pub(super) fn note(&mut self, seen: u64) {
         self.last = self.last.max(seen);
     }

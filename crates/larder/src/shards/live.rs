@@ -1,15 +1,15 @@
-//! A set of shards while it is open: what it is now, and who changes that.
+//! An open set of shards: its current state, and the rules for changing it.
 //!
-//! What all shards are is a [`State`], one for each epoch. Whoever looks a key up takes the latest one. Whoever changes
-//! a key, or brings a value from one place of it to another, is inside a gate meanwhile:
+//! The state of all shards is a [`State`], one per epoch. A look-up takes the latest one. A call that changes a key,
+//! or copies a value from one place of it to another, is inside a gate:
 //!
-//! 1. A state in which a shard comes, is back, or is full again holds the gate: nobody who goes by the state before
-//!    is under way any more. Otherwise it could leave a value at a place where nobody removes it, and which is asked
-//!    later.
-//! 2. A state in which a shard is away waits for nobody, for they may wait for that very shard. What was done there
-//!    is never seen again, and what is done elsewhere is right in both states: the order of the others is the same.
-//! 3. Before a state is anybody's, all who are live in it have written it down. So an epoch that was in use is never
-//!    used again, and who was away is known not to be believed.
+//! 1. A state in which a shard is added, comes back, or is fully refilled, is published with the gate held: no call
+//!    that uses the old state is in flight then. Otherwise such a call could leave a value at a place that is asked
+//!    later, but where later changes do not remove it.
+//! 2. A state in which a shard is taken out waits for no call, because calls may wait for that very shard. Changes at
+//!    that shard are never seen again, and changes at others are correct in both states: their order is the same.
+//! 3. Before a state is used, all shards that are live in it have written it to their devices. So an epoch that was
+//!    in use is never used again, and shards that were away are known to be stale.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -36,23 +36,23 @@ use crate::key::KeyHasher;
 use crate::partition::{Part, ShardNumber, ShardState, Standing};
 use crate::stats::Stats;
 
-/// The caches of all shards, and why shards have none.
+/// The caches of all shards, and for each shard without caches the reason.
 pub(super) type Opened = (Vec<Option<Vec<Larder>>>, Vec<Option<Arc<str>>>);
 
-/// What all shards are in an epoch.
+/// The state of all shards in an epoch.
 pub(crate) struct State {
     pub(crate) epoch: u32,
     pub(super) standings: Vec<Standing>,
     pub(super) shards: Vec<ShardNow>,
 }
 
-/// What a shard is in an epoch.
+/// The state of a shard in an epoch.
 #[derive(Clone, Default)]
 pub(crate) struct ShardNow {
-    /// In the order of the tenancy; `None` if it is not live.
+    /// In the order of the tenancy; `None` if the shard is not live.
     pub(crate) caches: Option<Arc<[Arc<Larder>]>>,
     pub(crate) device: Option<Arc<dyn Device>>,
-    /// Of the caches, on the device.
+    /// The parts of the device, one per cache.
     pub(crate) parts: Arc<[Part]>,
     pub(super) pulse: Option<Arc<Pulse>>,
     /// Why it is not live.
@@ -64,7 +64,7 @@ impl State {
         chain(&self.standings, hash)
     }
 
-    /// The cache of a tenant at a shard that is live.
+    /// The cache of a tenant at a live shard.
     pub(super) fn cache(&self, shard: ShardNumber, tenant: usize) -> Option<&Arc<Larder>> {
         self.shards.get(shard.index())?.caches.as_ref()?.get(tenant)
     }
@@ -89,9 +89,9 @@ impl State {
 /// Caches of shards that are away.
 #[derive(Default)]
 struct Left {
-    /// Those that have not ended, and whose they are.
+    /// Caches that have not ended, with their tenant.
     caches: Vec<(usize, Arc<Larder>)>,
-    /// What those did that have ended, by tenant.
+    /// Counters of caches that have ended, by tenant.
     past: BTreeMap<usize, Stats>,
 }
 
@@ -121,19 +121,19 @@ pub(super) struct AwayDevices {
     pub(super) relapses: BTreeMap<usize, Relapses>,
 }
 
-/// What is counted of a set.
+/// Counters of a set.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     /// Look-ups that were misses because flash took too long.
     pub(super) late_gets: AtomicU64,
-    /// Bytes of keys and values that were copied to shards being refilled.
+    /// Bytes of keys and values that were copied to refill shards.
     pub(super) refilled_bytes: AtomicU64,
     /// Changes that were made and lost at once.
     pub(super) lost_changes: AtomicU64,
     pub(super) suspected: AtomicU64,
     /// Pauses of the host.
     pub(super) host_pauses: AtomicU64,
-    /// Shards that serve again, unasked.
+    /// Shards that came back automatically.
     pub(super) returned: AtomicU64,
     pub(super) failed: AtomicU64,
 }
@@ -142,12 +142,12 @@ pub(super) struct Counts {
 pub(crate) struct LiveSet {
     states: Succession<State>,
     pub(super) gate: Gate,
-    /// Told when there is another state.
+    /// Notified when the state changes.
     pub(super) changed: Event,
-    /// Told when a request to a device fails, and at the end.
+    /// Notified when a request to a device fails, and at the end.
     pub(super) alarm: Arc<Event>,
     pub(super) book: async_lock::Mutex<Book>,
-    /// Held by who brings a device, from its first look at it to the end.
+    /// Locked while a device is added, from the first look at it to the end.
     pub(super) bringing: async_lock::Mutex<()>,
     pub(super) hasher: KeyHasher,
     pub(super) clock: Arc<dyn Clock>,
@@ -157,18 +157,18 @@ pub(crate) struct LiveSet {
     away: Mutex<AwayDevices>,
     pub(super) counts: Counts,
     pub(super) beat: Beat,
-    /// When the shards were last judged.
+    /// Time of the last judgement of the shards.
     pub(super) judged: Mutex<Option<Duration>>,
-    /// Whom the detector suspects: a bit for each.
+    /// For each shard, why the detector suspects it.
     pub(super) suspects: Mutex<Vec<Option<Arc<str>>>>,
-    /// Tenants that have not closed their caches.
+    /// Number of tenants that have not closed their caches.
     open_maps: AtomicUsize,
-    /// How much of what there was has been looked at by the refill that is under way, in thousandths.
+    /// Progress of the current refill, in thousandths.
     pub(super) refilled_permille: AtomicU64,
 }
 
 impl LiveSet {
-    /// `opened` has the caches of all shards, and why shards have none.
+    /// `opened` has the caches of all shards, and the reasons of those without.
     pub(super) fn new(
         book: Book,
         (opened, down): Opened,
@@ -210,7 +210,7 @@ impl LiveSet {
         self.states.latest()
     }
 
-    /// What the set is from now on. Who was at a shard that is away goes on to another.
+    /// Publishes the new state. Calls that wait at a shard that is away now continue at another.
     pub(super) fn publish(&self, book: &Book, shards: Vec<ShardNow>) {
         let standings: Vec<Standing> = book.seats.iter().map(|seat| seat.standing).collect();
         assert_eq!(standings.len(), shards.len(), "each shard is something");
@@ -245,7 +245,7 @@ impl LiveSet {
         self.left.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the caches of a tenant did and hold: those that are live, and what those did that are away.
+    /// Counters and content of a tenant's caches: the live ones, and the counters of those that are away.
     pub(crate) fn stats(&self, tenant: usize) -> Stats {
         let left = self.left();
         let live = self.state().shards.iter();
@@ -253,13 +253,13 @@ impl LiveSet {
         left.with_past(tenant, live.map(|cache| cache.stats()).sum())
     }
 
-    /// `stats` of all caches of a tenant that are live, and what those did that are away.
+    /// Adds the counters of the tenant's caches that are away to `stats`.
     pub(crate) fn with_past(&self, tenant: usize, stats: Stats) -> Stats {
         self.left().with_past(tenant, stats)
     }
 
-    /// Ends the caches of shards that are away. It may take as long as their devices take to end what was begun; who
-    /// drops it leaves the rest to the next.
+    /// Ends the caches of shards that are away. That may take as long as their devices take to complete requests. If
+    /// the future is dropped, the next call continues.
     pub(super) async fn end_left(&self) {
         loop {
             let Some((tenant, cache)) = self.left().caches.last().cloned() else { return };
@@ -268,7 +268,7 @@ impl LiveSet {
         }
     }
 
-    /// Waits until `future` ends, but only as long as this is what the tenant has at the shard.
+    /// Waits for `future`, but only while `cache` is the tenant's cache at this shard.
     pub(super) async fn while_there<T>(
         &self,
         (shard, tenant): (ShardNumber, usize),
@@ -286,7 +286,7 @@ impl LiveSet {
                 if let Poll::Ready(value) = future.as_mut().poll(context) {
                     return Poll::Ready(Some(value));
                 }
-                // It listens before it looks: no change is missed.
+                // Listen before the check, so that no change is missed.
                 let listening = listener.get_or_insert_with(|| self.changed.listen());
                 let told = pin!(&mut *listening).poll(context).is_ready();
                 if !is_there() {
@@ -301,7 +301,7 @@ impl LiveSet {
         .await
     }
 
-    /// What `future` brings, unless that takes longer than a look-up may.
+    /// The result of `future`, unless it takes longer than a look-up may.
     pub(super) async fn in_time<T>(&self, future: impl Future<Output = T>) -> Option<T> {
         let Some(wait) = self.options.get_wait else { return Some(future.await) };
         let mut future = pin!(future);
@@ -320,8 +320,8 @@ impl LiveSet {
         ended
     }
 
-    /// A tenant is about to close its caches. When the last one does, nobody changes anything of the set any more: its
-    /// devices may be another's soon.
+    /// Called when a tenant is about to close its caches. After the last tenant nothing of the set is changed any
+    /// more, because its devices may soon be used by others.
     pub(super) async fn close(&self) {
         if self.open_maps.fetch_sub(1, Ordering::AcqRel) > 1 {
             return;
@@ -332,12 +332,12 @@ impl LiveSet {
         self.alarm.notify(crate::signal::ALL);
     }
 
-    /// Whether [`LiveSet::close`] has come to its end.
+    /// Whether [`LiveSet::close`] has completed.
     pub(super) fn is_closed(&self) -> bool {
         self.gate.is_closed()
     }
 
-    /// Gives the devices back, whose caches have been closed.
+    /// Releases the devices after their caches were closed.
     pub(super) fn release(&self) {
         if let Some(mut book) = self.book.try_lock()
             && book.is_closed
@@ -360,13 +360,13 @@ impl ShardNow {
         }
     }
 
-    /// It is not live, for this reason.
+    /// A shard that is not live, for this reason.
     pub(super) fn away(why: &str) -> Self {
         Self { down: Some(Arc::from(why)), ..Self::default() }
     }
 }
 
-/// What each tenant had of memory at all shards, those that are live now have in equal parts.
+/// Divides each tenant's memory at all old shards equally among the shards that are live now.
 fn share_memory(before: &State, now: &State) {
     let of = |state: &State, tenant: usize| {
         let live = state.shards.iter().filter_map(|shard| shard.caches.as_ref()?.get(tenant));

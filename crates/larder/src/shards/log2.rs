@@ -1,19 +1,19 @@
-//! The binary logarithm in whole numbers: on every machine the same, to the last bit, for a key must find its shard
-//! on another one again.
+//! The binary logarithm in integers. The result must be bit-identical on every machine, because it determines the
+//! shard of a key.
 
-/// Bits behind the point.
+/// Number of fraction bits.
 pub(super) const FRACTION_BITS: u32 = 40;
-/// The table has 2 to this steps between one and two.
+/// The table has 2 to the power of this number of steps between one and two.
 const STEP_BITS: u32 = 10;
 const STEPS: usize = 1 << STEP_BITS;
 
 static TABLE: [u64; STEPS + 1] = table();
 
-/// log2(number), within 2^-21 of it. It never falls as `number` grows. That of 0 is that of 1.
+/// log2(number), with an error of at most 2^-21, and monotonic. 0 counts as 1.
 pub(super) fn log2(number: u64) -> u64 {
     let number = number.max(1);
     let whole = number.ilog2();
-    // What is behind the leading one, as a fraction of 2^64.
+    // The bits after the leading one, as a fraction of 2^64.
     let rest = (number << (63 - whole)) << 1;
     let step = usize::try_from(rest >> (64 - STEP_BITS)).unwrap_or(0);
     let within = rest << STEP_BITS >> 32;
@@ -27,7 +27,7 @@ const fn table() -> [u64; STEPS + 1] {
     table[STEPS] = 1 << FRACTION_BITS;
     let mut step = 1;
     while step < STEPS {
-        // Between 1 and 2, with 62 bits behind the point: squaring doubles its logarithm.
+        // Between 1 and 2, with 62 fraction bits: squaring doubles its logarithm.
         let mut number: u128 = ((STEPS + step) as u128) << (62 - STEP_BITS);
         let mut bit = FRACTION_BITS;
         while bit > 0 {

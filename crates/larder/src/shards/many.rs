@@ -1,5 +1,5 @@
-//! Many keys at once: those that have a single place go to their caches together, the others one by one; all look side
-//! by side, and answers come in the order of the keys.
+//! Calls with many keys: keys with a single place go to their caches in groups, the others one by one. All run
+//! concurrently, and answers come in the order of the keys.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::partition::ShardNumber;
 use crate::side_by_side::together;
 use crate::value::{Pinned, Value};
 
-/// The keys of one cache, as they are called there, and where they are among all.
+/// The keys of one cache: their names there, and their indexes among all keys.
 struct Group<'a> {
     cache: &'a Arc<Larder>,
     shard: ShardNumber,
@@ -21,25 +21,26 @@ struct Group<'a> {
     places: Vec<usize>,
 }
 
-/// What DRAM does not answer for at once, of one cache.
+/// Keys of one cache that DRAM cannot answer at once.
 struct Unanswered<'a> {
     group: Group<'a>,
     missed: Vec<Missed>,
 }
 
-/// Keys that have to be asked for.
+/// Keys that were not answered at once.
 pub(crate) struct Asked<'a> {
     view: View<'a>,
     unanswered: Vec<Unanswered<'a>>,
-    /// Keys with several places, and where they are among all.
+    /// Keys with several places, with their indexes among all keys.
     others: Vec<(usize, &'a [u8])>,
 }
 
 impl<'a> View<'a> {
-    /// Shows `hit` what DRAM has, with its place among all keys. What is left has to be asked for.
+    /// Calls `hit` for the values in DRAM, with the index of the key among all keys. Returns the keys that are not
+    /// answered yet.
     ///
     /// # Errors
-    /// For the first key that cannot be one; no cache is asked then.
+    /// For the first invalid key; no cache is asked then.
     pub(crate) fn many_at_once<K: AsRef<[u8]>>(
         self,
         keys: &'a [K],
@@ -61,7 +62,7 @@ impl<'a> View<'a> {
             }
             let group = &mut groups[number];
             match group {
-                // The set has changed since the first one was put there.
+                // The set has changed since the group was created.
                 Some(group) if !Arc::ptr_eq(group.cache, first.cache) => {
                     others.push((place, key));
                 }
@@ -91,7 +92,7 @@ impl Asked<'_> {
         self.unanswered.is_empty() && self.others.is_empty()
     }
 
-    /// What was missed, from all caches side by side, with the places among all keys.
+    /// Looks up the remaining keys, concurrently in all caches. Returns values with the indexes among all keys.
     pub(crate) async fn answers(&self) -> Result<Vec<(usize, Option<Value>)>, Error> {
         let together_asked = self.unanswered.iter().map(async |asked| {
             let Unanswered { group, missed } = asked;

@@ -1,14 +1,14 @@
-//! Several devices as shards, which fail alone.
+//! Several devices as shards, which fail independently.
 //!
-//! A shard is a whole cache on one device, or on the part of it that a tenant has. Which keys it has follows from what
-//! all shards of the set are (`places.rs`): while one has failed, others stand in for it; when it is back it starts
-//! empty, and gets its values from them. `set.rs` and `opening.rs` say how a set opens and in which order what is
-//! written down, `live.rs` and `change.rs` how shards come and go while it is open, `calls.rs` what a call is then.
-//! `detect.rs` finds out that a shard fails, and `awake.rs` that it was the host; `away.rs` takes devices back that
-//! answer again. `upkeep.rs` does what is to be done beside the calls, `refill.rs` fills shards again. `front/` has
-//! the calls.
+//! A shard is a whole cache on one device, or on a tenant's part of it. The states of all shards of the set determine
+//! which keys it has (`places.rs`). While a shard has failed, others have its keys. When it is back it starts empty,
+//! and gets its values from them. `set.rs` and `opening.rs` describe how a set opens, and in which order state is
+//! written; `live.rs` and `change.rs` how shards are added and removed while it is open; `calls.rs` how calls behave
+//! then. `detect.rs` detects failed shards, and `awake.rs` pauses of the host; `away.rs` takes devices back that
+//! answer again. `upkeep.rs` does the background work, and `refill.rs` refills shards. The public calls are in
+//! `front/`.
 //!
-//! This is a shard of the keys, on a device of its own; the index in DRAM has shards too, which are another thing.
+//! These shards divide the keys among devices; they are unrelated to the shards of the index in DRAM.
 
 pub(crate) mod alone;
 mod awake;
@@ -47,17 +47,16 @@ pub(crate) use live::LiveSet;
 pub use options::{ShardOptions, Upkeep};
 use upkeep::Upkeeper;
 
-/// Which key belongs to which of several caches, one on each device: what [`Shards`](crate::Shards) are, without the
-/// calls.
+/// Maps keys to several caches, one on each device: [`Shards`](crate::Shards) without the calls.
 pub struct ShardMap {
-    /// Ends before the rest does.
+    /// First field, so that it is dropped before the rest.
     upkeeper: Option<Arc<Upkeeper>>,
     set: Arc<LiveSet>,
-    /// Whose caches these are, of all that the set has.
+    /// The tenant whose caches these are.
     tenant: usize,
 }
 
-/// One shard: a cache, and whether it has lost its device.
+/// One shard: its cache, or the reason why it has none.
 #[derive(Clone, Copy)]
 pub struct Shard<'a> {
     number: ShardNumber,
@@ -66,7 +65,7 @@ pub struct Shard<'a> {
 }
 
 impl<'a> Shard<'a> {
-    /// Its number in the set, which stays.
+    /// Its number in the set, which does not change.
     pub fn number(&self) -> usize {
         self.number.index()
     }
@@ -93,7 +92,7 @@ impl<'a> Shard<'a> {
 }
 
 impl ShardMap {
-    /// A map for each tenant of the set. Whoever has the last of them has the set.
+    /// Creates a map for each tenant of the set. They share the set.
     pub(crate) fn of(set: LiveSet, tenants: usize) -> Result<Vec<Self>, Error> {
         let set = Arc::new(set);
         let upkeeper = Upkeeper::start(&set)?.map(Arc::new);
@@ -112,21 +111,21 @@ impl ShardMap {
         &self.set
     }
 
-    /// The caches of the shards that are live.
+    /// The caches of the live shards.
     pub(crate) fn caches(&self) -> impl Iterator<Item = &Larder> + Send {
         let tenant = self.tenant;
         let caches = self.set.state().shards.iter();
         caches.filter_map(move |shard| shard.caches.as_ref()?.get(tenant).map(|cache| &**cache))
     }
 
-    /// The same, shared.
+    /// The same, as shared references.
     pub(crate) fn shared_caches(&self) -> Vec<Arc<Larder>> {
         let shards = self.set.state().shards.iter();
         let own = shards.filter_map(|shard| shard.caches.as_ref()?.get(self.tenant));
         own.cloned().collect()
     }
 
-    /// The same with their numbers.
+    /// The same, with their numbers.
     pub(crate) fn live(&self) -> impl Iterator<Item = (ShardNumber, &Arc<Larder>)> + Send {
         let (state, tenant) = (self.set.state(), self.tenant);
         state
@@ -139,17 +138,17 @@ impl ShardMap {
         self.live().map(|(number, _)| number.index()).collect()
     }
 
-    /// The same for calls.
+    /// The view for calls.
     pub(crate) fn view(&self) -> View<'_> {
         View { set: &self.set, tenant: self.tenant }
     }
 
-    /// What its caches did and hold, together with what those did that have left.
+    /// The counters and content of its caches, with the counters of those that have left.
     pub(crate) fn stats(&self) -> Stats {
         self.set.stats(self.tenant)
     }
 
-    /// The same, of what its caches say at their end.
+    /// Adds the counters of caches that have left to those of closed caches.
     pub(crate) fn closed_stats(&self, closed: Stats) -> Stats {
         self.set.with_past(self.tenant, closed)
     }
@@ -159,12 +158,12 @@ impl ShardMap {
         self.view().cache_for(key)
     }
 
-    /// The caches are about to be closed.
+    /// Called before the caches are closed.
     pub(crate) async fn closing(&self) {
         self.set.close().await;
     }
 
-    /// They have been closed.
+    /// Called after they were closed.
     pub(crate) fn release(&self) {
         if let Some(upkeeper) = &self.upkeeper {
             upkeeper.stop();
@@ -172,7 +171,7 @@ impl ShardMap {
         self.set.release();
     }
 
-    /// Empties all caches at once: nothing moves from one to the other meanwhile.
+    /// Empties all caches at once, with the gate held, so that no value moves between them.
     pub(crate) async fn clear(&self) -> Result<(), Error> {
         loop {
             let held = self.set.gate.hold().await?;
@@ -191,7 +190,7 @@ impl ShardMap {
             if error.kind() != crate::error::ErrorKind::Device {
                 return Err(error);
             }
-            // What it holds is void then.
+            // Then its content is void.
             self.set.fail_for_now(shard, &error.to_string()).await.map_err(|_| error)?;
         }
     }

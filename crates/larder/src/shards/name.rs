@@ -7,8 +7,9 @@
 //!       6      n  key
 //! ```
 //!
-//! A key is called so where it is because another shard is away ([`places`](super::places)), and everywhere else as
-//! it is. A key that begins with the mark itself has epoch 0 then: no name is that of two keys.
+//! A key has such a name where it is stored because another shard is away ([`places`](super::places)); everywhere
+//! else its name is the key itself. A key that begins with the mark itself gets a name with epoch 0: no two keys
+//! share a name.
 
 use std::borrow::Cow;
 
@@ -17,8 +18,8 @@ use crate::key::KEY_BYTES_MAX;
 const MARK: [u8; 2] = [0xff, 0x1c];
 const EPOCH_BYTES: usize = size_of::<u32>();
 
-/// What `key` is called where it is since an epoch; 0 is where it always was. `None` if that would be too long for a
-/// key: then it is not there.
+/// The name of `key` at a place where it is since epoch `since`; 0 means that it was always there. `None` if the name
+/// would be too long for a key: then the key cannot be stored there.
 pub(crate) fn name_of(key: &[u8], since: u32) -> Option<Cow<'_, [u8]>> {
     if since == 0 && !key.starts_with(&MARK) {
         return Some(Cow::Borrowed(key));
@@ -27,7 +28,7 @@ pub(crate) fn name_of(key: &[u8], since: u32) -> Option<Cow<'_, [u8]>> {
     (name.len() <= KEY_BYTES_MAX).then_some(Cow::Owned(name))
 }
 
-/// The key that is called so, and since which epoch it is there.
+/// The key with this name, and the epoch since which it is there.
 pub(crate) fn key_of(name: &[u8]) -> (&[u8], u32) {
     let prefixed = name.strip_prefix(&MARK).and_then(<[u8]>::split_first_chunk::<EPOCH_BYTES>);
     match prefixed {
@@ -36,7 +37,7 @@ pub(crate) fn key_of(name: &[u8]) -> (&[u8], u32) {
     }
 }
 
-/// The key that is called so.
+/// The key with this name.
 pub(crate) fn key_of_name(name: &[u8]) -> &[u8] {
     key_of(name).0
 }
@@ -48,7 +49,7 @@ mod tests {
 
     const PREFIX_BYTES: usize = MARK.len() + EPOCH_BYTES;
 
-    /// Often one that begins as a name does.
+    /// Often keys that begin like a name.
     fn keys() -> impl Strategy<Value = Vec<u8>> {
         let begins = prop_oneof![
             Just(Vec::new()),

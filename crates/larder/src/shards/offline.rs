@@ -1,4 +1,4 @@
-//! A set that nobody has open: what its devices say of it, and changes of it that need no cache.
+//! A set that is not open: what its devices say, and changes that need no cache.
 
 use std::sync::Arc;
 
@@ -14,22 +14,22 @@ use crate::partition::{
     self, Membership, PartitionTable, Role, SHARDS_MAX, Seat, ShardNumber, ShardState, Standing,
 };
 
-/// What is to become of a set.
+/// A change of a set that is not open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SetOrder {
-    /// A shard more, on a device of so many bytes: a blank one, which is to be given from the next opening on.
+    /// Adds a shard on a blank device of this size, which must be given from the next opening on.
     Add {
-        /// Of the device.
+        /// Capacity of the device.
         capacity_bytes: u64,
     },
-    /// The shard with this number is taken out for good; its device is not to be given any more.
+    /// Takes the shard with this number out for good; its device must not be given any more.
     Retire(usize),
-    /// The shard with this number has failed: it starts empty when it is back, on its device or on a blank one.
+    /// Marks the shard with this number as failed: it starts empty when it is back, on its device or on a blank one.
     Fail(usize),
 }
 
-/// The devices of a set that nobody has open, which they are for no one else meanwhile.
+/// The devices of a set that is not open. They are locked against other users while this exists.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -49,17 +49,18 @@ pub enum SetOrder {
 /// ```
 pub struct ClosedSet {
     candidates: Vec<Candidate>,
-    /// As the newest table says.
+    /// As recorded in the newest table.
     newest: Membership,
     generations: Generations,
     epoch: u32,
 }
 
 impl ClosedSet {
-    /// Reads what the devices say. Nothing is written.
+    /// Reads the tables of the devices. Writes nothing.
     ///
     /// # Errors
-    /// [`ErrorKind::InUse`] if somebody has one of them, [`ErrorKind::Foreign`] if they are not of one set, or of none.
+    /// [`ErrorKind::InUse`] if one of them is in use, [`ErrorKind::Foreign`] if they belong to different sets, or to
+    /// none.
     pub async fn look(devices: Vec<Arc<dyn Device>>, clock: Arc<dyn Clock>) -> Result<Self, Error> {
         let alarm = Arc::default();
         let mut candidates = Vec::new();
@@ -75,7 +76,7 @@ impl ClosedSet {
         Ok(Self { candidates, newest, generations, epoch })
     }
 
-    /// What the newest of their tables says.
+    /// The state recorded in the newest table.
     pub fn status(&self) -> SetStatus {
         let shard = |(number, seat): (ShardNumber, &Seat)| {
             let candidate = self.candidate(number);
@@ -109,11 +110,11 @@ impl ClosedSet {
         self.candidates.iter().find(is_it)
     }
 
-    /// Changes the set. All shards that are live must be there, for each has to know.
+    /// Changes the set. All live shards must be present, because each must record the change.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] if that cannot be; then nothing was written. [`ErrorKind::Device`] if a device
-    /// fails.
+    /// [`ErrorKind::InvalidInput`] if the change is impossible; then nothing was written. [`ErrorKind::Device`] if a
+    /// device fails.
     pub async fn change(&mut self, order: SetOrder) -> Result<(), Error> {
         let epoch = self.epoch + 1;
         let seats = self.ordered(order, epoch)?;
@@ -147,7 +148,7 @@ impl ClosedSet {
         Ok(())
     }
 
-    /// What all shards are then.
+    /// The seats of all shards after the change.
     fn ordered(&self, order: SetOrder, epoch: u32) -> Result<Vec<Seat>, Error> {
         let mut seats = self.newest.seats.clone();
         let (number, state) = match order {

@@ -1,11 +1,11 @@
-//! How a set of shards opens, whatever lies on its devices: one cache on each, or one for each of several tenants.
+//! Opens a set of shards, for any content of its devices: one cache on each, or one for each of several tenants.
 //!
-//! 1. Each device says which shard it is (`set.rs`), and is divided in thought.
-//! 2. What is new or given up there is erased, and who is divided anew writes that down.
-//! 3. Caches open on all parts. A device that fails takes its shard away, with all tenants' caches there, and no other.
-//! 4. Who serves writes down who does not. Only then is anything served: a shard that is away from now on has old
-//!    values of keys that change.
-//! 5. Keys of shards without a device are at others.
+//! 1. The table of each device says which shard it is (`set.rs`). Its division into parts is computed.
+//! 2. New and given up parts are erased, and devices with a new division write their table.
+//! 3. Caches open on all parts. A device that fails takes only its shard away, with the caches of all tenants there.
+//! 4. The serving shards record which shards do not serve. Only then does the set serve calls, because a shard that
+//!    is away from now on keeps old values of keys that change.
+//! 5. Other shards have the keys of shards without a device.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -22,25 +22,25 @@ use crate::error::{Error, ErrorKind};
 use crate::events;
 use crate::partition::{Division, Part, PartitionTable, SHARDS_MAX, ShardNumber};
 
-/// The caches of a shard, when they are open.
+/// Opens the caches of a shard.
 pub(crate) type Opening<'a> = Pin<Box<dyn Future<Output = Result<Vec<Larder>, Error>> + 'a>>;
 
-/// Whose caches lie on the devices of a set.
+/// Divides the devices of a set, and opens the caches on them.
 pub(crate) trait Tenancy: Send + Sync {
-    /// Divides a device; `found` is its table, if there is one that is to be believed.
+    /// Divides a device; `found` is its table, if there is a valid one.
     ///
     /// # Errors
-    /// If that cannot be, or would cost somebody content unasked.
+    /// If that is impossible, or would cost a tenant its content without consent.
     fn divide(&self, info: &DeviceInfo, found: Option<&PartitionTable>) -> Result<Division, Error>;
 
-    /// Opens the caches of a shard, always as many in the same order, on parts of its device.
+    /// Opens the caches of a shard, always the same number in the same order, on parts of its device.
     ///
     /// # Errors
     /// [`ErrorKind::Device`] if the device fails; then none is open.
     fn open<'a>(&'a self, shard: ShardNumber, on: ShardDevice<'a>) -> Opening<'a>;
 }
 
-/// The device of a shard, on parts of which its caches lie.
+/// The device of a shard, with the parts for its caches.
 #[derive(Clone, Copy)]
 pub(crate) struct ShardDevice<'a> {
     pub(crate) device: &'a Arc<dyn Device>,
@@ -49,17 +49,17 @@ pub(crate) struct ShardDevice<'a> {
     pub(crate) parts: &'a [Part],
 }
 
-/// What a set is opened with.
+/// Parameters of an opening.
 pub(crate) struct Begin {
     pub(crate) start_empty: bool,
     pub(crate) hash_seed: Option<u64>,
-    /// Tenants that have caches there.
+    /// Number of tenants with caches on the devices.
     pub(crate) tenants: usize,
     pub(crate) options: ShardOptions,
     pub(crate) clock: Arc<dyn Clock>,
 }
 
-/// How many shards there may be.
+/// Checks the number of shards.
 ///
 /// # Errors
 /// [`ErrorKind::Config`].
@@ -70,7 +70,7 @@ pub(crate) fn check_count(count: usize) -> Result<(), Error> {
     }
 }
 
-/// Opens a set on `devices`, of which [`check_count`] has said that they may be.
+/// Opens a set on `devices`, whose number [`check_count`] has accepted.
 pub(crate) async fn open(
     tenancy: Arc<dyn Tenancy>,
     devices: Vec<Option<Arc<dyn Device>>>,
@@ -83,7 +83,7 @@ pub(crate) async fn open(
         let pulse = Pulse::new(&alarm);
         candidates.push(Candidate::examine(device, start_empty, &clock, pulse).await?);
     }
-    // Steps 1 and 2. Whatever is refused so far is as it was.
+    // Steps 1 and 2. An error up to here has changed nothing.
     let mut set = Set::assemble(candidates, &clock, start_empty, hash_seed)?;
     for shard in set.numbers() {
         let Some(device) = set.serving(shard) else { continue };
@@ -93,7 +93,7 @@ pub(crate) async fn open(
     }
     set.prepare().await;
     let mut opened = open_caches(&*tenancy, &mut set).await?;
-    // Step 4: without it, whoever is away now would be believed when it is back.
+    // Step 4: without it, a shard that is away now would be trusted when it is back.
     for shard in set.settle().await {
         opened[shard.index()] = None;
     }
@@ -114,7 +114,7 @@ pub(crate) async fn open(
     Ok(LiveSet::new(set.into_book(), (opened, down), (tenancy, tenants), (options, clock, alarm)))
 }
 
-/// The caches of each shard that has its device. Who fails is lost.
+/// The caches of each shard that has its device. A shard whose device fails is lost.
 async fn open_caches(
     tenancy: &dyn Tenancy,
     set: &mut Set,

@@ -1,11 +1,11 @@
-//! What can be chosen about shards beside their caches.
+//! Options of shards.
 
 use std::time::Duration;
 
 use crate::config::Demotions;
 use crate::error::Error;
 
-/// How a set of shards behaves when one of them does not.
+/// Behaviour of a set of shards when one of them is slow or fails.
 ///
 /// ```
 /// use std::time::Duration;
@@ -16,16 +16,16 @@ use crate::error::Error;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShardOptions {
-    /// How long a look-up waits for flash at most: then it is a miss. `None`: as long as the device takes. More than 0.
+    /// Maximum time that a look-up waits for flash; after that it is a miss. `None`: no limit. More than 0.
     pub get_wait: Option<Duration>,
-    /// What a shard that has come back gets from the others in the background, in bytes of keys and values a second;
-    /// at least 1.
+    /// How fast a shard that has come back gets its values from the others in the background, in bytes of keys and
+    /// values per second; at least 1.
     pub refill_bytes_per_s: u64,
-    /// After so long a shard counts as refilled, whatever it has: until then a miss there asks others as well.
+    /// After this time a shard counts as refilled, whatever it has; until then a miss there asks others as well.
     pub refill_time_max: Duration,
-    /// How often shards are looked at: whether they fail, and whether one is to be refilled. More than 0.
+    /// Interval of the checks whether shards fail, and whether one must be refilled. More than 0.
     pub look_every: Duration,
-    /// Who does what has to be done beside the calls: looks at shards, has spares step in, refills.
+    /// What does the background work: checks shards, activates spares, refills.
     pub upkeep: Upkeep,
 }
 
@@ -41,22 +41,22 @@ impl Default for ShardOptions {
     }
 }
 
-/// Who looks after shards: see [`ShardOptions::upkeep`].
+/// What looks after shards: see [`ShardOptions::upkeep`].
 ///
 /// ```
 /// assert_eq!(larder::Upkeep::default(), larder::Upkeep::Thread);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Upkeep {
-    /// A thread of the set, as long as it is open.
+    /// A thread of the set, while the set is open.
     #[default]
     Thread,
-    /// A task of the user's, which runs [`Shards::upkeep`](crate::Shards::upkeep).
+    /// A task of the user, which runs [`Shards::upkeep`](crate::Shards::upkeep).
     Callers,
 }
 
 impl ShardOptions {
-    /// The default; where everything else that has to be done is left to callers, so is this.
+    /// The default options; if demotions are left to callers, so is the upkeep.
     pub(crate) fn beside(demotions: impl IntoIterator<Item = Demotions>) -> Self {
         let mut demotions = demotions.into_iter();
         let by_callers = demotions.all(|it| it == Demotions::Callers);

@@ -1,50 +1,50 @@
-//! Where a key is: at which shards of a set, and under which names.
+//! Determines the places of a key: its shards in a set, and its names there.
 //!
 //! All shards that the set ever had are ranked for a key by weighted rendezvous hashing (Schindelhauer, Schomaker:
-//! SPAA'05): by -w / ln u, where w is the weight of the shard and u a number between 0 and 1 that follows from the key
-//! and the shard's number. With equal weights that is the order of u. Weights never change, so neither does a key's
+//! SPAA'05): by -w / ln u, where w is the weight of the shard and u a number between 0 and 1 derived from the key and
+//! the shard's number. With equal weights that is the order of u. Weights never change, so neither does a key's
 //! order.
 //!
-//! The key's **place** is the first shard in its order that is live. Its **name** there holds the largest epoch since
-//! which one of those ranked before it is away (0 if none is): so what a surrogate got in an earlier failure has
-//! another name than what it gets in a later one, and nobody finds it again.
+//! The key's **place** is the first live shard in its order. Its **name** there contains the largest epoch since
+//! which one of the shards ranked before it is away (0 if none is). So values that a surrogate got in an earlier
+//! failure have other names than those it gets in a later one, and are never found again.
 //!
-//! If that shard is being refilled, values may still be where they were before it came: at the place that would be
-//! the key's if the shard were away since it failed the last time; and so on until one that is healthy. This is the
-//! key's **chain**. Whoever changes a key removes it at the later places of its chain first: none of them ever has a
-//! newer value than one before it.
+//! If that shard is being refilled, values may still be where they were before it came: at the place that the key
+//! would have if the shard were away since its last failure; and so on until a healthy shard. This is the key's
+//! **chain**. A change of a key first removes it at the later places of its chain, so none of them ever has a newer
+//! value than a place before it.
 
 use super::log2::{FRACTION_BITS, log2};
 use crate::key::mixed;
 use crate::partition::{ShardNumber, ShardState, Standing};
 
-/// A shard, and what the names of keys hold there.
+/// A shard, and the epoch in the names of keys there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) shard: ShardNumber,
-    /// The largest epoch since which one of those ranked before it is away; 0 if none is.
+    /// The largest epoch since which one of the shards ranked before it is away; 0 if none is.
     pub(crate) since: u32,
 }
 
 /// The places of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Chain {
-    /// None if no shard is live.
+    /// `None` if no shard is live.
     pub(crate) first: Option<Place>,
-    /// Where values may be that the first place has not yet, in the order in which to ask.
+    /// Places that may have values that the first place does not have yet, in the order of look-up.
     pub(crate) later: Vec<Place>,
 }
 
-/// How a shard ranks for a key: of two the greater one comes first.
+/// Rank of a shard for a key: the larger one comes first.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
 struct Rank {
     score: f64,
-    /// Decides where scores are as good as equal.
+    /// Decides between equal scores.
     mix: u64,
     number: usize,
 }
 
-/// Places of the key with this hash among shards with these standings.
+/// Computes the places of the key with this hash, among shards with these standings.
 pub(crate) fn chain(shards: &[Standing], hash: u64) -> Chain {
     let rank = |number: usize| Rank::of(hash, number, shards[number].weight);
     let best = (0..shards.len()).map(|number| (rank(number), number));
@@ -89,7 +89,7 @@ impl Rank {
     }
 }
 
-/// A number that looks drawn for each pair.
+/// A pseudorandom number for each pair.
 pub(super) fn mix(hash: u64, number: usize) -> u64 {
     mixed(hash ^ (number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }

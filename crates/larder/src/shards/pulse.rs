@@ -1,4 +1,4 @@
-//! What a shard's device is seen to do.
+//! Observes the requests of a shard's device.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -9,10 +9,10 @@ use larder_device::{Ending, Observer, RequestKind};
 use super::detect::{Ended, Vitals};
 use crate::signal::ALL;
 
-/// Notes how the requests of a device end, for [`detect`](super::detect).
+/// Records how the requests of a device end, for [`detect`](super::detect).
 pub(super) struct Pulse {
     vitals: Mutex<Vitals>,
-    /// Told when a request fails.
+    /// Notified when a request fails.
     alarm: Arc<Event>,
 }
 

@@ -1,8 +1,8 @@
-//! Fills shards again that have come back: what the others hold of their keys comes home.
+//! Refills shards that have come back: copies the values of their keys from the other shards.
 //!
-//! All shards that are live are walked over. Where a key is at a later place of its chain, and its first place is a
-//! shard that is being refilled, it is looked up along the chain, which copies it to the first one ([`super::calls`]).
-//! So whoever changes the key meanwhile wins.
+//! It scans all live shards. If a key is at a later place of its chain, and its first place is a shard that is being
+//! refilled, it looks the key up along the chain, which copies it to the first place ([`super::calls`]). So a
+//! concurrent change of the key wins.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,17 +18,17 @@ use super::name::key_of;
 use crate::cache::Larder;
 use crate::partition::{ShardNumber, ShardState};
 
-/// What is copied between two looks at how much may be.
+/// Bytes copied between two checks of the rate limit.
 const BYTES_AT_ONCE: u64 = 1 << 20;
 
-/// How fast bytes may be copied.
+/// State of the rate limit.
 struct Pace {
     begun: Duration,
     bytes: u64,
 }
 
 impl LiveSet {
-    /// Refills the shards that are to be, as of now. Says whether there was one.
+    /// Refills the shards that need it now. Returns whether there was one.
     pub(super) async fn refill(&self) -> bool {
         let state = self.state();
         if !state.has_refilling() {
@@ -45,7 +45,7 @@ impl LiveSet {
         };
         let now = self.clock.monotonic();
         let time = self.options.refill_time_max;
-        // Behind a pointer: it is deep.
+        // Boxed, because the future is large.
         let copying: Pin<Box<dyn Future<Output = ()> + '_>> = Box::pin(self.copy_all(state, now));
         super::awake::within(&*self.clock, time, copying).await;
         for (shard, device) in refilling {
@@ -79,7 +79,7 @@ impl LiveSet {
         pace: &mut Pace,
     ) {
         let mut scan = cache.scan();
-        // Of a shard that is taken out nothing more is to be had.
+        // The scan ends if the shard is taken out.
         while let Some(Some(items)) = self.while_there((shard, tenant), cache, scan.next()).await {
             for item in items {
                 let (key, since) = key_of(item.name());
@@ -93,7 +93,7 @@ impl LiveSet {
         }
     }
 
-    /// Brings a key to its first place, if it was found at a later one. Says whether it was brought.
+    /// Copies a key to its first place, if it was found at a later one. Returns whether it was copied.
     async fn copy(
         &self,
         (shard, tenant): (ShardNumber, usize),

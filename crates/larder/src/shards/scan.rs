@@ -1,4 +1,4 @@
-//! Walking over what all shards hold: each key once, as it is called, where it counts.
+//! Scans of all shards: returns each key once, with the user's key.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::cache::{Larder, Scanned};
 use crate::partition::ShardNumber;
 
 impl View<'_> {
-    /// What a walk brings, as long as its shard is there.
+    /// Runs a step of a scan, while its shard is there.
     pub(crate) async fn while_at<T>(
         self,
         shard: ShardNumber,
@@ -18,7 +18,7 @@ impl View<'_> {
         self.set.while_there((shard, self.tenant), cache, walk).await
     }
 
-    /// What of a walk over the cache of one shard is to be seen: keys that are there now, and at no earlier place.
+    /// Filters the items of a scan of one shard: keeps keys that are valid there now, and not at an earlier place.
     pub(crate) async fn shown(self, shard: ShardNumber, items: Vec<Scanned>) -> Vec<Scanned> {
         let mut shown = Vec::with_capacity(items.len());
         for item in items {
@@ -31,7 +31,7 @@ impl View<'_> {
         shown
     }
 
-    /// Whether a look-up would find what a shard has under this name.
+    /// Whether a look-up would find a shard's value under this name.
     async fn counts(self, shard: ShardNumber, key: &[u8], since: u32) -> bool {
         let (state, chain) = self.chain_of(key);
         for place in chain.first.iter().chain(&chain.later) {

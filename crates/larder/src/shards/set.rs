@@ -1,10 +1,10 @@
-//! Which device is which shard when a set opens, and which shards were away.
+//! Determines which device is which shard when a set opens, and which shards were away.
 //!
-//! Every device says in its partition table which shard of which set it is, so that devices may be given in any
-//! order, and what state all shards are in. The table with the highest generation counts. A shard that was not there
-//! when keys of its own changed still has their old values: before the set serves without it, all others write down
-//! that it failed, and when it comes back it starts empty, with all that lies on it, whosever it is. The same holds
-//! where another device has taken its number meanwhile.
+//! The partition table of every device says which shard of which set it is, so devices may be given in any order. It
+//! also contains the state of all shards. The table with the highest generation counts. A shard that was not there
+//! when some of its keys changed still has their old values. So before the set serves without it, all others record
+//! that it failed. When it comes back it starts empty, for all tenants. The same holds if another device has taken
+//! its number in the meantime.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::partition::{
 /// A shard that never had a device.
 pub(super) const NOBODY: Uuid = Uuid::from_bytes([0; 16]);
 
-/// Weights count these.
+/// The unit of weights.
 const WEIGHT_BYTES: u64 = 1 << 20;
 
 /// A device that may serve as a shard.
@@ -33,17 +33,17 @@ pub(super) struct Candidate {
     pub(super) claim: Option<Arc<Claim>>,
     pulse: Arc<Pulse>,
     table: Option<PartitionTable>,
-    /// Of its table, also of one that is to be written.
+    /// UUID of its table, also of one that is still to be written.
     uuid: Uuid,
-    /// The parts that it is to have.
+    /// The intended parts.
     pub(super) division: Division,
     /// Why it does not serve.
     pub(super) down: Option<String>,
 }
 
 impl Candidate {
-    /// Claims the device and reads what it says of itself. A device that cannot be read is down; with
-    /// `start_empty`, one whose table cannot be used is blank.
+    /// Claims the device and reads its table. A device that cannot be read is down; with `start_empty`, one with an
+    /// invalid table is blank.
     pub(super) async fn examine(
         device: Option<Arc<dyn Device>>,
         start_empty: bool,
@@ -77,7 +77,7 @@ impl Candidate {
         self.device.as_ref().filter(|_| self.down.is_none())
     }
 
-    /// What its table says of the set; `None` if it has none.
+    /// The set membership in its table; `None` if it has no table.
     pub(super) fn membership(&self) -> Result<Option<&Membership>, Error> {
         match &self.table {
             None => Ok(None),
@@ -97,24 +97,24 @@ impl Candidate {
         self.table.as_ref().map_or(0, |table| table.generation)
     }
 
-    /// What it says of itself.
+    /// Its table.
     pub(super) fn table(&self) -> Option<&PartitionTable> {
         self.table.as_ref()
     }
 
-    /// Parts that its table names.
+    /// The parts in its table.
     pub(super) fn parts(&self) -> Vec<partition::Part> {
         self.table.as_ref().map_or(Vec::new(), |table| table.parts.clone())
     }
 
-    /// What it is to the set once it serves.
+    /// The member that it becomes once it serves.
     pub(super) fn into_member(self) -> Option<Member> {
         let (device, claim) = (self.device?, self.claim?);
         let (parts, pulse, uuid) = (self.division.parts, self.pulse, self.uuid);
         Some(Member { device, claim, pulse, uuid, parts })
     }
 
-    /// Its part of the keys of a set that begins.
+    /// Its weight in a new set, which determines its share of the keys.
     pub(super) fn weight(&self) -> Option<u32> {
         let bytes = self.device.as_ref()?.info().capacity_bytes;
         Some(u32::try_from(bytes / WEIGHT_BYTES).unwrap_or(u32::MAX).max(1))
@@ -124,28 +124,28 @@ impl Candidate {
 /// A set in the order of its shards.
 pub(super) struct Set {
     id: u64,
-    /// Which key belongs to which shard.
+    /// Determines which key belongs to which shard.
     pub(super) hasher: KeyHasher,
     /// For each shard that was not retired.
     pub(super) candidates: Vec<Option<Candidate>>,
     pub(super) spares: Vec<Candidate>,
-    /// As the latest table says; as it is to be if the set is new.
+    /// As in the latest table; the intended seats if the set is new.
     seats: Vec<Seat>,
-    /// The highest that any of them knows.
+    /// The highest epoch in any table.
     epoch: u32,
     generations: Generations,
-    /// The content of all shards goes, or there is none.
+    /// The content of all shards is dropped, or there is none.
     begins: bool,
-    /// Whose content is to be believed.
+    /// For each shard, whether its content is valid.
     believed: Vec<bool>,
 }
 
 impl Set {
-    /// Puts the devices in the order of their shards. Blank ones take the numbers that are left.
+    /// Puts the devices in the order of their shards. Blank devices take the free numbers.
     ///
-    /// Keys are divided as the latest table says, or anew if the set begins empty. A table that divides
-    /// them otherwise is of a shard that was away when that was decided: its content is not believed. Nor is that of
-    /// a device that the latest table does not know as this shard.
+    /// Keys are divided as in the latest table, or anew if the set starts empty. A table with another division
+    /// belongs to a shard that was away when that was decided: its content is not valid. Neither is that of a device
+    /// that the latest table does not list as this shard.
     pub(super) fn assemble(
         candidates: Vec<Candidate>,
         clock: &Arc<dyn Clock>,
@@ -153,7 +153,7 @@ impl Set {
         hash_seed: Option<u64>,
     ) -> Result<Self, Error> {
         let latest = latest(&candidates)?;
-        // Another than those of the shards' caches, which may be given.
+        // Different from the seeds of the shards' caches, which may be given.
         let drawn = || KeyHasher::seeded_or_drawn(hash_seed.map(|seed| mixed(!seed)));
         let Some((latest, generation, epoch)) = latest else {
             return Self::new(candidates, clock, drawn());
@@ -174,13 +174,13 @@ impl Set {
         Ok(set)
     }
 
-    /// A set that nobody has written down yet.
+    /// A set that is not recorded on any device yet.
     fn new(
         mut candidates: Vec<Candidate>,
         clock: &Arc<dyn Clock>,
         hasher: KeyHasher,
     ) -> Result<Self, Error> {
-        // Those that serve first: of the others it is not known how large they are.
+        // Serving devices first, because the size of the others is not known.
         candidates.sort_by_key(|candidate| candidate.down.is_some());
         let usual = candidates.iter().find_map(Candidate::weight).unwrap_or(1);
         let seat = |candidate: &Candidate| {
@@ -246,7 +246,7 @@ impl Set {
             }
             *place = Some(candidate);
         }
-        // Blank ones first: who has nothing has nothing to lose.
+        // Blank devices first: they have nothing to lose.
         others.sort_by_key(|candidate| candidate.down.is_some());
         let mut others = others.into_iter();
         for (place, seat) in self.candidates.iter_mut().zip(&self.seats) {
@@ -271,7 +271,7 @@ impl Set {
         self.candidate(shard)?.serving()
     }
 
-    /// The table of a shard whose content is to be believed.
+    /// The table of a shard with valid content.
     pub(super) fn believed(&self, shard: ShardNumber) -> Option<&PartitionTable> {
         let table = self.candidate(shard)?.table.as_ref()?;
         self.believed[shard.index()].then_some(table)
@@ -287,10 +287,10 @@ impl Set {
         is_it && seat.standing.state.is_live() && !self.begins
     }
 
-    /// What the parts of a shard are to be.
+    /// Sets the intended parts of a shard.
     pub(super) fn divide(&mut self, shard: ShardNumber, division: Division) {
         let had = self.candidate(shard).map_or(Vec::new(), Candidate::parts);
-        // What is not believed is nobody's, and what lies there is erased with what is given up.
+        // Invalid content is given up, and erased with it.
         let division = match self.believed(shard) {
             None => Division { given_up: had, is_changed: true, ..division },
             Some(_) => division,
@@ -300,21 +300,21 @@ impl Set {
         }
     }
 
-    /// It does not serve, or not any more; the first reason counts.
+    /// Marks a shard as not serving; the first reason is kept.
     pub(super) fn lose(&mut self, shard: ShardNumber, why: &Error) {
         if let Some(candidate) = &mut self.candidates[shard.index()] {
             candidate.down.get_or_insert_with(|| why.to_string());
         }
     }
 
-    /// Those that serve.
+    /// For each shard, whether it serves.
     fn serving_all(&self) -> Vec<bool> {
         self.numbers().map(|shard| self.serving(shard).is_some()).collect()
     }
 
-    /// Erases what is new or given up on the devices, and has those that are divided anew write that down: from then
-    /// on their parts can be found. Of the set they say what was known before, and that they themselves are not to be
-    /// believed. Whoever fails is lost.
+    /// Erases new and given up parts on the devices. Devices with a new division write their table, so that their
+    /// parts can be found from then on. For the set, that table contains the previous state, and says that the device
+    /// itself is not valid. Devices that fail are lost.
     pub(super) async fn prepare(&mut self) {
         for shard in self.numbers() {
             let Some(candidate) = self.candidate(shard) else { continue };
@@ -336,7 +336,7 @@ impl Set {
         }
     }
 
-    /// What all shards are to be from now on.
+    /// The new seats of all shards.
     fn settled(&self) -> Vec<Seat> {
         use ShardState::{Failed, Healthy, Refilling, Retired};
         let epoch = self.epoch + 1;
@@ -348,12 +348,12 @@ impl Set {
             let device = serves.map_or(seat.device, |candidate| candidate.uuid);
             let standing = match (state, serves) {
                 (Retired | Failed, None) | (Retired, Some(_)) => seat.standing,
-                // Names of before hold an earlier epoch.
+                // Names from before contain an earlier epoch.
                 (Healthy | Refilling, None) => of(Failed, epoch),
                 (_, Some(_)) if self.believed(shard).is_some() => seat.standing,
                 (Failed, Some(_)) => of(if anew { Healthy } else { Refilling }, since),
                 (Healthy | Refilling, Some(_)) if self.begins => of(Healthy, since),
-                // It was added while the set was closed, and comes for the first time.
+                // It was added while the set was closed, and is here for the first time.
                 (Refilling, Some(_)) if seat.device == NOBODY => of(Refilling, since),
                 (Healthy | Refilling, Some(_)) => of(if anew { Healthy } else { Refilling }, epoch),
             };
@@ -362,7 +362,7 @@ impl Set {
         self.numbers().zip(&self.seats).map(settle).collect()
     }
 
-    /// Has every shard that serves write down what all are. Who cannot, is lost too; returns those.
+    /// Makes every serving shard write the new state. Shards that cannot are lost too, and returned.
     pub(super) async fn settle(&mut self) -> Vec<ShardNumber> {
         let before = self.serving_all();
         loop {
@@ -411,7 +411,7 @@ impl Set {
         Ok(())
     }
 
-    /// What is known of the set while it is open.
+    /// The persistent state while the set is open.
     pub(super) fn into_book(self) -> Book {
         let Self { id, hasher, seats, epoch, generations, .. } = self;
         let member = |candidate: Option<Candidate>| {

@@ -1,4 +1,4 @@
-//! What a set of shards says of itself.
+//! Status of a set of shards.
 
 use std::sync::atomic::Ordering;
 
@@ -7,7 +7,7 @@ use larder_device::{Device, DeviceStats};
 use super::LiveSet;
 use crate::partition::ShardState;
 
-/// What a set is: all its shards, and what was counted since it was opened.
+/// Status of a set: all its shards, and counters since it was opened.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -24,40 +24,40 @@ use crate::partition::ShardState;
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub struct SetStatus {
-    /// Raised whenever a shard fails, comes or goes.
+    /// Incremented whenever a shard fails, is added or removed.
     pub epoch: u32,
     /// In the order of their numbers.
     pub shards: Vec<ShardStatus>,
-    /// How much of the refill that is under way has been looked at, in thousandths; 0 if there is none.
+    /// Progress of the current refill, in thousandths; 0 if there is none.
     pub refilled_permille: u64,
     /// Bytes of keys and values that refills have copied.
     pub refilled_bytes: u64,
     /// Look-ups that were misses because a device took longer than [`ShardOptions::get_wait`](crate::ShardOptions).
     pub late_gets: u64,
-    /// Changes that counted as made and whose values are lost: their shard was taken out meanwhile, or its device could
-    /// not keep them.
+    /// Changes that counted as made and whose values are lost, because their shard was taken out, or its device could
+    /// not record them.
     pub lost_changes: u64,
-    /// How often a shard was suspected.
+    /// Number of times that a shard was suspected.
     pub suspected: u64,
-    /// How often one was taken out because it had failed.
+    /// Number of times that a shard was taken out because it had failed.
     pub failed: u64,
-    /// How often one came back by itself: its device answered again.
+    /// Number of times that a shard came back by itself, because its device answered again.
     pub returned: u64,
-    /// How often the host was stopped or slept: what was late for that is no shard's fault.
+    /// Number of times that the host was stopped or slept: that time counts against no shard.
     pub host_pauses: u64,
 }
 
-/// What a shard is.
+/// Status of a shard.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ShardStatus {
-    /// Its number in the set, which stays.
+    /// Its number in the set, which does not change.
     pub number: usize,
-    /// What it is to the set.
+    /// Its state in the set.
     pub state: ShardState,
-    /// The epoch in which it failed or was retired the last time; 0 for never.
+    /// The epoch of its last failure or retirement; 0 for never.
     pub since: u32,
-    /// Its part of the keys, against those of the others: MiB of the device that it began with.
+    /// Its weight, which determines its share of the keys: MiB of its first device.
     pub weight: u32,
     /// Why it is suspected of failing, if it is.
     pub suspicion: Option<String>,
@@ -67,17 +67,17 @@ pub struct ShardStatus {
     pub device: Option<ShardDeviceStatus>,
 }
 
-/// What the device of a shard says.
+/// Status of a shard's device.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ShardDeviceStatus {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// Its bytes.
+    /// Its capacity.
     pub capacity_bytes: u64,
-    /// Media bytes per host byte since it was opened, where it counts them.
+    /// Media bytes per host byte since it was opened, if it reports them.
     pub dlwa: Option<f64>,
-    /// Percent of its rated life that are used, where the drive says so.
+    /// Percent of its rated life that is used up, if the drive reports it.
     pub used_percent: Option<u8>,
 }
 
@@ -94,7 +94,7 @@ impl ShardDeviceStatus {
 }
 
 impl LiveSet {
-    /// What it is now.
+    /// The current status.
     pub(crate) fn status(&self) -> SetStatus {
         let state = self.state();
         let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);

@@ -1,12 +1,12 @@
-//! One thing after another, of which the latest is read without a lock and all stay where they are.
+//! A sequence of values; the latest is read without a lock, and all stay in place.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The n-th block has room for 2^n.
+/// The n-th block has room for 2^n values.
 const BLOCKS: usize = 32;
 
-/// References to what was the latest are good as long as this lives.
+/// References to values remain valid while this lives.
 pub(super) struct Succession<T> {
     latest: AtomicUsize,
     blocks: [OnceLock<Box<[OnceLock<T>]>>; BLOCKS],
@@ -25,7 +25,7 @@ impl<T> Succession<T> {
         there.expect("it was put there before it was the latest")
     }
 
-    /// The caller sees to it that nobody else does so at the same time.
+    /// Appends the next value. The caller makes sure that there is no concurrent call.
     pub(super) fn follow(&self, next: T) {
         let number = self.latest.load(Ordering::Acquire) + 1;
         self.put(number, next);

@@ -1,5 +1,5 @@
-//! What is to be done for a set beside its calls: shards that fail are taken out, spares step in, caches of shards
-//! that are away end, and shards that are back are refilled.
+//! Background work of a set: takes failed shards out, activates spares, ends the caches of shards that are away, and
+//! refills shards that are back.
 
 use std::collections::BTreeMap;
 use std::pin::{Pin, pin};
@@ -29,7 +29,7 @@ impl LiveSet {
                 self.look_again().await;
             }
         });
-        // Beside the watch, which may wait for devices that write down which shards are out.
+        // Separate from the watch, which may wait for devices that record which shards are out.
         let beat = self.until_closed(async {
             loop {
                 self.notice_pause();
@@ -51,10 +51,10 @@ impl LiveSet {
                 }
             }
         });
-        // Beside the refill: that may take hours, or wait for a device that answers nothing.
+        // Separate from the refill, which may take hours, or wait for a device that does not answer.
         let bring = self.until_closed(async {
             loop {
-                // A spare that cannot step in is gone.
+                // A spare that cannot be activated is gone.
                 if !matches!(self.use_spares().await, Ok(true)) {
                     self.look_again().await;
                 }
@@ -74,7 +74,7 @@ impl LiveSet {
                 self.look_again().await;
             }
         });
-        // Behind pointers: together they are deep.
+        // Boxed, because together these futures are large.
         let parts: [Pin<Box<dyn Future<Output = ()> + '_>>; 7] = [
             Box::pin(beat),
             Box::pin(watch),
@@ -102,12 +102,12 @@ impl LiveSet {
         .await;
     }
 
-    /// Waits until it is time to look again, or until something has happened.
+    /// Waits until the next check is due, or until the alarm.
     async fn look_again(&self) {
         self.look_again_with(&mut BTreeMap::new()).await;
     }
 
-    /// The same; meanwhile these go on.
+    /// The same; polls these probes in the meantime.
     async fn look_again_with(&self, probes: &mut BTreeMap<usize, IoFuture>) {
         let at = self.clock.monotonic().saturating_add(self.options.look_every);
         let mut sleep = self.clock.sleep_until(at);
@@ -122,7 +122,7 @@ impl LiveSet {
         .await;
     }
 
-    /// Looks whether the host has slept since this was called last: no shard has to answer for that time.
+    /// Checks whether the host has slept since the last call: that time counts against no shard.
     fn notice_pause(&self) {
         let now = self.clock.monotonic();
         let Some(slept) = self.beat.at(now, now.saturating_add(self.options.look_every)) else {
@@ -137,8 +137,9 @@ impl LiveSet {
         events::host_paused(slept);
     }
 
-    /// If a shard is suspected, reads from its peers that do not read for this already: whether they answer says
-    /// whether it is the host. What the suspect answers to this would only hide what it does not answer.
+    /// If a shard is suspected, sends a read to each peer without a pending probe: their answers show whether the
+    /// host is the cause. The suspect is not probed, because an answer to a probe would hide that it does not answer
+    /// other requests.
     fn probe_peers(&self, probes: &mut BTreeMap<usize, IoFuture>) {
         let suspected: Vec<bool> = self.suspects().iter().map(Option::is_some).collect();
         if !suspected.contains(&true) {
@@ -155,14 +156,14 @@ impl LiveSet {
         }
     }
 
-    /// Half of the reads of live shards take longer, of the fastest of them; `None` if they read little.
+    /// The lowest median read latency of the live shards; `None` if they read little.
     pub(super) fn peers_read_in(&self) -> Option<Duration> {
         let now = self.clock.monotonic();
         let pulses = self.state().shards.iter().filter_map(|shard| shard.pulse.as_ref());
         pulses.filter_map(|pulse| pulse.vitals().median_read(now)).min()
     }
 
-    /// Takes out who has failed, and notes who is suspected.
+    /// Takes failed shards out, and records suspected ones.
     pub(super) async fn look_at_all(&self) {
         self.notice_pause();
         let state = self.state();
@@ -183,7 +184,7 @@ impl LiveSet {
                 Verdict::Failed(cause) => {
                     let why = cause.to_string();
                     self.suspect(shard, Some(why.clone()));
-                    // The last one that is live stays, come what may.
+                    // The last live shard stays in any case.
                     let _stays = self.fail_for_now(shard, &why).await;
                 }
             }
@@ -217,7 +218,7 @@ impl LiveSet {
     }
 }
 
-/// The thread that looks after a set. It ends with this.
+/// The thread that looks after a set. Dropping this ends it.
 pub(super) struct Upkeeper {
     set: Arc<LiveSet>,
     is_stopped: Arc<AtomicBool>,
@@ -225,7 +226,7 @@ pub(super) struct Upkeeper {
 }
 
 impl Upkeeper {
-    /// `None` if somebody else does its work.
+    /// `None` if a task of the user does its work.
     pub(super) fn start(set: &Arc<LiveSet>) -> Result<Option<Self>, Error> {
         if set.options.upkeep == Upkeep::Callers {
             return Ok(None);
@@ -256,7 +257,7 @@ impl Upkeeper {
         Ok(Some(Self { set: Arc::clone(set), is_stopped, thread }))
     }
 
-    /// Ends the thread, if the set has been closed or nobody has it any more.
+    /// Ends the thread, if the set was closed.
     pub(super) fn stop(&self) {
         if self.set.is_closed() {
             self.end();
@@ -267,7 +268,7 @@ impl Upkeeper {
         self.is_stopped.store(true, Ordering::SeqCst);
         self.set.alarm.notify(ALL);
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // A thread that has panicked has told so.
+        // A panic of the thread has already printed its own message.
         let _told = thread.map(JoinHandle::join);
     }
 }

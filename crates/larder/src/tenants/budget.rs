@@ -1,4 +1,4 @@
-//! What the tenants have of DRAM, or of all memory.
+//! The tenants' budget of DRAM, or of all memory.
 
 use std::sync::Arc;
 
@@ -9,20 +9,21 @@ use crate::config::{DRAM_BYTES_MAX, DRAM_BYTES_MIN};
 use crate::error::Error;
 use crate::front::Route;
 
-/// One budget of all tenants.
+/// One budget for all tenants.
 pub(super) struct Budget {
-    /// If it is for all memory, or somebody may borrow.
+    /// Set if the budget covers all memory, or if a tenant may borrow.
     lending: Option<Arc<Lending<Larder>>>,
-    /// Their shares of DRAM, in their order.
+    /// The tenants' shares of DRAM, in their order.
     percents: Vec<f64>,
 }
 
 impl Budget {
-    /// Divides it among the caches of the tenants: `caches` has those of each, in their order. Of a tenant's share each
-    /// of its caches has an equal part, and may borrow an equal part of what the tenant may.
+    /// Divides the budget among the caches of the tenants: `caches` has those of each tenant, in their order. Each
+    /// cache of a tenant gets an equal part of the tenant's share, and may borrow an equal part of the tenant's
+    /// limit.
     ///
     /// # Errors
-    /// If there is too little for them.
+    /// If the budget is too small for them.
     pub(super) fn divide(
         config: &TenantsConfig,
         caches: impl Iterator<Item = Vec<Arc<Larder>>>,
@@ -50,7 +51,7 @@ impl Budget {
         Ok(Self { lending: Some(lending), percents })
     }
 
-    /// Changes the budget of DRAM, if it is one.
+    /// Changes the budget of DRAM, unless it is one of all memory.
     pub(super) fn set_dram_bytes<'a, R: Route + 'a>(
         &self,
         bytes: u64,
@@ -69,7 +70,7 @@ impl Budget {
         }
     }
 
-    /// Changes the budget of all memory, if it is one. Says whether.
+    /// Changes the budget of all memory, if there is one. Returns whether there is.
     pub(super) fn set_memory_bytes(&self, bytes: u64) -> bool {
         let of_all = self.lending.as_ref().filter(|lending| lending.is_of_all());
         let Some(lending) = of_all else { return false };

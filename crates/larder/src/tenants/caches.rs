@@ -1,4 +1,4 @@
-//! The caches of all tenants on the parts of one device, with one plan for its placement handles.
+//! Opens the caches of all tenants on the parts of one device, with one plan for its placement handles.
 
 use std::sync::Arc;
 
@@ -15,15 +15,16 @@ use crate::plan::{self, Class, PlacementPlan};
 use crate::shards::alone::config_of;
 use crate::shards::opening::ShardDevice;
 
-/// What the tenants have on each device, of all that they have.
+/// The tenants' shares of one of their devices.
 pub(super) struct Shares<'a> {
     pub(super) config: &'a TenantsConfig,
-    /// On so many devices.
+    /// Number of devices.
     pub(super) devices: u64,
 }
 
 impl Shares<'_> {
-    /// What a tenant's cache is told. The budget of DRAM is a first one where there is one for all memory.
+    /// The configuration of a tenant's cache. Its DRAM budget is only the initial one if there is a budget of all
+    /// memory.
     pub(super) fn config_of(&self, tenant: &Tenant, shard: Option<ShardNumber>) -> Config {
         let all = self.config.memory_bytes.unwrap_or(self.config.dram_bytes);
         let part = |bytes: u64| bytes / self.devices;
@@ -54,8 +55,8 @@ impl Shares<'_> {
         Ok(plan)
     }
 
-    /// Opens a cache for each tenant: on its part of the device, or in DRAM. With the versions that its caches on other
-    /// devices have, if there are any.
+    /// Opens a cache for each tenant: on its part of the device, or in DRAM. `versions` are the version counters that
+    /// each tenant's caches on other devices use, if there are any.
     pub(super) async fn open(
         &self,
         shard: Option<ShardNumber>,
@@ -78,7 +79,7 @@ impl Shares<'_> {
     }
 }
 
-/// A reclaim group has room for its part of the device only.
+/// Checks that each reclaim group has room for the parts that are placed in it.
 fn check_groups(plan: &PlacementPlan, info: &DeviceInfo, parts: &[Part]) -> Result<(), Error> {
     let placement = &info.placement;
     let room = info.capacity_bytes / u64::from(placement.groups());
@@ -103,7 +104,7 @@ fn check_groups(plan: &PlacementPlan, info: &DeviceInfo, parts: &[Part]) -> Resu
     Ok(())
 }
 
-/// The part of a tenant, with all handles of the device under their own numbers, and the claim of the device.
+/// The part of a tenant as a device, with all placement handles under their own numbers, and the claim of the device.
 fn slice(
     on: &ShardDevice<'_>,
     part: &Part,

@@ -1,4 +1,4 @@
-//! What a user can choose about tenants.
+//! Configuration of tenants.
 
 use std::collections::HashSet;
 
@@ -9,7 +9,7 @@ use crate::endurance::Endurance;
 use crate::error::Error;
 use crate::partition::{NAME_BYTES_MAX, PARTS_MAX};
 
-/// Percentages are added up to this.
+/// Maximum sum of percentages, with room for rounding.
 const ALL: f64 = 100.0 + 1e-6;
 
 /// One tenant: a cache of its own on a part of the device.
@@ -27,21 +27,21 @@ const ALL: f64 = 100.0 + 1e-6;
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tenant {
-    /// What it is called: 1 to 64 bytes, unlike every other. The device is divided by names.
+    /// Its name: 1 to 64 bytes, unique. The device is divided by names.
     pub name: String,
-    /// Its share of the device, in percent. Another one than the tenant has empties it, and is refused
-    /// unless [`TenantsConfig::on_change`] accepts that.
+    /// Its share of the device, in percent. A changed share empties the tenant, and is refused unless
+    /// [`TenantsConfig::on_change`] accepts that.
     pub flash_percent: f64,
-    /// Its share of [`TenantsConfig::dram_bytes`], in percent; of [`TenantsConfig::memory_bytes`], that of what
-    /// flash leaves. It is the tenant's own at any time.
+    /// Its share of [`TenantsConfig::dram_bytes`], in percent; with [`TenantsConfig::memory_bytes`], its share of
+    /// what flash leaves. The share is always the tenant's own.
     pub dram_percent: f64,
-    /// How much DRAM it may have beyond its share, in bytes, of what others do not use of theirs: 0 to 1 TiB. As
-    /// long as they do not, it keeps it. A tenant that comes to need its share has it at once; what others have of
-    /// it leaves with the sets of either, a few times as many bytes with each as it brings, and where nobody sets,
-    /// nothing is needed. An eighth of a share is never lent.
+    /// Maximum DRAM that it may borrow beyond its share, in bytes, from the unused shares of others: 0 to 1 TiB. It
+    /// keeps the loan while the others do not need it. A tenant that needs its share has it at once; what others have
+    /// borrowed of it leaves with the sets of either side, each of which evicts a few times as many bytes as it
+    /// brings; without sets, nothing is needed. An eighth of a share is never lent.
     pub dram_borrow_max_bytes: u64,
-    /// Everything else about its cache. `dram_bytes` is not used, and `memory_bytes` and `endurance`
-    /// must be `None`: a drive wears as a whole ([`TenantsConfig::endurance`]).
+    /// Everything else about its cache. `dram_bytes` is not used, and `memory_bytes` and `endurance` must be `None`:
+    /// a drive wears as a whole ([`TenantsConfig::endurance`]).
     pub config: Config,
 }
 
@@ -78,25 +78,25 @@ impl Tenant {
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct TenantsConfig {
-    /// Budget of DRAM of all tenants together, in bytes.
+    /// DRAM budget of all tenants together, in bytes.
     pub dram_bytes: u64,
-    /// Budget of all memory of all tenants together, in bytes, as [`Config::memory_bytes`] is that of one cache:
-    /// what their flash needs comes off first, and their DRAM tiers divide the rest, an eighth of it at least.
-    /// `dram_bytes` is not used then. `None`: `dram_bytes` is for the tiers, the others come on top.
+    /// Budget of all memory of all tenants together, in bytes, like [`Config::memory_bytes`] for one cache: the needs
+    /// of flash are subtracted first, and the DRAM tiers divide the rest, at least an eighth of the budget.
+    /// `dram_bytes` is not used then. `None`: `dram_bytes` is for the tiers, and flash takes its memory on top.
     pub memory_bytes: Option<u64>,
-    /// The tenants. Their shares add up to at most 100 percent; what is left stays free for others.
+    /// The tenants. Their shares add up to at most 100 percent; the rest stays free for future tenants.
     pub tenants: Vec<Tenant>,
-    /// Whether tenants that the device has and this list has not lose their place and their content.
-    /// Otherwise the opening is refused.
+    /// Whether tenants that are on the device but not in this list lose their place and their content. Otherwise the
+    /// opening is refused.
     pub drop_others: bool,
-    /// What to do if a tenant has another share of the device than it had. With [`OnChange::Discard`] it
-    /// gets a part of that size and starts empty; all others keep their parts and their content. What a
-    /// change of its own settings costs a tenant, its [`Config::on_change`] says.
+    /// What to do if a tenant's share of the device has changed. With [`OnChange::Discard`] it gets a part of the new
+    /// size and starts empty; all others keep their parts and their content. The effect of changes in a tenant's own
+    /// settings depends on its [`Config::on_change`].
     pub on_change: OnChange,
-    /// Divide the device anew, whatever its tenants had. Data of other programs is refused all the same.
+    /// Divide the device anew, whatever tenants it had. A device with data of other programs is still refused.
     pub start_empty: bool,
-    /// What the drive is rated for. Then [`Stats::drive_life`](crate::Stats::drive_life) of the sum
-    /// forecasts how long it lasts.
+    /// The drive's endurance rating. With it, [`Stats::drive_life`](crate::Stats::drive_life) of the sum forecasts
+    /// the remaining life.
     pub endurance: Option<Endurance>,
 }
 
@@ -115,7 +115,7 @@ impl Default for TenantsConfig {
 }
 
 impl TenantsConfig {
-    /// Refuses what cannot work on any device.
+    /// Refuses settings that cannot work on any device.
     pub(super) fn check(&self) -> Result<(), Error> {
         if self.tenants.is_empty() || self.tenants.len() > PARTS_MAX {
             return Err(Error::config(format!(
@@ -190,7 +190,7 @@ impl Tenant {
         self.config.check().map_err(|error| error.of(&format!("tenant {name:?}")))
     }
 
-    /// Its share of the device in millionths.
+    /// Its share of the device in parts per million.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // checked: 0 to 100
     pub(super) fn share_ppm(&self) -> u32 {
         (self.flash_percent * 10_000.0).round() as u32

@@ -1,4 +1,4 @@
-//! Which part of the device each tenant gets.
+//! Decides which part of the device each tenant gets.
 
 use larder_device::DeviceInfo;
 
@@ -7,7 +7,7 @@ use crate::config::OnChange;
 use crate::error::Error;
 use crate::partition::{Division, Part, PartitionTable, grain_bytes};
 
-/// Keeps the parts that tenants have, and finds room for new ones. `found` is the table that is to be believed.
+/// Keeps the parts that tenants have, and finds room for new ones. `found` is the valid table of the device.
 pub(super) fn divide(
     config: &TenantsConfig,
     info: &DeviceInfo,
@@ -45,7 +45,7 @@ fn tenant_of<'a>(config: &'a TenantsConfig, part: &Part) -> Option<&'a Tenant> {
     config.tenants.iter().find(|tenant| tenant.name == part.name)
 }
 
-/// Refuses what would cost a tenant that the device has its content, unless that was asked for.
+/// Refuses changes that would cost an existing tenant its content, unless the caller asked for that.
 fn check_kept(config: &TenantsConfig, info: &DeviceInfo, had: &[Part]) -> Result<(), Error> {
     for part in had {
         match tenant_of(config, part) {
@@ -82,11 +82,11 @@ fn refused_change(tenant: &Tenant, part: &Part, info: &DeviceInfo) -> Error {
     ))
 }
 
-/// The first gap that is large enough.
+/// Places the tenant in the first gap that is large enough.
 fn make_room(tenant: &Tenant, info: &DeviceInfo, taken: &[Part]) -> Result<Part, Error> {
     let grain = grain_bytes(info);
     let end = info.capacity_bytes / grain * grain;
-    // The table has the first grain.
+    // The table takes the first grain.
     let divisible = end.saturating_sub(grain);
     let share_ppm = tenant.share_ppm();
     let wanted = u128::from(divisible) * u128::from(share_ppm) / 1_000_000;
@@ -199,7 +199,7 @@ mod tests {
         assert!(smaller.is_changed && smaller.parts.len() == 3);
         let swapped = resized(&[("a", 30.0), ("b", 40.0), ("c", 10.0)]).unwrap();
         assert_eq!(mebibytes(&swapped), [(1, 30), (31, 40), (71, 10)]);
-        // What stays may be in the way.
+        // Parts that stay may be in the way.
         let in_the_way = resized(&[("a", 80.0), ("b", 10.0), ("c", 10.0)]).unwrap_err();
         assert!(in_the_way.contains("no free part of that size"), "{in_the_way}");
     }

@@ -1,9 +1,9 @@
-//! Several tenants on one device or on several, each with flash, DRAM, keys, statistics and options of its own.
+//! Several tenants on one or more devices, each with its own flash, DRAM, keys, statistics and options.
 //!
-//! A tenant is a whole cache on a part of the device; over several devices (`sharded.rs`) it is one on a part of each;
-//! or each has a device, as virtual SSDs are (`own_devices.rs`).
-//! Nothing is shared but the drive: one tenant's writes evict nothing of another's, and the same key is another item in
-//! each. The placement handles of a device are given out to all of them by one [`plan`](crate::plan).
+//! A tenant is a whole cache on a part of the device. Over several devices (`sharded.rs`) it is a cache on a part of
+//! each. Or each tenant has a device of its own, such as a virtual SSD (`own_devices.rs`). Tenants share only the
+//! drive: the writes of one evict nothing of another, and the same key is a different item in each. One
+//! [`plan`](crate::plan) assigns the placement handles of a device to all of them.
 
 mod budget;
 mod caches;
@@ -28,11 +28,11 @@ use crate::stats::Stats;
 use budget::Budget;
 pub use config::{Tenant, TenantsConfig};
 
-/// Several tenants on one device ([`Tenants::open`]), or in DRAM only; on a device each ([`Tenants::open_on`]); or on
-/// several devices ([`Tenants::open_sharded`]).
+/// Several tenants on one device ([`Tenants::open`]), or in DRAM only; on one device each ([`Tenants::open_on`]); or
+/// on several devices ([`Tenants::open_sharded`]).
 ///
-/// `R` is what a tenant has: a [`Larder`], or [`Shards`](crate::Shards) where there are several devices. The calls of
-/// keys are a tenant's ([`Tenants::tenant`]); here are those of everything.
+/// `R` is the cache of a tenant: a [`Larder`], or [`Shards`](crate::Shards) on several devices. Calls with keys go to
+/// a tenant ([`Tenants::tenant`]); the calls here concern all tenants.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -55,17 +55,17 @@ pub use config::{Tenant, TenantsConfig};
 /// # Ok::<(), larder::Error>(())
 /// ```
 pub struct Tenants<R = Larder> {
-    /// Given back before the devices are, and by a close.
+    /// Released before the devices are dropped, and by a close.
     claims: Mutex<Vec<Arc<Claim>>>,
     tenants: Vec<(String, Arc<R>)>,
     budget: Budget,
     drives: Vec<Drive>,
-    /// Of each shard, in their order; where there are none, the only one, which is empty in DRAM.
+    /// One plan per shard, in their order; without shards a single plan, which is empty without flash.
     plans: Vec<PlacementPlan>,
     clock: Arc<dyn Clock>,
 }
 
-/// A device that serves, and how it wears.
+/// A serving device, and its wear.
 struct Drive {
     device: Arc<dyn Device>,
     wear: Option<Wear>,
@@ -125,7 +125,7 @@ impl<R: Route> Tenants<R> {
         self.find(name).map(|cache| &**cache)
     }
 
-    /// The cache of a tenant, if there is a tenant of this name.
+    /// The cache of a tenant, or `None` if there is no tenant of this name.
     ///
     /// ```
     /// # use larder::{RealClock, Tenant, Tenants, TenantsConfig, block_on};
@@ -139,7 +139,7 @@ impl<R: Route> Tenants<R> {
         self.tenants.iter().find(|(known, _)| known == name).map(|(_, cache)| &**cache)
     }
 
-    /// The cache of a tenant, shared with whoever serves it. [`Tenants::close`] closes it for all.
+    /// The cache of a tenant, to be shared with a server. [`Tenants::close`] closes it for all.
     ///
     /// # Errors
     /// As [`Tenants::tenant`].
@@ -181,8 +181,8 @@ impl<R: Route> Tenants<R> {
         self.tenants.iter().map(|(name, cache)| (name.as_str(), &**cache))
     }
 
-    /// Bytes of the devices that no tenant has, and some in front that their tables take: for tenants to
-    /// come, and what they have grown by. 0 without flash.
+    /// Bytes of the devices that no tenant has, plus the space of the tables at their start: room for future tenants,
+    /// and growth of the devices. 0 without flash.
     ///
     /// ```
     /// # use larder::{RealClock, Tenant, Tenants, TenantsConfig, block_on};
@@ -200,8 +200,8 @@ impl<R: Route> Tenants<R> {
         all - self.iter().flat_map(|(_, tenant)| tenant.caches()).map(part).sum::<u64>()
     }
 
-    /// The counters of all tenants together; [`Tenants::tenant`] leads to those of one. Of several drives it has the
-    /// life of the one that ends first.
+    /// The sum of the counters of all tenants; [`Tenants::tenant`] leads to those of one. With several drives, the
+    /// drive life is that of the drive that ends first.
     ///
     /// ```
     /// # use larder::{RealClock, Tenant, Tenants, TenantsConfig, block_on};
@@ -219,8 +219,8 @@ impl<R: Route> Tenants<R> {
         Stats { drive_life, ..self.iter().map(|(_, tenant)| Routed::new(tenant).stats()).sum() }
     }
 
-    /// How long the drive lasts that all tenants share, without the sum of [`Tenants::stats`]: of several drives the
-    /// one that ends first; `None` where [`TenantsConfig::endurance`] does not say what they are rated for.
+    /// The forecast for the drive that all tenants share, without the cost of [`Tenants::stats`]. With several
+    /// drives, for the one that ends first. `None` without [`TenantsConfig::endurance`].
     ///
     /// ```
     /// # use larder::{RealClock, Tenant, Tenants, TenantsConfig, block_on};
@@ -235,8 +235,8 @@ impl<R: Route> Tenants<R> {
         lives.min_by_key(|life| (life.days_left.unwrap_or(u64::MAX), life.left_bytes))
     }
 
-    /// Changes [`TenantsConfig::dram_bytes`]: each tenant's share is that of so many bytes, and leaves or comes as
-    /// [`Larder::set_dram_bytes`] says. Less than it says there is taken so, for each tenant. Where there is
+    /// Changes [`TenantsConfig::dram_bytes`]: each tenant's share is recomputed, and memory leaves or comes as in
+    /// [`Larder::set_dram_bytes`], with the minimum described there for each tenant. With
     /// [`TenantsConfig::memory_bytes`] this does nothing: see [`Tenants::set_memory_bytes`].
     ///
     /// ```
@@ -253,7 +253,7 @@ impl<R: Route> Tenants<R> {
         self.budget.set_dram_bytes(bytes, self.iter().map(|(_, tenant)| tenant));
     }
 
-    /// Changes [`TenantsConfig::memory_bytes`], where there is one; else this does nothing. Says whether there is.
+    /// Changes [`TenantsConfig::memory_bytes`], if it is set; else does nothing. Returns whether it is set.
     ///
     /// ```
     /// # use larder::{RealClock, Tenant, Tenants, TenantsConfig, block_on};
@@ -287,7 +287,7 @@ impl<R: Route> Tenants<R> {
         looked_at
     }
 
-    /// [`Larder::send_demotions`] of every tenant, all at once, until all are closed.
+    /// [`Larder::send_demotions`] of every tenant, concurrently, until all are closed.
     ///
     /// ```
     /// # use larder::{RealClock, Tenant, Tenants, TenantsConfig, block_on};
@@ -305,7 +305,7 @@ impl<R: Route> Tenants<R> {
     /// [`Larder::flush`] of every tenant, one after the other.
     ///
     /// # Errors
-    /// The first one; the tenants behind it were not flushed.
+    /// The first one; the tenants after it were not flushed.
     ///
     /// ```
     /// # use larder::{RealClock, Tenant, Tenants, TenantsConfig, block_on};
@@ -327,7 +327,7 @@ impl<R: Route> Tenants<R> {
     /// [`Larder::clear`] of every tenant, one after the other.
     ///
     /// # Errors
-    /// The first one; the tenants behind it were not cleared.
+    /// The first one; the tenants after it were not cleared.
     ///
     /// ```
     /// # use larder::{RealClock, Tenant, Tenants, TenantsConfig, block_on};
@@ -348,10 +348,10 @@ impl<R: Route> Tenants<R> {
         Ok(())
     }
 
-    /// [`Larder::close`] of every tenant. Returns their counters together.
+    /// [`Larder::close`] of every tenant. Returns the sum of their counters.
     ///
     /// # Errors
-    /// The first one, after all were closed. Who failed starts empty next time, unless another call
+    /// The first one, after all were closed. A tenant that failed starts empty next time, unless another call
     /// succeeds; the device is free when this is dropped.
     ///
     /// ```
@@ -368,7 +368,7 @@ impl<R: Route> Tenants<R> {
         self.closed(together(self.iter().map(each)).await)
     }
 
-    /// [`Larder::close_within`] of every tenant, side by side. Returns their counters together.
+    /// [`Larder::close_within`] of every tenant, concurrently. Returns the sum of their counters.
     ///
     /// # Errors
     /// As [`Tenants::close`].

@@ -18,14 +18,12 @@ use crate::plan::PlacementPlan;
 use crate::shards::opening::ShardDevice;
 
 impl Tenants {
-    /// Opens all tenants. Each finds what it had; who is new starts empty in a free part of the
-    /// device.
+    /// Opens all tenants. Each finds its old content; a new tenant starts empty in a free part of the device.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] for settings that cannot work, do not fit the device, or would cost
-    /// tenants that the device has their content; [`ErrorKind::InUse`] if another cache has the device
-    /// or a part of it; [`ErrorKind::Foreign`] if the device holds
-    /// something else, a cache without tenants for example; [`ErrorKind::Device`] if metadata cannot
+    /// [`ErrorKind::Config`] for settings that cannot work, do not fit the device, or would cost existing tenants
+    /// their content; [`ErrorKind::InUse`] if another cache uses the device or a part of it; [`ErrorKind::Foreign`]
+    /// if the device holds other data, for example a cache without tenants; [`ErrorKind::Device`] if metadata cannot
     /// be read or written.
     ///
     /// ```
@@ -67,8 +65,8 @@ impl Tenants {
         Ok(Self::of(&config, caches, budget, (claim, drives, vec![plan]), clock))
     }
 
-    /// Which stream of which tenant writes with which placement handle, and why. Empty without flash. Where each has a
-    /// device, handles are of that.
+    /// The placement handle of each write stream of each tenant, with the reason. Empty without flash. If each tenant
+    /// has a device of its own, the handles are those of that device.
     ///
     /// ```
     /// # use larder::{RealClock, Tenant, Tenants, TenantsConfig, block_on};

@@ -1,4 +1,4 @@
-//! Tenants on a device each: drives of their own, or virtual SSDs of one array.
+//! Tenants with a device each: their own drives, or virtual SSDs of one array.
 
 use std::sync::Arc;
 
@@ -14,18 +14,19 @@ use crate::events;
 use crate::plan::{self, PlacementPlan};
 
 impl Tenants {
-    /// Opens each tenant on a device that is all its own, whole: there is no table in front, and the device is that of
-    /// a cache alone, which [`Larder::open`] opens as well. What becomes of one device is nothing to the tenants on
-    /// others. DRAM is divided as [`Tenants::open`] divides it.
+    /// Opens each tenant on a device of its own, all of which it uses: there is no partition table, and
+    /// [`Larder::open`] can open the device as well. A failure of one device does not affect tenants on others. DRAM
+    /// is divided as in [`Tenants::open`].
     ///
-    /// `config.tenants` is empty, for each comes with its device. Of a tenant [`Tenant::flash_percent`] is not used, of
-    /// `config` neither [`TenantsConfig::drop_others`] nor [`TenantsConfig::on_change`];
-    /// [`TenantsConfig::start_empty`] holds for all, beside what each one's [`Tenant::config`] says.
-    /// [`TenantsConfig::endurance`] is that of each device.
+    /// `config.tenants` must be empty, because each tenant comes with its device. [`Tenant::flash_percent`],
+    /// [`TenantsConfig::drop_others`] and [`TenantsConfig::on_change`] are not used. [`TenantsConfig::start_empty`]
+    /// applies to all, in addition to each tenant's own [`Tenant::config`]. [`TenantsConfig::endurance`] is the
+    /// rating of each device.
     ///
     /// # Errors
     /// As [`Larder::open`], with the name of the tenant; [`ErrorKind::Config`](crate::ErrorKind::Config) also for
-    /// tenants in `config`, [`ErrorKind::InUse`](crate::ErrorKind::InUse) also if two of them have bytes in common.
+    /// tenants in `config`, [`ErrorKind::InUse`](crate::ErrorKind::InUse) also if the ranges of two of the devices
+    /// overlap.
     ///
     /// ```
     /// use std::sync::Arc;

@@ -1,8 +1,8 @@
-//! Tenants on several devices: each has a part of every device, and its keys are divided among the devices as those of
-//! all others are.
+//! Tenants on several devices: each has a part of every device, and its keys are divided among the devices like those
+//! of all others.
 //!
-//! A device says in one table which shard of the set it is and which tenant has which part of it. What is written down
-//! of a device that was away holds for all tenants: it begins empty for each of them.
+//! One table on each device says which shard of the set the device is, and which part belongs to which tenant.
+//! Records about a device that was away apply to all tenants: it starts empty for each of them.
 
 use std::sync::Arc;
 
@@ -23,13 +23,13 @@ use crate::shards::name::key_of_name;
 use crate::shards::opening::{self, Begin, Opening, ShardDevice, Tenancy};
 use crate::shards::{Shard, ShardMap, ShardOptions};
 
-/// A part of each device for each tenant.
+/// Gives each tenant a part of each device.
 struct Everywhere {
     config: TenantsConfig,
-    /// There were so many when the set was opened.
+    /// Number of devices when the set was opened.
     devices: u64,
     clock: Arc<dyn Clock>,
-    /// Of each tenant at all shards: a key is at one or another.
+    /// One version counter per tenant for all shards, because a key may move between shards.
     versions: Vec<Arc<Versions>>,
 }
 
@@ -42,7 +42,7 @@ impl Everywhere {
 impl Tenancy for Everywhere {
     fn divide(&self, info: &DeviceInfo, found: Option<&PartitionTable>) -> Result<Division, Error> {
         let division = divide(&self.config, info, found)?;
-        // What cannot work is refused before anything is erased.
+        // Make a plan first, to refuse settings that cannot work before anything is erased.
         self.shares().plan(info, &division.parts)?;
         Ok(division)
     }
@@ -57,16 +57,16 @@ impl Tenancy for Everywhere {
 }
 
 impl Tenants<Shards> {
-    /// Opens all tenants on each of `devices`, at most 128, in any order, as [`Shards::open`] opens one cache: `None`
-    /// stands for one that is missing, a device that cannot be used costs all tenants the keys that they have there
-    /// and nothing else, one that is back starts empty for all of them, and a blank one takes the place of one that is
-    /// missing.
+    /// Opens all tenants on each of `devices`, at most 128, in any order, as [`Shards::open`] opens one cache. `None`
+    /// stands for a missing device. A device that cannot be used costs all tenants only the keys that they have
+    /// there. A device that is back starts empty for all of them, and a blank one takes the place of a missing one.
     ///
-    /// A tenant's [`flash_percent`](crate::Tenant::flash_percent) is its share of every device. Of its DRAM, of what it
-    /// may borrow, and of [`demoting_bytes_max`](crate::Config::demoting_bytes_max), each of its caches has an equal
-    /// part; everything else in its [`config`](crate::Tenant::config) holds for each of them. There are as many caches
-    /// as tenants times devices, each with at least 8 KiB of DRAM. Which key belongs to which device follows from a
-    /// random seed; from the first tenant's [`hash_seed`](crate::Config::hash_seed), if that is set.
+    /// A tenant's [`flash_percent`](crate::Tenant::flash_percent) is its share of every device. Its DRAM, its
+    /// borrowing limit, and [`demoting_bytes_max`](crate::Config::demoting_bytes_max) are divided equally among its
+    /// caches; everything else in its [`config`](crate::Tenant::config) applies to each of them. The number of caches
+    /// is the number of tenants times the number of devices, each with at least 8 KiB of DRAM. A random seed
+    /// determines which key belongs to which device; if the first tenant's [`hash_seed`](crate::Config::hash_seed) is
+    /// set, that does.
     ///
     /// # Errors
     /// As [`Tenants::open`] and [`Shards::open`].
@@ -107,8 +107,8 @@ impl Tenants<Shards> {
         Self::open_sharded_with(config, options, devices, clock).await
     }
 
-    /// As [`Tenants::open_sharded`], with everything that can be said of shards. There, a thread looks after them
-    /// unless all tenants leave to callers what leaves DRAM ([`Config::demotions`](crate::Config::demotions)).
+    /// As [`Tenants::open_sharded`], with all options of shards. With `open_sharded`, a thread looks after the shards
+    /// unless all tenants leave demotions to callers ([`Config::demotions`](crate::Config::demotions)).
     ///
     /// # Errors
     /// As [`Tenants::open_sharded`].
@@ -173,8 +173,8 @@ impl Tenants<Shards> {
         Ok(Self::of(&config, maps, budget, ([], drives, plans), clock))
     }
 
-    /// Which stream of which tenant writes with which placement handle, and why: a plan for each device, in the order
-    /// of the shards; an empty one for a shard without its device.
+    /// The placement handle of each write stream of each tenant, with the reason: one plan for each device, in the
+    /// order of the shards; an empty plan for a shard without its device.
     ///
     /// ```
     /// # use larder::{Device, RealClock, Tenant, Tenants, TenantsConfig, block_on};

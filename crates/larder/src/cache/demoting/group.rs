@@ -9,8 +9,7 @@ use crate::dram::{Demotion, DramTier};
 use crate::flash::Flash;
 use crate::item::ItemRef;
 
-/// A record that is being sent to flash. If the sender is dropped on the way, the next one takes
-/// over.
+/// A record that is being sent to flash. If the sender is dropped before the end, the record goes back to the queue.
 pub(in crate::cache) struct BeingDemoted<'a> {
     dram: &'a DramTier,
     demotion: Option<Demotion>,
@@ -21,7 +20,7 @@ impl<'a> BeingDemoted<'a> {
         Self { dram, demotion: Some(demotion) }
     }
 
-    /// The item, if it is still the newest of its key.
+    /// The item, if it is still the newest version of its key.
     pub(in crate::cache) fn item(&self) -> Option<ItemRef<'_>> {
         self.dram.demoting(self.demotion.as_ref()?)
     }
@@ -46,18 +45,18 @@ impl Drop for BeingDemoted<'_> {
     }
 }
 
-/// What one future sends.
+/// The records that one future sends.
 pub(super) enum Group<'a> {
-    /// All of one bucket: one write of it for all.
+    /// Records of one bucket, for a single write of that bucket.
     Small(Vec<BeingDemoted<'a>>),
-    /// One after the other.
+    /// Large records, sent one after the other.
     Large(Vec<BeingDemoted<'a>>),
 }
 
 impl Core {
-    /// Sends one record. Afterwards flash has this version of its key or none.
+    /// Sends one record. Afterwards flash has this version of its key, or none.
     pub(in crate::cache) async fn send_one(&self, mut demoting: BeingDemoted<'_>) {
-        // First the lock, then the look: a set or a delete that held it has made this record void.
+        // Lock first, then check: a set or a delete that held the lock may have made this record void.
         let key_lock = self.lock_key(demoting.demotion().hash).await;
         debug_assert!(
             self.is_key_locked(demoting.demotion().hash),
@@ -66,12 +65,12 @@ impl Core {
         if let (Some(item), Some(flash)) = (demoting.item(), &self.flash) {
             flash.demote(&item, self.now_s()).await;
         }
-        // Not before flash has it: until then it is found here alone.
+        // Only after flash has the item: until then look-ups find it only here.
         demoting.demoted();
         drop(key_lock);
     }
 
-    /// Sends a group. `large` counts those of large records.
+    /// Sends a group. `large` counts the groups of large records in flight.
     pub(super) async fn send_group(&self, flash: &Flash, group: Group<'_>, large: &AtomicUsize) {
         match group {
             Group::Small(records) => self.send_together(flash, records).await,
@@ -86,8 +85,7 @@ impl Core {
         self.keep_memory_budget();
     }
 
-    /// Sends what DRAM has evicted to flash, one record after the other: at least `bytes` of it, or all.
-    /// Says whether there was any.
+    /// Sends evicted records to flash, one after the other: at least `bytes`, or all. Returns whether there were any.
     pub(in crate::cache) async fn demote_bytes(&self, bytes: usize) -> bool {
         let mut demoted_bytes = 0;
         while demoted_bytes < bytes {
@@ -104,8 +102,8 @@ impl Core {
         demoted_bytes > 0
     }
 
-    /// Sends records of one bucket with one write of it. The lock of the first key is waited for while no
-    /// other is held (rule 4); of the others those go along whose locks are free. The rest follow alone.
+    /// Sends records of one bucket with one write of it. Waits for the lock of the first key while it holds no other
+    /// (rule 4), and takes along those records whose locks are free. The others follow one by one.
     async fn send_together(&self, flash: &Flash, mut records: Vec<BeingDemoted<'_>>) {
         let Some(first) = records.first() else { return };
         let stripe = self.stripe(first.demotion().hash);
@@ -138,7 +136,7 @@ impl Core {
         drop(items);
         records.iter_mut().for_each(BeingDemoted::demoted);
         drop(key_locks);
-        // Only now, when no lock of a key is held (rule 4): two that wait for each other's would wait for ever.
+        // Only now, with no key lock held (rule 4): two senders that wait for each other's locks would deadlock.
         for record in left_out {
             self.send_one(record).await;
         }

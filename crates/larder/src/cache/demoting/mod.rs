@@ -1,8 +1,8 @@
-//! Who sends to flash what leaves DRAM, and how many records at a time.
+//! Sends evicted records to flash, many at a time.
 //!
-//! By default that is a thread of the cache ([`Demotions::Thread`]), which starts when something leaves for
-//! the first time; with [`Demotions::Callers`] it is whoever brings something to DRAM (rule 7), or a task
-//! that runs [`Larder::send_demotions`]. Thread and task do the same:
+//! By default a thread of the cache does that ([`Demotions::Thread`]); it starts when something leaves for the first
+//! time. With [`Demotions::Callers`] it is the callers that bring something to DRAM (rule 7), or a task that runs
+//! [`Larder::send_demotions`]. Thread and task do the same:
 //!
 //! ```text
 //!   demotions ──► in hand, by bucket ──► groups ──► 4 to 64 futures ──► flash
@@ -10,30 +10,28 @@
 //!                               or a run of large records
 //! ```
 //!
-//! A *run* of the sender lasts from the first record that waits until none does, or until somebody wants the gate. The
-//! sender is inside the gate for the time of a run, and at its end has nothing in its hands: so who
-//! clears or closes finds all that is demoted where it always is.
+//! A *run* of the sender begins with the first waiting record, and ends when none waits or when another task wants
+//! the gate. The sender is inside the gate during a run, and holds no records after it. So a clear or a close finds
+//! everything that was demoted in its usual place.
 //!
-//! Why nothing hangs. What a future of a run waits for is
+//! Why there is no deadlock. A future of a run waits for
 //!
-//! 1. the device: its requests end, or are given up (`flash_wait`);
-//! 2. the lock of a key, of which it holds none meanwhile (rule 4). Who holds it is a caller or another
-//!    future of a run. The latter are polled by whoever polls this one, as soon as they are woken: no
-//!    future waits for a slot while it holds anything. A caller polls its future on or drops it, which
-//!    gives its locks back; with a lock in its hands it waits for the device and for locks below that of
-//!    keys only, never for room in DRAM, nor for a run;
-//! 3. locks below those of keys (buckets, writers of logs), whose holders wait for the device and for
-//!    lower ones: no lock of a key is waited for with one of them in hand.
+//! 1. the device: its requests end, or time out (`flash_wait`);
+//! 2. the lock of a key, while it holds no key lock (rule 4). The holder is a caller or another future of a run. The
+//!    futures of a run are polled together as soon as they are woken: none waits for a slot while it holds anything.
+//!    A caller polls its future on or drops it, which releases its locks. While it holds a key lock, it waits only
+//!    for the device and for locks below key locks, never for room in DRAM, nor for a run;
+//! 3. locks below key locks (buckets, writers of logs). Their holders wait only for the device and for lower locks:
+//!    no task waits for a key lock while it holds one of these.
 //!
-//! Callers wait for a run where DRAM has no room, or too much is on its way above its budget (`room`);
-//! they hold no lock then. They are inside the gate, and who shuts it waits for them, while no run begins
-//! any more: so a caller that sees that the gate is wanted, or that nobody sends, sends itself, record by
-//! record. It is woken for that (`Gate::wanted`, and `Demotions::added` when a run or another caller
-//! gives records back). However long the device takes, `demotion_wait` ends the wait.
+//! Callers wait for a run if DRAM has no room, or too much is in flight above its budget (`room`); they hold no lock
+//! then. They are inside the gate, so a task that shuts the gate waits for them, while no new run begins. So a caller
+//! that sees that the gate is wanted, or that there is no sender, sends records itself, one by one. It is woken for
+//! that (`Gate::wanted`, and `Demotions::added` when a run or another caller gives records back). `demotion_wait`
+//! limits the wait, however long the device takes.
 //!
-//! The thread never calls a user's code, so nothing of the user's can hold it up, and it never drops the
-//! cache, which would wait for it: what left the cache is told by callers, with their next call, and by a
-//! task after each run.
+//! The thread never calls a user's code, so user code cannot block it. It never drops the cache, whose drop waits for
+//! the thread. Removals are reported to the listener by callers, with their next call, and by a task after each run.
 
 mod group;
 mod room;

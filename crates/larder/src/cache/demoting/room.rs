@@ -1,7 +1,7 @@
-//! Waiting for room: in DRAM, or among what may be on its way to flash above DRAM's budget.
+//! Waiting for room: in DRAM, or in the limit for bytes on their way to flash above DRAM's budget.
 //!
-//! Who waits holds no lock of a key. Where nobody else sends, or somebody wants the gate that it is inside
-//! of, it sends itself: so it never waits for a run that cannot begin.
+//! A waiting caller holds no key lock. If there is no other sender, or another task wants the gate that the caller is
+//! inside of, the caller sends records itself: so it never waits for a run that cannot begin.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -15,31 +15,31 @@ use super::super::core::Core;
 use crate::dram::{Demotions, Taken};
 use crate::signal::until_any;
 
-/// How long one call waits for room in all.
+/// How long one call may wait for room in total.
 pub(in crate::cache) struct Patience<'a> {
     demotions: &'a Demotions,
     wait: Duration,
-    /// Since the first time that there was none.
+    /// The deadline, from the first time that there was no room.
     end: Option<(Duration, Sleep)>,
-    /// Times that there was no room although nothing was on its way.
+    /// Number of times that there was no room although nothing was on its way to flash.
     pub(in crate::cache) pinned: usize,
-    /// Times that there was none at all.
+    /// Number of times that there was no room, for any reason.
     pub(in crate::cache) fulls: usize,
     has_tried: bool,
     has_gone_above: bool,
 }
 
-/// What came of waiting for room.
+/// Outcome of a wait for room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::cache) enum Wait {
-    /// There may be some.
+    /// There may be room now.
     Again,
-    /// The call has waited as long as it may.
+    /// The call has waited for its maximum time.
     Over,
 }
 
 impl Drop for Patience<'_> {
-    /// The call has what it has waited for, or gives up: if there is room for more, that is for the next one.
+    /// The call has got its room, or gives up. If there is more room, another call can have it.
     fn drop(&mut self) {
         if self.fulls > 0 {
             self.demotions.freed.notify(1);
@@ -53,12 +53,12 @@ impl<'a> Patience<'a> {
         Self { demotions, wait, end: None, pinned: 0, fulls: 0, has_tried, has_gone_above }
     }
 
-    /// Whether the call has not tried yet. From now on it has.
+    /// Whether this is the call's first attempt; later calls return `false`.
     pub(in crate::cache) fn is_first_try(&mut self) -> bool {
         !std::mem::replace(&mut self.has_tried, true)
     }
 
-    /// Whether the call has not tried to send its object above DRAM's budget yet. From now on it has.
+    /// Whether the call may try now to send its object above DRAM's budget; it may only once.
     pub(in crate::cache) fn may_go_above(&mut self) -> bool {
         !std::mem::replace(&mut self.has_gone_above, true)
     }
@@ -68,7 +68,7 @@ impl<'a> Patience<'a> {
         u64::from(self.has_gone_above && self.has_tried)
     }
 
-    /// Begins to count, or goes on.
+    /// The deadline of this call. Starts the time at the first use.
     fn end(&mut self, core: &Core) -> &mut (Duration, Sleep) {
         self.end.get_or_insert_with(|| {
             let at = core.clock.monotonic().saturating_add(self.wait);
@@ -81,7 +81,7 @@ impl<'a> Patience<'a> {
     }
 
     fn poll(&mut self, core: &Core, context: &mut Context<'_>) -> Poll<()> {
-        // The clock decides; the sleep only wakes.
+        // The clock decides; the sleep only wakes the task.
         let (at, sleep) = self.end(core);
         let slept = sleep.as_mut().poll(context);
         if slept.is_ready() || core.clock.monotonic() >= *at {
@@ -93,8 +93,8 @@ impl<'a> Patience<'a> {
 }
 
 impl Larder {
-    /// DRAM had no room: waits until there may be some, or sends at least `bytes` of what waits itself if
-    /// nobody else does.
+    /// DRAM had no room: waits until there may be some. If there is no sender, sends at least `bytes` of the waiting
+    /// records itself.
     pub(in crate::cache) async fn wait_for_room(
         &self,
         patience: &mut Patience<'_>,
@@ -104,8 +104,8 @@ impl Larder {
         let demotions = self.core.dram.demotions();
         let before = demotions.freed_segments();
         if patience.fulls > 1 && self.core.dram.has_lanes() {
-            // There may be room in the lane of another one: that is told in turn, until it comes to somebody
-            // who has tried since.
+            // There may be room in another caller's lane. Pass the notification on, until it reaches a caller that
+            // has tried since.
             demotions.freed.notify(1);
         }
         if demotions.bytes() == 0 {
@@ -116,7 +116,7 @@ impl Larder {
         if patience.is_over(&self.core) && patience.fulls > 1 {
             return Wait::Over;
         }
-        self.sender.relieves(); // begins it, if that is to be
+        self.sender.relieves(); // starts the sender, if there is to be one
         let sends = || self.sender.sends();
         if !sends() && self.core.demote_bytes(bytes).await {
             return Wait::Again;
@@ -135,8 +135,8 @@ impl Larder {
         .await
     }
 
-    /// Takes so many bytes of what may be on its way above the budget, as soon as they are there. `None` if
-    /// the call has waited as long as it may.
+    /// Takes `bytes` of the limit for bytes above the budget, as soon as they are available. `None` if the call has
+    /// waited for its maximum time.
     pub(in crate::cache) async fn take_above(
         &self,
         bytes: usize,

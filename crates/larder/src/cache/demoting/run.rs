@@ -1,8 +1,8 @@
-//! A run: what waits is taken in hand, sorted by bucket, and sent by many futures at once.
+//! A run: takes waiting records, sorts them by bucket, and sends them with many futures at a time.
 //!
-//! The bucket whose record has waited longest is next, with all that has come for it meanwhile. The slower
-//! flash is, the more is in hand, and the more records a write of a bucket is for. Segments of DRAM become
-//! free in the order in which they came, one by one: whoever waits for room waits for the oldest of them.
+//! The bucket whose record has waited longest is next, with all other records that have come for it since. The slower
+//! flash is, the more records are in hand, and the more of them share a bucket write. Segments of DRAM become free
+//! one by one, in the order in which they were filled: a caller that waits for room waits for the oldest of them.
 
 use std::collections::{HashMap, VecDeque};
 use std::future::{Future, poll_fn};
@@ -20,36 +20,35 @@ use crate::flash::Flash;
 use crate::side_by_side::AT_ONCE;
 use crate::signal::until_any;
 
-/// So many large records are sent one after the other by one future.
+/// Maximum number of large records that one future sends, one after the other.
 const LARGE_RUN: usize = 32;
-/// So many futures send large records: all append to the same region, and take turns to write it.
+/// Maximum number of futures that send large records: all append to the same region, and take turns to write it.
 const LARGE_AT_ONCE: usize = 4;
-/// So many large records are in hand at most, and so many of all: each takes memory beside its bytes, which are in DRAM
-/// still, and very short ones would take more than those.
+/// Maximum number of large records in hand, and of all records. Each takes memory besides its bytes, which are still
+/// in DRAM; for very short records that would be more than their bytes.
 const LARGE_IN_HAND_MAX: usize = 8 * LARGE_RUN * LARGE_AT_ONCE;
 const IN_HAND_MAX: usize = 1 << 16;
-/// So many futures send while there is plenty of room: what waits behind them for the drive are reads, and
-/// the longer a record is in hand, the more others come for its bucket.
+/// Number of futures while there is plenty of room. Reads would wait behind more of them at the drive, and the longer
+/// a record is in hand, the more records come for its bucket.
 const AT_ONCE_MIN: usize = 4;
 const _: () = assert!(LARGE_RUN > 0 && LARGE_AT_ONCE > 0);
 const _: () = assert!(0 < AT_ONCE_MIN && AT_ONCE_MIN <= AT_ONCE, "they are polled side by side");
 
-/// Records in the sender's hands.
+/// The records that the sender has taken.
 struct InHand<'a> {
     core: &'a Core,
     flash: &'a Flash,
-    /// How many of them are small.
+    /// Number of small records.
     small_records: usize,
-    /// Small ones by bucket, in the order in which they left DRAM.
+    /// Small records by bucket, in the order in which they left DRAM.
     small: HashMap<u64, Vec<BeingDemoted<'a>>>,
-    /// Their buckets, in the order of the oldest record of each.
+    /// Their buckets, in the order of each bucket's oldest record.
     buckets: VecDeque<u64>,
     large: VecDeque<BeingDemoted<'a>>,
 }
 
 impl Core {
-    /// Sends whatever leaves DRAM, until the cache is closed or it is to `stop`. `ended` is called after each
-    /// run.
+    /// Sends all evicted records, until the cache is closed or `stop` is set. Calls `ended` after each run.
     pub(super) async fn send_until_closed(&self, stop: &AtomicBool, ended: impl Fn()) {
         let Some(flash) = &self.flash else { return };
         let demotions = self.dram.demotions();
@@ -67,8 +66,8 @@ impl Core {
         }
     }
 
-    /// One run: until nothing waits, somebody wants the gate, or it is to `stop`, which ends what is
-    /// under way too.
+    /// One run: until nothing waits, another task wants the gate, or `stop` is set, which also drops the futures in
+    /// flight.
     async fn send_waiting(&self, flash: &Flash, stop: &AtomicBool) {
         let demotions = self.dram.demotions();
         let large_under_way = AtomicUsize::new(0);
@@ -80,7 +79,7 @@ impl Core {
             if stop.load(Ordering::SeqCst) {
                 return Poll::Ready(());
             }
-            // First this: what comes from here on wakes this task.
+            // First drain the listener: additions from here on wake this task.
             while Pin::new(&mut added).poll(context).is_ready() {
                 added = demotions.added.listen();
             }
@@ -110,10 +109,9 @@ impl<'a> InHand<'a> {
         Self { core, flash, small_records: 0, small: HashMap::new(), buckets, large }
     }
 
-    /// What the next future sends. None where the run is to end: what is left goes back to where others
-    /// find it.
+    /// The records for the next future. `None` if the run is to end: then all records in hand go back to the queue.
     fn next(&mut self, large_under_way: &AtomicUsize) -> Option<Group<'a>> {
-        // Who clears or closes waits until the sender is out, and finds all that is demoted where it always is.
+        // A clear or a close waits until the sender is out, and must find all demoted records in their usual place.
         if self.core.gate.is_wanted() {
             self.give_back();
             return None;
@@ -138,8 +136,8 @@ impl<'a> InHand<'a> {
         records.map(Group::Small)
     }
 
-    /// Lets go of what is left, bucket by bucket as they would have been sent: a map has another order each
-    /// time, and a run would not be a function of its seed.
+    /// Returns the records in hand, bucket by bucket in the order in which they would have been sent. A hash map's
+    /// order differs each time, and a run would not be a function of its seed.
     fn give_back(&mut self) {
         for bucket in self.buckets.drain(..) {
             drop(self.small.remove(&bucket));

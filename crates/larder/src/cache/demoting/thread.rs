@@ -1,4 +1,4 @@
-//! The thread that sends, and who else does.
+//! The sender thread, and the other senders.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use super::super::core::Core;
 use crate::config::Demotions;
 use crate::signal::ALL;
 
-/// Who sends to flash what leaves DRAM.
+/// The sender of demotions.
 pub(in crate::cache) struct Sender {
     mode: Demotions,
     core: Arc<Core>,
@@ -21,12 +21,12 @@ pub(in crate::cache) struct Sender {
 
 #[derive(Default)]
 struct State {
-    /// The thread has begun and not come to its end.
+    /// The thread has started and has not ended.
     runs: AtomicBool,
-    /// Nobody is to begin it any more: it is over, or cannot be had.
+    /// The thread must not be started any more: it has ended, or could not be created.
     over: AtomicBool,
     stop: AtomicBool,
-    /// Tasks in [`Larder::send_demotions`].
+    /// Number of tasks in [`Larder::send_demotions`].
     tasks: AtomicUsize,
 }
 
@@ -36,13 +36,13 @@ impl Sender {
         Self { mode, core, state, thread: Mutex::default() }
     }
 
-    /// Whether the thread sends, also if nobody else does anything: until somebody wants the gate.
+    /// Whether the thread sends by itself; `false` while another task wants the gate.
     pub(in crate::cache) fn sends(&self) -> bool {
         self.state.runs.load(Ordering::SeqCst) && !self.core.gate.is_wanted()
     }
 
-    /// Whether a thread or a task is at it, so that who brings something need not help. Begins the thread
-    /// if something waits for it.
+    /// Whether a thread or a task sends, so that a caller that brings something need not help. Starts the thread if
+    /// records wait for it.
     pub(in crate::cache) fn relieves(&self) -> bool {
         let is_over = self.state.over.load(Ordering::Relaxed);
         match self.mode {
@@ -55,7 +55,7 @@ impl Sender {
         }
     }
 
-    /// Begins the thread. `false` if there cannot be one.
+    /// Starts the thread. `false` if it cannot be created.
     #[cold]
     fn begin(&self) -> bool {
         let mut thread = self.lock();
@@ -71,7 +71,7 @@ impl Sender {
         });
         match begun {
             Ok(begun) => *thread = Some(begun),
-            // Then callers do it.
+            // Without the thread callers send.
             Err(_) => drop(Ends { core: &self.core, state: &self.state }),
         }
         thread.is_some()
@@ -82,7 +82,7 @@ impl Sender {
     }
 }
 
-/// The thread ends, be it by a panic: callers see to what is left.
+/// Runs at the end of the thread, also after a panic: callers send what is left.
 struct Ends<'a> {
     core: &'a Core,
     state: &'a State,
@@ -94,7 +94,7 @@ impl Drop for Ends<'_> {
         let ran = self.state.runs.swap(false, Ordering::SeqCst);
         debug_assert!(ran, "what ends had begun");
         self.core.dram.demotions().set_ahead(false);
-        // Whoever waits for room looks who sends.
+        // Wake the callers that wait for room, so that they check for a sender.
         self.core.dram.demotions().unattended.notify(ALL);
     }
 }
@@ -105,15 +105,15 @@ impl Drop for Sender {
         self.state.stop.store(true, Ordering::SeqCst);
         self.core.dram.demotions().added.notify(ALL);
         if let Some(thread) = self.lock().take() {
-            // The thread calls nobody who could drop the cache, and never waits once it is told to stop.
+            // The thread calls no code that could drop the cache, and does not wait once it is told to stop.
             assert_ne!(thread.thread().id(), std::thread::current().id(), "it drops no cache");
-            // Its panic, if it had one, was told by itself.
+            // A panic of the thread has already printed its own message.
             let _ = thread.join();
         }
     }
 }
 
-/// Somebody in [`Larder::send_demotions`].
+/// A task in [`Larder::send_demotions`].
 struct Task<'a>(&'a Sender);
 
 impl Drop for Task<'_> {
@@ -127,14 +127,14 @@ impl Drop for Task<'_> {
 }
 
 impl Larder {
-    /// Sends to flash what leaves DRAM, until the cache is closed: for a task beside those that use the
-    /// cache, with [`Demotions::Callers`]. Where it runs, they send nothing but when DRAM has no room.
-    /// Many records are on their way at once, and those of one bucket are written together. As all futures
-    /// of a cache it has to be polled on or dropped: as long as it rests it may hold locks of keys. Dropped,
-    /// it leaves what it has not sent to others.
+    /// Sends evicted records to flash until the cache is closed: for a task next to the users of the cache, with
+    /// [`Demotions::Callers`]. While it runs, callers send only if DRAM has no room. Many records are in flight at a
+    /// time, and those of one bucket are written together. Like all futures of a cache it must be polled on or
+    /// dropped, since it may hold key locks while it is suspended. When it is dropped, it leaves unsent records to
+    /// other senders.
     ///
-    /// Who listens is told by it of what it removed. Without flash, and with [`Demotions::Thread`] beside
-    /// the thread, there is nothing for it to do, and it waits for nothing.
+    /// It reports its removals to the listener. Without flash, and with [`Demotions::Thread`], it has nothing to do
+    /// and returns at once.
     ///
     /// ```
     /// use std::sync::Arc;

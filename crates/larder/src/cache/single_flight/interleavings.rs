@@ -1,6 +1,5 @@
-//! The calls in flight in thousands of orders of its steps, between a store that stands for DRAM
-//! and a number that stands for flash. Readers, changes and those who give up follow the rules of
-//! `cache/read.rs`.
+//! Runs calls in flight in thousands of interleavings, with a store that stands for DRAM and a number that stands for
+//! flash. Readers, changes and participants that give up follow the rules of `cache/read.rs`.
 
 use std::future::Future;
 use std::pin::pin;
@@ -15,7 +14,7 @@ use crate::key::KeyHash;
 use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::sync::{Mutex, MutexGuard};
 
-/// Orders by chance, and as many by priorities that change a few times.
+/// Number of random orders, and of orders by priorities that change a few times.
 const ORDERS: usize = 3000;
 const CHANGES: usize = 4;
 const HASH: KeyHash = KeyHash(7);
@@ -34,7 +33,7 @@ impl Bench {
         self.dram.lock().expect("nobody panics with it")
     }
 
-    /// Reads the key; what comes is not older than what had been put when it began.
+    /// Reads the key; the result must not be older than the version that was complete when the read began.
     async fn read(&self) {
         let newest = self.returned.load(Ordering::SeqCst);
         let found = self.read_together().await;
@@ -72,7 +71,7 @@ impl Bench {
         drop(polled);
     }
 
-    /// A new version, which goes on to flash and leaves DRAM.
+    /// Stores a new version, which then goes to flash and leaves DRAM.
     fn change(&self, version: u32) {
         let mut dram = self.dram();
         self.calls.overtake(HASH, &HASH.0);
@@ -80,7 +79,7 @@ impl Bench {
         drop(dram);
         self.returned.store(version, Ordering::SeqCst);
         self.flash.store(version, Ordering::SeqCst);
-        // What DRAM holds is clean.
+        // The version is clean now: it leaves DRAM.
         *self.dram() = None;
     }
 

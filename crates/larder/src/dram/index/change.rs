@@ -1,5 +1,5 @@
-//! How entries of the index change: each with the lock of its shard, which those who look without a lock do not wait
-//! for. What may make one of them overlook an entry, or take a record for another, is counted as a move.
+//! Changes of index entries, each under the lock of its shard. Lock-free readers do not wait for it. A change that
+//! could make a reader overlook an entry, or confuse two records, is counted as a move.
 
 use super::super::readers::{Locked, LockedAlone};
 use super::super::table::{Bucket, Entry, Location, Records, Table, buckets_for, empty_buckets};
@@ -11,44 +11,44 @@ use crate::sync::atomic::Ordering;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ShardFull;
 
-/// What became of a record that was to be put under a key.
+/// Outcome of putting a record under a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Put {
-    /// It is there.
+    /// The record is stored.
     Done,
-    /// What is there stays.
+    /// The existing record stays.
     Refused,
-    /// It could not be written.
+    /// There was no room for the record.
     NoRoom,
 }
 
-/// Somebody who puts a record under a key, and is asked with the lock of its shard. Who says nothing else
-/// overwrites none, and does not mind if it is of no use.
+/// Puts a record under a key; called with the lock of the key's shard. The default methods never overwrite a record,
+/// and ignore an appended record that is not used.
 pub(crate) trait Putting {
     /// Whether the record there may be overwritten.
     fn fits(&mut self, _old: Location, _locked: &Locked) -> bool {
         false
     }
 
-    /// Overwrites the record there, which fits; readers without a lock are kept away. `None`: it has to be
-    /// appended.
+    /// Overwrites the record there, for which `fits` was true; lock-free readers are kept away. `None`: the new
+    /// record must be appended.
     fn overwrite(&mut self, _old: Location, _locked: &LockedAlone) -> Option<Put> {
         None
     }
 
-    /// Writes the record to another place than that of the old one, if there is one; or why not.
+    /// Writes the record to a new place. The error says why not.
     fn append(&mut self, old: Option<Location>, locked: &Locked) -> Result<Location, Put>;
 
-    /// The record that was appended is of no use.
+    /// The appended record is not used.
     fn take_back(&mut self, _appended: Location, _locked: &Locked) {}
 }
 
 impl Index {
-    /// Lets `putting` put a record under `key`, all with the shard's lock taken once. Readers without a lock
-    /// look again after one was overwritten. A replacement counts as a hit.
+    /// Lets `putting` put a record under `key`, with the shard's lock taken once. Lock-free readers retry if a record
+    /// was overwritten. A replacement counts as a hit.
     ///
     /// # Errors
-    /// [`ShardFull`], though the record was appended: there is no entry of the key.
+    /// [`ShardFull`], after the record was appended: the key has no entry.
     pub(crate) fn put(
         &self,
         hash: KeyHash,
@@ -101,8 +101,7 @@ impl Index {
         Ok(Put::Done)
     }
 
-    /// Puts an entry into a shard in whose buckets for it there is no place: others move, or the table
-    /// grows.
+    /// Inserts an entry into a shard whose two buckets for it are full: moves other entries, or grows the table.
     fn insert_among(
         &self,
         shard: &Shard,
@@ -133,7 +132,7 @@ impl Index {
         inserted
     }
 
-    /// Gives memory back after entries were taken out, if few are left.
+    /// Shrinks the table after entries were removed, if few are left.
     fn shrink(&self, shard: &Shard, len: usize, locked: &mut LockedAlone) {
         let table = shard.table(locked);
         let Some(smaller) = table.shrunk(len) else { return };
@@ -146,7 +145,7 @@ impl Index {
         debug_assert_eq!(shard.table(locked).entries().count(), len, "shrinking keeps every entry");
     }
 
-    /// Divides a shard, if nobody else does so. The hash of each of its entries is that of its record.
+    /// Divides a shard, if no other thread does so. The hash of an entry is computed from its record.
     pub(crate) fn divide(&self, records: &impl Records) {
         let Ok(_alone) = self.dividing.try_lock() else { return };
         if !self.is_to_be_divided() {
@@ -154,7 +153,7 @@ impl Index {
         }
         let from = self.shards.at(self.shards.next_divided());
         let (to, made) = self.shards.prepare_next(|| Shard::of_buckets(0));
-        // In the order of their numbers.
+        // Lock in the order of their numbers.
         let (mut from_len, mut locked) = from.write();
         let (mut to_len, mut to_locked) = to.write();
         let table = from.table(&locked);
@@ -176,7 +175,7 @@ impl Index {
         from.end_moves();
     }
 
-    /// Marks the entry of `key` as one whose version flash holds, or does not hold any more.
+    /// Marks the entry of `key` as clean (flash holds its version) or not.
     pub(crate) fn set_clean(&self, hash: KeyHash, key: &[u8], clean: bool, records: &impl Records) {
         let (shard, _len, locked) = self.write(hash);
         let found = shard.table(&locked).position(hash, key, records, &locked);
@@ -185,7 +184,7 @@ impl Index {
         }
     }
 
-    /// Takes `key` out, if `look` finds in its entry what it wants.
+    /// Removes `key`, if `look` returns a result for its entry.
     pub(crate) fn remove_if<T>(
         &self,
         hash: KeyHash,
@@ -203,7 +202,7 @@ impl Index {
         Some(seen)
     }
 
-    /// Takes everything out, shard by shard, each in one step, and shows it to `each`.
+    /// Removes everything, shard by shard, each in one step, and calls `each` for each entry.
     pub(crate) fn clear(&self, mut each: impl FnMut(Entry, &Locked)) {
         let _undivided = self.dividing();
         for shard in self.shards.all() {
@@ -219,12 +218,12 @@ impl Index {
         }
     }
 
-    /// Takes out the entry of this hash that points to `location`. Says whether there was one.
+    /// Removes the entry of this hash that points to `location`. Returns whether there was one.
     pub(crate) fn remove_at(&self, hash: KeyHash, location: Location) -> bool {
         self.remove_at_if(hash, location, |_| true).is_some()
     }
 
-    /// The entry of this hash that points to `location`, which is taken out if `leaves` says so.
+    /// The entry of this hash that points to `location`; it is removed if `leaves` returns true.
     pub(crate) fn remove_at_if(
         &self,
         hash: KeyHash,
@@ -239,8 +238,8 @@ impl Index {
         Some(entry)
     }
 
-    /// The same for a tier that ends: no table becomes smaller. Says whether the entry was taken out; `None`:
-    /// there is none.
+    /// The same for the end of the tier: tables do not shrink. Returns whether the entry was removed; `None` if there
+    /// is none.
     pub(crate) fn leave(
         &self,
         hash: KeyHash,
@@ -252,8 +251,8 @@ impl Index {
         Some(left)
     }
 
-    /// Points the entry of this hash from one place to another, after a last word of `about_to`. Says
-    /// whether it was there.
+    /// Points the entry of this hash from one place to another, and calls `about_to` just before. Returns whether the
+    /// entry was there.
     pub(crate) fn relocate(
         &self,
         hash: KeyHash,
@@ -270,7 +269,7 @@ impl Index {
     }
 }
 
-/// A table of these entries.
+/// Builds a table of these entries.
 fn buckets_of(entries: &[Entry]) -> Box<[Bucket]> {
     let mut buckets = empty_buckets(buckets_for(entries.len()));
     while !Table(&buckets).take_all(entries.iter().copied()) {
@@ -281,7 +280,8 @@ fn buckets_of(entries: &[Entry]) -> Box<[Bucket]> {
 }
 
 impl Shard {
-    /// The entry of this hash that points to `location`, and whether it was taken out: if `leaves` says so.
+    /// The entry of this hash that points to `location`, and whether it was removed, which happens if `leaves`
+    /// returns true.
     fn take_out(
         &self,
         hash: KeyHash,
@@ -300,7 +300,7 @@ impl Shard {
         Some((entry, left))
     }
 
-    /// With the lock held, until [`Shard::end_moves`].
+    /// Starts moves. The lock is held until [`Shard::end_moves`].
     fn begin_moves(&self) {
         let before = self.moves.fetch_add(1, Ordering::SeqCst);
         debug_assert!(before & 1 == 0, "one at a time moves entries, with the shard's lock");

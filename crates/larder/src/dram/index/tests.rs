@@ -1,4 +1,4 @@
-//! The index against a map, and what it is by its size.
+//! Compares the index with a map, and checks its size.
 
 use super::super::record::UNIT_BYTES;
 use super::*;

@@ -1,4 +1,4 @@
-//! Parts of the tier by themselves: the index, permits, and what readers without a lock look at.
+//! Tests parts of the tier separately: the index, permits, and what lock-free readers see.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::{CHANGES, ORDERS, in_many_orders};
 use crate::key::KeyHash;
 use crate::sync::atomic::{AtomicU32, Ordering};
 
-/// Records go on to other places, and readers without a lock see that they have.
+/// Entries move to other records, and lock-free readers notice that.
 #[test]
 fn an_entry_that_goes_to_another_record_is_not_taken_for_gone() {
     in_many_orders(|| {
@@ -56,7 +56,7 @@ impl Records for OfOneKey {
     }
 }
 
-/// Each takes permits and has another thread give them back, while there come to be fewer and more.
+/// Each thread takes permits, and another thread gives them back, while their number changes.
 #[test]
 fn no_permit_is_lost_and_none_is_lent_twice() {
     in_many_orders(|| {
@@ -100,7 +100,7 @@ fn no_permit_is_lost_and_none_is_lent_twice() {
     });
 }
 
-/// Something that says when it is freed.
+/// Records that it was freed.
 struct Noted {
     number: usize,
     freed: Arc<[AtomicU32]>,
@@ -112,8 +112,8 @@ impl Drop for Noted {
     }
 }
 
-/// So many threads replace what as many as `lookers` look at, each its own `versions` times, and
-/// collect what the same readers have left.
+/// Starts `replacers` threads. Each replaces its own slice `versions` times, while `lookers` threads look at it. All
+/// collect what the shared readers have retired.
 fn replace_and_look(replacers: usize, versions: usize, lookers: usize, looks: usize) {
     let readers = Arc::new(Readers::<Old<Noted>>::default());
     let all: Vec<_> = (0..replacers)
@@ -146,7 +146,7 @@ fn replace_and_look(replacers: usize, versions: usize, lookers: usize, looks: us
     });
     let running: Vec<_> = replacing.chain(looking).collect();
     running.into_iter().for_each(|thread| thread.join().expect("no thread panics"));
-    drop(readers.collect()); // nobody is inside
+    drop(readers.collect()); // no reader is inside
     for one in all {
         let freed = one.1[..versions].iter().all(|freed| freed.load(Ordering::SeqCst) == 1);
         assert!(freed, "something was left behind");
@@ -158,7 +158,7 @@ fn nothing_is_freed_that_a_reader_looks_at() {
     in_many_orders(|| replace_and_look(2, 3, 3, 4));
 }
 
-/// A reader reads the phase, and is counted when it has changed.
+/// A reader reads the phase, and is counted after it has changed.
 #[test]
 fn a_reader_that_is_counted_late_is_waited_for() {
     shuttle::check_pct(|| replace_and_look(1, 2, 1, 1), 10 * ORDERS, CHANGES);

@@ -1,5 +1,5 @@
-//! Address space from the kernel, with the wish for huge pages. Elsewhere than on Linux there is none,
-//! and segments have memory of their own.
+//! Address space from the kernel, with a request for huge pages. Only on Linux; elsewhere segments have their own
+//! memory.
 #![allow(unsafe_code)]
 
 use std::ops::Range;
@@ -11,10 +11,10 @@ use std::ptr::NonNull;
 use rustix::mm::{self, Advice, MapFlags, ProtFlags};
 
 #[cfg(target_os = "linux")]
-/// What a huge page is on the machines that have them.
+/// Size of a huge page on machines that have them.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 
-/// Zeroed memory from a multiple of [`HUGE_PAGE_BYTES`] on. What was never written takes none.
+/// Zeroed memory, aligned to [`HUGE_PAGE_BYTES`]. Untouched pages take no memory.
 #[derive(Debug)]
 pub(super) struct Mapping {
     #[cfg(target_os = "linux")]
@@ -32,21 +32,21 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Of huge pages, if possible, or of usual ones. `None` if the kernel gives none.
+    /// Maps huge pages if possible, or normal ones. `None` if the kernel refuses.
     #[cfg(target_os = "linux")]
     pub(super) fn new(bytes: usize, huge: bool) -> Option<Self> {
         let mapped_bytes = bytes + HUGE_PAGE_BYTES;
         let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
-        // SAFETY: a new mapping, at a place that the kernel chooses.
+        // SAFETY: a new mapping, at an address that the kernel chooses.
         let mapped =
             unsafe { mm::mmap_anonymous(ptr::null_mut(), mapped_bytes, protection, flags).ok()? };
         let mapped = NonNull::new(mapped.cast::<u8>())?;
         let skipped = mapped.as_ptr().align_offset(HUGE_PAGE_BYTES);
         assert!(skipped < HUGE_PAGE_BYTES, "the mapping is longer by a huge page");
-        // SAFETY: less than a huge page, and by so much the mapping is longer.
+        // SAFETY: less than a huge page, and the mapping is longer by a huge page.
         let first = unsafe { mapped.add(skipped) };
         let advice = if huge { Advice::LinuxHugepage } else { Advice::LinuxNoHugepage };
-        // SAFETY: our own memory; the advice changes nothing that is in it.
+        // SAFETY: our own memory; the advice does not change its content.
         let _ = unsafe { mm::madvise(first.as_ptr().cast(), bytes, advice) };
         Some(Self { mapped, mapped_bytes, huge, first })
     }
@@ -67,9 +67,9 @@ impl Mapping {
         self.first
     }
 
-    /// Tells the kernel that nobody will read these bytes again before [`Mapping::want`], as far as
-    /// they are whole pages. They get no huge page meanwhile: the kernel joins pages to huge ones in
-    /// the background, and would bring back what was given up.
+    /// Tells the kernel that these bytes, as far as they are whole pages, are not read again before
+    /// [`Mapping::want`]. They are excluded from huge pages until then: the kernel merges pages into huge ones in the
+    /// background, and would bring back the memory that was given up.
     #[cfg(target_os = "linux")]
     pub(super) fn forget(&self, range: Range<usize>) {
         self.advise(range.clone(), Advice::LinuxDontNeed);
@@ -78,7 +78,7 @@ impl Mapping {
         }
     }
 
-    /// These bytes will be used again. They are zeros.
+    /// Takes these bytes into use again. They are zeros.
     #[cfg(target_os = "linux")]
     pub(super) fn want(&self, range: Range<usize>) {
         if self.huge {
@@ -86,7 +86,7 @@ impl Mapping {
         }
     }
 
-    /// Of the parts of a mapping each has one owner, and it alone may give advice on its own.
+    /// Gives advice for a part of the mapping. Each part has one owner, and only that may call this.
     #[cfg(target_os = "linux")]
     fn advise(&self, range: Range<usize>, advice: Advice) {
         let page = rustix::param::page_size();
@@ -97,8 +97,8 @@ impl Mapping {
         let start = range.start.next_multiple_of(page);
         let end = range.end / page * page;
         if start < end {
-            // SAFETY: whole pages of the mapping. The one advice that changes their content is given by
-            // `forget`, whose caller says that it is of no use.
+            // SAFETY: whole pages of the mapping. The only advice that changes their content comes from `forget`,
+            // whose caller guarantees that the content is not needed.
             let _ = unsafe {
                 let first = self.first.add(start);
                 mm::madvise(first.as_ptr().cast(), end - start, advice)
@@ -109,7 +109,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: mapped in `new` with this length; whoever was given a part keeps the mapping alive.
+        // SAFETY: mapped in `new` with this length; every owner of a part keeps the mapping alive.
         #[cfg(target_os = "linux")]
         let _ = unsafe { mm::munmap(self.mapped.as_ptr().cast(), self.mapped_bytes) };
     }

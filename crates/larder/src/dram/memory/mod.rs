@@ -1,13 +1,12 @@
-//! Where the bytes of segments come from: large blocks that the kernel may back with huge pages.
+//! The memory of segments: large blocks that the kernel may back with huge pages.
 //!
-//! Items lie all over the tier, so nearly every hit needs an address that the processor has not
-//! translated lately. With pages of 2 MiB there are 512 times fewer translations to remember, and the
-//! kernel is asked for them. Segments are cut from the front of a block and never given back to it: one
-//! that is not needed tells the kernel that its pages are of no use, and keeps its place for later.
-//! The block goes with the last of its segments. What was never used of a block takes no memory.
-//! Segments that come in blocks are whole pages, or their ends would stay resident. Those of small tiers
-//! come in blocks without huge pages, for the memory that a tier gives back is to go to the kernel: the
-//! allocator of the process would keep it.
+//! Items are spread over the whole tier, so nearly every hit accesses an address that is not in the processor's TLB.
+//! With pages of 2 MiB there are 512 times fewer translations, and the kernel is asked for them. Segments are cut
+//! from the front of a block and never returned to it: a segment that is not needed tells the kernel that its pages
+//! are unused, and keeps its place for later. The block is unmapped with the last of its segments. Untouched parts of
+//! a block take no memory. Segments in blocks are whole pages, because a partial page at the end would stay resident.
+//! Those of small tiers are in blocks without huge pages, so that memory that a tier gives back goes to the kernel:
+//! the process's allocator would keep it.
 #![allow(unsafe_code)]
 
 mod heap;
@@ -21,12 +20,11 @@ use std::sync::Arc;
 pub(super) use heap::trim;
 use mapping::Mapping;
 
-/// Address space that is taken at a time.
+/// Address space that is reserved at a time.
 const BLOCK_BYTES: usize = 32 << 20;
-/// Shorter segments are those of small tiers, which would pay more for the last huge page than they
-/// gain.
+/// Shorter segments belong to small tiers, which would lose more on the last huge page than they gain.
 const HUGE_BYTES_MIN: usize = 64 << 10;
-/// Such segments come in blocks.
+/// Segments in blocks are multiples of this.
 pub(super) const PAGE_BYTES: usize = 4096;
 
 const _: () = {
@@ -34,22 +32,22 @@ const _: () = {
     assert!(HUGE_BYTES_MIN < BLOCK_BYTES / 4, "there are segments that share huge pages");
 };
 
-/// Zeroed bytes with one owner. They stay where they are.
+/// Zeroed bytes with one owner, at a fixed address.
 #[derive(Debug)]
 pub(super) struct Memory {
     start: NonNull<u8>,
     bytes: usize,
-    /// The block that they were cut from; `None` is memory of their own.
+    /// The block that they were cut from; `None` for a separate allocation.
     block: Option<Arc<Mapping>>,
 }
 
-// SAFETY: the memory has one owner, this; whoever lends it out is responsible for its bytes.
+// SAFETY: the memory has this one owner, and code that lends it out is responsible for its bytes.
 unsafe impl Send for Memory {}
-// SAFETY: as above. Shared, it lends out nothing but its address.
+// SAFETY: as above. A shared reference gives out only its address.
 unsafe impl Sync for Memory {}
 
 impl Memory {
-    /// Memory of its own.
+    /// Allocates separate memory.
     pub(super) fn of_bytes(bytes: usize) -> Self {
         let memory = Box::into_raw(vec![0_u8; bytes].into_boxed_slice());
         let start = NonNull::new(memory.cast::<u8>()).expect("a box is never null");
@@ -60,13 +58,13 @@ impl Memory {
         self.start
     }
 
-    /// Nobody may touch any of it until [`Memory::allow`] says so: a sanitizer sees to that.
+    /// Poisons all of it until [`Memory::allow`]: with a sanitizer any access is an error.
     #[inline]
     pub(super) fn forbid(&self) {
         shadow::forbid(self.start, self.bytes);
     }
 
-    /// These bytes of it may be touched.
+    /// Allows access to these bytes.
     #[inline]
     pub(super) fn allow(&self, range: Range<usize>) {
         debug_assert!(range.start <= range.end && range.end <= self.bytes);
@@ -74,14 +72,13 @@ impl Memory {
         shadow::allow(unsafe { self.start.add(range.start) }, range.len());
     }
 
-    /// Whether this byte may be touched.
+    /// Whether access to this byte is allowed.
     #[cfg(all(test, larder_asan))]
     pub(super) fn is_allowed(&self, at: usize) -> bool {
         shadow::is_allowed(self.start.as_ptr().wrapping_add(at))
     }
 
-    /// Tells the kernel that the content is of no use, to nobody. `false`: only dropping it gives memory
-    /// back.
+    /// Tells the kernel that the content is not needed any more. `false`: only dropping it frees the memory.
     pub(super) fn hollow_out(&self) -> bool {
         let Some((block, range)) = self.place() else { return false };
         block.forget(range);
@@ -109,18 +106,18 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // Whoever gets these addresses next knows nothing of us.
+        // The next owner of these addresses knows nothing of the poison.
         self.allow(0..self.bytes);
         if !self.hollow_out() {
             let memory = ptr::slice_from_raw_parts_mut(self.start.as_ptr(), self.bytes);
-            // SAFETY: it has no block, so it was made by `Box::into_raw` with this length in
-            // `of_bytes`, and is freed only here.
+            // SAFETY: it has no block, so it was made by `Box::into_raw` with this length in `of_bytes`, and is freed
+            // only here.
             drop(unsafe { Box::from_raw(memory) });
         }
     }
 }
 
-/// Gives out memory for segments of usual length.
+/// Allocates memory for segments of the usual length.
 #[derive(Debug, Default)]
 pub(super) struct Blocks {
     huge: Block,
@@ -154,7 +151,7 @@ impl Block {
         }
         assert!(self.used + bytes <= BLOCK_BYTES, "what is cut from a block ends in it");
         let block = self.current.as_ref()?;
-        // SAFETY: `used + bytes` is at most the length of the block. Nobody else is given these bytes:
+        // SAFETY: `used + bytes` is at most the length of the block. These bytes are given out only once, since
         // `used` only grows.
         let start = unsafe { block.first().add(self.used) };
         self.used += bytes;
@@ -180,7 +177,7 @@ mod tests {
             taken.iter().map(|memory| memory.start().as_ptr().addr()).collect();
         starts.sort_unstable();
         assert!(starts.windows(2).all(|pair| pair[1] - pair[0] >= bytes));
-        let Some(block) = taken[0].block.clone() else { return }; // not on this system
+        let Some(block) = taken[0].block.clone() else { return }; // not supported on this system
         assert_eq!(Arc::strong_count(&block), 1 + BLOCK_BYTES / bytes);
         drop((taken, blocks));
         assert_eq!(Arc::strong_count(&block), 1);

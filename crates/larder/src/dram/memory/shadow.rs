@@ -1,5 +1,5 @@
-//! Which bytes of segments may be touched, for AddressSanitizer, which knows by itself only what the kernel gave: with
-//! `--cfg larder_asan` (`cargo xtask sanitize`). Otherwise all of this is nothing.
+//! Marks the bytes of segments that may be accessed, for AddressSanitizer, which by itself knows only the memory from
+//! the kernel: with `--cfg larder_asan` (`cargo xtask sanitize`). Otherwise all of this does nothing.
 #![allow(unsafe_code)]
 
 use std::ptr::NonNull;
@@ -12,17 +12,17 @@ unsafe extern "C" {
     fn __asan_address_is_poisoned(at: *const std::ffi::c_void) -> std::ffi::c_int;
 }
 
-/// From now on whoever touches these bytes is wrong.
+/// From now on any access to these bytes is an error.
 #[inline]
 pub(super) fn forbid(_start: NonNull<u8>, _bytes: usize) {
-    // SAFETY: the sanitizer changes what it knows of these bytes, and none of them.
+    // SAFETY: the sanitizer changes its record of these bytes, not the bytes.
     #[cfg(larder_asan)]
     unsafe {
         __asan_poison_memory_region(_start.as_ptr().cast(), _bytes);
     }
 }
 
-/// They may be touched again.
+/// Access is allowed again.
 #[inline]
 pub(super) fn allow(_start: NonNull<u8>, _bytes: usize) {
     // SAFETY: as above.
@@ -32,9 +32,9 @@ pub(super) fn allow(_start: NonNull<u8>, _bytes: usize) {
     }
 }
 
-/// Whether a byte may be touched.
+/// Whether access to a byte is allowed.
 #[cfg(all(test, larder_asan))]
 pub(super) fn is_allowed(at: *const u8) -> bool {
-    // SAFETY: it looks up what the sanitizer knows of an address.
+    // SAFETY: it looks up the sanitizer's record of an address.
     unsafe { __asan_address_is_poisoned(at.cast()) == 0 }
 }

@@ -1,4 +1,5 @@
-//! Least recently used, as far as segments can: one queue, and who was asked for since its last turn goes to its end.
+//! Least recently used, as far as segments allow: a single queue; items with a hit since their last turn go to its
+//! end.
 
 use super::Policy;
 use crate::dram::queues::Queue;

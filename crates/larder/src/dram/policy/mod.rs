@@ -1,8 +1,8 @@
-//! Which item leaves first. A policy is a file: it says where a newcomer begins, what frequency an item needs to be
-//! reinserted when the turn comes to its segment, and what of that it keeps then. Segments, index, ghost and demotions
-//! are the tier's.
+//! Eviction policies. A policy is a file that decides three things: the queue of a new item, the frequency that an
+//! item needs to be reinserted when its segment is evicted, and the frequency that it keeps then. Segments, index,
+//! ghost and demotions belong to the tier.
 //!
-//! One more: its file, a line in each function here, and its name in `config/dram_policy.rs`.
+//! A new policy needs its file, a line in each function here, and its name in `config/dram_policy.rs`.
 
 mod lru;
 mod s3_fifo;
@@ -10,15 +10,16 @@ mod s3_fifo;
 use super::queues::Queue;
 use crate::config::DramPolicy;
 
-/// What a policy decides.
+/// The decisions of a policy.
 trait Policy {
-    /// The ghost, which remembers keys that have left, gets this part of the budget; `None`: there is none.
+    /// The fraction of the budget (reciprocal) for the ghost, which remembers evicted keys; `None`: there is no
+    /// ghost.
     const GHOST_PART: Option<usize>;
 
-    /// Where a newcomer begins; `known`: the ghost remembers its key.
+    /// The queue of a new item; `known`: the ghost remembers its key.
     fn first_queue(known: bool) -> Queue;
 
-    /// The frequency that an item of this queue needs to be reinserted when its turn comes.
+    /// The frequency that an item of this queue needs to be reinserted when its segment is evicted.
     fn frequency_needed(queue: Queue) -> u64;
 
     /// The frequency that an item of this queue keeps when it is reinserted.
@@ -34,7 +35,7 @@ pub(super) fn ghost_bytes(policy: DramPolicy, budget: usize) -> usize {
     part.map_or(0, |part| budget / part)
 }
 
-/// Where a newcomer begins.
+/// The queue of a new item.
 pub(super) fn first_queue(policy: DramPolicy, known: bool) -> Queue {
     match policy {
         DramPolicy::S3Fifo => s3_fifo::S3Fifo::first_queue(known),
@@ -42,7 +43,7 @@ pub(super) fn first_queue(policy: DramPolicy, known: bool) -> Queue {
     }
 }
 
-/// The frequency that an item needs to be reinserted when its turn comes.
+/// The frequency that an item needs to be reinserted when its segment is evicted.
 pub(super) fn frequency_needed(policy: DramPolicy, queue: Queue) -> u64 {
     match policy {
         DramPolicy::S3Fifo => s3_fifo::S3Fifo::frequency_needed(queue),

@@ -1,4 +1,4 @@
-//! Segments under those who append, overwrite, freeze, pin and mark at the same time.
+//! Tests segments under concurrent appends, overwrites, freezes, pins and marks.
 
 use super::super::record::{encode, record_bytes};
 use super::*;
@@ -114,7 +114,8 @@ fn readers_see_whole_records_while_a_writer_appends() {
     });
 }
 
-/// What the sanitizer is told: nobody touches what was not appended, or was there before the segment was used again.
+/// Checks what the sanitizer is told: bytes that were not appended, or date from before the segment was reused, must
+/// not be accessed.
 #[test]
 #[cfg(larder_asan)]
 fn only_what_is_published_may_be_touched() {

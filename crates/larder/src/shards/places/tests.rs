@@ -1,4 +1,4 @@
-//! Places and names against a model: whatever happens to shards, no value comes back.
+//! Tests places and names against a model: whatever happens to shards, no old value comes back.
 
 use std::collections::HashMap;
 
@@ -91,7 +91,7 @@ fn a_chain_names_what_its_places_had_before() {
     assert_eq!(states([(Failed, 4), (Failed, 6), (Retired, 5)]), []);
 }
 
-/// What happens to a set and to one key of it.
+/// An event of a set, or of the one key in it.
 #[derive(Debug, Clone)]
 enum Step {
     Set,
@@ -127,9 +127,9 @@ struct Model {
     held: Vec<HashMap<u32, u32>>,
     epoch: u32,
     hash: u64,
-    /// Versions are drawn from it.
+    /// The last version drawn.
     latest: u32,
-    /// What a look-up may find.
+    /// The version that a look-up may find.
     allowed: Option<u32>,
 }
 
@@ -172,7 +172,7 @@ impl Model {
                 found.map(|version| self.held[first.shard.index()].insert(first.since, version));
             }
             Step::Evict(number) => {
-                // What names of other times are there is left.
+                // Names of earlier epochs stay there.
                 let Chain { first, .. } = chain(&self.shards, self.hash);
                 let place = first.expect("one is live");
                 if place.shard.index() == number {
