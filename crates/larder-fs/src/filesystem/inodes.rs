@@ -207,7 +207,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Records a read as with `relatime`. If that fails, the read succeeds all the same.
+    /// Records a read as with `relatime`. If that fails, the read succeeds nevertheless.
     pub(super) fn accessed(&mut self, ino: Ino) {
         let now = self.now();
         let is_old = |inode: &Inode| {
