@@ -81,7 +81,7 @@ struct Harness<'a> {
     found: HashMap<u32, (u64, usize)>,
     /// Large objects on flash at the end of the last judge.
     large_objects: Option<u64>,
-    /// Typical duration of an opening and a closing.
+    /// Last observed duration of an opening and of a closing.
     opening: Duration,
     closing: Duration,
 }

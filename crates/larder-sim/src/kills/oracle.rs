@@ -203,7 +203,7 @@ impl KeyState {
                 let wrong = self.needs(Some(seen), begin_ns);
                 self.candidates.retain(|it| it.version == seen && begin_ns < it.expiry_ns);
                 if wrong.is_some() {
-                    // The value is present all the same; report it only once.
+                    // The value is present in spite of the error; report it only once.
                     self.candidates.push(Candidate { version: seen, expiry_ns: NEVER });
                 } else if self.missed {
                     *reappeared += 1;

@@ -1,5 +1,5 @@
-//! Draws the next request: a mix in which calls on one key overlap, but never so many that the history of a key cannot
-//! be judged.
+//! Draws the next request: a mix in which calls on one key overlap, but few enough that the history of a key can be
+//! judged.
 
 use std::time::Duration;
 

@@ -426,7 +426,7 @@ impl Scheduler {
         }
     }
 
-    /// Erases the front of the device, as the error asks that takes it for a foreign one.
+    /// Erases the front of the device, as the error for a foreign device suggests.
     fn erase_front(&mut self) {
         self.device.faults().set_plan(&FaultPlan::new(0));
         let (buffer, handle) = (IoBuffer::zeroed(FRONT_BYTES), PlacementHandle::DEFAULT);

@@ -3,8 +3,8 @@
 //!
 //! For the oracle a cache may lose anything. Here only keys with a completely known state count: the last call that
 //! could change the key was a set without a time to live, with no other call at the same time, and it completed before
-//! the flush began. A key is also dropped if anything was evicted since that set, by the cache's eviction counters for
-//! all keys.
+//! the flush began. A key also counts only if nothing was evicted since that set, according to the cache's eviction
+//! counters, which cover all keys.
 
 use std::collections::BTreeMap;
 

@@ -245,7 +245,7 @@ impl Scheduler {
                 None => set.filler(number, &in_use, &self.plan, &mut self.rng),
             });
         }
-        // The passed drives are current from now on, and the others are not.
+        // A drive stays current only if this opening gets it.
         for (at, drive) in set.drives.iter_mut().enumerate() {
             drive.is_current &= given.contains(&Some(at));
         }

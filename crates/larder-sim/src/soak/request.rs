@@ -182,7 +182,7 @@ impl Request {
             | (Self::Contains(_) | Self::Touch(..) | Self::Append(..), Answer::Said(false))
             | (Self::Store(..), Answer::Said(false) | Answer::Cas(Cas::NotFound))
             | (Self::Count(..), Answer::Counted(None)) => nothing_happened(operation),
-            // The change was made all the same, or may have been.
+            // The change was made in spite of the error, or may have been.
             (_, Answer::Refused(ErrorKind::Device, _)) => {
                 operation.certain = false;
                 operation.doubtful = true;

@@ -122,7 +122,7 @@ fn a_slow_shard_is_out_within_five_seconds() {
     });
 }
 
-/// No drive answers any more.
+/// The victim's drive does not answer any more.
 #[test]
 fn a_look_up_waits_no_longer_than_it_may() {
     let (clock, drives) = started();
