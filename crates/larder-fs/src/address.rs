@@ -1,29 +1,29 @@
-//! Where a page is, and what it must hold.
+//! The address of a page, and its expected checksum.
 
 use std::fmt;
 use std::num::NonZeroU64;
 
 use larder_device::BlockId;
 
-/// Pages of a block that an address can tell apart.
+/// Maximum number of pages per block that an address can hold.
 pub(crate) const BLOCK_PAGES_MAX: u64 = 1 << 24;
-/// Numbers of blocks that an address can hold; a store that gives a number a microsecond reaches it after 12 days, one
-/// that writes a gigabyte a second in blocks of a mebibyte after 34 years.
+/// Number of block numbers that an address can hold. A store that uses one number per microsecond reaches the limit
+/// after 12 days; one that writes a gigabyte per second in blocks of a mebibyte after 34 years.
 pub(crate) const BLOCK_NUMBERS: u64 = 1 << 40;
 
-/// A page of a block. On flash and in memory `(block · 2^24 + page) + 1`, so that 0 is none.
+/// A page of a block. Stored on flash and in memory as `(block · 2^24 + page) + 1`, so that 0 means none.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Address(NonZeroU64);
 
 impl Address {
-    /// The page of this number of a block. `None` if an address cannot say it.
+    /// The page with this number in a block. `None` if the numbers do not fit an address.
     pub(crate) fn new(block: BlockId, page: u32) -> Option<Self> {
         let fits = block.number() < BLOCK_NUMBERS - 1 && u64::from(page) < BLOCK_PAGES_MAX;
         let raw = block.number().checked_mul(BLOCK_PAGES_MAX)?.checked_add(u64::from(page))?;
         NonZeroU64::new(raw.checked_add(1)?).filter(|_| fits).map(Self)
     }
 
-    /// As it stands on flash; 0 is no page.
+    /// Decodes the form on flash; 0 is no page.
     pub(crate) fn from_raw(raw: u64) -> Option<Self> {
         NonZeroU64::new(raw).map(Self)
     }
@@ -47,7 +47,7 @@ impl fmt::Debug for Address {
     }
 }
 
-/// A page, and the CRC-32C of all its bytes.
+/// The address of a page, and the CRC-32C of all its bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Pointer {
     pub(crate) address: Address,

@@ -1,29 +1,29 @@
-//! What is known of an inode beside its bytes.
+//! The attributes of an inode.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Number of an inode. It names one file for ever: numbers are not used again.
+/// Number of an inode. Numbers are never reused, so each names one file permanently.
 pub type Ino = u64;
 
 /// The root directory.
 pub const ROOT: Ino = 1;
 
-/// What kind of file an inode is.
+/// The kind of file of an inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// Bytes.
+    /// A regular file.
     File,
-    /// Names.
+    /// A directory.
     Directory,
-    /// A path.
+    /// A symbolic link.
     Symlink,
-    /// A pipe with a name.
+    /// A named pipe.
     Fifo,
-    /// A socket with a name.
+    /// A socket.
     Socket,
-    /// A device of characters.
+    /// A character device.
     CharDevice,
-    /// A device of blocks.
+    /// A block device.
     BlockDevice,
 }
 
@@ -38,7 +38,7 @@ impl Kind {
         Self::BlockDevice,
     ];
 
-    /// The bits of `st_mode` that say it.
+    /// The file type bits of `st_mode`.
     pub const fn mode_bits(self) -> u32 {
         match self {
             Self::File => 0o100_000,
@@ -51,13 +51,13 @@ impl Kind {
         }
     }
 
-    /// The kind that `st_mode` says. `None` if it says none.
+    /// The kind in the file type bits of `st_mode`. `None` if they are invalid.
     pub fn of_mode(mode: u32) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.mode_bits() == mode & 0o170_000)
     }
 }
 
-/// A moment: seconds since 1970, which may be negative, and nanoseconds behind them, below 10^9.
+/// A point in time: seconds since 1970, which may be negative, plus nanoseconds below 10^9.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Time {
     /// Whole seconds.
@@ -67,7 +67,7 @@ pub struct Time {
 }
 
 impl Time {
-    /// So long after 1970.
+    /// The time `since` after 1970.
     pub fn after_epoch(since: Duration) -> Self {
         let seconds = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
         Self { seconds, nanoseconds: since.subsec_nanos() }
@@ -102,13 +102,13 @@ impl From<Time> for SystemTime {
     }
 }
 
-/// What `stat` says of an inode.
+/// The attributes that `stat` reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Attributes {
-    /// Which inode.
+    /// The inode.
     pub ino: Ino,
-    /// What kind of file.
+    /// The kind of file.
     pub kind: Kind,
     /// Permissions: the twelve bits of `chmod`.
     pub permissions: u16,
@@ -116,36 +116,36 @@ pub struct Attributes {
     pub uid: u32,
     /// Group.
     pub gid: u32,
-    /// Names that it has; of a directory 2, and one for each directory in it.
+    /// Hard links; for a directory 2, plus one for each subdirectory.
     pub links: u32,
-    /// Device number, of devices.
+    /// Device number, for devices.
     pub rdev: u32,
-    /// Length in bytes; of a directory that of its pages, of a symbolic link that of its target.
+    /// Length in bytes; for a directory that of its pages, for a symbolic link that of its target.
     pub size: u64,
-    /// Bytes that its pages take on the store, holes left out.
+    /// Bytes of its pages on the store, without holes.
     pub allocated_bytes: u64,
-    /// Of the last read, as `relatime` has it.
+    /// Time of the last read, updated as with `relatime`.
     pub accessed: Time,
-    /// Of the last change of its bytes.
+    /// Time of the last change of its data.
     pub modified: Time,
-    /// Of the last change of anything.
+    /// Time of the last change of data or attributes.
     pub changed: Time,
-    /// Of its creation.
+    /// Time of its creation.
     pub created: Time,
 }
 
-/// Who makes a file, and with which permissions.
+/// Owner and permissions of a new file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Owner {
     /// Owner of the file.
     pub uid: u32,
-    /// Its group, unless the directory hands its own on (set-group-ID).
+    /// Its group, unless the directory passes its own group on (set-group-ID).
     pub gid: u32,
-    /// The twelve bits of `chmod`, with the mask applied; others are ignored.
+    /// The twelve bits of `chmod`, with the umask applied; other bits are ignored.
     pub permissions: u16,
 }
 
-/// What is to be set; `None` is left as it is.
+/// Attributes to set; `None` leaves an attribute unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SetAttributes {
     /// The twelve bits of `chmod`.
@@ -154,11 +154,11 @@ pub struct SetAttributes {
     pub uid: Option<u32>,
     /// Group.
     pub gid: Option<u32>,
-    /// Length in bytes: what is cut off is gone, what is added reads as zeros. Files only.
+    /// Length in bytes: data beyond it is dropped, added bytes read as zeros. Files only.
     pub size: Option<u64>,
-    /// Of the last read.
+    /// Time of the last read.
     pub accessed: Option<Time>,
-    /// Of the last change of its bytes.
+    /// Time of the last change of its data.
     pub modified: Option<Time>,
 }
 

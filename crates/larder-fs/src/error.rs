@@ -1,46 +1,46 @@
-//! What can go wrong in a file system, by the names that programs know.
+//! Errors of the file system, with their POSIX names.
 
 use std::fmt;
 
-/// What went wrong, to match on. Most kinds are errors of POSIX.
+/// The kind of an error, to match on. Most kinds are errors of POSIX.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// There is no such file, directory or inode (`ENOENT`).
     NotFound,
-    /// The name is taken (`EEXIST`).
+    /// The name is already in use (`EEXIST`).
     Exists,
-    /// What should be a directory is none (`ENOTDIR`).
+    /// A directory was expected (`ENOTDIR`).
     NotDirectory,
-    /// What should not be a directory is one (`EISDIR`).
+    /// A directory was not expected (`EISDIR`).
     IsDirectory,
-    /// The directory has entries (`ENOTEMPTY`).
+    /// The directory is not empty (`ENOTEMPTY`).
     NotEmpty,
-    /// There is no room for what the call would add; nothing of it was done (`ENOSPC`).
+    /// There is no room for what the call would add; nothing was changed (`ENOSPC`).
     NoSpace,
-    /// A name is longer than 255 bytes, or a symbolic link's target than 4095 (`ENAMETOOLONG`).
+    /// A name is longer than 255 bytes, or the target of a symbolic link longer than 4095 (`ENAMETOOLONG`).
     NameTooLong,
-    /// The arguments mean nothing: an empty name, one with `/`, a directory moved into itself (`EINVAL`).
+    /// The arguments are invalid: for example an empty name, a name with `/`, a directory moved into itself (`EINVAL`).
     InvalidRequest,
-    /// The inode has as many names as it can (`EMLINK`).
+    /// The inode has the maximum number of links (`EMLINK`).
     TooManyLinks,
-    /// The file would be longer than files can be (`EFBIG`).
+    /// The file would exceed the maximum length (`EFBIG`).
     FileTooLarge,
-    /// The call is not for this kind of file (`EPERM`).
+    /// The call is not permitted for this kind of file (`EPERM`).
     NotPermitted,
     /// There is no such extended attribute (`ENODATA`).
     NoAttribute,
-    /// What is on the blocks fails its checks (`EIO`).
+    /// Data on the blocks fails its checks (`EIO`).
     Damaged,
-    /// The storage below failed (`EIO`).
+    /// The underlying store failed (`EIO`).
     Io,
-    /// Writing has failed before, and the file system takes no more changes (`EROFS`).
+    /// A write has failed before, and the file system accepts no more changes (`EROFS`).
     ReadOnly,
-    /// The store holds no file system, another one, or cannot hold one. Nothing was written.
+    /// The store holds no file system or a foreign one, or cannot hold one. Nothing was written.
     Setup,
 }
 
-/// An error: a kind to match on, what was being done, and the cause below.
+/// An error: a kind to match on, the operation that failed, and the underlying cause.
 #[derive(Debug)]
 pub struct Error {
     kind: ErrorKind,
@@ -48,21 +48,21 @@ pub struct Error {
     source: Option<larder_device::Error>,
 }
 
-/// What calls of this crate return.
+/// Result of the calls of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// An error of `kind` while doing what `context` says.
+    /// An error of `kind` during the operation `context`.
     pub fn new(kind: ErrorKind, context: impl Into<String>) -> Self {
         Self { kind, context: context.into(), source: None }
     }
 
-    /// Something on the blocks that fails its checks.
+    /// Data on the blocks that fails its checks.
     pub(crate) fn damaged(context: impl Into<String>) -> Self {
         Self::new(ErrorKind::Damaged, context)
     }
 
-    /// What the storage below reported while doing what `context` says.
+    /// An error of the underlying store during the operation `context`.
     pub(crate) fn below(context: impl Into<String>, source: larder_device::Error) -> Self {
         let kind = match source.kind() {
             larder_device::ErrorKind::NoSpace => ErrorKind::NoSpace,
@@ -74,7 +74,7 @@ impl Error {
         Self { kind, context: context.into(), source: Some(source) }
     }
 
-    /// What went wrong, to match on.
+    /// The kind, to match on.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }

@@ -1,4 +1,4 @@
-//! The store below, in pages of the file system.
+//! The underlying store, in pages of the file system.
 
 use std::sync::{Arc, OnceLock};
 
@@ -9,16 +9,17 @@ use crate::error::{Error, Result};
 use crate::formats::tag::Use;
 use crate::geometry::{Geometry, size};
 
-/// Bytes that are read in one request at most.
+/// Maximum bytes per read request.
 const READ_BYTES_MAX: u64 = 1 << 20;
 
-/// A store, and the pages that it has for a file system.
+/// A store, with its geometry for a file system.
 #[derive(Clone)]
 pub(crate) struct Flash {
     store: Arc<dyn BlockStore>,
     pub(crate) geometry: Geometry,
-    /// What all numbers of the store begin with, above those that an address holds: of the blocks of a virtual SSD, its
-    /// number. Known from the first block on; here numbers are without it.
+    /// The upper part that all block numbers of the store have in common, above the bits that an address holds; for
+    /// blocks of a virtual SSD it is the number of the vSSD. Known from the first block on. Block numbers in this crate
+    /// are without it.
     base: Arc<OnceLock<u64>>,
 }
 
@@ -46,12 +47,12 @@ impl Flash {
         known.map(|state| BlockState { block: self.without_base(state.block), ..state }).collect()
     }
 
-    /// Whole pages that can be read of a block.
+    /// Whole readable pages of a block.
     pub(crate) fn written_pages(&self, state: &BlockState) -> u32 {
         u32::try_from(state.written_bytes / self.page_bytes()).unwrap_or(u32::MAX)
     }
 
-    /// So many pages from `at` on, whatever they hold.
+    /// Reads `pages` pages from `at` on, without checks.
     pub(crate) fn read(&self, at: Address, pages: u32) -> Result<Vec<u8>> {
         let mut bytes = Vec::with_capacity(size(u64::from(pages) * self.page_bytes()));
         let mut offset = u64::from(at.page()) * self.page_bytes();
@@ -69,7 +70,7 @@ impl Flash {
         Ok(bytes)
     }
 
-    /// The page that a pointer names, which must be what was written there.
+    /// Reads the page of a pointer and verifies its checksum.
     pub(crate) fn read_checked(&self, pointer: Pointer) -> Result<Vec<u8>> {
         let page = self.read(pointer.address, 1)?;
         if larder_checksum::crc32c(&page) != pointer.checksum {
@@ -78,7 +79,7 @@ impl Flash {
         Ok(page)
     }
 
-    /// A new block. Durable when it returns.
+    /// Allocates a block. Durable when it returns.
     pub(crate) fn alloc(&self, what_for: Use) -> Result<u64> {
         let stream = Stream::new(what_for.stream(self.store.info().streams));
         let block = self.store.alloc(stream, what_for.tag()).wait();
@@ -87,7 +88,7 @@ impl Flash {
             .map_err(|error| Error::below("allocating a block", error))
     }
 
-    /// Starts to write pages to a block, from `page` on.
+    /// Starts a write of pages to a block, from `page` on.
     pub(crate) fn append(&self, block: u64, page: u32, bytes: &[u8]) -> IoFuture {
         let mut buffer = IoBuffer::zeroed(bytes.len());
         buffer.copy_in(0, bytes);

@@ -1,19 +1,19 @@
-//! A log-structured file system on storage that is written in order: erase blocks, zones, regions of any device.
+//! A log-structured file system on sequentially written storage: erase blocks, zones, regions of any device.
 //!
-//! It takes any [`BlockStore`](larder_device::BlockStore), and is used in process ([`FileSystem`]) or mounted
-//! (`mount`, Linux). All that has changed goes to a log in batches; what a loss of power leaves is the state between
-//! two calls. Inodes and data live in the log alone, and are found by a map in memory, of which a checkpoint is
-//! written now and then. A cleaner empties blocks that are mostly dead.
+//! It works on any [`BlockStore`](larder_device::BlockStore), and is used in process ([`FileSystem`]) or mounted
+//! (`mount`, Linux). Changes go to a log in batches; a power loss leaves the state between two calls. Inodes and data
+//! are only in the log, and are found by a map in memory, of which a checkpoint is written from time to time. A cleaner
+//! empties blocks that are mostly dead.
 //!
 //! | module | what it is |
 //! |---|---|
 //! | [`FileSystem`] | the calls |
-//! | [`mod@fsck`] | whether all that is on a store fits together |
-//! | `mount` | the calls for the kernel, by FUSE |
-//! | [`attributes`] | what is known of an inode |
-//! | [`error`] | what can go wrong |
+//! | [`mod@fsck`] | consistency check of a store |
+//! | `mount` | the kernel interface, by FUSE |
+//! | [`attributes`] | the attributes of an inode |
+//! | [`error`] | errors |
 //!
-//! What is not checked here are permissions: the kernel does that (`default_permissions`).
+//! This crate does not check permissions: the kernel does (`default_permissions`).
 
 mod address;
 pub mod attributes;

@@ -1,7 +1,7 @@
-//! The blocks of the log: what each is for, how far it is written, and how many of its pages are live.
+//! The blocks of the log: the use of each, its fill level, and its number of live pages.
 //!
-//! A page is live if a durable state of the file system points to it. So of a batch the counts change when it has
-//! landed, and a block whose count is 0 may be freed as soon as a checkpoint no longer needs it: after the next one.
+//! A page is live if a durable state of the file system points to it. So the counts change when a batch has been
+//! written. A block whose count is 0 may be freed after the next checkpoint, which no longer needs it.
 
 use std::collections::BTreeMap;
 
@@ -9,16 +9,16 @@ use crate::address::Address;
 use crate::formats::tag::Use;
 use crate::geometry::{Geometry, STREAMS};
 
-/// What is known of a block of the log.
+/// State of a block of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BlockUse {
     pub(crate) what_for: Use,
-    /// Pages that are written, or given up.
+    /// Pages that are written or abandoned.
     pub(crate) used_pages: u32,
     pub(crate) live_pages: u32,
-    /// The batch that wrote there last: how old it is.
+    /// The batch that wrote to it last, which gives its age.
     pub(crate) batch: u64,
-    /// A page of it that somebody needs cannot be read: it is no victim.
+    /// A live page of it cannot be read, so it must not be a victim.
     pub(crate) damaged: bool,
 }
 
@@ -26,11 +26,11 @@ pub(crate) struct BlockUse {
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     pub(crate) blocks: BTreeMap<u64, BlockUse>,
-    /// The block that each stream is written to.
+    /// The block that each stream is writing to.
     open: [Option<u64>; STREAMS],
     /// Blocks with checkpoints, in the order of their numbers.
     pub(crate) checkpoints: Vec<u64>,
-    /// Times that a count did not fit what happened: what a damaged checkpoint said was wrong.
+    /// Number of times that a count contradicted a change: then a damaged checkpoint had wrong counts.
     pub(crate) mismatches: u64,
 }
 
@@ -43,7 +43,7 @@ fn stream(what_for: Use) -> usize {
 }
 
 impl Table {
-    /// Blocks that can still be allocated.
+    /// Number of blocks that can still be allocated.
     pub(crate) fn free_blocks(&self, geometry: &Geometry) -> u64 {
         let taken = self.blocks.len() + self.checkpoints.len();
         geometry.blocks.saturating_sub(taken as u64)
@@ -53,14 +53,14 @@ impl Table {
         self.open.get(stream(what_for)).copied().flatten()
     }
 
-    /// From now on this block is what the stream is written to.
+    /// Sets the block that the stream of a use writes to.
     pub(crate) fn set_open(&mut self, what_for: Use, block: Option<u64>) {
         if let Some(open) = self.open.get_mut(stream(what_for)) {
             *open = block;
         }
     }
 
-    /// A block takes no more.
+    /// Closes a block: it accepts no more pages.
     pub(crate) fn close(&mut self, block: u64) {
         for open in self.open.iter_mut().filter(|open| **open == Some(block)) {
             *open = None;
@@ -71,7 +71,7 @@ impl Table {
         self.open.contains(&Some(block))
     }
 
-    /// A new block, which its stream is written to.
+    /// Adds a new block as the open block of its stream.
     pub(crate) fn insert(&mut self, block: u64, what_for: Use, batch: u64) {
         let fresh = BlockUse { what_for, used_pages: 0, live_pages: 0, batch, damaged: false };
         let before = self.blocks.insert(block, fresh);
@@ -93,19 +93,19 @@ impl Table {
         }
     }
 
-    /// Blocks of which nothing is live, and that nobody writes to: the next checkpoint frees them.
+    /// Blocks without live pages that are not open: the next checkpoint frees them.
     pub(crate) fn retired(&self) -> Vec<u64> {
         let dead =
             self.blocks.iter().filter(|(block, it)| it.live_pages == 0 && !self.is_open(**block));
         dead.map(|(block, _)| *block).collect()
     }
 
-    /// All live pages.
+    /// Total number of live pages.
     pub(crate) fn live_pages(&self) -> u64 {
         self.blocks.values().map(|it| u64::from(it.live_pages)).sum()
     }
 
-    /// Live pages of blocks for nodes, and of all others.
+    /// Live pages of node blocks, and of all others.
     pub(crate) fn live_by_use(&self) -> (u64, u64) {
         let nodes = self.blocks.values().filter(|it| it.what_for == Use::Nodes);
         let nodes = nodes.map(|it| u64::from(it.live_pages)).sum();

@@ -1,4 +1,4 @@
-//! A block cache under load by NBD, ended again and again: what `cargo xtask block-soak` starts.
+//! A block cache under load by NBD, ended again and again: the program behind `cargo xtask block-soak`.
 
 use std::process::ExitCode;
 
@@ -36,7 +36,7 @@ another file that had its number. A kill in the middle of either leaves the core
 A seed repeats what each connection and the administrator draw, and how rounds end. How they take turns differs from
 run to run: repeat a failure more than once.";
 
-    /// Loads `larder block start` by several connections, and judges every sector that is read.
+    /// Loads `larder block start` with several connections, and judges every sector that is read.
     #[derive(Debug, Parser)]
     #[command(name = "block_soak", bin_name = "cargo xtask block-soak", max_term_width = 100, after_help = LONG)]
     struct Arguments {
@@ -46,22 +46,22 @@ run to run: repeat a failure more than once.";
         /// Requests
         #[arg(long, value_name = "N", default_value_t = 200_000, value_parser = value_parser!(u64).range(1..))]
         ops: u64,
-        /// What requests, commands and ends follow from
+        /// Seed of requests, commands and endings
         #[arg(long, value_name = "S", default_value_t = 0)]
         seed: u64,
-        /// log, ocf22, ocf26, wal, or dax: the log on a file that is mapped
+        /// log, ocf22, ocf26, wal, or dax: the log on a mapped file
         #[arg(long, value_name = "NAME", default_value = "log", value_parser = ["log", "ocf22", "ocf26", "wal", "dax"])]
         layout: String,
         /// Connections
         #[arg(long, value_name = "N", default_value_t = 4, value_parser = value_parser!(u32).range(1..=32))]
         connections: u32,
-        /// The most requests that a connection has under way
+        /// Maximum requests in flight per connection
         #[arg(long, value_name = "N", default_value_t = 8, value_parser = value_parser!(u16).range(1..=64))]
         depth: u16,
-        /// Cores that stay
+        /// Permanent cores
         #[arg(long, value_name = "N", default_value_t = 2, value_parser = value_parser!(u64).range(1..=16))]
         cores: u64,
-        /// Files that take turns as a core that comes and goes; 0: none does
+        /// Files that take turns as a core that is added and removed; 0: no such core
         #[arg(long, value_name = "N", default_value_t = 2, value_parser = value_parser!(u64).range(0..=8))]
         visitors: u64,
         /// Bytes of each core
@@ -70,10 +70,10 @@ run to run: repeat a failure more than once.";
         /// Bytes of the cache device
         #[arg(long, value_name = "SIZE", default_value = "20M", value_parser = size)]
         cache_size: u64,
-        /// The most requests from a start to its end
+        /// Maximum requests from a start to its end
         #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = value_parser!(u64).range(1..))]
         round_ops: u64,
-        /// Where the files are: removed at the end, and left if something was wrong
+        /// Directory of the files: removed at the end, and kept if something was wrong
         #[arg(long, default_value = "block-soak")]
         dir: PathBuf,
     }
@@ -105,7 +105,7 @@ run to run: repeat a failure more than once.";
                 larder: self.larder,
                 ops: self.ops,
                 seed: self.seed,
-                // Servers and commands get paths that are right from everywhere.
+                // Servers and commands get absolute paths.
                 dir: std::path::absolute(&self.dir).unwrap_or(self.dir),
                 layout: self.layout,
                 connections: self.connections,
@@ -150,7 +150,7 @@ run to run: repeat a failure more than once.";
         );
         visits(report);
         if report.is_good() {
-            // What is left of it is nobody's.
+            // Ignore errors of the removal.
             let _ = std::fs::remove_dir_all(&options.dir);
             return ExitCode::SUCCESS;
         }

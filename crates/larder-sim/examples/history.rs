@@ -1,8 +1,8 @@
-//! The cache on threads that change the same keys, judged by the history of each key, while its budget goes up and
-//! down a hundredfold, values are kept, and above flash changes are dropped on their way; `--help` says more.
+//! The cache on threads that change the same keys, judged by the history of each key. At the same time its budget
+//! changes by a factor of a hundred, values are held, and above flash changes are dropped midway; see `--help`.
 //!
-//! Ends with status 1 and the command that repeats the run if the history cannot be; the order of the threads' steps
-//! is not repeated.
+//! If the history is impossible, the exit status is 1, and the command that repeats the run is printed; the order of
+//! the threads' steps is not repeated.
 
 use std::error::Error;
 use std::io::{IsTerminal, Write};
@@ -17,7 +17,7 @@ use larder_sim::history::{Options, Totals, run};
 use larder_ssd::managed::{Geometry, ManagedConfig};
 use larder_workload::machine;
 
-/// How often the line of progress is renewed.
+/// Interval between updates of the progress line.
 const PROGRESS: Duration = Duration::from_millis(250);
 const FLASH_BYTES: u64 = 64 << 20;
 
@@ -25,22 +25,22 @@ const FLASH_BYTES: u64 = 64 << 20;
 #[derive(Debug, Parser)]
 #[command(name = "history", max_term_width = 100)]
 struct Arguments {
-    /// Operations of all threads: the default is a minute or two in DRAM
+    /// Operations of all threads: the default takes a minute or two in DRAM
     #[arg(long, value_name = "N", default_value_t = 100_000_000, value_parser = value_parser!(u64).range(1..))]
     ops: u64,
     /// Threads
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = value_parser!(u32).range(1..=255))]
     threads: u32,
-    /// Keys; fewer meet more often
+    /// Number of keys; with fewer keys more operations overlap
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = value_parser!(u32).range(16..=1 << 20))]
     keys: u32,
-    /// What the operations follow from; the order of the threads' steps is not repeated
+    /// Seed of the operations; the order of the threads' steps is not repeated
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
-    /// Above a file of 64 MiB there, which is deleted afterwards, instead of DRAM alone
+    /// Use a file of 64 MiB at this path, which is deleted afterwards, instead of DRAM alone
     #[arg(long, value_name = "PATH")]
     file: Option<PathBuf>,
-    /// Above the SSD model
+    /// Use the SSD model
     #[arg(long, conflicts_with = "file")]
     model: bool,
 }
@@ -96,6 +96,6 @@ fn open(arguments: &Arguments) -> Result<Option<Arc<dyn Device>>, Box<dyn Error>
 fn show(totals: &Totals, operations: u64) {
     let Totals { operations: done, budgets, kept, .. } = totals;
     eprint!("\r{done} of {operations} operations, {budgets} budgets, {kept} values kept ");
-    // Only the look of the terminal depends on it.
+    // Ignore errors: this only affects the display.
     std::io::stderr().flush().unwrap_or(());
 }

@@ -1,4 +1,4 @@
-//! Kills a cache again and again: what `cargo xtask kills` starts. Its victims are this program too.
+//! Kills a cache again and again: the program behind `cargo xtask kills`. It also runs as its own victims.
 
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -29,16 +29,16 @@ millisecond differs from run to run: repeat a failure more than once.";
 #[derive(Debug, Parser)]
 #[command(name = "kills", bin_name = "cargo xtask kills", max_term_width = 100, after_help = explanation())]
 struct Arguments {
-    /// Victims, about 2 seconds each
+    /// Number of victims, about 2 seconds each
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..))]
     times: u32,
-    /// What the operations and the planned moments follow from
+    /// Seed of the operations and the planned times
     #[arg(long, value_name = "S", default_value_t = 0)]
     seed: u64,
     /// Size of the cache's file, at least 16MiB
     #[arg(long, value_name = "BYTES", default_value = "256MiB", value_parser = size)]
     size: u64,
-    /// Files that share the size, at least 16MiB each: if there are several, each is a shard of a set
+    /// Number of files that share the size, at least 16MiB each: if there are several, each is a shard of a set
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..=16))]
     files: u32,
     /// Budget of its DRAM tier
@@ -47,21 +47,21 @@ struct Arguments {
     /// Threads of a victim
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = value_parser!(u32).range(1..=255))]
     threads: u32,
-    /// Size of the key space [default: newest values as large as the file together]
+    /// Number of keys [default: newest values together as large as the file]
     #[arg(long, value_name = "N")]
     keys: Option<u32>,
-    /// The longest time under load; the kill comes anywhere in it
+    /// Maximum time under load; the kill comes at any time in it
     #[arg(long, value_name = "MS", default_value_t = 1500, value_parser = value_parser!(u64).range(1..=10_000))]
     load_ms: u64,
-    /// The same for all victims: opening, running, closing (killed in that), or closed (not killed) [default:
-    /// drawn, 15, 65, 15 and 5 of a hundred]
+    /// The same ending for all victims: opening, running, closing (killed in that phase), or closed (not killed)
+    /// [default: drawn, 15, 65, 15 and 5 percent]
     #[arg(long, value_name = "NAME", value_parser = named::<Ending>)]
     ending: Option<Ending>,
-    /// A setting of the cache, as often as needed; names below
+    /// A setting of the cache; may be repeated; names below
     #[arg(long = "set", value_name = "NAME=VALUE")]
     settings: Vec<String>,
-    /// A defect, which must be found out: omitted_set, forged_set, forged_delete, torn, foreign, immortal or
-    /// old_file (this one with --ending closed)
+    /// A defect, which must be noticed: omitted_set, forged_set, forged_delete, torn, foreign, immortal or old_file
+    /// (this one with --ending closed)
     #[arg(
         long,
         value_name = "NAME",
@@ -70,11 +70,11 @@ struct Arguments {
         value_parser = named::<InjectedBug>
     )]
     bug: InjectedBug,
-    /// Where file and journals lie, on a disk. They are overwritten; removed at the end, and left if an answer was
-    /// wrong. From `cargo xtask kills` it is the build directory
+    /// Directory of file and journals, on a disk. They are overwritten; removed at the end, and kept if an answer was
+    /// wrong. With `cargo xtask kills` it is the build directory
     #[arg(long, default_value = "kills")]
     dir: PathBuf,
-    /// Every round and the sums
+    /// File for every round and the totals
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
@@ -134,7 +134,7 @@ fn run(options: &Options, json: Option<&Path>) -> ExitCode {
     told
 }
 
-/// Says what went wrong, and how to see it again.
+/// Prints the errors, and the command that repeats the run.
 fn tell(report: &Report, options: &Options) -> ExitCode {
     let Some(round) = report.failed_round() else { return ExitCode::SUCCESS };
     println!();
@@ -153,7 +153,7 @@ fn tell(report: &Report, options: &Options) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// The options that differ from the defaults, as words of the command line.
+/// The options that differ from the defaults, as command line arguments.
 fn same_options(options: &Options) -> String {
     let usual = Options::default();
     let mut words = format!(" --seed {}", options.seed);
@@ -211,7 +211,7 @@ fn size(text: &str) -> Result<u64, String> {
     parser.parse_size(text).map_err(|why| format!("{why}: use bytes, such as 64M"))
 }
 
-/// What serde calls so.
+/// Parses a value by its serde name.
 fn named<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     serde_json::from_value(text.into()).map_err(|why| why.to_string())
 }
@@ -227,7 +227,7 @@ fn show(progress: Progress<'_>, times: u32, begin: Instant) {
     let (bar, rest) = ("█".repeat(filled), "░".repeat(WIDTH - filled));
     let wrong: u64 = report.wrong_by_kind().values().sum();
     let left = begin.elapsed().mul_f64(f64::from(times - done) / f64::from(done.max(1)));
-    // Only the look of the terminal depends on it.
+    // Ignore errors: this only affects the display.
     write!(err, "\r{bar}{rest} {done}/{times} kills, {wrong} wrong, {} s left  ", left.as_secs())
         .and_then(|()| err.flush())
         .unwrap_or(());

@@ -1,4 +1,4 @@
-//! Kills `larder serve` again and again: what `cargo xtask served-kills` starts.
+//! Kills `larder serve` again and again: the program behind `cargo xtask served-kills`.
 
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
@@ -24,28 +24,28 @@ struct Arguments {
     /// The program `larder`; `cargo xtask served-kills` builds it
     #[arg(long, value_name = "FILE")]
     larder: PathBuf,
-    /// Kills, about 3 seconds each
+    /// Number of kills, about 3 seconds each
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..))]
     times: u32,
-    /// What the requests and the planned moments follow from
+    /// Seed of the requests and the planned times
     #[arg(long, value_name = "S", default_value_t = 0)]
     seed: u64,
     /// Clients
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = value_parser!(u32).range(1..=255))]
     clients: u32,
-    /// Size of the key space
+    /// Number of keys
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = value_parser!(u32).range(256..))]
     keys: u32,
-    /// The longest time under load; the kill comes anywhere in it
+    /// Maximum time under load; the kill comes at any time in it
     #[arg(long, value_name = "MS", default_value_t = 1500, value_parser = value_parser!(u64).range(1..=10_000))]
     load_ms: u64,
-    /// A server that answers later is wrong
+    /// A server that answers later than this is an error
     #[arg(long, value_name = "MS", default_value_t = 1000)]
     start_ms: u64,
-    /// Where the server has its data, on a disk: removed at the end, and left if something was wrong
+    /// Directory of the server's data, on a disk: removed at the end, and kept if something was wrong
     #[arg(long, default_value = "served-kills")]
     dir: PathBuf,
-    /// Another option of `larder serve`, as often as needed
+    /// Another option of `larder serve`; may be repeated
     #[arg(long = "with", value_name = "OPTION", allow_hyphen_values = true)]
     with: Vec<String>,
 }
@@ -79,7 +79,7 @@ impl Arguments {
     fn server(&self) -> Command {
         let mut command = Command::new(&self.larder);
         command.args(["serve", "--memcached", "127.0.0.1:0", "--resp", "none", "--admin", "none"]);
-        // Little DRAM, so that much of what is acknowledged is on flash.
+        // Little DRAM, so that much acknowledged data is on flash.
         command.args(["--memory", "24M", "--flash", "256M", "--workers", "2", "--data-dir"]);
         command.arg(&self.dir).args(&self.with);
         command
@@ -114,7 +114,7 @@ fn tell(report: &ServedReport, options: &ServedOptions) -> ExitCode {
         report.wrong.len()
     );
     if report.is_good() {
-        // What is left of it is nobody's.
+        // Ignore errors of the removal.
         let _ = std::fs::remove_dir_all(&options.dir);
         return ExitCode::SUCCESS;
     }

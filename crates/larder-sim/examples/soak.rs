@@ -1,4 +1,4 @@
-//! Runs seeds of the simulation: what `cargo xtask soak` starts; `--help` says more.
+//! Runs seeds of the simulation: the program behind `cargo xtask soak`; see `--help`.
 
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -11,37 +11,37 @@ use larder_sim::soak::{
 };
 use serde_json::json;
 
-/// How often the line of progress is renewed.
+/// Interval between updates of the progress line.
 const PROGRESS: Duration = Duration::from_millis(250);
 
-/// The cache simulated by seed, up to the first seed that gets a wrong answer.
+/// Simulates the cache by seed, up to the first seed with a wrong answer.
 #[derive(Debug, Parser)]
 #[command(name = "soak", max_term_width = 100)]
 struct Arguments {
-    /// How many seeds
+    /// Number of seeds
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..))]
     seeds: u64,
-    /// The first of them
+    /// The first seed
     #[arg(long, value_name = "S", default_value_t = 0)]
     first_seed: u64,
-    /// Only seeds about this
+    /// Only seeds about this topic
     #[arg(long)]
     theme: Option<Theme>,
-    /// Where the numbers go
+    /// File for the totals
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
 
-/// What seeds may be about.
+/// Topics of seeds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Theme {
-    /// Losses of power, and whether all that flushes had returned for is there
+    /// Power losses, and whether all flushed data is present after them
     Power,
     /// A cache on blocks, with the journal of blocks and a device above them
     Blocks,
-    /// Large objects in the array engine, whose index lies on flash
+    /// Large objects in the array engine, whose index is on flash
     Array,
-    /// Several drives with a shard each, which fail, come back, are replaced, are added and go
+    /// Several drives with a shard each, which fail, recover, are replaced, added and removed
     Shards,
 }
 
@@ -109,7 +109,7 @@ fn progress(totals: &Totals, seeds: u64) {
     if std::io::stderr().is_terminal() {
         let Totals { seeds: done, crash_points, operations, .. } = totals;
         eprint!("\r{done} of {seeds} seeds, {crash_points} crash points, {operations} operations ");
-        // Only the look of the terminal depends on it.
+        // Ignore errors: this only affects the display.
         std::io::stderr().flush().unwrap_or(());
     }
 }

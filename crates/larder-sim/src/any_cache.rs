@@ -1,11 +1,11 @@
-//! What is tried: a cache, or those of several shards, by the same calls.
+//! The cache under test: one cache, or several shards, through the same calls.
 
 use larder::{AnyRoute, Larder, Routed, Shards};
 
 /// One cache, or a set of shards.
 pub(crate) type Cache = Routed<AnyRoute>;
 
-/// The cache, if it is only one.
+/// The cache, if there is only one.
 pub(crate) fn only(cache: &Cache) -> Option<&Larder> {
     match cache.route() {
         AnyRoute::One(cache) => Some(cache),
@@ -13,7 +13,7 @@ pub(crate) fn only(cache: &Cache) -> Option<&Larder> {
     }
 }
 
-/// The set, if there are shards.
+/// The shards, if there are several.
 pub(crate) fn shards_of(cache: &Cache) -> Option<&Shards> {
     match cache.route() {
         AnyRoute::One(_) => None,

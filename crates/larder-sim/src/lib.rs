@@ -1,21 +1,20 @@
-//! The cache under conditions that a test cannot wait for, and judges of every answer that it gives.
+//! Tests of the cache under conditions that ordinary tests cannot wait for, with judges for every answer that it gives.
 //!
-//! What is promised to callers is held here against what happened: a value comes back whole, for its own key,
-//! alive and newest, or not at all. Each module has a way to make things happen, and a judge that knows what may
-//! be answered after them. One that nothing fails would prove nothing, so each is tried with answers that cannot be.
+//! The guarantee to callers is checked against the actual history: a value is returned intact, for its own key, not
+//! expired and newest, or not at all. Each module has a way to produce events, and a judge that knows the allowed
+//! answers after them. A judge that never fails would prove nothing, so each is also tested with impossible answers.
 //!
-//! | module | what it is |
+//! | module | content |
 //! |---|---|
 //! | [`soak`] | under virtual time, on one thread, with faults, crashes and power losses by seed |
 //! | [`history`] | on real threads that change the same keys, judged by the history of each key |
 //! | [`kills`] | in a real process, on a file, under `kill -9`, judged by the journals of its victims |
 //! | `block` | a block cache in a real process, by NBD, under `kill -9`, judged by a shadow of every sector; on Linux |
 //!
-//! [`executor`] runs tasks under virtual time for whoever has some: thousands of clients of a cache, say, on a device
-//! that takes as long as a model says.
+//! [`executor`] runs tasks under virtual time for any purpose: for example thousands of clients of a cache, on a device
+//! with the timing of a model.
 //!
-//! An [`Error`] is what goes wrong before anything is judged. Wrong answers of the cache are none: they are what a run
-//! reports.
+//! An [`Error`] is a failure before anything is judged. Wrong answers of the cache are not errors: a run reports them.
 
 mod any_cache;
 #[cfg(target_os = "linux")]

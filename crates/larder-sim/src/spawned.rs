@@ -1,4 +1,4 @@
-//! A program in a process of its own: what it says, line by line, and its end.
+//! A child process: its output, line by line, and its end.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -6,16 +6,16 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
 
-/// See the module. It is killed when this is dropped.
+/// Dropping it kills the process.
 pub(crate) struct Spawned {
-    /// What complaints call it.
+    /// Its name in error messages.
     name: &'static str,
     pub(crate) child: Child,
     lines: Receiver<String>,
 }
 
 impl Spawned {
-    /// Begins `command`, of which nothing is read but what it says.
+    /// Starts `command`; only its standard output is read.
     pub(crate) fn start(name: &'static str, command: &mut Command) -> Result<Self, String> {
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = command.spawn().map_err(|why| format!("cannot start {name}: {why}"))?;
@@ -23,14 +23,14 @@ impl Spawned {
         if let Some(output) = child.stdout.take() {
             thread::spawn(move || {
                 let lines = BufReader::new(output).lines().map_while(Result::ok);
-                // What nobody waits for any more has somewhere to go.
+                // Keep reading after the receiver is gone, or the process would block on a full pipe.
                 lines.for_each(|line| drop(say.send(line)));
             });
         }
         Ok(Self { name, child, lines })
     }
 
-    /// The next line that it says, on the way to being ready.
+    /// The next line of its output, while waiting for it to become ready.
     pub(crate) fn line(&mut self, patience: Duration) -> Result<String, String> {
         self.lines.recv_timeout(patience).map_err(|why| {
             let status = self.child.try_wait();
@@ -38,12 +38,12 @@ impl Spawned {
         })
     }
 
-    /// What it says from now on, to its end.
+    /// The remaining lines of its output, until its end.
     pub(crate) fn rest(&self) -> Vec<String> {
         self.lines.iter().collect()
     }
 
-    /// Kills it, and waits until it is gone; it must have lived until now.
+    /// Kills it, and waits until it is gone; it must have been alive until now.
     pub(crate) fn kill(&mut self) -> Result<(), String> {
         let name = self.name;
         if let Ok(Some(status)) = self.child.try_wait() {

@@ -1,4 +1,4 @@
-//! Bytes of files.
+//! File data.
 
 use std::ops::Range;
 
@@ -7,20 +7,20 @@ use crate::attributes::{Ino, Kind};
 use crate::error::{Error, ErrorKind, Result};
 use crate::volume::Volume;
 
-/// What a search in a file looks for.
+/// What a seek looks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SeekTo {
-    /// Bytes that were written.
+    /// Written data.
     Data,
-    /// A hole, or the end.
+    /// A hole, or the end of the file.
     Hole,
 }
 
 impl FileSystem {
-    /// Bytes of a file from `offset` on: `length` of them, or as many as there are up to its end.
+    /// Reads data of a file: `length` bytes from `offset` on, or fewer at the end of the file.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`], [`ErrorKind::IsDirectory`], [`ErrorKind::Damaged`] if they are not what was written.
+    /// [`ErrorKind::NotFound`], [`ErrorKind::IsDirectory`], [`ErrorKind::Damaged`] if the data fails its checksum.
     pub fn read(&self, ino: Ino, offset: u64, length: usize) -> Result<Vec<u8>> {
         let mut volume = self.lock();
         must_have_bytes(&mut volume, ino)?;
@@ -28,10 +28,11 @@ impl FileSystem {
         volume.read(ino, offset, length)
     }
 
-    /// Writes bytes to a file from `offset` on; says how many: fewer than all where room ends.
+    /// Writes data to a file from `offset` on. Returns the number of written bytes, which is less than the length of
+    /// `bytes` if room runs out.
     ///
     /// # Errors
-    /// [`ErrorKind::NoSpace`] if there is room for none; [`ErrorKind::NotFound`], [`ErrorKind::IsDirectory`],
+    /// [`ErrorKind::NoSpace`] if there is no room at all; [`ErrorKind::NotFound`], [`ErrorKind::IsDirectory`],
     /// [`ErrorKind::FileTooLarge`], [`ErrorKind::ReadOnly`].
     pub fn write(&self, ino: Ino, offset: u64, bytes: &[u8]) -> Result<usize> {
         let mut volume = self.lock();
@@ -44,11 +45,11 @@ impl FileSystem {
         Ok(written)
     }
 
-    /// Gives a range of a file pages of its own, so that later writes to it find room. The file grows to its end unless
-    /// `keeps_size`.
+    /// Allocates pages for a range of a file, so that later writes to it cannot run out of room. The file grows to the
+    /// end of the range unless `keeps_size`.
     ///
     /// # Errors
-    /// As [`FileSystem::write`]; [`ErrorKind::InvalidRequest`] for no bytes.
+    /// As [`FileSystem::write`]; [`ErrorKind::InvalidRequest`] for an empty range.
     pub fn allocate(&self, ino: Ino, range: Range<u64>, keeps_size: bool) -> Result<()> {
         let mut volume = self.lock();
         must_be_range(&mut volume, ino, &range)?;
@@ -60,7 +61,7 @@ impl FileSystem {
         volume.bytes_changed(ino)
     }
 
-    /// Makes a range of a file zeros, and gives whole pages of it back. The file stays as long as it is.
+    /// Zeros a range of a file, and frees whole pages of it. The length of the file does not change.
     ///
     /// # Errors
     /// As [`FileSystem::allocate`].
@@ -72,10 +73,10 @@ impl FileSystem {
         volume.bytes_changed(ino)
     }
 
-    /// The next byte from `offset` on that is data, or in a hole; the end of the file counts as a hole.
+    /// The next byte from `offset` on that is data or in a hole, by `to`; the end of the file counts as a hole.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] if there is none; [`ErrorKind::IsDirectory`].
+    /// [`ErrorKind::NoAttribute`] if there is none; [`ErrorKind::NotFound`], [`ErrorKind::IsDirectory`].
     pub fn seek(&self, ino: Ino, offset: u64, to: SeekTo) -> Result<u64> {
         let mut volume = self.lock();
         must_have_bytes(&mut volume, ino)?;

@@ -1,4 +1,4 @@
-//! What is known of inodes: attributes, extended ones too, and who has them open.
+//! Inodes: attributes, extended attributes, and open counts.
 
 use super::FileSystem;
 use crate::attributes::{Attributes, Ino, Kind, SetAttributes, Time};
@@ -7,23 +7,23 @@ use crate::formats::attributes::{self as page, NAME_BYTES_MAX};
 use crate::formats::node::{Inode, PART_ATTRIBUTES, PART_INODE};
 use crate::volume::Volume;
 
-/// Seconds after which a read is noted again though nothing has changed.
+/// Seconds after which a read updates the access time even if nothing has changed.
 const ACCESS_IS_OLD_SECONDS: i64 = 24 * 60 * 60;
 
-/// Whether an extended attribute may be there before it is set.
+/// Whether an extended attribute may exist before it is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Setting {
-    /// It does not matter.
+    /// Either way.
     #[default]
     Any,
-    /// It must not be there.
+    /// It must not exist.
     Create,
-    /// It must be there.
+    /// It must exist.
     Replace,
 }
 
 impl FileSystem {
-    /// What `stat` says of an inode.
+    /// The attributes of an inode, as for `stat`.
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`], [`ErrorKind::Damaged`].
@@ -31,11 +31,11 @@ impl FileSystem {
         self.lock().stat(ino)
     }
 
-    /// Changes attributes. Says what they are then.
+    /// Changes attributes. Returns the new ones.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`]; for a length [`ErrorKind::IsDirectory`], [`ErrorKind::InvalidRequest`] if it is no
-    /// file, [`ErrorKind::FileTooLarge`].
+    /// [`ErrorKind::NotFound`]; for a new length [`ErrorKind::IsDirectory`], [`ErrorKind::InvalidRequest`] if it is not
+    /// a file, [`ErrorKind::FileTooLarge`].
     pub fn set_attributes(&self, ino: Ino, set: SetAttributes) -> Result<Attributes> {
         let mut volume = self.lock();
         volume.before_change()?;
@@ -66,8 +66,8 @@ impl FileSystem {
         volume.stat(ino)
     }
 
-    /// Somebody has an inode open, so many times more: it stays until it is released as often, though its last name may
-    /// go.
+    /// Increases the open count of an inode by `times`. The inode stays until it is released as many times, even if its
+    /// last name is removed.
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`].
@@ -78,10 +78,10 @@ impl FileSystem {
         Ok(())
     }
 
-    /// Somebody has it open so many times less.
+    /// Decreases the open count of an inode by `times`.
     ///
     /// # Errors
-    /// What goes wrong when its pages are given back, after the last release of what has no name.
+    /// Errors of freeing its pages, after the last release of an inode without a name.
     pub fn release(&self, ino: Ino, times: u64) -> Result<()> {
         let mut volume = self.lock();
         let Some(held) = volume.pins.get_mut(&ino) else { return Ok(()) };
@@ -97,10 +97,10 @@ impl FileSystem {
         Ok(())
     }
 
-    /// An extended attribute.
+    /// Reads an extended attribute.
     ///
     /// # Errors
-    /// [`ErrorKind::NoAttribute`] if there is none of this name; [`ErrorKind::NotFound`].
+    /// [`ErrorKind::NoAttribute`] if there is none with this name; [`ErrorKind::NotFound`].
     pub fn extended(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
         let mut volume = self.lock();
         volume.inode(ino)?;
@@ -121,8 +121,9 @@ impl FileSystem {
     /// Sets an extended attribute.
     ///
     /// # Errors
-    /// [`ErrorKind::Exists`] or [`ErrorKind::NoAttribute`], by `how`; [`ErrorKind::NoSpace`] if all of an inode do not
-    /// fit a page; [`ErrorKind::NameTooLong`] for a name of more than 255 bytes or none.
+    /// [`ErrorKind::Exists`] or [`ErrorKind::NoAttribute`], depending on `how`; [`ErrorKind::NoSpace`] if all
+    /// attributes of an inode do not fit a page; [`ErrorKind::NameTooLong`] for a name of more than 255 bytes or an
+    /// empty one.
     pub fn set_extended(&self, ino: Ino, name: &[u8], value: &[u8], how: Setting) -> Result<()> {
         let mut volume = self.lock();
         volume.before_change()?;
@@ -149,10 +150,10 @@ impl FileSystem {
         volume.touch(ino)
     }
 
-    /// Takes an extended attribute away.
+    /// Removes an extended attribute.
     ///
     /// # Errors
-    /// [`ErrorKind::NoAttribute`] if there is none of this name.
+    /// [`ErrorKind::NoAttribute`] if there is none with this name.
     pub fn remove_extended(&self, ino: Ino, name: &[u8]) -> Result<()> {
         let mut volume = self.lock();
         volume.before_change()?;
@@ -161,7 +162,7 @@ impl FileSystem {
         if all.remove(name).is_none() {
             return Err(no_attribute(ino));
         }
-        // An empty page stays: a node of an inode goes with all behind it alone.
+        // Keep the node even if it is empty: a single node of an inode cannot be removed without all that follow.
         volume.set_attributes(ino, all);
         volume.touch(ino)
     }
@@ -172,7 +173,7 @@ fn no_attribute(ino: Ino) -> Error {
 }
 
 impl Volume {
-    /// What `stat` says of an inode.
+    /// The attributes of an inode, as for `stat`.
     pub(super) fn stat(&mut self, ino: Ino) -> Result<Attributes> {
         let page_bytes = self.page_bytes();
         let it = self.inode(ino)?;
@@ -193,12 +194,12 @@ impl Volume {
         })
     }
 
-    /// Inodes that there are.
+    /// Number of inodes.
     pub(super) fn inodes(&self) -> u64 {
         self.nodes.keys().filter(|(_, part)| *part == PART_INODE).count() as u64
     }
 
-    /// The bytes of a file have changed.
+    /// Records that the data of a file has changed.
     pub(super) fn bytes_changed(&mut self, ino: Ino) -> Result<()> {
         let now = self.now();
         let inode = self.inode_mut(ino)?;
@@ -206,7 +207,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Somebody reads: noted as `relatime` has it. That it cannot be is no reason not to read.
+    /// Records a read as with `relatime`. If that fails, the read succeeds nevertheless.
     pub(super) fn accessed(&mut self, ino: Ino) {
         let now = self.now();
         let is_old = |inode: &Inode| {
@@ -222,7 +223,7 @@ impl Volume {
         }
     }
 
-    /// All that has changed goes to the log, and a checkpoint behind it.
+    /// Writes all changes to the log, and then a checkpoint.
     pub(super) fn settle(&mut self) -> Result<()> {
         self.commit_and_clean()?;
         self.checkpoint_now()

@@ -1,6 +1,6 @@
-//! The calls of a file system, by the numbers of inodes, as kernels have them.
+//! The calls of a file system, by inode numbers, as in a kernel.
 //!
-//! One lock is around all of it: calls come one after another, and each is whole.
+//! One lock covers everything: calls run one after another, and each is atomic.
 
 mod files;
 mod inodes;
@@ -23,12 +23,12 @@ pub use files::SeekTo;
 pub use inodes::Setting;
 pub use names::DirectoryEntry;
 
-/// How a file system is opened.
+/// Options for opening a file system.
 #[derive(Clone)]
 pub struct Options {
-    /// What time it is.
+    /// The clock for file times.
     pub clock: Arc<dyn Clock>,
-    /// Nothing is written, also where a loss of power has left something to tidy up.
+    /// Writes nothing, not even the clean-up after a power loss.
     pub read_only: bool,
 }
 
@@ -38,27 +38,27 @@ impl Default for Options {
     }
 }
 
-/// How much there is, and how much of it is free.
+/// Total and free space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Space {
-    /// Bytes of a page; the other numbers count pages.
+    /// Bytes per page; the other numbers count pages.
     pub page_bytes: u32,
-    /// Pages that files, names and inodes may have together.
+    /// Pages for files, names and inodes together.
     pub pages: u64,
-    /// Pages of these that are free. As many can be written.
+    /// The free ones among these pages. That number can be written.
     pub free_pages: u64,
-    /// Inodes that there are.
+    /// Number of inodes.
     pub inodes: u64,
 }
 
-/// A file system on blocks that are written in order.
+/// A file system on blocks that are written sequentially.
 ///
-/// Numbers of inodes lead to files; [`FileSystem::find`] gives that of a name. What has changed is durable after
-/// [`FileSystem::sync`], and calls become durable in their order, each whole: a loss of power leaves the state between
-/// two calls, not before the last sync. (A write of very many pages is several calls in this sense: of more than a 64th
-/// of the store, or of 1024 pages.) Whoever drops it without [`FileSystem::close`] loses what came after the last sync,
-/// as a loss of power does.
+/// Files are accessed by inode number; [`FileSystem::find`] looks up the number of a name. Changes are durable after
+/// [`FileSystem::sync`]. Calls become durable in their order and atomically: a power loss leaves the state between two
+/// calls, not before the last sync. (A large write counts as several calls here: one of more than a 64th of the store,
+/// or of more than 1024 pages.) Dropping it without [`FileSystem::close`] loses the changes since the last sync, like a
+/// power loss.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -84,10 +84,10 @@ pub struct FileSystem {
 }
 
 impl FileSystem {
-    /// Makes a file system on a store. With `overwrite`, blocks that it has are freed first, whatever they hold.
+    /// Creates a file system on a store. With `overwrite`, existing blocks are freed first, whatever they hold.
     ///
     /// # Errors
-    /// [`ErrorKind::Setup`] if none fits the store, or it has blocks already; what the store reports.
+    /// [`ErrorKind::Setup`] if the store cannot hold one, or has blocks already; errors of the store.
     pub fn format(store: Arc<dyn BlockStore>, overwrite: bool, options: Options) -> Result<Self> {
         let flash = Flash::new(store)?;
         let blocks = flash.list();
@@ -119,11 +119,11 @@ impl FileSystem {
         Ok(Self { volume: Mutex::new(volume) })
     }
 
-    /// Opens the file system that is on a store, and tidies up behind a loss of power.
+    /// Opens the file system on a store, and cleans up after a power loss.
     ///
     /// # Errors
-    /// [`ErrorKind::Setup`] if there is none, or another version; [`ErrorKind::Damaged`] if what is there cannot come
-    /// from a loss of power. Nothing was written then. What the store reports.
+    /// [`ErrorKind::Setup`] if there is none, or one of another version; [`ErrorKind::Damaged`] if the state cannot
+    /// result from a power loss. Nothing was written in these cases. Errors of the store.
     pub fn open(store: Arc<dyn BlockStore>, options: Options) -> Result<Self> {
         let flash = Flash::new(store)?;
         let recovered = recover::recover(&flash)?;
@@ -138,7 +138,8 @@ impl FileSystem {
             return Ok(Self { volume: Mutex::new(volume) });
         }
         if is_behind || !volume.orphans.is_empty() {
-            // Before the first batch: what a loss of power left behind the runs of a block is skipped from now on.
+            // Write a checkpoint before the first batch, so that remains of the power loss after the runs of a block
+            // are skipped from now on.
             volume.settle()?;
             volume.drop_orphans()?;
             volume.commit_and_clean()?;
@@ -146,18 +147,19 @@ impl FileSystem {
         Ok(Self { volume: Mutex::new(volume) })
     }
 
-    /// Everything that has happened is durable when this returns.
+    /// Makes all previous changes durable.
     ///
     /// # Errors
-    /// [`ErrorKind::ReadOnly`] if writing has failed before; what the store reports. Then nothing more can be written.
+    /// [`ErrorKind::ReadOnly`] if a write has failed before; errors of the store. After such an error nothing more can
+    /// be written.
     pub fn sync(&self) -> Result<()> {
         let mut volume = self.lock();
         volume.commit_and_clean()?;
         volume.flash.flush()
     }
 
-    /// As [`FileSystem::sync`], for a file: its bytes, its length, and the names that lead to it. Others come along,
-    /// for a batch has all that has changed.
+    /// Like [`FileSystem::sync`], for a file: its data, its length, and the names that lead to it. Other changes become
+    /// durable too, because a batch contains all changes.
     ///
     /// # Errors
     /// As [`FileSystem::sync`]; [`ErrorKind::NotFound`] if there is no such inode.
@@ -166,7 +168,7 @@ impl FileSystem {
         self.sync()
     }
 
-    /// Writes all that has changed, and a checkpoint, so that the next opening has nothing to do.
+    /// Writes all changes and a checkpoint, so that the next opening has no work.
     ///
     /// # Errors
     /// As [`FileSystem::sync`].
@@ -178,7 +180,7 @@ impl FileSystem {
         volume.flash.flush()
     }
 
-    /// How much there is, and how much of it is free.
+    /// Total and free space.
     pub fn space(&self) -> Space {
         let volume = self.lock();
         let capacity = volume.capacity_pages(0);
@@ -190,12 +192,12 @@ impl FileSystem {
         }
     }
 
-    /// What its clock says.
+    /// The current time of its clock.
     pub fn now(&self) -> Time {
         self.lock().now()
     }
 
-    /// What it has done since it was opened.
+    /// Counters since it was opened.
     pub fn counts(&self) -> Counts {
         self.lock().counts
     }
@@ -205,7 +207,7 @@ impl FileSystem {
     }
 }
 
-/// Who makes the files of tests and examples: root, with the usual permissions.
+/// The owner of files in tests and examples: root, with the usual permissions.
 impl Default for Owner {
     fn default() -> Self {
         Self { uid: 0, gid: 0, permissions: 0o644 }

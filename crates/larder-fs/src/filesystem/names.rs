@@ -1,31 +1,31 @@
-//! Names: what they lead to, and how they come and go.
+//! Names: look-up, creation and removal.
 
 use super::FileSystem;
 use crate::attributes::{Attributes, Ino, Kind, Owner};
 use crate::error::{Error, ErrorKind, Result};
 use crate::volume::Renaming;
 
-/// The target of a symbolic link is shorter than this.
+/// Targets of symbolic links are shorter than this.
 const PATH_BYTES: usize = 4096;
-/// Cookies of "." and "..", in front of those of names.
+/// Number of cookies of "." and "..", before those of names.
 const DOTS: u64 = 2;
 
-/// A name, as a reading of a directory gives it.
+/// An entry of a directory listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DirectoryEntry {
     /// The name.
     pub name: Vec<u8>,
-    /// Where it leads.
+    /// The inode of the name.
     pub ino: Ino,
-    /// What is there.
+    /// The kind of the inode.
     pub kind: Kind,
-    /// The reading goes on behind this one.
+    /// A listing continues after this cookie.
     pub cookie: u64,
 }
 
 impl FileSystem {
-    /// What a name in a directory leads to. "." and ".." are there, too.
+    /// Looks up a name in a directory, also "." and "..".
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`], [`ErrorKind::NotDirectory`], [`ErrorKind::NameTooLong`], [`ErrorKind::Damaged`].
@@ -39,16 +39,16 @@ impl FileSystem {
         volume.stat(ino)
     }
 
-    /// A new, empty file.
+    /// Creates an empty file.
     ///
     /// # Errors
     /// [`ErrorKind::Exists`], [`ErrorKind::NotFound`], [`ErrorKind::NotDirectory`], [`ErrorKind::NameTooLong`],
-    /// [`ErrorKind::InvalidRequest`] for what is no name, [`ErrorKind::NoSpace`], [`ErrorKind::ReadOnly`].
+    /// [`ErrorKind::InvalidRequest`] for an invalid name, [`ErrorKind::NoSpace`], [`ErrorKind::ReadOnly`].
     pub fn create(&self, parent: Ino, name: &[u8], owner: Owner) -> Result<Attributes> {
         self.make_node(parent, name, Kind::File, owner, 0)
     }
 
-    /// A new directory.
+    /// Creates a directory.
     ///
     /// # Errors
     /// As [`FileSystem::create`]; [`ErrorKind::TooManyLinks`].
@@ -56,7 +56,7 @@ impl FileSystem {
         self.make_node(parent, name, Kind::Directory, owner, 0)
     }
 
-    /// A new file of any kind but a symbolic link; devices have a number.
+    /// Creates a file of any kind except a symbolic link; devices have a number.
     ///
     /// # Errors
     /// As [`FileSystem::create`].
@@ -77,11 +77,11 @@ impl FileSystem {
         volume.stat(ino)
     }
 
-    /// A new symbolic link.
+    /// Creates a symbolic link.
     ///
     /// # Errors
     /// As [`FileSystem::create`]; [`ErrorKind::NameTooLong`] for a target of more than 4095 bytes, and
-    /// [`ErrorKind::InvalidRequest`] for one without any.
+    /// [`ErrorKind::InvalidRequest`] for an empty one.
     pub fn symlink(
         &self,
         parent: Ino,
@@ -103,10 +103,10 @@ impl FileSystem {
         volume.stat(ino)
     }
 
-    /// Where a symbolic link leads.
+    /// The target of a symbolic link.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidRequest`] if it is none; [`ErrorKind::NotFound`], [`ErrorKind::Damaged`].
+    /// [`ErrorKind::InvalidRequest`] if it is not a symbolic link; [`ErrorKind::NotFound`], [`ErrorKind::Damaged`].
     pub fn read_link(&self, ino: Ino) -> Result<Vec<u8>> {
         let mut volume = self.lock();
         if volume.inode(ino)?.kind != Kind::Symlink {
@@ -117,7 +117,7 @@ impl FileSystem {
         volume.read(ino, 0, PATH_BYTES)
     }
 
-    /// A further name for a file.
+    /// Adds a name for a file.
     ///
     /// # Errors
     /// As [`FileSystem::create`]; [`ErrorKind::NotPermitted`] for a directory, [`ErrorKind::TooManyLinks`].
@@ -127,16 +127,16 @@ impl FileSystem {
         volume.stat(ino)
     }
 
-    /// Takes a name away. With its last name a file goes, or when the last one releases it.
+    /// Removes a name. A file without names is removed, or once it is no longer open.
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`], [`ErrorKind::NotDirectory`], [`ErrorKind::IsDirectory`], [`ErrorKind::ReadOnly`]. Never
-    /// for want of room.
+    /// [`ErrorKind::NoSpace`].
     pub fn unlink(&self, parent: Ino, name: &[u8]) -> Result<()> {
         self.lock().unlink(parent, name)
     }
 
-    /// Takes an empty directory away.
+    /// Removes an empty directory.
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`], [`ErrorKind::NotDirectory`], [`ErrorKind::NotEmpty`], [`ErrorKind::ReadOnly`].
@@ -144,19 +144,20 @@ impl FileSystem {
         self.lock().rmdir(parent, name)
     }
 
-    /// Gives what a name leads to another name, in one step: whoever looks, also after a loss of power, finds it under
-    /// the one or the other.
+    /// Renames atomically: at any time, also after a power loss, the file has exactly one of the two names.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`]; [`ErrorKind::Exists`] by `how`; [`ErrorKind::NotDirectory`],
-    /// [`ErrorKind::IsDirectory`] and [`ErrorKind::NotEmpty`] if the one cannot replace the other;
-    /// [`ErrorKind::InvalidRequest`] for a directory within itself; [`ErrorKind::NoSpace`], [`ErrorKind::ReadOnly`].
+    /// [`ErrorKind::NotFound`]; [`ErrorKind::Exists`], depending on `how`; [`ErrorKind::NotDirectory`],
+    /// [`ErrorKind::IsDirectory`] and [`ErrorKind::NotEmpty`] if the source cannot replace the target;
+    /// [`ErrorKind::InvalidRequest`] for moving a directory into itself; [`ErrorKind::NoSpace`],
+    /// [`ErrorKind::ReadOnly`].
     pub fn rename(&self, from: (Ino, &[u8]), to: (Ino, &[u8]), how: Renaming) -> Result<()> {
         self.lock().rename(from, to, how)
     }
 
-    /// Names of a directory behind a cookie, 0 for all, as many as asked for at most. "." and ".." come first. Each
-    /// name that is there all the time comes once, whatever comes and goes between two readings.
+    /// Lists at most `at_most` names of a directory after the cookie `behind`, 0 for all. "." and ".." come first. A
+    /// name that exists during a whole listing is returned exactly once, whatever is added or removed between two
+    /// calls.
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`], [`ErrorKind::NotDirectory`], [`ErrorKind::Damaged`].

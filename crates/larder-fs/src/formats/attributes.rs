@@ -1,4 +1,4 @@
-//! Extended attributes of an inode: a node of its own, which all of them share.
+//! Extended attributes of an inode: one separate node for all of them.
 //!
 //! ```text
 //!  offset  bytes  field
@@ -22,13 +22,13 @@ use larder_device::label::FORMAT_VERSION;
 
 const ATTRIBUTES_MAGIC: [u8; 8] = *b"LARDERFX";
 const HEADER_BYTES: usize = 24;
-/// Bytes of an attribute's name at most, as Linux has it.
+/// Maximum bytes of an attribute's name, as in Linux.
 pub(crate) const NAME_BYTES_MAX: usize = 255;
 
 /// Attributes by name.
 pub(crate) type Attributes = BTreeMap<Box<[u8]>, Box<[u8]>>;
 
-/// The page of these attributes of an inode. `None` if they do not fit.
+/// Encodes the attributes of an inode as a page. `None` if they do not fit.
 pub(crate) fn encode(ino: u64, attributes: &Attributes, page_bytes: usize) -> Option<Vec<u8>> {
     let mut page = Vec::with_capacity(page_bytes);
     page.extend_from_slice(&ATTRIBUTES_MAGIC);
@@ -49,7 +49,7 @@ pub(crate) fn encode(ino: u64, attributes: &Attributes, page_bytes: usize) -> Op
     Some(page)
 }
 
-/// The attributes in a page that must be those of `ino`. `None` if it is no such page.
+/// Decodes the attributes in a page, which must be that of `ino`. `None` if it is not.
 pub(crate) fn decode(ino: u64, page: &[u8]) -> Option<Attributes> {
     let (header, mut rest) = page.split_at_checked(HEADER_BYTES)?;
     let version = u16::from_le_bytes(*header.get(8..)?.first_chunk()?);

@@ -1,4 +1,4 @@
-//! A checkpoint: pages which together say where all nodes are, and how much of each block is live.
+//! A checkpoint: pages that together hold the addresses of all nodes, and the number of live pages of each block.
 //!
 //! ```text
 //!  offset  bytes  field
@@ -86,7 +86,7 @@ struct RawBlock {
     batch: U64,
 }
 
-/// Which checkpoint of which file system a page belongs to.
+/// Identifies the checkpoint, and its file system, that a page belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Which {
     pub(crate) uuid: Uuid,
@@ -95,7 +95,7 @@ pub(crate) struct Which {
     pub(crate) pages: u32,
 }
 
-/// What a checkpoint says of a block.
+/// The entry of a block in a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BlockLine {
     pub(crate) block: u64,
@@ -105,7 +105,7 @@ pub(crate) struct BlockLine {
     pub(crate) batch: u64,
 }
 
-/// What a checkpoint says.
+/// The content of a checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Body {
     pub(crate) page_bytes: u32,
@@ -116,7 +116,7 @@ pub(crate) struct Body {
     pub(crate) orphans: Vec<u64>,
 }
 
-/// The body as bytes.
+/// Encodes the body.
 pub(crate) fn encode_body(body: &Body) -> Vec<u8> {
     let head = Head {
         page_bytes: body.page_bytes.into(),
@@ -153,7 +153,7 @@ pub(crate) fn encode_body(body: &Body) -> Vec<u8> {
     bytes
 }
 
-/// The body in these bytes, behind which zeros may be. `None` if it is none.
+/// Decodes the body; zeros may follow it. `None` if it is invalid.
 pub(crate) fn decode_body(bytes: &[u8]) -> Option<Body> {
     let (head, rest) = Head::ref_from_prefix(bytes).ok()?;
     let (nodes, rest) = rows::<RawNode>(rest, head.nodes.get())?;
@@ -193,7 +193,7 @@ where
     Some((<[T]>::ref_from_bytes(rows).ok()?, rest))
 }
 
-/// A page of a checkpoint, with its part of the body.
+/// Encodes a page of a checkpoint, with its part of the body.
 pub(crate) fn encode_page(which: Which, number: u32, part: &[u8], page_bytes: usize) -> Vec<u8> {
     let mut header = Header {
         magic: CHECKPOINT_MAGIC,
@@ -216,7 +216,8 @@ pub(crate) fn encode_page(which: Which, number: u32, part: &[u8], page_bytes: us
     page
 }
 
-/// Which page of which checkpoint this is, and its part of the body. `None` if it is none, or damaged.
+/// Decodes a page: its checkpoint, its number, and its part of the body. `None` if it is no page of a checkpoint, or
+/// damaged.
 pub(crate) fn decode_page(page: &[u8]) -> Option<(Which, u32, &[u8])> {
     let (header, body) = Header::ref_from_prefix(page).ok()?;
     let is_whole = header.magic == CHECKPOINT_MAGIC
@@ -233,7 +234,7 @@ pub(crate) fn decode_page(page: &[u8]) -> Option<(Which, u32, &[u8])> {
     is_whole.then_some((which, header.number.get(), body))
 }
 
-/// The version of a page of a checkpoint of another version of the formats.
+/// The version of a checkpoint page of another version of the formats.
 pub(crate) fn other_version(page: &[u8]) -> Option<u16> {
     let (header, _) = Header::ref_from_prefix(page).ok()?;
     let version = header.version.get();

@@ -1,5 +1,5 @@
-//! A page of a directory: names, packed one behind the other. A name stays in its page; where in it does not matter,
-//! for it bears the cookie at which a reading of the directory goes on.
+//! A page of a directory: names, packed one after the other. A name stays in its page. Its position in the page does
+//! not matter, because the name has a cookie at which a listing continues.
 //!
 //! ```text
 //!  offset  bytes  field
@@ -20,7 +20,7 @@ use crate::attributes::Kind;
 
 const HEADER_BYTES: usize = 8;
 const FIXED_BYTES: usize = 18;
-/// Bytes of a name at most.
+/// Maximum bytes of a name.
 pub(crate) const NAME_BYTES_MAX: usize = 255;
 
 /// A name in a directory.
@@ -38,17 +38,17 @@ impl Name {
     }
 }
 
-/// What a name of so many bytes takes.
+/// Bytes of an entry whose name has `name_bytes` bytes.
 pub(crate) fn entry_bytes(name_bytes: usize) -> usize {
     FIXED_BYTES + name_bytes
 }
 
-/// Bytes that these names use of a page.
+/// Used bytes of a page with these names.
 pub(crate) fn used_bytes(names: &[Name]) -> usize {
     HEADER_BYTES + names.iter().map(Name::bytes).sum::<usize>()
 }
 
-/// The page of these names, which fit there.
+/// Encodes a page with these names, which must fit.
 pub(crate) fn encode(names: &[Name], page_bytes: usize) -> Vec<u8> {
     let used = used_bytes(names);
     assert!(used <= page_bytes, "{used} bytes of names in a page");
@@ -67,7 +67,7 @@ pub(crate) fn encode(names: &[Name], page_bytes: usize) -> Vec<u8> {
     page
 }
 
-/// The names of a page. `None` if it is no such page.
+/// Decodes the names of a page. `None` if it is not a page of names.
 pub(crate) fn decode(page: &[u8]) -> Option<Vec<Name>> {
     let count = u16::from_le_bytes(*page.first_chunk()?);
     let used = u16::from_le_bytes(*page.get(2..)?.first_chunk()?);
@@ -89,7 +89,7 @@ pub(crate) fn decode(page: &[u8]) -> Option<Vec<Name>> {
     rest.is_empty().then_some(names)
 }
 
-/// Whether a directory can have this name.
+/// Whether this is a valid name in a directory.
 pub(crate) fn is_name(name: &[u8]) -> bool {
     let is_odd = |byte: &u8| *byte == b'/' || *byte == 0;
     let dots = name == b"." || name == b"..";

@@ -1,15 +1,16 @@
-//! What lies on the blocks, byte by byte. `docs/formats.md` draws it.
+//! The byte formats on the blocks. `docs/formats.md` shows them.
 //!
-//! | module | what it is |
+//! | module | content |
 //! |---|---|
-//! | [`tag`] | what a block of the store is for |
-//! | [`run`] | a page in front of pages: what they are, and the batch that they belong to |
+//! | [`tag`] | the use of a block of the store |
+//! | [`run`] | a page before other pages, with their kinds and their batch |
 //! | [`node`] | inodes, and leaves that point to the pages of longer files |
 //! | [`directory`] | pages of names |
 //! | [`attributes`] | extended attributes of an inode |
-//! | [`checkpoint`] | where all nodes are, and how much of each block is live |
+//! | [`checkpoint`] | the addresses of all nodes, and the number of live pages of each block |
 //!
-//! All of it is hostile when it is read: lengths are compared with what is there, and what fails is damage.
+//! All decoders treat their input as hostile: lengths are checked against the data present, and a failed check counts
+//! as damage.
 
 pub(crate) mod attributes;
 pub(crate) mod checkpoint;

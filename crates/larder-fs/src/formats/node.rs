@@ -1,5 +1,5 @@
-//! Nodes: an inode with the first pages of its file, and leaves with the others. Which one a page must be, and its
-//! checksum, stand in the map of nodes.
+//! Nodes: an inode with the first pages of its file, and leaves with the others. The map of nodes says which node a
+//! page must be, and its checksum.
 //!
 //! ```text
 //!  offset  bytes  field
@@ -91,7 +91,7 @@ struct RawPointer {
     checksum: U32,
 }
 
-/// Pages of a file, holes among them.
+/// Pointers to the pages of a file; `None` is a hole.
 pub(crate) type Pointers = Vec<Option<Pointer>>;
 
 /// An inode.
@@ -115,7 +115,8 @@ pub(crate) struct Inode {
 }
 
 impl Inode {
-    /// One that is made now, without a page. `parent` is the directory above, of a directory; its links are two then.
+    /// A new inode without pages. `parent` is the parent directory, used only for a directory, whose link count starts
+    /// at 2.
     pub(crate) fn new(kind: Kind, owner: Owner, parent: u64, now: Time, pointers: usize) -> Self {
         let is_directory = kind == Kind::Directory;
         Self {
@@ -138,7 +139,7 @@ impl Inode {
     }
 }
 
-/// The page of an inode.
+/// Encodes the page of an inode.
 pub(crate) fn encode_inode(ino: u64, inode: &Inode, page_bytes: usize) -> Vec<u8> {
     let times = [inode.accessed, inode.modified, inode.changed, inode.created];
     let raw = RawInode {
@@ -163,7 +164,7 @@ pub(crate) fn encode_inode(ino: u64, inode: &Inode, page_bytes: usize) -> Vec<u8
     end(page, &inode.pointers, page_bytes)
 }
 
-/// The page of a leaf.
+/// Encodes the page of a leaf.
 pub(crate) fn encode_leaf(ino: u64, part: u32, pointers: &Pointers, page_bytes: usize) -> Vec<u8> {
     end(begin(2, ino, part, page_bytes), pointers, page_bytes)
 }
@@ -193,7 +194,7 @@ fn end(mut page: Vec<u8>, pointers: &Pointers, page_bytes: usize) -> Vec<u8> {
     page
 }
 
-/// The inode in a page that must be that of `ino`. `None` if it is none.
+/// Decodes the inode in a page, which must be that of `ino`. `None` if it is not.
 pub(crate) fn decode_inode(ino: u64, page: &[u8]) -> Option<Inode> {
     let body = checked(1, ino, PART_INODE, page)?;
     let (raw, rest) = RawInode::ref_from_prefix(body).ok()?;
@@ -218,7 +219,7 @@ pub(crate) fn decode_inode(ino: u64, page: &[u8]) -> Option<Inode> {
     })
 }
 
-/// The pointers in a page that must be this leaf. `None` if it is none.
+/// Decodes the pointers in a page, which must be this leaf. `None` if it is not.
 pub(crate) fn decode_leaf(ino: u64, part: u32, page: &[u8]) -> Option<Pointers> {
     pointers(checked(2, ino, part, page)?)
 }

@@ -1,4 +1,4 @@
-//! A run: a page that lists the pages behind it. A batch is one or more runs; it counts when all of them are there.
+//! A run: a page that lists the pages after it. A batch is one or more runs; it is valid when all of them are present.
 //!
 //! ```text
 //!  offset  bytes  field
@@ -65,7 +65,7 @@ struct RawEntry {
     index: U64,
 }
 
-/// What a page of the log is, or what is gone.
+/// A page of the log, or the removal of nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Entry {
     Data { inode: u64, index: u64, checksum: u32 },
@@ -83,7 +83,7 @@ impl Entry {
     }
 }
 
-/// A run, as it stands on flash.
+/// A run, as stored on flash.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Run {
     pub(crate) batch: u64,
@@ -94,13 +94,13 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Pages behind that of the run.
+    /// Number of pages after that of the run.
     pub(crate) fn pages(&self) -> u32 {
         let pages = self.entries.iter().filter(|entry| entry.checksum().is_some()).count();
         u32::try_from(pages).unwrap_or(u32::MAX)
     }
 
-    /// Fills a page of zeros with the run that is to stand at `address`.
+    /// Encodes the run for `address` into a page of zeros.
     pub(crate) fn encode(&self, uuid: Uuid, address: Address, page: &mut [u8]) {
         let mut bytes = Vec::with_capacity(page.len());
         let mut header = Header {
@@ -131,7 +131,7 @@ impl Run {
         }
     }
 
-    /// The run that stands at `address`. `None` if there is none of this file system, or it is damaged.
+    /// Decodes the run at `address`. `None` if there is none of this file system, or it is damaged.
     pub(crate) fn decode(uuid: Uuid, address: Address, page: &[u8]) -> Option<Self> {
         let (header, body) = Header::ref_from_prefix(page).ok()?;
         let is_it = header.magic == RUN_MAGIC

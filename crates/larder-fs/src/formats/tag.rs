@@ -1,16 +1,16 @@
-//! What a block of the store is for. Its tag says it: a mark in the upper half, the use in the lower.
+//! The use of a block of the store. Its tag encodes it: a mark in the upper half, the use in the lower.
 
 /// The upper half of tags: "LRFS" in ASCII.
 const TAG_MARK: u64 = 0x4c52_4653;
 
-/// What a block is for. Which one it is decides the stream that it is written to.
+/// The use of a block. It determines the stream to which the block is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Use {
-    /// Inodes and leaves, which die soonest.
+    /// Inodes and leaves, which have the shortest lives.
     Nodes = 1,
-    /// Data as it is written.
+    /// Newly written data.
     Hot = 2,
-    /// Data that the cleaner moved: it has lived for a while.
+    /// Data that the cleaner moved: it is likely to live longer.
     Cold = 3,
     Checkpoint = 4,
 }
@@ -20,7 +20,7 @@ impl Use {
         TAG_MARK << 32 | self as u64
     }
 
-    /// What a tag says. `None` if it is not ours.
+    /// The use in a tag. `None` if the tag is not of this file system.
     pub(crate) fn of_tag(tag: u64) -> Option<Self> {
         if tag >> 32 != TAG_MARK {
             return None;
@@ -34,7 +34,7 @@ impl Use {
             .find(|it| *it as u64 == number)
     }
 
-    /// Which of the store's streams it is written to, where it has so many; else the last one.
+    /// The stream of the store for this use; the last one if the store has fewer streams.
     pub(crate) fn stream(self, streams: u16) -> u16 {
         (self as u16 % 4).min(streams.saturating_sub(1))
     }

@@ -1,8 +1,8 @@
-//! Whether all that is on a store fits together. Nothing is written.
+//! Consistency check of a file system on a store. Nothing is written.
 //!
-//! It reads what an opening reads, and then every node: pointers, counts, names. Each page belongs to one place of one
-//! file; each inode has as many names as it says, and a way from the root; each block has as many live pages as are
-//! counted. With [`Fsck::data`] it reads the pages of files, too.
+//! It reads the same as an opening, and then every node: pointers, counts, names. Each page must belong to one place of
+//! one file; each inode must have as many names as its link count, and a path from the root; each block must have the
+//! recorded number of live pages. With [`Fsck::data`] it also reads the pages of files.
 
 mod names;
 mod nodes;
@@ -21,15 +21,15 @@ use names::Names;
 use nodes::Nodes;
 pub use report::{Fsck, Report};
 
-/// Whether a store has blocks of a file system, be it whole or not. Nothing is read but the list of blocks.
+/// Whether a store has blocks of a file system, intact or not. Reads only the list of blocks.
 pub fn is_on(store: &dyn BlockStore) -> bool {
     store.list().iter().any(|state| Use::of_tag(state.tag).is_some())
 }
 
-/// Checks the file system on a store. Nobody may change it meanwhile.
+/// Checks the file system on a store. The store must not be changed during the check.
 ///
 /// # Errors
-/// [`ErrorKind::Setup`] if there is none; what the store reports. Damage is a finding and no error.
+/// [`ErrorKind::Setup`] if there is none; errors of the store. Damage is reported as a finding, not as an error.
 pub fn fsck(store: Arc<dyn BlockStore>, what: Fsck) -> Result<Report> {
     let flash = Flash::new(store)?;
     let mut report = Report::default();
@@ -51,7 +51,7 @@ pub fn fsck(store: Arc<dyn BlockStore>, what: Fsck) -> Result<Report> {
     Ok(report)
 }
 
-/// Live pages of each block, as they are and as they are counted.
+/// Compares the actual number of live pages of each block with the recorded one.
 fn count_blocks(nodes: &Nodes, recovered: &recover::Recovered, report: &mut Report) {
     let mut live: BTreeMap<u64, u32> = BTreeMap::new();
     for address in nodes.pages.keys() {

@@ -1,4 +1,4 @@
-//! Every name: where it leads, and whether each inode has as many as it says.
+//! Checks every name: its inode, and the link count of each inode.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -52,7 +52,7 @@ impl Names {
             let named = links.get(&ino).copied().unwrap_or(0);
             let is_directory = inode.kind == Kind::Directory;
             report.directories += u64::from(is_directory);
-            // A directory is a name in itself, and the root has no other one.
+            // A directory counts as a name of itself; the root has no other name.
             let itself = u32::from(is_directory && !is_orphan) + u32::from(ino == ROOT);
             if inode.links != named + itself {
                 let (says, has) = (inode.links, named + itself);
@@ -96,7 +96,7 @@ impl Names {
         }
     }
 
-    /// Inodes to which ways lead from the root.
+    /// Inodes that are reachable from the root.
     fn reached(&self) -> BTreeSet<u64> {
         let mut reached = BTreeSet::from([ROOT]);
         let mut waiting = vec![ROOT];

@@ -1,4 +1,4 @@
-//! Every node, and every page that one points to.
+//! Checks every node, and every page that a node points to.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,13 +14,13 @@ use crate::formats::node::{
 use crate::volume::NodeKey;
 use crate::volume::recover::Recovered;
 
-/// All that nodes say.
+/// The content of all nodes.
 #[derive(Default)]
 pub(super) struct Nodes {
     pub(super) inodes: BTreeMap<u64, Inode>,
     /// Pages of directories, by inode and index.
     pub(super) names: BTreeMap<(u64, u64), Pointer>,
-    /// Every page that something points to: its inode, its index (nodes: `u64::MAX`), its checksum.
+    /// Every page that has a pointer to it: its inode, its index (nodes: `u64::MAX`), its checksum.
     pub(super) pages: HashMap<Address, (u64, u64, u32)>,
     pub(super) data_pages: u64,
     counted: HashMap<u64, u64>,
@@ -52,7 +52,7 @@ impl Nodes {
         Ok(nodes)
     }
 
-    /// A page belongs to one place.
+    /// Checks that a page belongs to only one place.
     fn claim(
         &mut self,
         recovered: &Recovered,

@@ -1,25 +1,25 @@
-//! What is to be checked, and what was found.
+//! Options and results of a check.
 
 use std::fmt;
 
-/// What is to be checked.
+/// Options of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Fsck {
-    /// Read all pages of files, and compare their checksums.
+    /// Read all pages of files, and verify their checksums.
     pub data: bool,
 }
 
-/// What a check has found.
+/// The results of a check.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Report {
-    /// What is wrong, one sentence each; at most a thousand.
+    /// Findings, one sentence each; at most a thousand.
     pub findings: Vec<String>,
-    /// Findings beyond those.
+    /// Number of further findings.
     pub more_findings: u64,
-    /// Inodes that there are.
+    /// Number of inodes.
     pub inodes: u64,
-    /// Directories among them.
+    /// Number of directories.
     pub directories: u64,
     /// Inodes without a name that the next opening removes.
     pub orphans: u64,
@@ -27,14 +27,14 @@ pub struct Report {
     pub data_pages: u64,
     /// Blocks of the log.
     pub blocks: u64,
-    /// Batches behind the last checkpoint.
+    /// Batches after the last checkpoint.
     pub batches: u64,
 }
 
 const FINDINGS_MAX: usize = 1000;
 
 impl Report {
-    /// Whether nothing is wrong.
+    /// Whether there are no findings.
     pub fn is_clean(&self) -> bool {
         self.findings.is_empty()
     }

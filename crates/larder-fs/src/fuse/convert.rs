@@ -1,4 +1,4 @@
-//! Our words in the kernel's.
+//! Conversion between types of the file system and of the kernel.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -7,7 +7,7 @@ use fuser::{Errno, FileAttr, FileType, INodeNo};
 use crate::attributes::{Attributes, Kind, Time};
 use crate::error::{Error, ErrorKind};
 
-/// The number of an error.
+/// The `errno` of an error.
 pub(super) fn errno(error: &Error) -> Errno {
     Errno::from_i32(match error.kind() {
         ErrorKind::NotFound => libc::ENOENT,
@@ -27,8 +27,9 @@ pub(super) fn errno(error: &Error) -> Errno {
     })
 }
 
-/// A time that the kernel has sent. fuser 0.18 makes one before 1970 by taking its nanoseconds off, which count from
-/// the second on: what comes as 1.25 s before 1970 is a quarter of a second behind the second before it.
+/// Converts a time from the kernel. fuser 0.18 decodes a time before 1970 wrongly: it subtracts the nanoseconds, which
+/// count forward from the second. A `SystemTime` of 1.25 s before 1970 therefore means a quarter of a second after the
+/// time 1 s before 1970.
 pub(super) fn time(sent: SystemTime) -> Time {
     match sent.duration_since(UNIX_EPOCH) {
         Ok(_) => sent.into(),

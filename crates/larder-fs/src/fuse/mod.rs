@@ -1,8 +1,8 @@
-//! A file system for the kernel: mounted by FUSE.
+//! Mounting of a file system by FUSE.
 //!
-//! The kernel keeps pages, names and attributes, and asks for what it does not have. It alone changes the file system,
-//! so what it keeps stays right. Mapped files go through its page cache. `fsync` of a file or directory reaches the
-//! store's `flush`. Permissions are the kernel's matter (`default_permissions`); so are locks.
+//! The kernel caches pages, names and attributes, and requests what it does not have. Only the kernel changes the file
+//! system, so its caches stay valid. Mapped files go through its page cache. `fsync` of a file or directory reaches the
+//! store's `flush`. The kernel checks permissions (`default_permissions`) and handles locks.
 
 mod convert;
 mod mounted;
@@ -19,20 +19,20 @@ use crate::filesystem::FileSystem;
 pub use mounted::Mounted;
 use requests::Requests;
 
-/// How a file system is mounted.
+/// Options of a mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MountOptions {
-    /// What `mount` shows as its source.
+    /// The source that `mount` shows.
     pub name: String,
-    /// Others than the one who mounts may use it. Without it, root may not either.
+    /// Allow other users than the one that mounts. Without it, not even root may use the mount.
     pub for_all: bool,
     /// The kernel refuses changes.
     pub read_only: bool,
-    /// The kernel obeys set-user-ID bits and devices that are there.
+    /// The kernel honours set-user-ID bits and device files.
     pub trusted: bool,
-    /// Threads that answer the kernel; at least 1.
+    /// Threads that answer requests of the kernel; at least 1.
     pub threads: usize,
-    /// What has changed is made durable after this time, though nobody asks for it.
+    /// Interval after which changes are made durable without a request.
     pub sync_every: Duration,
 }
 
@@ -49,11 +49,11 @@ impl Default for MountOptions {
     }
 }
 
-/// Mounts a file system at a directory. It is served by threads of its own, and closed when it is unmounted: by
-/// [`Mounted::unmount`], or by anybody with `umount`.
+/// Mounts a file system at a directory. Separate threads serve it, and it is closed when it is unmounted: by
+/// [`Mounted::unmount`], or from outside with `umount`.
 ///
 /// # Errors
-/// What the kernel says: no `/dev/fuse`, no such directory, no permission (without root, `fusermount3` is needed).
+/// Errors of the kernel: no `/dev/fuse`, no such directory, no permission (without root, `fusermount3` is needed).
 pub fn mount(fs: Arc<FileSystem>, path: &Path, options: &MountOptions) -> io::Result<Mounted> {
     let mut config = Config::default();
     config.mount_options = vec![

@@ -1,4 +1,4 @@
-//! A mount while it lasts, and how it ends.
+//! An active mount, and its end.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,13 +14,13 @@ use rustix::mount::{UnmountFlags, unmount};
 
 use crate::filesystem::FileSystem;
 
-/// A file system that is mounted. It is closed when it is unmounted; whoever drops this leaves it mounted.
+/// A mounted file system. It is closed when it is unmounted; dropping this leaves it mounted.
 #[derive(Debug)]
 pub struct Mounted {
     path: PathBuf,
-    /// Answers the kernel, and closes the file system at the end.
+    /// Answers requests of the kernel, and closes the file system at the end.
     serving: JoinHandle<io::Result<()>>,
-    /// Ends the thread that syncs when it is dropped.
+    /// Dropping it ends the thread that syncs.
     syncs: Sender<()>,
     syncing: JoinHandle<()>,
 }
@@ -36,18 +36,18 @@ impl Mounted {
         let syncing = std::thread::Builder::new().name("larder-fs-sync".to_owned());
         let syncing = syncing.spawn(move || {
             while ended.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
-                // Whoever asks for a sync hears of the failure: from then on nothing can be written.
+                // Ignore the error: a caller of sync gets it too, because nothing can be written after a failure.
                 let _ = fs.sync();
             }
         })?;
         let nobody = std::thread::Builder::new().spawn(|| Ok(()))?;
         let serving = std::mem::replace(&mut kernel.guard, nobody);
-        // Its drop unmounts the directory once more, and thus whatever somebody has mounted there since.
+        // Dropping it would unmount the directory again, and with it any file system mounted there since.
         std::mem::forget(kernel);
         Ok(Self { path, serving, syncs, syncing })
     }
 
-    /// Whether nobody has unmounted it.
+    /// Whether it is still mounted.
     pub fn is_mounted(&self) -> bool {
         !self.serving.is_finished()
     }
@@ -55,16 +55,17 @@ impl Mounted {
     /// Unmounts it; [`Mounted::wait`] then waits until it is closed.
     ///
     /// # Errors
-    /// What the kernel says, [`io::ErrorKind::ResourceBusy`] if somebody has a file open there, or a directory as its
-    /// own. It is mounted then as before.
+    /// Errors of the kernel, [`io::ErrorKind::ResourceBusy`] if a file is open there, or a process has its working
+    /// directory there. Then it stays mounted.
     pub fn unmount(&self) -> io::Result<()> {
         self.take_away(UnmountFlags::empty(), &[])
     }
 
-    /// Takes it out of the tree at once. Whoever has files open there keeps them, and it is closed after the last one.
+    /// Detaches it from the directory tree at once. Open files stay usable, and it is closed after the last of them is
+    /// closed.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Errors of the kernel.
     pub fn detach(&self) -> io::Result<()> {
         self.take_away(UnmountFlags::DETACH, &["-z"])
     }
@@ -75,16 +76,16 @@ impl Mounted {
         }
         match unmount(&self.path, how) {
             Ok(()) => Ok(()),
-            // Without root, a program with set-user-ID may.
+            // Without root, a set-user-ID program may do it.
             Err(Errno::PERM) => by_program(&self.path, words),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Waits until somebody has unmounted it, and it is closed.
+    /// Waits until it is unmounted and closed.
     ///
     /// # Errors
-    /// What went wrong between the kernel and this process.
+    /// Errors between the kernel and this process.
     pub fn wait(self) -> io::Result<()> {
         let Self { serving, syncs, syncing, .. } = self;
         let ended = serving.join();

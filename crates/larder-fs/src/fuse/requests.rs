@@ -1,7 +1,7 @@
-//! What the kernel asks, and the answers.
+//! Handling of kernel requests.
 //!
-//! The kernel counts the inodes that it knows: each answer with one holds it, and a `forget` releases it. So a file
-//! without a name lives until nobody has it open.
+//! The kernel counts its references to inodes: each reply with an inode holds it, and a `forget` releases it. So a file
+//! without a name lives until it is no longer open.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -22,18 +22,18 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::filesystem::{FileSystem, SeekTo, Setting};
 use crate::volume::Renaming;
 
-/// How long the kernel may keep what it was told. It alone changes anything.
+/// How long the kernel may cache replies. Only the kernel changes the file system.
 const KEPT: Duration = Duration::from_secs(60);
-/// Numbers of inodes are not used again, so they have no generations.
+/// Inode numbers are not reused, so generations are not needed.
 const GENERATION: Generation = Generation(0);
-/// Bytes of a write at most.
+/// Maximum bytes of a write.
 const WRITE_BYTES_MAX: u32 = 1 << 20;
-/// Entries of a directory that are looked up at a time.
+/// Directory entries that are looked up at a time.
 const ENTRIES: usize = 128;
 /// The bits of a mode that `chmod` sets.
 const PERMISSIONS: u32 = 0o7777;
 
-/// Answers the kernel for one file system.
+/// Handles kernel requests for one file system.
 pub(super) struct Requests {
     fs: Arc<FileSystem>,
 }
@@ -109,7 +109,7 @@ impl Filesystem for Requests {
             InitFlags::FUSE_CACHE_SYMLINKS,
         ];
         for flag in wanted {
-            // A kernel that does not know one goes without.
+            // A kernel that does not support a flag works without it.
             let _ = config.add_capabilities(flag);
         }
         let _ = config.set_max_write(WRITE_BYTES_MAX);
@@ -117,7 +117,7 @@ impl Filesystem for Requests {
     }
 
     fn destroy(&mut self) {
-        // What goes wrong here went wrong in a sync before, or is what a loss of power leaves.
+        // An error here has already occurred in a sync, or has the effect of a power loss.
         let _ = self.fs.close();
     }
 
@@ -250,7 +250,7 @@ impl Filesystem for Requests {
     }
 
     fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        // Nobody else changes what the kernel keeps of the file.
+        // Only the kernel changes the file, so its cached pages stay valid.
         reply.opened(FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE);
     }
 
@@ -287,7 +287,7 @@ impl Filesystem for Requests {
     }
 
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
-        // A close promises nothing. Whoever wants more asks for it.
+        // Closing a file gives no durability guarantee. A program that needs one calls fsync.
         reply.ok();
     }
 
@@ -336,7 +336,7 @@ impl Filesystem for Requests {
         for entry in entries {
             let is_dot = entry.name == b"." || entry.name == b"..";
             let Ok(found) = self.fs.attributes(entry.ino) else { continue };
-            // The kernel counts each but the dots as a lookup.
+            // The kernel counts each entry except the dots as a lookup.
             if !is_dot && self.fs.hold(entry.ino, 1).is_err() {
                 continue;
             }
@@ -469,12 +469,12 @@ impl Filesystem for Requests {
     }
 }
 
-/// Access lists are for the kernel to obey, which it does not here.
+/// The kernel would have to enforce access lists, which it does not for this file system.
 fn is_acl(name: &OsStr) -> bool {
     name.as_bytes().starts_with(b"system.posix_acl_")
 }
 
-/// An attribute, or how long it is, if the kernel asks for that.
+/// Replies with an attribute, or with its length if the kernel requests that.
 fn attribute(reply: ReplyXattr, bytes: &[u8], size: u32) {
     let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
     if size == 0 {

@@ -1,7 +1,7 @@
-//! A checkpoint goes to blocks of its own; then nothing needs the blocks without live pages, nor older checkpoints.
+//! A checkpoint goes to separate blocks. After it, blocks without live pages and older checkpoints can be freed.
 //!
-//! It goes behind the one before it, if that block has room for all of it, or else to new blocks. Either way the one
-//! before stays whole until the new one is.
+//! It is appended to the block of the previous checkpoint if it fits there entirely, or else goes to new blocks. In
+//! both cases the previous one stays intact until the new one is complete.
 
 use larder_device::IoFuture;
 
@@ -11,7 +11,7 @@ use crate::formats::checkpoint::{BlockLine, Body, HEADER_BYTES, Which, encode_bo
 use crate::formats::tag::Use;
 
 impl Volume {
-    /// Writes a checkpoint of a state that is in the log, and frees what is dead.
+    /// Writes a checkpoint of a state that is in the log, and frees dead blocks.
     pub(super) fn checkpoint(&mut self) -> Result<()> {
         assert!(self.is_clean(), "a checkpoint says nothing of what is not written");
         let page_bytes = self.geometry().page_bytes;
@@ -54,7 +54,7 @@ impl Volume {
         }
     }
 
-    /// Writes the pages of a checkpoint, and says in which blocks they are.
+    /// Writes the pages of a checkpoint. Returns their blocks.
     fn write_pages(&mut self, pages: &[Vec<u8>]) -> Result<Vec<u64>> {
         let block_pages = usize::try_from(self.geometry().block_pages).unwrap_or(usize::MAX);
         if let Some((block, used)) = self.checkpoint_block(pages.len(), block_pages)
@@ -62,7 +62,7 @@ impl Volume {
         {
             return Ok(vec![block]);
         }
-        // An append that failed ended its block; the next one may go well.
+        // A failed append closed its block; the next one may succeed.
         let mut last = None;
         for _ in 0..2 {
             let mut pieces = Vec::new();
@@ -79,7 +79,7 @@ impl Volume {
         Err(last.unwrap_or_else(|| Error::damaged("no checkpoint was written")))
     }
 
-    /// The newest block with a checkpoint, if it has room for one of so many pages.
+    /// The newest checkpoint block, if it has room for `pages` more pages.
     fn checkpoint_block(&self, pages: usize, block_pages: usize) -> Option<(u64, u32)> {
         let newest = *self.table.checkpoints.last()?;
         let listed = self.flash.list();
@@ -104,7 +104,8 @@ impl Volume {
         done
     }
 
-    /// The newest checkpoint is in these blocks. It needs no other ones with checkpoints, and none without live pages.
+    /// Frees what the checkpoint in the blocks `newest` no longer needs: other checkpoint blocks, and blocks without
+    /// live pages.
     fn free_dead(&mut self, newest: &[u64]) -> Result<()> {
         let older: Vec<u64> =
             self.table.checkpoints.iter().copied().filter(|it| !newest.contains(it)).collect();

@@ -1,12 +1,13 @@
-//! The cleaner: live pages leave blocks that are mostly dead, so that these can be freed.
+//! The cleaner: moves live pages out of blocks that are mostly dead, so that these can be freed.
 //!
-//! Which block is next weighs what it costs against what it brings and how old it is (cost and benefit, after Rosenblum
-//! and Ousterhout, "The design and implementation of a log-structured file system", 1992): (1 − u) · age / (1 + u),
-//! where u is what must be written, as a part of the block. Of data it is more than what is live, for nodes that point
-//! there are written too. When blocks are scarce, the block that brings most is next, however young.
+//! The choice of the next block weighs its cost against its benefit and age (cost-benefit, after Rosenblum and
+//! Ousterhout, "The design and implementation of a log-structured file system", 1992): (1 − u) · age / (1 + u), where u
+//! is the share of the block that must be written. For data this is more than the live pages, because the nodes that
+//! point to them are written too. When blocks are scarce, the block with the largest benefit is chosen, whatever its
+//! age.
 //!
-//! It ends: pages that are live do not become more, so what is dead stays as much until its block is freed, and the
-//! reserve sees to it that some of that is always there.
+//! It terminates: the number of live pages does not grow, so the number of dead pages is constant until their block is
+//! freed, and the reserve ensures that there are always some.
 
 use larder_device::BlockId;
 
@@ -17,10 +18,10 @@ use crate::formats::run::{Entry, Run};
 use crate::formats::tag::Use;
 use crate::table::BlockUse;
 
-/// Pages of the log after which a checkpoint is due, at most: a recovery reads the nodes among them.
+/// Maximum pages of the log before a checkpoint is due: a recovery reads the nodes among them.
 const CHECKPOINT_AFTER_PAGES: u64 = 65_536;
 
-/// A page of a victim, and what its run says of it.
+/// A page of a victim, with its entry in the run.
 type Lying = (Address, Entry, Vec<u8>);
 
 impl Volume {
@@ -62,10 +63,10 @@ impl Volume {
         if self.logged_pages >= due { self.checkpoint() } else { Ok(()) }
     }
 
-    /// The block that is cleaned next. `None` if none brings anything.
+    /// The next block to clean. `None` if cleaning no block gains anything.
     fn victim(&self, scarce: bool) -> Option<u64> {
         let (nodes, data) = self.table.live_by_use();
-        // As many nodes must be written for a page of data as there are for each, but one at most.
+        // For each page of data, the average number of nodes per page of data must be written too, but at most one.
         let extra = if data == 0 { 1.0 } else { (nodes as f64 / data as f64).min(1.0) };
         let now = self.next_batch;
         let score = |it: &BlockUse| {
@@ -82,7 +83,7 @@ impl Volume {
         best.map(|(block, _)| *block)
     }
 
-    /// Moves what is live in a block: makes it dirty, and writes a batch.
+    /// Moves the live pages of a block: marks them dirty, and writes a batch.
     fn clean(&mut self, block: u64) -> Result<()> {
         for (address, entry, bytes) in self.lying(block)? {
             match entry {
@@ -98,7 +99,7 @@ impl Volume {
         if let Some(it) = self.table.blocks.get_mut(&block)
             && it.live_pages > 0
         {
-            // Somebody points to what no run lists, or what cannot be read.
+            // A pointer leads to a page that no run lists, or to one that cannot be read.
             it.damaged = true;
         }
         Ok(())
@@ -120,7 +121,7 @@ impl Volume {
         let mut lying = Vec::new();
         while let Some((page, bytes)) = pages.next() {
             let Some(address) = Address::new(BlockId::new(block), page) else { break };
-            // What is no run is what a loss of power has left: nothing points there.
+            // A page that is not a run remains from a power loss: nothing points to it.
             let Some(run) = Run::decode(self.uuid, address, bytes) else { continue };
             for entry in run.entries.into_iter().filter(|entry| entry.checksum().is_some()) {
                 let Some((page, bytes)) = pages.next() else { break };
@@ -143,7 +144,7 @@ impl Volume {
         }
         let pointer = match self.pointer(key.0, key.1) {
             Ok(pointer) => pointer,
-            // It was deleted, or its node is damaged.
+            // The page was deleted, or its node is damaged.
             Err(error) if error.kind() == ErrorKind::Io => return Err(error),
             Err(_) => return Ok(()),
         };

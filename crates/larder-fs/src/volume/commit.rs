@@ -1,8 +1,9 @@
-//! A batch: all that has changed goes to the log at once.
+//! A batch: writes all changes to the log at once.
 //!
-//! Data and nodes go to blocks of their own, in runs: a page that lists what follows, and the pages. Each run says of
-//! how many it is one, so the batch counts when all have landed, and costs one wait: all are submitted together. An
-//! append that fails ends its block; the whole batch is written again elsewhere, as its next attempt.
+//! Data and nodes go to separate blocks, in runs: a page that lists what follows, and then those pages. Each run
+//! contains the number of runs of the batch, so the batch is valid when all have been written. All are submitted
+//! together, so a batch costs only one wait. An append that fails closes its block; then the whole batch is written
+//! again elsewhere, as its next attempt.
 
 use larder_device::{BlockId, IoFuture};
 
@@ -14,10 +15,10 @@ use crate::formats::run::{Entry, Run};
 use crate::formats::tag::Use;
 use crate::table::Table;
 
-/// How often a batch is tried before the file system takes no more changes.
+/// Number of attempts for a batch before the file system accepts no more changes.
 const ATTEMPTS: u16 = 4;
 
-/// What a run lists.
+/// An entry of a run.
 #[derive(Debug, Clone, Copy)]
 enum Item {
     Data { ino: u64, index: u64 },
@@ -25,12 +26,12 @@ enum Item {
     Gone { ino: u64, from_part: u32 },
 }
 
-/// A run that has its place.
+/// A run with its location.
 struct PlannedRun {
     block: u64,
     page: u32,
     items: Vec<(Item, Option<Address>)>,
-    /// Not a run: zeros in the last page of a block, where a run has no room.
+    /// Not a run: zeros in the last page of a block, where a run does not fit.
     is_padding: bool,
 }
 
@@ -41,13 +42,13 @@ impl PlannedRun {
     }
 }
 
-/// Gives items their places, run after run.
+/// Assigns locations to items, run after run.
 struct Plan<'a> {
     flash: &'a Flash,
     table: &'a mut Table,
     batch: u64,
     runs: Vec<PlannedRun>,
-    /// The run of each use that takes more items.
+    /// The current run of each use, which accepts more items.
     current: Vec<(Use, usize)>,
 }
 
@@ -68,7 +69,7 @@ impl Plan<'_> {
         Ok(address)
     }
 
-    /// The run that the next item of a use goes to.
+    /// The run for the next item of a use.
     fn run_for(&mut self, what_for: Use) -> Result<usize> {
         let block_pages = self.flash.geometry.block_pages;
         let current = self.current.iter().find(|(of, _)| *of == what_for).map(|(_, run)| *run);
@@ -87,7 +88,7 @@ impl Plan<'_> {
         Ok(run)
     }
 
-    /// Two pages at least that nobody has, and takes the first.
+    /// Finds at least two free pages, and takes the first.
     fn room_for_run(&mut self, what_for: Use) -> Result<(u64, u32)> {
         let block_pages = self.flash.geometry.block_pages;
         if let Some(block) = self.table.open_block(what_for)
@@ -99,7 +100,7 @@ impl Plan<'_> {
                 return Ok((block, page));
             }
             if page < block_pages {
-                // A store that counts open blocks counts this one until it is full.
+                // Fill the block up: a store that limits open blocks counts this one until it is full.
                 let items = Vec::new();
                 self.runs.push(PlannedRun { block, page, items, is_padding: true });
             }
@@ -115,7 +116,7 @@ impl Plan<'_> {
 }
 
 impl Volume {
-    /// Writes a batch of all that is dirty, if there is anything.
+    /// Writes a batch of all dirty pages and nodes, if there are any.
     pub(super) fn commit(&mut self) -> Result<()> {
         if self.is_clean() {
             return Ok(());
@@ -139,7 +140,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Places for everything, and pointers to them.
+    /// Assigns locations to everything, and updates the pointers.
     fn plan(&mut self) -> Result<Vec<PlannedRun>> {
         let data: Vec<(u64, u64, bool)> =
             self.pages.iter().map(|((ino, index), page)| (*ino, *index, page.moved)).collect();
@@ -173,7 +174,7 @@ impl Volume {
         Ok(runs)
     }
 
-    /// Submits all runs, those of one block in one append, and waits for all.
+    /// Submits all runs, with one append per block, and waits for all.
     fn write_runs(&mut self, runs: &[PlannedRun], attempt: u16) -> Result<()> {
         let count = runs.iter().filter(|run| !run.is_padding).count();
         let count = u32::try_from(count).unwrap_or(u32::MAX);
@@ -243,7 +244,7 @@ impl Volume {
         Ok(())
     }
 
-    /// The batch is in the log: what it replaced is dead, what it brought is live.
+    /// Updates the counts after a batch was written: what it replaced is dead, what it wrote is live.
     fn landed(&mut self, old: &[Option<Pointer>], runs: &[PlannedRun]) {
         for pointer in old.iter().flatten() {
             self.table.died(pointer.address);

@@ -1,7 +1,7 @@
-//! Pages of files: read, written, cut off.
+//! Pages of files: read, write, truncate.
 //!
-//! Behind the end of a file its last page is zeros: whoever writes fills what was a hole with them, and whoever cuts a
-//! file short clears the rest of its page. So a file that grows shows nothing that it had before.
+//! After the end of a file, its last page is always zeros: a write to a hole fills the rest of the page with them, and
+//! a truncation clears the rest of its page. So a file that grows never exposes old data.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -12,14 +12,14 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::formats::node::{PART_ATTRIBUTES, PART_INODE, PART_LEAVES};
 use crate::geometry::size;
 
-/// A part of a page that a range of bytes touches.
+/// The part of a page that is in a range of bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Span {
-    /// Of the page in its file.
+    /// Index of the page in its file.
     pub(crate) index: u64,
-    /// Where in the page.
+    /// Bytes within the page.
     pub(crate) within: Range<usize>,
-    /// Where in the range.
+    /// Bytes within the range.
     pub(crate) of_range: Range<usize>,
 }
 
@@ -41,7 +41,7 @@ impl Span {
 }
 
 impl Volume {
-    /// What a page of a file has in the log; `None` is a hole, or was never written.
+    /// The location of a page of a file in the log; `None` if it is a hole, or was not written yet.
     pub(crate) fn pointer(&mut self, ino: u64, index: u64) -> Result<Option<Pointer>> {
         let (part, slot) = self.holder(index);
         Ok(self.pointers(ino, part)?.and_then(|pointers| pointers.get(slot).copied().flatten()))
@@ -56,7 +56,7 @@ impl Volume {
         Ok((1, u64::from(!self.nodes.contains_key(&(ino, part)))))
     }
 
-    /// A page of a file as it is. `None` is a hole.
+    /// The current content of a page of a file. `None` is a hole.
     pub(crate) fn page(&mut self, ino: u64, index: u64) -> Result<Option<Vec<u8>>> {
         if let Some(page) = self.pages.get(&(ino, index)) {
             return match page.damaged {
@@ -68,8 +68,8 @@ impl Volume {
         pointer.map(|pointer| self.flash.read_checked(pointer)).transpose()
     }
 
-    /// A page of a file, to change. A hole becomes zeros, and so does what will be overwritten whole. Room for it was
-    /// asked for.
+    /// A page of a file for a change. A hole becomes zeros, and so does a page that will be overwritten completely. The
+    /// caller must have checked for room.
     pub(crate) fn page_mut(&mut self, ino: u64, index: u64, whole: bool) -> Result<&mut [u8]> {
         let key = (ino, index);
         if !self.pages.contains_key(&key) {
@@ -100,7 +100,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Bytes of a file from `offset` on, up to its end.
+    /// Reads data of a file from `offset` on, up to its end.
     pub(crate) fn read(&mut self, ino: u64, offset: u64, length: usize) -> Result<Vec<u8>> {
         let end = self.inode(ino)?.size;
         let length = length.min(usize::try_from(end.saturating_sub(offset)).unwrap_or(usize::MAX));
@@ -122,7 +122,7 @@ impl Volume {
         Ok(bytes)
     }
 
-    /// Pages that lie behind one another, in one request.
+    /// Reads consecutive pages in one request.
     fn read_group(&self, ino: u64, group: &[(Pointer, Span)], into: &mut [u8]) -> Result<()> {
         let Some((first, _)) = group.first() else { return Ok(()) };
         let pages = u32::try_from(group.len()).unwrap_or(u32::MAX);
@@ -136,11 +136,11 @@ impl Volume {
         Ok(())
     }
 
-    /// Writes bytes to a file: all, or as many as there is room for. A loss of power leaves all or nothing of a write
-    /// that is not longer than [`Volume::change_pages_max`].
+    /// Writes data to a file: all of it, or as much as there is room for. A write of at most
+    /// [`Volume::change_pages_max`] pages is atomic with respect to power loss.
     ///
     /// # Errors
-    /// [`ErrorKind::NoSpace`] if there is room for none.
+    /// [`ErrorKind::NoSpace`] if there is no room at all.
     pub(crate) fn write(&mut self, ino: u64, offset: u64, bytes: &[u8]) -> Result<usize> {
         let max = self.geometry().file_bytes_max();
         if offset.checked_add(bytes.len() as u64).is_none_or(|end| end > max) {
@@ -148,7 +148,7 @@ impl Volume {
             return Err(Error::new(ErrorKind::FileTooLarge, context));
         }
         let change = size((self.change_pages_max() as u64).saturating_mul(self.page_bytes()));
-        // The first change ends with a page, so that all others are whole pages.
+        // The first change ends at a page boundary, so that all others are whole pages.
         let first = change - size(offset % self.page_bytes());
         let mut written = 0;
         while written < bytes.len() {
@@ -169,7 +169,7 @@ impl Volume {
         Ok(written)
     }
 
-    /// Writes bytes as one change: all, or as many as there is room for.
+    /// Writes data as one change: all of it, or as much as there is room for.
     pub(super) fn write_at_once(&mut self, ino: u64, offset: u64, bytes: &[u8]) -> Result<usize> {
         let mut written = 0;
         for span in Span::of(offset, bytes.len(), self.page_bytes()) {
@@ -195,7 +195,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Cuts a file to a length, or lets it grow by a hole.
+    /// Truncates a file, or extends it by a hole.
     pub(crate) fn resize(&mut self, ino: u64, bytes: u64) -> Result<()> {
         if bytes > self.geometry().file_bytes_max() {
             let context = format!("inode {ino}: {bytes} bytes are longer than files can be");
@@ -209,7 +209,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Zeros from `from` to the end of its page, if that is there.
+    /// Zeros the bytes from `from` to the end of its page, if that page exists.
     fn clear_rest(&mut self, ino: u64, from: u64) -> Result<()> {
         let index = from / self.page_bytes();
         let within = size(from % self.page_bytes());
@@ -219,7 +219,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Drops all pages of a file from this one on.
+    /// Drops all pages of a file from `from` on.
     pub(crate) fn cut(&mut self, ino: u64, from: u64) -> Result<()> {
         for index in self.existing(ino, from..u64::MAX)? {
             self.drop_page(ino, index)?;
@@ -238,7 +238,7 @@ impl Volume {
         Ok(())
     }
 
-    /// The pages of a file that are no holes, among these.
+    /// The pages in this range of a file that are not holes.
     pub(crate) fn existing(&mut self, ino: u64, range: Range<u64>) -> Result<BTreeSet<u64>> {
         let dirty = self.pages.range((ino, range.start)..(ino, range.end));
         let mut found: BTreeSet<u64> = dirty.map(|((_, index), _)| *index).collect();
@@ -255,7 +255,7 @@ impl Volume {
             };
             let pointers = match self.pointers(ino, part) {
                 Ok(pointers) => pointers.map(Vec::as_slice).unwrap_or_default(),
-                // What a damaged leaf pointed to is lost, but the file can be cut and deleted.
+                // The pages of a damaged leaf are lost, but the file can still be truncated and deleted.
                 Err(error) if error.kind() == ErrorKind::Damaged && part != PART_INODE => &[],
                 Err(error) => return Err(error),
             };
@@ -265,7 +265,7 @@ impl Volume {
         Ok(found)
     }
 
-    /// Makes a page a hole.
+    /// Turns a page into a hole.
     pub(crate) fn drop_page(&mut self, ino: u64, index: u64) -> Result<()> {
         let (part, slot) = self.holder(index);
         let pointer = self.pointer(ino, index)?;
@@ -285,7 +285,7 @@ impl Volume {
         Ok(())
     }
 
-    /// A node is gone. The batch has to say so.
+    /// Removes a node. The caller must also record it for the next batch ([`Volume::parts_gone`]).
     pub(crate) fn drop_node(&mut self, key: NodeKey) {
         if let Some(Some(pointer)) = self.nodes.remove(&key) {
             self.table.died(pointer.address);
@@ -298,7 +298,7 @@ impl Volume {
         *from = (*from).min(first);
     }
 
-    /// An inode, and all that it has.
+    /// Removes an inode with all its pages and nodes.
     pub(crate) fn remove_inode(&mut self, ino: u64) -> Result<()> {
         self.cut(ino, 0)?;
         self.drop_node((ino, PART_ATTRIBUTES));
@@ -309,7 +309,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Makes a range of a file zeros, whole pages holes.
+    /// Zeros a range of a file; whole pages become holes.
     pub(crate) fn punch(&mut self, ino: u64, range: Range<u64>) -> Result<()> {
         let range =
             range.start..range.end.min(self.inode(ino)?.size.next_multiple_of(self.page_bytes()));
@@ -335,7 +335,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Sees to it that writes to a range of a file find room later: its holes become pages of zeros.
+    /// Ensures that later writes to a range of a file find room: its holes become pages of zeros.
     pub(crate) fn allocate(&mut self, ino: u64, range: Range<u64>) -> Result<()> {
         let page_bytes = self.page_bytes();
         let pages = range.start / page_bytes..range.end.div_ceil(page_bytes);
@@ -359,7 +359,7 @@ impl Volume {
     }
 }
 
-/// Whether a page lies behind another.
+/// Whether a page directly follows another.
 fn follows(one: Pointer, next: Pointer) -> bool {
     next.address.raw() == one.address.raw() + 1 && next.address.block() == one.address.block()
 }

@@ -1,7 +1,7 @@
-//! Names in a directory: an index in memory over pages that lie in it as in a file.
+//! Names in a directory: an index in memory of its pages, which are stored like those of a file.
 //!
-//! A name has a cookie, which grows from name to name and is never given twice. Readings go on behind a cookie, so each
-//! name that is there all the time is read once, whatever comes and goes meanwhile.
+//! A name has a cookie. Cookies increase from name to name and are never reused. Listings continue after a cookie, so
+//! each name that exists during the whole listing is returned exactly once, whatever is added or removed during it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -10,10 +10,10 @@ use crate::attributes::Kind;
 use crate::error::{Error, ErrorKind, Result};
 use crate::formats::directory::{self as page, Name};
 
-/// Names that are kept in memory, about, in all directories together.
+/// Approximate limit of names kept in memory, for all directories together.
 const NAMES_MAX: usize = 1 << 20;
 
-/// Where a name leads, and where it stands.
+/// The inode of a name, and its position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) ino: u64,
@@ -27,9 +27,9 @@ pub(crate) struct Place {
 pub(crate) struct Directory {
     by_name: HashMap<Box<[u8]>, Place>,
     by_cookie: BTreeMap<u64, Box<[u8]>>,
-    /// Bytes that are used of each page.
+    /// Used bytes of each page.
     used_bytes: Vec<usize>,
-    /// Pages by the bytes that are free there.
+    /// Pages by their free bytes.
     roomy: BTreeSet<(usize, u64)>,
 }
 
@@ -42,7 +42,7 @@ impl Directory {
         self.by_name.is_empty()
     }
 
-    /// The first name behind a cookie.
+    /// The first name after a cookie.
     pub(crate) fn after(&self, cookie: u64) -> Option<(&[u8], Place)> {
         let (_, name) = self.by_cookie.range(cookie.checked_add(1)?..).next()?;
         Some((name, *self.by_name.get(name)?))
@@ -66,13 +66,13 @@ impl Directory {
         }
     }
 
-    /// The fullest page that has room for a name of so many bytes, or a new one.
+    /// The fullest page with room for a name of `name_bytes` bytes, or a new one.
     fn page_for(&self, name_bytes: usize) -> u64 {
         let fits = self.roomy.range((page::entry_bytes(name_bytes), 0)..).next();
         fits.map_or(self.used_bytes.len() as u64, |(_, page)| *page)
     }
 
-    /// Pages up to the last one with names.
+    /// Number of pages up to the last one with names.
     fn pages(&self) -> usize {
         let empty = page::used_bytes(&[]);
         self.used_bytes.iter().rposition(|used| *used > empty).map_or(0, |last| last + 1)
@@ -138,13 +138,13 @@ impl Volume {
         page::decode(bytes).ok_or_else(damaged)
     }
 
-    /// Pages of data and nodes that one name more would take.
+    /// Pages of data and nodes that one more name would add.
     pub(crate) fn name_adds(&mut self, ino: u64, name_bytes: usize) -> Result<(u64, u64)> {
         let page = self.directory(ino)?.page_for(name_bytes);
         self.page_adds(ino, page)
     }
 
-    /// Adds a name that is not there yet. Room for it was asked for.
+    /// Adds a name that does not exist yet. The caller must have checked for room.
     pub(crate) fn add_name(&mut self, ino: u64, name: &[u8], to: u64, kind: Kind) -> Result<()> {
         let index = self.directory(ino)?.page_for(name.len());
         let cookie = self.inode(ino)?.next_cookie.max(1);
@@ -163,7 +163,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Removes a name that is there. Pages at the end that have no more names go with it.
+    /// Removes an existing name, and with it pages at the end that have no names left.
     pub(crate) fn remove_name(&mut self, ino: u64, name: &[u8]) -> Result<()> {
         let place = self.place(ino, name)?;
         self.change_names(ino, place.page, |names| names.retain(|it| *it.name != *name))?;
@@ -180,7 +180,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Lets a name that is there lead somewhere else.
+    /// Changes the inode of an existing name.
     pub(crate) fn point_name(&mut self, ino: u64, name: &[u8], to: u64, kind: Kind) -> Result<()> {
         let place = self.place(ino, name)?;
         self.change_names(ino, place.page, |names| {

@@ -1,4 +1,4 @@
-//! Names come, go and change places. Each of these is one change: a batch has all of it or nothing.
+//! Creates, removes and renames names. Each of these is one change: a batch has all of it or nothing.
 
 use super::Volume;
 use crate::attributes::{Kind, Owner};
@@ -7,28 +7,28 @@ use crate::formats::directory::{NAME_BYTES_MAX, is_name};
 use crate::formats::node::{Inode, PART_INODE};
 use crate::geometry::size;
 
-/// Names that an inode can have.
+/// Maximum number of links of an inode.
 const LINKS_MAX: u32 = i32::MAX.unsigned_abs();
-/// Set-group-ID: of a directory, what is made in it gets its group.
+/// Set-group-ID: files created in a directory with this bit get its group.
 const SET_GROUP_ID: u16 = 0o2000;
 
-/// What a name leads to.
+/// The inode of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) ino: u64,
     pub(crate) kind: Kind,
 }
 
-/// What becomes of a name that is there already.
+/// What to do if the new name already exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Renaming {
-    /// It leads to what was renamed, and to what it led before no more.
+    /// Replace it: the name leads to the renamed file only.
     #[default]
     Replace,
-    /// Nothing is renamed then.
+    /// Refuse to rename.
     NoReplace,
-    /// It must be there, and the two change places.
+    /// It must exist, and the two are exchanged.
     Exchange,
 }
 
@@ -47,7 +47,7 @@ fn check_name(name: &[u8]) -> Result<()> {
 }
 
 impl Volume {
-    /// What a name in a directory leads to.
+    /// Looks up a name in a directory.
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`], [`ErrorKind::NotDirectory`].
@@ -63,7 +63,7 @@ impl Volume {
         Ok(found.map(|place| Found { ino: place.ino, kind: place.kind }))
     }
 
-    /// A new inode under a new name. `bytes` is what it holds from the start: the target of a symbolic link.
+    /// Creates an inode with a name. `bytes` is its initial content: the target of a symbolic link.
     pub(crate) fn make(
         &mut self,
         (parent, name): (u64, &[u8]),
@@ -104,7 +104,7 @@ impl Volume {
         Ok(ino)
     }
 
-    /// A further name for what is no directory.
+    /// Adds a name for a file that is not a directory.
     pub(crate) fn link(&mut self, ino: u64, parent: u64, name: &[u8]) -> Result<()> {
         check_name(name)?;
         self.before_change()?;
@@ -133,7 +133,7 @@ impl Volume {
         self.names_changed(parent)
     }
 
-    /// Takes a name away, and with the last one what it led to, unless somebody has that open.
+    /// Removes a name. Removes the file with its last name, unless it is open.
     pub(crate) fn unlink(&mut self, parent: u64, name: &[u8]) -> Result<()> {
         self.before_change()?;
         let found = self.find(parent, name)?;
@@ -145,7 +145,7 @@ impl Volume {
         self.lost_name(found.ino)
     }
 
-    /// Takes an empty directory away.
+    /// Removes an empty directory.
     pub(crate) fn rmdir(&mut self, parent: u64, name: &[u8]) -> Result<()> {
         self.before_change()?;
         let found = self.find(parent, name)?;
@@ -161,11 +161,11 @@ impl Volume {
         self.lost_name(found.ino)
     }
 
-    /// An inode has one name less; a directory has had its only one.
+    /// Records that an inode has lost a name; a directory has lost its only one.
     fn lost_name(&mut self, ino: u64) -> Result<()> {
         let inode = match self.inode_mut(ino) {
             Ok(inode) => inode,
-            // What its name led to is lost or damaged: the name can go nevertheless.
+            // The inode is missing or damaged: the name can be removed nevertheless.
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Damaged) => {
                 return Ok(());
             }
@@ -183,7 +183,7 @@ impl Volume {
         self.remove_inode(ino)
     }
 
-    /// Gives what a name leads to another name, in one step.
+    /// Renames in one step.
     pub(crate) fn rename(
         &mut self,
         (parent, name): (u64, &[u8]),
@@ -248,7 +248,7 @@ impl Volume {
         }
     }
 
-    /// The new name is there: the old one goes.
+    /// Removes the old name after the new one was added.
     fn left(&mut self, source: Found, (parent, name): (u64, &[u8]), to: u64) -> Result<()> {
         self.remove_name(parent, name)?;
         self.moved(source, parent, to)?;
@@ -256,7 +256,7 @@ impl Volume {
         self.names_changed(to)
     }
 
-    /// Something has come from one directory to another.
+    /// Updates the parent and link counts after a move between directories.
     fn moved(&mut self, what: Found, from: u64, to: u64) -> Result<()> {
         if what.kind == Kind::Directory && from != to {
             self.inode_mut(what.ino)?.parent = to;
@@ -266,10 +266,10 @@ impl Volume {
         self.touch(what.ino)
     }
 
-    /// Whether a directory is another one, or below it.
+    /// Whether `directory` is `above`, or below it.
     fn is_within(&mut self, directory: u64, above: u64) -> Result<bool> {
         let mut at = directory;
-        // Damage may have tied directories to a ring: no way up is longer than there are inodes.
+        // Damage may have created a cycle of directories: bound the walk by the number of nodes.
         for _ in 0..=self.nodes.len() {
             if at == above {
                 return Ok(true);
@@ -298,7 +298,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Something of an inode has changed, but not its bytes.
+    /// Records a change of attributes, but not of data.
     pub(crate) fn touch(&mut self, ino: u64) -> Result<()> {
         let now = self.now();
         self.inode_mut(ino)?.changed = now;

@@ -1,23 +1,23 @@
-//! A file system in memory: what is known of its nodes, what is not written yet, and what is free.
+//! The state of a file system in memory: its nodes, unwritten changes, and free space.
 //!
-//! Changes happen in memory first. A batch takes all of them to the log at once (`commit`), so whatever a loss of power
-//! leaves is the state between two calls. Until then:
+//! Changes are made in memory first. A batch writes all of them to the log at once (`commit`), so a power loss always
+//! leaves the state between two calls. Until then:
 //!
-//! 1. A page that was changed is in `pages`, and the node that points to it is among the dirty ones.
-//! 2. Every page and node counts as used from the call that makes it; calls that would use more than there is are
+//! 1. A changed page is in `pages`, and the node that points to it is among the dirty ones.
+//! 2. Every page and node counts as used from the call that creates it. Calls that would exceed the capacity are
 //!    refused before they change anything. So a batch always finds room.
-//! 3. `nodes` has every node that there is; one without a pointer was never written.
-//! 4. Whatever is dirty is in the caches; what is clean may be dropped from there at any time.
+//! 3. `nodes` has every existing node; one without a pointer was never written.
+//! 4. Everything dirty is in the caches; clean entries may be dropped from them at any time.
 //!
-//! | module | what it is |
+//! | module | content |
 //! |---|---|
-//! | `node_cache` | inodes and leaves, read when they are needed |
+//! | `node_cache` | inodes and leaves, read on demand |
 //! | `content` | pages of files |
 //! | `directory` | names |
-//! | `commit` | a batch goes to the log |
-//! | `checkpoint` | the state goes to blocks of its own, and what is dead is freed |
-//! | `cleaner` | live pages leave blocks that are mostly dead |
-//! | `recover` | from blocks to a state |
+//! | `commit` | writes a batch to the log |
+//! | `checkpoint` | writes the state to separate blocks, and frees dead ones |
+//! | `cleaner` | moves live pages out of blocks that are mostly dead |
+//! | `recover` | rebuilds the state from the blocks |
 
 mod checkpoint;
 mod cleaner;
@@ -46,16 +46,16 @@ pub use links::Renaming;
 pub(crate) use node_cache::NodeCache;
 use recover::Recovered;
 
-/// An inode and which part of it.
+/// An inode, and one of its parts.
 pub(crate) type NodeKey = (u64, u32);
 
-/// A page that is not written yet.
+/// A page that is not yet written.
 #[derive(Debug, Clone)]
 pub(crate) struct DirtyPage {
     pub(crate) bytes: Vec<u8>,
-    /// The cleaner moves it, and nobody has changed it since.
+    /// The cleaner moves it, and it has not been changed since.
     pub(crate) moved: bool,
-    /// It was damaged when the cleaner read it: it keeps the checksum that it fails.
+    /// Set if it was damaged when the cleaner read it: it keeps the checksum that it fails.
     pub(crate) damaged: Option<u32>,
 }
 
@@ -68,19 +68,19 @@ pub(crate) struct Volume {
     pub(crate) cache: NodeCache,
     pub(crate) directories: HashMap<u64, Directory>,
     pub(crate) pages: BTreeMap<(u64, u64), DirtyPage>,
-    /// Of which inodes the parts from this one on are gone, and no batch says so yet.
+    /// Per inode: the first part from which on all parts are gone, not yet recorded in a batch.
     pub(crate) gone: BTreeMap<u64, u32>,
-    /// Inodes without a name that somebody has open.
+    /// Inodes without a name that are open.
     pub(crate) orphans: BTreeSet<u64>,
-    /// How often each inode is held open.
+    /// Open count of each inode.
     pub(crate) pins: HashMap<u64, u64>,
     pub(crate) next_ino: u64,
     pub(crate) next_batch: u64,
-    /// Of the newest checkpoint.
+    /// Sequence of the newest checkpoint.
     pub(crate) sequence: u64,
-    /// Pages of data that files have, written or not.
+    /// Pages of data of all files, written or not.
     pub(crate) data_pages: u64,
-    /// Pages that the log has got since the newest checkpoint.
+    /// Pages written to the log since the newest checkpoint.
     pub(crate) logged_pages: u64,
     /// Why nothing can be written any more.
     pub(crate) failed: Option<String>,
@@ -88,23 +88,23 @@ pub(crate) struct Volume {
     pub(crate) counts: Counts,
 }
 
-/// What the file system has done since it was opened.
+/// Counters since the file system was opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counts {
-    /// Batches that went to the log.
+    /// Batches written to the log.
     pub batches: u64,
-    /// Pages of these batches, with those that list them.
+    /// Pages of these batches, including the pages that list the others.
     pub logged_pages: u64,
     /// Pages of data that the cleaner moved.
     pub moved_pages: u64,
     /// Blocks that the cleaner emptied.
     pub cleaned_blocks: u64,
-    /// Checkpoints.
+    /// Checkpoints written.
     pub checkpoints: u64,
-    /// Pages of these.
+    /// Pages of these checkpoints.
     pub checkpoint_pages: u64,
-    /// Blocks that were freed.
+    /// Blocks freed.
     pub freed_blocks: u64,
 }
 
@@ -147,24 +147,24 @@ impl Volume {
         Time::after_epoch(self.clock.now())
     }
 
-    /// Pages of data and nodes that there are.
+    /// Number of pages of data and nodes.
     pub(crate) fn used_pages(&self) -> u64 {
         self.data_pages + self.nodes.len() as u64
     }
 
-    /// Pages that there may be, if so many nodes more are among them.
+    /// Capacity in pages, if it includes `more_nodes` more nodes.
     pub(crate) fn capacity_pages(&self, more_nodes: u64) -> u64 {
         self.geometry().capacity_pages(self.nodes.len() as u64 + more_nodes)
     }
 
-    /// Whether so many pages of data and nodes more have room.
+    /// Whether there is room for `pages` more pages of data and `nodes` more nodes.
     pub(crate) fn has_room(&self, pages: u64, nodes: u64) -> bool {
         let used = self.used_pages() + pages + nodes;
         pages + nodes == 0 || used <= self.capacity_pages(nodes)
     }
 
     /// # Errors
-    /// [`ErrorKind::NoSpace`] if they have none.
+    /// [`ErrorKind::NoSpace`] if there is no room for them.
     pub(crate) fn need_room(&self, pages: u64, nodes: u64) -> Result<()> {
         if self.has_room(pages, nodes) {
             return Ok(());
@@ -174,26 +174,26 @@ impl Volume {
         Err(Error::new(ErrorKind::NoSpace, context))
     }
 
-    /// Pages of the log that the next batch takes, about.
+    /// Approximate number of pages of the next batch in the log.
     fn pending_pages(&self) -> usize {
         self.pages.len() + self.cache.dirty_count() + self.gone.len() / 64
     }
 
-    /// Whether nothing waits for a batch.
+    /// Whether there is nothing to write in a batch.
     pub(crate) fn is_clean(&self) -> bool {
         self.pages.is_empty() && self.cache.dirty_count() == 0 && self.gone.is_empty()
     }
 
-    /// To be called before each change of few pages: a batch is not to become longer than the reserve has room for.
-    /// Of what follows until the next such call a loss of power leaves all or nothing.
+    /// Must be called before each change of a few pages, so that a batch does not exceed the reserve. Changes until the
+    /// next call are atomic with respect to power loss.
     ///
     /// # Errors
-    /// [`ErrorKind::ReadOnly`] if writing has failed before; whatever goes wrong with the batch.
+    /// [`ErrorKind::ReadOnly`] if a write has failed before; any error of writing the batch.
     pub(crate) fn before_change(&mut self) -> Result<()> {
         self.before_changes(0)
     }
 
-    /// As [`Volume::before_change`], of so many pages of data.
+    /// Like [`Volume::before_change`], for a change of `pages` pages of data.
     pub(crate) fn before_changes(&mut self, pages: usize) -> Result<()> {
         self.must_write()?;
         if self.pending_pages() + pages >= self.geometry().batch_pages_max() {
@@ -202,13 +202,13 @@ impl Volume {
         Ok(())
     }
 
-    /// Pages of data that one change may have.
+    /// Maximum pages of data in one change.
     pub(crate) fn change_pages_max(&self) -> usize {
         self.geometry().batch_pages_max() / 2
     }
 
     /// # Errors
-    /// [`ErrorKind::ReadOnly`] if writing has failed before.
+    /// [`ErrorKind::ReadOnly`] if a write has failed before.
     pub(crate) fn must_write(&self) -> Result<()> {
         match &self.failed {
             None => Ok(()),
@@ -219,10 +219,10 @@ impl Volume {
         }
     }
 
-    /// Everything that has happened is in the log when this returns, and there is room for the next batch.
+    /// Writes all changes to the log, and makes room for the next batch.
     ///
     /// # Errors
-    /// Whatever the store reports. Then nothing more can be written.
+    /// Errors of the store. After such an error nothing more can be written.
     pub(crate) fn commit_and_clean(&mut self) -> Result<()> {
         self.must_write()?;
         let done = self.commit().and_then(|()| self.make_room());
@@ -235,7 +235,7 @@ impl Volume {
     /// Writes a checkpoint of a state that is in the log.
     ///
     /// # Errors
-    /// Whatever the store reports. Then nothing more can be written.
+    /// Errors of the store. After such an error nothing more can be written.
     pub(crate) fn checkpoint_now(&mut self) -> Result<()> {
         let done = self.checkpoint();
         if let Err(error) = &done {
@@ -244,7 +244,7 @@ impl Volume {
         done
     }
 
-    /// A loss of power has left inodes that nobody can name or has open: they go.
+    /// Removes inodes that a power loss has left without a name and without an open handle.
     pub(crate) fn drop_orphans(&mut self) -> Result<()> {
         for ino in std::mem::take(&mut self.orphans) {
             if self.nodes.contains_key(&(ino, PART_INODE)) && ino != ROOT {

@@ -1,4 +1,4 @@
-//! Inodes, leaves and attributes in memory. What is dirty stays; what is clean is read again when it is needed.
+//! Inodes, leaves and attributes in memory. Dirty entries stay; clean ones may be dropped and are read again on demand.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeSet, HashMap};
@@ -8,9 +8,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::formats::attributes::{self, Attributes};
 use crate::formats::node::{self, Inode, PART_ATTRIBUTES, PART_INODE, PART_LEAVES, Pointers};
 
-/// Inodes that are kept, about.
+/// Approximate limit of cached inodes.
 const INODES_MAX: usize = 16_384;
-/// Leaves that are kept, about: 8 KiB each.
+/// Approximate limit of cached leaves: 8 KiB each.
 const LEAVES_MAX: usize = 2048;
 
 /// Nodes in memory.
@@ -31,13 +31,13 @@ impl NodeCache {
         self.dirty.iter().copied()
     }
 
-    /// All of it is in the log.
+    /// Marks all nodes as written to the log.
     pub(crate) fn written(&mut self) {
         self.dirty.clear();
         self.trim();
     }
 
-    /// Drops what is clean, if there is too much.
+    /// Drops clean nodes if a limit is exceeded.
     fn trim(&mut self) {
         let dirty = &self.dirty;
         if self.inodes.len() > INODES_MAX {
@@ -51,7 +51,7 @@ impl NodeCache {
         }
     }
 
-    /// A node is gone.
+    /// Drops a node that was removed.
     pub(crate) fn forget(&mut self, key: NodeKey) {
         self.dirty.remove(&key);
         match key.1 {
@@ -61,7 +61,7 @@ impl NodeCache {
         }
     }
 
-    /// The page of a node that is in memory. `None` if it is not.
+    /// Encodes the page of a node that is in memory. `None` if it is not.
     pub(crate) fn encode(&self, key: NodeKey, page_bytes: usize) -> Option<Vec<u8>> {
         match key.1 {
             PART_INODE => {
@@ -128,7 +128,7 @@ impl Volume {
         self.cache.inodes.get(&ino).ok_or_else(missing)
     }
 
-    /// An inode, to change: it is dirty from now on.
+    /// An inode for a change; it is dirty from now on.
     ///
     /// # Errors
     /// As [`Volume::load`].
@@ -139,7 +139,7 @@ impl Volume {
         self.cache.inodes.get_mut(&ino).ok_or_else(missing)
     }
 
-    /// The next batch writes a node again, as it is.
+    /// Lets the next batch write a node again, unchanged.
     ///
     /// # Errors
     /// As [`Volume::load`].
@@ -149,14 +149,14 @@ impl Volume {
         Ok(())
     }
 
-    /// A new node, which counts as used. What it holds follows.
+    /// Adds a new node, which counts as used from now on. The caller fills it afterwards.
     pub(crate) fn insert_inode(&mut self, ino: u64, inode: Inode) {
         self.nodes.insert((ino, PART_INODE), None);
         self.cache.inodes.insert(ino, inode);
         self.cache.dirty.insert((ino, PART_INODE));
     }
 
-    /// Extended attributes of an inode; none if it has no node for them.
+    /// Extended attributes of an inode; empty if it has no node for them.
     ///
     /// # Errors
     /// As [`Volume::load`].
@@ -168,14 +168,14 @@ impl Volume {
         Ok(self.cache.attributes.get(&ino).cloned().unwrap_or_default())
     }
 
-    /// Gives an inode these extended attributes.
+    /// Sets the extended attributes of an inode.
     pub(crate) fn set_attributes(&mut self, ino: u64, attributes: Attributes) {
         self.nodes.entry((ino, PART_ATTRIBUTES)).or_insert(None);
         self.cache.attributes.insert(ino, attributes);
         self.cache.dirty.insert((ino, PART_ATTRIBUTES));
     }
 
-    /// The node that points to a page of a file, and where in it.
+    /// The node with the pointer to a page of a file, and the index of the pointer.
     pub(crate) fn holder(&self, index: u64) -> (u32, usize) {
         let (first, each) = (self.geometry().inode_pointers(), self.geometry().leaf_pointers());
         let Some(behind) = index.checked_sub(first as u64) else {
@@ -201,7 +201,7 @@ impl Volume {
         Ok(self.cache.leaves.get(&(ino, part)))
     }
 
-    /// The pointers of a node, to change; a leaf is made if there is none.
+    /// The pointers of a node for a change; creates a missing leaf.
     ///
     /// # Errors
     /// As [`Volume::load`].

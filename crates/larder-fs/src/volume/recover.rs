@@ -1,13 +1,14 @@
-//! From blocks to a state: the newest whole checkpoint, and the batches behind it.
+//! Rebuilds the state from the blocks: the newest complete checkpoint, and the batches after it.
 //!
-//! 1. Checkpoints lie in blocks of their own. The whole one with the highest sequence counts. Blocks that it lists
+//! 1. Checkpoints are in separate blocks. The complete one with the highest sequence is used. Blocks that it lists
 //!    without live pages may be gone: it was written so that they could be freed.
-//! 2. From where the checkpoint saw a block end, runs follow. A batch counts if all runs of one of its attempts are
-//!    there, and all before it count. Only the last batch may be incomplete: one begins when the one before has landed.
-//! 3. Live pages are counted anew by the nodes that these batches wrote: what the version in the checkpoint points to
-//!    has died, what the newest points to is live.
+//! 2. In each block, runs follow from the end that the checkpoint recorded. A batch is valid if all runs of one of its
+//!    attempts are present, and all batches before it are valid. Only the last batch may be incomplete, because a batch
+//!    begins after the previous one has been written.
+//! 3. Live pages are recounted for the nodes that these batches wrote: pages of the version in the checkpoint have
+//!    died, pages of the newest version are live.
 //!
-//! Nothing is written. Whatever cannot be by a loss of power is damage, and an error.
+//! Nothing is written. Anything that cannot result from a power loss is damage, and an error.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -25,10 +26,10 @@ use crate::formats::run::{Entry, Run};
 use crate::formats::tag::Use;
 use crate::table::{BlockUse, Table};
 
-/// Batches, checkpoints and inodes are counted one by one, and never come so far.
+/// Batches, checkpoints and inodes are counted one by one, and never reach this number.
 const NUMBER_MAX: u64 = 1 << 62;
 
-/// What is on a store.
+/// The state of a file system on a store.
 pub(crate) struct Recovered {
     pub(crate) uuid: Uuid,
     pub(crate) sequence: u64,
@@ -37,19 +38,19 @@ pub(crate) struct Recovered {
     pub(crate) nodes: BTreeMap<NodeKey, Pointer>,
     pub(crate) table: Table,
     pub(crate) orphans: BTreeSet<u64>,
-    /// The blocks do not say what the checkpoint says: a new one is needed before anything is written.
+    /// The blocks differ from the checkpoint: a new one must be written before anything else.
     pub(crate) is_behind: bool,
-    /// Batches behind the checkpoint.
+    /// Batches after the checkpoint.
     pub(crate) batches: u64,
 }
 
-/// A run, and where it lies.
+/// A run, and its address.
 struct Lying {
     address: Address,
     run: Run,
 }
 
-/// Reads the state of the file system that is on a store.
+/// Reads the state of the file system on a store.
 ///
 /// # Errors
 /// [`ErrorKind::Setup`] if there is none, or one of another version; [`ErrorKind::Damaged`].
@@ -71,7 +72,7 @@ pub(crate) fn recover(flash: &Flash) -> Result<Recovered> {
     Ok(recovered)
 }
 
-/// The newest checkpoint of which all pages are there.
+/// The newest checkpoint with all of its pages.
 fn newest_checkpoint(flash: &Flash, states: &BTreeMap<u64, BlockState>) -> Result<(Which, Body)> {
     let mut found: HashMap<Which, BTreeMap<u32, Vec<u8>>> = HashMap::new();
     let mut other = None;
@@ -114,7 +115,7 @@ fn newest_checkpoint(flash: &Flash, states: &BTreeMap<u64, BlockState>) -> Resul
     Ok((which, body))
 }
 
-/// The state as the checkpoint says it, where that can be.
+/// The state of the checkpoint, after checking that it is possible.
 fn from_checkpoint(
     flash: &Flash,
     states: &BTreeMap<u64, BlockState>,
@@ -133,7 +134,7 @@ fn from_checkpoint(
             is_behind = true;
             continue;
         };
-        // What an append that failed gave up was never written.
+        // Pages that a failed append abandoned were never written.
         let written = flash.written_pages(state);
         let fits = Use::of_tag(state.tag) == Some(line.what_for)
             && line.live_pages <= line.used_pages
@@ -187,7 +188,8 @@ fn is_in(table: &Table, address: Address) -> bool {
     block.is_some_and(|it| address.page() < it.used_pages)
 }
 
-/// From where on each block has what the checkpoint does not know. The table then has all blocks, as they are.
+/// For each block, the page from which on it has data that is newer than the checkpoint. Afterwards the table has all
+/// blocks in their current state.
 fn starts(
     flash: &Flash,
     states: &BTreeMap<u64, BlockState>,
@@ -221,7 +223,7 @@ fn starts(
     Ok(starts)
 }
 
-/// The runs of a block from a page on, and the highest batch of one that follows what is no run.
+/// The runs of a block from a page on, and the highest batch among runs that follow a page which is not a run.
 fn runs_from(flash: &Flash, uuid: Uuid, start: (BlockId, u32, u32)) -> Result<(Vec<Lying>, u64)> {
     let (block, from, written) = start;
     let (mut runs, mut stray) = (Vec::new(), 0);
@@ -287,7 +289,7 @@ fn roll_forward(
     if stray > last.saturating_add(1) {
         return Err(Error::damaged(format!("the log is damaged in front of batch {stray}")));
     }
-    // A batch that was cut short must not meet another one of its number.
+    // A batch that was interrupted must not have the same number as a later one.
     let highest = newest.unwrap_or(last).max(stray).max(last);
     if highest > NUMBER_MAX {
         return Err(Error::damaged("the log has batches that nobody counts to"));
@@ -296,7 +298,7 @@ fn roll_forward(
     recount(flash, before, recovered)
 }
 
-/// Whether all runs of an attempt are there. Puts them in order.
+/// Whether all runs of an attempt are present. Sorts them.
 fn is_whole(runs: &mut [Lying]) -> bool {
     runs.sort_by_key(|it| it.run.number);
     let count = runs.len() as u64;
@@ -305,7 +307,7 @@ fn is_whole(runs: &mut [Lying]) -> bool {
         .all(|(number, it)| it.run.number == number && u64::from(it.run.runs) == count)
 }
 
-/// Whether all pages of an attempt are what its runs say.
+/// Whether all pages of an attempt match its runs.
 fn has_landed(flash: &Flash, runs: &[Lying]) -> Result<bool> {
     let listed = flash.list();
     for it in runs {
@@ -329,7 +331,7 @@ fn has_landed(flash: &Flash, runs: &[Lying]) -> Result<bool> {
     Ok(true)
 }
 
-/// A batch happens: first what is gone, then what is new.
+/// Applies a batch: first the removals, then the new pages.
 fn apply(
     runs: &[Lying],
     recovered: &mut Recovered,
@@ -364,7 +366,7 @@ fn apply(
     Ok(())
 }
 
-/// Counts what the batches have changed, node by node, and finds inodes that have lost their last name.
+/// Updates the counts for all changed nodes, and finds inodes that have lost their last name.
 fn recount(
     flash: &Flash,
     before: BTreeMap<NodeKey, Option<Pointer>>,
@@ -396,7 +398,7 @@ fn recount(
     Ok(())
 }
 
-/// What a node points to, and of an inode its links.
+/// The pointers of a node, and for an inode its link count.
 pub(crate) fn pointers_of(
     flash: &Flash,
     (ino, part): NodeKey,
@@ -411,7 +413,7 @@ pub(crate) fn pointers_of(
     read.ok_or_else(|| Error::damaged(format!("{:?} is no node of inode {ino}", pointer.address)))
 }
 
-/// Blocks that are not full go on being written, one for each stream.
+/// Reopens blocks that are not full, one for each stream.
 fn open_blocks(flash: &Flash, states: &BTreeMap<u64, BlockState>, table: &mut Table) {
     let geometry = flash.geometry;
     let mut best: BTreeMap<Use, (u32, u64)> = BTreeMap::new();

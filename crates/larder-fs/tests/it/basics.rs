@@ -1,4 +1,4 @@
-//! Single calls, as a reader would try them.
+//! Simple calls, one at a time.
 
 use std::sync::Arc;
 
@@ -53,7 +53,7 @@ fn a_file_lives_until_it_is_released() {
     fs.release(file, 1).unwrap();
     assert_eq!(fs.read(file, 0, 9).unwrap_err().kind(), ErrorKind::NotFound);
     assert_eq!(fs.space().free_pages, free);
-    // With power it goes as well.
+    // It is removed after a power loss as well.
     let file = fs.create(ROOT, b"c", owner()).unwrap().ino;
     fs.hold(file, 1).unwrap();
     fs.unlink(ROOT, b"c").unwrap();

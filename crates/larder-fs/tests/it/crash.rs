@@ -1,4 +1,4 @@
-//! Losses of power at any moment: what was synced is there, and all that is there is the state between two calls.
+//! Power loss at any time: synced changes are present, and the state is one between two calls.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::power::Mains;
 const SCALE: Scale =
     Scale { names: 8, inodes: 24, file_bytes: 20_000, long_bytes: 1_600_000, sync_every: 12 };
 
-/// Moments at which power is lost; `LARDER_CRASH_POINTS` says how many.
+/// Number of power losses; set by `LARDER_CRASH_POINTS`.
 fn points() -> u64 {
     let told = std::env::var("LARDER_CRASH_POINTS").ok();
     told.map_or(500, |text| text.parse().expect("LARDER_CRASH_POINTS is a number"))
@@ -39,7 +39,7 @@ fn life(seed: u64, losses: u64, fails_one_in: Option<u32>) -> u64 {
         };
         opened += 1;
         let mut driver = Driver::new(fs, model.clone(), rng.u64(..), SCALE);
-        // What may be there afterwards: the state of the last sync, and all since.
+        // The states that may be found afterwards: that of the last sync, and all since.
         let mut allowed = vec![model.after_power_loss()];
         loop {
             let done = driver.step();
@@ -76,7 +76,7 @@ fn replay(seed: u64) -> String {
     format!("replay: LARDER_CRASH_SEED={seed} cargo test -p larder-fs --test it crash")
 }
 
-/// Seeds of lives: all, or the one that is to be seen again.
+/// Seeds of the runs: all, or the one to replay.
 fn seeds(count: u64) -> std::ops::Range<u64> {
     match std::env::var("LARDER_CRASH_SEED").ok() {
         Some(text) => {

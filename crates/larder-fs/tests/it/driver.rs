@@ -1,4 +1,4 @@
-//! Random calls, made to a file system and to the model alike.
+//! Random calls to a file system and to the model.
 
 use std::sync::Arc;
 
@@ -7,18 +7,18 @@ use larder_fs::{Error, ErrorKind, FileSystem, Ino, Kind, Owner, ROOT, Renaming, 
 
 use super::model::{Model, Node, Outcome};
 
-/// How large a world is.
+/// Size of the test's file system.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scale {
-    /// Names that there are in each directory.
+    /// Number of names in each directory.
     pub(crate) names: u32,
-    /// Inodes at most, about.
+    /// Approximate maximum number of inodes.
     pub(crate) inodes: usize,
-    /// Bytes of an ordinary file.
+    /// Maximum bytes of an ordinary file.
     pub(crate) file_bytes: u64,
-    /// Bytes of the longest files, of which there are few.
+    /// Bytes of the longest files, which are rare.
     pub(crate) long_bytes: u64,
-    /// Of so many calls one is a sync.
+    /// One call in this number is a sync.
     pub(crate) sync_every: u32,
 }
 
@@ -28,18 +28,18 @@ pub(crate) struct Driver {
     pub(crate) model: Model,
     pub(crate) rng: fastrand::Rng,
     pub(crate) scale: Scale,
-    /// The last call was a sync that went well.
+    /// Whether the last call was a sync that succeeded.
     pub(crate) synced: bool,
 }
 
-/// The storage is gone, or has no room: the call's outcome says nothing of the model.
+/// The error: the store failed or has no room, so the result cannot be compared with the model.
 pub(crate) type Step = Result<(), Error>;
 
 fn is_answer(kind: ErrorKind) -> bool {
     !matches!(kind, ErrorKind::Io | ErrorKind::ReadOnly | ErrorKind::NoSpace | ErrorKind::Damaged)
 }
 
-/// A call that says something of the file system, and nothing of the storage below.
+/// Separates results about the file system from failures of the underlying store.
 fn answered<T>(call: Result<T, Error>) -> Result<Result<T, Error>, Error> {
     match call {
         Err(error) if !is_answer(error.kind()) => Err(error),
@@ -80,7 +80,7 @@ impl Driver {
         bytes
     }
 
-    /// Makes one call to both, and compares the answers. Other errors than those of the model end the run.
+    /// Makes one call to both, and compares the results. Errors that the model cannot have end the run.
     pub(crate) fn step(&mut self) -> Step {
         self.synced = false;
         if self.rng.u32(..self.scale.sync_every) == 0 {
@@ -105,7 +105,7 @@ impl Driver {
         }
     }
 
-    /// Both have the same answer, and if it is well the model is that of the closure.
+    /// Checks that both have the same result. The value is returned if the call succeeded.
     fn settle<T>(
         &mut self,
         call: Result<T, Error>,
@@ -144,7 +144,7 @@ impl Driver {
             _ => {}
         }
         if kind == Kind::Fifo {
-            // Models read bytes of everything but directories; of a pipe there are none to compare.
+            // The model reads the data of everything but directories; a pipe has none to compare.
             self.fs.unlink(parent, &name)?;
             return Ok(());
         }
@@ -227,7 +227,7 @@ impl Driver {
         Ok(())
     }
 
-    /// An offset in a file: mostly within its usual length.
+    /// An offset in a file, mostly within the usual length.
     fn offset(&mut self) -> u64 {
         let most = match self.rng.u8(..200) {
             0 => self.scale.long_bytes,

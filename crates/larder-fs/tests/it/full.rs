@@ -40,7 +40,7 @@ impl Trial {
         self.fs.space().free_pages
     }
 
-    /// Files of up to so many pages, until there is room for no more.
+    /// Creates files of up to `pages` pages, until there is no more room.
     fn fill(&mut self, pages: u64) {
         loop {
             let name = format!("file {}", self.files.len()).into_bytes();
@@ -69,7 +69,7 @@ impl Trial {
         }
     }
 
-    /// Pages of files change, one by one, and some are synced.
+    /// Changes single pages of files, and syncs from time to time.
     fn overwrite(&mut self, times: u32) {
         for _ in 0..times {
             let index = self.rng.usize(..self.files.len());
@@ -107,14 +107,14 @@ fn life(info: StoreInfo, pages: u64, seed: u64) {
         trial.open_again();
         assert_eq!(trial.free(), free, "an opening counts the same");
         trial.overwrite(600);
-        // Half of the files go, in any order, and then there is room for others.
+        // Remove half of the files, in any order; then there is room for others.
         trial.rng.clone().shuffle(&mut trial.files);
         let kept = trial.files.len() / 2;
         for (_, name, _) in trial.files.split_off(kept) {
             trial.fs.unlink(ROOT, &name).unwrap();
         }
         assert!(trial.free() > empty / 4);
-        // Of each round, and replace nothing.
+        // Use new names in each round, so that nothing is replaced.
         let names = 100_000 * round;
         for (index, (_, name, _)) in trial.files.iter_mut().enumerate() {
             let new = format!("kept {}", names + index).into_bytes();
@@ -130,10 +130,10 @@ fn life(info: StoreInfo, pages: u64, seed: u64) {
     trial.open_again();
 }
 
-/// Blocks, pages of each, streams, and how many may be open.
+/// Blocks, pages per block, streams, and the limit of open blocks.
 type Shape = (u64, u64, u16, Option<u32>);
 
-/// Stores of few and many pages a block, with one stream and several, and limits of open ones.
+/// Stores with few and many pages per block, with one stream and several, and limits of open blocks.
 const STORES: [(Shape, u64); 6] = [
     ((64, 16, 4, None), 20),
     ((64, 16, 1, None), 2),
@@ -143,7 +143,7 @@ const STORES: [(Shape, u64); 6] = [
     ((48, 128, 2, Some(12)), 1),
 ];
 
-/// More seeds: `LARDER_FS_SEEDS=10`.
+/// For more seeds: `LARDER_FS_SEEDS=10`.
 #[test]
 fn nothing_is_stuck_when_it_is_full() {
     let told = std::env::var("LARDER_FS_SEEDS").ok();
@@ -156,7 +156,7 @@ fn nothing_is_stuck_when_it_is_full() {
     }
 }
 
-/// A store of which fewer blocks may be open than a batch takes is refused: it would be stuck one day.
+/// A store that allows fewer open blocks than a batch needs is refused: it would get stuck eventually.
 #[test]
 fn too_few_open_blocks_are_refused() {
     for (most, good) in [(4, false), (13, false), (14, true), (100, true)] {
@@ -189,7 +189,7 @@ fn every_free_page_can_be_written_and_no_more() {
     let made = trial.fs.mkdir(ROOT, b"d", owner());
     assert_eq!(made.unwrap_err().kind(), ErrorKind::NoSpace);
     assert_eq!(trial.fs.allocate(file, 0..size + 1, false).unwrap_err().kind(), ErrorKind::NoSpace);
-    // A hole needs nothing.
+    // A hole needs no room.
     let longer = SetAttributes { size: Some(size * 9), ..Default::default() };
     trial.fs.set_attributes(file, longer).unwrap();
     trial.fs.sync().unwrap();

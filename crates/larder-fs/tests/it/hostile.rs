@@ -1,4 +1,4 @@
-//! Damaged blocks: nothing panics or hangs, and what fails its checksum is nobody's bytes.
+//! Damaged blocks: nothing panics or hangs, and data that fails its checksum is never returned.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,16 +13,16 @@ use super::visit::{walk, work};
 const SCALE: Scale =
     Scale { names: 10, inodes: 40, file_bytes: 30_000, long_bytes: 1_600_000, sync_every: 10 };
 
-/// Damages; `LARDER_FS_DAMAGES` says how many.
+/// Number of damages; set by `LARDER_FS_DAMAGES`.
 fn damages() -> u64 {
     let told = std::env::var("LARDER_FS_DAMAGES").ok();
     told.map_or(400, |text| text.parse().expect("LARDER_FS_DAMAGES is a number"))
 }
 
-/// What a file had at one time or another.
+/// All contents that a file had at some time.
 type Versions = BTreeMap<Ino, BTreeSet<Vec<u8>>>;
 
-/// A file system that has lived a little, and what its files had at each sync.
+/// A file system after some changes, and the contents of its files at each sync.
 fn lived(seed: u64) -> (Image, Versions) {
     let store = store(64, 32);
     let fs = FileSystem::format(store.clone(), false, Options::default()).unwrap();

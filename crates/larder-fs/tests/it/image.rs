@@ -1,4 +1,4 @@
-//! The blocks of a store as bytes: to be damaged, with or without checksums put right again.
+//! The blocks of a store as bytes, to be damaged with or without correcting checksums.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use larder_device::{BlockId, BlockStore, IoBuffer, MemoryBlocks, Stream};
 
 const PAGE: usize = 4096;
-/// Where the checksum of a run and of a page of a checkpoint stands, and where what it covers begins.
+/// Position of the checksum in a run and in a page of a checkpoint; the covered bytes begin at its end.
 const CHECKSUM: std::ops::Range<usize> = 12..16;
 
 /// A block, as a store lists it.
@@ -43,7 +43,7 @@ impl Image {
         Self { blocks, block_bytes: info.block_bytes, count: info.blocks }
     }
 
-    /// A store with these blocks, under their numbers.
+    /// A store with these blocks, with the same numbers.
     pub(crate) fn store(&self) -> Arc<MemoryBlocks> {
         let store = MemoryBlocks::new(self.count, self.block_bytes, 4096).unwrap();
         for block in &self.blocks {
@@ -62,7 +62,7 @@ impl Image {
         Arc::new(store)
     }
 
-    /// Every page that there is: block and page.
+    /// All pages, as block and page.
     pub(crate) fn pages(&self) -> Vec<(usize, usize)> {
         let of = |(block, it): (usize, &Block)| {
             (0..it.bytes.len() / PAGE).map(move |page| (block, page)).collect::<Vec<_>>()
@@ -74,7 +74,7 @@ impl Image {
         &mut self.blocks[block].bytes[page * PAGE..(page + 1) * PAGE]
     }
 
-    /// Changes a page, and puts right all that says something of its checksum: its own, and pointers to it.
+    /// Changes a page, and corrects all its checksums: its own, and those in pointers to it.
     pub(crate) fn change_sealed(&mut self, at: (usize, usize), change: impl FnOnce(&mut [u8])) {
         let before = larder_checksum::crc32c(self.page_mut(at));
         change(self.page_mut(at));

@@ -1,4 +1,5 @@
-//! The file system from outside: against a shadow, through losses of power, when it is full, on damaged blocks.
+//! Tests of the file system from outside: compared with a model, through power losses, when it is full, on damaged
+//! blocks.
 
 // The helpers are tests too, but the lint sees only functions marked as such.
 #![allow(clippy::unwrap_used)]

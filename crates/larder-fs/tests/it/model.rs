@@ -1,4 +1,4 @@
-//! A file system of maps: what all answers are compared with.
+//! A file system made of maps, with which all results are compared.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -19,7 +19,7 @@ pub(crate) struct Node {
     pub(crate) held: u64,
 }
 
-/// All of them, under the numbers that the file system gave them.
+/// All inodes, by the numbers that the file system gave them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Model {
     pub(crate) nodes: BTreeMap<Ino, Node>,
@@ -59,7 +59,7 @@ impl Model {
         directory.names.get(name).copied().ok_or(ErrorKind::NotFound)
     }
 
-    /// Whether something can be made under a name.
+    /// Whether a name can be created.
     pub(crate) fn may_make(&self, parent: Ino, name: &[u8]) -> Outcome {
         match self.find(parent, name) {
             Ok(_) => Err(ErrorKind::Exists),
@@ -199,7 +199,7 @@ impl Model {
         }
     }
 
-    /// What a loss of power leaves of this state: nobody has anything open.
+    /// The state after a power loss: no file is open.
     pub(crate) fn after_power_loss(&self) -> Self {
         let mut left = self.clone();
         left.nodes.retain(|_, node| node.links > 0);
@@ -207,7 +207,7 @@ impl Model {
         left
     }
 
-    /// What is in a file system, by names from the root on.
+    /// Reads the state of a file system, by names from the root on.
     pub(crate) fn read_from(fs: &FileSystem) -> Self {
         let mut read = Self { nodes: BTreeMap::new() };
         let mut waiting = vec![(ROOT, ROOT)];
@@ -241,7 +241,7 @@ impl Model {
         read
     }
 
-    /// What two states differ in, for people.
+    /// The differences between two states, as text.
     pub(crate) fn difference(&self, other: &Self) -> String {
         let mut text = String::new();
         let inos = self.nodes.keys().chain(other.nodes.keys());

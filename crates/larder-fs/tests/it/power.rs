@@ -1,4 +1,4 @@
-//! A store that loses power: after so many pages, in the middle of whatever is under way.
+//! A store that loses power after a number of requests, in the middle of whatever is in flight.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -8,7 +8,7 @@ use larder_device::{
     BlockStore, DeviceStats, Error, ErrorKind, IoBuffer, IoFuture, MemoryBlocks, StoreInfo,
 };
 
-/// Blocks in memory, until power is lost. What is under way then happens, or does not, or in part.
+/// Blocks in memory, until power is lost. Requests in flight at that time are done, not done, or done in part.
 pub(crate) struct Mains {
     below: Arc<MemoryBlocks>,
     ledger: Ledger,
@@ -20,14 +20,14 @@ struct State {
     rng: fastrand::Rng,
     /// Requests until power is lost.
     left: u64,
-    /// Requests that still may happen when it is lost: those that were under way together.
+    /// Requests that may still be done when power is lost: those that were in flight together.
     dying: u32,
-    /// One append in so many fails, though there is power.
+    /// One append in this number fails, although there is power.
     fails_one_in: Option<u32>,
 }
 
 impl Mains {
-    /// Power for so many requests that change something.
+    /// A store with power for `requests` requests that change something.
     pub(crate) fn on(below: Arc<MemoryBlocks>, requests: u64, seed: u64) -> Self {
         let ledger = Ledger::restored(below.list(), below.ledger().next().number());
         let rng = fastrand::Rng::with_seed(seed);
@@ -35,7 +35,7 @@ impl Mains {
         Self { below, ledger, state: Mutex::new(state), is_off: AtomicBool::new(false) }
     }
 
-    /// One append in so many fails.
+    /// Makes one append in `one_in` fail.
     pub(crate) fn failing(self, one_in: u32) -> Self {
         self.state.lock().unwrap().fails_one_in = Some(one_in);
         self
@@ -45,7 +45,7 @@ impl Mains {
         self.is_off.load(Ordering::Relaxed)
     }
 
-    /// What happens to the next request: all of it, nothing, or a part; and whether it is answered.
+    /// The fate of the next request: done, not done, or done in part; and the error that it returns.
     fn fate(&self, is_append: bool) -> (Fate, Option<ErrorKind>) {
         let mut state = self.state.lock().unwrap();
         if state.left > 0 {

@@ -11,7 +11,7 @@ use super::model::Model;
 const SCALE: Scale =
     Scale { names: 24, inodes: 300, file_bytes: 60_000, long_bytes: 2_500_000, sync_every: 60 };
 
-/// Calls of a run; `LARDER_FS_OPS` says how many.
+/// Number of calls per run; set by `LARDER_FS_OPS`.
 fn operations() -> u64 {
     let told = std::env::var("LARDER_FS_OPS").ok();
     told.map_or(100_000, |text| text.parse().expect("LARDER_FS_OPS is a number"))

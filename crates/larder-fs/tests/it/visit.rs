@@ -1,8 +1,8 @@
-//! Uses all of a file system that may hold anything: reads it, and changes what can be changed.
+//! Uses all of a file system with arbitrary content: reads it, and changes whatever can be changed.
 
 use larder_fs::{FileSystem, Ino, Owner, ROOT, Renaming, SeekTo};
 
-/// Reads all that can be found, a bounded number of names.
+/// Reads everything that can be found, up to a limited number of names.
 pub(crate) fn walk(fs: &FileSystem, mut file: impl FnMut(Ino, Vec<u8>)) {
     let mut waiting = vec![ROOT];
     for _ in 0..500 {

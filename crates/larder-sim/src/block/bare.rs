@@ -1,4 +1,4 @@
-//! Files of cores by themselves, without the cache.
+//! Access to the files of cores without the cache.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -11,13 +11,13 @@ use super::content::{self, SECTOR_BYTES};
 use super::draw::{Chooser, Crowd, Verb};
 use super::{Run, lock};
 
-/// Read at once: nobody waits long for the shadow.
+/// Sectors per read; short enough that the shadow is not locked for long.
 const PIECE_SECTORS: u64 = 2048;
-/// The most changes of a file that the cache does not have.
+/// Maximum number of changes to a file while it is not in the cache.
 const PAST_MAX: usize = 60;
 
 impl Run<'_> {
-    /// The file holds what it has to, by itself: the cache has nothing that it has not.
+    /// Checks that the file alone holds the expected data: the cache must have nothing dirty for it.
     pub(super) fn compare(&self, file: u64) -> Result<(), End> {
         let path = self.file_path(file);
         let failed = |error: io::Error| End::Failed(format!("{}: {error}", path.display()));
@@ -42,7 +42,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Changes a file that is no core: what a cache has of it from before must not be seen again. Returns how often.
+    /// Changes a file while it is not a core: old cached data of it must not be seen again. Returns the number of
+    /// changes.
     pub(super) fn write_past(&self, file: u64, mut rng: Rng) -> Result<u64, End> {
         let path = self.file_path(file);
         let failed = |error: io::Error| End::Failed(format!("{}: {error}", path.display()));

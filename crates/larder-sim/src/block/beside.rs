@@ -1,4 +1,4 @@
-//! What an administrator does while clients work: modes, policies, flushes, questions.
+//! Actions of the administrator while clients work: modes, policies, flushes, queries.
 
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -8,9 +8,9 @@ use fastrand::Rng;
 
 use super::{Run, lock, process};
 
-/// How often is looked whether clients have done enough.
+/// Poll interval while waiting for operations of clients.
 const POLL: Duration = Duration::from_millis(2);
-/// From one command to the next so many requests end, at most.
+/// Maximum number of requests that end between two commands.
 const PAUSE_OPS_MAX: u64 = 4_000;
 
 const MODES: [&str; 8] = ["wb", "wb", "wt", "wa", "wi", "wo", "pt", "wb"];
@@ -28,7 +28,7 @@ const ROUTING: [&[&str]; 2] = [&["off"], &["split", "core=40"]];
 const BYPASS: [&str; 3] = ["never", "cost", "full"];
 
 impl Run<'_> {
-    /// Goes on until the server is told to end. Returns how many commands succeeded.
+    /// Runs commands until the server is told to end. Returns the number of commands that succeeded.
     pub(super) fn administer(&self, mut rng: Rng) -> Result<u64, String> {
         let mut done = 0;
         loop {
@@ -42,14 +42,14 @@ impl Run<'_> {
             let words = drawn(&mut rng, self.options.cores);
             match self.asked(&words) {
                 Ok(()) => done += 1,
-                // The server may have gone in the middle of it.
+                // The server may have ended during the command.
                 Err(_) if self.is_over.load(Ordering::SeqCst) => return Ok(done),
                 Err(why) => return Err(why),
             }
         }
     }
 
-    /// The same, and takes note of what may be dirty from then on.
+    /// Runs a command, and records which data may be dirty from then on.
     fn asked(&self, words: &[String]) -> Result<(), String> {
         let mode = words.first().filter(|word| *word == "mode").and(words.get(1));
         let is_flush = words.first().is_some_and(|word| word == "flush");
@@ -69,7 +69,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// A command to the server that runs.
+    /// Sends a command to the running server.
     pub(super) fn ask(&self, words: &[String]) -> Result<(), String> {
         let socket = self.socket().display().to_string();
         let mut all: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -78,12 +78,12 @@ impl Run<'_> {
     }
 }
 
-/// Whether what is written in this mode may be on the cache device alone.
+/// Whether data written in this mode may be only on the cache device.
 pub(super) fn may_be_dirty(mode: &str) -> bool {
     matches!(mode, "wb" | "wo" | "write-back" | "write-only")
 }
 
-/// Which command it is.
+/// Draws a command.
 fn drawn(rng: &mut Rng, cores: u64) -> Vec<String> {
     let of = |name: &str, words: &[&str]| {
         std::iter::once(name).chain(words.iter().copied()).map(str::to_owned).collect()
@@ -106,7 +106,7 @@ fn drawn(rng: &mut Rng, cores: u64) -> Vec<String> {
     }
 }
 
-/// How a server is started, beside where.
+/// Draws the options with which a server is started, without its addresses.
 pub(super) fn start_words(rng: &mut Rng) -> Vec<String> {
     let joined = |words: &[&str]| words.join(",");
     let mut words = vec!["--threads".to_owned(), rng.u32(1..=3).to_string()];

@@ -1,4 +1,4 @@
-//! A connection that works until its server is gone, and one that reads what a start has found.
+//! A client connection that works until its server is gone, and one that reads the cores after a start.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,11 +11,11 @@ use super::stand::Visitor;
 use super::wire::{Connection, nonsense};
 use super::{CROWDS, Run, lock};
 
-/// Sectors of a read of everything.
+/// Sectors per read when everything is read.
 const LOOK_SECTORS: u64 = 256;
 const LOOK_DEPTH: usize = 8;
 
-/// What an answer was.
+/// The result of a request.
 enum Answer {
     Good,
     Wrong(Wrong),
@@ -23,7 +23,7 @@ enum Answer {
     Refused(io::Error),
 }
 
-/// Why a connection has ended.
+/// Why a connection ended.
 pub(super) enum End {
     /// The server was told to end.
     Gone,
@@ -31,19 +31,19 @@ pub(super) enum End {
     Failed(String),
 }
 
-/// Where a connection goes.
+/// The core to which a connection goes.
 pub(super) struct Post<'a> {
     pub(super) file: u64,
-    /// Of the core that it is.
+    /// Number of the core.
     pub(super) number: u64,
-    /// Of its randomness.
+    /// Purpose of its random numbers.
     pub(super) purpose: u32,
-    /// The core is told to go: requests are refused, and connections end.
+    /// Set when the core is about to be removed: then requests are refused, and connections end.
     pub(super) leaves: &'a AtomicBool,
 }
 
 impl Run<'_> {
-    /// Works until the server is gone, or the core, or anybody has found something wrong.
+    /// Works until the server or the core is gone, or something wrong was found.
     pub(super) fn work(&self, round: u32, client: u32, post: &Post<'_>) -> End {
         let ended = self.worked(round, client, post);
         if !matches!(ended, End::Gone) {
@@ -58,7 +58,7 @@ impl Run<'_> {
         let waits_when_refused = rng.bool();
         // Some connections are busier than others.
         let depth = self.options.depth.saturating_sub(client as usize).max(1);
-        // Everybody who works on a core meets at one place.
+        // All connections to a core share one crowd.
         let crowd = Crowd::drawn(&mut self.rng(round, CROWDS), sectors);
         let mut chooser = Chooser::new(rng, post.file * sectors, sectors, crowd);
         let mut connection = match self.connect(post.file, post.number) {
@@ -69,7 +69,7 @@ impl Run<'_> {
         while !self.has_failed.load(Ordering::SeqCst) {
             if asks && let Err(error) = self.fill(&mut connection, &mut chooser, depth) {
                 match self.ended_by(&error, post) {
-                    // What was answered before it closed is to be heard.
+                    // Replies that were sent before the connection closed must still be read.
                     End::Gone => asks = false,
                     end => return end,
                 }
@@ -92,7 +92,7 @@ impl Run<'_> {
         Connection::open(&self.socket(), self.options.seed, (file, number), sectors)
     }
 
-    /// Asks until so many requests are under way.
+    /// Sends requests until `depth` of them are in flight.
     fn fill(
         &self,
         connection: &mut Connection,
@@ -106,12 +106,12 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Takes an answer, and judges it.
+    /// Receives a reply and judges it.
     fn judged(&self, connection: &mut Connection) -> io::Result<Answer> {
         let (known, answer) = connection.answer()?;
         let data = match answer {
             Ok(data) => data,
-            // Nobody knows what came of it: it stays under way.
+            // The result of the request is unknown: it stays in flight.
             Err(error) => {
                 let what = format!("error {error} for {:?}", known.request);
                 return Ok(Answer::Refused(nonsense(&what)));
@@ -122,8 +122,8 @@ impl Run<'_> {
         Ok(judged.map_or_else(Answer::Wrong, |()| Answer::Good))
     }
 
-    /// A connection may end only after its server was told to, or its core to go; never by nonsense or an error of the
-    /// device, nor because nobody answers.
+    /// A connection may end only after its server was told to end, or its core to be removed; never because of an
+    /// invalid reply, an error of the device, or a timeout.
     fn ended_by(&self, error: &io::Error, post: &Post<'_>) -> End {
         use io::ErrorKind::{InvalidData, TimedOut, WouldBlock};
         let is_closed = !matches!(error.kind(), InvalidData | TimedOut | WouldBlock);
@@ -134,7 +134,7 @@ impl Run<'_> {
         End::Failed(format!("a connection to core {} ended: {error}", post.number))
     }
 
-    /// Reads what cores have after a start: all of it, or a part that is drawn.
+    /// Reads the content of the cores after a start: all of it, or a random part.
     pub(super) fn look(&self, visitor: Option<Visitor>, rng: &mut Rng) -> End {
         let of_parts = if rng.u32(0..3) == 0 { 1 } else { 8 };
         let stay = (0..self.options.cores).map(|core| Visitor { file: core, number: core });

@@ -1,9 +1,9 @@
-//! Sectors that say whose they are: number and version in front, and behind them what follows from both and the seed.
+//! Sectors that identify themselves: number and version at the start, followed by bytes derived from both and the seed.
 
-/// What a shadow knows the content of, in bytes.
+/// Bytes of a sector, the unit of the shadow.
 pub(super) const SECTOR_BYTES: usize = 512;
 
-/// Makes the sectors from `first` on, all of one version. Version 0 is zeros.
+/// Fills the sectors from `first` on, all with one version. Version 0 is zeros.
 pub(super) fn fill(seed: u64, first: u64, version: u64, data: &mut [u8]) {
     for (sector, bytes) in (first..).zip(data.chunks_exact_mut(SECTOR_BYTES)) {
         if version == 0 {
@@ -16,7 +16,7 @@ pub(super) fn fill(seed: u64, first: u64, version: u64, data: &mut [u8]) {
     }
 }
 
-/// The version that a sector has; an error says what is there instead.
+/// The version of a sector; the error describes the content.
 pub(super) fn version_of(seed: u64, sector: u64, bytes: &[u8]) -> Result<u64, String> {
     if bytes.iter().all(|byte| *byte == 0) {
         return Ok(0);

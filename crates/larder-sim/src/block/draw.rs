@@ -1,19 +1,19 @@
-//! Which request comes next on a connection.
+//! Draws the next request of a connection.
 
 use fastrand::Rng;
 
 use super::content::SECTOR_BYTES;
 
-/// The longest request, in sectors: 256 KiB.
+/// Maximum sectors of a request: 256 KiB.
 const SECTORS_MAX: u64 = (256 << 10) / SECTOR_BYTES as u64;
-/// A block of devices, in sectors.
+/// Sectors of a device block.
 const BLOCK_SECTORS: u64 = 8;
 /// Half of all requests go to the first eighth of a core.
 const HOT_PART: u64 = 8;
-/// Length of the place where requests meet, in sectors.
+/// Maximum sectors of a crowd.
 const CROWD_SECTORS: u64 = 128;
 
-/// What is asked for.
+/// The kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verb {
     Read,
@@ -23,53 +23,53 @@ pub(super) enum Verb {
     Flush,
 }
 
-/// A request of whole sectors, numbered over all cores.
+/// A request for whole sectors, numbered over all cores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Request {
     pub(super) verb: Verb,
     pub(super) first: u64,
-    /// None of a flush.
+    /// 0 for a flush.
     pub(super) sectors: u64,
-    /// It is durable when it is answered.
+    /// Whether it must be durable when it is answered.
     pub(super) fua: bool,
-    /// Of zeros: they take room.
+    /// For zeros: whether they must be allocated.
     pub(super) no_hole: bool,
 }
 
 impl Request {
-    /// Behind its last sector.
+    /// The end of its sectors, exclusive.
     pub(super) fn end(&self) -> u64 {
         self.first + self.sectors
     }
 
-    /// Whether anything is different afterwards.
+    /// Whether it changes data.
     pub(super) fn changes(&self) -> bool {
         !matches!(self.verb, Verb::Read | Verb::Flush)
     }
 
-    /// Whether it matters which of both is first.
+    /// Whether the order of the two matters.
     pub(super) fn meets(&self, other: &Self) -> bool {
         (self.changes() || other.changes()) && self.first < other.end() && other.first < self.end()
     }
 
-    /// How many bytes it wants or brings.
+    /// Bytes of its data.
     pub(super) fn bytes(&self) -> usize {
         usize::try_from(self.sectors).expect("it is short") * SECTOR_BYTES
     }
 }
 
-/// A place where many requests go that are under way together, so that most of them overlap.
+/// A range of sectors to which many requests go, so that most of those in flight overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Crowd {
     /// Its first sector in each core.
     first: u64,
     sectors: u64,
-    /// How many requests of a hundred go there.
+    /// Percentage of requests that go there.
     percent: u32,
 }
 
 impl Crowd {
-    /// Somewhere in cores of so many sectors: of few requests mostly, sometimes of most.
+    /// Draws a range in cores of `core_sectors` sectors; usually few requests go there, sometimes most.
     pub(super) fn drawn(rng: &mut Rng, core_sectors: u64) -> Self {
         let sectors = (CROWD_SECTORS >> rng.u32(0..4)).min(core_sectors);
         let first = rng.u64(0..=core_sectors - sectors);
@@ -77,14 +77,14 @@ impl Crowd {
     }
 }
 
-/// The requests of one connection to one core.
+/// Draws the requests of one connection to one core.
 pub(super) struct Chooser {
     rng: Rng,
-    /// Number of the core's first sector, and how many it has.
+    /// First sector of the core, and their number.
     begin: u64,
     sectors: u64,
     crowd: Crowd,
-    /// Behind the last request.
+    /// End of the last request.
     last_end: u64,
 }
 
@@ -93,7 +93,7 @@ impl Chooser {
         Self { rng, begin, sectors, crowd, last_end: begin }
     }
 
-    /// The next.
+    /// The next request.
     pub(super) fn next(&mut self) -> Request {
         let verb = match self.rng.u32(0..100) {
             0..44 => Verb::Read,
@@ -112,7 +112,7 @@ impl Chooser {
         Request { verb, first, sectors, fua, no_hole }
     }
 
-    /// Begins in the crowd; some go on behind it.
+    /// A range that begins in the crowd; some extend beyond it.
     fn in_crowd(&mut self) -> (u64, u64) {
         let Crowd { first, sectors, .. } = self.crowd;
         let begin = self.begin + first + self.rng.u64(0..sectors);
@@ -121,7 +121,7 @@ impl Chooser {
         if self.rng.bool() {
             return (begin, end - begin);
         }
-        // Whole blocks, unless the core ends in one.
+        // Whole blocks, unless the core ends within one.
         let begin = (begin / BLOCK_SECTORS * BLOCK_SECTORS).max(self.begin);
         let end = end.next_multiple_of(BLOCK_SECTORS).min(self.begin + self.sectors);
         (begin, end - begin)
@@ -129,7 +129,7 @@ impl Chooser {
 
     fn span(&mut self) -> (u64, u64) {
         let end = self.begin + self.sectors;
-        // A tenth are long ones.
+        // A tenth are long.
         let most = if self.rng.u32(0..10) == 0 { SECTORS_MAX } else { SECTORS_MAX / 16 };
         let most = most.min(self.sectors) >> self.rng.u32(0..5);
         let is_aligned = self.rng.bool();
@@ -137,7 +137,7 @@ impl Chooser {
         if is_aligned {
             sectors = sectors.next_multiple_of(BLOCK_SECTORS);
         }
-        // Some go on where the last has ended.
+        // Some continue where the last one ended.
         let first = if self.rng.u32(0..8) == 0 && self.last_end + sectors <= end {
             self.last_end
         } else {

@@ -1,27 +1,27 @@
-//! What one sector may hold, while changes of it overlap in time.
+//! The possible contents of one sector, while changes of it overlap in time.
 //!
-//! Moments are numbers that grow: one at which a request is about to be sent, one at which its answer is here. A change
-//! is made at some moment between its two; nobody knows which. So a read may bring what any change has put there, but
-//! for those that were lost before the read was sent. A change is lost when
+//! Moments are increasing numbers: one just before a request is sent, one when its reply has arrived. A change takes
+//! effect at an unknown moment between the two. So a read may return what any change wrote, except for changes that
+//! were lost before the read was sent. A change is lost when
 //!
-//! - another one that was sent after its answer is answered, or
-//! - a read that was sent after its answer brings something else.
+//! - another change that was sent after its reply is answered, or
+//! - a read that was sent after its reply returns something else.
 //!
-//! What the second loses to a change without an answer it loses only as long as the server lives: a kill may undo that
-//! change, whoever has seen it. Nothing else comes back. A change that a kill has cut off is made before the kill or
-//! never; so others are not lost to it, unless a read finds it.
+//! If a change is lost by the second rule to a change that has no reply, it is lost only while the server lives: a kill
+//! may undo that change, even if it has been read. Nothing else can be undone. A change that was cut off by a kill
+//! takes effect before the kill or never; so others are not lost to it, unless a read returns it.
 //!
-//! What is lost is kept only as long as a read is under way that was sent before.
+//! A lost change is kept only while a read that was sent before the loss is in flight.
 
-/// A moment; never is behind all others.
+/// A moment; `NEVER` is after all others.
 pub(super) type Moment = u64;
 const NEVER: Moment = Moment::MAX;
 
-/// What a change leaves.
+/// The content that a change leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Content {
     Version(u64),
-    /// A trim: any version that was sent before its end, but always the same one, as long as the server lives.
+    /// A trim: any version that was sent before its end, but always the same one while the server lives.
     Any,
 }
 
@@ -29,13 +29,13 @@ pub(super) enum Content {
 struct Change {
     content: Content,
     sent: Moment,
-    /// When its answer was here, or its server was gone.
+    /// When its reply had arrived, or its server was gone.
     ended: Moment,
-    /// Reads that are sent later do not find it.
+    /// Reads sent from this moment on do not return it.
     lost: Moment,
-    /// The same while the server lives.
+    /// The same, but only while the server lives.
     overtaken: Moment,
-    /// What reads have found of a trim since it has ended.
+    /// The version that reads have returned for a trim since it ended.
     seen: Option<u64>,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct History {
 }
 
 impl History {
-    /// Of zeros.
+    /// A sector of zeros.
     pub(super) fn new() -> Self {
         let mut own = Self { changes: Vec::with_capacity(1) };
         own.sent(Content::Version(0), 0);
@@ -54,15 +54,15 @@ impl History {
         own
     }
 
-    /// A change is about to be sent.
+    /// Records a change that is about to be sent.
     pub(super) fn sent(&mut self, content: Content, at: Moment) {
         let change =
             Change { content, sent: at, ended: NEVER, lost: NEVER, overtaken: NEVER, seen: None };
         self.changes.push(change);
     }
 
-    /// The answer to the change that was sent at `sent` is here. `oldest` is when the oldest of the reads under way was
-    /// sent, or now.
+    /// Records the reply to the change that was sent at `sent`. `oldest` is when the oldest read in flight was sent, or
+    /// now.
     pub(super) fn answered(&mut self, sent: Moment, now: Moment, oldest: Moment) {
         for change in &mut self.changes {
             if change.sent == sent {
@@ -74,7 +74,7 @@ impl History {
         self.changes.retain(|change| change.lost > oldest);
     }
 
-    /// Whether a read that was sent at `sent` and is here now may have brought this version; if so, takes note of it.
+    /// Whether a read that was sent at `sent` and has just returned may have this version; if so, records it.
     pub(super) fn read(&mut self, version: u64, sent: Moment, now: Moment, oldest: Moment) -> bool {
         let is_it = |change: &Change| change.may_bring(version, sent);
         let found = self.changes.iter().filter(|change| is_it(change)).count();
@@ -97,7 +97,7 @@ impl History {
         true
     }
 
-    /// The server is gone, and no read is under way any more.
+    /// Records that the server is gone, and no read is in flight any more.
     pub(super) fn server_gone(&mut self, now: Moment) {
         self.changes.retain(|change| change.lost == NEVER);
         for change in &mut self.changes {
@@ -107,8 +107,8 @@ impl History {
         }
     }
 
-    /// The server lives, but nobody can ask it any more: what was under way was made before or never, and what reads
-    /// have found stays.
+    /// Records that clients have no access to the sector any more, although the server lives: changes in flight took
+    /// effect before or never, and what reads have found remains valid.
     pub(super) fn left(&mut self, now: Moment) {
         for change in &mut self.changes {
             change.ended = change.ended.min(now);
@@ -117,7 +117,7 @@ impl History {
         self.changes.retain(|change| change.lost == NEVER);
     }
 
-    /// What a read that was sent then may bring, in words.
+    /// The contents that a read sent at that moment may return, in words.
     pub(super) fn expected(&self, sent: Moment) -> String {
         let of = |change: &Change| match (change.content, change.seen) {
             (Content::Version(version), _) => format!("version {version}"),
@@ -131,7 +131,7 @@ impl History {
         left.map(of).collect::<Vec<_>>().join(", or ")
     }
 
-    /// How many changes are known of.
+    /// Number of recorded changes.
     #[cfg(test)]
     fn len(&self) -> usize {
         self.changes.len()
@@ -147,7 +147,7 @@ impl Change {
         sent < self.lost.min(self.overtaken)
     }
 
-    /// Whether a read that was sent then may bring this version because of it.
+    /// Whether a read that was sent at `sent` may return this version because of this change.
     fn may_bring(&self, version: u64, sent: Moment) -> bool {
         let fits = match (self.content, self.seen) {
             (Content::Version(own), _) => own == version,
@@ -162,7 +162,7 @@ impl Change {
 mod tests {
     use super::*;
 
-    /// A sector, and a clock.
+    /// A sector, with a clock.
     #[derive(Clone)]
     struct Sector(History, Moment);
 
@@ -192,7 +192,7 @@ mod tests {
             self.answer_while(sent, NEVER);
         }
 
-        /// While a read is under way.
+        /// While a read is in flight.
         fn answer_while(&mut self, sent: Moment, oldest: Moment) {
             let now = self.now();
             self.0.answered(sent, now, oldest.min(now));
@@ -204,13 +204,13 @@ mod tests {
             sent
         }
 
-        /// Whether a read brings this that was sent then and ends now.
+        /// Whether a read that was sent at `sent` and ends now may return this version.
         fn brings(&mut self, version: u64, sent: Moment) -> bool {
             let now = self.now();
             self.0.read(version, sent, now, now)
         }
 
-        /// The same of a read of its own.
+        /// The same for a new read.
         fn holds(&mut self, version: u64) -> bool {
             let sent = self.now();
             self.brings(version, sent)
@@ -264,7 +264,7 @@ mod tests {
         assert!(sector.holds(change));
         assert!(!sector.clone().holds(before), "it was there before the change that was seen");
         assert!(sector.clone().brings(before, early), "a read that was sent before");
-        // Whoever has seen it: it was not answered.
+        // Even if it was read, it was not answered.
         let mut killed = sector.clone();
         killed.kill();
         assert!(killed.clone().holds(before) && killed.clone().holds(change));

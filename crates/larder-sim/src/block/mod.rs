@@ -1,34 +1,34 @@
-//! A block cache in a process of its own, under load by NBD: several connections read, write, trim, zero and flush,
-//! against a shadow that knows every sector, while an administrator changes modes and policies, a core comes and goes,
-//! and the server ends again and again, in order or by `kill -9`.
+//! A block cache in a separate process, under load by NBD: several connections read, write, trim, zero and flush,
+//! compared with a shadow of every sector, while an administrator changes modes and policies, a core is added and
+//! removed, and the server ends again and again, in order or by `kill -9`.
 //!
-//! A round starts `larder block start` on what the rounds before have left, reads what the start has found, all of it
-//! or a part, and lets clients work until so many requests have ended. Then the server is killed, or told to end; one
-//! that was told to leave nothing dirty has its cores read without it. The last round is one of these. A kill takes no
-//! power: what this process was answered has to be there.
+//! A round starts `larder block start` on the state that earlier rounds have left, reads all or a part of the cores,
+//! and lets clients work until a given number of requests has ended. Then the server is killed, or told to end. If it
+//! was told to leave nothing dirty, its cores are then read without it; the last round is one of these. A kill is not a
+//! power loss: all acknowledged data must be present.
 //!
-//! Several files take turns as the core that comes and goes. When one is taken away it has by itself all that was
-//! answered, whatever becomes of the server; then it is changed now and then, and comes again, with a number that the
-//! other may have had. A kill may come in the middle of both: the label says which cores there are then, those of
-//! before or those of afterwards.
+//! Several files take turns as a core that is added and removed, the visitor. When it is removed, its file alone has
+//! all acknowledged data, whatever happens to the server. Then the file may be changed, and is added again, with a
+//! number that another file may have had before. A kill may interrupt both: the label then lists the cores either as
+//! before or as after the command.
 //!
-//! | module | what it is |
+//! | module | content |
 //! |---|---|
-//! | `content` | sectors that say whose they are |
-//! | `history` | what each may hold, while changes of it overlap |
-//! | `owed` | which of them a start may find dirty |
-//! | `shadow` | all of them, and the requests under way |
-//! | `draw` | which request comes next |
+//! | `content` | sectors that identify themselves |
+//! | `history` | the possible contents of a sector, while changes of it overlap |
+//! | `owed` | the sectors that may be dirty at a start |
+//! | `shadow` | all sectors, and the requests in flight |
+//! | `draw` | draws the next request |
 //! | `wire` | a connection |
-//! | `client` | who works on one, and who reads what a start has found |
-//! | `beside` | what an administrator does meanwhile |
-//! | `visit` | the core that comes and goes |
-//! | `stand` | where it is, as far as it is known |
-//! | `numbers` | which number it may have |
-//! | `tally` | what has come of it |
-//! | `bare` | files by themselves |
-//! | `round` | from a start to its end |
-//! | `process` | the server |
+//! | `client` | clients that work, and the reading of cores after a start |
+//! | `beside` | actions of the administrator |
+//! | `visit` | the visitor: the core that is added and removed |
+//! | `stand` | the known state of the visitor |
+//! | `numbers` | the numbers that the visitor may have |
+//! | `tally` | counters of the visitor |
+//! | `bare` | access to the files without the cache |
+//! | `round` | a server from start to end |
+//! | `process` | the server process |
 
 mod bare;
 mod beside;
@@ -60,41 +60,41 @@ pub use self::shadow::Wrong;
 use self::stand::Stand;
 use self::tally::Visits;
 
-/// The purposes of randomness beside those of clients.
+/// Purposes of random numbers, in addition to those of clients.
 const ROUNDS: u32 = 10_000;
 const ADMINISTRATION: u32 = 10_001;
 const LOOKS: u32 = 10_002;
 const CROWDS: u32 = 10_003;
 const VISITORS: u32 = 10_004;
-/// The first of those that visits have.
+/// The first purpose of visits.
 const VISITS: u32 = 20_000;
 
-/// What a run shall do.
+/// Options of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     /// The program `larder`.
     pub larder: PathBuf,
-    /// Requests that have ended when it is over.
+    /// Number of requests after which it ends.
     pub ops: u64,
-    /// Seed of requests, commands and ends.
+    /// Seed of requests, commands and endings.
     pub seed: u64,
-    /// Where the files are; it is emptied.
+    /// Directory of the files; it is emptied.
     pub dir: PathBuf,
-    /// `log`, `ocf22`, `ocf26`, `wal`, or `dax` for the log on a file that is mapped.
+    /// `log`, `ocf22`, `ocf26`, `wal`, or `dax` for the log on a mapped file.
     pub layout: String,
-    /// Connections, at least 1; each goes to one core.
+    /// Connections, at least 1; each uses one core.
     pub connections: u32,
-    /// The most requests that a connection has under way, at least 1.
+    /// Maximum queue depth of a connection, at least 1.
     pub depth: usize,
-    /// Cores that stay, 1 to 16.
+    /// Permanent cores, 1 to 16.
     pub cores: u64,
-    /// Files that take turns as a core that comes and goes; 0: none does.
+    /// Files that take turns as the visitor; 0: there is no visitor.
     pub visitors: u64,
-    /// Bytes of each core, whole blocks of 4096.
+    /// Bytes of each core, in whole blocks of 4096.
     pub core_bytes: u64,
     /// Bytes of the cache device.
     pub cache_bytes: u64,
-    /// The most requests of a round.
+    /// Maximum number of requests of a round.
     pub round_ops: u64,
 }
 
@@ -103,7 +103,7 @@ impl Options {
         self.core_bytes / SECTOR_BYTES as u64
     }
 
-    /// All that are cores, or will be.
+    /// Number of files that are cores at some time.
     fn files(&self) -> u64 {
         self.cores + self.visitors
     }
@@ -114,7 +114,7 @@ impl Options {
 pub enum Ending {
     /// By SIGKILL, under load.
     Kill,
-    /// By SIGTERM, under load; what is dirty stays so.
+    /// By SIGTERM, under load; dirty data stays dirty.
     Terminate,
     /// By `larder block stop --flush`, under load.
     Flush,
@@ -132,7 +132,7 @@ impl Ending {
         }
     }
 
-    /// Whether cores have everything afterwards.
+    /// Whether the cores have all data afterwards.
     fn leaves_nothing_dirty(self) -> bool {
         matches!(self, Self::Flush | Self::Detach)
     }
@@ -141,7 +141,7 @@ impl Ending {
 /// A server from its start to its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Round {
-    /// What it said it had found.
+    /// What it reported to have found.
     pub found: String,
     /// Requests of all rounds so far.
     pub ops: u64,
@@ -149,16 +149,16 @@ pub struct Round {
     pub commands: u64,
     /// How it ended.
     pub ending: Ending,
-    /// Requests whose end nobody knows.
+    /// Requests with an unknown result.
     pub cut_off: usize,
 }
 
-/// What a run has done.
+/// The results of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
-    /// One after the other.
+    /// The rounds, in order.
     pub rounds: Vec<Round>,
-    /// Requests that ended: reads, writes, trims, write-zeroes, flushes; and those of the changes that had FUA.
+    /// Requests that ended: reads, writes, trims, write-zeroes, flushes; and the number of changes with FUA.
     pub reads: u64,
     /// See `reads`.
     pub writes: u64,
@@ -170,26 +170,26 @@ pub struct Report {
     pub flushes: u64,
     /// See `reads`.
     pub durable: u64,
-    /// Requests that were sent while others were under way that changed what they wanted, or the other way round.
+    /// Requests that overlapped, when they were sent, with others in flight with which they do not commute.
     pub met: u64,
     /// Bytes that were read and compared.
     pub read_bytes: u64,
-    /// How often a core came; and how often by a number that it, or another file, had before.
+    /// Number of times that the visitor was added; and of those with a number that it or another file had before.
     pub came: u64,
     /// See `came`.
     pub came_again: u64,
-    /// How often one was taken away.
+    /// Number of times that it was removed.
     pub went: u64,
-    /// Changes of files that were no cores then.
+    /// Changes to files while they were not cores.
     pub past: u64,
-    /// Requests that were refused, or whose end nobody knows, for a core was taken away.
+    /// Requests that were refused, or have an unknown result, because the visitor was removed.
     pub refused: u64,
-    /// Commands that the end of the server has cut off: additions that were not made, additions that were, removals
-    /// that were not made, removals that were.
+    /// Commands that the end of the server interrupted: additions that did not happen, additions that did, removals
+    /// that did not happen, removals that did.
     pub halves: [u64; 4],
-    /// Sectors that were not what they had to be.
+    /// Sectors with wrong content.
     pub wrong: Vec<Wrong>,
-    /// What else was wrong.
+    /// Any other failure.
     pub failed: Option<String>,
 }
 
@@ -200,7 +200,7 @@ impl Report {
     }
 }
 
-/// Runs it, and shows each round.
+/// Runs the test, and passes each round to `show`.
 pub fn run(options: &Options, show: &mut dyn FnMut(&Round)) -> Report {
     let run = Run {
         options,
@@ -233,15 +233,15 @@ pub fn run(options: &Options, show: &mut dyn FnMut(&Round)) -> Report {
     report
 }
 
-/// What the threads of a run share.
+/// State shared by the threads of a run.
 struct Run<'a> {
     options: &'a Options,
     shadow: Mutex<Shadow>,
-    /// The server is told to end, or something is wrong.
+    /// The server was told to end, or something is wrong.
     is_over: AtomicBool,
-    /// Something is wrong: nobody goes on.
+    /// Something is wrong: all threads stop.
     has_failed: AtomicBool,
-    /// The server is about to end: a core is to come or to go at once.
+    /// The server is about to end: the visitor should be added or removed at once.
     hurries: AtomicBool,
     stand: Mutex<Stand>,
     visits: Visits,
@@ -261,7 +261,7 @@ impl Run<'_> {
         self.options.dir.join("s")
     }
 
-    /// Of a core that stays, or of what comes and goes.
+    /// Path of a permanent core or of a visitor file.
     fn file_path(&self, file: u64) -> PathBuf {
         let cores = self.options.cores;
         let name = match file.checked_sub(cores) {
@@ -275,13 +275,13 @@ impl Run<'_> {
         self.options.dir.join("cache")
     }
 
-    /// As the command line names it.
+    /// The cache as named on the command line.
     fn cache(&self) -> String {
         let kind = if self.options.layout == "dax" { "dax" } else { "file" };
         format!("{kind}:{}", self.cache_path().display())
     }
 
-    /// What a purpose takes its randomness from.
+    /// The random numbers of a purpose in a round.
     fn rng(&self, round: u32, purpose: u32) -> Rng {
         let mut mix = Rng::with_seed(self.options.seed);
         let (first, second) = (mix.u64(..), mix.u64(..));

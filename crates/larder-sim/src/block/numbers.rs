@@ -1,4 +1,4 @@
-//! Numbers of a core that comes and goes: none is given twice, until all that was cached is forgotten.
+//! Numbers of the visitor. No number is used twice, until all cached data was dropped.
 
 use std::collections::BTreeSet;
 
@@ -7,43 +7,43 @@ use fastrand::Rng;
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Numbers {
-    /// Those below may have been taken away.
+    /// Numbers below this may have been removed.
     next: u64,
-    /// All that there ever were.
+    /// All numbers ever used.
     given: BTreeSet<u64>,
 }
 
 impl Numbers {
-    /// Which number a core is told to have, if any: one that it may have, or one that it may not.
+    /// The number to request for a core, if any: an allowed one, or one that is not allowed.
     pub(super) fn drawn(&self, rng: &mut Rng, stay: u64) -> Option<u64> {
         let highest = self.given.last().copied().unwrap_or(stay);
         (rng.u32(0..4) == 0).then(|| rng.u64(stay..=highest + 3).min(Self::HIGHEST))
     }
 
-    /// Numbers of cores end there.
+    /// Highest number of a core.
     const HIGHEST: u64 = 4_095;
 
-    /// Whether a core that comes may have it, behind those that stay.
+    /// Whether a new core may have this number, which must be above those of the permanent cores.
     pub(super) fn may_be(&self, number: u64) -> bool {
         number >= self.next
     }
 
-    /// What a core has that is told none.
+    /// The number that a core gets if none is requested.
     pub(super) fn lowest(&self, stay: u64) -> u64 {
         self.next.max(stay)
     }
 
-    /// One came. Whether one of that number was there before.
+    /// Records an added core. Returns whether its number was used before.
     pub(super) fn came(&mut self, number: u64) -> bool {
         !self.given.insert(number)
     }
 
-    /// It was taken away.
+    /// Records a removed core.
     pub(super) fn went(&mut self, number: u64) {
         self.next = self.next.max(number + 1);
     }
 
-    /// Nothing is cached any more of any.
+    /// Records that nothing is cached any more of any core.
     pub(super) fn forgotten(&mut self) {
         self.next = 0;
     }

@@ -1,5 +1,4 @@
-//! What may be dirty of each sector after a start: only what was written in a mode that leaves data dirty, and was
-//! covered by no flush since.
+//! Which sectors may be dirty at a start: only those written in a mode that leaves data dirty, and not flushed since.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -9,53 +8,53 @@ use super::history::Moment;
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Owed {
-    /// By sector: when the last such change of it had ended.
+    /// By sector: when its last such change ended.
     ended: HashMap<usize, Moment>,
-    /// Such changes under way, by when they were sent.
+    /// Such changes in flight, by when they were sent.
     under_way: BTreeMap<Moment, Range<usize>>,
-    /// Whether a change may leave something dirty now.
+    /// Whether a change may leave dirty data now.
     may_be_dirty: bool,
 }
 
 impl Owed {
-    /// The cache has a mode that leaves data dirty, or may have one.
+    /// Sets whether the cache has, or may have, a mode that leaves data dirty.
     pub(super) fn set_may_be_dirty(&mut self, may_be: bool) {
         self.may_be_dirty = may_be;
     }
 
-    /// A change is about to be sent.
+    /// Records a change that is about to be sent.
     pub(super) fn sent(&mut self, sectors: Range<usize>, at: Moment) {
         if self.may_be_dirty {
             self.under_way.insert(at, sectors);
         }
     }
 
-    /// The change that was sent at `sent` is answered.
+    /// Records the reply to the change that was sent at `sent`.
     pub(super) fn answered(&mut self, sent: Moment, now: Moment) {
         if let Some(sectors) = self.under_way.remove(&sent) {
             self.ended.extend(sectors.map(|sector| (sector, now)));
         }
     }
 
-    /// Each change under way was made, or was not.
+    /// Records that the server is gone: each change in flight may have happened.
     pub(super) fn server_gone(&mut self, now: Moment) {
         for sectors in std::mem::take(&mut self.under_way).into_values() {
             self.ended.extend(sectors.map(|sector| (sector, now)));
         }
     }
 
-    /// The cores have what had ended at `asked`.
+    /// Records that the cores have all changes that had ended at `asked`.
     pub(super) fn flushed(&mut self, sectors: &Range<usize>, asked: Moment) {
         self.ended.retain(|sector, at| !sectors.contains(sector) || *at > asked);
     }
 
-    /// The cache has nothing of these any more.
+    /// Records that the cache has nothing of these sectors any more.
     pub(super) fn left(&mut self, sectors: &Range<usize>) {
         self.under_way.retain(|_, change| !sectors.contains(&change.start));
         self.flushed(sectors, Moment::MAX);
     }
 
-    /// Whether a start may find it dirty.
+    /// Whether the sector may be dirty at a start.
     pub(super) fn has(&self, sector: usize) -> bool {
         self.ended.contains_key(&sector)
     }

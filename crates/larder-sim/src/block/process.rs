@@ -1,4 +1,4 @@
-//! `larder block start` from its start to its end.
+//! The process `larder block start`, from start to end.
 
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use crate::spawned::Spawned;
 
-/// A server that takes longer than this to start hangs.
+/// A server that takes longer than this to start is considered hung.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// See the module. It is killed when this is dropped.
+/// Dropping it kills the process.
 pub(super) struct Process(Spawned);
 
 impl Process {
-    /// Started, and ready; what it says it has found.
+    /// Starts the server and waits until it is ready. Returns what it reports to have found.
     pub(super) fn start(command: &mut Command) -> Result<(Self, String), String> {
         let mut server = Spawned::start("larder block start", command)?;
         let mut found = String::new();
@@ -28,12 +28,12 @@ impl Process {
         }
     }
 
-    /// Kills it; it must have lived until now.
+    /// Kills it; it must have been alive until now.
     pub(super) fn kill(mut self) -> Result<(), String> {
         self.0.kill()
     }
 
-    /// Tells it by a signal to end.
+    /// Tells it to end, by a signal.
     pub(super) fn terminate(&self) -> Result<(), String> {
         let pid = self.0.child.id().to_string();
         let told = Command::new("kill").args(["-TERM", &pid]).status();
@@ -43,7 +43,7 @@ impl Process {
         }
     }
 
-    /// It was told to end, and ends well.
+    /// Waits for the end of a server that was told to end, and checks its status.
     pub(super) fn ended(mut self) -> Result<(), String> {
         let status: ExitStatus =
             self.0.child.wait().map_err(|why| format!("larder block start: {why}"))?;
@@ -54,7 +54,7 @@ impl Process {
     }
 }
 
-/// `larder block WORDS`, run to its end; what it has written to its output, or what it says of an error.
+/// Runs `larder block WORDS` to its end. Returns its standard output, or its error message.
 pub(super) fn said(larder: &Path, words: &[&str]) -> Result<String, String> {
     let mut command = Command::new(larder);
     let output = command.arg("block").args(words).stdin(Stdio::null()).output();

@@ -1,4 +1,4 @@
-//! Rounds: a server from its start to its end, one after the other.
+//! Rounds: servers from start to end, one after the other.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -14,11 +14,11 @@ use super::process::{self, Process};
 use super::stand::{Stand, Visitor};
 use super::{ADMINISTRATION, Ending, LOOKS, ROUNDS, Round, Run, VISITORS, beside, lock};
 
-/// How often is looked whether a round is long enough.
+/// Poll interval while waiting for the end of a round.
 const POLL: Duration = Duration::from_millis(2);
-/// A command that an end shall meet begins before that, or the end comes without.
+/// Time to wait for a command that the end of the server should interrupt; after it, the server ends without.
 const HURRY: Duration = Duration::from_secs(10);
-/// The longest from the beginning of such a command to the end: two to the power of it, in ms.
+/// Maximum time from the beginning of such a command to the end of the server: two to the power of this, in ms.
 const INTO_COMMAND: u32 = 5;
 
 impl Run<'_> {
@@ -40,7 +40,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Files of zeros, and the cache on one of them.
+    /// Creates files of zeros, and the cache on one of them.
     fn make(&self) -> Result<(), String> {
         let dir = &self.options.dir;
         let told = |error: std::io::Error| format!("{}: {error}", dir.display());
@@ -57,7 +57,7 @@ impl Run<'_> {
             layout => words.extend(["--layout".to_owned(), layout.to_owned()]),
         }
         if matches!(self.options.layout.as_str(), "dax" | "log") {
-            // Small ones, so that many are written over.
+            // Small segments, so that many are overwritten.
             words.extend(["--segment".to_owned(), "512K".to_owned()]);
         }
         for file in 0..self.options.files() {
@@ -70,24 +70,24 @@ impl Run<'_> {
         process::said(&self.options.larder, &words).map(drop)
     }
 
-    /// A file as a core, as the command line names it.
+    /// A file as a core, as named on the command line.
     fn spec(&self, number: u64, file: u64) -> String {
         format!("{number}={}", self.file_path(file).display())
     }
 
-    /// `was_detached`: the one before has left a cache in which nothing is found.
+    /// Runs one round. `was_detached`: the previous round has left a cache without cached data.
     fn round(&self, number: u32, was_detached: bool) -> Result<Round, End> {
         let mut rng = self.rng(number, ROUNDS);
         self.is_over.store(false, Ordering::SeqCst);
         self.hurries.store(false, Ordering::SeqCst);
-        // No server may have written to what it had no more.
+        // No server may have written to files that are not its cores.
         let visitor = self.settle(was_detached)?;
         self.compare_others(visitor)?;
         let mut command = Command::new(&self.options.larder);
         command.args(["block", "start", &self.cache(), "--unix"]).arg(self.socket());
         command.args(beside::start_words(&mut rng));
         if rng.bool() {
-            // As the label has them: with one more or one less it would be refused.
+            // The cores must match the label: with one more or one fewer the start would be refused.
             let stay = (0..self.options.cores).map(|core| self.spec(core, core));
             let other = visitor.map(|it| self.spec(it.number, it.file));
             for spec in stay.chain(other) {
@@ -113,21 +113,22 @@ impl Run<'_> {
         Ok(Round { found, ops: self.operations(), commands, ending, cut_off })
     }
 
-    /// Nobody will know what came of the requests under way to what was served. Returns how many there were.
+    /// Records that requests in flight have unknown results. Returns their number.
     fn server_gone(&self) -> usize {
         let visited = lock(&self.stand).served();
         let stay = 0..self.options.cores;
         lock(&self.shadow).server_gone(stay.chain(visited))
     }
 
-    /// Files that are no cores.
+    /// Checks the files that are not cores.
     fn compare_others(&self, visitor: Option<Visitor>) -> Result<(), End> {
         let others = (self.options.cores..self.options.files())
             .filter(|file| visitor.is_none_or(|visitor| visitor.file != *file));
         others.into_iter().try_for_each(|file| self.compare(file))
     }
 
-    /// Lets clients work until so many requests have ended, and ends the server. Returns how many commands were given.
+    /// Lets clients work until the given number of requests has ended, then ends the server. Returns the number of
+    /// commands that were run.
     fn load(
         &self,
         number: u32,
@@ -178,7 +179,7 @@ impl Run<'_> {
         })
     }
 
-    /// Waits until a core comes or goes, and some time of what that takes.
+    /// Waits for a command that adds or removes the visitor, and then for a part of its duration.
     fn meet_command(&self, rng: &mut Rng) {
         self.hurries.store(true, Ordering::SeqCst);
         let of_additions = rng.bool();

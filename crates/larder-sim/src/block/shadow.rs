@@ -1,9 +1,9 @@
-//! What every sector may hold, while several connections change them and their server is killed.
+//! The possible contents of every sector, while several connections change them and their server is killed.
 //!
-//! Requests may overlap. Nothing is promised of a request as a whole, but each sector of it is there at once
-//! ([`History`]). What was answered is there after a kill, for the kernel has it. Of a request that a kill has cut off
-//! each sector is as before or as after it. What was trimmed may be anything that was there before, but it stays the
-//! same from one read to the next as long as the server lives.
+//! Requests may overlap. A request is not atomic as a whole, but each of its sectors is ([`History`]). Acknowledged
+//! data is present after a kill, because the kernel has it. For a request that was cut off by a kill, each sector is
+//! either as before or as after it. A trimmed sector may have any content that it had before, but reads return the same
+//! content while the server lives.
 
 use std::collections::BTreeMap;
 
@@ -12,26 +12,26 @@ use super::draw::{Request, Verb};
 use super::history::{Content, History, Moment};
 use super::owed::Owed;
 
-/// A request under way.
+/// A request in flight.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Known {
     pub(super) request: Request,
-    /// When it was sent; what it writes has this version.
+    /// When it was sent; its data has this version.
     pub(super) version: Moment,
 }
 
-/// A sector that is not what it has to be.
+/// A sector with wrong content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wrong {
-    /// Number of the core; files of cores that come and go have numbers behind those that stay.
+    /// Number of the core; files of visitors have numbers after the permanent cores.
     pub core: u64,
     /// Number in the core, in units of 512 bytes.
     pub sector: u64,
-    /// What it may hold.
+    /// The possible contents.
     pub expected: String,
-    /// What it held.
+    /// The actual content.
     pub got: String,
-    /// Who has read it.
+    /// The reader.
     pub by: String,
 }
 
@@ -41,15 +41,15 @@ pub(super) struct Shadow {
     core_sectors: u64,
     sectors: Vec<History>,
     owed: Owed,
-    /// By when they were sent.
+    /// Requests in flight, by when they were sent.
     under_way: BTreeMap<Moment, Request>,
     clock: Moment,
-    /// Requests that met others with which they did not commute.
+    /// Requests that overlapped others with which they do not commute.
     met: u64,
 }
 
 impl Shadow {
-    /// Files of zeros, whose sectors are numbered one file behind the other.
+    /// Files of zeros, with sectors numbered file after file.
     pub(super) fn new(seed: u64, files: u64, core_sectors: u64) -> Self {
         let count = usize::try_from(files * core_sectors).expect("it is below what memory holds");
         let sectors = vec![History::new(); count];
@@ -57,23 +57,23 @@ impl Shadow {
         Self { seed, core_sectors, sectors, owed, under_way, clock: 0, met: 0 }
     }
 
-    /// What a start may find dirty.
+    /// The sectors that a start may find dirty.
     pub(super) fn owed(&mut self) -> &mut Owed {
         &mut self.owed
     }
 
-    /// The last moment that has passed.
+    /// The current moment.
     pub(super) fn now(&self) -> Moment {
         self.clock
     }
 
-    /// A flush was answered that was asked for at `asked`, of this file or of all.
+    /// Records a completed flush of this file or of all, requested at `asked`.
     pub(super) fn flushed(&mut self, file: Option<u64>, asked: Moment) {
         let sectors = file.map_or(0..self.sectors.len(), |file| self.sectors_of(file));
         self.owed.flushed(&sectors, asked);
     }
 
-    /// The server of this file is asked for nothing, and says that these bytes are dirty.
+    /// Checks a report of dirty bytes. The server of this file must have no requests in flight.
     pub(super) fn is_dirty(&self, file: u64, bytes: std::ops::Range<u64>) -> Result<(), Wrong> {
         let own = bytes.start / SECTOR_BYTES as u64..bytes.end.div_ceil(SECTOR_BYTES as u64);
         let begin = file * self.core_sectors;
@@ -91,7 +91,7 @@ impl Shadow {
         }
     }
 
-    /// Takes note that a request is about to be sent.
+    /// Records a request that is about to be sent.
     pub(super) fn begin(&mut self, request: Request) -> Known {
         self.clock += 1;
         let version = self.clock;
@@ -110,7 +110,7 @@ impl Shadow {
         Known { request, version }
     }
 
-    /// It has ended well; a read has brought `data`.
+    /// Records a request that succeeded; `data` is the result of a read.
     pub(super) fn ended(&mut self, known: &Known, data: &[u8]) -> Result<(), Wrong> {
         self.clock += 1;
         self.under_way.remove(&known.version);
@@ -126,8 +126,8 @@ impl Shadow {
         Ok(())
     }
 
-    /// The server of these files is gone: nobody will know what came of the requests under way. Returns how many there
-    /// were. What other files hold is what they held.
+    /// Records that the server of these files is gone: the results of requests in flight are unknown. Returns their
+    /// number. Other files are unchanged.
     pub(super) fn server_gone(&mut self, files: impl IntoIterator<Item = u64>) -> usize {
         self.clock += 1;
         for file in files {
@@ -140,8 +140,9 @@ impl Shadow {
         std::mem::take(&mut self.under_way).len()
     }
 
-    /// The server has let go of this file in order, and nobody asks for it any more: it has all that was answered, and
-    /// of what was not each sector is as before or as after it. Returns how many requests that were.
+    /// Records that the server has released this file in order, and no client uses it any more: it has all acknowledged
+    /// data, and for other requests each sector is either as before or as after them. Returns the number of these
+    /// requests.
     pub(super) fn left(&mut self, file: u64) -> usize {
         self.clock += 1;
         let sectors = self.sectors_of(file);
@@ -158,7 +159,7 @@ impl Shadow {
         index(file * self.core_sectors)..index((file + 1) * self.core_sectors)
     }
 
-    /// This lies at `first` and behind it now, by whomever it was read.
+    /// Checks data that was just read from `first` on, by the given reader.
     pub(super) fn found(&mut self, first: u64, data: &[u8], by: &str) -> Result<(), Wrong> {
         self.clock += 1;
         let sent = self.clock;
@@ -166,7 +167,7 @@ impl Shadow {
         self.brought(first, data, sent, by)
     }
 
-    /// How many requests were sent while others were under way that wanted or changed what they changed.
+    /// Number of requests that overlapped, when they were sent, with others in flight with which they do not commute.
     pub(super) fn met(&self) -> u64 {
         self.met
     }
@@ -193,7 +194,7 @@ impl Shadow {
         Ok(())
     }
 
-    /// When the oldest read under way was sent, or now.
+    /// When the oldest read in flight was sent, or now.
     fn oldest_read(&self) -> Moment {
         let is_read = |request: &Request| request.verb == Verb::Read;
         let oldest = self.under_way.iter().find(|(_, request)| is_read(request));
@@ -223,14 +224,14 @@ mod tests {
         data
     }
 
-    /// A request from its beginning to its end.
+    /// Runs a request from begin to end.
     fn done(shadow: &mut Shadow, request: Request) -> Known {
         let known = shadow.begin(request);
         shadow.ended(&known, &[]).unwrap();
         known
     }
 
-    /// A read of a sector brings this version, and that may be.
+    /// Whether a read of a sector may return this version.
     fn holds(shadow: &mut Shadow, first: u64, version: u64) -> bool {
         let known = shadow.begin(of(Verb::Read, first, 1));
         let data = data(shadow, first, 1, version);
@@ -269,7 +270,7 @@ mod tests {
         assert!(holds(&mut shadow, 1, cut_off.version) && !holds(&mut shadow, 1, first.version));
     }
 
-    /// As the judge of a core that comes and goes has it: file 1.
+    /// As in the check of a removed visitor: file 1.
     #[test]
     fn a_core_that_was_taken_away_has_all_that_was_answered_and_stays_what_it_is() {
         let mut shadow = Shadow::new(1, 2, 16);
@@ -288,7 +289,7 @@ mod tests {
         assert!(found(&mut shadow, 16, first.version) && found(&mut shadow, 17, second.version));
         assert!(found(&mut shadow, 18, first.version), "refused, and not made");
         assert!(found(&mut shadow, 19, refused.version), "refused, and made");
-        // A kill of a server that does not have it changes nothing; and it loses nothing of the others.
+        // A kill of a server that does not have the file changes nothing for it, and other files lose nothing.
         assert_eq!(shadow.server_gone([0]), 1);
         assert!(!found(&mut shadow, 19, first.version) && found(&mut shadow, 19, refused.version));
         assert!(found(&mut shadow, 0, other.version));
@@ -303,7 +304,7 @@ mod tests {
         let cached = done(&mut shadow, of(Verb::Write, 16, 4));
         let other = done(&mut shadow, of(Verb::Write, 32, 4));
         shadow.left(1);
-        // Past the cache, while it is no core.
+        // Past the cache, while it is not a core.
         let past = done(&mut shadow, of(Verb::Write, 17, 2));
         assert!(!holds(&mut shadow, 17, cached.version), "what was cached of it before");
         assert!(holds(&mut shadow, 17, past.version) && holds(&mut shadow, 16, cached.version));
@@ -313,8 +314,8 @@ mod tests {
         assert!(wrong.got.contains("of sector 34"), "{wrong:?}");
     }
 
-    /// Which trims have left what reads have found is forgotten when a server is gone that had the file, but not of
-    /// one that it did not have.
+    /// The versions that reads have found for trims are dropped when a server that had the file is gone, but not for a
+    /// server that did not have it.
     #[test]
     fn what_a_trim_has_left_stays_the_same_while_no_server_has_the_file() {
         let mut shadow = Shadow::new(1, 2, 16);
@@ -350,7 +351,7 @@ mod tests {
         assert_eq!(shadow.met(), 1, "reads, and what is elsewhere, are in nobody's way");
         let mut brought = data(&shadow, 0, 4, before.version);
         brought.extend(data(&shadow, 4, 4, write.version));
-        // One of them is from before the write, as if it had come first.
+        // One sector is from before the write, as if the read had come first for it.
         brought[6 * SECTOR_BYTES..7 * SECTOR_BYTES].copy_from_slice(&data(
             &shadow,
             6,

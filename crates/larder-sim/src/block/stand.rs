@@ -1,31 +1,31 @@
-//! Where the core stands that comes and goes, as commands and labels tell it.
+//! The state of the visitor, according to commands and labels.
 //!
-//! A command that was answered is known. One that the end of the server has cut off was made or not: the label says
-//! which, before the next start. It may say nothing else.
+//! After a completed command the state is known. A command that the end of the server has interrupted was done or not:
+//! the label says which, before the next start. It must not say anything else.
 
 use serde_json::Value;
 
-/// A file that is a core, and by which number. Files are numbered: those of the cores that stay, then the others.
+/// A file that is a core, and its number. Files are numbered: first those of the permanent cores, then the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Visitor {
     pub(super) file: u64,
     pub(super) number: u64,
 }
 
-/// See the module.
+/// The state of the visitor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stand {
-    /// The cache has no such core.
+    /// The cache has no visitor.
     Out,
     In(Visitor),
-    /// It is told to take that file for a core.
+    /// A command to add this file as a core is running.
     Comes(Visitor),
-    /// It is told to take that core away.
+    /// A command to remove this core is running.
     Goes(Visitor),
 }
 
 impl Stand {
-    /// The file that clients may have used since the last command was answered.
+    /// The file that clients may have used since the last completed command.
     pub(super) fn served(self) -> Option<u64> {
         match self {
             Self::In(visitor) | Self::Goes(visitor) => Some(visitor.file),
@@ -33,7 +33,7 @@ impl Stand {
         }
     }
 
-    /// What it is when nobody serves, by the cores that the label lists.
+    /// The state when no server runs, according to the cores in the label.
     pub(super) fn settled(self, listed: &Listed) -> Result<Self, String> {
         let may_be = match (self, listed.visitor) {
             (Self::Out | Self::Comes(_) | Self::Goes(_), None) => true,
@@ -50,18 +50,18 @@ impl Stand {
     }
 }
 
-/// The cores that a cache says it has.
+/// The cores that a cache reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Listed {
-    /// Beside those that stay.
+    /// The core in addition to the permanent ones.
     pub(super) visitor: Option<Visitor>,
-    /// Pieces that a start has found to be other than on their core; `None` of a cache that does not run.
+    /// Number of pieces that a start found to differ from their core; `None` for a cache that does not run.
     pub(super) changed: Option<u64>,
 }
 
 impl Listed {
-    /// Of what `larder block status` has as JSON. The first `stay` of these files are the cores of the same numbers,
-    /// and always there.
+    /// Decodes the JSON of `larder block status`. The first `stay` of these files are the permanent cores, which have
+    /// the same numbers.
     pub(super) fn of(status: &str, files: &[String], stay: u64) -> Result<Self, String> {
         let status: Value =
             serde_json::from_str(status).map_err(|why| format!("status: {why} in {status:?}"))?;
@@ -93,7 +93,7 @@ mod tests {
     const OTHER: Visitor = Visitor { file: 3, number: 7 };
     const AGAIN: Visitor = Visitor { file: 2, number: 8 };
 
-    /// Whether a label may list this after that.
+    /// Whether a label may list `visitor` after the state `was`.
     fn may_be(was: Stand, visitor: Option<Visitor>) -> bool {
         let settled = was.settled(&Listed { visitor, changed: None });
         assert!(settled.as_ref().is_err() || settled == Ok(visitor.map_or(Stand::Out, Stand::In)));

@@ -1,4 +1,4 @@
-//! A core that comes to the cache that runs, and goes, while requests are made to it and to the others.
+//! The visitor: a core that is added to the running cache and removed again, under load on it and on the others.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -11,16 +11,16 @@ use super::client::{End, Post};
 use super::stand::{Listed, Stand, Visitor};
 use super::{Run, VISITS, beside, lock, process};
 
-/// How often is looked whether clients have done enough.
+/// Poll interval while waiting for operations of clients.
 const POLL: Duration = Duration::from_millis(2);
-/// So many requests end while the core is there, and while it is not, at most.
+/// Maximum number of requests that end while the core is present, and while it is not.
 const STAY_OPS_MAX: u64 = 3_000;
 const AWAY_OPS_MAX: u64 = 1_000;
-/// Purposes of randomness of one visit.
+/// Number of purposes of random numbers per visit.
 const PURPOSES: u32 = 64;
 
 impl Run<'_> {
-    /// Has the core come and go until the server is told to end.
+    /// Adds and removes the core until the server is told to end.
     pub(super) fn visits(&self, round: u32, mut rng: Rng) -> Result<(), End> {
         let done = self.visited(round, &mut rng);
         if done.is_err() {
@@ -50,7 +50,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Waits until so many requests have ended, or somebody is in a hurry. Whether the server is to go on.
+    /// Waits until `operations` more requests have ended, or the run hurries. Returns whether the server is still to
+    /// run.
     fn wait_for(&self, operations: u64) -> bool {
         let until = self.operations() + operations;
         while self.operations() < until && !self.hurries.load(Ordering::SeqCst) {
@@ -62,7 +63,7 @@ impl Run<'_> {
         !self.is_over.load(Ordering::SeqCst)
     }
 
-    /// One of the files becomes a core. Whether it is known that it has.
+    /// Adds one of the files as a core. Returns whether it is known to have been added.
     fn comes(&self, mut rng: Rng) -> Result<bool, End> {
         let stay = self.options.cores;
         let file = stay + rng.u64(0..self.options.visitors);
@@ -87,7 +88,7 @@ impl Run<'_> {
         };
         let spec = number.map_or(path.clone(), |number| format!("{number}={path}"));
         let comes = Visitor { file, number: number.unwrap_or(lowest) };
-        // Nothing of it is dirty: it was no core.
+        // Nothing of it is dirty, because it was not a core.
         lock(&self.shadow).flushed(Some(file), u64::MAX);
         *lock(&self.stand) = Stand::Comes(comes);
         let Some(listed) = self.cores(["--add", &spec])? else { return Ok(false) };
@@ -102,7 +103,8 @@ impl Run<'_> {
         Ok(true)
     }
 
-    /// A core of a number that was taken away is none. False if the server may have gone in the middle of it.
+    /// Checks that a core with a removed number is refused. Returns false if the server may have ended during the
+    /// command.
     fn is_refused(&self, spec: &str) -> Result<bool, End> {
         let socket = self.socket().display().to_string();
         let words = ["cores", "--add", spec, "--unix", &socket];
@@ -114,7 +116,7 @@ impl Run<'_> {
         }
     }
 
-    /// Clients use the core until it is taken away, under load. Whether it is known that it was.
+    /// Lets clients use the core until it is removed, under load. Returns whether it is known to have been removed.
     fn stays(
         &self,
         round: u32,
@@ -138,7 +140,7 @@ impl Run<'_> {
                 true => self.goes(visitor, leaves),
                 false => Ok(false),
             };
-            // Whatever is wrong: they end.
+            // Make the clients end, whatever went wrong.
             if was_told.is_err() {
                 self.is_over.store(true, Ordering::SeqCst);
                 self.has_failed.store(true, Ordering::SeqCst);
@@ -172,7 +174,7 @@ impl Run<'_> {
         }
     }
 
-    /// It was taken away, and no client has it any more: its file has all.
+    /// Checks a removed core that no client uses any more: its file must have all data.
     fn has_gone(&self, visitor: Visitor) -> Result<(), End> {
         let cut_off = lock(&self.shadow).left(visitor.file);
         self.visits.cut_off.fetch_add(cut_off as u64, Ordering::Relaxed);
@@ -189,7 +191,8 @@ impl Run<'_> {
         }
     }
 
-    /// `larder block cores`; what it has then. None if the server may have gone in the middle of it.
+    /// Runs `larder block cores`. Returns the resulting cores, or `None` if the server may have ended during the
+    /// command.
     fn cores(&self, words: [&str; 2]) -> Result<Option<Listed>, End> {
         let socket = self.socket().display().to_string();
         let all = ["cores", words[0], words[1], "--unix", &socket, "--json", "-"];
@@ -200,8 +203,8 @@ impl Run<'_> {
         }
     }
 
-    /// It serves the cores that the label had, and has found nothing that is not as on them: it would drop what is
-    /// stale, and nobody would see it.
+    /// Checks that the server has the cores of the label, and has found no cached data that differs from them: it would
+    /// drop stale data, and this test would not see it.
     pub(super) fn has_started(&self, visitor: Option<Visitor>) -> Result<(), End> {
         let socket = self.socket().display().to_string();
         let words = ["status", "--unix", &socket, "--json", "-"];
@@ -218,7 +221,8 @@ impl Run<'_> {
         }
     }
 
-    /// No client has asked it for anything yet: dirty is only what was written so, and flushed by no command since.
+    /// Checks the dirty data before any client sends a request: only data written in a mode that leaves it dirty, and
+    /// not flushed since, may be dirty.
     pub(super) fn is_dirty_as_promised(&self, visitor: Option<Visitor>) -> Result<(), End> {
         let socket = self.socket().display().to_string();
         let said =
@@ -243,7 +247,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Of a status.
+    /// Decodes a status.
     fn listed(&self, status: &str) -> Result<Listed, String> {
         let files: Vec<String> = (0..self.options.files())
             .map(|file| self.file_path(file).display().to_string())
@@ -251,8 +255,8 @@ impl Run<'_> {
         Listed::of(status, &files, self.options.cores)
     }
 
-    /// The server is gone. Takes note of what became of a command that was under way. `is_forgotten`: the next start
-    /// finds nothing that was cached.
+    /// Determines the result of an interrupted command, after the server is gone. `is_forgotten`: the next start finds
+    /// no cached data.
     pub(super) fn settle(&self, is_forgotten: bool) -> Result<Option<Visitor>, End> {
         let status = process::said(&self.options.larder, &["status", &self.cache(), "--json", "-"]);
         let listed = status.and_then(|status| self.listed(&status)).map_err(End::Failed)?;

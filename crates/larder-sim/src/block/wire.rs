@@ -1,5 +1,5 @@
-//! A connection to an export, as NBD's document (`doc/proto.md` of NetworkBlockDevice/nbd) has it: the oldest option,
-//! simple replies, many requests under way.
+//! A connection to an export, according to the NBD protocol (`doc/proto.md` of NetworkBlockDevice/nbd): the oldest
+//! option, simple replies, many requests in flight.
 #![allow(clippy::big_endian_bytes, reason = "the protocol's order")]
 
 use std::collections::HashMap;
@@ -14,20 +14,20 @@ use super::shadow::Known;
 
 const GREETING: &[u8] = b"NBDMAGICIHAVEOPT";
 const OPTION_EXPORT_NAME: u32 = 1;
-/// Both sides can do without zeros behind the answer to the option.
+/// Both sides omit the zeros after the reply to the option.
 const FLAGS: u32 = 3;
 const REQUEST_MAGIC: u32 = 0x2560_9513;
 const REPLY_MAGIC: u32 = 0x6744_6698;
 const FUA: u16 = 1;
 const NO_HOLE: u16 = 2;
-/// A server that takes longer for an answer hangs.
+/// A server that takes longer than this to reply is considered hung.
 const PATIENCE: Duration = Duration::from_secs(120);
 const BUFFER_BYTES: usize = 256 << 10;
 
 /// See the module.
 pub(super) struct Connection {
     stream: BufReader<UnixStream>,
-    /// Where the export begins, in sectors over all cores.
+    /// First sector of the export, over all cores.
     begin: u64,
     seed: u64,
     under_way: HashMap<u64, Known>,
@@ -36,7 +36,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// To the export of this number, of this file of so many sectors.
+    /// Connects to the export with this number, for this file of `core_sectors` sectors.
     pub(super) fn open(
         socket: &Path,
         seed: u64,
@@ -69,12 +69,12 @@ impl Connection {
         Ok(own)
     }
 
-    /// How many requests are under way.
+    /// Number of requests in flight.
     pub(super) fn under_way(&self) -> usize {
         self.under_way.len()
     }
 
-    /// Asks for something.
+    /// Sends a request.
     pub(super) fn ask(&mut self, known: Known) -> io::Result<()> {
         let Request { verb, first, fua, no_hole, .. } = known.request;
         let kind: u16 = match verb {
@@ -104,7 +104,7 @@ impl Connection {
         self.stream.get_mut().write_all(&self.outgoing)
     }
 
-    /// The next answer: to what, and what a read has brought; or the error of the device.
+    /// Receives the next reply: its request, and the data of a read or the error of the device.
     pub(super) fn answer(&mut self) -> io::Result<(Known, Result<&[u8], u64>)> {
         let head = self.take::<16>()?;
         let number =
@@ -132,7 +132,7 @@ impl Connection {
     }
 }
 
-/// The server lives, and answers what no answer is, or an error.
+/// The server lives, but its reply is invalid or an error.
 pub(super) fn nonsense(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }

@@ -1,17 +1,17 @@
-//! Tasks under virtual time, on one thread: when none can go on, time does.
+//! Tasks under virtual time, on one thread: time advances when no task can proceed.
 //!
-//! [`Executor`] polls the tasks that were woken, in the order in which they were, and moves its
-//! [`VirtualClock`] to whatever is due next when there are none: a timer, or a request of
-//! a [`VirtualTimeDevice`](larder_device::VirtualTimeDevice). So a run is a function of its tasks, whose computing
-//! takes no time, and thousands of clients take as long as they compute.
+//! [`Executor`] polls woken tasks in the order in which they were woken. If there are none, it advances its
+//! [`VirtualClock`] to the next event: a timer, or a request of a
+//! [`VirtualTimeDevice`](larder_device::VirtualTimeDevice). So a run depends only on its tasks, whose computations take
+//! no virtual time, and thousands of clients take only as long as they compute.
 //!
-//! What runs under it must not wait for the operating system: no thread may be needed for it to go on. A cache is
-//! opened with [`Demotions::Callers`](larder::config::Demotions::Callers), and what it would do in a thread of
-//! its own is a task in the background ([`Larder::send_demotions`](larder::Larder::send_demotions)).
+//! Tasks must not wait for the operating system, nor need another thread to proceed. A cache is opened with
+//! [`Demotions::Callers`](larder::config::Demotions::Callers), and the work of its own thread is done by a background
+//! task ([`Larder::send_demotions`](larder::Larder::send_demotions)).
 //!
-//! | module | what it is |
+//! | module | content |
 //! |---|---|
-//! | `tasks` | futures by number, and who of them can go on; the soak picks one by its seed |
+//! | `tasks` | futures by number, and which of them are ready; the soak picks one by its seed |
 
 mod tasks;
 
@@ -27,7 +27,7 @@ pub(crate) use tasks::{Running, Tasks};
 /// Runs tasks under a virtual clock.
 ///
 /// # Examples
-/// A thousand clients that read from a drive, each after a pause of its own:
+/// A thousand clients that read from a drive, each after its own delay:
 /// ```
 /// use std::cell::Cell;
 /// use std::sync::Arc;
@@ -59,7 +59,7 @@ pub(crate) use tasks::{Running, Tasks};
 /// # }
 /// ```
 ///
-/// A task that nobody will ever wake is an error, and not a hang:
+/// A task that will never be woken is an error, not a hang:
 /// ```
 /// use larder_sim::executor::Executor;
 ///
@@ -71,11 +71,11 @@ pub(crate) use tasks::{Running, Tasks};
 pub struct Executor<'a> {
     clock: Arc<VirtualClock>,
     tasks: Tasks<'a, ()>,
-    /// By number, whether the run goes on for it.
+    /// Kind of each task, by number.
     kinds: Vec<Kind>,
-    /// Numbers of tasks that have ended.
+    /// Free task numbers.
     free: Vec<usize>,
-    /// Tasks that the run goes on for.
+    /// Number of tasks that the run waits for.
     wanted: usize,
 }
 
@@ -85,14 +85,14 @@ enum Kind {
     Background,
 }
 
-/// No task can go on, and nothing is due: nobody will ever wake those that wait.
+/// No task can proceed and no event is due, so the waiting tasks will never be woken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stalled {
-    /// Tasks that wait for good.
+    /// Tasks that wait forever.
     pub waiting: usize,
-    /// Those in the background, beside them.
+    /// Background tasks, in addition.
     pub in_background: usize,
-    /// The clock, then.
+    /// Time of the clock.
     pub at: Duration,
 }
 
@@ -110,18 +110,18 @@ impl fmt::Display for Stalled {
 impl std::error::Error for Stalled {}
 
 impl<'a> Executor<'a> {
-    /// One without tasks, under `clock`.
+    /// An executor without tasks, with `clock`.
     pub fn new(clock: Arc<VirtualClock>) -> Self {
         Self { clock, tasks: Tasks::new(0), kinds: Vec::new(), free: Vec::new(), wanted: 0 }
     }
 
-    /// Adds a task. It begins with the next [`Executor::run`], after those that were added before.
+    /// Adds a task. It starts with the next [`Executor::run`], after the tasks added before it.
     pub fn spawn(&mut self, task: impl Future<Output = ()> + 'a) {
         self.wanted += 1;
         self.add(Kind::Wanted, Box::pin(task));
     }
 
-    /// Adds a task that no run goes on for: one that serves others, and may never end.
+    /// Adds a background task: runs do not wait for it. It serves other tasks, and may never end.
     pub fn spawn_background(&mut self, task: impl Future<Output = ()> + 'a) {
         self.add(Kind::Background, Box::pin(task));
     }
@@ -135,15 +135,15 @@ impl<'a> Executor<'a> {
         self.tasks.spawn(number, task);
     }
 
-    /// Tasks that have not ended, those in the background too.
+    /// Number of tasks that have not ended, including background tasks.
     pub fn running(&self) -> usize {
         self.tasks.running()
     }
 
-    /// Runs until all tasks have ended but those in the background. These go on with the next run.
+    /// Runs until all tasks have ended, except for background tasks, which continue in the next run.
     ///
     /// # Errors
-    /// [`Stalled`] if some wait and nothing is due.
+    /// [`Stalled`] if tasks wait and no event is due.
     pub fn run(&mut self) -> Result<(), Stalled> {
         let mut now = self.clock.monotonic();
         while self.wanted > 0 {

@@ -1,5 +1,4 @@
-//! Tasks by number, and those of them that somebody has woken. Who is polled next is the caller's
-//! choice.
+//! Tasks by number, and which of them were woken. The caller chooses which one to poll next.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -8,10 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// A future that the simulation runs.
+/// A future run by the simulation.
 pub(crate) type Running<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
-/// Futures, each under a number.
+/// Futures by number.
 pub(crate) struct Tasks<'a, T> {
     ready: Arc<Ready>,
     wakers: Vec<(Arc<Woken>, Waker)>,
@@ -30,7 +29,7 @@ impl Ready {
 
 struct Woken {
     number: usize,
-    /// Whether it is in the list already.
+    /// Whether it is already in the list.
     listed: AtomicBool,
     ready: Arc<Ready>,
 }
@@ -44,7 +43,7 @@ impl Wake for Woken {
 }
 
 impl<'a, T> Tasks<'a, T> {
-    /// Room for so many tasks.
+    /// Creates space for `tasks` tasks.
     pub(crate) fn new(tasks: usize) -> Self {
         let mut made =
             Self { ready: Arc::default(), wakers: Vec::new(), tasks: Vec::new(), running: 0 };
@@ -52,7 +51,7 @@ impl<'a, T> Tasks<'a, T> {
         made
     }
 
-    /// Room for one more. Returns its number.
+    /// Adds space for one more task. Returns its number.
     pub(crate) fn add_room(&mut self) -> usize {
         let (number, listed) = (self.tasks.len(), AtomicBool::new(false));
         let woken = Arc::new(Woken { number, listed, ready: Arc::clone(&self.ready) });
@@ -61,12 +60,12 @@ impl<'a, T> Tasks<'a, T> {
         number
     }
 
-    /// Tasks that have not ended.
+    /// Number of tasks that have not ended.
     pub(crate) fn running(&self) -> usize {
         self.running
     }
 
-    /// Whether somebody may go on.
+    /// Whether any task was woken.
     pub(crate) fn is_any_ready(&self) -> bool {
         !self.ready.lock().is_empty()
     }
@@ -75,7 +74,7 @@ impl<'a, T> Tasks<'a, T> {
         self.tasks[number].is_some()
     }
 
-    /// Starts a task where none is running.
+    /// Starts a task under a free number.
     pub(crate) fn spawn(&mut self, number: usize, future: Running<'a, T>) {
         assert!(self.tasks[number].is_none(), "task {number} is running already");
         self.tasks[number] = Some(future);
@@ -83,7 +82,7 @@ impl<'a, T> Tasks<'a, T> {
         self.wakers[number].1.wake_by_ref();
     }
 
-    /// Takes one of those that can go on: `choose` is told how many have been woken, and says which.
+    /// Takes one of the woken tasks: `choose` gets their number, and returns an index.
     pub(crate) fn next(&mut self, mut choose: impl FnMut(usize) -> usize) -> Option<usize> {
         self.take(|ready| match ready.len() {
             0 => None,
@@ -91,7 +90,7 @@ impl<'a, T> Tasks<'a, T> {
         })
     }
 
-    /// Takes the one that was woken first of those that can go on.
+    /// Takes the task that was woken first.
     pub(crate) fn next_woken(&mut self) -> Option<usize> {
         self.take(VecDeque::pop_front)
     }
@@ -109,7 +108,7 @@ impl<'a, T> Tasks<'a, T> {
         }
     }
 
-    /// Goes on with a task. `Some` if it has ended.
+    /// Polls a task. `Some` if it has ended.
     pub(crate) fn poll(&mut self, number: usize) -> Option<T> {
         let future = self.tasks[number].as_mut()?;
         let mut context = Context::from_waker(&self.wakers[number].1);
@@ -119,7 +118,7 @@ impl<'a, T> Tasks<'a, T> {
         Some(output)
     }
 
-    /// Drops a task. Says whether there was one.
+    /// Drops a task. Returns whether there was one.
     pub(crate) fn drop_task(&mut self, number: usize) -> bool {
         let was_running = self.tasks[number].take().is_some();
         self.running -= usize::from(was_running);

@@ -1,4 +1,4 @@
-//! Who goes on when, and what the real cache does under it.
+//! The order of tasks, and the real cache under the executor.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -46,7 +46,7 @@ fn a_task_that_nobody_wakes_is_an_error_that_says_how_many() {
     assert_eq!(stalled, Stalled { waiting: 3, in_background: 1, at: us(7) });
     let told = stalled.to_string();
     assert!(told.starts_with("3 tasks wait, and 1 in the background"), "{told}");
-    // Sleeping until the end of time is no event.
+    // A sleep until the end of time is not an event.
     let mut executor = Executor::new(Arc::clone(&clock));
     executor.spawn(clock.sleep_until(Duration::MAX));
     assert_eq!(executor.run().unwrap_err().waiting, 1);
@@ -90,7 +90,7 @@ fn a_task_may_wake_itself_and_lets_others_go_first() {
     assert_eq!(seen.into_inner(), [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)]);
 }
 
-/// The real cache on the timed SSD, a thousand clients: when each call ended, what it said, and all counters.
+/// The real cache on the timed SSD, with a thousand clients: returns the end and result of each call, and all counters.
 fn play(seed: u64) -> (String, String) {
     let clock = Arc::new(VirtualClock::starting_at(Duration::from_secs(1)));
     let geometry = Geometry { logical_pages: 19_200, pages_per_unit: 192, units: 120 };

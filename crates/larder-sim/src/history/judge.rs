@@ -1,19 +1,19 @@
-//! Whether what was seen of a key can have happened in one order.
+//! Decides whether the observations of a key are possible in any order.
 //!
-//! Every value is stored once. So the changes and looks that concern one value form a *zone*: from the first end
-//! of any of them (by then it was stored) to the last begin of any of them (until then it was there). If that is an
-//! interval forwards, the value was there for all of it; backwards, it was there at some moment of it. Then, and
-//! only then, can all have happened in one order, if no two forward zones overlap and no backward zone lies within a
+//! Every value is stored once. So the changes and reads that concern one value form a *zone*: from the first end of any
+//! of them (by then it was stored) to the last begin of any of them (until then it was present). If this interval is
+//! forward, the value was present during all of it; if it is backward, the value was present at some moment of it. The
+//! events are possible in one order if and only if no two forward zones overlap and no backward zone lies within a
 //! forward one (Gibbons and Korach, "Testing Shared Memories", SIAM J. Comput. 26(4), 1997). A deletion is a change
-//! whose value nobody sees. A look that finds nothing is always right: it is a cache.
+//! whose value is never read. A read that finds nothing is always right, because a cache may evict.
 //!
-//! What was replaced for sure when a round ends is forgotten, and whoever sees it later has seen a ghost.
+//! Values that were certainly replaced when a round ends are dropped; a later read of one of them is an error.
 
 use std::collections::HashMap;
 
 use super::value::Id;
 
-/// Something that a thread did to a key, between two ticks.
+/// An operation of a thread on a key, between two ticks.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Event {
     pub(super) key: u32,
@@ -26,9 +26,9 @@ pub(super) struct Event {
 pub(super) enum What {
     Saw(Id),
     Stored(Id),
-    /// In the place of that value, which it has seen.
+    /// Stored in place of that value, which the operation has read.
     Replaced(Id, Id),
-    /// Or not: it was dropped on its way, or refused.
+    /// Possibly not stored: the operation was dropped midway, or refused.
     MayHaveStored(Id),
     Deleted,
 }
@@ -38,7 +38,7 @@ struct Zone {
     begin: u64,
     first_end: u64,
     last_begin: u64,
-    /// An update has seen and replaced it.
+    /// An update has read and replaced it.
     is_replaced: bool,
 }
 
@@ -48,7 +48,7 @@ struct Known {
     deletions: Vec<(u64, u64)>,
 }
 
-/// Judges the histories of all keys, a round after the other.
+/// Judges the histories of all keys, round by round.
 #[derive(Debug)]
 pub(super) struct Judge {
     keys: Vec<Known>,
@@ -59,10 +59,10 @@ impl Judge {
         Self { keys: (0..keys).map(|_| Known::default()).collect() }
     }
 
-    /// Adds a round, in any order; all that was begun has ended.
+    /// Adds a round, with its events in any order; all operations of the round must have ended.
     ///
     /// # Errors
-    /// It cannot have happened so.
+    /// If the history is impossible.
     pub(super) fn judge<'a>(
         &mut self,
         round: impl Iterator<Item = &'a Event> + Clone,
@@ -120,7 +120,7 @@ impl Known {
     }
 
     fn check(&mut self) -> Result<(), String> {
-        // What may have been stored and was not seen is as if it had not.
+        // A value that may have been stored but was never read is ignored.
         let seen = || self.values.iter().filter(|(_, zone)| zone.first_end < u64::MAX);
         let is_forward = |zone: &Zone| zone.first_end < zone.last_begin;
         let mut forward: Vec<_> = seen().filter(|(_, zone)| is_forward(zone)).collect();
@@ -143,13 +143,13 @@ impl Known {
         Ok(())
     }
 
-    /// Forgets what was over before something else began for sure.
+    /// Drops zones that ended before another one certainly began.
     fn forget(&mut self) {
         let certain = self.values.values().filter(|zone| zone.first_end < u64::MAX);
         let begins = certain.map(|zone| zone.begin);
         let latest =
             begins.chain(self.deletions.iter().map(|&(begin, _)| begin)).max().unwrap_or(0);
-        // A change that was dropped on its way has happened by now, or never does.
+        // A change that was dropped midway has happened by now, or never will.
         self.values.retain(|_, zone| zone.first_end >= latest);
         self.deletions.retain(|&(_, end)| end >= latest);
     }
@@ -177,7 +177,7 @@ mod tests {
     fn what_can_be_is_right() {
         judged(&[&[(1, 2, Stored(10)), (3, 4, Saw(10)), (5, 6, Stored(20)), (7, 8, Saw(20))]])
             .unwrap();
-        // Beside each other: each look may see either.
+        // Concurrent: each read may return either value.
         judged(&[&[(1, 9, Stored(10)), (2, 8, Stored(20)), (3, 4, Saw(20)), (5, 10, Saw(10))]])
             .unwrap();
         judged(&[&[(1, 2, Stored(10)), (3, 9, Deleted), (4, 5, Saw(10))]]).unwrap();
@@ -204,7 +204,7 @@ mod tests {
         assert!(wrong.contains("outlived a deletion"), "{wrong}");
         let wrong = complaint(&[&[(1, 2, Stored(10)), (3, 4, Stored(20))], &[(5, 6, Saw(10))]]);
         assert!(wrong.contains("long before"), "{wrong}");
-        // Both were stored side by side; what was seen says which came later.
+        // Both were stored concurrently; the reads tell which came later.
         let side_by_side = [
             (1, 9, Stored(10)),
             (2, 8, Stored(20)),

@@ -1,16 +1,16 @@
 //! The cache on real threads that all change the same keys, judged by the history of each key.
 //!
-//! Whoever works writes down what it did: the key, what it saw or stored, and two ticks of one common clock, before and
-//! after. Every value that is stored is another, so the history of a key says which look saw which change, and
-//! `judge` decides whether all of it can have happened in some order, evictions anywhere. Meanwhile one thread
-//! changes the budget of DRAM a hundredfold up and down, one keeps values and looks at them again when it drops them,
-//! and above flash one begins changes and drops them on their way.
+//! Each worker records its operations: the key, the value read or stored, and two ticks of a common clock, before and
+//! after. All stored values differ, so the history of a key shows which read saw which change. `judge` decides whether
+//! all of it is possible in some order, with evictions at any time. At the same time one thread changes the DRAM budget
+//! by a factor of a hundred, and one holds values and checks them again before it drops them; above flash, workers also
+//! start changes and drop them midway.
 //!
-//! | module | what it is |
+//! | module | content |
 //! |---|---|
-//! | `value` | values that tell which change stored them |
-//! | `worker` | who works, and who disturbs |
-//! | `judge` | whether a history can be |
+//! | `value` | values that identify the change that stored them |
+//! | `worker` | workers and disturbances |
+//! | `judge` | whether a history is possible |
 
 mod judge;
 mod value;
@@ -26,42 +26,42 @@ use larder_device::Device;
 use judge::{Event, Judge};
 use worker::{Shared, disturb_budget, hold_values, work};
 
-/// Operations of all threads between two looks of the judge.
+/// Operations of all threads per round; each round is judged.
 const ROUND: u64 = 1 << 19;
-/// The budget of DRAM is between this and a hundred times as much.
+/// The DRAM budget is between this and a hundred times as much.
 const BUDGET_BYTES: u64 = 32 << 10;
 const BUDGET_FACTOR: u64 = 100;
 
-/// What is run.
+/// Options of a run.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Operations of all threads together, rounded up to whole rounds of at most half a million.
     pub operations: u64,
-    /// Threads that work, beside those that disturb; at most 255.
+    /// Worker threads, in addition to those that disturb; at most 255.
     pub threads: u32,
-    /// Keys; an eighth of them are numbers that are counted.
+    /// Keys; an eighth of them are counters.
     pub keys: u32,
-    /// What the choices of each thread follow from. The order of their steps does not.
+    /// Seed of the choices of each thread. The order of their steps does not depend on it.
     pub seed: u64,
 }
 
-/// What was done. [`std::fmt::Display`] has all of it in a line.
+/// Totals of a run. [`std::fmt::Display`] prints all of them in a line.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Totals {
-    /// Operations that were judged.
+    /// Judged operations.
     pub operations: u64,
-    /// Looks that found a value.
+    /// Reads that found a value.
     pub hits: u64,
-    /// Changes that were made.
+    /// Changes.
     pub changes: u64,
-    /// Of these, those that depend on the value that was there.
+    /// Changes that depend on the previous value.
     pub updates: u64,
-    /// Changes that were dropped on their way.
+    /// Changes that were dropped midway.
     pub dropped: u64,
-    /// How often the budget was changed.
+    /// Changes of the budget.
     pub budgets: u64,
-    /// Values that were kept for a while.
+    /// Values that were held for a while.
     pub kept: u64,
 }
 
@@ -76,10 +76,10 @@ impl std::fmt::Display for Totals {
     }
 }
 
-/// Runs the cache in DRAM, or above `device`, and shows `progress` what was done after each round.
+/// Runs the cache in DRAM, or above `device`, and calls `progress` after each round.
 ///
 /// # Errors
-/// What is wrong with the history, with the events that contradict each other.
+/// Any violation in the history, with the contradicting events.
 pub fn run(
     options: &Options,
     device: Option<Arc<dyn Device>>,
@@ -113,7 +113,7 @@ pub fn run(
                     let working = AssertUnwindSafe(|| {
                         work(shared, thread, each, &mut rng, &mut next, &mut events);
                     });
-                    // Or the others would wait for it.
+                    // Catch a panic, or the other threads would wait at the barrier forever.
                     if catch_unwind(working).is_err() {
                         shared.complain(format!("thread {thread} panicked"));
                     }
@@ -156,7 +156,7 @@ fn open(device: Option<Arc<dyn Device>>) -> Result<Larder, Error> {
             reinsertion: Reinsertion::Hits(1),
             ..LocConfig::default()
         },
-        // What another run has left would be seen as never stored.
+        // Values of an earlier run would look as if they were never stored.
         start_empty: true,
         ..Config::default()
     };

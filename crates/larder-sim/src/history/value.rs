@@ -1,18 +1,18 @@
-//! Values that tell which change stored them, whole.
+//! Values that identify the change that stored them, and allow a check that they are intact.
 
-/// Names a change that stores a value. Never 0.
+/// Identifies a change that stores a value. Never 0.
 pub(super) type Id = u64;
 
-/// Those of counted numbers go up by one; those of others are so far apart.
+/// Ids of counters increase by one; those of other values are this far apart.
 pub(super) const ID_STEP: u64 = 1 << 20;
 const HEADER_BYTES: usize = 16;
 
-/// The id of a thread's next change.
+/// The id of a thread's change number `next`.
 pub(super) fn id_of(thread: u32, next: u64) -> Id {
     (next << 8 | u64::from(thread)) * ID_STEP
 }
 
-/// Writes a value of so many bytes, at least 16, into `room`.
+/// Writes a value of `bytes` bytes, at least 16, into `room`.
 pub(super) fn fill(room: &mut Vec<u8>, key: u32, id: Id, bytes: usize) {
     room.clear();
     room.extend_from_slice(&id.to_le_bytes());
@@ -21,10 +21,10 @@ pub(super) fn fill(room: &mut Vec<u8>, key: u32, id: Id, bytes: usize) {
     room.resize(bytes, filler(id));
 }
 
-/// Which change stored a value of `key`.
+/// The id of the change that stored a value of `key`.
 ///
 /// # Errors
-/// It is not whole, or another key's.
+/// If the value is not intact, or belongs to another key.
 pub(super) fn id_in(key: u32, value: &[u8]) -> Result<Id, String> {
     let id = value.first_chunk().map_or(0, |id| u64::from_le_bytes(*id));
     let mut whole = Vec::new();
@@ -41,7 +41,7 @@ pub(super) fn id_in(key: u32, value: &[u8]) -> Result<Id, String> {
 /// The number in a value.
 ///
 /// # Errors
-/// It is none.
+/// If the value is not a number.
 pub(super) fn number_in(key: u32, value: &[u8]) -> Result<Id, String> {
     let number = std::str::from_utf8(value).ok().and_then(|digits| digits.parse().ok());
     number.ok_or_else(|| format!("key {key}: {value:02x?} is no number"))

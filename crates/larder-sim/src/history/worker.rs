@@ -1,4 +1,4 @@
-//! Who works on the cache, and who disturbs.
+//! Threads that work on the cache, and threads that disturb it.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -13,22 +13,22 @@ use super::judge::{Event, What};
 use super::value::{Id, fill, id_in, id_of, number_in};
 use super::{Totals, locked};
 
-/// Of values; some are alike, so that records are overwritten where they lie.
+/// Lengths of values; some are equal, so that records are overwritten in place.
 const LENGTHS: [usize; 6] = [24, 100, 100, 100, 600, 3000];
-/// Keys of one `get_many`.
+/// Number of keys in a `get_many`.
 const MANY: usize = 4;
-/// Ticks between two budgets.
+/// Ticks between two changes of the budget.
 const BUDGET_TICKS: u64 = 20_000;
-/// Values that are kept at a time.
+/// Maximum number of values held at a time.
 const KEPT: usize = 24;
-/// One of so many operations above flash is dropped on its way.
+/// One operation in this number is dropped midway, above flash.
 const DROPPED_OF: u32 = 50;
 
-/// What all threads share.
+/// State shared by all threads.
 pub(super) struct Shared<'a> {
     cache: &'a Larder,
     names: Vec<[u8; 12]>,
-    /// From this key on they are numbers.
+    /// Keys from this one on are counters.
     numbers: u32,
     drops_futures: bool,
     clock: AtomicU64,
@@ -78,7 +78,7 @@ impl<'a> Shared<'a> {
         };
     }
 
-    /// What a thread has seen that no history is needed to judge.
+    /// Takes an error of a thread that can be recognised without the history.
     pub(super) fn complaint(&self) -> Option<String> {
         locked(&self.complaint).take()
     }
@@ -95,14 +95,14 @@ impl<'a> Shared<'a> {
         &self.names[key as usize]
     }
 
-    /// Which change stored a value.
+    /// The id of the change that stored a value.
     fn id_of(&self, key: u32, value: &[u8]) -> Option<Id> {
         let found = if key < self.numbers { id_in(key, value) } else { number_in(key, value) };
         found.map_err(|complaint| self.complain(complaint)).ok()
     }
 }
 
-/// A thread at work.
+/// A worker thread.
 struct Worker<'a, 'b> {
     shared: &'a Shared<'b>,
     thread: u32,
@@ -115,7 +115,7 @@ struct Worker<'a, 'b> {
     updates: u64,
 }
 
-/// Makes so many operations, and writes them down.
+/// Does `operations` operations, and records them.
 pub(super) fn work(
     shared: &Shared<'_>,
     thread: u32,
@@ -180,7 +180,7 @@ impl Worker<'_, '_> {
         }
     }
 
-    /// A new value in `room`, and its id.
+    /// Writes a new value into `room`. Returns its id.
     fn new_value(&mut self, key: u32) -> Id {
         let id = id_of(self.thread, *self.next);
         *self.next += 1;
@@ -296,7 +296,7 @@ impl Worker<'_, '_> {
     }
 }
 
-/// Polls a future so often, and drops it if it has not ended.
+/// Polls a future `polls` times, and drops it if it has not ended.
 fn polled<F: Future>(future: F, polls: u32) -> Option<F::Output> {
     let mut future = pin!(future);
     let mut context = Context::from_waker(Waker::noop());
@@ -309,7 +309,7 @@ fn polled<F: Future>(future: F, polls: u32) -> Option<F::Output> {
     })
 }
 
-/// Changes the budget between two sizes, and to some between.
+/// Changes the budget between two sizes, and to some sizes in between.
 pub(super) fn disturb_budget(shared: &Shared<'_>, is_over: &AtomicBool, least: u64, most: u64) {
     let mut changed_at = 0;
     let budgets = [least, most, least * 10, least, least * 3, most / 2];
@@ -326,7 +326,7 @@ pub(super) fn disturb_budget(shared: &Shared<'_>, is_over: &AtomicBool, least: u
     }
 }
 
-/// Keeps values of keys by chance, and looks whether they are what they were before it drops them.
+/// Holds values of random keys, and checks that they are unchanged before it drops them.
 pub(super) fn hold_values(shared: &Shared<'_>, is_over: &AtomicBool) {
     let mut rng = fastrand::Rng::with_seed(7);
     let mut held: VecDeque<(u32, Id, Value)> = VecDeque::new();

@@ -1,21 +1,21 @@
-//! Which operation comes next, how long, on which key: a function of seed, round and thread.
+//! Draws the next operation with its length and key: a function of seed, round and thread.
 
 use super::journal::Verb;
 use super::options::Options;
 use super::value::PIECE_BYTES_MIN;
 
-/// Objects above go to the engine for large ones.
+/// Larger objects go to the large-object engine.
 const SMALL_BYTES_MAX: usize = 600;
-/// Large objects are longer than small ones by up to this many bytes.
+/// Large objects exceed small ones by up to this many bytes.
 const LARGE_BYTES_SPAN: f64 = 63_000.0;
-/// The first twentieth of a thread's keys takes half of its operations.
+/// Half of a thread's operations use the first twentieth of its keys.
 const HOT_KEYS: u32 = 20;
-/// Seconds that a value lives, where its time is bounded.
+/// Time to live in seconds, for values that have one.
 const TTL_S: std::ops::RangeInclusive<u32> = 1..=4;
-/// What a piece adds that is appended.
+/// Bytes of an appended piece.
 const APPENDED_BYTES: usize = 120;
 
-/// Of a hundred operations.
+/// Shares of the operations, in percent.
 const VERBS: [(Verb, u32); 7] = [
     (Verb::Get, 30),
     (Verb::Set, 38),
@@ -26,30 +26,30 @@ const VERBS: [(Verb, u32); 7] = [
     (Verb::Append, 7),
 ];
 
-/// What a worker shall do.
+/// The next operation of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Request {
     pub(super) verb: Verb,
     pub(super) key: u32,
     /// Length of the piece that it stores.
     pub(super) bytes: usize,
-    /// Seconds that the value shall live; 0 is for ever.
+    /// Time to live in seconds; 0 means forever.
     pub(super) ttl_s: u32,
 }
 
-/// The operations of one thread in one round.
+/// Draws the operations of one thread in one round.
 pub(super) struct Chooser {
     rng: fastrand::Rng,
     thread: u32,
     threads: u32,
-    /// Keys of this thread.
+    /// Number of keys of this thread.
     owned: u32,
 }
 
 impl Chooser {
     pub(super) fn new(options: &Options, round: u32, thread: u32) -> Self {
         let threads = options.threads;
-        // Keys that the thread's number is the remainder of.
+        // A thread has the keys whose number modulo `threads` is the thread's number.
         let owned = (options.keys() - thread).div_ceil(threads);
         Self { rng: seeded(options.seed, round, thread), thread, threads, owned }
     }
@@ -76,10 +76,9 @@ impl Chooser {
         self.rng.u32(0..range) * self.threads + self.thread
     }
 
-    /// Seven of ten keys are small, two are large, and one changes: so that versions of it lie in
-    /// both engines.
+    /// Seven of ten keys are small, two are large, and one changes, so that its versions are in both engines.
     fn bytes(&mut self, key: u32) -> usize {
-        // The thread's number is taken out: each thread has keys of all classes.
+        // Without the thread's part of the number, so that each thread has keys of all classes.
         let small = match key / self.threads % 10 {
             0..=6 => true,
             7 | 8 => false,
@@ -95,7 +94,7 @@ impl Chooser {
     }
 }
 
-/// Randomness for one purpose of one round.
+/// Random numbers for one purpose of one round.
 pub(super) fn seeded(seed: u64, round: u32, purpose: u32) -> fastrand::Rng {
     let words = [seed.to_le_bytes(), (u64::from(round) << 32 | u64::from(purpose)).to_le_bytes()];
     fastrand::Rng::with_seed(xxhash_rust::xxh3::xxh3_64(words.as_flattened()))

@@ -1,4 +1,4 @@
-//! One round after the other, on the same file.
+//! Runs the rounds one after the other, on the same file.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -18,27 +18,25 @@ use super::value;
 use super::victim::Orders;
 use crate::Error;
 
-/// The parent's randomness is not that of any thread.
+/// Purpose of the parent's random numbers; no thread has it.
 const PARENT: u32 = 1 << 17;
 /// Endings of a hundred victims.
 const ENDINGS: [(Ending, u32); 4] =
     [(Ending::Opening, 15), (Ending::Running, 65), (Ending::Closing, 15), (Ending::Closed, 5)];
-/// A victim that is to be killed closes by itself after this, should the parent be gone.
+/// A victim that is to be killed closes by itself after this time, in case the parent is gone.
 const ORPHAN_MS: u64 = 60_000;
-/// Only what the observer saw shortly before its end counts: the log of large objects goes round.
+/// Only observations this shortly before the end count, because the log of large objects is overwritten.
 const SAMPLE_AGE_NS: u64 = 250_000_000;
-/// Wrong answers of a round that are told; all are counted.
+/// Number of wrong answers per round that are reported in detail; all are counted.
 const TOLD: usize = 8;
-/// Records of a key that are told.
+/// Number of records of a key that are reported.
 const HISTORY: usize = 16;
 
-/// Runs all rounds, or those up to the first wrong answer. `victim` makes the command that starts a
-/// process which calls [`serve`](super::serve); its environment and pipes are set here. `progress`
-/// hears of each round.
+/// Runs all rounds, or those up to the first wrong answer. `victim` makes the command for a process that calls
+/// [`serve`](super::serve); its environment and pipes are set here. `progress` is called for each round.
 ///
 /// # Errors
-/// For options that cannot work and for files that cannot be made. What the cache or a victim does
-/// wrong is in the report.
+/// For invalid options and files that cannot be created. Errors of the cache or a victim are in the report.
 pub fn run(
     options: &Options,
     victim: &dyn Fn() -> Command,
@@ -81,9 +79,9 @@ struct Harness<'a> {
     oracle: Oracle,
     /// What the last judge found: version and length, by key.
     found: HashMap<u32, (u64, usize)>,
-    /// Large objects that flash held at the end of the last judge.
+    /// Large objects on flash at the end of the last judge.
     large_objects: Option<u64>,
-    /// How long an opening and a closing take.
+    /// Last observed duration of an opening and of a closing.
     opening: Duration,
     closing: Duration,
 }
@@ -124,7 +122,7 @@ impl Harness<'_> {
         Ok((round, wrongs.list))
     }
 
-    /// The injected bug of the old file.
+    /// The injected bug that restores the old file.
     fn turn_back(&self, number: u32) -> Result<(), String> {
         let (file, old) = (self.options.file(0), self.options.old_file());
         let copied = match number {
@@ -135,7 +133,7 @@ impl Harness<'_> {
         copied.map(drop).map_err(|cause| format!("cannot copy {}: {cause}", file.display()))
     }
 
-    /// When the victim ends, how long it works at most, and whether the judge closes the cache.
+    /// When the victim ends, its maximum work time, and whether the judge closes the cache.
     fn plan(&self, number: u32) -> (Plan, u64, bool) {
         let mut rng = seeded(self.options.seed, number, PARENT);
         let mut draw = rng.u32(0..100);
@@ -144,7 +142,7 @@ impl Harness<'_> {
             draw = draw.saturating_sub(*share);
             hit
         });
-        // The first has to bring something to the file.
+        // The first victim must bring data to the file.
         let drawn = drawn.filter(|_| number > 1).map_or(Ending::Running, |(ending, _)| *ending);
         let ending = self.options.ending.unwrap_or(drawn);
         let load_ms = rng.u64(1..=self.options.load_ms);
@@ -158,7 +156,7 @@ impl Harness<'_> {
         (Plan { ending, delay }, work_ms, rng.bool())
     }
 
-    /// Takes in what the victim did, and judges what it was answered.
+    /// Applies the journals of the victim, and judges the answers in them.
     fn follow(&mut self, journals: &[Vec<Record>], wrongs: &mut Wrongs) -> Result<(), String> {
         for records in journals {
             for (at, record) in records.iter().enumerate() {
@@ -174,7 +172,7 @@ impl Harness<'_> {
         Ok(())
     }
 
-    /// What was on flash before the end, as far as it is known beyond doubt.
+    /// The content of flash before the end, as far as it is certain.
     fn before(&self, journals: &[Vec<Record>]) -> Result<Before, String> {
         if journals.iter().all(Vec::is_empty) {
             // Nothing has changed since the last judge.
@@ -195,7 +193,7 @@ impl Harness<'_> {
         Ok(before)
     }
 
-    /// Judges what the judge was answered, and counts what was found again.
+    /// Judges what the judge read, and counts what was found again.
     fn compare(
         &mut self,
         looks: &[Look],
@@ -238,7 +236,7 @@ impl Harness<'_> {
     }
 }
 
-/// What was on flash before a victim's end: version and length, by key.
+/// The content of flash before a victim's end: version and length, by key.
 struct Before {
     settled: HashMap<u32, (u64, usize)>,
     large_objects: Option<u64>,
@@ -282,7 +280,7 @@ fn new_round(number: u32, plan: Plan, ended: &Ended, judged: &Judged) -> Round {
     }
 }
 
-/// What happened to a key in this round, for people.
+/// The operations on a key in this round, as text.
 fn history(records: &[Record], key: u32, seen: u64, allowed: &str) -> String {
     let own: Vec<_> = records.iter().filter(|record| record.key == key).collect();
     let mut out = format!("allowed was {allowed}, seen was {seen:x}; the round so far:\n");
@@ -299,7 +297,7 @@ fn history(records: &[Record], key: u32, seen: u64, allowed: &str) -> String {
     out
 }
 
-/// Removes what a round leaves, or all that a run leaves.
+/// Removes the files of a round, or all files of a run.
 fn remove(options: &Options, all: bool) -> Result<(), String> {
     let mut paths: Vec<PathBuf> = (0..options.threads).map(|it| options.journal(it)).collect();
     paths.push(options.samples());

@@ -1,7 +1,7 @@
-//! What a victim began and what was answered, in files that outlast it.
+//! Operations that a victim began and their answers, in files that survive it.
 //!
-//! A record is written with one call and lies within one page of the file, so that a kill leaves it
-//! whole or not there. One at the end that fails its check counts as not there.
+//! A record is written with one call and does not cross a page of the file, so a kill leaves it complete or absent. A
+//! record at the end that fails its check counts as absent.
 //!
 //! ```text
 //!  offset  bytes  field of a record of 64 bytes
@@ -35,7 +35,7 @@ macro_rules! codes {
             const ALL: &[Self] = &[$(Self::$variant,)*];
 
             fn code(self) -> u8 {
-                // By its place in the list.
+                // By its position in the list.
                 let place = Self::ALL.iter().position(|it| *it == self);
                 place.and_then(|place| u8::try_from(place).ok()).unwrap_or(u8::MAX)
             }
@@ -53,27 +53,27 @@ codes! {
 }
 
 codes! {
-    /// What was done.
+    /// The kind of operation.
     Verb {
         Get, Set, Delete, Add, Cas, Touch, Append,
         /// The observer found this key on flash.
         Sample,
-        /// The observer asked how many large objects flash holds: `version`.
+        /// The observer read the number of large objects on flash, stored in `version`.
         Stats,
     }
 }
 
 codes! {
-    /// What came of it.
+    /// The result of an operation.
     Answer {
         None,
         /// There is no value.
         Miss,
-        /// There is one, whole: `seen` is its version.
+        /// There is an intact value: `seen` is its version.
         Seen,
         Torn,
         Foreign,
-        /// Done, whatever was there.
+        /// Done, independent of the previous value.
         Done,
         Yes,
         No,
@@ -90,10 +90,10 @@ pub(super) struct Record {
     pub(super) key: u32,
     /// The version that it stores.
     pub(super) version: u64,
-    /// The version that it saw, or that it needs to find.
+    /// The version that it read, or that it requires.
     pub(super) seen: u64,
     pub(super) time_ns: u64,
-    /// Seconds that the value shall live (0 is for ever), or bytes of a sample.
+    /// Time to live in seconds (0 means forever), or bytes of a sample.
     pub(super) number: u32,
 }
 
@@ -130,7 +130,7 @@ impl Record {
     }
 }
 
-/// One thread's side of a journal.
+/// Writes the journal of one thread.
 pub(super) struct Writer(File);
 
 impl Writer {
@@ -138,13 +138,13 @@ impl Writer {
         File::create(path).map(Self)
     }
 
-    /// Writes a record; when this returns it outlasts the process.
+    /// Writes a record; when this returns it survives the process.
     pub(super) fn write(&mut self, record: &Record) -> io::Result<()> {
         self.0.write_all(&record.encode())
     }
 }
 
-/// All records of a journal. One that was never made has none.
+/// Reads all records of a journal. A missing journal has none.
 pub(super) fn read(path: &Path) -> Result<Vec<Record>, String> {
     let bytes = match std::fs::read(path) {
         Ok(bytes) => bytes,
@@ -152,7 +152,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<Record>, String> {
         Err(cause) => return Err(format!("cannot read {}: {cause}", path.display())),
     };
     let records: Vec<_> = bytes.chunks(RECORD_BYTES).map_while(Record::decode).collect();
-    // Only the last one can be cut off.
+    // Only the last record can be cut off.
     if records.len() + 1 < bytes.len().div_ceil(RECORD_BYTES) {
         let (path, at) = (path.display(), records.len());
         return Err(format!("the journal {path} is damaged at record {at}: the disk is not sound"));
@@ -160,7 +160,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<Record>, String> {
     Ok(records)
 }
 
-/// Nanoseconds since 1970, of the clock that the cache goes by.
+/// Nanoseconds since 1970, by the clock that the cache uses.
 pub(super) fn now_ns() -> u64 {
     let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX)

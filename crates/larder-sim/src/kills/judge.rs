@@ -1,4 +1,4 @@
-//! What the cache answers after the victim's end: opened by this process, asked for every key.
+//! Judges the cache after the victim's end: this process opens it and reads every key.
 
 use std::collections::HashSet;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -14,50 +14,50 @@ use super::victim;
 use super::worker::judged;
 use crate::any_cache::Cache;
 
-/// Threads that ask: enough to keep a drive busy.
+/// Number of reading threads: enough to keep a drive busy.
 const ASKING: u32 = 8;
-/// One key in so many is asked for while large objects are still being found again.
+/// One key in this number is read while large objects are still being recovered.
 const ASKED_BESIDE: u32 = 16;
-/// A cache that takes longer than this to open and answer hangs.
+/// A cache that takes longer than this to open and answer is considered hung.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// What a key was found to hold.
+/// What a read of a key found.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Look {
     pub(super) key: u32,
     pub(super) answer: Answer,
-    /// Version of what was seen.
+    /// Version of the value.
     pub(super) seen: u64,
     pub(super) begin_ns: u64,
-    /// Length of what was seen.
+    /// Length of the value.
     pub(super) bytes: usize,
 }
 
-/// All that was found.
+/// All results of a judge.
 #[derive(Debug, Clone)]
 pub(super) struct Judged {
     pub(super) looks: Vec<Look>,
-    /// Which way of recovery it was, by its name, and all that is said of it.
+    /// The kind of recovery by its name, and its details.
     pub(super) recovery: String,
     pub(super) recovery_detail: String,
-    /// Large objects that flash holds once all were found again, and after all looks.
+    /// Large objects on flash after all were recovered, and after all reads.
     pub(super) large_objects: u64,
     pub(super) large_objects_left: u64,
-    /// Until the killed process had let go of the file.
+    /// Time until the killed process had released the file.
     pub(super) released_after: Duration,
-    /// For `Larder::open`.
+    /// Duration of `Larder::open`.
     pub(super) open: Duration,
     /// From the opening of the file to the first answer.
     pub(super) first_answer: Duration,
     pub(super) all: Duration,
 }
 
-/// Opens the cache, asks for every key, and closes it, or drops it as a crash would.
+/// Opens the cache, reads every key, and closes it, or drops it as in a crash.
 pub(super) fn judge(options: &Options, closes: bool) -> Result<Judged, String> {
     let (say, hear) = mpsc::channel();
     let options = options.clone();
     let judge = thread::spawn(move || {
-        // Whoever waits for the answer hears of a panic as well: then this end is gone.
+        // The receiver also notices a panic: then this sender is dropped.
         say.send(ask_all(&options, closes)).unwrap_or(());
     });
     match hear.recv_timeout(PATIENCE) {
@@ -82,7 +82,7 @@ fn ask_all(options: &Options, closes: bool) -> Result<Judged, String> {
     let mut looks = look_beside_rebuild(&cache, options, first)?;
     let large = |stats: larder::Stats| stats.loc_objects + stats.array_objects;
     let large_objects = large(cache.stats());
-    // Of the first, where there are several.
+    // That of the first cache, if there are several.
     let found = cache.route().caches().next().and_then(Larder::recovery);
     let recovery_detail = found.as_ref().map_or_else(String::new, |it| format!("{it:?}"));
     let recovery = found.as_ref().map_or_else(String::new, name_of);
@@ -119,8 +119,8 @@ fn ask_all(options: &Options, closes: bool) -> Result<Judged, String> {
     })
 }
 
-/// Brings back what a crash has left, and asks for some keys meanwhile. What is not found yet may be
-/// found afterwards, so only the other answers count, and that of `first`.
+/// Rebuilds what a crash has left, and reads some keys at the same time. Keys that are not found yet may be found
+/// later, so misses are dropped, including that of `first`.
 fn look_beside_rebuild(cache: &Cache, options: &Options, first: Look) -> Result<Vec<Look>, String> {
     let mut looks = vec![first];
     thread::scope(|scope| {
@@ -147,7 +147,7 @@ fn look(cache: &Cache, run: u64, key: u32) -> Look {
     Look { key, answer, seen, begin_ns, bytes }
 }
 
-/// The name of a variant, whatever it holds.
+/// The name of the variant, without its fields.
 fn name_of(recovery: &Recovery) -> String {
     let text = format!("{recovery:?}");
     text.chars().take_while(char::is_ascii_alphanumeric).collect()

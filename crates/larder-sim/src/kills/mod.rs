@@ -1,32 +1,31 @@
-//! The cache under `kill -9`: a victim process works on a file at full load and is killed in the
-//! middle of it, again and again, and every answer after that is judged.
+//! The cache under `kill -9`: a victim process works on a file at full load and is killed in the middle of it, again
+//! and again; then every answer of the cache is judged.
 //!
-//! A round starts the victim on the file that the rounds before have left. Its threads change and
-//! read keys; each key belongs to one thread, so that its changes have one order. A thread writes
-//! into a journal what it begins and what was answered; journals live in the page cache and outlast
-//! the process. The parent kills at a seeded moment (while opening, under load, while closing, or
-//! not at all), opens the cache itself, reads every key and compares with the journals. The next
-//! victim goes on from there, so that the remains of many crashes lie on one file.
+//! A round starts the victim on the file that earlier rounds have left. Its threads change and read keys; each key
+//! belongs to one thread, so its changes have one order. A thread records in a journal what it begins and the answers;
+//! journals are in the page cache and survive the process. The parent kills the victim at a seeded time (while opening,
+//! under load, while closing, or not at all), opens the cache itself, reads every key and compares with the journals.
+//! The next victim continues from there, so the remains of many crashes accumulate in one file.
 //!
-//! Allowed is a miss, or the newest acknowledged version, or the version of an operation that was
-//! under way. The moments are real time: a seed repeats the operations, not the instant of the kill.
+//! Allowed answers are a miss, the newest acknowledged version, or the version of an operation in flight. The times are
+//! real: a seed repeats the operations, not the instant of the kill.
 //!
-//! Where [`soak`](crate::soak) simulates power loss and faults on a model, this has the real process, the
-//! real file and the real ring, and nothing of power loss: what the kernel was given stays.
+//! While [`soak`](crate::soak) simulates power loss and faults on a model, this tests the real process, the real file
+//! and the real ring, but not power loss: data given to the kernel survives.
 //!
-//! | module | what it is |
+//! | module | content |
 //! |---|---|
-//! | `options` | what a run shall do, and the configuration of its cache |
-//! | `choose` | which operation comes next, how long, on which key |
-//! | `value` | values that say whose they are |
-//! | `journal` | what was begun and what was answered |
+//! | `options` | options of a run, and the configuration of its cache |
+//! | `choose` | draws the next operation with its length and key |
+//! | `value` | values that identify themselves |
+//! | `journal` | operations begun and their answers |
 //! | `victim`, `worker` | the process that is killed |
-//! | `round` | from its start to its end |
-//! | `judge` | what the cache answers afterwards |
-//! | `oracle` | which answers are allowed |
-//! | `harness` | one round after the other |
-//! | `report` | what it adds up to |
-//! | `served` | a whole server that is killed, judged by its clients |
+//! | `round` | a victim from start to end |
+//! | `judge` | reads the cache afterwards |
+//! | `oracle` | the allowed answers |
+//! | `harness` | runs the rounds |
+//! | `report` | results of a run |
+//! | `served` | the same for a whole server, judged by its clients |
 
 mod choose;
 mod harness;

@@ -1,4 +1,4 @@
-//! What a run shall do, and the configuration of its cache.
+//! Options of a run, and the configuration of its cache.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -8,10 +8,10 @@ use larder::{AdmissionPolicy, Config};
 use larder_device::{FileDevice, FileOptions};
 use serde::{Deserialize, Serialize};
 
-/// Bytes of the file per key: with these all newest values together are about as large as the file.
+/// Bytes of the file per key: with this ratio all newest values together are about as large as the file.
 const FILE_BYTES_PER_KEY: u64 = 5500;
 const FILES_MAX: u32 = 16;
-/// The smallest file in which the engines have room.
+/// Minimum size of a file in which the engines have room.
 const SIZE_BYTES_MIN: u64 = 16 << 20;
 
 /// When a victim ends.
@@ -28,31 +28,31 @@ pub enum Ending {
     Closed,
 }
 
-/// A deliberate defect of victim or file, to see whether the judgement notices.
+/// A deliberate defect of victim or file, to test whether the judge notices it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InjectedBug {
     /// None.
     #[default]
     None,
-    /// Now and then a set is not in the journal.
+    /// Some sets are missing in the journal.
     OmittedSet,
-    /// Now and then the journal has a set that never was.
+    /// The journal has some sets that never happened.
     ForgedSet,
-    /// Now and then the journal has a delete that never was.
+    /// The journal has some deletes that never happened.
     ForgedDelete,
-    /// Now and then a value is stored with one bit changed.
+    /// Some values are stored with one bit changed.
     Torn,
-    /// Now and then the value of another key is stored.
+    /// Sometimes the value of another key is stored.
     Foreign,
-    /// Times to live are forgotten.
+    /// Times to live are ignored.
     Immortal,
-    /// After the second victim the file is put back to what it was after the first.
+    /// After the second victim, the file is restored to its state after the first.
     OldFile,
 }
 
 impl InjectedBug {
-    /// All that must be noticed.
+    /// All defects; each must be noticed.
     pub const ALL: [Self; 7] = [
         Self::OmittedSet,
         Self::ForgedSet,
@@ -64,32 +64,32 @@ impl InjectedBug {
     ];
 }
 
-/// What a run shall do. Victims are told in JSON.
+/// Options of a run. They are passed to victims as JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Options {
-    /// Victims.
+    /// Number of victims.
     pub times: u32,
-    /// Seed of everything but the passing of time.
+    /// Seed of everything except timing.
     pub seed: u64,
-    /// Where file and journals lie. They are overwritten.
+    /// Directory of file and journals. They are overwritten.
     pub dir: PathBuf,
-    /// Size of the file that the cache lies in, in bytes; of all together, if there are several.
+    /// Bytes of the cache file; of all files together, if there are several.
     pub size_bytes: u64,
-    /// Files: if there are several, up to 16, each is a shard.
+    /// Number of files: if there are several, up to 16, each is a shard.
     pub files: u32,
     /// Budget of the DRAM tier in bytes.
     pub dram_bytes: u64,
     /// Threads of a victim, 1 to 255.
     pub threads: u32,
-    /// Size of the key space; `None` is about as much as the file holds.
+    /// Number of keys; `None` is about as many as the file can hold.
     pub keys: Option<u32>,
-    /// The longest time that a victim is under load, in milliseconds.
+    /// Maximum time that a victim is under load, in milliseconds.
     pub load_ms: u64,
     /// Configuration of the cache, as `name=value`: see [`SETTINGS`].
     pub settings: Vec<String>,
     /// One ending for all victims; `None` draws them.
     pub ending: Option<Ending>,
-    /// A defect.
+    /// A deliberate defect.
     pub bug: InjectedBug,
 }
 
@@ -112,7 +112,7 @@ impl Default for Options {
     }
 }
 
-/// Names of what [`Options::settings`] may set, and what each takes.
+/// Names that [`Options::settings`] may set, and the values of each.
 pub const SETTINGS: [(&str, &str); 20] = [
     ("admission", "all, reject-first, or the probability 0 to 1"),
     ("array.index_bytes", "bytes of memory"),
@@ -140,10 +140,10 @@ pub const SETTINGS: [(&str, &str); 20] = [
 ];
 
 impl Options {
-    /// Refuses what cannot work.
+    /// Refuses invalid options.
     ///
     /// # Errors
-    /// Says which option, and what would do.
+    /// The message names the option, and the valid values.
     pub fn check(&self) -> Result<(), String> {
         if self.times == 0 {
             return Err("times = 0: at least one victim is needed".to_owned());
@@ -171,14 +171,14 @@ impl Options {
         if self.load_ms == 0 || self.load_ms > 10_000 {
             return Err(format!("load-ms = {}: must be 1 to 10000", self.load_ms));
         }
-        // Of each class there are some, and each thread owns one.
+        // There must be keys of each class, and each thread must own one.
         if self.keys() < 256 {
             return Err(format!("keys = {}: must be at least 256", self.keys()));
         }
         self.config().map(|_| ())
     }
 
-    /// Size of the key space.
+    /// Number of keys.
     pub(super) fn keys(&self) -> u32 {
         let fitting = u32::try_from(self.size_bytes / FILE_BYTES_PER_KEY).unwrap_or(u32::MAX);
         self.keys.unwrap_or(fitting)
@@ -196,7 +196,7 @@ impl Options {
         Ok(config)
     }
 
-    /// The first is the only one unless there are several.
+    /// Path of a file; file 0 is the only one, unless there are several.
     pub(super) fn file(&self, number: u32) -> PathBuf {
         match number {
             0 => self.dir.join("cache"),
@@ -208,27 +208,27 @@ impl Options {
         self.size_bytes / u64::from(self.files) / 4096 * 4096
     }
 
-    /// Where a file of before is kept.
+    /// Path of the saved old file.
     pub(super) fn old_file(&self) -> PathBuf {
         self.dir.join("cache-of-before")
     }
 
-    /// Where worker `thread` keeps its journal.
+    /// Path of the journal of worker `thread`.
     pub(super) fn journal(&self, thread: u32) -> PathBuf {
         self.dir.join(format!("journal-{thread}"))
     }
 
-    /// Where the observer of a victim keeps its samples.
+    /// Path of the samples of the victim's observer.
     pub(super) fn samples(&self) -> PathBuf {
         self.dir.join("samples")
     }
 
-    /// Opens a file. The error says so if a process that ends has not let go of it yet.
+    /// Opens a file. The error tells whether an ending process has not released it yet.
     pub(super) fn device(&self, number: u32) -> Result<FileDevice, larder_device::Error> {
         let options = FileOptions {
             capacity_bytes: Some(self.file_bytes()),
             create: true,
-            // Who waits measures how long.
+            // The caller waits itself, and measures the time.
             lock_wait: Duration::ZERO,
             ..FileOptions::default()
         };

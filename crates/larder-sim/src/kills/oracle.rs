@@ -1,10 +1,9 @@
-//! Which answers are allowed: for each key, what it may hold after all that was begun and
+//! The allowed answers: for each key, the values that it may hold after all operations that were begun and
 //! acknowledged.
 //!
-//! A key belongs to one thread, so its operations come one after the other, and what it may hold is
-//! a short list: one value after an acknowledged change, none after a delete, and one more for an
-//! operation that a kill cut off. Finding nothing is always allowed, for a cache may evict, and rules
-//! nothing out. Finding a value rules out all others.
+//! A key belongs to one thread, so its operations are sequential, and its possible values are a short list: one value
+//! after an acknowledged change, none after a delete, and one more for an operation that a kill interrupted. A miss is
+//! always allowed, because a cache may evict, and excludes nothing. Finding a value excludes all others.
 
 use serde::Serialize;
 
@@ -13,11 +12,11 @@ use super::journal::{Answer, Moment, Record, Verb};
 const NEVER: u64 = u64::MAX;
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// How an answer is wrong.
+/// The kind of a wrong answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// An older version than the newest.
+    /// A version older than the newest.
     Stale,
     /// The key was deleted.
     Deleted,
@@ -27,11 +26,11 @@ pub enum Kind {
     Foreign,
     /// Its time to live was over.
     Expired,
-    /// A version that nobody has stored.
+    /// A version that was never stored.
     Unknown,
 }
 
-/// A value that a key may hold.
+/// A possible value of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Candidate {
     version: u64,
@@ -39,22 +38,22 @@ struct Candidate {
     expiry_ns: u64,
 }
 
-/// What is known of a key.
+/// State of a key.
 #[derive(Debug, Clone, Default)]
 struct KeyState {
-    /// Beside nothing, which it may always hold.
+    /// Possible values, in addition to none, which is always possible.
     candidates: Vec<Candidate>,
     /// The newest version that was begun.
     newest: u64,
-    /// Nothing was found where something could have been.
+    /// A read missed although there are possible values.
     missed: bool,
     open: Option<Record>,
 }
 
-/// What is known of all keys.
+/// State of all keys.
 pub(super) struct Oracle {
     keys: Vec<KeyState>,
-    /// Values found where nothing was found before, without a change between.
+    /// Values found after a miss, without a change in between.
     pub(super) reappeared: u64,
 }
 
@@ -63,7 +62,7 @@ impl Oracle {
         Self { keys: vec![KeyState::default(); keys as usize], reappeared: 0 }
     }
 
-    /// Takes a record of a worker's journal, in its order. Says if the answer is wrong.
+    /// Applies a record of a worker's journal, in order. Returns the kind of error if its answer is wrong.
     ///
     /// # Errors
     /// If the record cannot follow those before it.
@@ -90,7 +89,7 @@ impl Oracle {
         }
     }
 
-    /// All that is under way ends here, done or not done.
+    /// Ends all operations in flight: each may be done or not.
     pub(super) fn cut_off(&mut self, now_ns: u64) -> u64 {
         let mut count = 0;
         for state in &mut self.keys {
@@ -103,7 +102,7 @@ impl Oracle {
         count
     }
 
-    /// Judges what a key was found to hold by a look that began at `begin_ns`.
+    /// Judges a read of a key that began at `begin_ns`.
     pub(super) fn look(
         &mut self,
         key: u32,
@@ -115,8 +114,7 @@ impl Oracle {
         state.look(answer, seen, begin_ns, &mut self.reappeared)
     }
 
-    /// The one version that the key holds, if it holds anything at `now_ns` and nothing else is
-    /// possible.
+    /// The version of the key, if it is the only possible one, not counting none, at `now_ns`.
     pub(super) fn certain(&self, key: u32, now_ns: u64) -> Option<u64> {
         match self.keys[key as usize].candidates.as_slice() {
             [only] if now_ns < only.expiry_ns => Some(only.version),
@@ -124,7 +122,7 @@ impl Oracle {
         }
     }
 
-    /// Every version that the key may hold, for people.
+    /// All versions that the key may hold, as text.
     pub(super) fn allowed(&self, key: u32) -> String {
         let state = &self.keys[key as usize];
         let versions = state.candidates.iter().map(|it| match it.expiry_ns {
@@ -137,7 +135,7 @@ impl Oracle {
 }
 
 impl KeyState {
-    /// What an acknowledged operation leaves, and whether its answer can be right.
+    /// Applies an acknowledged operation. Returns the kind of error if its answer is wrong.
     fn end(&mut self, begun: &Record, ended: &Record, reappeared: &mut u64) -> Option<Kind> {
         let begin_ns = begun.time_ns;
         match (begun.verb, ended.answer) {
@@ -146,7 +144,7 @@ impl KeyState {
             }
             (Verb::Set | Verb::Delete, Answer::Done | Answer::Refused)
             | (Verb::Add, Answer::Yes) => {
-                // A set that is refused leaves nothing.
+                // A refused set leaves nothing.
                 let stored = ended.answer != Answer::Refused;
                 let changed = self.changed(begun, ended.time_ns);
                 self.become_one_of(if stored { changed } else { Vec::new() });
@@ -163,7 +161,7 @@ impl KeyState {
                 self.become_one_of(changed);
                 return wrong;
             }
-            // It says that there is a value.
+            // This answer means that there is a value.
             (Verb::Add, Answer::No) => return self.needs(None, begin_ns),
             _ => {}
         }
@@ -175,7 +173,7 @@ impl KeyState {
         self.missed = false;
     }
 
-    /// What the operation makes of what the key may hold, if it ends by `end_ns`.
+    /// The possible values after the operation, if it ends by `end_ns`.
     fn changed(&self, begun: &Record, end_ns: u64) -> Vec<Candidate> {
         let Record { verb, version, seen, time_ns, number: ttl_s, .. } = *begun;
         let expiry_ns = expiry_ns(end_ns, ttl_s);
@@ -205,7 +203,7 @@ impl KeyState {
                 let wrong = self.needs(Some(seen), begin_ns);
                 self.candidates.retain(|it| it.version == seen && begin_ns < it.expiry_ns);
                 if wrong.is_some() {
-                    // It is there all the same; said once.
+                    // The value is present in spite of the error; report it only once.
                     self.candidates.push(Candidate { version: seen, expiry_ns: NEVER });
                 } else if self.missed {
                     *reappeared += 1;
@@ -220,7 +218,7 @@ impl KeyState {
         }
     }
 
-    /// What is wrong if a value is there at `begin_ns`: this version, or any.
+    /// The error, if any, when a value is present at `begin_ns`: this version, or any.
     fn needs(&self, version: Option<u64>, begin_ns: u64) -> Option<Kind> {
         let meant = |it: &&Candidate| version.is_none_or(|version| it.version == version);
         let mut fitting = self.candidates.iter().filter(meant).peekable();
@@ -236,7 +234,7 @@ impl KeyState {
     }
 }
 
-/// Lives are rounded up to seconds of the clock.
+/// Times to live are rounded up to seconds of the clock.
 fn expiry_ns(end_ns: u64, ttl_s: u32) -> u64 {
     if ttl_s == 0 {
         return NEVER;

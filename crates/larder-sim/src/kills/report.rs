@@ -1,4 +1,4 @@
-//! What a run adds up to.
+//! The results of a run.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,12 +9,12 @@ use serde::Serialize;
 use super::options::{Ending, Options};
 use super::oracle::Kind;
 
-/// How much of something was found.
+/// A number of items, and how many of them were found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Share {
-    /// Of so many.
+    /// Number of items.
     pub of: u64,
-    /// So many.
+    /// Number found.
     pub found: u64,
 }
 
@@ -38,52 +38,52 @@ impl Share {
     }
 }
 
-/// One victim and what was found after it. The names are stable in JSON.
+/// One victim and the results after it. The names are stable in JSON.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Round {
-    /// From 1 on.
+    /// Number of the round, from 1.
     pub round: u32,
-    /// What was meant to happen.
+    /// The planned ending.
     pub planned: Ending,
-    /// What happened: the victim may be faster, or slower.
+    /// The actual ending: the victim may be faster or slower than planned.
     pub ending: Ending,
-    /// From the beginning of what it was to be killed in to the kill.
+    /// Time to the kill, from the beginning of the phase in which the victim was to be killed.
     pub delay_ms: f64,
     /// Operations begun.
     pub operations: u64,
-    /// Of these, cut off by the kill.
+    /// Operations that the kill interrupted.
     pub cut_off: u64,
-    /// Objects of the small-object engine that a get was answered from shortly before the end, unchanged
-    /// since, and how many of them were found.
+    /// Objects of the small-object engine from which a get was answered shortly before the end, unchanged since, and
+    /// how many of them were found.
     pub small: Share,
-    /// The same of the large-object engine.
+    /// The same for the large-object engine.
     pub large: Share,
-    /// All keys that must hold a value if no one has evicted or lost it, and how many were found. Those
-    /// that were only in DRAM, and those that flash has evicted, are among them.
+    /// All keys that must hold a value if it was not evicted or lost, and how many were found. This includes keys that
+    /// were only in DRAM, and those that flash has evicted.
     pub alive: Share,
-    /// Large objects on flash before the end, as last told by the victim.
+    /// Large objects on flash before the end, as last reported by the victim.
     pub large_objects_before: Option<u64>,
     /// The same right after the opening.
     pub large_objects_after: u64,
-    /// Values found where nothing was found before, though nobody had changed the key. Allowed.
+    /// Values found after a miss, without a change of the key in between. Allowed.
     pub reappeared: u64,
-    /// Which way of recovery the judge's opening took.
+    /// The kind of recovery of the judge's opening.
     pub recovery: String,
-    /// All that the cache says of it.
+    /// Details of the recovery.
     pub recovery_detail: String,
-    /// Until the kernel let go of the killed process's file.
+    /// Time until the kernel released the file of the killed process.
     pub released_ms: f64,
-    /// `Larder::open`.
+    /// Duration of `Larder::open`.
     pub open_ms: f64,
     /// From the opening of the file to the first answered get.
     pub first_answer_ms: f64,
-    /// All of the judgement.
+    /// Duration of the whole judgement.
     pub judge_ms: f64,
-    /// Whether the judge closed the cache; otherwise it left it as a crash would.
+    /// Whether the judge closed the cache; otherwise it dropped it as in a crash.
     pub judge_closed: bool,
-    /// Wrong answers.
+    /// Wrong answers by kind.
     pub wrong: BTreeMap<Kind, u64>,
-    /// Of these, answers to the judge; the others were to the victim.
+    /// Number of wrong answers to the judge; the others were to the victim.
     pub wrong_to_judge: u64,
 }
 
@@ -118,15 +118,15 @@ impl Default for Round {
 /// A wrong answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Wrong {
-    /// Round in which it came to light.
+    /// Round in which it was noticed.
     pub round: u32,
     /// How it is wrong.
     pub kind: Kind,
-    /// Who got it: `victim` or `judge`.
+    /// Receiver of the answer: `victim` or `judge`.
     pub found_by: &'static str,
     /// The number of the key.
     pub key: u32,
-    /// What was allowed and what had happened.
+    /// The allowed answers and the history of the key.
     pub text: String,
 }
 
@@ -145,7 +145,7 @@ pub struct Totals {
     pub large: Share,
     /// See [`Round::alive`].
     pub alive: Share,
-    /// Large objects on flash before, and right after the opening, where both are known.
+    /// Large objects on flash before the end, and right after the opening, if both are known.
     pub large_objects: Share,
     /// See [`Round::reappeared`].
     pub reappeared: u64,
@@ -169,23 +169,23 @@ impl Totals {
     }
 }
 
-/// How far a run is.
+/// Progress of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Progress<'a> {
-    /// Rounds that have ended.
+    /// Completed rounds.
     pub done: u32,
-    /// What is known so far.
+    /// The results so far.
     pub report: &'a Report,
 }
 
-/// A run. The names are stable in JSON.
+/// The results of a run. The names are stable in JSON.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Report {
-    /// What it ran on.
+    /// The machine.
     pub machine: Vec<String>,
-    /// What was asked for.
+    /// The options.
     pub options: Options,
-    /// The size of the key space.
+    /// Number of keys.
     pub keys: u32,
     /// All rounds.
     pub rounds: Vec<Round>,
@@ -212,13 +212,13 @@ impl Report {
         self.wrong.extend(wrong);
     }
 
-    /// The first round in which something was wrong.
+    /// The first round with an error.
     pub fn failed_round(&self) -> Option<u32> {
         let wrong = self.rounds.iter().find(|round| !round.wrong.is_empty());
         wrong.map(|round| round.round).or(self.failed.as_ref().map(|(round, _)| *round))
     }
 
-    /// Sums of the rounds that ended so.
+    /// Sums of the rounds with this ending.
     pub fn totals(&self, ending: Ending) -> Totals {
         let mut totals = Totals::default();
         let ended = self.rounds.iter().filter(|round| round.ending == ending);
@@ -235,7 +235,7 @@ impl Report {
         sums
     }
 
-    /// How often recovery went which way.
+    /// Number of recoveries by kind.
     pub fn recoveries(&self) -> BTreeMap<&str, u64> {
         let mut sums = BTreeMap::new();
         for round in &self.rounds {
@@ -244,7 +244,7 @@ impl Report {
         sums
     }
 
-    /// Everything, as a table for people.
+    /// All results as a table.
     pub fn table(&self) -> String {
         let endings = [Ending::Opening, Ending::Running, Ending::Closing, Ending::Closed];
         let totals = endings.map(|ending| self.totals(ending));
@@ -279,7 +279,7 @@ impl Report {
         out
     }
 
-    /// Everything, as JSON.
+    /// All results as JSON.
     pub fn page(&self) -> String {
         let totals: BTreeMap<_, _> =
             [Ending::Opening, Ending::Running, Ending::Closing, Ending::Closed]
@@ -297,7 +297,7 @@ impl Report {
     }
 }
 
-/// A label, and what stands behind it.
+/// A label, and the function for its value.
 type Row<Of, What> = (&'static str, fn(&Of) -> What);
 
 fn row(label: &str, cells: &[String; 4]) -> String {

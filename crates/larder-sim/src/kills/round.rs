@@ -10,27 +10,27 @@ use super::journal;
 use super::options::Ending;
 use super::victim::{CLOSED, CLOSING, MARK, OPENED, ORDERS_VARIABLE, Orders, PANICKED};
 
-/// A victim that takes longer than this to open or to close hangs.
+/// A victim that takes longer than this to open or to close is considered hung.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// When to end it.
+/// When to end the victim.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Plan {
     pub(super) ending: Ending,
-    /// How long after it has begun what it is to be killed in.
+    /// Delay after the beginning of the phase in which it is to be killed.
     pub(super) delay: Duration,
 }
 
-/// How it ended.
+/// How the victim ended.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ended {
-    /// How far it had come.
+    /// The phase that it had reached.
     pub(super) ending: Ending,
-    /// When it was gone for certain, in nanoseconds since 1970.
+    /// When it was certainly gone, in nanoseconds since 1970.
     pub(super) gone_ns: u64,
-    /// From its start until it was open.
+    /// Time from its start until it was open.
     pub(super) opening: Option<Duration>,
-    /// For closing.
+    /// Duration of closing.
     pub(super) closing: Option<Duration>,
 }
 
@@ -45,7 +45,7 @@ pub(super) fn run(command: &mut Command, orders: &Orders, plan: Plan) -> Result<
     let killed = child.kill();
     let status = child.wait();
     let gone_ns = journal::now_ns();
-    // All that it still said is in the pipe.
+    // Read the rest of its output from the pipe.
     while incarnation.hear(PATIENCE).is_ok() {}
     waited?;
     killed.map_err(|why| format!("cannot kill the victim: {why}"))?;
@@ -53,7 +53,7 @@ pub(super) fn run(command: &mut Command, orders: &Orders, plan: Plan) -> Result<
     incarnation.ended(status, gone_ns)
 }
 
-/// What is heard of a victim.
+/// The reports of a victim.
 struct Incarnation {
     begin: Instant,
     marks: Vec<(String, Instant)>,
@@ -73,7 +73,7 @@ impl Incarnation {
             while self.at(last).is_none() {
                 match self.hear(PATIENCE) {
                     Ok(()) => {}
-                    // Its exit status says more.
+                    // Its exit status tells more.
                     Err(RecvTimeoutError::Disconnected) => return Ok(()),
                     Err(RecvTimeoutError::Timeout) => {
                         let seconds = PATIENCE.as_secs();
@@ -123,7 +123,7 @@ impl Incarnation {
     }
 }
 
-/// Passes on what the victim says, with the moment, until its pipe ends.
+/// Passes on the reports of the victim, with their times, until its pipe ends.
 fn listen(child: &mut Child) -> Receiver<(String, Instant)> {
     let (say, hear) = mpsc::channel();
     if let Some(pipe) = child.stdout.take() {
@@ -148,6 +148,6 @@ fn was_killed(status: ExitStatus) -> bool {
 
 #[cfg(not(unix))]
 fn was_killed(status: ExitStatus) -> bool {
-    // There a process that is killed exits with this.
+    // On these systems a killed process has this exit code.
     status.code() == Some(1)
 }

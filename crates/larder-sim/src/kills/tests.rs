@@ -1,4 +1,4 @@
-//! The oracle on histories that are known to be right or wrong, and what values and journals bear.
+//! Tests of the oracle with right and wrong histories, and of values and journals.
 
 use super::journal::{Answer, Moment, Record, Verb, Writer, read};
 use super::oracle::{Kind, Oracle};
@@ -92,7 +92,7 @@ fn a_deleted_value_stays_deleted_for_everybody_who_asks() {
         assert_eq!(end(&mut oracle, begun, answer), Some(Kind::Deleted), "{verb:?}");
     }
     assert_eq!(sees(&mut oracle, 1), Some(Kind::Deleted));
-    // One that was cut off leaves both.
+    // A delete that was interrupted allows both.
     let mut oracle = Oracle::new(1);
     done(&mut oracle, Verb::Set, 1, Answer::Done);
     begin(&mut oracle, Verb::Delete, 0, 0, 0);
@@ -109,7 +109,7 @@ fn nothing_is_right_after_its_time() {
     let late_ns = NOW_NS + 3 * SECOND_NS;
     assert_eq!(oracle.certain(0, late_ns), None);
     assert_eq!(oracle.look(0, Answer::Seen, 1, late_ns), Some(Kind::Expired));
-    // A touch gives another life, and one that was cut off may have.
+    // A touch extends the life, and an interrupted one may have.
     let mut oracle = Oracle::new(1);
     let begun = begin(&mut oracle, Verb::Set, 1, 0, 2);
     end(&mut oracle, begun, Answer::Done);

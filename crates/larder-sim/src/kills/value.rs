@@ -1,4 +1,4 @@
-//! Values that say whose they are: one piece, or more that were appended one after the other.
+//! Values that identify themselves: one piece, or several that were appended one after the other.
 //!
 //! ```text
 //!  offset  bytes  field of a piece
@@ -18,10 +18,10 @@ const MAGIC: u32 = 0x7666_7831;
 const HEADER_BYTES: usize = 36;
 const CHECK_BYTES: usize = 8;
 
-/// The shortest piece.
+/// Minimum length of a piece.
 pub(super) const PIECE_BYTES_MIN: usize = HEADER_BYTES + CHECK_BYTES;
 
-/// What a piece says of itself.
+/// The header of a piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Piece {
     /// Seed of the run.
@@ -29,33 +29,33 @@ pub(super) struct Piece {
     pub(super) key: u32,
     /// Grows with every change of the key.
     pub(super) version: u64,
-    /// Version of the value that it was appended to; 0 if it begins one.
+    /// Version of the value to which it was appended; 0 if it is the first piece.
     pub(super) after: u64,
 }
 
-/// What a value turned out to be.
+/// The result of checking a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reading {
-    /// Whole and of this key. The version is that of the last piece, which names all before it.
+    /// Intact and of this key. The version is that of the last piece, which depends on all before it.
     Whole { version: u64, pieces: u32 },
-    /// Something that was never stored.
+    /// Bytes that were never stored.
     Torn,
-    /// Whole, but of another key or run.
+    /// Intact, but of another key or run.
     Foreign,
 }
 
-/// Name of a key in the cache. Lengths differ, as they do in life.
+/// Name of a key in the cache. Lengths differ, as in real use.
 pub(super) fn name_of(key: u32) -> Vec<u8> {
     let tail = "-".repeat(key as usize % 17);
     format!("{key:08x}{tail}").into_bytes()
 }
 
-/// Version `number` of a thread; one of a later round is larger. Numbers begin at 1.
+/// Version `number` of a thread; versions of later rounds are larger. Numbers begin at 1.
 pub(super) fn version_of(round: u32, thread: u32, number: u32) -> u64 {
     u64::from(round) << 40 | u64::from(thread & 0xff) << 32 | u64::from(number)
 }
 
-/// A piece of `bytes` bytes, or of [`PIECE_BYTES_MIN`] if that is more.
+/// Encodes a piece of `bytes` bytes, but at least [`PIECE_BYTES_MIN`].
 pub(super) fn encode(piece: Piece, bytes: usize) -> Vec<u8> {
     let mut out = vec![0; bytes.max(PIECE_BYTES_MIN)];
     let length = u32::try_from(out.len()).unwrap_or(u32::MAX);
@@ -73,7 +73,7 @@ pub(super) fn encode(piece: Piece, bytes: usize) -> Vec<u8> {
     out
 }
 
-/// What `value`, found under `key`, is.
+/// Checks `value`, found under `key`.
 pub(super) fn read(run: u64, key: u32, value: &[u8]) -> Reading {
     let (mut rest, mut version, mut pieces, mut own) = (value, 0, 0, true);
     while !rest.is_empty() {

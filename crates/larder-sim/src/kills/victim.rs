@@ -1,4 +1,4 @@
-//! The process that is killed: opens the cache, works at full load, closes it if it gets that far.
+//! The process that is killed: opens the cache, works at full load, and closes it if it gets that far.
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,42 +17,42 @@ use super::value::{self, Reading};
 use super::worker::{Worker, judged};
 use crate::any_cache::Cache;
 
-/// Names the variable that makes a process a victim.
+/// Name of the environment variable that makes a process a victim.
 pub(super) const ORDERS_VARIABLE: &str = "LARDER_KILLS_VICTIM";
-/// What stands before a word to the parent.
+/// Prefix of a report to the parent.
 pub(super) const MARK: &str = "victim: ";
 pub(super) const OPENED: &str = "opened";
 pub(super) const CLOSING: &str = "closing";
 pub(super) const CLOSED: &str = "closed";
 pub(super) const PANICKED: &str = "panicked";
 
-/// A file is let go of only when the kernel is done with the ring of a process that was killed.
+/// The kernel releases the file only when it is done with the ring of the killed process.
 const RELEASE: Duration = Duration::from_secs(30);
 const RELEASE_POLL: Duration = Duration::from_millis(1);
 
-/// The observer looks so often, at so many keys.
+/// Interval of the observer, and number of keys per observation.
 const OBSERVED_EVERY: Duration = Duration::from_millis(50);
 const OBSERVED_KEYS: usize = 48;
-/// One round in so many calls `rebuild`; in the others whoever works on the cache does its work.
+/// One round in this number calls `rebuild`; in the others the callers of the cache do its work.
 const REBUILT_ONE_IN: u32 = 2;
-/// The observer's randomness is not that of any thread.
+/// Purpose of the observer's random numbers; no thread has it.
 const OBSERVER: u32 = 1 << 16;
 
-/// What a victim is told.
+/// Orders to a victim.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Orders {
     pub(super) options: Options,
     pub(super) round: u32,
-    /// How long to work; then close and exit. One that is to be killed has a bound as well: it must not
-    /// outlive its parent for long.
+    /// How long to work; then close and exit. A victim that is to be killed has a limit as well: it must not outlive
+    /// its parent for long.
     pub(super) work_ms: u64,
 }
 
-/// Serves as victim if this process was started as one. A program that calls
-/// [`run`](super::run) with itself as victim calls this first.
+/// Runs as a victim if this process was started as one. A program that calls [`run`](super::run) with itself as victim
+/// must call this first.
 ///
 /// # Errors
-/// What kept it from opening, working or closing.
+/// Why it could not open, work or close.
 pub fn serve() -> Option<Result<(), String>> {
     let orders = std::env::var(ORDERS_VARIABLE).ok()?;
     let orders = serde_json::from_str(&orders).map_err(|why| format!("{ORDERS_VARIABLE}: {why}"));
@@ -87,28 +87,28 @@ fn live(orders: &Orders) -> Result<(), String> {
     mark(CLOSED)
 }
 
-/// A kill must not hide that a thread panicked before.
+/// Reports panics: a kill must not hide that a thread panicked before.
 fn report_panics() {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
         usual(info);
-        // Without a parent nobody wants to know.
+        // Ignore the error: the parent may be gone.
         mark(PANICKED).unwrap_or(());
     }));
 }
 
-/// What an opening took.
+/// Durations of an opening.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Opened {
-    /// Until the file was free.
+    /// Time until the file was released.
     pub(super) released_after: Duration,
-    /// When it was.
+    /// When the file was released.
     pub(super) free_at: Instant,
-    /// For the cache itself.
+    /// Duration of opening the cache itself.
     pub(super) open: Duration,
 }
 
-/// Opens the cache on the file as it is, or the shards on all of them.
+/// Opens the cache on the existing file, or the shards on all files.
 pub(super) fn open(options: &Options) -> Result<(Cache, Opened), String> {
     let (device, mut released_after, mut free_at) = device(options, 0)?;
     let mut devices: Vec<Arc<dyn Device>> = vec![Arc::new(device)];
@@ -148,7 +148,7 @@ fn device(options: &Options, number: u32) -> Result<(FileDevice, Duration, Insta
     }
 }
 
-/// Tells the parent how far it is.
+/// Reports progress to the parent.
 fn mark(word: &str) -> Result<(), String> {
     let mut out = io::stdout().lock();
     // A test harness may have begun a line.
@@ -157,8 +157,8 @@ fn mark(word: &str) -> Result<(), String> {
         .map_err(|cause| format!("the parent is gone: {cause}"))
 }
 
-/// Until `end`, again and again: stops all work for a moment, and notes keys that are on flash beyond
-/// doubt, because a get was just answered from there.
+/// Until `end`, at intervals: stops all work for a moment, and records keys that are certainly on flash, because a get
+/// was just answered from there.
 fn observe(cache: &Cache, gate: &RwLock<()>, orders: &Orders, end: Instant) -> Result<(), String> {
     let options = &orders.options;
     let mut rng = seeded(options.seed, orders.round, OBSERVER);

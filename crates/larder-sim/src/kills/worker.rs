@@ -1,5 +1,4 @@
-//! A thread of a victim: changes and reads the keys that are its own, and writes down what comes of
-//! it.
+//! A thread of a victim: changes and reads its own keys, and records the results.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{PoisonError, RwLock};
@@ -13,29 +12,29 @@ use super::options::{InjectedBug, Options};
 use super::value::{self, Piece, Reading};
 use crate::any_cache::Cache;
 
-/// The injected bug strikes in one of so many sets.
+/// The injected bug occurs in one of this number of sets.
 const STRIKES_EVERY: u32 = 16;
-/// Longer values are not appended to.
+/// Values with this number of pieces are not appended to.
 const PIECES_MAX: u32 = 4;
 
-/// What a thread knows of one of its keys.
+/// The state of a key, as its thread knows it.
 #[derive(Debug, Clone, Copy, Default)]
 struct Belief {
-    /// The version that the key holds, if anything; 0 if that is not known.
+    /// The version of the key, if it has a value; 0 if unknown.
     version: u64,
     pieces: u32,
 }
 
 pub(super) struct Worker<'a> {
     cache: &'a Cache,
-    /// Held while an operation is under way.
+    /// Held while an operation is in flight.
     gate: &'a RwLock<()>,
     journal: Writer,
     chooser: Chooser,
     options: &'a Options,
     round: u32,
     thread: u32,
-    /// Versions given.
+    /// Version numbers used.
     numbers: u32,
     beliefs: Vec<Belief>,
 }
@@ -78,7 +77,7 @@ impl<'a> Worker<'a> {
     fn step(&mut self, request: Request) -> std::io::Result<()> {
         let belief = self.belief(request.key);
         let verb = match request.verb {
-            // Whoever compares must have looked, and a chain must have a known beginning.
+            // An append needs a known version, and the number of pieces is limited.
             Verb::Append if belief.version == 0 || belief.pieces >= PIECES_MAX => Verb::Get,
             other => other,
         };
@@ -121,7 +120,7 @@ impl<'a> Worker<'a> {
         self.end(begun, answer)
     }
 
-    /// Everything that changes a key without a look.
+    /// Changes a key without reading it first.
     fn change(&mut self, request: Request, belief: Belief) -> std::io::Result<()> {
         let Request { verb, key, bytes, ttl_s } = request;
         let after = if verb == Verb::Append { belief.version } else { 0 };
@@ -160,7 +159,7 @@ impl<'a> Worker<'a> {
         answer.unwrap_or(Answer::Refused)
     }
 
-    /// What the answer says of the key.
+    /// Updates the known state of the key from an answer.
     fn learn(&mut self, begun: &Record, answer: Answer) {
         let before = self.belief(begun.key);
         let pieces = before.pieces;
@@ -217,7 +216,7 @@ impl<'a> Worker<'a> {
     }
 }
 
-/// The bytes that are stored for `piece`.
+/// The bytes to store for `piece`, with the injected bug.
 fn stored(piece: Piece, bytes: usize, bug: InjectedBug) -> Vec<u8> {
     let key = if bug == InjectedBug::Foreign { piece.key + 1 } else { piece.key };
     let mut value = value::encode(Piece { key, ..piece }, bytes);
@@ -228,7 +227,7 @@ fn stored(piece: Piece, bytes: usize, bug: InjectedBug) -> Vec<u8> {
     value
 }
 
-/// What a get found, in the words of the journal.
+/// The result of a get as a journal answer.
 pub(super) fn judged(
     run: u64,
     key: u32,

@@ -1,5 +1,5 @@
-//! Which request comes next: a mix in which calls on one key meet, and no key gets so many at once
-//! that its history cannot be judged.
+//! Draws the next request: a mix in which calls on one key overlap, but few enough that the history of a key can be
+//! judged.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use super::request::{Request, Verb, Write};
 use super::scheduler::Scheduler;
 use super::value::{Content, first_number};
 
-/// Calls on one key at a time. The orders to try grow with its factorial.
+/// Maximum concurrent calls on one key. The number of orders to try grows with its factorial.
 const OPEN_MAX: usize = 5;
-/// Every so many keys one is for counting.
+/// One key in this number is a counter.
 const COUNTED_ONE_IN: u32 = 6;
 
 impl Scheduler {
-    /// The next request, or none while every key that comes to mind is busy.
+    /// The next request, or `None` if every drawn key is busy.
     pub(super) fn choose(&mut self) -> Option<Request> {
         let key = self.free_key()?;
         if self.rng.u32(..24) == 0 {
@@ -63,7 +63,7 @@ impl Scheduler {
         })
     }
 
-    /// A key with few calls under way; some keys come to mind more often than others.
+    /// A key with few calls in flight; some keys are drawn more often than others.
     fn free_key(&mut self) -> Option<u32> {
         let keys = self.plan.keys;
         (0..8).find_map(|_| {
@@ -90,7 +90,7 @@ impl Scheduler {
         } else {
             Content::Pieces(vec![piece])
         };
-        // Small and large objects, now and then one that only just fits, or does not.
+        // Small and large objects, and sometimes one that barely fits, or does not.
         let kind = if self.plan.leaning.small { 0 } else { self.rng.u32(..60) };
         let bytes = match kind {
             0..30 => self.rng.usize(16..600),

@@ -1,5 +1,5 @@
-//! A device whose requests end when the simulation says so: each is held back for a while of
-//! virtual time, drawn by seed, and overtakes others or is overtaken.
+//! A device whose requests end when the simulation decides: each is delayed by a seeded amount of virtual time, and may
+//! overtake others or be overtaken.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -10,7 +10,7 @@ use larder_device::{
     FaultPlan, Io, IoBuffer, IoFailure, IoFuture, IoResult, ModelDevice,
 };
 
-/// How long requests take, in nanoseconds.
+/// Durations of requests, in nanoseconds.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Delays {
     /// Most take up to this.
@@ -19,21 +19,21 @@ pub(super) struct Delays {
     pub(super) slow_one_in: u32,
 }
 
-/// What a device that answers nothing says.
+/// How a device fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outage {
-    /// Every request fails: somebody has pulled the cable.
+    /// Every request fails, as if the cable were pulled.
     Gone,
-    /// Every write fails: there is no room.
+    /// Every write fails, as if there were no room.
     Full,
     /// No request ends.
     Silent,
 }
 
-/// Requests that end later than this are those of a device that answers nothing.
+/// Requests that would end later than this belong to a silent device.
 const NEVER_NS: u64 = 1 << 62;
 
-/// The SSD model with faults, whose completions wait for the simulation.
+/// The SSD model with faults, whose completions the simulation releases.
 pub(super) struct StagedDevice {
     inner: FaultDevice<ModelDevice>,
     info: DeviceInfo,
@@ -52,19 +52,19 @@ struct Stage {
 }
 
 enum Held {
-    /// Happens when it is let go.
+    /// Is executed when it is released.
     Request(CheckedIo, Completer),
-    /// Was begun, and may have happened; its owner is told when it is let go, and so is the drive that it has
-    /// completed.
+    /// Was started, and may have been executed. When it is released, the drive is told that it has completed, and the
+    /// caller gets the result.
     Begun(IoFuture, Completer),
-    /// Has ended; its owner is told when it is let go.
+    /// Has ended; the caller gets the result when it is released.
     Result(IoResult, Completer),
-    /// Happens elsewhere when it is let go.
+    /// Is executed elsewhere when it is released.
     Elsewhere(Box<dyn FnOnce() -> IoResult + Send>, Completer),
 }
 
 impl StagedDevice {
-    /// A drive of this name.
+    /// A drive with this name.
     pub(super) fn new(
         (name, model): (String, ModelDevice),
         plan: &FaultPlan,
@@ -89,7 +89,7 @@ impl StagedDevice {
         &self.inner
     }
 
-    /// Requests under way.
+    /// Requests in flight.
     pub(super) fn held(&self) -> usize {
         self.lock().held.len()
     }
@@ -99,13 +99,13 @@ impl StagedDevice {
         self.lock().refused
     }
 
-    /// Requests that have failed, for whatever reason.
+    /// Requests that have failed, for any reason.
     pub(super) fn failed(&self) -> u64 {
         let counts = self.inner.counts();
         self.refused() + counts.errors + counts.torn_writes
     }
 
-    /// What was held back by an outage that ends goes on.
+    /// Sets the outage. When a silent outage ends, the held requests continue.
     pub(super) fn set_outage(&self, outage: Option<Outage>) {
         let mut stage = self.lock();
         stage.outage = outage;
@@ -118,7 +118,7 @@ impl StagedDevice {
         }
     }
 
-    /// How long requests take from now on.
+    /// Sets the durations of requests from now on.
     pub(super) fn set_delays(&self, delays: Delays) {
         self.lock().delays = delays;
     }
@@ -127,18 +127,18 @@ impl StagedDevice {
         self.lock().now_ns = now_ns;
     }
 
-    /// A request to somebody else, for whoever fetches what the cache misses: it takes its time as
-    /// the device's own do.
+    /// A request to another system, for callers that fetch what the cache misses: it takes as long as a request to the
+    /// device.
     pub(super) fn elsewhere(&self) -> IoFuture {
         self.hold_as(|completer| Held::Result(Ok(IoBuffer::empty()), completer))
     }
 
-    /// A request to something else, which happens when it ends.
+    /// A request to another system that is executed when it ends.
     pub(super) fn hold(&self, request: impl FnOnce() -> IoResult + Send + 'static) -> IoFuture {
         self.hold_as(|completer| Held::Elsewhere(Box::new(request), completer))
     }
 
-    /// The same of one that was begun, and may have happened.
+    /// The same for one that was started, and may have been executed.
     pub(super) fn hold_begun(&self, request: IoFuture) -> IoFuture {
         self.hold_as(|completer| Held::Begun(request, completer))
     }
@@ -151,7 +151,7 @@ impl StagedDevice {
         future
     }
 
-    /// Yes or no, by chance.
+    /// Draws yes or no.
     pub(super) fn draws(&self) -> bool {
         self.lock().rng.bool()
     }
@@ -162,7 +162,7 @@ impl StagedDevice {
         due_ns.filter(|due_ns| *due_ns < NEVER_NS)
     }
 
-    /// Lets the next request end.
+    /// Releases the next request.
     pub(super) fn release_next(&self) {
         if self.next_due_ns().is_none() {
             return;
@@ -176,24 +176,24 @@ impl StagedDevice {
         }
     }
 
-    /// The computer stops while requests are under way: of those that have not happened yet, some
-    /// still do. Nobody may be waiting any more.
+    /// The computer stops while requests are in flight: some of those not executed yet still are. No caller may be
+    /// waiting any more.
     pub(super) fn cut(&self) {
         let held = std::mem::take(&mut self.lock().held);
         for held in held.into_values() {
-            // Who asked for it is no more.
+            // The callers are gone.
             let _unheard = match held {
                 Held::Request(io, _) if self.draws() => Some(self.inner.start(io).wait()),
                 Held::Elsewhere(request, _) if self.draws() => Some(request()),
                 _ => None,
             };
         }
-        // The drive goes on.
+        // The drive continues.
         self.inner.release_delayed();
     }
 
-    /// The drive loses power, and with it what it has not made durable. What has not happened yet is under way:
-    /// any part of it may be there.
+    /// The drive loses power, and with it all data that is not durable. Requests not executed yet are in flight: any
+    /// part of them may be done.
     pub(super) fn lose_power(&self) -> Result<(), Error> {
         let held = std::mem::take(&mut self.lock().held);
         let under_way = held.into_values().filter_map(|held| match held {
@@ -246,9 +246,8 @@ impl Device for StagedDevice {
             let buffer = io.into_inner().into_buffer();
             Held::Result(Err(IoFailure { error, buffer }), completer)
         } else if stage.rng.bool() || matches!(io.get(), Io::Flush) {
-            // A flush need not cover what happens after it was asked for.
-            // It may happen at any moment between submission and completion: here at the first, unless the
-            // drive holds it back.
+            // A flush need not cover later writes. It may take effect at any time between submission and completion:
+            // here immediately, unless the drive delays it.
             Held::Begun(self.inner.start(io), completer)
         } else {
             Held::Request(io, completer)

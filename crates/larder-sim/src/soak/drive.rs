@@ -1,4 +1,4 @@
-//! The drives that seeds are run on.
+//! The drives of the test.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::plan::{DRIVE_BYTES, Plan, UNIT_BYTES};
 /// Spare space of the drive, in percent.
 const OVERPROVISIONING_PERCENT: f64 = 60.0;
 
-/// A drive on which nothing was ever written.
+/// An unwritten drive.
 pub(super) fn fresh_device(
     name: String,
     plan: &Plan,

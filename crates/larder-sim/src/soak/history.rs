@@ -1,54 +1,54 @@
-//! What was asked and answered, by key, in the order in which it happened.
+//! Requests and answers by key, in the order in which they happened.
 
 use super::value::Content;
 
-/// Expiry of what lives for ever.
+/// Expiry of values that live forever.
 pub(super) const NEVER: u64 = u64::MAX;
 
-/// What an operation must have found for its answer to be right. Finding nothing is no condition:
-/// a cache may evict at any time.
+/// What an operation must have found for its answer to be right. A miss requires nothing, because a cache may evict at
+/// any time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Need {
     Nothing,
-    /// Some value, whichever.
+    /// Any value.
     Value,
     Content(Content),
 }
 
-/// What an operation does to its key.
+/// The effect of an operation on its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Effect {
     Store(Content),
     Remove,
-    /// The same content with another time to live.
+    /// The same content with a new time to live.
     Touch,
-    /// One more piece at the end; the expiry stays.
+    /// One more piece at the end; the expiry does not change.
     Append(u32),
-    /// The number grows; the expiry stays.
+    /// The number is increased; the expiry does not change.
     Count(u64),
 }
 
 /// One operation on one key.
 #[derive(Debug, Clone)]
 pub(super) struct Operation {
-    /// For people.
+    /// Description for messages.
     pub(super) what: String,
     pub(super) need: Need,
     pub(super) effect: Option<Effect>,
-    /// Whether it has taken effect for certain. One whose caller gave up, or which a crash cut off,
-    /// may have, before that.
+    /// Whether it has certainly taken effect. An operation whose caller gave up, or which a crash interrupted, may have
+    /// taken effect before that.
     pub(super) certain: bool,
-    /// A crash may undo it: the device took no write that says that what was there before is void.
+    /// A crash may undo it: the device has failed the write that invalidates the previous value.
     pub(super) doubtful: bool,
-    /// Stores what was fetched: only as long as nobody has changed the key since it began.
+    /// Stores a fetched value: only if the key has not been changed since it began.
     pub(super) fill: bool,
     pub(super) begin_ns: u64,
-    /// Nanosecond at which what it stores (or touches) expires.
+    /// Nanosecond at which the value that it stores (or touches) expires.
     pub(super) expiry_ns: u64,
 }
 
 impl Operation {
-    /// One that has just begun, of which nothing is known yet.
+    /// An operation that has just begun, with an unknown result.
     pub(super) fn begun(what: String, begin_ns: u64) -> Self {
         Self {
             what,
@@ -62,32 +62,32 @@ impl Operation {
         }
     }
 
-    /// Whether it says nothing about the key.
+    /// Whether it tells nothing about the key.
     pub(super) fn is_idle(&self) -> bool {
         self.effect.is_none() && (self.need == Need::Nothing || !self.certain)
     }
 }
 
-/// A moment in the life of a key. The number is the operation's.
+/// A moment in the history of a key, with the number of the operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Event {
     Begin(usize),
     End(usize),
 }
 
-/// Everything that happened to one key.
+/// The history of one key.
 #[derive(Debug, Clone, Default)]
 pub(super) struct KeyHistory {
     pub(super) operations: Vec<Operation>,
     pub(super) events: Vec<Event>,
-    /// Operations under way.
+    /// Operations in flight.
     pub(super) open: usize,
-    /// Nobody can tell any more what the key may hold.
+    /// Whether the possible values of the key are unknown from here on.
     pub(super) lost_track: bool,
 }
 
 impl KeyHistory {
-    /// Notes that `operation` begins; the number names it from now on.
+    /// Records that `operation` begins. Returns its number.
     pub(super) fn begin(&mut self, operation: Operation) -> usize {
         let number = self.operations.len();
         self.operations.push(operation);
@@ -98,7 +98,7 @@ impl KeyHistory {
         number
     }
 
-    /// Notes that operation `number` has ended, and what `tell` knows of it now.
+    /// Records that operation `number` has ended; `tell` sets its result.
     pub(super) fn end(&mut self, number: usize, tell: impl FnOnce(&mut Operation)) {
         tell(&mut self.operations[number]);
         if !self.lost_track {
@@ -107,13 +107,13 @@ impl KeyHistory {
         self.open -= 1;
     }
 
-    /// Everything stops. What was doubtful may come undone.
+    /// Records a crash: doubtful operations may be undone.
     pub(super) fn crash(&mut self) {
         self.lost_track |= self.operations.iter().any(|operation| operation.doubtful);
     }
 
-    /// Whether somebody has changed the content of the key for certain after operation `first` began, and was done
-    /// before `second` began.
+    /// Whether another operation has certainly changed the content of the key: it began after operation `first` began,
+    /// and ended before `second` began.
     pub(super) fn changed_between(&self, first: usize, second: usize) -> bool {
         if second < first {
             return false; // numbers are given in the order of beginning
@@ -138,7 +138,7 @@ impl KeyHistory {
         false
     }
 
-    /// The latest events up to the end of operation `number`, for people.
+    /// The latest events up to the end of operation `number`, as text.
     pub(super) fn tail(&self, number: usize, events: usize) -> String {
         let end = self.events.iter().position(|event| *event == Event::End(number));
         let end = end.map_or(self.events.len(), |at| at + 1);

@@ -1,5 +1,4 @@
-//! A cache from its opening to its end: closed, abandoned or cut off; and whether its counters add
-//! up.
+//! A cache from its opening to its end (closed, abandoned or cut off), and the check of its counters.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -19,34 +18,34 @@ use super::theme::Theme;
 use crate::any_cache::{Cache, only};
 use crate::executor::{Running, Tasks};
 
-/// How often a cache is opened on a device with faults before they are mended.
+/// Number of openings on a device with faults before the faults are removed.
 const OPENINGS_MAX: u32 = 3;
-/// What must be erased for a device to count as blank.
+/// Bytes to erase so that a device counts as blank.
 const FRONT_BYTES: usize = 128 << 10;
-/// A block of the tombstone log, and how it begins.
+/// Bytes of a block of the tombstone log, and its magic.
 const BLOCK_BYTES: usize = 4096;
 const TOMBSTONE_MAGIC: [u8; 4] = *b"LTMB";
-/// One step in so many begins to bring back what a crash has left, or gives that up.
+/// One step in this number starts a rebuild, or abandons it.
 const REBUILDING_ONE_IN: u32 = 300;
-/// An opening or closing that takes more steps hangs.
+/// An opening or closing that takes more steps is considered hung.
 const STEPS_MAX: u32 = 1_000_000;
-/// Idle steps after which calls that are under way count as hung.
+/// Idle steps after which calls in flight count as hung.
 const PATIENCE: u32 = 3;
-/// The same in nanoseconds without an answer.
+/// Nanoseconds without an answer after which calls in flight count as hung.
 const PATIENCE_NS: u64 = 3_600_000_000_000;
 
-/// Who brings back what a crash has left.
+/// How the cache is rebuilt after a crash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rebuilding {
-    /// Somebody before all others.
+    /// By a call before all others.
     First,
-    /// Somebody beside the others, now and then.
+    /// By a call in parallel with the others, sometimes.
     Beside,
-    /// Nobody but those who use the cache.
+    /// Only by the callers of the cache.
     Nobody,
 }
 
-/// What comes of an opening.
+/// The result of an opening.
 pub(super) type Opened = Result<Cache, larder::Error>;
 
 /// Bytes written so far.
@@ -57,7 +56,7 @@ struct Written {
 }
 
 impl Scheduler {
-    /// One cache, from the opening to the end.
+    /// One cache, from opening to end.
     pub(super) fn live(&mut self, incarnation: u32) {
         let ending = self.plan.ending(&mut self.rng);
         if incarnation > 0 && self.plan.changing && self.rng.bool() {
@@ -105,12 +104,12 @@ impl Scheduler {
         self.finish(subject.cache, ending);
     }
 
-    /// Clients go on until they have asked enough, or are to be cut off.
+    /// Runs clients until they have sent enough requests, or are cut off.
     fn run_clients(&mut self, subject: &Rc<Subject>, (ending, rebuilding): (Ending, Rebuilding)) {
         let sends_beside = self.rng.bool();
         self.totals.lives_with_sender += u64::from(sends_beside);
         let mut more = self.plan.operations;
-        // Somewhere between the first step and the last.
+        // At any step between the first and the last.
         let cut_at = match ending {
             Ending::Close => u64::MAX,
             _ => self.rng.u64(..self.plan.operations * 5),
@@ -132,7 +131,7 @@ impl Scheduler {
                 self.complain(&format!("{hung} calls hang: nobody will ever wake them: {which}"));
                 break;
             }
-            // Whoever closes does not wait for everybody.
+            // A close does not wait for all calls.
             if ending == Ending::Close && more == 0 && self.rng.u32(..200) == 0 {
                 break;
             }
@@ -142,7 +141,7 @@ impl Scheduler {
     fn finish(&mut self, cache: Cache, ending: Ending) {
         let stats = cache.stats();
         if ending == Ending::Close {
-            // What closing does to it is not followed; what it had flushed before is there, and more.
+            // The effects of a close are not tracked; everything flushed before is present, and more.
             self.kept.forget();
         } else {
             self.kept.end_life(kept::evicted(&stats));
@@ -162,7 +161,7 @@ impl Scheduler {
                 drop(cache);
                 self.totals.crash_points += 1;
                 self.lose_track();
-                // What outlives its cache must not run beside another one on the same device.
+                // Requests that outlive their cache must not run while another cache uses the device.
                 while safe && self.release() {}
             }
             Ending::Kill | Ending::PowerLoss => {
@@ -173,7 +172,7 @@ impl Scheduler {
         self.device.set_outage(None);
     }
 
-    /// Opens the cache, on what the last one left. `None` if it cannot be.
+    /// Opens the cache on the state of the previous one. `None` if it cannot be opened.
     fn open(&mut self, incarnation: u32, rebuilding: Rebuilding) -> Option<Cache> {
         self.failed_before = self.device.failed();
         for attempt in 0..=OPENINGS_MAX {
@@ -212,7 +211,7 @@ impl Scheduler {
                             return None;
                         }
                         larder::ErrorKind::Foreign => self.erase_front(),
-                        // Requests of an earlier incarnation that was told that they had failed.
+                        // Wait for requests of an earlier incarnation that were already reported as failed.
                         larder::ErrorKind::InUse => while self.release() {},
                         _ => {}
                     }
@@ -222,7 +221,7 @@ impl Scheduler {
         None
     }
 
-    /// `None` if a crash came first.
+    /// Starts an opening. `None` if a crash came first.
     fn opening(&mut self, incarnation: u32) -> Option<Running<'static, Opened>> {
         if self.set.is_some() {
             return self.opening_of_set();
@@ -240,7 +239,7 @@ impl Scheduler {
         }))
     }
 
-    /// `None` if a crash comes first.
+    /// Rebuilds before other calls, if planned. `None` if a crash came first.
     fn rebuild_first(&mut self, cache: Cache, rebuilding: Rebuilding) -> Option<Cache> {
         if rebuilding != Rebuilding::First {
             return Some(cache);
@@ -258,7 +257,7 @@ impl Scheduler {
         None
     }
 
-    /// Now and then somebody begins to bring back what a crash has left, or gives that up.
+    /// Sometimes starts a rebuild in parallel with other calls, or abandons it.
     fn rebuild_beside(&mut self, subject: &Rc<Subject>) {
         if self.rng.u32(..REBUILDING_ONE_IN) > 0 {
             return;
@@ -274,19 +273,19 @@ impl Scheduler {
         }
     }
 
-    /// The task that sends demotions.
+    /// The number of the task that sends demotions.
     fn sender(&self) -> usize {
         self.plan.clients + 1
     }
 
-    /// All but that task and the one that looks after shards, which have no end while the cache lives.
+    /// Calls in flight, without the demotion sender and the upkeep of shards, which run as long as the cache.
     fn calls_under_way(&self) -> usize {
         let endless = [self.sender(), self.upkeeper()];
         let endless = endless.into_iter().filter(|task| self.executor.is_running(*task));
         self.executor.running() - endless.count()
     }
 
-    /// Somebody sends demotions beside the callers, and now and then gives that up for a while.
+    /// Sometimes starts a task that sends demotions in parallel with the callers, or abandons it for a while.
     fn send_beside(&mut self, subject: &Rc<Subject>) {
         if self.rng.u32(..REBUILDING_ONE_IN) > 0 {
             return;
@@ -321,7 +320,7 @@ impl Scheduler {
         let usual_ns = self.plan.delays.usual_ns;
         let most = [1, usual_ns, usual_ns * 20][self.rng.usize(..3)];
         let time = (self.rng.u32(..3) == 0).then(|| self.rng.u64(..most));
-        // It goes with the future: what is cut off below has no cache any more.
+        // The cache is moved into the future: if the future is dropped, the cache is gone too.
         let closing = async move {
             match time {
                 Some(nanos) => cache.close_within(Duration::from_nanos(nanos)).await,
@@ -337,7 +336,7 @@ impl Scheduler {
             Some(Err(error)) if self.plan.trouble == Trouble::None && !self.some_drive_fails() => {
                 self.complain(&format!("a cache that cannot be closed: {error}"));
             }
-            // As good as a crash.
+            // Equivalent to a crash.
             Some(Err(_)) => self.lose_track(),
             None => {
                 self.totals.crashed_closes += 1;
@@ -346,12 +345,12 @@ impl Scheduler {
         }
     }
 
-    /// The same as such a drive loses what it has.
+    /// Crashes in the way that fits the drive: a drive with volatile writes loses power.
     pub(super) fn crash_as_ever(&mut self) {
         self.crash(if self.plan.volatile { Ending::PowerLoss } else { Ending::Kill });
     }
 
-    /// Stops everything. The callers and the cache are gone already.
+    /// Stops everything. The callers and the cache must be gone already.
     fn crash(&mut self, ending: Ending) {
         self.cut_off_process();
         self.totals.crash_points += 1;
@@ -372,12 +371,12 @@ impl Scheduler {
         }
         self.note(format_args!("crash"));
         self.lose_track();
-        // Starting again takes seconds; an epoch begins at a second of its own.
+        // A restart takes seconds; each epoch must begin at a new second.
         self.now_ns += 2_000_000_000;
         self.tick(false);
     }
 
-    /// Runs one future alone, `None` if it is cut off at step `crash_at`.
+    /// Runs a single future. `None` if it is cut off at step `crash_at`.
     pub(super) fn drive<T: 'static>(
         &mut self,
         future: Running<'static, T>,
@@ -403,7 +402,7 @@ impl Scheduler {
         None
     }
 
-    /// One bit turns in one block of the tombstone log.
+    /// Flips one bit in one block of the tombstone log.
     fn rot(&mut self) {
         let faults = self.device.faults();
         faults.set_plan(&FaultPlan::new(0));
@@ -427,7 +426,7 @@ impl Scheduler {
         }
     }
 
-    /// Does what an opening that takes the device for another program's asks for.
+    /// Erases the front of the device, as the error for a foreign device suggests.
     fn erase_front(&mut self) {
         self.device.faults().set_plan(&FaultPlan::new(0));
         let (buffer, handle) = (IoBuffer::zeroed(FRONT_BYTES), PlacementHandle::DEFAULT);
@@ -441,7 +440,7 @@ impl Scheduler {
         }
     }
 
-    /// What the cache says that it wrote since its opening is what reached the drive.
+    /// Checks that the bytes written according to the cache since its opening are those that reached the drive.
     fn compare_written(&mut self, subject: &Subject, before: Written) {
         let told = subject.cache.stats().flash_written_bytes() - before.cache;
         let written = self.device_written_bytes() - before.device;
@@ -450,13 +449,13 @@ impl Scheduler {
         }
     }
 
-    /// Everything stops: what was doubtful may come undone.
+    /// Everything stops: doubtful operations may be undone.
     fn lose_track(&mut self) {
         self.log.borrow_mut().keys.iter_mut().for_each(KeyHistory::crash);
     }
 
-    /// Nothing is asked or lost in silence. On an undisturbed device nothing fails: it has no
-    /// faults, and nothing of an earlier incarnation was still under way.
+    /// Checks that no request or loss goes uncounted. On an undisturbed device nothing may fail: it has no faults, and
+    /// no request of an earlier incarnation was still in flight.
     fn check_counters(&mut self, stats: &Stats, undisturbed: bool) {
         self.totals.hits += stats.hits();
         self.totals.flash_hits += stats.soc_hits + stats.loc_hits;
@@ -472,7 +471,7 @@ impl Scheduler {
             (faults + refused + all, done + it.failed_but_done)
         });
         (self.totals.faults, self.totals.failed_but_done) = (faults, failed_but_done);
-        // Of shards that are away nobody knows what they had counted.
+        // The counters of removed shards are unknown.
         if self.bug != InjectedBug::None || self.set.is_some() {
             return;
         }
@@ -486,11 +485,11 @@ impl Scheduler {
         if undisturbed {
             let lost = stats.lost_to_device_errors_objects + stats.device_errors;
             wants.push((lost == 0, "device errors on a device without"));
-            // After other settings, what lies where buckets are now may be anything.
+            // After a change of settings, the places of buckets may hold anything.
             let bad = stats.soc_bad_buckets + stats.loc_bad_records;
             let same_layout = self.totals.changed_settings == 0;
-            // A loss of power tears what is believed all the same, as far as it is whole; or a cache that begins anew
-            // after it leaves what is torn where it is, and after a crash looks at all of it.
+            // After a power loss, structures may be torn although they are trusted as far as they are intact. A cache
+            // that starts empty after a power loss leaves torn data in place, and scans all of it after a crash.
             let torn = self.totals.power_losses > 0;
             let may_be_bad = !same_layout || torn;
             wants.push((bad == 0 || may_be_bad, "bad structures on a device without faults"));

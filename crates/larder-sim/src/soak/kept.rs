@@ -1,9 +1,10 @@
-//! What a flush has returned for: it must be found after a loss of power, unless somebody has touched it since, or
-//! flash has dropped it to make room.
+//! Objects covered by a completed flush: each must be found after a power loss, unless it was changed since, or flash
+//! has dropped it to make room.
 //!
-//! For the oracle a cache may lose anything. Here only keys count of which all is known: the last call that could
-//! change them was a set without a time to live, alone and answered, before the flush began. And only lives in which
-//! nothing was evicted since that set: what the cache counts as evicted says so for all keys.
+//! For the oracle a cache may lose anything. Here only keys with a completely known state count: the last call that
+//! could change the key was a set without a time to live, with no other call at the same time, and it completed before
+//! the flush began. A key also counts only if nothing was evicted since that set, according to the cache's eviction
+//! counters, which cover all keys.
 
 use std::collections::BTreeMap;
 
@@ -13,35 +14,35 @@ use super::plan::{Plan, Trouble};
 use super::request::{Request, Verb};
 use super::value::{Content, key_of};
 
-/// Longest value that is followed: any engine takes it.
+/// Maximum length of a tracked value: every engine accepts it.
 const BYTES_MAX: usize = 16_000;
 
-/// What is known of a key that nobody changes now.
+/// The state of a key that is not being changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Settled {
     pub(super) content: Content,
-    /// What this incarnation had evicted when it was set.
+    /// The eviction count of this incarnation when it was set.
     evicted: u64,
 }
 
-/// What has been set, and what flushes have returned for.
+/// Completed sets, and those covered by completed flushes.
 #[derive(Debug, Default)]
 pub(super) struct Kept {
-    /// Whether anything is promised.
+    /// Whether the configuration guarantees anything.
     follows: bool,
-    /// Small objects may be lost: they wait in a log, or the drive tears what is being written.
+    /// Small objects may be lost: they wait in a log, or the drive tears interrupted writes.
     large_only: bool,
     small_bytes_max: usize,
-    /// Changes of each key that have begun, and those under way.
+    /// Per key: the number of changes begun, and of those in flight.
     changes: BTreeMap<u32, (u64, u64)>,
     settled: BTreeMap<u32, Settled>,
-    /// What flushes cover that have not returned.
+    /// Keys covered by flushes in progress.
     flushes: BTreeMap<usize, Vec<u32>>,
-    /// What must be there.
+    /// Objects that must be present.
     owed: BTreeMap<u32, Settled>,
 }
 
-/// How a change began.
+/// State at the begin of a change.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Begun {
     number: u64,
@@ -65,12 +66,12 @@ impl Kept {
         }
     }
 
-    /// Whether it is worth asking what was evicted.
+    /// Whether the eviction count is needed.
     pub(super) fn follows(&self) -> bool {
         self.follows
     }
 
-    /// A call that may change a key begins.
+    /// Records the begin of a call that may change a key.
     pub(super) fn begin(&mut self, key: u32, evicted: u64) -> Begun {
         let (number, open) = self.changes.entry(key).or_default();
         *number += 1;
@@ -82,7 +83,7 @@ impl Kept {
         begun
     }
 
-    /// It has ended; `set`: it was a set that was done.
+    /// Records its end; `set` is present if it was a completed set.
     pub(super) fn end(&mut self, key: u32, begun: Begun, set: Option<&Request>) {
         let (number, open) = self.changes.entry(key).or_default();
         *open -= 1;
@@ -97,12 +98,12 @@ impl Kept {
         }
     }
 
-    /// A client begins a flush.
+    /// Records that a client begins a flush.
     pub(super) fn begin_flush(&mut self, client: usize) {
         self.flushes.insert(client, self.settled.keys().copied().collect());
     }
 
-    /// Its flush has returned, or was given up.
+    /// Records that its flush has completed, or was given up.
     pub(super) fn end_flush(&mut self, client: usize, is_done: bool) {
         let covered = self.flushes.remove(&client).unwrap_or_default();
         if is_done {
@@ -112,7 +113,7 @@ impl Kept {
         }
     }
 
-    /// An incarnation is over that has evicted as much. What is in DRAM alone is gone.
+    /// Ends an incarnation with this eviction count. Data that was only in DRAM is gone.
     pub(super) fn end_life(&mut self, evicted: u64) {
         self.owed.retain(|_, kept| kept.evicted == evicted);
         self.owed.values_mut().for_each(|kept| kept.evicted = 0);
@@ -121,19 +122,19 @@ impl Kept {
         self.changes.clear();
     }
 
-    /// Nothing is owed any more.
+    /// Drops all obligations.
     pub(super) fn forget(&mut self) {
         self.owed.clear();
         self.end_life(0);
     }
 
-    /// What must be there, by key.
+    /// The required content of a key, if any.
     pub(super) fn owed(&self, key: u32) -> Option<&Content> {
         self.owed.get(&key).map(|kept| &kept.content)
     }
 }
 
-/// Objects that flash has dropped for whatever reason, in one number that grows with each.
+/// The number of objects that flash has dropped for any reason, as one increasing number.
 pub(super) fn evicted(stats: &Stats) -> u64 {
     stats.soc_evicted_objects
         + stats.loc_evicted_objects

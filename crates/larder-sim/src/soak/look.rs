@@ -1,4 +1,4 @@
-//! A look at every key after an opening.
+//! Reads every key after an opening.
 
 use std::rc::Rc;
 
@@ -10,8 +10,8 @@ use super::value::{content_of, key_of};
 use crate::any_cache::{Cache, only};
 
 impl Scheduler {
-    /// After a crash, asks for every key, if anything is owed: what a flush has returned for must be there, and of
-    /// the others nothing that is void.
+    /// After a crash, reads every key, if objects are required: objects covered by a flush must be present, and for the
+    /// others nothing void may be returned.
     pub(super) fn look_at_all(&mut self, cache: Cache) -> Option<Cache> {
         if !self.kept.follows() || self.rng.u32(..3) == 0 {
             return Some(cache);

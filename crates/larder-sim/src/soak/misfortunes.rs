@@ -1,5 +1,5 @@
-//! What happens to a set of shards while its clients go on: drives fail and recover, and somebody adds, replaces and
-//! retires shards, and now and then gives that up halfway.
+//! Events in a set of shards while its clients work: drives fail and recover, and an operator adds, replaces and
+//! retires shards, and sometimes abandons that halfway.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -14,23 +14,23 @@ use super::set_plan::{Condition, DRIVES_MAX, Order, SHARDS_MAX, SetPlan};
 use super::subject::Subject;
 use crate::any_cache::shards_of;
 
-/// So long a drive is well before it is relied on, in nanoseconds.
+/// Time for which a drive must be healthy before it is relied on, in nanoseconds.
 const WELL_FOR_NS: u64 = 10_000_000_000;
-/// Of drives that take so long for a request some take seconds.
+/// With drives that usually take this long for a request, some requests take seconds.
 const SLOW_NS: u64 = 1_000_000;
 
 impl Scheduler {
-    /// The task that looks after the set.
+    /// The number of the task that looks after the set.
     pub(super) fn upkeeper(&self) -> usize {
         self.plan.clients + 2
     }
 
-    /// The task that changes it.
+    /// The number of the task that changes the set.
     pub(super) fn operator(&self) -> usize {
         self.plan.clients + 3
     }
 
-    /// Now and then something happens to the set.
+    /// Sometimes causes an event in the set.
     pub(super) fn befall(&mut self, subject: &Rc<Subject>) {
         let Some(SetPlan { event_one_in, .. }) = self.plan.shards else { return };
         let (upkeeper, operator) = (self.upkeeper(), self.operator());
@@ -70,11 +70,11 @@ impl Scheduler {
         }
     }
 
-    /// A drive fails, while another one that serves does not.
+    /// Makes a drive fail, if another healthy one is in service.
     fn harm(&mut self, status: &SetStatus) {
         let Some(set) = &self.set else { return };
         let well = set.well(status);
-        // Whoever changes the set may be about to take one of them out.
+        // The operator may be about to remove one of them.
         let left = 2 + usize::from(self.executor.is_running(self.operator()));
         if well.len() < left {
             return;
@@ -98,7 +98,7 @@ impl Scheduler {
         }
     }
 
-    /// A drive that failed is well again, whatever the set makes of that.
+    /// Makes a failed drive healthy again, whether or not the set uses it.
     fn mend(&mut self) {
         let Some(set) = &mut self.set else { return };
         let is_ill =
@@ -112,7 +112,7 @@ impl Scheduler {
         self.note(format_args!("drive {at} is well"));
     }
 
-    /// Whoever has waited for long enough is told that a drive that does not answer is gone.
+    /// Ends the wait for silent drives: their requests fail as if the drives were gone.
     pub(super) fn end_silence(&mut self) {
         let Some(set) = &mut self.set else { return };
         for at in 0..set.drives.len() {
@@ -122,7 +122,7 @@ impl Scheduler {
         }
     }
 
-    /// Somebody begins to change the set.
+    /// Starts a change of the set.
     fn order(&mut self, subject: &Rc<Subject>, status: &SetStatus) {
         let Some(order) = self.choose_order(status) else { return };
         self.note(format_args!("{order:?}"));
@@ -153,7 +153,7 @@ impl Scheduler {
         let kept = status.shards.iter().filter(|it| it.state != ShardState::Retired).count();
         let failed = status.shards.iter().filter(|it| it.state == ShardState::Failed);
         let failed: Vec<usize> = failed.map(|it| it.number).collect();
-        // Whoever is left must be well.
+        // The remaining shards must be healthy.
         let may_go: Vec<usize> = serving
             .iter()
             .filter(|(_, at)| well.len() > usize::from(well.iter().any(|it| it.1 == *at)))
@@ -182,7 +182,7 @@ impl Scheduler {
         }
     }
 
-    /// What came of a change, if one has ended.
+    /// Takes the result of a change that has ended.
     fn note_order(&mut self) {
         let Some(set) = &mut self.set else { return };
         let Some((order, done)) = set.operator.ended.take() else { return };
@@ -192,8 +192,8 @@ impl Scheduler {
         match (order, done) {
             (Order::Spare(at), Ok(())) => set.operator.spares.push(at),
             (_, Ok(())) => {}
-            // The last one that serves stays; a drive may still owe answers, or does not answer; or it is of a set
-            // whose first opening a crash has cut off.
+            // These errors are allowed: the last shard in service cannot be removed; a drive may still have requests in
+            // flight, or does not answer; or it belongs to a set whose first opening was cut off by a crash.
             (
                 _,
                 Err(
@@ -215,8 +215,8 @@ impl Scheduler {
         self.lost_changes > before
     }
 
-    /// No caller may be refused because of a drive while a shard serves whose drive has been well for long: unless all
-    /// drives are so slow that nobody can tell.
+    /// Checks that no caller was refused because of a drive while a shard is in service whose drive has been healthy
+    /// for long enough. Not checked if all drives are so slow that this cannot be decided.
     pub(super) fn judge_refusal(&mut self, subject: &Subject) {
         let Some((refusal, begun_ns)) = self.refusal.take() else { return };
         let (Some(set), Some(shards)) = (&self.set, shards_of(&subject.cache)) else { return };
@@ -253,7 +253,7 @@ async fn carry_out(
 }
 
 impl OnShards {
-    /// The shards that serve whose drives are well, with these.
+    /// The shards in service with healthy drives, and these drives.
     fn well(&self, status: &SetStatus) -> Vec<(usize, usize)> {
         debug_assert!(status.shards.iter().all(|it| is_live(it.state) == it.device.is_some()));
         let mut serving = self.serving(status);
@@ -261,7 +261,7 @@ impl OnShards {
         serving
     }
 
-    /// A drive for a shard: one that there was earlier, whatever it does, or a new one. It may be one that serves.
+    /// A drive for a shard: an existing one in any condition, or a new one. It may be one in service.
     fn free_drive(&mut self, plan: &super::plan::Plan, rng: &mut fastrand::Rng) -> Option<usize> {
         if self.drives.len() < DRIVES_MAX && rng.u32(..3) == 0 {
             return Some(self.add_drive(plan, rng));

@@ -1,33 +1,32 @@
-//! Deterministic simulation of the cache: a seed makes a cache, its device, its clients and its
-//! misfortunes, and an oracle judges every answer.
+//! Deterministic simulation of the cache: a seed determines a cache, its device, its clients and its faults, and an
+//! oracle judges every answer.
 //!
-//! One thread runs it all under virtual time. A scheduler picks by seed which of up to a thousand
-//! clients goes on, which request of the device ends, who gives up, and when the whole cache is cut
-//! off in the middle of whatever it does, opening and closing included. Then it is opened again on
-//! what is left of the device, and the clients go on; for the oracle the crash was just another
-//! moment. Larder's promise under test: a value is returned whole, for its own key, alive and
-//! newest, or not at all.
+//! One thread runs everything under virtual time. A scheduler picks by seed which of up to a thousand clients proceeds,
+//! which request of the device ends, which client gives up, and when the whole cache is cut off in the middle of any
+//! operation, including opening and closing. Then it is opened again on the remaining state of the device, and the
+//! clients go on; for the oracle the crash is just another event. The guarantee under test: a value is returned intact,
+//! for its own key, not expired and newest, or not at all.
 //!
-//! | module | what it is |
+//! | module | content |
 //! |---|---|
-//! | `plan` | what a seed decides before anything runs |
-//! | `theme` | what some seeds are about |
+//! | `plan` | the decisions of a seed before the run |
+//! | `theme` | special topics of some seeds |
 //! | `device` | the SSD model with faults, whose completions the scheduler releases |
 //! | `on_array` | large objects under an index on flash |
 //! | `on_shards` | several drives with a shard each, and which of them an opening gets |
-//! | `misfortunes` | what happens to drives and shards meanwhile |
-//! | `on_vssd` | blocks of a virtual SSD below that |
-//! | `on_blocks`, `process` | a device on blocks above that one, for the seeds that have it, and who opens it |
-//! | `subject` | the cache, and lies to try the oracle with |
-//! | `request` | what clients ask, and what an answer says of the key |
-//! | `choose` | which request comes next |
+//! | `misfortunes` | events in drives and shards during the run |
+//! | `on_vssd` | blocks of a virtual SSD as the lowest layer |
+//! | `on_blocks`, `process` | a device on blocks on top of it, for seeds that have one, and the process that opens it |
+//! | `subject` | the cache, and defects to test the oracle |
+//! | `request` | requests of clients, and what an answer tells about the key |
+//! | `choose` | draws the next request |
 //! | `scheduler` | the scheduler |
 //! | `incarnation` | a cache from its opening to its end, and its counters |
-//! | `look` | a look at every key after an opening |
-//! | `history`, `oracle` | what happened, by key, and the judgement |
-//! | `kept` | what flushes have returned for, which a loss of power may not take |
-//! | `value` | values that say whose they are |
-//! | `totals` | what it adds up to |
+//! | `look` | reads every key after an opening |
+//! | `history`, `oracle` | the history of each key, and its judge |
+//! | `kept` | objects covered by flushes, which a power loss must not take |
+//! | `value` | values that identify themselves |
+//! | `totals` | totals of a run |
 
 mod choose;
 mod device;
@@ -56,23 +55,23 @@ use scheduler::About;
 pub use subject::InjectedBug;
 pub use totals::Totals;
 
-/// What came of one seed.
+/// The result of one seed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SeedReport {
-    /// Its counts.
+    /// Its totals.
     pub totals: Totals,
     /// The first wrong answer, with the history of its key.
     pub wrong: Option<String>,
-    /// A hash of everything that happened: equal for equal runs.
+    /// A hash of all events: equal for equal runs.
     pub digest: u64,
 }
 
-/// Runs one seed with a cache that has this defect, or none.
+/// Runs one seed, with a cache that has this defect.
 pub fn run_seed(seed: u64, bug: InjectedBug) -> SeedReport {
     scheduler::Scheduler::new(seed, bug, About::Anything).run()
 }
 
-/// Runs one seed of those that are about losses of power, with a cache that is to outlive them.
+/// Runs one seed about power loss, with a cache that must survive it.
 pub fn run_power_seed(seed: u64) -> SeedReport {
     scheduler::Scheduler::new(seed, InjectedBug::None, About::Power).run()
 }
@@ -87,7 +86,7 @@ pub fn run_array_seed(seed: u64) -> SeedReport {
     scheduler::Scheduler::new(seed, InjectedBug::None, About::Array).run()
 }
 
-/// Runs one seed with a cache over several drives, which fail, come back, are replaced, are added and go.
+/// Runs one seed with a cache over several drives, which fail, recover, are replaced, added and removed.
 pub fn run_shards_seed(seed: u64) -> SeedReport {
     scheduler::Scheduler::new(seed, InjectedBug::None, About::Shards).run()
 }

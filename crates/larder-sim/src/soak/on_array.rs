@@ -1,22 +1,22 @@
-//! A cache that keeps its large objects in the array engine, whose index lies on flash.
+//! A cache that keeps its large objects in the array engine, whose index is on flash.
 
 use larder::ArrayConfig;
 
 use super::plan::Plan;
 
-/// Keeps this draw apart from those of the plan.
+/// Makes these random numbers independent of those of the plan.
 const APART: u64 = 0xa44a_15ee;
-/// As small as they come, so that the log goes round and tables overflow.
+/// The minimum, so that the log wraps around and tables overflow.
 const REGION_BYTES: u32 = 64 << 10;
 
 impl Plan {
-    /// Gives the large-object engine's share to the array, or a half of it.
+    /// Gives the large-object engine's share to the array, or a part of it.
     pub(super) fn put_in_array(&mut self, seed: u64) {
         let mut rng = fastrand::Rng::with_seed(seed ^ APART);
         let config = &mut self.config;
         config.utilization_percent = [75.0, 100.0][rng.usize(..2)];
         let soc = &mut config.soc;
-        // Nothing but the array, or buckets beside it.
+        // Nothing but the array, or buckets in addition.
         if rng.u32(..4) == 0 {
             (soc.percent, soc.log_percent, soc.dynamic_placement) = (Some(0.0), 0.0, false);
         }
@@ -41,7 +41,7 @@ impl Plan {
             config.loc.ttl_classes.clear();
         }
         self.leaning.long = !self.leaning.small && rng.u32(..3) == 0;
-        // Another division of the device is another subject.
+        // Changes of the division of the device are not tested here.
         self.changing = false;
     }
 }

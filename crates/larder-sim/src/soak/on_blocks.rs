@@ -1,4 +1,4 @@
-//! A cache whose device is blocks on the drive: what begins and ends with its process.
+//! A cache whose device is blocks on the drive, and the life of its process.
 
 use std::sync::Arc;
 
@@ -11,16 +11,16 @@ use super::process::{Below, Division, Life, OnBlocks, Way};
 use super::scheduler::Scheduler;
 use super::theme::Theme;
 
-/// Keeps this draw apart from those of the plan.
+/// Makes these random numbers independent of those of the plan.
 const APART: u64 = 0xb10c_5eed;
-/// Pages of the journal's log: few, so that it begins anew all the time.
+/// Pages of the journal's log: few, so that it often starts anew.
 const LOG_PAGES: u32 = 12;
-/// One in so many ends of requests moves a part of a block of a virtual SSD.
+/// The end of one request in this number moves a part of a block of a virtual SSD.
 const SWAP_STEP_ONE_IN: u32 = 8;
 
 impl Plan {
-    /// Keeps its cache on blocks, with troubles that such a device has the means to notice. Drives that lie, and bits
-    /// that turn, are for caches, whose records say whose they are.
+    /// Puts the cache on blocks, with only those faults that such a device can detect. Silent corruption (lying drives,
+    /// bit flips) is detectable only by caches, whose records identify themselves.
     pub(super) fn put_on_blocks(&mut self, seed: u64) -> OnBlocks {
         let mut rng = fastrand::Rng::with_seed(seed ^ APART);
         let unfit = matches!(
@@ -30,14 +30,14 @@ impl Plan {
                 | Trouble::BitFlips
                 | Trouble::FailedPlaces
         );
-        // These look for the cache's own bytes on the drive.
+        // These themes look for the cache's own bytes on the drive.
         let elsewhere = matches!(self.theme, Theme::Rot | Theme::FailedWrites);
         if unfit || elsewhere {
             self.trouble = Trouble::None;
             self.theme = Theme::None;
         }
         self.on_flash = true;
-        // Another layout is another device.
+        // A different layout would be a different device.
         self.changing = false;
         self.config.utilization_percent = 100.0;
         if rng.u32(..3) == 0 {
@@ -54,7 +54,7 @@ impl Plan {
         OnBlocks::default()
     }
 
-    /// The same on a virtual SSD, on which nothing fails but power; slow it may be.
+    /// The same on a virtual SSD, where nothing fails except the power; it may be slow.
     fn put_on_vssd(&mut self) -> OnBlocks {
         if self.trouble != Trouble::Timeouts {
             self.trouble = Trouble::None;
@@ -71,7 +71,7 @@ impl Plan {
 }
 
 impl Scheduler {
-    /// The device that the cache is to be on. `None` if it cannot be opened, or a crash came first.
+    /// The device for the cache. `None` if it cannot be opened, or a crash came first.
     pub(super) fn device_below(&mut self, crash_at: Option<u32>) -> Option<Arc<dyn Device>> {
         let Some(division) = self.plan.on_blocks else {
             return Some(Arc::clone(&self.device) as _);
@@ -110,7 +110,7 @@ impl Scheduler {
         }
     }
 
-    /// The process ends well: what it had begun ends before the next one begins.
+    /// Ends the process in order: its requests end before the next process begins.
     pub(super) fn end_process(&mut self) {
         if self.on_blocks.life.is_some() {
             while self.release() {}
@@ -118,7 +118,7 @@ impl Scheduler {
         }
     }
 
-    /// The process dies: nothing of it begins any more.
+    /// Ends the process by a crash: it submits no more requests.
     pub(super) fn cut_off_process(&mut self) {
         if let Some(life) = self.on_blocks.life.take() {
             life.way.close();
@@ -126,7 +126,7 @@ impl Scheduler {
         }
     }
 
-    /// Channels below a cache on a virtual SSD change places.
+    /// Swaps channels below a cache on a virtual SSD.
     pub(super) fn swap_below(&mut self) {
         let Some(vssd) = &mut self.on_blocks.vssd else { return };
         if self.rng.u32(..SWAP_STEP_ONE_IN) == 0
@@ -136,7 +136,8 @@ impl Scheduler {
         }
     }
 
-    /// The array below loses power while what is under way happens, and is opened anew. Says whether there is one.
+    /// Cuts the power of the array while its requests in flight are executed, and opens it again. Returns whether there
+    /// is an array.
     pub(super) fn lose_power_below(&mut self) -> bool {
         let Some(vssd) = &self.on_blocks.vssd else { return false };
         vssd.cut_power_soon(&mut self.rng);
@@ -149,7 +150,7 @@ impl Scheduler {
         true
     }
 
-    /// Whatever is below is as it should be.
+    /// Checks the state of the array below.
     pub(super) fn judge_below(&mut self) {
         let Some(vssd) = &self.on_blocks.vssd else { return };
         self.totals.vssd_parts_moved += vssd.moved_parts;

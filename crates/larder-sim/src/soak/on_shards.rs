@@ -1,9 +1,9 @@
-//! A cache of several shards, each on a drive of its own: which drives there are, and which of them an opening gets.
+//! A cache of several shards, each on a separate drive: the drives, and which of them an opening gets.
 //!
-//! Whoever opens a set does what an operator would: looks at what the drives that are there say of it
-//! ([`ClosedSet`]), gives those that serve, and for each that is missing nothing, a blank one, or one that was there
-//! earlier. Of those that knew all when it was open the last time, one is there at least: what only others know nobody
-//! could tell.
+//! The code that opens a set acts like an operator. It reads what the available drives record about the set
+//! ([`ClosedSet`]), passes the drives in service, and for each missing one it passes nothing, a blank one, or an old
+//! one. At least one of the drives that were current at the last opening is available: a change that only missing
+//! drives know about cannot be detected.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,28 +22,28 @@ use super::theme::Theme;
 use crate::any_cache::{Cache, shards_of};
 use crate::executor::Running;
 
-/// Keeps this draw apart from those of the plan.
+/// Makes these random numbers independent of those of the plan.
 const APART: u64 = 0x5a4d_5eed;
-/// A drive, wherever it is.
+/// A drive, whether available or not.
 pub(super) struct Drive {
     pub(super) device: Arc<StagedDevice>,
     pub(super) condition: Condition,
-    /// The shard that it was the last time that anybody looked.
+    /// The number of its shard when it was last read.
     number: Option<usize>,
-    /// It was live when the set was, the last time: it knows of all changes.
+    /// It was in service when the set was last open, so it knows of all changes.
     is_current: bool,
-    /// Since when nothing has happened to it.
+    /// Since when it has been healthy.
     pub(super) well_since_ns: u64,
 }
 
-/// The drives of a set, and who changes it.
+/// The drives of a set, and the operator.
 pub(super) struct OnShards {
     pub(super) drives: Vec<Drive>,
     pub(super) operator: Operator,
 }
 
 impl Plan {
-    /// Divides its keys among shards.
+    /// Divides the keys of the plan among shards.
     pub(super) fn put_on_shards(&mut self, seed: u64) -> OnShards {
         let mut rng = fastrand::Rng::with_seed(seed ^ APART);
         if rng.bool() {
@@ -59,7 +59,7 @@ impl Plan {
         self.incarnations = rng.u32(3..=6);
         self.delays.usual_ns = [20_000, 200_000, 200_000, 5_000_000][rng.usize(..4)];
         let shards = rng.usize(3..=5);
-        // Each device has a part of it, spares too.
+        // The budgets are divided among all devices, including spares.
         let most = SHARDS_MAX as u64 + 2;
         self.config.dram_bytes *= most;
         let part = |bytes| bytes * most;
@@ -81,7 +81,7 @@ impl Plan {
 }
 
 impl OnShards {
-    /// A drive on which nothing was ever written. Returns its number among all.
+    /// Adds an unwritten drive. Returns its index.
     pub(super) fn add_drive(&mut self, plan: &Plan, rng: &mut fastrand::Rng) -> usize {
         let at = self.drives.len();
         let device = fresh_device(name_of(at), plan, rng);
@@ -90,7 +90,7 @@ impl OnShards {
         at
     }
 
-    /// The drives that serve as shards now, with the numbers of these.
+    /// The shards in service, with their drives.
     pub(super) fn serving(&self, status: &SetStatus) -> Vec<(usize, usize)> {
         let serving = status.shards.iter().filter_map(|shard| {
             let name = &shard.device.as_ref()?.name;
@@ -100,7 +100,7 @@ impl OnShards {
         serving.collect()
     }
 
-    /// What the set was when it was open the last time.
+    /// Records the state of the set while it is open.
     pub(super) fn note(&mut self, status: &SetStatus) {
         let serving = self.serving(status);
         self.drives.iter_mut().for_each(|drive| drive.is_current = false);
@@ -109,7 +109,7 @@ impl OnShards {
         }
     }
 
-    /// What happens to a drive from now on.
+    /// Sets the condition of a drive from now on.
     pub(super) fn apply(
         &mut self,
         at: usize,
@@ -142,7 +142,8 @@ fn name_of(at: usize) -> String {
 }
 
 impl Scheduler {
-    /// The set as it is on drives of which some come back and some go. `None` if that hangs.
+    /// Opens the set on its drives, some of which return and some of which are missing. `None` if reading the drives
+    /// hangs.
     pub(super) fn opening_of_set(
         &mut self,
     ) -> Option<Running<'static, Result<Cache, larder::Error>>> {
@@ -155,7 +156,7 @@ impl Scheduler {
         }))
     }
 
-    /// The set is open, or was until now.
+    /// Records the state of an open set.
     pub(super) fn note_set(&mut self, cache: &Cache) {
         if let (Some(set), Some(shards)) = (&mut self.set, shards_of(cache)) {
             let status = shards.status();
@@ -166,7 +167,7 @@ impl Scheduler {
         }
     }
 
-    /// What an opening gets.
+    /// The drives for an opening.
     fn devices_of_set(&mut self) -> Option<Vec<Option<Arc<dyn Device>>>> {
         self.bring_back();
         let set = self.set.as_ref()?;
@@ -183,7 +184,7 @@ impl Scheduler {
         let set = self.set.as_mut()?;
         let status = match looked {
             Ok(status) => status,
-            // Nobody has ever opened it up to the end.
+            // The set has never been opened completely.
             Err(error) if error.kind() == ErrorKind::Foreign => {
                 let first = self.plan.shards.as_ref()?.shards;
                 return Some(set.drives[..first].iter().map(|it| Some(device_of(it))).collect());
@@ -196,7 +197,7 @@ impl Scheduler {
         Some(self.chosen(&status))
     }
 
-    /// Drives that were away come back, or not.
+    /// Makes missing drives available again, or not.
     fn bring_back(&mut self) {
         let Some(set) = &mut self.set else { return };
         let well = FaultPlan::new(0);
@@ -215,7 +216,7 @@ impl Scheduler {
         }
     }
 
-    /// For each shard that the set has its drive, something else or nothing; and all spares.
+    /// For each shard of the set its drive, another one or nothing; then all spares.
     fn chosen(&mut self, status: &SetStatus) -> Vec<Option<Arc<dyn Device>>> {
         let Some(set) = &mut self.set else { return Vec::new() };
         let kept = status.shards.iter().filter(|it| it.state != ShardState::Retired);
@@ -244,13 +245,13 @@ impl Scheduler {
                 None => set.filler(number, &in_use, &self.plan, &mut self.rng),
             });
         }
-        // Whoever was given knows the set from now on, and nobody else for certain.
+        // A drive stays current only if this opening gets it.
         for (at, drive) in set.drives.iter_mut().enumerate() {
             drive.is_current &= given.contains(&Some(at));
         }
         let mut devices: Vec<_> =
             given.iter().map(|at| at.map(|at| device_of(&set.drives[at]))).collect();
-        // One that has stepped in is none any more.
+        // A spare that has replaced a shard is no longer a spare.
         let is_spare =
             |at: &&usize| !given.contains(&Some(**at)) && set.drives[**at].number.is_none();
         let spares = set.operator.spares.iter().filter(is_spare);
@@ -258,7 +259,7 @@ impl Scheduler {
         devices
     }
 
-    /// An opening has refused drives: those of which nobody knows what they are leave.
+    /// Called after an opening has refused drives: forgets the roles of the drives, and removes all spares.
     pub(super) fn leave_strangers_out(&mut self) {
         let Some(set) = &mut self.set else { return };
         set.operator.spares.clear();
@@ -267,7 +268,7 @@ impl Scheduler {
 }
 
 impl OnShards {
-    /// What is given for a shard that has no drive.
+    /// A drive for a shard that has none.
     fn filler(
         &mut self,
         number: usize,

@@ -1,5 +1,5 @@
-//! Blocks of a virtual SSD below a cache: an array in memory, whose channels change places all the while, and whose
-//! power fails in the middle of an operation of its media.
+//! Blocks of a virtual SSD below a cache: an array in memory whose channels are swapped continuously, and whose power
+//! fails in the middle of media operations.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,18 +19,18 @@ use larder_ssd::vssd::{
 
 use super::device::StagedDevice;
 
-/// Of blocks below a cache: divides every region.
+/// Bytes of blocks below a cache: a divisor of every region.
 pub(super) const BLOCK_BYTES: u64 = 32 << 10;
 const CHANNELS: u32 = 4;
 const PAGE_BYTES: u32 = 4096;
 /// Pages that a die programs at once.
 const STRIPE_PAGES: u32 = 2;
-/// One in so many steps of an exchange that waits gives it up.
+/// When a swap waits, one step in this number abandons it.
 const ABANDONED_ONE_IN: u32 = 16;
-/// Operations of the media before the power fails, at most.
+/// Maximum number of media operations before the power fails.
 const OPERATIONS_MAX: u64 = 40;
 
-/// An array with the cache's vSSD, and a neighbour whose blocks must stay as they are.
+/// An array with the cache's vSSD, and a neighbour whose blocks must not change.
 pub(super) struct OnVssd {
     array: VssdArray,
     cache: VssdId,
@@ -38,7 +38,7 @@ pub(super) struct OnVssd {
 }
 
 impl OnVssd {
-    /// A vSSD of a channel of `bytes`, in blocks of [`BLOCK_BYTES`].
+    /// A vSSD with a channel of `bytes`, in blocks of [`BLOCK_BYTES`].
     pub(super) fn new(bytes: u64) -> Self {
         let block_pages = u32::try_from(BLOCK_BYTES).expect("it is small") / PAGE_BYTES;
         let geometry = NandGeometry {
@@ -69,7 +69,7 @@ impl OnVssd {
         Self { array, cache, moved_parts: 0 }
     }
 
-    /// The store of the cache, with requests that end when `stage` says. Closed by `closed`.
+    /// The store of the cache, with requests that `stage` releases. It is closed through `closed`.
     pub(super) fn store(
         &self,
         stage: &Arc<StagedDevice>,
@@ -80,12 +80,12 @@ impl OnVssd {
         Ok(StagedBlocks { store, stage, closed, appends: Arc::default() })
     }
 
-    /// What the store says of itself.
+    /// The properties of the store.
     pub(super) fn info(&self) -> Result<StoreInfo, Error> {
         Ok(self.array.store(self.cache)?.info().clone())
     }
 
-    /// Moves a part of a block, or begins another exchange of two channels.
+    /// Moves a part of a block, or begins another swap of two channels.
     pub(super) fn swap_step(&mut self, rng: &mut fastrand::Rng) -> Result<(), Error> {
         match self.array.swap_step()? {
             Swap::Moved { .. } => self.moved_parts += 1,
@@ -103,12 +103,12 @@ impl OnVssd {
         Ok(())
     }
 
-    /// The power is to fail soon.
+    /// Makes the power fail soon.
     pub(super) fn cut_power_soon(&self, rng: &mut fastrand::Rng) {
         self.array.cut_power_after(0, rng.u64(..OPERATIONS_MAX));
     }
 
-    /// The power is back. It may fail once more while everything is looked for.
+    /// Restores the power. It may fail once more during recovery.
     pub(super) fn power_cycle(&self, rng: &mut fastrand::Rng) -> Result<(), Error> {
         if rng.bool() && self.array.power_cycle().is_ok() {
             self.cut_power_soon(rng);
@@ -116,14 +116,15 @@ impl OnVssd {
         self.array.power_cycle().map(drop)
     }
 
-    /// Whether everything that is there is right: the map, and each page by its checksum.
+    /// Checks the whole state: the map, and each page by its checksum.
     pub(super) fn verify(&self) -> Result<(), String> {
         let verified = self.array.verify().map_err(|error| error.to_string())?;
         verified.wrong.is_empty().then_some(()).ok_or_else(|| verified.wrong.join("; "))
     }
 }
 
-/// The blocks of a vSSD, whose requests happen and end when the simulation says so; appends to a block in their order.
+/// The blocks of a vSSD, with requests that are executed and end when the simulation decides; appends to a block stay
+/// in order.
 pub(super) struct StagedBlocks {
     store: Arc<VssdBlocks>,
     stage: Arc<StagedDevice>,
@@ -131,7 +132,7 @@ pub(super) struct StagedBlocks {
     appends: Arc<Mutex<Appends>>,
 }
 
-/// Appends that have not happened, or have and their owner was not told.
+/// Appends that were not executed yet, and results of those that were, but whose callers have no answer yet.
 #[derive(Default)]
 struct Appends {
     number: u64,
@@ -140,7 +141,7 @@ struct Appends {
 }
 
 impl StagedBlocks {
-    /// An append happens when it or one behind it is let go.
+    /// Holds an append; it is executed when it, or a later one to the same block, is released.
     fn hold_append(&self, block: BlockId, io: CheckedBlockIo) -> IoFuture {
         let number = {
             let mut appends = lock(&self.appends);
@@ -157,7 +158,7 @@ impl StagedBlocks {
     }
 }
 
-/// Lets the appends of `block` happen up to this one.
+/// Executes the appends to `block` up to this one.
 fn append_up_to(store: &VssdBlocks, appends: &Mutex<Appends>, block: BlockId, last: u64) {
     loop {
         let next = {
@@ -168,7 +169,7 @@ fn append_up_to(store: &VssdBlocks, appends: &Mutex<Appends>, block: BlockId, la
                 .and_then(VecDeque::pop_front)
         };
         let Some((number, io)) = next else { return };
-        // It ends at once: none in front of it is left.
+        // It ends at once, because no earlier append is left.
         let ended = store.start(io).wait();
         lock(appends).ended.insert(number, ended);
     }
@@ -212,7 +213,7 @@ impl BlockStore for StagedBlocks {
         self.store.boot()
     }
 
-    /// The array gives the number, at once.
+    /// The array allocates the number at once.
     fn alloc(&self, stream: Stream, tag: u64) -> AllocFuture {
         if self.closed.load(Ordering::Relaxed) {
             return AllocFuture::refused(Error::new(ErrorKind::Gone, "its process is no more"));

@@ -1,24 +1,23 @@
-//! Judges the history of a key: is there an order of its operations, each at one moment between its
-//! begin and its end, in which every answer is right?
+//! Judges the history of a key: is there an order of its operations, each at one moment between its begin and its end,
+//! in which every answer is right?
 //!
-//! The search goes through the events and keeps every state in which the key can be (Lowe, "Testing
-//! for linearizability", 2017): an operation takes effect when one that has ended needs it. What
-//! only looks takes effect as soon as what it saw is there, which is never too early.
+//! The search goes through the events and keeps every possible state of the key (Lowe, "Testing for linearizability",
+//! 2017): an operation takes effect when one that has ended requires it. A read takes effect as soon as the value that
+//! it returned is present, which is never too early.
 //!
-//! A cache may evict: finding nothing is always right, and says nothing. So what is checked is that
-//! whatever was found is the newest, of this key, whole and alive, over crashes and reopenings too;
-//! that no change was made on top of something older; and that what was fetched does not replace
-//! what was stored or deleted meanwhile.
+//! A cache may evict: a miss is always right, and tells nothing. So the checks are that every found value is the
+//! newest, of this key, intact and not expired, also across crashes and reopenings; that no change was based on an
+//! older value; and that a fetched value does not replace one that was stored or deleted during the fetch.
 
 use std::collections::HashMap;
 
 use super::history::{Effect, Event, KeyHistory, Need, Operation};
 use super::value::Content;
 
-/// States above which a key is given up as undecided; the driver keeps far below.
+/// Number of states above which a key counts as undecided; normal runs stay far below.
 const STATES_MAX: usize = 50_000;
 
-/// How a history was judged.
+/// The result of a judge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Judgement {
     Right,
@@ -28,20 +27,20 @@ pub(super) enum Judgement {
     Undecided,
 }
 
-/// One way how things may stand, and the earliest nanosecond since which they can.
+/// Possible states, each with the earliest nanosecond at which it can hold.
 type States = HashMap<Standing, u64>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Standing {
-    /// What the key holds, and when it expires.
+    /// The value of the key, and when it expires.
     value: Option<(u32, u64)>,
     /// Open operations that have taken effect, by slot.
     done: u64,
-    /// Open fills that somebody has overtaken, by slot.
+    /// Open fills that a change has overtaken, by slot.
     overtaken: u64,
 }
 
-/// Judges everything that happened to one key.
+/// Judges the history of one key.
 pub(super) fn judge(history: &KeyHistory) -> Judgement {
     let mut search = Search::new(history);
     for event in &history.events {
@@ -66,7 +65,7 @@ pub(super) fn judge(history: &KeyHistory) -> Judgement {
 struct Search<'a> {
     history: &'a KeyHistory,
     contents: Contents,
-    /// Operations under way, by slot.
+    /// Operations in flight, by slot.
     slots: [Option<usize>; 64],
     states: States,
 }
@@ -80,8 +79,8 @@ impl<'a> Search<'a> {
 
     fn begin(&mut self, number: usize) -> bool {
         if self.history.operations[number].fill {
-            // What takes effect from here on overtakes the fill; so let whatever can have happened
-            // before happen before.
+            // Changes that take effect from here on overtake the fill; so first apply all changes that can have
+            // happened before.
             self.states = self.all_that_can_follow(u64::MAX);
         }
         let Some(slot) = self.slots.iter().position(Option::is_none) else { return false };
@@ -112,12 +111,12 @@ impl<'a> Search<'a> {
         true
     }
 
-    /// Every standing that can come of the present ones before the operation of `until` takes
-    /// effect, and right after it did.
+    /// Every state that can follow from the present ones before the operation in `until` takes effect, and right after
+    /// it did.
     fn all_that_can_follow(&mut self, until: u64) -> States {
         let mut reached = States::new();
         let mut frontier: Vec<(Standing, u64)> = self.states.drain().collect();
-        // In an order of its own, so that equal runs cost the same.
+        // In a fixed order, so that equal runs cost the same.
         frontier.sort_unstable_by_key(|(s, since)| (s.value, s.done, s.overtaken, *since));
         while let Some((standing, since)) = frontier.pop() {
             if reached.len() > STATES_MAX || !keep(&mut reached, standing, since) {
@@ -137,7 +136,7 @@ impl<'a> Search<'a> {
         reached
     }
 
-    /// What comes of `standing` if the operation changes it now, where it can.
+    /// The state after the operation changes `standing` now, if it can.
     fn change(
         &mut self,
         standing: Standing,
@@ -173,7 +172,7 @@ impl<'a> Search<'a> {
         Some((Standing { value, done: standing.done | bit, overtaken }, since))
     }
 
-    /// Lets everybody look who sees now what he says that he saw.
+    /// Lets all reads take effect whose value is present now.
     fn look(&self, mut standing: Standing, since: u64) -> Standing {
         for (slot, number) in self.slots.iter().enumerate() {
             let Some(number) = number else { continue };
@@ -195,7 +194,7 @@ impl<'a> Search<'a> {
     }
 }
 
-/// Adds a standing. Says whether that is news: it was not there, or only since later.
+/// Adds a state. Returns whether it is new, or possible earlier than known.
 fn keep(states: &mut States, standing: Standing, since: u64) -> bool {
     match states.get_mut(&standing) {
         Some(known) if *known <= since => false,
@@ -210,7 +209,7 @@ fn keep(states: &mut States, standing: Standing, since: u64) -> bool {
     }
 }
 
-/// Contents by number, so that states are small.
+/// Contents by number, to keep states small.
 #[derive(Default)]
 struct Contents {
     numbers: HashMap<Content, u32>,

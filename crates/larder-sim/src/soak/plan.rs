@@ -1,4 +1,4 @@
-//! What a seed decides before anything runs: the cache, its load, its device, its faults, its ends.
+//! The decisions of a seed before the run: the cache, its load, its device, its faults, its endings.
 
 use std::time::Duration;
 
@@ -17,10 +17,10 @@ use super::theme::{Leaning, Theme};
 /// Bytes of the drive, and of one of its reclaim units.
 pub(super) const DRIVE_BYTES: u64 = 8 << 20;
 pub(super) const UNIT_BYTES: u64 = 256 << 10;
-/// Submissions that the drive may hold a request back for: longer than the simulation lets it.
+/// Number of submissions for which the drive may delay a request: more than the simulation allows.
 const HELD_BACK: u32 = 1 << 20;
 
-/// Which fault, if any, a seed is about.
+/// The kind of fault that a seed tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Trouble {
     None,
@@ -31,25 +31,25 @@ pub(super) enum Trouble {
     WriteErrors,
     BitFlips,
     TornWrites,
-    /// The same between sectors of 512 bytes.
+    /// The same with sectors of 512 bytes.
     TornSectors,
-    /// Writes that are reported as failed and happen.
+    /// Writes that are reported as failed but are executed.
     FailedWrites,
-    /// The same of buckets and regions alone, often.
+    /// The same for buckets and regions only, and often.
     FailedPlaces,
     /// Torn writes that the device reports as done.
     HiddenTornWrites,
     LostWrites,
-    /// Now and then the device is gone for a while.
+    /// Sometimes the device is gone for a while.
     Absences,
-    /// Now and then writes find no room.
+    /// Sometimes writes find no room.
     NoSpace,
-    /// Slow requests are given up, and happen later.
+    /// Slow requests are given up, and are executed later.
     Timeouts,
 }
 
 impl Trouble {
-    /// Whether the cache may be told that a write of its metadata has failed.
+    /// Whether the cache may get an error for a write of its metadata.
     pub(super) fn fails_writes(self) -> bool {
         match self {
             Self::OneError
@@ -64,15 +64,14 @@ impl Trouble {
             Self::None
             | Self::ReadErrors
             | Self::BitFlips
-            // What says that something is void is written all the same.
+            // Writes of invalidations succeed.
             | Self::FailedPlaces
             | Self::HiddenTornWrites
             | Self::LostWrites => false,
         }
     }
 
-    /// Whether the device says of writes that they are done that are not: no cache can outlive a
-    /// crash then.
+    /// Whether the device reports writes as done that are not: then no cache can survive a crash.
     fn lies(self) -> bool {
         matches!(self, Self::HiddenTornWrites | Self::LostWrites)
     }
@@ -81,49 +80,49 @@ impl Trouble {
 /// How an incarnation of the cache ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ending {
-    /// All callers are done, or give up; then it is closed.
+    /// When all callers are done, or give up, it is closed.
     Close,
-    /// Callers and cache are dropped; what is under way on the device goes on, beside the next incarnation.
+    /// Callers and cache are dropped; requests in flight on the device continue, in parallel with the next incarnation.
     Abandon,
-    /// The process dies: what has reached the device stays.
+    /// The process dies: data that has reached the device remains.
     Kill,
-    /// Power is lost: what was not flushed may be lost or torn.
+    /// Power is lost: unflushed data may be lost or torn.
     PowerLoss,
 }
 
-/// Everything that a seed decides.
+/// All decisions of a seed.
 #[derive(Debug, Clone)]
 pub(super) struct Plan {
     pub(super) config: Config,
     pub(super) on_flash: bool,
     pub(super) clients: usize,
     pub(super) keys: u32,
-    /// Operations of one incarnation.
+    /// Operations per incarnation.
     pub(super) operations: u64,
     pub(super) incarnations: u32,
     pub(super) trouble: Trouble,
     pub(super) delays: Delays,
-    /// Virtual nanoseconds that a step takes at most.
+    /// Maximum virtual nanoseconds per step.
     pub(super) step_ns: u64,
-    /// One step in this many gives up a call that is under way; 0: none.
+    /// One step in this number gives up a call in flight; 0: none.
     pub(super) drop_one_in: u32,
-    /// Values that callers hold on to.
+    /// Number of values that callers hold.
     pub(super) pins: usize,
     pub(super) fdp: bool,
     pub(super) volatile: bool,
-    /// Writes that were not flushed, up to which a loss of power may undo them.
+    /// Maximum number of unflushed writes that a power loss may undo.
     pub(super) unflushed_writes: usize,
-    /// The drive has no volatile cache: a loss of power tears what is under way, and no more.
+    /// The drive has no volatile cache: a power loss tears only requests in flight.
     pub(super) keeps_without_power: bool,
-    /// What the drive writes whole or not at all; `None` is a sector.
+    /// Unit that the drive writes atomically; `None` is a sector.
     pub(super) atomic_write_bytes: Option<u32>,
-    /// Whether the wall clock is set now and then, forward or back.
+    /// Whether the wall clock is sometimes set forward or back.
     pub(super) clock_steps: bool,
-    /// Whether lives differ in their settings, at the price of the content.
+    /// Whether settings change between lives, which costs the content.
     pub(super) changing: bool,
-    /// Its device is blocks on the drive, divided so.
+    /// Set if the device is blocks on the drive.
     pub(super) on_blocks: Option<Division>,
-    /// Its keys are divided among several drives.
+    /// Set if the keys are divided among several drives.
     pub(super) shards: Option<SetPlan>,
     pub(super) theme: Theme,
     pub(super) leaning: Leaning,
@@ -171,20 +170,20 @@ impl Plan {
             leaning: Leaning::default(),
         };
         theme.shape(&mut plan, rng);
-        // Only slow requests last as long.
+        // Only slow requests take this long.
         let wait = Duration::from_nanos(2 * plan.delays.usual_ns);
         plan.config.flash_wait = (plan.trouble == Trouble::Timeouts).then_some(wait);
         plan
     }
 
-    /// Other settings for the next incarnation, which accepts that it starts empty.
+    /// Changes the settings for the next incarnation, which may start empty.
     pub(super) fn change(&mut self, rng: &mut fastrand::Rng) {
         let Config { crash_safety, flash_wait, .. } = self.config;
         let on_change = OnChange::Discard;
         self.config = Config { crash_safety, flash_wait, on_change, ..config(rng) };
     }
 
-    /// The ending of an incarnation, by chance.
+    /// Draws the ending of an incarnation.
     pub(super) fn ending(&self, rng: &mut fastrand::Rng) -> Ending {
         match rng.u32(..10) {
             0..4 => Ending::Close,
@@ -194,9 +193,8 @@ impl Plan {
         }
     }
 
-    /// The faults of an incarnation. Lies about writes spare the first `metadata_bytes`: a drive that only
-    /// pretends to write its superblock can bring anything back.
-    /// `places_at`: buckets and regions lie behind it.
+    /// The faults of an incarnation. Lying writes do not affect the first `metadata_bytes`: a drive that lies about its
+    /// superblock can return anything. Buckets and regions are after `places_at`.
     pub(super) fn faults(
         &self,
         rng: &mut fastrand::Rng,
@@ -204,7 +202,7 @@ impl Plan {
         places_at: u64,
     ) -> FaultPlan {
         let seed = rng.u64(..);
-        // Every other time, so that what has happened and was not told yet counts as under way.
+        // Every other time, so that requests that were executed but not reported count as in flight.
         let held_back = if seed.is_multiple_of(2) { HELD_BACK } else { 0 };
         let plan = FaultPlan::new(seed).completing_out_of_order(held_back);
         let chance = [0.002, 0.02, 0.2][rng.usize(..3)];
@@ -256,7 +254,7 @@ fn trouble(rng: &mut fastrand::Rng) -> Trouble {
     if rng.u32(..3) == 0 { Trouble::None } else { ALL[rng.usize(..ALL.len())] }
 }
 
-/// Regions of large objects, in a combination that a configuration may have.
+/// Settings for regions of large objects, in a valid combination.
 fn regions(rng: &mut fastrand::Rng) -> LocConfig {
     let ru_aware_eviction = rng.u32(..4) == 0;
     let reinsertion = [
@@ -278,7 +276,7 @@ fn regions(rng: &mut fastrand::Rng) -> LocConfig {
         1 => vec![1, 3, 10],
         _ => Vec::new(),
     };
-    // With several regions in memory at a time, only small ones are enough of them.
+    // With several open regions, only small ones are numerous enough.
     let has_shelves = !ttl_classes.is_empty() || eviction == RegionEviction::SegmentedFifo;
     let sizes = if has_shelves { 2 } else { 3 };
     LocConfig {
@@ -313,21 +311,21 @@ fn config(rng: &mut fastrand::Rng) -> Config {
         ][rng.usize(..4)],
         placement: rng.u32(..4) > 0,
         start_empty: false,
-        // The clock is set forward by more than any request lasts.
+        // The clock may be set forward by more than a request lasts.
         flash_wait: None,
         crash_safety: CrashSafety::Off,
-        // No thread; whether a task sends is decided for each incarnation.
+        // No thread; each incarnation decides whether a task sends demotions.
         demotions: Demotions::Callers,
         ..Config::default()
     };
     config.soc.dynamic_placement = rng.bool();
-    // Small enough to go round.
+    // Small enough to wrap around.
     config.tombstone_log_bytes = [None, Some(16 << 10), Some(24 << 10)][rng.usize(..3)];
-    // Most often an opening serves before it has looked at regions.
+    // Usually an opening serves before it has scanned regions.
     config.loc.eager_index_objects = [0, 0, 200, 1 << 16][rng.usize(..4)];
     config.demoting_bytes_max = [None, None, Some(2 << 10), Some(64 << 10)][rng.usize(..4)];
     config.demotion_wait = [0, 1_000_000, 5_000_000_000].map(Duration::from_nanos)[rng.usize(..3)];
     config.seed = rng.u64(..);
-    // A run is a function of its seed, down to which keys share a place.
+    // A run must depend on its seed alone, including which keys share a bucket.
     Config { hash_seed: Some(config.seed), ..config }
 }

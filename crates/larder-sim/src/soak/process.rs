@@ -1,5 +1,5 @@
-//! A process that keeps its cache on blocks of the drive: requests that it had begun may happen after its end, those
-//! that they would have led to do not. So each life of it has its own way to the drive, which is closed when it dies.
+//! A process that keeps its cache on blocks of the drive. Requests that it submitted may be executed after its end, but
+//! it must submit no more. So each life of the process has its own handle to the drive, which is closed when it dies.
 
 use std::future::Future;
 use std::ops::Range;
@@ -23,31 +23,31 @@ pub(super) struct Division {
     pub(super) device: DeviceOnBlocksOptions,
 }
 
-/// What has the blocks.
+/// The layer that provides the blocks.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Below {
     Drive(BlocksOptions),
-    /// A virtual SSD of an array beside the drive.
+    /// A virtual SSD of an array, separate from the drive.
     Vssd,
 }
 
-/// What of blocks outlives a crash, and what does not.
+/// State of a cache on blocks: the current process, and the parts that survive a crash.
 #[derive(Default)]
 pub(super) struct OnBlocks {
     pub(super) life: Option<Life>,
-    /// There is a device already.
+    /// Whether the device has been formatted.
     pub(super) is_formatted: bool,
-    /// For the seeds whose blocks are those of a vSSD.
+    /// Set for seeds whose blocks are those of a vSSD.
     pub(super) vssd: Option<OnVssd>,
 }
 
-/// A process that has not ended.
+/// A running process.
 pub(super) struct Life {
     pub(super) way: Way,
     pub(super) device: Arc<DeviceOnBlocks>,
 }
 
-/// A process's way to the drive.
+/// The handle of a process to the drive.
 #[derive(Clone)]
 pub(super) struct Way {
     drive: Arc<StagedDevice>,
@@ -59,7 +59,7 @@ impl Way {
         Self { drive, closed: Arc::default() }
     }
 
-    /// The process dies.
+    /// Closes the handle, because the process dies.
     pub(super) fn close(&self) {
         self.closed.store(true, Ordering::Relaxed);
     }
@@ -90,11 +90,11 @@ impl Device for Way {
     }
 }
 
-/// Blocks that are there already or not, and the device above them.
+/// The opening of existing or new blocks, and of the device on them.
 pub(super) type Opening = Pin<Box<dyn Future<Output = Result<DeviceOnBlocks, Error>>>>;
 
 impl OnBlocks {
-    /// The device above the blocks that `way` leads to.
+    /// Opens the device on the blocks of `way`.
     pub(super) fn open(&self, division: Division, way: &Way) -> Opening {
         let is_formatted = self.is_formatted;
         let options = division.device;

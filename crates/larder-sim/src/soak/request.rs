@@ -1,4 +1,4 @@
-//! What clients ask, what they are answered, and what that says about the key.
+//! Requests of clients, their answers, and what these tell about the key.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use super::value::Content;
 pub(super) enum Request {
     Get(u32),
     GetMany(Vec<u32>),
-    /// A walk over everything, of which these keys are looked at.
+    /// A scan of everything, of which only these keys are checked.
     Scan(Vec<u32>),
-    /// What DRAM alone holds goes to flash.
+    /// Writes data that is only in DRAM to flash.
     Flush,
     Contains(u32),
     Delete(u32),
@@ -22,7 +22,7 @@ pub(super) enum Request {
     Store(u32, Verb, Write),
     Append(u32, u32),
     Count(u32, u64),
-    /// The fetch fails where the flag says so.
+    /// The flag makes the fetch fail.
     GetOrFetch(u32, Write, bool),
 }
 
@@ -32,17 +32,17 @@ pub(super) enum Verb {
     Set,
     Add,
     Replace,
-    /// With the version that the caller has seen, and what it was.
+    /// With the version and content that the caller has read.
     Cas(u64, Content),
-    /// Whatever is there is replaced, and returned.
+    /// Replaces and returns the existing value.
     Swap,
 }
 
-/// What is stored.
+/// The data of a store.
 #[derive(Debug, Clone)]
 pub(super) struct Write {
     pub(super) content: Content,
-    /// Names this write.
+    /// Identifies this write.
     pub(super) piece: u32,
     pub(super) bytes: usize,
     pub(super) ttl: Option<Duration>,
@@ -64,28 +64,28 @@ pub(super) struct Found {
     pub(super) content: Result<Content, String>,
     pub(super) version: u64,
     pub(super) flags: u32,
-    /// The value itself, whose memory the cache must leave alone as long as it is here.
+    /// The value itself; the cache must not touch its memory while this exists.
     pub(super) pin: Option<Value>,
 }
 
-/// How a call ended.
+/// The result of a call.
 #[derive(Debug)]
 pub(super) enum Answer {
     Found(Option<Found>),
     Many(Vec<Option<Found>>),
     Done,
-    /// A flush, and how many objects were lost meanwhile.
+    /// A flush, with the number of objects lost during it.
     Flushed(u64),
     Said(bool),
     Cas(Cas),
     Counted(Option<u64>),
-    /// By a fetch or not; `None` where the fetch failed.
+    /// By a fetch or not; `None` if the fetch failed.
     Fetched(Option<Found>),
     Refused(ErrorKind, String),
 }
 
 impl Request {
-    /// The keys that it is about.
+    /// The keys of the request.
     pub(super) fn keys(&self) -> Vec<u32> {
         match self {
             Self::GetMany(keys) | Self::Scan(keys) => keys.clone(),
@@ -124,7 +124,7 @@ impl Request {
         }
     }
 
-    /// What may become of a key by this call, before anything is known of its answer.
+    /// The possible effect of this call on a key, before its answer is known.
     pub(super) fn intend(&self, operation: &mut Operation) {
         let (need, effect) = match self {
             Self::Get(_)
@@ -150,7 +150,7 @@ impl Request {
         operation.effect = effect;
     }
 
-    /// What the answer says of the operation. `Err`: no order of operations makes it right.
+    /// Updates the operation from the answer. `Err`: no order of operations makes the answer right.
     pub(super) fn learn(&self, answer: &Answer, operation: &mut Operation) -> Result<(), String> {
         operation.certain = true;
         match (self, answer) {
@@ -158,7 +158,7 @@ impl Request {
             (Self::Store(..), Answer::Found(found)) => learn_found(found.as_ref(), operation)?,
             (Self::Contains(_), Answer::Said(true)) => operation.need = Need::Value,
             (Self::Touch(..) | Self::Append(..) | Self::Store(..), Answer::Said(true))
-            // It may say so of an expired value: see `Larder::delete`.
+            // The answer may refer to an expired value: see `Larder::delete`.
             | (Self::Delete(_), Answer::Said(_))
             | (Self::Store(..), Answer::Done | Answer::Cas(Cas::Stored)) => {}
             (Self::Store(_, Verb::Add, _), Answer::Said(false))
@@ -169,11 +169,11 @@ impl Request {
             (Self::Count(_, delta), Answer::Counted(Some(sum))) => {
                 operation.need = Need::Content(Content::Number(sum.wrapping_sub(*delta)));
             }
-            // A set that cannot be leaves the key without a value.
+            // A set that is refused as invalid leaves the key without a value.
             (Self::Store(_, Verb::Set, _), Answer::Refused(ErrorKind::InvalidInput, _)) => {
                 operation.effect = Some(Effect::Remove);
             }
-            // A change that cannot be leaves it as it is.
+            // A change that is refused leaves the value unchanged.
             (Self::Store(..), Answer::Refused(ErrorKind::InvalidInput | ErrorKind::Busy, _))
             | (
                 Self::Touch(..) | Self::Append(..) | Self::Count(..),
@@ -182,7 +182,7 @@ impl Request {
             | (Self::Contains(_) | Self::Touch(..) | Self::Append(..), Answer::Said(false))
             | (Self::Store(..), Answer::Said(false) | Answer::Cas(Cas::NotFound))
             | (Self::Count(..), Answer::Counted(None)) => nothing_happened(operation),
-            // It was done all the same, or would have been.
+            // The change was made in spite of the error, or may have been.
             (_, Answer::Refused(ErrorKind::Device, _)) => {
                 operation.certain = false;
                 operation.doubtful = true;
@@ -199,7 +199,7 @@ fn nothing_happened(operation: &mut Operation) {
     operation.effect = None;
 }
 
-/// What was found was there.
+/// A found value was present.
 pub(super) fn learn_found(found: Option<&Found>, operation: &mut Operation) -> Result<(), String> {
     if let Some(found) = found {
         operation.need = Need::Content(found.content.clone()?);

@@ -1,4 +1,4 @@
-//! The scheduler: who goes on, which request of the device ends, who gives up, all by seed.
+//! The scheduler picks by seed which client proceeds, which request of the device ends, and which client gives up.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
@@ -24,21 +24,21 @@ use super::value::{Content, content_of, first_piece};
 use super::{SeedReport, Totals};
 use crate::executor::Tasks;
 
-/// Second at which a simulation begins.
-/// In 2027: versions go on to grow with the time since 2025 where no flash remembers an opening.
+/// The second at which a simulation begins. It is in 2027: versions continue to grow with the time since 2025 if no
+/// flash records an opening.
 const FIRST_SECOND: u64 = 1_800_000_000;
-/// A step of a set of shards while somebody computes, at most.
+/// Maximum duration of a step of a set of shards while a task is ready.
 const BUSY_STEP_NS: u64 = 2_000;
-/// One step in so many sets the wall clock, where somebody does.
+/// One step in this number sets the wall clock, for seeds that do so.
 const CLOCK_STEPS_ONE_IN: u32 = 400;
-/// The same where a seed is about that.
+/// The same for seeds with the theme `Setbacks`.
 const SETBACKS_ONE_IN: u32 = 100;
-/// Tombstones that a block of their log holds.
+/// Tombstones per block of their log.
 const LOG_BLOCK_ENTRIES: usize = 232;
-/// Events of a key that are shown with a wrong answer.
+/// Number of events of a key that are shown with a wrong answer.
 const EVENTS_SHOWN: usize = 40;
 
-/// Everything that one seed has made.
+/// The state of the run of one seed.
 pub(super) struct Scheduler {
     pub(super) seed: u64,
     pub(super) plan: Plan,
@@ -46,48 +46,48 @@ pub(super) struct Scheduler {
     pub(super) bug: InjectedBug,
     pub(super) clock: Arc<VirtualClock>,
     pub(super) now_ns: u64,
-    /// By how much the wall clock was set forward and back in all.
+    /// Total amounts by which the wall clock was set forward and back.
     forward_ns: u64,
     back_ns: u64,
-    /// The least that the cache's clock may say now: for who notes when something began.
+    /// The earliest time that the cache's clock may show now; used for the begin of operations.
     pub(super) judged_ns: Rc<Cell<u64>>,
     pub(super) device: Arc<StagedDevice>,
     pub(super) on_blocks: OnBlocks,
-    /// For the seeds with several shards; `device` is then where callers fetch from.
+    /// For seeds with several shards; `device` then only serves the callers' fetches.
     pub(super) set: Option<OnShards>,
-    /// What a caller was told that was refused because of a device, and when it began, until that is judged.
+    /// The message of a call that was refused because of a device, and when the call began, until this is judged.
     pub(super) refusal: Option<(String, u64)>,
-    /// Changes that were lost with shards when a call ended the last time.
+    /// Number of changes lost with shards, at the end of the last call.
     pub(super) lost_changes: u64,
-    /// When a call began or ended the last time.
+    /// When a call last began or ended.
     pub(super) answered_ns: u64,
     pub(super) log: Rc<RefCell<Log>>,
     pub(super) executor: Tasks<'static, Answer>,
     calls: Vec<Option<Call>>,
     /// Calls chosen but not begun, by key.
     pub(super) planned: Vec<usize>,
-    /// Version and content of each key as somebody saw it last.
+    /// Version and content of each key as last read.
     pub(super) tokens: Vec<Option<(u64, Content)>>,
-    /// Values that callers hold on to.
+    /// Values that callers hold.
     pub(super) pins: VecDeque<(u32, Found)>,
     pub(super) pieces: u32,
     pub(super) issued: Issued,
-    /// What the device had failed when the present cache was opened.
+    /// Number of failed device requests when the current cache was opened.
     pub(super) failed_before: u64,
-    /// Large objects that the cache had when it was cut off, where the next one should have them.
+    /// Number of large objects when the cache was cut off, if the next one should find them again.
     pub(super) large_before: Option<u64>,
     pub(super) kept: Kept,
-    /// Objects that the present cache has evicted, as of some moments ago.
+    /// Number of objects that the current cache has evicted, updated with each new request.
     pub(super) evicted: u64,
     pub(super) totals: Totals,
     pub(super) wrong: Option<String>,
     digest: Xxh3,
 }
 
-/// What a run is to be about.
+/// The topic of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum About {
-    /// Whatever its seed says.
+    /// Decided by the seed.
     Anything,
     Power,
     /// A cache on blocks.
@@ -98,23 +98,23 @@ pub(super) enum About {
     Shards,
 }
 
-/// What happened, by key.
+/// The history of each key.
 pub(super) struct Log {
     pub(super) keys: Vec<KeyHistory>,
-    /// The operation that stores what was fetched, by piece.
+    /// The operation that stores a fetched value, by piece.
     fills: HashMap<u32, usize>,
 }
 
-/// A call under way.
+/// A call in flight.
 struct Call {
     request: Request,
     /// Its operations, once it has begun.
     operations: Option<Vec<(u32, usize)>>,
-    /// The same, where it may change its key.
+    /// Its key and change, if it may change its key.
     change: Option<(u32, Begun)>,
 }
 
-/// What was asked of the present cache.
+/// Calls to the current cache.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Issued {
     pub(super) gets: u64,
@@ -158,8 +158,7 @@ impl Scheduler {
             lost_changes: 0,
             answered_ns: FIRST_SECOND * 1_000_000_000,
             log: Rc::new(RefCell::new(log)),
-            // The last ones are for who brings back what a crash has left, who sends demotions, who looks after
-            // shards, and who changes them.
+            // The last four tasks are the rebuild, the sender of demotions, the upkeep of shards, and the operator.
             executor: Tasks::new(plan.clients + 4),
             calls: (0..plan.clients + 4).map(|_| None).collect(),
             planned: vec![0; keys],
@@ -182,7 +181,7 @@ impl Scheduler {
         }
     }
 
-    /// Runs every incarnation and judges what happened.
+    /// Runs all incarnations and judges the history.
     pub(super) fn run(mut self) -> SeedReport {
         for incarnation in 0..self.plan.incarnations {
             self.live(incarnation);
@@ -192,7 +191,7 @@ impl Scheduler {
         }
         self.judge();
         self.judge_below();
-        // What is held holds the drive, through whoever on it waits for that: neither would ever go.
+        // A held request's waiter keeps an `Arc` to the drive; without this both leak.
         self.cut_off_process();
         self.drives().for_each(StagedDevice::cut);
         if self.bug == InjectedBug::None {
@@ -205,7 +204,7 @@ impl Scheduler {
         SeedReport { totals: self.totals, wrong: self.wrong, digest: self.digest.finish() }
     }
 
-    /// Something that must not be. Only the first is kept.
+    /// Records an error. Only the first is kept.
     pub(super) fn complain(&mut self, what: &str) {
         self.totals.wrong_answers += 1;
         let (seed, plan) = (self.seed, &self.plan);
@@ -230,13 +229,14 @@ impl Scheduler {
         }
     }
 
-    /// Lets some virtual time pass; `is_busy` says whether somebody can go on.
+    /// Advances virtual time; `is_busy` says whether a task is ready.
     pub(super) fn tick(&mut self, is_busy: bool) {
         let mut step_ns = self.rng.u64(..=self.plan.step_ns);
         if self.rng.u32(..1000) == 0 {
             step_ns += self.rng.u64(..10_000_000_000);
         }
-        // A computer that stops for seconds would take all drives of a set for failed: here only they are slow.
+        // A computer that stops for seconds would treat all drives of a set as failed. So only the drives are slow
+        // here.
         if self.set.is_some() {
             let busy_ns = if is_busy { BUSY_STEP_NS } else { u64::MAX };
             let next_ns =
@@ -253,11 +253,11 @@ impl Scheduler {
         }
     }
 
-    /// Somebody sets the wall clock. The cache may not go back with it, but it may begin anew from it
-    /// where it has forgotten how far it was.
+    /// Sets the wall clock. The cache's clock must not go back with it, but it may restart from it if the cache has
+    /// forgotten its last time.
     fn set_clock(&mut self) {
         let step_ns = self.rng.u64(1..=20) * 1_000_000_000;
-        // Not before the epoch, and not to where epochs of openings would be used again.
+        // Not before the epoch, and not to a time at which epochs of openings would be reused.
         if self.rng.bool() && self.back_ns + step_ns < FIRST_SECOND * 500_000_000 {
             self.back_ns += step_ns;
             self.totals.steps_back += 1;
@@ -275,13 +275,13 @@ impl Scheduler {
         self.drives().for_each(|drive| drive.advance_to(self.now_ns));
     }
 
-    /// All drives that there are.
+    /// All drives.
     pub(super) fn drives(&self) -> impl Iterator<Item = &StagedDevice> {
         let of_set = self.set.iter().flat_map(|set| set.drives.iter().map(|drive| &drive.device));
         std::iter::once(&self.device).chain(of_set).map(|drive| &**drive)
     }
 
-    /// Requests under way.
+    /// Requests in flight.
     pub(super) fn held(&self) -> usize {
         self.drives().map(StagedDevice::held).sum()
     }
@@ -291,7 +291,7 @@ impl Scheduler {
         self.drives().filter_map(StagedDevice::next_due_ns).min()
     }
 
-    /// Lets the next request of a device end. Says whether there was one.
+    /// Lets the next request of a device end. Returns whether there was one.
     pub(super) fn release(&mut self) -> bool {
         let Some(due_ns) = self.next_due_ns() else { return false };
         self.set_now(due_ns);
@@ -302,7 +302,7 @@ impl Scheduler {
         true
     }
 
-    /// The same, or lets those go on who have slept long enough, where somebody sleeps: whichever comes first.
+    /// The same, or wakes tasks that sleep, whichever comes first.
     pub(super) fn wait(&mut self) -> bool {
         let wakes_ns = self.clock.next_due().filter(|_| self.set.is_some()).map(nanoseconds);
         match wakes_ns.filter(|wakes_ns| self.next_due_ns().is_none_or(|due_ns| *wakes_ns < due_ns))
@@ -315,8 +315,8 @@ impl Scheduler {
         }
     }
 
-    /// One step of the traffic: `more` says whether clients may ask anything new. Says whether
-    /// there was anything to do.
+    /// One step of the traffic: `more` is the number of requests that clients may still send. Returns whether there was
+    /// anything to do.
     pub(super) fn step(&mut self, subject: &Rc<Subject>, more: &mut u64) -> bool {
         self.tick(self.executor.is_any_ready());
         self.totals.steps += 1;
@@ -348,7 +348,7 @@ impl Scheduler {
         }
     }
 
-    /// Outages come and go.
+    /// Starts and ends outages.
     fn weather(&mut self) {
         if self.rng.u32(..300) == 0 {
             let trouble = match self.plan.trouble {
@@ -360,7 +360,7 @@ impl Scheduler {
         }
     }
 
-    /// Lets a client ask something, if it can think of anything.
+    /// Lets a client send a request, if one can be drawn.
     fn ask(&mut self, client: usize, subject: &Rc<Subject>) -> bool {
         let Some(request) = self.choose() else { return false };
         request.keys().iter().for_each(|key| self.planned[*key as usize] += 1);
@@ -374,7 +374,7 @@ impl Scheduler {
         true
     }
 
-    /// What a miss fetches, and the note that it began to.
+    /// The fetch for a miss, which records its begin.
     fn fetch(&self, request: &Request) -> impl FnOnce() -> Fetching + use<> {
         let (log, device, judged_ns) =
             (Rc::clone(&self.log), Arc::clone(&self.device), Rc::clone(&self.judged_ns));
@@ -401,7 +401,7 @@ impl Scheduler {
         }
     }
 
-    /// What calls are under way, for people.
+    /// The calls in flight, as text.
     pub(super) fn under_way(&self) -> String {
         let calls = self.calls.iter().enumerate();
         let calls = calls.filter_map(|(client, call)| Some((client, &call.as_ref()?.request)));
@@ -410,7 +410,7 @@ impl Scheduler {
         format!("{:?}, drives {:?}", calls.collect::<Vec<_>>(), conditions.collect::<Vec<_>>())
     }
 
-    /// Polls a client's call, which begins now if it has not before.
+    /// Polls a client's call; begins it if that has not happened yet.
     fn go_on(&mut self, client: usize, subject: &Subject) {
         if self.calls[client].as_ref().is_some_and(|call| call.operations.is_none()) {
             self.begin(client);
@@ -424,7 +424,7 @@ impl Scheduler {
         };
         self.note_kept(client, &request, &answer, change);
         self.note(format_args!("{client} {request:?} {answer:?}"));
-        // A flush says whose values are not on flash.
+        // A flush reports an error if values are not on flash.
         if let Answer::Refused(larder::ErrorKind::Device, message) = &answer
             && !matches!(request, Request::Flush)
         {
@@ -470,7 +470,7 @@ impl Scheduler {
         call.operations = Some(operations);
     }
 
-    /// What an answer says of what must outlive a loss of power.
+    /// Updates the objects that must survive a power loss from an answer.
     fn note_kept(
         &mut self,
         client: usize,
@@ -507,13 +507,13 @@ impl Scheduler {
             let mut learnt = Ok(());
             let log = Rc::clone(&self.log);
             log.borrow_mut().keys[*key as usize].end(*number, |operation| {
-                // A set of one cache knows when it expires as it begins; the others, when they are at it.
+                // A set of a single cache computes its expiry at its begin; all others compute it later.
                 let at_once = matches!(request, Request::Store(_, super::request::Verb::Set, _));
                 if !at_once || self.set.is_some() {
                     operation.expiry_ns = latest_expiry_ns;
                 }
                 if lost {
-                    // It may have been seen before it was.
+                    // The change may have been seen before it was lost.
                     return;
                 }
                 learnt = match (request, answer) {
@@ -541,8 +541,8 @@ impl Scheduler {
         }
     }
 
-    /// What a value that was fetched, by whomever, says. One that was fetched by another is right
-    /// if nobody has changed the key between that fetch and this call.
+    /// Updates the operation from a fetched value, also if another call fetched it. A value fetched by another call is
+    /// right if the key was not changed between that fetch and this call.
     fn learn_fetched(
         &mut self,
         key: u32,
@@ -577,7 +577,8 @@ impl Scheduler {
         }
     }
 
-    /// Who fetches is not told if the device took no note of it: see `Larder::get_or_fetch`.
+    /// The caller of a fetch gets no error if the device failed the write that invalidates the old value: see
+    /// `Larder::get_or_fetch`.
     fn end_fill(&mut self, key: u32, piece: u32, expiry_ns: u64) {
         let mut log = self.log.borrow_mut();
         if let Some(fill) = log.fills.get(&piece).copied() {
@@ -590,7 +591,7 @@ impl Scheduler {
         }
     }
 
-    /// What every value must fulfil by itself.
+    /// Checks that apply to every value.
     fn look_at(&mut self, key: u32, found: &Found) -> Result<(), String> {
         let content = found.content.clone()?;
         let flags = flags_of(key, &content);
@@ -609,7 +610,7 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Lets go of the oldest pinned value, which must be what it was.
+    /// Releases the oldest held value, which must be unchanged.
     pub(super) fn unpin(&mut self) -> Result<(), String> {
         let Some((key, found)) = self.pins.pop_front() else { return Ok(()) };
         let Some(value) = &found.pin else { return Ok(()) };
@@ -619,7 +620,7 @@ impl Scheduler {
         Ok(())
     }
 
-    /// A client gives up what it waits for, or a crash cuts it off.
+    /// A client gives up its call, or a crash cuts it off.
     pub(super) fn give_up(&mut self, client: usize, by_crash: bool) {
         if !self.executor.drop_task(client) {
             return;
@@ -651,9 +652,8 @@ impl Scheduler {
         }
     }
 
-    /// When a value that is stored now expires at the latest: the cache rounds up to seconds. Its clock may
-    /// be ahead by all that the wall clock was ever set forward, and in another part of a second since it
-    /// was set back.
+    /// The latest expiry of a value that is stored now: the cache rounds up to seconds. Its clock may be ahead by the
+    /// total that the wall clock was set forward, and in another fraction of a second since it was set back.
     fn expiry_ns(&self, ttl: Option<Duration>) -> u64 {
         let Some(ttl) = ttl else { return NEVER };
         let rounded = if self.back_ns > 0 { 1_000_000_000 } else { 0 };

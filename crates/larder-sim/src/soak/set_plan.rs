@@ -1,26 +1,26 @@
-//! What a seed decides of a set of shards, and what may become of its drives and shards.
+//! The decisions of a seed about a set of shards, and the possible events in its drives and shards.
 
 use std::cell::Cell;
 use std::rc::Rc;
 
 use larder::{ErrorKind, ShardOptions};
 
-/// Drives that a seed may have.
+/// Maximum number of drives of a seed.
 pub(super) const DRIVES_MAX: usize = 12;
-/// Shards that are not retired.
+/// Maximum number of shards that are not retired.
 pub(super) const SHARDS_MAX: usize = 6;
 
-/// What a seed decides of a set.
+/// The decisions of a seed about a set.
 #[derive(Debug, Clone)]
 pub(super) struct SetPlan {
-    /// That it begins with.
+    /// Initial number of shards.
     pub(super) shards: usize,
     pub(super) options: ShardOptions,
-    /// One step in so many something happens to a drive, or somebody changes the set.
+    /// One step in this number causes an event in a drive or a change of the set.
     pub(super) event_one_in: u32,
 }
 
-/// What a drive does.
+/// The condition of a drive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Condition {
     Well,
@@ -29,22 +29,22 @@ pub(super) enum Condition {
     /// No request ends.
     Silent,
     Slow,
-    /// Some requests fail, and may have happened.
+    /// Some requests fail, and may have been executed.
     Failing,
     /// No opening gets it.
     Absent,
 }
 
-/// Who changes a set.
+/// The operator of a set.
 #[derive(Default)]
 pub(super) struct Operator {
-    /// Drives that were made spares; they may have stepped in since.
+    /// Drives that were added as spares; they may have replaced a shard since.
     pub(super) spares: Vec<usize>,
-    /// How the change under way has ended.
+    /// The result of the current change.
     pub(super) ended: Rc<Cell<Option<Ended>>>,
 }
 
-/// A change, and how it has ended.
+/// A change, and its result.
 pub(super) type Ended = (Order, Result<(), ErrorKind>);
 
 /// A change of the set.
@@ -52,7 +52,7 @@ pub(super) type Ended = (Order, Result<(), ErrorKind>);
 pub(super) enum Order {
     Fail(usize),
     Retire(usize),
-    /// A shard, and the drive that takes its place.
+    /// A shard, and the drive that replaces it.
     Replace(usize, usize),
     Add(usize),
     Spare(usize),

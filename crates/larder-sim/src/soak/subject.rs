@@ -1,4 +1,4 @@
-//! The cache under test, and the lies that can be built in to see whether the oracle notices.
+//! The cache under test, and defects that can be injected to test the oracle.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -14,29 +14,29 @@ use crate::any_cache::Cache;
 /// A deliberate defect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum InjectedBug {
-    /// None: the cache as it is.
+    /// None: the unchanged cache.
     #[default]
     None,
-    /// Now and then a get returns the value before the newest.
+    /// Sometimes a get returns the value before the newest.
     Stale,
-    /// Now and then a get returns what was deleted.
+    /// Sometimes a get returns a deleted value.
     Resurrected,
-    /// Now and then a get returns a value of another key.
+    /// Sometimes a get returns a value of another key.
     Foreign,
-    /// Times to live are forgotten.
+    /// Times to live are ignored.
     Immortal,
-    /// A set now and then does nothing.
+    /// Sometimes a set does nothing.
     LostSet,
     /// A compare-and-swap does not compare.
     BlindCas,
     /// Counting reads, waits and then writes.
     TornCount,
-    /// What was fetched is stored whatever happened meanwhile.
+    /// A fetched value is stored even if the key was changed during the fetch.
     LateFill,
 }
 
 impl InjectedBug {
-    /// All that the oracle must notice.
+    /// All defects that the oracle must notice.
     pub const ALL: [Self; 8] = [
         Self::Stale,
         Self::Resurrected,
@@ -49,14 +49,14 @@ impl InjectedBug {
     ];
 }
 
-/// A cache and its defect.
+/// A cache with its defect.
 pub(super) struct Subject {
     pub(super) cache: Cache,
     bug: InjectedBug,
     memory: RefCell<Memory>,
 }
 
-/// What a liar remembers.
+/// What a defective cache remembers.
 #[derive(Default)]
 struct Memory {
     newest: HashMap<u32, Content>,
@@ -70,7 +70,7 @@ impl Subject {
         Self { cache, bug, memory: RefCell::default() }
     }
 
-    /// Carries a request out. `fetch` is what a miss of [`Request::GetOrFetch`] waits for.
+    /// Performs a request. `fetch` is what a miss of [`Request::GetOrFetch`] waits for.
     pub(super) async fn perform<F: Future<Output = ()>>(
         self: Rc<Self>,
         request: Request,
@@ -135,7 +135,7 @@ impl Subject {
         Ok(found)
     }
 
-    /// What a walk over everything finds of these keys. What it finds twice must be right once more.
+    /// The values of these keys in a scan of everything. If a key is found twice, the last value counts.
     async fn scan(&self, keys: &[u32]) -> Vec<Option<Found>> {
         let names: Vec<_> = keys.iter().map(|key| key_of(*key)).collect();
         let mut all: Vec<Option<Found>> = keys.iter().map(|_| None).collect();
@@ -242,7 +242,7 @@ impl Subject {
     }
 }
 
-/// What a value that begins with this must be marked with.
+/// The flags that belong to this content.
 pub(super) fn flags_of(key: u32, content: &Content) -> u32 {
     match content {
         Content::Pieces(pieces) => pieces.first().copied().unwrap_or(0),
@@ -267,7 +267,7 @@ fn found(key: u32, value: Option<Value>) -> Option<Found> {
     })
 }
 
-/// Lets others go first, once.
+/// Yields once.
 async fn rest() {
     let mut rested = false;
     std::future::poll_fn(|context| {

@@ -1,4 +1,4 @@
-//! The oracle on histories that are known to be right or wrong.
+//! Tests of the oracle with right and wrong histories.
 
 use super::history::{Effect, KeyHistory, Need, Operation};
 use super::oracle::{Judgement, judge};

@@ -1,8 +1,8 @@
-//! What some seeds are about: misfortunes that show themselves only where the load is made for them.
+//! Special topics of some seeds: faults that show only under a special load.
 //!
-//! A seed without a theme mixes everything, and most of it does not meet. That a tombstone log goes round
-//! with something in it that is still needed, and that a crash follows before the key is written anew,
-//! takes a log as small as they come, large objects that are small, and more deletes than anybody makes.
+//! A seed without a theme mixes everything, so rare combinations hardly occur. For example, a tombstone log that wraps
+//! around while it holds a record that is still needed, followed by a crash before the key is rewritten, requires a
+//! minimal log, small objects in the large-object engine, and more deletes than usual.
 
 use std::time::Duration;
 
@@ -10,39 +10,39 @@ use larder::{AdmissionPolicy, CrashSafety};
 
 use super::plan::{Plan, Trouble};
 
-/// What a seed is about.
+/// The topic of a seed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Theme {
-    /// A bit of everything.
+    /// A mix of everything.
     None,
-    /// The tombstone log goes round with records in it whose regions are there for long.
+    /// The tombstone log wraps around with records whose regions live long.
     Wrapping,
     /// Between crash and opening, a block of the tombstone log is damaged.
     Rot,
-    /// Writes of buckets and regions happen and are reported as failed.
+    /// Writes of buckets and regions are executed but reported as failed.
     FailedWrites,
-    /// The wall clock is set back beyond the expiry of much that was stored.
+    /// The wall clock is set back beyond the expiry of many stored values.
     Setbacks,
-    /// Losses of power that lose any unflushed sectors, in a cache that is to outlive them: what was flushed is there.
+    /// Power losses that lose any unflushed sectors, with a cache that must survive them: flushed data is present.
     Power,
 }
 
-/// What clients ask beside the usual mix.
+/// Deviations from the usual mix of requests.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Leaning {
-    /// So many of a hundred requests are deletes, whatever the others are.
+    /// Percentage of requests that are deletes, in addition to the usual ones.
     pub(super) deletes_percent: u32,
-    /// So many of a hundred are flushes, beside the few that there are anyway.
+    /// Percentage of requests that are flushes, in addition to the usual few.
     pub(super) flush_percent: u32,
-    /// Nobody flushes.
+    /// No client flushes.
     pub(super) never_flushes: bool,
-    /// Most requests are about the first so many keys, the others about any; 0: the usual mix.
+    /// Most requests are for this number of first keys, the others for any; 0: the usual mix.
     pub(super) hot_keys: u32,
-    /// Nothing is stored that is larger than 600 bytes.
+    /// Nothing larger than 600 bytes is stored.
     pub(super) small: bool,
-    /// A fifth of what is stored is longer than a region as small as they come.
+    /// A fifth of the stored values are longer than the smallest region.
     pub(super) long: bool,
-    /// Most of what is stored expires, this soon at the latest.
+    /// Most stored values expire, at the latest after this time.
     pub(super) ttl_max: Option<Duration>,
 }
 
@@ -58,13 +58,13 @@ impl Theme {
         }
     }
 
-    /// Makes a plan one for this theme.
+    /// Adapts a plan to this theme.
     pub(super) fn shape(self, plan: &mut Plan, rng: &mut fastrand::Rng) {
         plan.theme = self;
         if self == Self::None {
             return;
         }
-        // What these are about is in the tombstone log, which a loss of power makes void.
+        // These themes test the tombstone log, which a power loss invalidates.
         plan.config.crash_safety = CrashSafety::Process;
         plan.config.admission = AdmissionPolicy::All;
         plan.on_flash = true;
@@ -83,8 +83,8 @@ impl Theme {
                 plan.trouble = Trouble::FailedPlaces;
                 plan.config.dram_bytes = 8 << 10;
                 plan.config.soc.max_object_bytes = 640;
-                // A caller that gives up leaves a key of which nothing can be said after a crash; and a
-                // place that failed is written over when its back-off ends.
+                // After a call was given up, the state of its key is unknown after a crash; and a failed place is
+                // overwritten when its back-off ends.
                 plan.drop_one_in = 0;
                 plan.step_ns = 2_000;
                 plan.config.soc.log_percent = 0.0;
@@ -112,7 +112,7 @@ impl Plan {
         self.trouble = Trouble::None;
         self.config.crash_safety = CrashSafety::Power;
         self.volatile = true;
-        // None becomes durable by its age alone.
+        // No write becomes durable through its age alone.
         self.unflushed_writes = 1 << 14;
         self.keeps_without_power = rng.u32(..4) == 0;
         self.atomic_write_bytes = rng.bool().then_some(4096);
@@ -129,19 +129,19 @@ impl Plan {
         self.step_ns = [2_000, 100_000][rng.usize(..2)];
         self.leaning.deletes_percent = [0, 10][rng.usize(..2)];
         match rng.u32(..4) {
-            // Nothing, or little, gives way to anything: what is not there was lost.
+            // Nothing, or little, is evicted, so missing objects were lost.
             0 | 1 => {
                 self.config.utilization_percent = 100.0;
                 self.config.soc.percent = Some(40.0);
                 self.config.demoting_bytes_max = None;
                 self.config.dram_bytes = [64 << 10, 512 << 10][rng.usize(..2)];
             }
-            // Regions are filled over and over.
+            // Regions are refilled over and over.
             2 => {
                 self.config.utilization_percent = 25.0;
                 self.config.loc.region_bytes = Some(32 << 10);
             }
-            // The log goes round, and no flush helps what was forgotten meanwhile: it must be durable by itself.
+            // The log wraps around, and no flush makes earlier invalidations durable: they must be durable themselves.
             _ => {
                 self.wrap();
                 self.operations = rng.u64(2000..6000);
@@ -160,7 +160,7 @@ impl Plan {
         let config = &mut self.config;
         config.dram_bytes = 8 << 10;
         config.utilization_percent = 100.0;
-        // Dead keys of buckets are worked off, a few dozen may wait. Dead records wait for their region.
+        // Dead keys of buckets are processed; a few dozen may wait. Dead records wait for their region.
         config.soc.percent = Some(2.0);
         config.soc.log_percent = 0.0;
         config.soc.max_object_bytes = 200;
@@ -171,8 +171,8 @@ impl Plan {
         self.operations = 6000;
         self.incarnations = 3;
         self.step_ns = 2_000;
-        // What is hot dies in regions that are given up first, for they have the most dead. What is cold
-        // dies in regions that nobody gives up: its tombstones are needed for long.
+        // Hot keys die in regions that are reclaimed first, because these have the most dead records. Cold keys die in
+        // regions that are not reclaimed, so their tombstones are needed for long.
         self.leaning =
             Leaning { deletes_percent: 25, hot_keys: 60, small: true, ..Leaning::default() };
     }

@@ -1,20 +1,19 @@
-//! Keys and values that say whose they are: any byte that is wrong, missing or another key's shows.
+//! Keys and values that identify themselves: any wrong or missing byte, or a value of another key, is noticed.
 
-/// First bytes of every piece; no decimal number begins like this.
+/// First bytes of every piece; no decimal number begins with them.
 const MAGIC: [u8; 4] = *b"\xa5pc\x01";
 /// Magic, key, piece, length.
 const HEADER_BYTES: usize = 16;
-/// A number is key, piece and count, from the top.
+/// A number consists of key, piece and count, from the top.
 const KEY_SHIFT: u32 = 40;
 const PIECE_SHIFT: u32 = 8;
 
-/// What a value is made of. No two writes of a run make the same piece, so that a value tells which
-/// writes made it.
+/// The content of a value. No two writes of a run create the same piece, so a value shows which writes created it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Content {
     /// Pieces, in the order in which they were appended.
     Pieces(Vec<u32>),
-    /// A decimal number, for those who count.
+    /// A decimal number, for counters.
     Number(u64),
 }
 
@@ -23,7 +22,7 @@ pub(super) fn key_of(key: u32) -> Vec<u8> {
     format!("soak-{key:06}").into_bytes()
 }
 
-/// A piece of `bytes` bytes, or as many as its header takes.
+/// A piece of `bytes` bytes, but at least as long as its header.
 pub(super) fn piece_of(key: u32, piece: u32, bytes: usize) -> Vec<u8> {
     let bytes = bytes.max(HEADER_BYTES);
     let mut out = Vec::with_capacity(bytes);
@@ -35,18 +34,18 @@ pub(super) fn piece_of(key: u32, piece: u32, bytes: usize) -> Vec<u8> {
     out
 }
 
-/// The number that a write of `piece` begins to count from.
+/// The number at which a counter created by the write of `piece` starts.
 pub(super) fn first_number(key: u32, piece: u32) -> u64 {
     (u64::from(key) + 1) << KEY_SHIFT | u64::from(piece) << PIECE_SHIFT
 }
 
-/// The piece with which counting began, if nobody has counted since.
+/// The piece with which the counter started, if it was not changed since.
 pub(super) fn first_piece(key: u32, number: u64) -> Option<u32> {
     let piece = u32::try_from(number >> PIECE_SHIFT & u64::from(u32::MAX)).ok()?;
     (first_number(key, piece) == number).then_some(piece)
 }
 
-/// What `bytes` are, if they are whole and `key`'s own.
+/// Decodes `bytes`, which must be intact and belong to `key`.
 pub(super) fn content_of(key: u32, bytes: &[u8]) -> Result<Content, String> {
     if bytes.first().is_some_and(u8::is_ascii_digit) {
         let text = str::from_utf8(bytes).map_err(|_| "a torn number".to_owned())?;

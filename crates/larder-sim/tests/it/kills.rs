@@ -1,10 +1,10 @@
-//! A few real kills, and whether the judgement has teeth. More: `cargo xtask kills --times N`.
+//! A few real kills, and tests that the judge notices defects. For more: `cargo xtask kills --times N`.
 
 use std::process::Command;
 
 use larder_sim::kills::{self, Ending, InjectedBug, Kind, Options, Report};
 
-/// This program again, as a victim: with nothing to run but [`victim`].
+/// This program as a victim: it runs only [`victim`].
 fn victim_command() -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["kills::victim", "--exact", "--ignored", "--nocapture", "--test-threads=1"]);
@@ -21,7 +21,7 @@ fn victim() {
 
 fn run(options: Options) -> Report {
     let dir = tempfile::tempdir().unwrap();
-    // A second at least goes by before the first one should have ended: so long it is to be there.
+    // At least a second passes before the first value should expire; it must not be overwritten before that.
     let size_bytes = if options.bug == InjectedBug::Immortal { 256 << 20 } else { 24 << 20 };
     let small = Options {
         dir: dir.path().to_owned(),
@@ -44,7 +44,7 @@ fn every_answer_is_right_after_kills() {
         assert_eq!(rounds.len(), 2);
         operations += rounds.iter().map(|round| round.operations).sum::<u64>();
         if ending == Some(Ending::Closed) {
-            // What was closed is found again: the judge sees what is there.
+            // After a close, data is found again: the judge sees the content.
             let totals = report.totals(Ending::Closed);
             assert_eq!(totals.rounds, 2);
             assert!(totals.alive.found > 0, "{totals:?}");
@@ -53,11 +53,11 @@ fn every_answer_is_right_after_kills() {
     assert!(operations > 0);
 }
 
-/// A victim that lies must be found out, or one that passes would prove nothing.
+/// The judge must notice a defective victim; otherwise a pass would prove nothing.
 #[test]
 fn every_lie_is_found_out() {
     for bug in InjectedBug::ALL {
-        // Closed, so that the judge has something to see; long enough for times to live to end.
+        // Closed, so that the judge finds data; long enough for times to live to end.
         let load_ms = if bug == InjectedBug::Immortal { 8000 } else { 1500 };
         let ending = Some(Ending::Closed);
         let report = run(Options { times: 3, load_ms, ending, bug, ..Options::default() });
@@ -76,7 +76,7 @@ fn every_lie_is_found_out() {
         assert_eq!(report.failed_round(), Some(last.round));
         let wrong: u64 = last.wrong.values().sum();
         assert!(last.wrong_to_judge > 0, "{bug:?}: {last:?}");
-        // An old file is there only after the victim; all else its own gets find as well.
+        // An old file appears only after the victim has ended; all other defects are also found by its own gets.
         assert_eq!(wrong == last.wrong_to_judge, bug == InjectedBug::OldFile, "{bug:?}: {last:?}");
         assert!(report.wrong[0].text.contains("allowed was"), "{:?}", report.wrong);
     }

@@ -1,4 +1,4 @@
-//! The simulation of the cache: a few hundred seeds, and whether its oracle has teeth.
+//! The simulation of the cache: a few hundred seeds, and tests that its oracle notices defects.
 
 use std::ops::Range;
 use std::sync::Mutex;
@@ -8,24 +8,24 @@ use larder_sim::soak::{
     InjectedBug, SeedReport, Totals, run_array_seed, run_blocks_seed, run_seed, run_shards_seed,
 };
 
-/// More seeds: `cargo xtask soak --seeds N`.
-const SEEDS: u64 = 100;
-/// Seeds within which a defect must be found.
+/// For more seeds: `cargo xtask soak --seeds N`.
+const SEEDS: u64 = 200;
+/// Number of seeds within which a defect must be found.
 const SEEDS_PER_LIE: u64 = 40;
 
-/// What only caches on blocks count.
+/// Totals that only caches on blocks have.
 fn is_of_blocks(what: &str) -> bool {
     let parts = ["of blocks", "blocks cleaned", "virtual SSD", "with their channel"];
     parts.iter().any(|part| what.contains(part))
 }
 
-/// What only sets of shards count.
+/// Totals that only sets of shards have.
 fn is_of_shards(what: &str) -> bool {
     ["of sets", "in sets", "with their shard"].iter().any(|part| what.contains(part))
 }
 
-/// What came of all these seeds, run on as many threads as there are processors; no answer was wrong. `replay` is how
-/// to run one of them again, but for its number.
+/// The totals of all these seeds, run on as many threads as there are processors; panics on a wrong answer. `replay` is
+/// the command to run one of them again, without its number.
 fn right(seeds: Range<u64>, replay: &str, run: impl Fn(u64) -> SeedReport + Sync) -> Totals {
     let (next, totals) = (Mutex::new(seeds), Mutex::new(Totals::default()));
     let work = || {
@@ -57,7 +57,7 @@ fn every_answer_is_right_whatever_happens() {
     assert!(kept_openings.min(closes) > seeds / 4, "{totals:?}");
     assert!(given_up.min(cut_off).min(faults).min(device_errors) > seeds, "{totals:?}");
     assert!(totals.operations > seeds * 1000, "{totals:?}");
-    // A simulation that never saw a misfortune says nothing about it.
+    // A simulation in which a fault never occurred proves nothing about it.
     for (what, times) in totals.rows() {
         let never = ["undecided histories", "wrong answers"].contains(&what)
             || is_of_blocks(what)
@@ -92,8 +92,8 @@ fn a_set_of_shards_is_as_right() {
     assert!(totals.crash_points > 60 && totals.flash_hits > 200, "{totals:?}");
 }
 
-/// In some of these a sender gives back what it has in its hands, in others tombstones come back from a crash: what has
-/// no order of its own must not decide what happens next.
+/// In some of these seeds a sender returns its objects, in others tombstones come back after a crash: iteration order
+/// without a defined order must not influence the run.
 #[test]
 fn a_seed_is_the_same_run_each_time() {
     for seed in 24..40 {
@@ -102,7 +102,7 @@ fn a_seed_is_the_same_run_each_time() {
     }
 }
 
-/// A cache that lies must be found out, or a cache that passes would prove nothing.
+/// The oracle must notice a defective cache; otherwise a pass would prove nothing.
 #[test]
 fn every_lie_is_found_out() {
     for bug in InjectedBug::ALL {

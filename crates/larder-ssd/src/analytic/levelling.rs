@@ -1,9 +1,9 @@
 //! How often tenants with channels of their own must swap places so that all channels wear out at the same time.
 //!
 //! Huang et al., "FlashBlox: Achieving Both Performance Isolation and Uniform Lifetime for Virtualized SSDs" (FAST
-//! 2017), section 4. One tenant issues all writes, to one of `N` units; at each swap it moves on to the next. `M` is
-//! the erases of a unit between two swaps. After `K` rounds over all units each has `M·K` erases. After one more turn
-//! the most worn unit has `M·K + M`, and the mean is `M·K + M/N`:
+//! 2017), section 4. One tenant issues all writes, to one of `N` units; at each swap it moves on to the next. With `M`
+//! erases per turn, each unit has `M·K` erases after `K` rounds over all units. After one more turn the most worn unit
+//! has `M·K + M`, and the mean is `M·K + M/N`:
 //!
 //! ```text
 //! (K + 1) / (K + 1/N) <= 1 + δ    <=>    K >= (N - 1 - δ) / (N·δ)

@@ -1,4 +1,4 @@
-//! A client that changes and reads keys of its own, and one that asks for all of them.
+//! A client that changes and reads its own keys, and one that reads all of them.
 
 use std::collections::HashMap;
 use std::io;
@@ -14,21 +14,21 @@ use crate::kills::journal::{Answer, Moment, Record, Verb, now_ns};
 use crate::kills::options::Options;
 use crate::kills::value::{self, Piece, Reading};
 
-/// In one of so many rounds the first client forgets everything: there is to be much on flash in the others.
+/// In one round of this number the first client flushes everything; in the others flash should fill up.
 const FLUSHING_ROUNDS: u32 = 3;
-/// The purpose of the randomness of flushes, beside those of clients and kills.
+/// Purpose of the random numbers of flushes; clients and kills have others.
 const FLUSHES: u32 = 1001;
 
-/// What was asked for after a start.
+/// Results of the reads after a start.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Asked {
-    /// Keys that can hold one value only.
+    /// Keys with exactly one possible value.
     pub(super) known: u64,
-    /// Those of them that do.
+    /// Those of them that were found.
     pub(super) found: u64,
 }
 
-/// Asks for every key of client `thread`.
+/// Reads every key of client `thread`.
 pub(super) fn ask_for_all(
     shared: &Shared<'_>,
     address: SocketAddr,
@@ -53,7 +53,7 @@ pub(super) fn ask_for_all(
     Ok(asked)
 }
 
-/// What a get has found.
+/// The result of a get.
 fn judged(run: u64, key: u32, found: Option<&[u8]>) -> (Answer, u64) {
     let Some(value) = found else { return (Answer::Miss, 0) };
     match value::read(run, key, value) {
@@ -63,7 +63,7 @@ fn judged(run: u64, key: u32, found: Option<&[u8]>) -> (Answer, u64) {
     }
 }
 
-/// Why a client ends.
+/// Why a client ended.
 enum Ends {
     /// The server is gone.
     Gone(io::Error),
@@ -82,17 +82,17 @@ impl From<String> for Ends {
     }
 }
 
-/// A client that works.
+/// A working client.
 pub(super) struct Client<'a> {
     shared: &'a Shared<'a>,
     chooser: Chooser,
     round: u32,
     thread: u32,
-    /// Versions given.
+    /// Version numbers used.
     numbers: u32,
-    /// When it forgets everything, if it does.
+    /// When it flushes everything, if it does.
     flush_after: Option<Duration>,
-    /// Of keys whose value is known to be one piece: its version.
+    /// Version of keys whose value is known to be a single piece.
     known: HashMap<u32, u64>,
 }
 
@@ -115,7 +115,7 @@ impl<'a> Client<'a> {
             Err(Ends::Gone(error)) if error.kind() == io::ErrorKind::InvalidData => {
                 Err(error.to_string())
             }
-            // It may have been killed a moment before this was told.
+            // The server may have been killed just before `is_over` was set.
             Err(Ends::Gone(error)) => {
                 let gone = Instant::now();
                 while !self.shared.is_over.load(Ordering::SeqCst) {
@@ -151,7 +151,7 @@ impl<'a> Client<'a> {
         let name = value::name_of(key);
         let after = self.known.get(&key).copied();
         let verb = match request.verb {
-            // Whoever appends must know to what.
+            // An append must know the current version.
             Verb::Append if after.is_none() => Verb::Get,
             Verb::Cas => Verb::Get,
             other => other,
@@ -183,17 +183,17 @@ impl<'a> Client<'a> {
         Ok(self.shared.follow(&Record { answer, seen, ..ended(begun) })?)
     }
 
-    /// Forgets everything, while all others wait.
+    /// Flushes everything, while all other clients wait.
     fn flush(&mut self, connection: &mut Connection) -> Result<(), Ends> {
         let shared = self.shared;
         let _alone = shared.gate.write().unwrap_or_else(PoisonError::into_inner);
         if shared.is_over.load(Ordering::SeqCst) {
             return Ok(());
         }
-        // To each key it is a delete.
+        // For each key this is a delete.
         let begun: Vec<Record> =
             (0..shared.options.keys).map(|key| begin(Verb::Delete, key, 0, 0, 0)).collect();
-        // A request that a kill has cut off is under way still.
+        // A flush that a kill interrupts leaves these deletes in flight.
         for record in &begun {
             shared.follow(record)?;
         }
@@ -220,7 +220,7 @@ fn ended(begun: Record) -> Record {
     Record { moment: Moment::End, time_ns: now_ns(), ..begun }
 }
 
-/// What a line says of a request that is done, whatever was there.
+/// The answer in a line, for a request that does not depend on the previous value.
 fn said(line: &str) -> io::Result<Answer> {
     match line {
         "STORED" | "DELETED" | "NOT_FOUND" | "OK" => Ok(Answer::Done),
@@ -229,7 +229,7 @@ fn said(line: &str) -> io::Result<Answer> {
     }
 }
 
-/// What a line says of a request that depends on what is there.
+/// The answer in a line, for a request that depends on the previous value.
 fn yes_or_no(line: &str) -> io::Result<Answer> {
     match line {
         "STORED" | "TOUCHED" => Ok(Answer::Yes),

@@ -1,10 +1,10 @@
-//! What is said to a server: memcached's classic text, a request at a time.
+//! A connection to a server: memcached's classic text protocol, one request at a time.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// An answer that takes longer does not come.
+/// Timeout of an answer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// See the module.
@@ -18,7 +18,7 @@ impl Connection {
         Ok(Self(BufReader::new(stream)))
     }
 
-    /// Asks for a value.
+    /// Gets a value.
     pub(super) fn get(&mut self, key: &[u8]) -> io::Result<Option<Vec<u8>>> {
         self.send(&[b"get ", key, b"\r\n"])?;
         let head = self.line()?;
@@ -37,7 +37,7 @@ impl Connection {
         }
     }
 
-    /// Brings a value: `set`, `add` or `append`. Returns what is answered.
+    /// Stores a value: `set`, `add` or `append`. Returns the answer.
     pub(super) fn store(
         &mut self,
         verb: &str,
@@ -50,7 +50,7 @@ impl Connection {
         self.line()
     }
 
-    /// Anything else that is answered by a line.
+    /// Sends any other request that is answered by a line.
     pub(super) fn ask(&mut self, verb: &str, key: &[u8], tail: &str) -> io::Result<String> {
         self.send(&[verb.as_bytes(), b" ", key, tail.as_bytes(), b"\r\n"])?;
         self.line()
@@ -70,7 +70,7 @@ impl Connection {
     }
 }
 
-/// The server lives, and answers what no client understands.
+/// The server lives, but its answer is invalid.
 fn nonsense(line: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("it answers {line:?}"))
 }

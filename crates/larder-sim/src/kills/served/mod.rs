@@ -1,21 +1,20 @@
 //! A whole server under `kill -9`: `larder serve` at full load is killed in the middle of it, again and again, and its
-//! clients, which outlive it, judge every answer.
+//! clients, which survive it, judge every answer.
 //!
-//! A round starts the server on the directory that the rounds before have left, measures until it answers, asks for
-//! every key, and goes on changing and reading: classic memcached requests, each on a key that one client alone
-//! changes, and in every third round a `flush_all`, for which all others wait. What was acknowledged is known to this
-//! process, so nothing has to be written down. Then the server is killed at a seeded moment, sometimes before it
+//! A round starts the server on the directory that earlier rounds have left, measures the time until it answers, reads
+//! every key, and goes on changing and reading. Clients use classic memcached requests, each on a key that only one
+//! client changes; in every third round there is a `flush_all`, for which all others wait. This process knows what was
+//! acknowledged, so nothing has to be written down. Then the server is killed at a seeded time, sometimes before it
 //! answers at all.
 //!
-//! Allowed is what the oracle of [`kills`](super) allows: a miss, or the newest acknowledged version, or the version
-//! of a request that was under way. Everything else is wrong: an older one, one that was deleted or flushed, or no
-//! value at all.
+//! Allowed is what the oracle of [`kills`](super) allows: a miss, the newest acknowledged version, or the version of a
+//! request in flight. Everything else is wrong: an older version, a deleted or flushed one, or a corrupt value.
 //!
-//! | module | what it is |
+//! | module | content |
 //! |---|---|
-//! | `process` | a server from its start to its end |
-//! | `connection` | what is said to it |
-//! | `client` | a client that works, and one that asks for everything |
+//! | `process` | a server from start to end |
+//! | `connection` | a connection to it |
+//! | `client` | a client that works, and one that reads everything |
 
 mod client;
 mod connection;
@@ -34,31 +33,31 @@ use super::journal::{self, Record};
 use super::options::Options;
 use super::oracle::{Kind, Oracle};
 
-/// Of a hundred kills so many come before the server answers.
+/// Percentage of kills before the server answers.
 const EARLY_KILLS: u32 = 10;
-/// The purpose of the randomness of kills, beside those of clients.
+/// Purpose of the random numbers of kills; clients have others.
 const KILLS: u32 = 1000;
-/// Of so many values some are on flash.
+/// With more than this number of known values, some must be on flash.
 const KNOWN_MIN: u64 = 20_000;
-/// A server that takes longer than this to answer hangs.
+/// A server that takes longer than this to answer is considered hung.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What a run shall do.
+/// Options of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServedOptions {
-    /// Kills.
+    /// Number of kills.
     pub times: u32,
-    /// Seed of everything but the passing of time.
+    /// Seed of everything except timing.
     pub seed: u64,
-    /// Where the server has its data.
+    /// Directory of the server's data.
     pub dir: PathBuf,
     /// Clients, 1 to 255.
     pub clients: u32,
-    /// Size of the key space, at least 256.
+    /// Number of keys, at least 256.
     pub keys: u32,
-    /// The longest time that a server is under load, in milliseconds.
+    /// Maximum time that a server is under load, in milliseconds.
     pub load_ms: u64,
-    /// The longest time from the start of a server until it answers, in milliseconds.
+    /// Maximum time from the start of a server until it answers, in milliseconds.
     pub start_ms: u64,
 }
 
@@ -79,28 +78,28 @@ impl Default for ServedOptions {
 /// A server from its start to its kill.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ServedRound {
-    /// From its start until it answered; `None` if it was killed before.
+    /// Time from its start until it answered; `None` if it was killed before.
     pub start: Option<Duration>,
-    /// Keys that can hold one value only.
+    /// Keys with exactly one possible value.
     pub known: u64,
     /// Those of them that were found after the start.
     pub found: u64,
-    /// Requests that were acknowledged.
+    /// Acknowledged requests.
     pub requests: u64,
-    /// Those of them that forgot everything.
+    /// Acknowledged flushes of everything.
     pub flushes: u64,
-    /// Requests that were under way when it was killed.
+    /// Requests in flight when it was killed.
     pub cut_off: u64,
 }
 
-/// What came of a run.
+/// The results of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ServedReport {
-    /// One after the other.
+    /// The rounds, in order.
     pub rounds: Vec<ServedRound>,
-    /// Wrong answers of the last round: the key, what is wrong, and all that is known.
+    /// Wrong answers of the last round: the key, the kind of error, and the details.
     pub wrong: Vec<(u32, Kind, String)>,
-    /// What else was wrong with the last round.
+    /// Any other failure of the last round.
     pub failed: Option<String>,
 }
 
@@ -111,21 +110,21 @@ impl ServedReport {
     }
 }
 
-/// What all clients have in common.
+/// State shared by all clients.
 struct Shared<'o> {
     options: &'o ServedOptions,
     oracle: Mutex<Oracle>,
     wrong: Mutex<Vec<(u32, Kind, String)>>,
-    /// Held by whoever changes or reads a key; alone by whoever flushes.
+    /// Held shared to change or read a key, and exclusively to flush.
     gate: RwLock<()>,
     requests: AtomicU64,
     flushes: AtomicU64,
     is_over: AtomicBool,
 }
 
-/// Kills servers. `server` is one that answers memcached's clients on a free port of this machine, on the data in
-/// `options.dir`, and says so on standard output as `larder serve` does. The first round with something wrong is the
-/// last.
+/// Kills servers. `server` makes the command for a server that serves memcached's clients on a free port of this
+/// machine, with the data in `options.dir`, and reports that on standard output as `larder serve` does. The run ends
+/// with the first round that has an error.
 pub fn run_served(
     options: &ServedOptions,
     server: &dyn Fn() -> Command,
@@ -133,7 +132,7 @@ pub fn run_served(
 ) -> ServedReport {
     let shared = Shared::new(options);
     let mut report = ServedReport::default();
-    // One more than kills: what the last one has left is judged too.
+    // One round more than kills, to judge what the last kill has left.
     for number in 1..=options.times + 1 {
         let mut round = ServedRound::default();
         let ended = shared.round(number, server, &mut round);
@@ -206,7 +205,7 @@ impl<'o> Shared<'o> {
         Ok(())
     }
 
-    /// Clients work until the server is killed.
+    /// Lets clients work until the server is killed.
     fn load(
         &self,
         number: u32,
@@ -228,7 +227,7 @@ impl<'o> Shared<'o> {
             };
             let threads: Vec<_> = (0..self.options.clients).map(work).collect();
             std::thread::sleep(load);
-            // What was answered before this is acknowledged; clients see that the server is gone.
+            // Answers before this count as acknowledged; the clients notice that the server is gone.
             let killed = process.kill();
             self.is_over.store(true, Ordering::SeqCst);
             for thread in threads {
@@ -238,7 +237,7 @@ impl<'o> Shared<'o> {
         })
     }
 
-    /// Takes down what a request has begun, or ended.
+    /// Records the begin or end of a request.
     fn follow(&self, record: &Record) -> Result<(), String> {
         let mut oracle = lock(&self.oracle);
         if let Some(kind) = oracle.follow(record)? {
@@ -255,7 +254,7 @@ impl<'o> Shared<'o> {
         lock(&self.wrong).push((key, kind, text));
     }
 
-    /// What is wrong with the times of the last round, or with what it found.
+    /// The error, if the last round took too long, or too little was found.
     fn too_bad(&self, rounds: &[ServedRound]) -> Option<String> {
         let last = rounds.last()?;
         let start_max = Duration::from_millis(self.options.start_ms);
@@ -264,7 +263,7 @@ impl<'o> Shared<'o> {
         }
         let sum = |of: fn(&ServedRound) -> u64| rounds.iter().map(of).sum::<u64>();
         let known = sum(|round| round.known);
-        // DRAM, which a kill takes, holds no more than some thousands.
+        // DRAM, which a kill clears, holds no more than some thousands.
         (known > KNOWN_MIN && sum(|round| round.found) == 0)
             .then(|| format!("none of {known} values was found after the kills"))
     }

@@ -1,4 +1,4 @@
-//! A server from its start to its end.
+//! A server process from its start to its end.
 
 use std::net::SocketAddr;
 use std::process::Command;
@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use crate::spawned::Spawned;
 
-/// What a server says when it answers.
+/// Output of a server when it is ready.
 const READY: &str = "ready in";
-/// What it says where.
+/// Prefix of the output line with its address.
 const WHERE: &str = "memcached";
 
-/// See the module. It is killed when this is dropped.
+/// Dropping it kills the process.
 pub(super) struct Process {
     server: Spawned,
     started: Instant,
@@ -27,7 +27,7 @@ impl Process {
         self.started
     }
 
-    /// Waits until it is ready, and says where it answers.
+    /// Waits until the server is ready. Returns its address.
     pub(super) fn address(&mut self, patience: Duration) -> Result<SocketAddr, String> {
         let mut address = None;
         loop {

@@ -1,5 +1,5 @@
-//! A shard is back only when no change is under way that goes by what the set was before: such a one
-//! could leave a value where nobody removes it, and which is asked later.
+//! A shard comes back only when no change is in flight that was routed by the previous state of the set: such a change
+//! could leave a value that is never removed, and is found later.
 
 use std::cell::Cell;
 use std::pin::pin;
@@ -14,9 +14,9 @@ use super::drive::Drive;
 use super::failure::{WARM_UP, started};
 use super::load::{Engine, KEYS, Load, VALUE_BYTES, VICTIM, WINDOW, name_of, run};
 
-/// What a change takes at least whose first request is slow.
+/// Minimum duration of a change whose first request is slow.
 const CHANGE: Duration = Duration::from_millis(100);
-/// Until a change has sent that.
+/// Time until a change has submitted that request.
 const BEGINS: Duration = Duration::from_millis(1);
 const SLOWER: Condition = Condition::Slower(2000);
 
@@ -33,11 +33,11 @@ fn a_shard_is_back_when_changes_at_its_surrogates_have_ended() {
     });
 }
 
-/// The victim has failed. Returns a key of its own that another shard has meanwhile, on flash.
+/// Fails the victim. Returns a key of the victim that another shard has taken over, on flash.
 async fn stood_in_for(load: &Load, cache: &Shards) -> Vec<u8> {
     load.sleep(WARM_UP).await;
     cache.fail_shard(VICTIM).await.unwrap();
-    // No client knows them.
+    // No client uses these keys.
     let own = (KEYS..).map(name_of).filter(|name| cache.home_of(name) == VICTIM).take(20);
     let own: Vec<Vec<u8>> = own.collect();
     for name in &own {
@@ -53,7 +53,7 @@ async fn stood_in_for(load: &Load, cache: &Shards) -> Vec<u8> {
     unreachable!("all of them fit on flash");
 }
 
-/// Adds a key that is there, on drives that are slow until `other` begins: that may end only afterwards.
+/// Adds an existing key, on drives that are slow until `other` begins: `other` must end only after that.
 async fn beside_an_add(
     load: &Load,
     cache: &Shards,

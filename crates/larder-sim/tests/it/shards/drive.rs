@@ -1,4 +1,4 @@
-//! Drives in virtual time that fail, or are slow, when they are told to.
+//! Drives in virtual time that fail, or are slow, on demand.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use larder_device::{Clock, DegradedDevice, Payload, VirtualClock};
 
 pub(super) type Drive = Arc<DegradedDevice<VirtualTimeDevice<ShapedStorage>>>;
 
-/// Of 8 MiB, with nothing on it.
+/// An empty drive of 8 MiB.
 pub(super) fn drive(shape: Shape, clock: &Arc<VirtualClock>) -> Drive {
     let storage = ShapedStorage::new(shape, 8 << 20).unwrap();
     let timed = VirtualTimeDevice::new(storage, Payload::Memory, Arc::clone(clock)).unwrap();

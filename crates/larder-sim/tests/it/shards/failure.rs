@@ -1,9 +1,9 @@
-//! What clients see of a shard that dies, comes back and dies again, and of one that becomes slow, in virtual time.
+//! The clients' view of a shard that dies, comes back and dies again, and of one that becomes slow, in virtual time.
 //!
-//! What a shard held when it died is lost: there is no parity, and it starts empty when it is back. Clients bring what
-//! they miss, to surrogates while it is away; what it holds when it was refilled is what these have. So hits are as
-//! before when it is back if they were before it came, and that is what is asked: of an outage that lasts until all
-//! keys were asked for, about.
+//! The data of a shard that dies is lost: there is no parity, and it is empty when it comes back. While it is away,
+//! clients bring missing values to surrogates; these are copied when the shard is refilled. So the hit ratio after the
+//! return equals the one before if it had recovered by then. The test uses an outage that is long enough for about all
+//! keys to be requested.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use larder_device::model::virtual_time::shapes;
 use super::drive::{Drive, drive};
 use super::load::{Engine, Load, SHARDS, Seen, VICTIM, name_of, run, until};
 
-/// Until each key was asked for, and after that.
+/// Time until each key was requested once, and some more.
 pub(super) const WARM_UP: Duration = Duration::from_millis(600);
-/// Windows in which all is well,
+/// Number of windows before the failure,
 const USUAL: u32 = 6;
-/// a shard is away,
+/// while a shard is away,
 const OUTAGE: u32 = 8;
-/// and is back and refilled.
+/// and after it is back and refilled.
 const AFTER: u32 = 4;
 
 pub(super) fn started() -> (Arc<VirtualClock>, Vec<Drive>) {
@@ -74,20 +74,20 @@ fn dies_twice(engine: Engine, seed: u64) {
     });
 }
 
-/// What is asked of each death.
+/// Checks the windows around each death.
 fn judge(usual: &Seen, dead: &[Seen], refill: &Seen, after: &[Seen]) {
     for window in dead {
         let dip = 1.0 - window.rate() / usual.rate();
         assert!(dip <= 0.125 + 0.1, "throughput without one of eight shards is {dip:.3} lower");
     }
-    // From the moment when it is back: what it has not yet, surrogates have.
+    // From the moment when it is back: surrogates have what it does not have yet.
     let back = Seen::sum(&[std::slice::from_ref(refill), after].concat());
     for seen in [&Seen::sum(dead), refill, &back] {
         assert!(seen.p99_us() * 10 <= usual.p99_us() * 11, "{} us", seen.p99_us());
     }
     let (ratio, before) = (back.all.ratio(), usual.all.ratio());
     assert!(ratio >= before - 0.02, "hits are {ratio:.3}, and were {before:.3}");
-    // An eighth of all: what chance does to their ratio is larger.
+    // An eighth of all keys: random variation of their ratio is larger.
     let (ratio, before) = (back.of_victim.ratio(), usual.of_victim.ratio());
     assert!(ratio >= before - 0.05, "hits of its keys are {ratio:.3}, and were {before:.3}");
 }
@@ -122,7 +122,7 @@ fn a_slow_shard_is_out_within_five_seconds() {
     });
 }
 
-/// Nothing answers any more.
+/// The victim's drive does not answer any more.
 #[test]
 fn a_look_up_waits_no_longer_than_it_may() {
     let (clock, drives) = started();

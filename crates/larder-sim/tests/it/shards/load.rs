@@ -1,4 +1,4 @@
-//! Clients of a set of eight shards in virtual time, and what they see.
+//! Clients of a set of eight shards in virtual time, and their observations.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -15,22 +15,22 @@ use super::drive::Drive;
 use super::oracle::Oracle;
 
 pub(super) const SHARDS: usize = 8;
-/// The shard that something happens to.
+/// The shard that fails.
 pub(super) const VICTIM: usize = 3;
 pub(super) const KEYS: u32 = 1500;
-/// More than small objects have.
+/// Too large for small objects.
 pub(super) const VALUE_BYTES: usize = 3000;
-/// What is seen is noted for so long at a time.
+/// Length of an observation window.
 pub(super) const WINDOW: Duration = Duration::from_millis(50);
 const CLIENTS: u64 = 10;
-/// Between two operations of a client.
+/// Pause between two operations of a client.
 const PAUSE: Duration = Duration::from_micros(500);
-/// What it takes to bring a value from elsewhere.
+/// Time to fetch a value from elsewhere.
 const SOURCE: Duration = Duration::from_micros(500);
-/// How often it is looked what a shard is.
+/// Poll interval for the state of a shard.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// GETs, and how many of them found something.
+/// GETs, and the number of hits.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Looks {
     all: u64,
@@ -44,17 +44,17 @@ impl Looks {
     }
 }
 
-/// What clients have seen in a while.
+/// Observations of the clients during some time.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Seen {
     time: Duration,
     /// GETs that found a value, and sets.
     done: u64,
-    /// Of all keys.
+    /// GETs of all keys.
     pub(super) all: Looks,
-    /// Of those that are the victim's when all shards are well.
+    /// GETs of keys that belong to the victim when all shards are healthy.
     pub(super) of_victim: Looks,
-    /// How long GETs of all other keys took, in microseconds.
+    /// Durations of GETs of all other keys, in microseconds.
     others_us: Vec<u64>,
 }
 
@@ -78,19 +78,19 @@ impl Seen {
         all[all.len() * 99 / 100]
     }
 
-    /// Operations a second.
+    /// Operations per second.
     #[allow(clippy::cast_precision_loss)]
     pub(super) fn rate(&self) -> f64 {
         self.done as f64 / self.time.as_secs_f64()
     }
 }
 
-/// Where the values of the load are.
+/// The engine for the values of the load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Engine {
-    /// In the large-object engine, whose index is in DRAM.
+    /// The large-object engine, whose index is in DRAM.
     Loc,
-    /// Under an index on flash.
+    /// The array engine, whose index is on flash.
     Array,
 }
 
@@ -121,12 +121,11 @@ impl Engine {
     }
 }
 
-/// Clients that get what they want elsewhere and store it where they do not find it, and change or delete it now and
-/// then.
+/// Clients that fetch missing values and store them, and sometimes change or delete a key.
 pub(super) struct Load {
     pub(super) clock: Arc<VirtualClock>,
     rng: RefCell<fastrand::Rng>,
-    /// By key, whether it is the victim's when all shards are well.
+    /// By key: whether it belongs to the victim when all shards are healthy.
     is_of_victim: Vec<bool>,
     oracle: Oracle,
     seen: RefCell<Seen>,
@@ -153,14 +152,14 @@ impl Load {
         self.clock.sleep_until(self.clock.monotonic() + time).await;
     }
 
-    /// What was seen since it was asked the last time.
+    /// The observations since the last call.
     pub(super) fn take_seen(&self) -> Seen {
         let now = self.clock.monotonic();
         let time = now - self.seen_since.replace(now);
         Seen { time, ..self.seen.take() }
     }
 
-    /// What is seen in so many windows from now on.
+    /// The observations of the next `windows` windows.
     pub(super) async fn watch(&self, windows: u32) -> Vec<Seen> {
         self.take_seen();
         let mut seen = Vec::new();
@@ -171,7 +170,7 @@ impl Load {
         seen
     }
 
-    /// Any key.
+    /// A random key.
     pub(super) fn draw(&self) -> u32 {
         self.rng.borrow_mut().u32(..KEYS)
     }
@@ -232,14 +231,14 @@ pub(super) fn name_of(key: u32) -> Vec<u8> {
     format!("key-{key:06}").into_bytes()
 }
 
-/// Waits until the victim is that.
+/// Waits until the victim has this state.
 pub(super) async fn until(load: &Load, cache: &Shards, state: ShardState) {
     while cache.status().shards[VICTIM].state != state {
         load.sleep(LOOK).await;
     }
 }
 
-/// Opens a set, and has `plan` go on beside its clients, none of whom may see an error or something stale.
+/// Opens a set, and runs `plan` in parallel with its clients, which must not see any error or stale value.
 pub(super) fn run(
     clock: &Arc<VirtualClock>,
     (engine, seed): (Engine, u64),

@@ -1,4 +1,4 @@
-//! Sets of shards under virtual time: shards fail, come and go while clients change keys.
+//! Sets of shards under virtual time: shards fail, are added and removed while clients change keys.
 
 mod drain;
 mod drive;
@@ -9,14 +9,14 @@ mod world;
 
 use world::World;
 
-/// So many, or as many as `LARDER_SHARD_SEEDS` says, from `LARDER_SHARD_FIRST` on.
+/// The seeds to run: `usual` of them, or as many as `LARDER_SHARD_SEEDS` says, from `LARDER_SHARD_FIRST` on.
 fn seeds(usual: u64) -> std::ops::Range<u64> {
     let named = |name: &str| std::env::var(name).ok().and_then(|it| it.parse().ok());
     let first = named("LARDER_SHARD_FIRST").unwrap_or(0);
     first..first + named("LARDER_SHARD_SEEDS").unwrap_or(usual)
 }
 
-/// Of a set, each of which ends in a crash or a close.
+/// Lives of a set, each of which ends in a crash or a close.
 const LIVES: u32 = 6;
 
 #[test]

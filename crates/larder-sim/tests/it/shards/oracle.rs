@@ -1,24 +1,24 @@
-//! What a look-up of a key may find while others change it.
+//! The possible results of a look-up of a key while others change it.
 //!
-//! Every write has a version of its own and lasts from its call to its answer. A look-up may find any version whose
-//! write had begun before it ended, but none that is certainly older than another that is certainly in its place: one
-//! that was acknowledged, or found by somebody, before the look-up began. Nor may it find one that had ended before
-//! another look-up began that found something else, and has ended itself: that has been replaced.
+//! Every write has a distinct version and lasts from its call to its answer. A look-up may find any version whose write
+//! had begun before the look-up ended, except for one that is certainly older than the current version: one that was
+//! acknowledged, or found by a client, before the look-up began. Nor may it find a version whose write had ended before
+//! another look-up began that found something else and has ended: that version has been replaced.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-/// When something began or ended, among all that happened.
+/// The position of a begin or end in the order of all events.
 type Moment = u64;
 
 #[derive(Debug, Clone, Copy)]
 struct Write {
     begun: Moment,
-    /// `None` as long as nobody was told of its end; one that was given up stays so.
+    /// `None` until its end is known; for a write that was given up it stays `None`.
     ended: Option<Moment>,
-    /// When it was certainly the key's state: acknowledged as done, or found.
+    /// When it was certainly the state of the key: acknowledged as done, or found.
     certain: Option<Moment>,
-    /// When it had certainly been replaced: somebody found another one after its end.
+    /// When it had certainly been replaced: a look-up found another version after its end.
     replaced: Option<Moment>,
 }
 
@@ -37,7 +37,7 @@ impl Oracle {
         *self.now.borrow()
     }
 
-    /// A write begins. Returns its version.
+    /// Records the begin of a write. Returns its version.
     pub(super) fn writes(&self, key: u32) -> u32 {
         let begun = self.tick();
         *self.versions.borrow_mut() += 1;
@@ -47,7 +47,7 @@ impl Oracle {
         version
     }
 
-    /// The write was done, or may have been.
+    /// Records that the write was done, or may have been.
     pub(super) fn wrote(&self, key: u32, version: u32, certainly: bool) {
         let now = self.tick();
         let mut keys = self.keys.borrow_mut();
@@ -58,12 +58,12 @@ impl Oracle {
         }
     }
 
-    /// The write was certainly not done.
+    /// Records that the write was certainly not done.
     pub(super) fn did_not_write(&self, key: u32, version: u32) {
         self.keys.borrow_mut().get_mut(&key).unwrap().remove(&version);
     }
 
-    /// A look-up that began at `begun` has found this version. Says what is wrong with that.
+    /// Checks a look-up that began at `begun` and has found this version. The error says what is wrong.
     pub(super) fn found(&self, key: u32, version: u32, begun: Moment) -> Result<(), String> {
         let now = self.tick();
         let mut keys = self.keys.borrow_mut();
@@ -92,7 +92,7 @@ impl Oracle {
                 write.replaced = Some(write.replaced.unwrap_or(now));
             }
         }
-        // What it has replaced for good is not asked for again.
+        // Drop old versions that have certainly been replaced.
         if writes.len() > 200 {
             let oldest =
                 writes.values().map(|it| it.begun).max().unwrap_or(0).saturating_sub(100_000);
@@ -114,12 +114,12 @@ fn it_knows_what_may_be_found() {
     oracle.wrote(1, second, true);
     assert!(oracle.found(1, first, begun).is_ok(), "it began before");
     assert!(oracle.found(1, first, oracle.tick()).is_err());
-    // Whoever has found the newer one knows, though it has not ended.
+    // Finding the newer version makes it certain, though its write has not ended.
     let third = oracle.writes(1);
     assert!(oracle.found(1, third, oracle.tick()).is_ok());
     assert!(oracle.found(1, second, oracle.tick()).is_err());
     assert!(oracle.found(1, 77, oracle.tick()).is_err());
-    // Two that were under way at once, of which the one is found after both have ended: it has replaced the other.
+    // Two concurrent writes, one of which is found after both have ended: it has replaced the other.
     let (one, other) = (oracle.writes(2), oracle.writes(2));
     assert!(
         oracle.found(2, one, oracle.tick()).is_ok()

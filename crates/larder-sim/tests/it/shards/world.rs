@@ -1,4 +1,4 @@
-//! Drives in virtual time, a set of shards on them, and what happens to it.
+//! Drives in virtual time, a set of shards on them, and its events.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use super::oracle::Oracle;
 
 const KEYS: u32 = 150;
 const CLIENTS: u64 = 6;
-/// Drives that may be in use at a time.
+/// Maximum number of drives in use at a time.
 const SHARDS_MAX: usize = 6;
 
-/// What happened in a run.
+/// Totals of a run.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Totals {
     pub(super) crashes: u64,
@@ -41,9 +41,10 @@ pub(super) struct World {
     rng: RefCell<fastrand::Rng>,
     /// By the number of their shard; `None` if it was retired.
     drives: RefCell<Vec<Option<Drive>>>,
-    /// What a crash cuts off: the shard whose drive may be of the set or not, and what is instead if it is not.
+    /// The change that a crash would interrupt: the shard whose drive may or may not be in the set, and its drive if it
+    /// is not.
     in_doubt: RefCell<Option<(usize, Option<Drive>)>>,
-    /// Those that were pulled out and not replaced yet.
+    /// Drives that were pulled out and not replaced yet.
     pulled: Cell<u32>,
     oracle: Oracle,
     totals: RefCell<Totals>,
@@ -67,7 +68,7 @@ impl World {
         }
     }
 
-    /// A few lives of the set, each of which ends in a crash or a close.
+    /// Runs several lives of the set, each of which ends in a crash or a close.
     pub(super) fn run(&self, lives: u32) -> Result<Totals, String> {
         for _ in 0..lives {
             self.live();
@@ -94,7 +95,7 @@ impl World {
         executor.spawn_background(cache.upkeep());
         executor.spawn_background(cache.send_demotions());
         if self.below(3) > 0 {
-            // Whatever is under way then is cut off.
+            // Everything in flight then is cut off.
             executor.spawn_background(self.change_all(&cache));
             (0..CLIENTS).for_each(|_| executor.spawn_background(self.client(&cache)));
             executor.spawn(self.sleep(Duration::from_micros(2_000 + self.below(2_000_000))));
@@ -104,14 +105,14 @@ impl World {
             executor.spawn(self.change_all(&cache));
             (0..CLIENTS).for_each(|_| executor.spawn(self.client(&cache)));
             executor.run().unwrap();
-            // One that was pulled out cannot be closed.
+            // A set with a pulled drive cannot be closed.
             executor.spawn(async { _ = cache.close().await });
             executor.run().unwrap();
         }
         self.totals.borrow_mut().refilled_bytes += cache.status().refilled_bytes;
     }
 
-    /// What drives have not ended may not happen later.
+    /// Lets all requests of drives end, so that none is executed later.
     fn settle(&self) {
         while self.clock.advance_to_next().is_some() {}
     }
@@ -121,7 +122,7 @@ impl World {
     }
 
     async fn open(&self) -> Shards {
-        // Who was pulled out is there again, or is missing once more.
+        // Drives that were pulled out are available again, or are missing once more.
         for drive in self.drives.borrow().iter().flatten() {
             drive.becomes(Condition::Well);
         }
@@ -157,7 +158,7 @@ impl World {
         Shards::open_with(config, options, given, Arc::clone(&self.clock) as _).await
     }
 
-    /// One after another does something with the keys.
+    /// A client that does one operation after another.
     async fn client(&self, cache: &Shards) {
         for _ in 0..400 {
             let key = u32::try_from(self.below(u64::from(KEYS))).unwrap();
@@ -225,7 +226,7 @@ impl World {
         self.totals.borrow_mut().writes += 1;
         let value = self.value(key, version);
         if self.below(20) == 0 {
-            // It is given up, and may happen or not.
+            // The set is given up, and may be executed or not.
             let setting = cache.set(name, &value, None);
             let time = self.sleep(Duration::from_micros(self.below(300)));
             until_either(setting, time).await;
@@ -249,9 +250,9 @@ impl World {
         let value = found.map_err(|error| format!("key {key}: fetch: {error}"))?;
         let version = version_in(key, &value);
         match fetched.get() {
-            // It may have been overtaken.
+            // A newer change may have overtaken it.
             Some(own) => self.oracle.wrote(key, own, false),
-            // Somebody else's fetch may not have been stored either: it says nothing of what is there.
+            // A value fetched by another call may not have been stored either, so it tells nothing about the key.
             None => _ = begun,
         }
         let _looked_at = version;
@@ -271,7 +272,7 @@ impl World {
         value
     }
 
-    /// Shards come and go, at any moment.
+    /// Adds, removes and fails shards at any time.
     async fn change_all(&self, cache: &Shards) {
         for _ in 0..12 {
             self.sleep(Duration::from_micros(self.below(300_000))).await;
@@ -286,7 +287,7 @@ impl World {
         let in_use: Vec<usize> = all.iter().filter(|it| live(it.1)).map(|it| it.0).collect();
         let failed = all.iter().find(|it| it.1 == ShardState::Failed).map(|it| it.0);
         let any = in_use[usize::try_from(self.below(in_use.len() as u64)).unwrap()];
-        // One is left that nothing happens to.
+        // At least one healthy shard must be left.
         let may_lose = in_use.len() > 2 && u64::from(self.pulled.get()) + 2 < in_use.len() as u64;
         match self.below(10) {
             0 | 1 if may_lose => {
@@ -342,7 +343,7 @@ impl World {
         self.in_doubt.replace(Some((number, old.clone())));
         let replaced = cache.replace_shard(number, drive).await;
         self.in_doubt.take();
-        // The old one may still owe answers.
+        // The old drive may still have requests in flight.
         if replaced.is_err() {
             self.drives.borrow_mut()[number] = old;
         } else {
@@ -362,7 +363,7 @@ fn version_in(key: u32, value: &[u8]) -> u32 {
     word(4)
 }
 
-/// Runs the one until the other has ended.
+/// Runs `one` until it ends or `other` has ended.
 async fn until_either<T>(one: impl Future<Output = T>, other: impl Future<Output = ()>) {
     let (mut one, mut other) = (std::pin::pin!(one), std::pin::pin!(other));
     std::future::poll_fn(|context| {
