@@ -44,7 +44,7 @@ pub(crate) use ublk::{UblkArg, UblkArgs, UblkListArgs};
   larder block calibrate fast.img --store                    what its devices do, for routing
   larder block export disk.img --unix /run/disk.sock         without a cache
   larder block start fast.img --ublk                         as a disk of the kernel's, /dev/ublkb0
-  larder block ublk                                          such disks, also those that nobody serves")]
+  larder block ublk                                          such disks, also those without a process")]
 pub(crate) enum BlockCommand {
     Create(CacheCreateArgs),
     Start(Box<StartArgs>),

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   attach ─► socket ── poll_receive ◄─ buffers that the kernel fills, of one pool for all sockets (multishot receive)
-//!                    └─ poll_send ────► one send under way; its bytes are the ring's until it has ended
-//!   turn: tells the kernel of all that was begun with one call, sleeps, and wakes who waits for what has ended
+//!                    └─ poll_send ────► one send in flight; the ring owns its bytes until it has completed
+//!   turn: submits everything that was begun with one system call, sleeps, and wakes the tasks with completions
 //! ```
 //!
 //! A socket that waits owns no buffer. Received bytes lie in buffers of the pool until the task takes them. A socket

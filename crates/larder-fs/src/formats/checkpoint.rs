@@ -22,7 +22,7 @@
 //!      64   24 n  nodes, by inode and part: 8 inode, 4 part, 4 CRC-32C of the page, 8 its address
 //!           32 b  blocks: 8 number, 4 pages that are written or given up, 4 pages that are live, 8 use (tag),
 //!                 8 batch that wrote there last
-//!            8 o  orphans: inodes without a name that somebody had open
+//!            8 o  orphans: inodes without a name that were open
 //! ```
 
 #![deny(clippy::indexing_slicing)]

@@ -7,7 +7,7 @@
 //!   /live          200 as long as the process answers
 //!   /ready         200 as long as it takes connections in, with a line if flash is not used; else 503 with the reason
 //!   /api/...       the same as JSON, the placement plan, a map of flash, what took long (api/)
-//!   POST /api/...  flush, slowlog/reset, array/…: for whoever shows the admin token (token.rs)
+//!   POST /api/...  flush, slowlog/reset, array/…: for clients with the admin token (token.rs)
 //! ```
 //!
 //! Reading needs no authentication: the listening address decides which clients can connect. But a browser inside must

@@ -99,7 +99,7 @@ impl Fetched {
     /// use larder::{Fetched, SetOptions};
     ///
     /// let forever = Fetched::with(b"honey".to_vec(), SetOptions::default());
-    /// assert_ne!(forever, b"honey".to_vec().into(), "bytes alone leave it to whoever asked");
+    /// assert_ne!(forever, b"honey".to_vec().into(), "bytes alone leave it to the caller");
     /// ```
     pub fn with(value: Vec<u8>, options: SetOptions) -> Self {
         Self { value, options: Some(options) }

@@ -29,7 +29,7 @@ impl Larder {
     /// let meta = block_on(cache.get_with(b"bread", |_, meta| meta))?.unwrap();
     /// assert!(meta.stale && !meta.won);
     /// assert!(cache.win(b"bread", meta.version)?, "bake!");
-    /// assert!(!cache.win(b"bread", meta.version)?, "somebody else bakes");
+    /// assert!(!cache.win(b"bread", meta.version)?, "another caller bakes");
     /// block_on(cache.set(b"bread", b"rye of today", None))?;
     /// assert!(!block_on(cache.get_with(b"bread", |_, meta| meta.stale))?.unwrap());
     /// # Ok::<(), larder::Error>(())

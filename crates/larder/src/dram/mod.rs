@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   get ──► index shard (no lock) ──► slot ──► record in its segment ──► Value pins the segment
-//!   set ──► the same key, as long, nobody pins its segment: its record is overwritten
+//!   set ──► the same key, as long, no reader pins its segment: its record is overwritten
 //!       └─► lane: append to an open segment ──► index entry points to it; the old record is dead
 //!                     │ full
 //!                     ▼

@@ -8,7 +8,7 @@
 //!      10      1  sectors, 1 to 128, less 1
 //!      11      1  kind: 1 dirty, 2 clean, 3 void (without data), 4 unsettled, 5 destaged (without data); + 16 if it
 //!                 may be overwritten in place
-//!      12      4  a word of whoever holds it
+//!      12      4  a word for the holder of the record
 //! ```
 //!
 //! Unsettled data is clean as long as the core has power: the core has it too, but no flush covered it when this was

@@ -56,7 +56,7 @@ pub(crate) struct UblkArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "EXAMPLES:
   larder block ublk                  which there are, and who serves them
-  larder block ublk --remove 0       /dev/ublkb0, which nobody serves")]
+  larder block ublk --remove 0       /dev/ublkb0, which no process serves")]
 pub(crate) struct UblkListArgs {
     /// Remove the disk /dev/ublkbN, which no process may be serving
     #[arg(long, value_name = "N", value_parser = id)]
