@@ -1,9 +1,9 @@
-//! Writes `seeds/`: a few valid inputs for each target, the same in each run.
+//! Writes `seeds/`: a few valid inputs for each target, the same ones in each run.
 //!
 //! `cargo run --example seeds` in the directory `fuzz`.
 //!
-//! The seeds of formats on flash are cut out of what a cache left on a device in memory; the
-//! targets put identity and checksum right themselves. Those of traces are written down here.
+//! The seeds of on-flash formats are cut out of the data that a cache wrote to a memory device. The targets themselves
+//! fix identities and checksums. The seeds of traces are literals in this file.
 
 use std::fs;
 use std::io::{Result, Write};
@@ -14,9 +14,9 @@ use larder_fuzz::seal::SNAPSHOT_HEADER_BYTES;
 use larder_fuzz::{array, drive};
 use liblzma::write::XzEncoder;
 
-/// Of the caches that the seeds are cut out of.
+/// Region size of the caches whose data is used.
 const REGION_BYTES: usize = 8192;
-/// Label and superblock.
+/// Bytes of label and superblock.
 const SUPERBLOCK_BYTES: usize = 512;
 
 fn main() -> Result<()> {
@@ -52,13 +52,13 @@ fn flash(seeds: &Path) -> Result<()> {
         let footer = &region[REGION_BYTES - 36 - 16 * entries..];
         save(seeds, "loc_footer", &format!("footer-{number}"), footer)?;
     }
-    // Two records, one of them with flags; the door writes magic, identity and checksum.
+    // Two records, one of them with flags. The target writes magic, identity and checksum.
     let mut page = vec![0; 32];
     page[12] = 26;
     page[14] = 2;
     page.extend_from_slice(b"\x01\0\x02\0\0\0\0\0kv1\x01\0\x02\x80\0\0\0\0\x07\0\0\0kv2");
     save(seeds, "soc_log_page", "two", &page)?;
-    // The shortest of all: a key of one byte without a value, an empty bucket, a footer of nothing.
+    // The shortest inputs: a key of one byte without a value, an empty bucket, an empty footer.
     let mut record = [0; 33];
     record[6] = 1;
     save(seeds, "loc_record", "shortest", &record)?;
@@ -67,7 +67,7 @@ fn flash(seeds: &Path) -> Result<()> {
     save(seeds, "soc_bucket", "empty", &[0; 32])
 }
 
-/// Catalogues that are whole; for what is too long to be an input, changes of little.
+/// Whole catalogues; and small patches for images that are too long to be inputs.
 fn arrays(seeds: &Path) -> Result<()> {
     let (mut array, [used, _]) = array::used();
     save(seeds, "vssd_catalogue", "exchange", &used)?;
@@ -77,7 +77,7 @@ fn arrays(seeds: &Path) -> Result<()> {
         let length = u8::try_from(bytes.len() - 1).expect("at most 16");
         [&[how][..], &place.to_le_bytes(), &[length], bytes].concat()
     };
-    // Of both copies: drives of the header, the state of a block, a catalogue, a tail.
+    // In both copies: the number of drives in the header, the state of a block, a catalogue, a tail.
     for (name, part, place) in
         [("header", 0, 32), ("block", 2, 52), ("catalogue", 1, 52), ("tail", 3, 4)]
     {
@@ -89,7 +89,7 @@ fn arrays(seeds: &Path) -> Result<()> {
     save(seeds, "filesystem", "sealed", &patch(1, 2 * 4096 + 64, &[2, 0, 0, 0]))
 }
 
-/// The first byte picks the format by its place in `TraceFormat::ALL`; 6 is detection.
+/// The first byte selects the format by its index in `TraceFormat::ALL`; 6 means detection.
 fn requests(seeds: &Path) -> Result<()> {
     let text = b"get a b\r\nset a 0 0 1\r\nms b 1 F3\r\nmg TWFu b v\r\nincr n 1 noreply\r\n";
     save(seeds, "memcached", "text", text)?;
@@ -104,14 +104,14 @@ fn requests(seeds: &Path) -> Result<()> {
     save(seeds, "nbd", "export-name", &[&name[..], write].concat())
 }
 
-/// Numbers of 8 bytes, one behind the other. Marks and checksums are the target's.
+/// Consecutive numbers of 8 bytes. The target adds magics and checksums.
 fn block_log(seeds: &Path) -> Result<()> {
     let numbers = |all: &[u64]| all.iter().flat_map(|one| one.to_le_bytes()).collect::<Vec<u8>>();
-    // A record of eight sectors of core 1, dirty, and its word.
+    // A dirty record of eight sectors of core 1, and its word.
     let record = |first: u64, word: u64| numbers(&[first, 1 | 7 << 16 | 0x11 << 24 | word << 32]);
     // A batch of 512 and 4096 bytes: generation 9, sequence 10, horizon 8, void below 2, epoch 1.
     let header = [&numbers(&[1 << 48, 0, 4608 << 32, 9, 10, 8, 2, 1])[..], &record(64, 7)].concat();
-    // That, and another at 60416.
+    // The same batch, and another one at 60416.
     let trailer = numbers(&[0, 0, 2 | 60416 << 32, 9, 10, 8, 2, 1]);
     let footer = [&[0; 928][..], &record(64, 0), &record(128, 1), &trailer].concat();
     save(seeds, "block_log_header", "header", &[&header[..], &[0; 1024]].concat())?;
@@ -122,7 +122,7 @@ fn block_log(seeds: &Path) -> Result<()> {
     save(seeds, "block_log_header", "superblock", &superblock)
 }
 
-/// Slots of cores of 1 GiB and 1 MiB: known blocks, uniform, void and trimmed ones. The target puts marks right.
+/// Slots of cores of 1 GiB and 1 MiB, with known, uniform, void and trimmed blocks. The target fixes the magic.
 fn block_fingerprint(seeds: &Path) -> Result<()> {
     let slot = |core_bytes: u64, identity: &str, entries: &[(u64, u64, u32)]| {
         let lengths = entries.len() as u64 | (identity.len() as u64) << 16;
@@ -190,7 +190,7 @@ fn save_in(dir: PathBuf, name: &str, bytes: &[u8]) -> Result<()> {
     fs::write(dir.join(name), bytes)
 }
 
-/// A field of 4 bytes, as a count or a length.
+/// A 4-byte field, as a count or a length.
 fn half(bytes: &[u8], at: usize) -> usize {
     let bytes = bytes[at..].first_chunk().expect("within the device");
     u32::from_le_bytes(*bytes) as usize

@@ -1,4 +1,4 @@
-//! A page of a table of the array's index: the bytes as they are, and with the right checksum.
+//! A page of a table of the array engine's index: the bytes as they are, and with a correct checksum.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

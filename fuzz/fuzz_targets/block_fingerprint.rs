@@ -1,5 +1,5 @@
-//! A slot of the fingerprint of a core: as it is, and with marks and checksum put right. What is believed is the same
-//! when it is written and read again.
+//! A slot of a core's fingerprint: as it is, and with correct magic and checksum. A slot that is accepted must be the
+//! same after it is written and read again.
 #![no_main]
 
 use std::collections::BTreeSet;
@@ -10,7 +10,7 @@ use larder_device::label::Uuid;
 use larder_fuzz::seal;
 use libfuzzer_sys::fuzz_target;
 
-/// Of the slot on its device.
+/// Offset of the slot on its device.
 const OFFSET: u64 = 8192;
 
 fn parse(bytes: &[u8]) -> Option<Slot> {

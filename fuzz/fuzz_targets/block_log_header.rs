@@ -1,5 +1,6 @@
-//! What lies on the cache device of a block cache: header of a batch, footer of a segment, content of the label; each
-//! by itself, as it is and with marks and checksum put right, and a start over them. The last 1 KiB is the footer's.
+//! The metadata on the cache device of a block cache: header of a batch, footer of a segment, content of the label.
+//! Each is parsed alone, as it is and with correct magic and checksum, and then by a start over all of them. The last 1
+//! KiB is the footer.
 #![no_main]
 
 use larder_block::layout::log::fuzzing;

@@ -1,8 +1,8 @@
-//! A file system on blocks in which anything has changed: it opens or is refused, is read and written, and whoever
-//! checks it says so.
+//! A file system on blocks with arbitrary changes: it opens or is refused, it is read and written, and a check reports
+//! its errors.
 //!
-//! The lowest bit of the first byte says whether checksums are put right, of the page and of all that name it. If
-//! not, no file has bytes that it never had.
+//! The lowest bit of the first byte says whether checksums are corrected, both of the page and of everything that
+//! refers to it. If they are not, no file may contain bytes that it never had.
 #![no_main]
 
 #[path = "../../crates/larder-fs/tests/it/image.rs"]
@@ -22,13 +22,13 @@ use libfuzzer_sys::fuzz_target;
 
 struct Left {
     image: Image,
-    /// What each file had at one time or another.
+    /// All contents that each file has had.
     versions: BTreeMap<Ino, Vec<Vec<u8>>>,
 }
 
 static LEFT: LazyLock<Left> = LazyLock::new(left);
 
-/// Some directories and files, of which a part came after the last checkpoint.
+/// Some directories and files. A part of them was written after the last checkpoint.
 fn left() -> Left {
     let store = Arc::new(MemoryBlocks::new(64, 16 * 4096, 4096).unwrap());
     let fs = FileSystem::format(store.clone(), false, Options::default()).unwrap();

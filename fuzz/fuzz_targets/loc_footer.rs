@@ -1,4 +1,4 @@
-//! The footer of a region: the bytes as they are, and with the right checksum.
+//! The footer of a region: the bytes as they are, and with a correct checksum.
 #![no_main]
 
 use larder_fuzz::seal;

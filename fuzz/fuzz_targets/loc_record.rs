@@ -1,4 +1,4 @@
-//! A record of the large-object engine: the bytes as they are, and with the right checksum.
+//! A record of the large-object engine: the bytes as they are, and with a correct checksum.
 #![no_main]
 
 use larder_fuzz::seal;

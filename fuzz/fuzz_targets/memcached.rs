@@ -1,5 +1,5 @@
-//! What clients of memcached send: lines of text, and binary requests. A parser has no more memory than what came and
-//! a little.
+//! Requests of memcached clients: lines of text, and binary requests. A parser may use only little more memory than the
+//! length of the input.
 #![no_main]
 
 use larder_fuzz::memory;

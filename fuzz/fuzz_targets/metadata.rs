@@ -1,4 +1,4 @@
-//! Label, superblock (behind a right checksum) and snapshot header, this with the right checksum too.
+//! Label, superblock (behind a correct checksum) and snapshot header, the last also with a correct checksum.
 #![no_main]
 
 use larder_fuzz::seal;

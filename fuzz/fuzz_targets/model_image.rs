@@ -1,7 +1,8 @@
-//! A model image in which anything has changed, as it is, and with marks and checksums put right.
+//! A model image with arbitrary changes, as it is, and with correct magics and checksums.
 //!
-//! The first byte says whether both copies change alike, and of which part: header, catalogue, blocks, protected
-//! buffer, or anything. An image that opens is read and written; what fails its checksum is nobody's page.
+//! The first byte says whether both copies change alike, and selects the part to change: header, catalogue, blocks,
+//! protected buffer, or anything. An image that opens is read and written. A page that fails its checksum must not be
+//! returned.
 #![no_main]
 
 use std::sync::LazyLock;
@@ -36,7 +37,7 @@ fuzz_target!(|input: &[u8]| {
     open(array::sealed(image, &sections), false);
 });
 
-/// `only_ours`: whether nobody has put right what a page is known by.
+/// `only_ours`: whether the checksums of pages are still the original ones, not corrected after the changes.
 fn open(image: Vec<u8>, only_ours: bool) {
     let Ok((array, _)) = VssdArray::open_image(MemoryImage::holding(image)) else { return };
     array.verify().unwrap();

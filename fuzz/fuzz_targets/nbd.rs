@@ -1,4 +1,4 @@
-//! What a client of NBD sends: options, and the requests behind them, whole and in pieces.
+//! Messages of an NBD client: options, and then requests, whole and in pieces.
 #![no_main]
 
 use std::sync::{Arc, LazyLock};
@@ -8,7 +8,7 @@ use larder_block::volume::{DeviceVolume, Volume};
 use larder_device::MemoryDevice;
 use libfuzzer_sys::fuzz_target;
 
-/// Made once: nothing is written to it.
+/// Made once, because nothing is written to it.
 static VOLUME: LazyLock<Arc<dyn Volume>> = LazyLock::new(|| {
     let device = MemoryDevice::holding(vec![0; 1 << 20]);
     Arc::new(DeviceVolume::new(Arc::new(device)))

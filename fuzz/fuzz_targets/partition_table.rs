@@ -1,4 +1,4 @@
-//! The partition table: the bytes as they are, and with the right checksum.
+//! The partition table: the bytes as they are, and with a correct checksum.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

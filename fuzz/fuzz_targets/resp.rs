@@ -1,4 +1,5 @@
-//! What a client of RESP sends, whole and in pieces. The parser has no more memory than what came and a little.
+//! Messages of a RESP client, whole and in pieces. The parser may use only little more memory than the length of the
+//! input.
 #![no_main]
 
 use larder_fuzz::memory;

@@ -1,7 +1,7 @@
-//! A cache that opens on a device whose snapshot says anything at all, under a valid checksum.
+//! A cache that opens on a device whose snapshot has arbitrary content under a valid checksum.
 //!
-//! The regions and buckets are those that a clean shutdown left. Whatever the snapshot says of
-//! them, the cache opens, returns nothing but values that their keys once had, and works on.
+//! The regions and buckets are those of a clean shutdown. Whatever the snapshot says about them, the cache must open,
+//! return only values that their keys once had, and continue to work.
 #![no_main]
 
 use std::sync::{Arc, LazyLock};

@@ -1,4 +1,4 @@
-//! A page of the log in front of the small-object engine. The door puts the checksum right by itself.
+//! A page of the log in front of the small-object engine. The fuzzing entry point itself corrects the checksum.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

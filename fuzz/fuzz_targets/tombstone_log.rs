@@ -1,4 +1,4 @@
-//! The tombstone log: the bytes as they are, and with the right checksums.
+//! The tombstone log: the bytes as they are, and with correct checksums.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

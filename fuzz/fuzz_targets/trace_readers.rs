@@ -1,4 +1,4 @@
-//! A file of anything as a trace. The first byte picks the format, or that it is detected.
+//! An arbitrary file as a trace. The first byte selects the format, or detection.
 #![no_main]
 
 use std::fs;
@@ -9,12 +9,12 @@ use larder_workload::trace::{self, TraceFormat, TraceOptions};
 use larder_workload::{Error, Request, RequestSource};
 use libfuzzer_sys::fuzz_target;
 
-/// Four bytes of a trace can ask for 2^32 requests.
+/// Limit on the requests that are read: four bytes of a trace can ask for 2^32 requests.
 const REQUESTS_MAX: usize = 5_000;
-/// A reader may be asked again after an error; it must come to an end by itself.
+/// A caller may continue to read after an error, but the reader must end by itself.
 const ERRORS_MAX: usize = 50_000;
 
-/// The readers take a path: a file in memory, where there is such a place.
+/// The readers need a path, so use a file in memory where possible.
 static PATH: LazyLock<PathBuf> = LazyLock::new(|| {
     let memory = PathBuf::from("/dev/shm");
     let dir = if memory.is_dir() { memory } else { std::env::temp_dir() };
@@ -28,12 +28,12 @@ fuzz_target!(|bytes: &[u8]| {
     let detected = trace::format_of(&PATH);
     let first = open(asked);
     let second = detected.as_ref().ok().map(|&format| open(Some(format)));
-    // What is open can still be read, and nothing is left behind.
+    // An open file can still be read after it is removed, and nothing is left behind.
     fs::remove_file(&*PATH).unwrap();
 
     assert!(asked.is_some() || detected.is_ok() || first.is_err());
     let first = first.map(drain);
-    // Asked for or detected, a format reads the same.
+    // A format must read the same whether it was requested or detected.
     if asked.is_none()
         && let Some(second) = second
     {
@@ -45,7 +45,7 @@ fn open(format: Option<TraceFormat>) -> Result<Box<dyn RequestSource>, Error> {
     trace::open(&PATH, &TraceOptions { format, ..TraceOptions::default() })
 }
 
-/// Reads to the end, past errors, and checks what every trace promises.
+/// Reads to the end, past errors, and checks the guarantees of every trace.
 fn drain(mut source: Box<dyn RequestSource>) -> Vec<Request> {
     let mut requests: Vec<Request> = Vec::new();
     let mut errors = 0;

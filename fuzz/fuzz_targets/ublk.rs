@@ -1,4 +1,4 @@
-//! What the kernel's driver says of requests to a disk: events and descriptors.
+//! Data from the kernel's ublk driver: events, and descriptors of requests to a disk.
 #![no_main]
 
 use std::sync::{Arc, LazyLock};
@@ -8,7 +8,7 @@ use larder_block::volume::{DeviceVolume, Volume};
 use larder_device::MemoryDevice;
 use libfuzzer_sys::fuzz_target;
 
-/// Made once: all that is written to it is zeros.
+/// Made once, because only zeros are written to it.
 static VOLUME: LazyLock<Arc<dyn Volume>> = LazyLock::new(|| {
     let device = MemoryDevice::holding(vec![0; 1 << 20]);
     Arc::new(DeviceVolume::new(Arc::new(device)))

@@ -1,5 +1,5 @@
-//! The catalogue of virtual SSDs and the journal behind it, on drives that hold blocks: the bytes as they are, and
-//! with marks and checksums put right. What opens is an array: it agrees with its drives, works, and opens again.
+//! The catalogue of virtual SSDs and the journal after it, on drives that hold blocks: the bytes as they are, and with
+//! correct magics and checksums. An array that opens must agree with its drives, work, and open again.
 #![no_main]
 
 use larder_fuzz::array::{self, STRIPE_PAGES};
@@ -16,7 +16,7 @@ fuzz_target!(|bytes: &[u8]| {
     open(drives, seal::catalogue(bytes, identity));
 });
 
-/// Opens an array of which one image is gone. Returns the drives.
+/// Opens an array with one of its images missing. Returns the drives.
 fn open(drives: Vec<RawSsd>, image: Vec<u8>) -> Vec<RawSsd> {
     let mut array = match Vssds::open(drives, MemoryImages([image, Vec::new()])) {
         Ok((array, _)) => array,
@@ -33,7 +33,7 @@ fn open(drives: Vec<RawSsd>, image: Vec<u8>) -> Vec<RawSsd> {
     array.into_parts().0
 }
 
-/// Uses all that is there. What a catalogue promises may not be to be had: errors are fine.
+/// Uses everything in the array. Errors are fine, because the drives may not have what the catalogue promises.
 fn work(array: &mut Vssds<MemoryImages>) {
     let stripe = Pages::Count(STRIPE_PAGES);
     for tenant in array.list().collect::<Vec<_>>() {

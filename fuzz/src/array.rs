@@ -1,4 +1,4 @@
-//! Small drives that virtual SSDs share, as somebody left them: the same in each call.
+//! Small used drives that virtual SSDs share, the same in each call.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
@@ -12,15 +12,15 @@ use larder_ssd::vssd::{
     ImageFailed, Isolation, MemoryImages, Pages, Request, Throughputs, Vssds, channel_pairs,
 };
 
-/// What a page holds.
+/// The byte that fills all pages.
 pub const FILL: u8 = 0xa5;
 /// Pages that a die programs at once.
 pub const STRIPE_PAGES: u32 = 2;
 const PAGE_BYTES: usize = 512;
 const HEADER_BYTES: usize = 4096;
-/// Of the state of a block, in a model image.
+/// Bytes of a block's state in a model image.
 const BLOCK_RECORD_BYTES: usize = 48;
-/// Of what a block has in the protected buffer.
+/// Bytes of a block's entry in the protected buffer.
 const TAIL_RECORD_BYTES: usize = 24 + 8 * STRIPE_PAGES as usize;
 const IDENTITY: [u8; 16] = *b"an array to fuzz";
 const RATES: Throughputs = Throughputs { channel_mb_s: 400, die_mb_s: 200, soft_plane_mb_s: 50 };
@@ -74,7 +74,7 @@ pub fn used() -> (Vssds<MemoryImages>, [Vec<u8>; 2]) {
 pub struct MemoryImage(Arc<Mutex<Vec<u8>>>);
 
 impl MemoryImage {
-    /// One of these bytes.
+    /// An image with these bytes.
     pub fn holding(bytes: Vec<u8>) -> Self {
         Self(Arc::new(Mutex::new(bytes)))
     }
@@ -117,7 +117,7 @@ impl ImageIo for MemoryImage {
     }
 }
 
-/// The bytes of a model image on which each tenant has a block of stripes and a tail.
+/// The bytes of a model image in which each tenant has a block of stripes and a tail.
 pub fn used_image() -> Vec<u8> {
     let image = MemoryImage::default();
     let of = ImageConfig { identity: IDENTITY, drives: 1, drive: config() };
@@ -133,14 +133,14 @@ pub fn used_image() -> Vec<u8> {
     image.with(|bytes| Some(bytes.clone())).expect("it is there")
 }
 
-/// What of a model image is there twice.
+/// The parts of a model image that exist twice.
 #[derive(Debug, Clone)]
 pub struct Sections {
-    /// Headers, catalogues, records of blocks, entries of the protected buffer.
+    /// Both copies of headers, catalogues, block records, and entries of the protected buffer.
     pub copies: [[Range<usize>; 2]; 4],
 }
 
-/// Where they are in `image`, which must be whole.
+/// Finds the sections of `image`, which must be valid.
 pub fn sections(image: &[u8]) -> Sections {
     let (opened, _) = ModelImage::open(MemoryImage::holding(image.to_vec())).expect("it is whole");
     let layout = opened.layout();
@@ -159,7 +159,7 @@ pub fn sections(image: &[u8]) -> Sections {
     Sections { copies }
 }
 
-/// `image` with marks and checksums put right, but for those of the catalogue.
+/// `image` with correct magics and checksums, except for those of the catalogue.
 pub fn sealed(mut image: Vec<u8>, sections: &Sections) -> Vec<u8> {
     let [headers, _, blocks, tails] = &sections.copies;
     for header in headers {

@@ -1,19 +1,19 @@
-//! A small device in memory, and what a cache leaves on it after a clean shutdown.
+//! A small memory device, with the data that a cache leaves on it after a clean shutdown.
 
 use std::sync::Arc;
 
 use larder::{Config, Larder, LocConfig, SocConfig, VirtualClock, block_on};
 use larder_device::{Device, MemoryDevice};
 
-/// Where the snapshot begins.
+/// Offset of the snapshot.
 pub const SNAPSHOT_AT: usize = 32 << 10;
-/// What the superblock says begins here, behind the header of its label.
+/// Offset of the superblock's content, after the header of its label.
 const CONTENT_AT: usize = 64;
 /// The epoch of the shutdown.
 pub const EPOCH: u64 = 1;
-/// Keys that were set: the first of them have small values.
+/// Number of keys that were set. The first [`SMALL`] of them have small values.
 pub const KEYS: u32 = 24;
-/// How many small ones there are.
+/// Number of keys with small values.
 pub const SMALL: u32 = 16;
 
 /// The tombstone log alone takes 64 KiB.
@@ -30,18 +30,18 @@ pub fn config() -> Config {
     }
 }
 
-/// The key of this number.
+/// The key with this number.
 pub fn key(number: u32) -> Vec<u8> {
     format!("key {number}").into_bytes()
 }
 
-/// The values that a key had, one after the other.
+/// The values that a key had, in order.
 pub fn versions(number: u32) -> impl Iterator<Item = Vec<u8>> {
     let length = if number < SMALL { 50 } else { 2000 };
     (1..=2).map(move |version| format!("{version} of {number} ").into_bytes().repeat(length / 10))
 }
 
-/// The bytes of a device after some sets, deletes and a clean shutdown. The same in each call.
+/// The bytes of a device after some sets, deletes and a clean shutdown. They are the same in each call.
 pub fn after_clean_shutdown() -> Vec<u8> {
     let device = Arc::new(MemoryDevice::holding(vec![0; CAPACITY_BYTES as usize]));
     let shared: Arc<dyn Device> = Arc::clone(&device) as _;
@@ -65,17 +65,17 @@ pub fn snapshot_room(image: &[u8]) -> usize {
     number(image, CONTENT_AT + 64) - SNAPSHOT_AT
 }
 
-/// The identity of the cache that left it: the beginning of the UUID in its label.
+/// The identity of the cache that wrote the image: the start of the UUID in its label.
 pub fn identity(image: &[u8]) -> [u8; 6] {
     *image[24..].first_chunk().expect("within the label")
 }
 
-/// Where the regions begin: the second section of the superblock says so.
+/// Offset of the regions, from the second section of the superblock.
 pub fn regions_at(image: &[u8]) -> usize {
     number(image, CONTENT_AT + 80 + 32 + 8)
 }
 
-/// A field of 8 bytes of a device, as an address or a length.
+/// An 8-byte field of a device, as an address or a length.
 pub fn number(image: &[u8], at: usize) -> usize {
     let bytes = image[at..].first_chunk().expect("within the device");
     usize::try_from(u64::from_le_bytes(*bytes)).expect("the device is in memory")

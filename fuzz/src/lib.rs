@@ -1,12 +1,12 @@
-//! What the fuzz targets share.
+//! Common code of the fuzz targets.
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`seal`] | puts marks and checksums right, so that the fuzzer gets behind them |
-//! | [`drive`] | a device in memory, as a cache left it that was shut down cleanly |
-//! | [`array`](mod@array) | drives that are divided among virtual SSDs, in memory and in a model image |
-//! | [`patches`] | changes of something that is too long for an input |
-//! | [`memory`] | how much of it a parser has |
+//! | [`seal`] | corrects magics and checksums, so that the fuzzer gets past them |
+//! | [`drive`] | a memory device as a cache leaves it after a clean shutdown |
+//! | [`array`](mod@array) | drives that virtual SSDs share, in memory and in a model image |
+//! | [`patches`] | changes to something that is too long for an input |
+//! | [`memory`] | a limit on the memory of a parser |
 
 pub mod array;
 pub mod drive;

@@ -1,6 +1,6 @@
-//! How much memory a parser has.
+//! A limit on the memory of a parser.
 
-/// Beside the input itself.
+/// Bytes allowed in addition to the length of the input.
 const BESIDE_BYTES_MAX: u64 = 64 << 10;
 
 /// Parses `bytes`, and panics if that takes more memory at a time than their length and 64 KiB.

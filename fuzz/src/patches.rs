@@ -1,4 +1,4 @@
-//! Changes of something that is too long to be an input itself: the input says what changes where.
+//! Changes to something that is too long to be an input itself: the input says what changes where.
 //!
 //! ```text
 //!  bytes  field
@@ -10,14 +10,14 @@
 /// One change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Patch<'a> {
-    /// Where, before it is brought into range.
+    /// Offset, before it is brought into range.
     pub place: usize,
-    /// What comes there.
+    /// The new bytes.
     pub bytes: &'a [u8],
 }
 
 impl Patch<'_> {
-    /// Writes it into `target`, as far as it fits behind its place there.
+    /// Writes the bytes into `target`, as far as they fit after their offset.
     pub fn apply(&self, target: &mut [u8]) {
         if target.is_empty() {
             return;
@@ -27,7 +27,7 @@ impl Patch<'_> {
     }
 }
 
-/// All changes that an input says.
+/// All changes that an input describes.
 pub fn of(mut input: &[u8]) -> impl Iterator<Item = Patch<'_>> {
     std::iter::from_fn(move || {
         let (place, rest) = input.split_first_chunk::<4>()?;

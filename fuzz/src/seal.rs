@@ -1,24 +1,24 @@
-//! Puts magic, version, identity and checksum of arbitrary bytes right, at the places that
-//! `docs/formats.md` gives for them. Lengths and counts stay as they are: they are the fuzzer's.
+//! Corrects magic, version, identity and checksum of arbitrary bytes, at the offsets that `docs/formats.md` gives for
+//! them. Lengths and counts are not changed, because the fuzzer chooses them.
 //!
-//! The version is that of the code, so that a new one does not stop the fuzzer at the door.
+//! The version is that of the code, so that a new version does not stop the fuzzer at the header.
 //!
-//! Bytes too short for a header, or with a length that leads out of them, come back unsealed.
+//! Bytes that are too short for a header, or with a length beyond their end, are returned unsealed.
 
 use larder_device::label::FORMAT_VERSION;
 
-/// Bytes in front of what a snapshot says.
+/// Bytes of a snapshot's header.
 pub const SNAPSHOT_HEADER_BYTES: usize = 32;
 const RECORD_HEADER_BYTES: usize = 32;
 const TRAILER_BYTES: usize = 36;
 const FOOTER_ENTRY_BYTES: usize = 16;
 const CATALOGUE_HEADER_BYTES: usize = 48;
 const JOURNAL_RECORD_BYTES: usize = 32;
-/// Of a header in a block cache's log before its records, and of a footer's end.
+/// Bytes of a header in a block cache's log before its records, and of the end of a footer.
 const BLOCK_LOG_HEADER_BYTES: usize = 64;
-/// Of a fingerprint's slot before its identity.
+/// Bytes of a fingerprint slot before its identity.
 const FINGERPRINT_HEADER_BYTES: usize = 64;
-/// The identity of the cache that the fuzzer plays, where it plays one.
+/// The identity of the fuzzer's cache, where one is needed.
 pub const IDENTITY: [u8; 6] = [0; 6];
 
 /// A record with sequence number 0 at offset 0.
@@ -54,7 +54,7 @@ pub fn snapshot(bytes: &[u8], epoch: u64, identity: [u8; 6]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     if bytes.len() >= SNAPSHOT_HEADER_BYTES {
         mark(&mut bytes, 0, b"LSNP");
-        // Who says which records are dead: one or the other.
+        // Which of two sources identifies dead records: allow only valid values.
         bytes[6] &= 1;
         bytes[7] = 0;
         put(&mut bytes, 12, &[0; 4]);
@@ -94,7 +94,7 @@ pub fn catalogue(bytes: &[u8], identity: [u8; 16]) -> Vec<u8> {
     bytes
 }
 
-/// The header of a batch at the beginning of the first segment of a block cache's log, with a UUID of zeros.
+/// The header of a batch at the start of the first segment of a block cache's log, with a UUID of zeros.
 pub fn block_log_header(bytes: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     if bytes.len() < BLOCK_LOG_HEADER_BYTES {
@@ -111,12 +111,12 @@ pub fn block_log_header(bytes: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The short header at the same place, of memory.
+/// The short header of a log in memory, at the same place.
 pub fn block_log_short_header(bytes: &[u8]) -> Vec<u8> {
     short_header(b"LBSH", bytes)
 }
 
-/// The header that lies in the metadata of blocks, from the first of a segment on.
+/// The header in the metadata of blocks, from the first block of a segment on.
 pub fn block_log_metadata_header(bytes: &[u8]) -> Vec<u8> {
     short_header(b"LBMH", bytes)
 }
@@ -129,7 +129,7 @@ fn short_header(magic: &[u8; 4], bytes: &[u8]) -> Vec<u8> {
     mark(&mut bytes, 0, magic);
     let records = usize::from(u16::from_le_bytes([bytes[6], bytes[7]]));
     if let Some(checked) = bytes.get(12..48 + 16 * records) {
-        // Of the UUID, the segment and the place in it.
+        // The checksum covers the UUID, the segment and the offset in it.
         let checksum = larder_checksum::crc32c_append(larder_checksum::crc32c(&[0; 24]), checked);
         put(&mut bytes, 8, &checksum.to_le_bytes());
     }
@@ -156,14 +156,14 @@ pub fn block_log_footer(bytes: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The header of a model image, either of both.
+/// The header of a model image, in either copy.
 pub fn image_header(bytes: &mut [u8]) {
     put(bytes, 0, b"LARDERVI\x01\0\0\0");
     let checksum = larder_checksum::crc32c(&bytes[16..]);
     put(bytes, 12, &checksum.to_le_bytes());
 }
 
-/// Record number `number` of a kind that a model image with this identity has many of.
+/// Record number `number` of a kind of which a model image with this identity has many.
 pub fn image_record(bytes: &mut [u8], identity: [u8; 16], number: u64) {
     let own =
         larder_checksum::crc32c_append(larder_checksum::crc32c(&identity), &number.to_le_bytes());
@@ -171,7 +171,6 @@ pub fn image_record(bytes: &mut [u8], identity: [u8; 16], number: u64) {
     put(bytes, 0, &checksum.to_le_bytes());
 }
 
-/// Of the identity and what follows it.
 /// A slot of the fingerprint of core 0 of the cache whose UUID is zeros, at this offset.
 pub fn block_fingerprint(bytes: &[u8], offset: u64) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
@@ -208,7 +207,8 @@ mod tests {
     use super::*;
     use crate::{array, drive};
 
-    /// What a cache wrote is sealed as it is: marks, versions and checksums are at their places.
+    /// The data that a cache wrote does not change when it is sealed: magics, versions and checksums are at the right
+    /// offsets.
     #[test]
     fn what_a_cache_wrote_is_sealed_already() {
         let image = drive::after_clean_shutdown();

@@ -1,9 +1,9 @@
-//! A run in a process of its own.
+//! A run in its own process.
 
 use std::process::{Command, Stdio};
 
-/// Starts this program with these words and waits for it. Returns the last line that it prints: peers
-/// print, too. `what` it does is for errors.
+/// Starts this program with these arguments and waits for it. Returns the last line that it prints, because peers print
+/// too. `what` describes the run in errors.
 pub(crate) fn last_line(words: &[String], what: &str) -> Result<String, String> {
     let program = std::env::current_exe().map_err(|e| format!("this program is gone: {e}"))?;
     let output = Command::new(program)

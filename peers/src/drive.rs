@@ -1,5 +1,5 @@
-//! Clients: threads on a cache in memory, tasks on a hybrid one. Both do look-aside: what a get
-//! misses is set at once.
+//! Clients: threads on a cache in memory, tasks on a hybrid one. Both are look-aside: a get that misses is followed by
+//! a set.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,16 +11,16 @@ use crate::stream::{Op, Stream};
 use crate::system::{DramCache, HybridCache};
 use crate::workload::{Source, Workload};
 
-/// One operation in so many is timed in memory, where the clock costs as much as a hit; on flash, all.
+/// In memory, one in this number of operations is timed, because the clock costs as much as a hit. On flash, all are.
 const TIMED_OPS: u64 = 16;
 
-/// What clients did.
+/// The counters of clients.
 pub(crate) struct Tally {
-    /// Operations of the stream: what a miss sets is not one of them.
+    /// Operations of the stream. A set after a miss is not one of them.
     pub(crate) ops: u64,
     pub(crate) gets: u64,
     pub(crate) hits: u64,
-    /// Keys and values that were set, for whatever reason.
+    /// Bytes of keys and values that were set, including after misses.
     pub(crate) set_bytes: u64,
     pub(crate) get_latencies: Latencies,
     pub(crate) set_latencies: Latencies,
@@ -28,7 +28,7 @@ pub(crate) struct Tally {
 
 impl Default for Tally {
     fn default() -> Self {
-        // One a client, and what is resident is measured beside them.
+        // Coarse histograms, because each client has its own and they count in the resident memory that is measured.
         let (get_latencies, set_latencies) = (Latencies::coarse(), Latencies::coarse());
         Self { ops: 0, gets: 0, hits: 0, set_bytes: 0, get_latencies, set_latencies }
     }
@@ -60,16 +60,16 @@ impl Tally {
     }
 }
 
-/// Operations for clients.
+/// The operations of a phase.
 #[derive(Clone)]
 pub(crate) struct Phase {
     pub(crate) source: Arc<Source>,
     pub(crate) set_percent: u32,
     pub(crate) seed: u64,
-    /// 0 warms up, 1 is measured.
+    /// 0 is warm-up, 1 is the measurement.
     pub(crate) number: u64,
     pub(crate) clients: usize,
-    /// Of all clients together.
+    /// Operations of all clients together.
     pub(crate) ops: u64,
 }
 
@@ -110,7 +110,7 @@ pub(crate) fn fill<C: DramCache>(
     Ok(())
 }
 
-/// A phase on threads.
+/// Runs a phase on threads.
 pub(crate) fn on_threads<C: DramCache>(cache: &C, phase: &Phase) -> Result<Tally, String> {
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..phase.clients)
@@ -148,7 +148,7 @@ fn thread<C: DramCache>(cache: &C, phase: &Phase, client: usize) -> Result<Tally
     Ok(tally)
 }
 
-/// A phase on tasks of the runtime that this is called in.
+/// Runs a phase on tasks of the current runtime.
 pub(crate) async fn on_tasks<C: HybridCache>(
     cache: &Arc<C>,
     phase: &Phase,

@@ -1,4 +1,4 @@
-//! What a cache in memory costs as it grows: one thread, values of 300 bytes, twice as many keys as fit.
+//! The cost of a cache in memory as it grows: one thread, values of 300 bytes, twice as many keys as fit.
 
 use std::time::{Duration, Instant};
 
@@ -14,11 +14,11 @@ use crate::{child, machine, process};
 
 const VALUE_BYTES: usize = 300;
 const ITEM_BYTES: u64 = 16 + VALUE_BYTES as u64;
-/// So many operations at most after the fill.
+/// Largest number of operations after the fill.
 const OPS_MAX: u64 = 4_000_000;
 const ROUNDS: usize = 3;
 const MIB: u64 = 1 << 20;
-/// What is told of a run, and its unit.
+/// The reported numbers of a run, with their units.
 const COLUMNS: [(&str, &str); 6] = [
     ("fill_us", "fill, us a set"),
     ("fill_cpu_us", "... of CPU"),
@@ -28,7 +28,7 @@ const COLUMNS: [(&str, &str); 6] = [
     ("resident_mib", "resident MiB"),
 ];
 
-/// Runs systems at several budgets, round by round, and prints a table.
+/// Runs systems with several budgets, round by round, and prints a table.
 pub(crate) fn all(options: &Options) -> Result<(), String> {
     machine::describe(&options.dir).iter().for_each(|line| println!("{line}"));
     let usual = [System::Larder, System::QuickCache];
@@ -73,21 +73,21 @@ fn of(system: System, budget: u64, seed: u64) -> Result<Value, String> {
         ]
     };
     let what = format!("growth with {}", system.name());
-    // A guest's memory may not be the machine's before it is written to: the host brings each page, which
-    // takes longer than a set. So what the run needs has been in use a moment ago, in the same way.
+    // In a virtual machine, the host may allocate memory only at the first write, which takes longer than a set. So a
+    // first process uses the same amount of memory in the same way, just before the run.
     child::last_line(&words("growth-fill"), &what)?;
     let line = child::last_line(&words("growth-one"), &what)?;
     serde_json::from_str(&line).map_err(|cause| format!("growth: {line}: {cause}"))
 }
 
-/// One run, here.
+/// Makes one run in this process.
 pub(crate) fn one(options: &Options) -> Result<(), String> {
     let (cache, budget) = open(options)?;
     println!("{}", run(&*cache, budget, options.seed)?);
     Ok(())
 }
 
-/// The fill of a run alone.
+/// Makes only the fill of a run.
 pub(crate) fn fill_only(options: &Options) -> Result<(), String> {
     let (cache, budget) = open(options)?;
     fill(&*cache, budget).map(|_| ())
@@ -100,7 +100,7 @@ fn open(options: &Options) -> Result<(Box<dyn DramCache>, u64), String> {
     Ok((open_in_dram(*system, budget, budget / ITEM_BYTES)?, budget))
 }
 
-/// Times operations one after the other: where one ends the next begins.
+/// Times consecutive operations: each begins where the previous one ends.
 struct Laps {
     began: Instant,
     last: Instant,

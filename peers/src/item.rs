@@ -1,4 +1,4 @@
-//! Keys and values: every value names its key, so that a wrong answer cannot pass for a hit.
+//! Keys and values. Every value contains its key, so that a wrong answer cannot count as a hit.
 
 use std::hash::{Hash, Hasher};
 use std::io::{Read, Write};
@@ -9,7 +9,7 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 /// Bytes of a key.
 pub(crate) const KEY_BYTES: usize = 16;
 
-/// A key. It is hashed as one string of bytes, which is the cheapest for every system.
+/// A key. It is hashed as one byte string, which is cheapest for every system.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Key(pub(crate) [u8; KEY_BYTES]);
 
@@ -35,7 +35,7 @@ impl foyer::Code for Key {
     }
 }
 
-/// A key, and how long its value is: always the same, so that a hit can be checked.
+/// A key and the length of its value, which never changes, so that a hit can be checked.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Item {
     pub(crate) key: Key,
@@ -56,7 +56,7 @@ impl Item {
         (KEY_BYTES + self.value_bytes) as u64
     }
 
-    /// Its value, written into `room`, which is made as long as it must be.
+    /// Its value, written into `room`, which is extended as needed.
     pub(crate) fn value<'a>(&self, room: &'a mut Vec<u8>) -> &'a [u8] {
         if room.len() < self.value_bytes {
             room.resize(self.value_bytes, 0x5a);
@@ -65,7 +65,7 @@ impl Item {
         &room[..self.value_bytes]
     }
 
-    /// Whether `value` is the one of this item.
+    /// Checks that `value` is that of this item.
     pub(crate) fn check(&self, value: &[u8]) -> Result<(), String> {
         if value.len() == self.value_bytes && value.starts_with(&self.key.0) {
             return Ok(());
@@ -80,7 +80,7 @@ impl Item {
     }
 }
 
-/// Scatters numbers: the first that SplitMix64 draws with this seed, another one for each.
+/// Scatters numbers: the first output of SplitMix64 with this seed, which is different for each number.
 pub(crate) fn mix(number: u64) -> u64 {
     SplitMix64::seed_from_u64(number).next_u64()
 }

@@ -1,4 +1,4 @@
-//! What the numbers were measured on.
+//! A description of the machine.
 
 use std::path::Path;
 use std::process::Command;
@@ -19,7 +19,7 @@ fn compiler() -> String {
     text.ok().filter(|text| !text.is_empty()).unwrap_or_else(|| "unknown".to_owned())
 }
 
-/// Versions of the peers, from what cargo locked.
+/// Versions of the peers, from cargo's lock file.
 fn versions() -> String {
     let lock = include_str!("../Cargo.lock");
     let version = |name: &str| {

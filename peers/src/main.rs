@@ -1,13 +1,13 @@
-//! Larder and its peers on the same work, in the same run: `larder-peers --help`.
+//! Compares Larder and its peers on the same work, in the same run: `larder-peers --help`.
 //!
 //! | module | what it is |
 //! |---|---|
-//! | `workload`, `stream`, `tables`, `item` | the work: which operations, on what |
+//! | `workload`, `stream`, `tables`, `item` | the work: operations and items |
 //! | `system` | the caches |
-//! | `drive`, `run`, `process` | one run, and what it costs |
-//! | `rounds`, `child`, `neighbour` | all runs: who comes when, beside what |
-//! | `summary`, `report`, `machine`, `options` | what is said, what was asked for |
-//! | `growth`, `threads` | two looks at caches in memory: as they grow, and with more threads than cores |
+//! | `drive`, `run`, `process` | one run, and its cost |
+//! | `rounds`, `child`, `neighbour` | all runs: their order, and a neighbour for them |
+//! | `summary`, `report`, `machine`, `options` | output and options |
+//! | `growth`, `threads` | two other measurements of caches in memory: as they grow, and with more threads than cores |
 
 mod child;
 mod drive;
@@ -54,7 +54,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// One run. Its outcome is the last line, for foyer prints too.
+/// Makes one run. The last line is its outcome, because foyer prints too.
 fn single(options: &Options) -> Result<(), String> {
     let outcome = run::run(&options.task()?)?;
     println!("{}", outcome.to_json());

@@ -1,22 +1,22 @@
-//! A neighbour who streams through memory: what it leaves of caches and of the way to memory.
+//! A neighbour process that streams through memory, and so uses processor caches and memory bandwidth.
 
 use std::hint::black_box;
 use std::process::{Child, Command, Stdio};
 
-/// Far more than any cache of a processor.
+/// Far larger than any processor cache.
 const BYTES: usize = 256 << 20;
 
-/// Ends when this is dropped.
+/// The process, killed on drop.
 struct Neighbour(Child);
 
 impl Drop for Neighbour {
     fn drop(&mut self) {
-        // It has no state: there is nothing to lose, and nothing to do if it has gone already.
+        // It has no state, so killing it loses nothing, and it does not matter if it has already ended.
         let _ = self.0.kill().and_then(|()| self.0.wait());
     }
 }
 
-/// Does it, beside a neighbour if there shall be one.
+/// Calls `run`, with a neighbour if `is_wanted`.
 pub(crate) fn beside(
     is_wanted: bool,
     run: impl FnOnce() -> Result<(), String>,
@@ -32,7 +32,7 @@ pub(crate) fn beside(
     run()
 }
 
-/// Copies one half of the memory to the other, for ever.
+/// Copies one half of the memory to the other, forever.
 pub(crate) fn stream() -> Result<(), String> {
     let mut memory = vec![1_u8; BYTES];
     loop {

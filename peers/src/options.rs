@@ -9,71 +9,70 @@ use crate::run::Task;
 use crate::system::System;
 use crate::workload::{Scale, Workload};
 
-/// Larder and its peers on the same work, in the same run.
+/// Compare Larder and its peers on the same work, in the same run.
 ///
-/// A run is a process of its own: peak RSS and CPU time are its own. Systems take turns within a round. Compare rows
-/// of one workload, and trust ratios and cpu_us_per_op: a shared machine changes its speed from minute to minute.
+/// Each run is a separate process, so peak RSS and CPU time are its own. Systems take turns within a round. Compare
+/// rows of one workload, and trust ratios and cpu_us_per_op: a shared machine changes its speed from minute to minute.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "larder-peers", bin_name = "cargo xtask peers", max_term_width = 100)]
 pub(crate) struct Options {
-    /// What is done
+    /// What to do
     #[arg(value_enum, default_value_t = Mode::Rounds)]
     pub(crate) mode: Mode,
-    /// The same at an eighth of the size, 3 rounds in DRAM and 1 on flash: about 3 minutes
+    /// Use an eighth of the size, with 3 rounds in DRAM and 1 on flash: about 3 minutes
     #[arg(long, conflicts_with = "scale")]
     quick: bool,
-    /// The size of everything; tiny is for tests
+    /// The size of all workloads; tiny is for tests
     #[arg(long, default_value = "full", value_parser = scale())]
     scale: Scale,
-    /// Which workloads, with commas [default: all]
+    /// Workloads, separated by commas [default: all]
     #[arg(long = "workload", value_name = "LIST", value_delimiter = ',', ignore_case = true, value_parser = workload())]
     pub(crate) workloads: Option<Vec<String>>,
-    /// Which systems, with commas [default: those that the workload is for]. larder: nothing set but the budget of
-    /// memory; larder-soc, larder-soc-log: small objects in buckets, without and with a log before them;
-    /// larder-loc: all in one log; harness is no cache at all, and shows what the benchmark itself costs
+    /// Systems, separated by commas [default: those of the workload]. larder: only the memory budget is set;
+    /// larder-soc, larder-soc-log: small objects in buckets, without and with a log in front of them; larder-loc: all
+    /// in one log; harness is not a cache, and shows the cost of the benchmark itself
     #[arg(long = "system", value_name = "LIST", value_delimiter = ',', value_parser = system())]
     pub(crate) systems: Option<Vec<System>>,
     /// Threads in DRAM [default: 2], tasks on flash [default: 2,64]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clients())]
     pub(crate) clients: Option<Vec<usize>>,
-    /// How often each system does each workload [default: 5]
+    /// Number of runs of each system with each workload [default: 5]
     #[arg(long, value_name = "N", value_parser = number())]
     pub(crate) rounds: Option<usize>,
-    /// Where flash files go: a directory on a disk, up to 4.3 GB a system; they are removed at the end
+    /// Directory for flash files, on a disk: up to 4.3 GB for each system; they are removed at the end
     #[arg(long, default_value = ".")]
     pub(crate) dir: PathBuf,
-    /// The directory of pop.json and sizes.json of CacheLib's graph_cache_leader_fbobj; without it graph_leader is
-    /// skipped
+    /// Directory of pop.json and sizes.json of CacheLib's graph_cache_leader_fbobj; without it graph_leader is skipped
     #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
-    /// Where every run goes, and medians
+    /// File for every run, and medians
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
-    /// Where medians and spread go, under a description of the machine
+    /// File for medians and spread, below a description of the machine
     #[arg(long, value_name = "FILE")]
     pub(crate) csv: Option<PathBuf>,
-    /// Of the operations
+    /// Seed of the operations
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u64).range(1..))]
     pub(crate) seed: u64,
-    /// Budget of memory, instead of the workload's
+    /// Memory budget, instead of the workload's
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..))]
     pub(crate) dram_bytes: Option<u64>,
-    /// Beside a process that streams through memory
+    /// Run next to a process that streams through memory
     #[arg(long)]
     pub(crate) neighbour: bool,
 }
 
-/// What is done with the systems.
+/// The kind of measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Mode {
-    /// Every system does every workload, round by round
+    /// Run every system with every workload, round by round
     Rounds,
-    /// One run in this process, for a profiler; needs --workload and --system
+    /// Make one run in this process, for a profiler; needs --workload and --system
     One,
-    /// One thread, values of 300 bytes, from 256 MiB to 12 GiB of memory (--quick: to 1 GiB; --dram-bytes: that one):
-    /// what a set and a look-up cost, the worst operation, what is resident
+    /// Measure one thread with values of 300 bytes, from 256 MiB to 12 GiB of memory (--quick: to 1 GiB; --dram-bytes:
+    /// only that size): cost of sets and lookups, slowest operation, resident memory
     Growth,
-    /// Getters and setters, up to 64 threads: what the ones cost the others
+    /// Measure how getters and setters slow each other down, with up to 64 threads
     Threads,
     #[value(hide = true)]
     GrowthOne,
@@ -88,12 +87,12 @@ pub(crate) enum Mode {
 }
 
 impl Options {
-    /// The size of everything.
+    /// The size of all workloads.
     pub(crate) fn scale(&self) -> Scale {
         if self.quick { Scale::Quick } else { self.scale }
     }
 
-    /// The workloads that were asked for, or all.
+    /// The selected workloads, or all.
     pub(crate) fn workloads(&self) -> Vec<Workload> {
         let names = self.workloads.clone();
         let names =
@@ -101,7 +100,7 @@ impl Options {
         names.iter().filter_map(|name| Workload::find(name, self.scale())).collect()
     }
 
-    /// The only run that these options can mean.
+    /// The single run that these options select.
     pub(crate) fn task(&self) -> Result<Task, String> {
         let (Some([workload]), Some([system])) =
             (self.workloads.as_deref(), self.systems.as_deref())
@@ -130,7 +129,7 @@ fn system() -> impl TypedValueParser<Value = System> {
     one_of(&System::ALL)
 }
 
-/// One of a table, by its name.
+/// Parses an entry of a table by its name.
 fn one_of<T: Copy + Send + Sync + 'static>(
     known: &'static [(&'static str, T)],
 ) -> impl TypedValueParser<Value = T> {
@@ -140,7 +139,7 @@ fn one_of<T: Copy + Send + Sync + 'static>(
     })
 }
 
-/// A workload by its name in any case, which is returned as it is written.
+/// Parses the name of a workload in any case, and returns its exact spelling.
 fn workload() -> impl TypedValueParser<Value = String> {
     PossibleValuesParser::new(Workload::names()).try_map(|name| {
         let found = Workload::find(&name, Scale::Full).map(|found| found.name.to_owned());

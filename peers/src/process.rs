@@ -1,14 +1,14 @@
-//! What the kernel says of this process.
+//! The kernel's counters of this process.
 
 use std::fs;
 
-/// Ticks of `/proc/self/stat` in a second: Linux tells user space this number everywhere.
+/// Ticks in a second in `/proc/self/stat`: Linux reports this rate to user space everywhere.
 const TICKS_PER_SECOND: f64 = 100.0;
 
 /// CPU seconds of all threads, in user space and in the kernel.
 pub(crate) fn cpu_seconds() -> Result<f64, String> {
     let text = read("/proc/self/stat")?;
-    // The name of the program may hold anything, but no field after it holds a parenthesis.
+    // The name of the program may contain anything, but the later fields contain no parenthesis.
     let fields = text.rsplit(')').next().unwrap_or_default();
     let ticks: Option<Vec<u64>> =
         fields.split_whitespace().skip(11).take(2).map(|field| field.parse().ok()).collect();
@@ -18,23 +18,23 @@ pub(crate) fn cpu_seconds() -> Result<f64, String> {
     }
 }
 
-/// The most memory that was resident so far, in bytes.
+/// The peak resident memory so far, in bytes.
 pub(crate) fn peak_rss_bytes() -> Result<u64, String> {
     Ok(field("/proc/self/status", "VmHWM:")? << 10)
 }
 
-/// The memory that is resident now, in bytes.
+/// The current resident memory, in bytes.
 pub(crate) fn resident_bytes() -> Result<u64, String> {
     Ok(field("/proc/self/status", "VmRSS:")? << 10)
 }
 
-/// How many wanted a processor in the last minute.
+/// The load average of the last minute.
 pub(crate) fn load_average() -> f64 {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split(' ').next().and_then(|first| first.parse().ok()).unwrap_or(f64::NAN)
 }
 
-/// Bytes that this process sent to block devices, by any call and any thread, io_uring included.
+/// Bytes that this process sent to block devices, by any call and any thread, including io_uring.
 pub(crate) fn written_bytes() -> Result<u64, String> {
     field("/proc/self/io", "write_bytes:")
 }

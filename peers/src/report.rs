@@ -1,4 +1,4 @@
-//! Tables for people, CSV and JSON for others.
+//! Tables for people, CSV and JSON for programs.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ use crate::summary::Row;
 use crate::system::System;
 use crate::workload::Scale;
 
-/// A column: its name, and what it takes from a run.
+/// A column: its name, and the function that reads it from a run.
 type Column = (&'static str, fn(&Outcome) -> Option<f64>);
 
 const COLUMNS: [Column; 8] = [
@@ -24,7 +24,7 @@ const COLUMNS: [Column; 8] = [
     ("peak_rss_bytes", |o| Some(o.peak_rss_bytes)),
 ];
 
-/// More that may explain a row; no spread of these.
+/// Additional columns that may explain a row, without a spread.
 const NOTES: [Column; 2] =
     [("dram_bytes", |o| Some(o.dram_bytes)), ("load_average", |o| Some(o.load_average))];
 
@@ -65,7 +65,7 @@ fn median(spread: Option<Spread>, shown: impl Fn(f64) -> String) -> String {
     spread.map_or_else(String::new, |s| shown(s.median))
 }
 
-/// What Larder is beside each peer: medians of ratios of runs in the same round.
+/// Larder compared with each peer: medians of ratios of runs in the same round.
 pub(crate) fn comparisons(rows: &[Row]) -> String {
     let mut text = String::new();
     let is_larder = |row: &&Row| row.system.is_larder();
@@ -93,7 +93,7 @@ pub(crate) fn comparisons(rows: &[Row]) -> String {
     text
 }
 
-/// All rows as CSV, under comments about the machine.
+/// All rows as CSV, below comments about the machine.
 pub(crate) fn csv(machine: &[String], scale: Scale, rows: &[Row]) -> String {
     let mut text = String::new();
     for line in machine {
@@ -129,7 +129,7 @@ pub(crate) fn csv(machine: &[String], scale: Scale, rows: &[Row]) -> String {
     text
 }
 
-/// As many digits as mean something.
+/// A number with its significant digits.
 fn plain(number: f64) -> String {
     match number.abs() {
         large if large >= 1000.0 => format!("{number:.0}"),

@@ -1,4 +1,4 @@
-//! All runs: systems take turns within a round, and the round after begins with the next one.
+//! All runs: systems take turns within a round, and each round begins with the next system.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -13,7 +13,7 @@ use crate::{child, machine, report};
 const ROUNDS: usize = 5;
 const ROUNDS_QUICK: (usize, usize) = (3, 1);
 
-/// Runs what the options ask for, prints it and writes the files.
+/// Makes the runs that the options select, prints the results and writes the files.
 pub(crate) fn all(options: &Options) -> Result<(), String> {
     check_dir(&options.dir)?;
     let machine = machine::describe(&options.dir);
@@ -79,9 +79,9 @@ fn rounds(options: &Options, workload: &Workload) -> usize {
     options.rounds.unwrap_or(usual)
 }
 
-/// Who runs: who was asked for or whom the workload is for, as far as they can.
+/// The systems to run: the selected ones, or those of the workload, if they can run it.
 fn systems(options: &Options, workload: &Workload) -> Vec<System> {
-    // A quick look at flash has no time for both of foyer's policies.
+    // A quick run on flash omits one of foyer's two policies to save time.
     let is_left_out = |system: &System| {
         let is_quick = options.scale() == Scale::Quick && workload.flash.is_some();
         is_quick && *system == System::FoyerLru && options.systems.is_none()
@@ -91,7 +91,7 @@ fn systems(options: &Options, workload: &Workload) -> Vec<System> {
     able.filter(|system| !is_left_out(system)).collect()
 }
 
-/// Runs of systems, with budgets adjusted if the workload asks for it.
+/// The runs of systems, with adjusted budgets if the workload requires it.
 fn tasks(
     options: &Options,
     workload: &Workload,
@@ -122,14 +122,14 @@ fn tasks(
     systems.iter().copied().map(as_large).collect()
 }
 
-/// The budget with which a system is as large as `target`, if what it needs grows with its budget.
+/// The budget with which a system's resident memory is that of `target`, if it grows in proportion to the budget.
 fn adjusted(dram_bytes: u64, seen: &Outcome, target: &Outcome) -> u64 {
     let grows = (seen.peak_rss_bytes - seen.empty_rss_bytes).max(1.0);
     let may_grow = (target.peak_rss_bytes - seen.empty_rss_bytes).max(1.0);
     (dram_bytes as f64 * may_grow / grows) as u64
 }
 
-/// A run in a process of its own.
+/// Makes a run in its own process.
 fn child(task: &Task, scale: Scale, label: &str) -> Result<Outcome, String> {
     let (workload, system) = (task.workload.name, task.system.name());
     let mut words: Vec<String> =
@@ -167,7 +167,7 @@ fn check_dir(dir: &Path) -> Result<(), String> {
 
 fn remove_flash_files(dir: &Path) {
     for (name, _) in System::ALL {
-        // Those of systems that did not run are not there.
+        // Files of systems that did not run do not exist.
         let _ = std::fs::remove_file(dir.join(format!("{name}.flash")));
     }
 }

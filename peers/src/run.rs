@@ -1,4 +1,4 @@
-//! One run: a system does a workload once, in a process of its own.
+//! One run of a system with a workload, in its own process.
 
 use std::fs;
 use std::path::PathBuf;
@@ -17,12 +17,12 @@ use crate::system::{
 };
 use crate::workload::{Flash, Source, Workload};
 
-/// Workers of the runtime under a hybrid cache.
+/// Worker threads of the runtime under a hybrid cache.
 const WORKERS: usize = 2;
-/// What a small item weighs on average: for those that want to know how many will fit.
+/// Mean size of a small item, for systems that need the number of items that will fit.
 const ITEM_BYTES: u64 = 566;
 
-/// What to run.
+/// The configuration of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Task {
     pub(crate) workload: Workload,
@@ -31,9 +31,9 @@ pub(crate) struct Task {
     /// Budget as the system counts it.
     pub(crate) dram_bytes: u64,
     pub(crate) seed: u64,
-    /// Where flash files are.
+    /// Directory of the flash files.
     pub(crate) dir: PathBuf,
-    /// Where published tables are.
+    /// Directory of the published tables.
     pub(crate) data: Option<PathBuf>,
 }
 
@@ -44,7 +44,7 @@ impl Task {
     }
 }
 
-/// What came of it.
+/// The results of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Outcome {
     pub(crate) ops_per_second: f64,
@@ -55,17 +55,17 @@ pub(crate) struct Outcome {
     pub(crate) p99_set_us: f64,
     /// `None` without flash.
     pub(crate) bytes_written_per_byte_set: Option<f64>,
-    /// The same as the system itself counts it.
+    /// The same according to the system's own counter.
     pub(crate) counted_written_per_byte_set: Option<f64>,
     pub(crate) peak_rss_bytes: f64,
-    /// Resident before the cache was opened.
+    /// Resident memory before the cache was opened.
     pub(crate) empty_rss_bytes: f64,
     pub(crate) dram_bytes: f64,
     pub(crate) load_average: f64,
 }
 
 impl Outcome {
-    /// As one line.
+    /// The results as one line.
     pub(crate) fn to_json(&self) -> Value {
         json!({
             "ops_per_second": self.ops_per_second,
@@ -83,7 +83,7 @@ impl Outcome {
         })
     }
 
-    /// Reads what [`Outcome::to_json`] made.
+    /// Parses the output of [`Outcome::to_json`].
     pub(crate) fn from_json(text: &str) -> Result<Self, String> {
         let value: Value = serde_json::from_str(text).map_err(|e| e.to_string())?;
         let optional = |name: &str| value.get(name).and_then(Value::as_f64);
@@ -105,7 +105,7 @@ impl Outcome {
     }
 }
 
-/// Counters at the beginning of what is measured.
+/// Counters at the start of the measurement.
 struct Meter {
     began: Instant,
     cpu_seconds: f64,
@@ -143,7 +143,7 @@ impl Meter {
     }
 }
 
-/// Does it, here.
+/// Makes the run in this process.
 pub(crate) fn run(task: &Task) -> Result<Outcome, String> {
     let source = Arc::new(Source::of(&task.workload, task.data.as_deref())?);
     match task.workload.flash {
@@ -220,8 +220,7 @@ async fn tasks<C: HybridCache>(
     })
 }
 
-/// Makes the flash file and writes all of it once: blocks that were never written would cost the
-/// first round more than the others.
+/// Makes the flash file and writes all of it once, because the first writes of blocks would slow down the first round.
 fn prepare_flash_file(task: &Task, bytes: u64) -> Result<(), String> {
     let path = task.flash_file();
     let told = |cause: std::io::Error| {
@@ -249,8 +248,8 @@ mod tests {
 
     fn tiny(name: &str, system: System, clients: usize) -> Outcome {
         let workload = Workload::find(name, Scale::Tiny).unwrap();
-        // Under the build directory, which is on a disk: the usual place is often in memory, and
-        // has no O_DIRECT.
+        // Use the build directory, which is on a disk. The usual temporary directory is often in memory, and has no
+        // O_DIRECT.
         let dir = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("target").join("tiny");
         fs::create_dir_all(&dir).unwrap();
         let dram_bytes = workload.dram_bytes;

@@ -1,21 +1,21 @@
-//! The operations, a function of workload, seed and client: every system gets the same ones.
+//! The operations, as a function of workload, seed and client: every system gets the same ones.
 
 use std::sync::Arc;
 
 use crate::item::{Item, mix};
 use crate::workload::{Sizes, Source};
 
-/// Numbers of keys that come once begin here.
+/// First number of the keys that are used only once.
 const ONCE: u64 = 1 << 62;
-/// So many of them a client may have.
+/// Largest number of such keys for a client.
 const ONCE_PER_CLIENT: u64 = 1 << 40;
 
-/// What a client does next.
+/// The next operation of a client.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Op {
-    /// Ask for it; on a miss, set it.
+    /// Get the item; on a miss, set it.
     Get(Item),
-    /// Set it.
+    /// Set the item.
     Set(Item),
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    /// The stream of a client in a phase (0 warms up, 1 is measured).
+    /// The stream of a client in a phase (0 is warm-up, 1 is the measurement).
     pub(crate) fn new(
         source: &Arc<Source>,
         set_percent: u32,
@@ -45,7 +45,7 @@ impl Stream {
         }
     }
 
-    /// The next operation. There is no end.
+    /// The next operation. The stream never ends.
     pub(crate) fn draw(&mut self) -> Op {
         let set = self.set_percent > 0 && self.rng.u32(..100) < self.set_percent;
         let number = match &*self.source {
@@ -75,7 +75,7 @@ pub(crate) fn item(source: &Source, number: u64) -> Item {
 
 fn zipf_value_bytes(sizes: Sizes, number: u64) -> usize {
     let scattered = mix(!number);
-    // The high half says how long, the low half whether it is small.
+    // The upper half determines the length, and the lower half whether it is small.
     let below = |bound: u64| (((scattered >> 32) * bound) >> 32) as usize;
     let is_large = match sizes {
         Sizes::Small | Sizes::Published => false,

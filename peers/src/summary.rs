@@ -5,7 +5,7 @@ use larder_workload::Spread;
 use crate::run::Outcome;
 use crate::system::System;
 
-/// All rounds of a system with a workload and so many clients.
+/// All rounds of a system with a workload and a number of clients.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     pub(crate) workload: &'static str,
@@ -15,12 +15,12 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// A number of each round, summed up. `None` if there is none.
+    /// The spread of a number over the rounds; `None` if no round has it.
     pub(crate) fn spread(&self, number: impl Fn(&Outcome) -> Option<f64>) -> Option<Spread> {
         Spread::of(self.rounds.iter().filter_map(number))
     }
 
-    /// Median of how many times this row's number is the other's, in the same round.
+    /// Median of the ratios of this row's number to the other's in the same round.
     pub(crate) fn ratio(&self, other: &Self, number: impl Fn(&Outcome) -> f64) -> Option<f64> {
         let ratios = self
             .rounds
@@ -32,7 +32,7 @@ impl Row {
     }
 }
 
-/// For a cell of a table.
+/// A spread in the short form for a table cell.
 pub(crate) fn short(spread: &Spread) -> String {
     let digits = |number: f64| match number.abs() {
         large if large >= 100.0 => format!("{number:.0}"),

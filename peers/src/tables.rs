@@ -1,5 +1,4 @@
-//! Popularity and sizes of a published workload: `pop.json` and `sizes.json` of CacheLib's
-//! cachebench.
+//! Popularity and sizes of a published workload: `pop.json` and `sizes.json` of CacheLib's cachebench.
 
 use std::fs;
 use std::path::Path;
@@ -11,17 +10,17 @@ use crate::item::mix;
 /// Groups of keys of equal popularity, and sizes of values.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Tables {
-    /// For each group: the first key after it, and the share of requests of all groups up to it.
+    /// For each group: the first key after it, and the cumulative share of requests.
     groups: Vec<(u64, f64)>,
-    /// For each size: the share of keys of all sizes up to it.
+    /// For each size: the cumulative share of keys.
     sizes: Vec<(usize, f64)>,
-    /// Share of requests for keys that are asked for once.
+    /// Share of requests for keys that are requested only once.
     pub(crate) once: f64,
 }
 
 impl Tables {
-    /// Reads both files in `dir`. Each group keeps its share of requests and has its share of `keys`,
-    /// but at least one.
+    /// Reads both files in `dir`. Each group keeps its share of requests, and gets its share of `keys`, but at least
+    /// one.
     pub(crate) fn read(dir: &Path, keys: u64) -> Result<Self, String> {
         let popularity = json(&dir.join("pop.json"))?;
         let sizes = json(&dir.join("sizes.json"))?;
@@ -54,21 +53,21 @@ impl Tables {
         self.groups.last().map_or(0, |(end, _)| *end)
     }
 
-    /// A key by its popularity, from 0.
+    /// Draws a key by popularity, counted from 0.
     pub(crate) fn draw(&self, rng: &mut fastrand::Rng) -> u64 {
         let at = place(&self.groups, rng.f64());
         let begin = at.checked_sub(1).map_or(0, |before| self.groups[before].0);
         rng.u64(begin..self.groups[at].0)
     }
 
-    /// Size of the value of a key, always the same.
+    /// Size of the value of a key, which never changes.
     pub(crate) fn value_bytes(&self, number: u64) -> usize {
         let share = (mix(!number) >> 11) as f64 / (1_u64 << 53) as f64;
         self.sizes[place(&self.sizes, share)].0
     }
 }
 
-/// The first entry whose cumulated share is above `share`.
+/// The first entry whose cumulative share is above `share`.
 fn place<T>(entries: &[(T, f64)], share: f64) -> usize {
     entries.partition_point(|(_, up_to)| *up_to <= share).min(entries.len() - 1)
 }
@@ -93,7 +92,7 @@ fn json(path: &Path) -> Result<Value, String> {
     serde_json::from_str(&text).map_err(|e| format!("{}: {e}", path.display()))
 }
 
-/// A list of numbers that are not negative.
+/// A list of nonnegative numbers.
 fn numbers(value: &Value, field: &str) -> Result<Vec<f64>, String> {
     let list = value.get(field).and_then(Value::as_array);
     let list = list.ok_or_else(|| format!("{field}: a list is needed"))?;

@@ -1,4 +1,4 @@
-//! Getters and setters together, more threads than cores: what the ones cost the others.
+//! Getters and setters with more threads than cores: how they slow each other down.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,7 +17,7 @@ const VALUE_BYTES: usize = 300;
 const DRAM_BYTES: u64 = 256 << 20;
 /// A third more than fit.
 const KEYS: u64 = 1_000_000;
-/// Getters and setters.
+/// Numbers of getters and setters.
 const CROWDS: [(usize, usize); 4] = [(2, 1), (8, 2), (16, 2), (62, 2)];
 const ROUNDS: usize = 3;
 const SECONDS: f64 = 3.0;
@@ -73,7 +73,7 @@ fn of(system: System, getters: usize, setters: usize, spin: bool) -> Result<Valu
     serde_json::from_str(&line).map_err(|cause| format!("threads: {line}: {cause}"))
 }
 
-/// One run, here; in the control getters only spin.
+/// Makes one run in this process. In the control run, getters only spin.
 pub(crate) fn one(options: &Options, spin: bool) -> Result<(), String> {
     let (Some([system]), Some(&[getters, setters])) =
         (options.systems.as_deref(), options.clients.as_deref())
@@ -91,13 +91,14 @@ fn run(cache: &dyn DramCache, getters: usize, setters: usize, spin: bool) -> Res
         let item = Item::new(key, VALUE_BYTES);
         cache.set(&item, item.value(&mut room))?;
     }
-    // The clock starts when all are there: with many threads a core the last one comes a second after the first.
+    // Start the clock when all threads are ready: with many threads for each core, the last one starts a second after
+    // the first.
     let all_there = Barrier::new(getters + setters + 1);
     let (over, gets) = (AtomicBool::new(false), AtomicU64::new(0));
     let is_over = || over.load(Ordering::Relaxed);
     let get = |seed: u64| -> Result<(), String> {
         let (mut rng, mut done) = (fastrand::Rng::with_seed(seed), 0);
-        cache.get(&Item::new(rng.u64(..KEYS), VALUE_BYTES))?; // a thread's first operation has more to do
+        cache.get(&Item::new(rng.u64(..KEYS), VALUE_BYTES))?; // a thread's first operation is more expensive
         all_there.wait();
         while !is_over() {
             let item = Item::new(rng.u64(..KEYS), VALUE_BYTES);

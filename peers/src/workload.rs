@@ -1,4 +1,4 @@
-//! What is run: keys, sizes, memory, flash. The same for every system.
+//! The workloads: keys, sizes, memory, flash. They are the same for every system.
 
 use std::path::Path;
 
@@ -14,25 +14,25 @@ const GRAPH_KEYS: u64 = 71_605_574 / 64;
 /// Sizes of values, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Sizes {
-    /// 100 to 1000.
+    /// 100 to 1000 bytes.
     Small,
     /// 2 to 16 KiB.
     Large,
     /// Four fifths small, the rest large.
     Mixed,
-    /// As in the files of a published workload.
+    /// From the files of a published workload.
     Published,
 }
 
-/// What flash there is, and how the systems divide it.
+/// The flash of a workload, and how the systems divide it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Flash {
     pub(crate) bytes: u64,
-    /// Larder's region, foyer's block.
+    /// Larder's region size, and foyer's block size.
     pub(crate) region_bytes: u32,
-    /// What foyer may hold before it is written; see its `submit_queue_size_threshold`.
+    /// Bytes that foyer may hold before they are written; see its `submit_queue_size_threshold`.
     pub(crate) queue_bytes: u64,
-    /// Share of Larder's small-object engine, as CacheLib's BigHash had it.
+    /// Percent of the flash for Larder's small-object engine, as in CacheLib's BigHash.
     pub(crate) soc_percent: f64,
 }
 
@@ -40,36 +40,36 @@ pub(crate) struct Flash {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Workload {
     pub(crate) name: &'static str,
-    /// What it is, for people.
+    /// A description for people.
     pub(crate) about: &'static str,
     pub(crate) keys: u64,
-    /// Exponent of the popularity; 0 takes it from files.
+    /// Exponent of the Zipf distribution; 0 means the popularity of the published files.
     pub(crate) zipf: f64,
     pub(crate) sizes: Sizes,
-    /// Budget of memory as each system counts it.
+    /// Memory budget as each system counts it.
     pub(crate) dram_bytes: u64,
     pub(crate) flash: Option<Flash>,
-    /// Sets in a hundred operations.
+    /// Percent of sets among the operations.
     pub(crate) set_percent: u32,
     /// Whether every key is set once at the start.
     pub(crate) prefilled: bool,
     pub(crate) warm_ops: u64,
     pub(crate) ops: u64,
-    /// Threads (in DRAM) or tasks (with flash), one list entry a run.
+    /// Threads (in DRAM) or tasks (with flash): one run for each entry.
     pub(crate) clients: &'static [usize],
-    /// Whether budgets are adjusted until every system has as much resident memory as foyer.
+    /// Whether budgets are adjusted so that every system has as much resident memory as foyer.
     pub(crate) equal_resident: bool,
     pub(crate) systems: &'static [System],
 }
 
-/// How long the runs are.
+/// The length of the runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scale {
     /// As published in docs/peers.md.
     Full,
-    /// An eighth of memory, flash and keys, fewer operations.
+    /// An eighth of memory, flash and keys, and fewer operations.
     Quick,
-    /// For tests: over in a moment.
+    /// For tests: takes only a moment.
     Tiny,
 }
 
@@ -190,12 +190,12 @@ const ALL: [Workload; 8] = [
 ];
 
 impl Workload {
-    /// Names of all.
+    /// Names of all workloads.
     pub(crate) fn names() -> Vec<&'static str> {
         ALL.iter().map(|workload| workload.name).collect()
     }
 
-    /// The one with this name, in any case.
+    /// The workload with this name, in any case.
     pub(crate) fn find(name: &str, scale: Scale) -> Option<Self> {
         let found = ALL.iter().find(|workload| workload.name.eq_ignore_ascii_case(name))?;
         Some(found.clone().scaled(scale))
@@ -204,7 +204,7 @@ impl Workload {
     fn scaled(self, scale: Scale) -> Self {
         let by = match scale {
             Scale::Full => return self,
-            // Its working set must not become one that fits the processor's caches.
+            // Do not scale the keys: the working set must not fit into the processor's caches.
             Scale::Quick if self.prefilled => {
                 return Self { warm_ops: self.warm_ops / 8, ops: self.ops / 8, ..self };
             }
@@ -228,7 +228,7 @@ impl Workload {
     }
 }
 
-/// Where keys and sizes come from.
+/// The source of keys and sizes.
 pub(crate) enum Source {
     Zipf { popularity: ZipfMandelbrot, keys: u64, sizes: Sizes },
     Published(Tables),
@@ -245,7 +245,7 @@ impl Source {
         Ok(Self::Zipf { popularity: ZipfMandelbrot::new(keys, 0.0, workload.zipf), keys, sizes })
     }
 
-    /// Number of keys that can come more than once.
+    /// Number of keys that can be requested more than once.
     pub(crate) fn keys(&self) -> u64 {
         match self {
             Self::Zipf { keys, .. } => *keys,

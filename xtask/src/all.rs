@@ -1,4 +1,4 @@
-//! `cargo xtask all`: every check in order, and a table of how each ended.
+//! `cargo xtask all`: runs every check in order, and prints a table of the results.
 
 use std::process::ExitCode;
 
@@ -8,10 +8,10 @@ use crate::{
     report_check, sanitize, served_kills, soak, tidy, toolchain, ycsb,
 };
 
-/// How long each fuzz target runs.
+/// Seconds for each fuzz target.
 const FUZZ_SECONDS: u32 = 30;
 
-/// Name of a step, and how it is run.
+/// Name of a step, and its function.
 type Step = (&'static str, fn() -> Verdict);
 
 const STEPS: [Step; 27] = [
@@ -22,19 +22,19 @@ const STEPS: [Step; 27] = [
         step::run(&mut step::cargo(&arguments))
     }),
     ("tests", || step::run(&mut step::cargo(&["test", "--workspace", "--locked"]))),
-    // What is off by default has tests too.
+    // Features that are off by default have tests too.
     ("features", || {
         let wanted =
             ["--features", "serde,tracing", "--test", "it", "--locked", "--", "events", "typed"];
         let arguments: Vec<_> = ["test", "-p", "larder"].into_iter().chain(wanted).collect();
         step::run(&mut step::cargo(&arguments))
     }),
-    // Servers wait for sockets by io_uring where they can; the other way has to pass as well.
+    // Servers use io_uring for sockets where they can; epoll must pass as well.
     ("epoll", || {
         let mut tests = step::cargo(&["test", "-p", "larder-server", "--locked", "--test", "it"]);
         step::run(tests.env("LARDER_TEST_SOCKETS", "epoll"))
     }),
-    // Figures of the documentation that take minutes, and the long runs of the lab.
+    // The slow tests of figures in the documentation, and the long runs of the lab.
     ("figures", || {
         let packages = ["larder-cli", "larder-lab", "larder-ssd"].map(|package| ["-p", package]);
         let arguments: Vec<_> = ["test", "--release", "--locked"]
@@ -70,7 +70,7 @@ const STEPS: [Step; 27] = [
     ("page", page::run),
 ];
 
-/// Runs every step, whatever became of those before it.
+/// Runs every step, even if an earlier one failed.
 pub(crate) fn command() -> ExitCode {
     let verdicts: Vec<(&str, Verdict)> =
         STEPS.iter().map(|(name, step)| (*name, announced(name, *step))).collect();
@@ -82,7 +82,7 @@ fn announced(name: &str, step: fn() -> Verdict) -> Verdict {
     step()
 }
 
-/// Prints how steps ended; the code says whether all that could be tried held.
+/// Prints the results of the steps. The exit code says whether everything that could run passed.
 pub(crate) fn report(verdicts: &[(&str, Verdict)]) -> ExitCode {
     print!("\n{}", table(verdicts));
     let failed = verdicts.iter().any(|(_, verdict)| matches!(verdict, Verdict::Failed(_)));

@@ -1,4 +1,4 @@
-//! The command line: what can be asked. What a command may be told stands beside the command.
+//! The command line. The options of a command are defined next to the command.
 
 use std::ffi::OsString;
 
@@ -16,60 +16,61 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// The house rules (also a test of this crate)
+    /// Check the house rules (also a test of this crate)
     Tidy(tidy::Options),
-    /// All that can be checked, and how each check ended: formatting, clippy, tests, documentation, and most of
-    /// the commands below
+    /// Run all checks and print the result of each: formatting, clippy, tests, documentation, and most of the commands
+    /// below
     All,
-    /// Everything builds with the oldest Rust that Cargo.toml promises
+    /// Build everything with the oldest Rust version that Cargo.toml promises
     Msrv,
-    /// The libraries build without a warning for other processors and systems
+    /// Check that the libraries build without warnings for other processors and systems
     Targets,
-    /// Every crate is packed, and built from what was packed
+    /// Package every crate, and build it from the package
     Package,
-    /// Licences, known faults and origins of dependencies (cargo-deny, deny.toml)
+    /// Check licences, known vulnerabilities and sources of dependencies (cargo-deny, deny.toml)
     Deny,
-    /// Every fuzz target for a while; needs nightly Rust and cargo-fuzz
+    /// Run every fuzz target for a while; needs nightly Rust and cargo-fuzz
     Fuzz(fuzz::Options),
-    /// What threads share, in thousands of orders of its steps (shuttle)
+    /// Test code that threads share, in thousands of interleavings of its steps (shuttle)
     Interleave,
-    /// The DRAM tier under AddressSanitizer, which knows its segments; needs nightly Rust
+    /// Test the DRAM tier under AddressSanitizer, which knows its segments; needs nightly Rust
     Sanitize,
-    /// The simulation of the cache, seed after seed; or the cache on real threads, judged by its history
+    /// Simulate the cache, seed after seed; or run it on real threads and check its history
     Soak(soak::Options),
-    /// Processes killed with the cache at full load on one file, every answer judged afterwards; --help says more
+    /// Kill processes with the cache at full load on one file, then check every answer; see --help
     #[command(disable_help_flag = true)]
     Kills(PassedOn),
-    /// `larder serve` killed under load on one file, every answer judged by its clients; --help says more
+    /// Kill `larder serve` under load on one file while its clients check every answer; see --help
     #[command(disable_help_flag = true)]
     ServedKills(PassedOn),
-    /// `larder block start` under load by NBD, ended again and again, every sector judged; --help says more
+    /// Stop or kill `larder block start` under NBD load repeatedly, and check every sector; see --help
     #[command(disable_help_flag = true)]
     BlockSoak(PassedOn),
-    /// Small changes to the cache, and whether a test notices each; needs cargo-mutants
+    /// Make small changes to the cache, and see whether a test notices each; needs cargo-mutants
     Mutants(mutants::Options),
-    /// The tests of memcached, Valkey and their clients, against `larder serve`
+    /// Run the tests of memcached, Valkey and their clients against `larder serve`
     Conformance(conformance::Options),
-    /// The admin page of `larder serve` in a browser, with a server that has something to do; needs chromium
+    /// Test the admin page of `larder serve` in a browser, with a server under load; needs chromium
     Page,
-    /// Which source files a hit in DRAM and one on flash pass; needs valgrind
+    /// List the source files that a hit in DRAM and one on flash pass through; needs valgrind
     Hits,
-    /// A file system on a virtual SSD, mounted, under fsx, pjdfstest, RocksDB's tools, fio, git and others; needs root
+    /// Mount a file system on a virtual SSD and test it with fsx, pjdfstest, RocksDB's tools, fio, git and others;
+    /// needs root
     Fs(fs::Options),
-    /// `larder block export` under nbdinfo, nbdcopy, nbdsh, qemu-io, qemu-img and fio
+    /// Test `larder block export` with nbdinfo, nbdcopy, nbdsh, qemu-io, qemu-img and fio
     Nbd(nbd::Options),
-    /// Linux under an emulator with an NVMe FDP drive; our programs and nvme-cli in it
+    /// Boot Linux in an emulator with an NVMe FDP drive, and run our programs and nvme-cli in it
     Guest(guest::Options),
-    /// `larder serve` beside memcached and Valkey, under the same load in one run
+    /// Compare `larder serve` with memcached and Valkey, under the same load in one run
     Servers(servers::Options),
-    /// YCSB, whose load generator is in Java, against `larder serve` on flash, with its own check of every value
+    /// Run YCSB, a load generator in Java, against `larder serve` on flash, with its own check of every value
     Ycsb(ycsb::Options),
-    /// Speed and hit ratio beside foyer, quick_cache and moka; --help says more
+    /// Compare speed and hit ratio with foyer, quick_cache and moka; see --help
     #[command(disable_help_flag = true)]
     Peers(PassedOn),
 }
 
-/// Words for another program, which says itself what it takes.
+/// Arguments for another program, which documents them itself.
 #[derive(Debug, Args)]
 pub(crate) struct PassedOn {
     /// Options of the program
@@ -77,7 +78,7 @@ pub(crate) struct PassedOn {
     pub(crate) words: Vec<OsString>,
 }
 
-/// What the options of a command are read from, for tests of them.
+/// Parses the options of a command, for tests.
 #[cfg(test)]
 pub(crate) fn read(line: &str) -> Result<Command, String> {
     let words = std::iter::once("xtask").chain(line.split_whitespace());

@@ -1,16 +1,16 @@
-//! `cargo xtask block-soak`: `larder block start` under load by NBD, ended again and again. An example of `larder-sim`
-//! does it; here both are built, and it is started.
+//! `cargo xtask block-soak`: runs `larder block start` under NBD load and stops or kills it repeatedly. An example of
+//! `larder-sim` does the work; this module builds both and starts it.
 
 use std::ffi::OsString;
 
 use crate::step::{self, Verdict};
 use crate::workspace;
 
-/// Requests on each layout, as a part of everything.
+/// Requests on each layout when this is part of `all`.
 const USUAL_OPS: &str = "200000";
 const LAYOUTS: [&str; 5] = ["log", "dax", "ocf22", "ocf26", "wal"];
 
-/// Runs it with these options; `--help` is one of them.
+/// Runs the example with these options, which may include `--help`.
 pub(crate) fn run(arguments: &[OsString]) -> Verdict {
     if !cfg!(target_os = "linux") {
         return Verdict::Skipped("block devices are served on Linux alone".to_owned());
@@ -35,14 +35,14 @@ pub(crate) fn run(arguments: &[OsString]) -> Verdict {
     if !step::names_dir(arguments) {
         command.arg("--dir").arg(workspace::target().join("xtask").join("block-soak"));
     }
-    // Files are where the caller names them.
+    // Relative file names are relative to the caller's directory.
     if let Ok(here) = std::env::current_dir() {
         command.current_dir(here);
     }
     step::run(&mut command)
 }
 
-/// Some minutes' worth: every layout.
+/// A run of some minutes on every layout.
 pub(crate) fn usual() -> Verdict {
     for layout in LAYOUTS {
         let words = ["--ops", USUAL_OPS, "--layout", layout].map(OsString::from);

@@ -1,4 +1,4 @@
-//! A browser without a window.
+//! A headless browser.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,12 +10,12 @@ const PROGRAMS: [&str; 4] =
     ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// The browser of this machine.
+/// Finds the browser of this machine.
 pub(crate) fn find() -> Option<PathBuf> {
     step::find_program(&PROGRAMS)
 }
 
-/// Takes a picture of a page. `profile` is a directory for the browser's own files.
+/// Takes a screenshot of a page. `profile` is a directory for the browser's own files.
 pub(crate) fn screenshot(
     browser: &Path,
     page: &Path,

@@ -1,14 +1,14 @@
-//! Which files belong to the workspace.
+//! The files that belong to the workspace.
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Directories that are not looked into where git cannot say what belongs to the tree.
+/// Directories that are skipped if git cannot list the files.
 const NOT_OURS: [&str; 3] = [".git", "target", "node_modules"];
 
-/// What git tracks or would track below `root`, by its path from there, with `/` between names. What was
-/// deleted a moment ago may be among it.
+/// Files below `root` that git tracks or would track, as relative paths with `/` between names. May include files that
+/// were just deleted.
 pub(crate) fn tracked(root: &Path) -> Result<Vec<String>, String> {
     let mut git = Command::new("git");
     git.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]).current_dir(root);
@@ -21,7 +21,7 @@ pub(crate) fn tracked(root: &Path) -> Result<Vec<String>, String> {
     Ok(list.split('\0').filter(|path| !path.is_empty()).map(str::to_owned).collect())
 }
 
-/// Every file below `root` but what was built, by its path from there.
+/// Every file below `root` except build output, as relative paths.
 pub(crate) fn walk(root: &Path) -> Result<Vec<String>, String> {
     let mut paths = Vec::new();
     walk_below(root, "", &mut paths)?;

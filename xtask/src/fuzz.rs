@@ -1,4 +1,4 @@
-//! `cargo xtask fuzz`: every fuzz target for a while.
+//! `cargo xtask fuzz`: runs every fuzz target for a while.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use clap::Args;
 use crate::step::{self, Verdict};
 use crate::{toolchain, workspace};
 
-/// What is asked for.
+/// Options of `fuzz`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Args)]
 pub(crate) struct Options {
     /// How long each target runs, in seconds
@@ -17,7 +17,7 @@ pub(crate) struct Options {
     pub(crate) seconds: u32,
 }
 
-/// Runs each target for so long.
+/// Runs each target for `seconds` seconds.
 pub(crate) fn run(&Options { seconds }: &Options) -> Verdict {
     let dir = workspace::root().join("fuzz");
     let targets = targets(&dir.join("fuzz_targets"));
@@ -54,7 +54,7 @@ fn run_target(dir: &Path, target: &str, seconds: u32) -> Verdict {
     step::run(&mut command)
 }
 
-/// Where a target takes its inputs from: its corpus, which grows, and its seeds, if it has any.
+/// The input directories of a target: its corpus, which grows, and its seeds, if it has any.
 fn corpora(dir: &Path, target: &str) -> Result<Vec<PathBuf>, String> {
     let corpus = dir.join("corpus").join(target);
     fs::create_dir_all(&corpus)
@@ -63,14 +63,14 @@ fn corpora(dir: &Path, target: &str) -> Result<Vec<PathBuf>, String> {
     Ok([corpus, seeds].into_iter().filter(|dir| dir.is_dir()).collect())
 }
 
-/// Cargo of the nightly toolchain.
+/// The nightly toolchain's cargo.
 fn nightly(dir: &Path) -> process::Command {
     let mut command = toolchain::rustup(&["run", "nightly", "cargo"]);
     command.current_dir(dir);
     command
 }
 
-/// Names of the targets in a directory, in order; none if there is no such directory.
+/// Names of the targets in a directory, sorted; empty if the directory does not exist.
 fn targets(dir: &Path) -> Vec<String> {
     let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };
     let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));

@@ -1,10 +1,10 @@
-//! `cargo xtask interleave`: the parts of the cache and of the rings that many threads share, compiled with locks whose
-//! every use lets a scheduler choose who goes on.
+//! `cargo xtask interleave`: tests the parts of the cache and of the rings that threads share. They are compiled with
+//! locks that let a scheduler choose the next thread at every use.
 
 use crate::step::{self, Verdict};
 use crate::workspace;
 
-/// Builds and runs the tests of this name in their own target directory: all is compiled anew.
+/// Builds and runs these tests in a separate target directory, because everything is compiled with other options.
 pub(crate) fn run() -> Verdict {
     let words =
         "test --quiet --locked --package larder --package larder-device --lib -- interleavings";

@@ -1,5 +1,5 @@
-//! `cargo xtask kills`: the cache under `kill -9`. An example of `larder-sim` does it; here it is
-//! built and started.
+//! `cargo xtask kills`: the cache under `kill -9`. An example of `larder-sim` does the work; this module builds and
+//! starts it.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -7,10 +7,10 @@ use std::path::Path;
 use crate::step::{self, Verdict};
 use crate::workspace;
 
-/// Victims, as a part of everything.
+/// Number of killed processes when this is part of `all`.
 const USUAL: [&str; 2] = ["--times", "30"];
 
-/// Runs it with these options; `--help` is one of them.
+/// Runs the example with these options, which may include `--help`.
 pub(crate) fn run(arguments: &[OsString]) -> Verdict {
     let words =
         "run --release --quiet --locked --package larder-sim --example kills --manifest-path";
@@ -18,14 +18,14 @@ pub(crate) fn run(arguments: &[OsString]) -> Verdict {
     let mut command = step::cargo(&words);
     command.arg(workspace::root().join("Cargo.toml")).arg("--");
     command.args(passed_on(arguments, &workspace::target().join("xtask").join("kills")));
-    // Files are where the caller names them.
+    // Relative file names are relative to the caller's directory.
     if let Ok(here) = std::env::current_dir() {
         command.current_dir(here);
     }
     step::run(&mut command)
 }
 
-/// A minute's worth.
+/// A run of about a minute.
 pub(crate) fn usual() -> Verdict {
     match run(&USUAL.map(OsString::from)) {
         Verdict::Passed(_) => Verdict::Passed(format!("{} kills", USUAL[1])),
@@ -33,7 +33,7 @@ pub(crate) fn usual() -> Verdict {
     }
 }
 
-/// What the caller said, and where files go if he did not say it.
+/// The caller's options, and a directory for files if they name none.
 fn passed_on(arguments: &[OsString], dir: &Path) -> Vec<OsString> {
     let mut all: Vec<OsString> = arguments.to_vec();
     if !step::names_dir(arguments) {

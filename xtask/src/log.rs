@@ -1,4 +1,4 @@
-//! What the programs of a suite say goes to a file, and its end to whoever looks for what went wrong.
+//! The log file of a suite's programs. The end of it is shown on a failure.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use crate::problem::Problem;
 use crate::step;
 
-/// Lines of a failure that are shown.
+/// Lines shown on a failure.
 const LINES: usize = 25;
 
 pub(crate) struct Log(PathBuf);
@@ -24,13 +24,13 @@ impl Log {
         &self.0
     }
 
-    /// Where a child writes: behind what is there.
+    /// An output for a child that appends to the log.
     pub(crate) fn end(&self) -> Result<Stdio, String> {
         let opened = OpenOptions::new().append(true).open(&self.0);
         opened.map(Stdio::from).map_err(|cause| format!("{}: {cause}", self.0.display()))
     }
 
-    /// Runs a command that must succeed, and gives what it wrote to standard output.
+    /// Runs a command that must succeed, and returns its standard output.
     pub(crate) fn run(&self, command: &mut Command) -> Result<String, Problem> {
         let (said, succeeded) = self.output(command)?;
         if succeeded {
@@ -42,7 +42,7 @@ impl Log {
         Err(Problem::Failed(why))
     }
 
-    /// Runs a command, and gives what it wrote to standard output and whether it succeeded.
+    /// Runs a command, and returns its standard output and whether it succeeded.
     pub(crate) fn output(&self, command: &mut Command) -> Result<(String, bool), Problem> {
         let words = std::iter::once(command.get_program()).chain(command.get_args());
         let line = words.map(OsStr::to_string_lossy).collect::<Vec<_>>().join(" ");
@@ -71,7 +71,7 @@ impl Log {
     }
 }
 
-/// A program of Debian's package, or what is missing.
+/// A program of a Debian package, or an error that says what is missing.
 pub(crate) fn program(name: &str, package: &str) -> Result<Command, Problem> {
     let found = step::find_program(&[name]).map(Command::new);
     found.ok_or_else(|| {

@@ -1,6 +1,6 @@
 //! House rules and long checks of Larder: `cargo xtask help`.
 //!
-//! None of the crates of the house is among its dependencies, so that it can judge a tree that does not build.
+//! It depends on no other crate of the workspace, so that it can check a tree that does not build.
 
 mod all;
 mod args;

@@ -1,4 +1,4 @@
-//! Libraries of Java, with all that they need.
+//! Java libraries with their dependencies.
 
 use std::fs;
 use std::path::Path;
@@ -6,10 +6,10 @@ use std::process::Command;
 
 use crate::step;
 
-/// Where below its directory the jars are.
+/// Subdirectory of the jars.
 pub(crate) const JARS: &str = "libs";
 
-/// Has Maven put the jars of (group, artifact, version) below a directory.
+/// Makes Maven put the jars of (group, artifact, version) below a directory.
 pub(crate) fn fetch(
     dir: &Path,
     (group, artifact, version): (&str, &str, &str),

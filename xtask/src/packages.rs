@@ -1,18 +1,18 @@
-//! `cargo xtask package` and `cargo xtask deny`: what others get when they depend on us.
+//! `cargo xtask package` and `cargo xtask deny`: check what users get when they depend on our crates.
 
 use crate::step::{self, Verdict};
 use crate::{tools, workspace};
 
 const DENY: &str = "cargo-deny";
 
-/// Every crate is packed, and built from what was packed.
+/// Packages every crate, and builds it from the package.
 pub(crate) fn package() -> Verdict {
     let arguments = ["package", "--workspace", "--locked", "--allow-dirty"];
     let mut command = step::cargo(&arguments);
     step::run(command.env("CARGO_TARGET_DIR", workspace::target().join("xtask/package")))
 }
 
-/// Licences, known faults and origins of what we depend on, by `deny.toml`.
+/// Checks licences, known vulnerabilities and sources of our dependencies, by `deny.toml`.
 pub(crate) fn deny() -> Verdict {
     let program = match tools::find(DENY) {
         Ok(program) => program,
@@ -20,7 +20,7 @@ pub(crate) fn deny() -> Verdict {
     };
     let mut check = std::process::Command::new(program);
     check.current_dir(workspace::root()).args(["--locked", "check"]);
-    // The database of faults is fetched; what needs no network is checked in any case.
+    // The database of vulnerabilities must be fetched. Checks that need no network always run.
     if step::succeeds(std::process::Command::new("git").args([
         "ls-remote",
         "https://github.com/rustsec/advisory-db",

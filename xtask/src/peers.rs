@@ -1,5 +1,5 @@
-//! `cargo xtask peers`: Larder and its peers on the same work. The crate `peers/` does it; here it is
-//! built and started.
+//! `cargo xtask peers`: compares Larder and its peers on the same work. The crate `peers/` does the work; this module
+//! builds and starts it.
 
 use std::ffi::OsString;
 use std::fs;
@@ -9,7 +9,7 @@ use std::process::Command;
 use crate::step::{self, Verdict};
 use crate::workspace;
 
-/// Runs the benchmark with these options; `--help` is one of them.
+/// Runs the benchmark with these options, which may include `--help`.
 pub(crate) fn run(arguments: &[OsString]) -> Verdict {
     let dir = flash_dir();
     let needs_dir = !step::names_dir(arguments);
@@ -21,7 +21,7 @@ pub(crate) fn run(arguments: &[OsString]) -> Verdict {
     step::run(&mut command)
 }
 
-/// Its lints and tests, the systems at a tiny size among them.
+/// Runs its lints and tests, including all systems at a tiny size.
 pub(crate) fn check() -> Verdict {
     if !step::succeeds(&mut cargo(&["fetch", "--locked"])) {
         return Verdict::Skipped("the peers cannot be fetched".to_owned());
@@ -40,7 +40,7 @@ pub(crate) fn check() -> Verdict {
     Verdict::passed()
 }
 
-/// A cargo command on the crate, in the caller's directory: so that files are where he names them.
+/// A cargo command on the crate, in the caller's directory, so that relative file names are relative to it.
 fn cargo(arguments: &[&str]) -> Command {
     let (first, rest) = arguments.split_first().unwrap_or((&"", &[]));
     let mut command = step::cargo(&[*first]);
@@ -52,7 +52,7 @@ fn cargo(arguments: &[&str]) -> Command {
     command
 }
 
-/// What the caller said, and where flash files go if he did not say it.
+/// The caller's options, and a directory for flash files if they name none.
 fn passed_on(arguments: &[OsString], dir: &Path) -> Vec<OsString> {
     let mut all: Vec<OsString> = arguments.to_vec();
     if !step::names_dir(arguments) {

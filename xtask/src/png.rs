@@ -1,9 +1,9 @@
-//! What a PNG file says about itself in its first bytes.
+//! Reads the header of a PNG file.
 
 /// Signature, length and name of the header, width, height.
 const HEADER_BYTES: usize = 24;
 
-/// Width and height in pixels; `None` if this is no PNG.
+/// Width and height in pixels; `None` if this is not a PNG file.
 pub(crate) fn dimensions(file: &[u8]) -> Option<(u32, u32)> {
     let header = file.get(..HEADER_BYTES)?;
     let is_png = header.starts_with(b"\x89PNG\r\n\x1a\n") && header.get(12..16)? == b"IHDR";

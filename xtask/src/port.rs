@@ -1,4 +1,4 @@
-//! Ports of this machine for servers that are started here, and what those answer.
+//! Local ports for servers under test, and requests to them.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -9,13 +9,13 @@ pub(crate) fn local(port: u16) -> String {
     format!("127.0.0.1:{port}")
 }
 
-/// A port that nobody has now.
+/// A port that is free now.
 pub(crate) fn free() -> Result<u16, String> {
     let bound = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|bound| bound.local_addr());
     bound.map(|address| address.port()).map_err(|cause| format!("no free port: {cause}"))
 }
 
-/// The lines of an answer, up to its last one or the end of the connection.
+/// Sends a request and returns the lines of the answer, up to the last line or the end of the connection.
 pub(crate) fn ask(
     port: u16,
     request: &str,

@@ -2,7 +2,7 @@
 
 /// Why a suite did not pass.
 pub(crate) enum Problem {
-    /// What it needs is not here.
+    /// Something that it needs is not available.
     Missing(String),
     Failed(String),
 }

@@ -1,4 +1,4 @@
-//! Whether a real replay makes a report that a real browser draws.
+//! Checks that a real replay makes a report that a real browser can draw.
 
 use std::fs;
 use std::path::Path;
@@ -8,16 +8,16 @@ use crate::{browser, png, workspace};
 
 const WIDTH: u32 = 1280;
 const HEIGHT: u32 = 2400;
-/// A blank picture of this size takes a fifth of this.
+/// Smallest size of a screenshot. A blank one of these dimensions takes a fifth of this.
 const PICTURE_BYTES_MIN: usize = 60_000;
 
-/// Replays a short workload, and takes a picture of its report.
+/// Replays a short workload, and takes a screenshot of its report.
 pub(crate) fn run() -> Verdict {
     let Some(browser) = browser::find() else {
         return Verdict::Skipped("no chromium is installed".to_owned());
     };
     let dir = workspace::target().join("xtask/report");
-    // A report of an earlier run must not pass for this one's.
+    // Remove the report of an earlier run, so that it cannot pass for this run's.
     if dir.exists()
         && let Err(cause) = fs::remove_dir_all(&dir)
     {
@@ -40,13 +40,13 @@ fn drawn(browser: &Path, dir: &Path) -> Result<String, String> {
     let profile = dir.join("profile");
     let size = (WIDTH, HEIGHT);
     browser::screenshot(browser, &dir.join("index.html"), &picture, &profile, size)?;
-    // The browser's own files tell nothing; the page and its picture stay to be looked at.
+    // Remove the browser's own files. The page and its screenshot stay for inspection.
     let _ = fs::remove_dir_all(&profile);
     let file = fs::read(&picture).map_err(|cause| format!("{}: {cause}", picture.display()))?;
     judged(&file)
 }
 
-/// Whether a picture is of the size that was asked for and has something on it.
+/// Whether a screenshot has the requested dimensions and is not blank.
 fn judged(file: &[u8]) -> Result<String, String> {
     match png::dimensions(file) {
         None => Err("the browser's picture is no PNG".to_owned()),

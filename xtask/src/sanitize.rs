@@ -1,13 +1,14 @@
-//! `cargo xtask sanitize`: the tests of the DRAM tier under AddressSanitizer, which is told what of a segment may be
-//! touched (`crates/larder/src/dram/memory/shadow.rs`).
+//! `cargo xtask sanitize`: the tests of the DRAM tier under AddressSanitizer. The tier tells the sanitizer which parts
+//! of a segment may be accessed (`crates/larder/src/dram/memory/shadow.rs`).
 
 use crate::step::{self, Verdict};
 use crate::{toolchain, workspace};
 
-/// Where the sanitizer is known to work. The target is named, or build scripts would be sanitized too.
+/// The target on which the sanitizer is known to work. It is passed explicitly, or build scripts would be sanitized
+/// too.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// Builds and runs them in their own target directory: all is compiled anew.
+/// Builds and runs these tests in a separate target directory, because everything is compiled with other options.
 pub(crate) fn run() -> Verdict {
     if !cfg!(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu")) {
         return Verdict::Skipped(format!("this is no {TARGET}"));

@@ -1,4 +1,4 @@
-//! `larder serve` for programs that others wrote, and what those say.
+//! Runs `larder serve` for independent test programs, and captures their output.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -7,10 +7,10 @@ use crate::hears::hears;
 use crate::step::{self, Verdict};
 use crate::workspace;
 
-/// The `larder` program that is tested: this one, or one that is built now. The error is how the build ended.
+/// The `larder` program under test: the given one, or one that is built now. The error is the verdict of the build.
 pub(crate) fn program(given: Option<&Path>) -> Result<PathBuf, Verdict> {
     if let Some(larder) = given {
-        // Suites have working directories of their own.
+        // Make the path absolute, because suites have their own working directories.
         return larder
             .canonicalize()
             .map_err(|cause| Verdict::Failed(format!("{}: {cause}", larder.display())));
@@ -21,23 +21,24 @@ pub(crate) fn program(given: Option<&Path>) -> Result<PathBuf, Verdict> {
     }
 }
 
-/// What is under test.
+/// The program under test.
 #[derive(Debug)]
 pub(crate) struct Subject {
     /// The `larder` program.
     pub(crate) larder: PathBuf,
-    /// How it waits for sockets: epoll or io_uring.
+    /// How the server waits for sockets: epoll or io_uring.
     pub(crate) sockets: &'static str,
 }
 
-/// A server, until it is dropped.
+/// A server, stopped on drop.
 pub(crate) struct Server {
     child: Child,
     pub(crate) port: String,
 }
 
 impl Server {
-    /// Speaks `protocol`, memcached or resp, on a port that is free; `words` are further options, its sizes among them.
+    /// Starts a server for `protocol`, memcached or resp, on a free port. `words` are additional options, including its
+    /// sizes.
     pub(crate) fn start(subject: &Subject, protocol: &str, words: &[&str]) -> Result<Self, String> {
         let other = if protocol == "resp" { "--memcached" } else { "--resp" };
         let mut command = Command::new(&subject.larder);
@@ -66,7 +67,7 @@ impl Drop for Server {
     }
 }
 
-/// What a program says, on either channel.
+/// The output of a program, on both channels.
 pub(crate) fn said(command: &mut Command) -> Result<String, String> {
     let output = command.stdin(Stdio::null()).output().map_err(|cause| cause.to_string())?;
     let text = [output.stdout, output.stderr].concat();

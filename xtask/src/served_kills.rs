@@ -1,15 +1,15 @@
-//! `cargo xtask served-kills`: `larder serve` under `kill -9`. An example of `larder-sim` does it; here both are built,
-//! and it is started.
+//! `cargo xtask served-kills`: `larder serve` under `kill -9`. An example of `larder-sim` does the work; this module
+//! builds both and starts it.
 
 use std::ffi::OsString;
 
 use crate::step::{self, Verdict};
 use crate::workspace;
 
-/// Kills, as a part of everything.
+/// Number of kills when this is part of `all`.
 const USUAL: [&str; 2] = ["--times", "10"];
 
-/// Runs it with these options; `--help` is one of them.
+/// Runs the example with these options, which may include `--help`.
 pub(crate) fn run(arguments: &[OsString]) -> Verdict {
     let words = ["build", "--release", "--quiet", "--locked", "--package", "larder-cli"];
     let built = step::run(&mut step::cargo(&words));
@@ -23,14 +23,14 @@ pub(crate) fn run(arguments: &[OsString]) -> Verdict {
     if !step::names_dir(arguments) {
         command.arg("--dir").arg(workspace::target().join("xtask").join("served-kills"));
     }
-    // Files are where the caller names them.
+    // Relative file names are relative to the caller's directory.
     if let Ok(here) = std::env::current_dir() {
         command.current_dir(here);
     }
     step::run(&mut command)
 }
 
-/// Half a minute's worth.
+/// A run of about half a minute.
 pub(crate) fn usual() -> Verdict {
     match run(&USUAL.map(OsString::from)) {
         Verdict::Passed(_) => Verdict::Passed(format!("{} kills", USUAL[1])),

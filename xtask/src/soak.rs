@@ -1,4 +1,4 @@
-//! `cargo xtask soak`: the simulation of the cache for many seeds, and its history on threads.
+//! `cargo xtask soak`: the simulation of the cache for many seeds, and its history check on threads.
 
 use std::path::{Path, PathBuf};
 
@@ -6,13 +6,13 @@ use clap::Args;
 
 use crate::step::{self, Verdict};
 
-/// How many operations on threads, told to the test that makes them.
+/// Environment variable that tells the test on threads its number of operations.
 const THREADS_VARIABLE: &str = "LARDER_HISTORY_OPS";
 
-/// What is asked for: seeds of the simulation, or operations on real threads.
+/// Options of `soak`: seeds of the simulation, or operations on real threads.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub(crate) struct Options {
-    /// Seeds of the simulation; a failure says how to replay it
+    /// Number of seeds of the simulation; a failure says how to replay it
     #[arg(
         long,
         value_name = "N",
@@ -20,13 +20,13 @@ pub(crate) struct Options {
         value_parser = clap::value_parser!(u64).range(1..)
     )]
     seeds: Option<u64>,
-    /// The first of them
+    /// The first seed
     #[arg(long, value_name = "S", default_value_t = 0, requires = "seeds")]
     first_seed: u64,
-    /// Where the numbers go
+    /// File for the numbers
     #[arg(long, value_name = "FILE", requires = "seeds")]
     json: Option<PathBuf>,
-    /// Operations on real threads instead, judged by the history of each key
+    /// Make this number of operations on real threads instead, checked by the history of each key
     #[arg(
         long,
         value_name = "N",
@@ -37,12 +37,12 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// A few minutes' worth, as a part of everything.
+    /// A run of a few minutes, as part of `all`.
     pub(crate) const USUAL: Self =
         Self { seeds: Some(2000), first_seed: 0, json: None, threads_ops: None };
 }
 
-/// Runs what was asked for.
+/// Runs the simulation or the check on threads.
 pub(crate) fn run(options: &Options) -> Verdict {
     match *options {
         Options { threads_ops: Some(operations), .. } => on_threads(operations),
@@ -72,7 +72,7 @@ fn on_threads(operations: u64) -> Verdict {
     named(step::run(&mut command), || format!("{operations} operations on threads"))
 }
 
-/// Cargo runs at the root of the workspace; the file is meant from where the user is.
+/// Makes a path absolute: it is relative to the user's directory, but cargo runs at the root of the workspace.
 fn from_here(path: &Path) -> String {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string()
 }

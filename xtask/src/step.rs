@@ -1,4 +1,4 @@
-//! One step of a long check, and how it ended.
+//! One step of a long check, and its verdict.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -9,22 +9,22 @@ use std::time::{Duration, Instant};
 
 use crate::workspace;
 
-/// How often a child with a time limit is looked at.
+/// Interval at which a child with a time limit is polled.
 const POLL: Duration = Duration::from_millis(50);
 
-/// How a step ended.
+/// The result of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// Everything held, with a word about what was checked, or an empty one.
+    /// Everything passed, with a remark about what was checked, or an empty text.
     Passed(String),
-    /// Something did not hold.
+    /// Something failed.
     Failed(String),
-    /// It could not be tried here.
+    /// The step could not run here.
     Skipped(String),
 }
 
 impl Verdict {
-    /// Passed, with nothing to add.
+    /// Passed, without a remark.
     pub(crate) fn passed() -> Self {
         Self::Passed(String::new())
     }
@@ -53,13 +53,13 @@ pub(crate) fn run(command: &mut Command) -> Verdict {
     }
 }
 
-/// Whether a command runs and succeeds, in silence.
+/// Runs a command silently. Returns whether it succeeded.
 pub(crate) fn succeeds(command: &mut Command) -> bool {
     let silent = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     silent.status().is_ok_and(|status| status.success())
 }
 
-/// Runs a command in silence; after `limit` it is ended and counts as failed.
+/// Runs a command silently. After `limit` it is killed and counts as failed.
 pub(crate) fn run_within(command: &mut Command, limit: Duration) -> Result<(), String> {
     let shown = shown(command);
     eprintln!("\n$ {shown}");
@@ -71,13 +71,13 @@ pub(crate) fn run_within(command: &mut Command, limit: Duration) -> Result<(), S
     }
 }
 
-/// How a command ended that ran in silence; `None` if it was not done after `limit`, and was ended with
-/// all that it had started.
+/// Runs a command silently and returns its exit status. After `limit` it is killed with all processes that it has
+/// started, and the result is `None`.
 pub(crate) fn ended_within(
     command: &mut Command,
     limit: Duration,
 ) -> io::Result<Option<ExitStatus>> {
-    // Of a group of its own: whoever it starts is ended with it.
+    // Use its own process group, so that its children are killed with it.
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(command, 0);
     let silent = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -99,14 +99,14 @@ pub(crate) fn ended_within(
     }
 }
 
-/// The first of these programs that is on the path.
+/// The first of these programs on the path.
 pub(crate) fn find_program(names: &[&str]) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     let dirs: Vec<PathBuf> = std::env::split_paths(&path).collect();
     names.iter().flat_map(|name| dirs.iter().map(move |dir| dir.join(name))).find(|p| is_file(p))
 }
 
-/// Whether these words for another program say where its files go.
+/// Whether these arguments for another program contain a directory for its files.
 pub(crate) fn names_dir(arguments: &[OsString]) -> bool {
     let names = |word: &OsString| word == "--dir" || word.as_encoded_bytes().starts_with(b"--dir=");
     arguments.iter().any(names)

@@ -1,4 +1,4 @@
-//! Toolchains and targets beside those that build us, which `rustup` fetches where it can.
+//! Toolchains and targets other than our own. `rustup` fetches them where possible.
 
 use std::fs;
 use std::process::Command;
@@ -6,11 +6,11 @@ use std::process::Command;
 use crate::step::{self, Verdict};
 use crate::workspace;
 
-/// The crates that others embed: they are to build wherever Rust does. The others have C code in them,
-/// which needs a compiler for each target.
+/// The crates that others embed. They must build wherever Rust does. The other crates contain C code, which needs a
+/// compiler for each target.
 const LIBRARIES: [&str; 3] = ["larder-ssd", "larder-device", "larder"];
 
-/// Where they are checked beside the machine that we are on.
+/// Targets on which they are checked, in addition to this machine's.
 const TARGETS: [&str; 4] = [
     "aarch64-unknown-linux-gnu",
     "aarch64-apple-darwin",
@@ -18,7 +18,7 @@ const TARGETS: [&str; 4] = [
     "x86_64-pc-windows-msvc",
 ];
 
-/// `cargo xtask msrv`: everything builds with the oldest toolchain that we promise.
+/// `cargo xtask msrv`: builds everything with the oldest supported toolchain.
 pub(crate) fn msrv() -> Verdict {
     let manifest = workspace::root().join("Cargo.toml");
     let manifest = match fs::read_to_string(&manifest) {
@@ -44,7 +44,7 @@ pub(crate) fn msrv() -> Verdict {
     }
 }
 
-/// `cargo xtask targets`: the libraries build without a warning on systems that we are not on.
+/// `cargo xtask targets`: builds the libraries without warnings for other systems.
 pub(crate) fn targets() -> Verdict {
     let mut checked = Vec::new();
     let mut skipped = Vec::new();
@@ -78,7 +78,7 @@ fn promised(manifest: &str) -> Option<&str> {
     line.strip_suffix('"')
 }
 
-/// `rustup`, to which does not apply what the cargo that started us told its children.
+/// `rustup`, without the environment variables that the cargo that started us set for its children.
 pub(crate) fn rustup(arguments: &[&str]) -> Command {
     let mut command = Command::new("rustup");
     command.args(arguments).current_dir(workspace::root());

@@ -1,12 +1,12 @@
-//! Programs that cargo can install, where they are missing.
+//! Programs that cargo can install if they are missing.
 
 use std::path::PathBuf;
 
 use crate::step::{self, Verdict};
 use crate::workspace;
 
-/// The program of a crate `NAME` or `NAME@VERSION`: the one on the path, whatever its version, or one
-/// that is installed into the build directory. An error says what could not be had.
+/// The program of a crate `NAME` or `NAME@VERSION`: the one on the path, whatever its version, or one that is installed
+/// into the build directory. The error says what is not available.
 pub(crate) fn find(wanted: &str) -> Result<PathBuf, String> {
     let name = wanted.split_once('@').map_or(wanted, |(name, _)| name);
     let dir = workspace::target().join("xtask");

@@ -1,9 +1,9 @@
-//! What a hit in DRAM costs, and how far a second thread helps.
+//! The cost of a hit in DRAM, and the gain of more threads.
 //!
-//! `cargo bench -p larder-lab --bench dram_hits [-- THREADS]`. Rounds of one thread and of THREADS
-//! (default 2) take turns; medians and spread. The work is that of the `dram` workload of the
-//! comparison with other caches: 250,000 keys of 16 bytes, values of 100 to 1000 bytes, zipf 0.9,
-//! everything in memory. Keys are drawn before the clock starts.
+//! `cargo bench -p larder-lab --bench dram_hits [-- THREADS]`. Rounds of one thread and of THREADS (default 2)
+//! alternate; prints medians and spread. The work is that of the `dram` workload of the comparison with other caches:
+//! 250,000 keys of 16 bytes, values of 100 to 1000 bytes, zipf 0.9, everything in memory. Keys are drawn before the
+//! clock starts.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -24,10 +24,10 @@ const SEED: u64 = 1;
 
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// Threads beside which one is measured
+    /// Threads to compare with one
     #[arg(default_value_t = 2)]
     threads: usize,
-    /// What cargo says to every benchmark
+    /// Passed by cargo to every benchmark
     #[arg(long, hide = true)]
     bench: bool,
 }
@@ -66,7 +66,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Millions of operations a second of as many threads as there are lists of keys.
+/// Millions of operations a second, with one thread for each list of keys.
 fn round(cache: &Larder, drawn: &[Vec<u32>], lengths: &[usize], set_percent: usize) -> f64 {
     let began = Instant::now();
     std::thread::scope(|scope| {
@@ -100,7 +100,7 @@ fn key_bytes(key: u32) -> [u8; 16] {
     bytes
 }
 
-/// Keys by popularity, which has nothing to do with the order in which they were set.
+/// Draws keys by popularity, which is independent of the order in which they were set.
 fn draw(rng: &mut fastrand::Rng) -> Vec<u32> {
     let law = ZipfMandelbrot::new(u64::from(KEYS), 0.0, ZIPF);
     let mut order: Vec<u32> = (0..KEYS).collect();
@@ -109,7 +109,7 @@ fn draw(rng: &mut fastrand::Rng) -> Vec<u32> {
     ranks.map(|rank| order[rank - 1]).collect()
 }
 
-/// Median, least and most.
+/// Median, minimum and maximum.
 fn spread(rounds: Vec<f64>) -> Spread {
     Spread::of(rounds).expect("there are rounds")
 }

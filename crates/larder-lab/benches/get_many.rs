@@ -1,9 +1,9 @@
-//! What it brings to look many keys up at once, in a tier far larger than the caches of the processor.
+//! The gain of looking up many keys at once, in a tier far larger than the processor's caches.
 //!
-//! `cargo bench -p larder-lab --bench get_many [-- KEYS_AT_ONCE]`. Rounds of single gets and of gets of
-//! KEYS_AT_ONCE (default 16) keys take turns on the same keys, uniformly drawn from a tier of 1 GiB that
-//! is full of values of 300 bytes; medians and spread. Each value is copied to one buffer, as a server
-//! does. Keys are drawn before the clock starts.
+//! `cargo bench -p larder-lab --bench get_many [-- KEYS_AT_ONCE]`. Rounds of single gets and of gets of KEYS_AT_ONCE
+//! (default 16) keys alternate on the same keys, uniformly drawn from a tier of 1 GiB that is full of values of 300
+//! bytes; prints medians and spread. Each value is copied to one buffer, as a server does. Keys are drawn before the
+//! clock starts.
 
 use std::error::Error;
 use std::hint::black_box;
@@ -16,22 +16,22 @@ use larder_workload::{Spread, machine};
 
 const DRAM_BYTES: u64 = 1 << 30;
 const VALUE_BYTES: usize = 300;
-/// So many fit.
+/// Number of keys that fit.
 const KEYS: u32 = 3_000_000;
 const DRAWN: usize = 1 << 20;
 const ROUNDS: usize = 9;
 const SEED: u64 = 1;
 
 type Key = [u8; 16];
-/// A way to look keys up, and its name.
+/// A way to look up keys, and its name.
 type Way<'a> = (&'a str, &'a dyn Fn(&[Key]));
 
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// Keys that are asked for at once
+    /// Keys of one call
     #[arg(default_value_t = 16)]
     at_once: usize,
-    /// What cargo says to every benchmark
+    /// Passed by cargo to every benchmark
     #[arg(long, hide = true)]
     bench: bool,
 }
@@ -117,7 +117,7 @@ fn key_bytes(key: u32) -> Key {
     bytes
 }
 
-/// Median, least and most.
+/// Median, minimum and maximum.
 fn spread(rounds: Vec<f64>) -> Spread {
     Spread::of(rounds).expect("there are rounds")
 }

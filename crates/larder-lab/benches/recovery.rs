@@ -1,12 +1,11 @@
-//! After a crash: how long it takes to the first answer, and how fast the index of large objects comes
-//! back (`Larder::rebuild`), in entries per second, on a device in memory. Then the first answer of a
-//! cache of 2 TiB with a tombstone log of 64 MiB.
+//! Recovery after a crash: the time to the first answer, and the speed of rebuilding the index of large objects
+//! (`Larder::rebuild`), in entries per second, on a device in memory. Then the first answer of a cache of 2 TiB with a
+//! tombstone log of 64 MiB.
 //!
-//! `cargo bench -p larder-lab --bench recovery`. Objects are short, so that entries are many and
-//! reading costs little: what is measured is the cache. Medians and spread of several openings of
-//! the same device, each after the cache before was dropped as a crash drops it. The large device
-//! keeps only what was written to it, and most of its regions are blank: that is what an opening does
-//! not look at.
+//! `cargo bench -p larder-lab --bench recovery`. Objects are short, so that there are many entries and reading costs
+//! little: the cache itself is measured. Prints medians and spread of several openings of the same device; before each,
+//! the previous cache was dropped without a close, as in a crash. The large device only stores what was written to it,
+//! and most of its regions are blank: an opening does not read them.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -69,7 +68,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let cache = open(&config, &device)?;
     fill(&cache, LARGE_OBJECTS)?;
     delete(&cache, LARGE_OBJECTS, 2)?;
-    // To look at 20 million buckets of this device takes minutes, and tells nothing.
+    // Rebuilding the 20 million buckets of this device takes minutes and shows nothing, so skip it.
     measure_first(&config, &device, cache, "half of the written dead")
 }
 
@@ -104,7 +103,7 @@ fn measure(
     for _ in 0..ROUNDS {
         left = crash(config, device, left, &mut firsts)?;
         let began = Instant::now();
-        // Large objects come first, and alone where there are no buckets.
+        // Large objects come first. Without buckets, nothing else is rebuilt.
         block_on(left.rebuild());
         let seconds = began.elapsed().as_secs_f64();
         let Some(Recovery::Crashed { large_objects, .. }) = left.recovery() else {
@@ -138,7 +137,7 @@ fn measure_first(
     Ok(())
 }
 
-/// Drops the cache as a crash does, opens the next one, and notes the milliseconds to its first answer.
+/// Drops the cache as a crash does, opens the next one, and records the milliseconds to its first answer.
 fn crash(
     config: &Config,
     device: &Arc<dyn Device>,
@@ -153,7 +152,7 @@ fn crash(
     Ok(cache)
 }
 
-/// Median, least and most.
+/// Median, minimum and maximum.
 fn spread(rounds: Vec<f64>) -> Spread {
     Spread::of(rounds).expect("there are rounds")
 }
@@ -162,7 +161,7 @@ fn open(config: &Config, device: &Arc<dyn Device>) -> Result<Larder, larder::Err
     block_on(Larder::open(config.clone(), Some(Arc::clone(device)), Arc::new(RealClock)))
 }
 
-/// A large device that keeps what is not zero.
+/// A large device that only stores nonzero blocks.
 struct SparseDevice {
     info: DeviceInfo,
     blocks: Mutex<HashMap<u64, Box<[u8]>>>,
@@ -213,7 +212,7 @@ impl Device for SparseDevice {
         DeviceStats::default()
     }
 
-    /// It never loses anything.
+    /// This device never loses anything.
     fn boot(&self) -> Option<u64> {
         Some(0)
     }

@@ -1,8 +1,8 @@
-//! Requests per second of a replay, and of the sources of requests alone, on one core.
+//! Requests per second of a replay, and of the request sources alone, on one core.
 //!
-//! `cargo bench -p larder-lab --bench replay`. Rounds are interleaved; medians and spread are
-//! printed. The trace is the one of Twitter below `LARDER_DATA` or `../shared/data` beside the
-//! workspace; where it is not there, a generated one of as many requests stands in.
+//! `cargo bench -p larder-lab --bench replay`. Rounds are interleaved; prints medians and spread. The trace is
+//! Twitter's, in `LARDER_DATA` or in `../shared/data` next to the workspace. If it is missing, a generated trace with
+//! the same number of requests replaces it.
 
 use std::error::Error;
 use std::fs::File;
@@ -71,7 +71,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What `larder replay --placement on` does.
+/// The options of `larder replay --placement on`.
 fn defaults() -> ReplayOptions {
     ReplayOptions { placement: PlacementRuns::On, ..ReplayOptions::of_preset(PRESET, SEED) }
 }
@@ -91,7 +91,7 @@ fn print_parameters(trace: &str, model: &ReplayOptions) {
     );
 }
 
-/// Requests per second of one run, its set-up apart, and what it found.
+/// Requests per second of one run, without its setup, and the result.
 fn rate_of_replay(options: &ReplayOptions) -> Result<(f64, String), Box<dyn Error>> {
     let outcome = replay(options, &Monitor::default())?;
     let run = outcome.runs.first().ok_or("no run")?;
@@ -115,14 +115,14 @@ fn rate_of_source(source: &mut dyn RequestSource) -> Result<f64, Box<dyn Error>>
     Ok(requests as f64 / start.elapsed().as_secs_f64())
 }
 
-/// The trace, where the data is there.
+/// The path of the trace, if it exists.
 fn data() -> Option<PathBuf> {
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
     let path = std::env::var_os("LARDER_DATA").map_or(beside, PathBuf::from).join(TRACE);
     path.exists().then_some(path)
 }
 
-/// Requests of a generator as a compressed trace of the same format: time, object, size, all GETs.
+/// Writes the requests of a generator as a compressed trace of the same format: time, object, size, all GETs.
 fn stand_in(folder: &Path) -> Result<PathBuf, Box<dyn Error>> {
     let path = folder.join("stand-in.csv.zst");
     let encoder = zstd::Encoder::new(File::create(&path)?, 3)?.auto_finish();

@@ -1,9 +1,9 @@
-//! A cache in DRAM whose budget changes while threads set and get: how much memory it takes after a pass
-//! of traffic, by its own count and by the resident memory of this process, and what the worst call was.
+//! A cache in DRAM whose budget changes while threads set and get. Prints, after each pass of traffic, its memory by
+//! its own count, the resident memory of this process, and the slowest call.
 //!
 //! `cargo run --release -p larder-lab --example budgets -- --help`. The budget goes SMALL, LARGE, SMALL, LARGE, SMALL.
-//! A line for each; ends with status 1 if after sets of as many bytes as the budget the resident memory is more than
-//! a tenth above it, or a set was refused.
+//! Prints a line for each. The exit status is 1 if a set was refused, or if the resident memory is more than a tenth
+//! above the budget after sets of as many bytes as the budget.
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -70,8 +70,8 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     Ok(ended)
 }
 
-/// Sets of as many bytes as the budget, each with a get of a key that was set lately. Returns how long
-/// the worst of each took.
+/// Makes sets of as many bytes as the budget, each with a get of a recently set key. Returns the slowest set and the
+/// slowest get.
 fn pass(
     cache: &Larder,
     budget: u64,

@@ -1,13 +1,13 @@
-//! How long a cache takes to close and to open again, on a file: what holds back a restart.
+//! How long a cache on a file takes to close and to open again: the time that it adds to a restart.
 //!
 //! `cargo run --release -p larder-lab --example closing -- --help`. `large` fills a cache with large objects, closes
 //! and opens it. Prints the time to the first answer, and how fast the index comes back (`Larder::rebuild`).
 //!
-//! `small` fills flash with large objects, then DRAM with small ones; closes the cache, opens it again, and looks for
-//! keys that were there before, 200,000 at most. Beside it the time to write as many bytes in order, 256 KiB at a
-//! time, four at once, to another file.
+//! `small` fills flash with large objects, then DRAM with small ones; closes the cache, opens it again, and looks up at
+//! most 200,000 of the earlier keys. For comparison it measures a sequential write of the same number of bytes to
+//! another file, 256 KiB at a time, four at once.
 //!
-//! On a machine that has other things to do, the seconds of CPU that this process took tell more.
+//! On a busy machine, the CPU seconds of this process are more reliable.
 //!
 //! The files are `closing.flash` and `closing.order` and are removed at the end.
 
@@ -29,9 +29,9 @@ const SMALL_VALUE_BYTES: usize = 300;
 const FILLER_BYTES: usize = 60_000;
 const PIECE_BYTES: usize = 256 << 10;
 const PIECES_AT_ONCE: usize = 4;
-/// Of more keys than these, only some are looked for: each may take a read.
+/// At most this number of keys is looked up, because each may take a read.
 const LOOKED_FOR: u64 = 200_000;
-/// Keys of what only fills flash begin here.
+/// First key of the objects that only fill flash.
 const FILLERS_FROM: u64 = 1 << 60;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -48,7 +48,7 @@ struct Arguments {
 enum Kind {
     /// Large objects on 16 GiB
     Large {
-        /// How many, of 8 bytes and a value
+        /// Number of objects, each of 8 bytes and a value
         #[arg(default_value_t = 7_600_000)]
         objects: u64,
         /// Length of a value
@@ -72,7 +72,7 @@ enum Kind {
         /// What a crash may leave: process or off
         #[arg(default_value = "process")]
         crash_safety: CrashSafety,
-        /// How long the close may take; 0 is as long as it likes
+        /// How long the close may take; 0 means no limit
         #[arg(default_value_t = 0.0)]
         seconds: f64,
         /// Size of the file
@@ -237,7 +237,7 @@ fn timed_close(cache: &Larder, within: Duration) -> Outcome<(Stats, f64)> {
 }
 
 fn open(config: &Config, path: &Path, bytes: u64) -> Outcome<Larder> {
-    // What is never written takes no room.
+    // Blocks that are never written take no room.
     let options = FileOptions {
         capacity_bytes: Some(bytes),
         create: true,
@@ -248,7 +248,7 @@ fn open(config: &Config, path: &Path, bytes: u64) -> Outcome<Larder> {
     Ok(block_on(Larder::open(config.clone(), Some(device), Arc::new(RealClock)))?)
 }
 
-/// Writes so many bytes in order and flushes them. Returns how long that took.
+/// Writes `bytes` bytes sequentially and flushes them. Returns how long that took.
 fn write_in_order(path: &Path, bytes: u64) -> Outcome<Duration> {
     let piece = PIECE_BYTES as u64;
     let device = FileDevice::create(path, bytes.next_multiple_of(piece))?;

@@ -1,9 +1,9 @@
-//! What each level of crash safety costs: sets a second of keys that flash holds, side by side.
+//! The cost of each level of crash safety: sets a second of keys that are on flash, for comparison.
 //!
-//! Each round opens an empty cache of each level in turn, fills it, flushes, and then replaces keys that flash holds,
-//! which is when tombstones are written. On a file with threads in real time; on a virtual NVMe SSD, whose
-//! cache outlives a loss of power, and on a virtual SATA SSD, whose does not, with 64 clients. Printed are medians
-//! over the rounds.
+//! Each round opens an empty cache of each level in turn, fills it, flushes, and then replaces keys that are on flash,
+//! which is when tombstones are written. Runs on a file with threads in real time; on a virtual NVMe SSD, whose write
+//! cache survives a loss of power; and on a virtual SATA SSD, whose write cache does not, with 64 clients. Prints
+//! medians over the rounds.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -19,16 +19,16 @@ use larder_device::{
 };
 use larder_sim::executor::Executor;
 
-/// What each level of crash safety costs: sets a second of keys that flash holds, side by side.
+/// The cost of each level of crash safety: sets a second of keys that are on flash, for comparison.
 #[derive(Debug, Parser)]
 #[command(name = "crash_safety", max_term_width = 100)]
 struct Arguments {
-    /// The file that caches are made in, one after the other; it is overwritten
+    /// The file for the caches, one after the other; it is overwritten
     file: String,
-    /// How long to measure each time, in seconds of real time
+    /// Length of each measurement, in seconds of real time
     #[arg(default_value_t = 3, value_parser = value_parser!(u16).range(1..))]
     seconds: u16,
-    /// How many rounds
+    /// Number of rounds
     #[arg(default_value_t = 5, value_parser = value_parser!(u16).range(1..))]
     rounds: u16,
 }
@@ -41,7 +41,7 @@ const KEYS: u64 = 60_000;
 const VIRTUAL_CLIENTS: u64 = 64;
 const VIRTUAL_SETS: u64 = 300;
 
-/// One in so many objects is large.
+/// One in this number of objects is large.
 const LARGE_ONE_IN: u64 = 8;
 const SMALL_BYTES: usize = 300;
 const LARGE_BYTES: usize = 6_000;
@@ -101,7 +101,7 @@ fn value_of(key: u64) -> &'static [u8] {
     if key.is_multiple_of(LARGE_ONE_IN) { &BYTES } else { &BYTES[..SMALL_BYTES] }
 }
 
-/// Fills `cache`, so that nearly all keys are on flash.
+/// Fills `cache` until nearly all keys are on flash.
 async fn fill(cache: &Larder, keys: u64) -> Result<(), Problem> {
     for key in 0..keys {
         cache.set(&key.to_le_bytes(), value_of(key), None).await?;

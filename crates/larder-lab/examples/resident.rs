@@ -1,9 +1,10 @@
-//! How much memory a cache takes that runs for long: `meta-kv` on a file, with one budget for all
-//! memory ([`Config::memory_bytes`]), and the resident memory of this process beside it.
+//! The memory of a long-running cache: `meta-kv` on a file, with one budget for all memory ([`Config::memory_bytes`]),
+//! compared with the resident memory of this process.
 //!
 //! `cargo run --release -p larder-lab --example resident -- [MINUTES [DIR]]`. The file is 4 GiB and is removed at the
-//! end. A line a minute; what the process takes without the cache is measured first and subtracted. Ends with status
-//! 1 if the resident memory is ever more than a tenth above the budget, or ends more than a tenth below.
+//! end. Prints a line each minute. The process's memory without the cache is measured first and subtracted. The exit
+//! status is 1 if the resident memory is ever more than a tenth above the budget, or more than a tenth below it at the
+//! end.
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -21,18 +22,18 @@ use larder_workload::{Op, Request, RequestSource};
 const PRESET: &str = "meta-kv";
 const MEMORY_BYTES: u64 = 256 << 20;
 const FLASH_BYTES: u64 = 4 << 30;
-/// Of one round; then the generator begins anew with another seed.
+/// Requests of one round. Then the generator restarts with another seed.
 const REQUESTS: u64 = 20_000_000;
 const LOOK: Duration = Duration::from_secs(60);
 
-/// How much memory a cache takes that runs for long.
+/// The memory of a long-running cache.
 #[derive(Debug, Parser)]
 #[command(name = "resident", max_term_width = 100)]
 struct Arguments {
-    /// How long it runs
+    /// How long it runs, in minutes
     #[arg(default_value_t = 60)]
     minutes: u64,
-    /// Where its file of 4 GiB goes, which is removed at the end
+    /// Directory for its file of 4 GiB, which is removed at the end
     #[arg(default_value = ".")]
     dir: PathBuf,
 }
@@ -56,8 +57,8 @@ fn verdict(fits: bool) -> &'static str {
     if fits { "within a tenth" } else { "more than a tenth" }
 }
 
-/// Returns how far from the budget the resident memory was: the most it was above at any look, or
-/// else where it ended.
+/// Returns how far the resident memory was from the budget: the largest excess at any check, or else the value at the
+/// end.
 fn run(path: &PathBuf, length: Duration) -> Result<f64, Box<dyn Error>> {
     let mut source = generator(1)?;
     let values = vec![0x5a_u8; 1 << 20];
@@ -101,7 +102,7 @@ fn generator(seed: u64) -> Result<Box<dyn RequestSource>, Box<dyn Error>> {
     )?)
 }
 
-/// Look-aside: what a get misses is set.
+/// A look-aside client: a get that misses is followed by a set.
 fn serve(cache: Blocking<'_>, request: &Request, values: &[u8]) -> Result<(), Box<dyn Error>> {
     let key = request.key.to_le_bytes();
     let bytes = usize::try_from(request.object_bytes())?.saturating_sub(key.len());

@@ -1,11 +1,12 @@
-//! How fast small values can be set over DRAM that is full onto flash that is full: what leaves DRAM has to
-//! be written as fast as values come.
+//! How fast small values can be set when both DRAM and flash are full: items that leave DRAM must be written as fast as
+//! values arrive.
 //!
-//! `cargo run --release -p larder-lab --example small_sets -- --help`. Each setting is measured twice, by turns: once
-//! with the cache's own thread, once with callers sending what leaves DRAM, who need minutes to fill flash.
+//! `cargo run --release -p larder-lab --example small_sets -- --help`. Each setting is measured twice, in turn: once
+//! with the cache's own thread, and once with callers writing the items that leave DRAM. With callers, filling flash
+//! takes minutes.
 //!
-//! A line says: values set a second, microseconds of CPU of this process for each, the 99th percentile and
-//! the maximum of what a set took, bytes written to flash for each byte set, what was refused.
+//! A line shows: values set a second, microseconds of CPU of this process for each, the 99th percentile and the maximum
+//! latency of a set, bytes written to flash for each byte set, and refused sets.
 //!
 //! The file is `small_sets.flash` and is removed at the end.
 
@@ -24,24 +25,24 @@ use larder_workload::{Latencies, machine};
 const KEY_BYTES: usize = 8;
 const VALUE_BYTES: usize = 300;
 const FILLER_BYTES: usize = 60_000;
-/// Keys of what only fills regions begin here.
+/// First key of the objects that only fill regions.
 const FILLERS_FROM: u64 = 1 << 60;
-/// Flash counts as full when so much was set of what DRAM and buckets hold.
+/// Flash counts as full after sets of this percentage of what DRAM and buckets hold.
 const FILLED_PERCENT: u64 = 150;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
-/// How fast small values can be set over DRAM that is full onto flash that is full.
+/// How fast small values can be set when both DRAM and flash are full.
 #[derive(Debug, Parser)]
 #[command(name = "small_sets", max_term_width = 100)]
 struct Arguments {
-    /// What is measured
+    /// What to measure
     #[arg(value_enum, default_value_t = Asked::All)]
     setting: Asked,
     /// Threads that set
     #[arg(default_value_t = 1, value_parser = value_parser!(u64).range(1..))]
     clients: u64,
-    /// How long it is measured
+    /// Length of the measurement, in seconds
     #[arg(default_value_t = 10)]
     seconds: u64,
     /// Budget of DRAM
@@ -53,17 +54,17 @@ struct Arguments {
     /// Where the file goes
     #[arg(default_value = ".")]
     dir: PathBuf,
-    /// Who sends what leaves DRAM: thread or callers [default: both, by turns]
+    /// Which threads write the items that leave DRAM: thread or callers [default: both, in turn]
     who: Option<Demotions>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Asked {
-    /// Each of them
+    /// All settings
     All,
     /// Buckets on 4 % of flash
     Soc,
-    /// The same behind a log of 5 %
+    /// Buckets behind a log of 5 %
     SocLog,
     /// Regions only
     Loc,
@@ -193,7 +194,7 @@ impl Run {
         Ok(())
     }
 
-    /// Fills regions with what is large, buckets and DRAM with what is measured.
+    /// Fills regions with large objects, and buckets and DRAM with the measured ones.
     fn fill(&self, cache: &Larder, next: &AtomicU64) -> Outcome<()> {
         for filler in 0..self.flash_bytes / FILLER_BYTES as u64 {
             block_on(set(cache, FILLERS_FROM + filler, FILLER_BYTES))?;

@@ -10,7 +10,7 @@ use super::{DramCache, HybridCache, HybridPlan};
 use crate::item::{Item, KEY_BYTES, Key};
 
 const SHARDS: usize = 8;
-/// The submit queue is so many times the pool of buffers.
+/// Size of the submit queue as a multiple of the buffer pool.
 const QUEUE_PER_POOL: u64 = 4;
 
 /// foyer's memory cache.
@@ -91,7 +91,7 @@ impl HybridCache for FoyerHybrid {
     }
 }
 
-/// Without it, foyer counts entries and not bytes. The type is the one that foyer asks for.
+/// Without a weigher, foyer counts entries instead of bytes. foyer requires this parameter type.
 #[allow(clippy::ptr_arg)]
 fn weight(_: &Key, value: &Vec<u8>) -> usize {
     KEY_BYTES + value.len()

@@ -1,11 +1,11 @@
-//! No cache at all: every get hits, every set is forgotten. What is left is the benchmark itself.
+//! Not a cache: every get hits, and every set is dropped. It shows the cost of the benchmark itself.
 
 use std::hint::black_box;
 
 use super::DramCache;
 use crate::item::Item;
 
-/// Answers at once.
+/// Answers immediately.
 pub(crate) struct Harness;
 
 impl DramCache for Harness {

@@ -8,9 +8,9 @@ use larder_device::{Device, DirectIo, FileDevice, FileOptions};
 use super::{DramCache, HybridCache, HybridPlan, System};
 use crate::item::Item;
 
-/// The small-object engine takes what is small in every workload.
+/// Every workload's small values go to the small-object engine.
 const SOC_OBJECT_BYTES_MAX: u32 = 2048;
-/// The log in front of it gets this share of it.
+/// Share of the small-object engine that the log in front of it gets.
 const SOC_LOG_PERCENT: f64 = 5.0;
 
 /// Larder without flash.
@@ -25,7 +25,7 @@ impl LarderDram {
 
 impl DramCache for LarderDram {
     fn get(&self, item: &Item) -> Result<bool, String> {
-        // The value is looked at and not kept: that is what the call is for.
+        // Check the value in place, without a copy: this is the purpose of `get_with`.
         let checked = self.0.blocking().get_with(&item.key.0, |value, _| item.check(value));
         checked.map_err(text)?.map_or(Ok(false), |checked| checked.map(|()| true))
     }
@@ -39,7 +39,7 @@ impl DramCache for LarderDram {
 pub(crate) struct LarderHybrid(Larder);
 
 impl LarderHybrid {
-    /// Opens it with the engines that one of its names says.
+    /// Opens the cache with the engines of `system`.
     pub(crate) async fn open(plan: &HybridPlan<'_>, system: System) -> Result<Self, String> {
         let (soc_percent, soc_log_percent) = match system {
             System::LarderSoc => (plan.flash.soc_percent, 0.0),
@@ -54,7 +54,7 @@ impl LarderHybrid {
                 max_object_bytes: SOC_OBJECT_BYTES_MAX,
                 ..SocConfig::default()
             },
-            // What the peers promise: nothing of what was replaced before a crash.
+            // The same guarantee as the peers: after a crash, replaced values may return.
             crash_safety: CrashSafety::Off,
             loc: LocConfig { region_bytes: Some(plan.flash.region_bytes), ..LocConfig::default() },
             ..Config::default()

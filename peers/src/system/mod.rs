@@ -1,4 +1,4 @@
-//! The systems: each one does the same work through its own calls.
+//! The systems: each does the same work through its own API.
 
 mod foyer;
 mod harness;
@@ -20,13 +20,13 @@ use crate::workload::{Flash, Workload};
 
 /// A cache in memory, used by threads.
 pub(crate) trait DramCache: Sync {
-    /// Asks for an item and checks the answer. Says whether it was there.
+    /// Gets an item and checks the value. Returns whether it was a hit.
     fn get(&self, item: &Item) -> Result<bool, String>;
     /// Stores `value` for an item.
     fn set(&self, item: &Item, value: &[u8]) -> Result<(), String>;
 }
 
-/// A cache in memory of small items, of which about `items` fit, for looks at one cache or two.
+/// A cache in memory for small items, of which about `items` fit, for the measurements of single caches.
 pub(crate) fn open_in_dram(
     system: System,
     dram_bytes: u64,
@@ -45,22 +45,22 @@ pub(crate) trait HybridCache: Send + Sync + 'static {
     fn get(&self, item: &Item) -> impl Future<Output = Result<bool, String>> + Send;
     /// As [`DramCache::set`].
     fn set(&self, item: &Item, value: &[u8]) -> impl Future<Output = Result<(), String>> + Send;
-    /// Bytes that it says it wrote to its file: to hold against what the kernel says.
+    /// Bytes that it claims to have written to its file, to compare with the kernel's counter.
     fn counted_written_bytes(&self) -> u64;
 }
 
-/// What a hybrid cache is opened with.
+/// The parameters of a hybrid cache.
 pub(crate) struct HybridPlan<'a> {
     pub(crate) flash: Flash,
     pub(crate) dram_bytes: u64,
-    /// The flash file, which is there and as long as it must be.
+    /// The flash file, which exists in its full length.
     pub(crate) file: &'a Path,
 }
 
-/// Who does the work.
+/// A system under test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum System {
-    /// Larder as it comes: but for the budget of memory nothing is set.
+    /// Larder with defaults, except for the memory budget.
     Larder,
     /// Larder with a share of flash as the small-object engine.
     LarderSoc,
@@ -74,7 +74,7 @@ pub(crate) enum System {
     FoyerLru,
     QuickCache,
     Moka,
-    /// Nobody: what the benchmark itself costs.
+    /// No cache: the cost of the benchmark itself.
     Harness,
 }
 
@@ -90,10 +90,10 @@ impl System {
         ("moka", Self::Moka),
         ("harness", Self::Harness),
     ];
-    /// What a workload without flash is run with.
+    /// The systems for a workload without flash.
     pub(crate) const IN_DRAM: [Self; 6] =
         [Self::Larder, Self::Foyer, Self::FoyerLru, Self::QuickCache, Self::Moka, Self::Harness];
-    /// What a workload with flash is run with.
+    /// The systems for a workload with flash.
     pub(crate) const HYBRID: [Self; 6] = [
         Self::Larder,
         Self::LarderSoc,
@@ -102,7 +102,7 @@ impl System {
         Self::Foyer,
         Self::FoyerLru,
     ];
-    /// The same where nothing is small.
+    /// The systems for a workload with flash and without small values.
     pub(crate) const HYBRID_LARGE: [Self; 4] =
         [Self::Larder, Self::LarderLoc, Self::Foyer, Self::FoyerLru];
 
@@ -110,12 +110,12 @@ impl System {
         Self::ALL.iter().find(|(_, system)| *system == self).map_or("", |(name, _)| name)
     }
 
-    /// Whether it is Larder, however set.
+    /// Whether it is Larder, in any configuration.
     pub(crate) fn is_larder(self) -> bool {
         matches!(self, Self::Larder | Self::LarderSoc | Self::LarderSocLog | Self::LarderLoc)
     }
 
-    /// Whether it can do a workload.
+    /// Whether it can run a workload.
     pub(crate) fn can(self, workload: &Workload) -> bool {
         match self {
             Self::Larder | Self::Foyer | Self::FoyerLru => true,

@@ -21,7 +21,7 @@ impl Weighter<Key, Arc<[u8]>> for Bytes {
 pub(crate) struct QuickCache(Cache<Key, Arc<[u8]>, Bytes>);
 
 impl QuickCache {
-    /// Opens it; `items` is how many fit, about.
+    /// Opens it; `items` is the approximate number of items that fit.
     pub(crate) fn open(dram_bytes: u64, items: u64) -> Self {
         Self(Cache::with_weighter(items as usize, dram_bytes, Bytes))
     }

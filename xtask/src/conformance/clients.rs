@@ -1,4 +1,4 @@
-//! Clients with tests of their own: memccapable of libmemcached, and pymemcache.
+//! Clients with their own tests: memccapable of libmemcached, and pymemcache.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,13 +7,13 @@ use super::outcome::Outcome;
 use crate::served::{Server, Subject, said};
 use crate::step;
 
-/// How the server is started.
+/// Options of the server.
 const OPTIONS: [&str; 4] = ["--memory", "64M", "--flash", "0"];
 
-/// The release whose tests are run, and what they need.
+/// The release whose tests are run, and its test dependencies.
 const PYMEMCACHE: [&str; 3] = ["pymemcache==4.0.0", "pytest", "faker"];
 
-/// Runs the tests of all clients that can be had.
+/// Runs the tests of all clients that are available.
 pub(super) fn run(subject: &Subject, dir: &Path) -> Vec<Outcome> {
     vec![
         memccapable("memccapable, text", "-a", subject),
@@ -37,7 +37,7 @@ fn memccapable(name: &str, dialect: &str, subject: &Subject) -> Outcome {
 
 fn counted(name: &str, text: &str, pass: &str, fail: &str) -> Outcome {
     let (passed, failed) = (text.matches(pass).count(), text.matches(fail).count());
-    // Who says nothing has not passed.
+    // A client without output has not passed.
     let failed = failed + usize::from(passed + failed == 0);
     Outcome { name: name.to_owned(), passed, failed, skipped: 0, known: None, note: String::new() }
 }
@@ -61,7 +61,7 @@ fn pymemcache(subject: &Subject, dir: &Path) -> Outcome {
     }
 }
 
-/// The interpreter of an environment of its own that has the client, and where the client's tests are.
+/// The interpreter of a virtual environment with the client, and the directory of the client's tests.
 fn tests_of_pymemcache(dir: &Path) -> Result<(PathBuf, PathBuf), String> {
     let environment = dir.join("pymemcache");
     let python = environment.join("bin/python");

@@ -1,5 +1,6 @@
-//! Lifetimes, byte by byte: each command of memcached's protocols that has one is sent to memcached and to ours, with
-//! lifetimes at the borders of what a number can say, and both must answer the same, then and when the key is read.
+//! Compares TTLs byte by byte. Each command of memcached's protocols that has a TTL is sent to memcached and to our
+//! server, with TTLs at the limits of number ranges. Both must answer the same, both to the command and to later reads
+//! of the key.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
@@ -13,7 +14,7 @@ use crate::{port, step};
 
 const NAME: &str = "lifetimes, beside memcached";
 
-/// `{t}` is the lifetime, `{k}` a key that has the value 5, `{n}` a new one, `{c}` the version of `{k}`.
+/// `{t}` is the TTL, `{k}` a key with the value 5, `{n}` a new key, and `{c}` the version of `{k}`.
 const TEXT: [&str; 20] = [
     "set {k} 0 {t} 1\r\nw\r\n",
     "set {n} 0 {t} 1\r\nw\r\n",
@@ -60,7 +61,8 @@ const LIFETIMES: [&str; 20] = [
     "1.5",
 ];
 
-/// Opcodes of the binary protocol whose requests have a lifetime, by what comes before it, and whether a value follows.
+/// Opcodes of the binary protocol whose requests have a TTL, with the number of bytes before it, and whether a value
+/// follows.
 const BINARY: [(u8, usize, bool); 7] = [
     (0x01, 4, true),
     (0x02, 4, true),
@@ -74,7 +76,7 @@ const BINARY: [(u8, usize, bool); 7] = [
 const BINARY_LIFETIMES: [u32; 8] =
     [0, 1, 100, 2_592_000, 2_592_001, 0x7fff_ffff, 0x8000_0000, 0xffff_ffff];
 
-/// Sends everything to both. Skipped where memcached is not there.
+/// Sends everything to both servers. Skipped if memcached is not installed.
 pub(super) fn run(subject: &Subject) -> Outcome {
     match compare(subject) {
         Ok(outcome) => outcome,
@@ -100,7 +102,8 @@ fn compare(subject: &Subject) -> Result<Outcome, String> {
     for lifetime in LIFETIMES {
         for command in TEXT {
             number += 1;
-            // memcached forgets what comes in the second of the flush too, and nothing where its moment has passed.
+            // Known difference: memcached also flushes items stored in the same second, and flushes nothing if the time
+            // has passed.
             if command.starts_with("flush_all") && ["1", "2592001"].contains(&lifetime) {
                 continue;
             }
@@ -122,13 +125,13 @@ fn compare(subject: &Subject) -> Result<Outcome, String> {
     Ok(Outcome { name: NAME.to_owned(), passed, failed, skipped: 0, known: None, note })
 }
 
-/// Whether answers are equal, but that a second may have passed between them.
+/// Whether the answers are equal, except that a second may have passed between them.
 fn is_same(own: &str, other: &str) -> bool {
     let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
     let (own, other) = (words(own), words(other));
     let seconds = |word: &str| {
         let left = word.strip_prefix('t')?.parse::<i64>().ok()?;
-        // memcached prints what is over as its negative number of 32 bits would be without a sign.
+        // memcached prints negative remaining times as unsigned 32-bit numbers.
         Some(if left > i64::from(u32::MAX) - 1_000_000 { 0 } else { left })
     };
     own.len() == other.len()
@@ -138,7 +141,7 @@ fn is_same(own: &str, other: &str) -> bool {
         })
 }
 
-/// What a server answers to a command of the text and meta protocols, and of its keys afterwards.
+/// The answers of a server to a command of the text and meta protocols, and to later reads of its keys.
 fn in_text(port: u16, command: &str, lifetime: &str, number: usize) -> Result<String, String> {
     let (key, new) = (format!("key{number}"), format!("new{number}"));
     let found = exchange(port, &format!("set {key} 0 0 1\r\n5\r\ngets {key}\r\n"))?;
@@ -180,7 +183,7 @@ fn connect(port: u16) -> Result<TcpStream, String> {
     Ok(stream)
 }
 
-/// What a server answers to a request of the binary protocol, and of its key afterwards.
+/// The answers of a server to a request of the binary protocol, and to later reads of its key.
 fn in_binary(
     port: u16,
     (opcode, before, has_value): (u8, usize, bool),
@@ -223,7 +226,7 @@ fn big_endian(number: u32) -> [u8; 4] {
     [d, c, b, a]
 }
 
-/// The server of memcached, until it is dropped.
+/// A memcached server, stopped on drop.
 struct Memcached {
     child: Child,
     port: u16,

@@ -1,4 +1,4 @@
-//! memcached's own tests, from the source package of the distribution.
+//! memcached's own tests, from the distribution's source package.
 
 use std::fs;
 use std::io;
@@ -10,10 +10,10 @@ use super::{source, tap};
 use crate::served::Subject;
 use crate::step;
 
-/// Our server under memcached's name, with memcached's options.
+/// A wrapper that runs our server under memcached's name, with memcached's options.
 const WRAPPER: &str = include_str!("memcached-debug.sh");
 
-/// The files that are about what clients see.
+/// The test files about client-visible behaviour.
 const FILES: [&str; 46] = [
     "00-startup",
     "64bit",
@@ -63,7 +63,7 @@ const FILES: [&str; 46] = [
     "expirations",
 ];
 
-/// Where failures are known: how many, and why.
+/// Known failures: file, number, and reason.
 const KNOWN: [(&str, usize, &str); 16] = [
     (
         "00-startup",
@@ -87,7 +87,7 @@ const KNOWN: [(&str, usize, &str); 16] = [
     ("stats-detail", 21, "nothing is counted by prefixes of keys"),
 ];
 
-/// Fetches the tests and runs them, each file with servers of its own.
+/// Fetches the tests and runs them, each file with its own servers.
 pub(super) fn run(subject: &Subject, dir: &Path) -> Vec<Outcome> {
     match source::find("memcached", dir).and_then(|source| prepare(&source).map(|()| source)) {
         Ok(source) => FILES.iter().map(|file| run_file(file, subject, &source)).collect(),
@@ -95,7 +95,7 @@ pub(super) fn run(subject: &Subject, dir: &Path) -> Vec<Outcome> {
     }
 }
 
-/// What the tests expect to be built.
+/// Makes the files that the tests expect to be built.
 fn prepare(source: &Path) -> Result<(), String> {
     let wrapper = source.join("memcached-debug");
     let made = fs::write(&wrapper, WRAPPER).and_then(|()| make_executable(&wrapper));

@@ -1,6 +1,6 @@
-//! `cargo xtask conformance`: the suites of those whose protocols are served, against `larder serve`.
+//! `cargo xtask conformance`: runs the test suites of other projects, whose protocols we serve, against `larder serve`.
 //!
-//! Nothing of theirs is kept in this repository: sources and clients are fetched into the build directory.
+//! This repository contains none of their code: sources and clients are fetched into the build directory.
 
 mod clients;
 mod lifetimes;
@@ -21,7 +21,7 @@ use crate::served::{self, Subject};
 use crate::step::Verdict;
 use crate::workspace;
 
-/// What `conformance` may be told.
+/// Options of `conformance`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Options {
     /// How the server waits for sockets
@@ -30,23 +30,23 @@ pub(crate) struct Options {
     /// The command to test [default: built by cargo]
     #[arg(long, value_name = "FILE")]
     larder: Option<PathBuf>,
-    /// Run this part alone, as often as there are
+    /// Run only this part; may be given several times
     #[arg(long, value_name = "PART", value_enum)]
     only: Vec<Part>,
 }
 
-/// Suites that are run one by one.
+/// Suites that can be selected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Part {
     /// memcached's own tests
     Memcached,
-    /// Commands with a lifetime, byte by byte beside memcached
+    /// Commands with a TTL, compared byte by byte with memcached
     Lifetimes,
     /// Suites of clients
     Clients,
     /// Tests of Redis and Valkey
     Resp,
-    /// What clients do most
+    /// The most common operations of clients
     Smoke,
     /// Several servers
     Nodes,
@@ -71,7 +71,7 @@ impl Sockets {
     }
 }
 
-/// Runs all suites that can be had here, and prints a table.
+/// Runs all suites that are available here, and prints a table.
 pub(crate) fn run(options: &Options) -> Verdict {
     let larder = match served::program(options.larder.as_deref()) {
         Ok(larder) => larder,
@@ -91,7 +91,7 @@ pub(crate) fn run(options: &Options) -> Verdict {
     verdict(&outcomes)
 }
 
-/// Where everything is that was fetched.
+/// The directory of everything that is fetched.
 fn directory() -> PathBuf {
     workspace::target().join("xtask/conformance")
 }

@@ -1,5 +1,5 @@
-//! Two nodes that divide the keys, one of which is killed under load and comes back: behind twemproxy in both its
-//! modes, with the configuration of `contrib/`, and with a client that knows a cluster's slots.
+//! Two nodes that divide the keys. One is killed under load and comes back. Tested behind twemproxy in both its modes,
+//! with the configuration of `contrib/`, and with a cluster client that knows the slots.
 
 use std::fs;
 use std::net::{Ipv4Addr, TcpStream};
@@ -13,16 +13,16 @@ use crate::port::{self, local};
 use crate::served::Subject;
 use crate::{step, workspace};
 
-/// How long the clients ask, when a node is killed, and when it is back.
+/// How long the clients make requests, when a node is killed, and when it is restarted.
 const ASKED: Duration = Duration::from_secs(20);
 const KILLED: Duration = Duration::from_secs(6);
 const BACK: Duration = Duration::from_secs(10);
-/// Who is not there after so long does not come.
+/// A server that does not listen within this time has failed to start.
 const STARTS_WITHIN: Duration = Duration::from_secs(10);
 
 const CLIENT: &str = include_str!("nodes/client.py");
 
-/// Runs what can be had.
+/// Runs what is available.
 pub(super) fn run(subject: &Subject, dir: &Path) -> Vec<Outcome> {
     let dir = dir.join("nodes");
     ["memcached", "redis", "cluster"].iter().map(|kind| of(kind, subject, &dir)).collect()
@@ -42,7 +42,7 @@ fn of(kind: &str, subject: &Subject, dir: &Path) -> Outcome {
     }
 }
 
-/// What the client says.
+/// Returns the client's output.
 fn tried(kind: &str, subject: &Subject, dir: &Path) -> Result<String, String> {
     let package = if kind == "memcached" { "pymemcache" } else { "redis" };
     let home = dir.join(package);
@@ -69,7 +69,7 @@ fn tried(kind: &str, subject: &Subject, dir: &Path) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
 }
 
-/// A process, killed when this is dropped.
+/// A process, killed on drop.
 struct Process(Child);
 
 impl Drop for Process {
@@ -80,7 +80,7 @@ impl Drop for Process {
 }
 
 impl Process {
-    /// Starts it, and waits until somebody listens at `port`.
+    /// Starts the process, and waits until it listens at `port`.
     fn start(command: &mut Command, port: u16) -> Result<Self, String> {
         let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let process = Self(quiet.spawn().map_err(|cause| format!("{command:?}: {cause}"))?);
@@ -95,7 +95,7 @@ impl Process {
     }
 }
 
-/// A server, and where it keeps what outlives it.
+/// A server, and the place of its persistent files.
 struct Node {
     larder: PathBuf,
     sockets: &'static str,
@@ -128,7 +128,7 @@ impl Node {
         Ok(())
     }
 
-    /// A configuration with the slots of both.
+    /// Writes a configuration with the slots of both nodes.
     fn slots(&self, [first, second]: &[u16; 2]) -> Result<PathBuf, String> {
         let text = format!(
             "[cluster]\nmyself = \"{}\"\nslots = {{ \"0-8191\" = \"{}\", \"8192-16383\" = \"{}\" }}\n",
@@ -142,7 +142,7 @@ impl Node {
     }
 }
 
-/// twemproxy as `contrib/` configures it, but for the addresses and the number of servers.
+/// Starts twemproxy with the configuration in `contrib/`, except for the addresses and the number of servers.
 fn proxy(kind: &str, dir: &Path, ports: &[u16; 2]) -> Result<(Process, u16), String> {
     let program = step::find_program(&["nutcracker"]).ok_or("nutcracker is not there")?;
     let path = workspace::root().join("contrib/proxies/nutcracker.yml");
@@ -157,7 +157,7 @@ fn proxy(kind: &str, dir: &Path, ports: &[u16; 2]) -> Result<(Process, u16), Str
     Ok((Process::start(&mut command, port)?, port))
 }
 
-/// One pool of a configuration, at this port, with these servers in place of the first ones and without the rest.
+/// One pool of a configuration, at this port. The given servers replace all of its servers.
 fn pool_of(text: &str, pool: &str, port: u16, servers: &[u16]) -> Result<String, String> {
     let lines = text.lines().skip_while(|line| *line != pool);
     let lines = lines.enumerate().take_while(|(at, line)| *at == 0 || line.starts_with(' '));

@@ -1,4 +1,4 @@
-//! Redis' own tests of strings and keys, from the source package of the distribution, and those of redis-py.
+//! Redis' own tests of strings and keys, from the distribution's source package, and those of redis-py.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,10 +9,10 @@ use super::source;
 use crate::served::{Server, Subject, said};
 use crate::step;
 
-/// How the server is started.
+/// Options of the server.
 const OPTIONS: [&str; 6] = ["--memory", "256M", "--flash", "0", "--value-max", "16M"];
 
-/// The files that are about strings, keys, and the protocol.
+/// The test files about strings, keys, and the protocol.
 const FILES: [&str; 7] = [
     "unit/type/string",
     "unit/type/incr",
@@ -23,7 +23,7 @@ const FILES: [&str; 7] = [
     "unit/quit",
 ];
 
-/// Tests that need what the server does not have: how their names begin, and why.
+/// Tests that need features that the server does not have: prefix of the name, and the missing feature.
 const SKIPPED: [(&str, &str); 23] = [
     ("MGET against non-string key", "sets"),
     ("SETBIT", "bits of strings"),
@@ -56,21 +56,21 @@ const SKIPPED: [(&str, &str); 23] = [
     ("SCAN regression test", "sets"),
 ];
 
-/// Tests that need more than strings and keys, or the server under test to be the one they know.
+/// Excludes tests that need more than strings and keys, or a server that the harness started itself.
 const TAGS: &str = "-needs:debug -needs:repl -external:skip -large-memory -slow";
 
-/// The release whose tests are run, and what they need.
+/// The release whose tests are run, and its test dependencies.
 const REDIS_PY: &str = "redis==8.1.0";
 const REDIS_PY_NEEDS: [&str; 5] =
     ["pytest", "pytest-asyncio", "pytest-timeout", "packaging", "mock"];
-/// Tests of redis-py by what they are called.
+/// Tests of redis-py, selected by name.
 const REDIS_PY_TESTS: &str = "(test_set or test_get or test_mset or test_mget or test_incr or test_decr or test_append \
                               or test_expire or test_pexpire or test_ttl or test_pttl or test_persist or test_rename \
                               or test_exists or test_delete or test_unlink or test_touch or test_strlen or test_scan \
                               or test_keys or test_ping or test_echo or test_dbsize or test_randomkey) \
                               and not bit and not bf and not json and not script and not list and not hash";
 
-/// How many of them fail, and why.
+/// Number of known failures among them, with the reason.
 const REDIS_PY_KNOWN: (usize, &str) =
     (4, "a set (SADD), several nodes, and points in time beyond the year 2106 (two)");
 
@@ -84,7 +84,7 @@ pub(super) fn run(subject: &Subject, dir: &Path) -> Vec<Outcome> {
     outcomes
 }
 
-/// The source, with programs where the tests look for them; they start none.
+/// The source directory, with placeholder programs where the tests look for them. The tests do not start them.
 fn prepared(dir: &Path) -> Result<PathBuf, String> {
     if step::find_program(&["tclsh"]).is_none() {
         return Err("tclsh is not there (tcl)".to_owned());
@@ -124,7 +124,7 @@ fn run_file(file: &str, subject: &Subject, tests: &Path) -> Outcome {
     }
 }
 
-/// Counts what the harness has said, which is in colours.
+/// Counts the results in the coloured output of the harness.
 fn judged(name: String, text: &str) -> Outcome {
     let (mut passed, mut failed, mut skipped) = (0, 0, 0);
     let mut unknown = Vec::new();
@@ -144,7 +144,7 @@ fn judged(name: String, text: &str) -> Outcome {
             }
         }
     }
-    // Who says nothing has not passed.
+    // A suite without output has not passed.
     failed += usize::from(passed + failed + skipped == 0);
     Outcome { name, passed, failed, skipped, known: None, note: unknown.join("; ") }
 }
@@ -190,14 +190,14 @@ fn redis_py(subject: &Subject, dir: &Path) -> Outcome {
     }
 }
 
-/// The number in front of a word.
+/// The number before a word.
 fn count_before(line: &str, word: &str) -> usize {
     let words: Vec<&str> = line.split([' ', ',']).filter(|word| !word.is_empty()).collect();
     let pair = words.windows(2).find(|pair| pair.get(1) == Some(&word));
     pair.and_then(|pair| pair.first()?.parse().ok()).unwrap_or(0)
 }
 
-/// A Python with the client, and the directory of its tests: only its source has them.
+/// A Python with the client, and the directory of its tests, which only the source package contains.
 fn tests_of_redis_py(dir: &Path) -> Result<(PathBuf, PathBuf), String> {
     let python = step::find_program(&["python3"]).ok_or("python3 is not there")?;
     let own = dir.join("redis-py");

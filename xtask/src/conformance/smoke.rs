@@ -1,4 +1,4 @@
-//! Clients that users have, in their languages, on what each of them does most. The programs in `smoke/` are ours; the
+//! Popular clients in several languages, with their most common operations. The programs in `smoke/` are ours; the
 //! clients are fetched.
 
 use std::fs;
@@ -9,13 +9,13 @@ use super::outcome::Outcome;
 use crate::served::{Server, Subject, said};
 use crate::{maven, step};
 
-/// A client and what it is to do.
+/// A client and its test program.
 struct Client {
     name: &'static str,
     protocol: &'static str,
-    /// Makes the client ready in a directory, and says what runs the program.
+    /// Prepares the client in a directory, and returns the command that runs the program.
     prepare: fn(&Path) -> Result<Command, String>,
-    /// Failures that are the client's own.
+    /// Known failures that are the client's fault.
     known: Option<(usize, &'static str)>,
 }
 
@@ -33,7 +33,7 @@ const CLIENTS: [Client; 6] = [
     },
 ];
 
-/// Runs all that can be had.
+/// Runs all clients that are available.
 pub(super) fn run(subject: &Subject, dir: &Path) -> Vec<Outcome> {
     CLIENTS.iter().map(|client| of(client, subject, &dir.join("smoke").join(client.name))).collect()
 }
@@ -55,13 +55,13 @@ pub(super) fn counted(name: String, known: Option<(usize, &'static str)>, text: 
     let passed = text.lines().filter(|line| line.starts_with("ok ")).count();
     let wrong: Vec<&str> = text.lines().filter(|line| !line.starts_with("ok ")).collect();
     let failed = wrong.iter().filter(|line| line.starts_with("not ok ")).count();
-    // Who stops in the middle has not passed either.
+    // A program that stops early has not passed either.
     let failed = failed.max(usize::from(passed == 0 || text.contains("Traceback")));
     let note = if failed > 0 { format!(" ({})", wrong.join("; ")) } else { String::new() };
     Outcome { name, passed, failed, skipped: 0, known, note }
 }
 
-/// Has a program of another language done something in silence.
+/// Runs a command silently. It must succeed.
 fn done(command: &mut Command, what: &str) -> Result<(), String> {
     match step::succeeds(command) {
         true => Ok(()),
@@ -69,7 +69,7 @@ fn done(command: &mut Command, what: &str) -> Result<(), String> {
     }
 }
 
-/// An environment with a package, and a program of ours that it runs.
+/// A virtual environment with a package, and the command that runs a program of ours in it.
 pub(super) fn python(dir: &Path, package: &str, program: &str) -> Result<Command, String> {
     let python = dir.join("bin/python");
     let install = [python.as_os_str(), "-m".as_ref(), "pip".as_ref(), "install".as_ref()];

@@ -1,4 +1,4 @@
-//! Source packages of the distribution, for the tests in them.
+//! Source packages of the distribution, for the tests they contain.
 
 use std::fs;
 use std::io;
@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::step;
 
-/// The directory of a package's source below `dir`, which is fetched if it is not there.
+/// The source directory of a package below `dir`. Fetches it if it is missing.
 pub(super) fn find(package: &str, dir: &Path) -> Result<PathBuf, String> {
     if let Some(there) = unpacked(package, dir) {
         return Ok(there);
@@ -31,7 +31,7 @@ fn unpacked(package: &str, dir: &Path) -> Option<PathBuf> {
     entries.find(is_it)
 }
 
-/// Source packages need a list of their own, which goes beside what is fetched: the system stays as it is.
+/// Source packages need their own package lists. They are stored next to what is fetched, so the system is not changed.
 fn fetch(package: &str, dir: &Path) -> io::Result<()> {
     let state = dir.join("apt/lists");
     fs::create_dir_all(state.join("partial"))?;

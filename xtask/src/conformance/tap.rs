@@ -1,6 +1,6 @@
-//! What tests in Perl say: a line for each thing that was tried.
+//! The output of Perl tests (TAP): a line for each check.
 
-/// How many were ok, not ok, and skipped, of the output of one file.
+/// Numbers of passed, failed and skipped checks in the output of one file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counted {
     pub(super) passed: usize,
@@ -8,7 +8,7 @@ pub(super) struct Counted {
     pub(super) skipped: usize,
 }
 
-/// Counts lines such as `ok 3 - stored` and `not ok 4`. What was planned and did not come has failed.
+/// Counts lines such as `ok 3 - stored` and `not ok 4`. Planned checks without a line have failed.
 pub(super) fn count(output: &str) -> Counted {
     let mut counted = Counted::default();
     let mut planned = None;
@@ -27,7 +27,7 @@ pub(super) fn count(output: &str) -> Counted {
     let came = counted.passed + counted.failed;
     match planned {
         Some(planned) => counted.failed += usize::saturating_sub(planned, came + counted.skipped),
-        // It died before it could say how many there would be.
+        // The test died before it could print its plan.
         None if counted.skipped == 0 => counted.failed += 1,
         None => {}
     }

@@ -1,4 +1,4 @@
-//! Trees with all kinds of files, copied by `cp -a` and `tar`, and compared with where they came from.
+//! Copies trees with all kinds of files by `cp -a` and `tar`, and compares them with the originals.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,7 +7,7 @@ use super::rig::Rig;
 use crate::problem::Problem;
 use crate::workspace;
 
-/// What no tree of sources has: other kinds of files, owners, times and attributes.
+/// What source trees do not contain: other kinds of files, owners, times and attributes.
 const SPECIALS: &str = "
 mkdir -p specials/empty && cd specials
 truncate -s 5M hole; printf end >> hole
@@ -41,7 +41,7 @@ pub(super) fn run(rig: &mut Rig) -> Result<String, Problem> {
     compare(rig, &tree, &original)?;
     rig.remount()?;
     compare(rig, &tree, &original)?;
-    // And away again: all is free then.
+    // Delete everything again: then all space is free.
     rig.run_there(Command::new("rm").args(["-rf", "copied", "unpacked", "there.tar"]))?;
     rig.remount()?;
     let left = rig.run_there(Command::new("ls").arg("-A"))?;
@@ -51,7 +51,7 @@ pub(super) fn run(rig: &mut Rig) -> Result<String, Problem> {
     Ok("cp -a and tar, compared before and after a new mount; rm -rf".to_owned())
 }
 
-/// Bytes by `diff` and `cmp`, owners, modes, times and links by `tar --compare`.
+/// Compares bytes by `diff` and `cmp`; owners, modes, times and links by `tar --compare`.
 fn compare(rig: &Rig, tree: &Path, original: &Path) -> Result<(), Problem> {
     for copy in ["copied", "unpacked/tree"] {
         let mut diff = Command::new("diff");

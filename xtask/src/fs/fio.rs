@@ -1,11 +1,11 @@
-//! `fio` with verification: each block says where it belongs, and has a checksum.
+//! `fio` with verification: each block contains its position and a checksum.
 
 use super::rig::Rig;
 use crate::log::program;
 use crate::problem::Problem;
 
 const PACKAGE: &str = "fio";
-/// Two jobs of each way to write: by calls with syncs between, mapped, and in order.
+/// Two jobs for each way of writing: by calls with syncs, mapped, and sequential.
 const JOBS: [(&str, &[&str]); 3] = [
     ("calls", &["--ioengine=psync", "--rw=randwrite", "--bsrange=4k-64k", "--fsync=64"]),
     ("mapped", &["--ioengine=mmap", "--rw=randwrite", "--bs=4k"]),
@@ -27,7 +27,7 @@ fn job(rig: &Rig, name: &str, words: &[&str], verify: &str) -> Result<(), Proble
     let mut command = program("fio", PACKAGE)?;
     command.arg(format!("--name={name}")).args(["--directory=.", "--size=48m", "--numjobs=2"]);
     command.args(words).args(["--verify=crc32c", "--verify_fatal=1", "--randseed=7", verify]);
-    // Its own state goes to the current directory, and is no part of the test.
+    // fio would save its own state in the current directory, which is not part of the test.
     command.args(["--verify_state_save=0", "--group_reporting", "--fallocate=none"]);
     rig.run_there(&mut command).map(|_| ())
 }

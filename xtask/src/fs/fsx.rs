@@ -1,4 +1,4 @@
-//! `fsx`: random operations on one file, each read compared with what should be there.
+//! `fsx`: random operations on one file; each read is compared with the expected content.
 
 use std::fs;
 use std::process::Command;
@@ -10,7 +10,7 @@ use crate::tools;
 const CRATE: &str = "fsx@0.3.2";
 const OPERATIONS: u64 = 100_000;
 const SEEDS: u64 = 5;
-/// Every operation that it knows. What is mapped is read and written, too.
+/// Every operation that fsx knows, including reads and writes of mappings.
 const CONFIG: &str = "\
 flen = 1048576
 [opsize]

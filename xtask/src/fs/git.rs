@@ -1,4 +1,4 @@
-//! `git` on the mount: a clone, commits, a repack, and what `git fsck` says.
+//! `git` on the mount: a clone, commits, a repack, and `git fsck`.
 
 use std::process::Command;
 

@@ -1,7 +1,7 @@
-//! `cargo xtask fs`: a file system on a virtual SSD, mounted, under the tests and programs that others wrote.
+//! `cargo xtask fs`: a mounted file system on a virtual SSD, under tests and programs of other projects.
 //!
-//! Each suite has an image of its own, so that none sees what another left. What it leaves is looked at again after an
-//! unmount and a new mount, and `larder vssd fsck` has the last word.
+//! Each suite has its own image, so it does not see another's files. Its files are checked again after an unmount and a
+//! new mount, and finally by `larder vssd fsck`.
 
 mod copies;
 mod fio;
@@ -24,16 +24,16 @@ use crate::served;
 use crate::step::Verdict;
 use crate::workspace;
 
-/// What `fs` may be told.
+/// Options of `fs`.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Args)]
 pub(crate) struct Options {
-    /// Only the suite of this name, or these
+    /// Only the suite of this name; may be given several times
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
-    /// Say what suites there are, and run none
+    /// List the suites and run none
     #[arg(long)]
     list: bool,
-    /// Leave images in target/xtask/fs, as a failure does; logs stay there in any case
+    /// Keep images in target/xtask/fs, as after a failure; logs stay there in any case
     #[arg(long)]
     keep: bool,
     /// The command to test [default: built by cargo]
@@ -41,7 +41,7 @@ pub(crate) struct Options {
     larder: Option<PathBuf>,
 }
 
-/// Tests of others, and what they say in the end.
+/// A test suite of another project. Returns a summary.
 struct Suite {
     name: &'static str,
     about: &'static str,
@@ -62,12 +62,12 @@ const SUITES: [Suite; 7] = [
     Suite { name: "sqlite", about: "a database in both kinds of journal", run: sqlite::run },
 ];
 
-/// Every suite.
+/// Runs every suite.
 pub(crate) fn usual() -> Verdict {
     run(&Options::default())
 }
 
-/// Runs the suites that are asked for.
+/// Runs the selected suites.
 pub(crate) fn run(options: &Options) -> Verdict {
     let unknown = |name: &&String| SUITES.iter().all(|suite| suite.name != **name);
     if let Some(name) = options.only.iter().find(unknown) {
@@ -95,7 +95,7 @@ pub(crate) fn run(options: &Options) -> Verdict {
     verdict(&outcomes)
 }
 
-/// Why file systems cannot be mounted here, if they cannot.
+/// Why file systems cannot be mounted here; `None` if they can.
 fn not_here() -> Option<String> {
     if !cfg!(target_os = "linux") {
         return Some("file systems are mounted on Linux alone".to_owned());

@@ -1,4 +1,4 @@
-//! `pjdfstest`: what POSIX says of each call, tried as several users.
+//! `pjdfstest`: checks each system call against POSIX, as several users.
 
 use std::fs;
 use std::process::Command;
@@ -8,9 +8,9 @@ use crate::problem::Problem;
 use crate::{step, tools};
 
 const CRATE: &str = "pjdfstest@0.2.2";
-/// Users that every Debian has, with their groups.
+/// Users that exist on every Debian, with their groups.
 const USERS: [(&str, &str); 2] = [("nobody", "nogroup"), ("games", "games")];
-/// Tests that are skipped, and why that is so. Whatever else is skipped counts as failed.
+/// Tests that may be skipped, with the reason. Any other skipped test counts as failed.
 const SKIPPED: [(&str, &str); 1] =
     [("link::link_count_max", "FUSE has no way to say how many links a file may have (pathconf)")];
 
@@ -32,7 +32,7 @@ pub(super) fn run(rig: &mut Rig) -> Result<String, Problem> {
         let (said, _) = rig.log().output(&mut command)?;
         Ok::<_, Problem>(Outcome::read(&said))
     };
-    // Some tests leave files open, so that nothing can be remounted after them, whatever the file system.
+    // On any file system, some tests leave files open, so that nothing can be remounted after them.
     let read_only = ran(true, &["erofs"])?;
     let mut all = ran(false, &[])?;
     all.skipped.retain(|name| !name.contains("::erofs_"));
@@ -53,7 +53,8 @@ fn configuration(remounts: bool) -> String {
     )
 }
 
-/// The tests of EROFS call `mount -o remount`, which would look for a program that mounts FUSE: the kernel does it.
+/// The EROFS tests call `mount -o remount`, which would look for a FUSE mount helper, but the kernel can do it. Returns
+/// a `PATH` with a plain `mount`.
 fn path_with_plain_mount(rig: &Rig) -> Result<String, Problem> {
     let mount = step::find_program(&["mount"]).ok_or_else(|| {
         Problem::Missing("mount is not installed (apt-get install mount)".to_owned())
@@ -67,7 +68,7 @@ fn path_with_plain_mount(rig: &Rig) -> Result<String, Problem> {
     Ok(format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default()))
 }
 
-/// Names by how they ended.
+/// Test names by result.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Outcome {
     passed: usize,
@@ -76,7 +77,7 @@ struct Outcome {
 }
 
 impl Outcome {
-    /// From lines such as `link::enoent    ok`; what follows a failure is indented.
+    /// Reads lines such as `link::enoent    ok`. Indented lines are details of a failure.
     fn read(said: &str) -> Self {
         let mut outcome = Self::default();
         for line in said.lines().filter(|line| !line.starts_with(char::is_whitespace)) {

@@ -1,4 +1,4 @@
-//! A mounted file system of a suite: an image with one vSSD, and the process that serves it.
+//! A mounted file system for a suite: an image with one vSSD, and the process that serves it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,11 +10,11 @@ use crate::log::Log;
 use crate::problem::Problem;
 use crate::step;
 
-/// Of a drive of 2 GiB: 8 channels of 4 dies of 128 blocks of 512 KiB, a hundredth of them spare.
+/// A drive of 2 GiB: 8 channels of 4 dies of 128 blocks of 512 KiB, a hundredth of them spare.
 const FORMAT: &str = "--channels 8 --dies 4 --blocks 128 --block-size 512K";
 const CAPACITY: &str = "1600M";
 const POLL: Duration = Duration::from_millis(20);
-/// How long a mount or its end may take.
+/// Timeout of a mount or an unmount.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(super) struct Rig {
@@ -26,7 +26,7 @@ pub(super) struct Rig {
 }
 
 impl Rig {
-    /// A fresh image in `dir`, mounted.
+    /// Makes and mounts a fresh image in `dir`.
     pub(super) fn new(larder: PathBuf, dir: PathBuf, keep: bool) -> Result<Self, String> {
         let told = |cause: std::io::Error| format!("{}: {cause}", dir.display());
         let _ = step::succeeds(Command::new("umount").args(["-q", "-l"]).arg(dir.join("mnt")));
@@ -43,12 +43,12 @@ impl Rig {
         Ok(rig)
     }
 
-    /// Where it is mounted.
+    /// The mount point.
     pub(super) fn mnt(&self) -> PathBuf {
         self.dir.join("mnt")
     }
 
-    /// A directory beside it, on another file system.
+    /// A directory next to it, on another file system.
     pub(super) fn scratch(&self) -> PathBuf {
         self.dir.join("scratch")
     }
@@ -62,18 +62,18 @@ impl Rig {
         self.log.run(command)
     }
 
-    /// Runs a command in the mounted directory that must succeed.
+    /// Runs a command in the mounted directory. It must succeed.
     pub(super) fn run_there(&self, command: &mut Command) -> Result<String, Problem> {
         self.log.run(command.current_dir(self.mnt()))
     }
 
-    /// Unmounts it and mounts it again: what is seen from then on comes from the image.
+    /// Unmounts and mounts again, so that everything read afterwards comes from the image.
     pub(super) fn remount(&mut self) -> Result<(), String> {
         self.unmount()?;
         self.mount("--check")
     }
 
-    /// Unmounts it, and checks the image. What a suite leaves must fit together.
+    /// Unmounts and checks the image. What a suite leaves must be consistent.
     pub(super) fn finish(mut self) -> Result<(), String> {
         self.unmount()?;
         self.vssd("fsck")?;

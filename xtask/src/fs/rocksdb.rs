@@ -1,4 +1,4 @@
-//! RocksDB's own tools: a log-structured store that is filled, overwritten and read, then checked.
+//! RocksDB's own tools: a log-structured store is filled, overwritten, read, and checked.
 
 use std::process::Command;
 
@@ -27,7 +27,7 @@ fn bench(rig: &Rig, benchmark: &str) -> Result<(), Problem> {
     let mut command: Command = program("db_bench", PACKAGE)?;
     command.args(["--db=db", "--value_size=400", "--compression_type=none", "--sync=0"]);
     command.arg(format!("--num={KEYS}")).arg(format!("--benchmarks={benchmark}"));
-    // What a flush of memory is worth is seen only if there are some.
+    // A small write buffer, so that memtable flushes occur and are tested.
     command.args(["--write_buffer_size=8388608", "--verify_checksum=1", "--threads=2"]);
     if matches!(benchmark, "overwrite" | "readrandom") {
         command.arg("--use_existing_db=1");
@@ -36,7 +36,7 @@ fn bench(rig: &Rig, benchmark: &str) -> Result<(), Problem> {
     let result = said.lines().find(|line| line.starts_with(benchmark));
     let result = result.ok_or_else(|| format!("db_bench says nothing of {benchmark}"))?;
     eprintln!("    {result}");
-    // It says how many of the keys that it looked for were there.
+    // The tool reports how many of the requested keys it found.
     if benchmark == "readrandom" && result.contains("(0 of") {
         return Err(Problem::Failed(format!("no key was found: {result}")));
     }

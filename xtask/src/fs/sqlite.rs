@@ -42,7 +42,7 @@ fn work(journal: &str) -> String {
     text
 }
 
-/// What a check says, and a sum of all that is there.
+/// The result of the integrity check, and a checksum of all data.
 fn state(rig: &Rig, journal: &str) -> Result<String, Problem> {
     let sound = sqlite(rig, journal, "pragma integrity_check;")?;
     if sound.trim() != "ok" {

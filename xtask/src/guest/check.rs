@@ -1,27 +1,27 @@
-//! What a scenario holds to be true of its report, as a line of text.
+//! A check of a scenario's report, as a line of text.
 //!
-//! Two expressions with `=`, `!=`, `<`, `<=`, `>` or `>=` between them, or one that must not be 0.
-//! Expressions are sums, products and quotients of whole numbers (with K, M, G behind them) and of what
-//! steps gave. A name in brackets is a step's.
+//! A check is two expressions with `=`, `!=`, `<`, `<=`, `>` or `>=` between them, or one that must not be 0.
+//! Expressions are sums, products and quotients of whole numbers (optionally with K, M or G) and of step results. The
+//! argument STEP is the name of a step.
 //!
 //! | | |
 //! |---|---|
 //! | `number(STEP)` | the number that the step printed |
 //! | `exit(STEP)` | its exit status |
-//! | `millis(STEP)` | how long it took |
-//! | `bytes(STEP)` | how much it printed |
-//! | `says(STEP, "words")` | 1 if the words are in its output or its errors |
-//! | `same(STEP, STEP)` | 1 if both printed the same |
-//! | `json(STEP, a.0.b)` | a number in the JSON that it printed |
+//! | `millis(STEP)` | its duration |
+//! | `bytes(STEP)` | the length of its output |
+//! | `says(STEP, "words")` | 1 if its output or its errors contain the words |
+//! | `same(STEP, STEP)` | 1 if both outputs are the same |
+//! | `json(STEP, a.0.b)` | a number in its JSON output |
 //! | `hbmw(STEP)`, `mbmw(STEP)`, `mbe(STEP)` | bytes, from `nvme fdp stats` |
 //! | `handles(STEP)` | placement identifiers in `nvme fdp status` |
-//! | `ruhid(STEP, PID)`, `ruamw(STEP, PID)` | handle and room in blocks, from `nvme fdp status` |
+//! | `ruhid(STEP, PID)`, `ruamw(STEP, PID)` | handle and remaining blocks, from `nvme fdp status` |
 
 use super::frames::{Frames, Step};
 use super::json;
 use super::nvme_cli::{self, Handle};
 
-/// A line that is held against a report.
+/// A check of a report.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Check {
     text: String,
@@ -39,7 +39,7 @@ enum Relation {
     GreaterOrEqual,
 }
 
-/// Longer signs first, so that none is taken for its beginning.
+/// Longer operators first, because a shorter one may be a prefix.
 const RELATIONS: [(&str, Relation); 6] = [
     ("!=", Relation::Unequal),
     ("<=", Relation::LessOrEqual),
@@ -56,7 +56,7 @@ enum Expression {
     Operation(Box<Expression>, char, Box<Expression>),
 }
 
-/// Functions, and how many arguments each has.
+/// Functions, and the number of their arguments.
 const FUNCTIONS: [(&str, usize); 13] = [
     ("number", 1),
     ("exit", 1),
@@ -74,7 +74,7 @@ const FUNCTIONS: [(&str, usize); 13] = [
 ];
 
 impl Check {
-    /// Reads a line.
+    /// Parses a line.
     pub(super) fn read(text: &str) -> Result<Self, String> {
         let told = |message: String| format!("check {text}: {message}");
         let mut reader = Reader { rest: text.trim() };
@@ -90,18 +90,18 @@ impl Check {
         Ok(Self { text: text.trim().to_owned(), left, right })
     }
 
-    /// The line.
+    /// The text of the line.
     pub(super) fn text(&self) -> &str {
         &self.text
     }
 
-    /// Whether it looks at the exit status of this step, which then need not be 0.
+    /// Whether it checks the exit status of this step, which then may differ from 0.
     pub(super) fn judges_exit_of(&self, step: &str) -> bool {
         let right = self.right.iter().map(|(_, right)| right);
         std::iter::once(&self.left).chain(right).any(|side| side.calls("exit", step))
     }
 
-    /// Whether it holds, and what both sides are.
+    /// Evaluates the check. Returns whether it holds, and the values of both sides.
     pub(super) fn judge(&self, frames: &Frames) -> Result<(bool, String), String> {
         let left = self.left.value(frames)?;
         let Some((relation, right)) = &self.right else {
@@ -160,7 +160,7 @@ fn call(name: &str, step: &Step, second: &str, frames: &Frames) -> Result<i128, 
     match name {
         "number" => number(text.trim()),
         "exit" => Ok(i128::from(step.status)),
-        // Uptimes have two digits behind the point.
+        // Uptimes have two decimals.
         "millis" => number(&format!("{:.0}", step.seconds * 1000.0)),
         "bytes" => i128::try_from(step.output.len()).map_err(|cause| cause.to_string()),
         "says" => {
@@ -260,7 +260,7 @@ impl Reader<'_> {
     }
 }
 
-/// A number of bytes or of anything: `16M`.
+/// Parses a number of bytes or of anything else: `16M`.
 pub(super) fn size(word: &str) -> Result<u64, String> {
     let (digits, shift) = match word.char_indices().next_back() {
         Some((at, 'K')) => (&word[..at], 10),

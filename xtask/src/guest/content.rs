@@ -1,5 +1,5 @@
-//! What is in a guest: our programs, most often built so that they need no libraries, those of others
-//! with theirs, and the first process. The kernel unpacks it into memory.
+//! The content of a guest: our programs, usually built statically; other programs with their libraries; and the init
+//! process. The kernel unpacks it into memory.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,10 +13,10 @@ use crate::step::{self, Verdict};
 use crate::workspace;
 
 const TARGET: &str = "x86_64-unknown-linux-gnu";
-/// Built in a third of the time of a release.
+/// Builds in a third of the time of a release.
 const PROFILE: &str = "guest";
 const INIT: &str = include_str!("init.sh");
-/// Functions that scenarios share.
+/// Shell functions that scenarios share.
 const SHARED: [(&str, &str); 4] = [
     ("writers", include_str!("writers.sh")),
     ("served", include_str!("served.sh")),
@@ -27,14 +27,14 @@ const SHARED: [(&str, &str); 4] = [
 /// How the programs of this workspace are built.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Build<'a> {
-    /// Without libraries, for speed where every instruction is translated, in a build directory of their own.
+    /// Statically, in a separate build directory, and optimized, because the emulator translates every instruction.
     Guest,
-    /// As tests of the whole workspace are, with these features: where those ran before, they are there.
+    /// As for the tests of the whole workspace, with these features. After such tests nothing has to be built.
     Dev { features: &'a str },
 }
 
 impl Build<'_> {
-    /// Builds the programs that scenarios name.
+    /// Builds the programs that the scenarios name.
     pub(super) fn run(self, scenarios: &[Scenario], dir: &Path) -> Result<(), String> {
         let binaries: BTreeSet<&Binary> = scenarios.iter().flat_map(|s| &s.binaries).collect();
         if binaries.is_empty() {
@@ -66,7 +66,7 @@ impl Build<'_> {
         }
     }
 
-    /// Where it leaves them.
+    /// The directory of the built programs.
     pub(super) fn built(self, dir: &Path) -> PathBuf {
         match self {
             Self::Guest => target(dir).join(TARGET).join(PROFILE),
@@ -79,7 +79,7 @@ fn target(dir: &Path) -> PathBuf {
     dir.join("build")
 }
 
-/// The archive from which a scenario's guest starts.
+/// The archive that a scenario's guest boots from.
 pub(super) fn archive(
     scenario: &Scenario,
     tools: &Tools,

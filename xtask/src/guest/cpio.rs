@@ -1,7 +1,7 @@
 //! An archive in the format that the kernel unpacks at boot: cpio, "newc".
 //!
-//! An entry is a header of 110 characters (`070701`, then thirteen numbers of eight hexadecimal digits),
-//! the name with a zero, and the content; name and content each end at a multiple of four bytes.
+//! An entry is a header of 110 characters (`070701`, then thirteen numbers of eight hexadecimal digits), the
+//! NUL-terminated name, and the content. Name and content are each padded to a multiple of four bytes.
 
 const MAGIC: &str = "070701";
 const TRAILER: &str = "TRAILER!!!";
@@ -10,7 +10,7 @@ const ALIGN: usize = 4;
 const DIRECTORY: u32 = 0o040_755;
 const PROGRAM: u32 = 0o100_755;
 
-/// An archive being written. Directories come before what is in them.
+/// An archive being written. Directories come before their files.
 #[derive(Debug, Default)]
 pub(super) struct Archive {
     bytes: Vec<u8>,
@@ -19,7 +19,7 @@ pub(super) struct Archive {
 }
 
 impl Archive {
-    /// A file that may be read and run, and the directories above it. `path` has no slash in front.
+    /// Adds a file that can be read and executed, and its parent directories. `path` has no leading slash.
     pub(super) fn file(&mut self, path: &str, content: &[u8]) -> Result<(), String> {
         if let Some((above, _)) = path.rsplit_once('/') {
             self.directory(above)?;
@@ -27,7 +27,7 @@ impl Archive {
         self.entry(path, PROGRAM, content)
     }
 
-    /// A directory, and those above it.
+    /// Adds a directory and its parents.
     pub(super) fn directory(&mut self, path: &str) -> Result<(), String> {
         if self.directories.iter().any(|known| known == path) {
             return Ok(());
@@ -39,7 +39,7 @@ impl Archive {
         self.entry(path, DIRECTORY, &[])
     }
 
-    /// The whole archive.
+    /// Returns the whole archive.
     pub(super) fn finish(mut self) -> Result<Vec<u8>, String> {
         self.entry(TRAILER, 0, &[])?;
         Ok(self.bytes)
@@ -75,7 +75,7 @@ impl Archive {
 mod tests {
     use super::*;
 
-    /// What is in an archive: name, mode, content.
+    /// The entries of an archive: name, mode, content.
     fn read(mut bytes: &[u8]) -> Vec<(String, u32, Vec<u8>)> {
         let mut entries = Vec::new();
         loop {

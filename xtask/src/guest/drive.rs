@@ -1,4 +1,4 @@
-//! The emulated NVMe drive: one subsystem, one controller, one or more namespaces, each an image file.
+//! The emulated NVMe drive: one subsystem, one controller, and one or more namespaces, each with an image file.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use super::check::size;
 
-/// What lies before and behind a partition and must stay as it is.
+/// Bytes before and after a partition that must not change.
 const CANARY_BYTES: u64 = 1 << 20;
-/// The first sector: boot code, then four partitions of 16 bytes, then two bytes that say so.
+/// The first sector: boot code, four partition entries of 16 bytes, and a signature of two bytes.
 const TABLE_BYTES: usize = 512;
 const FIRST_PARTITION: usize = 446;
 const KIND_LINUX: u8 = 0x83;
@@ -21,21 +21,21 @@ pub(super) struct Drive {
     pub(super) namespaces: Vec<Namespace>,
 }
 
-/// A part of a drive, with a number from 1 on in the order of the lines.
+/// A namespace of the drive. Numbers start at 1, in the order of the lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Namespace {
     size_bytes: u64,
     block_bytes: u64,
-    /// Metadata beside each block.
+    /// Metadata bytes of each block.
     metadata_bytes: u64,
-    /// Handles that it may use: `0;1;4-7`.
+    /// Reclaim unit handles that it may use: `0;1;4-7`.
     ruhs: Option<String>,
     partition: Option<Partition>,
     read_only: bool,
     zoned: Option<Zoned>,
 }
 
-/// Zones of a namespace: bytes of each, and how many may be open and active.
+/// Zones of a namespace: bytes of each, and the limits on open and active zones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Zoned {
     zone_bytes: u64,
@@ -50,8 +50,8 @@ struct Partition {
 }
 
 impl Namespace {
-    /// Reads `size=64M block=4096 metadata=64 ruhs=0;1 partition=8M+16M readonly zoned=8M+10+12`; only the size is
-    /// needed.
+    /// Parses `size=64M block=4096 metadata=64 ruhs=0;1 partition=8M+16M readonly zoned=8M+10+12`; only the size is
+    /// required.
     pub(super) fn read(words: &str) -> Result<Self, String> {
         let mut namespace = Self {
             size_bytes: 0,
@@ -124,7 +124,7 @@ impl Namespace {
         written().map_err(|cause: std::io::Error| format!("{}: {cause}", path.display()))
     }
 
-    /// A partition table as of old; its numbers count logical blocks of the drive.
+    /// An MBR partition table. Its numbers count logical blocks of the drive.
     fn table(&self, partition: Partition) -> [u8; TABLE_BYTES] {
         let mut table = [0; TABLE_BYTES];
         table[FIRST_PARTITION + 4] = KIND_LINUX;
@@ -138,7 +138,7 @@ impl Namespace {
         table
     }
 
-    /// Whether nothing outside the partition was touched, where there is one.
+    /// Whether nothing outside the partition has changed; `None` without a partition.
     fn untouched(&self, path: &Path) -> Result<Option<bool>, String> {
         let Some(partition) = self.partition else { return Ok(None) };
         let same = || {
@@ -165,7 +165,7 @@ impl Partition {
     }
 }
 
-/// Bytes that nobody writes by chance, and that differ from place to place.
+/// A pattern that differs from place to place and that no program writes by chance.
 fn canary(at: u64) -> Vec<u8> {
     let mut state = at | 1;
     let words = (0..CANARY_BYTES / 8).flat_map(|_| {
@@ -178,7 +178,7 @@ fn canary(at: u64) -> Vec<u8> {
 }
 
 impl Drive {
-    /// Takes the options of the subsystem.
+    /// Parses the options of the subsystem.
     pub(super) fn subsystem(&mut self, words: &str) -> Result<(), String> {
         for word in words.split_whitespace() {
             if !word.starts_with("fdp") || !word.contains('=') || word.contains(',') {
@@ -189,7 +189,7 @@ impl Drive {
         Ok(())
     }
 
-    /// Whether such a drive can be.
+    /// Fails if such a drive is not possible.
     pub(super) fn check(&self) -> Result<(), String> {
         if self.namespaces.is_empty() {
             return Err("a drive needs a namespace".to_owned());
@@ -202,7 +202,7 @@ impl Drive {
         self.numbered(dir).try_for_each(|(_, path, namespace)| namespace.make(&path))
     }
 
-    /// Whether what lies around partitions is as it was made, one answer for each partition.
+    /// Whether the space around each partition is unchanged, with the number of its namespace.
     pub(super) fn untouched(&self, dir: &Path) -> Result<Vec<(usize, bool)>, String> {
         let mut answers = Vec::new();
         for (number, path, namespace) in self.numbered(dir) {
@@ -211,7 +211,7 @@ impl Drive {
         Ok(answers)
     }
 
-    /// Nodes in /dev that are there when the kernel has found all of it.
+    /// Device nodes in /dev that exist once the kernel has found the whole drive.
     pub(super) fn nodes(&self) -> Vec<String> {
         let mut nodes = Vec::new();
         for (index, namespace) in self.namespaces.iter().enumerate() {
@@ -222,8 +222,7 @@ impl Drive {
         nodes
     }
 
-    /// The options of QEMU. The controller is called `nvme0` and sits in a slot from which it can be
-    /// pulled.
+    /// QEMU's options. The controller is called `nvme0` and is in a slot from which it can be unplugged.
     pub(super) fn options(&self, dir: &Path) -> Vec<String> {
         let mut subsystem = "nvme-subsys,id=subsystem0".to_owned();
         for option in &self.subsystem {
@@ -236,7 +235,7 @@ impl Drive {
             options.into_iter().flat_map(|device| ["-device".to_owned(), device]).collect();
         for (number, path, namespace) in self.numbered(dir) {
             let read_only = if namespace.read_only { "on" } else { "off" };
-            // In such options a comma is written twice.
+            // QEMU requires commas in such options to be doubled.
             let path = path.display().to_string().replace(',', ",,");
             words.extend([
                 "-drive".to_owned(),

@@ -1,4 +1,4 @@
-//! What the guest reports, in the frames that `init.sh` writes.
+//! The guest's report, in the frames that `init.sh` writes.
 
 use std::str::{self, FromStr};
 
@@ -13,26 +13,26 @@ pub(super) struct Step {
 }
 
 impl Step {
-    /// What it printed.
+    /// Its output.
     pub(super) fn text(&self) -> String {
         String::from_utf8_lossy(&self.output).into_owned()
     }
 }
 
-/// All that has arrived so far.
+/// Everything that has arrived so far.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub(super) struct Frames {
     pub(super) steps: Vec<Step>,
-    /// Moments that the guest announced, in order.
+    /// Marks that the guest has sent, in order.
     pub(super) marks: Vec<String>,
-    /// The step that has begun and not ended.
+    /// The step that has begun and has not ended.
     pub(super) running: Option<String>,
-    /// Whether the scenario came to its end.
+    /// Whether the scenario has reached its end.
     pub(super) done: bool,
 }
 
 impl Frames {
-    /// Reads what has arrived. A frame that is not there as a whole yet is left for later.
+    /// Parses what has arrived. An incomplete frame is left for later.
     pub(super) fn read(mut bytes: &[u8]) -> Result<Self, String> {
         let mut frames = Self::default();
         while let Some(end) = bytes.iter().position(|byte| *byte == b'\n') {
@@ -65,7 +65,7 @@ impl Frames {
     }
 }
 
-/// A step from its line and what follows it, and how many bytes of that belong to it.
+/// Parses a step from its line and the following bytes. Also returns the number of these bytes that belong to it.
 fn ended(
     name: &str,
     numbers: &[&str],

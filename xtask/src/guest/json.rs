@@ -1,13 +1,13 @@
-//! What of JSON checks ask for: the value at a path, as a number.
+//! Access to JSON for checks: the value at a path, as a number.
 
 use serde_json::Value;
 
-/// Reads one value that is all there is.
+/// Parses a text that is a single value.
 pub(super) fn read(text: &str) -> Result<Value, String> {
     serde_json::from_str(text).map_err(|cause| format!("no JSON: {cause}"))
 }
 
-/// What a path of names and indices leads to: `handles.3.ruamw`.
+/// The value at a path of names and indices: `handles.3.ruamw`.
 pub(super) fn at<'a>(value: &'a Value, path: &str) -> Result<&'a Value, String> {
     path.split('.').try_fold(value, |value, name| {
         let found = match value {
@@ -18,7 +18,7 @@ pub(super) fn at<'a>(value: &'a Value, path: &str) -> Result<&'a Value, String> 
     })
 }
 
-/// A whole number, even if it is written as a text; a fraction is cut off; true is 1.
+/// A whole number, even if written as a string. Fractions are truncated, and true is 1.
 pub(super) fn number(value: &Value) -> Result<i128, String> {
     let word = match value {
         Value::Bool(value) => return Ok(i128::from(*value)),

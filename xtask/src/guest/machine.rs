@@ -1,4 +1,4 @@
-//! One boot of the emulator: started, watched, told what to do when the guest says so, ended.
+//! One run of the emulator: it is started, watched, controlled when the guest requests it, and ended.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -11,23 +11,23 @@ use super::frames::Frames;
 use super::scenario::Scenario;
 use super::tools::Tools;
 
-/// How often the guest's report is looked at.
+/// Interval at which the guest's report is read.
 const POLL: Duration = Duration::from_millis(50);
 const CONSOLE: &str = "console.log";
 const RESULTS: &str = "results";
 const EMULATOR_LOG: &str = "emulator.log";
-/// The console's end, where a guest did not come to its own.
+/// Lines of the console's end that are shown if a guest does not finish.
 const TAIL_LINES: usize = 15;
-/// What the emulator says in any case: its greeting, and what its processor lacks of the one named.
+/// Messages that the emulator always prints: its greeting, and features of the named processor that it lacks.
 const EMULATOR_SAYS: [&str; 3] = ["monitor - type", "(qemu)", "TCG doesn't support"];
-/// The emulated processor has SSE 4.2 and AES, which our programs ask for; everything is computed, so
-/// that no virtual machine is needed around it.
+/// The emulated processor has SSE 4.2 and AES, which our programs require. It is emulated in software, so the host
+/// needs no hardware virtualization.
 const MACHINE: &str = "-machine q35 -accel tcg -cpu Haswell-v1 -display none -nodefaults \
                        -no-reboot -monitor stdio";
 /// A panic of the guest's kernel ends the emulator at once.
 const KERNEL_WORDS: &str = "console=ttyS0 panic=-1 quiet";
 
-/// Boots a guest in the directory `dir`, where its images are, and gives back its report.
+/// Boots a guest in `dir`, which contains its images, and returns its report.
 pub(super) fn run(
     scenario: &Scenario,
     tools: &Tools,
@@ -69,7 +69,7 @@ pub(super) fn run(
     Ok(std::mem::take(&mut guest.frames))
 }
 
-/// A running emulator, which does not outlive us.
+/// A running emulator, killed on drop.
 struct Guest {
     child: Child,
     frames: Frames,
@@ -77,7 +77,7 @@ struct Guest {
 
 impl Drop for Guest {
     fn drop(&mut self) {
-        // It has ended already, unless something went wrong.
+        // It has already exited, unless something went wrong.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -88,7 +88,7 @@ impl Guest {
         let begin = Instant::now();
         let mut length = 0;
         loop {
-            // What it wrote before it ended is there when it has ended.
+            // Check for the exit before reading, so that the last output is not missed.
             let ended = self.child.try_wait().map_err(|cause| cause.to_string())?;
             let bytes = fs::read(results);
             let bytes = bytes.map_err(|cause| format!("{}: {cause}", results.display()))?;
@@ -107,7 +107,7 @@ impl Guest {
         }
     }
 
-    /// Does what the new marks ask for, and shows which step runs.
+    /// Executes the interventions of new marks, and shows the running step.
     fn heard(&mut self, scenario: &Scenario, frames: Frames) -> Result<(), String> {
         for mark in &frames.marks[self.frames.marks.len()..] {
             for intervention in scenario.interventions.iter().filter(|i| i.mark == *mark) {
@@ -126,7 +126,7 @@ impl Guest {
         Ok(())
     }
 
-    /// How far it came.
+    /// How far the scenario has come.
     fn place(&self) -> String {
         match (&self.frames.running, self.frames.steps.last()) {
             (Some(step), _) => format!("in the step {step}"),
@@ -150,7 +150,7 @@ fn tail(name: &str, path: &Path) -> String {
     if lines.is_empty() { String::new() } else { format!("\n    {name}: {}", lines.join("\n    ")) }
 }
 
-/// The lines that tell something: from a panic on, else the last.
+/// The relevant lines: from a panic on, or else the last ones.
 fn telling(text: &str) -> Vec<&str> {
     let tells = |line: &&str| !line.is_empty() && !EMULATOR_SAYS.iter().any(|s| line.contains(s));
     let lines: Vec<&str> = text.lines().map(str::trim_end).filter(tells).collect();

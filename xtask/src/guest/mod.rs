@@ -1,6 +1,6 @@
-//! `cargo xtask guest`: Linux under an emulator, with an NVMe drive that knows Flexible Data
-//! Placement. Our programs and nvme-cli, which others wrote, run in it, and what they report is judged
-//! here. What a guest does is data: `scenarios/`.
+//! `cargo xtask guest`: Linux in an emulator, with an NVMe drive that supports Flexible Data Placement. Our programs
+//! and nvme-cli, an independent program, run in it, and this module checks their reports. The guests are defined by
+//! data: `scenarios/`.
 
 mod check;
 mod content;
@@ -34,36 +34,36 @@ use self::verdicts::Outcome;
 use crate::step::Verdict;
 use crate::workspace;
 
-/// What is asked for.
+/// Options of `guest`.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Args)]
 pub(crate) struct Options {
-    /// Only the scenario of this name, or these
+    /// Only the scenario of this name; may be given several times
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
-    /// Say what scenarios there are, and run none
+    /// List the scenarios and run none
     #[arg(long)]
     list: bool,
-    /// Leave images and console in target/xtask/guest/runs, as a failure does
+    /// Keep images and console in target/xtask/guest/runs, as after a failure
     #[arg(long)]
     keep: bool,
-    /// Take our programs as the workspace's tests have built them, rather than small and fast ones of their own: for
-    /// short guests after the tests
+    /// Use our programs as built for the workspace's tests, instead of separate small and fast builds: for short guests
+    /// after the tests
     #[arg(long)]
     dev: bool,
-    /// Features that those tests were built with, as cargo takes them
+    /// Features that those tests were built with, in cargo's format
     #[arg(long, value_name = "LIST", requires = "dev", default_value = "")]
     features: String,
-    /// Every check, and every step's output
+    /// Write every check and every step's output to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
 
-/// Every scenario.
+/// Runs every scenario.
 pub(crate) fn usual() -> Verdict {
     run(&Options::default())
 }
 
-/// Runs the scenarios that are asked for.
+/// Runs the selected scenarios.
 pub(crate) fn run(options: &Options) -> Verdict {
     let scenarios = match chosen(options) {
         Ok(scenarios) => scenarios,
@@ -114,17 +114,17 @@ fn chosen(options: &Options) -> Result<Vec<Scenario>, String> {
     Ok(scenarios)
 }
 
-/// What this machine has for its guests.
+/// The tools and kernels of this machine for its guests.
 struct Host {
     tools: Tools,
     kernels: BTreeMap<Kernel, PathBuf>,
-    /// Where our programs are once they are built.
+    /// The directory of our built programs.
     built: PathBuf,
     dir: PathBuf,
 }
 
 impl Host {
-    /// Finds or fetches it. An error says what cannot be had.
+    /// Finds or fetches everything. The error says what is not available.
     fn prepared(scenarios: &[Scenario], dir: &Path, build: Build<'_>) -> Result<Self, String> {
         let dir =
             std::path::absolute(dir).map_err(|cause| format!("{}: {cause}", dir.display()))?;
@@ -143,7 +143,8 @@ impl Host {
         Ok(Self { tools, kernels, built: build.built(&dir), dir })
     }
 
-    /// Runs all, as many at a time as this machine has processors: most guests have one. In their order.
+    /// Runs all scenarios, with one worker for each processor of this machine, because most guests have one. Returns
+    /// the outcomes in the order of the scenarios.
     fn outcomes(&self, scenarios: &[Scenario], keep: bool) -> Vec<Outcome> {
         let next = AtomicUsize::new(0);
         let take = || {
@@ -164,7 +165,7 @@ impl Host {
         ran.into_iter().map(|(_, outcome)| outcome).collect()
     }
 
-    /// Runs a scenario and prints what became of it.
+    /// Runs a scenario and prints its outcome.
     fn outcome(&self, scenario: &Scenario, keep: bool) -> Outcome {
         let kernel = self.kernels.get(&scenario.kernel);
         let kernel = kernel.and_then(|path| path.file_name()).map(|name| name.to_string_lossy());

@@ -1,18 +1,18 @@
-//! Modules of a guest's kernel, with those that they need, in the order in which they are loaded. What a module needs
-//! it says itself: Debian's packages have no list of that.
+//! Modules of a guest's kernel with their dependencies, in the order in which they are loaded. The dependencies come
+//! from the modules themselves, because Debian's packages contain no list of them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A module as the guest loads it.
+/// A module to load in the guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Module {
     pub(super) name: String,
     pub(super) content: Vec<u8>,
 }
 
-/// The modules of these names and whatever they need, of the kernel whose image lies at `kernel`.
+/// The modules of these names and their dependencies, for the kernel image at `kernel`.
 pub(super) fn of(kernel: &Path, names: &[String]) -> Result<Vec<Module>, String> {
     let mut found = Vec::new();
     if names.is_empty() {
@@ -25,7 +25,7 @@ pub(super) fn of(kernel: &Path, names: &[String]) -> Result<Vec<Module>, String>
     Ok(found)
 }
 
-/// Those that `name` needs, then itself.
+/// Adds the dependencies of `name`, then `name` itself.
 fn add(tree: &Path, name: &str, found: &mut Vec<Module>) -> Result<(), String> {
     if found.iter().any(|module| module.name == name) {
         return Ok(());
@@ -41,7 +41,7 @@ fn add(tree: &Path, name: &str, found: &mut Vec<Module>) -> Result<(), String> {
     Ok(())
 }
 
-/// Where the modules of a kernel are that was unpacked.
+/// The module directory of an unpacked kernel.
 fn tree_of(kernel: &Path) -> Result<PathBuf, String> {
     let version = kernel.file_name().map(|name| name.to_string_lossy().into_owned());
     let version = version.as_deref().and_then(|name| name.strip_prefix("vmlinuz-"));
@@ -54,7 +54,7 @@ fn tree_of(kernel: &Path) -> Result<PathBuf, String> {
     tree.ok_or_else(|| format!("{}: there are no modules of {version}", home.display()))
 }
 
-/// Files have `-` in their names where others say `_`.
+/// Module files have `-` in their names where modules have `_`.
 fn plain(name: &str) -> String {
     name.replace('-', "_")
 }
@@ -86,7 +86,7 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
     Ok(output.stdout)
 }
 
-/// The names behind `depends=` in what a module says of itself.
+/// The names after `depends=` in a module's information section.
 fn needs(content: &[u8]) -> Vec<String> {
     const KEY: &[u8] = b"\0depends=";
     let Some(at) = content.windows(KEY.len()).position(|bytes| bytes == KEY) else {

@@ -1,12 +1,12 @@
-//! What nvme-cli prints of an FDP drive, as text and as JSON (`-o json`), read back.
+//! Parses the output of nvme-cli about an FDP drive, as text and as JSON (`-o json`).
 //!
-//! It is a program that others wrote; what it says of the drive is held against what we say.
+//! It is an independent program, so its output about the drive is compared with ours.
 
 use serde_json::Value;
 
 use super::json;
 
-/// One line of `nvme fdp status`: where a placement identifier leads.
+/// One line of `nvme fdp status`: the handle of a placement identifier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Handle {
     pub(super) pid: i128,
@@ -15,7 +15,7 @@ pub(super) struct Handle {
     pub(super) ruamw: i128,
 }
 
-/// `nvme fdp stats`, in bytes.
+/// The output of `nvme fdp stats`, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stats {
     pub(super) hbmw: i128,
@@ -23,7 +23,7 @@ pub(super) struct Stats {
     pub(super) mbe: i128,
 }
 
-/// Reads the output of `nvme fdp status`.
+/// Parses the output of `nvme fdp status`.
 pub(super) fn status(output: &str) -> Result<Vec<Handle>, String> {
     let handles = if output.trim_start().starts_with('{') {
         status_json(output)?
@@ -33,7 +33,7 @@ pub(super) fn status(output: &str) -> Result<Vec<Handle>, String> {
     if handles.is_empty() { Err("no placement identifiers in it".to_owned()) } else { Ok(handles) }
 }
 
-/// Reads the output of `nvme fdp stats`.
+/// Parses the output of `nvme fdp stats`.
 pub(super) fn stats(output: &str) -> Result<Stats, String> {
     let read = output.trim_start().starts_with('{').then(|| json::read(output)).transpose()?;
     let number = |name: &str| match &read {
@@ -65,7 +65,7 @@ fn status_json(output: &str) -> Result<Vec<Handle>, String> {
     handles.iter().map(handle).collect()
 }
 
-/// The number that comes after this label.
+/// The number after this label.
 fn after(text: &str, label: &str) -> Result<i128, String> {
     let missing = || format!("no number after {label:?}");
     let rest = text.find(label).map(|at| text[at + label.len()..].trim_start());

@@ -1,6 +1,6 @@
-//! Kernels and programs from Debian's archive, by apt: it knows the mirror, the proxy and the keys.
-//! Lists and downloads live below the build directory, so that nobody needs to be root for a kernel,
-//! and nobody's apt is changed.
+//! Kernels and programs from Debian's archive. They are fetched by apt, which knows the mirror, the proxy and the keys.
+//! Lists and downloads are stored below the build directory, so that fetching a kernel needs no root and does not
+//! change the system's apt.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,13 +10,13 @@ use std::time::Duration;
 use super::scenario::Kernel;
 use crate::step;
 
-/// Where the kernels come from: the old one, then the new one.
+/// Suites of the kernels: the old one, then the new one.
 pub(super) const KERNEL_SUITES: [&str; 2] = ["bookworm", "trixie-backports"];
 
 const ARCHIVE: &str = "http://deb.debian.org/debian";
 const OPTIONS: &str = "apt.conf";
 const KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
-/// The index has entries of kernels whose packages are empty shells.
+/// Smaller packages are empty: the index also lists kernels without content.
 const KERNEL_BYTES_MIN: u64 = 10_000_000;
 const LISTS_LIMIT: Duration = Duration::from_secs(180);
 const DOWNLOAD_LIMIT: Duration = Duration::from_secs(600);
@@ -30,7 +30,7 @@ struct Package {
     sha256: String,
 }
 
-/// Apt with lists of its own.
+/// Apt with its own lists.
 #[derive(Debug)]
 pub(super) struct Apt {
     dir: PathBuf,
@@ -39,7 +39,7 @@ pub(super) struct Apt {
 }
 
 impl Apt {
-    /// An apt that knows these suites, and works in this directory.
+    /// An apt for these suites that works in this directory.
     pub(super) fn new(dir: &Path, suites: &[&str]) -> Self {
         let suites = suites.iter().map(|suite| (*suite).to_owned()).collect();
         Self { dir: dir.to_owned(), suites, listed: false }
@@ -51,7 +51,7 @@ impl Apt {
         command
     }
 
-    /// What apt must know to leave the system's lists alone.
+    /// Options that keep apt away from the system's lists.
     fn options(&self) -> String {
         let dir = self.dir.display();
         format!(
@@ -91,7 +91,7 @@ impl Apt {
         Ok(())
     }
 
-    /// Installs a package as this suite has it. Needs root.
+    /// Installs a package from this suite. Needs root.
     pub(super) fn install(&mut self, package: &str, suite: &str) -> Result<(), String> {
         self.list()?;
         let mut command = self.command("apt-get");
@@ -99,7 +99,7 @@ impl Apt {
         step::run_within(&mut command, DOWNLOAD_LIMIT)
     }
 
-    /// Fetches and unpacks the newest kernel of this kind below `dir`, unless one is there.
+    /// Fetches the newest kernel of this kind and unpacks it below `dir`, unless there is one.
     pub(super) fn kernel(&mut self, kernel: Kernel, dir: &Path) -> Result<PathBuf, String> {
         let home = dir.join(match kernel {
             Kernel::New => "new",
@@ -117,7 +117,7 @@ impl Apt {
         let fresh = home.with_extension("unpacked");
         let _ = fs::remove_dir_all(&fresh);
         fs::create_dir_all(&fresh).map_err(told)?;
-        // Apt holds what it fetches against the index, and that against its signature.
+        // Apt verifies the download against the index, and the index against its signature.
         let mut download = self.command("apt-get");
         download.args(["-qq", "download", &format!("{}={}", package.name, package.version)]);
         step::run_within(download.current_dir(&fresh), DOWNLOAD_LIMIT)?;
@@ -128,7 +128,7 @@ impl Apt {
         step::run_within(unpack.arg("--extract").arg(&archive).arg(&fresh), DOWNLOAD_LIMIT)?;
         fs::remove_file(&archive).map_err(told)?;
         let _ = fs::remove_dir_all(&home);
-        // Whoever finds the directory finds all of it.
+        // Rename last, so that the directory is complete whenever it exists.
         fs::rename(&fresh, &home).map_err(told)?;
         image_in(&home).ok_or_else(|| format!("{} has no kernel in it", package.name))
     }
@@ -140,7 +140,7 @@ impl Apt {
     }
 }
 
-/// Reads an index: paragraphs of `Name: value`. An entry that lacks something is passed over.
+/// Parses an index: paragraphs of `Name: value`. Skips incomplete entries.
 fn read_index(text: &str) -> Vec<Package> {
     let entry = |paragraph: &str| {
         let field = |name: &str| {
@@ -158,7 +158,7 @@ fn read_index(text: &str) -> Vec<Package> {
     text.split("\n\n").filter_map(entry).collect()
 }
 
-/// The newest kernel of this kind for virtual machines that has something in it.
+/// The newest non-empty kernel of this kind for virtual machines.
 fn newest(index: &[Package], kernel: Kernel) -> Option<Package> {
     let fits = |package: &&Package| {
         let release = package.name.strip_prefix("linux-image-")?.strip_suffix("-cloud-amd64")?;

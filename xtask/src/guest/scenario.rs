@@ -1,5 +1,5 @@
-//! A scenario: a script for the guest, and above it, in lines of `#:`, what machine it needs and what
-//! must be true of its report. CONTRIBUTING.md says how to write one.
+//! A scenario: a script for the guest. Lines with `#:` at its top describe the machine that it needs and the checks of
+//! its report. CONTRIBUTING.md says how to write one.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,14 +9,14 @@ use super::check::{self, Check};
 use super::drive::{Drive, Namespace};
 use crate::workspace;
 
-/// Begins the lines that are for the host.
+/// Prefix of the lines for the host.
 const MARK: &str = "#:";
 const MEMORY_USUAL: &str = "512M";
-/// All of them are computed.
+/// The emulator computes all of them in software.
 const PROCESSORS_MAX: u8 = 4;
 const LIMIT_USUAL: Duration = Duration::from_secs(300);
 
-/// Which Linux boots.
+/// The Linux version to boot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kernel {
     /// With write streams in the block layer (6.16 and later).
@@ -33,7 +33,7 @@ pub(super) struct Binary {
     pub(super) example: bool,
 }
 
-/// What the host tells the machine when the guest says a word.
+/// A command for the emulator when the guest sends a mark.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Intervention {
     pub(super) mark: String,
@@ -41,7 +41,7 @@ pub(super) struct Intervention {
     pub(super) command: String,
 }
 
-/// One guest: how it is made, what it does, what must come of it.
+/// One guest: its machine, its script, and its checks.
 #[derive(Debug, Clone)]
 pub(super) struct Scenario {
     pub(super) name: String,
@@ -52,18 +52,18 @@ pub(super) struct Scenario {
     pub(super) limit: Duration,
     pub(super) drive: Drive,
     pub(super) binaries: Vec<Binary>,
-    /// Programs of the host that go along.
+    /// Programs of the host that are copied into the guest.
     pub(super) programs: Vec<String>,
-    /// Modules of the kernel that are loaded before the first step, with those that they need.
+    /// Kernel modules that are loaded with their dependencies before the first step.
     pub(super) modules: Vec<String>,
-    /// What the kernel is told beside the usual.
+    /// Additional kernel parameters.
     pub(super) boot: String,
     pub(super) interventions: Vec<Intervention>,
     pub(super) checks: Vec<Check>,
     pub(super) script: String,
 }
 
-/// Every scenario, in the order of their names.
+/// Every scenario, sorted by name.
 pub(super) fn all() -> Result<Vec<Scenario>, String> {
     let dir = workspace::root().join("xtask/src/guest/scenarios");
     let told = |cause: std::io::Error| format!("{}: {cause}", dir.display());
@@ -84,8 +84,8 @@ fn read(path: &Path) -> Result<Vec<Scenario>, String> {
     variants.iter().map(|(name, text)| Scenario::read(name, text)).collect()
 }
 
-/// The scenarios of one file: itself or, where it has lines for variants, one for each of them, in
-/// which the words of that line stand for their names between two `@`.
+/// The scenarios of one file: itself, or one for each of its variant lines. The words of that line replace their names
+/// between two `@`.
 fn variants(name: &str, text: &str) -> Result<Vec<(String, String)>, String> {
     let words = |line: &str| {
         let line = line.trim_start().strip_prefix(MARK)?.trim().strip_prefix("variant ")?;
@@ -112,7 +112,7 @@ fn variants(name: &str, text: &str) -> Result<Vec<(String, String)>, String> {
 }
 
 impl Scenario {
-    /// Reads the text of a scenario.
+    /// Parses the text of a scenario.
     pub(super) fn read(name: &str, text: &str) -> Result<Self, String> {
         let mut scenario = Self {
             name: name.to_owned(),

@@ -1,5 +1,4 @@
-//! The programs that a guest needs: the emulator, and what goes into it. What is missing is installed
-//! where that can be done.
+//! The programs that guests need: the emulator, and programs for the guest. Missing ones are installed where possible.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,22 +8,22 @@ use super::packages::Apt;
 use crate::step;
 
 const EMULATOR: &str = "qemu-system-x86_64";
-/// The first that emulates Flexible Data Placement.
+/// The first version that emulates Flexible Data Placement.
 const EMULATOR_MAJOR_MIN: u32 = 8;
-/// Programs of an administrator are not on everybody's path.
+/// Administration programs are not on every user's path.
 const MORE_PATHS: [&str; 2] = ["/usr/sbin", "/sbin"];
 
-/// What was found.
+/// The programs that were found.
 #[derive(Debug)]
 pub(super) struct Tools {
     pub(super) emulator: PathBuf,
-    /// Its version, as it says it.
+    /// Its version string.
     pub(super) version: String,
     pub(super) busybox: PathBuf,
     pub(super) nvme: PathBuf,
 }
 
-/// Finds them, or installs them; an error says what is missing and why.
+/// Finds or installs the programs. The error says what is missing and why.
 pub(super) fn find(dir: &Path) -> Result<Tools, String> {
     let mut source: Option<Source> = None;
     let emulator = emulator();
@@ -46,18 +45,18 @@ pub(super) fn find(dir: &Path) -> Result<Tools, String> {
     Ok(Tools { emulator: path, version, busybox: found("busybox")?, nvme: found("nvme")? })
 }
 
-/// Where a program is.
+/// The path of a program.
 pub(super) fn program_path(name: &str) -> Option<PathBuf> {
     let more =
         || MORE_PATHS.iter().map(|dir| Path::new(dir).join(name)).find(|path| path.is_file());
     step::find_program(&[name]).or_else(more)
 }
 
-/// The libraries that a program is started with, and its loader.
+/// The shared libraries of a program, and its loader.
 pub(super) fn libraries(program: &Path) -> Result<Vec<PathBuf>, String> {
     let output = Command::new("ldd").arg(program).stderr(Stdio::null()).output();
     let output = output.map_err(|cause| format!("ldd: {cause}"))?;
-    // Of a static program it says that it is none of its own, and fails.
+    // For a static program, `ldd` says that it is not dynamic, and fails.
     read_ldd(&String::from_utf8_lossy(&output.stdout))
         .map_err(|missing| format!("{} needs {missing}, which is not there", program.display()))
 }
@@ -94,7 +93,7 @@ fn version(output: &str) -> Option<String> {
     Some(word.to_owned())
 }
 
-/// Debian's archive for the Debian that runs here, for root.
+/// The archive of the running Debian release, for root.
 struct Source {
     apt: Apt,
     release: String,

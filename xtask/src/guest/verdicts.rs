@@ -1,5 +1,5 @@
-//! What a guest's report is judged by: the checks of its scenario, the exit status of every step that
-//! no check speaks of, and what lies around partitions.
+//! Judges a guest's report: the checks of its scenario, the exit status of every step without a check of it, and the
+//! space around partitions.
 
 use std::io::Write;
 use std::time::Duration;
@@ -10,14 +10,14 @@ use super::frames::{Frames, Step};
 use super::scenario::Scenario;
 use crate::step::Verdict;
 
-/// What a guest left behind.
+/// The results of a guest.
 pub(super) struct Evidence {
     pub(super) frames: Frames,
-    /// Of each partition: the number of its namespace, and whether what lies around it is untouched.
+    /// For each partition: the number of its namespace, and whether the space around it is unchanged.
     pub(super) untouched: Vec<(usize, bool)>,
 }
 
-/// One thing that was checked.
+/// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Finding {
     check: String,
@@ -25,7 +25,7 @@ struct Finding {
     measured: String,
 }
 
-/// How a scenario ended.
+/// The result of a scenario.
 pub(super) struct Outcome {
     name: String,
     kernel: String,
@@ -34,7 +34,7 @@ pub(super) struct Outcome {
     pub(super) seconds: f64,
 }
 
-/// Judges what came of a scenario.
+/// Judges the results of a scenario.
 pub(super) fn judge(scenario: &Scenario, kernel: String, ran: Result<Evidence, String>) -> Outcome {
     let name = scenario.name.clone();
     let (findings, steps) = match ran {
@@ -65,7 +65,7 @@ fn findings(scenario: &Scenario, evidence: &Evidence) -> Vec<Finding> {
     findings
 }
 
-/// Every step whose exit status no check judges exits with 0.
+/// Every step must exit with 0, unless a check judges its exit status.
 fn exits(scenario: &Scenario, frames: &Frames) -> Finding {
     let judged = |step: &Step| scenario.checks.iter().any(|check| check.judges_exit_of(&step.name));
     let steps: Vec<&Step> = frames.steps.iter().filter(|step| !judged(step)).collect();
@@ -85,14 +85,14 @@ fn exits(scenario: &Scenario, frames: &Frames) -> Finding {
 }
 
 impl Outcome {
-    /// Whether all of it holds.
+    /// Whether all checks hold.
     pub(super) fn passed(&self) -> bool {
         self.findings.iter().all(|finding| finding.holds)
     }
 
-    /// A line for each check.
+    /// Prints a line for each check.
     pub(super) fn print(&self) {
-        // Of several guests each is told as a whole.
+        // Guests run concurrently: print one guest's lines as a whole.
         let mut out = std::io::stdout().lock();
         self.write(&mut out).expect("standard output takes it, as println demands");
     }
@@ -105,7 +105,7 @@ impl Outcome {
         writeln!(out, "      {}  {:.1} s", self.name, self.seconds)
     }
 
-    /// For programs.
+    /// The result as JSON.
     pub(super) fn json(&self) -> Value {
         let finding = |found: &Finding| {
             let Finding { check, holds, measured, .. } = found;
@@ -133,7 +133,7 @@ impl Outcome {
     }
 }
 
-/// All scenarios together.
+/// The verdict on all scenarios together.
 pub(super) fn verdict(outcomes: &[Outcome], elapsed: Duration) -> Verdict {
     let all = outcomes.iter().flat_map(|outcome| &outcome.findings);
     let (count, wrong) = (all.clone().count(), all.filter(|finding| !finding.holds).count());

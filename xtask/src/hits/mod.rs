@@ -1,9 +1,9 @@
-//! `cargo xtask hits`: which source files of the workspace a hit passes, that is, how many someone opens who follows
-//! it.
+//! `cargo xtask hits`: lists the source files of the workspace that a hit passes through, that is, the files that a
+//! reader must open to follow it.
 //!
-//! The example `one_hit` of the cache, built without optimisation, makes one hit in DRAM and one of a large object in a
-//! file, which it does not bring to DRAM. Callgrind notes every function that runs on the calling thread between the
-//! call and the value that it returns; a hit before that has made what is made once.
+//! The cache's example `one_hit`, built without optimisation, makes one hit in DRAM and one of a large object in a
+//! file, which stays out of DRAM. Callgrind records every function that runs on the calling thread between the call and
+//! its return. An earlier hit has already done all one-time work.
 
 mod profile;
 
@@ -16,10 +16,10 @@ use self::profile::Profile;
 use crate::step::{self, Verdict};
 use crate::workspace;
 
-/// A hit: what the example is told, and the function that is counted.
+/// A kind of hit: the argument of the example, and the function that is measured.
 const HITS: [(&str, &str); 2] = [("dram", "one_hit::hit_in_dram"), ("loc", "one_hit::hit_in_loc")];
 
-/// Counts both, and prints the files of each.
+/// Measures both kinds of hits, and prints the files of each.
 pub(crate) fn run() -> Verdict {
     if !cfg!(target_os = "linux") {
         return Verdict::Skipped("valgrind is asked on Linux alone".to_owned());
@@ -48,11 +48,11 @@ pub(crate) fn run() -> Verdict {
             Err(why) => return Verdict::Failed(format!("{hit}: {why}")),
         }
     }
-    let _ = fs::remove_file(flash); // the next run makes it anew
+    let _ = fs::remove_file(flash); // the next run creates it again
     Verdict::Passed(said.join("; "))
 }
 
-/// What runs in a hit.
+/// The functions that run in a hit.
 fn profiled(
     valgrind: &Path,
     (example, flash): (&Path, &Path),
@@ -79,7 +79,7 @@ fn profiled(
     }
 }
 
-/// Prints the files of a hit, and says how many there are.
+/// Prints the files of a hit, and returns their number.
 fn told(hit: &str, profile: &Profile) -> String {
     let (all, followed) = (profile.files(false), profile.files(true));
     println!(

@@ -1,33 +1,33 @@
-//! What callgrind writes, read for the functions of our own crates (`callgrind-format` in valgrind's manual).
+//! Parses callgrind's output for the functions of our own crates (`callgrind-format` in valgrind's manual).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// Implementations of these run where no call is written, or say nothing that the type does not say.
+/// Implementations that the reader does not follow: they run without a written call, or are obvious from the type.
 const UNWRITTEN: [&str; 3] = [
     " as core::ops::drop::Drop>::drop",
     " as core::clone::Clone>::clone",
     " as core::convert::From<",
 ];
-/// Source lines of a function whose body is one line, with its head and the brace that closes it.
+/// Source lines of a function with a body of one line, including its signature and closing brace.
 const ACCESSOR_LINES: u32 = 3;
 
-/// Functions that ran.
+/// The functions that ran.
 #[derive(Debug, Default)]
 pub(super) struct Profile {
     /// By file, below `crates/`, and name.
     functions: BTreeMap<(String, String), Function>,
-    /// The names of all of them.
+    /// The names of our own functions.
     own: BTreeSet<String>,
 }
 
 #[derive(Debug, Default)]
 struct Function {
-    /// Of its own file that ran.
+    /// Lines of its own file that ran.
     lines: BTreeSet<u32>,
     calls: BTreeSet<String>,
 }
 
-/// Names that are spelled out where they come first, and are numbers then.
+/// Names that are spelled out at their first use, and are numbers afterwards.
 #[derive(Default)]
 struct Names(HashMap<String, String>);
 
@@ -42,7 +42,7 @@ impl Names {
 }
 
 impl Profile {
-    /// Of the functions in files below `root`, which ends in `crates/`; examples and tests are not ours.
+    /// Reads the functions in files below `root`, which ends in `crates/`. Examples and tests are not counted.
     pub(super) fn read(text: &str, root: &str) -> Self {
         let (mut files, mut names) = (Names::default(), Names::default());
         let mut profile = Self::default();
@@ -88,7 +88,8 @@ impl Profile {
         profile
     }
 
-    /// How many functions of each file ran; `followed` leaves out those whose call nobody sees, and accessors.
+    /// Number of functions that ran, by file. With `followed`, leaves out functions without a written call, and
+    /// accessors.
     pub(super) fn files(&self, followed: bool) -> BTreeMap<String, usize> {
         let mut files = BTreeMap::new();
         for ((file, name), function) in &self.functions {
@@ -99,8 +100,8 @@ impl Profile {
         files
     }
 
-    /// Whether who follows a call reads the function: it is written where it is called, and is longer than a line or
-    /// calls another one of ours.
+    /// Whether a reader who follows a call reads the function: the call is written out, and the function is longer than
+    /// a line or calls another one of ours.
     fn is_followed(&self, name: &str, function: &Function) -> bool {
         if UNWRITTEN.iter().any(|unwritten| name.contains(unwritten)) {
             return false;
@@ -112,7 +113,7 @@ impl Profile {
     }
 }
 
-/// The line of a cost, which is told beside the one before; `None`: this is no cost.
+/// The source line of a cost, which may be relative to the previous one; `None` if this line is no cost.
 fn line_after(line: u32, text: &str) -> Option<u32> {
     let (position, cost) = text.split_once(' ')?;
     cost.parse::<u64>().ok()?;

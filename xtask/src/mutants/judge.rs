@@ -1,4 +1,4 @@
-//! Whether what became of mutants is good enough.
+//! Decides whether enough mutants were caught.
 
 use super::Mutant;
 use super::mutant::FOLDERS;
@@ -6,27 +6,27 @@ use super::reasons::{Reason, Reasons, Sort};
 use super::stages::Fate;
 use crate::step::Verdict;
 
-/// Of mutants that a test could notice, so many per cent must be caught.
+/// Smallest percentage of noticeable mutants that must be caught.
 const CAUGHT_PERCENT_MIN: usize = 95;
-/// The share says nothing of fewer than these.
+/// With fewer mutants than this, the percentage is not judged.
 const JUDGED_FROM: usize = 60;
 
-/// Mutants, and what became of each.
+/// Mutants and their fates.
 pub(super) type Fates = [(Mutant, Fate)];
 
-/// How many mutants ended how.
+/// Number of mutants by fate.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Counts {
     pub(super) caught: usize,
     pub(super) timed_out: usize,
     pub(super) unviable: usize,
     pub(super) missed: usize,
-    /// Of those missed, those that no test can tell.
+    /// Missed mutants that no test can notice.
     pub(super) equivalent: usize,
 }
 
 impl Counts {
-    /// Counts the mutants that are wanted.
+    /// Counts the mutants for which `wanted` is true.
     pub(super) fn of(fates: &Fates, reasons: &Reasons, wanted: impl Fn(&Mutant) -> bool) -> Self {
         let mut counts = Self::default();
         for (mutant, fate) in fates.iter().filter(|(mutant, _)| wanted(mutant)) {
@@ -45,33 +45,33 @@ impl Counts {
         counts
     }
 
-    /// Those that were noticed: a test that does not end is noticed too.
+    /// Mutants that were noticed. A test that does not end counts.
     pub(super) fn noticed(&self) -> usize {
         self.caught + self.timed_out
     }
 
-    /// Those that compile.
+    /// Mutants that compile.
     pub(super) fn viable(&self) -> usize {
         self.noticed() + self.missed
     }
 
-    /// Those that a test could notice.
+    /// Mutants that a test could notice.
     pub(super) fn noticeable(&self) -> usize {
         self.viable() - self.equivalent
     }
 }
 
-/// What is wrong, if anything is.
+/// The problems of a run.
 #[derive(Debug)]
 pub(super) struct Judgement<'a> {
     counts: Counts,
-    /// Survivors for which nobody gave a reason.
+    /// Survivors without a written reason.
     pub(super) unexplained: Vec<&'a Mutant>,
-    /// Reasons of mutants that are no more.
+    /// Reasons for mutants that no longer exist.
     pub(super) void: Vec<&'a Reason>,
 }
 
-/// Judges a run; `all` are the mutants that there are.
+/// Judges a run. `all` are all existing mutants.
 pub(super) fn judge<'a>(all: &[Mutant], fates: &'a Fates, reasons: &'a Reasons) -> Judgement<'a> {
     let missed = fates.iter().filter(|(_, fate)| *fate == Fate::Missed).map(|(mutant, _)| mutant);
     Judgement {

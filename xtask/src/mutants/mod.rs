@@ -1,9 +1,8 @@
-//! `cargo xtask mutants`: small changes to the cache, drawn by seed, and whether a test notices each.
+//! `cargo xtask mutants`: makes small changes to the cache, drawn by seed, and checks whether a test notices each.
 //!
-//! `cargo-mutants` lists the changes. Here they are drawn, made in a copy of the tree and run against our
-//! tests in stages (`stages`). What no test notices is looked up among the reasons that somebody wrote
-//! down (`reasons`): a survivor without one fails, and so does a sample of which too few were caught
-//! (`judge`).
+//! `cargo-mutants` lists the changes. We draw some of them, make them in a copy of the tree, and run our tests in
+//! stages (`stages`). The reason for a mutant that no test notices is looked up among the written ones (`reasons`). A
+//! survivor without a reason fails the run, and so does a sample of which too few were caught (`judge`).
 
 mod judge;
 mod mutant;
@@ -26,28 +25,28 @@ use self::workshop::Workshop;
 use crate::step::Verdict;
 use crate::{tools, workspace};
 
-/// Its list of mutants is what a seed draws from: another version may draw others.
+/// A seed draws from its list of mutants. Another version may list other mutants.
 const TOOL: &str = "cargo-mutants@27.1.0";
 
-/// What is asked for.
+/// Options of `mutants`.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub(crate) struct Options {
-    /// How many, as many of each folder as of any other
+    /// Number of mutants, the same number from each folder
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     sample: u32,
-    /// What draws them
+    /// Seed of the sample
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
-    /// Leave out the first K of them, which a run that was ended has seen to
+    /// Skip the first K of them, which an interrupted run has already tested
     #[arg(long, value_name = "K", default_value_t = 0)]
     skip: u32,
-    /// All with TEXT in their names, or one of several, instead of a sample
+    /// Test all mutants with TEXT in their names instead of a sample; may be given several times
     #[arg(long, value_name = "TEXT", conflicts_with_all = ["sample", "seed", "skip"])]
     only: Vec<String>,
 }
 
 impl Options {
-    /// A few minutes' worth, as a part of everything.
+    /// A sample for a few minutes, as part of `all`.
     pub(crate) fn usual() -> Self {
         Self { sample: 30, ..Self::default() }
     }
@@ -73,7 +72,7 @@ impl Default for Options {
     }
 }
 
-/// Draws, runs and judges.
+/// Draws, tests and judges the mutants.
 pub(crate) fn run(options: &Options) -> Verdict {
     let Options { sample, skip, .. } = options;
     if sample <= skip {
@@ -113,7 +112,7 @@ fn judged(options: &Options, workshop: &Workshop) -> Result<Verdict, String> {
         let fate = course.fate(mutant)?;
         fates.push(((*mutant).clone(), fate));
         eprintln!("{:4} of {}: {fate}: {}", fates.len(), drawn.len(), mutant.name);
-        // Whoever ends this early has what there is so far.
+        // An interrupted run leaves the results so far.
         let json = table::json(&fates, &reasons, &options.command());
         write(&workshop.dir().join("result.json"), &json.to_string())?;
     }

@@ -8,25 +8,25 @@ use serde_json::Value;
 /// Folders of `crates/larder/src` that are mutated.
 pub(super) const FOLDERS: [&str; 5] = ["tombstones", "soc", "loc", "flash", "cache"];
 
-/// Where the mutated folders are.
+/// The parent directory of the mutated folders.
 const SOURCES: &str = "crates/larder/src/";
 
 /// A change to one place of the source.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Mutant {
-    /// What the tool calls it: file, line, column and change.
+    /// The tool's name for it: file, line, column and change.
     pub(super) name: String,
-    /// Below `SOURCES`.
+    /// File, below `SOURCES`.
     pub(super) file: String,
-    /// What is changed into what, and in which function.
+    /// The change, and the function it is in.
     pub(super) change: String,
-    /// The line that it is on, without the blanks around it.
+    /// The trimmed source line.
     pub(super) line: String,
     place: Place,
     replacement: String,
 }
 
-/// From where on, and up to where, as line and column, each counted from 1.
+/// Start and end, as line and column, each counted from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     start: (u64, u64),
@@ -34,7 +34,7 @@ struct Place {
 }
 
 impl Mutant {
-    /// Reads an entry of the tool's list, and the line from the tree that the list is of.
+    /// Reads an entry of the tool's list, and its source line from the tree of that list.
     pub(super) fn read(entry: &Value, tree: &Path) -> Result<Self, String> {
         Self::read_from(entry, |path| {
             fs::read_to_string(tree.join(path)).map_err(|cause| format!("{path}: {cause}"))
@@ -70,12 +70,12 @@ impl Mutant {
         self.file.split('/').next().unwrap_or_default()
     }
 
-    /// Whether one of these is a part of its name.
+    /// Whether its name contains one of these parts.
     pub(super) fn is_named(&self, parts: &[String]) -> bool {
         parts.iter().any(|part| self.name.contains(part))
     }
 
-    /// Runs something while the tree has this change, which is undone afterwards.
+    /// Runs a function while the tree has this change. The change is undone afterwards.
     pub(super) fn applied<T>(
         &self,
         tree: &Path,
@@ -103,14 +103,14 @@ impl Place {
         })
     }
 
-    /// The source with something else in this place.
+    /// The source with the text at this place replaced.
     fn replaced(&self, source: &str, replacement: &str) -> Option<String> {
         let (start, end) = (byte_of(source, self.start)?, byte_of(source, self.end)?);
         Some([source.get(..start)?, replacement, source.get(end..)?].concat())
     }
 }
 
-/// Where a line and a column are, in bytes. A column is a letter.
+/// The byte offset of a line and a column. A column counts characters.
 fn byte_of(source: &str, (line, column): (u64, u64)) -> Option<usize> {
     let line = usize::try_from(line).ok()?.checked_sub(1)?;
     let column = usize::try_from(column).ok()?.checked_sub(1)?;

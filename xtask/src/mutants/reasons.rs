@@ -1,7 +1,7 @@
-//! Why some mutants survive: `xtask/mutants.json`, written by whoever looked at one.
+//! Why some mutants survive: `xtask/mutants.json`, maintained by hand.
 //!
-//! An entry names the file, the change and the line that it is on, so that it holds wherever the line
-//! moves to, and is void when the line is another.
+//! An entry names the file, the change and the text of the line. So it stays valid if the line moves, and becomes void
+//! if the line changes.
 
 use std::fs;
 use std::path::Path;
@@ -10,17 +10,17 @@ use serde_json::Value;
 
 use super::Mutant;
 
-/// The file, from the root of the workspace.
+/// The file, relative to the root of the workspace.
 pub(super) const FILE: &str = "xtask/mutants.json";
 
-/// What sort of reason it is.
+/// The kind of a reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sort {
-    /// The program does the same: no test can tell.
+    /// The program behaves the same: no test can notice.
     Equivalent,
-    /// Every answer is right, but slower, or it costs memory.
+    /// Every answer is right, but it is slower or costs memory.
     Speed,
-    /// Every answer is right; which items stay, or a count of them, is a little different.
+    /// Every answer is right, but the choice of items that stay, or a counter, differs a little.
     Choice,
 }
 
@@ -38,7 +38,7 @@ impl Sort {
     }
 }
 
-/// Why a mutant survives.
+/// The reason why a mutant survives.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Reason {
     file: String,
@@ -53,7 +53,7 @@ impl Reason {
         self.file == mutant.file && self.change == mutant.change && self.line == mutant.line
     }
 
-    /// What it is about.
+    /// A description of the mutant.
     pub(super) fn subject(&self) -> String {
         format!("{}: {}, at `{}`", self.file, self.change, self.line)
     }
@@ -88,12 +88,12 @@ impl Reasons {
         entries.iter().map(reason).collect::<Result<_, String>>().map(Self)
     }
 
-    /// The reason of this mutant, if it has one.
+    /// The reason for this mutant, if there is one.
     pub(super) fn of(&self, mutant: &Mutant) -> Option<&Reason> {
         self.0.iter().find(|reason| reason.is_of(mutant))
     }
 
-    /// Reasons of mutants that are not in the list of all.
+    /// Reasons for mutants that are not in `all`.
     pub(super) fn void<'a>(&'a self, all: &[Mutant]) -> Vec<&'a Reason> {
         self.0.iter().filter(|reason| !all.iter().any(|mutant| reason.is_of(mutant))).collect()
     }

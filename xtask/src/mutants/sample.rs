@@ -1,12 +1,11 @@
-//! Which mutants are drawn.
+//! Draws the sample of mutants.
 //!
-//! Each has a rank that follows from the seed and from what it is, not from where in the list it stands:
-//! a change of the source moves no other mutant into the sample, and a larger sample of the same seed begins
-//! with a smaller one.
+//! The rank of a mutant follows from the seed and from its content, not from its position in the list. So a change of
+//! the source moves no other mutant into the sample, and a larger sample of the same seed begins with a smaller one.
 
 use super::Mutant;
 
-/// `count` mutants in all, as many of each folder as of any other, first one of each, then the next.
+/// Draws `count` mutants, the same number from each folder: first one from each, then the next.
 pub(super) fn draw<'a>(
     all: &'a [Mutant],
     folders: &[&str],
@@ -25,7 +24,7 @@ pub(super) fn draw<'a>(
     (0..rounds).flat_map(nth).take(count).map(|(_, mutant)| *mutant).collect()
 }
 
-/// Of mutants that are the same change of the same line, the second has another rank than the first.
+/// If several mutants are the same change of equal lines, each gets a different rank.
 fn ranks(all: &[Mutant], seed: u64) -> impl Iterator<Item = (u64, &Mutant)> {
     let mut before = std::collections::BTreeMap::new();
     all.iter().map(move |mutant| {
@@ -36,7 +35,7 @@ fn ranks(all: &[Mutant], seed: u64) -> impl Iterator<Item = (u64, &Mutant)> {
     })
 }
 
-/// FNV-1a, with its bits mixed at the end: texts that differ in their last letters rank far apart.
+/// FNV-1a with final mixing, so that texts that differ only in their last characters have very different ranks.
 fn hash(bytes: &[u8]) -> u64 {
     let folded = bytes.iter().fold(0xCBF2_9CE4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01B3)

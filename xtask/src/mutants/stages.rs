@@ -1,4 +1,4 @@
-//! Mutants against tests, in stages: what one stage's tests do not notice goes on to the next.
+//! Runs tests against mutants in stages: a mutant that one stage does not notice goes on to the next.
 //!
 //! The first stage is the quickest, and most mutants end there.
 
@@ -11,35 +11,35 @@ use super::Mutant;
 use super::workshop::Workshop;
 use crate::step;
 
-/// Memory that a mutant's tests may have: one that never stops appending ends here.
+/// Memory limit of a mutant's tests. It stops a mutant that never stops appending.
 const MEMORY_BYTES_MAX: u64 = 8 << 30;
-/// How much longer than without a change tests may take, and the least that they get.
+/// Time limit of tests, as a multiple of their time without a change, and its minimum.
 const TIME_FACTOR: u32 = 5;
 const TEST_TIME_MIN: Duration = Duration::from_secs(60);
 const BUILD_TIME_MAX: Duration = Duration::from_secs(1800);
-/// Tests that take most of the time of `tests/it`.
+/// The slowest tests of `tests/it`.
 const THREADS: &str = "history_threads::";
 
-/// Those in the documentation, which are built as they are run.
+/// Documentation tests, which are compiled when they run.
 const EXAMPLES: &str = "--doc";
 
 /// A set of tests.
 pub(super) struct Stage {
     pub(super) name: &'static str,
     package: &'static str,
-    /// Which binary, as `cargo test` is told.
+    /// The binary, as arguments of `cargo test`.
     binary: &'static [&'static str],
-    /// Which tests, as the binary is told.
+    /// The tests, as arguments of the binary.
     tests: &'static [&'static str],
 }
 
-/// In the order in which mutants see them.
+/// The stages, in the order in which mutants go through them.
 pub(super) const STAGES: [Stage; 5] = [
     Stage {
         name: "unit tests",
         package: "larder",
         binary: &["--lib"],
-        // Nine tenths of the time of all the others together, and about admission, which is not mutated.
+        // It takes nine tenths of the time of all others together, and tests admission, which is not mutated.
         tests: &["--skip", "a_day_is_held_to_its_budget_at_any_load"],
     },
     Stage {
@@ -58,14 +58,14 @@ pub(super) const STAGES: [Stage; 5] = [
     },
 ];
 
-/// What became of a mutant.
+/// The fate of a mutant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     /// A test of this stage failed.
     Caught(&'static str),
-    /// Tests of this stage did not end: somebody would have noticed.
+    /// Tests of this stage did not end, which would be noticed.
     TimedOut(&'static str),
-    /// It does not compile.
+    /// The mutant does not compile.
     Unviable,
     /// All tests passed.
     Missed,
@@ -82,7 +82,7 @@ impl fmt::Display for Fate {
     }
 }
 
-/// How a stage ended.
+/// The result of a stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ended {
     Passed,
@@ -91,14 +91,14 @@ enum Ended {
     NotBuilt,
 }
 
-/// The stages, and how long each may take.
+/// The stages with their time limits.
 pub(super) struct Course<'a> {
     workshop: &'a Workshop,
     limits: Vec<Duration>,
 }
 
 impl<'a> Course<'a> {
-    /// Runs every stage without a change: that must pass, and says how long it takes.
+    /// Runs every stage without a change, to measure its time. It must pass.
     pub(super) fn measured(workshop: &'a Workshop) -> Result<Self, String> {
         let mut limits = Vec::new();
         for stage in &STAGES {
@@ -115,7 +115,7 @@ impl<'a> Course<'a> {
         Ok(Self { workshop, limits })
     }
 
-    /// What becomes of a mutant.
+    /// Runs the stages on a mutant and returns its fate.
     pub(super) fn fate(&self, mutant: &Mutant) -> Result<Fate, String> {
         mutant.applied(self.workshop.tree(), || {
             for (stage, limit) in STAGES.iter().zip(&self.limits) {

@@ -1,4 +1,4 @@
-//! The result, for people and for programs.
+//! The result, as Markdown and as JSON.
 
 use std::fmt::Write;
 

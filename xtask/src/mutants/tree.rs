@@ -1,7 +1,7 @@
 //! The copy of the workspace in which mutants are built.
 //!
-//! It stays where it is, and only what differs is written, so that cargo compiles no more than what a
-//! mutant changes. The workspace itself is never touched.
+//! The copy is kept between runs, and only differing files are written, so that cargo compiles only what a mutant
+//! changes. The workspace itself is never touched.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -9,7 +9,7 @@ use std::path::Path;
 
 use crate::files;
 
-/// Keeps a second run away from the copy until it is dropped.
+/// Locks the copy against a second run until the lock is dropped.
 pub(super) fn lock(dir: &Path) -> Result<File, String> {
     let told = |cause: &dyn std::fmt::Display| format!("cannot lock {}: {cause}", dir.display());
     fs::create_dir_all(dir).map_err(|cause| told(&cause))?;
@@ -18,7 +18,7 @@ pub(super) fn lock(dir: &Path) -> Result<File, String> {
     Ok(file)
 }
 
-/// Makes `to` hold the files of `from` that git knows or would take, as they are now, and no others.
+/// Makes `to` contain the current files of `from` that git tracks or would track, and no others.
 pub(super) fn copy(from: &Path, to: &Path) -> Result<(), String> {
     let mut wanted = files::tracked(from)?;
     wanted.retain(|path| from.join(path).is_file());
@@ -31,7 +31,7 @@ pub(super) fn copy(from: &Path, to: &Path) -> Result<(), String> {
     for path in wanted {
         let (source, copy) = (from.join(&path), to.join(&path));
         let bytes = fs::read(&source).map_err(|cause| told(&source, &cause))?;
-        // A file that is written anew is compiled anew.
+        // Skip equal files, because cargo recompiles every file that is written.
         if fs::read(&copy).is_ok_and(|there| there == bytes) {
             continue;
         }

@@ -1,4 +1,4 @@
-//! Where mutants are listed and built: a copy of the workspace, with a build directory of its own.
+//! The place where mutants are listed and built: a copy of the workspace, with its own build directory.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::Mutant;
 
-/// `cargo-mutants`, which lists what can be changed, and where the changes are tried.
+/// `cargo-mutants`, which lists the possible changes, and the directories where they are tested.
 pub(super) struct Workshop {
     program: PathBuf,
     dir: PathBuf,
@@ -21,7 +21,7 @@ impl Workshop {
         Self { program, tree: dir.join("tree"), dir }
     }
 
-    /// Where everything is.
+    /// The directory of everything.
     pub(super) fn dir(&self) -> &Path {
         &self.dir
     }
@@ -31,7 +31,7 @@ impl Workshop {
         &self.tree
     }
 
-    /// All mutants of these folders.
+    /// Lists all mutants of these folders.
     pub(super) fn list(&self, folders: &[&str]) -> Result<Vec<Mutant>, String> {
         let mut command = Command::new(&self.program);
         command.args(["mutants", "--list", "--json", "--package", "larder"]);
@@ -47,11 +47,12 @@ impl Workshop {
         entries.iter().map(|entry| Mutant::read(entry, &self.tree)).collect()
     }
 
-    /// A program that runs in the copy as cargo does.
+    /// A program that runs in the copy, with cargo's environment.
     pub(super) fn command(&self, program: &OsStr) -> Command {
         let mut command = Command::new(program);
         command.current_dir(&self.tree).env("CARGO_TARGET_DIR", self.dir.join("build"));
-        // Nobody looks at it in a debugger, and it is compiled as often as there are mutants.
+        // No debugger is used, and the code is compiled once for each mutant, so debug information would only cost
+        // time.
         command.env("CARGO_PROFILE_DEV_DEBUG", "0").env("CARGO_INCREMENTAL", "1");
         command
     }

@@ -1,11 +1,12 @@
-//! `fio` with verification: each block says where it belongs, and has a checksum. Written by requests of any length
-//! that are no blocks of the device, and read again after the server has ended, in order or killed.
+//! `fio` with verification: each block contains its position and a checksum. Requests have any length, also lengths
+//! that are not multiples of the device's blocks. The data is verified after the server was restarted, cleanly or after
+//! a kill.
 
 use super::rig::Rig;
 use crate::log::program;
 use crate::problem::Problem;
 
-/// Four jobs, each on a part of its own, with flushes and trims between writes.
+/// Four jobs, each on its own range, with flushes and trims between writes.
 const WORDS: [&str; 13] = [
     "--ioengine=nbd",
     "--rw=randwrite",
@@ -24,8 +25,8 @@ const WORDS: [&str; 13] = [
 
 pub(super) fn run(rig: &mut Rig) -> Result<String, Problem> {
     verify(rig, 7, &["--loops=4", "--verify_backlog=1024", "--do_verify=1"])?;
-    // By each seed other bytes are written, and verified by the next server: what was answered is in the file, however
-    // its server has ended.
+    // Each seed writes other bytes, which are verified on the next server: everything that was acknowledged is in the
+    // file, however its server ended.
     for (seed, by_kill) in [(8, false), (9, true)] {
         verify(rig, seed, &["--do_verify=0"])?;
         rig.end(by_kill)?;
@@ -42,7 +43,7 @@ pub(super) fn run(rig: &mut Rig) -> Result<String, Problem> {
 fn verify(rig: &Rig, seed: u32, words: &[&str]) -> Result<(), Problem> {
     let mut command = program("fio", "fio")?;
     command.args(["--name=verified", &format!("--randseed={seed}")]).args(WORDS).args(words);
-    // Its own state goes to the current directory, and is no part of the test.
+    // fio would save its own state in the current directory, which is not part of the test.
     rig.run(command.args(["--verify_state_save=0"]).arg(uri(rig))).map(|_| ())
 }
 

@@ -1,4 +1,4 @@
-//! Tools of libnbd: what an export says of itself, copies, and what a script asks that no tool would.
+//! Tools of libnbd: export information, copies, and a script for requests that no tool makes.
 
 use std::fs;
 
@@ -6,10 +6,10 @@ use super::rig::{BYTES, Rig};
 use crate::log::program;
 use crate::problem::Problem;
 
-/// What a script checks. libnbd itself ends a connection whose replies are not as the protocol has them.
+/// A script with checks. libnbd itself closes a connection if replies violate the protocol.
 const SCRIPT: &str = include_str!("nbdsh.py");
 
-/// `nbdinfo`: all that is offered is understood, and the map covers the export.
+/// `nbdinfo`: it understands everything that is offered, and the map covers the export.
 pub(super) fn info(rig: &mut Rig) -> Result<String, Problem> {
     let mut info = program("nbdinfo", "libnbd-bin")?;
     let said = rig.run(info.arg(rig.uri()))?;
@@ -48,13 +48,13 @@ pub(super) fn info(rig: &mut Rig) -> Result<String, Problem> {
     Ok(format!("what is offered, its list, its map; read-only{said}"))
 }
 
-/// Contexts of block status that an export has.
+/// Block status contexts of an export.
 fn contexts(rig: &Rig) -> &'static [&'static str] {
     const ALL: [&str; 3] = ["base:allocation", "x-larder:cached", "x-larder:dirty"];
     if rig.is_cached() { &ALL } else { &ALL[..1] }
 }
 
-/// What a cache says of blocks: which of them it has, and which of these the core lacks.
+/// Checks a cache's block status: which blocks are cached, and which of these are dirty.
 fn cached(rig: &Rig) -> Result<String, Problem> {
     let written = rig.file("written");
     fs::write(&written, vec![1; 1 << 20]).map_err(|cause| cause.to_string())?;
@@ -63,7 +63,7 @@ fn cached(rig: &Rig) -> Result<String, Problem> {
     for context in &contexts(rig)[1..] {
         let mut map = program("nbdinfo", "libnbd-bin")?;
         let map = rig.run(map.arg(format!("--map={context}")).arg("--totals").arg(rig.uri()))?;
-        // Of 64 MiB one is there.
+        // One of 64 MiB is cached.
         if !map.lines().any(|line| line.trim_start().starts_with("1048576 ")) {
             return Err(format!("{context}: of 1048576 bytes nbdinfo says {map}").into());
         }
@@ -71,7 +71,7 @@ fn cached(rig: &Rig) -> Result<String, Problem> {
     Ok("what is offered, its list, its maps".to_owned())
 }
 
-/// `nbdcopy`: in by several connections, out again, and the same.
+/// `nbdcopy`: copies in over several connections and out again, and compares.
 pub(super) fn copy(rig: &mut Rig) -> Result<String, Problem> {
     let (source, back) = (rig.file("source"), rig.file("back"));
     let content = noise();
@@ -90,7 +90,7 @@ pub(super) fn copy(rig: &mut Rig) -> Result<String, Problem> {
     Ok("64 MiB in by four connections and out again".to_owned())
 }
 
-/// Bytes with runs of zeros, which nbdcopy makes zeros and does not send.
+/// Bytes with runs of zeros. nbdcopy zeroes these runs instead of sending them.
 fn noise() -> Vec<u8> {
     let mut state = 1_u64;
     let words = (0..BYTES / 8).map(|word| {
@@ -100,11 +100,11 @@ fn noise() -> Vec<u8> {
     words.flat_map(u64::to_le_bytes).collect()
 }
 
-/// `nbdsh`: edges that the tools do not reach.
+/// `nbdsh`: edge cases that the tools do not reach.
 pub(super) fn script(rig: &mut Rig) -> Result<String, Problem> {
     let script = rig.file("script.py");
     fs::write(&script, SCRIPT).map_err(|cause| cause.to_string())?;
-    // Its own modules are those of the system's interpreter.
+    // libnbd's module belongs to the system's interpreter.
     let mut python = program("python3", "python3-libnbd")?;
     let python_of_the_system = std::path::Path::new("/usr/bin/python3");
     if python_of_the_system.is_file() {

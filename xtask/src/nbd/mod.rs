@@ -1,5 +1,5 @@
-//! `cargo xtask nbd`: `larder block export`, and `larder block start` with each layout, under the tools that others
-//! wrote for NBD, with sockets by io_uring and by `epoll`. Each suite has a file and a server of its own.
+//! `cargo xtask nbd`: tests `larder block export`, and `larder block start` with each layout, with independent NBD
+//! tools, and with sockets by io_uring and by `epoll`. Each suite has its own file and server.
 
 mod fio;
 mod libnbd;
@@ -17,13 +17,13 @@ use crate::problem::Problem;
 use crate::step::Verdict;
 use crate::{served, workspace};
 
-/// What `nbd` may be told.
+/// Options of `nbd`.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Args)]
 pub(crate) struct Options {
-    /// Only the suite of this name, or these
+    /// Only the suite of this name; may be given several times
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
-    /// Only what is served so: file, log, ocf22, ocf26, wal, or these
+    /// Only this kind of server: file, log, ocf22, ocf26, wal; may be given several times
     #[arg(long, value_name = "FRONT")]
     front: Vec<String>,
     /// The command to test [default: built by cargo]
@@ -31,7 +31,7 @@ pub(crate) struct Options {
     larder: Option<PathBuf>,
 }
 
-/// Name of a suite, and how it is run.
+/// Name of a suite, and its function.
 type Suite = (&'static str, fn(&mut Rig) -> Result<String, Problem>);
 
 const SOCKETS: [&str; 2] = ["io_uring", "epoll"];
@@ -47,12 +47,12 @@ const SUITES: [Suite; 8] = [
     ("nbds", tls::run),
 ];
 
-/// Every suite.
+/// Runs every suite.
 pub(crate) fn usual() -> Verdict {
     run(&Options::default())
 }
 
-/// Runs the suites that are asked for.
+/// Runs the selected suites.
 pub(crate) fn run(options: &Options) -> Verdict {
     let unknown = |name: &&String| SUITES.iter().all(|suite| suite.0 != **name);
     if let Some(name) = options.only.iter().find(unknown) {
@@ -75,7 +75,7 @@ pub(crate) fn run(options: &Options) -> Verdict {
         |wanted: &[String], name| wanted.is_empty() || wanted.iter().any(|one| one == name);
     let mut outcomes = Vec::new();
     for front in Front::ALL.into_iter().filter(|front| is_wanted(&options.front, front.0)) {
-        // What is behind the sockets does not know how they are waited for: one cache has both.
+        // The code behind the sockets does not depend on them, so only one cache layout is tested with both kinds.
         let kinds = if matches!(front.0, "file" | "log") { &SOCKETS[..] } else { &SOCKETS[..1] };
         for sockets in kinds {
             for suite in SUITES.into_iter().filter(|suite| is_wanted(&options.only, suite.0)) {

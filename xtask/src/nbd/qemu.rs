@@ -1,4 +1,4 @@
-//! QEMU's tools: `qemu-io` writes, reads and compares patterns, `qemu-img` copies and compares images.
+//! QEMU's tools: `qemu-io` writes, reads and compares patterns; `qemu-img` copies and compares images.
 
 use std::process::Command;
 
@@ -8,7 +8,7 @@ use crate::problem::Problem;
 
 const PACKAGE: &str = "qemu-utils";
 
-/// Writes by all ways that there are, and what must be read then.
+/// All kinds of writes, and the reads that verify them.
 const COMMANDS: [&str; 20] = [
     "write -f -P 7 4k 4k",
     "read -P 7 4k 4k",

@@ -1,4 +1,5 @@
-//! What a suite has: a file of 64 MiB, served at a Unix socket as it is, or behind a block cache of half its length.
+//! The environment of a suite: a file of 64 MiB, served at a Unix socket, either directly or behind a block cache of
+//! half its length.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -9,21 +10,21 @@ use crate::log::Log;
 use crate::problem::Problem;
 use crate::step;
 
-/// Length of what is exported, in bytes.
+/// Length of the export, in bytes.
 pub(super) const BYTES: u64 = 64 << 20;
 const CACHE_BYTES: u64 = 32 << 20;
 
-/// How a file is served.
+/// How the file is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Front {
     /// By `larder block export`.
     Bare,
-    /// By `larder block start`: it is the core of a write-back cache of this layout.
+    /// By `larder block start`: it is the core of a write-back cache with this layout.
     Cache(&'static str),
 }
 
 impl Front {
-    /// Every one, with its name.
+    /// All kinds, with their names.
     pub(super) const ALL: [(&'static str, Self); 5] = [
         ("file", Self::Bare),
         ("log", Self::Cache("log")),
@@ -32,7 +33,7 @@ impl Front {
         ("wal", Self::Cache("wal")),
     ];
 
-    /// Name of the export: a cache has its cores by their numbers.
+    /// Name of the export. A cache names its cores by number.
     fn export(self) -> &'static str {
         match self {
             Self::Bare => "pantry",
@@ -51,7 +52,7 @@ pub(super) struct Rig {
 }
 
 impl Rig {
-    /// A fresh file in `dir`, served.
+    /// Makes and serves a fresh file in `dir`.
     pub(super) fn new(
         larder: &Path,
         front: Front,
@@ -79,7 +80,7 @@ impl Rig {
         Ok(rig)
     }
 
-    /// Whether a cache is before the file.
+    /// Whether there is a cache in front of the file.
     pub(super) fn is_cached(&self) -> bool {
         self.front != Front::Bare
     }
@@ -93,33 +94,33 @@ impl Rig {
         self.dir.join("cache")
     }
 
-    /// The file.
+    /// The path of the file.
     pub(super) fn disk(&self) -> PathBuf {
         self.dir.join("disk")
     }
 
-    /// A file beside it.
+    /// The path of another file in the same directory.
     pub(super) fn file(&self, name: &str) -> PathBuf {
         self.dir.join(name)
     }
 
-    /// Where clients come in.
+    /// The path of the socket.
     pub(super) fn socket(&self) -> PathBuf {
         self.dir.join("s")
     }
 
-    /// The same, as they name it.
+    /// The export's URI for NBD clients.
     pub(super) fn uri(&self) -> String {
         format!("nbd+unix:///{}?socket={}", self.export(), self.socket().display())
     }
 
-    /// Serves it, with further options, from now on.
+    /// Starts the server, with additional options.
     pub(super) fn serve(&mut self, words: &[&str]) -> Result<(), String> {
         let mut command = Command::new(&self.larder);
         command.arg("block");
         match self.front {
             Front::Bare => command.arg("export").arg(self.disk()).args(["--name", self.export()]),
-            // All goes through the cache, and is on its core when the server has ended in order.
+            // All requests go through the cache. After a clean stop all data is on the core.
             Front::Cache(_) => command.arg("start").arg(self.cache()).args([
                 "--cut-off",
                 "never",
@@ -135,7 +136,7 @@ impl Rig {
         if is_ready { Ok(()) } else { Err("larder block: it does not start".to_owned()) }
     }
 
-    /// Ends the server in order, or by SIGKILL.
+    /// Stops the server, cleanly or by SIGKILL.
     pub(super) fn end(&mut self, by_kill: bool) -> Result<(), String> {
         let Some(mut child) = self.serving.take() else { return Ok(()) };
         let pid = child.id().to_string();
@@ -147,7 +148,7 @@ impl Rig {
         if by_kill || status.success() { Ok(()) } else { Err(format!("its end: {status}")) }
     }
 
-    /// Runs a command that must succeed; see [`Log::run`]. It has five minutes.
+    /// Runs a command that must succeed within five minutes; see [`Log::run`].
     pub(super) fn run(&self, command: &Command) -> Result<String, Problem> {
         let mut within = Command::new("timeout");
         within.arg("300").arg(command.get_program()).args(command.get_args());

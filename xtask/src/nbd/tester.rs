@@ -1,6 +1,7 @@
-//! `nbd-tester-client`, which tests the reference server (NetworkBlockDevice/nbd, `tests/run`; no package has it): the
-//! oldest negotiation, throughput by reads and writes of 1 KiB, requests that are too long, and a trace whose every
-//! read is compared. Its longer trace has writes of 50 MB, which an export refuses: 32 MiB is what a client may assume.
+//! `nbd-tester-client`, the test program of the reference server (NetworkBlockDevice/nbd, `tests/run`; no package
+//! contains it). It tests the oldest negotiation, throughput of reads and writes of 1 KiB, requests that are too long,
+//! and a trace in which every read is compared. Its longer trace is not used: it has writes of 50 MB, which an export
+//! refuses, because clients may only assume 32 MiB.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,7 +11,7 @@ use crate::problem::Problem;
 use crate::step;
 
 const PROGRAM: &str = "nbd-tester-client";
-/// What it finds zeros for; each changes what the next ones find.
+/// Modes that expect zeros. Each changes what the next ones read.
 const MODES: [&[&str]; 7] = [&["-h"], &["-l"], &[], &["-f"], &["-o"], &["-w"], &["-w", "-f"]];
 
 pub(super) fn run(rig: &mut Rig) -> Result<String, Problem> {
@@ -19,7 +20,7 @@ pub(super) fn run(rig: &mut Rig) -> Result<String, Problem> {
             "{PROGRAM} is not on the path (CONTRIBUTING.md says how to build it)"
         )));
     };
-    // Before what leaves no zeros.
+    // Run the trace first: the modes do not leave zeros behind.
     let trace = trace_beside(&program)?;
     test(rig, &program, &[&["-i", "-t"][..], &[&*trace.to_string_lossy()]].concat())?;
     for words in MODES {

@@ -1,4 +1,4 @@
-//! libnbd's tools by TLS: who has a certificate is served, who has none or does not speak it is not.
+//! libnbd's tools with TLS: a client with a certificate is served; a client without one, or without TLS, is not.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use super::rig::Rig;
 use crate::log::program;
 use crate::problem::Problem;
 
-/// Names by which both sides know the files that are theirs.
+/// Names of the files of each side.
 const WHOSE: [&str; 2] = ["server", "client"];
 
 pub(super) fn run(rig: &mut Rig) -> Result<String, Problem> {
@@ -51,7 +51,7 @@ pub(super) fn run(rig: &mut Rig) -> Result<String, Problem> {
     Ok("16 MB in by four connections and out again; others are not let in".to_owned())
 }
 
-/// A certificate of both sides, and who has issued them.
+/// Issues a certificate for each side, and the one of their CA.
 fn issue(rig: &Rig, dir: &Path) -> Result<(), Problem> {
     let openssl = |words: &str| -> Result<(), Problem> {
         let mut command: Command = program("openssl", "openssl")?;

@@ -1,4 +1,4 @@
-//! A block cache that the page tells of.
+//! A block cache for the page to show.
 
 use std::fs::File;
 use std::path::Path;
@@ -8,15 +8,15 @@ use crate::hears::is_ready;
 
 const MIB: u64 = 1 << 20;
 
-/// Its names for a server's file: it, and one that does not run.
+/// Entries for the server's configuration file: this cache, and one that does not run.
 pub(super) const ENTRIES: &str = "[[block]]\ncache = \"fast.img\"\ncore = [\"0=slow.img\"]\nunix = \"block\"\n\
                                   [[block]]\ncache = \"away.img\"\nunix = \"away\"\n";
 
-/// One on files, until it is dropped.
+/// A block cache on files, stopped on drop.
 pub(super) struct BlockCache(Child);
 
 impl BlockCache {
-    /// Makes it in `dir`, where `larder.toml` has [`ENTRIES`], and starts it.
+    /// Makes and starts the cache in `dir`, whose `larder.toml` contains [`ENTRIES`].
     pub(super) fn start(larder: &Path, dir: &Path) -> Result<Self, String> {
         let told = |cause: std::io::Error| format!("larder block: {cause}");
         for (name, bytes) in [("fast.img", 8 * MIB), ("slow.img", 32 * MIB)] {

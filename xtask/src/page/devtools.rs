@@ -1,5 +1,5 @@
-//! A browser that is told what to do, over a pipe (Chrome DevTools Protocol): messages are JSON, each with a zero byte
-//! behind it.
+//! A remote-controlled browser, over a pipe (Chrome DevTools Protocol): messages are JSON, each followed by a zero
+//! byte.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -9,25 +9,25 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-/// No answer takes longer.
+/// Timeout of an answer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A browser with one page, until it is dropped.
+/// A browser with one page, stopped on drop.
 pub(super) struct Browser {
     child: Child,
     to: ChildStdin,
     from: Receiver<Value>,
     next: u64,
-    /// Names the page in messages, once there is one.
+    /// Session of the page in messages, once there is one.
     attached: Option<String>,
-    /// What the browser has told unasked.
+    /// Events from the browser.
     pub(super) events: Vec<Value>,
 }
 
 impl Browser {
     /// Starts `program` and opens an empty page. `profile` is a directory for its own files.
     pub(super) fn start(program: &Path, profile: &Path) -> Result<Self, String> {
-        // It reads from descriptor 3 and writes to 4: the shell puts the pipes there.
+        // It reads from descriptor 3 and writes to 4, so a shell connects the pipes to them.
         let script = "exec \"$0\" \"$@\" 3<&0 4>&1 </dev/null >/dev/null";
         let mut command = Command::new("sh");
         command.args(["-c", script]).arg(program);
@@ -69,7 +69,7 @@ impl Browser {
         Ok(())
     }
 
-    /// Tells it something, and waits for its answer.
+    /// Calls a method, and waits for the answer.
     pub(super) fn call(&mut self, method: &str, params: Value) -> Result<Value, String> {
         let id = self.next;
         self.next += 1;
@@ -97,7 +97,7 @@ impl Browser {
         }
     }
 
-    /// The value of an expression in the page.
+    /// Evaluates an expression in the page.
     pub(super) fn evaluate(&mut self, expression: &str) -> Result<Value, String> {
         let params =
             json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
@@ -120,14 +120,14 @@ impl Browser {
         Ok(())
     }
 
-    /// A picture of the whole page on a screen of this width, as a PNG file.
+    /// A screenshot of the whole page at this width, as a PNG file.
     pub(super) fn picture(&mut self, width: u32, theme: &str) -> Result<Vec<u8>, String> {
         let scheme = json!([{ "name": "prefers-color-scheme", "value": theme }]);
         self.call("Emulation.setEmulatedMedia", json!({ "features": scheme }))?;
         self.resize(width, 900)?;
         let height = self.evaluate("Math.min(document.documentElement.scrollHeight, 8000)")?;
         self.resize(width, u32::try_from(height.as_u64().unwrap_or(900)).unwrap_or(900))?;
-        // Charts are drawn anew for their new width.
+        // Wait until the charts are redrawn for the new width.
         std::thread::sleep(Duration::from_millis(1500));
         let picture = self.call("Page.captureScreenshot", json!({ "format": "png" }))?;
         decoded(picture["data"].as_str().unwrap_or_default())
@@ -151,7 +151,7 @@ impl Drop for Browser {
     }
 }
 
-/// Bytes of base64 (RFC 4648).
+/// Decodes base64 (RFC 4648).
 fn decoded(text: &str) -> Option<Vec<u8>> {
     const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let (mut bytes, mut bits, mut held) = (Vec::with_capacity(text.len() * 3 / 4), 0_u32, 0);

@@ -1,8 +1,8 @@
-//! `cargo xtask page`: the admin page of `larder serve` in a real browser, with a server that has something to do.
+//! `cargo xtask page`: tests the admin page of `larder serve` in a real browser, with a server under load.
 //!
-//! Its numbers move and are those of `/metrics`; it asks nobody else, says nothing on the console, and shows names and
-//! keys as text, whatever is in them; it says when the server is gone and goes on when it is back. Pictures of it stay,
-//! to be looked at.
+//! The page's numbers change and match those of `/metrics`. It makes no requests to other servers, logs nothing to the
+//! console, and shows names and keys as text, whatever they contain. It says when the server is down, and continues
+//! when it is back. Screenshots are kept for inspection.
 
 mod block_cache;
 mod devtools;
@@ -20,11 +20,11 @@ use self::server::{HOSTILE_KEY, HOSTILE_TENANT, Load, Server};
 use crate::step::{self, Verdict};
 use crate::{browser, png, workspace};
 
-/// How long the page gathers before it is looked at.
+/// Time that the page collects data before it is checked.
 const GATHERS: Duration = Duration::from_secs(25);
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Name, width, theme.
+/// Name, width and theme of each screenshot.
 const PICTURES: [(&str, u32, &str); 4] = [
     ("light", 1280, "light"),
     ("dark", 1280, "dark"),
@@ -32,7 +32,7 @@ const PICTURES: [(&str, u32, &str); 4] = [
     ("phone-dark", 360, "dark"),
 ];
 
-/// Looks at the page in the browser of this machine.
+/// Tests the page in the browser of this machine.
 pub(crate) fn run() -> Verdict {
     let Some(browser) = browser::find() else {
         return Verdict::Skipped("no chromium is installed".to_owned());
@@ -42,7 +42,7 @@ pub(crate) fn run() -> Verdict {
         return built;
     }
     let dir = workspace::target().join("xtask/page");
-    // What an earlier run has left must not pass for this one's.
+    // Remove the results of an earlier run, so that they cannot pass for this run's.
     let cleared = if dir.exists() { fs::remove_dir_all(&dir) } else { Ok(()) };
     if let Err(cause) = cleared.and_then(|()| fs::create_dir_all(&dir)) {
         return Verdict::Failed(format!("cannot clear {}: {cause}", dir.display()));
@@ -86,11 +86,11 @@ fn looked_at(program: &Path, larder: &Path, dir: &Path) -> Result<String, String
     Ok(format!("{gets} gets shown as /metrics has them; pictures in {}", dir.display()))
 }
 
-/// The gets of all tenants, as the table has them.
+/// The number of gets of all tenants in the page's table.
 const SHOWN: &str = "[...document.querySelectorAll('[data-column=total_gets]')]\
                      .reduce((sum, cell) => sum + Number(cell.textContent.replaceAll(',', '')), 0)";
 
-/// What is shown lies between what the server says before and after, and moves.
+/// Each shown number is between the server's values before and after, and increases.
 fn numbers_agree(page: &mut Browser, server: &Server) -> Result<u64, String> {
     let mut last = 0;
     for _ in 0..3 {
@@ -113,7 +113,7 @@ fn numbers_agree(page: &mut Browser, server: &Server) -> Result<u64, String> {
     Ok(last)
 }
 
-/// Names and keys that would be markup are none.
+/// Names and keys that contain markup are shown as text.
 fn shows_text_as_text(page: &mut Browser) -> Result<(), String> {
     let text_of = |page: &mut Browser, id: &str| {
         let text = page.evaluate(&format!("document.getElementById('{id}').textContent"))?;
@@ -134,7 +134,7 @@ fn shows_text_as_text(page: &mut Browser) -> Result<(), String> {
     }
 }
 
-/// What is being filled is drawn in full, and what was filled first fainter than that.
+/// A region being filled is drawn opaque, and the oldest ones are fainter.
 fn fades_with_age(page: &mut Browser) -> Result<(), String> {
     let opacity = |cell: &str| {
         format!("Number(document.querySelector('#map .map {cell}').getAttribute('fill-opacity'))")
@@ -143,7 +143,7 @@ fn fades_with_age(page: &mut Browser) -> Result<(), String> {
     page.wait_for(&format!("{newest} > 0.9 && {oldest} < 0.5"), PATIENCE)
 }
 
-/// Of one that runs, and of one that does not.
+/// Shows a block cache that runs, and one that does not.
 fn tells_of_block_caches(page: &mut Browser) -> Result<(), String> {
     page.wait_for("!document.getElementById('block').hidden", PATIENCE)?;
     for (number, what) in [(1, "serving"), (1, "write-back"), (2, GONE)] {
@@ -152,7 +152,7 @@ fn tells_of_block_caches(page: &mut Browser) -> Result<(), String> {
     Ok(())
 }
 
-/// What is said of a block cache that does not run.
+/// Text for a block cache that does not run.
 const GONE: &str = "no cache runs there";
 
 fn block_cache_says(number: u32, what: &str) -> String {
@@ -160,7 +160,7 @@ fn block_cache_says(number: u32, what: &str) -> String {
     format!("document.querySelector('{row}')?.textContent.includes('{what}') ?? false")
 }
 
-/// Nothing was said on the console, and nobody else was asked for anything.
+/// The console log is empty, and no other server was asked for anything.
 fn is_quiet_and_alone(events: &[Value], origin: &str) -> Result<(), String> {
     for event in events {
         let params = &event["params"];
@@ -180,7 +180,7 @@ fn is_quiet_and_alone(events: &[Value], origin: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// It says that the server is gone, and goes on when it is back.
+/// Says that the server is down, and continues when it is back.
 fn survives_a_restart(page: &mut Browser, server: &mut Server) -> Result<(), String> {
     let state = "document.getElementById('state').textContent";
     server.kill();

@@ -1,4 +1,4 @@
-//! A server with something to do, for the page to show.
+//! A server under load, for the page to show.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -13,15 +13,15 @@ use std::time::Duration;
 use super::block_cache::ENTRIES;
 use crate::hears::hears;
 
-/// A name that would do harm if it were read as markup.
+/// A name that would do harm if it were interpreted as markup.
 pub(super) const HOSTILE_TENANT: &str = "<img src=x onerror=alert(1)>";
-/// The same as a key of memcached, which has no spaces.
+/// The same as a memcached key, which cannot contain spaces.
 pub(super) const HOSTILE_KEY: &str = "<img/src=x/onerror=alert(1)>";
 
 const KEYS: u32 = 60_000;
 const HOT_KEYS: u32 = 2_000;
 
-/// A server, until it is dropped.
+/// A server, stopped on drop.
 pub(super) struct Server {
     child: Child,
     larder: PathBuf,
@@ -31,7 +31,7 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Starts one with its files in `dir`, on ports that are free.
+    /// Starts a server with its files in `dir`, on free ports.
     pub(super) fn start(larder: &Path, dir: &Path) -> Result<Self, String> {
         let hash = hashed(larder, "rye")?;
         let text = format!(
@@ -47,20 +47,20 @@ impl Server {
         Ok(Self { child, larder: larder.to_owned(), dir: dir.to_owned(), memcached, admin })
     }
 
-    /// Kills it.
+    /// Kills the server.
     pub(super) fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
-    /// Starts it again, where it was.
+    /// Restarts the server on the same ports.
     pub(super) fn restart(&mut self) -> Result<(), String> {
         let places = [self.memcached.clone(), self.admin.clone()];
         (self.child, _) = run(&self.larder, &self.dir, &places)?;
         Ok(())
     }
 
-    /// The value of a counter in `/metrics`, of all labels together.
+    /// The value of a counter in `/metrics`, summed over all labels.
     pub(super) fn metric(&self, name: &str) -> Result<u64, String> {
         let told = |cause: std::io::Error| format!("/metrics: {cause}");
         let mut stream = TcpStream::connect(&self.admin).map_err(told)?;
@@ -84,7 +84,7 @@ impl Drop for Server {
     }
 }
 
-/// What `larder password` makes of a password.
+/// The output of `larder password` for a password.
 fn hashed(larder: &Path, password: &str) -> Result<String, String> {
     let told = |cause: std::io::Error| format!("larder password: {cause}");
     let mut command = Command::new(larder);
@@ -97,10 +97,10 @@ fn hashed(larder: &Path, password: &str) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// Starts `larder serve`, and waits until it says where it listens.
+/// Starts `larder serve`, and waits until it prints its addresses.
 fn run(larder: &Path, dir: &Path, places: &[String; 2]) -> Result<(Child, [String; 2]), String> {
     let mut command = Command::new(larder);
-    // Where the sockets of block caches are.
+    // The directory of the block caches' sockets.
     command.current_dir(dir);
     command.arg("serve").arg("--config").arg(dir.join("larder.toml"));
     command.arg("--data-dir").arg(dir.join("data"));
@@ -123,20 +123,20 @@ fn run(larder: &Path, dir: &Path, places: &[String; 2]) -> Result<(Child, [Strin
     Ok((child, found))
 }
 
-/// Requests without end, until it is dropped.
+/// A client that makes requests until it is dropped.
 pub(super) struct Load {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Load {
-    /// Sets and gets keys of a server, some far more often than others.
+    /// Sets and gets keys of a server. A part of the keys is much more popular.
     pub(super) fn start(address: &str) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let (told, address) = (Arc::clone(&stop), address.to_owned());
         let thread = std::thread::spawn(move || {
             let mut dice = 0x9e37_79b9_7f4a_7c15_u64;
-            // The server may be away for a while.
+            // The server may be down for a while.
             while !told.load(Ordering::Relaxed) {
                 if let Ok(stream) = TcpStream::connect(&address) {
                     let _ = ask_all(stream, &told, &mut dice);
@@ -162,7 +162,7 @@ fn roll(dice: &mut u64) -> u32 {
     u32::try_from(*dice >> 33).unwrap_or_default()
 }
 
-/// Cache-aside: what is not found is set.
+/// Cache-aside: each miss is followed by a set.
 fn ask_all(mut stream: TcpStream, stop: &AtomicBool, dice: &mut u64) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;

@@ -1,5 +1,5 @@
-//! What the small hits of one tenant feel of what happens beside them: idle connections by the thousand, a neighbour
-//! that streams long values, never reads, or sets at full speed on a slow drive, and a drive that stalls.
+//! How the small hits of one tenant are affected by other activity: thousands of idle connections; a neighbour that
+//! streams long values, never reads its answers, or sets at full speed on a slow drive; and a drive that stalls.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -15,19 +15,19 @@ use super::throttle::Throttle;
 
 const MEMORY: u64 = 512 << 20;
 const FLASH: u64 = 2 << 30;
-/// What a slow drive writes a second.
+/// Write bandwidth of the slow drive, in bytes a second.
 const SLOW: u64 = 20 << 20;
 const IDLE: usize = 10_000;
-/// So that what begins has begun.
+/// Time for the other activity to start.
 const BEGUN: Duration = Duration::from_millis(700);
 
-/// The quiet tenant's requests: fewer than a core answers, each at a time of its own.
+/// The quiet tenant's requests: an open loop at a rate below the capacity of a core.
 const OPEN: [&str; 6] = ["--rate", "4000", "--connections", "8", "--keys", "10000"];
 
-/// Something that goes on beside.
+/// A concurrent activity.
 struct Beside {
     name: &'static str,
-    /// Words of the quiet tenant's load.
+    /// Options of the quiet tenant's load.
     load: &'static [&'static str],
     begin: fn(&Bench, &Shop) -> Result<Guests, String>,
 }
@@ -54,7 +54,7 @@ struct Shop {
     drive: Throttle,
 }
 
-/// What goes on, until this is dropped.
+/// The running activity, stopped on drop.
 struct Guests {
     processes: Vec<Child>,
     connections: Vec<TcpStream>,
@@ -80,7 +80,7 @@ impl Drop for Guests {
     }
 }
 
-/// Measures, and prints. Returns what could not be had.
+/// Measures, and prints. Returns what was not available.
 pub(super) fn run(bench: &Bench) -> Result<Vec<String>, String> {
     let dir = bench.dir.join("beside");
     fs::create_dir_all(&dir).map_err(|cause| format!("{}: {cause}", dir.display()))?;
@@ -119,7 +119,7 @@ fn measure(bench: &Bench, sockets: &str, dir: &Path) -> Result<(), String> {
             with.push(Answered::of_one_round(bench, quiet, beside.load)?);
             drop(guests);
             shop.drive.lift()?;
-            // What they left behind is written.
+            // Let the server write what the activity has left behind.
             std::thread::sleep(Duration::from_secs(1));
         }
         print(beside.name, &alone, &with);
@@ -150,7 +150,7 @@ fn print(name: &str, alone: &[Answered], with: &[Answered]) {
     );
 }
 
-/// The loud tenant's load, by a client that leaves the processor to the one that is measured.
+/// Starts the loud tenant's load. Its client has low priority, so that the measured client gets the processor.
 fn loud(bench: &Bench, shop: &Shop, words: &[&str]) -> Result<Child, String> {
     let mut command = Command::new("nice");
     command.args(["-n", "19", "taskset", "-c", &bench.settings.client_cores]).arg(&bench.larder);
@@ -199,7 +199,7 @@ fn idle(_: &Bench, shop: &Shop) -> Result<Guests, String> {
     Ok(Guests::of(connections))
 }
 
-/// The loud tenant's keys are on flash, mostly; what is asked of it meanwhile waits.
+/// Puts most of the loud tenant's keys on flash, then stalls the drive: requests for them wait.
 fn stall(bench: &Bench, shop: &Shop) -> Result<Guests, String> {
     let keys = ["--keys", "400000", "--value-bytes", "1000", "--connections", "32"];
     let fill = Answered::of_one_round(bench, &shop.server.targets[1], &keys)?;

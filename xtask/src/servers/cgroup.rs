@@ -1,9 +1,9 @@
-//! A control group with a limit of memory, until it is dropped. The page cache of what is in it counts.
+//! A control group with a memory limit, removed on drop. The page cache of its processes counts.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where the two versions of control groups keep those of memory, with the name of their limit.
+/// Memory controllers of the two versions of control groups: directory, and name of the limit.
 const ROOTS: [(&str, &str); 2] =
     [("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")];
 
@@ -13,7 +13,7 @@ pub(super) struct Cgroup {
 }
 
 impl Cgroup {
-    /// Puts a process into a group of its own.
+    /// Puts a process into its own group.
     pub(super) fn of(process: u32, name: &str, bytes: u64) -> Result<Self, String> {
         let path_of = |root: &str| Path::new(root).join(format!("larder-servers-{process}"));
         for (root, limit) in ROOTS {
@@ -21,7 +21,7 @@ impl Cgroup {
             if fs::create_dir(&group.path).is_err() {
                 continue;
             }
-            // Of the second version the root's children have memory only if it was given to them.
+            // In version 2 a child group has a memory controller only if its parent enables it.
             let _ = fs::write(Path::new(root).join("cgroup.subtree_control"), "+memory");
             if fs::write(group.path.join(limit), bytes.to_string()).is_err() {
                 continue;
@@ -44,9 +44,9 @@ impl Drop for Cgroup {
     }
 }
 
-/// Removes a group whose process ends.
+/// Removes a group whose process is ending.
 pub(super) fn remove(group: &Path) {
-    // The kernel takes a moment to see that the process has gone.
+    // The kernel takes a moment to notice that the process has exited.
     for _ in 0..50 {
         if fs::remove_dir(group).is_ok() {
             return;

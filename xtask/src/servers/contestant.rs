@@ -1,4 +1,4 @@
-//! A server that is measured, until it is dropped.
+//! A server under measurement, stopped on drop.
 
 use std::net::{Ipv4Addr, TcpStream};
 use std::path::{Path, PathBuf};
@@ -10,32 +10,32 @@ use super::settings::Bench;
 use crate::port::{self, local};
 use crate::step;
 
-/// A server that does not listen after so long does not start.
+/// A server that does not listen within this time has failed to start.
 const STARTS_WITHIN: Duration = Duration::from_secs(20);
 
 /// See the module.
 pub(super) struct Contestant {
     child: Child,
-    /// As `larder bench` is told: a name, and where it listens.
+    /// Targets in the form of `larder bench`: a name, and the address.
     pub(super) targets: Vec<String>,
     /// The port of its metrics, if it has any.
     pub(super) admin: Option<u16>,
-    /// Dropped behind the process, which is in it.
+    /// Dropped after the process, which is in the group.
     _group: Option<Cgroup>,
 }
 
-/// How a server is started.
+/// How to start a server.
 pub(super) struct Start<'a> {
     pub(super) name: &'a str,
     pub(super) memory_bytes: u64,
-    /// Its flash, if it has any: where, and how much.
+    /// Directory and size of its flash, if it has any.
     pub(super) flash: Option<(&'a Path, u64)>,
-    /// The memory that a control group allows it, page cache and all.
+    /// Memory limit of its control group, which includes the page cache.
     pub(super) limit_bytes: Option<u64>,
 }
 
 impl Contestant {
-    /// `larder serve`, which speaks both protocols; `sockets` is epoll or io_uring.
+    /// `larder serve`, with both protocols; `sockets` is epoll or io_uring.
     pub(super) fn larder(bench: &Bench, start: &Start<'_>, sockets: &str) -> Result<Self, String> {
         let (memcached, resp) = (port::free()?, port::free()?);
         let admin = port::free()?;
@@ -52,7 +52,7 @@ impl Contestant {
         Ok(server)
     }
 
-    /// The same in memcached's protocol, without TLS and with it.
+    /// The same with memcached's protocol, once without and once with TLS.
     pub(super) fn larder_with_tls(
         bench: &Bench,
         start: &Start<'_>,
@@ -71,7 +71,7 @@ impl Contestant {
         Self::spawn(bench, &mut command, start, (targets, plain))
     }
 
-    /// The same for two tenants that have half each, and come in at targets of their own: the quiet one's first.
+    /// The same for two tenants that have half each, with a target for each: the quiet one's first.
     pub(super) fn larder_for_two(
         bench: &Bench,
         start: &Start<'_>,
@@ -153,7 +153,7 @@ impl Contestant {
         Err(format!("{}: does not listen", self.targets.join(" ")))
     }
 
-    /// Memory that it has now, without that of files.
+    /// Its current resident memory, without file pages.
     pub(super) fn resident_bytes(&self) -> Result<u64, String> {
         let path = format!("/proc/{}/status", self.child.id());
         let status = std::fs::read_to_string(&path).map_err(|cause| format!("{path}: {cause}"))?;
@@ -184,7 +184,7 @@ impl Drop for Contestant {
     }
 }
 
-/// `larder serve` with what all of its kinds are told.
+/// `larder serve` with the options that all variants have in common.
 fn larder(bench: &Bench, start: &Start<'_>, sockets: &str) -> Command {
     let mut command = Command::new(&bench.larder);
     command.args(["serve", "--drain", "0", "--sockets", sockets]);
@@ -203,7 +203,7 @@ pub(super) fn program(name: &str) -> Result<PathBuf, String> {
     })
 }
 
-/// memcached gives up its rights before it makes its file.
+/// memcached drops its privileges before it creates its file.
 fn allow_others(dir: &Path) {
     use std::os::unix::fs::PermissionsExt;
     let _ = std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o777));

@@ -4,10 +4,10 @@ use super::contestant::{Contestant, Start};
 use super::rounds::{Answered, Pair};
 use super::settings::Bench;
 
-/// Room for all keys, several times.
+/// Enough room for all keys, several times over.
 pub(super) const MEMORY: u64 = 1 << 30;
 
-/// A shape of the load, and its words for `larder bench`.
+/// A shape of the load, and its options for `larder bench`.
 pub(super) const SHAPES: [(&str, &[&str]); 5] = [
     ("pipeline 1", &[]),
     ("pipeline 1, 10 % sets", &["--sets", "10"]),
@@ -24,7 +24,7 @@ const PAIRS: [Pair; 5] = [
     ("epoll / io_uring", 1, 2),
 ];
 
-/// Measures, and prints. Returns what could not be had.
+/// Measures, and prints. Returns what was not available.
 pub(super) fn run(bench: &Bench) -> Result<Vec<String>, String> {
     let start = |name| Start { name, memory_bytes: MEMORY, flash: None, limit_bytes: None };
     let memcached = Contestant::memcached(bench, &start("memcached"))?;

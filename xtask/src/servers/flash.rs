@@ -1,5 +1,5 @@
-//! Hits on flash: what is asked for is eight times what memory holds, in sizes of Meta's sample, and every server is in
-//! a control group with the same memory, so that the page cache counts.
+//! Hits on flash: the working set is eight times the memory, with the object sizes of Meta's sample. Every server is in
+//! a control group with the same memory limit, so that the page cache counts.
 
 use std::path::{Path, PathBuf};
 
@@ -8,17 +8,17 @@ use super::objects;
 use super::rounds::{Answered, Series, ratios, spread};
 use super::settings::Bench;
 
-/// What each server may have, files' pages among it.
+/// Memory limit of each server, including file pages.
 const LIMIT: u64 = 256 << 20;
-/// What it is told to use of that. The rest is for what it needs besides.
+/// Memory that the server is configured to use. The rest is for its other needs.
 const MEMORY: u64 = 64 << 20;
 const FLASH: u64 = 4 << 30;
-/// Values of meta-kv's mean size, so many that they are eight times the memory.
+/// The mean value size of meta-kv. The number of values is chosen so that they are eight times the memory.
 const VALUE_BYTES: u64 = 1024;
-/// Seconds in which caches fill with what the workload asks.
+/// Seconds in which the caches fill with the workload's objects.
 const WARM_UP: &str = "4";
 
-/// Measures, and prints. Returns what could not be had.
+/// Measures, and prints. Returns what was not available.
 pub(super) fn run(bench: &Bench) -> Result<Vec<String>, String> {
     let dirs = ["larder-epoll", "larder-io_uring", "memcached"].map(|name| bench.dir.join(name));
     for dir in &dirs {
@@ -38,7 +38,7 @@ fn measure(bench: &Bench, dirs: &[PathBuf; 3]) -> Result<Vec<String>, String> {
     let keys = (8 * LIMIT / VALUE_BYTES).to_string();
     let value = VALUE_BYTES.to_string();
     let every = ["--keys", &keys, "--value-bytes", &value, "--look-aside"];
-    // Once: the second shape finds what the first has stored.
+    // Only once: the second shape reads what the first has stored.
     let answered = Answered::measure(bench, &targets, &every)?;
     println!("\nflash hits, {} MiB of memory each\n{}", LIMIT >> 20, answered.about());
     print("every key as likely, pipeline 1", &answered, &targets);
@@ -52,13 +52,13 @@ fn measure(bench: &Bench, dirs: &[PathBuf; 3]) -> Result<Vec<String>, String> {
         println!("{:42} {:.1}", server.targets[0], objects::of_larder(server.admin.unwrap_or(0))?);
     }
     println!("{:42} {:.1}", targets[0], objects::of_memcached(memcached.port().unwrap_or(0))?);
-    // What the workload asks most is in memory of each.
+    // The most popular keys are in the memory of each server.
     let words = ["--workload", "meta-kv", "--look-aside", "--warm-up", WARM_UP];
     print("meta-kv", &Answered::measure(bench, &targets, &words)?, &targets);
     Ok(Vec::new())
 }
 
-/// How long one connection waits for sixteen answers at a time, beside one at a time.
+/// Latency of one connection with sixteen pipelined requests, compared with one at a time.
 fn sixteen_at_a_time(bench: &Bench, targets: &[&str], words: &[&str]) -> Result<(), String> {
     let rates = |pipeline| -> Result<Vec<Series>, String> {
         let words = [words, &["--connections", "1", "--pipeline", pipeline]].concat();

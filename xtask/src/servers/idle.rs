@@ -1,4 +1,4 @@
-//! Memory of connections that have asked once, and ask nothing more.
+//! Memory of connections that have made one request and are idle since.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
@@ -9,10 +9,10 @@ use super::settings::Bench;
 
 const CONNECTIONS: u64 = 10_000;
 const MEMORY: u64 = 64 << 20;
-/// Who gives memory back later gives it back by then.
+/// Servers that release memory later have released it by then.
 const SETTLED: Duration = Duration::from_secs(6);
 
-/// Measures, and prints. Returns what could not be had.
+/// Measures, and prints. Returns what was not available.
 pub(super) fn run(bench: &Bench) -> Result<Vec<String>, String> {
     let start = |name| Start { name, memory_bytes: MEMORY, flash: None, limit_bytes: None };
     println!("\n{CONNECTIONS} connections that have asked once");

@@ -1,7 +1,7 @@
-//! `cargo xtask servers`: `larder serve` beside memcached and Valkey, under the same load in one run.
+//! `cargo xtask servers`: compares `larder serve` with memcached and Valkey, under the same load in one run.
 //!
-//! `larder bench` does the loading, so that one client with one clock measures all of them, in turns. Numbers of the
-//! processor's time per request are to be trusted on a shared machine; requests a second only on a quiet one.
+//! `larder bench` makes the load, so that one client with one clock measures all servers in turn. Processor time per
+//! request is reliable on a shared machine; requests a second are reliable only on a quiet one.
 
 mod beside;
 mod cgroup;
@@ -23,10 +23,10 @@ use crate::step::Verdict;
 use crate::workspace;
 use settings::{Bench, Settings};
 
-/// What `servers` may be told.
+/// Options of `servers`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Options {
-    /// What is measured [default: all]
+    /// What to measure [default: all]
     #[arg(value_name = "WHAT")]
     what: Vec<What>,
     #[command(flatten)]
@@ -38,15 +38,15 @@ pub(crate) struct Options {
 enum What {
     /// Hits in DRAM: pipelines, multigets, sets
     Dram,
-    /// Hits on flash, beside memcached's extstore, in control groups with the same memory
+    /// Hits on flash, compared with memcached's extstore, in control groups with the same memory
     Flash,
-    /// Memory of connections that ask nothing
+    /// Memory of idle connections
     Idle,
-    /// Hits in DRAM beside idle connections, loud neighbours, and a drive that stalls
+    /// Hits in DRAM next to idle connections, loud neighbours, and a drive that stalls
     Beside,
-    /// Hits in DRAM by TLS
+    /// Hits in DRAM with TLS
     Tls,
-    /// `larder bench` beside redis-benchmark and memcaslap
+    /// `larder bench` compared with redis-benchmark and memcaslap
     Tools,
 }
 

@@ -1,12 +1,13 @@
-//! Memory that a server spends on an object that is on flash: on finding it, and on what it remembers of it.
+//! Memory that a server uses for each object on flash: the index and other metadata.
 
 use crate::port::ask;
 
-/// Slabs of memcached that hold headers of what is on flash, with keys of 32 bytes; values of a kilobyte are in longer
-/// ones.
+/// Largest slab chunks in memcached that hold headers of objects on flash, with keys of 32 bytes. Values of a kilobyte
+/// are in larger chunks.
 const HEADER_CHUNK_MAX: f64 = 256.0;
 
-/// Of `larder serve`, by its metrics: what is needed for flash, by objects on it, which are all large ones.
+/// For `larder serve`, from its metrics: the memory needed for flash, divided by the objects on it, which are all large
+/// ones.
 pub(super) fn of_larder(admin: u16) -> Result<f64, String> {
     let request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     let page = ask(admin, request, |line| line == "# EOF")?;
@@ -19,7 +20,7 @@ pub(super) fn of_larder(admin: u16) -> Result<f64, String> {
     Ok(number("larder_flash_memory_bytes") / objects.max(1.0))
 }
 
-/// Of memcached with extstore, by its statistics: the slabs of headers, by objects on flash.
+/// For memcached with extstore, from its statistics: the slabs of headers, divided by the objects on flash.
 pub(super) fn of_memcached(port: u16) -> Result<f64, String> {
     let stats = ask(port, "stats\r\n", |line| line == "END")?;
     let objects = stats.iter().find_map(|line| line.strip_prefix("STAT extstore_objects_used "));

@@ -1,4 +1,4 @@
-//! What `larder bench` measured, round by round, and what two servers' rounds say of each other.
+//! The results of `larder bench`, round by round, and comparisons of two servers' rounds.
 
 use std::process::{Command, Stdio};
 
@@ -6,24 +6,24 @@ use serde_json::Value;
 
 use super::settings::Bench;
 
-/// A number of each round.
+/// One number for each round.
 pub(super) type Series = Vec<f64>;
 
-/// A line of a table: its name, and which of the targets stands beside which.
+/// A line of a table: its name, and the two targets that are compared.
 pub(super) type Pair = (&'static str, usize, usize);
 
-/// What a load was answered with.
+/// The results of a load.
 pub(super) struct Answered {
     json: Value,
 }
 
 impl Answered {
-    /// Loads these targets in turns; `words` are the shape of the load.
+    /// Loads these targets in turn; `words` are options for the shape of the load.
     pub(super) fn measure(bench: &Bench, targets: &[&str], words: &[&str]) -> Result<Self, String> {
         Self::of_rounds(bench, targets, words, bench.settings.rounds)
     }
 
-    /// Loads a target once, for whoever changes something between two rounds.
+    /// Loads a target once, for a caller that changes something between rounds.
     pub(super) fn of_one_round(
         bench: &Bench,
         target: &str,
@@ -53,20 +53,20 @@ impl Answered {
         Ok(Self { json: json.map_err(|cause| format!("larder bench: {cause}"))? })
     }
 
-    /// What the machine and the load are.
+    /// A description of the machine and of the load.
     pub(super) fn about(&self) -> String {
         let lines = self.json["machine"].as_array().into_iter().flatten();
         let machine: Vec<&str> = lines.filter_map(Value::as_str).collect();
         format!("{}\n{}", machine.join("\n"), self.json["load"].as_str().unwrap_or_default())
     }
 
-    /// A number of a target in each round: of the one that stands there among those that were named.
+    /// One number of a target in each round. `target` is an index into the targets of the load.
     pub(super) fn series(&self, target: usize, number: &str) -> Series {
         let rounds = self.json["targets"][target]["rounds"].as_array().into_iter().flatten();
         rounds.filter_map(|round| round[number].as_f64()).collect()
     }
 
-    /// Prints what a request of each target costs, and how many times another one's that is.
+    /// Prints the cost of a request of each target, and the ratios of the given pairs.
     pub(super) fn print(&self, shape: &str, targets: &[&str], pairs: &[Pair]) {
         println!("\n{shape}");
         println!("{:42} {:>26} {:>26} {:>22}", "", "CPU us a request", "requests/s", "p99 us");
@@ -100,7 +100,7 @@ impl Answered {
     }
 }
 
-/// Median, least and most: "1.23 (1.00 to 1.50)".
+/// Median, minimum and maximum: "1.23 (1.00 to 1.50)".
 pub(super) fn spread(series: &[f64], digits: usize) -> String {
     match median(series) {
         None => "-".to_owned(),
@@ -111,7 +111,7 @@ pub(super) fn spread(series: &[f64], digits: usize) -> String {
     }
 }
 
-/// How many times the other one's a number is, in each round.
+/// The ratio of our number to the other one, in each round.
 pub(super) fn ratios(ours: &[f64], theirs: &[f64]) -> Series {
     ours.iter().zip(theirs).filter(|(_, theirs)| **theirs > 0.0).map(|(o, t)| o / t).collect()
 }

@@ -1,10 +1,10 @@
-//! What all measurements need.
+//! Common settings of all measurements.
 
 use std::path::PathBuf;
 
 use clap::Args;
 
-/// How it is measured.
+/// Options of a measurement.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Settings {
     /// Threads of each server
@@ -19,10 +19,10 @@ pub(crate) struct Settings {
     /// Rounds of each shape of load; every server is measured once a round
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=100))]
     pub(super) rounds: u16,
-    /// How long a server is measured at a time
+    /// Seconds of each measurement of a server
     #[arg(long, value_name = "S", default_value_t = 1.5)]
     pub(super) seconds: f64,
-    /// Where flash files go [default: the build directory]
+    /// Directory for flash files [default: the build directory]
     #[arg(long, value_name = "PATH")]
     pub(super) dir: Option<PathBuf>,
     /// The program to measure [default: built first]
@@ -30,7 +30,7 @@ pub(crate) struct Settings {
     pub(super) larder: Option<PathBuf>,
 }
 
-/// What all measurements need.
+/// Common parts of all measurements.
 pub(super) struct Bench {
     pub(super) settings: Settings,
     pub(super) larder: PathBuf,

@@ -1,4 +1,4 @@
-//! A control group whose processes get only so much of a disk, until it is dropped: a slow drive, or one that stalls.
+//! A control group that limits the disk bandwidth of its processes, removed on drop: a slow drive, or one that stalls.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 
 use super::cgroup;
 
-/// A limit that nothing fits into: what is asked waits until the limit is lifted.
+/// A limit that no request fits into: requests wait until the limit is lifted.
 const STALLED: u64 = 1;
 
 /// See the module.
 pub(super) struct Throttle {
     group: Group,
-    /// The disk, "major:minor".
+    /// The disk, as "major:minor".
     disk: String,
 }
 
@@ -23,7 +23,7 @@ enum Group {
 }
 
 impl Throttle {
-    /// Of what a process does to the disk that `dir` is on. There is no limit yet.
+    /// Makes a group for a process' I/O to the disk of `dir`, without a limit at first.
     pub(super) fn of(process: u32, dir: &Path) -> Result<Self, String> {
         let disk = disk_of(dir)?;
         let name = format!("larder-servers-{process}");
@@ -43,24 +43,24 @@ impl Throttle {
         throttle.write("cgroup.procs", &process.to_string()).map(|()| throttle)
     }
 
-    /// From now on so many bytes a second are written, and no more.
+    /// Limits writes to this number of bytes a second.
     pub(super) fn slow_writes(&self, bytes_per_second: u64) -> Result<(), String> {
         self.limit("write", "wbps", bytes_per_second)
     }
 
-    /// From now on nothing is answered.
+    /// Stalls all reads and writes.
     pub(super) fn stall(&self) -> Result<(), String> {
         self.limit("read", "rbps", STALLED)?;
         self.limit("write", "wbps", STALLED)
     }
 
-    /// From now on there is no limit.
+    /// Removes the limit.
     pub(super) fn lift(&self) -> Result<(), String> {
         self.limit("read", "rbps", 0)?;
         self.limit("write", "wbps", 0)
     }
 
-    /// 0 is no limit.
+    /// Sets the limit; 0 means no limit.
     fn limit(&self, first: &str, second: &str, bytes: u64) -> Result<(), String> {
         match &self.group {
             Group::First(_) => self.write(
@@ -89,7 +89,7 @@ impl Drop for Throttle {
     }
 }
 
-/// The whole disk that a directory is on: limits are not for partitions.
+/// The whole disk of a directory, because limits do not apply to partitions.
 fn disk_of(dir: &Path) -> Result<String, String> {
     let told = |cause| format!("{}: {cause}", dir.display());
     let device = fs::metadata(dir).map_err(told)?.dev();
@@ -106,7 +106,7 @@ fn disk_of(dir: &Path) -> Result<String, String> {
     Ok(text.trim().to_owned())
 }
 
-/// As glibc's macros divide a device number.
+/// The major number of a device, as glibc's macro calculates it.
 fn major(device: u64) -> u64 {
     device >> 8 & 0xfff | device >> 32 & 0xffff_f000
 }

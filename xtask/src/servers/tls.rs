@@ -1,4 +1,4 @@
-//! What TLS costs: the same hits in DRAM with it and without.
+//! The cost of TLS: the same hits in DRAM with it and without.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,7 +11,7 @@ use crate::step;
 
 const PAIRS: [Pair; 2] = [("io_uring, TLS / plain", 1, 0), ("epoll, TLS / plain", 3, 2)];
 
-/// Measures, and prints. Returns what could not be had.
+/// Measures, and prints. Returns what was not available.
 pub(super) fn run(bench: &Bench) -> Result<Vec<String>, String> {
     let Some((certificate, key)) = certificate(&bench.dir) else {
         return Ok(vec!["TLS (openssl makes its certificate)".to_owned()]);
@@ -37,7 +37,7 @@ pub(super) fn run(bench: &Bench) -> Result<Vec<String>, String> {
     Ok(Vec::new())
 }
 
-/// A certificate that nobody else trusts, and its key.
+/// A self-signed certificate and its key.
 fn certificate(dir: &Path) -> Option<(PathBuf, PathBuf)> {
     let (certificate, key) = (dir.join("certificate.pem"), dir.join("key.pem"));
     let mut make = Command::new(step::find_program(&["openssl"])?);

@@ -1,4 +1,4 @@
-//! `larder bench` beside the load generators that others wrote: the same servers, the same load, in turns.
+//! Compares `larder bench` with independent load generators: the same servers, the same load, in turn.
 
 use std::process::{Command, Stdio};
 
@@ -8,7 +8,7 @@ use super::rounds::{Answered, Series, ratios, spread};
 use super::settings::Bench;
 use crate::step;
 
-/// Measures, and prints. Returns what could not be had.
+/// Measures, and prints. Returns what was not available.
 pub(super) fn run(bench: &Bench) -> Result<Vec<String>, String> {
     let start = |name| Start { name, memory_bytes: MEMORY, flash: None, limit_bytes: None };
     let larder = Contestant::larder(bench, &start("larder"), "io_uring")?;
@@ -70,7 +70,7 @@ fn memcaslap(bench: &Bench, target: &str) -> Result<(), String> {
     )
 }
 
-/// One tool and ours in turns, against one server.
+/// Runs one tool and ours in turn, against one server.
 fn beside(
     bench: &Bench,
     name: &str,

@@ -1,4 +1,4 @@
-//! Which crate may use which: doors open downwards only.
+//! Which crate may depend on which: dependencies go only downwards.
 
 use super::finding::Finding;
 use super::manifest;
@@ -6,15 +6,15 @@ use super::tree::{SourceFile, Tree};
 
 const RULE: &str = "arrows";
 
-/// What a crate may use of the workspace.
+/// The crates of the workspace that a crate may use.
 enum May {
     /// Every other crate.
     UseAll,
-    /// These, and in tests also those.
+    /// These, and in tests also the second ones.
     Use(&'static [&'static str], &'static [&'static str]),
 }
 
-/// The house, from the bottom up.
+/// The crates, from the bottom up.
 const HOUSE: [(&str, May); 16] = [
     ("larder-workload", May::Use(&[], &[])),
     ("larder-bench", May::Use(&["larder-workload"], &[])),
@@ -61,7 +61,7 @@ const HOUSE: [(&str, May); 16] = [
     ("xtask", May::Use(&[], &[])),
 ];
 
-/// Every dependency of a crate of the workspace on another.
+/// Checks every dependency between crates of the workspace.
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let crates: Vec<(&SourceFile, &str)> =
         manifests(tree).filter_map(|file| Some((file, manifest::package_name(file)?))).collect();

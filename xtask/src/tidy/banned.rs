@@ -1,11 +1,10 @@
-//! What the code must not hold: `unsafe` outside its few files, unfinished code, names that say
-//! nothing.
+//! What the code must not contain: `unsafe` outside of a few files, unfinished code, meaningless names.
 
 use super::finding::Finding;
 use super::scan;
 use super::tree::{SourceFile, Tree};
 
-/// The files that may hold `unsafe`. Each block needs its argument above it; clippy checks that.
+/// The files that may contain `unsafe`. Each block needs a comment that justifies it; clippy checks that.
 const MAY_BE_UNSAFE: [&str; 22] = [
     "crates/larder-block/src/export/ublk/kernel.rs",
     "crates/larder-device/src/file/transfer/piece.rs",
@@ -34,10 +33,10 @@ const MAY_BE_UNSAFE: [&str; 22] = [
 /// Macros that mark unfinished code.
 const UNFINISHED: [&str; 3] = ["todo", "unimplemented", "dbg"];
 
-/// Names that say nothing about what is inside.
+/// Names that say nothing about the content.
 const EMPTY_NAMES: [&str; 7] = ["common", "helper", "helpers", "manager", "misc", "util", "utils"];
 
-/// Every Rust file.
+/// Checks every Rust file.
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in tree.rust() {

@@ -1,4 +1,4 @@
-//! `cargo xtask tidy --counts`: how large the rooms are, a row a crate. Tests are left out, inline ones too.
+//! `cargo xtask tidy --counts`: sizes of the crates, one row for each. Tests are left out, including inline ones.
 
 use super::tree::Tree;
 use super::{arrows, circles, scan};
@@ -7,7 +7,7 @@ const HEAD: &str = "\
 crate             files  lines: median   p90   most  functions  lines: median   p90   most  asserts/fn  circles
 ";
 
-/// What is counted of a crate, or of all.
+/// The counts of a crate, or of all.
 #[derive(Default)]
 struct Counts {
     files: Vec<usize>,
@@ -69,7 +69,7 @@ impl Counts {
     }
 }
 
-/// The least number that this share of all does not exceed; 0 of none.
+/// The quantile of the numbers at this share; 0 if there are none.
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)] // thousands
 fn at_share(numbers: &[usize], share: f64) -> usize {
     let mut numbers = numbers.to_vec();
@@ -78,7 +78,7 @@ fn at_share(numbers: &[usize], share: f64) -> usize {
     numbers.get(rank.saturating_sub(1)).copied().unwrap_or(0)
 }
 
-/// How often something is asserted, in any of the ways that there are.
+/// Number of assertions of all kinds.
 fn assertions(code: &str) -> usize {
     let names =
         ["assert", "assert_eq", "assert_ne", "debug_assert", "debug_assert_eq", "debug_assert_ne"];

@@ -1,20 +1,20 @@
-//! One place that breaks a rule.
+//! One violation of a rule.
 
 use std::fmt;
 
-/// Whether a finding must be mended.
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Weight {
-    /// It must.
+    /// It must be fixed.
     Error,
-    /// Something to think about.
+    /// A hint.
     Note,
 }
 
-/// What is wrong, where, and what to do about it.
+/// What is wrong, where, and how to fix it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Finding {
-    /// File, from the root of the workspace.
+    /// File, relative to the root of the workspace.
     pub(super) path: String,
     /// Line, counted from 1.
     pub(super) line: usize,
@@ -22,14 +22,14 @@ pub(super) struct Finding {
     pub(super) rule: &'static str,
     /// What is wrong.
     pub(super) message: String,
-    /// What to do.
+    /// How to fix it.
     pub(super) fix: String,
-    /// Whether it must be done.
+    /// Whether it must be fixed.
     pub(super) weight: Weight,
 }
 
 impl Finding {
-    /// Something that must be mended.
+    /// A finding that must be fixed.
     pub(super) fn error(
         (path, line): (&str, usize),
         rule: &'static str,
@@ -40,7 +40,7 @@ impl Finding {
         Self { path, line, rule, message, fix, weight: Weight::Error }
     }
 
-    /// The same as a mere note.
+    /// Turns the finding into a note.
     pub(super) fn into_note(self) -> Self {
         Self { weight: Weight::Note, ..self }
     }

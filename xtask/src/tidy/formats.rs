@@ -1,4 +1,4 @@
-//! Every magic number of a format on flash is on the page of formats, with the file that writes it.
+//! Every magic number of an on-flash format must be listed in the page of formats, with the file that writes it.
 
 use super::finding::Finding;
 use super::scan;
@@ -6,7 +6,7 @@ use super::tree::{SourceFile, Tree};
 
 /// The page.
 const PAGE: &str = "docs/formats.md";
-/// Where formats live.
+/// The directory of the formats.
 const SOURCES: &str = "crates/larder/src/";
 const RULE: &str = "formats";
 
@@ -18,7 +18,7 @@ struct Magic {
     line: usize,
 }
 
-/// Magic numbers against the page, and the page against the tree.
+/// Compares the magic numbers with the page, and the page with the tree.
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let page = tree.file(PAGE);
     let mut findings = Vec::new();
@@ -49,11 +49,11 @@ fn missing(file: &SourceFile, magic: &Magic, page: Option<&SourceFile>) -> Optio
     None
 }
 
-/// Constants with MAGIC in their names and a literal for a value, outside of tests.
+/// Constants outside of tests with MAGIC in their names and a literal value.
 fn magics(file: &SourceFile) -> Vec<Magic> {
     let code = scan::code_only(&file.text);
     let code = scan::before_tests(&code);
-    // Blanking keeps characters, not bytes: find the place again by line.
+    // Blanking keeps characters, not bytes, so find the place again by its line.
     let lines: Vec<&str> = file.text.lines().collect();
     scan::words(code, "const")
         .into_iter()
@@ -72,7 +72,7 @@ fn magics(file: &SourceFile) -> Vec<Magic> {
         .collect()
 }
 
-/// The text in `*b"…"`, or a number as it is written.
+/// The text in `*b"…"`, or a number as written.
 fn literal(value: &str) -> Option<String> {
     let value = value.trim();
     if let Some(text) = value.strip_prefix("*b\"").or_else(|| value.strip_prefix("b\"")) {
@@ -81,7 +81,7 @@ fn literal(value: &str) -> Option<String> {
     value.starts_with(|c: char| c.is_ascii_digit()).then(|| value.to_owned())
 }
 
-/// Files that the page names and that are not there.
+/// Files that the page names but that do not exist.
 fn lost_files(tree: &Tree, page: &SourceFile) -> Vec<Finding> {
     let outside = |c: char| !(c.is_ascii_alphanumeric() || "_-./".contains(c));
     let mut findings = Vec::new();

@@ -1,21 +1,21 @@
-//! As much of `Cargo.toml` as the rules need, read line by line.
+//! A line-by-line parser for the parts of `Cargo.toml` that the rules need.
 
 use super::tree::SourceFile;
 
 /// A line `key = value` of a manifest.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Entry<'a> {
-    /// The table it stands in, without brackets.
+    /// The table that it is in, without brackets.
     pub(super) table: &'a str,
-    /// What stands before the `=`.
+    /// The text before the `=`.
     pub(super) key: &'a str,
-    /// What stands after it.
+    /// The text after the `=`.
     pub(super) value: &'a str,
     /// Line, counted from 1.
     pub(super) line: usize,
 }
 
-/// All entries of a manifest. Continued lines of lists are not entries.
+/// All entries of a manifest. Continuation lines of lists are not entries.
 pub(super) fn entries(file: &SourceFile) -> Vec<Entry<'_>> {
     let mut table = "";
     let mut entries = Vec::new();
@@ -31,7 +31,7 @@ pub(super) fn entries(file: &SourceFile) -> Vec<Entry<'_>> {
     entries
 }
 
-/// Name of the crate that a manifest describes.
+/// Name of the crate of a manifest.
 pub(super) fn package_name(file: &SourceFile) -> Option<&str> {
     let name = entries(file).into_iter().find(|e| e.table == "package" && e.key == "name")?;
     Some(name.value.trim_matches('"'))
@@ -40,7 +40,7 @@ pub(super) fn package_name(file: &SourceFile) -> Option<&str> {
 /// A dependency on a crate.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Dependency<'a> {
-    /// Name of the crate, also where it is renamed.
+    /// Name of the crate, even if it is renamed.
     pub(super) name: &'a str,
     /// Whether only tests, examples and benches use it.
     pub(super) dev: bool,
@@ -54,7 +54,7 @@ pub(super) fn dependencies(file: &SourceFile) -> Vec<Dependency<'_>> {
 }
 
 fn dependency<'a>(entry: &Entry<'a>) -> Option<Dependency<'a>> {
-    // `[dependencies]`, `[target.'…'.dependencies]`, and `[dependencies.name]` with one key a line.
+    // `[dependencies]`, `[target.'…'.dependencies]`, and `[dependencies.name]` with one key on each line.
     let last = entry.table.rsplit('.').next()?;
     let (kind, name) = if last.ends_with("dependencies") {
         (last, entry.key.split('.').next()?)
@@ -70,7 +70,7 @@ fn dependency<'a>(entry: &Entry<'a>) -> Option<Dependency<'a>> {
     Some(Dependency { name, dev: kind == "dev-dependencies", line: entry.line })
 }
 
-/// The true name in `x = { package = "name" }`.
+/// The real name in `x = { package = "name" }`.
 fn renamed<'a>(entry: &Entry<'a>) -> Option<&'a str> {
     let value = if entry.key == "package" {
         entry.value

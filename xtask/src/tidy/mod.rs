@@ -1,16 +1,16 @@
-//! The house rules, and what of the tree breaks them.
+//! The house rules, and their violations in the tree.
 //!
 //! | rule | file |
 //! |---|---|
 //! | which crate may use which | `arrows` |
 //! | which files of a crate may import each other | `circles` |
 //! | length of files, functions and lines | `sizes` |
-//! | a module doc on every file | `module_doc` |
-//! | `unsafe`, unfinished code, empty names | `banned` |
-//! | each magic number is on the page of formats | `formats` |
-//! | each promise of the cache names a test that exists | `semantics` |
+//! | a module doc in every file | `module_doc` |
+//! | `unsafe`, unfinished code, meaningless names | `banned` |
+//! | each magic number is listed in the page of formats | `formats` |
+//! | each guarantee of the cache names an existing test | `semantics` |
 //! | licence, documents, dependencies with a reason | `papers` |
-//! | words that mean nothing outside of where they were written | `words` |
+//! | words that have no meaning outside of the place where they were written | `words` |
 
 mod arrows;
 mod banned;
@@ -36,7 +36,7 @@ use self::tree::Tree;
 use crate::step::Verdict;
 use crate::workspace;
 
-/// Checks of a tree. A new rule is a file and a line here.
+/// The checks. A new rule needs a file and a line here.
 const CHECKS: [fn(&Tree) -> Vec<Finding>; 9] = [
     arrows::check,
     circles::check,
@@ -49,15 +49,15 @@ const CHECKS: [fn(&Tree) -> Vec<Finding>; 9] = [
     words::check,
 ];
 
-/// What is asked for.
+/// Options of `tidy`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Args)]
 pub(crate) struct Options {
-    /// How long files and functions are, how often something is asserted, and circles of imports: a row a crate
+    /// Print lengths of files and functions, number of assertions, and import cycles: one row for each crate
     #[arg(long)]
     counts: bool,
 }
 
-/// Prints every finding, or what is counted; the code says whether there was an error.
+/// Prints every finding, or the counts. The exit code says whether there was an error.
 pub(crate) fn command(options: Options) -> ExitCode {
     if options.counts {
         return match Tree::read(&workspace::root()) {
@@ -83,7 +83,7 @@ pub(crate) fn command(options: Options) -> ExitCode {
     }
 }
 
-/// Prints every finding and sums up.
+/// Prints every finding and a summary.
 pub(crate) fn verdict() -> Verdict {
     let tree = match Tree::read(&workspace::root()) {
         Ok(tree) => tree,
@@ -102,7 +102,7 @@ pub(crate) fn verdict() -> Verdict {
     }
 }
 
-/// All findings, in the order of the tree.
+/// All findings, sorted by path, line and rule.
 fn findings(tree: &Tree) -> Vec<Finding> {
     let mut findings: Vec<Finding> = CHECKS.iter().flat_map(|check| check(tree)).collect();
     findings.sort_by(|a, b| (&a.path, a.line, a.rule).cmp(&(&b.path, b.line, b.rule)));

@@ -1,9 +1,9 @@
-//! Every file begins with a line that says what it is.
+//! Every file must begin with a line that says what it is.
 
 use super::finding::Finding;
 use super::tree::Tree;
 
-/// Every Rust file, build scripts, tests and fuzz targets too.
+/// Checks every Rust file, including build scripts, tests and fuzz targets.
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     tree.rust()
         .filter(|file| !file.text.starts_with("//!"))

@@ -1,4 +1,4 @@
-//! Licence and documents that every reader looks for, and a reason for each dependency.
+//! The licence and the documents that readers expect, and a reason for each dependency.
 
 use super::finding::Finding;
 use super::tree::{SourceFile, Tree};
@@ -9,7 +9,7 @@ const DOCUMENTS: [&str; 5] =
     ["ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "README.md"];
 const README_LINES_MAX: usize = 200;
 
-/// The whole tree.
+/// Checks the whole tree.
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = missing_documents(tree);
     findings.extend(tree.file("README.md").and_then(readme_length));
@@ -42,7 +42,7 @@ fn licence(manifest: &SourceFile) -> Option<Finding> {
     })
 }
 
-/// Each dependency is a line in ARCHITECTURE.md that says what it does for us.
+/// Each dependency must have a line in ARCHITECTURE.md that says what it is for.
 fn unexplained_dependencies(tree: &Tree) -> Vec<Finding> {
     let (Some(root), Some(page)) = (tree.file("Cargo.toml"), tree.file("ARCHITECTURE.md")) else {
         return Vec::new();
@@ -60,7 +60,7 @@ fn unexplained_dependencies(tree: &Tree) -> Vec<Finding> {
         .collect()
 }
 
-/// Whether `text` holds `name` as a word of its own.
+/// Whether `text` contains `name` as a whole word.
 fn names(text: &str, name: &str) -> bool {
     let part = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
     text.match_indices(name).any(|(at, _)| {

@@ -1,9 +1,8 @@
-//! Rust source without what only looks like code: comments, strings and characters are blanked.
+//! Rust source without text that only looks like code: comments, strings and characters are blanked.
 //!
-//! Blanked text keeps its length and its lines, so that a place in one is the same place in the
-//! other.
+//! Blanked text keeps its length and its lines, so that positions are the same in both texts.
 
-/// `source` with the inside of comments, strings and characters replaced by spaces.
+/// `source` with the content of comments, strings and characters replaced by spaces.
 pub(super) fn code_only(source: &str) -> String {
     let mut out = String::with_capacity(source.len());
     let mut rest = source;
@@ -20,7 +19,7 @@ pub(super) fn code_only(source: &str) -> String {
     out
 }
 
-/// The next piece of source: whether it is to be blanked, and its length in bytes.
+/// The next piece of source: whether to blank it, and its length in bytes.
 fn next_piece(rest: &str, before: Option<char>) -> (bool, usize) {
     let within_name = before.is_some_and(|c| c.is_alphanumeric() || c == '_');
     if rest.starts_with("//") {
@@ -43,7 +42,7 @@ fn next_piece(rest: &str, before: Option<char>) -> (bool, usize) {
     (false, rest.chars().next().map_or(1, char::len_utf8))
 }
 
-/// Block comments nest.
+/// Length of a block comment. Block comments nest.
 fn block_comment(rest: &str) -> usize {
     let mut depth = 0_usize;
     let mut at = 0;
@@ -64,7 +63,7 @@ fn block_comment(rest: &str) -> usize {
     rest.len()
 }
 
-/// Length of a string with escapes, its quotes included.
+/// Length of a string with escapes, including its quotes.
 fn string(rest: &str) -> usize {
     let mut escaped = false;
     for (at, c) in rest.char_indices().skip(1) {
@@ -78,7 +77,7 @@ fn string(rest: &str) -> usize {
     rest.len()
 }
 
-/// Length of a raw string such as `r#"…"#` or `br"…"`; `None` if this is none.
+/// Length of a raw string such as `r#"…"#` or `br"…"`; `None` if this is not one.
 fn raw_string(rest: &str) -> Option<usize> {
     let prefix = ["br", "cr", "r"].into_iter().find(|prefix| rest.starts_with(prefix))?;
     let after = &rest[prefix.len()..];
@@ -89,7 +88,7 @@ fn raw_string(rest: &str) -> Option<usize> {
     Some(body.find(&end).map_or(rest.len(), |at| begin + at + end.len()))
 }
 
-/// Length of a character; `None` for a lifetime.
+/// Length of a character literal; `None` for a lifetime.
 fn character(rest: &str) -> Option<usize> {
     let mut chars = rest.char_indices().skip(1);
     let (_, first) = chars.next()?;
@@ -101,12 +100,12 @@ fn character(rest: &str) -> Option<usize> {
     chars.next().filter(|(_, c)| *c == '\'').map(|(at, _)| at + 1)
 }
 
-/// Line of a place in a text, counted from 1.
+/// Line of a position in a text, counted from 1.
 pub(super) fn line_of(text: &str, at: usize) -> usize {
     text.as_bytes().iter().take(at).filter(|byte| **byte == b'\n').count() + 1
 }
 
-/// Places at which `word` stands alone, not as a part of a longer name.
+/// Positions of `word` as a whole word.
 pub(super) fn words(code: &str, word: &str) -> Vec<usize> {
     let part = |c: char| c.is_alphanumeric() || c == '_';
     let alone = |at: &usize| {
@@ -133,13 +132,12 @@ pub(super) fn before_tests(code: &str) -> &str {
     first.map_or(code, |at| &code[..at])
 }
 
-/// Begin and end of every function that has a body.
+/// Start and end of every function that has a body.
 pub(super) fn functions(code: &str) -> Vec<(usize, usize)> {
     words(code, "fn").into_iter().filter_map(|at| Some((at, body_end(code, at)?))).collect()
 }
 
-/// The last brace of the body of the function whose `fn` is at `begin`. A type such as `fn(u8)` has
-/// none.
+/// The closing brace of the function whose `fn` is at `begin`. A type such as `fn(u8)` has none.
 fn body_end(code: &str, begin: usize) -> Option<usize> {
     let name = code[begin + 2..].trim_start().chars().next()?;
     if !(name.is_alphabetic() || name == '_') {

@@ -1,15 +1,15 @@
-//! Every promise of the cache has a test, and the test exists.
+//! Every guarantee of the cache must have a test, and the test must exist.
 
 use super::finding::Finding;
 use super::tree::{SourceFile, Tree};
 
 /// The page.
 const PAGE: &str = "docs/semantics.md";
-/// Where its tests are: integration tests by file, others by module.
+/// The places of its tests: integration tests by file, others by module.
 const PLACES: [&str; 2] = ["crates/larder/tests/it/", "crates/larder/src/"];
 const RULE: &str = "semantics";
 
-/// The promises against the tests that they name.
+/// Checks the guarantees against the tests that they name.
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let Some(page) = tree.file(PAGE) else { return Vec::new() };
     let mut findings: Vec<Finding> = promises(page)
@@ -38,7 +38,7 @@ struct Promise {
     tests: Vec<String>,
 }
 
-/// Numbered paragraphs, with what stands in backquotes and looks like `file::test`.
+/// Numbered paragraphs, with the texts in backquotes that look like `file::test`.
 fn promises(page: &SourceFile) -> Vec<Promise> {
     let mut promises: Vec<Promise> = Vec::new();
     for (line, text) in (1..).zip(page.text.lines()) {

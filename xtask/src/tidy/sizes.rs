@@ -9,7 +9,7 @@ const FILE_LINES_NOTE: usize = 500;
 const FUNCTION_LINES_MAX: usize = 70;
 const COLUMNS_MAX: usize = 120;
 
-/// Every Rust file.
+/// Checks every Rust file.
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in tree.rust() {
@@ -21,7 +21,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Tests at the end of a file, and files of tests, may be as long as they must.
+/// The limit does not apply to tests at the end of a file, or to files of tests.
 fn file_length(file: &SourceFile, code: &str) -> Option<Finding> {
     if file.is_test() {
         return None;

@@ -5,15 +5,15 @@ use std::path::Path;
 
 use crate::files;
 
-/// Files larger than this are data.
+/// Files larger than this count as data.
 const TEXT_BYTES_MAX: u64 = 2 << 20;
 
 /// A text file.
 #[derive(Debug, Clone)]
 pub(super) struct SourceFile {
-    /// Where it is, from the root, with `/` between names.
+    /// Path from the root, with `/` between names.
     pub(super) path: String,
-    /// What it holds.
+    /// Its content.
     pub(super) text: String,
 }
 
@@ -23,7 +23,7 @@ impl SourceFile {
         self.text.lines().enumerate().map(|(index, line)| (index + 1, line))
     }
 
-    /// Whether the name ends with `.` and this.
+    /// Whether the name ends with `.` and `extension`.
     pub(super) fn has_extension(&self, extension: &str) -> bool {
         Path::new(&self.path).extension().is_some_and(|e| e == extension)
     }
@@ -35,14 +35,14 @@ impl SourceFile {
     }
 }
 
-/// All text files of the workspace, in the order of their paths.
+/// All text files of the workspace, sorted by path.
 #[derive(Debug, Default)]
 pub(super) struct Tree {
     files: Vec<SourceFile>,
 }
 
 impl Tree {
-    /// Reads what git tracks or would track; without git, everything but what was built.
+    /// Reads the files that git tracks or would track; without git, all files except build output.
     pub(super) fn read(root: &Path) -> Result<Self, String> {
         let mut paths = match files::tracked(root) {
             Ok(paths) => paths,
@@ -50,7 +50,7 @@ impl Tree {
         };
         paths.sort();
         paths.dedup();
-        // A file that is gone since it was listed, or is no text, is not ours to judge.
+        // Skip files that were deleted since they were listed, and files that are not text.
         let files = paths.into_iter().filter_map(|path| {
             let text = read_text(&root.join(&path))?;
             Some(SourceFile { path, text })

@@ -1,24 +1,24 @@
-//! Words that mean nothing outside of the place where they were written.
+//! Words that have no meaning outside of the place where they were written.
 
 use super::finding::Finding;
 use super::tree::{SourceFile, Tree};
 
-/// This file must name what it looks for.
+/// This file must contain the words that it looks for.
 const SELF: &str = "xtask/src/tidy/words.rs";
-/// Registries are named there by cargo itself.
+/// Cargo itself writes the names of registries there.
 const LOCK: &str = "Cargo.lock";
 
-/// Where packages come from is for each user's own configuration.
+/// Registries belong into each user's own configuration.
 const REGISTRIES: [&str; 5] =
     ["crates.io", "pypi.org", "pythonhosted.org", "registry.npmjs.org", "proxy.golang.org"];
 
 /// Directories of machines on which this was built.
 const MACHINE_PATHS: [&str; 2] = ["/work/", "/root/"];
 
-/// A field of rustls, which has to be called by its name.
+/// A field of rustls, whose name cannot be changed.
 const FIELD_OF_RUSTLS: &str = "session_storage";
 
-/// Every text file.
+/// Checks every text file.
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let files = tree.files().iter().filter(|file| file.path != SELF);
     files.flat_map(|file| file.lines().flat_map(|(line, text)| of_line(file, line, text))).collect()
@@ -54,7 +54,7 @@ fn has_word(text: &str, word: &str) -> bool {
     })
 }
 
-/// Whether an absolute path begins with this; `network/work/` is none.
+/// Whether an absolute path begins with `path`; `network/work/` does not count.
 fn has_path(text: &str, path: &str) -> bool {
     let within = |c: char| c.is_alphanumeric() || "._-~}*".contains(c);
     text.match_indices(path).any(|(at, _)| !text[..at].chars().next_back().is_some_and(within))

@@ -11,7 +11,7 @@ use crate::{maven, step};
 
 const BINDING: &str = include_str!("LarderClient.java");
 const CORE: (&str, &str, &str) = ("site.ycsb", "core", "0.17.0");
-/// The core, and the versions of what it needs that it was published with.
+/// Checksums of the core and of its dependencies, in the versions it was published with.
 const SHA256: &str = "\
 e1c64d09bfc642715428c2e53ec129b0a98a0e634ee32bf0ae77e5b4eebb3cda  core-0.17.0.jar
 8e68b9608ab107690350b904eab24087785f69218e5c6acd860d28116eded708  HdrHistogram-2.1.4.jar
@@ -19,16 +19,16 @@ e1c64d09bfc642715428c2e53ec129b0a98a0e634ee32bf0ae77e5b4eebb3cda  core-0.17.0.ja
 6129e1b91d7850ba250b1375094c8ca215a0f7cf234b6f60a2f4a88d5b1272c9  jackson-core-asl-1.9.4.jar
 f013389c3eb92aa997df801e4a352464925af634a4af3e5bd77c6c0763dc9c99  jackson-mapper-asl-1.9.4.jar
 ";
-/// Who has not ended after so many seconds does not end.
+/// Timeout of YCSB, in seconds.
 const ENDS_WITHIN: &str = "1800";
 
-/// What runs YCSB.
+/// Runs YCSB.
 pub(super) struct Java {
     class_path: OsString,
 }
 
 impl Java {
-    /// Fetches what is missing below a directory, and compiles the binding; an error says what cannot be had.
+    /// Fetches what is missing below a directory, and compiles the binding. The error says what is not available.
     pub(super) fn find(dir: &Path) -> Result<Self, String> {
         fs::create_dir_all(dir).map_err(|cause| format!("{}: {cause}", dir.display()))?;
         compiler()?;
@@ -54,7 +54,7 @@ impl Java {
         Ok(Self { class_path })
     }
 
-    /// What YCSB's client says when it is told these words.
+    /// Runs YCSB's client with these options. Returns its output.
     pub(super) fn run(&self, words: &[String]) -> Result<String, String> {
         let mut command = Command::new("timeout");
         command.args([ENDS_WITHIN, "java", "-cp"]).arg(&self.class_path);
@@ -63,7 +63,7 @@ impl Java {
     }
 }
 
-/// Java's compiler is there, or is installed, where that can be done.
+/// Finds Java's compiler, or installs it where possible.
 fn compiler() -> Result<(), String> {
     if step::find_program(&["javac"]).is_none() {
         let mut install = Command::new("apt-get");
@@ -78,7 +78,7 @@ fn compiler() -> Result<(), String> {
     Ok(())
 }
 
-/// Whether all jars are there, byte for byte as they were when this was written.
+/// Whether all jars are present, with the checksums above.
 fn are_ours(jars: &Path) -> bool {
     let mut sums = Command::new("sha256sum");
     sums.args(["--check", "--strict", "--status"]).current_dir(jars);

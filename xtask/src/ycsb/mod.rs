@@ -1,8 +1,9 @@
 //! `cargo xtask ycsb`: the Yahoo! Cloud Serving Benchmark, in Java, against `larder serve` on flash.
 //!
-//! A set that fits is loaded, then workloads A, B, C, F and D run over it (a cache has no scans, hence no E), with
-//! YCSB's own check of every value that is read: each is made of its key, so one of another key, a torn or a lost one
-//! is seen; an older one of the same key is not. Generator and values are YCSB's, so its speed is mostly the client's.
+//! A data set that fits is loaded, then the workloads A, B, C, F and D run over it. (A cache has no scans, hence no E.)
+//! YCSB itself checks every value that is read. A value derives from its key, so a value of another key, a torn or a
+//! lost one is detected; an older value of the same key is not. Generator and values are YCSB's, so its speed is mostly
+//! the client's.
 
 mod java;
 mod told;
@@ -17,17 +18,17 @@ use crate::served::{self, Server, Subject};
 use crate::step::Verdict;
 use crate::{port, workspace};
 
-/// A value is made of fields of this length: YCSB takes the square of it to make one.
+/// Length of a field of a value. The time in which YCSB makes a field grows with its square.
 const FIELD_BYTES: u64 = 256;
-/// Memory of the server: what is loaded by default is four times that.
+/// Memory of the server. The default data set is four times as large.
 const MEMORY_BYTES: u64 = 64 << 20;
-/// Flash beyond what is written, for what engines keep free.
+/// Flash in addition to the written bytes, for the space that engines keep free.
 const FLASH_SPARE_BYTES: u64 = 256 << 20;
 
-/// What `ycsb` may be told.
+/// Options of `ycsb`.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub(crate) struct Options {
-    /// Records that are loaded
+    /// Number of records to load
     #[arg(long, value_name = "N", default_value_t = 8000, value_parser = clap::value_parser!(u64).range(1..))]
     records: u64,
     /// Operations of each workload
@@ -36,29 +37,29 @@ pub(crate) struct Options {
     /// Length of a record, in KiB
     #[arg(long, value_name = "KIB", default_value_t = 32, value_parser = clap::value_parser!(u64).range(1..=15 << 10))]
     value_kib: u64,
-    /// Threads of the client, with a connection each
+    /// Threads of the client, each with its own connection
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..))]
     threads: u16,
     /// The command to test [default: built by cargo]
     #[arg(long, value_name = "FILE")]
     larder: Option<PathBuf>,
-    /// Further options of `larder serve`
+    /// Additional options of `larder serve`
     #[arg(last = true, value_name = "SERVE")]
     serve: Vec<String>,
 }
 
-/// A core workload, as its property file in YCSB 0.17.0 (`workloads/`) has it.
+/// A core workload, with the values of its property file in YCSB 0.17.0 (`workloads/`).
 struct Workload {
     name: &'static str,
     read: f64,
     update: f64,
     insert: f64,
     read_modify_write: f64,
-    /// By what law keys are asked for.
+    /// The popularity distribution of the keys.
     distribution: &'static str,
 }
 
-/// In the order that YCSB recommends: D is last, since it changes how many records there are.
+/// In the order that YCSB recommends: D is last, because it changes the number of records.
 const WORKLOADS: [Workload; 5] = [
     workload("A", [0.5, 0.5, 0.0, 0.0], "zipfian"),
     workload("B", [0.95, 0.05, 0.0, 0.0], "zipfian"),
@@ -75,7 +76,7 @@ const fn workload(
     Workload { name, read, update, insert, read_modify_write, distribution }
 }
 
-/// What is usual, on a server with nothing special.
+/// A short run with default server options, as part of `all`.
 pub(crate) fn usual() -> Verdict {
     run(&Options {
         records: 8000,
@@ -87,7 +88,7 @@ pub(crate) fn usual() -> Verdict {
     })
 }
 
-/// Loads, runs every workload, and prints a table.
+/// Loads the data, runs every workload, and prints a table.
 pub(crate) fn run(options: &Options) -> Verdict {
     let dir = workspace::target().join("xtask/ycsb");
     let java = match Java::find(&dir) {
@@ -159,7 +160,7 @@ fn flash_hits(server: &Server) -> Result<String, String> {
 }
 
 impl Options {
-    /// Room for all that is written, twice: what is loaded must not give way to what is overwritten.
+    /// Twice the room for everything that is written, so that overwrites do not evict loaded records.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
     fn flash_bytes(&self) -> u64 {
         let writes = WORKLOADS.iter().map(|it| it.update + it.insert + it.read_modify_write);

@@ -1,18 +1,18 @@
-//! What YCSB's client says in the end, a number a line: `[READ], Return=OK, 12`.
+//! The final output of YCSB's client, one number on each line: `[READ], Return=OK, 12`.
 
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Told {
     /// Operations a second.
     pub(super) throughput: f64,
-    /// Kind of operation, how it ended, how often.
+    /// Kind of operation, result, count.
     returns: Vec<(String, String, u64)>,
-    /// Of records that were read and then written, as one operation.
+    /// Records that were read and then written, as one operation.
     read_modify_writes: u64,
 }
 
 impl Told {
-    /// Reads all that was said.
+    /// Parses the output.
     pub(super) fn read(said: &str) -> Result<Self, String> {
         let mut told = Self { throughput: 0.0, returns: Vec::new(), read_modify_writes: 0 };
         for line in said.lines() {
@@ -44,18 +44,19 @@ impl Told {
         }
     }
 
-    /// Values that YCSB has found to be those of their keys.
+    /// Number of values that YCSB has verified.
     pub(super) fn verified(&self) -> u64 {
         self.good("VERIFY")
     }
 
-    /// Whether so many records were loaded, and nothing else happened.
+    /// Checks that this number of records was loaded, and that nothing else happened.
     pub(super) fn is_load_of(&self, records: u64) -> Result<(), String> {
         self.nothing_wrong()?;
         is("records inserted", self.good("INSERT"), records)
     }
 
-    /// Whether so many operations were done, every value that was read was there and was right, and nothing failed.
+    /// Checks that this number of operations was done, that every value that was read existed and was right, and that
+    /// nothing failed.
     pub(super) fn is_run_of(&self, operations: u64) -> Result<(), String> {
         self.nothing_wrong()?;
         // A record that is read and then written counts as a read and as an update.

@@ -1,4 +1,4 @@
-//! `fio` on the same file: what the device carries without a cache.
+//! Runs `fio` on the same file, to measure the device without a cache.
 
 use std::error::Error;
 use std::path::Path;
@@ -6,19 +6,19 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// What `fio` measured.
+/// The results of `fio`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Measured {
     pub(crate) mib_per_s: f64,
     pub(crate) per_s: f64,
-    /// Processor time of a request, in microseconds.
+    /// Processor time for each request, in microseconds.
     pub(crate) cpu_us: f64,
 }
 
 /// Runs one pattern (`write`, `randread`) over the first `bytes` of a file.
 ///
 /// # Errors
-/// If `fio` is not there, fails, or says something else than JSON.
+/// If `fio` is not installed, fails, or does not print JSON.
 pub(crate) fn run(
     file: &Path,
     pattern: &str,

@@ -16,9 +16,9 @@ use larder_workload::{Spread, machine};
 
 use super::fio;
 
-/// What an object has beside its value: the key.
+/// Bytes of an object's key.
 const KEY_BYTES: usize = 8;
-/// The label of a device is here.
+/// Bytes to erase at the start of the device, which contain its superblock.
 const ERASED_BYTES: usize = 128 << 10;
 const MEAN_OBJECT_BYTES: u32 = 32 << 10;
 
@@ -30,13 +30,13 @@ struct Arguments {
     /// Length of the file in MiB
     #[arg(long, default_value_t = 2048)]
     mib: u64,
-    /// Look-ups, and reads of fio, under way at a time
+    /// Lookups, and reads of fio, in flight at a time
     #[arg(long, default_value_t = 16)]
     depth: usize,
-    /// DRAM of the cache in MiB: of the look-ups at most one in twenty may be answered there
+    /// DRAM of the cache in MiB: at most one in twenty lookups may be answered there
     #[arg(long, default_value_t = 64)]
     dram_mib: u64,
-    /// Tasks that set objects; those that come together share a write of the tombstone log
+    /// Tasks that set objects; concurrent ones share a write of the tombstone log
     #[arg(long, default_value_t = 64)]
     writers: usize,
     /// Seconds of each run of random reads
@@ -46,12 +46,12 @@ struct Arguments {
     rounds: usize,
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// What cargo says to every benchmark
+    /// Passed by cargo to every benchmark
     #[arg(long, hide = true)]
     bench: bool,
 }
 
-/// What was measured, round by round.
+/// The measurements of each round.
 #[derive(Default)]
 struct Rounds {
     write_mib: [Vec<f64>; 3],
@@ -97,7 +97,7 @@ fn round(
     let block = u64::from(ArrayConfig::default().write_bytes);
     let one = fio::run(file, "write", (block, 1), (bytes, 0))?;
     let four = fio::run(file, "write", (block, 4), (bytes, 0))?;
-    // What fio wrote is another program's data, as far as the cache knows.
+    // Erase the start of the file: the cache would take the data that fio wrote for another program's.
     OpenOptions::new().write(true).open(file)?.write_all(&[0; ERASED_BYTES])?;
     let whole_index = bytes / u64::from(MEAN_OBJECT_BYTES) * 2 * 16;
     for (at, index_bytes) in [Some(whole_index), None].into_iter().enumerate() {
@@ -144,12 +144,12 @@ fn open(
     Ok(larder::block_on(Larder::open(config, Some(device), Arc::new(RealClock)))?)
 }
 
-/// Objects for nine tenths of the file: none of them is reclaimed again.
+/// Number of objects that fill nine tenths of the file, so that none is reclaimed.
 fn objects(arguments: &Arguments) -> u64 {
     (arguments.mib << 20) / 10 * 9 / u64::from(MEAN_OBJECT_BYTES)
 }
 
-/// Sets all objects. Returns how many MiB reached the device a second.
+/// Sets all objects. Returns the MiB that reached the device each second.
 fn fill(cache: &Larder, ring: &HostedRing, arguments: &Arguments) -> Result<f64, Box<dyn Error>> {
     let mut value = vec![0; MEAN_OBJECT_BYTES as usize - KEY_BYTES - 64];
     fastrand::Rng::with_seed(arguments.seed).fill(&mut value);
@@ -175,7 +175,7 @@ fn fill(cache: &Larder, ring: &HostedRing, arguments: &Arguments) -> Result<f64,
     Ok(mib(written) / seconds)
 }
 
-/// What look-ups brought.
+/// The results of lookups.
 struct Found {
     per_s: f64,
     cpu_us: f64,
@@ -243,7 +243,7 @@ fn mib(bytes: u64) -> f64 {
     number(bytes) / f64::from(1 << 20)
 }
 
-/// Median, least and most.
+/// Median, minimum and maximum.
 fn spread(rounds: Vec<f64>) -> Spread {
     Spread::of(rounds).expect("there are rounds")
 }

@@ -1,13 +1,12 @@
-//! What may be judged: everything that the criterion looks at was measured, on a drive in a steady
+//! Decides whether a result may be judged: every metric that the criterion needs was measured, on a drive in a steady
 //! state.
 //!
-//! Experiments say how steady a drive was in metrics that all of them name alike: `drive_writes_before`
-//! and `loc_wraps_before`, what was written before the measurement, and `drift`, by how much DLWA
-//! changed in the course of it.
+//! Experiments report the steadiness of a drive in metrics with common names: `drive_writes_before` and
+//! `loc_wraps_before` are the writes before the measurement, and `drift` is the change of DLWA during the measurement.
 
 use super::{Experiment, Settings, Summary};
 
-/// A metric that says how steady a drive was, and its bound.
+/// A metric of the drive's steadiness, with its bound.
 struct Bound {
     metric: &'static str,
     what: &'static str,
@@ -18,9 +17,8 @@ struct Bound {
     wanted: &'static str,
 }
 
-/// A steady state of drive tests (SNIA's performance test specification) is one in which five rounds
-/// differ by no more than a fifth, and drift by no more than a tenth. Here the measurement has two
-/// halves.
+/// SNIA's performance test specification defines a steady state: five rounds differ by no more than a fifth, and drift
+/// by no more than a tenth. Here the measurement has two halves.
 const BOUNDS: [Bound; 3] = [
     Bound {
         metric: "drive_writes_before",
@@ -45,7 +43,7 @@ const BOUNDS: [Bound; 3] = [
     },
 ];
 
-/// Why `summary` is not to be judged; nothing if it is.
+/// The reasons why `summary` must not be judged; empty if it may.
 pub(super) fn refusals(experiment: &Experiment, summary: &Summary) -> Vec<String> {
     let missing: Vec<&str> =
         experiment.needs.iter().copied().filter(|name| !summary.mean(name).is_finite()).collect();
@@ -79,7 +77,7 @@ impl Bound {
     }
 }
 
-/// What a reader must know of parameters that are not the ones by default.
+/// A remark for the reader if parameters differ from their defaults.
 pub(super) fn remark(settings: &Settings) -> Option<String> {
     let changed: Vec<String> = settings
         .changed()

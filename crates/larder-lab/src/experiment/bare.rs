@@ -1,9 +1,10 @@
-//! The bare firmware under the write pattern of a cache. No cache: what Larder's own write path
-//! does is not in it, and drives of terabytes fit into memory.
+//! The bare FTL model under the write pattern of a cache. There is no cache: Larder's own write path is not simulated,
+//! and drives of terabytes fit into memory.
 //!
 //! The pattern is the reference model of the literature: the SOC writes single pages at random, the
-//! LOC writes its regions in order in pieces of 256 KiB, and a fixed share of the bytes is the
-//! SOC's. That share, 0.65, and the over-provisioning of 17 % are fitted to the published DLWA.
+//! The pattern is the reference model of the literature: the SOC writes single pages at random, the LOC writes its
+//! regions sequentially in pieces of 256 KiB, and a fixed share of the bytes comes from the SOC. That share, 0.65, and
+//! the over-provisioning of 17 % are fitted to the published DLWA.
 
 use std::num::NonZeroUsize;
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -17,26 +18,26 @@ use super::{Experiment, Judgement, Metrics, PaperValue, Parameter, Settings, Sum
 use crate::Error;
 use crate::replay::{Monitor, shared};
 
-/// What the maps of all runs that go at a time may take together: with it the process stays below
-/// 6 GiB. Two drives of full size fit when half of each is used.
+/// Memory limit for the maps of all concurrent runs. It keeps the process below 6 GiB. Two drives of full size fit when
+/// half of each is used.
 const MEMORY_BYTES: u64 = (6 << 30) - (64 << 20);
-/// Of the runs of all seeds, which go side by side.
+/// Tracks the concurrent runs of all seeds.
 static RUNNING: Running =
     Running { now: Mutex::new(Load { runs: 0, bytes: 0 }), ended: Condvar::new() };
-/// What the drive of the paper sells.
+/// Advertised capacity of the paper's drive.
 const FULL_BYTES: f64 = 1.88e12;
-/// Reclaim units of it, over-provisioning included; of 6 GB each.
+/// Reclaim units of the drive, including over-provisioning, of 6 GB each.
 const UNITS: f64 = 340.0;
-/// Of a piece of a region in pages, on a drive of full size: 256 KiB.
+/// Pages in a piece of a region on a drive of full size: 256 KiB.
 const PIECE_PAGES: u64 = 64;
-/// Pages of the SOC; with the share of the host's bytes that it writes (fitted).
+/// Percent of the pages that the SOC has, and its share of the host's bytes (fitted).
 const SOC_PERCENT: f64 = 4.0;
 const SOC_SHARE: f64 = 0.65;
 const SOC_HANDLE: u16 = 1;
 const LOC_HANDLE: u16 = 2;
-/// Of the forward map per logical page.
+/// Bytes of the forward map for each logical page.
 const FORWARD_BYTES: u64 = 4;
-/// Pages of a reclaim unit for uniform writes alone, and times that the drive is written.
+/// For uniform writes only: pages in a reclaim unit, and the number of times that the drive is written.
 const UNIFORM_UNIT_PAGES: u32 = 1024;
 const UNIFORM_WRITES: u64 = 10;
 
@@ -95,7 +96,7 @@ fn measure(settings: &Settings, seed: u64, monitor: &Monitor) -> Result<Metrics,
             .map(|arm| scope.spawn(move || arm.measure(geometry, writes, seed, monitor)))
             .collect();
         let ended = started.into_iter().map(std::thread::ScopedJoinHandle::join);
-        // A panic goes on in the thread that asked for the measurement.
+        // Continue a worker's panic in the thread that requested the measurement.
         ended.map(|run| run.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
     });
     let mut metrics = Metrics::new();
@@ -116,14 +117,14 @@ fn measure(settings: &Settings, seed: u64, monitor: &Monitor) -> Result<Metrics,
     Ok(metrics)
 }
 
-/// What is measured of each drive.
+/// A configuration that is measured.
 struct Arm {
     placement: bool,
-    /// Percent of the logical pages that are used.
+    /// Percent of the logical pages in use.
     utilization: u32,
 }
 
-/// Those of half a drive first: two of them fit into the memory, and no other two at full size.
+/// Half-used drives come first: two of them fit into the memory limit, and no other two do at full size.
 const ARMS: [Arm; 4] = [
     Arm { placement: true, utilization: 50 },
     Arm { placement: false, utilization: 50 },
@@ -171,7 +172,7 @@ impl Arm {
     }
 }
 
-/// Lets as many runs go at a time as there are cores and as there is memory for.
+/// Limits the number of concurrent runs by cores and memory.
 struct Running {
     now: Mutex<Load>,
     ended: Condvar,
@@ -182,14 +183,14 @@ struct Load {
     bytes: u64,
 }
 
-/// A run's share of the machine; given back when it is dropped.
+/// The share of the machine that a run holds; returned on drop.
 struct Turn<'a> {
     running: &'a Running,
     bytes: u64,
 }
 
 impl Running {
-    /// Waits until a run that takes `bytes` fits beside the others. One always fits alone.
+    /// Waits until a run that takes `bytes` fits alongside the others. A single run is always admitted.
     fn wait_for_turn(&self, bytes: u64) -> Turn<'_> {
         let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
         let now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
@@ -237,20 +238,20 @@ fn share_of(pages: u64, percent: f64) -> u64 {
     (pages as f64 * percent / 100.0) as u64
 }
 
-/// A drive under the pattern.
+/// A drive under the write pattern.
 struct Run {
     ssd: ManagedSsd,
     rng: fastrand::Rng,
     loc_pages: u64,
     soc_pages: u64,
     piece_pages: u64,
-    /// Page of the LOC that is written next.
+    /// The next page of the LOC to write.
     next: u64,
-    /// Pages that the SOC may write before the LOC has its turn.
+    /// Pages that the SOC may write before the LOC's turn.
     soc_due: f64,
     /// The pages that the SOC writes in its turn.
     scattered: Vec<u32>,
-    /// Pages that will have been written in the end.
+    /// Pages written by the end of the run.
     all_pages: f64,
 }
 
@@ -273,15 +274,14 @@ impl Run {
         })
     }
 
-    /// What the maps take once all that is used was written. The part of the forward map for the
-    /// rest of the drive is never touched.
+    /// Memory of the maps once all pages in use are written. The forward map of unused pages is never touched.
     fn resident_bytes(&self) -> u64 {
         let logical = self.ssd.config().geometry.logical_pages;
         let unused = logical - self.loc_pages - self.soc_pages;
         self.ssd.map_memory_bytes() - unused * FORWARD_BYTES
     }
 
-    /// Writes the SOC once, in order.
+    /// Writes the SOC once, sequentially.
     fn fill_soc(&mut self) -> Result<(), Error> {
         self.write(self.loc_pages, self.soc_pages, SOC_HANDLE)
     }
@@ -322,7 +322,7 @@ impl Run {
     }
 }
 
-/// DLWA of a drive of 340 units, all of whose pages are written at random.
+/// DLWA of a drive of 340 units under uniformly random writes to all pages.
 pub(super) fn uniform_dlwa(op_percent: f64, seed: u64, monitor: &Monitor) -> Result<f64, Error> {
     if !(17.0..=200.0).contains(&op_percent) {
         return Err(Error::usage(format!("uniform_op {op_percent}: must be 17 to 200")));

@@ -1,4 +1,4 @@
-//! What a clock of this machine measures, where all else is a function of seeds and parameters.
+//! Metrics that depend on the clock of this machine. All others are functions of seeds and parameters.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use larder_workload::machine;
 
 use super::{Experiment, Settings, all};
 
-/// Metrics by experiment: names, or series whose part at the star may be any. No two runs measure the same.
+/// Such metrics by experiment. A name may contain one `*`, which stands for any text. They differ from run to run.
 const BY_CLOCK: [(&str, &[&str]); 3] = [
     ("vssd-accounting", &["map_ns.*", "core_share"]),
     ("full-scale", &["pages_per_second"]),
@@ -19,24 +19,24 @@ const BY_CLOCK: [(&str, &[&str]); 3] = [
             "logic_of_cpu.*",
             "logic_of_time.*",
             "loss.*",
-            // Which requests wait together for a device is a matter of time.
+            // Which requests wait for a device together depends on timing.
             "cw.files.*.32",
             "metadata.files.*.32",
         ],
     ),
 ];
 
-/// Judged by such metrics, and by what they have of the machine for themselves.
+/// Experiments whose verdict depends on such metrics and on the machine they run on.
 const OF_THE_MACHINE: [&str; 1] = ["block-cpu"];
 
-/// What `lab run all` makes: all whose verdicts do not depend on the machine, in their order.
+/// The experiments of `lab run all`: those whose verdict does not depend on the machine, in their order.
 pub fn anywhere() -> Vec<&'static Experiment> {
     all().iter().copied().filter(|experiment| !experiment.is_of_the_machine()).collect()
 }
 
 impl Experiment {
-    /// The metrics, or series of them, that a clock of this machine measures, or that hang on times. All others are the
-    /// same whenever seeds, parameters and version are.
+    /// The metrics, or series of metrics, that depend on the clock of this machine. All others are the same for the
+    /// same seeds, parameters and version.
     pub fn by_clock(&self) -> &'static [&'static str] {
         BY_CLOCK.iter().find(|(name, _)| *name == self.name).map_or(&[], |(_, metrics)| *metrics)
     }
@@ -49,13 +49,14 @@ impl Experiment {
         })
     }
 
-    /// Whether it is about this machine, its files among it, and judged by its clock: it is not [`anywhere`], and runs
-    /// when it is named.
+    /// Whether the verdict depends on this machine, its files included. Such an experiment is not in [`anywhere`]; it
+    /// runs only when it is named.
     pub fn is_of_the_machine(&self) -> bool {
         OF_THE_MACHINE.contains(&self.name)
     }
 
-    /// Lines `name: text` about this machine, and the disk of files if there are some; none where no clock measures.
+    /// Lines `name: text` about this machine, and about the disk of the experiment's files if it has any. Empty if the
+    /// experiment has no metrics that depend on the clock.
     pub(super) fn machine(&self, settings: &Settings) -> Vec<String> {
         if self.by_clock().is_empty() {
             return Vec::new();

@@ -1,5 +1,4 @@
-//! What placement saves of the carbon that making a drive costs: the paper's own table, recomputed.
-//! Arithmetic, no simulation.
+//! Embodied carbon that placement saves: recomputes the paper's own table. Arithmetic only, no simulation.
 
 use larder_ssd::analytic::carbon::{CacheSystem, CarbonFactors};
 
@@ -8,7 +7,7 @@ use super::{Experiment, Judgement, Metrics, PaperValue, Parameter, Settings, Sum
 use crate::Error;
 use crate::replay::Monitor;
 
-/// All cells of the table: setting, DRAM in GB as it says, DRAM in GB as it counts, kilograms.
+/// All cells of the table: setting, DRAM in GB as printed, DRAM in GB as counted, kilograms.
 const CELLS: [(&str, &str, f64, f64); 6] = [
     ("on", "4", 4.0, 347.2),
     ("off", "4", 4.0, 1081.1),
@@ -18,8 +17,7 @@ const CELLS: [(&str, &str, f64, f64); 6] = [
     ("off", "42", 43.0, 1143.6),
 ];
 const SOURCE: &str = "Table 2";
-/// How many times less carbon the abstract promises. It is not supported by the table, and the
-/// verdict says so.
+/// The carbon reduction factor that the abstract claims. The table does not support it, and the verdict says so.
 const HEADLINE: f64 = 4.0;
 
 pub(super) static CARBON: Experiment = Experiment {
@@ -63,7 +61,7 @@ pub(super) static CARBON: Experiment = Experiment {
     judge,
 };
 
-/// DLWA without placement at half of the drive, of Figure 5; with it at all of the drive.
+/// DLWA of Figure 5 without placement at half of the drive, and with placement at all of the drive.
 const DLWA_OFF_HALF: f64 = 1.3;
 const DLWA_ON_FULL: f64 = 1.03;
 

@@ -1,4 +1,4 @@
-//! How much DRAM the cache has, and what the drive then has to do.
+//! DLWA and hit ratio by the amount of DRAM that the cache has.
 
 use super::judge::{Checks, NEXT_TO_NONE, SAME, highest, lowest};
 use super::rig::{self, DLWA_OFF, DLWA_ON, DRIFT, DRIVE_WRITES, LOC_WRAPS, SOC_SHARE};
@@ -9,8 +9,8 @@ use crate::replay::{Monitor, ReplayOptions};
 /// Percentages of the usual DRAM, as 4, 20 and 42 GB are of 42 GB.
 const POINTS: [u64; 3] = [10, 50, 100];
 
-/// How far hit ratios that are the same may be apart. Those of Table 2 with and without placement are,
-/// where the cache does the same, up to 5 %.
+/// How far equal hit ratios may be apart. In Table 2 those with and without placement differ by up to 5 % where the
+/// cache does the same.
 const SAME_HITS: f64 = 0.055;
 
 pub(super) static DRAM_TRADEOFF: Experiment = Experiment {

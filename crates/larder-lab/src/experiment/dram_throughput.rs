@@ -1,7 +1,7 @@
-//! GETs a second by how much DRAM the cache has, on the timed drive.
+//! GETs a second by the amount of DRAM that the cache has, on the timed drive.
 //!
-//! What a request takes beside the drive is chosen such that GETs come as fast as the paper's with all
-//! of the DRAM; how much slower they are with less is then what the waiting for flash makes.
+//! The time of a request outside the drive is calibrated so that GETs with all of the DRAM are as fast as the paper's.
+//! The slowdown with less DRAM then comes from waiting for flash.
 
 use super::judge::Checks;
 use super::rig::{self, SOC_SHARE};
@@ -10,9 +10,9 @@ use super::{Experiment, Judgement, Metrics, PaperValue, Parameter, Settings, Sum
 use crate::Error;
 use crate::replay::{Monitor, ReplayOptions};
 
-/// Percentages of the usual DRAM, as 42, 20 and 4 GB are of 42 GB: the one that is calibrated first.
+/// Percentages of the usual DRAM, as 42, 20 and 4 GB are of 42 GB. The first one is used for calibration.
 const POINTS: [u64; 3] = [100, 50, 10];
-/// How far a ratio of throughputs may be off the paper's.
+/// Largest accepted relative difference of a throughput ratio from the paper's.
 const SAME_RATIO: f64 = 0.1;
 
 pub(super) static DRAM_THROUGHPUT: Experiment = Experiment {

@@ -1,13 +1,12 @@
-//! Placement that adapts at run time: small-object buckets that are rewritten often get a handle of
-//! their own.
+//! Placement that adapts at run time: small-object buckets that are rewritten often get their own handle.
 //!
-//! The large-object engine has nothing to tell apart: its regions are written once and overwritten in
-//! order, so all of them live as long. What the drive says in its events and statistics is not used:
-//! who rewrites a bucket knows more of its lifetime than the drive that is told.
+//! The large-object engine has nothing to separate: its regions are written once and overwritten in order, so all have
+//! the same lifetime. The drive's events and statistics are not used, because the cache, which rewrites the buckets,
+//! knows more about their lifetime than the drive.
 //!
-//! A bucket is hot if its recent intervals between rewrites are less than half of the average
-//! bucket's. Of buckets that are all alike some five percent of the writes would be to hot ones, by
-//! chance: where `hot_share` is hardly more than that, there is nothing to tell apart.
+//! A bucket is hot if its recent rewrite intervals are shorter than half of the average bucket's. With identical
+//! buckets, chance alone makes about five percent of the writes hot: if `hot_share` is hardly higher, there is nothing
+//! to separate.
 
 use super::judge::{Checks, highest, lowest};
 use super::rig::{self, DRIFT, DRIVE_WRITES, LOC_WRAPS, SOC_SHARE};
@@ -16,9 +15,9 @@ use crate::Error;
 use crate::replay::shared::SharedRun;
 use crate::replay::{EngineOptions, Monitor, ReplayOptions};
 
-/// "Minimal", in DLWA.
+/// What counts as "minimal", in DLWA.
 const MINIMAL: f64 = 0.05;
-/// Handles of the small-object engine: its own, and that of the hot buckets behind those of both
+/// Handles of the small-object engine: its own, and the one of the hot buckets, which comes after the handles of both
 /// engines.
 const SOC_HANDLE: usize = 1;
 const HOT_HANDLE: usize = 3;

@@ -1,4 +1,4 @@
-//! What the media's operations take to run: Theorem 3 with the counts of the real cache on the drive.
+//! Operational energy of the flash: Theorem 3 with the operation counts of the real cache on the simulated drive.
 
 use larder_ssd::analytic::energy::{EnergyCosts, FlashShape, WORLD_2023_KG_PER_KWH};
 use larder_ssd::managed::PAGE_BYTES;
@@ -65,7 +65,7 @@ fn measure(settings: &Settings, seed: u64, monitor: &Monitor) -> Result<Metrics,
     Ok(metrics)
 }
 
-/// Returns by what share the energy differs from what the theorem makes of DLWA.
+/// Returns the relative difference between the energy and the theorem's prediction from DLWA.
 #[allow(clippy::cast_precision_loss)]
 fn note(
     metrics: &mut Metrics,

@@ -1,4 +1,4 @@
-//! The bare firmware under random writes, against formulas and published simulations. No cache.
+//! The bare FTL model under random writes, against formulas and published simulations. There is no cache.
 
 use larder_ssd::analytic::{SpareRatio, dlwa};
 use larder_ssd::managed::{GcDestination, Geometry, ManagedConfig, ManagedSsd};
@@ -8,7 +8,7 @@ use super::{Experiment, Judgement, Metrics, PaperValue, Parameter, Settings, Sum
 use crate::Error;
 use crate::replay::{Monitor, shared};
 
-/// Times that the drive is written over: all in all, before the measurement, and to its middle.
+/// Number of full drive writes: in all, before the measurement, and until its middle.
 const PASSES: u32 = 10;
 const PASSES_BEFORE: u32 = 5;
 const PASSES_HALFWAY: u32 = 8;
@@ -85,7 +85,7 @@ fn formula(op_percent: f64, pages_per_unit: u32) -> Result<f64, Error> {
 
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // op is at most 200 %
 fn drive(pages_per_unit: u32, units: u32, op: f64) -> Result<ManagedSsd, Error> {
-    // The four units beyond the spare ones are the frontier and the reserve, which hold no spare.
+    // The four units beyond the spare ones are the write frontier and the reserve, which hold no spare.
     let physical = (f64::from(units) * (1.0 + op / 100.0)).round() as u32 + 4;
     let logical_pages = u64::from(pages_per_unit) * u64::from(units);
     let geometry = Geometry { logical_pages, pages_per_unit, units: physical };
@@ -98,7 +98,7 @@ fn drive(pages_per_unit: u32, units: u32, op: f64) -> Result<ManagedSsd, Error> 
     .map_err(|error| Error::usage(format!("ftl-uniform: {error}")))
 }
 
-/// Which page is written next.
+/// Chooses the next page to write.
 struct Pattern {
     pages: u64,
     rng: fastrand::Rng,
@@ -165,7 +165,7 @@ fn judge(summary: &Summary) -> Judgement {
 mod tests {
     use super::*;
 
-    /// The value that is published for the defaults is that of the formula.
+    /// For the defaults, the published value is that of the formula.
     #[test]
     fn the_formula_is_the_published_one() {
         assert!((formula(11.0, 64).unwrap() / 4.857 - 1.0).abs() < 0.005);

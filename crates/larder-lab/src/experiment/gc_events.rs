@@ -1,4 +1,4 @@
-//! What garbage collection does for the same host bytes, and when writes are tagged wrongly.
+//! Garbage collection for the same host bytes, with and without placement, and with wrongly tagged writes.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,7 +11,7 @@ use crate::Error;
 use crate::replay::Monitor;
 use crate::replay::shared::{self, Tenant};
 
-/// The paper's DLWA of the KV Cache on a full drive without placement: what both handles alike come to.
+/// The paper's DLWA of the KV Cache on a full drive without placement, which equal handles for everything amount to.
 const WITHOUT_PLACEMENT: f64 = 3.5;
 
 pub(super) static GC_EVENTS: Experiment = Experiment {
@@ -116,7 +116,7 @@ fn measure_events(settings: &Settings, seed: u64, monitor: &Monitor) -> Result<M
             metrics.insert(format!("{name}.{placement}"), value);
         }
     }
-    // None at all counts as one: the ratio is at least that.
+    // Counts none as one, so the ratio is a lower bound.
     let one_unit = unit_pages as f64 * 1000.0 / metrics["host_pages.on"];
     let ratio = |name: &str| metrics[&format!("{name}.off")] / metrics[&format!("{name}.on")];
     let ratios = [
@@ -189,8 +189,7 @@ fn judge_mislabelled(summary: &Summary) -> Judgement {
         .judge()
 }
 
-/// A device on which a share of the writes under one of the two handles of a cache carries the
-/// other.
+/// A device that swaps the two handles of a cache on a share of the writes.
 struct Mislabelling<D> {
     device: D,
     share: f64,

@@ -1,8 +1,8 @@
-//! Verdicts: what was found, held against what was published.
+//! Verdicts: our results against the published ones.
 //!
-//! A criterion says when the numbers count as reproduced. A publication may also claim something that
-//! its own numbers, or ours, do not bear out; then the experiment as a whole diverges, however well
-//! the rest agrees, and the reason says what does agree.
+//! A criterion says when the numbers count as reproduced. A publication may also claim something that its own numbers,
+//! or ours, do not support. Then the experiment as a whole diverges, however well the rest agrees, and the reason says
+//! what does agree.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -14,17 +14,17 @@ use super::PaperValue;
 /// How our result relates to the published one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub enum Verdict {
-    /// Within the criterion.
+    /// The result meets the criterion.
     #[serde(rename = "reproduced")]
     Reproduced,
-    /// Direction and order are right, the numbers are not within the criterion.
+    /// Direction and order are right, but the numbers do not meet the criterion.
     #[serde(rename = "reproduced in shape")]
     InShape,
-    /// Neither.
+    /// Neither the numbers nor direction and order match.
     #[serde(rename = "diverges")]
     Diverges,
-    /// Something that the criterion needs was not measured, or the drive was not in a steady state:
-    /// the numbers say nothing about the publication.
+    /// Something that the criterion needs was not measured, or the drive was not in a steady state: the numbers say
+    /// nothing about the publication.
     #[serde(rename = "not judged")]
     NotJudged,
 }
@@ -45,32 +45,32 @@ impl fmt::Display for Verdict {
 pub struct Judgement {
     /// The verdict.
     pub verdict: Verdict,
-    /// What decided it, in words with numbers.
+    /// The reason for the verdict, in words and numbers.
     pub reason: String,
 }
 
 impl Judgement {
-    /// None, for `reasons`.
+    /// Makes a judgement without a verdict, for `reasons`.
     pub(super) fn refused(reasons: &[String]) -> Self {
         Self { verdict: Verdict::NotJudged, reason: reasons.join("; ") }
     }
 
-    /// With something more to say.
+    /// Adds a note to the reason.
     pub(super) fn with_note(mut self, note: &str) -> Self {
         self.reason += &format!(". Note: {note}");
         self
     }
 }
 
-/// How far from a published value ours may lie to be the same: 15 %. The publication itself gives the
-/// write amplification of a full drive as 3.5, 3.28 and 3.22, in its figure, its table and the
-/// documentation of what was measured.
+/// Largest accepted relative difference from a published value: 15 %. The publication itself gives the write
+/// amplification of a full drive as 3.5, 3.28 and 3.22, in its figure, its table and the documentation of the
+/// measurements.
 pub(super) const SAME: f64 = 0.15;
-/// DLWA with placement of a cache whose small-object engine is well below the over-provisioning. The
-/// paper's is 1.03.
+/// DLWA with placement of a cache whose small-object engine is much smaller than the over-provisioning. The paper's is
+/// 1.03.
 pub(super) const NEXT_TO_NONE: RangeInclusive<f64> = 1.0..=1.05;
 
-/// Checks that make a judgement: all of `exact` for "reproduced", all of `shape` for "in shape".
+/// Checks that lead to a judgement: all of `exact` for "reproduced", all of `shape` for "in shape".
 #[derive(Debug, Default)]
 pub(super) struct Checks {
     failed_exact: Vec<String>,
@@ -87,7 +87,7 @@ impl Checks {
         self
     }
 
-    /// Ours is within `tolerance` of what is published of `metric`, on either side.
+    /// Adds the check that our value is within `tolerance` of the published `metric`, on either side.
     pub(super) fn near(
         self,
         what: &str,
@@ -104,20 +104,19 @@ impl Checks {
         )
     }
 
-    /// A condition of direction or order, without which not even the shape is right.
+    /// A condition on direction or order. Without it, the result is not even in shape.
     pub(super) fn shape(mut self, holds: bool, what: impl Into<String>) -> Self {
         let list = if holds { &mut self.passed } else { &mut self.failed_shape };
         list.push(what.into());
         self
     }
 
-    /// A claim of the publication that is held against the numbers as it stands. Where it does not
-    /// hold, the experiment diverges.
+    /// A claim of the publication that is checked as it stands. If it does not hold, the experiment diverges.
     pub(super) fn claim(self, holds: bool, what: impl Into<String>) -> Self {
         self.shape(holds, what)
     }
 
-    /// Something to say beside the criterion.
+    /// Adds a remark outside of the criterion.
     pub(super) fn note(mut self, what: impl Into<String>) -> Self {
         self.notes.push(what.into());
         self
@@ -145,18 +144,18 @@ impl Checks {
     }
 }
 
-/// What is published of `metric`; NaN if nothing is, which no number is near.
+/// The published value of `metric`. NaN if there is none, which no number is near.
 pub(super) fn published(paper: &[PaperValue], metric: &str) -> f64 {
     paper.iter().find(|value| value.metric == metric).map_or(f64::NAN, |value| value.value)
 }
 
-/// The highest of `values`; NaN if one of them is, or if there is none, so that what was not
-/// measured meets no criterion.
+/// The highest of `values`. NaN if one of them is NaN or if there are none, so that an unmeasured value meets no
+/// criterion.
 pub(super) fn highest(values: impl IntoIterator<Item = f64>) -> f64 {
     extreme(values, f64::max)
 }
 
-/// The lowest of `values`, on the same terms.
+/// The lowest of `values`, with the same rules for NaN.
 pub(super) fn lowest(values: impl IntoIterator<Item = f64>) -> f64 {
     extreme(values, f64::min)
 }

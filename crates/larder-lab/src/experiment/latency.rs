@@ -1,5 +1,5 @@
-//! How long GETs through the real cache take on the timed drive, and its reads and writes there, over a range
-//! of loads.
+//! Latencies on the timed drive over a range of loads: of GETs through the real cache, and of its device reads and
+//! writes.
 
 use super::judge::{Checks, published};
 use super::rig::{self, SOC_SHARE};
@@ -8,12 +8,11 @@ use super::{Experiment, Judgement, Metrics, PaperValue, Parameter, Settings, Sum
 use crate::Error;
 use crate::replay::{Monitor, ReplayOptions};
 
-/// Loads that are judged, percent of what the drive takes without placement.
+/// Loads that are judged, in percent of the drive's capacity without placement.
 const JUDGED: [&str; 3] = ["50", "75", "95"];
-/// How many times as high or as low as the paper's a ratio may be. The drive is not the paper's.
+/// Largest accepted factor between a ratio and the paper's, in either direction. The drive is not the paper's.
 const FACTOR: f64 = 2.0;
-/// How far throughput may fall without placement: the paper finds it unchanged, and its slides have it
-/// up to 8 % lower.
+/// Largest accepted loss of throughput without placement. The paper finds it unchanged; its slides show up to 8 % less.
 const UNCHANGED: f64 = 0.08;
 
 pub(super) static LATENCY: Experiment = Experiment {

@@ -1,4 +1,4 @@
-//! What seeds measured, and what a paper says of it.
+//! The measurements of seeds, and the paper's values.
 
 use std::collections::BTreeMap;
 
@@ -6,17 +6,17 @@ use serde::Serialize;
 
 use super::judge::{highest, lowest};
 
-/// What one seed measured, by the name of the metric.
+/// The measurements of one seed, by metric name.
 pub type Metrics = BTreeMap<String, f64>;
 
-/// What the paper says about a metric.
+/// A metric's value in the paper.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct PaperValue {
     /// Name of the metric.
     pub metric: &'static str,
     /// Its value.
     pub value: f64,
-    /// Where it stands.
+    /// Where the paper states it.
     pub source: &'static str,
 }
 
@@ -37,7 +37,7 @@ pub struct Spread {
 pub struct Summary(BTreeMap<String, Spread>);
 
 impl Summary {
-    /// Sums up what the seeds measured.
+    /// Summarizes the measurements of the seeds.
     pub fn of(measured: &[Metrics]) -> Self {
         let mut values: BTreeMap<&String, Vec<f64>> = BTreeMap::new();
         for (name, &value) in measured.iter().flatten() {
@@ -52,13 +52,13 @@ impl Summary {
         Self(values.into_iter().map(|(name, values)| (name.clone(), spread(values))).collect())
     }
 
-    /// A metric; NaN where it was not measured, so that every comparison with it fails.
+    /// Returns a metric. All values are NaN if it was not measured, so that every comparison with it fails.
     pub fn get(&self, name: &str) -> Spread {
         let nan = Spread { min: f64::NAN, mean: f64::NAN, max: f64::NAN };
         self.0.get(name).copied().unwrap_or(nan)
     }
 
-    /// Mean of a metric.
+    /// Mean of a metric over the seeds.
     pub fn mean(&self, name: &str) -> f64 {
         self.get(name).mean
     }
@@ -73,7 +73,7 @@ impl Summary {
         self.get(name).min
     }
 
-    /// The metrics whose name begins with `prefix`, with what follows it as a number, in its order.
+    /// The metrics whose name is `prefix` and a number, with that number, in ascending order.
     pub fn series(&self, prefix: &str) -> Vec<(f64, Spread)> {
         let numbered = self.0.iter().filter_map(|(name, spread)| {
             Some((name.strip_prefix(prefix)?.parse::<f64>().ok()?, *spread))

@@ -1,20 +1,20 @@
 //! Experiments that reproduce published results, each with its criterion and verdict.
 //!
-//! An [`Experiment`] is a row in [`all`]: what it reproduces, what can be set, what it measures,
-//! what the paper says, how it is judged. [`run()`] makes it with several seeds and sums up.
+//! An [`Experiment`] is a row in [`all`]: what it reproduces, its parameters, what it measures, the paper's values, and
+//! how it is judged. [`run()`] runs it with several seeds and summarizes the results.
 //!
 //! | module | what it is |
 //! |---|---|
-//! | `settings` | parameters: defaults, and what the user sets |
-//! | `row` | what an experiment is made of |
-//! | `result` | what came out, in its stable JSON form |
+//! | `settings` | parameters: defaults, and the user's values |
+//! | `row` | the parts of an experiment |
+//! | `result` | the result, in its stable JSON form |
 //! | `judge` | criteria in words and as checks |
-//! | `by_clock` | what a clock of this machine measures, and which experiments are about the machine |
-//! | `admission` | what may be judged: all that is needed was measured, on a settled drive |
-//! | `rig` | the drive of the experiments with the real cache, how runs on it are made |
-//! | `array` | the array engine, and indexes and rules of expiry that it is compared with |
-//! | `block` | block caches whose writes are counted: Open CAS as it is described, and the log |
-//! | `accounting` | what a cache on blocks of a vSSD programs, what their map takes |
+//! | `by_clock` | metrics that depend on this machine's clock, and experiments about the machine |
+//! | `admission` | whether a result may be judged: everything needed was measured, on a drive in a steady state |
+//! | `rig` | the drive of the experiments with the real cache, and how runs on it are made |
+//! | `array` | the array engine, and alternative indexes and expiry policies |
+//! | `block` | block caches whose writes are counted: Open CAS as described, and the log |
+//! | `accounting` | the pages that a cache on blocks of a vSSD programs, and the cost of the block map |
 //! | `isolation` | tenants on vSSDs of every kind in a drive's time, and the experiments on them |
 //! | `wear` | channels and dies over the years, and the experiments on them |
 //! | `timed_rig` | the real cache on a timed drive, under virtual time |
@@ -135,7 +135,7 @@ pub fn find(name: &str) -> Result<&'static Experiment, Error> {
     })
 }
 
-/// The seeds of a run: so many, one after the other.
+/// The seeds of a run: `count` consecutive numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seeds {
     /// The first.
@@ -161,11 +161,11 @@ impl Seeds {
     }
 }
 
-/// Makes `experiment` with `seeds`, on as many threads as there are cores.
+/// Runs `experiment` with `seeds`, on one thread for each core.
 ///
 /// # Errors
-/// [`Error::Usage`] for settings that it does not have or that make no sense; [`Error::Run`] if a
-/// run fails or was stopped.
+/// [`Error::Usage`] for settings that the experiment does not have or that are invalid; [`Error::Run`] if a run fails
+/// or was stopped.
 pub fn run(
     experiment: &'static Experiment,
     settings: &Settings,
@@ -181,8 +181,8 @@ pub fn run(
     Ok(ExperimentResult::new(experiment, settings, list, summary, judgement).on(machine))
 }
 
-/// Judges `summary` by the criterion of `experiment`. Refuses where something that the criterion
-/// needs was not measured or a drive had not settled, and says so if `settings` are not the defaults.
+/// Judges `summary` by the criterion of `experiment`. The verdict is "not judged" if something that the criterion needs
+/// was not measured or if the drive had not settled. The reason says so if `settings` are not the defaults.
 pub fn judge(experiment: &Experiment, settings: &Settings, summary: &Summary) -> Judgement {
     let refusals = admission::refusals(experiment, summary);
     let judgement = if refusals.is_empty() {
@@ -196,7 +196,7 @@ pub fn judge(experiment: &Experiment, settings: &Settings, summary: &Summary) ->
     }
 }
 
-/// One measurement a seed; a worker a core takes the next seed when it is free.
+/// Makes one measurement for each seed. There is one worker for each core, and a free worker takes the next seed.
 fn measure_all(
     experiment: &Experiment,
     settings: &Settings,

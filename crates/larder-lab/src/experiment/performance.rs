@@ -1,4 +1,4 @@
-//! Throughput, tail latency and hit ratio of the real cache on the timed drive, by what it uses of it.
+//! Throughput, tail latency and hit ratio of the real cache on the timed drive, by the share of the drive in use.
 
 use super::judge::{Checks, highest};
 use super::rig::{self, SOC_SHARE};
@@ -7,15 +7,16 @@ use super::{Experiment, Judgement, Metrics, PaperValue, Parameter, Settings, Sum
 use crate::Error;
 use crate::replay::{Monitor, ReplayOptions};
 
-/// What is measured: the point, percent of the drive in use, and of it for small objects.
+/// The measured points: name, percent of the drive in use, and percent of that for small objects.
 const POINTS: [(&str, f64, f64); 4] =
     [("used50", 50.0, 4.0), ("used90", 90.0, 4.0), ("used100", 100.0, 4.0), ("soc64", 100.0, 64.0)];
-/// How far throughput may be apart and be unchanged: the authors' slides have it up to 8 % lower without
+/// Largest difference of throughput that counts as unchanged: the authors' slides show up to 8 % less without
 /// placement.
 const UNCHANGED: f64 = 0.08;
-/// The same of hit ratios. Who is served when, and so what is evicted, depends on the drive.
+/// Largest difference of hit ratios that counts as equal. The timing of requests, and so what is evicted, depends on
+/// the drive.
 const SAME_HITS: f64 = 0.005;
-/// How many times as high or as low as the paper's a ratio of latencies may be.
+/// Largest accepted factor between a ratio of latencies and the paper's, in either direction.
 const FACTOR: f64 = 2.0;
 
 pub(super) static PERFORMANCE: Experiment = Experiment {

@@ -7,12 +7,11 @@ use crate::Error;
 use crate::replay::outcome::Interval;
 use crate::replay::{Monitor, ReplayOptions};
 
-/// Parts of the interval series.
+/// Number of parts in the interval series.
 const PARTS: usize = 20;
-/// The paper leaves the points between 50 and 100 % out as "similar to 50 %": taken as at most this
-/// many times as high.
+/// The paper omits the points between 50 and 100 % as "similar to 50 %". We accept at most this factor.
 const SIMILAR: f64 = 1.25;
-/// What is judged of experiments with half of the drive in use and all of it.
+/// The metrics that are judged in experiments with half of the drive in use and with all of it.
 const HALF_AND_FULL: &[&str] = &["dlwa.on.50", "dlwa.on.100", "dlwa.off.50", "dlwa.off.100"];
 
 pub(super) static DLWA_INTERVAL: Experiment = Experiment {
@@ -174,7 +173,7 @@ fn measure_intervals(settings: &Settings, seed: u64, monitor: &Monitor) -> Resul
     Ok(metrics)
 }
 
-/// DLWA of equal parts of a run, each by the percentage of the run at its end.
+/// DLWA of equal parts of a run, keyed by the percentage of the run at the end of the part.
 #[allow(clippy::cast_precision_loss)]
 fn parts(intervals: &[&Interval]) -> Vec<(usize, f64)> {
     let dlwa = |part: &[&Interval]| {
@@ -204,7 +203,7 @@ fn judge_intervals(summary: &Summary) -> Judgement {
         .judge()
 }
 
-/// Both settings at half of the drive and at all of it, against what is published.
+/// Checks both settings, at half of the drive and at all of it, against the published values.
 pub(super) fn half_and_full_checks(summary: &Summary, paper: &[PaperValue]) -> Checks {
     let on = ["dlwa.on.50", "dlwa.on.100"].map(|metric| summary.get(metric));
     let (least, most) = (lowest(on.map(|on| on.min)), highest(on.map(|on| on.max)));

@@ -1,16 +1,15 @@
-//! Six published runs of CacheLib on a drive of the field, from fresh: DLWA over the drive's writes.
+//! Six published runs of CacheLib on a real drive that started fresh: DLWA over the drive's writes.
 //!
-//! The drive is a 7.68 TB one with FDP, the cache has 10 GB of DRAM and all of the flash, and plays
-//! Meta's trace kvcache/202206 over and over: SOC 4, 20 and 40 %, with placement and without. The
-//! drive's counters were logged each minute (WARP, FAST'26, artifact). What we compare is what they
-//! say after the same number of drive writes, ours on a drive of the same ratios, scaled down.
+//! The drive is a 7.68 TB one with FDP. The cache has 10 GB of DRAM and all of the flash, and replays Meta's trace
+//! kvcache/202206 repeatedly, with SOC of 4, 20 and 40 %, with placement and without. The drive's counters were logged
+//! each minute (WARP, FAST'26, artifact). We compare DLWA after the same number of drive writes, on a model drive of
+//! the same ratios, scaled down.
 //!
-//! Five numbers are fitted, one set for all six runs, by trying and looking at all six, the way there
-//! included, with seeds 1 to 3: the over-provisioning of the drive, which its maker does not state; the
-//! share of large objects in the workload, so that a put has about the published mean of 983 bytes, and
-//! the size that 99.5 % of them stay below; the size of the drive; and the number of keys, by the hit
-//! ratio. So what agrees is a fit, no prediction, and that holds for hit ratio, ALWA and bytes of a put
-//! as well.
+//! Five numbers are fitted, with one set for all six runs, by trial against the whole course of all six runs with seeds
+//! 1 to 3: the over-provisioning of the drive, which its maker does not state; the share of large objects in the
+//! workload, chosen so that a put has about the published mean of 983 bytes; the size that 99.5 % of them stay below;
+//! the size of the drive; and the number of keys, by the hit ratio. So agreement is a fit, not a prediction. That also
+//! holds for the hit ratio, ALWA and the bytes of a put.
 
 use larder::Reinsertion;
 
@@ -24,13 +23,13 @@ use crate::replay::{Monitor, ReplayOptions};
 const WORKLOAD: &str = "meta-kv";
 /// Flash per DRAM: 7.68 TB and 10 GB.
 const FLASH_PER_DRAM: u64 = 768;
-/// Parts of a run; the last two are the fifth that is judged.
+/// Number of parts of a run; the last two are the fifth that is judged.
 const PARTS: usize = 10;
-/// Shares of the small-object engine, percent.
+/// Shares of the small-object engine, in percent.
 const SOCS: [u32; 3] = [4, 20, 40];
-/// Of the published runs.
+/// Hit ratio of the published runs.
 const HIT_RATIO: std::ops::RangeInclusive<f64> = 0.75..=0.81;
-/// How far from the published number ours may be.
+/// Largest accepted relative difference from the published number.
 const TOLERANCE: f64 = 0.1;
 
 pub(super) static REAL_DRIVE: Experiment = Experiment {
@@ -97,7 +96,7 @@ pub(super) static REAL_DRIVE: Experiment = Experiment {
     judge,
 };
 
-/// A published run: how often the drive was written over, and DLWA over the last fifth.
+/// A published run: the number of drive writes, and DLWA over the last fifth.
 struct Published {
     arm: &'static str,
     soc: u32,
@@ -206,14 +205,14 @@ impl Published {
         format!("last.{}.{}", self.arm, self.soc)
     }
 
-    /// What is measured of a part: the middle of it is its place on the drive's way.
+    /// The metric name of a part. It contains the middle of the part, in drive writes.
     #[allow(clippy::cast_precision_loss)] // a few parts
     fn part_name(&self, part: usize) -> String {
         let middle = self.drive_writes * (part as f64 + 0.5) / PARTS as f64;
         format!("dlwa.{}.{}.{middle:.2}", self.arm, self.soc)
     }
 
-    /// Where the parts end, in drive writes.
+    /// The ends of the parts, in drive writes.
     #[allow(clippy::cast_precision_loss)] // a few parts
     fn ends(&self, length_percent: f64) -> Vec<f64> {
         let whole = self.drive_writes * length_percent / 100.0;

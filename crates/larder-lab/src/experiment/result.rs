@@ -1,4 +1,4 @@
-//! What an experiment found. Its JSON form is stable and documented in `docs/lab-json.md`.
+//! The result of an experiment. Its JSON form is stable and documented in `docs/lab-json.md`.
 
 use std::collections::BTreeMap;
 
@@ -12,34 +12,33 @@ use super::settings::Settings;
 /// Everything about one experiment.
 #[derive(Debug, Clone, Serialize)]
 pub struct ExperimentResult {
-    /// Its name.
+    /// Name of the experiment.
     pub experiment: &'static str,
     /// What it shows.
     pub title: &'static str,
     /// What it reproduces.
     pub reproduces: &'static str,
-    /// Parameters as they were used.
+    /// The parameters that were used.
     pub parameters: BTreeMap<&'static str, String>,
-    /// The default of each parameter that is not at its default. The criterion is made for the
-    /// defaults.
+    /// The default of each parameter that is not at its default. The criterion applies to the defaults.
     pub changed: BTreeMap<&'static str, &'static str>,
-    /// Seeds.
+    /// The seeds.
     pub seeds: Vec<u64>,
-    /// What was measured.
+    /// The measurements.
     pub metrics: Summary,
-    /// Which of the metrics a clock of the machine has measured.
+    /// The metrics that depend on the machine's clock.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub by_clock: &'static [&'static str],
-    /// The machine, if there are such.
+    /// A description of the machine, if there are such metrics.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub machine: Vec<String>,
-    /// What the paper says, by metric.
+    /// The paper's values, by metric.
     pub paper: BTreeMap<&'static str, PaperValue>,
-    /// When it counts as reproduced.
+    /// The criterion for "reproduced".
     pub criterion: &'static str,
-    /// Whether it does.
+    /// The verdict.
     pub verdict: Verdict,
-    /// Why.
+    /// The reason for the verdict.
     pub reason: String,
 }
 
@@ -67,7 +66,7 @@ impl ExperimentResult {
             reason: judgement.reason,
         }
     }
-    /// With the machine that it was measured on.
+    /// Adds the description of the machine.
     pub(super) fn on(self, machine: Vec<String>) -> Self {
         Self { machine, ..self }
     }

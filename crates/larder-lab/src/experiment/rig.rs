@@ -1,16 +1,15 @@
-//! What the experiments with the real cache have in common: the size of the drive, how a run is
-//! made, what is noted of it.
+//! The common parts of the experiments with the real cache: the size of the drive, how a run is made, and the metrics.
 //!
-//! The drive is that of `larder replay`: 128 MiB in about 340 units, as many as a drive of 1.88 TB
-//! has, of 112 pages each. It must not be smaller. A large object is written in one piece, so where it
-//! is large beside a unit, the unit holds nothing else and dies as a whole, and DLWA without placement
-//! is lower than on a real drive, whose units take in thousands of objects. The KV cache on a full drive
-//! without placement: 1.7 on 16 MiB, 2.0 on 32, 2.8 on 64, 3.3 on 128, 3.5 on 256 and 3.6 on 512; with
-//! objects of some kilobytes (Twitter's, `document`) it is the same on 16 MiB as on larger ones.
+//! The drive is that of `larder replay`: 128 MiB in about 340 units, as many as a drive of 1.88 TB has, of 112 pages
+//! each. It must not be smaller. A large object is written in one piece. If it is large relative to a unit, the unit
+//! holds nothing else and dies as a whole. Then DLWA without placement is lower than on a real drive, whose units hold
+//! thousands of objects. The KV cache on a full drive without placement has a DLWA of 1.7 on 16 MiB, 2.0 on 32, 2.8 on
+//! 64, 3.3 on 128, 3.5 on 256 and 3.6 on 512. With objects of some kilobytes (Twitter's, `document`) it is the same on
+//! 16 MiB as on larger drives.
 //!
-//! Each run ages the drive first (see [`shared`]), and the first half of its requests is warm-up
-//! too: the drive has been written over 12 times or more and the large-object engine has gone round
-//! 3 times before anything is measured. Both numbers are among the metrics.
+//! Each run ages the drive first (see [`shared`]), and the first half of its requests is also warm-up. Before the
+//! measurement begins, the drive has been written over at least 12 times and the large-object engine has wrapped around
+//! 3 times. Both numbers are among the metrics.
 
 use super::judge::{highest, lowest};
 use super::{Metrics, Parameter, Settings};
@@ -20,7 +19,7 @@ use crate::replay::{EngineOptions, Monitor, ReplayOptions};
 
 pub(super) const REQUESTS: Parameter =
     Parameter { name: "requests", default: "4000000", help: "requests of a run" };
-/// Enough for a workload of SETs alone, which writes twice as much per request.
+/// Enough for a workload of only SETs, which writes twice as much per request.
 pub(super) const REQUESTS_OF_WRITERS: Parameter =
     Parameter { name: "requests", default: "2000000", help: "requests of a run" };
 /// Enough for Twitter's workload, which writes five times as much again.
@@ -31,9 +30,9 @@ pub(super) const FLASH: Parameter = Parameter {
     default: "128",
     help: "capacity of the drive in MiB, 8 to 65536; DRAM is a 32nd of it",
 };
-/// Where DLWA without placement matters on a drive with room: units have to be large beside the large
-/// objects of the KV cache, whose average byte belongs to one of a quarter of a mebibyte. Objects that
-/// fill units alone leave nothing to copy (half of a drive of 128 MiB: DLWA 1.03; of 512 MiB: 1.26).
+/// For DLWA without placement on a drive with free room. Units must be large relative to the large objects of the KV
+/// cache, whose average byte belongs to an object of a quarter of a mebibyte. Objects that fill a unit alone leave
+/// nothing to copy (half of a drive of 128 MiB: DLWA 1.03; of 512 MiB: 1.26).
 pub(super) const LARGE_FLASH: Parameter = Parameter {
     name: "flash_mib",
     default: "512",
@@ -63,7 +62,7 @@ pub(super) const DRIFT: (&str, &str) = (
     "share by which DLWA differs between the halves of the measurement, in the run with most of it",
 );
 
-/// A preset on the drive of the experiments.
+/// The replay options of a preset on the drive of the experiments.
 pub(super) fn options(
     preset: &str,
     settings: &Settings,
@@ -81,11 +80,11 @@ pub(super) fn options(
         dram_bytes: flash_bytes / 32,
         ..ReplayOptions::of_preset(preset, seed)
     };
-    // Fixed here, so that parts of the drive have the same.
+    // Fixed here, so that parts of the drive have the same unit size.
     Ok(ReplayOptions { unit_bytes: Some(options.resolved_unit_bytes()), ..options })
 }
 
-/// One cache alone on a drive.
+/// Runs a single cache on a drive.
 pub(super) fn alone(
     options: &ReplayOptions,
     placement: bool,
@@ -94,7 +93,7 @@ pub(super) fn alone(
     alone_with(options, EngineOptions::default(), placement, monitor)
 }
 
-/// One cache alone on a drive, with something special about its engines.
+/// Runs a single cache on a drive, with special engine options.
 pub(super) fn alone_with(
     options: &ReplayOptions,
     engines: EngineOptions,
@@ -107,8 +106,8 @@ pub(super) fn alone_with(
     shared::play(&drive, &[tenant], placement, &mut |_| Ok(()), monitor)
 }
 
-/// One run with placement and one without, on two threads: with an odd number of seeds that keeps
-/// two cores busier than one run after the other.
+/// Runs with and without placement on two threads. With an odd number of seeds this keeps two cores busier than
+/// sequential runs.
 pub(super) fn with_and_without<T: Send>(
     run: impl Fn(bool) -> Result<T, Error> + Sync,
 ) -> Result<[(&'static str, T); 2], Error> {
@@ -120,7 +119,7 @@ pub(super) fn with_and_without<T: Send>(
     })
 }
 
-/// Runs `options` with and without placement and notes both under `point`.
+/// Runs `options` with and without placement and records both under `point`.
 pub(super) fn note_both(
     options: &ReplayOptions,
     monitor: &Monitor,
@@ -134,14 +133,13 @@ pub(super) fn note_both(
     Ok(runs)
 }
 
-/// Notes DLWA under the setting and the point, and how steady it was under the point.
+/// Records DLWA under the setting and the point, and the drive's steadiness under the point.
 pub(super) fn note(metrics: &mut Metrics, setting: &str, point: &str, run: &SharedRun) {
     metrics.insert(format!("dlwa.{setting}.{point}"), run.drive.dlwa);
     note_steadiness(metrics, point, run);
 }
 
-/// Notes under the setting and the point what clients and the cache saw: the hit ratio, and ALWA
-/// where anything was admitted.
+/// Records the hit ratio under the setting and the point, and ALWA if anything was admitted.
 pub(super) fn note_cache(metrics: &mut Metrics, setting: &str, point: &str, run: &SharedRun) {
     for tenant in &run.tenants {
         metrics.insert(format!("hit.{setting}.{point}"), tenant.run.hit_ratio);
@@ -149,7 +147,7 @@ pub(super) fn note_cache(metrics: &mut Metrics, setting: &str, point: &str, run:
     }
 }
 
-/// Notes under the point how steady the drive was; of several runs there, that of the worst.
+/// Records the steadiness of the drive under the point; of several runs, the worst.
 pub(super) fn note_steadiness(metrics: &mut Metrics, point: &str, run: &SharedRun) {
     let wraps = lowest(run.tenants.iter().map(|tenant| tenant.loc_wraps_before));
     let mut note = |name: &str, value: f64, worse: fn([f64; 2]) -> f64| {

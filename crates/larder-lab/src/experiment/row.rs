@@ -1,4 +1,4 @@
-//! What an experiment is made of.
+//! The parts of an experiment.
 
 use super::judge::Judgement;
 use super::measured::{Metrics, PaperValue, Summary};
@@ -6,28 +6,27 @@ use super::settings::{Parameter, Settings};
 use crate::Error;
 use crate::replay::Monitor;
 
-/// One experiment: data, and two functions.
+/// One experiment: data and two functions.
 #[derive(Debug)]
 pub struct Experiment {
     /// Name on the command line.
     pub name: &'static str,
-    /// What it shows, in a line.
+    /// One line about what it shows.
     pub title: &'static str,
     /// Which figure, table or section it reproduces.
     pub reproduces: &'static str,
-    /// When it counts as reproduced, in words.
+    /// The criterion for "reproduced", in words.
     pub criterion: &'static str,
-    /// What can be set.
+    /// Its parameters.
     pub parameters: &'static [Parameter],
-    /// What it measures: the stable names of its metrics and what they mean. A name that ends with
-    /// `.*` stands for a series.
+    /// Its metrics: stable names and their meaning. A name that ends with `.*` stands for a series.
     pub metrics: &'static [(&'static str, &'static str)],
-    /// What the paper says, by metric.
+    /// The paper's values, by metric.
     pub paper: &'static [PaperValue],
-    /// The metrics without which there is no judging.
+    /// The metrics without which the result is not judged.
     pub needs: &'static [&'static str],
-    /// Measures everything once.
+    /// Runs all measurements for one seed.
     pub measure: fn(&Settings, u64, &Monitor) -> Result<Metrics, Error>,
-    /// Judges what was measured over all seeds; see [`judge`](super::judge).
+    /// Judges the measurements of all seeds; see [`judge`](super::judge).
     pub judge: fn(&Summary) -> Judgement,
 }

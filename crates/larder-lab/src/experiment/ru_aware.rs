@@ -1,13 +1,12 @@
 //! A large-object engine that evicts by whole reclaim units and deallocates them.
 //!
-//! Regions of the field are a few hundredths of a percent of a unit. Here a unit holds a few of
-//! them, for the drive is scaled down and an object must still fit into a region; both arms have
-//! the same regions. A unit is the large-object engine's alone, so what the option changes for the
-//! drive is how early the last unit of a round is found dead.
+//! Regions in the field are a few hundredths of a percent of a unit. Here a unit holds only a few regions, because the
+//! drive is scaled down and an object must still fit into a region. Both arms have the same regions. The large-object
+//! engine shares no units, so for the drive the option only changes how early the last unit of a round is found dead.
 //!
-//! The KV Cache of the paper writes a few percent of its bytes to the large-object engine, which does
-//! not even go round once in a run: no client asks for what is evicted. What the option costs in
-//! hits therefore takes a workload with more large objects.
+//! The paper's KV Cache writes a few percent of its bytes to the large-object engine, which does not even wrap around
+//! once in a run: no client asks for evicted objects. So the cost of the option in hits can only be measured on a
+//! workload with more large objects.
 
 use larder_ssd::managed::PAGE_BYTES;
 
@@ -18,10 +17,10 @@ use crate::Error;
 use crate::replay::shared::SharedRun;
 use crate::replay::{EngineOptions, Monitor, ReplayOptions};
 
-/// What is measured: the point, its workload, and whether units are small.
+/// The measured points: name, workload, and whether units are small.
 const POINTS: [(&str, &str, bool); 3] =
     [("kv", "meta-kv", false), ("document", "document", false), ("small", "document", true)];
-/// "Minimal", in DLWA.
+/// What counts as "minimal", in DLWA.
 const MINIMAL: f64 = 0.05;
 
 pub(super) static RU_AWARE_EVICTION: Experiment = Experiment {
@@ -97,7 +96,7 @@ fn measure(settings: &Settings, seed: u64, monitor: &Monitor) -> Result<Metrics,
         }
         let unit_bytes = region_bytes * if is_small { small } else { usual };
         let requests = options.requests.map(|requests| match workload {
-            // It writes more per request: the drive is written over as often.
+            // It writes more per request; fewer requests write the drive over the same number of times.
             "document" => requests / 3 * 2,
             _ => requests,
         });
@@ -119,7 +118,7 @@ fn measure(settings: &Settings, seed: u64, monitor: &Monitor) -> Result<Metrics,
     Ok(metrics)
 }
 
-/// How many regions make a unit.
+/// Number of regions in a unit.
 fn regions_in_unit(settings: &Settings, name: &str, least: u64) -> Result<u64, Error> {
     let regions: u64 = settings.get(name)?;
     if (least..=64).contains(&regions) {

@@ -1,4 +1,4 @@
-//! What can be set in an experiment: names, defaults, and the values that the user gives.
+//! The parameters of an experiment: names, defaults, and the user's values.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -7,14 +7,14 @@ use std::str::FromStr;
 
 use crate::Error;
 
-/// One thing that can be set.
+/// A parameter.
 #[derive(Debug, Clone, Copy)]
 pub struct Parameter {
     /// Name in `--set name=value`.
     pub name: &'static str,
-    /// Value if it is not set.
+    /// Default value.
     pub default: &'static str,
-    /// What it means, with unit and range.
+    /// Its meaning, with unit and range.
     pub help: &'static str,
 }
 
@@ -27,11 +27,10 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The defaults of `parameters`, with `assignments` of the form `name=value` put over them.
+    /// The defaults of `parameters`, overridden by `assignments` of the form `name=value`.
     ///
     /// # Errors
-    /// [`Error::Usage`] for an assignment that is none, or for a name that the experiment does not
-    /// have.
+    /// [`Error::Usage`] for a malformed assignment, or for a name that the experiment does not have.
     pub fn new(
         experiment: &'static str,
         parameters: &'static [Parameter],
@@ -57,7 +56,7 @@ impl Settings {
         Ok(Self { experiment, defaults, values })
     }
 
-    /// The value of `name` as it was written.
+    /// The value of `name` as text.
     pub fn text(&self, name: &str) -> &str {
         self.values.get(name).map_or("", String::as_str)
     }
@@ -71,10 +70,10 @@ impl Settings {
         text.parse().map_err(|_| self.refuse(name, text, "not a value of its kind"))
     }
 
-    /// The value of `name`, which must lie in `range`.
+    /// The value of `name`, which must be in `range`.
     ///
     /// # Errors
-    /// [`Error::Usage`] if it does not.
+    /// [`Error::Usage`] if the value cannot be read as a `T` or is out of range.
     pub fn within<T: FromStr + PartialOrd + Display>(
         &self,
         name: &str,
@@ -106,7 +105,7 @@ impl Settings {
         &self.values
     }
 
-    /// The parameters that are not at their defaults, each with its default. `4.0` is `4`.
+    /// The parameters that are not at their defaults, each with its default. `4.0` equals `4`.
     pub fn changed(&self) -> BTreeMap<&'static str, &'static str> {
         let items = |text: &str| -> Vec<String> {
             let number =

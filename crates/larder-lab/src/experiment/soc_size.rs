@@ -1,5 +1,5 @@
-//! The size of the small-object engine: what placement gains, whether Theorem 1 foretells it, and
-//! whether the type of isolation matters.
+//! The size of the small-object engine: the gain of placement, whether Theorem 1 predicts it, and whether the type of
+//! isolation matters.
 
 use larder_device::Isolation;
 use larder_ssd::analytic::{SpareRatio, dlwa};
@@ -13,10 +13,10 @@ use crate::Error;
 use crate::replay::shared::{self, SharedRun, Tenant};
 use crate::replay::{Monitor, ReplayOptions};
 
-/// Handles of the drives that compare types of isolation: the default, SOC and LOC. Each handle of
-/// a persistently isolated drive takes an open unit away from the spare ones.
+/// Handles of the drives that compare types of isolation: the default, SOC and LOC. Each handle of a persistently
+/// isolated drive takes an open unit out of the spare space.
 const ISOLATION_HANDLES: u16 = 3;
-/// What a difference of DLWA may change by chance.
+/// A difference of DLWA up to this may be chance.
 const CHANCE: f64 = 0.01;
 
 pub(super) static SOC_SIZE: Experiment = Experiment {
@@ -254,7 +254,7 @@ fn measure_isolation(settings: &Settings, seed: u64, monitor: &Monitor) -> Resul
     Ok(metrics)
 }
 
-/// Whole pages, at least one.
+/// The unit size of small units: whole pages, at least one.
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 fn small_unit_bytes(options: &ReplayOptions, part: f64) -> u64 {
     let pages = options.resolved_unit_bytes() as f64 / part / PAGE_BYTES as f64;
@@ -318,7 +318,7 @@ fn judge_model(summary: &Summary) -> Judgement {
         .judge()
 }
 
-/// Where persistently isolated handles are the better ones.
+/// Describes the points where persistently isolated handles are better.
 fn crossover(summary: &Summary) -> String {
     let better = points(summary, "difference.").into_iter();
     let better = better.filter(|(.., difference)| *difference < 0.0);
@@ -378,7 +378,7 @@ fn judge_isolation(summary: &Summary) -> Judgement {
         .judge()
 }
 
-/// The means of a series by over-provisioning and SOC.
+/// The means of a series by over-provisioning and SOC size.
 fn points(summary: &Summary, prefix: &str) -> Vec<(String, String, f64)> {
     let of_series = summary.iter().filter_map(|(name, spread)| {
         let (op, soc) = name.strip_prefix(prefix)?.rsplit_once('.')?;

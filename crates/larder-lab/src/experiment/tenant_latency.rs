@@ -1,4 +1,4 @@
-//! What two tenants see of each other's garbage collection, on the timed drive.
+//! How two tenants affect each other's latency by garbage collection, on the timed drive.
 
 use std::sync::Arc;
 
@@ -14,9 +14,9 @@ use crate::replay::shared::Tenant;
 use crate::replay::timed::{self, Load, TimedRun};
 use crate::replay::{Monitor, ReplayOptions};
 
-/// How many times as high or as low as the slides' a ratio of latencies may be.
+/// Largest accepted factor between a ratio of latencies and that of the slides, in either direction.
 const FACTOR: f64 = 2.0;
-/// Throughput of the slides is 1 to 1.08 times that without placement.
+/// In the slides, throughput is 1 to 1.08 times that without placement.
 const THROUGHPUT: std::ops::RangeInclusive<f64> = 0.92..=1.08;
 
 pub(super) static TENANT_LATENCY: Experiment = Experiment {
@@ -96,7 +96,7 @@ fn measure(settings: &Settings, seed: u64, monitor: &Monitor) -> Result<Metrics,
     let whole = rig::options("meta-kv", settings, seed)?;
     let whole = ReplayOptions { unit_bytes: Some(timed_rig::UNIT_BYTES), ..whole };
     let capacity = timed_rig::capacity(&whole, settings, monitor)?;
-    // Each tenant makes half of them, with clients and writers of its own.
+    // Each tenant makes half of the requests, with its own clients and writers.
     let load = timed_rig::load(settings, capacity / 2.0 * percent / 100.0)?;
     let mut metrics = Metrics::new();
     for (placement, run) in
@@ -125,7 +125,7 @@ fn measure(settings: &Settings, seed: u64, monitor: &Monitor) -> Result<Metrics,
     Ok(metrics)
 }
 
-/// Two caches on the halves of a drive, with two handles each.
+/// Runs two caches on the halves of a drive, with two handles each.
 fn pair(
     whole: &ReplayOptions,
     placement: bool,
@@ -136,7 +136,7 @@ fn pair(
     let part = whole.flash_bytes / 2 / PAGE_BYTES * PAGE_BYTES;
     let tenant = |number: usize| {
         let first = u16::try_from(number * 2 + 1).unwrap_or(0);
-        // Without placement the drive has the default handle alone.
+        // Without placement the drive has only the default handle.
         let own =
             |handle| if placement { PlacementHandle::new(handle) } else { Default::default() };
         let handles = [first, first + 1].map(own);

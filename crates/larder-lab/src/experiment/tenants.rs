@@ -1,5 +1,5 @@
-//! Several tenants on one drive: caches with handles of their own, with too few handles, and beside
-//! a neighbour who writes at random.
+//! Several tenants on one drive: caches with their own handles, caches with too few handles, and caches next to a
+//! neighbour that writes at random.
 
 use std::sync::Arc;
 
@@ -15,10 +15,9 @@ use crate::Error;
 use crate::replay::shared::{self, SharedRun, Tenant};
 use crate::replay::{Monitor, ReplayOptions};
 
-/// In the order in which a cache numbers their handles.
+/// In the order in which a cache numbers the handles.
 const STREAMS: [Class; 2] = [Class::Soc, Class::Loc];
-/// Requests of the KV cache for each request of Twitter's, as the authors' slides have them: 387
-/// thousand a second against 25.
+/// Requests of the KV cache for each request of Twitter's, as in the authors' slides: 387 thousand a second against 25.
 const KV_PER_TWITTER: u64 = 15;
 
 /// A setting of the experiment.
@@ -26,12 +25,11 @@ struct Setting {
     point: &'static str,
     /// Workload of each tenant.
     presets: &'static [&'static str],
-    /// Handles of the drive, the default among them.
+    /// Handles of the drive, including the default.
     handles: u16,
-    /// Requests that each tenant makes whenever its turn comes.
+    /// Requests that each tenant makes in its turn.
     per_turn: &'static [u64],
-    /// Turns, in percent of the requests that are asked for. Where more is written in a turn, fewer
-    /// do.
+    /// Number of turns, in percent of the requested number. Fewer turns are enough if a turn writes more.
     turns_percent: u64,
 }
 
@@ -49,12 +47,12 @@ const SETTINGS: [Setting; 5] = [
     Setting { point: "half_short", handles: 5, ..writers(&["meta-kv-write-only"; 4]) },
 ];
 
-/// How handles are given out.
+/// How handles are assigned.
 #[derive(Clone, Copy)]
 enum Sharing {
-    /// By the plan for all tenants.
+    /// By a plan for all tenants.
     Solved,
-    /// In the order of the tenants; when none is left, the default serves.
+    /// In the order of the tenants. When none is left, the default handle is used.
     FirstCome,
 }
 
@@ -181,8 +179,8 @@ fn measure_tenants(settings: &Settings, seed: u64, monitor: &Monitor) -> Result<
     Ok(metrics)
 }
 
-/// All tenants of a setting on equal parts of a drive. Also returns how many streams had to share a
-/// handle, or to fall back.
+/// Runs all tenants of a setting on equal parts of a drive. Also returns the number of streams that had to share a
+/// handle or fall back to the default.
 fn together(
     setting: &Setting,
     sharing: Sharing,
@@ -206,7 +204,7 @@ fn together(
         let own = handles.next().unwrap_or_default();
         let device = slice(&drive, start..start + part, &own)?;
         let options = rig::options(preset, settings, seed + number)?;
-        // Each makes its part of the requests: the drive is written as often as with one tenant.
+        // Each tenant makes its part of the requests, so the drive is written as often as with one tenant.
         let turns = options.requests.unwrap_or(0) / count * setting.turns_percent / 100;
         let requests = turns.max(1) * requests_per_turn;
         let options = ReplayOptions {
@@ -224,7 +222,7 @@ fn together(
 /// A handle for each stream of each tenant.
 type Handles = Vec<Vec<PlacementHandle>>;
 
-/// Those of the plan for so many tenants with equal parts.
+/// The handles of the plan for `tenants` tenants with equal parts.
 fn solved(
     drive: &ModelDevice,
     tenants: usize,
@@ -243,7 +241,7 @@ fn solved(
     Ok((names.iter().map(of).collect(), u32::try_from(shared.count()).unwrap_or(u32::MAX)))
 }
 
-/// The next that is left for each, else the default.
+/// Gives each stream the next free handle, or else the default.
 fn first_come(drive: &ModelDevice, tenants: usize) -> (Handles, u32) {
     let mut left = (1..drive.info().placement.handles).map(PlacementHandle::new);
     let mut fallen_back = 0;
@@ -257,7 +255,7 @@ fn first_come(drive: &ModelDevice, tenants: usize) -> (Handles, u32) {
     (handles, fallen_back)
 }
 
-/// A part of the drive with these handles, one a stream.
+/// A part of the drive with these handles, one for each stream.
 fn slice(
     drive: &Arc<ModelDevice>,
     range: std::ops::Range<u64>,
@@ -342,15 +340,15 @@ fn page_at(bytes: u64, share: f64) -> u64 {
     (bytes as f64 * share) as u64 / PAGE_BYTES * PAGE_BYTES
 }
 
-/// Writes pages of its part of the drive at random.
+/// A neighbour that writes random pages of its part of the drive.
 struct Neighbour<'a> {
     drive: &'a ModelDevice,
     range: std::ops::Range<u64>,
     handle: PlacementHandle,
     rng: fastrand::Rng,
-    /// Its bytes for each byte of the others.
+    /// Bytes that it writes for each byte of the others.
     rate: f64,
-    /// Host bytes of the drive when it began, once it has.
+    /// Host bytes of the drive when it began; `None` before that.
     began: Option<u64>,
     written: u64,
 }
@@ -371,7 +369,7 @@ impl<'a> Neighbour<'a> {
         Ok(this)
     }
 
-    /// Writes until it has its share of what the drive was given, `host_bytes`.
+    /// Writes until its share of `host_bytes`, the drive's host bytes, is reached.
     #[allow(clippy::cast_precision_loss)]
     fn keep_up(&mut self, host_bytes: u64) -> Result<(), Error> {
         let began = *self.began.get_or_insert(host_bytes);

@@ -1,13 +1,13 @@
-//! The real cache on the timed drive: what the experiments about time have in common.
+//! The real cache on the timed drive: the common parts of the experiments that measure time.
 //!
 //! Clients make the requests of a workload in a closed loop ([`timed`](crate::replay::timed)): each asks the cache,
-//! waits for its answer, and makes the next. Cache and drive are the real one and the timed SSD model, under
-//! virtual time.
+//! waits for the answer, and makes the next request. The cache is the real one and the drive is the timed SSD model,
+//! under virtual time.
 //!
-//! The drive has the dies of the FDP paper's, and as many units; only the units are small. Dies and
-//! times are those of the field, so loads and clients are not scaled down: the paper's 10 clients drive 16 dies. How
-//! near its load came to what its drive takes is not published: loads are given as parts of what the model takes
-//! without placement.
+//! The drive has the dies of the FDP paper's drive and the same number of units; only the units are small. Dies and
+//! timing are those of the field, so loads and clients are not scaled down: the paper's 10 clients drive 16 dies. How
+//! near the paper's load came to the drive's capacity is not published: we give loads as fractions of the model's
+//! capacity without placement.
 
 use larder_ssd::managed::PAGE_BYTES;
 use larder_ssd::timed::pm9d3_like;
@@ -18,13 +18,13 @@ use crate::replay::shared::{self, Tenant};
 use crate::replay::timed::{self, Load, Seen, TimedDrive, TimedRun};
 use crate::replay::{Monitor, ReplayOptions};
 
-/// A unit is four stripes of 192 KiB, on four dies of the drive: the next four of those that a unit of
-/// 6 GB goes round.
+/// A unit is four stripes of 192 KiB, on four dies of the drive: the next four in the order in which a unit of 6 GB
+/// uses the dies.
 pub(super) const UNIT_BYTES: u64 = 4 * (192 << 10);
 
-/// What a request takes at least: a look into DRAM.
+/// Smallest time of a request: a lookup in DRAM.
 const FASTEST_NS: f64 = 1000.0;
-/// Of how long clients are busy themselves. The workload has a seed of its own.
+/// Seed of the clients' own times. The workload has its own seed.
 const TIMES_SEED: u64 = 1;
 
 pub(super) const FLASH: Parameter = Parameter {
@@ -53,7 +53,7 @@ pub(super) const GET_P50: (&str, &str) = (
 pub(super) const GET_P99: (&str, &str) = ("get_p99_us.*", "99 % of them take at most so long");
 pub(super) const GET_P999: (&str, &str) = ("get_p999_us.*", "99.9 % of them");
 
-/// The load of the settings, at so many requests a second if the drive took no time.
+/// The load of the settings, at `requests_per_s` requests a second if the drive took no time.
 pub(super) fn load(settings: &Settings, requests_per_s: f64) -> Result<Load, Error> {
     let clients = settings.within("clients", 1.0..=1024.0)?;
     let request_ns = clients * 1e9 / requests_per_s;
@@ -67,8 +67,8 @@ pub(super) fn requests_per_s(run: &TimedRun, cache: usize) -> f64 {
     run.seen.get(cache).map_or(f64::NAN, |seen| seen.requests as f64 / run.seconds)
 }
 
-/// Requests a second that the drive of `options` takes without placement from clients that take
-/// [hardly any time](FASTEST_NS) themselves.
+/// Requests a second that the drive of `options` sustains without placement, from clients that take [hardly any
+/// time](FASTEST_NS) themselves.
 pub(super) fn capacity(
     options: &ReplayOptions,
     settings: &Settings,
@@ -78,7 +78,7 @@ pub(super) fn capacity(
     Ok(requests_per_s(&alone(options, false, load, monitor)?, 0))
 }
 
-/// One cache alone on the timed drive of `options`.
+/// Runs a single cache on the timed drive of `options`.
 pub(super) fn alone(
     options: &ReplayOptions,
     placement: bool,
@@ -90,7 +90,7 @@ pub(super) fn alone(
     timed::play(&drive, &[tenant], placement, load, monitor)
 }
 
-/// The timed drive of `options` for so many tenants.
+/// The timed drive of `options` for `tenants` tenants.
 pub(super) fn drive(
     options: &ReplayOptions,
     placement: bool,
@@ -99,7 +99,7 @@ pub(super) fn drive(
     TimedDrive::new(options, placement, shared::HANDLES, pm9d3_like(), tenants)
 }
 
-/// Share of the time in which all dies could have programmed that they did.
+/// The share of all dies' program time that was used.
 #[allow(clippy::cast_precision_loss)] // some gigabytes
 fn media_load(run: &TimedRun) -> f64 {
     let work = &run.run.drive;
@@ -107,8 +107,8 @@ fn media_load(run: &TimedRun) -> f64 {
     programmed as f64 / run.seconds / pm9d3_like().program_bytes_per_s()
 }
 
-/// Runs the cache of `options` with and without placement under `load` and notes under the point what
-/// clients saw and how long the drive took.
+/// Runs the cache of `options` with and without placement under `load`. Records under the point what clients saw and
+/// the drive's latencies.
 pub(super) fn note_both(
     metrics: &mut Metrics,
     point: &str,
@@ -133,7 +133,7 @@ pub(super) fn note_both(
     Ok(())
 }
 
-/// Notes what placement changes at the point.
+/// Records the ratios between placement and no placement at the point.
 pub(super) fn note_ratios(metrics: &mut Metrics, point: &str) {
     let ratio = |metric: &str, above: &str, below: &str| {
         metrics[&format!("{metric}.{above}.{point}")]
@@ -147,10 +147,10 @@ pub(super) fn note_ratios(metrics: &mut Metrics, point: &str) {
     metrics.extend(ratios.map(|(name, value)| (format!("{name}.{point}"), value)));
 }
 
-/// Notes percentiles of reads, writes and GETs in microseconds under the point.
+/// Records percentiles of reads, writes and GETs in microseconds under the point.
 pub(super) fn note_latencies(metrics: &mut Metrics, setting: &str, point: &str, seen: &Seen) {
     let kinds = [("read", &seen.reads), ("write", &seen.writes), ("get", &seen.gets)];
-    // A workload of SETs has no GETs.
+    // A workload of only SETs has no GETs.
     for (kind, times) in
         kinds.into_iter().filter(|(kind, times)| *kind != "get" || times.count() > 0)
     {

@@ -1,4 +1,4 @@
-//! Which files there are and where their bytes lie: a log of what has changed, on blocks of its own.
+//! The list of files and the places of their bytes: a log of changes, on its own blocks.
 //!
 //! ```text
 //!  block with tag of epoch n          a record, in whole pages:
@@ -7,9 +7,9 @@
 //!  └──────────┴────────┴────────┴──┘  └──────────────┴─────────────┴──────┴───────┘
 //! ```
 //!
-//! A block that is full is followed by one of the next epoch, which begins with everything. At an opening the latest
-//! epoch counts whose snapshot is whole, up to the first record that is not; what lies behind that was never
-//! acknowledged. The opening itself begins an epoch, so that nothing comes behind a torn record.
+//! When a block is full, a block of the next epoch follows; it begins with a snapshot of everything. On opening, the
+//! latest epoch with a complete snapshot is replayed up to the first incomplete record. Anything after that record was
+//! never acknowledged. The opening itself begins a new epoch, so that nothing is appended after a torn record.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,8 @@ use serde::{Deserialize, Serialize};
 
 use super::pages::{self, Piece, Result, buffer_of, corrupt, of_store};
 
-/// Tags of this Env's blocks begin with it; then comes a bit for the directory, then an epoch or a file.
+/// Prefix of the tags of this Env's blocks. It is followed by a bit for the directory, and then by an epoch or a file
+/// number.
 const MAGIC: u64 = 0x4c44 << 48;
 const OF_DIRECTORY: u64 = 1 << 47;
 const NUMBER: u64 = OF_DIRECTORY - 1;
@@ -29,18 +30,18 @@ const NUMBER: u64 = OF_DIRECTORY - 1;
 pub(super) struct Table {
     pub(super) names: BTreeMap<String, u64>,
     pub(super) files: BTreeMap<u64, Vec<Piece>>,
-    /// The file that is made next.
+    /// The number of the next new file.
     next: u64,
 }
 
-/// What can change.
+/// A change of the directory.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Change {
-    /// Everything, at the begin of an epoch.
+    /// The whole table, at the beginning of an epoch.
     Snapshot(Table),
-    /// An empty file takes the name.
+    /// Makes an empty file with this name.
     Make(String),
-    /// Pieces at the end of a file.
+    /// Adds pieces at the end of a file.
     Grow(u64, Vec<Piece>),
     Rename(String, String),
     Remove(String),
@@ -54,14 +55,14 @@ pub(super) struct Directory {
     at: u64,
 }
 
-/// The tag of a block of `file`.
+/// Returns the tag of a block of `file`.
 pub(super) fn tag_of(file: u64) -> u64 {
     MAGIC | file & NUMBER
 }
 
 impl Directory {
-    /// The directory on `store`: the one that is there, or an empty one if the store has no blocks. Blocks that no
-    /// file has are freed.
+    /// Opens the directory on `store`, or makes an empty one if the store has no blocks. Frees blocks that belong to no
+    /// file.
     pub(super) fn open(store: Arc<dyn BlockStore>) -> Result<Self> {
         let blocks = store.list();
         if let Some(other) = blocks.iter().find(|it| it.tag & (u64::MAX << 48) != MAGIC) {
@@ -95,12 +96,12 @@ impl Directory {
         self.store.info().page_bytes as usize
     }
 
-    /// Makes a change; it is durable when this returns. Returns the file that it was about, if one is gone by it, with
-    /// its pieces: their blocks can be freed.
+    /// Makes a change, which is durable when the call returns. If the change removes a file, returns its pieces, so
+    /// that their blocks can be freed.
     pub(super) fn change(&mut self, change: &Change) -> Result<Vec<Piece>> {
         let bytes = record(change, self.page_bytes())?;
         let room = self.store.info().block_bytes - self.at;
-        // In memory first: a snapshot that comes instead has it too.
+        // Change the memory first: if a snapshot is written instead, it includes the change.
         let gone = self.table.apply(change);
         if bytes.len() as u64 <= room {
             self.append(&bytes)?;
@@ -180,7 +181,7 @@ fn record(change: &Change, page_bytes: usize) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The table as an epoch's block has it; `None` if its snapshot is not whole.
+/// Rebuilds the table from an epoch's block; `None` if its snapshot is incomplete.
 fn replay(store: &dyn BlockStore, block: BlockId, written: u64) -> Option<Table> {
     let length = usize::try_from(written).ok()?;
     let mut bytes = vec![0; length];

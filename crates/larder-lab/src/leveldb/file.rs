@@ -1,4 +1,4 @@
-//! An open file: one that grows, or one that is read.
+//! Open files: one for appending, and one for reading.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -13,20 +13,20 @@ use super::directory::{Change, tag_of};
 use super::files::Files;
 use super::pages::{self, Piece, Result, buffer_of, find, of_store};
 
-/// Bytes that are appended at a time, so that they go to several dies at once.
+/// Bytes of an append. It is large, so that an append uses several dies at once.
 const CHUNK_BYTES: usize = 64 << 10;
-/// Appends under way: a writer waits for the oldest then, as one does whose page cache is full.
+/// Appends in flight. At this limit a writer waits for the oldest one, as with a full page cache.
 const UNDER_WAY_MAX: usize = 8;
 
-/// Appends to a file. What was written is durable when it was flushed; so it is when this is dropped.
+/// Appends to a file. Written data is durable after a flush, and also after the writer is dropped.
 pub(super) struct Writer {
     files: Rc<RefCell<Files>>,
     file: u64,
     buffer: Vec<u8>,
-    /// The block that it fills, and how far.
+    /// The block being filled, and the position in it.
     open: Option<(BlockId, u64)>,
     under_way: VecDeque<IoFuture>,
-    /// On their way, and not in the directory.
+    /// Pieces that are written or in flight, but not in the directory yet.
     pieces: Vec<Piece>,
 }
 
@@ -64,7 +64,7 @@ impl Writer {
         Ok(())
     }
 
-    /// A piece that goes on where the last one ends is one with it.
+    /// Adds a piece. It is merged with the last piece if it continues it.
     fn note(&mut self, piece: Piece) {
         match self.pieces.last_mut() {
             Some(last) if last.block == piece.block && last.at + last.bytes == piece.at => {
@@ -113,14 +113,14 @@ impl Write for Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        // A file that was deleted meanwhile needs no bytes; nobody is left to be told of an error.
+        // A file that has been deleted needs no bytes. Drop has no caller that could get the error.
         if self.files.borrow().directory.table.files.contains_key(&self.file) {
             let _ = self.save();
         }
     }
 }
 
-/// Reads a file as it was when it was opened. It keeps the page that it read last.
+/// Reads a file as it was when it was opened. Caches the page read last.
 pub(super) struct Reader {
     files: Rc<RefCell<Files>>,
     pieces: Vec<Piece>,
@@ -146,7 +146,7 @@ impl Reader {
         Ok(done)
     }
 
-    /// Bytes of one block: those that lie in one page come from there.
+    /// Reads bytes of one block. If they lie in one page, they come from the cached page.
     fn fill_from(&self, block: u64, at: u64, bytes: &mut [u8]) -> Result<()> {
         let store = self.files.borrow().store();
         let page_bytes = u64::from(store.info().page_bytes);

@@ -1,4 +1,4 @@
-//! The store and the directory of its files together: what is gone from the one is freed on the other.
+//! The store and the directory together: blocks of removed files are freed on the store.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ impl Files {
         Arc::clone(&self.store)
     }
 
-    /// Changes the directory, and frees what is gone by it.
+    /// Changes the directory, and frees the blocks of a removed file.
     pub(super) fn change(&mut self, change: &Change) -> Result<()> {
         let gone = self.directory.change(change)?;
         let blocks: BTreeSet<u64> = gone.iter().map(|piece| piece.block).collect();

@@ -1,16 +1,15 @@
-//! LevelDB on blocks: what `rusty-leveldb` asks of its environment, answered by any [`BlockStore`].
+//! LevelDB on blocks: an environment for `rusty-leveldb` on any [`BlockStore`].
 //!
-//! A file has blocks of its own, whose tags name it, and grows in order, as all of LevelDB's files do. Where its bytes
-//! lie says a log ([`directory`]). Deleting a file frees its blocks: nothing is ever copied but by LevelDB's own
-//! compaction.
+//! A file has its own blocks, whose tags identify it, and only grows at its end, as all of LevelDB's files do. A log
+//! ([`directory`]) records where its bytes lie. Deleting a file frees its blocks: only LevelDB's own compaction ever
+//! copies data.
 //!
-//! What is flushed, and each name that changes, is durable when the call returns, and found again after a loss of
-//! power.
+//! Flushed data and every change of a name are durable when the call returns, and survive a loss of power.
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`directory`] | which files there are |
-//! | [`file`] | a file that grows, and one that is read |
+//! | [`directory`] | the list of files |
+//! | [`file`] | a file for appending, and one for reading |
 //! | [`files`] | the store and its directory together |
 //! | [`pages`] | where bytes lie |
 
@@ -34,11 +33,11 @@ use file::{Reader, Writer};
 use files::Files;
 use pages::{Result, length};
 
-/// Time, for an environment.
+/// The clock of an environment.
 pub trait Time {
-    /// Microseconds since whenever.
+    /// Microseconds since an arbitrary moment.
     fn micros(&self) -> u64;
-    /// Lets so many pass.
+    /// Sleeps for `micros` microseconds.
     fn sleep(&self, micros: u32);
 }
 
@@ -72,10 +71,10 @@ fn name(path: &Path) -> String {
 }
 
 impl BlockEnv {
-    /// The files on `store`, which is for them alone. There are none on one without blocks.
+    /// Opens the files on `store`, which must hold nothing else. A store without blocks has no files.
     ///
     /// # Errors
-    /// If it has blocks of something else, or none of its directories is whole; what the store reports.
+    /// If the store has foreign blocks, if none of its directories is complete, or if the store fails.
     pub fn open(store: Arc<dyn BlockStore>, time: Box<dyn Time>) -> Result<Self> {
         let directory = Directory::open(Arc::clone(&store))?;
         let files = Files::new(store, directory);
@@ -118,7 +117,7 @@ impl Env for BlockEnv {
         self.writer(path, true)
     }
 
-    /// A directory is there as soon as something is in it.
+    /// A directory exists as soon as it contains something.
     fn exists(&self, path: &Path) -> Result<bool> {
         let (files, name) = (self.files.borrow(), name(path));
         let names = &files.directory.table.names;

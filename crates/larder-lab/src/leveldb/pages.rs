@@ -1,22 +1,22 @@
-//! Bytes of files on blocks: pieces, which lie in one block each.
+//! The bytes of files on blocks: pieces, each within one block.
 
 use larder_device::{BlockId, BlockStore, IoBuffer};
 use rusty_leveldb::{Status, StatusCode};
 use serde::{Deserialize, Serialize};
 
-/// What LevelDB is told.
+/// A result with LevelDB's error type.
 pub(super) type Result<T> = std::result::Result<T, Status>;
 
-/// Bytes of a file that lie in one block, from the start of a page on.
+/// Bytes of a file that are contiguous in one block. They begin at the start of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Piece {
     pub(super) block: u64,
-    /// Where in the block they begin.
+    /// Offset in the block.
     pub(super) at: u64,
     pub(super) bytes: u64,
 }
 
-/// What the store says, in LevelDB's words.
+/// Converts an error of the store to LevelDB's.
 pub(super) fn of_store(error: &larder_device::Error) -> Status {
     Status::new(StatusCode::IOError, &error.to_string())
 }
@@ -32,7 +32,7 @@ pub(super) fn buffer_of(bytes: &[u8]) -> IoBuffer {
     buffer
 }
 
-/// Fills `bytes` from `at` of `block` on.
+/// Fills `bytes` from offset `at` of `block`.
 pub(super) fn read(
     store: &dyn BlockStore,
     block: BlockId,
@@ -50,7 +50,7 @@ pub(super) fn read(
     Ok(())
 }
 
-/// Where `offset` of a file lies: the piece, and how far in it.
+/// Finds the place of `offset` in a file: the piece, and the offset in it.
 pub(super) fn find(pieces: &[Piece], mut offset: u64) -> Option<(Piece, u64)> {
     for piece in pieces {
         if offset < piece.bytes {

@@ -1,15 +1,14 @@
-//! The answer in words: what placement is worth here, how full the drive may be, what to look for
-//! when buying.
+//! The answer in words: what placement gains, how full the drive may be, what to look for when buying.
 
 use super::limit::Limit;
 use super::options::{PlanOptions, Rating};
 use super::outcome::{Answer, Load};
 use super::rows::{life, trimmed};
 
-/// Placement that lowers DLWA by less than this is not worth a word of praise.
+/// The advice calls placement useful only if it lowers DLWA by at least this share.
 const GAIN_MIN: f64 = 0.05;
 
-/// Sentences, the main thing first.
+/// Sentences, the most important one first.
 pub(super) fn sentences(options: &PlanOptions, load: &Load, answers: &[Answer]) -> Vec<String> {
     let [on, off] = answers else { return Vec::new() };
     let mut sentences = vec![gain(options, on, off)];
@@ -20,7 +19,7 @@ pub(super) fn sentences(options: &PlanOptions, load: &Load, answers: &[Answer]) 
     sentences
 }
 
-/// What placement is worth.
+/// The gain of placement.
 fn gain(options: &PlanOptions, on: &Answer, off: &Answer) -> String {
     let (with, without) = (trimmed(on.dlwa, 2), trimmed(off.dlwa, 2));
     if off.dlwa / on.dlwa - 1.0 < GAIN_MIN {
@@ -59,14 +58,14 @@ fn room(options: &PlanOptions, on: &Answer, off: &Answer) -> String {
 
 fn most(limit: &Limit) -> String {
     match (limit.status, limit.utilization) {
-        // Rounded down: a limit is not to be passed.
+        // Rounded down, so that the limit is not exceeded.
         (_, Some(utilization)) => format!("at most {:.0} % of the drive", utilization.floor()),
         ("kept", _) => "all of the drive".to_owned(),
         _ => "less than was simulated".to_owned(),
     }
 }
 
-/// What to look for if even with placement the drive does not last.
+/// What to look for if the drive does not last even with placement.
 fn wear(options: &PlanOptions, load: &Load, on: &Answer) -> String {
     let rating = match options.rating {
         Rating::Dwpd(rating) => format!("{} DWPD", trimmed(rating, 2)),

@@ -1,4 +1,4 @@
-//! Life, carbon and cost that follow from what was measured.
+//! Life, carbon and cost, calculated from the measurements.
 
 use larder_ssd::analytic::carbon::{CacheSystem, CarbonFactors};
 use larder_ssd::analytic::life::{DriveBudget, Endurance, media_bytes_per_day};
@@ -11,39 +11,39 @@ use crate::Error;
 const SECONDS_PER_DAY: f64 = 86_400.0;
 const GB: f64 = 1e9;
 
-/// What a drive at a utilisation comes to over the life of the system.
+/// The bill for a drive at a utilisation over the life of the system.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Bill {
-    /// Years until the drive is worn out, by its rating; wear alone.
+    /// Years until the drive is worn out according to its rating; wear only.
     pub life_years: f64,
-    /// Where the life lies that a larger or longer simulation would find, from here: see
+    /// Lower end of the range in which a larger or longer simulation would find the life: see
     /// [`life_years_high`](Self::life_years_high).
     pub life_years_low: f64,
-    /// To here. Within 5 % of the load and of DLWA, or as far as they drifted while they were measured,
-    /// and twice the standard error of the load; where DLWA had not settled, down to what theory makes of
-    /// it, and so without placement where large objects are large beside the model's reclaim units.
+    /// Upper end of that range. Load and DLWA may be off by 5 %, or by their drift during the measurement, and the load
+    /// by twice its standard error in addition. Where DLWA had not settled, the range extends down to the life at the
+    /// theoretical DLWA. The same holds without placement if large objects are large relative to the model's reclaim
+    /// units.
     pub life_years_high: f64,
-    /// Drives bought over the life of the system: at least one, and beyond it the average of a
-    /// fleet.
+    /// Drives bought over the life of the system: at least one; above that, the average of a fleet.
     pub drives: f64,
-    /// Rating, in drive writes per day over the warranty, with which one drive would do.
+    /// Rating, in drive writes per day over the warranty, at which one drive would be enough.
     pub endurance_needed: f64,
     /// Embodied carbon of all drives, in kg of CO2-equivalent.
     pub flash_kg: f64,
-    /// Of the DRAM.
+    /// Embodied carbon of the DRAM, in the same unit.
     pub dram_kg: f64,
-    /// Of both.
+    /// Embodied carbon of drives and DRAM.
     pub embodied_kg: f64,
-    /// Of both, per useful GB.
+    /// Embodied carbon of drives and DRAM, per useful GB.
     pub embodied_kg_per_useful_gb: f64,
     /// Price of all drives and the DRAM.
     pub cost: f64,
-    /// The same per useful GB.
+    /// The cost per useful GB.
     pub cost_per_useful_gb: f64,
 }
 
-/// Reckons with Theorem 2 of the FDP paper and the endurance rating.
-/// `dlwa_theory` bounds DLWA of a drive that had not settled.
+/// Calculates the bill with Theorem 2 of the FDP paper and the endurance rating. `dlwa_theory` bounds the DLWA of a
+/// drive that had not settled.
 pub(super) fn bill(
     options: &PlanOptions,
     measured: &Measured,
@@ -87,8 +87,8 @@ fn reckon(
         ssd_kg_per_gb: options.carbon_flash,
         dram_kg_per_gb: options.carbon_dram,
         system_life_years: options.years,
-        // Theorem 2 counts a drive that is hardly written to as a fraction of one. Who buys one
-        // buys all of it: then its life at DLWA 1 is as long as makes it one.
+        // Theorem 2 counts a drive with few writes as a fraction of one. A buyer pays for a whole drive, so we limit
+        // its life at DLWA 1 to the value that makes it one.
         device_life_years: (life_years * dlwa).min(options.years * dlwa),
     };
     let device_gb = sold_gb * (1.0 + options.op_percent / 100.0);
@@ -112,7 +112,7 @@ fn reckon(
     })
 }
 
-/// Within what a larger or longer simulation would find load and DLWA: factors of the load with DLWA.
+/// Factors between our values and those of a larger or longer simulation: ranges of the load, and of load times DLWA.
 fn margins(measured: &Measured, dlwa_theory: f64) -> [(f64, f64); 2] {
     let load = (measured.load_drift.max(SETTLED) + measured.load_error).min(0.5);
     let drift = measured.dlwa_drift.max(SETTLED);
@@ -121,18 +121,18 @@ fn margins(measured: &Measured, dlwa_theory: f64) -> [(f64, f64); 2] {
         most = most.max(dlwa_theory);
     }
     if !measured.is_mixed() {
-        // On a drive with room each page of a large object is moved once, and dies where it was moved to.
+        // On a drive with free room each page of a large object is moved at most once, and dies where it was moved to.
         most = most.max(2.0 - measured.soc_share);
     }
     [(1.0 - load, measured.dlwa / (1.0 + drift)), (1.0 + load, most)]
 }
 
-/// Bytes that the cache writes to the drive in a day at the rate that is planned for.
+/// Bytes that the cache writes to the drive in a day at the planned rate.
 pub(super) fn host_bytes_per_day(options: &PlanOptions, measured: &Measured) -> f64 {
     options.rate * SECONDS_PER_DAY * measured.host_bytes_per_request
 }
 
-/// Flash in which the cache keeps objects, in GB: the capacity times the utilisation.
+/// Flash in which the cache keeps objects, in GB: capacity times utilisation.
 #[allow(clippy::cast_precision_loss)]
 pub(super) fn useful_gb(options: &PlanOptions, utilization: f64) -> f64 {
     options.flash_bytes as f64 / GB * utilization / 100.0
@@ -142,7 +142,7 @@ pub(super) fn useful_gb(options: &PlanOptions, utilization: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// A drive that is written as rated: 1.88 TB a day.
+    /// A drive that is written at its rated load: 1.88 TB a day.
     fn measured(dlwa: f64) -> Measured {
         Measured {
             utilization: 100.0,
@@ -172,7 +172,7 @@ mod tests {
         assert!((large(false, 1.7) - 3.6).abs() < 1e-9);
         assert!((large(true, 1.7) - 1.7 * 1.05).abs() < 1e-9);
         assert!((margins(&measured(1.7), 3.6)[1].1 - 1.7 * 1.05).abs() < 1e-9);
-        // Room on the drive, so that theory finds no copies: each page of a large object once.
+        // There is room on the drive, so theory predicts no copies; each page of a large object may be moved once.
         let room = Measured { object_per_unit: 0.5, with_placement: false, ..measured(1.0) };
         assert!((margins(&room, 1.0)[1].1 - 1.1).abs() < 1e-9);
     }

@@ -1,4 +1,4 @@
-//! What of a question is refused, and what would do.
+//! Refuses invalid questions, and says what would be valid.
 
 use super::options::{FLASH_MIN, PlanOptions, Rating};
 use super::{fit, model};
@@ -6,11 +6,11 @@ use crate::Error;
 
 /// The largest object that fits into a bucket of the small-object engine, with its headers.
 const SMALL_OBJECT_MAX: u32 = 4050;
-/// Requests per second above which no cache serves.
+/// No cache serves more requests per second than this.
 const RATE_MAX: f64 = 1e9;
 
 impl PlanOptions {
-    /// Refuses what cannot be answered, naming the option, its value and what is allowed.
+    /// Refuses options that cannot be planned. The error names the option, its value and what is allowed.
     ///
     /// # Errors
     /// [`Error::Usage`].
@@ -94,7 +94,7 @@ impl PlanOptions {
         Ok(())
     }
 
-    /// Refuses amounts that are fine by themselves and make no sense together.
+    /// Refuses options that are valid alone but not in combination.
     #[allow(clippy::cast_precision_loss)] // sizes of drives
     pub(super) fn check_proportions(&self) -> Result<(), Error> {
         if self.dram_bytes > self.flash_bytes {

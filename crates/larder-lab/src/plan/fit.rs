@@ -1,30 +1,30 @@
-//! Whether drive and cache of the model can work, and if not, what would do.
+//! Checks whether drive and cache of the model can work, and if not, finds sizes that would.
 //!
-//! What drive and cache say of sizes that are too small is in their own words, of a drive and of settings
-//! that nobody who plans has named. Here it is said in those of the command, with the least that would do.
+//! The errors of drive and cache about small sizes mention settings that the user of the command did not name. This
+//! module reports them in terms of the command's options, with the least size that would do.
 
 use super::options::{DRAM_MIN, FLASH_MIN, PlanOptions};
 use crate::Error;
 use crate::replay::{ReplayOptions, shared};
 
-/// Percentages that are tried in their turn.
+/// Largest percentages that are tried.
 const OP_MAX: u32 = 100;
 const SOC_MAX: u32 = 99;
 /// The largest model that is tried.
 const SIMULATE_MAX: u64 = 1 << 30;
 /// The largest drive that is tried: a pebibyte.
 const FLASH_MAX: u64 = 1 << 50;
-/// Sizes that would do are named to this step.
+/// Granularity of the sizes that the errors suggest.
 const STEP: u64 = 1 << 20;
 
-/// What does not fit.
+/// What does not fit, with the cause.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Misfit {
     Drive(String),
     Cache(String),
 }
 
-/// Refuses a drive that could not work, and a cache that does not fit on it, in the words of the command.
+/// Refuses a drive that could not work and a cache that does not fit on it, in terms of the command's options.
 pub(super) fn check_fit(asked: &PlanOptions, options: &ReplayOptions) -> Result<(), Error> {
     let Err(misfit) = tried(asked, options) else { return Ok(()) };
     let size = larger(asked);
@@ -59,8 +59,7 @@ pub(super) fn check_fit(asked: &PlanOptions, options: &ReplayOptions) -> Result<
     Err(Error::usage(format!("{refused}; {way_out}")))
 }
 
-/// The least size above the one that was asked for that would do: of the model, or of the drive where no
-/// model of it would do.
+/// The least size above the requested one that would do: of the model, or of the drive if no model of it would do.
 fn larger(asked: &PlanOptions) -> Option<String> {
     if let Some(bytes) = least_simulated(asked) {
         return Some(format!("--simulate {}", size(bytes)));
@@ -68,8 +67,8 @@ fn larger(asked: &PlanOptions) -> Option<String> {
     least_flash(asked)
 }
 
-/// The least drive above the one that was asked for that would do, to the step; if none would, with a
-/// larger model too.
+/// The least drive size above the requested one that would do, in whole steps. If none would do alone, a larger model
+/// is tried too.
 pub(super) fn least_flash(asked: &PlanOptions) -> Option<String> {
     let from = FLASH_MIN.max(asked.dram_bytes).max(asked.flash_bytes + 1);
     let drive = |bytes| PlanOptions { flash_bytes: bytes, ..asked.clone() };
@@ -82,7 +81,7 @@ pub(super) fn least_flash(asked: &PlanOptions) -> Option<String> {
     Some(format!("--flash {bytes} --simulate {bytes}"))
 }
 
-/// The least model above the one that was asked for that would do, to the step.
+/// The least model size above the requested one that would do, in whole steps.
 pub(super) fn least_simulated(asked: &PlanOptions) -> Option<u64> {
     let from = FLASH_MIN.max(asked.simulated_bytes + 1);
     least(from, SIMULATE_MAX.min(asked.flash_bytes), |bytes| PlanOptions {
@@ -91,8 +90,8 @@ pub(super) fn least_simulated(asked: &PlanOptions) -> Option<u64> {
     })
 }
 
-/// The least size of at least `from` that fits while one step less does not: the first of the sizes that
-/// double, then by bisection.
+/// The least size of at least `from` that fits while one step less does not. Doubles the size until it fits, then
+/// bisects.
 fn least(from: u64, most: u64, of: impl Fn(u64) -> PlanOptions) -> Option<u64> {
     let from = from.next_multiple_of(STEP);
     let fits = |bytes: u64| fits(&of(bytes));
@@ -113,12 +112,12 @@ fn least(from: u64, most: u64, of: impl Fn(u64) -> PlanOptions) -> Option<u64> {
     Some(fitting)
 }
 
-/// As the command line takes it.
+/// A size in the form of the command line.
 pub(super) fn size(bytes: u64) -> String {
     format!("{}MiB", bytes / STEP)
 }
 
-/// Whether such a plan is not refused for its sizes.
+/// Whether the sizes of this plan are accepted.
 fn fits(asked: &PlanOptions) -> bool {
     let scaled = asked.scaled();
     asked.check_proportions().is_ok()
@@ -126,7 +125,7 @@ fn fits(asked: &PlanOptions) -> bool {
         && tried(asked, &scaled).is_ok()
 }
 
-/// Makes the drive, and opens a cache on as little of it as is going to be simulated.
+/// Makes the drive, and opens a cache on the smallest part of it that will be simulated.
 fn tried(asked: &PlanOptions, options: &ReplayOptions) -> Result<(), Misfit> {
     let drive = shared::drive(options, true, shared::HANDLES);
     let drive = drive.map_err(|error| Misfit::Drive(cause(&error)))?;
@@ -135,8 +134,7 @@ fn tried(asked: &PlanOptions, options: &ReplayOptions) -> Result<(), Misfit> {
     shared::opens(&options, drive).map_err(|error| Misfit::Cache(cause(&error)))
 }
 
-/// What went wrong, without the names of settings that are not the command's: up to the advice, which
-/// speaks of them.
+/// The cause of an error. The advice at its end is cut off, because it names settings that the command does not have.
 fn cause(error: &Error) -> String {
     let text = error.to_string();
     let text = text.split_once(": --").map_or(text.as_str(), |(before, _)| before);

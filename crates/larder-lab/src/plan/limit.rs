@@ -1,24 +1,24 @@
-//! The utilisation at which DLWA passes a limit.
+//! The utilisation at which DLWA exceeds a limit.
 
 use serde::Serialize;
 
-/// Bisections of a function: to a millionth of a percent.
+/// Bisection steps for a function: the result is exact to a millionth of a percent.
 const BISECTIONS: u32 = 40;
 
-/// Where a limit is passed, between the least and the most utilisation that was looked at.
+/// Where a limit is exceeded, between the least and the highest utilisation that was simulated.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Limit {
-    /// `passed` (at [`utilization`](Self::utilization)), `kept` (up to the most) or `exceeded`
-    /// (from the least on).
+    /// `passed` (at [`utilization`](Self::utilization)), `kept` (up to the highest utilisation) or `exceeded` (from the
+    /// least on).
     pub status: &'static str,
-    /// Percent of the drive at which DLWA passes the limit; none unless it is passed.
+    /// Percent of the drive at which DLWA exceeds the limit; `None` unless it is passed.
     pub utilization: Option<f64>,
 }
 
 const KEPT: Limit = Limit { status: "kept", utilization: None };
 const EXCEEDED: Limit = Limit { status: "exceeded", utilization: None };
 
-/// The first crossing of a curve of points in ascending order, straight between them.
+/// The first crossing of a curve through points in ascending order, interpolated linearly.
 pub(super) fn of_points(curve: &[(f64, f64)], limit: f64) -> Limit {
     if curve.first().is_some_and(|&(_, dlwa)| dlwa > limit) {
         return EXCEEDED;
@@ -33,7 +33,8 @@ pub(super) fn of_points(curve: &[(f64, f64)], limit: f64) -> Limit {
     }
 }
 
-/// The same of a function that rises, by bisection; a value that it does not know is too high.
+/// The first crossing of a rising function, by bisection. Where the function has no value, the limit counts as
+/// exceeded.
 pub(super) fn of_function(
     dlwa: impl Fn(f64) -> Option<f64>,
     (mut from, mut to): (f64, f64),

@@ -1,4 +1,4 @@
-//! What one run measured, and whether more requests would find the same.
+//! The measurements of a run, and whether more requests would give the same results.
 
 use std::sync::Arc;
 
@@ -6,10 +6,10 @@ use crate::Error;
 use crate::replay::shared::{self, SharedRun, Tenant};
 use crate::replay::{Monitor, ReplayOptions, Run};
 
-/// What one run measured.
+/// The measurements of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Measured {
-    /// Percent.
+    /// In percent.
     pub(super) utilization: f64,
     pub(super) with_placement: bool,
     /// At least 1.
@@ -19,27 +19,27 @@ pub(super) struct Measured {
     /// Share of the host's bytes that the small-object engine wrote.
     pub(super) soc_share: f64,
     pub(super) drive_writes_before: f64,
-    /// By what share DLWA differs between the halves of the measurement.
+    /// Relative difference of DLWA between the halves of the measurement.
     pub(super) dlwa_drift: f64,
-    /// The same of the host's bytes per request.
+    /// Relative difference of the host's bytes per request between the halves.
     pub(super) load_drift: f64,
-    /// By what share these may be off by chance: twice their standard error.
+    /// Statistical relative error of the host's bytes per request: twice the standard error.
     pub(super) load_error: f64,
-    /// How much of a reclaim unit a large object takes: on a drive of the field next to nothing.
+    /// Size of a large object relative to a reclaim unit. It is nearly 0 on real drives.
     pub(super) object_per_unit: f64,
 }
 
-/// A drive and its load are known when neither changes by more than this share from one half of the
-/// measurement to the other, and the drive was written over [`STEADY_DRIVE_WRITES`] times before.
+/// Drive and load have settled if neither changes by more than this share from one half of the measurement to the
+/// other, and the drive was written over [`STEADY_DRIVE_WRITES`] times before.
 pub(super) const SETTLED: f64 = 0.05;
-/// Times that a drive has to be written over until its DLWA is steady.
+/// Number of times that a drive must be written over until its DLWA is steady.
 pub(super) const STEADY_DRIVE_WRITES: f64 = 11.0;
-/// Large objects come in one piece. Where they take more than this of a unit, many units hold nothing
-/// else, die as a whole, and DLWA without placement comes out low.
+/// Large objects are written in one piece. If they take more than this share of a unit, many units hold nothing else
+/// and die as a whole, and DLWA without placement comes out too low.
 pub(super) const OBJECT_PER_UNIT_MAX: f64 = 0.1;
 
 impl Measured {
-    /// Whether more requests would find the same.
+    /// Whether more requests would give the same results.
     pub(super) fn is_settled(&self) -> bool {
         self.is_drive_settled() && self.load_drift <= SETTLED
     }
@@ -48,7 +48,7 @@ impl Measured {
         self.dlwa_drift <= SETTLED && self.drive_writes_before >= STEADY_DRIVE_WRITES
     }
 
-    /// Whether a unit takes in enough objects to hold of both engines what they write.
+    /// Whether a unit holds enough objects to mix the writes of both engines.
     pub(super) fn is_mixed(&self) -> bool {
         self.with_placement || self.object_per_unit <= OBJECT_PER_UNIT_MAX
     }
@@ -58,7 +58,7 @@ impl Measured {
     }
 }
 
-/// Measures a replay.
+/// Runs and measures a replay.
 pub(super) fn measure_replay(
     options: &ReplayOptions,
     with_placement: bool,
@@ -89,7 +89,7 @@ pub(super) fn measure_replay(
     })
 }
 
-/// By what share the host's bytes per request differ between the halves of the measurement.
+/// Relative difference of the host's bytes per request between the halves of the measurement.
 #[allow(clippy::cast_precision_loss)] // some gigabytes
 fn load_drift(run: &Run) -> f64 {
     let measured = run.requests - run.warmup_requests;
@@ -102,13 +102,13 @@ fn load_drift(run: &Run) -> f64 {
         last = interval.requests;
     }
     let [first, second] = halves.map(|(bytes, requests)| bytes as f64 / requests as f64);
-    // Of a run so short that it has one half only, nothing is known.
+    // If the run is too short for two halves, the drift is unknown; report the maximum.
     let drift = (second / first - 1.0).abs();
     if drift.is_finite() { drift } else { 1.0 }
 }
 
-/// By what share the host's bytes per request may be off by chance: twice the standard error, by how
-/// they differ between the intervals. A few large objects are many of the bytes.
+/// Relative error of the host's bytes per request: twice the standard error, estimated from the differences between
+/// intervals. It matters because a few large objects are a large part of the bytes.
 #[allow(clippy::cast_precision_loss)] // some gigabytes
 fn load_error(run: &Run) -> f64 {
     let measured = run.intervals.windows(2).filter(|pair| !pair[1].warmup);

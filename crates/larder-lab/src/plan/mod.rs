@@ -1,19 +1,19 @@
 //! What a drive will cost with a workload, before it is bought: with placement and without.
 //!
-//! A drive of a terabyte is not simulated page by page. The plan runs the real cache on a model of
-//! the drive that keeps its ratios: DRAM to flash, over-provisioning, share of the small-object
-//! engine, about 340 reclaim units. Device-level write amplification (DLWA) depends on these ratios
-//! and not on the size (the experiment `full-scale` shows it), as long as a unit is large beside the
-//! large objects; where it is not, the range of life says how far DLWA may rise. What is measured
-//! there is turned into years, kilograms and money by the formulas of [`larder_ssd::analytic`].
+//! A drive of a terabyte is not simulated page by page. The plan runs the real cache on a model of the drive that keeps
+//! its ratios: DRAM to flash, over-provisioning, share of the small-object engine, about 340 reclaim units.
+//! Device-level write amplification (DLWA) depends on these ratios and not on the size (the experiment `full-scale`
+//! shows it), as long as a unit is large relative to the large objects. Where it is not, the range of the drive's life
+//! says how far DLWA may rise. The formulas of [`larder_ssd::analytic`] turn the measurements into years, kilograms and
+//! money.
 //!
 //! | module | what it is |
 //! |---|---|
-//! | `options` | what is asked |
-//! | `check` | what is refused, and what would do |
-//! | `fit` | whether drive and cache of the model can work, and what would do |
+//! | `options` | the question |
+//! | `check` | refuses invalid questions |
+//! | `fit` | whether drive and cache of the model can work, and which sizes would |
 //! | `model` | the scaled-down drive, and how long it has to run |
-//! | `measured` | what one run measured, and whether that is settled |
+//! | `measured` | the measurements of a run, and whether they have settled |
 //! | `sweep` | runs over utilisations, with and without placement, on all cores |
 //! | `theory` | DLWA by formula |
 //! | `bill` | life, carbon, cost |
@@ -46,11 +46,11 @@ pub use options::{PlanOptions, Rating};
 pub use outcome::{Answer, Load, ModelFacts, Plan, SweepPoint};
 pub use sweep::OnRun;
 
-/// Simulates and reckons.
+/// Simulates the model and calculates the answer.
 ///
 /// # Errors
-/// [`Error::Usage`] for options that describe nothing that could be planned; [`Error::Run`] for a
-/// bad trace, a workload that writes nothing to flash, or an interruption.
+/// [`Error::Usage`] for options that cannot be planned; [`Error::Run`] for a bad trace, a workload that writes nothing
+/// to flash, or an interruption.
 pub fn plan(options: &PlanOptions, monitor: &Monitor, on_run: &OnRun<'_>) -> Result<Plan, Error> {
     options.check()?;
     let model = model::Model::of(options, monitor)?;
@@ -95,7 +95,7 @@ fn point(options: &PlanOptions, measured: &Measured) -> Result<SweepPoint, Error
     })
 }
 
-/// What a column of the table says: the point that was asked for, and the limit over all points.
+/// A column of the table: the requested point, and the limit over all points.
 fn answer(options: &PlanOptions, points: &[SweepPoint], placement: &'static str) -> Option<Answer> {
     let of_placement = || points.iter().filter(|point| point.placement == placement);
     let point = of_placement().find(|point| point.utilization == options.utilization_percent)?;
@@ -115,7 +115,7 @@ fn answer(options: &PlanOptions, points: &[SweepPoint], placement: &'static str)
     })
 }
 
-/// What the cache does at the utilisation that was asked for: the same with placement and without.
+/// The cache's load on the drive at the requested utilisation. It is the same with and without placement.
 fn load(options: &PlanOptions, measured: &[Measured]) -> Result<Load, Error> {
     let asked = measured.iter().find(|run| run.utilization == options.utilization_percent);
     let asked = asked.ok_or_else(|| Error::run("plan: the utilisation was not simulated"))?;

@@ -1,4 +1,4 @@
-//! The scaled-down drive, and how long it has to run.
+//! The scaled-down drive, and the length of its runs.
 
 use larder_workload::Op;
 
@@ -9,34 +9,31 @@ use super::outcome::ModelFacts;
 use crate::Error;
 use crate::replay::{Monitor, ReplayOptions, Workload};
 
-/// Times that the drive is written over by the requests of a run, after ageing: half of it is
-/// warm-up.
+/// Number of times that the requests of a run write the drive over, after ageing. Half of it is warm-up.
 const DRIVE_WRITES: f64 = 18.0;
-/// Requests of a run, at least and at most. The most is four times what the experiments take of the
-/// KV cache.
+/// Limits on the requests of a run. The maximum is four times what the experiments use for the KV cache.
 const REQUESTS: std::ops::RangeInclusive<u64> = 100_000..=16_000_000;
-/// Requests of the first run, which shows how much the workload writes. If it writes less than a
-/// drive its DRAM was still filling, and a longer one follows, up to the second number.
+/// Requests of the first run, which measures how much the workload writes. If it writes less than a drive, its DRAM was
+/// still filling, and a longer run follows, up to the second number.
 const PILOT_REQUESTS: (u64, u64) = (50_000, 800_000);
-/// Requests that are looked at for their sizes.
+/// Requests whose sizes are sampled.
 const LOOK: u64 = 200_000;
-/// More requests than this to age a drive would take too long: the workload hardly has large
-/// objects.
+/// If ageing a drive needs more requests than this, it would take too long: the workload has hardly any large objects.
 const AGEING_MAX: f64 = 2e8;
-/// Times that ageing writes the drive over with large objects: half of nine.
+/// Number of times that ageing writes the drive over with large objects: half of nine.
 const AGEING_WRITES: f64 = 4.5;
 
-/// What is simulated in place of the drive.
+/// The model that is simulated in place of the drive.
 pub(super) struct Model {
     scale: f64,
     options: ReplayOptions,
     requests: u64,
-    /// Of the average byte of a large object.
+    /// Size of the large object that the average byte belongs to.
     large_object_bytes: f64,
 }
 
 impl Model {
-    /// Scales the drive down and finds out how many requests it takes.
+    /// Scales the drive down and determines the number of requests.
     pub(super) fn of(asked: &PlanOptions, monitor: &Monitor) -> Result<Self, Error> {
         let (scale, options) = scaled(asked)?;
         let large_object_bytes = large_object_bytes(&options)?;
@@ -58,12 +55,12 @@ impl Model {
         self.requests
     }
 
-    /// The replay at a utilisation.
+    /// The replay options at a utilisation.
     pub(super) fn at(&self, utilization: f64) -> ReplayOptions {
         ReplayOptions { utilization_percent: utilization, ..self.options.clone() }
     }
 
-    /// How much of a reclaim unit the average byte's large object takes.
+    /// Size of the average byte's large object relative to a reclaim unit.
     #[allow(clippy::cast_precision_loss)] // far below 2^53
     pub(super) fn object_per_unit(&self) -> f64 {
         self.large_object_bytes / self.options.resolved_unit_bytes() as f64
@@ -93,7 +90,7 @@ impl Model {
     }
 }
 
-/// The scale, and the replay of the model. Refuses DRAM and drives that could not work.
+/// The scale, and the replay options of the model. Refuses DRAM and drive sizes that could not work.
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
 #[allow(clippy::cast_sign_loss)] // sizes of drives, far below 2^53
 pub(super) fn scaled(asked: &PlanOptions) -> Result<(f64, ReplayOptions), Error> {
@@ -116,8 +113,8 @@ pub(super) fn scaled(asked: &PlanOptions) -> Result<(f64, ReplayOptions), Error>
     Ok((scale, options))
 }
 
-/// Size of the large object that the average byte of large objects belongs to. Refuses a workload that
-/// hardly has large objects: the drive could not be aged with it, and there would be one stream only.
+/// Size of the large object that the average byte of large objects belongs to. Refuses a workload with hardly any large
+/// objects: it could not age the drive, and there would be only one stream.
 #[allow(clippy::cast_precision_loss)] // some bytes
 fn large_object_bytes(options: &ReplayOptions) -> Result<f64, Error> {
     let mut source = options.open_workload()?;
@@ -149,7 +146,7 @@ fn large_object_bytes(options: &ReplayOptions) -> Result<f64, Error> {
     Ok(squares / large_bytes as f64)
 }
 
-/// Requests that there are, at most `most`.
+/// Number of available requests, at most `most`.
 fn available(options: &ReplayOptions, most: u64) -> Result<u64, Error> {
     if matches!(options.workload, Workload::Preset(_)) {
         return Ok(most);
@@ -162,8 +159,8 @@ fn available(options: &ReplayOptions, most: u64) -> Result<u64, Error> {
     Ok(count)
 }
 
-/// Requests after which DLWA without placement and the load have settled: first as many as write the
-/// drive over often enough, then twice as many until that is so.
+/// Number of requests after which the load, and DLWA without placement, have settled. Begins with enough requests to
+/// write the drive over often enough, then doubles their number until both have settled.
 fn enough(options: &ReplayOptions, available: u64, monitor: &Monitor) -> Result<u64, Error> {
     let most = available.min(*REQUESTS.end());
     let mut requests = first_guess(options, most, monitor)?;
@@ -177,7 +174,7 @@ fn enough(options: &ReplayOptions, available: u64, monitor: &Monitor) -> Result<
     Ok(requests)
 }
 
-/// Requests that write the drive over often enough, by what a short run writes.
+/// Number of requests that write the drive over often enough, estimated from a short run.
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 fn first_guess(options: &ReplayOptions, most: u64, monitor: &Monitor) -> Result<u64, Error> {
     let drive = options.flash_bytes as f64;

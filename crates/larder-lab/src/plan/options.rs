@@ -1,4 +1,4 @@
-//! What is asked of a plan.
+//! The question of a plan.
 
 use serde_json::{Map, Value, json};
 
@@ -6,13 +6,13 @@ use crate::replay::{ReplayOptions, Workload};
 
 /// The smallest drive that has enough reclaim units of a useful size.
 pub(super) const FLASH_MIN: u64 = 8 << 20;
-/// DRAM of the model below which no object fits any more.
+/// If the model has less DRAM than this, no object fits.
 pub(super) const DRAM_MIN: u64 = 16 << 10;
 const PAGE_BYTES: u64 = 4096;
-/// Utilisations that are always simulated, percent.
+/// Utilisations that are always simulated, in percent.
 const SWEEP: [f64; 6] = [50.0, 60.0, 70.0, 80.0, 90.0, 100.0];
 
-/// How the maker of a drive rates its endurance. Both count bytes of the host.
+/// The endurance rating of a drive. Both forms count host bytes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Rating {
     /// Drive writes per day over the warranty.
@@ -21,16 +21,16 @@ pub enum Rating {
     Tbw(f64),
 }
 
-/// A workload, a drive and a budget. Sizes in bytes, shares in percent, a GB is 10⁹ bytes.
+/// A workload, a drive and a budget. Sizes are in bytes, shares in percent, and a GB is 10⁹ bytes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlanOptions {
-    /// Where the requests come from: taken as a sample of the workload at the scale of the model.
+    /// Source of the requests, taken as a sample of the workload at the scale of the model.
     pub workload: Workload,
-    /// Requests of each simulated run; `None` takes enough for a steady drive.
+    /// Requests of each simulated run; `None` means enough for a steady drive.
     pub requests: Option<u64>,
     /// DRAM of the cache. Above 0.
     pub dram_bytes: u64,
-    /// Capacity that the drive sells.
+    /// Advertised capacity of the drive.
     pub flash_bytes: u64,
     /// Share of the drive that the cache is to use, 10 to 100.
     pub utilization_percent: f64,
@@ -38,7 +38,7 @@ pub struct PlanOptions {
     pub soc_percent: f64,
     /// Objects of at most this size are small.
     pub soc_max_object_bytes: u32,
-    /// Flash beyond the capacity that the drive sells, in percent of it, 4 to 100.
+    /// Over-provisioning: flash beyond the advertised capacity, in percent of it, 4 to 100.
     pub op_percent: f64,
     /// Endurance rating.
     pub rating: Rating,
@@ -48,21 +48,21 @@ pub struct PlanOptions {
     pub rated_dlwa: f64,
     /// Requests per second that the cache will get.
     pub rate: f64,
-    /// DLWA that is not to be passed, above 1.
+    /// DLWA limit, above 1.
     pub dlwa_limit: f64,
-    /// For how long the cache is to serve.
+    /// Years that the cache is to serve.
     pub years: f64,
     /// Price of a GB of flash, in any currency.
     pub price_flash: f64,
-    /// Price of a GB of DRAM, in the same.
+    /// Price of a GB of DRAM, in the same currency.
     pub price_dram: f64,
     /// Embodied carbon of a GB of flash in kg: `C_SSD` of Theorem 2.
     pub carbon_flash: f64,
     /// Embodied carbon of a GB of DRAM in kg.
     pub carbon_dram: f64,
-    /// Size of the drive that is simulated.
+    /// Size of the simulated drive.
     pub simulated_bytes: u64,
-    /// Seed of everything random.
+    /// Seed of all random numbers.
     pub seed: u64,
 }
 
@@ -93,7 +93,7 @@ impl PlanOptions {
         }
     }
 
-    /// The utilisations to simulate, in ascending order: the usual ones and the one asked for.
+    /// The utilisations to simulate, in ascending order: the usual ones and the requested one.
     pub(super) fn sweep(&self) -> Vec<f64> {
         let mut sweep = SWEEP.to_vec();
         sweep.push(self.utilization_percent);
@@ -102,7 +102,7 @@ impl PlanOptions {
         sweep
     }
 
-    /// Bytes of the drive that is simulated: never more than the drive has.
+    /// Bytes of the simulated drive: at most those of the real drive.
     pub(super) fn model_flash_bytes(&self) -> u64 {
         self.simulated_bytes.min(self.flash_bytes) / PAGE_BYTES * PAGE_BYTES
     }
@@ -112,7 +112,7 @@ impl PlanOptions {
         self.utilization_percent.min(SWEEP[0])
     }
 
-    /// The replay of the model, whose DRAM is scaled as its flash is.
+    /// The replay options of the model. DRAM is scaled like flash.
     #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
     #[allow(clippy::cast_sign_loss)] // sizes of drives, far below 2^53
     pub(super) fn scaled(&self) -> ReplayOptions {
@@ -121,7 +121,7 @@ impl PlanOptions {
         self.replay(flash, (self.dram_bytes as f64 * scale).round() as u64, 1)
     }
 
-    /// The replay of the model with a drive and DRAM of these sizes, all of the drive in use.
+    /// The replay options of the model with the given flash and DRAM sizes, and all of the drive in use.
     pub(super) fn replay(&self, flash: u64, dram: u64, requests: u64) -> ReplayOptions {
         let options = ReplayOptions {
             workload: self.workload.clone(),
@@ -137,9 +137,8 @@ impl PlanOptions {
         ReplayOptions { unit_bytes: Some(options.resolved_unit_bytes()), ..options }
     }
 
-    /// Requests of the workload as a whole, which say how many keys a preset has: as many to the byte
-    /// of flash as in a replay by default, however many requests are made. A trace has the keys that
-    /// it has.
+    /// Requests of the workload as a whole, which determine the number of keys of a preset: the same number for each
+    /// byte of flash as in a default replay, however many requests are made. A trace has its own keys.
     #[allow(clippy::cast_possible_truncation)] // far below 2^64 after the division
     fn span_requests(&self, flash: u64) -> Option<u64> {
         let Workload::Preset(name) = &self.workload else { return None };
@@ -149,7 +148,7 @@ impl PlanOptions {
         Some((span as u64).max(1))
     }
 
-    /// The parameters under the names of the command line's options, all spelled out.
+    /// The parameters under the names of the command line's options, including defaults.
     pub(super) fn to_json(&self) -> Map<String, Value> {
         let (kind, name) = match &self.workload {
             Workload::Preset(name) => ("workload", name.clone()),

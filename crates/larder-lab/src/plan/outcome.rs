@@ -12,17 +12,17 @@ pub struct Plan {
     pub command: &'static str,
     /// The parameters as resolved, defaults included.
     pub parameters: serde_json::Map<String, serde_json::Value>,
-    /// Seed of everything random.
+    /// Seed of all random numbers.
     pub seed: u64,
-    /// What was simulated.
+    /// The simulated model.
     pub model: ModelFacts,
-    /// What the cache does to the drive, the same with placement and without.
+    /// The cache's load on the drive, the same with and without placement.
     pub load: Load,
-    /// With placement, and without.
+    /// The answers with placement, and without.
     pub answers: Vec<Answer>,
-    /// Every point that was simulated, by utilisation, with placement first.
+    /// All simulated points, by utilisation, with placement first.
     pub sweep: Vec<SweepPoint>,
-    /// The answer in words, the main thing first.
+    /// The answer in words, the most important sentence first.
     pub advice: Vec<String>,
 }
 
@@ -37,28 +37,28 @@ pub struct ModelFacts {
     pub dram_bytes: u64,
     /// Size of its reclaim units.
     pub unit_bytes: u64,
-    /// How many of them it has.
+    /// Number of its reclaim units.
     pub units: u64,
     /// Requests of each run.
     pub requests: u64,
     /// Size of the large object that the average byte of large objects belongs to.
     pub large_object_bytes: u64,
-    /// How often it was written over before the measurement, in the run where that was least.
+    /// Times that it was written over before the measurement, in the run with the fewest.
     pub drive_writes_before: f64,
 }
 
-/// What the cache does at the utilisation that was asked for.
+/// The cache's load at the requested utilisation.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Load {
-    /// GETs that found their key.
+    /// Share of GETs that found their key.
     pub hit_ratio: f64,
     /// Bytes written to the drive for each request.
     pub host_bytes_per_request: f64,
-    /// Share of these that the small-object engine wrote.
+    /// Share of these bytes that the small-object engine wrote.
     pub soc_share: f64,
     /// Bytes written to the drive in a day.
     pub host_bytes_per_day: f64,
-    /// The same in capacities of the drive.
+    /// The same in multiples of the drive's capacity.
     pub drive_writes_per_day: f64,
     /// Flash in which the cache keeps objects: capacity times utilisation, in GB.
     pub useful_gb: f64,
@@ -69,16 +69,16 @@ pub struct Load {
 pub struct Answer {
     /// "on" or "off".
     pub placement: &'static str,
-    /// DLWA as simulated.
+    /// Simulated DLWA.
     pub dlwa: f64,
     /// DLWA by formula.
     pub dlwa_theory: f64,
     /// Life, carbon and cost.
     #[serde(flatten)]
     pub bill: Bill,
-    /// Where DLWA as simulated passes the limit.
+    /// Where the simulated DLWA exceeds the limit.
     pub limit: Limit,
-    /// Where DLWA by formula passes it.
+    /// Where DLWA by formula exceeds the limit.
     pub limit_theory: Limit,
 }
 
@@ -89,15 +89,15 @@ pub struct SweepPoint {
     pub utilization: f64,
     /// "on" or "off".
     pub placement: &'static str,
-    /// DLWA as simulated.
+    /// Simulated DLWA.
     pub dlwa: f64,
     /// DLWA by formula.
     pub dlwa_theory: f64,
-    /// GETs that found their key.
+    /// Share of GETs that found their key.
     pub hit_ratio: f64,
     /// Bytes written to the drive for each request.
     pub host_bytes_per_request: f64,
-    /// Share of these that the small-object engine wrote.
+    /// Share of these bytes that the small-object engine wrote.
     pub soc_share: f64,
     /// Life, carbon and cost.
     #[serde(flatten)]

@@ -1,16 +1,16 @@
-//! The answer as rows of a table, for the terminal and the page alike.
+//! The answer as rows of a table, for both the terminal and the page.
 
 use super::limit::Limit;
 use super::measured::{OBJECT_PER_UNIT_MAX, STEADY_DRIVE_WRITES};
 use super::outcome::{Answer, Plan};
 
-/// A life longer than this is not wear any more.
+/// If a drive lives longer than this, wear no longer limits its life.
 const YEARS_MAX: f64 = 100.0;
-/// Share of random writes below which a formula for random writes says little.
+/// Below this share of random writes, a formula for random writes says little.
 const RANDOM_SHARE_MIN: f64 = 0.5;
 
 impl Plan {
-    /// Label and one cell an answer, top to bottom.
+    /// The rows from top to bottom: a label, and one cell for each answer.
     pub fn rows(&self) -> Vec<(String, Vec<String>)> {
         let parameter = |name: &str| {
             self.parameters.get(name).and_then(serde_json::Value::as_f64).unwrap_or(f64::NAN)
@@ -38,7 +38,7 @@ impl Plan {
         ]
     }
 
-    /// What a careful reader should know about the numbers.
+    /// Caveats that a careful reader should know.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if self.model.drive_writes_before < STEADY_DRIVE_WRITES {
@@ -59,7 +59,7 @@ impl Plan {
         notes
     }
 
-    /// Where the units of the model are too small for the objects, and the drive's are not.
+    /// A note if the model's units are too small for the objects and the drive's are not.
     #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
     #[allow(clippy::cast_sign_loss)] // sizes of models, far below 2^53
     fn note_on_units(&self) -> Option<String> {
@@ -78,7 +78,7 @@ impl Plan {
         ))
     }
 
-    /// What the numbers rest on, a line each.
+    /// The basis of the numbers, one line each.
     pub fn basis(&self) -> Vec<String> {
         let (load, model) = (&self.load, &self.model);
         vec![
@@ -115,7 +115,7 @@ fn scale(scale: f64) -> String {
     format!("1/{:.0} of the size", 1.0 / scale)
 }
 
-/// At most that many decimals, without zeros at the end.
+/// The number with at most `decimals` decimals, without trailing zeros.
 pub(super) fn trimmed(value: f64, decimals: usize) -> String {
     let text = format!("{value:.decimals$}");
     match text.contains('.') {

@@ -8,10 +8,10 @@ use super::model::Model;
 use crate::Error;
 use crate::replay::Monitor;
 
-/// Hears how many of all runs are done.
+/// Callback with the number of finished runs and of all runs.
 pub type OnRun<'a> = dyn Fn(usize, usize) + Sync + 'a;
 
-/// Runs `model` at each utilisation with and without placement. Sorted by utilisation, "on" first.
+/// Runs `model` at each utilisation with and without placement. The results are sorted by utilisation, "on" first.
 pub(super) fn run(
     model: &Model,
     utilizations: &[f64],
@@ -34,7 +34,7 @@ pub(super) fn run(
                     let Some(&(utilization, placement)) = jobs.get(job) else { break };
                     let measured = measure(model, utilization, placement, monitor);
                     if measured.is_err() {
-                        monitor.stop(); // the others would be for nothing
+                        monitor.stop(); // the other runs would be useless
                     }
                     let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
                     done.push((job, measured));
@@ -44,7 +44,7 @@ pub(super) fn run(
         }
     });
     let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-    // The first to fail told the others to stop: they fail too, but for no reason of their own.
+    // The first run that fails stops the others. They report an interruption, so a real error comes first.
     done.sort_by_key(|(job, measured)| (interrupted(measured), *job));
     done.into_iter().map(|(_, measured)| measured).collect()
 }

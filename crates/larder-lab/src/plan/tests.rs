@@ -1,4 +1,4 @@
-//! A plan from end to end, on a model that is too small to mean much.
+//! A whole plan, on a model that is too small for meaningful results.
 
 use std::sync::{LazyLock, Mutex};
 
@@ -18,7 +18,7 @@ fn made(options: &PlanOptions) -> Plan {
     plan(options, &Monitor::default(), &|_, _| {}).unwrap()
 }
 
-/// The plan of [`options`], for all tests, and what was heard of its progress.
+/// The plan of [`options`], shared by all tests, and the progress that was reported.
 static MADE: LazyLock<(Plan, Vec<(usize, usize)>)> = LazyLock::new(|| {
     let heard = Mutex::new(Vec::new());
     let note = |done, all| heard.lock().unwrap().push((done, all));
@@ -40,7 +40,7 @@ fn an_answer_with_placement_and_one_without() {
         plan.sweep.chunks(2).all(|pair| (pair[0].placement, pair[1].placement) == ("on", "off"))
     );
     assert!(plan.sweep.chunks(2).all(|pair| {
-        // Placement changes where bytes lie, not what is cached.
+        // Placement changes the location of bytes, not what is cached.
         let load = |point: &SweepPoint| (point.hit_ratio, point.host_bytes_per_request);
         load(&pair[0]) == load(&pair[1])
     }));
@@ -103,15 +103,15 @@ fn what_cannot_be_planned_is_refused() {
     assert!(refusal(&quiet).contains("wrote nothing to flash"));
 }
 
-/// What a drive costs that is used so far, with placement and without.
+/// The bills of a drive at this utilisation, with placement and without.
 fn bills_at(utilization: f64, options: &PlanOptions) -> Vec<Bill> {
     let model = model::Model::of(options, &Monitor::default()).unwrap();
     let runs = sweep::run(&model, &[utilization], &Monitor::default(), &|_, _| {}).unwrap();
     runs.iter().map(|run| point(options, run).unwrap().bill).collect()
 }
 
-/// A longer run has as many keys, so it sees the same workload; and where it finds another life, that one
-/// lay in the range of the shorter run.
+/// A longer run has the same number of keys, so it sees the same workload. If it finds another life, that life is in
+/// the range of the shorter run.
 fn life_is_in_range_of(lengths: &[Option<u64>], longest: u64) {
     let lives = |requests| bills_at(100.0, &PlanOptions { requests, ..options() });
     let longest = lives(Some(longest));
@@ -120,7 +120,7 @@ fn life_is_in_range_of(lengths: &[Option<u64>], longest: u64) {
             let (low, life, high) = (bill.life_years_low, bill.life_years, bill.life_years_high);
             let longest = longest.life_years;
             let found = format!("{requests:?}: {life}, {low} to {high}; {longest}");
-            // So far apart are one that copies hardly anything and theory, for a model as small as this.
+            // On a model this small, hardly any copies and the theoretical DLWA may differ by this factor.
             assert!(low <= life && life <= high && high < low * 6.0, "{found}");
             assert!((low..=high).contains(&longest), "{found}");
         }
@@ -132,8 +132,8 @@ fn life_does_not_depend_on_the_number_of_requests() {
     life_is_in_range_of(&[Some(30_000), Some(100_000)], 250_000);
 }
 
-/// Large objects take more than a unit of a small model, so that it finds DLWA without placement low; what
-/// larger ones find lies in the range of its life all the same.
+/// Large objects are larger than a unit of a small model, so it finds too low a DLWA without placement. The results of
+/// larger models are still in its range of the life.
 fn life_at_sizes_is_in_range(sizes_mib: &[u64], utilization: f64) {
     let lives = |mib: u64| {
         let model = PlanOptions { simulated_bytes: mib << 20, requests: None, ..options() };
@@ -172,7 +172,7 @@ fn life_of_long_runs_is_that_of_short_ones() {
     life_is_in_range_of(&[Some(50_000), Some(200_000), None], 800_000);
 }
 
-/// What drive and cache refuse is said in the options of the command, with what would do.
+/// Errors of drive and cache are reported in terms of the command's options, with sizes that would do.
 #[test]
 fn what_does_not_fit_the_model_is_refused_with_what_would_do() {
     let small = PlanOptions { simulated_bytes: 8 << 20, ..options() };
@@ -194,7 +194,7 @@ fn what_does_not_fit_the_model_is_refused_with_what_would_do() {
         for foreign in ["soc.percent", "--ru", "region_bytes", "dram_bytes"] {
             assert!(!text.contains(foreign), "{text}");
         }
-        // What is said to do does.
+        // The suggested size does work.
         let advice = text.rsplit_once("; ").unwrap().1.trim_end_matches(" would do");
         for advice in advice.split(" or ") {
             let (name, value) = advice.split_once(' ').unwrap();
@@ -217,7 +217,7 @@ fn mebibytes(size: &str) -> u64 {
     size.strip_suffix("MiB").unwrap().parse::<u64>().unwrap() << 20
 }
 
-/// A drive that is too small is refused with the least that would do: that is accepted, and a step less is
+/// A drive that is too small is refused with the least size that would do: that size is accepted, and one step less is
 /// not.
 #[test]
 fn a_drive_that_is_too_small_is_refused_with_the_least_that_would_do() {

@@ -1,20 +1,19 @@
-//! DLWA by formula, beside what is simulated.
+//! DLWA by formula, to compare with the simulation.
 //!
-//! With placement it is Theorem 1 of the FDP paper for the small-object engine, which has all flash
-//! that the cache leaves free as spare room, weighted by its share of the host's bytes.
+//! With placement this is Theorem 1 of the FDP paper for the small-object engine, weighted by its share of the host's
+//! bytes. Its spare space is all flash that the cache leaves free.
 //!
-//! Without placement there is no formula for the mix of a small hot engine and a large log. What
-//! stands here is uniform random writes over all flash that the cache uses, with the oldest (or, as
-//! units grow, the emptiest) unit collected first. It takes the log for random, which makes it high
-//! on a full drive; and it takes all pages for equally hot, which makes it low on one that is half
-//! empty. An estimate, therefore, and no bound.
+//! Without placement there is no formula for the mix of a small hot engine and a large log. We use uniform random
+//! writes over all flash that the cache uses, with the oldest (or, as units grow, the emptiest) unit collected first.
+//! This treats the log as random, which makes it too high on a full drive. It also treats all pages as equally hot,
+//! which makes it too low on one that is half empty. So it is an estimate, not a bound.
 
 use larder_ssd::analytic::{SpareRatio, dlwa};
 
 use super::options::PlanOptions;
 use crate::Error;
 
-/// DLWA at a utilisation in percent, when the small-object engine writes that share of the bytes.
+/// DLWA at a utilisation in percent, if the small-object engine writes the share `soc_share` of the bytes.
 pub(super) fn dlwa(
     options: &PlanOptions,
     placement: bool,

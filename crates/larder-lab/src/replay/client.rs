@@ -1,8 +1,8 @@
 //! A look-aside client: a GET that misses is followed by a SET of the traced size.
 //!
-//! Keys and values are real bytes. A value begins with the number of its key, and every hit is
-//! checked for it. Behind that it has the number of the SET: who sets a key again means to change
-//! it, and an engine that finds the same bytes on flash already may save the write.
+//! Keys and values are real bytes. A value begins with the number of its key, and every hit is checked for it. The
+//! number of the SET follows, so that setting a key again changes its value: otherwise an engine that finds the same
+//! bytes on flash could skip the write.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use larder_workload::{Op, Request};
 
 use crate::Error;
 
-/// Of the number of the key, and of that of the SET. Values too short for both have parts of both.
+/// Bytes of the key number, and of the SET number. Shorter values contain parts of both.
 const MARK_BYTES: usize = 8;
 const KEY_BYTES_MAX: u32 = 65_535;
 
-/// What the client saw.
+/// The counters of a client.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct ClientCounts {
     pub(super) requests: u64,
@@ -29,14 +29,14 @@ pub(super) struct Client<'a> {
     cache: &'a Routed<AnyRoute>,
     key: Vec<u8>,
     value: Vec<u8>,
-    /// The number of the next SET, fills included, and by how much it grows: no two clients of a cache have the same.
+    /// The number of the next SET (including fills), and its increment. No two clients of a cache use the same number.
     next_set: u64,
     clients: u64,
     pub(super) counts: ClientCounts,
 }
 
 impl ClientCounts {
-    /// Those of another client as well.
+    /// Adds the counts of another client.
     pub(super) fn add(&mut self, other: Self) {
         let Self { requests, gets, hits, refused } = other;
         self.requests += requests;
@@ -51,19 +51,19 @@ impl<'a> Client<'a> {
         Self::one_of(cache, 0, 1)
     }
 
-    /// The client of this number, from 0 on, of so many.
+    /// Client `number` of `clients`, counted from 0.
     pub(super) fn one_of(cache: &'a Routed<AnyRoute>, number: u64, clients: u64) -> Self {
         let counts = ClientCounts::default();
         let (key, value, next_set) = (Vec::new(), Vec::new(), number + 1);
         Self { cache, key, value, next_set, clients, counts }
     }
 
-    /// Makes one request, and the fill that follows from it, and waits for both.
+    /// Makes one request and the fill after a miss, and waits for both.
     pub(super) fn make(&mut self, request: &Request) -> Result<(), Error> {
         block_on(self.play(request, || ()))
     }
 
-    /// Makes one request, and the fill that follows from it. `got` is called when a GET has its answer.
+    /// Makes one request and the fill after a miss. Calls `got` when a GET has its answer.
     pub(super) async fn play(
         &mut self,
         request: &Request,
@@ -81,7 +81,7 @@ impl<'a> Client<'a> {
                         check_value(request.key, &value)?;
                         self.counts.hits += 1;
                     }
-                    // Size 0 is unknown: nothing to fill with.
+                    // Size 0 means unknown, so there is no value to fill.
                     None if request.value_bytes > 0 => self.set(request).await,
                     None => {}
                 }
@@ -100,7 +100,7 @@ impl<'a> Client<'a> {
         mark(&mut self.value[..bytes], request.key, self.next_set);
         self.next_set += self.clients;
         let ttl = (request.ttl_s > 0).then(|| Duration::from_secs(u64::from(request.ttl_s)));
-        // The only refusal is of an object that no tier can hold; the cache has no older one then.
+        // The only refusal is of an object that no tier can hold. The cache has no older version of it then.
         if self.cache.set(&self.key, &self.value[..bytes], ttl).await.is_err() {
             self.counts.refused += 1;
         }
@@ -115,7 +115,7 @@ impl<'a> Client<'a> {
     }
 }
 
-/// Makes `value` that of `key`, and another than that of any SET before.
+/// Marks `value` as the value of `key`, different from that of every other SET.
 fn mark(value: &mut [u8], key: u64, sets: u64) {
     let (of_key, rest) = value.split_at_mut(key_mark_bytes(value.len()));
     let of_set = rest.len().min(MARK_BYTES);
@@ -123,7 +123,7 @@ fn mark(value: &mut [u8], key: u64, sets: u64) {
     rest[..of_set].copy_from_slice(&sets.to_le_bytes()[..of_set]);
 }
 
-/// Bytes of a value of this length that are those of its key.
+/// Bytes of a value of this length that come from its key.
 fn key_mark_bytes(value_bytes: usize) -> usize {
     (value_bytes / 2).min(MARK_BYTES)
 }
@@ -157,7 +157,7 @@ mod tests {
             assert_eq!(marked(&value(0x0102, 7)), marked(&value(0x0102, 8)), "{bytes}");
             assert_ne!(marked(&value(0x0102, 7)), marked(&value(0x0103, 7)), "{bytes}");
         }
-        // One byte tells the SETs apart, and no keys.
+        // One byte only distinguishes SETs, not keys.
         let mut short = [0];
         mark(&mut short, 0x0102, 7);
         assert_eq!((short, key_mark_bytes(1)), ([7], 0));

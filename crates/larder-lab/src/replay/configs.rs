@@ -1,4 +1,4 @@
-//! What options describe: a simulated drive, and a cache.
+//! The configurations of the simulated drive and of the cache, from the options.
 
 use larder::config::Demotions;
 use larder::{ArrayConfig, Config, CrashSafety, LocConfig, SocConfig};
@@ -8,7 +8,7 @@ use larder_ssd::managed::{GcDestination, Geometry, ManagedConfig};
 use super::options::{EngineOptions, ReplayOptions};
 use crate::Error;
 
-/// The simulated drive, with that many reclaim unit handles.
+/// The simulated drive with `handles` reclaim unit handles.
 pub(super) fn drive_config(
     options: &ReplayOptions,
     placement: bool,
@@ -33,7 +33,7 @@ pub(super) fn no_such_drive(error: &dyn std::fmt::Display) -> Error {
     Error::usage(format!("--flash, --op, --ru describe no drive that could work: {error}"))
 }
 
-/// As the user has it; the array's regions are what the large-object engine's would be, where there is none of these.
+/// The region size of the array engine: as the user set it, or else that of `engines`, if the array engine is on.
 fn array_region_bytes(options: &ReplayOptions, engines: EngineOptions) -> Option<u32> {
     let is_on = options.array.percent > 0.0;
     options.array.region_bytes.or(engines.region_bytes.filter(|_| is_on))
@@ -69,12 +69,12 @@ pub(super) fn config(options: &ReplayOptions, engines: EngineOptions, placement:
         admission: options.admission,
         placement,
         start_empty: true,
-        // The same run each time.
+        // Makes every run the same.
         demotions: Demotions::Callers,
-        // A replay is over when it ends, and what a log of tombstones writes is not in the papers.
+        // A replay never restarts its cache, and the papers do not count the writes of a tombstone log.
         crash_safety: if engines.tombstones { CrashSafety::Process } else { CrashSafety::Off },
         seed: options.seed,
-        // What collides does so in each run.
+        // The same keys collide in each run.
         hash_seed: Some(options.seed),
         ..Config::default()
     }

@@ -1,21 +1,21 @@
-//! Drives that count what they do, of whatever kind, in one set of terms.
+//! Drives of any kind that report their counters in the same terms.
 
 use std::sync::Arc;
 
 use larder_device::{Device, ModelDevice};
 use larder_ssd::managed;
 
-/// A drive that counts what it does, in the terms of a managed one.
+/// A drive that reports its counters in the terms of a managed drive.
 pub trait CountedDrive {
-    /// What it did since it was made.
+    /// Counters since the drive was made.
     fn stats(&self) -> managed::Stats;
 
-    /// Bytes that were written to it.
+    /// Bytes written to it.
     fn host_bytes(&self) -> u64 {
         self.stats().host_bytes()
     }
 
-    /// Bytes that can be addressed.
+    /// Addressable bytes.
     fn capacity_bytes(&self) -> u64;
 }
 

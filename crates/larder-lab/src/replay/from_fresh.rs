@@ -1,7 +1,7 @@
-//! A run on a fresh drive that is as long as the drive's writes say, not the requests.
+//! A run on a fresh drive whose length is given in drive writes, not in requests.
 //!
-//! What is published of drives in the field is plotted over drive writes. The workload is played over
-//! and over, as traces are, until the drive was written over so many times.
+//! Published results of real drives are plotted over drive writes. The workload is replayed repeatedly, as traces are,
+//! until the drive has been written over the given number of times.
 
 use std::time::Duration;
 
@@ -13,30 +13,30 @@ use super::timeline::soc_bytes;
 use super::{BREATH, Monitor, ReplayOptions, check_device, sample};
 use crate::Error;
 
-/// Requests between two looks at how much was written.
+/// Requests between two checks of the bytes written.
 const LOOK: u64 = 64;
 
-/// What happened between two numbers of drive writes.
+/// The counters between two numbers of drive writes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Leg {
-    /// Bytes that the host wrote, and those that the drive wrote to its media.
+    /// Bytes that the host wrote.
     pub host_bytes: u64,
-    /// See `host_bytes`.
+    /// Bytes that the drive wrote to its media.
     pub media_bytes: u64,
-    /// Bytes of them that the small-object engine wrote.
+    /// Host bytes that the small-object engine wrote.
     pub soc_bytes: u64,
-    /// Objects that were admitted to flash, and bytes of their keys and values.
+    /// Objects admitted to flash.
     pub admitted_objects: u64,
-    /// See `admitted_objects`.
+    /// Bytes of their keys and values.
     pub admitted_bytes: u64,
-    /// GETs, and those that were hits.
+    /// Number of GETs.
     pub gets: u64,
-    /// See `gets`.
+    /// GETs that were hits.
     pub hits: u64,
 }
 
 impl Leg {
-    /// Both legs as one.
+    /// Both legs combined.
     #[must_use]
     pub fn with(self, other: Self) -> Self {
         Self {
@@ -60,12 +60,12 @@ impl Leg {
         ratio(self.soc_bytes, self.host_bytes)
     }
 
-    /// Bytes that the host wrote per byte of keys and values admitted to flash.
+    /// Host bytes written per byte of keys and values admitted to flash.
     pub fn alwa(&self) -> f64 {
         ratio(self.host_bytes, self.admitted_bytes)
     }
 
-    /// Bytes of key and value of an object that was admitted to flash: of a put, as CacheLib says.
+    /// Mean bytes of key and value of an object admitted to flash: CacheLib's size of a put.
     pub fn put_bytes(&self) -> f64 {
         ratio(self.admitted_bytes, self.admitted_objects)
     }
@@ -76,12 +76,11 @@ impl Leg {
     }
 }
 
-/// Plays the workload of `options` on a fresh drive until it was written over `ends` times, in
-/// ascending order. Returns a leg for each of them.
+/// Replays the workload of `options` on a fresh drive until it has been written over `ends` times. `ends` is ascending,
+/// and the result has a leg for each.
 ///
 /// # Errors
-/// As a replay; [`Error::Run`] if it was interrupted, or if a whole pass over the workload writes
-/// nothing.
+/// The errors of a replay; [`Error::Run`] if it was interrupted, or if a whole pass over the workload writes nothing.
 pub fn from_fresh(
     options: &ReplayOptions,
     placement: bool,
@@ -108,7 +107,7 @@ pub fn from_fresh(
     Ok(between.collect())
 }
 
-/// One pass over the workload, or less if that is enough.
+/// Makes one pass over the workload, or a part of it if that is enough.
 fn play_pass(
     options: &ReplayOptions,
     stage: &Stage,
@@ -142,7 +141,7 @@ fn play_pass(
 }
 
 impl Leg {
-    /// Everything since the beginning.
+    /// The counters since the beginning.
     fn up_to(stage: &Stage, client: &Client<'_>) -> Self {
         let now = sample(stage, client.counts);
         let ClientCounts { gets, hits, .. } = now.client;

@@ -1,8 +1,8 @@
 //! A workload through the cache on a device, with and without placement.
 //!
-//! The two runs see the same requests in the same order and differ in one thing: whether the
-//! engines' writes carry their placement handles and the drive heeds them. Each runs
-//! single-threaded on a drive of its own, so a run is a function of its parameters and seed.
+//! The two runs see the same requests in the same order and differ in one thing: whether the engines' writes carry
+//! their placement handles and the drive uses them. Each runs single-threaded on its own drive, so a run is a function
+//! of its parameters and seed.
 
 mod client;
 mod configs;
@@ -31,14 +31,14 @@ pub use progress::{Monitor, RunProgress};
 use stage::Stage;
 use timeline::{Sample, Timeline};
 
-/// Requests between two looks at the stop flag and two reports of progress.
+/// Requests between two checks of the stop flag, and between two progress reports.
 const BREATH: u64 = 4096;
 
-/// Replays a workload as `options` say. Both runs go side by side on two threads.
+/// Replays a workload with `options`. Both runs execute concurrently on two threads.
 ///
 /// # Errors
-/// [`Error::Usage`] for parameters that describe nothing that could run, [`Error::Run`] for a bad
-/// trace, a device that fails, or a cache that gives a wrong answer.
+/// [`Error::Usage`] for invalid parameters, [`Error::Run`] for a bad trace, a device that fails, or a cache that gives
+/// a wrong answer.
 pub fn replay(options: &ReplayOptions, monitor: &Monitor) -> Result<Outcome, Error> {
     options.check()?;
     let settings: &[bool] = match options.placement {
@@ -53,7 +53,7 @@ pub fn replay(options: &ReplayOptions, monitor: &Monitor) -> Result<Outcome, Err
                 scope.spawn(move || {
                     let ended = run(options, placement, monitor);
                     if ended.is_err() {
-                        monitor.stop(); // the other run would be for nothing
+                        monitor.stop(); // the other run would be useless
                     }
                     ended
                 })
@@ -89,7 +89,7 @@ fn run(options: &ReplayOptions, placement: bool, monitor: &Monitor) -> Result<Ru
     })
 }
 
-/// Makes all requests. Returns the samples, and whether somebody stopped it.
+/// Makes all requests. Returns the samples, and whether the run was stopped.
 fn play(
     options: &ReplayOptions,
     stage: &Stage,
@@ -102,7 +102,7 @@ fn play(
     for pass in 0..options.repeat {
         let mut source = options.open_workload()?;
         let mut left = limit;
-        // A pass begins when the one before has ended.
+        // A pass begins when the previous one has ended.
         let begin = stage.clock.now();
         while left > 0 {
             let Some(request) = source.next_request()? else { break };
@@ -144,7 +144,7 @@ fn sample(stage: &Stage, client: ClientCounts) -> Sample {
     Sample { client, cache, device, shards }
 }
 
-/// A cache goes on without its device; a measurement does not.
+/// A cache continues to serve without its device, but a measurement must fail.
 fn check_device(stage: &Stage) -> Result<(), Error> {
     match stage.cache.stats().last_device_error.or_else(|| stage.lost_shard()) {
         Some(error) => Err(Error::run(format!("the device failed: {error}"))),

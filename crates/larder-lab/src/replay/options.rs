@@ -1,4 +1,4 @@
-//! What to replay, on what, and how: the parameters of a replay, checked before anything runs.
+//! The parameters of a replay, checked before anything runs.
 
 use std::path::PathBuf;
 
@@ -12,16 +12,16 @@ use serde_json::{Map, Value, json};
 
 use crate::Error;
 
-/// Units of the drive when `--ru` is not given: the ratio of a 1.88 TB drive to its 6 GB units.
+/// Number of units if `--ru` is not given: the ratio of a 1.88 TB drive to its 6 GB units.
 const UNITS_AUTO: f64 = 340.0;
-/// Smallest and largest reclaim unit that is chosen automatically, in bytes.
+/// Range of the automatically chosen reclaim unit size, in bytes.
 const UNIT_BYTES_AUTO: std::ops::RangeInclusive<u64> = 64 << 10..=16 << 30;
 const PAGE_BYTES: u64 = 4096;
 const REGION_WRITE_BYTES_MAX: u64 = 256 << 10;
-/// As many as a set has.
+/// The maximum number of shards in a set.
 const SHARDS_MAX: usize = 128;
 
-/// Where the requests come from.
+/// Source of the requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Workload {
     /// A built-in generator.
@@ -46,29 +46,29 @@ pub enum PlacementRuns {
     On,
     /// One run in which every write goes to the default handle.
     Off,
-    /// Both, side by side.
+    /// Both, concurrently.
     Both,
 }
 
-/// What the flash tier is.
+/// The kind of the flash tier.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Storage {
-    /// The SSD model, in memory. It counts what the drive writes to its media.
+    /// The SSD model, in memory. It counts the bytes that the drive writes to its media.
     Model,
-    /// A plain file. It cannot place, and nobody knows what the drive below it writes.
+    /// A plain file. It has no placement, and the media writes of the drive below are unknown.
     File(PathBuf),
-    /// A real device, whose content is lost, with what is wanted of its placement.
+    /// A real device, whose content is lost, and how to use its placement.
     Device(Target, PlacementMode),
-    /// Blocks of a virtual SSD of the model, which counts what is programmed.
+    /// Blocks of a virtual SSD of the model, which counts the programmed bytes.
     Vssd(VssdPlace),
 }
 
 /// Which virtual SSD.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum VssdPlace {
-    /// A fresh one in memory, with as much flash as the managed drive would have.
+    /// A new one in memory, with as much flash as the managed drive would have.
     Memory(VssdIsolation),
-    /// One of a model image, by its number. It must have no blocks, and has none at the end.
+    /// One of a model image, by its number. It must have no blocks, and has none afterwards.
     Image(PathBuf, u32),
 }
 
@@ -84,21 +84,21 @@ impl std::fmt::Display for VssdPlace {
     }
 }
 
-/// Parameters of a replay. Sizes in bytes, shares in percent.
+/// Parameters of a replay. Sizes are in bytes, shares in percent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReplayOptions {
-    /// Where the requests come from.
+    /// Source of the requests.
     pub workload: Workload,
-    /// Stop after that many requests; `None` is the preset's default, or the whole trace.
+    /// Stop after this number of requests; `None` is the preset's default, or the whole trace.
     pub requests: Option<u64>,
-    /// Requests of the workload as a whole where a preset is to have another number of keys than
-    /// [`requests`](Self::requests) make; see [`GeneratorOptions::span_requests`].
+    /// Requests of the workload as a whole, if a preset is to have a different number of keys than
+    /// [`requests`](Self::requests) would give; see [`GeneratorOptions::span_requests`].
     pub span_requests: Option<u64>,
     /// Passes over the workload.
     pub repeat: u32,
     /// Budget of the DRAM tier.
     pub dram_bytes: u64,
-    /// Which item leaves DRAM first.
+    /// Which item is evicted from DRAM first.
     pub dram_policy: DramPolicy,
     /// Logical capacity of the drive; 0 for a cache in DRAM only.
     pub flash_bytes: u64,
@@ -108,11 +108,11 @@ pub struct ReplayOptions {
     pub utilization_percent: f64,
     /// Share of the cache's flash that the small-object engine gets.
     pub soc_percent: f64,
-    /// Share of the cache's flash that the log in front of it gets; 0 is no log.
+    /// Share of the cache's flash that the log in front of the small-object engine gets; 0 means no log.
     pub soc_log_percent: f64,
     /// Objects of at most this size are small.
     pub soc_max_object_bytes: u32,
-    /// The array engine; its writes are as long as the large-object engine's.
+    /// The array engine. Its writes have the same size as the large-object engine's.
     pub array: ArrayConfig,
     /// Over-provisioning of the drive, in percent of its logical capacity.
     pub op_percent: f64,
@@ -126,29 +126,28 @@ pub struct ReplayOptions {
     pub region_eviction: RegionEviction,
     /// Which objects are kept when their region is reclaimed.
     pub reinsertion: Reinsertion,
-    /// Classes of times to live of large objects: upper bounds in seconds, ascending.
+    /// TTL classes of large objects: upper bounds in seconds, ascending.
     pub ttl_classes: Vec<u32>,
     /// Which runs to make.
     pub placement: PlacementRuns,
-    /// What the flash tier is.
+    /// The kind of the flash tier.
     pub storage: Storage,
-    /// Share of the requests after which device numbers are measured.
+    /// Share of the requests that are warm-up; device counters are measured after it.
     pub warmup_percent: f64,
-    /// Seed of everything random.
+    /// Seed of all random numbers.
     pub seed: u64,
 }
 
-/// What experiments set in the engines of a cache and a replay does not. The default is what a
-/// replay has.
+/// Engine options that experiments set and a replay does not. The default is that of a replay.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct EngineOptions {
-    /// Size of a region of the large-object engine; `None` leaves it to the cache.
+    /// Size of a region of the large-object engine; `None` lets the cache choose.
     pub region_bytes: Option<u32>,
     /// Whether the large-object engine evicts by whole reclaim units.
     pub ru_aware_eviction: bool,
-    /// Whether buckets that are rewritten often have a handle of their own.
+    /// Whether frequently rewritten buckets have their own handle.
     pub dynamic_placement: bool,
-    /// Whether deaths are logged, so that a process that is killed leaves nothing stale.
+    /// Whether deletions are logged, so that a killed process leaves no stale objects.
     pub tombstones: bool,
 }
 
@@ -183,7 +182,7 @@ impl ReplayOptions {
         }
     }
 
-    /// Refuses what cannot be answered, naming the option and the way out.
+    /// Refuses invalid options. The error names the option and a way out.
     ///
     /// # Errors
     /// [`Error::Usage`].
@@ -275,17 +274,15 @@ impl ReplayOptions {
         self.flash_bytes / self.shards.max(1) as u64 / PAGE_BYTES * PAGE_BYTES
     }
 
-    /// Bytes of a reclaim unit, as asked or as chosen.
+    /// Bytes of a reclaim unit: the requested or the automatic size.
     pub fn resolved_unit_bytes(&self) -> u64 {
         self.unit_bytes.unwrap_or_else(|| automatic_unit_bytes(self.drive_bytes(), self.op_percent))
     }
 
-    /// How much of a LOC region is written at a time: 256 KiB, but at most a 64th of a reclaim
-    /// unit.
+    /// Bytes of a LOC region written at a time: 256 KiB, but at most a 64th of a reclaim unit.
     ///
-    /// A drive that is scaled down needs writes that are scaled down too. On a drive of the field a
-    /// unit takes in thousands of transfers of all streams; if one transfer filled a whole unit,
-    /// the streams would never share one, placement or not.
+    /// A scaled-down drive needs scaled-down writes. On a real drive a unit holds thousands of transfers of all
+    /// streams. If one transfer filled a whole unit, streams would never share a unit, with or without placement.
     pub fn region_write_bytes(&self) -> u32 {
         let scaled = self.resolved_unit_bytes() / 64 / PAGE_BYTES * PAGE_BYTES;
         let bytes = scaled.clamp(PAGE_BYTES, REGION_WRITE_BYTES_MAX);
@@ -295,7 +292,7 @@ impl ReplayOptions {
     /// Opens the workload for one pass.
     ///
     /// # Errors
-    /// As the trace reader or the generator says.
+    /// The errors of the trace reader or the generator.
     pub fn open_workload(&self) -> Result<Box<dyn RequestSource>, Error> {
         match &self.workload {
             Workload::Preset(name) => {
@@ -311,8 +308,7 @@ impl ReplayOptions {
         }
     }
 
-    /// Requests of the whole replay, where known beforehand; a trace may have fewer than it is
-    /// limited to.
+    /// Requests of the whole replay, if known beforehand. A trace may have fewer than its limit.
     pub fn total_requests(&self) -> Option<u64> {
         let one_pass = match &self.workload {
             Workload::Preset(name) => self.requests.or_else(|| default_requests(name).ok()),
@@ -321,7 +317,7 @@ impl ReplayOptions {
         one_pass.map(|requests| requests * u64::from(self.repeat))
     }
 
-    /// The parameters under the names of the command line's options, all spelled out.
+    /// The parameters under the names of the command line's options, including defaults.
     pub fn to_json(&self) -> Map<String, Value> {
         let (kind, name) = match &self.workload {
             Workload::Preset(name) => ("workload", name.clone()),

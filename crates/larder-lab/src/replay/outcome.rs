@@ -1,28 +1,28 @@
-//! What a replay found. Its JSON form is stable and documented in `docs/replay-json.md`.
+//! The result of a replay. Its JSON form is stable and documented in `docs/replay-json.md`.
 
 use larder::{ArrayMemory, PlacementPlan};
 use serde::Serialize;
 
-/// Everything that one `larder replay` found.
+/// The whole result of a `larder replay`.
 #[derive(Debug, Clone, Serialize)]
 pub struct Outcome {
     /// Always "replay".
     pub command: &'static str,
     /// The parameters as resolved, defaults included.
     pub parameters: serde_json::Map<String, serde_json::Value>,
-    /// Seed of everything random.
+    /// Seed of all random numbers.
     pub seed: u64,
-    /// One run a placement setting.
+    /// One run for each placement setting.
     pub runs: Vec<Run>,
 }
 
-/// One run over the workload. What clients see (requests, hits) counts from the start; what the
-/// device does (bytes, DLWA, ALWA) is measured after warm-up.
+/// One run over the workload. Client counters (requests, hits) count from the start; device counters (bytes, DLWA,
+/// ALWA) are measured after warm-up.
 #[derive(Debug, Clone, Serialize)]
 pub struct Run {
     /// "on" or "off".
     pub placement: &'static str,
-    /// Requests of the workload (the fills that follow misses are not requests).
+    /// Requests of the workload. Fills after misses are not requests.
     pub requests: u64,
     /// Requests of the warm-up.
     pub warmup_requests: u64,
@@ -56,55 +56,55 @@ pub struct Run {
     pub placement_path: Option<String>,
     /// Host bytes written by the small-object engine, to its buckets and its log.
     pub soc_bytes: u64,
-    /// What the log in front of the buckets did; null without one.
+    /// Counters of the log in front of the buckets; null without one.
     pub soc_log: Option<SocLog>,
     /// Host bytes written by the large-object engine.
     pub loc_bytes: u64,
     /// Host bytes written by the array engine, for objects and index.
     pub array_bytes: u64,
-    /// What the array engine did; null without one.
+    /// Counters of the array engine; null without one.
     pub array: Option<ArrayRun>,
     /// Host bytes written for metadata.
     pub metadata_bytes: u64,
-    /// Objects that went to flash, and those that the admission policy turned away.
+    /// Objects written to flash.
     pub admitted_objects: u64,
-    /// The sum of the five that follow.
+    /// Objects that the admission policy rejected: the sum of the next five.
     pub rejected_objects: u64,
-    /// Turned away by `random`.
+    /// Rejected by `random`.
     pub rejected_at_random_objects: u64,
-    /// Turned away by `reject-first`.
+    /// Rejected by `reject-first`.
     pub rejected_on_first_visit_objects: u64,
-    /// Turned away by `freq`.
+    /// Rejected by `freq`.
     pub rejected_as_infrequent_objects: u64,
-    /// Turned away by `budget`: more came than it pays for.
+    /// Rejected by `budget`: more objects came than the budget allows.
     pub rejected_by_budget_objects: u64,
-    /// Turned away by `budget`: it was used up, and the burst too.
+    /// Rejected by `budget`: it was used up, including the burst.
     pub rejected_for_exhausted_budget_objects: u64,
     /// SETs and fills of objects that no tier can hold.
     pub refused_objects: u64,
-    /// What each shard did, in the order of their numbers; empty unless there are several.
+    /// Results of each shard, by number; empty unless there are several.
     pub shards: Vec<ShardRun>,
-    /// Which stream wrote with which placement handle.
+    /// The streams and their placement handles.
     pub streams: Vec<StreamPlan>,
-    /// How often the drive's capacity was written before the measurement began. DLWA measured after
-    /// fewer than about 3 is not steady yet.
+    /// Times that the drive's capacity was written before the measurement began. DLWA measured after fewer than about 3
+    /// is not steady yet.
     pub drive_writes_before: f64,
     /// Requests per second of real time. Not deterministic.
     pub requests_per_second: f64,
     /// Whether the run was cut short.
     pub interrupted: bool,
-    /// The run from its very start, in equal parts.
+    /// The run from its start, in equal parts.
     pub intervals: Vec<Interval>,
     /// The drive at the end, for the report; not part of the JSON.
     #[serde(skip)]
     pub units: Vec<UnitPicture>,
-    /// What the user must be told of the device; not part of the JSON.
+    /// A notice to the user about the device; not part of the JSON.
     #[serde(skip)]
     pub notice: Option<String>,
     /// The plan of the streams as a table; not part of the JSON.
     #[serde(skip)]
     pub placement_table: String,
-    /// What the array takes of memory, if there is one; not part of the JSON.
+    /// The array engine's memory, if there is one; not part of the JSON.
     #[serde(skip)]
     pub array_memory: Option<ArrayMemory>,
 }
@@ -122,7 +122,7 @@ pub struct StreamPlan {
     pub handle: u16,
     /// The classes that write with the same handle.
     pub shared_with: Vec<String>,
-    /// Why it is this handle, for people.
+    /// The reason for this handle, for people.
     pub why: String,
 }
 
@@ -141,26 +141,26 @@ impl StreamPlan {
     }
 }
 
-/// What the small-object log did after warm-up, and what it holds at the end.
+/// Counters of the small-object log after warm-up, and its content at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct SocLog {
     /// Host bytes written to the log.
     pub bytes: u64,
     /// Objects logged.
     pub objects: u64,
-    /// Objects that moved to their buckets.
+    /// Objects moved to their buckets.
     pub moved_objects: u64,
     /// Rewrites of buckets.
     pub bucket_writes: u64,
-    /// Objects dropped: too few of their bucket, and never asked for.
+    /// Objects dropped because their bucket had too few and they were never read.
     pub dropped_objects: u64,
-    /// Objects that were logged once more.
+    /// Objects logged again.
     pub readmitted_objects: u64,
     /// Objects found in the log.
     pub hits: u64,
     /// Pages of the log read from the device.
     pub reads: u64,
-    /// Looks into the log that found another key.
+    /// Lookups in the log that found another key.
     pub false_positives: u64,
     /// Objects in the log at the end.
     pub held_objects: u64,
@@ -168,45 +168,45 @@ pub struct SocLog {
     pub index_bytes: u64,
 }
 
-/// What the array engine did after warm-up, and what it holds at the end.
+/// Counters of the array engine after warm-up, and its content at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct ArrayRun {
-    /// Host bytes of records and what ends their regions, those reinserted among them.
+    /// Host bytes of records and their region footers, including reinserted records.
     pub data_bytes: u64,
-    /// Host bytes of tables and what ends their regions.
+    /// Host bytes of tables and their region footers.
     pub index_written_bytes: u64,
-    /// Bytes of the objects that were written again when their region gave way.
+    /// Bytes of objects reinserted when their region was reclaimed.
     pub reinserted_bytes: u64,
     /// Records read.
     pub record_reads: u64,
-    /// Tables read, whole or a page of one.
+    /// Tables read, as a whole or one page.
     pub table_reads: u64,
     /// Tables written.
     pub table_writes: u64,
     /// Regions reclaimed.
     pub reclaimed_regions: u64,
-    /// Regions that were given up unread because all of their objects had expired.
+    /// Regions freed without a read because all of their objects had expired.
     pub expired_regions: u64,
-    /// Objects lost because their place in a table was full.
+    /// Objects lost because their slot in a table was full.
     pub table_overflows: u64,
-    /// Objects lost, or not found, because another key has their hash.
+    /// Objects lost, or not found, because another key has the same hash.
     pub collisions: u64,
-    /// Entries that were seen, without a read, to point to what is gone.
+    /// Entries recognized as stale without a read.
     pub stale_entries: u64,
-    /// Objects at the end, about.
+    /// Approximate number of objects at the end.
     pub objects: u64,
     /// Memory of its index at the end, in bytes.
     pub index_bytes: u64,
 }
 
-/// What one shard and its drive did: what clients see over the whole run, what the drive does after warm-up.
+/// Results of one shard and its drive: client counters over the whole run, drive counters after warm-up.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ShardRun {
     /// Its number in the set.
     pub number: usize,
     /// GETs of its keys.
     pub gets: u64,
-    /// Those that found their key.
+    /// GETs that found their key.
     pub hits: u64,
     /// `hits / gets`; null without GETs.
     pub hit_ratio: Option<f64>,
@@ -245,7 +245,7 @@ pub struct Interval {
     pub warmup: bool,
 }
 
-/// One reclaim unit of the simulated drive: how many of its pages hold what.
+/// One reclaim unit of the simulated drive: its number of pages by content.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct UnitPicture {
     /// Live pages of the small-object engine.

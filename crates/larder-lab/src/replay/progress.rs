@@ -1,30 +1,30 @@
-//! How far a replay has come, for whoever watches, and the way to stop it.
+//! Progress of a replay for its observers, and the way to stop it.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Shared between the runs of a replay and whoever watches them.
+/// Shared between the runs of a replay and their observers.
 #[derive(Debug, Default)]
 pub struct Monitor {
     stop: AtomicBool,
     /// The run with placement, the run without.
     runs: [RunProgress; 2],
-    /// Of an experiment's seeds, in millionths of one.
+    /// Progress of an experiment's seeds, in millionths of a seed.
     of_seeds: AtomicU64,
 }
 
-/// A seed in parts.
+/// Units of a seed's progress.
 const SEED: f64 = 1e6;
 
-/// How far one run has come.
+/// Progress of one run.
 #[derive(Debug, Default)]
 pub struct RunProgress {
     requests: AtomicU64,
-    /// Thousandths of a percent.
+    /// In thousandths of a percent.
     share: AtomicU64,
 }
 
 impl Monitor {
-    /// Asks the runs to end soon with what they have.
+    /// Asks the runs to end soon, with the results so far.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
@@ -34,14 +34,13 @@ impl Monitor {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Tells that another `share` of one seed of an experiment is done, 0 to 1. Experiments that
-    /// take long with each seed do.
+    /// Adds `share` of one seed of an experiment to the progress, 0 to 1. Experiments with long seeds call this.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a number from 0 to 1
     pub fn add_to_seeds(&self, share: f64) {
         self.of_seeds.fetch_add((share.clamp(0.0, 1.0) * SEED) as u64, Ordering::Relaxed);
     }
 
-    /// How much of how many seeds was told to be done so far, over all experiments.
+    /// Number of finished seeds reported so far, with fractions, over all experiments.
     #[allow(clippy::cast_precision_loss)]
     pub fn seeds(&self) -> f64 {
         self.of_seeds.load(Ordering::Relaxed) as f64 / SEED
@@ -59,7 +58,7 @@ impl RunProgress {
         self.requests.load(Ordering::Relaxed)
     }
 
-    /// Share of the whole, 0 to 1.
+    /// Finished share of the run, 0 to 1.
     #[allow(clippy::cast_precision_loss)]
     pub fn share(&self) -> f64 {
         self.share.load(Ordering::Relaxed) as f64 / 100_000.0

@@ -1,14 +1,13 @@
-//! Several caches on one simulated drive, in one thread: each in its turn makes its requests.
+//! Several caches on one simulated drive, in one thread: they make their requests in turns.
 //!
-//! An experiment builds the drive, cuts it up or puts a wrapper around it, and hands out the
-//! devices. Beside the caches a [`Neighbour`] may write whatever it likes.
+//! An experiment builds the drive, divides it or puts a wrapper around it, and hands out the devices. A [`Neighbour`]
+//! may write to the drive between the caches' turns.
 //!
-//! Before its requests count, each cache ages the drive: SETs of new keys, with the sizes of the
-//! workload and as many bytes to the small-object engine as to the large-object one, until the
-//! large-object engine has gone round [`AGE_WRAPS`] times and the device has been written over nine
-//! times. That is preconditioning, as drive tests know it. In the workload itself a hundred small
-//! writes come on a few large ones, and the drive would have to be written a hundred times over to
-//! get as far. The workload must have objects of both kinds.
+//! Before its requests count, each cache ages the drive: it sets new keys with the sizes of the workload, and the same
+//! number of bytes for the small-object engine as for the large-object one, until the large-object engine has wrapped
+//! around [`AGE_WRAPS`] times and the device has been written over nine times. This is preconditioning, as in drive
+//! tests. In the workload itself there are a hundred small writes for a few large ones, and the drive would have to be
+//! written a hundred times over to get as far. The workload must have objects of both kinds.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,70 +27,70 @@ use super::timeline::Timeline;
 use super::{BREATH, check_device, sample};
 use crate::Error;
 
-/// Rounds of the large-object engine before the requests of the workload begin.
+/// Wraps of the large-object engine before the requests of the workload begin.
 pub const AGE_WRAPS: u64 = 3;
-/// How often its device, the part of it that the cache leaves free included, is written at least.
+/// Minimum number of times that its device, including the part that the cache leaves free, is written over.
 const AGE_WRITES: u64 = 9;
 /// Bytes that the small-object engine writes for an object.
 const BUCKET_BYTES: u64 = 4096;
-/// Stands for another seed than that of the workload.
+/// Combined with the workload's seed, so that ageing uses a different one.
 const AGE_SEED: u64 = 0x6167_6520;
 
 /// One cache and its workload.
 pub struct Tenant {
-    /// Workload and cache. What it says of the drive is not used, the reclaim unit apart.
+    /// Workload and cache. Its settings about the drive are not used, except for the reclaim unit.
     pub options: ReplayOptions,
-    /// What is special about its engines.
+    /// Special options of its engines.
     pub engines: EngineOptions,
-    /// What the cache lives on.
+    /// The device of the cache.
     pub device: Arc<dyn Device>,
-    /// Requests that it makes whenever its turn comes.
+    /// Requests that it makes in its turn.
     pub requests_per_turn: u64,
 }
 
 impl Tenant {
-    /// A cache with nothing special about it, which makes one request a turn.
+    /// A cache with default engine options that makes one request in its turn.
     pub fn new(options: ReplayOptions, device: Arc<dyn Device>) -> Self {
         Self { options, engines: EngineOptions::default(), device, requests_per_turn: 1 }
     }
 }
 
-/// Somebody else who writes to the drive, called once a turn with the host bytes of the drive.
+/// Another writer to the drive. It is called once a turn with the host bytes of the drive.
 pub type Neighbour<'a> = dyn FnMut(u64) -> Result<(), Error> + 'a;
 
-/// What a run on a shared drive found.
+/// The result of a run on a shared drive.
 #[derive(Debug, Clone)]
 pub struct SharedRun {
-    /// One a tenant. Device numbers in it are of the whole drive.
+    /// One for each tenant. Their device counters are those of the whole drive.
     pub tenants: Vec<TenantRun>,
-    /// What the drive did after warm-up.
+    /// The drive's work after warm-up.
     pub drive: DriveWork,
 }
 
-/// What one tenant saw.
+/// The results of one tenant.
 #[derive(Debug, Clone)]
 pub struct TenantRun {
-    /// The run, as a replay sums it up.
+    /// The run, in the form of a replay's result.
     pub run: Run,
-    /// Rounds of the large-object engine before the measurement, ageing included.
+    /// Wraps of the large-object engine before the measurement, including ageing.
     pub loc_wraps_before: f64,
-    /// Streams that got the default handle because none was left.
+    /// Streams that got the default handle because no other was left.
     pub fallen_back_streams: u32,
 }
 
-/// What a drive did while it was measured.
+/// The drive's work during the measurement.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DriveWork {
     /// Media pages per host page.
     pub dlwa: f64,
-    /// By what share DLWA of the second half of the measurement differs from that of the first,
-    /// upwards or downwards: 0 on a drive in a steady state.
+    /// Relative difference of DLWA between the second and the first half of the measurement, in either direction: 0 on
+    /// a drive in a steady state.
     pub drift: f64,
     /// Pages that the host wrote.
     pub host_pages: u64,
-    /// The same by placement handle.
+    /// The same, by placement handle.
     pub host_pages_by_handle: Vec<u64>,
-    /// Pages that the host deallocated and that held something.
+    /// Valid pages that the host deallocated.
     pub deallocated_pages: u64,
     /// Units erased.
     pub erased_units: u64,
@@ -99,14 +98,14 @@ pub struct DriveWork {
     pub copied_pages: u64,
     /// Units that garbage collection had to copy from.
     pub units_collected_with_copies: u64,
-    /// How often the drive was written over before the measurement.
+    /// Times that the drive was written over before the measurement.
     pub drive_writes_before: f64,
 }
 
-/// The simulated drive of `options`, with that many handles.
+/// The simulated drive of `options`, with `handles` handles.
 ///
 /// # Errors
-/// [`Error::Usage`] if no such drive could work.
+/// [`Error::Usage`] if such a drive could not work.
 pub fn drive(
     options: &ReplayOptions,
     placement: bool,
@@ -116,10 +115,10 @@ pub fn drive(
     stage::drive(options, placement, handles).map(Arc::new)
 }
 
-/// Whether a cache as `options` say can live on `device`.
+/// Checks whether a cache with `options` can be opened on `device`.
 ///
 /// # Errors
-/// As the cache says.
+/// The errors of the cache.
 pub fn opens(options: &ReplayOptions, device: Arc<dyn Device>) -> Result<(), Error> {
     Stage::open(options, EngineOptions::default(), true, Some(device)).map(|_| ())
 }
@@ -127,11 +126,10 @@ pub fn opens(options: &ReplayOptions, device: Arc<dyn Device>) -> Result<(), Err
 /// Handles of the drives that `larder replay` simulates.
 pub const HANDLES: u16 = stage::HANDLES;
 
-/// Ages `drive`, then plays the workloads of all `tenants`, who take turns, until one of them has
-/// made all its requests.
+/// Ages `drive`, then replays the workloads of all `tenants` in turns, until one of them has made all its requests.
 ///
 /// # Errors
-/// As a replay; [`Error::Run`] if it was interrupted.
+/// The errors of a replay; [`Error::Run`] if it was interrupted.
 pub fn play(
     drive: &dyn CountedDrive,
     tenants: &[Tenant],
@@ -177,7 +175,7 @@ pub fn play(
     Ok(SharedRun { tenants: ended.collect::<Result<_, _>>()?, drive: work })
 }
 
-/// Ages the drive of all players. From then on it counts what they do.
+/// Ages the drive of all players. Its counters are used only from then on.
 pub(super) fn age(players: &mut [Player<'_>], monitor: &Monitor) -> Result<(), Error> {
     while players.iter_mut().try_fold(false, |busy, player| Ok::<_, Error>(player.age()? | busy))? {
         stop_if_asked(monitor)?;
@@ -209,14 +207,14 @@ impl DriveWork {
     }
 }
 
-/// By what share DLWA changes from one stretch to the next; NaN if one of them has none.
+/// Relative difference of DLWA between two consecutive stretches; NaN if one of them has none.
 pub(crate) fn drift(from: &managed::Stats, halfway: &managed::Stats, to: &managed::Stats) -> f64 {
     let halves = (halfway.dlwa_since(from), to.dlwa_since(halfway));
     let (Some(first), Some(second)) = halves else { return f64::NAN };
     (second / first - 1.0).abs()
 }
 
-/// A tenant at work.
+/// A tenant during a run.
 pub(super) struct Player<'a> {
     tenant: &'a Tenant,
     stage: &'a Stage,
@@ -236,7 +234,7 @@ impl<'a> Player<'a> {
         Ok(Self { tenant, stage, client, source, ageing, timeline, loc_bytes_before: 0 })
     }
 
-    /// Ages the drive a little. Returns whether there is more to do.
+    /// Ages the drive a little. Returns whether more ageing is needed.
     pub(super) fn age(&mut self) -> Result<bool, Error> {
         let stats = self.stage.cache.stats();
         let written = (stats.loc_written_bytes, stats.flash_written_bytes());
@@ -251,7 +249,7 @@ impl<'a> Player<'a> {
         Ok(true)
     }
 
-    /// From here on it counts.
+    /// Starts the measurement: resets the counters.
     pub(super) fn begin(&mut self) {
         self.client.counts = ClientCounts::default();
         self.timeline = Timeline::starting_with(sample(self.stage, self.client.counts));
@@ -277,13 +275,13 @@ impl<'a> Player<'a> {
         self.source.next_request()
     }
 
-    /// Another client has made a request.
+    /// Adds the request that another client has made.
     pub(super) fn made_by(&mut self, client: &mut Client<'_>) -> Result<(), Error> {
         self.client.counts.add(std::mem::take(&mut client.counts));
         self.note_made()
     }
 
-    /// A request was made.
+    /// Notes that a request was made.
     fn note_made(&mut self) -> Result<(), Error> {
         let requests = self.client.counts.requests;
         if self.timeline.is_due(requests) {
@@ -317,25 +315,25 @@ fn loc_capacity(layout: Option<&Layout>) -> u64 {
     layout.map_or(0, |layout| u64::from(layout.loc_regions) * u64::from(layout.region_bytes))
 }
 
-/// SETs of new keys, half of the bytes for each engine.
+/// SETs of new keys, with half of the bytes for each engine.
 struct Ageing {
     source: Box<dyn RequestSource>,
     options: ReplayOptions,
-    /// Bytes that the large-object engine got, less those that the small-object engine got.
+    /// Bytes for the large-object engine minus those for the small-object engine.
     balance: u64,
     keys: u64,
-    /// What the large-object engine is to write.
+    /// Bytes that the large-object engine is to write.
     loc_bytes: u64,
-    /// What the cache is to write.
+    /// Bytes that the cache is to write.
     bytes: u64,
-    /// Larger objects are left out: the large-object engine might not hold them.
+    /// Larger objects are skipped: the large-object engine might not hold them.
     object_bytes_max: u64,
-    /// Whether the pass over the workload that is under way has given anything.
+    /// Whether the current pass over the workload has produced anything.
     pass_gave: bool,
 }
 
 impl Ageing {
-    /// SETs between two looks at how far it has come.
+    /// SETs between two checks of the progress.
     const STEP: u32 = 64;
 
     fn new(options: &ReplayOptions, layout: Option<&Layout>) -> Result<Self, Error> {
@@ -344,7 +342,7 @@ impl Ageing {
         let loc_bytes = AGE_WRAPS * loc_capacity(layout);
         let bytes = AGE_WRITES * layout.map_or(0, |layout| layout.capacity_bytes);
         let region_bytes = layout.map_or(u64::MAX, |layout| u64::from(layout.region_bytes));
-        // Records and footers of a region take less than a tenth of it.
+        // Headers and footers of a region take less than a tenth of it.
         let object_bytes_max = region_bytes / 10 * 9;
         Ok(Self {
             source,
@@ -361,7 +359,7 @@ impl Ageing {
     fn next(&mut self) -> Result<Request, Error> {
         loop {
             let Some(request) = self.source.next_request()? else {
-                // A further pass would give as little.
+                // Another pass would not produce more.
                 if !std::mem::take(&mut self.pass_gave) {
                     return Err(self.gives_nothing());
                 }
@@ -385,7 +383,7 @@ impl Ageing {
         }
     }
 
-    /// Small objects come only with large ones, of which the workload has none that can be used.
+    /// Small objects are only set together with large ones, and the workload has no usable large ones.
     fn gives_nothing(&self) -> Error {
         Error::run(format!(
             "{}: has no object above {} bytes (soc_max_object) and up to {} (nine tenths of a region of \
@@ -445,7 +443,7 @@ mod tests {
         assert!(soc.abs_diff(loc) < loc / 10, "{soc} {loc}");
     }
 
-    /// Objects that are all of one size, small ones all of them, or too large for a region.
+    /// Objects that are all of one size, all small, or too large for a region.
     #[test]
     fn a_workload_that_cannot_age_the_drive_is_refused() {
         let workload =
@@ -462,7 +460,7 @@ mod tests {
             assert!(refused.contains(&format!("up to {large} (nine tenths")), "{refused}");
         }
         let options = ReplayOptions { soc_max_object_bytes: bytes - 1, ..workload };
-        // As many as several passes give.
+        // The number of objects that several passes produce.
         let mut ageing = Ageing::new(&options, None).unwrap();
         assert!((0..3000).all(|_| ageing.next().is_ok()));
     }

@@ -1,4 +1,4 @@
-//! What one run plays on: a drive, a cache on it, a clock.
+//! The environment of one run: a drive, a cache on it, a clock.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,10 +25,10 @@ pub(super) const HANDLES: u16 = 8;
 pub(super) struct Stage {
     pub(super) cache: Routed<AnyRoute>,
     pub(super) clock: Arc<VirtualClock>,
-    /// One, or that of each shard; none is a cache in DRAM only.
+    /// The device, or that of each shard; empty for a cache in DRAM only.
     devices: Vec<Arc<dyn Device>>,
     model: Option<Arc<ModelDevice>>,
-    /// How placement reaches a real device, and what the user must be told of it.
+    /// How placement reaches a real device, and a notice to the user about it.
     pub(super) placement_path: Option<String>,
     pub(super) notice: Option<String>,
     /// Removed at the end.
@@ -73,7 +73,7 @@ impl Stage {
         Ok(Self { model, placement_path, notice, _file: file, _vssd: vssd, ..stage })
     }
 
-    /// A cache on a device that somebody else made, and may share with others.
+    /// Opens a cache on a device that the caller made, and that others may share.
     pub(super) fn open(
         options: &ReplayOptions,
         engines: EngineOptions,
@@ -83,7 +83,7 @@ impl Stage {
         Self::open_by(options, engines, placement, device, Arc::default())
     }
 
-    /// The same under a clock that somebody else moves too.
+    /// The same with a clock that the caller also advances.
     pub(super) fn open_by(
         options: &ReplayOptions,
         engines: EngineOptions,
@@ -97,13 +97,13 @@ impl Stage {
         Ok(Self::on(AnyRoute::One(Arc::new(cache)), device.into_iter().collect(), clock))
     }
 
-    /// A set of shards, each with a simulated drive of its own.
+    /// A set of shards, each with its own simulated drive.
     fn of_shards(options: &ReplayOptions, placement: bool) -> Result<Self, Error> {
         let drives = (0..options.shards).map(|_| drive(options, placement, HANDLES));
         let drives = drives.map(|drive| Ok(Arc::new(drive?) as Arc<dyn Device>));
         let devices: Vec<Arc<dyn Device>> = drives.collect::<Result<_, Error>>()?;
         let clock: Arc<VirtualClock> = Arc::default();
-        // Nothing waits and no drive fails, and the run is to be the same each time.
+        // Nothing waits and no drive fails, and every run must be the same.
         let of_set =
             ShardOptions { get_wait: None, upkeep: Upkeep::Callers, ..ShardOptions::default() };
         let config = config(options, EngineOptions::default(), placement);
@@ -126,12 +126,12 @@ impl Stage {
         }
     }
 
-    /// The cache, or that of a shard: what follows from the options is the same for all.
+    /// The cache, or that of some shard: everything that follows from the options is the same for all.
     pub(super) fn some_cache(&self) -> &Larder {
         self.cache.route().cache_for(b"")
     }
 
-    /// What each shard has counted, if there are several.
+    /// The counters of each shard, if there are several.
     pub(super) fn shards(&self) -> Vec<ShardSample> {
         let AnyRoute::Shards(set) = self.cache.route() else { return Vec::new() };
         let sample = |(shard, device): (larder::Shard<'_>, &Arc<dyn Device>)| {
@@ -149,7 +149,7 @@ impl Stage {
         set.shards().zip(&self.devices).filter_map(sample).collect()
     }
 
-    /// Why a shard does not serve, if there is one.
+    /// Why a shard does not serve, if one does not.
     pub(super) fn lost_shard(&self) -> Option<String> {
         let AnyRoute::Shards(set) = self.cache.route() else { return None };
         let mut down = set.shards().filter_map(|shard| Some((shard.number(), shard.down()?)));
@@ -166,7 +166,7 @@ impl Stage {
         self.devices.iter().map(|device| device.info().capacity_bytes).sum()
     }
 
-    /// The simulated drive's units, by what they hold. Empty for other devices, and for several.
+    /// The content of the simulated drive's units. Empty for other devices, and for several drives.
     pub(super) fn picture(&self) -> Vec<UnitPicture> {
         let (Some(model), Some(layout)) = (&self.model, self.some_cache().layout()) else {
             return Vec::new();
@@ -191,7 +191,7 @@ impl Stage {
     }
 }
 
-/// Settings that cannot work are the user's to change.
+/// Converts an error: invalid settings are usage errors.
 fn refused(error: &larder::Error) -> Error {
     match error.kind() {
         larder::ErrorKind::Config => Error::usage(error.to_string()),
@@ -199,7 +199,7 @@ fn refused(error: &larder::Error) -> Error {
     }
 }
 
-/// A real device. A run without placement asks for none.
+/// Opens a real device. A run without placement requests none.
 fn open_device(
     target: &Target,
     mode: PlacementMode,
@@ -225,7 +225,7 @@ fn class<'a>(picture: &'a mut UnitPicture, page: u64, layout: &Layout) -> &'a mu
     }
 }
 
-/// The simulated drive of `options`, with that many reclaim unit handles.
+/// The simulated drive of `options`, with `handles` reclaim unit handles.
 pub(super) fn drive(
     options: &ReplayOptions,
     placement: bool,
@@ -235,7 +235,7 @@ pub(super) fn drive(
     ModelDevice::new(config, Payload::Memory).map_err(|error| no_such_drive(&error))
 }
 
-/// Refuses a file that would have to grow: whoever made it did not make it for this.
+/// Refuses a file that would have to grow, because it was not made for this purpose.
 fn check_file(path: &Path, flash_bytes: u64) -> Result<(), Error> {
     match std::fs::metadata(path) {
         Ok(found) if !found.is_file() => {
@@ -250,7 +250,7 @@ fn check_file(path: &Path, flash_bytes: u64) -> Result<(), Error> {
     }
 }
 
-/// A file that a replay made for itself. One that was there before is left in place.
+/// A file that a replay made for itself. An existing file is not removed.
 struct TemporaryFile(PathBuf);
 
 impl TemporaryFile {

@@ -1,11 +1,11 @@
-//! Several caches on one drive under virtual time: closed loops of clients that wait for what they ask for.
+//! Several caches on one drive under virtual time, with closed-loop clients that wait for their answers.
 //!
-//! Each client takes the next request of its cache's workload, is busy with it for a while by itself, asks the
-//! cache, which is the real one, waits for the answer, and takes the next. What leaves DRAM a task of the cache
-//! sends to flash beside them. All run under one executor, and the drive takes the time that the timed SSD model
-//! says; nothing else takes any. So a run is a function of its parameters and seed.
+//! Each client takes the next request of its cache's workload, is busy for a while, asks the cache (the real one),
+//! waits for the answer, and takes the next request. A task of the cache writes items that leave DRAM to flash
+//! concurrently. Everything runs under one executor. Only the drive and the clients' busy time take virtual time; the
+//! timed SSD model determines the drive's. So a run is a function of its parameters and seed.
 //!
-//! The drive is aged as that of the other experiments ([`shared`]), by one client alone.
+//! The drive is aged as in the other experiments ([`shared`]), by a single client.
 
 use std::cell::{Cell, RefCell};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,42 +29,42 @@ use super::stage::Stage;
 use super::{BREATH, ReplayOptions};
 use crate::Error;
 
-/// How hard the clients of a cache drive.
+/// The load of a cache's clients.
 #[derive(Debug, Clone, Copy)]
 pub struct Load {
-    /// Clients, each of which has one request under way.
+    /// Clients. Each has one request in flight.
     pub clients: usize,
-    /// What a request takes beside the drive, on average, in nanoseconds.
+    /// Mean time of a request outside the drive, in nanoseconds.
     pub request_ns: f64,
-    /// Stands behind how long each one takes.
+    /// Seed of the requests' times.
     pub seed: u64,
 }
 
-/// What one cache and its clients saw.
+/// The latencies of one cache and its clients.
 #[derive(Debug, Default)]
 pub struct Seen {
     /// Reads of the drive.
     pub reads: Latencies,
-    /// Writes to the drive, until it acknowledges them.
+    /// Writes to the drive, until acknowledged.
     pub writes: Latencies,
-    /// GETs that took any time: those that waited for flash.
+    /// GETs that took any time, that is, those that waited for flash.
     pub gets: Latencies,
-    /// Requests that began.
+    /// Requests that were started.
     pub requests: u64,
 }
 
-/// A run, and what was seen in its second half.
+/// A run, with the results of its second half.
 #[derive(Debug)]
 pub struct TimedRun {
-    /// The run, as one that knows no time has it.
+    /// The run, as an untimed one would report it.
     pub run: SharedRun,
-    /// By tenant.
+    /// Results by tenant.
     pub seen: Vec<Seen>,
-    /// How long the second half took, in seconds of virtual time.
+    /// Duration of the second half, in seconds of virtual time.
     pub seconds: f64,
 }
 
-/// The drive of a timed run, shared by tenants that have parts of it of the same size.
+/// The drive of a timed run. Tenants have parts of equal size.
 #[derive(Debug)]
 pub struct TimedDrive {
     device: Arc<VirtualTimeDevice<Metered>>,
@@ -72,10 +72,10 @@ pub struct TimedDrive {
 }
 
 impl TimedDrive {
-    /// A fresh drive as `options` have it, that takes the times of `timing`.
+    /// A fresh drive from `options`, with the timing of `timing`.
     ///
     /// # Errors
-    /// [`Error::Usage`] if no such drive could work.
+    /// [`Error::Usage`] if such a drive could not work.
     pub fn new(
         options: &ReplayOptions,
         placement: bool,
@@ -95,7 +95,7 @@ impl TimedDrive {
         Ok(Self { device: Arc::new(device), seen })
     }
 
-    /// The drive for those who use it.
+    /// The drive as a device.
     pub fn device(&self) -> Arc<dyn Device> {
         Arc::clone(&self.device) as _
     }
@@ -112,13 +112,13 @@ impl TimedDrive {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What was seen so far, by tenant; from here on it counts anew.
+    /// Returns the results so far, by tenant, and resets them.
     fn take_seen(&self) -> Vec<Seen> {
         self.seen().iter_mut().map(std::mem::take).collect()
     }
 }
 
-/// The timed SSD, and how long its requests take, by the tenant whose part they are in.
+/// The timed SSD, with the latencies of its requests by tenant. A request's offset determines the tenant.
 #[derive(Debug)]
 struct Metered {
     ssd: SsdTiming,
@@ -150,11 +150,11 @@ impl TimingModel for Metered {
     }
 }
 
-/// Ages `drive`, then has `load.clients` clients play the workload of each tenant, until one of these has made all its
+/// Ages `drive`, then runs `load.clients` clients for the workload of each tenant, until one tenant has made all its
 /// requests.
 ///
 /// # Errors
-/// As [`shared::play`]; [`Error::Run`] if somebody waits for good.
+/// The errors of [`shared::play`]; [`Error::Run`] if a client waits forever.
 pub fn play(
     drive: &TimedDrive,
     tenants: &[Tenant],
@@ -196,26 +196,26 @@ pub fn play(
     field.end(placement)
 }
 
-/// What all clients of a run share.
+/// State shared by all clients of a run.
 struct Field<'a> {
     drive: &'a TimedDrive,
     players: Vec<RefCell<Player<'a>>>,
-    /// Requests that each cache gets.
+    /// Number of requests for each cache.
     each: u64,
     load: Load,
     rng: RefCell<fastrand::Rng>,
-    /// Requests that have begun, of all caches.
+    /// Requests that were started, of all caches.
     begun: Cell<u64>,
-    /// When the run began, was half over, three quarters over and over, and what the drive had counted by then.
+    /// The times and drive counters at the start, at half, at three quarters, and at the end of the run.
     marks: RefCell<Vec<(Duration, managed::Stats)>>,
-    /// What was seen in the second half, when it is over: what is under way then does not count.
+    /// The results of the second half, set at its end: later completions do not count.
     seen: RefCell<Vec<Seen>>,
     error: RefCell<Option<Error>>,
     monitor: &'a Monitor,
 }
 
 impl<'a> Field<'a> {
-    /// A client of one cache, to its end.
+    /// Runs a client of one cache to its end.
     async fn run(&self, tenant: usize, mut client: Client<'a>) {
         if let Err(error) = self.play(tenant, &mut client).await {
             self.error.borrow_mut().get_or_insert(error);
@@ -246,14 +246,14 @@ impl<'a> Field<'a> {
         self.marks.borrow().len() > 3 || self.error.borrow().is_some()
     }
 
-    /// Exponentially distributed: clients do not march in step.
+    /// Exponentially distributed, so that the clients do not run in lockstep.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a positive number
     fn request_time(&self) -> Duration {
         let share = -(1.0 - self.rng.borrow_mut().f64()).ln();
         Duration::from_nanos((share * self.load.request_ns) as u64)
     }
 
-    /// A request of a cache begins. Marks the parts of the run.
+    /// Notes that a request of a cache begins. Marks the parts of the run.
     fn note_begun(&self, tenant: usize) -> Result<(), Error> {
         let begun = self.begun.get() + 1;
         self.begun.set(begun);
@@ -284,7 +284,7 @@ impl<'a> Field<'a> {
         self.marks.borrow_mut().push(mark);
     }
 
-    /// The run is over, whatever marks it has.
+    /// Ends the run, even if marks are missing.
     fn end_now(&self) {
         while self.marks.borrow().len() <= 3 {
             self.mark();

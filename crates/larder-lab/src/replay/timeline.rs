@@ -1,8 +1,8 @@
-//! Samples of a run in the making, few enough to keep and dense enough to draw.
+//! Samples of a run in progress, few enough to keep and dense enough to draw.
 //!
-//! Nobody knows beforehand how long a trace is. So samples are taken every so many requests, and
-//! whenever there are too many every second one is dropped and the step doubles. At the end the
-//! samples divide the run into equal parts, but for the last.
+//! The length of a trace is not known beforehand. So a sample is taken after each `step` requests. When there are too
+//! many samples, every second one is dropped and the step doubles. At the end, the samples divide the run into equal
+//! parts, except for the last.
 
 use larder_device::DeviceStats;
 
@@ -45,7 +45,7 @@ impl Timeline {
         Self { step: FIRST_STEP, samples: vec![first] }
     }
 
-    /// Whether a sample is due after this many requests.
+    /// Whether a sample is due after `requests` requests.
     pub(super) fn is_due(&self, requests: u64) -> bool {
         requests.is_multiple_of(self.step)
     }
@@ -74,7 +74,7 @@ impl Timeline {
         self.samples.last().unwrap_or_else(|| unreachable!("a timeline starts with a sample"))
     }
 
-    /// The first sample at or after this share of the run.
+    /// The first sample at or after this percentage of the run.
     pub(super) fn warm(&self, warmup_percent: f64) -> &Sample {
         #[allow(clippy::cast_precision_loss)]
         let wanted = self.last().client.requests as f64 * warmup_percent / 100.0;
@@ -88,7 +88,7 @@ impl Timeline {
     }
 }
 
-/// Bytes that the small-object engine wrote, its log included.
+/// Bytes that the small-object engine wrote, including its log.
 pub(super) fn soc_bytes(sample: &Sample) -> u64 {
     sample.cache.soc_written_bytes + sample.cache.soc_log_written_bytes
 }
@@ -168,7 +168,7 @@ fn interval(from: &Sample, to: &Sample, warmup_requests: u64) -> Interval {
 }
 
 impl Run {
-    /// Sums a run up: what clients saw over the whole run, what the device did after warm-up.
+    /// Summarizes a run: client counters over the whole run, device counters after warm-up.
     pub(super) fn sum_up(placement: bool, timeline: &Timeline, warmup_percent: f64) -> Self {
         let last = timeline.last();
         let warm = timeline.warm(warmup_percent);

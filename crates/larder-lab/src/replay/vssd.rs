@@ -1,7 +1,8 @@
-//! A drive of the model whose cache stands on a virtual SSD: blocks that are written in order, and a device on them.
+//! A drive of the model with the cache on a virtual SSD: blocks that are written sequentially, and a device on top of
+//! them.
 //!
-//! The flash is as much as the managed drive of the same options has, over-provisioning included. What is over of it
-//! on blocks is more cache: no over-provisioning is kept but what cleaning of the random area takes.
+//! There is as much flash as in the managed drive of the same options, including over-provisioning. On blocks, the
+//! cache can use most of the over-provisioning: only what cleaning of the random area needs is kept.
 
 use std::sync::Arc;
 
@@ -18,15 +19,15 @@ use super::counted::CountedDrive;
 use super::options::{EngineOptions, ReplayOptions, VssdPlace};
 use crate::Error;
 
-/// Dies of the vSSD, each on a channel of its own. There are as many again, for others.
+/// Dies of the vSSD, each on its own channel. The drive has the same number again for other tenants.
 const DIES: u32 = 4;
 /// Bytes that a die programs at once.
 const STRIPE_BYTES: u64 = 16 << 10;
-/// Blocks shorter than this many stripes would be headers and tails for the most part.
+/// Blocks with fewer stripes than this would consist mostly of headers and tails.
 const STRIPES_MIN: u64 = 4;
 const PAGE: u32 = 4096;
 
-/// A cache's device on a vSSD of its own.
+/// The device of a cache, on its own vSSD.
 pub struct VssdDrive {
     device: Arc<DeviceOnBlocks>,
     store: Arc<VssdBlocks>,
@@ -41,11 +42,11 @@ impl std::fmt::Debug for VssdDrive {
 }
 
 impl VssdDrive {
-    /// The vSSD that `place` names.
+    /// Opens the vSSD that `place` names.
     ///
     /// # Errors
-    /// [`Error::Usage`] if there is no such vSSD, or no cache fits on it; [`Error::Run`] if it has blocks, or its image
-    /// cannot be opened.
+    /// [`Error::Usage`] if there is no such vSSD, or no cache fits on it; [`Error::Run`] if it has blocks, or if its
+    /// image cannot be opened.
     pub fn open(
         options: &ReplayOptions,
         engines: EngineOptions,
@@ -79,10 +80,10 @@ impl VssdDrive {
         Self::on(store, options, engines)
     }
 
-    /// A fresh vSSD in memory, with as much flash as the drive of `options`, divided for a cache as they say.
+    /// A new vSSD in memory, with as much flash as the drive of `options`, divided for the cache of `options`.
     ///
     /// # Errors
-    /// [`Error::Usage`] if no such drive could work, or no such cache on it.
+    /// [`Error::Usage`] if such a drive, or such a cache on it, could not work.
     pub fn in_memory(
         options: &ReplayOptions,
         engines: EngineOptions,
@@ -116,27 +117,27 @@ impl VssdDrive {
         Ok(Self { device, store, region_bytes })
     }
 
-    /// The device for whoever uses it.
+    /// The device for the cache.
     pub fn device(&self) -> Arc<dyn Device> {
         Arc::clone(&self.device) as _
     }
 
-    /// What the engines of its cache must be: regions are blocks.
+    /// The engine options for its cache: regions must have the size of blocks.
     pub fn engines(&self, engines: EngineOptions) -> EngineOptions {
         EngineOptions { region_bytes: Some(self.region_bytes), ..engines }
     }
 
-    /// What the device has written beyond what it was asked to.
+    /// Bytes that the device has written beyond the requested ones.
     pub fn counts(&self) -> OnBlocksCounts {
         self.device.counts()
     }
 }
 
-/// What a cache wrote is no use without it. How worn the dies are stays.
+/// The cache's data is useless without the cache, so its blocks are freed. The wear of the dies stays.
 impl Drop for VssdDrive {
     fn drop(&mut self) {
         for state in self.store.list() {
-            // Nobody is left to be told; an image whose blocks stay is refused by the next replay.
+            // Drop cannot report an error. The next replay refuses an image that still has blocks.
             let _ = self.store.free(state.block).wait();
         }
         let _ = self.store.flush().wait();
@@ -160,7 +161,7 @@ impl CountedDrive for VssdDrive {
     }
 }
 
-/// Drives with so much flash for a vSSD of such `isolation`, in blocks of about `block_bytes`.
+/// Drives with enough flash for a vSSD of `isolation`, in blocks of about `block_bytes`.
 fn array(
     media_bytes: u64,
     block_bytes: u64,
@@ -168,7 +169,7 @@ fn array(
 ) -> Result<VssdArray, larder_device::Error> {
     let stripes = (block_bytes / u64::from(DIES) / STRIPE_BYTES).max(STRIPES_MIN);
     let blocks = media_bytes / u64::from(DIES) / (stripes * STRIPE_BYTES);
-    // A soft plane is a quarter of a die: of dies that are four times as large.
+    // A soft plane is a quarter of a die, so the dies are four times as large.
     let tenants_of_a_die = match isolation {
         Isolation::Channel | Isolation::Die => 1,
         Isolation::Software { .. } | Isolation::None => 4,

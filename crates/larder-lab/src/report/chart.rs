@@ -1,8 +1,7 @@
 //! The frame of a chart and its axes, as SVG.
 //!
-//! A [`Chart`] is a fixed drawing [`WIDTH`] wide that the page scales a little. Marks (see
-//! [`marks`](super::marks)) are drawn in the order of the calls; colours come from classes of the
-//! style sheet.
+//! A [`Chart`] is a fixed drawing [`WIDTH`] wide that the page scales a little. Marks (see [`marks`](super::marks)) are
+//! drawn in the order of the calls. Colours come from classes of the style sheet.
 
 use super::format::{self, Px};
 use super::markup::Markup;
@@ -15,24 +14,24 @@ pub(super) const LEFT: f64 = 46.0;
 pub(super) const RIGHT: f64 = 426.0;
 pub(super) const TOP: f64 = 34.0;
 pub(super) const BOTTOM: f64 = 224.0;
-/// From here on the axis counts millions of requests.
+/// From this number on the axis shows millions of requests.
 const MILLIONS_FROM: f64 = 2e6;
-/// Room between the axis and its first and last number, as a share of its length.
+/// Padding between the axis and its first and last number, as a share of its length.
 const PADDING: f64 = 0.05;
-/// Distance between lines of a name, and how wide a letter of it is.
+/// Line distance of names, and width of a letter.
 pub(super) const NAME_LINE: f64 = 13.0;
 const LETTER: f64 = 6.4;
 
 /// The vertical axis.
 #[derive(Clone, Copy)]
 pub(super) struct YAxis<'a> {
-    /// What is measured, with its unit.
+    /// The quantity with its unit.
     pub(super) title: &'a str,
-    /// Where the axis begins.
+    /// Lower end of the axis.
     pub(super) lo: f64,
-    /// What must fit below its end.
+    /// The axis must extend at least to this value.
     pub(super) hi: f64,
-    /// Whether values are shares, to be written in percent.
+    /// Whether values are shares, shown in percent.
     pub(super) share: bool,
 }
 
@@ -41,14 +40,14 @@ pub(super) struct YAxis<'a> {
 pub(super) enum XAxis<'a> {
     /// Requests since the start, from 0 to this many.
     Requests(f64),
-    /// Numbers between two bounds, with what they are and their unit.
+    /// Numbers between two bounds. The title has the quantity and its unit.
     Numbers { title: &'a str, lo: f64, hi: f64 },
-    /// Places with names: the first from 0 to 1, the second from 1 to 2.
+    /// Named places: the first from 0 to 1, the second from 1 to 2.
     Names { title: &'a str, names: &'a [String] },
 }
 
 impl XAxis<'_> {
-    /// The values at its ends.
+    /// The values at the ends of the axis.
     #[allow(clippy::cast_precision_loss)] // a few names
     fn range(&self) -> (f64, f64) {
         match self {
@@ -61,7 +60,7 @@ impl XAxis<'_> {
         }
     }
 
-    /// The names, each in as many lines as it takes to fit its place.
+    /// The names, each split into as many lines as needed to fit its place.
     #[allow(clippy::cast_precision_loss)] // a few names
     fn labels(&self) -> Vec<Vec<String>> {
         let Self::Names { names, .. } = self else { return Vec::new() };
@@ -80,7 +79,7 @@ pub(super) struct Chart<'a> {
 }
 
 impl<'a> Chart<'a> {
-    /// Draws a chart into `out`: the grid, the axes, then whatever `marks` draws.
+    /// Draws a chart into `out`: the grid, the axes, then the output of `marks`.
     pub(super) fn draw(
         out: &'a mut Markup,
         description: &str,
@@ -212,13 +211,13 @@ pub(super) fn path(points: impl Iterator<Item = (f64, f64)>) -> String {
     text
 }
 
-/// How many letters of a name have room in this width.
+/// Number of letters that fit into this width.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // some letters
 pub(super) fn letters_in(width: f64) -> usize {
     (width / LETTER) as usize
 }
 
-/// `text` in lines of at most that many letters, where its blanks allow.
+/// Splits `text` at blanks into lines of at most `letters` letters.
 pub(super) fn wrapped(text: &str, letters: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {

@@ -1,41 +1,40 @@
-//! A chart of measured points: a line over numbers, or groups of bars over names; spreads over
-//! seeds, published values, levels to stay below.
+//! A chart of measured points: a line over numbers, or groups of bars over names; also spreads over seeds, published
+//! values, and levels to stay below.
 
 use super::chart::{Chart, XAxis, YAxis};
 use super::format;
 use super::marks::Swatch;
 use super::markup::Markup;
 
-/// Classes of series, in the order in which they are given out. Each has its own colour, its own
-/// shape of point and its own kind of line.
+/// Classes of series, in the order in which they are assigned. Each has its own colour, point shape and line style.
 pub(super) const CLASSES: [&str; 4] = ["on", "off", "third", "fourth"];
 
-/// A line through more points than this is drawn without their shapes, which would hide it.
+/// A line through more points than this is drawn without point shapes, which would hide it.
 const SHAPES_MAX: usize = 12;
 
 /// A point of a series.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Point {
-    /// Where it stands: a number, or the place of its name.
+    /// Position: a number, or the place of its name.
     pub(super) at: f64,
     /// The value that is drawn.
     pub(super) value: f64,
-    /// Least and most over the seeds.
+    /// Minimum and maximum over the seeds.
     pub(super) range: (f64, f64),
-    /// What was published.
+    /// The published value.
     pub(super) published: Option<f64>,
 }
 
 /// How a series is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// What was measured, with its points.
+    /// Measured: drawn with points.
     Measured,
-    /// What theory says: a thin line.
+    /// Theory: a thin line.
     Theory,
 }
 
-/// Points that belong together.
+/// A series of points.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Series {
     /// Name in the legend.
@@ -47,12 +46,12 @@ pub(super) struct Series {
     pub(super) points: Vec<Point>,
 }
 
-/// What stands on the horizontal axis.
+/// The kind of the horizontal axis.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Points {
     /// Numbers: series are lines.
     Numbers,
-    /// Names: series are bars, and the point of a name stands in the middle of its place.
+    /// Names: series are bars, and a name's point is in the middle of its place.
     Names(Vec<String>),
 }
 
@@ -60,21 +59,21 @@ pub(super) enum Points {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Figure {
     pub(super) title: String,
-    /// What the horizontal axis shows, with its unit.
+    /// Title of the horizontal axis, with its unit.
     pub(super) x: String,
-    /// What the vertical axis shows, with its unit.
+    /// Title of the vertical axis, with its unit.
     pub(super) y: String,
     pub(super) points: Points,
     pub(super) series: Vec<Series>,
     /// A level to stay below, with its name.
     pub(super) level: Option<(f64, String)>,
-    /// Where the axis of a line chart begins, if no value is below; bars begin at 0.
+    /// Lower end of a line chart's axis, if no value is below it; bars begin at 0.
     pub(super) base: f64,
     pub(super) caption: String,
 }
 
 impl Figure {
-    /// Draws the figure with its caption; a sentence if there is nothing to draw.
+    /// Draws the figure with its caption, or a sentence if there is nothing to draw.
     pub(super) fn draw(&self, out: &mut Markup) {
         out.tag("figure", &[], |out| {
             out.leaf("h3", &[], &self.title);
@@ -125,7 +124,7 @@ impl Figure {
             (lo.min(value), hi.max(value))
         });
         let base = if self.points == Points::Numbers { self.base } else { 0.0 };
-        // A little below the base is rounding, not another axis.
+        // A value slightly below the base is due to rounding and does not move the axis.
         let lo = if least >= base - 0.01 * base.abs() { base } else { least.floor().min(0.0) };
         YAxis { title: &self.y, lo, hi: if most > lo { most } else { lo + 1.0 }, share: false }
     }
@@ -145,7 +144,7 @@ impl Figure {
                 }
             }
         }
-        // On top of all: these are what the eye compares.
+        // Published values on top of everything: the reader compares with them.
         for series in &self.series {
             for point in &series.points {
                 if let Some(published) = point.published {
@@ -188,7 +187,7 @@ impl Figure {
         chart.legend(&entries);
     }
 
-    /// What each series has to say at each place, under the pointer.
+    /// Adds tooltips with the values of all series at each place.
     fn tips(&self, chart: &mut Chart<'_>) {
         let mut places: Vec<f64> = self.all().map(|point| point.at).collect();
         places.sort_by(f64::total_cmp);

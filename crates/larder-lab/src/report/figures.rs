@@ -1,4 +1,4 @@
-//! Which charts there are, and what is in them.
+//! The charts of a replay and their content.
 
 use super::chart::{Chart, XAxis, YAxis};
 use super::format;
@@ -7,11 +7,11 @@ use super::markup::Markup;
 use super::series::{self, Part};
 use crate::replay::outcome::Run;
 
-/// Streams in the order in which they are stacked: name, class.
+/// Streams in their stacking order: name, class.
 pub(super) const STREAMS: [(&str, &str); 4] =
     [("SOC", "soc"), ("LOC", "loc"), ("array", "array"), ("metadata", "metadata")];
 
-/// A DLWA this close below 1 is 1: bytes on their way when the part ended.
+/// A DLWA this close below 1 counts as 1: some bytes were in flight when the part ended.
 const DLWA_ROUNDING: f64 = 0.01;
 
 /// A run and its parts.
@@ -41,7 +41,7 @@ pub(super) fn run_name(run: &Run) -> String {
     format!("placement {}", run.placement)
 }
 
-/// Class of what belongs to a run.
+/// Style class of a run.
 fn run_class(run: &Run) -> &'static str {
     if run.placement == "on" { "on" } else { "off" }
 }
@@ -150,8 +150,7 @@ fn line_tips(chart: &mut Chart<'_>, lines: &[Line<'_>], figure: &LineFigure<'_>)
     }
 }
 
-/// The share of each stream in the host bytes: one chart a run, or one for all where they are
-/// alike.
+/// The share of each stream in the host bytes: one chart for each run, or one for all if they are alike.
 pub(super) fn streams(out: &mut Markup, runs: &[Run]) {
     let all: Vec<(String, Vec<Part>)> =
         runs.iter().map(|run| (run_name(run), series::parts(run))).collect();
@@ -197,7 +196,7 @@ fn stream_figure(out: &mut Markup, name: &str, parts: &[Part]) {
     });
 }
 
-/// A part of the area of one stream: it stands on the streams before it.
+/// One step of a stream's area, stacked on the streams before it.
 fn step(part: &Part, stream: usize) -> Option<(f64, f64, f64, f64)> {
     let shares = part.shares?;
     let low: f64 = shares.iter().take(stream).sum();

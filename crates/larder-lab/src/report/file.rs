@@ -1,4 +1,4 @@
-//! A page to a directory: whole, or not at all.
+//! Writes a page to a directory, atomically.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -14,8 +14,7 @@ const TEMPORARY_NAMES: u32 = 100;
 
 /// Writes `html` to `dir`, which is created if missing, and returns the path of the page.
 ///
-/// The page replaces an older one in a single step; after an error the older one is still there,
-/// whole.
+/// The page replaces an older one in a single step. After an error the older page is still complete.
 ///
 /// # Errors
 /// [`Error::Run`] with the path and the cause, when the directory or the page cannot be written.
@@ -26,16 +25,15 @@ pub(super) fn write_page(dir: &Path, html: &str) -> Result<PathBuf, Error> {
         create_temporary(dir).map_err(|cause| failed("create a file in", dir, &cause))?;
     let written = fill(file, html.as_bytes()).and_then(|()| fs::rename(&temporary, &target));
     if let Err(cause) = written {
-        // The first failure is the one to report; a file that cannot be removed changes nothing
-        // about it.
+        // Report the first failure, whether or not the file can be removed.
         let _ = fs::remove_file(&temporary);
         return Err(failed("write", &target, &cause));
     }
     Ok(target)
 }
 
-/// Makes sure, before hours of work, that [`write()`](super::write) to `dir` would not fail for lack of a
-/// directory or of rights.
+/// Checks, before hours of work, that [`write()`](super::write) to `dir` would not fail for a missing directory or
+/// missing permissions.
 ///
 /// # Errors
 /// [`Error::Run`] with the path and the cause.
@@ -61,7 +59,7 @@ fn create_dir(dir: &Path) -> Result<(), Error> {
     })
 }
 
-/// Creates a new, empty file beside the page, so that a rename stays within one file system.
+/// Creates a new, empty file next to the page, so that a rename stays within one file system.
 fn create_temporary(dir: &Path) -> io::Result<(PathBuf, File)> {
     let process = std::process::id();
     let mut last = io::Error::from(io::ErrorKind::AlreadyExists);

@@ -1,9 +1,9 @@
-//! What the numbers say, in a sentence.
+//! The result in a sentence.
 
 use super::format;
 use crate::replay::outcome::Run;
 
-/// The main result: write amplification beside write amplification, or why there is none.
+/// The main result: write amplification with and without placement, or why it is unknown.
 pub(super) fn sentence(runs: &[Run]) -> String {
     let known: Vec<(&Run, String)> = runs
         .iter()
@@ -32,7 +32,7 @@ pub(super) fn sentence(runs: &[Run]) -> String {
     }
 }
 
-/// What stands below the finding: hit ratios, and whether the numbers are whole.
+/// Notes below the finding: hit ratios, and whether the run is complete.
 pub(super) fn notes(runs: &[Run]) -> Vec<String> {
     let mut notes: Vec<String> = hits(runs).into_iter().collect();
     for run in runs.iter().filter(|run| run.interrupted) {

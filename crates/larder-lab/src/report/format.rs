@@ -1,9 +1,8 @@
-//! Numbers as people read them. Nothing here ever says "NaN" or "inf": what is not a number is
-//! absent.
+//! Numbers for people. Nothing here prints "NaN" or "inf": such a value counts as absent.
 
 use std::fmt;
 
-/// Stands where there is no number.
+/// Text for a missing number.
 pub(super) const ABSENT: &str = "not known";
 
 /// A non-breaking space, between a number and its unit.
@@ -29,7 +28,7 @@ fn group(number: &str) -> String {
     text
 }
 
-/// A number with so many decimals and thousands separators; [`ABSENT`] if it is none.
+/// A number with `decimals` decimals and thousands separators; [`ABSENT`] if it is not finite.
 pub(super) fn decimal(value: f64, decimals: usize) -> String {
     if value.is_finite() { group(&format!("{value:.decimals$}")) } else { ABSENT.to_owned() }
 }
@@ -62,7 +61,7 @@ pub(super) fn percent(share: f64) -> String {
     if share.is_finite() { format!("{}%", decimal(share * 100.0, 2)) } else { ABSENT.to_owned() }
 }
 
-/// A share as "85%", for captions and tips; what is not nothing is not called 0%.
+/// A share as "85%", for captions and tooltips; a nonzero share never prints as 0%.
 pub(super) fn percent_round(share: f64) -> String {
     if !share.is_finite() {
         ABSENT.to_owned()
@@ -80,20 +79,20 @@ pub(super) fn factor(value: f64) -> String {
     decimal(value, 2)
 }
 
-/// A number with four digits that count, and one decimal at least: "0.004182", "3.472", "1,081.2".
+/// A number with four significant digits, and at least one decimal: "0.004182", "3.472", "1,081.2".
 pub(super) fn significant(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return decimal(value, 0);
     }
     let digits = value.abs().log10().floor();
-    // Between 1 and 8: no more decimals than anyone reads.
+    // Between 1 and 8: more decimals than 8 are not readable.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     let decimals = (3.0 - digits).clamp(1.0, 8.0) as usize;
     let text = decimal(value, decimals);
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// `value` on an axis whose ticks are `step` apart: as many decimals as tell them apart.
+/// `value` on an axis whose ticks are `step` apart, with enough decimals to distinguish them.
 pub(super) fn tick(value: f64, step: f64) -> String {
     let decimals = if step.is_finite() && step > 0.0 {
         (0..6).find(|&d| is_whole(step * 10_f64.powi(d))).unwrap_or(6)
@@ -107,7 +106,7 @@ fn is_whole(value: f64) -> bool {
     (value - value.round()).abs() < 1e-6 * value.abs().max(1.0)
 }
 
-/// A length in the drawing: at most one decimal, and 0 for what is not a number.
+/// A length in the drawing: at most one decimal, and 0 if it is not a number.
 #[derive(Clone, Copy)]
 pub(super) struct Px(pub(super) f64);
 

@@ -1,4 +1,4 @@
-//! What is drawn in a chart: lines, areas, bars, points, spreads, labels.
+//! The marks in a chart: lines, areas, bars, points, spreads, labels.
 
 use super::chart::{BOTTOM, Chart, LEFT, NAME_LINE, RIGHT, TOP, WIDTH, letters_in, path, wrapped};
 use super::format::Px;
@@ -7,25 +7,25 @@ use super::format::Px;
 const LABEL_GAP: f64 = 16.0;
 /// Distance between two entries of a legend.
 const LEGEND_GAP: f64 = 20.0;
-/// Half of the width of the ends of a spread.
+/// Half of the width of a spread's end caps.
 const CAP: f64 = 4.0;
-/// Share of its place that a group of bars takes, and the widest that a bar gets.
+/// Share of its place that a group of bars takes, and the largest width of a bar.
 const BARS_SHARE: f64 = 0.8;
 const BAR_MAX: f64 = 34.0;
-/// Half of the diagonal of the mark of a published value.
+/// Half of the diagonal of a published value's diamond.
 const DIAMOND: f64 = 6.5;
 
-/// A label at the right edge, beside the mark it names.
+/// A label at the right edge, next to the mark that it names.
 pub(super) struct EndLabel {
-    /// Where it would best stand, as a value of the vertical axis.
+    /// Its preferred position, as a value of the vertical axis.
     pub(super) y: f64,
-    /// What it says.
+    /// Its text.
     pub(super) text: String,
     /// Class of its text and of its swatch.
     pub(super) class: &'static str,
 }
 
-/// What stands beside a word of the legend.
+/// The symbol in front of a legend entry.
 #[derive(Clone, Copy)]
 pub(super) enum Swatch {
     /// A line with the points on it.
@@ -51,7 +51,7 @@ impl Chart<'_> {
         }
     }
 
-    /// A line through the known values; gaps stay gaps, and a value between two gaps is a dot.
+    /// A line through the known values. Gaps stay open, and a value between two gaps is a dot.
     pub(super) fn line(&mut self, class: &str, points: &[(f64, Option<f64>)]) {
         for segment in points.split(|(_, y)| y.is_none()) {
             let pixels: Vec<(f64, f64)> = segment
@@ -81,8 +81,8 @@ impl Chart<'_> {
         self.out.empty("path", &[("class", &class), ("d", &path)]);
     }
 
-    /// A bar from the axis to `value`: number `slot` of `slots` side by side in their place, the
-    /// whole numbers below and above `place`. Returns where its middle is.
+    /// A bar from the axis to `value`: number `slot` of `slots` bars side by side in their place, which extends from
+    /// the whole number below `place` to the one above. Returns the position of its middle.
     #[allow(clippy::cast_precision_loss)] // a few bars
     pub(super) fn bar(
         &mut self,
@@ -105,7 +105,7 @@ impl Chart<'_> {
         self.point_at(class, x, y);
     }
 
-    /// From the least to the most of the seeds; nothing where they are alike. `x` in pixels.
+    /// The range from the minimum to the maximum of the seeds; nothing where they are equal. `x` is in pixels.
     pub(super) fn spread(&mut self, class: &str, x: f64, least: f64, most: f64) {
         let (top, bottom) = (self.y.at(most), self.y.at(least));
         if bottom - top < 1.5 {
@@ -129,7 +129,7 @@ impl Chart<'_> {
         self.text("note", LEFT + 5.0, y - 5.0, "start", name);
     }
 
-    /// Labels at the right edge, moved apart so far that none covers another.
+    /// Labels at the right edge, moved apart so that none covers another.
     pub(super) fn end_labels(&mut self, mut labels: Vec<EndLabel>) {
         labels.sort_by(|a, b| self.y.at(a.y).total_cmp(&self.y.at(b.y)));
         let wanted: Vec<f64> = labels.iter().map(|label| self.y.at(label.y)).collect();
@@ -140,7 +140,7 @@ impl Chart<'_> {
         }
     }
 
-    /// A legend at the right edge, from the top down, each name in as many lines as it takes.
+    /// A legend at the right edge, from the top down. Long names take several lines.
     pub(super) fn legend(&mut self, entries: &[(Swatch, &str, &str)]) {
         let (left, right) = (RIGHT + 8.0, RIGHT + 28.0);
         let middle = f64::midpoint(left, right);
@@ -164,12 +164,12 @@ impl Chart<'_> {
                 self.text("label", x, line_y, "start", &line);
                 line_y += NAME_LINE;
             }
-            // The next one stands below the last line of this one.
+            // The next entry starts below the last line of this one.
             y = line_y - 4.0 - NAME_LINE + LEGEND_GAP;
         }
     }
 
-    /// A text that shows up while the pointer is between `from` and `to`.
+    /// A tooltip while the pointer is between `from` and `to`.
     pub(super) fn tip(&mut self, from: f64, to: f64, text: &str) {
         let (x, end) = (self.x.at(from), self.x.at(to));
         let (x, width, height) = (Px(x), Px(end - x), Px(BOTTOM - TOP));
@@ -178,8 +178,7 @@ impl Chart<'_> {
         self.out.tag("rect", &attributes, |m| m.leaf("title", &[], text));
     }
 
-    /// A circle for "on", a square for "off", triangles for others: never told apart by colour
-    /// alone.
+    /// A circle for "on", a square for "off", triangles for others, so that colour is never the only difference.
     fn point_at(&mut self, class: &str, x: f64, y: f64) {
         let class = format!("point {class}");
         if class.contains(" on") {
@@ -204,7 +203,7 @@ impl Chart<'_> {
     }
 }
 
-/// Moves ascending positions apart to [`LABEL_GAP`], as little as a single sweep down and up needs.
+/// Moves ascending positions apart to [`LABEL_GAP`], with a single sweep down and one up.
 fn spread(wanted: &[f64], top: f64, bottom: f64) -> Vec<f64> {
     let mut placed: Vec<f64> = wanted.to_vec();
     let mut least = top;

@@ -1,14 +1,14 @@
-//! Tags that always close and text that is always escaped.
+//! A builder of markup in which tags are always closed and text is always escaped.
 //!
-//! Everything on the page goes through [`Markup`], so no string of a user can become a tag, and the
-//! result is well-formed as HTML and as XML alike.
+//! Everything on the page goes through [`Markup`], so that no string of a user can become a tag, and the result is
+//! well-formed both as HTML and as XML.
 
 use std::fmt::{Display, Write};
 
 /// Name and value of an attribute.
 pub(super) type Attribute<'a> = (&'a str, &'a dyn Display);
 
-/// Elements that may stand within a line: no line break is put after them.
+/// Inline elements: no line break is added after them.
 const INLINE: [&str; 7] = ["a", "b", "code", "span", "td", "th", "title"];
 
 /// A document under construction.
@@ -23,7 +23,7 @@ impl Markup {
         Self { text: "<!DOCTYPE html>\n".to_owned() }
     }
 
-    /// What was built.
+    /// The document as text.
     pub(super) fn finish(self) -> String {
         self.text
     }
@@ -61,7 +61,7 @@ impl Markup {
         escape_into(&mut self.text, text);
     }
 
-    /// A style sheet of our own. It must hold nothing that would need escaping.
+    /// One of our style sheets. It must not contain characters that need escaping.
     pub(super) fn style(&mut self, sheet: &'static str) {
         assert!(!sheet.contains(['<', '>', '&']), "style sheet would need escaping");
         self.tag("style", &[], |m| m.text.push_str(sheet));
@@ -86,7 +86,7 @@ impl Markup {
     }
 }
 
-/// Escapes what is formatted into it.
+/// Escapes everything that is formatted into it.
 struct Escaping<'a>(&'a mut String);
 
 impl Write for Escaping<'_> {
@@ -96,8 +96,7 @@ impl Write for Escaping<'_> {
     }
 }
 
-/// Appends `text` so that neither HTML nor XML sees a tag, an entity or the end of an attribute in
-/// it.
+/// Appends `text` so that neither HTML nor XML sees a tag, an entity or the end of an attribute in it.
 ///
 /// Control characters, which XML forbids even as entities, become the replacement character.
 fn escape_into(out: &mut String, text: &str) {

@@ -1,11 +1,11 @@
-//! What every page has: the document around it, sections, the words it explains.
+//! The common parts of pages: the document, sections, and explanations of terms.
 
 use super::markup::Markup;
 
 /// Colours, type and layout.
 const STYLE: &str = include_str!("style.css");
 
-/// Words of the field that pages use.
+/// Technical terms that pages use.
 const TERMS: [(&str, &str); 8] = [
     (
         "DLWA",
@@ -32,7 +32,7 @@ const TERMS: [(&str, &str); 8] = [
     ("warm-up", "the part of a run while caches fill: drawn, but not part of the summary."),
 ];
 
-/// A whole document, whose content stands in its `main`.
+/// A whole document, with the content in its `main`.
 pub(super) fn document(title: &str, content: impl FnOnce(&mut Markup)) -> String {
     let mut out = Markup::document();
     out.tag("html", &[("lang", &"en"), ("xmlns", &"http://www.w3.org/1999/xhtml")], |out| {
@@ -55,7 +55,7 @@ pub(super) fn document(title: &str, content: impl FnOnce(&mut Markup)) -> String
     out.finish()
 }
 
-/// What the page is about, what it found in a sentence, and what is to be known beside it.
+/// The head of the page: title, result in a sentence, and notes.
 pub(super) fn header(out: &mut Markup, title: &str, finding: &str, notes: &[String]) {
     out.tag("header", &[], |out| {
         out.leaf("h1", &[], title);
@@ -66,7 +66,7 @@ pub(super) fn header(out: &mut Markup, title: &str, finding: &str, notes: &[Stri
     });
 }
 
-/// A part of the page under a heading.
+/// A section of the page under a heading.
 pub(super) fn section(out: &mut Markup, title: &str, content: impl FnOnce(&mut Markup)) {
     out.tag("section", &[], |out| {
         out.leaf("h2", &[], title);
@@ -74,7 +74,7 @@ pub(super) fn section(out: &mut Markup, title: &str, content: impl FnOnce(&mut M
     });
 }
 
-/// The words of the field, explained.
+/// The explanations of terms.
 pub(super) fn terms(out: &mut Markup) {
     section(out, "Terms", |out| {
         out.tag("dl", &[], |out| {

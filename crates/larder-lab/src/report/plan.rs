@@ -1,4 +1,4 @@
-//! The page of a plan: the answer, charts over utilisation, how it was found.
+//! The page of a plan: the answer, charts over utilisation, and the method.
 
 use super::figure::{Figure, Kind, Point, Points, Series};
 use super::markup::Markup;
@@ -8,7 +8,7 @@ use crate::plan::{Plan, SweepPoint};
 
 const UTILISATION: &str = "share of the drive that the cache uses (%)";
 
-/// How each number is found.
+/// The method for each number.
 const METHOD: [(&str, &str); 8] = [
     (
         "DLWA, simulated",

@@ -1,4 +1,4 @@
-//! The page of a replay: the order of things on it.
+//! The page of a replay: its layout.
 
 use super::markup::Markup;
 use super::page::{self, section};

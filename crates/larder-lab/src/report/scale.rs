@@ -1,4 +1,4 @@
-//! From values to pixels, and round numbers for the axes.
+//! Maps values to pixels, and chooses round numbers for the axes.
 
 /// A linear map from values to pixels.
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +32,7 @@ pub(super) struct Ticks {
     pub(super) values: Vec<f64>,
 }
 
-/// More ticks than any axis has: bounds the loop whatever the numbers.
+/// Largest number of ticks of an axis. Bounds the loop for any numbers.
 const TICKS_MAX: u32 = 64;
 
 /// The smallest of 1, 2, 2.5 and 5 times a power of ten that divides `span` into at most `count`

@@ -1,28 +1,28 @@
-//! Measurements over time, made ready to draw.
+//! Measurements over time, prepared for drawing.
 
 use crate::replay::outcome::{Interval, Run};
 
-/// More parts than this cannot be told apart in a chart; neighbours are merged.
+/// More parts than this cannot be distinguished in a chart, so neighbours are merged.
 const PARTS_MAX: usize = 400;
 
-/// One part of a run, with what is drawn of it. Every number is finite.
+/// One part of a run, with the drawn values. Every number is finite.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Part {
     /// Requests before this part.
     pub(super) from: f64,
     /// Requests at its end.
     pub(super) to: f64,
-    /// DLWA, where known.
+    /// DLWA, if known.
     pub(super) dlwa: Option<f64>,
-    /// Hit ratio, where there were GETs.
+    /// Hit ratio, if there were GETs.
     pub(super) hit_ratio: Option<f64>,
-    /// Shares of SOC, LOC and metadata in the host bytes, where there were any.
+    /// Shares of SOC, LOC, array and metadata in the host bytes, if there were any.
     pub(super) shares: Option<[f64; 4]>,
     /// Whether the part belongs to the warm-up.
     pub(super) warmup: bool,
 }
 
-/// The parts of `run`, merged so far that there are at most [`PARTS_MAX`].
+/// The parts of `run`, merged so that there are at most [`PARTS_MAX`].
 pub(super) fn parts(run: &Run) -> Vec<Part> {
     let merged = run.intervals.len().div_ceil(PARTS_MAX).max(1);
     let mut from = 0;
@@ -35,7 +35,7 @@ pub(super) fn parts(run: &Run) -> Vec<Part> {
     parts
 }
 
-/// Where the warm-up ends, in requests; 0 without one.
+/// The end of the warm-up in requests; 0 without one.
 pub(super) fn warmup_end(parts: &[Part]) -> f64 {
     parts.iter().take_while(|part| part.warmup).last().map_or(0.0, |part| part.to)
 }
@@ -60,7 +60,7 @@ fn merge(from: u64, group: &[Interval]) -> Part {
     }
 }
 
-/// Bytes that no stream claims stay without a share.
+/// Shares of the streams. Bytes that belong to no stream have no share.
 fn shares(group: &[Interval]) -> Option<[f64; 4]> {
     let sum = |bytes: fn(&Interval) -> u64| group.iter().map(|i| bytes(i) as f64).sum::<f64>();
     let (loc, array) = (sum(|i| i.loc_bytes), sum(|i| i.array_bytes));
@@ -69,7 +69,7 @@ fn shares(group: &[Interval]) -> Option<[f64; 4]> {
     (all > 0.0).then(|| streams.map(|bytes| bytes / all))
 }
 
-/// A weighted mean of the values that are known. Parts of no weight still count a little.
+/// A weighted mean of the known values. A part of weight zero still counts a little.
 #[derive(Default)]
 struct Mean {
     sum: f64,

@@ -1,4 +1,4 @@
-//! The summary, the parameters, and the command line that makes the same run again.
+//! The summary, the parameters, and the command line that repeats the run.
 
 use serde_json::{Map, Value};
 
@@ -7,13 +7,13 @@ use super::format;
 use super::markup::Markup;
 use crate::replay::outcome::Run;
 
-/// Parameters that say where results go, not what they are.
+/// Parameters about where results go. They do not affect the results.
 const DESTINATIONS: [&str; 2] = ["json", "report"];
 
-/// Lines of the command are folded here.
+/// The command is wrapped at this column.
 const COMMAND_COLUMNS: usize = 72;
 
-/// What a cell says, and what more it says under the pointer.
+/// The text of a cell, and its tooltip.
 struct Entry {
     text: String,
     more: Option<String>,
@@ -28,7 +28,7 @@ impl From<String> for Entry {
 /// Label and entry of a row of the summary.
 type Row = (&'static str, fn(&Run) -> Entry);
 
-/// A group of rows: over which part of the run they are measured, and the rows.
+/// A group of rows: the part of the run over which they are measured, and the rows.
 type Group = (&'static str, &'static [Row]);
 
 /// The rows of the summary, in groups.
@@ -63,7 +63,7 @@ const GROUPS: [Group; 3] = [
     ),
 ];
 
-/// The summary: one column a run.
+/// The summary: one column for each run.
 pub(super) fn summary(out: &mut Markup, runs: &[Run]) {
     out.tag("table", &[("class", &"summary")], |out| {
         out.tag("thead", &[], |out| {
@@ -119,17 +119,17 @@ fn bytes(count: Option<u64>) -> Entry {
     )
 }
 
-/// What was asked: the command, its parameters by name, its seed.
+/// The question: the command, its parameters by name, its seed.
 pub(super) type Asked<'a> = (&'a str, &'a Map<String, Value>, u64);
 
-/// How to get the same page again.
+/// Instructions for making the same page again.
 pub(super) fn reproduce(out: &mut Markup, lead: &str, asked: Asked<'_>) {
     out.leaf("p", &[("class", &"lead")], lead);
     out.tag("pre", &[], |out| out.leaf("code", &[], &command_line(asked)));
     parameters(out, asked);
 }
 
-/// The parameters as they were resolved, and the seed.
+/// The resolved parameters, and the seed.
 fn parameters(out: &mut Markup, (_, parameters, seed): Asked<'_>) {
     out.tag("table", &[("class", &"parameters")], |out| {
         out.tag("tbody", &[], |out| {
@@ -163,10 +163,9 @@ fn shown(value: &Value) -> String {
     }
 }
 
-/// The command line that makes the same run again: every parameter spelled out, for defaults may
-/// change.
+/// The command line that repeats the run. It includes every parameter, because defaults may change.
 ///
-/// It is folded, with a backslash at each line's end, so that it can be read and pasted.
+/// It is wrapped, with a backslash at the end of each line, so that it can be read and pasted.
 fn command_line((command, parameters, seed): Asked<'_>) -> String {
     let mut words = vec![format!("larder {command}")];
     for (name, value) in parameters {
@@ -178,11 +177,11 @@ fn command_line((command, parameters, seed): Asked<'_>) -> String {
     folded(&words)
 }
 
-/// A parameter as an option; none if leaving it out means the same.
+/// A parameter as an option; `None` if leaving it out means the same.
 fn option(name: &str, value: &Value) -> Option<String> {
     let option = quoted(&format!("--{}", name.replace('_', "-")));
     match value {
-        Value::String(path) if name == "trace" => Some(quoted(path)), // the one positional word
+        Value::String(path) if name == "trace" => Some(quoted(path)), // the only positional argument
         Value::Null | Value::Bool(false) | Value::Object(_) => None,
         Value::Bool(true) => Some(option),
         Value::Array(values) if values.is_empty() => None,
@@ -215,7 +214,7 @@ fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// `word` as a shell takes it literally.
+/// `word`, quoted for the shell.
 pub(super) fn quoted(word: &str) -> String {
     let harmless = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%".contains(c);
     if !word.is_empty() && word.chars().all(harmless) {

@@ -1,4 +1,4 @@
-//! Makers of small outcomes for the tests of the report, and the tests of the page as a whole.
+//! Makers of small outcomes for the tests of the report, and tests of the whole page.
 
 use std::fs;
 use std::path::Path;
@@ -54,7 +54,7 @@ pub(super) fn run(placement: &'static str) -> Run {
     }
 }
 
-/// A part of a run that ends after so many requests.
+/// A part of a run that ends after `requests` requests.
 pub(super) fn interval(requests: u64) -> Interval {
     Interval {
         requests,
@@ -69,7 +69,7 @@ pub(super) fn interval(requests: u64) -> Interval {
     }
 }
 
-/// A unit with so many live pages of each engine, and 10 free ones.
+/// A unit with the given live pages of each engine, and 10 free ones.
 pub(super) fn unit(soc: u32, loc: u32) -> UnitPicture {
     UnitPicture { soc, loc, array: 0, metadata: 0, dead: 0, free: 10, open: false }
 }
@@ -96,8 +96,7 @@ fn full_run(placement: &'static str, units: u32) -> Run {
     run
 }
 
-/// Elements open and close in order, and nothing but our own markup has angle brackets. Panics
-/// otherwise.
+/// Checks that elements open and close in order, and that only our own markup has angle brackets. Panics otherwise.
 pub(super) fn assert_well_formed(page: &str) {
     let body = page.strip_prefix("<!DOCTYPE html>").expect("a document type");
     let mut open = Vec::new();

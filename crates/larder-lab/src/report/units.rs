@@ -1,7 +1,6 @@
-//! The picture of the drive: one cell a reclaim unit, one colour an owner.
+//! The picture of the drive: one cell for each reclaim unit, one colour for each owner.
 //!
-//! All parts of one colour are a single path, so that thousands of units stay a page of reasonable
-//! size.
+//! All areas of one colour are a single path, so that a page with thousands of units stays reasonably small.
 
 use std::cmp::Reverse;
 
@@ -11,12 +10,11 @@ use super::format;
 use super::markup::Markup;
 use crate::replay::outcome::{Run, UnitPicture};
 
-/// More cells than this would be too small to see: an even sample is drawn.
+/// More cells than this would be too small to see, so an even sample is drawn.
 const CELLS_MAX: usize = 2000;
-/// With more cells than this only the first picture of a run tells about each cell under the
-/// pointer.
+/// With more cells than this, only the first picture of a run has tooltips on its cells.
 const TIPS_MAX: usize = 500;
-/// A picture is not drawn taller than this.
+/// Largest height of a picture.
 const HEIGHT_MAX: u32 = 400;
 const WIDTH_PX: u32 = 560;
 const PITCH_MAX: u32 = 28;
@@ -24,7 +22,7 @@ const PITCH_MIN: u32 = 8;
 /// Room for the outline of cells at the edge.
 const EDGE: u32 = 2;
 
-/// What pages hold, from the bottom of a cell to its top: name, class, number of pages.
+/// The contents of pages, from the bottom of a cell to its top: name, class, number of pages.
 type Content = (&'static str, &'static str, fn(&UnitPicture) -> u32);
 const CONTENTS: [Content; 6] = [
     ("SOC", "soc", |unit| unit.soc),
@@ -99,8 +97,7 @@ fn stride(units: usize) -> usize {
     units.div_ceil(CELLS_MAX).max(1)
 }
 
-/// Units of one stream alone in the order of the legend, then shared ones, then those without live
-/// pages.
+/// Units of a single stream in the order of the legend, then shared ones, then those without live pages.
 fn sorted(mut cells: Vec<Cell>) -> Vec<Cell> {
     cells.sort_by_key(|(_, unit)| {
         let (group, pages) = group(unit);
@@ -139,7 +136,7 @@ fn caption(units: &[UnitPicture], drawn: usize) -> String {
     text
 }
 
-/// How many streams have live pages in `unit`.
+/// Number of streams with live pages in `unit`.
 fn streams(unit: &UnitPicture) -> usize {
     [unit.soc, unit.loc, unit.array, unit.metadata].into_iter().filter(|&pages| pages > 0).count()
 }
@@ -218,7 +215,7 @@ fn tip(out: &mut Markup, grid: &Grid, place: usize, (index, unit): &Cell) {
     );
 }
 
-/// Where cells lie: as large as the picture allows.
+/// The grid of cells, as large as the picture allows.
 struct Grid {
     pitch: u32,
     columns: u32,

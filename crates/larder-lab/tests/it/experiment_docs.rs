@@ -1,10 +1,10 @@
-//! `docs/lab-json.md` names what experiments measure, and experiments declare it.
+//! Checks that `docs/lab-json.md` lists the metrics that experiments declare.
 
 use larder_lab::experiment::{self, Experiment};
 
 const DOCUMENT: &str = include_str!("../../../../docs/lab-json.md");
 
-/// The part of the document about one experiment.
+/// The section of the document about one experiment.
 fn section(name: &str) -> &'static str {
     let heading = format!("\n### `{name}`\n");
     let start = DOCUMENT.find(&heading).unwrap_or_else(|| panic!("no section {heading:?}"));

@@ -1,4 +1,4 @@
-//! Made-up numbers of each experiment that meet its criterion.
+//! Made-up results of each experiment that meet its criterion.
 
 /// Metrics with their values.
 type Numbers = &'static [(&'static str, f64)];

@@ -1,4 +1,4 @@
-//! Verdicts on made-up numbers: as published, right in shape only, wrong, and not to be judged.
+//! Verdicts on made-up numbers: as published, right only in shape, wrong, and not judged.
 
 use larder_lab::experiment::Verdict::{self, Diverges, InShape, NotJudged, Reproduced};
 use larder_lab::experiment::{self, Judgement, Metrics, Settings, Summary};
@@ -22,12 +22,12 @@ fn good(name: &str) -> Vec<(&'static str, f64)> {
     found.unwrap_or_else(|| panic!("no good numbers of {name}")).1.to_vec()
 }
 
-/// Good numbers of `name` with `changes` put over them.
+/// The good numbers of `name`, overridden by `changes`.
 fn changed(name: &str, changes: &[(&'static str, f64)]) -> Vec<(&'static str, f64)> {
     good(name).into_iter().chain(changes.iter().copied()).collect()
 }
 
-/// Judges good numbers with `changes` put over them.
+/// Judges the good numbers, overridden by `changes`.
 #[track_caller]
 fn expect(name: &str, changes: &[(&'static str, f64)], verdict: Verdict) {
     let judgement = judge(name, &changed(name, changes));
@@ -41,7 +41,7 @@ fn good_numbers_reproduce() {
     }
 }
 
-/// Bounds have two sides: a number much higher or much lower than the published one is not it.
+/// Bounds have two sides: a number much higher or much lower than the published one does not reproduce it.
 #[test]
 fn numbers_far_from_the_published_do_not_reproduce() {
     for experiment in experiment::all() {
@@ -61,7 +61,7 @@ fn numbers_far_from_the_published_do_not_reproduce() {
     }
 }
 
-/// Nothing passes with a point left out, or with one that could not be measured.
+/// No result passes with a missing or unmeasured point.
 #[test]
 fn what_was_not_measured_is_not_judged() {
     for experiment in experiment::all() {
@@ -133,8 +133,7 @@ fn utilization() {
     expect("utilization", &[("dlwa.off.80", 1.0)], Diverges);
 }
 
-/// The claim that 50 to 90 % are similar is one of the figure: where it does not hold, the verdict
-/// says so, whatever else agrees.
+/// The figure claims that 50 to 90 % are similar. If that does not hold, the verdict says so, whatever else agrees.
 #[test]
 fn utilization_holds_the_paper_to_its_claim() {
     let ours = [("dlwa.off.50", 1.26), ("dlwa.off.60", 1.4), ("dlwa.off.70", 1.5)];
@@ -160,7 +159,7 @@ fn soc_size() {
     assert!(judge(name, &good(name)).reason.contains("from SOC 96 % on"));
 }
 
-/// An event is a unit of which something had to be copied: an identity of counters is not enough.
+/// An event is a unit from which something had to be copied: an identity of counters is not enough.
 #[test]
 fn gc_events() {
     let name = "gc-events";
@@ -216,7 +215,7 @@ fn carbon() {
     expect("carbon", &[("ratio.headline", 3.29)], Diverges);
 }
 
-/// What the table of the paper gives: its cells, and not its headline.
+/// The table of the paper supports its cells, but not the headline.
 #[test]
 fn carbon_names_the_cells_that_hold_and_the_headline_that_does_not() {
     let ours = [
@@ -256,7 +255,7 @@ fn ftl_uniform() {
     expect("ftl-uniform", &[("wa", 4.95)], InShape);
     expect("ftl-uniform", &[("wa", 6.0)], Diverges);
     expect("ftl-uniform", &[("wa", 3.0)], Diverges);
-    // Another over-provisioning has another value.
+    // Another over-provisioning has another published value.
     expect("ftl-uniform", &[("wa", 3.0), ("wa_formula", 3.01)], Reproduced);
 }
 
@@ -288,7 +287,7 @@ fn mislabelled() {
     expect(name, &[("dlwa.on.10", 1.0)], Diverges);
 }
 
-/// A rise alone is not WARP's.
+/// An increase alone does not reproduce WARP's result.
 #[test]
 fn noisy_handle() {
     let name = "noisy-handle";
@@ -299,7 +298,7 @@ fn noisy_handle() {
     expect(name, &[("dlwa.off.noisy", 1.5)], Diverges);
 }
 
-/// A range of loads is judged, not the one that fits.
+/// The whole range of loads is judged, not only the load that fits best.
 #[test]
 fn latency() {
     for load in ["50", "75", "95"] {

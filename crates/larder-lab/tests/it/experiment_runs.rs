@@ -1,4 +1,4 @@
-//! Every experiment, end to end, on a drive that is too small to mean much.
+//! Every experiment, end to end, on a drive that is too small for meaningful results.
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -9,7 +9,7 @@ use larder_lab::replay::Monitor;
 
 use crate::experiment_docs::declares;
 
-/// Where there is one, files of tests are in memory: a disk takes a minute for what is durable, if it is busy.
+/// If it exists, test files are in memory: on a busy disk, durable writes take up to a minute.
 const SHARED_MEMORY: &str = "/dev/shm";
 const ON_FILES: [&[&str]; 2] = [
     &["mib=1", "rounds=1", "dir=/dev/shm", "core_dir=/dev/shm"],
@@ -21,7 +21,7 @@ const ON_FILES: [&[&str]; 2] = [
     ],
 ];
 
-/// What makes an experiment short.
+/// Settings that make an experiment short.
 fn short(name: &str) -> &'static [&'static str] {
     match name {
         "ftl-uniform" => &["units=200"],
@@ -33,7 +33,7 @@ fn short(name: &str) -> &'static [&'static str] {
         "mislabelled" => &["requests=40000", "flash_mib=8", "swapped=0,50"],
         "full-scale" => &["scale=0.0002", "drive_writes=6"],
         "real-drive" => &["requests=200000", "flash_mib=16", "length=20"],
-        // What leaves DRAM goes to flash in bursts: each quarter of a run needs some.
+        // DRAM evicts to flash in bursts, and each quarter of a run needs some.
         "latency" => &["requests=80000", "flash_mib=52", "load=50"],
         "performance" | "tenant-latency" | "dram-throughput" => &["requests=80000", "flash_mib=52"],
         "carbon" | "wear-analysis" | "wear-adversary" | "die-wear" => &[],
@@ -69,7 +69,7 @@ fn short(name: &str) -> &'static [&'static str] {
     }
 }
 
-/// Takes more runs than fit into a quick test.
+/// An experiment with too many runs for a quick test.
 const LONG: &str = "performance";
 
 #[test]
@@ -128,7 +128,7 @@ fn seeds_begin_where_they_are_asked_to() {
     assert!(run(1, 0).unwrap_err().to_string().contains("--seeds 0"));
 }
 
-/// A run that is much too short is not judged, whatever its numbers are.
+/// A run that is much too short is not judged, whatever its numbers.
 #[test]
 fn a_drive_that_has_not_settled_is_not_judged() {
     let experiment = experiment::find("write-only").unwrap();
@@ -163,7 +163,7 @@ fn is_the_same_again(name: &str) {
     assert_eq!(measure(), measure(), "{name}");
 }
 
-/// Metrics that are declared to be a clock's aside, which no two runs have in common.
+/// All metrics except those declared as clock-dependent must be the same in two runs.
 #[test]
 fn what_no_clock_measures_is_the_same_again() {
     let clocked = experiment::all().iter().filter(|experiment| !experiment.by_clock().is_empty());
@@ -199,12 +199,12 @@ fn what_no_clock_measures_is_the_same_again() {
     let cpu = result("block-cpu");
     assert!(cpu["machine"][0].as_str().unwrap().starts_with("cpu: "), "{}", cpu["machine"]);
     assert_eq!(cpu["by_clock"][0], "mb_s.*");
-    // All others stay a function of their seeds, to the byte.
+    // The results of all other experiments are a function of their seeds, to the byte.
     let carbon = result("carbon");
     assert!(carbon.get("machine").is_none() && carbon.get("by_clock").is_none());
 }
 
-/// One real run each, on a small drive: the options do what they say, and nothing else.
+/// One real run each, on a small drive: the options have their effect, and no other.
 #[test]
 #[ignore = "half a minute: `cargo xtask all` runs it"]
 fn the_options_of_the_engines_reach_them() {

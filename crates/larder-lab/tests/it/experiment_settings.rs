@@ -1,4 +1,4 @@
-//! Settings that make no sense are refused by name before anything runs for long.
+//! Invalid settings are refused by name before a long run starts.
 
 use larder_lab::Error;
 use larder_lab::experiment::{self, Settings};

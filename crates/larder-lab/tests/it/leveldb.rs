@@ -1,4 +1,4 @@
-//! LevelDB on the blocks of a virtual SSD whose power fails.
+//! LevelDB on the blocks of a virtual SSD that loses power.
 
 use std::path::Path;
 use std::rc::Rc;
@@ -56,7 +56,7 @@ fn open(array: &VssdArray, id: VssdId) -> Result<DB, rusty_leveldb::Status> {
     DB::open("db", options)
 }
 
-/// What may be read of a key: the value of the last write that was acknowledged with a sync, or of any after it.
+/// The values that a read of a key may return: the last write acknowledged with a sync, or any later one.
 #[derive(Default)]
 struct Shadow(std::collections::BTreeMap<u64, Vec<u64>>);
 
@@ -98,7 +98,7 @@ fn version_of(value: &[u8]) -> u64 {
     version
 }
 
-/// Seeds by default, and more by `LARDER_LEVELDB_SEEDS`.
+/// Number of seeds: the default, or `LARDER_LEVELDB_SEEDS`.
 fn seeds() -> u64 {
     std::env::var("LARDER_LEVELDB_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(6)
 }
@@ -155,7 +155,7 @@ fn names_and_lengths_are_found_again_and_blocks_of_files_that_are_gone_are_free(
         more.flush().unwrap();
         env.rename(Path::new("d/c"), Path::new("d/b")).unwrap();
         assert!(env.size_of(Path::new("d/c")).is_err());
-        // More changes than a block of the directory holds.
+        // More changes than fit into a block of the directory.
         for n in 0..200 {
             let name = format!("d/{n}.tmp");
             drop(env.open_writable_file(Path::new(&name)).unwrap());
@@ -172,7 +172,7 @@ fn names_and_lengths_are_found_again_and_blocks_of_files_that_are_gone_are_free(
     let read = env.open_random_access_file(Path::new("d/a")).unwrap().read_at(0, &mut bytes);
     assert_eq!((read.unwrap(), &bytes[8..]), (18, &b"\x0a\x0aand more"[..]));
     assert!(env.lock(Path::new("d/LOCK")).is_ok() && env.lock(Path::new("d/LOCK")).is_err());
-    // The directory's, two of the file that was opened again, and one of the other.
+    // One of the directory, two of the reopened file, and one of the other file.
     let blocks = array.look(|array| array.blocks(id).unwrap().len()).unwrap();
     assert_eq!((before, blocks), (0, 4));
 }

@@ -1,4 +1,4 @@
-//! Tests of the lab from outside, in one binary.
+//! Integration tests of the lab, in one binary.
 #![allow(clippy::unwrap_used, reason = "a test that fails panics, in its helpers too")]
 
 mod experiment_docs;

@@ -1,4 +1,4 @@
-//! What a client does to a key again: overwrites cost writes, and time goes on from pass to pass.
+//! Repeated passes: overwriting a key costs writes, and time continues from pass to pass.
 
 use std::io::Write;
 
@@ -14,8 +14,8 @@ fn replayed(trace: &str, change: impl FnOnce(ReplayOptions) -> ReplayOptions) ->
     replay::replay(&change(base), &Monitor::default()).unwrap().runs.remove(0)
 }
 
-/// The same keys are set in each pass, without a time to live, and all of them lie on flash already:
-/// an engine that found the same bytes there would write them once and never again.
+/// Each pass sets the same keys, without a TTL, and all of them are already on flash. An engine that compared the bytes
+/// on flash would write them once and never again.
 #[test]
 fn overwriting_a_key_writes_it_again() {
     let rows: String = (0..2000).map(|key| format!("0,{key},300,set\n")).collect();
@@ -34,7 +34,7 @@ fn overwriting_a_key_writes_it_again() {
     assert!(often > once * 9 / 2, "{once} {often}");
 }
 
-/// Key 1 lives for ten seconds and is asked for once a pass, which takes a hundred.
+/// Key 1 lives for ten seconds and is read once in each pass, which takes a hundred.
 #[test]
 fn time_goes_on_from_pass_to_pass() {
     let run = replayed("time,key,size,op,ttl\n0,1,100,get,10\n100,2,100,get,0\n", |base| {

@@ -1,9 +1,9 @@
-//! What placement is worth to large objects that are kept in segments.
+//! The gain of placement for large objects that are kept in segments.
 
 use larder::{RegionEviction, Reinsertion};
 use larder_lab::replay::{self, Monitor, PlacementRuns, ReplayOptions, Run};
 
-/// Documents on a full drive whose reclaim units take in many regions' writes, as those of the field.
+/// Documents on a full drive whose reclaim units hold the writes of many regions, as on real drives.
 fn documents(region_eviction: RegionEviction) -> Run {
     let options = ReplayOptions {
         requests: Some(1_000_000),
@@ -18,8 +18,8 @@ fn documents(region_eviction: RegionEviction) -> Run {
     replay::replay(&options, &Monitor::default()).unwrap().runs.remove(0)
 }
 
-/// Segments fill at paces of their own. A region that gave way and waits for its next filling must not
-/// be copied meanwhile by the drive, and what dies at different times must not share units.
+/// Segments fill at different speeds. The drive must not copy a reclaimed region that waits to be filled again, and
+/// data that dies at different times must not share units.
 #[test]
 #[ignore = "a long replay: `cargo xtask all`"]
 fn segments_cost_the_drive_next_to_nothing() {

@@ -1,4 +1,4 @@
-//! What kinds of vSSDs promise, over seeds and around the parameters by default.
+//! The guarantees of each kind of vSSD, over seeds and for parameters near the defaults.
 
 use larder_lab::experiment::{self, Metrics, Settings};
 use larder_lab::replay::Monitor;
@@ -27,11 +27,11 @@ fn tails_are_in_order(seed: u64, assignments: &[&str]) {
         let p99 = |kind: &str| metrics[&format!("p99_us.{pair}.in_order.{kind}")];
         let by_kind = ["channel", "die", "software", "none"].map(p99);
         let text = format!("{seed} {pair} {by_kind:?}");
-        // With twice the channels, a writer keeps each die busy for half of the time: a share of it is worth less.
+        // With twice the channels, a writer keeps each die busy for half of the time, so fair sharing gains less.
         let slack = if assignments.contains(&"channels=16") { 1.1 } else { 1.05 };
         assert!(by_kind.windows(2).all(|two| two[0] <= two[1] * slack), "{text}");
         assert!(by_kind[2] >= 2.0 * by_kind[0] && by_kind[3] >= 4.0 * by_kind[0], "{text}");
-        // Where dies let reads go first, a share of their time is no worse than none.
+        // Where dies serve reads first, sharing by weight is no worse than no policy.
         for service in ["reads_first", "reads_suspend"] {
             let p99 = |kind: &str| metrics[&format!("p99_us.{pair}.{service}.{kind}")];
             assert!(p99("software") <= p99("none") * 1.1, "{seed} {pair} {service}");
@@ -94,7 +94,7 @@ fn placement_and_own_channels_do_not_stand_in_for_each_other() {
     }
 }
 
-/// A trace is played as recorded, at the rate that is asked for.
+/// A trace is replayed as recorded, at the requested rate.
 #[test]
 fn a_trace_is_played() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! What wear levelling promises, over seeds and around the parameters by default, migrations counted.
+//! The guarantees of wear levelling, over seeds and for parameters near the defaults. Migrations are counted.
 
 use larder_lab::experiment::{self, Metrics, Settings};
 use larder_lab::replay::Monitor;
@@ -60,7 +60,7 @@ fn other_drives_are_worn_as_evenly() {
     }
 }
 
-/// A turn that is shorter than what its exchange costs is none.
+/// A turn that is shorter than the cost of its exchange is refused.
 #[test]
 fn turns_that_cost_more_than_they_gain_are_refused() {
     let experiment = experiment::find("wear-adversary").unwrap();
@@ -70,7 +70,7 @@ fn turns_that_cost_more_than_they_gain_are_refused() {
     assert!(refused.contains("gamma_min") && refused.contains("more cycles"), "{refused}");
 }
 
-/// The rule as published, of which everything depends on how ties are broken.
+/// The rule as published. Its result depends entirely on how ties are broken.
 #[test]
 fn the_published_rule_lives_by_ties() {
     let metrics = measure("wear-adversary", &[], 1);

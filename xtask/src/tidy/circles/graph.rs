@@ -1,24 +1,23 @@
-//! Circles of a graph.
+//! Cycles of a graph.
 //!
-//! A circle leads from a file back to it and passes each other file once, so that a module and each
-//! of its parts, which know each other, are circles of two however many the parts are. What
-//! belongs together is found without listing circles: within files that reach each other, all
-//! circles of three and more lie in parts that stay connected without any one file, and each such
-//! part of three files or more has one. (If it had circles of two alone, every arrow would have one
-//! back, and going round the part in one direction would be a longer one.)
+//! A cycle leads from a file back to it and passes through each other file at most once. A module and each of its parts
+//! import each other, so they are cycles of two, however many the parts are. Files that belong together are found
+//! without listing cycles: within a strongly connected component, all cycles of three or more files are in biconnected
+//! parts, and each such part of three or more files has one. (If it had only cycles of two, every arrow would have a
+//! reverse arrow, and going around the part in one direction would be a longer cycle.)
 
 use std::collections::{BTreeMap, BTreeSet};
 
 type Arrows<'a> = BTreeMap<&'a str, BTreeSet<&'a str>>;
 
-/// Sets of files that are tied by circles, each in the order of paths.
+/// Sets of files that are tied by cycles, each sorted by path.
 pub(super) fn circles<'a>(arrows: impl Iterator<Item = &'a (String, String)>) -> Vec<Vec<&'a str>> {
     let mut out = Arrows::new();
     for (from, to) in arrows {
         out.entry(from).or_default().insert(to);
     }
     let reached: Arrows<'_> = out.keys().map(|from| (*from, reached(&out, from))).collect();
-    // Arrows both of whose ends reach each other, without direction.
+    // Arrows whose two ends reach each other, without direction.
     let mut both = Arrows::new();
     for (from, to) in out.iter().flat_map(|(from, to)| to.iter().map(|to| (*from, *to))) {
         if reached.get(to).is_some_and(|back| back.contains(from)) {
@@ -36,7 +35,7 @@ pub(super) fn circles<'a>(arrows: impl Iterator<Item = &'a (String, String)>) ->
     search.found
 }
 
-/// All that is reached from a file, itself only by a circle.
+/// All files that are reached from a file. The file itself is included only through a cycle.
 fn reached<'a>(arrows: &Arrows<'a>, from: &str) -> BTreeSet<&'a str> {
     let mut reached = BTreeSet::new();
     let mut open = vec![from];
@@ -50,7 +49,7 @@ fn reached<'a>(arrows: &Arrows<'a>, from: &str) -> BTreeSet<&'a str> {
     reached
 }
 
-/// Tarjan's search for the parts that no single file holds together.
+/// Tarjan's search for biconnected parts, which no single file holds together.
 #[derive(Default)]
 struct Search<'a, 'b> {
     arrows: Option<&'b Arrows<'a>>,
@@ -60,7 +59,7 @@ struct Search<'a, 'b> {
 }
 
 impl<'a> Search<'a, '_> {
-    /// Visits a file; returns the first in order that is reached from below it.
+    /// Visits a file. Returns the earliest visited file that can be reached from its subtree.
     fn visit(&mut self, at: &'a str, from: Option<&'a str>) -> usize {
         let own = self.order.len();
         self.order.insert(at, own);

@@ -1,9 +1,8 @@
-//! Files of a crate import each other in one direction: at most two may import each other.
+//! Files of a crate import each other in one direction: at most two files may import each other.
 //!
-//! A circle of more files can only be read as a whole. What ties one is most often a type or a
-//! function that stands too high: whoever needs it from below pulls all that lies between along.
-//! Names are followed through re-exports to the file that defines them; what only tests import
-//! does not count, nor what a file merely hands on.
+//! A cycle of more files can only be read as a whole. Its usual cause is a type or a function in a file that is too
+//! high: a lower file that needs it ties all files in between together. Names are followed through re-exports to the
+//! file that defines them. Imports of tests and mere re-exports do not count.
 
 mod graph;
 mod house;
@@ -16,10 +15,10 @@ use super::finding::Finding;
 use super::tree::Tree;
 
 const RULE: &str = "circles";
-/// As many files may import each other.
+/// Largest number of files that may import each other.
 const FILES_MAX: usize = 2;
 
-/// Every crate of the workspace.
+/// Checks every crate of the workspace.
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for manifest in arrows::manifests(tree) {
@@ -34,7 +33,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// How many circles of a crate have more files than may import each other.
+/// Number of cycles in a crate with more files than allowed.
 pub(super) fn count(tree: &Tree, folder: &str) -> usize {
     let of = |root: &str| {
         let ties = house::ties(tree, &format!("{folder}{root}"));
@@ -43,7 +42,7 @@ pub(super) fn count(tree: &Tree, folder: &str) -> usize {
     ["src/lib.rs", "src/main.rs"].into_iter().map(of).sum()
 }
 
-/// What is wrong with a circle, at an import of its first file.
+/// The finding about a cycle, at an import of its first file.
 fn found(folder: &str, circle: &[&str], ties: &Ties) -> Finding {
     let inside = |path: &String| circle.contains(&path.as_str());
     let within: Vec<(&(String, String), &Tie)> =

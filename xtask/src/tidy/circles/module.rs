@@ -1,4 +1,4 @@
-//! What a module defines, imports and names, read from the code of its file.
+//! The definitions, imports and names of a module, read from the code of its file.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,40 +8,40 @@ use crate::tidy::scan;
 /// Names joined by `::`.
 pub(super) type Path = Vec<String>;
 
-/// A name that a module takes from elsewhere.
+/// A name that a module imports.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Import {
-    /// Where it is.
+    /// The path of the name.
     pub(super) path: Path,
-    /// What the module calls it; nothing for `as _`.
+    /// Its name in the module; `None` for `as _`.
     pub(super) alias: Option<String>,
-    /// Whether it is handed on, as `pub use` does, and perhaps not needed here.
+    /// Whether it is re-exported, as by `pub use`, and perhaps not needed here.
     pub(super) handed_on: bool,
     /// Line of the import.
     pub(super) line: usize,
 }
 
-/// A module, be it a file or a block in one. What is there for tests alone is left out.
+/// A module, either a file or an inline block. Code that exists only for tests is left out.
 #[derive(Debug, Default)]
 pub(super) struct Module {
     /// Items that the module itself defines.
     pub(super) defined: BTreeSet<String>,
     /// Names that it imports.
     pub(super) imports: Vec<Import>,
-    /// Modules all of whose names it imports.
+    /// Modules that it glob-imports, with the lines.
     pub(super) globs: Vec<(Path, usize)>,
-    /// Modules in files of their own.
+    /// Submodules in their own files.
     pub(super) files: Vec<String>,
-    /// Modules in blocks.
+    /// Inline submodules.
     pub(super) blocks: BTreeMap<String, Module>,
-    /// Paths written out in the code, with their lines.
+    /// Paths in the code, with their lines.
     pub(super) paths: Vec<(Path, usize)>,
-    /// Names that stand alone in the code.
+    /// Single names in the code.
     pub(super) names: BTreeSet<String>,
 }
 
 impl Module {
-    /// Reads the text of a file.
+    /// Parses the text of a file.
     pub(super) fn read(text: &str) -> Self {
         let code = scan::code_only(text);
         let tokens = tokens(&code);
@@ -50,7 +50,7 @@ impl Module {
     }
 }
 
-/// Words before the name of an item that a module defines.
+/// Keywords before the name of an item that a module defines.
 const ITEMS: [&str; 9] =
     ["fn", "struct", "enum", "trait", "type", "const", "static", "union", "macro_rules"];
 
@@ -82,13 +82,13 @@ impl<'a> Reader<'a> {
         self.tokens.get(self.at).map_or(0, |(_, line)| *line)
     }
 
-    /// Whether the word at hand is a part of a type or its parameters: `'static`, `*const`, `<const`.
+    /// Whether the current word is part of a type or its parameters: `'static`, `*const`, `<const`.
     fn is_within_type(&self) -> bool {
         let before = self.at.checked_sub(1).and_then(|at| self.tokens.get(at));
         matches!(before, Some((Token::Sign('\'' | '*' | '<' | ','), _)))
     }
 
-    /// Up to the brace that closes the module, or the end of the file.
+    /// Reads up to the closing brace of the module, or the end of the file.
     fn module(&mut self) -> Module {
         let mut module = Module::default();
         let mut depth = 0_usize;
@@ -130,7 +130,7 @@ impl<'a> Reader<'a> {
         module
     }
 
-    /// Passes an attribute; whether what follows is for tests alone.
+    /// Skips an attribute. Returns whether the code that follows is only for tests.
     fn attribute(&mut self) -> bool {
         self.at += 1 + usize::from(self.sign(1) == Some('!'));
         if self.sign(0) != Some('[') {
@@ -148,7 +148,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// From an opening bracket to behind the one that closes it.
+    /// Skips from an opening bracket to after its closing one.
     fn skip_brackets(&mut self) {
         let mut depth = 0_usize;
         while let Some(token) = self.token(0) {
@@ -164,7 +164,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Passes an item, a statement, a field or a method.
+    /// Skips an item, a statement, a field or a method.
     fn skip_item(&mut self) {
         let mut item = false;
         while let Some(token) = self.token(0) {
@@ -217,7 +217,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// One tree of an import, up to the comma, brace or semicolon behind it.
+    /// One tree of an import, up to the comma, brace or semicolon after it.
     fn tree(&mut self, before: &[String], module: &mut Module, handed_on: bool, line: usize) {
         let mut path = before.to_vec();
         while let Some(token) = self.token(0) {
@@ -251,7 +251,7 @@ impl<'a> Reader<'a> {
         module.imports.push(Import { path, alias, handed_on, line });
     }
 
-    /// A name, or several with `::` between them.
+    /// Reads a name, or several joined by `::`.
     fn path(&mut self, module: &mut Module) {
         let line = self.line();
         let foreign = self.at > 0 && self.tokens[self.at - 1].0 == Token::Then;

@@ -1,6 +1,6 @@
-//! Blanked code as names and signs, which is all that imports are made of.
+//! Splits blanked code into names and signs, which is all that imports need.
 
-/// What a piece of code is.
+/// A token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Token<'a> {
     /// A name, a keyword or a number.

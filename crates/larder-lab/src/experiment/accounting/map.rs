@@ -1,4 +1,4 @@
-//! What the map of blocks takes: memory of a terabyte, and time of an append.
+//! The costs of the block map: memory for each terabyte, and time for each append.
 
 use std::time::Instant;
 
@@ -10,16 +10,16 @@ use larder_ssd::vssd::{Isolation, MemoryImages, Pages, Request, Throughputs, Vss
 use super::failed;
 use crate::Error;
 
-/// Nanoseconds of a core for 4 KiB that are appended in requests of 64 KiB.
+/// Core time in nanoseconds for each 4 KiB, appended in requests of 64 KiB.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MapTime {
-    /// With a map of blocks, allocations and frees among it.
+    /// With a block map; includes the allocation and freeing of blocks.
     pub(super) blocks_ns: f64,
-    /// With a map of pages, written in order, so that collection has nothing to copy.
+    /// With a page map, written sequentially, so that garbage collection has nothing to copy.
     pub(super) pages_ns: f64,
 }
 
-/// Pages of a request.
+/// Pages in a request.
 const REQUEST_PAGES: u32 = 16;
 const RATES: Throughputs = Throughputs { channel_mb_s: 1, die_mb_s: 1, soft_plane_mb_s: 1 };
 
@@ -29,8 +29,8 @@ fn array(geometry: NandGeometry) -> Result<Vssds<MemoryImages>, Error> {
     made.map_err(|refused| Error::run(refused.to_string()))
 }
 
-/// Megabytes of map for each terabyte of flash in blocks of 2 MiB, whose tenants have a die each: more entries there
-/// cannot be. The drive has 1/`scale` of a terabyte.
+/// Megabytes of map for each terabyte of flash, with blocks of 2 MiB and one die for each tenant. This is the largest
+/// possible number of entries. The simulated drive has 1/`scale` of a terabyte.
 #[allow(clippy::cast_precision_loss)]
 pub(super) fn mb_per_tb(scale: u32) -> Result<f64, Error> {
     let geometry = NandGeometry {
@@ -49,11 +49,11 @@ pub(super) fn mb_per_tb(scale: u32) -> Result<f64, Error> {
     }
     let block_bytes = u64::from(geometry.block_pages()) * u64::from(geometry.mapping_bytes);
     let bytes = u64::from(geometry.blocks()) * block_bytes;
-    // Megabytes a terabyte are bytes a megabyte.
+    // Megabytes for each terabyte are the same as bytes for each megabyte.
     Ok(array.map_bytes() as f64 / (bytes as f64 / 1e6))
 }
 
-/// Appends `gib` GiB to blocks, and writes as much to a drive that maps pages.
+/// Appends `gib` GiB to blocks, and writes the same amount to a drive with a page map.
 pub(super) fn time(gib: u64) -> Result<MapTime, Error> {
     let geometry = NandGeometry {
         array: DieArray { channels: 8, dies_per_channel: 2 },

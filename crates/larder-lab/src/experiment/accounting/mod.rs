@@ -1,4 +1,4 @@
-//! What a cache costs on blocks of a virtual SSD: pages that are programmed for it, memory and time of the map.
+//! The cost of a cache on blocks of a virtual SSD: programmed pages, and memory and time of the block map.
 //!
 //! | module | what it is |
 //! |---|---|
@@ -108,16 +108,16 @@ pub(super) static VSSD_ACCOUNTING: Experiment = Experiment {
     judge,
 };
 
-/// By how much DLWA can be below 1: ends of blocks that are no whole stripe are not on flash yet.
+/// How far DLWA can be below 1: the end of a block that does not fill a stripe is not on flash yet.
 const TAILS: f64 = 0.001;
 
-/// What the array refused.
+/// Converts an error of the vSSD array.
 #[allow(clippy::needless_pass_by_value)] // for map_err
 fn failed(error: larder_ssd::Error) -> Error {
     Error::run(error.to_string())
 }
 
-/// Caches: their names in metrics, percent of buckets, and whether deaths are logged.
+/// Caches: name in metrics, percent of the flash for buckets, and whether deletions are logged.
 const CACHES: [(&str, f64, bool); 3] =
     [("loc", 0.0, false), ("loc_safe", 0.0, true), ("both", 4.0, false)];
 

@@ -1,4 +1,5 @@
-//! What a drive programs, beside what its tenants append and what swaps and levelling move.
+//! Counts the pages that a drive programs, against the pages that tenants append and that swaps and wear levelling
+//! move.
 
 use std::collections::VecDeque;
 
@@ -12,14 +13,14 @@ use larder_ssd::vssd::{
 use super::failed;
 use crate::Error;
 
-/// Pages, by who asked for them and by who counted.
+/// Page counts, by source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Pages4K {
-    /// That tenants were told are there.
+    /// Appended by tenants, as reported to them.
     pub(super) asked: u64,
-    /// That drives count as appended and as moved, all dies.
+    /// Appended and moved according to the drive's own counters, summed over all dies.
     pub(super) counted: DieCounters,
-    /// That dies were told to program.
+    /// Program commands sent to the dies.
     pub(super) programmed: u64,
     pub(super) swaps: u64,
 }
@@ -33,14 +34,14 @@ const GEOMETRY: NandGeometry = NandGeometry {
     page_bytes: 16 << 10,
     mapping_bytes: 4096,
 };
-/// Channels of each tenant.
+/// Number of channels of each tenant.
 const TENANTS: [u32; 3] = [1, 3, 4];
-/// Erases by which blocks of a die may differ before cold ones move.
+/// Wear levelling moves cold blocks when the erase counts of a die's blocks differ by more than this.
 const LEVEL_THRESHOLD: u32 = 4;
-/// Appends between two steps of levelling.
+/// Appends between two wear-levelling steps.
 const LEVEL_EVERY: u64 = 64;
 
-/// What a tenant has.
+/// The state of a tenant.
 struct Tenant {
     vssd: VssdId,
     blocks: usize,
@@ -48,7 +49,7 @@ struct Tenant {
     open: Option<(LogicalBlock, u64)>,
 }
 
-/// Tenants make so many appends of one to eight stripes beside swaps of channels and levelling.
+/// Makes `appends` appends of one to eight stripes while channels are swapped and wear is levelled.
 pub(super) fn count(appends: u64, seed: u64) -> Result<Pages4K, Error> {
     let config = RawConfig { level_threshold: LEVEL_THRESHOLD, ..RawConfig::new(GEOMETRY) };
     let drive = RawSsd::new(config).map_err(failed)?;
@@ -100,7 +101,7 @@ fn programmed_pages(op: PhysicalOp) -> u64 {
 }
 
 impl Tenant {
-    /// Appends to the open block; of full ones one gives way when there are too many. Returns the pages.
+    /// Appends to the open block. If there are too many full blocks, one is freed. Returns the number of pages.
     fn append(
         &mut self,
         array: &mut Vssds<MemoryImages>,
@@ -110,7 +111,8 @@ impl Tenant {
             Some(open) => open,
             None => {
                 if self.full.len() + 1 >= self.blocks {
-                    // Mostly the oldest: some stay for long, and levelling has something to move.
+                    // Usually frees the oldest block. Some blocks stay for long, so that wear levelling has something
+                    // to move.
                     let nth = if rng.u8(..4) == 0 { self.full.len() / 2 } else { 0 };
                     let freed = self.full.remove(nth);
                     freed

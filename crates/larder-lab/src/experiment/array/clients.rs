@@ -1,4 +1,4 @@
-//! Clients of an array in virtual time, in a closed loop: each asks, waits for the answer, and asks again.
+//! Closed-loop clients of an array in virtual time: each sends a request, waits for the answer, and sends the next.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -14,28 +14,28 @@ use super::shards::Shard;
 use crate::Error;
 use crate::replay::Monitor;
 
-/// Mixes a key once more, for the choice of its shard alone.
+/// Mixes a key again, only to choose its shard.
 const SHARD_MIX: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// An array, and what its clients do.
+/// An array and the load of its clients.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Load<'a> {
     pub(super) shards: u64,
-    /// Of a shard.
+    /// Bytes of a shard.
     pub(super) shard_bytes: u64,
     pub(super) value_bytes: u64,
     pub(super) records: u64,
     pub(super) clients: u64,
-    /// Operations; the second half counts.
+    /// Number of operations. Only the second half is measured.
     pub(super) ops: u64,
-    /// Between an answer and the next question, on average.
+    /// Mean pause between an answer and the next request.
     pub(super) pause_ns: f64,
-    /// A generator over records, with its parameters but the number of records.
+    /// A generator with its parameters, except for the number of records.
     pub(super) workload: &'a str,
     pub(super) seed: u64,
 }
 
-/// What clients saw in the second half.
+/// What the clients measured in the second half.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     pub(super) ops: u64,
@@ -63,20 +63,20 @@ impl Seen {
     }
 }
 
-/// What clients ask for values.
+/// The store from which clients read values.
 pub(super) trait Store {
-    /// Whether the value of a key is found.
+    /// Looks up a key. Returns whether its value was found.
     async fn get(&self, key: u64) -> Result<bool, Error>;
 
-    /// Stores a value of a key.
+    /// Stores the value of a key.
     async fn set(&self, key: u64) -> Result<(), Error>;
 
-    /// Stores a value that was not found.
+    /// Stores a value after a miss.
     async fn fill(&self, key: u64) -> Result<(), Error> {
         self.set(key).await
     }
 
-    /// Has what goes on beside clients go on.
+    /// Starts the background work of the store.
     fn serve<'a>(&'a self, _executor: &mut Executor<'a>) {}
 }
 
@@ -90,7 +90,7 @@ impl Store for Vec<Shard> {
     }
 }
 
-/// Fills the drives and the indexes, which `index` makes, one for each shard, and has clients ask.
+/// Fills the drives and their indexes, then runs the clients. `index` makes the index of each shard.
 pub(super) fn play(
     load: Load<'_>,
     tables: u64,
@@ -119,7 +119,7 @@ pub(super) fn play(
     ask(load, &shards, &clock, monitor)
 }
 
-/// Has clients ask a store that has all values.
+/// Runs the clients on a store that has all values.
 pub(super) fn ask(
     load: Load<'_>,
     store: &impl Store,
@@ -161,12 +161,12 @@ pub(super) fn stalled(stalled: Stalled) -> Error {
     Error::run(format!("virtual time: {stalled}"))
 }
 
-/// The shard of a key.
+/// Returns the shard of a key.
 fn of(key: u64, shards: u64) -> usize {
     usize::try_from(spread(key.wrapping_mul(SHARD_MIX).rotate_left(32), shards)).unwrap_or(0)
 }
 
-/// What all clients share.
+/// State shared by all clients.
 struct Field<'a, S> {
     store: &'a S,
     clock: &'a VirtualClock,
@@ -179,7 +179,7 @@ struct State {
     source: Box<dyn RequestSource>,
     rng: fastrand::Rng,
     begun: u64,
-    /// When the second half began.
+    /// The time at which the second half began.
     from: Duration,
     seen: Seen,
     error: Option<Error>,
@@ -208,14 +208,14 @@ impl<S: Store> Field<'_, S> {
             if counts {
                 self.count(op, found, self.clock.now() - asked);
             }
-            // Who does not find a value brings it.
+            // A client fills the cache after a miss.
             if !found {
                 self.store.fill(key).await?;
             }
         }
     }
 
-    /// The next request, and whether it counts.
+    /// Returns the next request, and whether it is measured.
     fn next(&self) -> Result<Option<(Request, bool)>, Error> {
         let mut state = self.state.borrow_mut();
         if state.error.is_some() {
@@ -245,7 +245,7 @@ impl<S: Store> Field<'_, S> {
         }
     }
 
-    /// Exponentially distributed: clients do not march in step.
+    /// Exponentially distributed, so that the clients do not run in lockstep.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a positive number
     fn pause(&self) -> Duration {
         let share = -(1.0 - self.state.borrow_mut().rng.f64()).ln();

@@ -1,5 +1,5 @@
-//! What a hash that is too short loses: two keys that it does not tell apart have one entry, and the value of the one
-//! that was stored first is not found any more. It is never taken for the other's, for the key beside it is compared.
+//! The cost of a hash that is too short. Two keys with the same hash share one entry, and the value that was stored
+//! first is not found any more. A wrong value is never returned, because the key stored with the value is compared.
 
 use std::collections::HashMap;
 
@@ -21,7 +21,7 @@ const BITS: Parameter = Parameter {
     help: "bits of the hash that tell keys apart, each 8 to 64: 24 are 16 of a fingerprint in one of 256 tables",
 };
 
-/// Objects of a whole array: 1 PiB in values of 32 KiB.
+/// Objects in a whole array: 1 PiB of values of 32 KiB.
 const PIB_OBJECTS: f64 = (1_u64 << 35) as f64;
 
 pub(in crate::experiment) static ARRAY_COLLISIONS: Experiment = Experiment {
@@ -45,10 +45,10 @@ pub(in crate::experiment) static ARRAY_COLLISIONS: Experiment = Experiment {
     judge,
 };
 
-/// An index whose entries say the shortened hash, over a log whose records say the key.
+/// An index of shortened hashes, over a log of records that contain the full key.
 struct Index {
     bits: u32,
-    /// By shortened hash, the place of the record.
+    /// Maps the shortened hash to the position of the record.
     entries: HashMap<u64, usize>,
     records: Vec<u64>,
 }
@@ -59,7 +59,7 @@ impl Index {
         self.entries.insert(key >> (64 - self.bits), self.records.len() - 1);
     }
 
-    /// The value of a key, which is the key itself.
+    /// Returns the value of a key, which is the key itself.
     fn get(&self, key: u64) -> Option<u64> {
         let place = self.entries.get(&(key >> (64 - self.bits)))?;
         self.records.get(*place).copied().filter(|stored| *stored == key)
@@ -99,11 +99,11 @@ fn measure(settings: &Settings, seed: u64, monitor: &Monitor) -> Result<Metrics,
     Ok(metrics)
 }
 
-/// Share of so many keys that have no hash of their own left when each takes it from whoever had it: with `n` keys and
-/// `m` hashes, `1 - m/n (1 - e^(-n/m))`, which is n / 2m where collisions are few.
+/// Share of `objects` keys that lose their entry when each new key takes over the entry of its hash. With `n` keys and
+/// `m` hashes this is `1 - m/n (1 - e^(-n/m))`, or about n / 2m where collisions are rare.
 fn bound(objects: f64, bits: u32) -> f64 {
     let ratio = objects / 2_f64.powf(bits.into());
-    // Of hardly any the formula would leave nothing but the error of its rounding.
+    // For a very small ratio the formula leaves nothing but its rounding error.
     if ratio < 1e-6 { ratio / 2.0 } else { 1.0 + (-ratio).exp_m1() / ratio }
 }
 
@@ -130,7 +130,7 @@ mod tests {
     fn the_bound_is_the_birthday_bound() {
         let few = 1000.0 / 2.0 / 2_f64.powf(30.0);
         assert!((bound(1000.0, 30) / few - 1.0).abs() < 1e-3, "{}", bound(1000.0, 30));
-        // As many keys as hashes: 1/e of the hashes are nobody's, so as many keys have none.
+        // As many keys as hashes: 1/e of the hashes stay unused, so the same number of keys have no entry.
         assert!((bound(1024.0, 10) - (-1_f64).exp()).abs() < 1e-9);
         assert!((bound(1e6, 20) - 0.353).abs() < 0.01, "{}", bound(1e6, 20));
     }

@@ -1,4 +1,4 @@
-//! What an array's drive still has after a clean restart and after a crash, and how long the cache takes to find it.
+//! Measures what a drive of an array still holds after a clean restart and after a crash, and how long recovery takes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,11 +27,11 @@ const SETS: Parameter = Parameter {
 };
 
 const RECORD_BYTES: u64 = 32 << 10;
-/// Share of the flash that the records take.
+/// Share of the flash that the records fill.
 const FILLED: f64 = 0.8;
-/// One in so many changes deletes.
+/// One in this number of changes is a delete.
 const DELETES: u32 = 10;
-/// A change in so many is looked at for the end of the run.
+/// The run checks for a stop request after this number of changes.
 const STOP_EVERY: u64 = 1 << 12;
 
 pub(in crate::experiment) static ARRAY_CRASH: Experiment = Experiment {
@@ -59,13 +59,13 @@ pub(in crate::experiment) static ARRAY_CRASH: Experiment = Experiment {
     judge,
 };
 
-/// A drive, the cache on it, and what it was told.
+/// A drive, the cache on it, and the expected content.
 struct Rig {
     clock: Arc<VirtualClock>,
     drive: Arc<VirtualTimeDevice<SsdTiming>>,
     cache: Larder,
     values: Values,
-    /// By record, the version that was stored last; 0 for none.
+    /// By record number: the version stored last, or 0 for none.
     versions: Vec<u64>,
     rng: fastrand::Rng,
     seed: u64,
@@ -121,7 +121,7 @@ impl Rig {
         block_on(self.cache.set(&key.to_le_bytes(), &value, None)).map_err(failed)
     }
 
-    /// Sets and deletes so many times as there are records.
+    /// Sets and deletes `times` times the number of records.
     #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     fn change(&mut self, times: f64, monitor: &Monitor) -> Result<(), Error> {
         let changes = (self.versions.len() as f64 * times) as u64;
@@ -141,7 +141,7 @@ impl Rig {
         Ok(())
     }
 
-    /// How many records are found, and how many of them are not what was stored last.
+    /// Returns the number of records found, and how many of them are not the version stored last.
     fn count(&self) -> Result<(u64, u64), Error> {
         let (mut found, mut stale) = (0, 0);
         for (record, version) in (0..).zip(&self.versions) {
@@ -153,13 +153,13 @@ impl Rig {
         Ok((found, stale))
     }
 
-    /// Ends the cache, and opens it again. Says how long that took, and what it read.
+    /// Stops the cache and opens it again. Returns how long the opening took and how much it read.
     fn restart(&mut self, cleanly: bool) -> Result<(Duration, u64), Error> {
         if cleanly {
             block_on(self.cache.close()).map_err(failed)?;
         }
-        // A cache that is dropped writes nothing more: flash is as a killed process leaves it. One without flash takes
-        // its place meanwhile.
+        // Dropping the cache writes nothing more, so the flash is as a killed process leaves it. A cache without flash
+        // takes its place until the new one is open.
         let nothing = larder::Config { dram_bytes: 8 << 10, ..larder::Config::default() };
         let clock = Arc::clone(&self.clock) as _;
         self.cache = block_on(Larder::open(nothing, None, clock)).map_err(failed)?;

@@ -1,4 +1,4 @@
-//! What clients see of an array one of whose drives dies, comes back, and dies again, under load and in virtual time.
+//! What clients of an array see when one drive dies, comes back, and dies again, under load and in virtual time.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -36,16 +36,16 @@ const SECONDS: Parameter = Parameter {
 
 const SHARDS: u64 = 8;
 const VICTIM: usize = 3;
-/// RAID 6 of as many drives: two of them are parity.
+/// Drives of parity in RAID 6 of the same number of drives, for comparison.
 const PARITY: u64 = 2;
 const RECORD_BYTES: u64 = 32 << 10;
-/// Share of the flash that the records take.
+/// Share of the flash that the records fill.
 const FILLED: f64 = 0.8;
-/// A part of the run is divided into so many slices.
+/// Number of slices in a part of the run.
 const SLICES: u32 = 4;
-/// How often it is looked whether a shard is healthy.
+/// Interval at which the run checks whether a shard is healthy.
 const LOOK: Duration = Duration::from_millis(5);
-/// Whoever has not been refilled by then is not.
+/// A refill fails if it takes longer than this number of parts, or of seconds if a part is shorter than one.
 const REFILLS_MAX: u32 = 100;
 const PARTS: [&str; 5] = ["usual", "dead", "back", "dead_again", "back_again"];
 
@@ -96,7 +96,7 @@ pub(in crate::experiment) static ARRAY_FAILURE: Experiment = Experiment {
 
 type Drive = DegradedDevice<VirtualTimeDevice<SsdTiming>>;
 
-/// A set, and who uses it.
+/// A set of shards and its clients.
 struct Field {
     clock: Arc<VirtualClock>,
     drives: Vec<Arc<Drive>>,
@@ -130,16 +130,16 @@ fn measure(settings: &Settings, seed: u64, monitor: &Monitor) -> Result<Metrics,
     Ok(metrics)
 }
 
-/// Of all clients.
+/// Number of records of all clients.
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 fn records(shard_bytes: u64) -> u64 {
     ((shard_bytes * SHARDS) as f64 * FILLED / RECORD_BYTES as f64) as u64
 }
 
 impl Field {
-    /// Eight drives, with all records on them.
+    /// Eight drives that hold all records.
     fn new(shard_bytes: u64, (records, clients): (u64, u64), seed: u64) -> Result<Self, Error> {
-        // Epochs of a set are told by their time: none is at zero.
+        // Epochs of a set derive from the time, and no epoch may be zero.
         let clock = Arc::new(VirtualClock::starting_at(Duration::from_secs(1000)));
         let new = |_| {
             let drive = drive(shard_bytes, Payload::Memory, &clock)?;
@@ -166,7 +166,7 @@ impl Field {
         Ok(field)
     }
 
-    /// Runs `plan` beside the clients.
+    /// Runs `plan` while the clients run.
     fn play<'a>(
         &'a self,
         plan: impl Future<Output = Result<(), Error>> + 'a,
@@ -206,7 +206,7 @@ impl Field {
     ) -> Result<Vec<Duration>, Error> {
         let mut refills = Vec::new();
         let plan = async {
-            // The first part is not counted: what is popular comes to where it stays.
+            // The first part is not measured: popular keys settle into their places.
             self.sleep(part).await;
             for (number, name) in PARTS.into_iter().enumerate() {
                 match name {
@@ -231,12 +231,12 @@ impl Field {
         Ok(refills)
     }
 
-    /// The same drive is there again, with what was on it, and is refilled.
+    /// The same drive returns with its old content and is refilled.
     async fn come_back(&self, part: Duration) -> Result<(), Error> {
         self.drives[VICTIM].becomes(Condition::Well);
         let drive = Arc::clone(&self.drives[VICTIM]) as Arc<dyn Device>;
         let end = self.clock.monotonic() + part.max(Duration::from_secs(1)) * REFILLS_MAX;
-        // What was under way to it when it died may not have ended yet.
+        // Requests that were in flight when the drive died may not have ended yet; retry.
         loop {
             let replaced = self.shards.cache().replace_shard(VICTIM, Arc::clone(&drive)).await;
             match replaced {
@@ -256,7 +256,7 @@ impl Field {
         Ok(())
     }
 
-    /// Notes what clients see of a part from now on.
+    /// Measures a part of the run, beginning now.
     async fn watch_part(&self, number: usize, part: Duration, metrics: &mut Metrics) {
         self.clients.take_seen();
         let mut whole = Seen::default();
@@ -281,7 +281,7 @@ impl Field {
         metrics.insert(format!("delete_p99_us.{name}"), p99);
     }
 
-    /// What clients see when nothing fails.
+    /// What clients see when no drive fails.
     fn watch_alone(&self, part: Duration, monitor: &Monitor) -> Result<Seen, Error> {
         let mut seen = Seen::default();
         let plan = async {

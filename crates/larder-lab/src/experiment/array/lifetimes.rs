@@ -1,5 +1,5 @@
-//! How much of the flash is alive, and how much of what is asked is found, when objects expire: by groups of like
-//! lifetime beside a log that frees what has expired when it is the oldest; and of the engine itself.
+//! How much of the flash is alive, and the hit ratio, when objects expire. Compares a log with groups of similar
+//! lifetime, a log that frees expired objects only when their region is the oldest, and the engine itself.
 
 use std::collections::HashMap;
 
@@ -33,7 +33,7 @@ const DAYS: Parameter = Parameter {
     help: "days that are measured, 1 to 1000, behind as many that are not",
 };
 
-/// How often the flash is looked at.
+/// How many times the flash is inspected.
 const LOOKS: u64 = 50;
 const DAY_S: u64 = 86_400;
 
@@ -92,15 +92,15 @@ pub(in crate::experiment) static ARRAY_TTL: Experiment = Experiment {
     judge,
 };
 
-/// What is measured of a rule.
+/// The measurements of a policy.
 #[derive(Debug, Clone, Copy)]
 struct Seen {
     gets: u64,
     hits: u64,
     expired_returned: u64,
-    /// Of all looks together.
+    /// Sum over all inspections.
     looked: Flash,
-    /// Before the measurement, and at the last look.
+    /// The counters before the measurement, and at the last inspection.
     before: Flash,
     last: Flash,
 }
@@ -162,7 +162,7 @@ fn measure(settings: &Settings, seed: u64, monitor: &Monitor) -> Result<Metrics,
     Ok(metrics)
 }
 
-/// A client that stores what it does not find. The second half counts.
+/// A client that stores each value that it does not find. Only the second half is measured.
 fn play(
     cache: &mut dyn ExpiringCache,
     workload: &str,

@@ -1,5 +1,5 @@
-//! What indexes read and write for each operation, by DRAM and law: the array engine, its rule as a model, and a paged
-//! hash table.
+//! The reads and writes of each operation, by index, DRAM size and popularity law: the array engine, a model of its
+//! algorithm, and a paged hash table.
 
 use larder_workload::generate::{GeneratorOptions, preset, record_key};
 use larder_workload::{Op, Request};
@@ -25,14 +25,14 @@ const DRAM: Parameter = Parameter {
     help: "DRAM for the index: one part in so many of the whole index, each 1 to 1000",
 };
 
-/// Laws of popularity, which are the names of generators.
+/// Popularity laws. These are names of generators.
 const LAWS: [&str; 3] = ["hotspot", "zipf", "uniform"];
-/// Bytes of an entry of the whole index that DRAM is a part of.
+/// Bytes of an entry of the whole index. DRAM is given as a fraction of that index.
 const ENTRY_BYTES: u64 = 16;
-/// How often it is looked whether somebody wants an end.
+/// The run checks for a stop request after this number of operations.
 const STOP_EVERY: u64 = 1 << 16;
 
-/// What another simulation of the same rules found, with 4 million objects.
+/// Results of another simulation of the same algorithm, with 4 million objects.
 const SIMULATED: &str = "another simulation of the same rules, not the paper's";
 const PUBLISHED: &str = "artifact: a lookup that misses DRAM reads a table and the value";
 
@@ -172,7 +172,8 @@ fn measure(settings: &Settings, seed: u64, monitor: &Monitor) -> Result<Metrics,
     Ok(metrics)
 }
 
-/// A run of an index: all values are stored, then as many operations warm up, and as many count.
+/// A run of an index: it stores all values, then makes the same number of operations as warm-up, and again as the
+/// measurement.
 struct Run<'a> {
     law: &'static str,
     objects: u64,
@@ -181,7 +182,7 @@ struct Run<'a> {
     monitor: &'a Monitor,
 }
 
-/// What was seen of a run.
+/// The measurements of a run.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Seen {
     gets: Sums,
@@ -224,7 +225,7 @@ impl Run<'_> {
                 seen.gets.add(&asked);
                 seen.hits += u64::from(found);
             }
-            // Who does not find a value brings it.
+            // A client fills the cache after a miss.
             if !found {
                 asked.clear();
                 index.set(key, &mut asked);
@@ -339,8 +340,8 @@ mod tests {
         assert!(off.abs() <= within, "{what}: {ours}, expected {expected}");
     }
 
-    /// The other simulation's numbers, where they do not depend on how many objects there are: by Zipf's law the first
-    /// records weigh less where there are more.
+    /// Compares with the other simulation where its numbers do not depend on the number of objects. By Zipf's law the
+    /// first records have less weight if there are more records.
     #[test]
     fn models_read_and_write_what_another_simulation_does() {
         for (law, part) in [("hotspot", 4), ("uniform", 8), ("hotspot", 32)] {
@@ -360,7 +361,8 @@ mod tests {
                 let rows: Vec<_> = ARRAY_INDEX.paper.iter().filter(of_point).collect();
                 assert!(!rows.is_empty(), "{point}");
                 for row in rows {
-                    // A table has a whole number of sets, near the other simulation's, and is written as much less.
+                    // A table has a whole number of sets, close to that of the other simulation; its writes differ by
+                    // that ratio.
                     let within = if row.metric.starts_with("set_kib") { 0.12 } else { 0.05 };
                     near(row.metric, metrics[row.metric], row.value, within);
                 }
@@ -368,7 +370,7 @@ mod tests {
         }
     }
 
-    /// With as many objects as the engine has, so that the first records weigh the same.
+    /// Uses the same number of objects for both, so that the first records have the same weight.
     #[test]
     fn the_engine_reads_and_writes_what_its_model_does() {
         let (objects, dram_bytes) = (20_000, 20_000 * ENTRY_BYTES / 4);

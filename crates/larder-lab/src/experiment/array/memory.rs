@@ -1,4 +1,4 @@
-//! Memory of the array engine for each object on flash, by size of objects and of flash.
+//! The array engine's memory for each object on flash, by object size and flash size.
 
 use std::sync::Arc;
 
@@ -24,9 +24,9 @@ const OBJECTS: Parameter = Parameter {
     help: "mean sizes of objects in KiB, each 1 to 16384",
 };
 
-/// Flash for each byte of the index's budget (the paper's: 128 GB of DRAM for 1 PB).
+/// Bytes of flash for each byte of the index's budget (the paper's: 128 GB of DRAM for 1 PB).
 const FLASH_PER_DRAM: u64 = 8192;
-/// An entry of a set, and the least that the index must have for a table of 753 objects.
+/// Bytes of a set. A table of 753 objects needs at least one set.
 const SET_BYTES: u64 = 64;
 const TABLE_OBJECTS: u64 = 753;
 const GIB: u64 = 1 << 30;

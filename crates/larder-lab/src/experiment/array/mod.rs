@@ -1,21 +1,21 @@
-//! The array engine beside what others do: indexes of large values on flash, expiry, collisions.
+//! Compares the array engine with alternatives: indexes of large values on flash, expiry, collisions.
 //!
 //! | module | what it is |
 //! |---|---|
 //! | `failure` | the experiment `array-failure`: a drive that dies twice |
-//! | `victims` | its clients, who know what they may find |
-//! | `index` | one trait over all indexes, and models of those that the array is compared with |
-//! | `clients`, `shards` | drives in virtual time, each with an index and a log, and who asks them |
-//! | `collisions` | the experiment `array-collisions`: what too short a hash loses |
+//! | `victims` | its clients, which know what they may find |
+//! | `index` | one trait for all indexes, and models of the alternatives |
+//! | `clients`, `shards` | drives in virtual time, each with an index and a log, and their clients |
+//! | `collisions` | the experiment `array-collisions`: the cost of a hash that is too short |
 //! | `crash` | the experiment `array-crash`: what is found after a restart |
-//! | `engine` | the engine itself, as one of them |
+//! | `engine` | the engine itself, behind the same interfaces |
 //! | `expiry` | logs whose objects expire |
 //! | `lifetimes` | the experiment `array-ttl`: how much of the flash is alive |
-//! | `lookups` | the experiment `array-index`: what indexes read and write |
-//! | `memory` | the experiment `array-memory`: bytes for each object |
-//! | `placement` | the experiment `array-placement`: what drives write for the engine |
-//! | `reinsertion` | the experiment `array-reinsertion`: what it brings to write again what is asked for |
-//! | `throughput` | the experiment `array-throughput`: what clients see of them |
+//! | `lookups` | the experiment `array-index`: reads and writes of the indexes |
+//! | `memory` | the experiment `array-memory`: bytes of DRAM for each object |
+//! | `placement` | the experiment `array-placement`: write amplification of drives under the engine |
+//! | `reinsertion` | the experiment `array-reinsertion`: gain and cost of reinsertion |
+//! | `throughput` | the experiment `array-throughput`: throughput and latency by index |
 
 mod clients;
 mod collisions;

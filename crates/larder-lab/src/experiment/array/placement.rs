@@ -1,5 +1,5 @@
-//! What a drive writes for the array engine when objects expire: with handles for groups of like lifetimes, with one
-//! for all, and on blocks without a map of pages.
+//! What a drive writes for the array engine when objects expire: with one placement handle for each lifetime group,
+//! with one handle for all, and on blocks without a page map.
 
 use larder::ArrayConfig;
 use larder_ssd::vssd::Isolation;
@@ -33,7 +33,7 @@ const REQUESTS: Parameter = Parameter {
     help: "requests of a run, of which the second half counts",
 };
 
-/// DRAM is one part in so many of the drive.
+/// Ratio of flash to DRAM.
 const FLASH_PER_DRAM: u64 = 32;
 
 pub(in crate::experiment) static ARRAY_PLACEMENT: Experiment = Experiment {
@@ -96,7 +96,7 @@ fn measure(settings: &Settings, seed: u64, monitor: &Monitor) -> Result<Metrics,
     Ok(metrics)
 }
 
-/// A cache whose flash is all the array engine's.
+/// A cache whose whole flash belongs to the array engine.
 pub(super) fn array_alone(workload: &str, flash_bytes: u64, seed: u64) -> ReplayOptions {
     ReplayOptions {
         flash_bytes,

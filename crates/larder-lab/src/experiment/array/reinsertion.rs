@@ -1,4 +1,4 @@
-//! What it brings to write again what was asked for when its region gives way, and what it costs.
+//! The gain and the cost of reinsertion: objects that were read are written again when their region is reclaimed.
 
 use larder::ArrayConfig;
 

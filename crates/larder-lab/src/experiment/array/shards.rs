@@ -1,10 +1,9 @@
-//! Drives in virtual time, each with an index and a log of values: what an array of SSDs does for its clients.
+//! Drives in virtual time, each with an index and a log of values: the performance of an array of SSDs.
 //!
-//! Of values and index only the lengths are there, and where they lie on the drive: the index in front, a table or page
-//! at a place of its own; behind it the log, which goes round and round. A value is read from a place by its key, as if
-//! it had been written some time ago; no value is lost when the log comes round, whatever index there is. So what
-//! differs between indexes is what they read and write, and nothing else. Those who ask for a key together share its
-//! read, as they do in the cache.
+//! Only the lengths and positions of values and index entries exist. The index is at the front of the drive, each table
+//! or page in a fixed place; the log follows and wraps around. A value is read from a place that derives from its key,
+//! as if it had been written some time ago. No value is lost when the log wraps, whatever the index. So indexes differ
+//! only in their reads and writes. Clients that ask for the same key at the same time share its read, as in the cache.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
@@ -23,18 +22,18 @@ use larder_ssd::timed::{DieService, DriveTiming, NandTiming, open_channel};
 use super::index::{Access, Kind, ValueIndex};
 use crate::Error;
 
-/// What goes to the drive at once.
+/// Bytes of one write to the drive.
 const PIECE_BYTES: u64 = 256 << 10;
-/// Writes of a shard that may be under way before whoever writes waits for the first of them.
+/// Writes of a shard that may be in flight before a writer waits for the oldest of them.
 const WRITES_MAX: usize = 8;
-/// Room of a table or page of an index.
+/// Bytes of a table or page of an index.
 const TABLE_BYTES: u64 = 16 << 10;
 const OP_PERCENT: f64 = 17.0;
-/// A reclaim unit: a page on each die.
+/// Bytes of a reclaim unit: a page on each die.
 const UNIT_BYTES: u64 = 512 << 10;
 
-/// 8 channels of 4 dies, pages of 16 KiB sensed in 60 us, moved in 40 us and programmed in 700 us, reads first:
-/// a value of 32 KiB is two senses, on two dies, and a table or a page of it is one.
+/// 8 channels of 4 dies. Pages of 16 KiB take 60 us to sense, 40 us to transfer and 700 us to program, and reads have
+/// priority. A value of 32 KiB takes two senses on two dies; a table, or a page of it, takes one.
 fn timing() -> DriveTiming {
     let base = open_channel();
     let nand = NandTiming { planes: 1, ..base.nand };
@@ -51,24 +50,24 @@ pub(super) struct Shard {
     flights: RefCell<HashMap<u64, Rc<Flight>>>,
 }
 
-/// A key that is being looked up: whether it was found, as soon as that is known, and who waits for it.
+/// A lookup in flight: whether the key was found, once that is known, and the tasks that wait for it.
 #[derive(Default)]
 struct Flight {
     found: Cell<Option<bool>>,
     waiting: RefCell<Vec<Waker>>,
 }
 
-/// Where the log is, and what is on its way to the drive.
+/// The position of the log, and its writes in flight.
 #[derive(Default)]
 struct Log {
-    /// Bytes of the piece that is being filled.
+    /// Bytes of the piece being filled.
     filled: u64,
-    /// Pieces that were written.
+    /// Number of pieces written.
     pieces: u64,
     writes: VecDeque<IoFuture>,
 }
 
-/// A fresh drive of so many bytes.
+/// A fresh drive of `bytes` bytes.
 pub(super) fn drive(
     bytes: u64,
     payload: Payload,
@@ -84,7 +83,7 @@ pub(super) fn drive(
 }
 
 impl Shard {
-    /// A drive of so many bytes for values of this length, whose index has so many tables or pages.
+    /// A drive of `bytes` bytes for values of `value_bytes` bytes, with room for `tables` tables or pages of the index.
     pub(super) fn new(
         bytes: u64,
         value_bytes: u64,
@@ -98,12 +97,12 @@ impl Shard {
         Ok(Self { device, index, value_bytes, index_bytes, log, flights })
     }
 
-    /// Stores a key in the index alone, as if it had been there for long.
+    /// Adds a key to the index only, as if it had been stored long ago.
     pub(super) fn load(&self, key: u64) {
         self.index.borrow_mut().set(key, &mut Vec::new());
     }
 
-    /// Writes the whole drive, tables between the pieces of the log: so both lie on all dies.
+    /// Writes the whole drive, tables interleaved with pieces of the log, so that both are on all dies.
     pub(super) async fn fill(&self) -> Result<(), Error> {
         let (tables, pieces) = (self.index_bytes / TABLE_BYTES, self.pieces());
         let mut written = 0;
@@ -119,7 +118,7 @@ impl Shard {
         Ok(())
     }
 
-    /// Reads a value. Whether the index knew where it is.
+    /// Reads a value. Returns whether the index found it.
     pub(super) async fn get(&self, key: u64) -> Result<bool, Error> {
         let under_way = self.flights.borrow().get(&key).cloned();
         if let Some(flight) = under_way {
@@ -135,7 +134,7 @@ impl Shard {
         made.map(|()| found)
     }
 
-    /// Writes a value: it is done when it is in memory, and the log not too far behind.
+    /// Writes a value. The call ends when the value is in memory and the log is not too far behind.
     pub(super) async fn set(&self, key: u64) -> Result<(), Error> {
         let mut asked = Vec::new();
         self.index.borrow_mut().set(key, &mut asked);
@@ -147,7 +146,7 @@ impl Shard {
         Ok(())
     }
 
-    /// Takes a piece that is full, and says where it goes.
+    /// Takes a full piece, if there is one, and returns its offset.
     fn full_piece(&self) -> Option<u64> {
         let mut log = self.log.borrow_mut();
         log.filled = log.filled.checked_sub(PIECE_BYTES)?;
@@ -173,7 +172,7 @@ impl Shard {
         Ok(())
     }
 
-    /// Writes without waiting, unless too much is under way.
+    /// Writes in the background, unless too many writes are in flight.
     async fn write_behind(&self, offset: u64, bytes: u64) -> Result<(), Error> {
         let write = self.write(offset, bytes);
         let first = {
@@ -238,7 +237,7 @@ mod tests {
     use super::super::index::WholeIndex;
     use super::*;
 
-    /// How long a number of GETs take that come together.
+    /// How long simultaneous GETs of `keys` take.
     fn took(keys: &[u64]) -> Duration {
         let clock = Arc::new(VirtualClock::default());
         let index = Box::new(WholeIndex::new(1000));
@@ -261,7 +260,7 @@ mod tests {
         let one = took(&[5]);
         assert!(one >= Duration::from_micros(60 + 40), "a sense and a transfer: {one:?}");
         assert_eq!(took(&[5; 64]), one);
-        // Neighbours lie on the same dies.
+        // Adjacent values are on the same dies.
         assert!(took(&[5, 6, 7, 8]) > one, "{one:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! What clients of eight drives see, by index: operations a second, and how long GETs take.
+//! What clients of eight drives see, by index: operations a second, and GET latency.
 
 use std::sync::Arc;
 
@@ -38,12 +38,12 @@ const SETS: Parameter = Parameter {
 
 const LAWS: [&str; 3] = ["hotspot", "zipf", "uniform"];
 const INDEXES: [&str; 4] = ["entries", "paged", "whole", "cut"];
-/// Ratio of the paper: 128 GB of DRAM for 1 PB.
+/// The paper's ratio: 128 GB of DRAM for 1 PB.
 const FLASH_PER_DRAM: u64 = 8192;
 const VALUE_BYTES: u64 = 32 << 10;
-/// Part of the flash that has values: the rest is what a log needs to go round.
+/// Share of the flash that holds values. The rest is slack for the log.
 const FILLED: f64 = 0.85;
-/// Of a client, beside the drives.
+/// A client's own time for each operation, without the drives.
 const PAUSE_NS: f64 = 5000.0;
 const SLOT_BYTES: u64 = 16;
 
@@ -138,7 +138,7 @@ fn measure(settings: &Settings, seed: u64, monitor: &Monitor) -> Result<Metrics,
     Ok(metrics)
 }
 
-/// What clients see of the engine, on drives of the same kind.
+/// The results of the engine, on drives of the same kind.
 fn engine(load: Load<'_>, monitor: &Monitor) -> Result<Seen, Error> {
     let clock = Arc::new(VirtualClock::default());
     let drive = |_| {
@@ -159,13 +159,13 @@ fn engine(load: Load<'_>, monitor: &Monitor) -> Result<Seen, Error> {
     ask(load, &shards, &clock, monitor)
 }
 
-/// Values of a shard.
+/// Number of values in a shard.
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 fn values(shard_bytes: u64) -> u64 {
     (shard_bytes as f64 * FILLED / VALUE_BYTES as f64) as u64
 }
 
-/// Room for the tables or pages of any index of so many entries.
+/// Room for the tables or pages of any index of `objects` entries.
 fn tables(objects: u64) -> u64 {
     (2 * objects * SLOT_BYTES).div_ceil(16 << 10)
 }
@@ -194,7 +194,7 @@ fn note(metrics: &mut Metrics, point: &str, seen: &Seen) {
     }
 }
 
-/// What an index gains beside pages, and how much of what the whole index does.
+/// Notes an index's gain over the paged one, and its performance relative to the whole index.
 fn note_gains(metrics: &mut Metrics, index: &str, point: &str) {
     let of = |metric: &str, index: &str| metrics[&format!("{metric}.{index}.{point}")];
     let gain = |other| of("kops", index) / of("kops", other);
@@ -285,7 +285,7 @@ mod tests {
             assert!(of("kops", "entries") < of("kops", "whole"), "{law}");
             assert_eq!([of("hit", "entries"), of("hit", "paged"), of("hit", "whole")], [1.0; 3]);
             assert!((0.3..0.95).contains(&of("hit", "cut")), "{law}: {}", of("hit", "cut"));
-            // Nothing but what gives way when the log comes round is missed.
+            // Only values that are reclaimed when the log wraps are missed.
             assert!(of("hit", "engine") > of("hit", "cut"), "{law}: {}", of("hit", "engine"));
             assert!(of("get_mean_us", "engine") > of("get_mean_us", "whole") / 2.0, "{law}");
         }

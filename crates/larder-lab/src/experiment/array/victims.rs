@@ -1,6 +1,6 @@
-//! Clients that know what they may find: each has keys of its own, and nobody else changes them.
+//! Clients that know what they may find: each has its own keys, which no other client changes.
 //!
-//! So what a client has stored last is what it finds, or nothing; and nothing, where it has deleted.
+//! So a client finds the value that it stored last, or nothing; after a delete it must find nothing.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -12,25 +12,25 @@ use larder_workload::generate::record_key;
 
 use super::engine::EngineShards;
 
-/// Between two operations of a client, on average.
+/// Mean pause between two operations of a client.
 const PAUSE_NS: f64 = 500_000.0;
-/// What it takes to bring a value from elsewhere.
+/// Time to fetch a value from the source.
 const SOURCE: Duration = Duration::from_micros(500);
-/// So many of a hundred operations change a key, and so many of these delete it.
+/// Percent of the operations that change a key, and percent of these that delete it.
 const CHANGES: u32 = 10;
 const DELETES: u32 = 10;
-/// A fifth of the keys is asked for by four fifths of the GETs.
+/// A fifth of the keys receive four fifths of the GETs.
 const HOT: f64 = 0.2;
 const FOR_HOT: f64 = 0.8;
 
-/// What was seen in a part or slice.
+/// The measurements of a part or a slice.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Seen {
     pub(super) ops: u64,
     pub(super) gets: u64,
     pub(super) hits: u64,
     pub(super) all: Latencies,
-    /// Hits on other drives than the one that fails.
+    /// Latency of hits on drives other than the failing one.
     pub(super) others: Latencies,
     pub(super) sets: Latencies,
     pub(super) deletes: Latencies,
@@ -58,15 +58,15 @@ impl Seen {
     }
 }
 
-/// All clients of a set.
+/// All clients of a set of shards.
 pub(super) struct Clients(Vec<Client>);
 
-/// One of them.
+/// One client.
 pub(super) struct Client {
     first: u64,
     seed: u64,
     victim: usize,
-    /// Of its keys, what was stored last: a version from 1 on, or 0 for nothing.
+    /// For each of the client's keys: the version stored last, from 1 on, or 0 for nothing.
     versions: RefCell<Vec<u64>>,
     rng: RefCell<fastrand::Rng>,
     seen: Rc<RefCell<Seen>>,
@@ -80,7 +80,7 @@ struct Wrong {
 }
 
 impl Clients {
-    /// So many clients with so many records in all; they look at who is on which drive.
+    /// Makes `clients` clients with `records` records in all. They distinguish keys on the `victim` drive from others.
     pub(super) fn new(clients: u64, records: u64, victim: usize, seed: u64) -> Self {
         let each = (records / clients).max(1);
         let (seen, wrong) = (Rc::default(), Rc::default());
@@ -100,12 +100,12 @@ impl Clients {
         &self.0
     }
 
-    /// What all saw since the last time.
+    /// The measurements of all clients since the last call.
     pub(super) fn take_seen(&self) -> Seen {
         self.0.first().map(|client| client.seen.take()).unwrap_or_default()
     }
 
-    /// Errors and stale values that clients saw.
+    /// Returns the number of errors and of stale values that clients saw.
     #[allow(clippy::cast_precision_loss)]
     pub(super) fn wrong(&self) -> (f64, f64) {
         let Some(client) = self.0.first() else { return (0.0, 0.0) };
@@ -115,17 +115,17 @@ impl Clients {
 }
 
 impl Client {
-    /// Stores all its records.
+    /// Stores all records of the client.
     pub(super) async fn load(&self, shards: &EngineShards, clock: &VirtualClock) {
         let records = self.versions.borrow().len();
         for record in 0..records {
             self.store(shards, clock, record).await;
         }
-        // No two at the same moment from now on.
+        // Spreads the clients, so that no two act at the same moment.
         clock.sleep_until(clock.monotonic() + self.pause()).await;
     }
 
-    /// Asks until it is over.
+    /// Makes requests until the run ends.
     pub(super) async fn run(
         &self,
         shards: &EngineShards,
@@ -172,7 +172,7 @@ impl Client {
         record_key(self.seed, self.first + record as u64)
     }
 
-    /// Whether a value was found.
+    /// Looks up a record. Returns whether its value was found.
     async fn look_up(&self, shards: &EngineShards, clock: &VirtualClock, record: usize) -> bool {
         let key = self.key(record).to_le_bytes();
         let asked = clock.monotonic();
@@ -203,7 +203,7 @@ impl Client {
         let key = self.key(record);
         let version = {
             let mut versions = self.versions.borrow_mut();
-            // Never one that was there before, deleted or not.
+            // A new random version, so that a stale value never matches, not even after a delete.
             versions[record] = self.rng.borrow_mut().u64(1..);
             versions[record]
         };

@@ -1,4 +1,4 @@
-//! How much slower the first write of a file is than the second, by devices, lines, requests and the file's length.
+//! How much slower the first write of a file is than the second, by devices, line size, request size and file length.
 
 use super::counted::{FILES, KINDS, LINE_KIB, LINES, files, lines};
 use super::raw::WRITE_KIB;
@@ -17,15 +17,15 @@ const LONGER_FILES: Parameter = Parameter { default: "75,100,125,150", ..FILES }
 const STUDY: &str = "HotStorage'23, figure 3";
 const STUDY_LONG: &str = "HotStorage'23, figure 4: about 25 % faster";
 
-/// Cache devices before a PM9A3.
+/// Cache devices, with a PM9A3 as the core.
 const CACHES: [&Storage; 2] = [&PMEM, &P5800X];
-/// Cores behind persistent memory.
+/// Cores, with persistent memory as the cache device.
 const CORES: [&Storage; 2] = [&PM9A3, &PM863];
-/// How far a loss may be off the study's, of 1.
+/// Largest accepted difference of a loss from the study's, as a fraction of 1.
 const OFF_STUDY: f64 = 0.05;
-/// How far the Optane SSD's lead may be off.
+/// Largest accepted difference of the Optane SSD's lead.
 const OFF_LEAD: f64 = 0.1;
-/// A file that fits, in percent of the cache.
+/// The length of a file that fits, in percent of the cache.
 const FITS: u64 = 50;
 
 pub(in crate::experiment) static BLOCK_ACCESS: Experiment = Experiment {
@@ -122,7 +122,8 @@ fn made(kind: super::counted::Kind, line_bytes: u32, lines: u32) -> Made {
     Made { kind, line_bytes, lines, segment_bytes: (256 << 10).max(16 * line_bytes) }
 }
 
-/// Megabytes a second of the first and the second access of a file of so many percent, in writes of so many bytes.
+/// Megabytes a second of the first and the second access to a file of `percent` percent of the cache, in writes of the
+/// given size.
 fn accesses(
     made: &Made,
     devices: (&Storage, &Storage),

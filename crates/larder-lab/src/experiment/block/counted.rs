@@ -1,5 +1,6 @@
-//! A block cache before a core, on devices that count and keep nothing. One request at a time, where nothing else is
-//! said; what the cache does of its own ends before the next request comes. Nothing passes by because it is sequential.
+//! A block cache and a core, on devices that count bytes and store nothing. Unless stated otherwise there is one
+//! request at a time, and the cache's background work ends before the next request comes. Sequential requests do not
+//! bypass the cache.
 
 use larder_block::accounting::{Accounting, Counts, Image};
 use larder_block::layout::log::{Geometry, LogIdentity, LogLayout, LogOptions};
@@ -11,17 +12,17 @@ use crate::Error;
 use crate::experiment::{Metrics, Parameter, Settings};
 use crate::replay::Monitor;
 
-/// Where published numbers are from.
+/// Sources of the published numbers.
 pub(super) const COUNTED_26: &str = "Open CAS 26.3, counted in its user-space environment";
 pub(super) const COUNTED_22: &str = "Open CAS 22.6, counted in its user-space environment";
 
-/// Lines of the cache.
+/// Number of cache lines.
 pub(super) const LINES: Parameter = Parameter {
     name: "lines",
     default: "8192",
     help: "lines that the cache has room for, 512 to 4194304",
 };
-/// Lengths of the file.
+/// File lengths.
 pub(super) const FILES: Parameter = Parameter {
     name: "files",
     default: "50,75,100,125,150",
@@ -29,14 +30,14 @@ pub(super) const FILES: Parameter = Parameter {
 };
 pub(super) const LINE_KIB: [u32; 3] = [4, 16, 64];
 
-/// Blocks of all devices but memory.
+/// Block size of all devices except memory.
 pub(super) const BLOCK_BYTES: u32 = 512;
-/// Writes between two looks at whether to stop.
+/// Number of writes between two checks for a stop request.
 const WRITES_AT_ONCE: usize = 4096;
 const LONGEST_WRITE_BYTES: usize = 1 << 20;
 pub(super) const IDENTITY: LogIdentity = LogIdentity { uuid: *b"a counted cache.", epoch: 1 };
 
-/// What is compared, by its name in metrics.
+/// The layouts that are compared, by name in metrics.
 pub(super) const KINDS: [(&str, Kind); 4] = [
     ("log", Kind::Log { block_bytes: BLOCK_BYTES, beside_bytes: 0 }),
     ("ocf22", Kind::Ocf(OcfVersion::V22)),
@@ -47,13 +48,13 @@ pub(super) const KINDS: [(&str, Kind); 4] = [
 /// The log in persistent memory.
 pub(super) const DAX: (&str, Kind) = ("dax", Kind::Log { block_bytes: 64, beside_bytes: 0 });
 
-/// The log on blocks of 4 KiB with metadata beside them, in which its headers lie.
+/// The log on blocks of 4 KiB with per-block metadata, which holds the log's headers.
 pub(super) const BESIDE: (&str, Kind) =
     ("beside", Kind::Log { block_bytes: 4096, beside_bytes: 64 });
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
-    /// On such blocks, with so many bytes of metadata beside each.
+    /// A log on blocks of `block_bytes` with `beside_bytes` bytes of metadata for each block.
     Log {
         block_bytes: u32,
         beside_bytes: u16,
@@ -61,12 +62,12 @@ pub(super) enum Kind {
     Ocf(OcfVersion),
 }
 
-/// Within its range.
+/// Reads the number of lines; fails if it is out of range.
 pub(super) fn lines(settings: &Settings) -> Result<u32, Error> {
     settings.within(LINES.name, 512..=1 << 22)
 }
 
-/// Each within its range.
+/// Reads the file lengths; fails if one is out of range.
 pub(super) fn files(settings: &Settings) -> Result<Vec<u64>, Error> {
     let files: Vec<u64> = settings.list(FILES.name)?;
     match files.iter().find(|percent| !(1..=1000).contains(*percent)) {
@@ -75,12 +76,12 @@ pub(super) fn files(settings: &Settings) -> Result<Vec<u64>, Error> {
     }
 }
 
-/// A cache, and what it has cost.
+/// A cache with its counters.
 pub(super) struct Counted {
     cache: Cache,
     zeros: Data,
     capacity_bytes: u64,
-    /// Requests under way at a time.
+    /// Requests in flight at a time.
     depth: usize,
 }
 
@@ -90,7 +91,7 @@ enum Cache {
 }
 
 impl Counted {
-    /// An empty one of `kind`, with room for so many lines. Of a log that includes its headers.
+    /// An empty cache of `kind` with room for `lines` lines. For a log, that room includes its headers.
     pub(super) fn new(kind: Kind, line_bytes: u32, lines: u32) -> Result<Self, Error> {
         let capacity_bytes = u64::from(lines) * u64::from(line_bytes);
         let cache = match kind {
@@ -108,20 +109,20 @@ impl Counted {
         Ok(Self { cache, zeros, capacity_bytes, depth: 1 })
     }
 
-    /// The same with so many requests under way. What it does of its own goes on beside them then.
+    /// The same cache with `depth` requests in flight. Its background work then runs concurrently with the requests.
     pub(super) fn with_depth(self, depth: usize) -> Self {
         Self { depth, ..self }
     }
 
-    /// Writes of `bytes` that a file of so much of the capacity has.
+    /// Number of writes of `bytes` bytes in a file of `percent` percent of the capacity.
     pub(super) fn writes(&self, percent: u64, bytes: u64) -> u64 {
         self.capacity_bytes * percent / 100 / bytes
     }
 
-    /// Writes so many bytes at each of these numbers, in units of them, and says what that has cost.
+    /// Writes `bytes` bytes at each of the given positions, which count in units of `bytes`, and returns the cost.
     ///
     /// # Errors
-    /// [`Error::Run`] if it is to stop.
+    /// [`Error::Run`] if the run was stopped.
     pub(super) fn write(
         &mut self,
         bytes: u64,
@@ -152,7 +153,7 @@ impl Counted {
         }
     }
 
-    /// Writes that found no room and went to the core instead. A log waits for room.
+    /// Writes that found no room and went to the core instead. A log waits for room, so it has none.
     pub(super) fn writes_around(&self) -> u64 {
         match &self.cache {
             Cache::Log(_) => 0,
@@ -168,7 +169,7 @@ impl Counted {
     }
 }
 
-/// An empty log of so many lines, headers included, with a write buffer of a 16th, and what its device has room for.
+/// An empty log of `lines` lines, headers included, with a write buffer of a 16th, and the usable bytes of its device.
 pub(super) fn log_of(
     (block_bytes, beside_bytes): (u32, u16),
     line_bytes: u32,
@@ -191,7 +192,7 @@ pub(super) fn log_of(
     Ok((LogLayout::new(geometry, IDENTITY, &info, &options), capacity_bytes))
 }
 
-/// An empty cache of so many lines, and what its device has room for.
+/// An empty cache of `lines` lines, and the usable bytes of its device.
 pub(super) fn lines_of(
     version: OcfVersion,
     line_bytes: u32,
@@ -208,7 +209,7 @@ pub(super) fn refused(error: larder_block::Error) -> Error {
     Error::usage(error.to_string())
 }
 
-/// The one that there is.
+/// The number of the only core.
 pub(super) fn core() -> Result<CoreId, Error> {
     CoreId::new(0).ok_or_else(|| Error::run("a core has no number"))
 }
@@ -224,7 +225,7 @@ fn carry_out(
     }
 }
 
-/// Memory writes words whole, others lines.
+/// Memory writes whole words atomically, other devices whole lines.
 pub(super) fn device(bytes: u64, block_bytes: u32) -> DeviceInfo {
     let info = DeviceInfo::new("cache", bytes, block_bytes, 1 << 20);
     DeviceInfo { atomic_write_bytes: Some(if block_bytes < 512 { 8 } else { 4096 }), ..info }
@@ -234,7 +235,7 @@ fn counted<L: Layout>(layout: L) -> Accounting<L> {
     Accounting::new(layout, Image::default()).without_bytes()
 }
 
-/// Notes what `counts` have by byte that was written, at `point`.
+/// Records the bytes of `counts` for each byte that users wrote, under `point`.
 pub(super) fn note(metrics: &mut Metrics, point: &str, counts: &Counts) {
     let values =
         [("cw", counts.cw()), ("md", counts.metadata()), ("cr", counts.cr()), ("kw", counts.kw())];

@@ -1,4 +1,4 @@
-//! What a full cache writes and reads: a stream longer than the cache, and skewed writes.
+//! The reads and writes of a full cache, under a stream longer than the cache and under skewed writes.
 
 use larder_workload::generate::ZipfMandelbrot;
 
@@ -8,7 +8,7 @@ use crate::experiment::judge::{Checks, highest};
 use crate::experiment::{Experiment, Judgement, Metrics, PaperValue, Parameter, Settings, Summary};
 use crate::replay::Monitor;
 
-/// As many as there were where skewed writes were counted.
+/// The same number of lines as in the published count of skewed writes.
 const EVICTED_LINES: Parameter = Parameter { default: "25536", ..LINES };
 const ROUNDS: Parameter = Parameter {
     name: "rounds",
@@ -22,7 +22,7 @@ const LOG_DEPTH: Parameter = Parameter {
     help: "requests under way in a log, 1 to 1024; Open CAS was counted with one",
 };
 
-/// A stream is one and a half times as long as the cache.
+/// The length of the stream: one and a half times the cache.
 const STREAM_PERCENT: u64 = 150;
 const SKEWED_PERCENT: [u64; 2] = [150, 300];
 const ZIPF: f64 = 0.99;

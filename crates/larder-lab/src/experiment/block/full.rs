@@ -1,4 +1,4 @@
-//! A stream of writes that comes to a cache full of dirty data: as fast as without the cache?
+//! A stream of writes to a cache full of dirty data: is it as fast as without the cache?
 
 use larder_block::accounting::timed::TimedRun;
 use larder_device::model::virtual_time::shapes;
@@ -33,13 +33,13 @@ const NVME: Storage = Storage { key: "nvme", shape: shapes::NVME_TLC, is_memory:
 const SATA: Storage = Storage { key: "sata", shape: shapes::SATA_SSD, is_memory: false };
 const HDD: Storage = Storage { key: "hdd", shape: shapes::HDD, is_memory: false };
 const PAIRS: [[&Storage; 2]; 3] = [[&NVME, &HDD], [&NVME, &SATA], [&PMEM, &PM9A3]];
-/// What the cache is filled with: a stream, runs of a MiB at random places, lines at random places.
+/// What fills the cache: a stream, runs of a MiB at random places, or lines at random places.
 const FILLS: [(&str, u64); 3] = [("stream", 0), ("runs", 1 << 20), ("lines", LINE_BYTES as u64)];
 const LINE_BYTES: u32 = 4096;
 const SEGMENTS: u64 = 64;
-/// Where the stream begins: a quarter of the core away from what the cache is filled with.
+/// Offset of the stream: a quarter of the core away from the data that fills the cache.
 const STREAM_AT: u64 = 1 << 38;
-/// Part of the core's own bandwidth that is wanted.
+/// Required share of the core's own bandwidth.
 const WANTED: f64 = 0.9;
 
 pub(in crate::experiment) static BLOCK_FULL: Experiment = Experiment {
@@ -68,7 +68,7 @@ pub(in crate::experiment) static BLOCK_FULL: Experiment = Experiment {
     judge,
 };
 
-/// What is asked of each pair.
+/// The load of each pair of devices.
 struct Load {
     made: Made,
     asks: Asks,
@@ -130,7 +130,7 @@ impl Load {
         first..first + self.made.requests(self.stream_percent, self.asks.bytes)
     }
 
-    /// How much of the cache is dirty when the stream comes, and how that goes.
+    /// Returns the dirty share of the cache when the stream begins, and the result of the stream.
     #[allow(clippy::cast_precision_loss)]
     fn run(
         &self,

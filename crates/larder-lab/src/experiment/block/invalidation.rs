@@ -1,4 +1,4 @@
-//! Writes of several lines: what finds too few clean lines goes around the cache.
+//! Writes of several lines: a write that finds too few clean lines goes around the cache.
 
 use super::counted::{COUNTED_22, COUNTED_26, Counted, FILES, KINDS, LINES, files, lines, note};
 use crate::Error;
@@ -7,14 +7,14 @@ use crate::experiment::{Experiment, Judgement, Metrics, PaperValue, Parameter, S
 use crate::replay::Monitor;
 
 const LONG_FILES: Parameter = Parameter { default: "50,75,100,125,150,200", ..FILES };
-/// Enough for a hundred writes of 128.
+/// Room for a hundred writes of 128 lines.
 const LONG_LINES: Parameter = Parameter { default: "16384", ..LINES };
 
 const LINE_BYTES: u32 = 4096;
 const WRITE_LINES: [u64; 2] = [4, 128];
-/// How far a share may be off the rule.
+/// Largest accepted difference of a share from the rule.
 const OFF_RULE: f64 = 0.03;
-/// How far it may be off what was counted: that moves by as much with the capacity.
+/// Largest accepted difference from the published count, which varies by as much with the capacity.
 const OFF_COUNTED: f64 = 0.04;
 
 pub(in crate::experiment) static BLOCK_INVALIDATE: Experiment = Experiment {

@@ -1,4 +1,4 @@
-//! What it costs to say where data are: a file that is written twice in succession, by its length.
+//! The cost of metadata: a file is written twice in succession, by its length.
 
 use super::counted::{
     BESIDE, COUNTED_22, COUNTED_26, Counted, DAX, FILES, KINDS, LINE_KIB, LINES, files, lines, note,

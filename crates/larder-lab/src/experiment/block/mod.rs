@@ -1,18 +1,18 @@
-//! Block caches whose writes are counted: Open CAS as it is described, of 2022 and 2026, and the log of this project.
+//! Block caches whose writes are counted: Open CAS of 2022 and 2026 as described, and this project's log.
 //!
 //! | module | what it is |
 //! |---|---|
-//! | `study` | the study's devices as shapes, and what its processor does |
-//! | `timed` | a cache before a core, or the core alone, whose devices take their time |
+//! | `study` | the study's devices as shapes, and its processor costs |
+//! | `timed` | a cache with a core, or the core alone, on timed devices |
 //! | `raw` | the experiment `block-raw`: devices alone |
 //! | `access` | the experiment `block-access`: bandwidth of first and second writes |
-//! | `full` | the experiment `block-full`: a stream that comes to a cache full of dirty data |
+//! | `full` | the experiment `block-full`: a stream of writes to a cache full of dirty data |
 //! | `recovery` | the experiment `block-recovery`: device time of a start after a crash |
-//! | `cpu` | the experiment `block-cpu`: processor time and bytes of first and second writes, on files, by a clock |
-//! | `counted` | a cache before a core, whose bytes are counted; the parameters that all have |
+//! | `cpu` | the experiment `block-cpu`: processor time and bytes of first and second writes, measured on files |
+//! | `counted` | a cache with a core, whose bytes are counted; common parameters |
 //! | `metadata` | the experiment `block-metadata`: first and second writes of a file, by its length |
-//! | `eviction` | the experiment `block-eviction`: what a full cache writes and reads |
-//! | `placement` | the experiment `block-placement`: what the drive below writes |
+//! | `eviction` | the experiment `block-eviction`: reads and writes of a full cache |
+//! | `placement` | the experiment `block-placement`: write amplification of the drive below |
 //! | `offload` | the experiment `block-offload`: hits that the core serves while the cache device is saturated |
 //! | `invalidation` | the experiment `block-invalidate`: writes that go around a full cache |
 

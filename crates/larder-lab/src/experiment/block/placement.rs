@@ -1,4 +1,5 @@
-//! What a drive writes for a block cache, with handles for its three streams and with one for all.
+//! What a drive writes for a block cache, with one placement handle for each of its three streams, and with one for
+//! all.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -57,9 +58,9 @@ const UNIT: Parameter = Parameter {
 
 const LINE_BYTES: u32 = 4096;
 const ZIPF: f64 = 0.99;
-/// Segments of the log, about.
+/// Approximate number of segments in the log.
 const SEGMENTS: u64 = 192;
-/// Requests that are under way together.
+/// Requests in flight.
 const DEPTH: usize = 32;
 
 pub(in crate::experiment) static BLOCK_PLACEMENT: Experiment = Experiment {
@@ -87,7 +88,7 @@ pub(in crate::experiment) static BLOCK_PLACEMENT: Experiment = Experiment {
     judge,
 };
 
-/// A run: its drive, its load.
+/// A run: its drive and its load.
 struct Load {
     flash_bytes: u64,
     unit_bytes: u64,
@@ -185,7 +186,7 @@ fn drive(load: &Load, places: bool) -> Result<Arc<dyn Device>, Error> {
     Ok(Arc::new(device))
 }
 
-/// Users that read and write by Zipf's law.
+/// Users that read and write with a Zipf distribution.
 struct Users {
     core: CachedCore,
     law: ZipfMandelbrot,
@@ -204,7 +205,7 @@ impl Users {
         Self { core, law, places, rng, reads_percent: load.reads_percent }
     }
 
-    /// Asks until so many more bytes were written to `device`.
+    /// Makes requests until `device` has been given this number of additional bytes.
     fn run_until(
         &mut self,
         device: &dyn Device,

@@ -1,4 +1,4 @@
-//! Devices alone: what each moves in a second, by the length of a request.
+//! Bandwidth of devices alone, by request size.
 
 use larder_block::layout::ocf::{Geometry, OcfOptions, OcfVersion};
 use larder_device::DeviceInfo;
@@ -23,9 +23,9 @@ const DEPTHS: Parameter = Parameter {
     help: "requests under way at a time, each 1 to 1024; with one the study's order is judged",
 };
 
-/// The study's, fastest first.
+/// The study's devices, fastest first.
 const OF_STUDY: [&Storage; 4] = [&PMEM, &P5800X, &PM9A3, &PM863];
-/// Kinds of storage whose numbers their makers give.
+/// Kinds of storage with the numbers that their makers give.
 const OTHERS: [Storage; 5] = [
     Storage { key: "memory", shape: shapes::PERSISTENT_MEMORY, is_memory: true },
     Storage { key: "optane", shape: shapes::OPTANE_SSD, is_memory: false },
@@ -34,9 +34,10 @@ const OTHERS: [Storage; 5] = [
     Storage { key: "hdd", shape: shapes::HDD, is_memory: false },
 ];
 pub(super) const WRITE_KIB: [u64; 9] = [4, 8, 16, 32, 64, 128, 256, 512, 1024];
-/// What a request is placed within.
+/// Requests lie within this range of the device.
 const ROOM_BYTES: u64 = 8 << 30;
-/// How far the records of a page may be off the study's: ours have a checksum for each sector of 512 bytes.
+/// Largest accepted difference of the records in a page from the study's: our records have a checksum for each sector
+/// of 512 bytes.
 const OFF_STUDY: f64 = 0.02;
 
 pub(in crate::experiment) static BLOCK_RAW: Experiment = Experiment {

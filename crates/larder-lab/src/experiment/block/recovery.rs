@@ -1,4 +1,4 @@
-//! How long devices take until a cache serves after a crash, by its capacity.
+//! Device time from a crash until a cache serves again, by its capacity.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -32,9 +32,10 @@ const DEVICES: [(&str, Shape); 3] =
 const LINE_BYTES: u32 = 4096;
 const WRITE_DEPTH: usize = 32;
 const TERABYTE: f64 = 1e12;
-/// Longer by that are the tables from which Open CAS's start of a terabyte is reckoned: short ones are read at once.
+/// Open CAS's start of a terabyte is extrapolated from tables that are longer by this factor, because short ones are
+/// read at once.
 const BLANK: u64 = 16;
-/// Of the time in which all blocks are copied to a disk: that is what MapperX spares dm-cache.
+/// Largest accepted share of the time in which all blocks are copied to a disk. MapperX spares dm-cache that copy.
 const PART_OF_COPYING: f64 = 0.01;
 
 pub(in crate::experiment) static BLOCK_RECOVERY: Experiment = Experiment {
@@ -77,7 +78,7 @@ pub(in crate::experiment) static BLOCK_RECOVERY: Experiment = Experiment {
     judge,
 };
 
-/// A cache as a crash has left it.
+/// A cache as a crash left it.
 struct Crashed {
     image: Image,
     usage: Usage,
@@ -90,7 +91,7 @@ enum Stored {
     Ocf(ocf::Geometry),
 }
 
-/// What a start has read.
+/// The reads of a start.
 #[derive(Clone, Copy, Default)]
 struct Start {
     reads: u64,
@@ -158,7 +159,7 @@ fn measure(settings: &Settings, seed: u64, monitor: &Monitor) -> Result<Metrics,
     Ok(metrics)
 }
 
-/// Milliseconds of a start of Open CAS's table, [`BLANK`] times as long: what it says does not matter for that.
+/// Milliseconds of a start with Open CAS's table, [`BLANK`] times as long. The contents of the table do not matter.
 #[allow(clippy::cast_precision_loss)]
 fn table_ms(bytes: u64, shape: Shape, depth: usize) -> Result<f64, Error> {
     let bytes = bytes * BLANK;
@@ -168,19 +169,19 @@ fn table_ms(bytes: u64, shape: Shape, depth: usize) -> Result<f64, Error> {
     Ok((start.nanoseconds + answer_ns(shape)) as f64 / 1e6)
 }
 
-/// The first answer once all is read: a read of a line, alone.
+/// Time of the first answer after recovery: a single line read.
 fn answer_ns(shape: Shape) -> u64 {
     read_alone_ns(&shape, LINE_BYTES.into())
 }
 
-/// Open CAS's table on a device of so many bytes.
+/// Open CAS's table on a device of `bytes` bytes.
 fn table(bytes: u64) -> Result<ocf::Geometry, Error> {
     let options = ocf::OcfOptions { version: OcfVersion::V26, line_bytes: LINE_BYTES };
     ocf::Geometry::new(&device(bytes, BLOCK_BYTES), 0, &options).map_err(refused)
 }
 
 impl Crashed {
-    /// After writes of lines at random places of a core that is larger by half, until each was written once.
+    /// Writes lines at random places of a core that is half again as large as the cache, then crashes.
     fn new(layout: &str, bytes: u64, seed: u64) -> Result<Self, Error> {
         let (image, usage, stored) = if layout == "log" {
             let whole = LogOptions::default().segment_bytes;
@@ -206,7 +207,7 @@ impl Crashed {
         device(self.bytes, BLOCK_BYTES)
     }
 
-    /// Reads what a start wants, at most so many reads. What it has found is nothing if they are not all.
+    /// Makes the recovery reads, at most `reads_max`. The usage is empty if that limit ended the recovery.
     fn start(&self, shape: Shape, depth: usize, reads_max: u64) -> Result<(Start, Usage), Error> {
         let storage = ShapedStorage::new(shape, self.bytes)
             .map_err(|error| Error::usage(error.to_string()))?;
@@ -234,8 +235,9 @@ impl Crashed {
     }
 }
 
-/// What lies on the cache device, and what the layout knew, when power was lost. A log's open segment is full then: one
-/// that is not takes as long whatever the capacity, for its headers are read one behind the other.
+/// The contents of the cache device and the usage that the layout knew when power was lost. A log's open segment is
+/// full then: recovering a partly filled one takes the same time at any capacity, because its headers are read one
+/// after the other.
 fn filled<L: Layout>(
     layout: L,
     (bytes, segment_bytes): (u64, u64),
@@ -261,7 +263,7 @@ fn filled<L: Layout>(
     Ok((run.lose_power(|| true).0, usage))
 }
 
-/// Where what was written last to the cache device ends.
+/// Returns the end offset of the last write to the cache device.
 fn write_all<L: Layout>(run: &mut Accounting<L>, requests: impl Iterator<Item = Request>) -> u64 {
     let mut waiting: Vec<RequestId> = requests.map(|request| run.submit(request)).collect();
     let mut last = 0;

@@ -1,10 +1,10 @@
-//! The devices of the HotStorage'23 study as shapes, and what I/Os cost its processor.
+//! The devices of the HotStorage'23 study as shapes, and the processor cost of I/Os.
 //!
-//! The study's bandwidths are figures that are not at hand. What is fitted here is fitted to what its text says: which
-//! device is faster at which size (figure 1), by how much first writes are slower than second ones (figure 3: 40, 25
-//! and 14 % with lines of 4, 16 and 64 KiB on persistent memory, 48 % on the Optane SSD), and by how much the Optane
-//! SSD is faster at second writes of 128 lines (figure 4: 25 %). So where those numbers come out, it is a fit; what the
-//! log does on the same devices is not.
+//! The study shows its bandwidths only in figures whose data is not available. Our values are fitted to what its text
+//! says: which device is faster at which size (figure 1), by how much first writes are slower than second ones (figure
+//! 3: 40, 25 and 14 % with lines of 4, 16 and 64 KiB on persistent memory, 48 % on the Optane SSD), and by how much the
+//! Optane SSD is faster at second writes of 128 lines (figure 4: 25 %). So agreement with those numbers is a fit; the
+//! results of the log on the same devices are not.
 
 use larder_block::accounting::timed::{IoCost, ProcessorCost};
 use larder_device::model::virtual_time::shape::{Sourced, Transfer};
@@ -13,19 +13,19 @@ use larder_device::model::virtual_time::{Shape, shapes};
 use crate::Error;
 use crate::experiment::{Parameter, Settings};
 
-/// How long a read of so many bytes takes that is alone.
+/// Latency of a single read of `bytes` bytes.
 pub(super) fn read_alone_ns(shape: &Shape, bytes: u64) -> u64 {
     shape.read.latency_ns.value + bytes * 1_000_000_000 / shape.read.bytes_per_s.value
 }
 
-/// Fitted so that first writes of a line are slower than second ones by as much as in the study.
+/// Fitted so that first writes of a line are slower than second ones by the same share as in the study.
 const GAPS: &str = "the study's losses of the first access, by line";
 const ORDER: &str = "assumed; the study's order of devices holds";
 
 /// A device and how it is driven.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Storage {
-    /// In names of metrics.
+    /// Name in metrics.
     pub(super) key: &'static str,
     pub(super) shape: Shape,
     /// Memory behind the block layer: the processor moves the bytes.
@@ -105,7 +105,7 @@ pub(super) const DRIVE_IO_NS: Parameter = Parameter {
     help: "what an I/O of a drive takes of it, 0 to 1000000 (fitted)",
 };
 
-/// What the processor has to do.
+/// Processor costs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Costs {
     request_ns: u64,
@@ -114,7 +114,7 @@ pub(super) struct Costs {
 }
 
 impl Costs {
-    /// Each within its range.
+    /// Reads the costs from the settings; fails if one is out of range.
     pub(super) fn of(settings: &Settings) -> Result<Self, Error> {
         let within = |parameter: Parameter| settings.within(parameter.name, 0..=1_000_000);
         Ok(Self {

@@ -1,4 +1,4 @@
-//! A layout, or a whole cache, before a core, or the core alone, on devices that take their time.
+//! Timed devices under a layout with a core, a whole cache with a core, or the core alone.
 
 use larder_block::accounting::timed::{Bare, Timed, TimedRun};
 use larder_block::cache::{self, Cache, CacheOptions, CacheShape, Mode};
@@ -10,33 +10,33 @@ use super::study::{Costs, Storage};
 use crate::Error;
 use crate::replay::Monitor;
 
-/// Room of a core: enough for any file.
+/// Bytes of a core: enough for any file.
 const CORE_BYTES: u64 = 1 << 40;
 const LONGEST_BYTES: usize = 1 << 20;
 
-/// Requests of a length.
+/// Requests of one length.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asks {
     pub(super) bytes: u64,
-    /// Under way at a time.
+    /// Requests in flight at a time.
     pub(super) depth: usize,
     pub(super) is_read: bool,
 }
 
 impl Asks {
-    /// Writes of so many bytes, one at a time.
+    /// Writes of `bytes` bytes, one at a time.
     pub(super) fn writes(bytes: u64) -> Self {
         Self { bytes, depth: 1, is_read: false }
     }
 }
 
-/// A cache to be made.
+/// The configuration of a cache.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Made {
     pub(super) kind: Kind,
     pub(super) line_bytes: u32,
     pub(super) lines: u32,
-    /// Of a log.
+    /// Segment size of a log.
     pub(super) segment_bytes: u32,
 }
 
@@ -45,12 +45,12 @@ impl Made {
         u64::from(self.lines) * u64::from(self.line_bytes)
     }
 
-    /// Requests of `bytes` that a file of so much of the capacity has.
+    /// Number of requests of `bytes` in a file of `percent` percent of the capacity.
     pub(super) fn requests(&self, percent: u64, bytes: u64) -> u64 {
         self.capacity_bytes() * percent / 100 / bytes
     }
 
-    /// An empty one, and what its device has room for.
+    /// An empty layout, and the usable bytes of its device.
     fn layout(&self) -> Result<(Box<dyn Layout>, u64), Error> {
         match self.kind {
             Kind::Log { block_bytes, beside_bytes } => {
@@ -70,7 +70,7 @@ impl Made {
     }
 }
 
-/// What is asked, and its devices.
+/// The system under test, with its devices.
 pub(super) struct Pair {
     run: Run,
     zeros: Data,
@@ -83,7 +83,7 @@ enum Run {
 }
 
 impl Pair {
-    /// A layout alone, which cleans nothing before its room is needed.
+    /// A layout alone. It cleans nothing before it needs the room.
     pub(super) fn layout(
         made: &Made,
         (cache, core): (&Storage, &Storage),
@@ -95,7 +95,7 @@ impl Pair {
         Ok(Self::of(Run::Layout(Box::new(timed))))
     }
 
-    /// The whole cache, in write-back, as it is by default.
+    /// The whole cache in write-back mode with default options.
     pub(super) fn cache(
         made: &Made,
         (cache, core): (&Storage, &Storage),
@@ -111,7 +111,7 @@ impl Pair {
         Ok(Self::of(Run::Cache(Box::new(timed))))
     }
 
-    /// The core alone; `writes_durably`: a write ends when it would survive a loss of power.
+    /// The core alone. With `writes_durably` a write ends when it would survive a loss of power.
     pub(super) fn bare(core: &Storage, costs: &Costs, writes_durably: bool) -> Result<Self, Error> {
         let device = || storage(core, CORE_BYTES);
         let timed =
@@ -123,7 +123,7 @@ impl Pair {
         Self { run, zeros: Data::copy_of(&vec![0; LONGEST_BYTES]) }
     }
 
-    /// Sectors that the core lacks.
+    /// Bytes of sectors that the core does not have yet.
     pub(super) fn dirty_bytes(&self) -> u64 {
         let usage = match &self.run {
             Run::Layout(run) => run.layout().usage(),
@@ -133,10 +133,10 @@ impl Pair {
         usage.dirty_sectors * 512
     }
 
-    /// Asks at each of these numbers, in units of a request, and says how that went.
+    /// Makes a request at each of the given positions, which count in units of a request, and returns the result.
     ///
     /// # Errors
-    /// [`Error::Run`] if it is to stop.
+    /// [`Error::Run`] if the run was stopped.
     pub(super) fn ask(
         &mut self,
         asks: Asks,
@@ -171,7 +171,7 @@ fn storage(of: &Storage, bytes: u64) -> Result<ShapedStorage, Error> {
     ShapedStorage::new(of.shape, bytes).map_err(|error| Error::usage(error.to_string()))
 }
 
-/// Megabytes a second.
+/// Megabytes a second of a run.
 pub(super) fn mb_s(run: &TimedRun) -> f64 {
     run.bytes_per_second() / 1e6
 }

@@ -29,16 +29,16 @@ pub(super) const SECONDS: Parameter = Parameter {
     help: "seconds of the drive's time that are measured, behind a quarter of them to begin with (0.5 to 600)",
 };
 
-/// Ways in which tenants share a drive, by their names in metrics.
+/// Ways in which tenants share a drive, by name in metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Channels of their own.
+    /// Each tenant has its own channels.
     Channel,
-    /// Dies of their own on shared channels.
+    /// Each tenant has its own dies on shared channels.
     Die,
-    /// Shared dies, time shared by weight.
+    /// Shared dies, fair by weight.
     Software,
-    /// Shared dies, a token bucket each.
+    /// Shared dies, one token bucket for each tenant.
     Bucket,
     /// Shared dies, first come, first served.
     Shared,
@@ -68,21 +68,21 @@ impl Kind {
     }
 }
 
-/// The services of dies, by their names in metrics.
+/// Scheduling policies of the dies, by name in metrics.
 pub(super) const SERVICES: [(&str, DieService); 3] = [
     ("in_order", DieService::InOrder),
     ("reads_first", DieService::ReadsFirst),
     ("reads_suspend", DieService::ReadsSuspend),
 ];
 
-/// A drive, as the settings have it.
+/// The drive that the settings describe.
 #[derive(Debug, Clone)]
 pub(super) struct Drive {
     pub(super) timing: DriveTiming,
     geometry: NandGeometry,
 }
 
-/// Blocks of a die: a soft plane has eight. So few that writers come round in seconds.
+/// Blocks of a die; a soft plane has eight. The small number lets writers wrap around within seconds.
 pub(super) const BLOCKS_PER_DIE: u32 = 33;
 
 impl Drive {
@@ -104,13 +104,13 @@ impl Drive {
         Self::of(DriveTiming { channels, nand, service, ..base }, blocks_per_die)
     }
 
-    /// One of such times.
+    /// A drive with the given timing.
     pub(super) fn of(timing: DriveTiming, blocks_per_die: u32) -> Result<Self, Error> {
         let geometry = timing.geometry(blocks_per_die).map_err(failed)?;
         Ok(Self { timing, geometry })
     }
 
-    /// A fresh drive with a vSSD for each of `shares`: eighths of the channels or dies, and weights where these are
+    /// A fresh drive with a vSSD for each of `shares`: eighths of the channels or dies, and a weight where these are
     /// shared.
     pub(super) fn vssds(
         &self,
@@ -126,7 +126,7 @@ impl Drive {
         let mut vssds = Vec::new();
         for &(share, weight) in shares {
             let isolation = kind.isolation(weight);
-            // Those that share dies are on all of them, with a soft plane of each.
+            // Tenants that share dies are on all of them, with one soft plane of each.
             let units = match kind {
                 Kind::Channel => self.timing.channels * share / 8,
                 Kind::Die => dies * share / 8,
@@ -140,8 +140,8 @@ impl Drive {
     }
 
     #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
-    /// How tenants of `kind` share dies. Buckets let each of `tenants` have its part of `share` of the programs that
-    /// all dies can do, which it gathers for 10 ms.
+    /// The sharing policy of `kind`. Token buckets give each of `tenants` its part of `share` of all dies' program
+    /// bandwidth, with a burst of 10 ms.
     pub(super) fn policy(&self, kind: Kind, tenants: usize, share: f64) -> SharePolicy {
         match kind {
             Kind::Software => SharePolicy::Fair,

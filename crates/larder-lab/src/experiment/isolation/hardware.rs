@@ -1,4 +1,4 @@
-//! Four tenants of unlike size: channels of their own against limits on shared ones.
+//! Four tenants of different size: own channels against limits on shared ones.
 
 use super::drive::{BLOCKS_PER_DIE, CHANNELS, Drive, Kind, PLANES, SECONDS};
 use super::run::{Beside, Window};
@@ -45,7 +45,7 @@ pub(in crate::experiment) static HARDWARE_VS_SOFTWARE: Experiment = Experiment {
     judge,
 };
 
-/// Eighths of the channels, whether they read, and requests under way for each eighth.
+/// For each tenant: eighths of the channels, and whether it reads. Below: requests in flight for each eighth.
 const TENANTS: [(u32, bool); 4] = [(1, true), (2, false), (2, true), (3, false)];
 const DEPTH: usize = 8;
 

@@ -1,4 +1,4 @@
-//! What a reader sees of its neighbour, by what they share and by how dies serve.
+//! How a neighbour affects a reader's latency, by what they share and by the scheduling of the dies.
 
 use super::drive::{BLOCKS_PER_DIE, CHANNELS, Drive, Kind, PLANES, SECONDS, SERVICES};
 use super::run::{Beside, Window};
@@ -113,8 +113,8 @@ fn measure(settings: &Settings, seed: u64, monitor: &Monitor) -> Result<Metrics,
     Ok(metrics)
 }
 
-/// Two that do the same: log-structured stores that clean. Nothing is demanded of them: who shares dies has more of
-/// them while the other waits.
+/// Two equal tenants: log-structured stores that clean. The criterion demands nothing of them, because a tenant that
+/// shares dies can use more of them while the other waits.
 fn note_alike(
     metrics: &mut Metrics,
     name: &str,
@@ -136,7 +136,7 @@ fn note_alike(
     Ok(())
 }
 
-/// Shares by weight, and what one has that is alone.
+/// Shares by weight, and the throughput of a tenant that is alone.
 fn note_shares(
     metrics: &mut Metrics,
     name: &str,

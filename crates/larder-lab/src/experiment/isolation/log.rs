@@ -1,4 +1,4 @@
-//! What a tenant has on its vSSD: blocks that it appends to, the oldest of which it gives up when there is no room.
+//! The log of a tenant on its vSSD: it appends to blocks, and frees the oldest block when there is no room.
 
 use std::collections::VecDeque;
 
@@ -14,15 +14,15 @@ use crate::Error;
 pub(super) struct Log {
     pub(super) vssd: VssdId,
     block_pages: u64,
-    /// Blocks that it may have.
+    /// Largest number of blocks.
     limit: usize,
-    /// Full ones, the oldest first.
+    /// Full blocks, oldest first.
     full: VecDeque<LogicalBlock>,
     open: Option<(LogicalBlock, u64)>,
 }
 
 impl Log {
-    /// A log that is full, which took no time.
+    /// Makes a log and fills it, in no simulated time.
     pub(super) fn new(timed: &mut TimedVssds<MemoryImages>, vssd: VssdId) -> Result<Self, Error> {
         let info = timed.array().info(vssd).map_err(failed)?;
         let (block_pages, limit) = (info.block_pages, info.blocks as usize);
@@ -37,20 +37,20 @@ impl Log {
         Ok(Self { vssd, block_pages, limit, full, open: None })
     }
 
-    /// Where to read `pages` pages of a full block.
+    /// A random aligned range of `pages` pages in a full block.
     pub(super) fn somewhere(&self, rng: &mut fastrand::Rng, pages: u64) -> (LogicalBlock, u64) {
         let block = self.full[rng.usize(..self.full.len())];
         (block, rng.u64(..self.block_pages / pages) * pages)
     }
 
-    /// Where the `nth` piece of `pages` pages is, from the oldest on and round again.
+    /// The place of the `nth` piece of `pages` pages, counted from the oldest and wrapping around.
     pub(super) fn nth(&self, nth: u64, pages: u64) -> (LogicalBlock, u64) {
         let in_block = self.block_pages / pages;
         let block = nth / in_block % self.full.len() as u64;
         (self.full[usize::try_from(block).unwrap_or(0)], nth % in_block * pages)
     }
 
-    /// Appends `pages` pages, a divisor of what a block has.
+    /// Appends `pages` pages. `pages` must divide the pages of a block.
     pub(super) fn append(
         &mut self,
         timed: &mut TimedVssds<MemoryImages>,

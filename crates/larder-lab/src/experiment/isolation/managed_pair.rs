@@ -1,10 +1,10 @@
-//! Two tenants on a managed drive in its time: one writes as a cache does, the other reads.
+//! Two tenants on a timed managed drive: one writes as a cache does, the other reads.
 //!
-//! The writer's half of the addresses is full: random buckets of 4 KiB (SOC) and pieces of 64 KiB in order, round and
-//! round (LOC). With FDP each has a handle; without, all writes of a tenant look alike to the drive. With channels of
-//! their own the tenants are in reclaim groups that own half of the channels each, and half of the spare; a drive
-//! without FDP has no groups, so there a group stands for what a firmware under vSSDs would have: one frontier a
-//! tenant.
+//! The writer's half of the addresses is full: it writes random buckets of 4 KiB (SOC) and sequential pieces of 64 KiB
+//! that wrap around (LOC). With FDP each of the two has a handle; without it, the drive cannot distinguish the writes
+//! of a tenant. With own channels, each tenant is in a reclaim group that owns half of the channels and half of the
+//! spare space. A drive without FDP has no groups, so there a group stands for what a firmware under vSSDs would have:
+//! one write frontier for each tenant.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -18,7 +18,7 @@ use crate::Error;
 use crate::experiment::timed_rig::UNIT_BYTES;
 use crate::replay::Monitor;
 
-/// What the tenants of a run share, and how hard they drive.
+/// What the tenants of a run share, and their load.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pair {
     pub(super) fdp: bool,
@@ -30,21 +30,21 @@ pub(super) struct Pair {
     pub(super) overprovisioning: f64,
     /// Share of the writer's addresses that are buckets.
     pub(super) soc_share: f64,
-    /// Requests of the writer and of the reader under way.
+    /// Requests of the writer and of the reader in flight.
     pub(super) writes: usize,
     pub(super) reads: usize,
     pub(super) seed: u64,
 }
 
-/// What was seen in the second part of a run.
+/// The measurements of the second part of a run.
 #[derive(Debug)]
 pub(super) struct PairSeen {
     pub(super) dlwa: f64,
-    /// By how much it differs between the halves of the measurement.
+    /// Difference of DLWA between the halves of the measurement.
     pub(super) drift: f64,
     pub(super) writes_before: f64,
     pub(super) loc_wraps_before: f64,
-    /// Of the reader's requests.
+    /// Latencies of the reader's requests.
     pub(super) reads: Latencies,
     pub(super) write_mb_s: f64,
 }
@@ -53,11 +53,11 @@ const BUCKET_PAGES: u64 = 1;
 const LOC_PAGES: u64 = 16;
 /// Share of the writer's bytes that goes to buckets, as fitted for the KV Cache.
 const SOC_BYTES: f64 = 0.65;
-/// Times that the writer writes its part over before anything counts, and while it does.
+/// How often the writer overwrites its part before the measurement, and during it.
 const WARM_UP: u64 = 14;
 const MEASURED: u64 = 6;
 
-/// Handle 0 is the reader's, and all tenants' without FDP.
+/// Handle 0 is the reader's. Without FDP it is every tenant's.
 const SOC_HANDLE: u16 = 1;
 const LOC_HANDLE: u16 = 2;
 const READER: u16 = 1;
@@ -68,15 +68,15 @@ struct Run {
     rng: fastrand::Rng,
     part_pages: u64,
     soc_pages: u64,
-    /// Next piece of the writer's log, in pages from its begin, and pages written there in all.
+    /// Next piece of the writer's log, in pages from its start, and pages written there in all.
     loc_at: u64,
     loc_written: u64,
     written: u64,
 }
 
 impl Pair {
-    /// Fills the drive, has both tenants drive until the writer has written its part over often enough, and returns
-    /// what was seen of the last times.
+    /// Fills the drive, runs both tenants until the writer has overwritten its part often enough, and returns the
+    /// results of the last overwrites.
     pub(super) fn measure(self, monitor: &Monitor) -> Result<PairSeen, Error> {
         let mut run = Run::new(self)?;
         let filled = run.fill()?;
@@ -157,7 +157,7 @@ impl Run {
         })
     }
 
-    /// Writes everything once: the writer's part, and behind it the reader's. Returns when that is done.
+    /// Writes the whole drive once: the writer's part, then the reader's. Returns the time at which that is done.
     fn fill(&mut self) -> Result<Nanoseconds, Error> {
         let mut now = 0;
         for lpn in (0..2 * self.part_pages).step_by(usize::try_from(LOC_PAGES).unwrap_or(1)) {
@@ -187,7 +187,7 @@ impl Run {
         self.timed.write_placed(now, placement, lpn, pages).map_err(failed)
     }
 
-    /// 4 to 64 KiB, by powers of two, anywhere in what the reader has.
+    /// Reads 4 to 64 KiB, by powers of two, at a random place of the reader's part.
     fn read(&mut self, now: Nanoseconds) -> Result<Nanoseconds, Error> {
         let pages = 1 << self.rng.u32(..=LOC_PAGES.ilog2());
         let lpn = self.part_pages + self.rng.u64(..self.part_pages / pages) * pages;

@@ -1,4 +1,4 @@
-//! A channel that changes places with another under load.
+//! Two channels are swapped under load.
 
 use larder_ssd::nand::ChannelIndex;
 use larder_ssd::timed::{DieService, Nanoseconds};
@@ -61,13 +61,13 @@ pub(in crate::experiment) static MIGRATION: Experiment = Experiment {
     judge,
 };
 
-/// Few, so that a swap takes some seconds of the drive's time.
+/// A small number, so that a swap takes a few seconds of the drive's time.
 const BLOCKS_PER_DIE: u32 = 5;
 const SECOND: Nanoseconds = 1_000_000_000;
-/// How long it is looked at what was before.
+/// The window before the swap.
 const BEFORE: Window = Window { from: SECOND, until: 5 * SECOND };
 
-/// What tenants do; each has an eighth of the channels.
+/// The load of the tenants. Each tenant has an eighth of the channels.
 fn tenants() -> [(u32, u32, Pattern); 4] {
     let bytes = 64 << 10;
     [
@@ -80,7 +80,7 @@ fn tenants() -> [(u32, u32, Pattern); 4] {
 
 const NAMES: [&str; 4] = ["moved", "partner", "others", "alone"];
 
-/// A swap under load: what was seen before, during and after, and how long it took.
+/// A swap under load: the results before, during and after it, and its duration.
 struct Swapped {
     phases: [(Vec<Seen>, Window); 3],
     seconds: f64,
@@ -154,7 +154,7 @@ fn measure(settings: &Settings, seed: u64, monitor: &Monitor) -> Result<Metrics,
         ("gib", swap.bytes as f64 / (1_u64 << 30) as f64),
         ("minutes_64_gib", 64e9 / (swap.bytes as f64 / swap.seconds) / 60.0),
     ];
-    // Twice what it was is too long for the moved tenant.
+    // Twice the earlier latency is too much for the moved tenant.
     let limit_us = 2.0 * by("p99_us.moved.before");
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // microseconds
     let pace = Pace { p99_ns: Some((limit_us * 1000.0) as u64), ..pace };

@@ -1,14 +1,14 @@
-//! Tenants beside one another on virtual SSDs of every kind, in a drive's time.
+//! Concurrent tenants on virtual SSDs of every kind, in a drive's time.
 //!
-//! The array of [`larder_ssd::vssd`] does what tenants ask for; dies and channels take their time for it
-//! ([`larder_ssd::vssd::timed`]).
+//! The array of [`larder_ssd::vssd`] executes the tenants' requests; [`larder_ssd::vssd::timed`] gives dies and
+//! channels their timing.
 //!
 //! | module | what it is |
 //! |---|---|
 //! | `drive` | the drive, and vSSDs of each kind on it |
-//! | `log`, `store`, `tenant`, `search` | what a tenant has and asks for |
-//! | `run` | tenants beside one another |
-//! | `managed_pair` | two tenants on a drive that maps pages itself |
+//! | `log`, `store`, `tenant`, `search` | the data and the load of a tenant |
+//! | `run` | concurrent tenants |
+//! | `managed_pair` | two tenants on a drive with its own page map |
 //! | `latency`, `hardware`, `websearch`, `migration`, `placement`, `ycsb` | the experiments |
 
 mod drive;
@@ -34,7 +34,7 @@ pub(super) use ycsb::YCSB;
 
 use crate::Error;
 
-/// What the array refused.
+/// Converts an error of the vSSD array.
 #[allow(clippy::needless_pass_by_value)] // for map_err
 fn failed(error: larder_ssd::Error) -> Error {
     Error::run(error.to_string())

@@ -81,7 +81,7 @@ pub(in crate::experiment) static PLACEMENT_AND_ISOLATION: Experiment = Experimen
     judge,
 };
 
-/// The four places of the matrix: placement, own channels, and their names in metrics.
+/// The four cells of the matrix: placement, own channels, and the name in metrics.
 const MATRIX: [(bool, bool, &str); 4] = [
     (false, false, "off.shared"),
     (false, true, "off.own"),
@@ -111,7 +111,7 @@ fn measure(settings: &Settings, seed: u64, monitor: &Monitor) -> Result<Metrics,
             metrics.insert(format!("p99_us.{name}.{place}"), us(0.99));
             metrics.insert(format!("p50_us.{name}.{place}"), us(0.5));
             metrics.insert(format!("mb_s.{name}.{place}"), seen.write_mb_s);
-            // What is counted hardly depends on how dies serve.
+            // The counts hardly depend on the scheduling of the dies, so one policy is enough.
             if name == SERVICES[0].0 {
                 metrics.insert(format!("dlwa.{place}"), seen.dlwa);
                 metrics.insert(format!("drive_writes_before.{place}"), seen.writes_before);

@@ -1,4 +1,4 @@
-//! Tenants beside one another for some seconds of a drive's time.
+//! Runs concurrent tenants for some seconds of a drive's time.
 
 use larder_ssd::timed::Nanoseconds;
 use larder_ssd::vssd::MemoryImages;
@@ -12,7 +12,7 @@ use crate::Error;
 use crate::experiment::Settings;
 use crate::replay::Monitor;
 
-/// What of a run counts, in seconds of the drive's time.
+/// The measured window of a run, in nanoseconds of the drive's time.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Window {
     pub(super) from: Nanoseconds,
@@ -20,21 +20,21 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// As the settings have it.
+    /// The window that the settings describe.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // up to ten minutes
     pub(super) fn of(settings: &Settings) -> Result<Self, Error> {
         let ns = (settings.within(SECONDS.name, 0.5..=600.0)? * 1e9) as Nanoseconds;
         Ok(Self { from: ns / 4, until: ns / 4 + ns })
     }
 
-    /// How long it is.
+    /// Length in seconds.
     #[allow(clippy::cast_precision_loss)]
     pub(super) fn seconds(self) -> f64 {
         (self.until - self.from) as f64 / 1e9
     }
 }
 
-/// Tenants beside one another.
+/// Concurrent tenants on a drive.
 #[derive(Debug)]
 pub(super) struct Beside {
     pub(super) timed: TimedVssds<MemoryImages>,
@@ -42,12 +42,13 @@ pub(super) struct Beside {
     now: Nanoseconds,
 }
 
-/// Of what all programs of a drive could do, what token buckets let all tenants have together: a bucket cannot know
-/// what erases and reads take, so it must stay below.
+/// Share of a drive's program bandwidth that the token buckets give to all tenants together. It must stay below 1,
+/// because a bucket does not account for erases and reads.
 const BUCKETS: f64 = 0.5;
 
 impl Beside {
-    /// Tenants of so many eighths of the drive and such weights, on fresh vSSDs that hold as much as the smallest can.
+    /// Makes the tenants, each with its eighths of the drive, weight and pattern, on fresh vSSDs. All store the same
+    /// amount, which is limited by the smallest vSSD.
     pub(super) fn new(
         drive: &Drive,
         kind: Kind,
@@ -62,12 +63,12 @@ impl Beside {
             Tenant::new(&mut timed, vssd, pattern.clone(), seed)
         });
         let tenants = made.collect::<Result<_, _>>()?;
-        // What they have they had before.
+        // Reset the time: the tenants already had their data.
         let timed = TimedVssds::new(timed.into_array(), &drive.timing, &policy).map_err(failed)?;
         Ok(Self { timed, tenants, now: 0 })
     }
 
-    /// What each tenant sees of what it asks for in `window`.
+    /// What each tenant sees of the requests that it makes in `window`.
     pub(super) fn measure(
         &mut self,
         window: Window,
@@ -76,7 +77,7 @@ impl Beside {
         self.until(window.from, window.until, monitor)
     }
 
-    /// Goes on to `until`. What each tenant saw of requests that it made since `from`.
+    /// Runs until `until`. Returns what each tenant saw of the requests that it made since `from`.
     pub(super) fn until(
         &mut self,
         from: Nanoseconds,
@@ -91,7 +92,7 @@ impl Beside {
             else {
                 break;
             };
-            // A tenant may be due from before, if something else took its turn.
+            // A tenant may be overdue if another event took its turn.
             self.now = self.now.max(next);
             self.timed.run(self.now, &mut completed).map_err(failed)?;
             for done in completed.drain(..).filter(|done| done.token != UNAWAITED) {

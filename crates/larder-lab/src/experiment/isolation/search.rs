@@ -1,4 +1,4 @@
-//! A search engine's reads: those of the SPC's WebSearch traces, as requests come in there.
+//! The reads of a search engine: those of the SPC's WebSearch traces, with the same arrival pattern.
 
 use std::path::Path;
 
@@ -7,16 +7,16 @@ use larder_workload::trace::read_text;
 use crate::Error;
 use crate::experiment::{Parameter, Settings};
 
-/// Nearly all of the WebSearch trace are reads of 8 to 32 KiB. Parts of a thousand of its requests.
+/// Read sizes, and their frequency in thousandths. Nearly all requests of the WebSearch trace are reads of 8 to 32 KiB.
 const SIZES: [(u64, u32); 4] = [(8 << 10, 601), (16 << 10, 122), (24 << 10, 78), (32 << 10, 199)];
 
-/// How many come a second.
+/// Reads a second.
 pub(super) const SEARCHES: Parameter = Parameter {
     name: "searches",
     default: "8000",
     help: "reads of the search engine a second, 1 to 1000000; they do not wait for one another",
 };
-/// A trace of them.
+/// A trace of such reads.
 pub(super) const TRACE: Parameter = Parameter {
     name: "trace",
     default: "",
@@ -24,10 +24,10 @@ pub(super) const TRACE: Parameter = Parameter {
            second; without one they come at random, of the sizes of the WebSearch trace",
 };
 
-/// Text of a trace: some millions of requests.
+/// Largest text of a trace: some millions of requests.
 const TRACE_BYTES_MAX: usize = 1 << 28;
 
-/// Reads that come at a rate of their own.
+/// Open-loop reads: they arrive at their own rate.
 #[derive(Debug, Clone)]
 pub(super) struct Search {
     arrivals: Arrivals,
@@ -35,19 +35,19 @@ pub(super) struct Search {
 
 #[derive(Debug, Clone)]
 enum Arrivals {
-    /// At random, so many a second.
+    /// At random, with this number of reads a second.
     Random(f64),
-    /// As recorded, so much faster, and again from its begin: nanoseconds to the next, and bytes.
+    /// As recorded, but faster, and repeated from the start: nanoseconds to the next read, and bytes.
     Recorded { requests: Vec<(u64, u64)>, next: usize },
 }
 
 impl Search {
-    /// So many a second, at random (Poisson), of the sizes of the trace.
+    /// Random (Poisson) arrivals, `per_s` a second, with the sizes of the trace.
     pub(super) fn random(per_s: f64) -> Self {
         Self { arrivals: Arrivals::Random(per_s) }
     }
 
-    /// A tenant's, from the settings.
+    /// The reads that the settings describe.
     pub(super) fn of(settings: &Settings) -> Result<Self, Error> {
         let per_s = settings.within(SEARCHES.name, 1.0..=1e6)?;
         match settings.text(TRACE.name) {
@@ -56,8 +56,7 @@ impl Search {
         }
     }
 
-    /// Those of a trace in the form of MQSim (`ns device sector sectors 1=read`), played so fast that there are
-    /// `per_s` a second.
+    /// The reads of a trace in MQSim's format (`ns device sector sectors 1=read`), sped up to `per_s` reads a second.
     pub(super) fn recorded(path: &str, per_s: f64) -> Result<Self, Error> {
         let fail = |why: String| Error::usage(format!("--set trace={path}: {why}"));
         let text = read_text(Path::new(path), TRACE_BYTES_MAX)?;
@@ -90,7 +89,7 @@ impl Search {
         Ok(Self { arrivals: Arrivals::Recorded { requests: requests.collect(), next: 0 } })
     }
 
-    /// When the one after this comes, from now on, and the bytes of this.
+    /// Returns the time until the next read, and the bytes of this one.
     pub(super) fn next(&mut self, rng: &mut fastrand::Rng) -> (u64, u64) {
         match &mut self.arrivals {
             Arrivals::Random(per_s) => {

@@ -1,4 +1,4 @@
-//! A tenant that keeps objects in a log on its vSSD, overwrites them, and cleans.
+//! A tenant that keeps objects in a log on its vSSD, overwrites them, and cleans the log.
 
 use std::collections::BTreeMap;
 
@@ -9,35 +9,35 @@ use larder_ssd::vssd::{LogicalBlock, MemoryImages, Pages, VssdId};
 use super::failed;
 use crate::Error;
 
-/// Of what there is room for beside the head and what cleaning goes on in, the share that is live.
+/// Share of live objects in the blocks, without the head block and those that cleaning needs.
 const LIVE: f64 = 0.6;
-/// Cleaning goes on while fewer blocks than this are free.
+/// The store cleans while fewer blocks than this are free.
 const FREE_BLOCKS: usize = 3;
-/// Live objects that it moves with each write: enough for blocks of which three quarters are live.
+/// Live objects moved with each write: enough for blocks of which three quarters are live.
 const MOVED_WITH_EACH: usize = 3;
-/// How often all is overwritten before the time that counts.
+/// How often everything is overwritten before the measurement.
 const ROUNDS: usize = 2;
-/// The token of requests that nobody waits for.
+/// The token of requests that no tenant waits for.
 pub(super) const UNAWAITED: u64 = 0;
 
-/// Where an object is: a block, and the first page.
+/// The place of an object: a block, and the first page.
 type Place = (LogicalBlock, u64);
 
-/// Objects of one size in a log.
+/// A log of objects of one size.
 #[derive(Debug)]
 pub(super) struct ObjectStore {
     vssd: VssdId,
     object_pages: u32,
     block_pages: u64,
-    /// Blocks that it may have.
+    /// Largest number of blocks.
     limit: usize,
     places: Vec<Place>,
-    /// What was written to each block, in order: object numbers.
+    /// Object numbers in each block, in the order of their writes.
     blocks: BTreeMap<LogicalBlock, Vec<usize>>,
-    /// Live objects of each block.
+    /// Live objects in each block.
     live: BTreeMap<LogicalBlock, usize>,
     head: Option<(LogicalBlock, u64)>,
-    /// The block that is being cleaned, and what of it was looked at.
+    /// The block being cleaned, and the position of the cleaner in it.
     victim: Option<(LogicalBlock, usize)>,
 }
 
@@ -49,7 +49,7 @@ enum Op {
 }
 
 impl ObjectStore {
-    /// A store that has been written over a few times, which took no time.
+    /// A store that has been overwritten a few times, in no simulated time.
     #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
     pub(super) fn new(
         timed: &mut TimedVssds<MemoryImages>,
@@ -81,7 +81,7 @@ impl ObjectStore {
         Ok(store)
     }
 
-    /// Reads an object, or overwrites one, at `now`: every other time each. `token` comes back when that is done.
+    /// Reads an object or overwrites one at `now`, in turn. The completion carries `token`.
     pub(super) fn ask(
         &mut self,
         timed: &mut TimedVssds<MemoryImages>,
@@ -120,7 +120,7 @@ impl ObjectStore {
         .map_err(failed)
     }
 
-    /// The same without time.
+    /// Executes an operation without taking time.
     fn now(&self, timed: &mut TimedVssds<MemoryImages>, op: &Op) -> Result<(), Error> {
         let array = timed.array_mut();
         match *op {
@@ -133,7 +133,7 @@ impl ObjectStore {
         .map_err(failed)
     }
 
-    /// What an overwrite of `object` takes: moves of cleaning, and behind them the write itself.
+    /// The operations of an overwrite of `object`: moves by the cleaner, and then the write itself.
     fn overwrite(
         &mut self,
         timed: &mut TimedVssds<MemoryImages>,
@@ -148,7 +148,7 @@ impl ObjectStore {
         Ok(ops)
     }
 
-    /// Moves some live objects of the victim; when it has none it is free.
+    /// Moves some live objects of the victim block. A block without live objects is freed.
     fn clean(
         &mut self,
         timed: &mut TimedVssds<MemoryImages>,
@@ -180,7 +180,7 @@ impl ObjectStore {
         Ok(())
     }
 
-    /// A place at the head for `object`, which lies there from now on.
+    /// Returns a place at the head of the log and moves `object` there.
     fn place(
         &mut self,
         timed: &mut TimedVssds<MemoryImages>,

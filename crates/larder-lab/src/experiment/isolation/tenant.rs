@@ -1,4 +1,4 @@
-//! Tenants: what they ask for, and what they saw.
+//! Tenants: their load and what they see.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -14,33 +14,34 @@ use super::search::Search;
 use super::store::ObjectStore;
 use crate::Error;
 
-/// What a tenant does.
+/// The load of a tenant.
 #[derive(Debug, Clone)]
 pub(super) enum Pattern {
-    /// Reads of so many bytes anywhere, so many at a time.
+    /// Random reads: bytes of each, and the number in flight.
     Read(u64, usize),
-    /// Appends of so many bytes, so many at a time.
+    /// Appends: bytes of each, and the number in flight.
     Write(u64, usize),
-    /// Reads all that it has in order and writes as much, as a job does with its input and its output.
+    /// Reads everything sequentially and writes the same amount, as a job does with its input and output.
     Job(u64, usize),
-    /// Nothing.
+    /// No requests.
     Idle,
-    /// Reads and overwrites objects of so many bytes anywhere in a log that it cleans, so many at a time.
+    /// Random reads and overwrites of objects in a log that the tenant cleans: bytes of an object, and the number in
+    /// flight.
     Objects(u64, usize),
-    /// Reads as a search engine does, which come whether others are done or not.
+    /// Reads of a search engine. They arrive whether or not earlier ones are done.
     Search(Search),
 }
 
-/// What a tenant saw of requests that it made in the time that counts.
+/// What a tenant saw of the requests that it made in the measured window.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Seen {
-    /// What each took, in nanoseconds.
+    /// Latency of each request in nanoseconds.
     pub(super) took: Vec<u64>,
     pub(super) bytes: u64,
 }
 
 impl Seen {
-    /// Takes in what `other` saw.
+    /// Adds the results of `other`.
     pub(super) fn add(&mut self, other: Self) {
         self.took.extend(other.took);
         self.bytes += other.bytes;
@@ -52,7 +53,7 @@ impl Seen {
         self.bytes as f64 / 1e6 / window.seconds()
     }
 
-    /// What all but `share` took less than, in microseconds.
+    /// The `share` quantile of the latencies in microseconds: 0.99 is p99. NaN if there were no requests.
     #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
     pub(super) fn quantile_us(&mut self, share: f64) -> f64 {
         if self.took.is_empty() {
@@ -70,12 +71,12 @@ pub(super) struct Tenant {
     vssd: VssdId,
     kept: Kept,
     rng: fastrand::Rng,
-    /// When it asks next, as often as it does.
+    /// Times of the next requests, one for each request in flight.
     due: BinaryHeap<Reverse<Nanoseconds>>,
     asked: u64,
 }
 
-/// What it has there.
+/// The data of a tenant.
 #[derive(Debug)]
 enum Kept {
     Log(Log),
@@ -85,7 +86,7 @@ enum Kept {
 const PAGE: u64 = 4096;
 
 impl Tenant {
-    /// On a fresh vSSD.
+    /// Makes a tenant on a fresh vSSD.
     pub(super) fn new(
         timed: &mut TimedVssds<MemoryImages>,
         vssd: VssdId,
@@ -112,7 +113,7 @@ impl Tenant {
         Ok(Self { pattern, vssd, kept, rng, due, asked: 0 })
     }
 
-    /// Whose completions are its.
+    /// The vSSD whose completions belong to this tenant.
     pub(super) fn vssd(&self) -> VssdId {
         self.vssd
     }
@@ -121,7 +122,7 @@ impl Tenant {
         self.due.peek().map(|Reverse(at)| *at)
     }
 
-    /// Asks for what is due at `now`.
+    /// Makes the requests that are due at `now`.
     pub(super) fn ask(
         &mut self,
         timed: &mut TimedVssds<MemoryImages>,
@@ -135,7 +136,7 @@ impl Tenant {
         Ok(())
     }
 
-    /// The token of a request is how many bytes it asks for.
+    /// The token of a request is its number of bytes.
     fn ask_one(
         &mut self,
         timed: &mut TimedVssds<MemoryImages>,
@@ -174,7 +175,7 @@ impl Tenant {
         }
     }
 
-    /// A request is done: who waits for its own requests asks again.
+    /// A request is done. A closed-loop tenant then makes its next request.
     pub(super) fn done(&mut self, completed: Completed) {
         if !matches!(self.pattern, Pattern::Search(_)) {
             self.due.push(Reverse(completed.at));

@@ -1,4 +1,4 @@
-//! A search engine beside a job that reads and writes all that it can.
+//! A search engine next to a job that reads and writes as fast as it can.
 
 use larder_ssd::timed::DieService;
 

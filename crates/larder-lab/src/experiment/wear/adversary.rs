@@ -1,7 +1,7 @@
-//! Tenants that write all to a few channels, while others only read.
+//! Tenants that write everything to a few channels, while others only read.
 //!
-//! One that writes everything to one channel is the worst that can come: without exchanges the drive
-//! lives for a channel's share of its life. Rules are compared on the same load, migrations counted.
+//! A tenant that writes everything to one channel is the worst case: without exchanges the drive lives for a channel's
+//! share of its life. Policies are compared on the same load, and migrations are counted.
 
 use larder_ssd::vssd::levelling::DEFAULT_DIVISOR;
 
@@ -15,13 +15,13 @@ use crate::experiment::{Experiment, Judgement, Metrics, PaperValue, Settings, Su
 use crate::replay::Monitor;
 
 const PAPER: &str = "FlashBlox, abstract and section 4";
-/// What another simulation of the same rules found, with sixteen channels and 3000 cycles.
+/// Results of another simulation of the same rules, with sixteen channels and 3000 cycles.
 const SIMULATED: &str = "another simulation of the same rule, not the paper's";
 
-/// Hot channels of the points.
+/// Numbers of hot channels that are measured.
 const HOT: [u32; 5] = [1, 2, 4, 8, 12];
 
-/// The policies, by their names in metrics.
+/// The policies, by name in metrics.
 const POLICIES: &[(&str, Policy)] = &[
     ("none", Policy::of(Channels::Never)),
     ("literal", Policy::of(Channels::Literal)),
@@ -120,7 +120,7 @@ pub(in crate::experiment) static WEAR_ADVERSARY: Experiment = Experiment {
 fn measure(settings: &Settings, seed: u64, monitor: &Monitor) -> Result<Metrics, Error> {
     let rated = Rated::new(settings, 1)?;
     let mut metrics = Metrics::new();
-    // A drive of fewer channels has fewer points.
+    // A drive with fewer channels has fewer points.
     for hot in HOT.into_iter().filter(|&hot| hot as usize <= rated.channels) {
         for (name, policy) in POLICIES {
             let load = Load::hot(rated.channels, hot as usize);
@@ -182,7 +182,7 @@ fn judge(summary: &Summary) -> Judgement {
         .judge()
 }
 
-/// The lesser one; NaN if either is.
+/// The smaller one; NaN if either is NaN.
 fn nan_min(a: f64, b: f64) -> f64 {
     if a.is_nan() || b.is_nan() { f64::NAN } else { a.min(b) }
 }

@@ -1,4 +1,4 @@
-//! How often channels must change places: the paper's analysis in numbers.
+//! How often channels must be exchanged: the paper's analysis in numbers.
 
 use larder_ssd::analytic::levelling::Rotation;
 use larder_ssd::analytic::life::Endurance;
@@ -8,7 +8,7 @@ use crate::experiment::judge::Checks;
 use crate::experiment::{Experiment, Judgement, Metrics, PaperValue, Settings, Summary};
 use crate::replay::Monitor;
 
-/// Units and imbalance of the rows, by their names in metrics. Four units are the dies of a channel.
+/// Units and imbalance of the rows, by name in metrics. Four units are the dies of a channel.
 const ROWS: [(&str, u32, f64); 7] = [
     ("n4_d10", 4, 0.1),
     ("n8_d10", 8, 0.1),
@@ -20,9 +20,9 @@ const ROWS: [(&str, u32, f64); 7] = [
 ];
 /// Five years.
 const LIFE_DAYS: f64 = 5.0 * 365.25;
-/// Rated cycles and weeks of life of the corners of the paper's budget, of a drive of 1 TB.
+/// Rated cycles and weeks of life at the corners of the paper's budget, for a drive of 1 TB.
 const BUDGETS: [(u32, f64); 2] = [(3000, 250.0), (10_000, 150.0)];
-/// 4 dies of 16 GiB on each of 16 channels: the paper's drive.
+/// The paper's drive: 4 dies of 16 GiB on each of 16 channels.
 const FLASH_BYTES: u64 = 1 << 40;
 
 const fn worked(metric: &'static str, value: f64) -> PaperValue {
@@ -207,11 +207,11 @@ fn measure(_settings: &Settings, _seed: u64, _monitor: &Monitor) -> Result<Metri
     Ok(metrics)
 }
 
-/// Walks one writer from unit to unit; the last turn after which the most worn unit was further from
-/// the mean than it may be, and one more.
+/// Walks one writer from unit to unit. Returns the last turn after which the most worn unit was further from the mean
+/// than allowed, plus one.
 fn turns_walked(units: u32, delta: f64) -> u32 {
     let mut turns_of = vec![0_u32; units as usize];
-    // The bound on exchanges says that no more are needed.
+    // The bound on the number of exchanges says that no more are needed.
     let turns_max = (1..).find(|&turns| f64::from(turns) > 2.0 * f64::from(units) / delta);
     let mut outside = 0;
     for turn in 1..=turns_max.unwrap_or(u32::MAX) {
@@ -253,7 +253,7 @@ fn judge(summary: &Summary) -> Judgement {
         .judge()
 }
 
-/// Whether `ours` is what is published, if that has two digits: within half of its second one.
+/// Whether `ours` equals the published value to its two digits: within half of its second digit.
 fn same_to_two_digits(ours: f64, published: f64) -> bool {
     let second_digit = 10_f64.powf(published.log10().floor() - 1.0);
     (ours - published).abs() <= second_digit / 2.0

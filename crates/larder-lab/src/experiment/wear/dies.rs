@@ -1,4 +1,4 @@
-//! Wear of dies: what is carried along when channels migrate, and what is not.
+//! Wear of dies: what moves along when channels migrate, and what does not.
 
 use larder_ssd::vssd::levelling::{Carry, DEFAULT_DIVISOR};
 
@@ -11,13 +11,13 @@ use crate::experiment::judge::{Checks, highest, lowest};
 use crate::experiment::{Experiment, Judgement, Metrics, PaperValue, Parameter, Settings, Summary};
 use crate::replay::Monitor;
 
-/// Levelled channels with so levelled dies.
+/// Levelled channels, with the given levelling of dies.
 const fn dies(carry: Carry, by_themselves: bool) -> Policy {
     let channels = Channels::Pair(DEFAULT_DIVISOR);
     Policy { channels, dies: Dies { carry, by_themselves }, free: false }
 }
 
-/// The policies, by their names in metrics.
+/// The policies, by name in metrics.
 const POLICIES: &[(&str, Policy)] = &[
     ("none", Policy::of(Channels::Never)),
     ("channels", dies(Carry::AsTheyAre, false)),
@@ -25,7 +25,7 @@ const POLICIES: &[(&str, Policy)] = &[
     ("carried", dies(Carry::AllDies, false)),
     ("all", dies(Carry::AllDies, true)),
 ];
-/// The loads, by their names in metrics.
+/// The loads, by name in metrics.
 const LOADS: [&str; 5] = ["mixed", "channels", "one_die", "die_each", "even"];
 
 pub(in crate::experiment) static DIE_WEAR: Experiment = Experiment {

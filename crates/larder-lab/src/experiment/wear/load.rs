@@ -1,29 +1,28 @@
-//! Who erases how much: what lies on the channels, and how its writes come.
+//! The erase load: the contents of each channel, and how their writes arrive.
 
 use fastrand::Rng;
 
 /// Contents of a channel.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Contents {
-    /// By die: the share of all that is erased for tenants. Those of all channels add up to 1.
+    /// By die: its share of all erases for tenants. The shares of all channels add up to 1.
     pub(super) shares: Vec<f64>,
-    /// What its writes are multiplied with for the time being.
+    /// Current factor of its writes.
     pub(super) burst: f64,
 }
 
-/// What lies on a drive at first, by channel.
+/// The initial contents of a drive, by channel.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Load {
     pub(super) contents: Vec<Contents>,
-    /// The writes of a channel's contents of a week are lognormally spread about their mean with
-    /// that sigma; 0 is even.
+    /// Sigma of the lognormal distribution of a channel's weekly writes about their mean; 0 is even.
     pub(super) burst_sigma: f64,
-    /// Each step erases exactly what it does on average: nothing is left to chance.
+    /// Each step erases exactly the average, without randomness.
     pub(super) exact: bool,
 }
 
 impl Load {
-    /// Of rates by channel and die, in any unit.
+    /// Makes a load from rates by channel and die, in any unit.
     pub(super) fn new(rates: Vec<Vec<f64>>) -> Self {
         let all: f64 = rates.iter().flatten().sum();
         assert!(all > 0.0, "somebody writes");
@@ -34,19 +33,19 @@ impl Load {
         Self { contents: rates.into_iter().map(contents).collect(), burst_sigma: 0.0, exact: false }
     }
 
-    /// `hot` channels are written alike, the others only read.
+    /// `hot` channels are written at the same rate, the others are only read.
     pub(super) fn hot(channels: usize, hot: usize) -> Self {
         Self::new((0..channels).map(|at| vec![if at < hot { 1.0 } else { 0.0 }]).collect())
     }
 
-    /// Rates that are lognormally spread, each die's by itself.
+    /// Lognormally distributed rates, independent for each die.
     pub(super) fn lognormal(channels: usize, dies: usize, sigma: f64, seed: u64) -> Self {
         let mut rng = Rng::with_seed(seed);
         let mut channel = || (0..dies).map(|_| (sigma * normal(&mut rng)).exp()).collect();
         Self::new((0..channels).map(|_| channel()).collect())
     }
 
-    /// Rates from 1 to `ratio`, each as many times the one before.
+    /// Rates from 1 to `ratio`, in a geometric series.
     #[allow(clippy::cast_precision_loss)] // tens of channels
     pub(super) fn spread(channels: usize, ratio: f64) -> Self {
         let step = |at: usize| at as f64 / (channels - 1) as f64;
@@ -61,7 +60,7 @@ impl Load {
         Self { burst_sigma, ..self }
     }
 
-    /// Draws what the writes of a week are multiplied with.
+    /// Draws the burst factors of a week.
     pub(super) fn draw_bursts(&mut self, rng: &mut Rng) {
         let sigma = self.burst_sigma;
         if sigma > 0.0 {
@@ -72,7 +71,7 @@ impl Load {
     }
 }
 
-/// A number of events whose mean is `mean`: blocks come to be erased independently of each other.
+/// Draws a number of events with mean `mean`. Blocks are erased independently of each other.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // far below 2^63, not negative
 pub(super) fn events(rng: &mut Rng, mean: f64) -> u64 {
     if mean <= 0.0 {
@@ -81,7 +80,7 @@ pub(super) fn events(rng: &mut Rng, mean: f64) -> u64 {
     if mean >= 30.0 {
         return (mean + mean.sqrt() * normal(rng)).round().max(0.0) as u64;
     }
-    // Poisson's law by Knuth: how many uniform numbers can be multiplied.
+    // The Poisson distribution by Knuth's method: count the uniform numbers that can be multiplied.
     let least = (-mean).exp();
     let (mut product, mut count) = (rng.f64(), 0);
     while product > least {
@@ -91,7 +90,7 @@ pub(super) fn events(rng: &mut Rng, mean: f64) -> u64 {
     count
 }
 
-/// A normally distributed number, by Box and Muller.
+/// A normally distributed number, by the Box-Muller method.
 fn normal(rng: &mut Rng) -> f64 {
     let radius = (-2.0 * (1.0 - rng.f64()).ln()).sqrt();
     radius * (std::f64::consts::TAU * rng.f64()).cos()
@@ -114,7 +113,7 @@ mod tests {
         assert_ne!(Load::lognormal(4, 1, 1.2, 7), Load::lognormal(4, 1, 1.2, 8));
     }
 
-    /// Mean and variance of Poisson's law, on both sides of where the method changes.
+    /// Mean and variance of the Poisson distribution, on both sides of the change of method.
     #[test]
     fn events_have_their_mean_and_spread() {
         let mut rng = Rng::with_seed(3);

@@ -1,5 +1,4 @@
-//! Tenants that write at different rates: random mixes, one as uneven as the paper's workloads, and one
-//! that is even.
+//! Tenants that write at different rates: random mixes, one as uneven as the paper's workloads, and an even one.
 
 use fastrand::Rng;
 use larder_ssd::vssd::levelling::DEFAULT_DIVISOR;
@@ -13,7 +12,7 @@ use crate::experiment::judge::{Checks, SAME, highest, lowest};
 use crate::experiment::{Experiment, Judgement, Metrics, PaperValue, Parameter, Settings, Summary};
 use crate::replay::Monitor;
 
-/// The policies, by their names in metrics.
+/// The policies, by name in metrics.
 const POLICIES: &[(&str, Channels)] = &[
     ("none", Channels::Never),
     ("literal", Channels::Literal),
@@ -24,14 +23,14 @@ const POLICIES: &[(&str, Channels)] = &[
     ("pair2", Channels::Pair(DEFAULT_DIVISOR)),
     ("pair4", Channels::Pair(4)),
 ];
-/// Those that are tried with writes that come in bursts, too.
+/// The policies that are also tried with bursty writes.
 const IN_BURSTS: [(&str, Channels); 3] = [
     ("none", Channels::Never),
     ("pair2", Channels::Pair(DEFAULT_DIVISOR)),
     ("pair4", Channels::Pair(4)),
 ];
 
-/// How far the mean of one set of random mixes may lie from that of another.
+/// Largest accepted difference between the means of two sets of random mixes.
 const OTHER_MIXES: f64 = 0.3;
 const SIMULATED: &str = "another simulation of the same rule, not the paper's";
 
@@ -153,7 +152,7 @@ fn measure(settings: &Settings, seed: u64, monitor: &Monitor) -> Result<Metrics,
     Ok(metrics)
 }
 
-/// Lives with a load by a policy, at most so many weeks.
+/// Simulates a life with a load and a policy, for at most the given number of weeks.
 type Run<'a> = &'a dyn Fn(Load, Channels, Option<f64>) -> Result<Life, Error>;
 
 fn random_mixes(
@@ -192,8 +191,7 @@ fn note_lives(metrics: &mut Metrics, what: &str, name: &str, lives: &[Life]) {
     metrics.insert(format!("{what}_min.{name}"), lowest(shares()));
 }
 
-/// A mix as uneven as the paper's: absolute wear by channel, at the time when the drive without
-/// exchanges is worn out.
+/// A mix as uneven as the paper's: absolute wear by channel, at the time when the drive without exchanges is worn out.
 fn uneven(ratio: f64, channels: usize, run: Run<'_>, metrics: &mut Metrics) -> Result<(), Error> {
     let load = Load::spread(channels, ratio);
     let least = load.contents[0].shares[0];

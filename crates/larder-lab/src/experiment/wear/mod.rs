@@ -1,14 +1,13 @@
-//! Wear of channels and dies over the years of a drive's life, in erase counts alone.
+//! Wear of channels and dies over the years of a drive's life, in erase counts only.
 //!
-//! The rules are those of [`larder_ssd::vssd::levelling`]; here is a drive that lives by them: tenants
-//! that erase at given rates, exchanges that cost erases too, and an end when the first die has erased
-//! all that it is rated for.
+//! The rules are those of [`larder_ssd::vssd::levelling`]. This module simulates a drive under them: tenants erase at
+//! given rates, exchanges cost erases too, and the drive ends when the first die has used up its rated erases.
 //!
 //! | module | what it is |
 //! |---|---|
-//! | `rated` | the drive, and what of it can be set |
-//! | `load` | who erases how much |
-//! | `policy` | when which exchange is made |
+//! | `rated` | the drive and its parameters |
+//! | `load` | the erases of the tenants |
+//! | `policy` | when exchanges are made |
 //! | `years` | a life, in steps of some hours |
 //! | `analysis`, `adversary`, `mixes`, `dies` | the experiments |
 

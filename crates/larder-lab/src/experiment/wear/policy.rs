@@ -1,4 +1,4 @@
-//! When which exchange is made.
+//! When exchanges are made.
 
 use larder_ssd::analytic::levelling::Rotation;
 use larder_ssd::vssd::levelling::{
@@ -12,48 +12,47 @@ use crate::Error;
 /// How channels are levelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Channels {
-    /// Not at all.
+    /// No levelling.
     Never,
-    /// The paper's rule with its trigger: all counters cleared at each exchange.
+    /// The paper's rule with its trigger: all counters are cleared at each exchange.
     Literal,
-    /// The pair rule with the paper's counters, so many times as often as gamma.
+    /// The pair rule with the paper's counters, at a multiple of gamma's rate.
     Together(u32),
-    /// The pair rule as it is by default, so many times as often as gamma: turns one by one, shorter
-    /// near the end of life.
+    /// The pair rule with its defaults, at a multiple of gamma's rate: turns one by one, shorter near the end of life.
     Pair(u32),
-    /// The pair rule, one exchange each so many weeks.
+    /// The pair rule, with one exchange each time this number of weeks has passed.
     Weeks(u64),
 }
 
-/// How dies are levelled, when channels are.
+/// How dies are levelled, if channels are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Dies {
-    /// What is made of the dies of channels that exchange places.
+    /// How the dies of exchanged channels are assigned.
     pub(super) carry: Carry,
-    /// Whether dies of a channel exchange places by themselves.
+    /// Whether dies of a channel are also exchanged independently of channels.
     pub(super) by_themselves: bool,
 }
 
-/// All of it.
+/// The levelling policy of a drive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Policy {
     pub(super) channels: Channels,
     pub(super) dies: Dies,
-    /// Migrations wear nothing.
+    /// Whether migrations cause no wear.
     pub(super) free: bool,
 }
 
-/// A leveller of channels, whatever its rule.
+/// A leveller of channels with any rule.
 pub(super) type ChannelLeveller = Leveller<Box<dyn SwapRule>>;
 
 impl Policy {
-    /// Channels alone.
+    /// Levels only channels.
     pub(super) const fn of(channels: Channels) -> Self {
         let dies = Dies { carry: Carry::AsTheyAre, by_themselves: false };
         Self { channels, dies, free: false }
     }
 
-    /// The same with migrations that wear nothing.
+    /// The same policy, with migrations that cause no wear.
     pub(super) const fn for_free(self) -> Self {
         Self { free: true, ..self }
     }
@@ -63,7 +62,7 @@ impl Policy {
         if self.free { 0 } else { rated.die_migration() }
     }
 
-    /// The leveller of the channels; `None` if nothing is exchanged.
+    /// The leveller of the channels; `None` if channels are not exchanged.
     pub(super) fn channels(&self, rated: &Rated) -> Result<Option<ChannelLeveller>, Error> {
         let migration_erases = self.die_migration(rated) * rated.dies as u64;
         let units = u32::try_from(rated.channels).unwrap_or(u32::MAX);
@@ -84,7 +83,7 @@ impl Policy {
         Leveller::new(rated.channels, trigger, turns, rule).map(Some).map_err(wrong)
     }
 
-    /// The leveller of the dies; `None` if they are not looked at.
+    /// The leveller of the dies; `None` if dies are not levelled.
     pub(super) fn dies(&self, rated: &Rated) -> Result<Option<DieLevelling>, Error> {
         if rated.dies < 2 || self.channels == Channels::Never {
             return Ok(None);
@@ -98,7 +97,7 @@ impl Policy {
     }
 }
 
-/// The trigger that the analysis gives for so many units, so many times as often.
+/// The trigger of the analysis for `units` units, made more frequent by a factor.
 fn trigger(
     rated: &Rated,
     units: u32,

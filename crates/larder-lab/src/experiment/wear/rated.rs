@@ -1,13 +1,13 @@
-//! The drive: how many units, and what they are rated for.
+//! The drive: its units and their rated endurance.
 
 use crate::Error;
 use crate::experiment::{Parameter, Settings};
 
-/// Blocks of a channel: 4 dies of 4 planes of 1024 blocks, as the paper's drive has.
+/// Blocks of a channel: 4 dies of 4 planes of 1024 blocks, as in the paper's drive.
 const BLOCKS_OF_CHANNEL: u64 = 16_384;
-/// How long an evenly worn drive lives: the upper end of the paper's 150 to 250 weeks.
+/// Life of an evenly worn drive: the upper end of the paper's 150 to 250 weeks.
 pub(super) const WEEKS: f64 = 250.0;
-/// The share of life after which the imbalance is looked at: the paper's alpha.
+/// The share of life after which the imbalance is measured: the paper's alpha.
 pub(super) const ALPHA: f64 = 0.9;
 
 pub(super) const CHANNELS: Parameter =
@@ -28,24 +28,24 @@ pub(super) const MIGRATION: Parameter = Parameter {
     help: "erases of each block of the two channels that an exchange costs, 0 to 10",
 };
 
-/// A drive and how it is looked after.
+/// A drive and its parameters.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rated {
     pub(super) channels: usize,
-    /// Dies of a channel that wear apart; 1 where only channels are looked at.
+    /// Dies of a channel that wear separately; 1 if only channels are simulated.
     pub(super) dies: usize,
-    /// Erases that a block is rated for.
+    /// Rated erases of a block.
     pub(super) cycles: u64,
-    /// Imbalance that exchanges are planned for.
+    /// The imbalance that exchanges are planned for.
     pub(super) delta: f64,
-    /// Erases of each block that a migration costs on either side.
+    /// Erases of each block that a migration costs, on either side.
     pub(super) migration: f64,
 }
 
 impl Rated {
-    /// What is set, with `dies` dies a channel.
+    /// The drive of the settings, with `dies` dies for each channel.
     pub(super) fn new(settings: &Settings, dies: usize) -> Result<Self, Error> {
-        // Whole numbers, which `within` leaves to their kind.
+        // `get` requires whole numbers; `within` would accept fractions.
         let channels: u32 = settings.get("channels")?;
         let cycles: u32 = settings.get("cycles")?;
         settings.within("channels", 2.0..=64.0)?;
@@ -64,12 +64,12 @@ impl Rated {
         BLOCKS_OF_CHANNEL / self.dies as u64
     }
 
-    /// Blocks that a die may erase in its life.
+    /// Block erases that a die is rated for.
     pub(super) fn die_erases(&self) -> u64 {
         self.die_blocks() * self.cycles
     }
 
-    /// Blocks that a channel may erase in its life.
+    /// Block erases that a channel is rated for.
     pub(super) fn channel_erases(&self) -> u64 {
         self.die_erases() * self.dies as u64
     }

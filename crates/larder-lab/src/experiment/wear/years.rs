@@ -12,33 +12,33 @@ use crate::replay::Monitor;
 /// Steps of a week: three and a half hours each, a quarter of a channel's tenth of a percent.
 pub(super) const STEPS_PER_WEEK: u64 = 48;
 
-/// What a life was like.
+/// The results of a life.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Life {
-    /// What was erased for tenants until the first die had erased all that it is rated for, as a
-    /// share of what all dies are rated for. 1 is ideal.
+    /// Erases for tenants until the first die had used up its rated erases, as a share of all dies' rated erases. 1 is
+    /// ideal.
     pub(super) share: f64,
-    /// How long that took.
+    /// Length of the life.
     pub(super) weeks: f64,
     /// Exchanges of channels.
     pub(super) swaps: u64,
     /// Exchanges of dies inside a channel.
     pub(super) die_swaps: u64,
-    /// Share of all erases that migrations made.
+    /// Share of all erases made by migrations.
     pub(super) migration: f64,
-    /// Erases of the most worn channel by their mean, after 90 % of the ideal life or at the end, if
-    /// that is earlier.
+    /// Erases of the most worn channel divided by the mean, after 90 % of the ideal life or at the end, if that is
+    /// earlier.
     pub(super) imbalance: f64,
-    /// Erases of the most worn die by their mean, at the end.
+    /// Erases of the most worn die divided by the mean, at the end.
     pub(super) die_imbalance: f64,
-    /// By channel: erases of each of its blocks, on average, at the end.
+    /// By channel: mean erases of its blocks, at the end.
     pub(super) cycles: Vec<f64>,
 }
 
-/// Lives until the first die has erased all that it is rated for, or for `weeks_max` weeks.
+/// Simulates the drive until the first die has used up its rated erases, or for `weeks_max` weeks.
 ///
 /// # Errors
-/// If the policy makes no sense for the drive, or the run was stopped.
+/// If the policy is invalid for the drive, or the run was stopped.
 pub(super) fn live(
     rated: &Rated,
     load: Load,
@@ -81,7 +81,7 @@ fn weeks(steps: u64) -> f64 {
     steps as f64 / STEPS_PER_WEEK as f64
 }
 
-/// Invariant: the erases of all dies are what was written and what was migrated, exactly.
+/// Invariant: the erases of all dies are exactly the written plus the migrated ones.
 struct Drive {
     rated: Rated,
     policy: Policy,
@@ -95,7 +95,7 @@ struct Drive {
     migrated: u64,
     swaps: u64,
     die_swaps: u64,
-    /// Blocks erased for all tenants in a step, on average.
+    /// Average number of blocks erased for all tenants in a step.
     step_erases: f64,
 }
 
@@ -123,7 +123,7 @@ impl Drive {
         self.erases.iter().flatten().any(|&erases| erases >= self.rated.die_erases())
     }
 
-    /// What tenants erase in a step.
+    /// The erases of tenants in a step.
     fn write(&mut self) {
         for (channel, contents) in self.load.contents.iter().enumerate() {
             let mut of_channel = 0;
@@ -212,7 +212,7 @@ fn whole(blocks: f64) -> u64 {
     blocks.round() as u64
 }
 
-/// Puts contents onto dies: by die, the part that comes onto it.
+/// Moves contents onto dies. `seats` gives, for each die, the part that moves there.
 fn seat(contents: &mut Contents, seats: &[usize]) {
     contents.shares = seats.iter().map(|&from| contents.shares[from]).collect();
 }

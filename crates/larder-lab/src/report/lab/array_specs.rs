@@ -2,7 +2,7 @@
 
 use super::specs::{Places, Spec};
 
-/// Reads of an index with a hot fifth of the keys; those of other laws beside it.
+/// Reads of an index with a hot fifth of the keys. The charts of other laws derive from it.
 const INDEX_READS: Spec<'static> = Spec {
     title: "Reads a GET, a fifth of the keys hot",
     x: "DRAM for the index (one part in so many of all entries)",

@@ -1,7 +1,7 @@
-//! Charts of experiments that nobody described: what the names of their metrics tell.
+//! Charts of experiments without a chart description, inferred from the names of their metrics.
 //!
-//! `dlwa.on.4` is the point 4 of the series `dlwa.on`; series that differ only in `on` and `off`
-//! are drawn together. What says how steady a run was is left to the table.
+//! `dlwa.on.4` is the point 4 of the series `dlwa.on`. Series that differ only in `on` and `off` are drawn together.
+//! Metrics about the steadiness of a run are only shown in the table.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use super::result::LabResult;
 use super::specs::{Places, Spec};
 use crate::report::figure::{CLASSES, Figure};
 
-/// Series about the run, not about what it was made for.
+/// Series about the run itself, not about its results.
 const ASIDE: [&str; 5] =
     ["drive_writes_before", "loc_wraps_before", "soc_share", "fallen_back", "shared"];
-/// More charts than this are not looked at.
+/// Largest number of inferred charts.
 const CHARTS_MAX: usize = 4;
 
 /// The charts that the metrics of `result` suggest.
@@ -35,7 +35,7 @@ pub(super) fn figures(result: &LabResult) -> Vec<Figure> {
 fn figure(result: &LabResult, chart: &str, series: &BTreeMap<String, usize>) -> Option<Figure> {
     let mut names: Vec<&String> = series.keys().collect();
     names.truncate(CLASSES.len());
-    // "on" before "off", as everywhere.
+    // "on" before "off", as everywhere in the report.
     names.sort_by_key(|name| (name.split('.').any(|part| part == "off"), *name));
     let patterns: Vec<String> = names.iter().map(|name| format!("{name}.*")).collect();
     let labels: Vec<String> = names.iter().map(|name| label(name)).collect();
@@ -52,7 +52,7 @@ fn figure(result: &LabResult, chart: &str, series: &BTreeMap<String, usize>) -> 
     resolve(&spec, result)
 }
 
-/// A metric as series and point: the longest number that it ends with, or its last word.
+/// Splits a metric into series and point: the point is the longest number at its end, or its last word.
 pub(super) fn split(metric: &str) -> (&str, &str) {
     let dots = || metric.match_indices('.').map(|(at, _)| at);
     let number = dots().find(|at| metric[at + 1..].parse::<f64>().is_ok_and(f64::is_finite));
@@ -62,7 +62,7 @@ pub(super) fn split(metric: &str) -> (&str, &str) {
     }
 }
 
-/// The chart of a series: its name without "on" and "off".
+/// The name of a series' chart: its name without "on" and "off".
 fn chart_of(series: &str) -> String {
     let parts: Vec<&str> = series.split('.').filter(|part| !["on", "off"].contains(part)).collect();
     if parts.is_empty() { series.to_owned() } else { parts.join(".") }
@@ -75,7 +75,7 @@ fn label(series: &str) -> String {
     }
 }
 
-/// The title of the axis, and where it begins.
+/// The title of the axis, and its lower end.
 fn unit(chart: &str) -> (String, f64) {
     match chart {
         "dlwa" => ("DLWA (media bytes per host byte)".to_owned(), 1.0),

@@ -1,16 +1,16 @@
-//! The page of a run of experiments: a table of verdicts, then a section an experiment.
+//! The page of a run of experiments: a table of verdicts, then a section for each experiment.
 //!
-//! It is made from results as their JSON form has them, so that a run of minutes can become a page
-//! later, and a page can be made of the results of another version.
+//! It is made from results in their JSON form, so that it can be made later than the run, and from the results of
+//! another version.
 //!
 //! | module | what it is |
 //! |---|---|
 //! | `result` | a result as the page needs it, from the run or from JSON |
-//! | `specs` | which metrics of which experiment make a chart |
+//! | `specs` | the charts of each experiment, and their metrics |
 //! | `array_specs` | those about the array engine |
-//! | `inferred` | charts of experiments that have no such description |
-//! | `resolve` | a description and a result, made ready to draw |
-//! | `page` | the order of things on the page, and its tables |
+//! | `inferred` | charts of experiments without such a description |
+//! | `resolve` | turns a description and a result into a figure |
+//! | `page` | the layout of the page, and its tables |
 
 mod array_specs;
 mod block_specs;

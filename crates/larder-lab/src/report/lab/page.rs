@@ -1,4 +1,4 @@
-//! The order of things on the page, and its tables.
+//! The layout of the page, and its tables.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -11,10 +11,10 @@ use crate::report::markup::Markup;
 use crate::report::page::{self, section};
 use crate::report::{format, tables};
 
-/// A series of more points than this is one row of the table: it is drawn above.
+/// A series with more points than this is one row of the table, because the chart shows the points.
 const ROWS_OF_SERIES_MAX: usize = 12;
 
-/// Verdicts with a mark that does not need colour, and what they mean.
+/// Verdicts with a mark that does not depend on colour, and their meaning.
 const VERDICTS: [(&str, &str, &str); 4] = [
     ("reproduced", "✓", "the criterion holds"),
     (
@@ -67,7 +67,7 @@ fn notes() -> Vec<String> {
     notes.map(str::to_owned).into()
 }
 
-/// One row an experiment.
+/// The table of verdicts, one row for each experiment.
 fn verdicts(out: &mut Markup, results: &[LabResult]) {
     out.tag("table", &[("class", &"verdicts")], |out| {
         head(out, &[("experiment", false), ("what it reproduces", false), ("verdict", false)]);
@@ -139,7 +139,7 @@ fn experiment_section(out: &mut Markup, result: &LabResult) {
     });
 }
 
-/// Beside the verdict, if parameters are not the ones by default.
+/// A mark next to the verdict if parameters differ from their defaults.
 fn changed_mark(out: &mut Markup, result: &LabResult) {
     if !result.changed.is_empty() {
         out.text(" ");
@@ -177,7 +177,7 @@ fn parameters(result: &LabResult) -> String {
     each.collect::<Vec<_>>().join(", ")
 }
 
-/// Ours beside the paper's.
+/// The table of our values and the paper's.
 fn metrics(out: &mut Markup, result: &LabResult) {
     let meanings = Meanings::of(result);
     out.tag("table", &[("class", &"metrics")], |out| {
@@ -214,7 +214,7 @@ fn metrics(out: &mut Markup, result: &LabResult) {
     });
 }
 
-/// The rows of the table: a metric each, or a long series in one, with the number of its points.
+/// The rows of the table: one for each metric, or one for a long series, with the number of its points.
 fn rows(result: &LabResult) -> Vec<(String, Range, usize)> {
     let mut series: BTreeMap<&str, Vec<&Range>> = BTreeMap::new();
     for (name, range) in &result.metrics {
@@ -234,7 +234,7 @@ fn rows(result: &LabResult) -> Vec<(String, Range, usize)> {
     rows
 }
 
-/// By series, and in it by number where there are numbers: 50 before 100.
+/// The sort key: by series, then by number if there is one, so 50 comes before 100.
 fn order(name: &str) -> (&str, f64, &str) {
     let (series, point) = inferred::split(name);
     (series, point.parse().unwrap_or(f64::INFINITY), name)
@@ -244,7 +244,7 @@ fn base(name: &str) -> &str {
     name.rsplit_once('.').map_or(name, |(base, _)| base)
 }
 
-/// All points of a series together.
+/// All points of a series combined.
 fn whole(points: &[&Range]) -> Range {
     let known = |value: fn(&Range) -> Option<f64>| points.iter().filter_map(move |r| value(r));
     let means: Vec<f64> = known(|range| range.mean).collect();
@@ -257,7 +257,7 @@ fn whole(points: &[&Range]) -> Range {
     }
 }
 
-/// What metrics mean, where this version knows the experiment.
+/// The meaning of metrics, if this version knows the experiment.
 struct Meanings(&'static [(&'static str, &'static str)]);
 
 impl Meanings {
@@ -314,7 +314,7 @@ fn marked(verdict: &str) -> String {
     known.map_or_else(|| verdict.to_owned(), |(name, mark, _)| format!("{mark} {name}"))
 }
 
-/// A name for the section that an address can hold, whatever the experiment is called.
+/// An anchor for the section. It is valid in a URL whatever the experiment's name.
 fn anchor(result: &LabResult) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '-' };
     format!("experiment-{}", result.experiment.chars().map(plain).collect::<String>())

@@ -1,10 +1,10 @@
-//! A description of a chart and a result, made ready to draw.
+//! Turns the description of a chart and a result into a figure.
 
 use super::result::{LabResult, Range};
 use super::specs::{Places, Spec};
 use crate::report::figure::{CLASSES, Figure, Kind, Point, Points, Series};
 
-/// The figure of `spec`, or `None` if the result has nothing for it.
+/// The figure of `spec`, or `None` if the result has no data for it.
 pub(super) fn resolve(spec: &Spec, result: &LabResult) -> Option<Figure> {
     let found: Vec<(&str, Vec<(String, &str)>)> = spec
         .series
@@ -17,7 +17,7 @@ pub(super) fn resolve(spec: &Spec, result: &LabResult) -> Option<Figure> {
         Places::Numbers => all().map(|(key, _)| number(key)).collect(),
         _ => None,
     };
-    // A line through one point is none.
+    // A line needs at least two points.
     let lines = numbers.is_some_and(|numbers| numbers.windows(2).any(|pair| pair[0] != pair[1]));
     let keys = keys_in_order(&spec.places, all().map(|(key, _)| key.as_str()).collect());
     let place = |key: &str| -> Option<f64> {
@@ -56,7 +56,7 @@ pub(super) fn resolve(spec: &Spec, result: &LabResult) -> Option<Figure> {
     })
 }
 
-/// The metrics of a pattern, each with what stands for its star.
+/// The metrics that match a pattern, each with the text that its star stands for.
 fn matches<'a>(result: &'a LabResult, pattern: &str, places: &Places) -> Vec<(String, &'a str)> {
     let (before, after) = pattern.split_once('*').unwrap_or((pattern, ""));
     let of_pattern = |metric: &'a str| {
@@ -86,7 +86,7 @@ fn number(key: &str) -> Option<f64> {
     key.parse().ok().filter(|number: &f64| number.is_finite())
 }
 
-/// The keys that were found, each once: as listed, by number, or by name.
+/// The distinct keys that were found: in the listed order, by number, or by name.
 fn keys_in_order(places: &Places, mut found: Vec<&str>) -> Vec<String> {
     match places {
         Places::Listed(list) => {

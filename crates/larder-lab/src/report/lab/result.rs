@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::Error;
 use crate::experiment::ExperimentResult;
 
-/// What came out of one experiment, as `docs/lab-json.md` describes it.
+/// The result of one experiment, as described in `docs/lab-json.md`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct LabResult {
     /// Its name.
@@ -17,28 +17,28 @@ pub struct LabResult {
     pub title: String,
     /// What it reproduces.
     pub reproduces: String,
-    /// Parameters as they were used.
+    /// The parameters that were used.
     pub parameters: BTreeMap<String, String>,
-    /// The defaults of those that are not at their defaults; none in results of earlier versions.
+    /// The default of each parameter that is not at its default; empty in results of earlier versions.
     #[serde(default)]
     pub changed: BTreeMap<String, String>,
     /// Seeds.
     pub seeds: Vec<u64>,
-    /// What was measured.
+    /// The measurements.
     pub metrics: BTreeMap<String, Range>,
-    /// Which of the metrics a clock of the machine has measured; none in most.
+    /// The metrics that depend on the machine's clock; usually empty.
     #[serde(default)]
     pub by_clock: Vec<String>,
-    /// The machine, if there are such.
+    /// A description of the machine, if there are such metrics.
     #[serde(default)]
     pub machine: Vec<String>,
-    /// What the paper says, by metric.
+    /// The paper's values, by metric.
     pub paper: BTreeMap<String, PaperMark>,
-    /// When it counts as reproduced.
+    /// The criterion for "reproduced".
     pub criterion: String,
-    /// Whether it does.
+    /// The verdict.
     pub verdict: String,
-    /// Why.
+    /// The reason for the verdict.
     pub reason: String,
 }
 
@@ -53,12 +53,12 @@ pub struct Range {
     pub max: Option<f64>,
 }
 
-/// What the paper says about a metric.
+/// The paper's value of a metric.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct PaperMark {
     /// Its value.
     pub value: f64,
-    /// Where it stands.
+    /// Where the paper states it.
     pub source: String,
 }
 
@@ -71,10 +71,10 @@ impl TryFrom<&ExperimentResult> for LabResult {
     }
 }
 
-/// Reads what `larder lab run --json` wrote: one result, or an array of them.
+/// Reads the output of `larder lab run --json`: one result, or an array of them.
 ///
 /// # Errors
-/// [`Error::Run`] that names what is missing or of another type.
+/// [`Error::Run`] that names what is missing or of the wrong type.
 pub fn read_results(json: &str) -> Result<Vec<LabResult>, Error> {
     let no_result = |cause: &dyn std::fmt::Display| {
         Error::run(format!("not what `larder lab run --json` writes: {cause}"))

@@ -1,20 +1,20 @@
-//! Which metrics of which experiment make a chart. A new experiment gets one by a row here; until
-//! then [`inferred`](super::inferred) makes one.
+//! The charts of each experiment. Add a row here for a new experiment; until then [`inferred`](super::inferred) makes
+//! its charts.
 
 use super::{array_specs, block_specs};
 
-/// Where the points of a chart stand.
+/// The places of a chart's points.
 #[derive(Clone, Copy)]
 pub(super) enum Places {
-    /// At the numbers that the names of the metrics end with: lines.
+    /// At the numbers at the end of the metrics' names. Series are lines.
     Numbers,
-    /// Beside each other, each point under its name: bars.
+    /// Side by side, each point under its name. Series are bars.
     Names(fn(&str) -> String),
-    /// The same for the points listed, with their names, and for no others.
+    /// The same, but only for the listed points, with their names.
     Listed(&'static [(&'static str, &'static str)]),
 }
 
-/// A chart.
+/// The description of a chart.
 #[derive(Clone, Copy)]
 pub(super) struct Spec<'a> {
     pub(super) title: &'a str,
@@ -24,7 +24,7 @@ pub(super) struct Spec<'a> {
     /// Patterns of metrics, in which a star stands for the point, each with the name of the series.
     pub(super) series: &'a [(&'a str, &'a str)],
     pub(super) places: Places,
-    /// Where the axis of a line chart begins.
+    /// Lower end of a line chart's axis.
     pub(super) base: f64,
 }
 
@@ -59,7 +59,7 @@ const OVER_TIME: Spec<'static> = Spec {
     base: 1.0,
 };
 
-/// DLWA from fresh, SOC 4 %; those of the other sizes beside it.
+/// DLWA from fresh, SOC 4 %. The charts of the other sizes derive from it.
 const REAL_4: Spec<'static> = Spec {
     title: "DLWA from fresh, SOC 4 %",
     x: "drive writes since fresh",
@@ -612,7 +612,7 @@ const SPECS: &[(&str, &[Spec<'static>])] = &[
     ),
 ];
 
-/// The charts of an experiment; none if nobody described them.
+/// The charts of an experiment; empty if it has no description.
 pub(super) fn of(experiment: &str) -> &'static [Spec<'static>] {
     all().find(|(name, _)| *name == experiment).map_or(&[], |(_, specs)| specs)
 }
@@ -621,7 +621,7 @@ fn all() -> impl Iterator<Item = &'static (&'static str, &'static [Spec<'static>
     SPECS.iter().chain(array_specs::SPECS).chain(block_specs::SPECS)
 }
 
-/// "10.4" as it is meant: over-provisioning 10 %, SOC 4 %.
+/// Formats "10.4" as over-provisioning 10 %, SOC 4 %.
 fn op_and_soc(point: &str) -> String {
     match point.rsplit_once('.') {
         Some((op, soc)) => format!("OP {op} SOC {soc}"),
@@ -634,8 +634,7 @@ mod tests {
     use super::*;
     use crate::experiment;
 
-    /// Each pattern fits a metric that the experiment declares; else a chart would be missing
-    /// without a word.
+    /// Each pattern matches a metric that the experiment declares; otherwise a chart would silently be missing.
     #[test]
     fn descriptions_are_of_metrics_that_are_there() {
         for (name, specs) in all() {

@@ -1,4 +1,4 @@
-//! The engine as a cache whose objects expire, under the workload's own time.
+//! The array engine as a cache whose objects expire, in the time of the workload.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -13,13 +13,13 @@ use super::watched::{Asked, BLOCK_BYTES, WatchedDevice};
 use crate::Error;
 use crate::experiment::array::expiry::{Answer, ExpiringCache, Flash};
 
-/// Beside the records of a region: its end, with a line for each, and two for itself.
+/// A region has, in addition to its records, a footer with a line for each record and two lines for itself.
 const LINE_BYTES: usize = 32;
 const REGION_BYTES_MIN: usize = 64 << 10;
-/// Label, snapshot and deaths.
+/// Superblock, snapshot and deletion log.
 const METADATA_BYTES: usize = 1 << 20;
 const HANDLES: u16 = 8;
-/// So many keys, about, are asked for when flash is looked at.
+/// Approximate number of keys that are looked up when the flash is inspected.
 const SAMPLE: u64 = 4096;
 
 /// See the [module](self).
@@ -29,17 +29,17 @@ pub(in crate::experiment::array) struct EngineCache {
     device: Arc<WatchedDevice>,
     values: Values,
     slots: u64,
-    /// One in so many keys is asked for when flash is looked at.
+    /// One in this number of keys is in the sample that is looked up when the flash is inspected.
     keys_per_sampled: u64,
-    /// When the keys of the sample expire, in seconds; 0 is never.
+    /// Expiry of each sampled key in seconds; 0 means never.
     expires_s: HashMap<u64, u64>,
-    /// Where its regions are, and reads of them.
+    /// The byte range of the engine's regions, and the reads of them so far.
     engine: Range<u64>,
     reads: u64,
 }
 
 impl EngineCache {
-    /// The engine on so many regions for so many objects, with groups of times to live or none.
+    /// The engine with `regions` regions of `objects` objects each, with or without TTL groups.
     pub(in crate::experiment::array) fn new(
         regions: usize,
         objects: usize,
@@ -49,14 +49,14 @@ impl EngineCache {
         let footer_bytes = ((objects + 2) * LINE_BYTES).next_multiple_of(BLOCK_BYTES);
         let region_bytes = (objects * BLOCK_BYTES + footer_bytes).max(REGION_BYTES_MIN);
         let narrow = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
-        // A part of the cache is the log of deaths.
+        // A part of the metadata is the deletion log.
         let metadata_bytes = METADATA_BYTES + regions * region_bytes / 64;
         let bytes = regions * region_bytes + metadata_bytes;
         let device = Arc::new(WatchedDevice::new(bytes as u64, HANDLES));
         let array = ArrayConfig {
             region_bytes: Some(narrow(region_bytes)),
             mean_object_bytes: narrow(BLOCK_BYTES),
-            // What is asked for when flash is looked at must not stay for that.
+            // The lookups of an inspection must not keep objects alive.
             reinsertion: false,
             ttl_groups,
             ..ArrayConfig::default()
@@ -66,10 +66,10 @@ impl EngineCache {
         let cache = block_on(Larder::open(config, Some(on), Arc::clone(&clock) as _));
         let cache = cache.map_err(|error| Error::usage(error.to_string()))?;
         let engine = cache.layout().map(Layout::array_range).unwrap_or_default();
-        // What metadata leaves is regions, too.
+        // The space that metadata does not use becomes regions, too.
         let regions = (engine.end - engine.start) / region_bytes as u64;
         let slots = regions * objects as u64;
-        // An opening looks at everything.
+        // Opening the cache reads everything; these requests do not count.
         device.take_asked();
         Ok(Self {
             cache,
@@ -102,8 +102,8 @@ impl EngineCache {
         self.clock.advance_to(Duration::from_secs(now_s));
     }
 
-    /// Reads of its regions that are neither somebody's look-up, nor of tables, nor of the end of a region that gave
-    /// way: what expiry has read.
+    /// Reads of regions that were made for expiry: all reads except those for lookups, for tables, and for the footers
+    /// of reclaimed regions.
     pub(in crate::experiment::array) fn reads_for_expiry(&mut self) -> u64 {
         self.count_reads();
         let stats = self.cache.stats();
@@ -130,11 +130,11 @@ impl ExpiringCache for EngineCache {
         }
     }
 
-    /// What lives is counted in a sample of the keys.
+    /// Estimates the number of live objects from the sample of keys.
     fn flash(&mut self, now_s: u64) -> Flash {
         self.move_on(now_s);
         self.expires_s.retain(|_, expires_s| *expires_s == 0 || *expires_s > now_s);
-        // What was counted before: a sample is nobody's look-up.
+        // Counts up to here, because the lookups of the sample are not part of the workload.
         let stats = self.cache.stats();
         self.count_reads();
         let live = self.expires_s.keys().filter(|&&key| self.found(key)).count() as u64;

@@ -1,7 +1,7 @@
-//! The engine as one of the indexes: what its device is asked for each operation, and for what.
+//! The array engine as one of the indexes: the device requests of each operation, and their purpose.
 //!
-//! A record fills a block, and goes to the device at once: every look-up that finds a value reads it, as those of the
-//! other indexes do. The flash has room for all values that are ever set, so that none is lost to reclaim.
+//! A record fills a block and is written to the device at once. So every lookup that finds a value reads the device, as
+//! with the other indexes. The flash has room for every value that is ever set, so that reclaim drops none.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::Error;
 use crate::experiment::array::index::{Access, Kind, ValueIndex};
 
 const REGION_BYTES: u32 = 1 << 20;
-/// Beside values: tables, the ends of regions, what is being reclaimed.
+/// Room for tables, region footers and regions being reclaimed, as a factor of the room for values.
 const ROOM: f64 = 1.5;
 const HANDLES: u16 = 8;
 
@@ -26,13 +26,14 @@ pub(in crate::experiment::array) struct EngineIndex {
     device: Arc<WatchedDevice>,
     tables: PlacementHandle,
     values: Values,
-    /// Reads so far that nobody waited for.
+    /// Reads so far that no client waited for.
     upkeep_reads: u64,
     dram_bytes: u64,
 }
 
 impl EngineIndex {
-    /// The engine for so many objects, each of which is set `sets` times on average, with entries in so many bytes.
+    /// The engine for `objects` objects, each of which is set `sets` times on average, with index entries in
+    /// `dram_bytes` bytes.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
     pub(in crate::experiment::array) fn new(
         objects: u64,
@@ -62,8 +63,8 @@ impl EngineIndex {
         Ok(Self { tables, cache, device, values, upkeep_reads: 0, dram_bytes })
     }
 
-    /// Of what the device was asked, what concerns index and values. Who asked waited for as many reads of tables as
-    /// `awaited` for certain; of others it has to be seen whether they are upkeep's, which do not count.
+    /// Notes the requests to the device that concern index and values. The operation certainly waited for `awaited`
+    /// table reads. Other table reads may be upkeep, which does not count.
     fn note(&mut self, asked: &mut Vec<Access>, awaited: usize) {
         let requests = self.device.take_asked();
         let is_table = |it: &Asked| it.handle == self.tables;
@@ -71,7 +72,7 @@ impl EngineIndex {
         let mut waited_for = reads;
         if reads > awaited {
             let stats = self.cache.stats();
-            // Tables that move or have their turn, and the footers of regions that are given up.
+            // Upkeep reads: tables that are moved or refreshed, and the footers of reclaimed regions.
             let upkeep_reads = stats.array_upkeep_reads + stats.array_reclaimed_regions;
             let upkeep = upkeep_reads - std::mem::replace(&mut self.upkeep_reads, upkeep_reads);
             waited_for = reads.saturating_sub(usize::try_from(upkeep).unwrap_or(usize::MAX));
@@ -80,7 +81,7 @@ impl EngineIndex {
             let bytes = u32::try_from(request.bytes).unwrap_or(u32::MAX);
             let access = |kind| Access { kind, bytes, place: request.offset };
             match (is_table(&request), request.is_read) {
-                // Upkeep comes behind what somebody waits for.
+                // Upkeep reads come after the reads that the operation waits for.
                 (true, true) if waited_for == 0 => {}
                 (true, true) => {
                     waited_for -= 1;
@@ -88,7 +89,7 @@ impl EngineIndex {
                 }
                 (true, false) => asked.push(access(Kind::IndexWrite)),
                 (false, true) => asked.push(access(Kind::ValueRead)),
-                // A value, or what is beside it.
+                // A value write, or the write of a region footer.
                 (false, false) => {}
             }
         }
@@ -103,7 +104,7 @@ impl ValueIndex for EngineIndex {
             self.values.check(key, &value).expect("values are not mixed up");
             true
         });
-        // Who finds an entry in DRAM reads no table, and who does not begins with its own.
+        // A lookup that finds its entry in DRAM reads no table. Any other lookup reads its own table first.
         self.note(asked, 1);
         is_found
     }

@@ -1,4 +1,4 @@
-//! The engine on several drives in virtual time: a set of shards, each a cache that is nothing but the engine.
+//! The array engine on several drives in virtual time: a set of shards, each a cache with only this engine.
 
 use std::cell::RefCell;
 use std::convert::Infallible;
@@ -13,7 +13,7 @@ use super::values::Values;
 use crate::Error;
 use crate::experiment::array::clients::{Store, stalled};
 
-/// Who store the records before anybody asks.
+/// Number of tasks that store the records before the clients start.
 const LOADERS: usize = 64;
 
 /// A set of shards.
@@ -23,7 +23,7 @@ pub(in crate::experiment::array) struct EngineShards {
 }
 
 impl EngineShards {
-    /// The engine on `drives`, as `array` says, for values whose records have so many bytes.
+    /// Opens the engine on `drives` with the settings of `array`, for values whose records have `record_bytes` bytes.
     pub(in crate::experiment::array) fn open(
         drives: Vec<Option<Arc<dyn Device>>>,
         array: ArrayConfig,
@@ -48,7 +48,7 @@ impl EngineShards {
         self.values
     }
 
-    /// Stores so many records, whose keys have this seed.
+    /// Stores `records` records whose keys derive from `seed`.
     pub(in crate::experiment::array) fn load(
         &self,
         records: u64,
@@ -88,8 +88,8 @@ impl Store for EngineShards {
         self.cache.set(&key.to_le_bytes(), &self.values.of(key), None).await.map_err(failed)
     }
 
-    /// Those who miss a key together bring it once, and none who finds it by now: a client that sets it whatever it
-    /// finds would make it missing for the others meanwhile.
+    /// Clients that miss a key at the same time fetch it once, and a client that finds it by then does not fetch it. An
+    /// unconditional set would make the key missing for the others while it runs.
     async fn fill(&self, key: u64) -> Result<(), Error> {
         let bring = async || Ok::<_, Infallible>(self.values.of(key));
         let options = SetOptions::default();
@@ -104,7 +104,7 @@ impl Store for EngineShards {
     }
 }
 
-/// Runs a future alone to its end.
+/// Runs a single future to its end.
 pub(in crate::experiment::array) fn in_virtual_time<T>(
     clock: &Arc<VirtualClock>,
     future: impl Future<Output = T>,

@@ -1,12 +1,12 @@
-//! The engine itself, where the experiments compare it with models.
+//! The array engine itself, for the experiments that compare it with models.
 //!
 //! | module | what it is |
 //! |---|---|
-//! | `config` | a cache that is nothing but the engine |
-//! | `watched` | a device in memory that says what it was asked, and for what |
-//! | `values` | values that say whose they are |
+//! | `config` | a cache with only the array engine |
+//! | `watched` | a memory device that records its requests and their purpose |
+//! | `values` | values that contain their key |
 //! | `expiring` | the engine as a cache whose objects expire |
-//! | `looked_up` | the engine as one of the indexes: what the device is asked for each operation |
+//! | `looked_up` | the engine as one of the indexes: the device requests of each operation |
 //! | `many` | the engine on several drives in virtual time |
 
 mod config;

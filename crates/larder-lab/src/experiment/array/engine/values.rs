@@ -1,8 +1,8 @@
-//! Values that say whose they are, and are zeros but for that: a device that keeps no zeros has room for many.
+//! Values that contain their key and are otherwise zeros, so that a device that does not store zeros has room for many.
 
 use crate::Error;
 
-/// Of a record: its header and stamp (40) and its key (8).
+/// Bytes of a record in addition to its value: header and stamp (40), and key (8).
 pub(super) const BESIDE_VALUE_BYTES: usize = 48;
 const MARK_BYTES: usize = 8;
 
@@ -13,7 +13,7 @@ pub(in crate::experiment::array) struct Values {
 }
 
 impl Values {
-    /// Those whose records have so many bytes.
+    /// The values of records of `record_bytes` bytes.
     pub(in crate::experiment::array) fn of_records(record_bytes: usize) -> Self {
         assert!(
             record_bytes >= BESIDE_VALUE_BYTES + 2 * MARK_BYTES,
@@ -29,20 +29,20 @@ impl Values {
         value
     }
 
-    /// A version of the value of a key.
+    /// Returns the value of a key in a version.
     pub(in crate::experiment::array) fn of_version(self, key: u64, version: u64) -> Vec<u8> {
         let mut value = self.of(key);
         value[MARK_BYTES..2 * MARK_BYTES].copy_from_slice(&version.to_le_bytes());
         value
     }
 
-    /// The version of a value, 0 if it has none.
+    /// Returns the version of a value, or 0 if it has none.
     pub(in crate::experiment::array) fn version(self, value: &[u8]) -> u64 {
         let version = value.get(MARK_BYTES..2 * MARK_BYTES).and_then(|it| it.try_into().ok());
         version.map_or(0, u64::from_le_bytes)
     }
 
-    /// Refuses a value that is not of this key.
+    /// Fails if the value does not belong to this key.
     pub(in crate::experiment::array) fn check(self, key: u64, value: &[u8]) -> Result<(), Error> {
         if value.len() == self.bytes && value.starts_with(&key.to_le_bytes()) {
             return Ok(());

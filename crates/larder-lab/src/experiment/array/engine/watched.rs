@@ -1,7 +1,7 @@
-//! A device in memory that notes what it is asked. A write says by its placement handle what it is of, and a read finds
-//! what was written there last: so tables of the index are told from objects by whoever stores them.
+//! A memory device that records its requests. A write carries the purpose of its bytes in the placement handle, and a
+//! read reports the handle of the last write to that place. So a test can tell table reads from object reads.
 //!
-//! Of each block it keeps the lines that come before its trailing zeros: values of zeros take no memory.
+//! It stores each block without its trailing zeros, so values of zeros take no memory.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -12,11 +12,11 @@ use larder_device::{
 pub(super) const BLOCK_BYTES: usize = 4096;
 const LINE_BYTES: usize = 64;
 
-/// A request that was made.
+/// A request to the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Asked {
     pub(super) is_read: bool,
-    /// With which the bytes were written.
+    /// The handle with which the bytes were written.
     pub(super) handle: PlacementHandle,
     pub(super) offset: u64,
     pub(super) bytes: u64,
@@ -37,12 +37,12 @@ struct State {
 #[derive(Clone, Default)]
 struct Block {
     handle: PlacementHandle,
-    /// Followed by zeros.
+    /// The rest of the block is zeros.
     bytes: Box<[u8]>,
 }
 
 impl WatchedDevice {
-    /// Of so many bytes, with so many placement handles.
+    /// A device of `bytes` bytes with `handles` placement handles.
     pub(super) fn new(bytes: u64, handles: u16) -> Self {
         let mut info = DeviceInfo::new("watched", bytes, 4096, 1 << 20);
         info.placement = PlacementInfo { handles, path: "model", ..PlacementInfo::none() };
@@ -51,7 +51,7 @@ impl WatchedDevice {
         Self { info, state: Mutex::new(State { blocks, asked: Vec::new(), written_bytes: 0 }) }
     }
 
-    /// What it was asked since the last time.
+    /// Returns the requests since the last call.
     pub(super) fn take_asked(&self) -> Vec<Asked> {
         std::mem::take(&mut self.lock().asked)
     }
@@ -61,7 +61,7 @@ impl WatchedDevice {
     }
 }
 
-/// The blocks of a range.
+/// The block numbers of a byte range.
 fn blocks_of(offset: u64, bytes: u64) -> std::ops::Range<usize> {
     let block = |offset: u64| usize::try_from(offset).expect("it is in memory") / BLOCK_BYTES;
     block(offset)..block(offset + bytes)

@@ -1,6 +1,6 @@
-//! A log of regions whose objects expire: by groups of like lifetime, each region freed whole when the bound of its
-//! group has passed since its last write; or with one group without a bound, where what has expired stays until its
-//! region is reclaimed. What is needed and is not free is reclaimed from the oldest region, whatever is in it.
+//! A log of regions whose objects expire. With several groups of similar lifetime, a region is freed as a whole once
+//! the bound of its group has passed since its last write. With one group without a bound, expired objects stay until
+//! their region is reclaimed. If no region is free, the oldest one is reclaimed, whatever it holds.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ use super::{Answer, ExpiringCache, Flash};
 /// Never.
 const NEVER_S: u64 = u64::MAX;
 
-/// Where an object is, and until when it may be returned.
+/// The region of an object, and the time until which it may be returned.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     key: u64,
@@ -21,11 +21,11 @@ struct Entry {
     expires_s: u64,
 }
 
-/// What was written to a region since it was free.
+/// The content of a region since it was last free.
 #[derive(Debug, Clone, Default)]
 struct Region {
     group: usize,
-    /// Number of this filling; 0 is none.
+    /// Sequence number of this filling; 0 means none.
     filling: u64,
     keys: Vec<u64>,
     first_write_s: u64,
@@ -35,13 +35,13 @@ struct Region {
 /// See the module.
 #[derive(Debug)]
 pub(in crate::experiment::array) struct RegionLog {
-    /// Seconds from the shortest lifetime to the longest.
+    /// Upper bounds of the groups' lifetimes in seconds, ascending.
     bounds_s: Vec<u64>,
     region_objects: usize,
     regions: Vec<Region>,
     free: Vec<usize>,
     open: Vec<Option<usize>>,
-    /// Closed regions by group, the oldest first.
+    /// Closed regions by group, oldest first.
     closed: Vec<VecDeque<usize>>,
     index: HashTable<Entry>,
     fillings: u64,
@@ -49,8 +49,8 @@ pub(in crate::experiment::array) struct RegionLog {
 }
 
 impl RegionLog {
-    /// A log of so many regions, more than twice as many as there are groups, by these bounds; what lives longer than
-    /// the last one is in the last group.
+    /// A log of `regions` regions with the given bounds. There must be more than twice as many regions as groups.
+    /// Objects that live longer than the last bound are in the last group.
     pub(in crate::experiment::array) fn new(
         bounds_s: &[u64],
         regions: usize,
@@ -73,7 +73,7 @@ impl RegionLog {
         }
     }
 
-    /// A log that knows no groups.
+    /// A log without groups.
     pub(in crate::experiment::array) fn lazy(regions: usize, region_objects: usize) -> Self {
         Self::new(&[NEVER_S], regions, region_objects)
     }
@@ -93,11 +93,11 @@ impl RegionLog {
         self.free.push(region);
     }
 
-    /// Frees the regions whose bound has passed. The last group has none.
+    /// Frees the regions whose bound has passed. The last group has no bound.
     fn expire(&mut self, now_s: u64) {
         for group in 0..self.bounds_s.len() - 1 {
             let bound = self.bounds_s[group];
-            // An open one that fills too slowly would hold its first objects for ever.
+            // Without this check, an open region that fills slowly would keep its first objects for ever.
             if let Some(open) = self.open[group]
                 && self.regions[open].first_write_s + bound <= now_s
             {
@@ -114,7 +114,7 @@ impl RegionLog {
         }
     }
 
-    /// A region with room for an object of a group.
+    /// Returns a region with room for an object of a group.
     fn room(&mut self, group: usize, now_s: u64) -> usize {
         if let Some(open) = self.open[group] {
             if self.regions[open].keys.len() < self.region_objects {
@@ -133,7 +133,7 @@ impl RegionLog {
         region
     }
 
-    /// Frees the region that was begun first.
+    /// Frees the region whose filling began first.
     fn reclaim(&mut self) {
         let heads = self.closed.iter().filter_map(|closed| closed.front().copied());
         let oldest = heads.min_by_key(|&region| self.regions[region].filling);
@@ -217,7 +217,7 @@ mod tests {
         assert_eq!(log.get(2, 90), Answer::Absent, "freed whole, unread");
         let Flash { freed_whole, taken, reads_of_expired, .. } = log.flash(90);
         assert_eq!((freed_whole, taken, reads_of_expired), (1, 1, 1));
-        // Its region was never full.
+        // Its region never became full.
         assert_eq!(log.get(3, 100), Answer::Absent);
         assert_eq!(log.flash(100).freed_whole, 2);
     }

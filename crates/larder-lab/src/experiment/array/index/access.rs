@@ -1,13 +1,13 @@
-//! What an index asks of the device.
+//! The device requests of an index.
 
-/// What is read or written.
+/// The kind of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::experiment::array) enum Kind {
-    /// A part of the index, which the caller waits for.
+    /// A read of a part of the index. The operation waits for it.
     IndexRead,
-    /// A part of the index; nobody waits.
+    /// A write of a part of the index. No operation waits for it.
     IndexWrite,
-    /// A value, as long as it is.
+    /// A read of a whole value.
     ValueRead,
 }
 
@@ -15,9 +15,9 @@ pub(in crate::experiment::array) enum Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::experiment::array) struct Access {
     pub(in crate::experiment::array) kind: Kind,
-    /// Its length; 0 for a value.
+    /// Length in bytes; 0 for a value.
     pub(in crate::experiment::array) bytes: u32,
-    /// Which page or table of the index, or the key of the value.
+    /// The page or table number of the index, or the key of the value.
     pub(in crate::experiment::array) place: u64,
 }
 
@@ -35,19 +35,19 @@ impl Access {
     }
 }
 
-/// What a number of operations asked.
+/// The requests of a number of operations, summed up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(in crate::experiment::array) struct Sums {
     pub(in crate::experiment::array) operations: u64,
     pub(in crate::experiment::array) reads: u64,
-    /// The most reads of one operation.
+    /// The largest number of reads in one operation.
     pub(in crate::experiment::array) reads_max: u64,
     pub(in crate::experiment::array) index_read_bytes: u64,
     pub(in crate::experiment::array) index_written_bytes: u64,
 }
 
 impl Sums {
-    /// Adds an operation.
+    /// Adds the requests of one operation.
     pub(in crate::experiment::array) fn add(&mut self, asked: &[Access]) {
         self.operations += 1;
         let reads = asked.iter().filter(|access| access.kind != Kind::IndexWrite).count() as u64;

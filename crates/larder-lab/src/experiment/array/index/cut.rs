@@ -1,19 +1,20 @@
-//! An index in DRAM with room for some of the entries: what it has no entry for is not found, though it is on flash.
+//! An index in DRAM with room for only some of the entries. A key without an entry is a miss, although its value is on
+//! flash.
 
 use hashbrown::HashTable;
 
 use super::recency::Recency;
 use super::{Access, ValueIndex};
 
-/// As `whole` has it.
+/// The same as in `whole`.
 const ENTRY_BYTES: u64 = 8;
 
-/// Which entry gives way.
+/// Which entry is evicted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::experiment::array) enum Order {
-    /// The one that was made first.
+    /// The one that was added first.
     Fifo,
-    /// The one that was used longest ago.
+    /// The least recently used.
     Lru,
 }
 
@@ -21,7 +22,7 @@ pub(in crate::experiment::array) enum Order {
 #[derive(Debug)]
 pub(in crate::experiment::array) struct CutIndex {
     order: Order,
-    /// Slot of each key.
+    /// The slot of each key.
     slots: HashTable<u32>,
     keys: Vec<u64>,
     recency: Recency,
@@ -29,7 +30,7 @@ pub(in crate::experiment::array) struct CutIndex {
 }
 
 impl CutIndex {
-    /// An index in so many bytes, of at least one entry.
+    /// An index in `dram_bytes` bytes, with at least one entry.
     pub(in crate::experiment::array) fn new(dram_bytes: u64, order: Order) -> Self {
         let entries = usize::try_from(dram_bytes / ENTRY_BYTES).unwrap_or(usize::MAX).max(1);
         let recency = Recency::new(entries);
@@ -46,7 +47,7 @@ impl CutIndex {
         }
     }
 
-    /// A slot for a new entry: a free one, or that of the entry that gives way.
+    /// Returns a slot for a new entry: a free one, or that of the evicted entry.
     fn room(&mut self) -> u32 {
         if self.keys.len() < self.entries {
             self.keys.push(0);

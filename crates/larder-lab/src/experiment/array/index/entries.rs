@@ -1,10 +1,10 @@
-//! Entries of 16 bytes in four-way sets in DRAM, over tables of 16 KiB on flash: the array engine's rule, without its
-//! data, as a prediction of what it reads and writes.
+//! Entries of 16 bytes in four-way sets in DRAM, over tables of 16 KiB on flash. This models the array engine's
+//! algorithm without its data, to predict its reads and writes.
 //!
-//! A table has a number of sets of its own. A GET that finds no entry in its set reads its table, or the page of it in
-//! which the key is, and its entry goes to the set. A SET makes a dirty entry. The clean entry of the set that was used
-//! longest ago gives way; if all four are dirty, the table is read, takes in all dirty entries of all its sets, and is
-//! written, after which they are clean. So a GET makes two reads at most, and a SET one.
+//! Each table has its own number of sets. A GET that finds no entry in its set reads the table, or the page of the
+//! table with the key, and adds the entry to the set. A SET adds a dirty entry. The least recently used clean entry of
+//! the set is evicted. If all four are dirty, the table is read, merged with the dirty entries of all its sets, and
+//! written; then these entries are clean. So a GET makes at most two reads, and a SET one.
 
 use super::stored::Stored;
 use super::{Access, ValueIndex, spread};
@@ -14,10 +14,10 @@ const TABLE_BYTES: u32 = 16 << 10;
 const PAGE_BYTES: u32 = 4 << 10;
 const WAYS: usize = 4;
 const SET_BYTES: u64 = ENTRY_BYTES * WAYS as u64;
-/// Share of a table's slots that are taken. Beyond, entries overflow their pages too often.
+/// Share of a table's slots in use. Above it, entries overflow their pages too often.
 const LOAD: f64 = 0.85;
 
-/// Entries of a set, the one used last first.
+/// The entries of a set, most recently used first.
 #[derive(Debug, Clone, Copy, Default)]
 struct Set {
     keys: [u64; WAYS],
@@ -30,13 +30,13 @@ impl Set {
         self.keys[..self.len].iter().position(|&known| known == key)
     }
 
-    /// The entry at a way becomes the one used last.
+    /// Makes the entry at `way` the most recently used.
     fn touch(&mut self, way: usize) {
         self.keys[..=way].rotate_right(1);
         self.dirty[..=way].rotate_right(1);
     }
 
-    /// Takes an entry in, if there is room or a clean one gives way.
+    /// Adds an entry if there is room or a clean entry to evict.
     fn put(&mut self, key: u64, dirty: bool) -> bool {
         if self.len < WAYS {
             self.len += 1;
@@ -61,12 +61,13 @@ pub(in crate::experiment::array) struct EntryCache {
     stored: Stored,
     sets: Vec<Set>,
     sets_of_table: usize,
-    /// Whether a table was written, and can be read.
+    /// Whether each table was written and can be read.
     written: Vec<bool>,
 }
 
 impl EntryCache {
-    /// Tables for so many entries, with sets in so many bytes: as many sets for each table, at least one.
+    /// Tables for `entries` entries, with sets in `dram_bytes` bytes. Each table has the same number of sets, at least
+    /// one.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
     pub(in crate::experiment::array) fn new(entries: u64, dram_bytes: u64) -> Self {
         let slots = f64::from(TABLE_BYTES) / ENTRY_BYTES as f64;
@@ -81,7 +82,7 @@ impl EntryCache {
         }
     }
 
-    /// Table and set of a key: the upper half of its bits, and the lower one.
+    /// The table and the set of a key: from the upper and the lower half of its bits.
     fn place(&self, key: u64) -> (usize, usize) {
         let index = |number: u64| usize::try_from(number).unwrap_or(0);
         let table = index(spread(key, self.written.len() as u64));
@@ -173,7 +174,7 @@ mod tests {
         let write = Access::write(0, TABLE_BYTES);
         assert_eq!(asked(|it| index.set(4, it)), [write], "0 gives way, and no table was there");
         assert_eq!(asked(|it| assert!(index.get(2, it))), [Access::value(2)]);
-        // 1 is the clean one that was used longest ago.
+        // Key 1 is the least recently used clean entry.
         let page = Access::read(0, PAGE_BYTES);
         assert_eq!(asked(|it| assert!(index.get(0, it))), [page, Access::value(0)]);
         assert_eq!(asked(|it| assert!(index.get(1, it))), [page, Access::value(1)]);

@@ -1,15 +1,15 @@
-//! Indexes of values on flash, as the device sees them: what each operation reads and writes.
+//! Indexes of values on flash, seen from the device: the reads and writes of each operation.
 //!
 //! | module | what it is |
 //! |---|---|
 //! | `access` | requests to the device, and their sums |
-//! | `entries` | entries cached in four-way sets over tables on flash: the rule of the array engine, as a prediction |
-//! | `paged` | a hash table whose pages come from flash when they are asked for |
+//! | `entries` | entries cached in four-way sets over tables on flash: the array engine's algorithm, as a prediction |
+//! | `paged` | a hash table whose pages are read from flash on demand |
 //! | `whole`, `cut` | all entries in DRAM, and as many as fit |
-//! | `recency` | which of a number of slots was used longest ago |
-//! | `stored` | which keys there are |
+//! | `recency` | slots in LRU order |
+//! | `stored` | the set of stored keys |
 //!
-//! All take keys whose bits are evenly distributed, and use other bits for each purpose.
+//! All indexes take keys whose bits are evenly distributed, and use different bits for each purpose.
 
 mod access;
 mod cut;
@@ -27,20 +27,20 @@ pub(super) use whole::WholeIndex;
 
 /// An index of values that lie on flash.
 ///
-/// The value of a SET is not among its requests: it goes to a log, in the same way whatever the index.
+/// The value of a SET is not among its requests: every index writes it to a log in the same way.
 pub(super) trait ValueIndex {
-    /// Looks a key up and reads its value: what the device is asked, in this order, goes behind `asked`. Whether the
+    /// Looks up a key and reads its value. Appends the device requests to `asked` in their order. Returns whether the
     /// key was found.
     fn get(&mut self, key: u64, asked: &mut Vec<Access>) -> bool;
 
-    /// Notes where the new value of a key is.
+    /// Records the location of the new value of a key.
     fn set(&mut self, key: u64, asked: &mut Vec<Access>);
 
-    /// Memory of what is cached of the index, in bytes: full to the last entry.
+    /// Bytes of DRAM that the cached part of the index takes when it is full.
     fn dram_bytes(&self) -> u64;
 }
 
-/// Spreads the upper bits of a key over `count` numbers.
+/// Maps the upper bits of a key evenly to `0..count`.
 pub(super) fn spread(key: u64, count: u64) -> u64 {
     u64::try_from((u128::from(key) * u128::from(count)) >> 64).unwrap_or(0)
 }

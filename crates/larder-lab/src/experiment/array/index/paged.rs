@@ -1,9 +1,8 @@
-//! A hash table on flash whose pages are brought to DRAM when they are asked for (`uDepot-Cache` of the paper's
-//! artifact): entries of 8 bytes, pages of 16 KiB, the page that was used longest ago gives way, and is written if it
-//! has changed.
+//! A hash table on flash whose pages are read into DRAM on demand (`uDepot-Cache` of the paper's artifact). Entries
+//! have 8 bytes and pages 16 KiB. The least recently used page is evicted, and is written if it has changed.
 //!
-//! As small as such a table can be: every slot of every page is taken, and a key's page is the only one that is looked
-//! at. A real one has empty slots and chains, so it reads more.
+//! This is the smallest possible table: every slot of every page is taken, and a lookup reads only the key's own page.
+//! A real table has empty slots and chains, so it reads more.
 
 use super::recency::Recency;
 use super::stored::Stored;
@@ -11,14 +10,14 @@ use super::{Access, ValueIndex, spread};
 
 const ENTRY_BYTES: u64 = 8;
 const PAGE_BYTES: u32 = 16 << 10;
-/// No frame has the page.
+/// The page is in no frame.
 const ABSENT: u32 = u32::MAX;
 
 /// See the module.
 #[derive(Debug)]
 pub(in crate::experiment::array) struct PagedTable {
     stored: Stored,
-    /// By page, the frame that it is in.
+    /// By page number: its frame.
     frames_of: Vec<u32>,
     frames: Vec<Frame>,
     recency: Recency,
@@ -32,7 +31,7 @@ struct Frame {
 }
 
 impl PagedTable {
-    /// A table of so many entries, with so many bytes for pages, of which at least one is in DRAM.
+    /// A table of `entries` entries, with `dram_bytes` bytes for pages. At least one page is in DRAM.
     pub(in crate::experiment::array) fn new(entries: u64, dram_bytes: u64) -> Self {
         let pages = (entries * ENTRY_BYTES).div_ceil(PAGE_BYTES.into()).max(1);
         let frames_max = (dram_bytes / u64::from(PAGE_BYTES)).clamp(1, pages);
@@ -46,7 +45,7 @@ impl PagedTable {
         }
     }
 
-    /// Brings the page of a key to DRAM.
+    /// Brings the page of a key into DRAM.
     fn bring(&mut self, key: u64, asked: &mut Vec<Access>) -> &mut Frame {
         let page = spread(key, self.frames_of.len() as u64);
         let at = usize::try_from(page).unwrap_or(0);
@@ -106,7 +105,7 @@ impl ValueIndex for PagedTable {
 mod tests {
     use super::*;
 
-    /// Keys of the first and of the last page.
+    /// Keys in the first and in the last page.
     const FIRST: u64 = 1;
     const LAST: u64 = u64::MAX;
 

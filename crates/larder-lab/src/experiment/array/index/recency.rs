@@ -1,4 +1,4 @@
-//! Slots in the order in which they were used: a list whose links are in arrays.
+//! Slots in LRU order: a linked list in arrays.
 
 /// The end of the list.
 const NONE: u32 = u32::MAX;
@@ -6,20 +6,20 @@ const NONE: u32 = u32::MAX;
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Recency {
-    /// Neighbours of each slot: the one used later, and the one used earlier.
+    /// Neighbours of each slot: the next more recent one, and the next less recent one.
     links: Vec<[u32; 2]>,
     newest: u32,
     oldest: u32,
 }
 
 impl Recency {
-    /// Room for so many slots, none of which is in the list.
+    /// Room for `slots` slots. The list is empty at first.
     pub(super) fn new(slots: usize) -> Self {
         assert!(slots < NONE as usize, "slots have numbers of 32 bits");
         Self { links: vec![[NONE; 2]; slots], newest: NONE, oldest: NONE }
     }
 
-    /// A slot that is not in the list becomes the newest.
+    /// Adds a slot that is not in the list, as the most recent.
     pub(super) fn add(&mut self, slot: u32) {
         self.links[slot as usize] = [NONE, self.newest];
         match self.newest {
@@ -29,7 +29,7 @@ impl Recency {
         self.newest = slot;
     }
 
-    /// A slot of the list becomes the newest.
+    /// Makes a slot of the list the most recent.
     pub(super) fn touch(&mut self, slot: u32) {
         if slot != self.newest {
             self.take(slot);
@@ -37,7 +37,7 @@ impl Recency {
         }
     }
 
-    /// Takes the slot out that was used longest ago.
+    /// Removes the least recently used slot.
     pub(super) fn take_oldest(&mut self) -> Option<u32> {
         let oldest = self.oldest;
         (oldest != NONE).then(|| {

@@ -1,4 +1,5 @@
-//! Which keys there are, where a model does not keep them itself. No memory of the index that it stands for.
+//! The set of stored keys, for models that do not keep the keys themselves. Its memory is not part of the modelled
+//! index.
 
 use hashbrown::HashTable;
 

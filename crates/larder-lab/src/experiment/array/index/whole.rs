@@ -1,9 +1,9 @@
-//! The whole index in DRAM: one read a GET, none if there is nothing (`uDepot-OPT` of the paper's artifact).
+//! The whole index in DRAM: a GET makes one read for a hit and none for a miss (`uDepot-OPT` of the paper's artifact).
 
 use super::stored::Stored;
 use super::{Access, ValueIndex};
 
-/// An entry of a hash table of addresses, as `paged` has it.
+/// An entry of a hash table of addresses, the same as in `paged`.
 const ENTRY_BYTES: u64 = 8;
 
 /// See the module.
@@ -14,7 +14,7 @@ pub(in crate::experiment::array) struct WholeIndex {
 }
 
 impl WholeIndex {
-    /// An index of so many entries.
+    /// An index of `entries` entries.
     pub(in crate::experiment::array) fn new(entries: u64) -> Self {
         Self { stored: Stored::default(), entries }
     }

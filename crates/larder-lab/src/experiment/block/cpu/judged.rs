@@ -1,4 +1,4 @@
-//! When table 1 counts as reproduced: bytes to the byte; of times only what holds on any machine.
+//! The criterion for reproducing table 1: byte counts must match exactly; of the times, only what holds on any machine.
 
 use super::super::counted::LINE_KIB;
 use super::BLOCK_CPU;
@@ -6,9 +6,9 @@ use crate::experiment::judge::{Checks, highest, lowest};
 use crate::experiment::{Judgement, Spread, Summary};
 
 const PLACES: [&str; 2] = ["files", "memory"];
-/// Part of the processor's time on files.
+/// Largest accepted share of the logic in the processor time on files.
 const LOGIC_MAX: f64 = 0.2;
-/// Footers, and what begins a segment, beside the blocks of headers.
+/// Factor for footers and segment starts, in addition to the header blocks.
 const FOOTERS: f64 = 1.012;
 
 pub(super) fn judge(summary: &Summary) -> Judgement {
@@ -33,7 +33,7 @@ pub(super) fn judge(summary: &Summary) -> Judgement {
     times(checks, summary).judge()
 }
 
-/// A metric `cw`: what it is of, and what the cache device was given by byte that users wrote.
+/// A metric `cw`: its place in the table, and the bytes written to the cache device for each byte that users wrote.
 struct Cost<'a> {
     pass: &'a str,
     layout: &'a str,
@@ -89,7 +89,7 @@ fn bytes_of_log(checks: Checks, place: &str, costs: &[&Cost<'_>], block_bytes: f
     )
 }
 
-/// Each with more under way is held against the same one at a time: who waits together may share a header or a page.
+/// Compares each depth with depth 1 of the same configuration: concurrent requests may share a header or a page.
 fn together(checks: Checks, (place, layout): (&str, &str), costs: &[&Cost<'_>]) -> Checks {
     let alone = |of: &Cost<'_>| {
         let same = costs.iter().find(|it| (it.pass, it.kib, it.depth) == (of.pass, of.kib, 1));
@@ -137,7 +137,7 @@ fn times(checks: Checks, summary: &Summary) -> Checks {
         ))
 }
 
-/// What was seen of the metrics that begin with `prefix` and have `part` behind it.
+/// The spreads of all metrics that begin with `prefix` and contain `part` after it.
 fn all_of<'a>(
     summary: &'a Summary,
     prefix: &'a str,

@@ -1,4 +1,4 @@
-//! What the layout alone takes of the processor: nothing is read, written or moved.
+//! The processor time of the layout alone: it reads, writes and moves nothing.
 
 use std::hint::black_box;
 
@@ -15,7 +15,7 @@ use super::point::Point;
 use super::processor;
 use crate::Error;
 
-/// Microseconds of a request, of the first and of the second pass, on a cache device with such blocks.
+/// Microseconds for each request, in the first and in the second pass, on a cache device with the given blocks.
 pub(super) fn of_request_us(
     point: &Point,
     file_bytes: u64,

@@ -1,13 +1,13 @@
-//! What the cache's logic takes of a processor, and metadata of a device: a file that is written twice, on real files
-//! and in memory, by a clock of this machine.
+//! The processor time of the cache's logic, and its metadata on a device: a file is written twice, to real files and to
+//! memory, timed by this machine's clock.
 //!
 //! | module | what it is |
 //! |---|---|
-//! | `point` | a layout, a line, and how many requests are under way |
+//! | `point` | a layout, a line size, and the number of requests in flight |
 //! | `place` | cache device and core, as files or in memory |
-//! | `passes` | the file that is written twice |
-//! | `logic` | the same on the layout alone |
-//! | `processor` | its clock |
+//! | `passes` | writes the file twice |
+//! | `logic` | the same for the layout alone |
+//! | `processor` | processor clocks |
 //! | `judged` | the criterion |
 
 mod judged;
@@ -39,11 +39,12 @@ const ROUNDS: Parameter = Parameter {
 const PASSES: [&str; 2] = ["first", "second"];
 const STUDY: &str = "HotStorage'23, table 1: processor and cache logic, of the time of an access";
 
-/// Of what is written in memory, which takes so little time: by the length on files.
+/// In memory a pass takes little time, so its file is longer than the one on disk: by this factor, up to the maximum
+/// below.
 const IN_MEMORY: u64 = 16;
 const IN_MEMORY_BYTES_MAX: u64 = 64 << 20;
 
-/// Seeds have the machine for themselves, one after the other.
+/// Held during a run: seeds run one after the other, so that each has the machine for itself.
 static ALONE: Mutex<()> = Mutex::new(());
 
 pub(in crate::experiment) static BLOCK_CPU: Experiment = Experiment {
@@ -141,7 +142,7 @@ fn measure(settings: &Settings, _seed: u64, monitor: &Monitor) -> Result<Metrics
     Ok(metrics)
 }
 
-/// What the rounds so far have seen, by metric.
+/// The values of all rounds so far, by metric.
 #[derive(Default)]
 struct Seen(BTreeMap<String, Vec<f64>>);
 

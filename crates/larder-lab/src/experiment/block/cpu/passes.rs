@@ -1,4 +1,4 @@
-//! A file that is written twice through a cache, by a clock.
+//! Writes a file twice through a cache and measures the time.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -16,25 +16,25 @@ use super::processor;
 use crate::Error;
 use crate::replay::Monitor;
 
-/// What a pass over the file has taken.
+/// The cost of one pass over the file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pass {
-    /// Bytes that were written to the cache.
+    /// Bytes written to the cache.
     pub(super) bytes: u64,
     pub(super) requests: u64,
     pub(super) time: Duration,
-    /// On a processor, of all threads of the process.
+    /// Processor time of all threads of the process.
     pub(super) processor: Duration,
-    /// Bytes that the cache device was given.
+    /// Bytes written to the cache device.
     pub(super) cache_bytes: u64,
-    /// Bytes that the core was given.
+    /// Bytes written to the core.
     pub(super) core_bytes: u64,
 }
 
-/// The first and the second pass over a file of so many bytes, through a new cache.
+/// The first and the second pass over a file of `file_bytes` bytes, through a new cache.
 ///
 /// # Errors
-/// [`Error::Run`] if a device fails, the processor's time cannot be had, or it is to stop.
+/// [`Error::Run`] if a device fails, the processor time is not available, or the run was stopped.
 pub(super) fn write_twice(
     place: &mut Place,
     point: &Point,
@@ -49,7 +49,7 @@ pub(super) fn write_twice(
     Ok([first, second])
 }
 
-/// A new cache, over that which was there.
+/// Makes a new cache in place of the old one.
 fn cached(place: &mut Place, point: &Point) -> Result<Opened, Error> {
     let cores = place.cores()?;
     let over = place.holds.map_or(Over::Blank, Over::Cache);
@@ -85,7 +85,7 @@ fn pass(
     })
 }
 
-/// Writes each line in its order. How many there were.
+/// Writes each line in the given order. Returns the number of lines.
 fn ask(
     above: &CachedCore,
     point: &Point,

@@ -1,4 +1,4 @@
-//! Where the cache device and the core are: files, or memory.
+//! The cache device and the core: files or memory.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -30,23 +30,23 @@ pub(super) const MIB: Parameter = Parameter {
     help: "length of the file that is written, MiB, 1 to 1024; of 64 writes at least, and in memory 16 times as \
            long, up to 64 MiB",
 };
-/// What is written at once before anything is measured.
+/// Size of the writes that initialize a device before the measurement.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// A cache device and a core, of zeros when they are new.
+/// A cache device and a core. New ones hold zeros.
 pub(super) struct Place {
-    /// As metrics have it.
+    /// Name in metrics.
     pub(super) name: &'static str,
     pub(super) cache: Arc<dyn Device>,
     pub(super) core: Arc<dyn Device>,
-    /// Transfers bypass the page cache.
+    /// Whether transfers bypass the page cache.
     pub(super) is_direct: bool,
-    /// The block cache that it holds, once there is one.
+    /// The UUID of the block cache on the device, once there is one.
     pub(super) holds: Option<Uuid>,
 }
 
-/// Bytes of the cache device for a file of so many: where a block has 4 KiB, a log takes twice the file for a pass in
-/// lines of 4 KiB. What is more keeps it from being full.
+/// Bytes of the cache device for a file of `file_bytes` bytes. On blocks of 4 KiB, a log needs twice the file length
+/// for a pass in lines of 4 KiB. The rest keeps the device from filling up.
 pub(super) fn cache_bytes(file_bytes: u64) -> u64 {
     file_bytes * 6 + (8 << 20)
 }
@@ -58,12 +58,12 @@ impl Place {
             Ok(Arc::new(MemoryDevice::with_blocks(vec![0; length], BLOCK_BYTES).map_err(failed)?))
         };
         let (cache, core) = (device(cache_bytes(file_bytes))?, device(file_bytes)?);
-        // Else the first writes would pay for the pages.
+        // Touch all pages now, or the first writes would pay for them.
         write_over(&cache).and_then(|()| write_over(&core)).map_err(failed)?;
         Ok(Self { name: "memory", cache, core, is_direct: false, holds: None })
     }
 
-    /// Files that no directory names any more: they are gone with the process, however it ends.
+    /// Uses unnamed files. They disappear with the process, however it ends.
     pub(super) fn files(settings: &Settings, file_bytes: u64) -> Result<Self, Error> {
         let (cache, cache_direct) = file(settings, DIR, cache_bytes(file_bytes))?;
         let (core, core_direct) = file(settings, CORE_DIR, file_bytes)?;
@@ -76,7 +76,7 @@ impl Place {
     }
 }
 
-/// Whose blocks are all written: the first write of one takes longer in a filesystem that has only reserved it.
+/// Makes a file whose blocks are all written: in a filesystem that only reserved a block, its first write takes longer.
 fn file(settings: &Settings, dir: Parameter, bytes: u64) -> Result<(Arc<dyn Device>, bool), Error> {
     let text = settings.text(dir.name);
     let named = tempfile::NamedTempFile::with_prefix_in("larder-block-cpu-", Path::new(text))
@@ -95,14 +95,14 @@ fn file(settings: &Settings, dir: Parameter, bytes: u64) -> Result<(Arc<dyn Devi
     Ok((device, is_direct))
 }
 
-/// What a user can do about a file that cannot be had or written.
+/// An error that says what the user can do about a file that cannot be made or written.
 fn unfit(settings: &Settings, dir: Parameter, bytes: u64, error: &larder_device::Error) -> Error {
     let mut message = format!("block-cpu: --set {}={}: {error}", dir.name, settings.text(dir.name));
     if error.kind() == ErrorKind::NoSpace {
         let takes = bytes >> 20;
         message +=
             &format!("; it takes {takes} MiB there: free as much, or name another directory");
-        // Below that files have the same length: see `Point::file_bytes`.
+        // Up to 4 MiB the file has the same length: see `Point::file_bytes`.
         if settings.get::<u64>(MIB.name).is_ok_and(|mib| mib > 4) {
             message += &format!(", or make {} less than {}", MIB.name, settings.text(MIB.name));
         }

@@ -1,4 +1,4 @@
-//! What is measured at a time: a layout, a line, and how many requests are under way.
+//! A measured configuration: a layout, a line size, and the number of requests in flight.
 
 use larder_block::layout::log::LogOptions;
 use larder_block::layout::ocf::{OcfOptions, OcfVersion};
@@ -6,29 +6,29 @@ use larder_block::manage::LayoutOptions;
 
 use super::super::counted::LINE_KIB;
 
-/// By their names in metrics; `None`: the log.
+/// Layouts by name in metrics; `None` is the log.
 const LAYOUTS: [(&str, Option<OcfVersion>); 3] =
     [("log", None), ("ocf22", Some(OcfVersion::V22)), ("ocf26", Some(OcfVersion::V26))];
 pub(super) const DEPTHS: [usize; 2] = [1, 32];
-/// Of a log. The file has a few.
+/// Segment size of a log, so that the file takes several segments.
 const SEGMENT_BYTES: u32 = 1 << 20;
 
-/// Of a pass.
+/// Smallest number of writes in a pass.
 const WRITES_MIN: u64 = 64;
 
 #[derive(Clone, Copy)]
 pub(super) struct Point {
-    /// As metrics have it.
+    /// Name in metrics.
     pub(super) layout: &'static str,
     version: Option<OcfVersion>,
-    /// Of a line, and of a write.
+    /// Bytes of a line, and of a write.
     pub(super) line_bytes: u32,
-    /// Requests under way at a time.
+    /// Requests in flight at a time.
     pub(super) depth: usize,
 }
 
 impl Point {
-    /// All of them. Layouts that are compared are next to one another.
+    /// All points. Layouts that are compared with one another are adjacent.
     pub(super) fn all() -> Vec<Self> {
         let mut points = Vec::new();
         for kib in LINE_KIB {
@@ -44,12 +44,12 @@ impl Point {
         points
     }
 
-    /// Length of the file, of so many bytes if that is some writes: what is under way at a time shall not be all.
+    /// Length of the file: `bytes`, but at least 64 writes, so that the requests in flight are never the whole file.
     pub(super) fn file_bytes(&self, bytes: u64) -> u64 {
         bytes.max(WRITES_MIN * u64::from(self.line_bytes))
     }
 
-    /// How metrics name it, behind what they have before.
+    /// The last part of the metrics' names.
     pub(super) fn key(&self) -> String {
         format!("{}.{}.{}", self.layout, self.line_bytes >> 10, self.depth)
     }
@@ -58,7 +58,8 @@ impl Point {
         LogOptions {
             segment_bytes: SEGMENT_BYTES,
             line_bytes: self.line_bytes,
-            // The file is a stream: half of it would go to the core in the middle of a pass, if it is long enough.
+            // The file is sequential. With a write buffer, half of a long file would go to the core in the middle of a
+            // pass.
             write_buffer_bytes: 0,
             ..LogOptions::default()
         }

@@ -1,16 +1,16 @@
-//! Time on a processor, to the moment: what `/proc` says of a thread that runs is as old as its last tick.
+//! Precise processor time. The times in `/proc` of a running thread are only as recent as its last tick.
 
 use std::time::Duration;
 
 use crate::Error;
 
-/// Of all threads of this process, those that have ended among them, in user space and in the kernel.
+/// User and kernel time of all threads of this process, including those that have ended.
 #[cfg(target_os = "linux")]
 pub(super) fn of_process() -> Result<Duration, Error> {
     read(rustix::time::ClockId::ProcessCPUTime)
 }
 
-/// The same of this thread.
+/// User and kernel time of this thread.
 #[cfg(target_os = "linux")]
 pub(super) fn of_thread() -> Result<Duration, Error> {
     read(rustix::time::ClockId::ThreadCPUTime)

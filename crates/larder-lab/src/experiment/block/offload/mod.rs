@@ -1,4 +1,4 @@
-//! Hits to the core while the cache device has more to do than it can, as in OrthusCAS, with a share that is tuned.
+//! Sends hits to the core while the cache device is saturated, as in OrthusCAS, with a tuned share.
 
 mod pair;
 
@@ -24,7 +24,7 @@ const WINDOWS: Parameter = Parameter {
     help: "windows of 50 ms that are measured a second after each change of the load, 2 to 1000",
 };
 
-/// One after the other.
+/// The loads run one after the other.
 const LOADS: [Load; 3] = [
     Load { name: "hits", missed_percent: 0, written_percent: 0 },
     Load { name: "misses", missed_percent: 5, written_percent: 0 },
@@ -32,12 +32,12 @@ const LOADS: [Load; 3] = [
 ];
 const ADAPTS: Duration = Duration::from_secs(1);
 const WINDOW: Duration = Duration::from_millis(50);
-/// Shares that are tried, in thousandths.
+/// Fixed shares to compare with, in thousandths.
 const SHARES: [u16; 7] = [80, 160, 240, 320, 400, 480, 560];
-/// What is known of the core before, in percent of what it has: by seed.
+/// Assumed speed of the core in percent of its real speed, by seed.
 const MEASURED_PERCENT: [u64; 4] = [100, 50, 150, 200];
 
-/// Speed of the core from which on it has to pay, in percent.
+/// From this speed of the core on, in percent, routing has to pay off.
 const PAYS_FROM: u32 = 40;
 
 pub(in crate::experiment) static BLOCK_OFFLOAD: Experiment = Experiment {
@@ -83,7 +83,7 @@ fn measure(settings: &Settings, seed: u64, monitor: &Monitor) -> Result<Metrics,
     Ok(metrics)
 }
 
-/// The first second of a load, and windows behind it.
+/// Bytes a second in the first second of a load, and in each window after it.
 fn windows(pair: &mut Pair, load: Load, count: u32) -> (f64, Vec<f64>) {
     let adapting = pair.run(load, ADAPTS);
     (adapting, (0..count).map(|_| pair.run(load, WINDOW)).collect())
@@ -155,7 +155,7 @@ fn judge(summary: &Summary) -> Judgement {
             .shape(gain >= 0.9, format!("{name}: 0.9 x classic at least"))
             .exact(gain >= 0.97, format!("{name}: {gain:.3} x classic at least"))
             .exact(of_best >= 0.85, format!("{name}: {of_best:.3} x the best share at least"));
-        // Classic caching has windows that are lower than others too: where a log makes room, for one.
+        // Classic caching also has windows that are slower than others, for example where a log makes room.
         let window = lowest(default.iter().map(|core| {
             let point = |metric: &str| summary.mean(&format!("{metric}.{name}.{core}"));
             point("lowest") / point("lowest_classic")

@@ -1,4 +1,4 @@
-//! A cache before a core that has a part of its speed, both timed: a warm working set is read, 64 requests at a time.
+//! A cache and a slower core, both timed. The clients read a warm working set, 64 requests at a time.
 
 use std::time::Duration;
 
@@ -21,18 +21,18 @@ const LINE: usize = 4096;
 /// Lines of the working set: half of the cache.
 const WORKING: u64 = CACHE_BYTES / 2 / LINE as u64;
 const LINES: u64 = CORE_BYTES / LINE as u64;
-/// Requests at a time.
+/// Requests in flight.
 pub(super) const DEPTH: usize = 64;
 const IDENTITY: LogIdentity = LogIdentity { uuid: *b"a routed cache..", epoch: 1 };
 
-/// What is asked for.
+/// A mix of requests.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Load {
-    /// By its name in metrics.
+    /// Name in metrics.
     pub(super) name: &'static str,
-    /// Reads of something else than the working set.
+    /// Percent of reads outside the working set.
     pub(super) missed_percent: u8,
-    /// Writes, to the working set.
+    /// Percent of writes, to the working set.
     pub(super) written_percent: u8,
 }
 
@@ -45,7 +45,7 @@ pub(super) struct Pair {
     core: Shape,
 }
 
-/// `shape` with a part of its speed.
+/// `shape` with `percent` percent of its speed.
 fn slower(shape: Shape, percent: u64) -> Shape {
     let scaled = |of: Transfer| Transfer {
         latency_ns: Sourced::fitted(of.latency_ns.value * 100 / percent, "a part of the cache's"),
@@ -54,7 +54,7 @@ fn slower(shape: Shape, percent: u64) -> Shape {
     Shape { read: scaled(shape.read), write: scaled(shape.write), ..shape }
 }
 
-/// Bytes a second of reads of a line at depth, and how long one takes alone.
+/// Bytes a second of line reads at depth, and the latency of a single one.
 fn reads_of(shape: &Shape) -> (u64, Duration) {
     let alone_ns = read_alone_ns(shape, LINE as u64);
     let rate = shape.channels.value * LINE as u64 * 1_000_000_000 / alone_ns.max(1);
@@ -62,12 +62,12 @@ fn reads_of(shape: &Shape) -> (u64, Duration) {
 }
 
 impl Pair {
-    /// A warm cache on `shape`, before a core with `core_percent` of its speed.
+    /// A warm cache on `shape`, with a core of `core_percent` percent of its speed.
     ///
     /// # Errors
-    /// If no such devices can be.
+    /// Fails if the devices cannot be made.
     pub(super) fn new(shape: Shape, core_percent: u64, seed: u64) -> Result<Self, String> {
-        // As drives for servers: what is in their buffers outlives a loss of power.
+        // Server drives: their write buffers survive a loss of power.
         let shape = Shape { volatile_cache: false, ..shape };
         let core = slower(shape, core_percent);
         let device = |shape, bytes| {
@@ -76,7 +76,7 @@ impl Pair {
         let cache = cache().map_err(|error| error.to_string())?;
         let devices = (device(shape, CACHE_BYTES)?, device(core, CORE_BYTES)?);
         let mut timed = Timed::new(cache, devices.0, devices.1, ProcessorCost::default());
-        // Full, of what is not asked for again, and then the working set.
+        // Fill the cache with lines that are not read again, and then with the working set.
         let cold = WORKING..3 * WORKING;
         timed.run(DEPTH, cold.chain(0..WORKING).map(|line| Request::Read { span: span(line) }));
         timed.settle();
@@ -84,7 +84,7 @@ impl Pair {
         Ok(Self { timed, rng, data, cache: shape, core })
     }
 
-    /// Routing that is tuned, with a core that was measured to have so many percent of what it has.
+    /// Tuned routing that takes the core's speed to be `measured_percent` percent of its real speed.
     pub(super) fn tuned(&self, measured_percent: u64) -> RoutingPolicy {
         let (cache_bytes_per_second, cache_latency) = reads_of(&self.cache);
         let core_bytes_per_second = reads_of(&self.core).0 * measured_percent / 100;
@@ -96,12 +96,12 @@ impl Pair {
     }
 
     /// # Errors
-    /// If it cannot be.
+    /// If the policy is not possible.
     pub(super) fn set(&mut self, policy: RoutingPolicy) -> Result<(), Error> {
         self.timed.layout_mut().set_routing(policy)
     }
 
-    /// Asks for so long, and says how many bytes a second there were.
+    /// Runs the load for `time`. Returns the bytes a second.
     pub(super) fn run(&mut self, load: Load, time: Duration) -> f64 {
         let Self { timed, rng, data, .. } = self;
         let requests = std::iter::repeat_with(|| {
@@ -117,7 +117,7 @@ impl Pair {
         timed.run_for(time, DEPTH, requests).bytes_per_second()
     }
 
-    /// What has happened so far.
+    /// The cache's statistics so far.
     pub(super) fn statistics(&self) -> Statistics {
         *self.timed.layout().statistics()
     }
@@ -129,7 +129,7 @@ fn span(line: u64) -> Span {
     Span { core, first: line * u64::from(sectors), sectors }
 }
 
-/// In write-through mode: what is cached is on the core.
+/// The cache is in write-through mode, so the core has all cached data.
 fn cache() -> Result<Cache, Error> {
     let info = DeviceInfo::new("cache", CACHE_BYTES, 512, 1 << 20);
     let options = LogOptions { segment_bytes: 1 << 20, ..LogOptions::default() };

@@ -1,4 +1,4 @@
-//! A client: LevelDB on its vSSD, and what YCSB's workloads ask of it.
+//! A client: LevelDB on its vSSD, and the operations of YCSB's workloads.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::Error;
 use crate::leveldb::{BlockEnv, Time};
 use crate::replay::Monitor;
 
-/// What an operation does.
+/// The kind of an operation.
 #[derive(Debug, Clone, Copy)]
 enum Op {
     Read,
@@ -28,7 +28,7 @@ pub(super) struct Workload {
     pub(super) letter: &'static str,
     first_percent: u32,
     ops: [Op; 2],
-    /// Whether what was inserted last is asked for most.
+    /// Whether recently inserted records are the most popular.
     latest: bool,
 }
 
@@ -36,7 +36,7 @@ const fn of(letter: &'static str, first_percent: u32, ops: [Op; 2]) -> Workload 
     Workload { letter, first_percent, ops, latest: false }
 }
 
-/// In the order that YCSB recommends: those that insert come last.
+/// In the order that YCSB recommends: workloads that insert come last.
 pub(super) const WORKLOADS: [Workload; 6] = [
     of("a", 50, [Op::Read, Op::Update]),
     of("b", 95, [Op::Read, Op::Update]),
@@ -49,21 +49,21 @@ pub(super) const WORKLOADS: [Workload; 6] = [
 const VALUE_BYTES: usize = 1000;
 const SCAN_MAX: u64 = 100;
 const EXPONENT: f64 = 0.99;
-/// LevelDB's tables, and what it gathers for one: small, as the data are.
+/// Sizes of LevelDB's tables and memtable. They are small, as the data set is.
 const TABLE_BYTES: usize = 512 << 10;
 const CACHE_BYTES: usize = 256 << 10;
 
-/// How much a client does.
+/// The load of a client.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Load {
     pub(super) records: u64,
     pub(super) ops: u64,
-    /// What an operation takes beside the drive, in nanoseconds.
+    /// Time of an operation outside the drive, in nanoseconds.
     pub(super) op_ns: u64,
     pub(super) seed: u64,
 }
 
-/// What a client saw of a workload.
+/// The results of a workload.
 #[derive(Debug)]
 pub(super) struct Seen {
     pub(super) ops: u64,
@@ -71,7 +71,7 @@ pub(super) struct Seen {
     pub(super) took: Latencies,
 }
 
-/// Time of the client's store.
+/// The clock of the client's store.
 struct StoreTime(Arc<TimedBlocks>);
 
 impl Time for StoreTime {
@@ -93,7 +93,8 @@ struct Client {
     popular: ZipfMandelbrot,
 }
 
-/// A client from its begin to its end: it loads its records, then makes all workloads, each together with the others.
+/// Runs a client from start to end: it loads its records, then runs all workloads, each at the same time as the other
+/// clients.
 pub(super) fn run(store: TimedBlocks, load: Load, monitor: &Monitor) -> Result<Vec<Seen>, Error> {
     let store = Arc::new(store);
     store.enter();
@@ -154,7 +155,7 @@ impl Client {
         }
     }
 
-    /// A record by popularity: scattered over the keys, or the latest first.
+    /// Draws a record by popularity: scattered over the keys, or the latest first.
     fn draw(&mut self, latest: bool) -> u64 {
         let rank = (self.popular.draw(&mut self.rng) - 1).min(self.records - 1);
         if latest { self.records - 1 - rank } else { scattered(rank) % self.records }
@@ -166,7 +167,7 @@ impl Client {
     }
 
     fn put(&mut self, record: u64) -> Result<(), Error> {
-        // Nothing that could be compressed.
+        // Random bytes, so nothing can be compressed.
         let value: Vec<u8> = std::iter::repeat_with(|| self.rng.u8(..)).take(VALUE_BYTES).collect();
         self.db.put(&key(record), &value).map_err(failed)
     }
@@ -191,12 +192,12 @@ impl Client {
     }
 }
 
-/// Keys in the order of their records are not in the order of their names, as YCSB hashes them.
+/// Hashes the record number, as YCSB does, so that the order of keys is not that of the records.
 fn key(record: u64) -> Vec<u8> {
     format!("user{:020}", scattered(record)).into_bytes()
 }
 
-/// A one-to-one map of numbers on themselves that leaves no order (the finalizer of SplitMix64).
+/// A bijection on numbers that leaves no order (the finalizer of SplitMix64).
 fn scattered(number: u64) -> u64 {
     let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

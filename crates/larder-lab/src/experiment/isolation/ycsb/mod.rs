@@ -85,15 +85,16 @@ pub(in crate::experiment) static YCSB: Experiment = Experiment {
     judge,
 };
 
-/// Kinds in the order in which less is shared.
+/// Kinds, ordered from the least sharing to the most.
 const KINDS: [Kind; 4] = [Kind::Channel, Kind::Die, Kind::Software, Kind::Shared];
-/// Eighths of what is divided.
+/// Number of parts that channels and dies are divided into.
 const EIGHTHS: u32 = 8;
-/// Blocks are short, for data are few; they are slices of the drive's, and an erase takes as much less.
+/// Blocks are slices of the drive's blocks, short because the data set is small. The erase time is scaled down by the
+/// same ratio.
 const BLOCK_STRIPES: u32 = 8;
 const BLOCKS_PER_DIE: u32 = 256;
 
-/// A drive with a channel of four dies for each instance: each has as much whichever way it is divided.
+/// A drive with a channel of four dies for each instance, so that every kind gives each instance the same amount.
 fn drive(instances: u32) -> Result<Drive, Error> {
     let base = open_channel();
     let erase_ns =
@@ -127,7 +128,7 @@ fn measure(settings: &Settings, seed: u64, monitor: &Monitor) -> Result<Metrics,
     Ok(metrics)
 }
 
-/// Instances on vSSDs of `kind`, a thread each. What each saw, by workload.
+/// Runs the instances on vSSDs of `kind`, one thread each. Returns the results of each, by workload.
 fn beside_one_another(
     drive: &Drive,
     kind: Kind,
