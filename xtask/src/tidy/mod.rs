@@ -10,6 +10,7 @@
 //! | each magic number is listed in the page of formats | `formats` |
 //! | each guarantee of the cache names an existing test | `semantics` |
 //! | licence, documents, dependencies with a reason | `papers` |
+//! | words that make prose hard to read | `plain` |
 //! | words that have no meaning outside of the place where they were written | `words` |
 
 mod arrows;
@@ -21,6 +22,7 @@ mod formats;
 mod manifest;
 mod module_doc;
 mod papers;
+mod plain;
 mod scan;
 mod semantics;
 mod sizes;
@@ -37,7 +39,7 @@ use crate::step::Verdict;
 use crate::workspace;
 
 /// The checks. A new rule needs a file and a line here.
-const CHECKS: [fn(&Tree) -> Vec<Finding>; 9] = [
+const CHECKS: [fn(&Tree) -> Vec<Finding>; 10] = [
     arrows::check,
     circles::check,
     sizes::check,
@@ -45,6 +47,7 @@ const CHECKS: [fn(&Tree) -> Vec<Finding>; 9] = [
     banned::check,
     formats::check,
     papers::check,
+    plain::check,
     semantics::check,
     words::check,
 ];
