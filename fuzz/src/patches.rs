@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  bytes  field
-//!      4  place, little-endian; whoever applies it brings it into range
+//!      4  place, little-endian; the target takes it modulo its length
 //!      1  n: bytes to write, 1 to 16 by its lowest four bits
 //!      n  the bytes
 //! ```
