@@ -3,7 +3,7 @@
 //! | module | what it is |
 //! |---|---|
 //! | `moves` | pages that are appended, moved and programmed |
-//! | `map` | memory and time of the map of blocks |
+//! | `map` | memory and time of the block map |
 
 mod map;
 mod moves;
