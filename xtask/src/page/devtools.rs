@@ -18,7 +18,7 @@ pub(super) struct Browser {
     to: ChildStdin,
     from: Receiver<Value>,
     next: u64,
-    /// Session of the page in messages, once there is one.
+    /// The id of the page in messages, once there is one.
     attached: Option<String>,
     /// Events from the browser.
     pub(super) events: Vec<Value>,
