@@ -36,7 +36,7 @@ const FILLERS_FROM: u64 = 1 << 60;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
-/// How long a cache takes to close and to open again, on a file.
+/// Measures how long a cache on a file takes to close and to open again.
 #[derive(Debug, Parser)]
 #[command(name = "closing", max_term_width = 100)]
 struct Arguments {
@@ -57,11 +57,11 @@ enum Kind {
         /// Threads that rebuild the index
         #[arg(default_value_t = 2)]
         threads: u64,
-        /// Where the file goes
+        /// Directory of the file
         #[arg(default_value = ".")]
         dir: PathBuf,
     },
-    /// Small objects in DRAM, over flash that is filled
+    /// Small objects in DRAM, with full flash below
     Small {
         /// Budget of DRAM
         #[arg(default_value_t = 256)]
@@ -78,9 +78,9 @@ enum Kind {
         /// Size of the file
         #[arg(default_value_t = 2048)]
         flash_mib: u64,
-        /// How much of it is filled [default: all]
+        /// MiB of the file to fill [default: all]
         filled_mib: Option<u64>,
-        /// Where the files go
+        /// Directory of the files
         #[arg(default_value = ".")]
         dir: PathBuf,
     },

@@ -51,7 +51,7 @@ struct Arguments {
     /// Size of the file
     #[arg(default_value_t = 2048)]
     flash_mib: u64,
-    /// Where the file goes
+    /// Directory of the file
     #[arg(default_value = ".")]
     dir: PathBuf,
     /// Which threads write the items that leave DRAM: thread or callers [default: both, in turn]

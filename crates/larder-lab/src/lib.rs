@@ -1,12 +1,12 @@
-//! What Larder is measured with: the replay, experiments, the plan, reports.
+//! Tools to measure Larder: the replay, experiments, the plan, reports.
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`replay`] | a workload through the cache on a device, with and without placement |
-//! | [`experiment`] | published results, reproduced on the model and judged |
+//! | [`replay`] | replays a workload through the cache on a device, with and without placement |
+//! | [`experiment`] | reproduces published results on the model, and judges them |
 //! | [`leveldb`] | LevelDB's files on the blocks of any store |
-//! | [`plan`] | what a drive will cost with a workload, before it is bought |
-//! | [`report`] | what came out of it, as a page to look at |
+//! | [`plan`] | predicts the cost of a drive under a workload, before it is bought |
+//! | [`report`] | results as an HTML page |
 
 pub mod experiment;
 pub mod leveldb;

@@ -54,7 +54,7 @@ impl LarderHybrid {
                 max_object_bytes: SOC_OBJECT_BYTES_MAX,
                 ..SocConfig::default()
             },
-            // The same guarantee as the peers: after a crash, replaced values may return.
+            // Off, because the peers guarantee nothing about values that were replaced before a crash.
             crash_safety: CrashSafety::Off,
             loc: LocConfig { region_bytes: Some(plan.flash.region_bytes), ..LocConfig::default() },
             ..Config::default()

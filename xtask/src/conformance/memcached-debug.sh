@@ -1,5 +1,6 @@
 #!/bin/sh
-# Options of memcached, as options of `larder serve`. LARDER is the program, LARDER_SOCKETS how it waits for sockets.
+# Translates memcached's options to those of `larder serve`. LARDER is the program; LARDER_SOCKETS says how it waits for
+# sockets.
 connections=1024 memory=64 value=1048576 host=127.0.0.1 port=11211 socket= threads=4 idle=0 daemon= pid= users=
 die() { echo "$1" >&2; exit 64; }
 bytes() {
@@ -29,9 +30,9 @@ while getopts 'p:U:s:a:c:m:I:l:t:o:Y:P:b:B:R:u:f:n:L:W:hVdAFCMSvki' option; do
         d) daemon=1 ;;
         P) pid=$OPTARG ;;
         S) die 'no SASL without users' ;;
-        # What there is nothing to do for: UDP, access masks, users to become, slabs, yields, verbosity.
+        # Options without an effect: UDP, access masks, users to switch to, slabs, yields, verbosity.
         [UaubfnLRWvki]) ;;
-        # What is not offered to clients: see the reasons of the files that ask for it.
+        # Options that clients are not offered: see the reasons of the test files that need them.
         [AFCM]) ;;
         *) die "unknown option" ;;
     esac
@@ -40,7 +41,7 @@ if [ -n "$socket" ]; then endpoint=unix:$socket; else endpoint=$host:$port; fi
 set -- serve --memcached "$endpoint" --resp none --admin none --allow-unprotected --flash 0 --memory "${memory}M" --workers "$threads" \
     --connections "$connections" --value-max "$value" --idle-timeout "$idle" --drain 0 \
     --sockets "${LARDER_SOCKETS:-io_uring}"
-# Time is not moved for others than this machine.
+# Only local clients may change the time.
 case $endpoint in unix:* | 127.0.0.1:*) set -- "$@" --debug-time ;; esac
 if [ -n "$users" ]; then
     config=$(mktemp)

@@ -1,6 +1,6 @@
 #!/bin/busybox sh
-# The first process of the guest. It runs /scenario and writes what came of it to the second serial
-# port, in frames that give lengths, so that no output can be taken for a frame. Then it powers off.
+# The init process of the guest. It runs /scenario and writes the results to the second serial port, in frames that
+# contain lengths, so that no output can be mistaken for a frame. Then it powers off.
 /bin/busybox mkdir -p /proc /sys /dev /tmp
 /bin/busybox mount -t proc proc /proc
 /bin/busybox mount -t sysfs sys /sys
@@ -15,7 +15,7 @@ uptime_now() {
     cut -d ' ' -f 1 /proc/uptime
 }
 
-# step NAME COMMAND...: runs a command, or a function of the scenario, and reports it.
+# step NAME COMMAND...: runs a command, or a function of the scenario, and reports the result.
 step() {
     local name=$1 begin status
     shift
@@ -28,12 +28,12 @@ step() {
     echo >&3
 }
 
-# mark NAME: tells the host that now is the moment; it may pull a drive.
+# mark NAME: notifies the host, which may then pull a drive.
 mark() {
     echo "@mark $1" >&3
 }
 
-# await SECONDS COMMAND...: until the command succeeds.
+# await SECONDS COMMAND...: retries the command until it succeeds.
 await() {
     local left=$(($1 * 10))
     shift
@@ -50,14 +50,14 @@ drives_are_there() {
     done
 }
 
-# Since Linux 6.11 namespaces are looked for side by side, and get numbers as they are found.
+# Since Linux 6.11 namespaces are scanned in parallel, and get numbers in the order in which they are found.
 drives_are_in_order() {
     for disk in /sys/block/nvme0n*; do
         [ "$(cat $disk/nsid)" = "${disk##*nvme0n}" ] || return 1
     done
 }
 
-# Looks for them again until each has its own number.
+# Scans again until each namespace has its own number.
 drives_are_found() {
     local left=40 pci
     until await 20 drives_are_there && drives_are_in_order; do
@@ -85,6 +85,6 @@ load_modules() {
 step drives drives_are_found
 . /scenario
 echo "@done" >&3
-# Closing waits until the port has sent everything.
+# The close waits until the port has sent everything.
 exec 3>&-
 poweroff -f

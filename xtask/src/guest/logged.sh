@@ -1,6 +1,6 @@
-# A workload on ext4 on a write-back cache whose writes dm-log-writes has logged, and what must be there of it when they are
-# replayed. A scenario reads it with `. /logged`. It has `logged MARK`, a program that puts a mark into the log or logs when
-# what it tells of is durable, and a function `flushed` that destages everything.
+# A workload on ext4 on a write-back cache whose writes dm-log-writes has logged, and checks of what must exist when
+# they are replayed. A scenario reads it with `. /logged`. It must define `logged MARK`, which puts a mark into the log
+# or logs when the marked data is durable, and a function `flushed` that destages everything.
 
 # served CACHE SOCKET OPTION...
 served() {
@@ -21,7 +21,7 @@ content() {
     yes "file $1 of the pantry" | head -c $(($1 * 7919 % 90000 + 1))
 }
 
-# write_files FIRST LAST: what is marked is durable.
+# write_files FIRST LAST: marked files are durable.
 write_files() {
     mkdir -p /fs
     for n in $(seq $1 $2); do
@@ -33,7 +33,7 @@ write_files() {
 
 write_rows() {
     {
-        # By less the journal that a commit removes may come back.
+        # With less than `extra`, the journal that a commit removes may come back.
         echo 'pragma synchronous=extra;'
         for n in $(seq $1 $2); do
             echo "begin; insert into t values($n, printf('%0*d', $n * 37 % 3000, $n)); update sum set n = n + $n; commit;"
@@ -56,7 +56,7 @@ made() {
         sync && logged mkfs
 }
 
-# Dirty alone, destaged while it is written, written through, and destaged to the end.
+# Only dirty, destaged while it is written, written through, and destaged at the end.
 worked() {
     local s='--unix /tmp/s'
     write_files 1 12 && write_rows 1 15 || return 1
@@ -67,7 +67,7 @@ worked() {
     umount /fs && nbd-client -d /dev/nbd0 >/dev/null && larder block stop --flush $s
 }
 
-# What the marks so far ask for, on the file system at /fs.
+# Checks for what the marks so far require, on the file system at /fs.
 as_marked() {
     awk 'NR == FNR { if (sub(/^f-/, "")) want[$0] = 1; else if (sub(/^d-/, "")) delete want[$0]; next } $2 in want' \
         ${1:-/tmp/marks} /tmp/files >/tmp/required
@@ -80,7 +80,7 @@ as_marked() {
 whole" ] || { cat /tmp/rows; return 1; }
 }
 
-# judged_on DISK: the journal is replayed by the mount; then nothing may be left to repair.
+# judged_on DISK: the mount replays the journal; afterwards no repair may be needed.
 judged_on() {
     mount -t ext4 $1 /fs || return 1
     as_marked
@@ -91,13 +91,13 @@ judged_on() {
     judged=$((judged + 1))
 }
 
-# The core by itself after `larder block recover`.
+# The core alone after `larder block recover`.
 by_recover() {
     larder block recover block:/dev/loop0 --core 0=block:/dev/loop1 >/tmp/recovered 2>&1 || { cat /tmp/recovered; return 1; }
     judged_on /dev/loop1
 }
 
-# Through the cache as it starts.
+# Through the cache after a start.
 by_start() {
     served block:/dev/loop0 /tmp/r --core 0=block:/dev/loop1 && ! grep -q REFUSED /tmp/started || { cat /tmp/started; return 1; }
     judged_on /dev/nbd0
@@ -106,7 +106,7 @@ by_start() {
     larder block stop --unix /tmp/r >/dev/null && wait $(cat /tmp/pid) && return $right
 }
 
-# by HOW: on disks with blocks of 512 bytes, as those were that were logged.
+# by HOW: on disks with blocks of 512 bytes, like the logged ones.
 by() {
     losetup /dev/loop0 /tmp/cache && losetup /dev/loop1 /tmp/core && by_$1
     local right=$?
@@ -115,7 +115,7 @@ by() {
     return $right
 }
 
-# judged_at WHAT EVERY: what /tmp/cache and /tmp/core hold is right, by a start at each moment of so many, else by a recovery.
+# judged_at WHAT EVERY: checks /tmp/cache and /tmp/core, by a start at every EVERY-th moment, else by a recovery.
 judged_at() {
     [ -e /tmp/core_alone ] || cp /tmp/core /tmp/core_alone
     local how=recover

@@ -1,5 +1,5 @@
-# Devices that fail when they are told to: /dev/mapper/cache is /dev/nvme0n1, /dev/mapper/core is /dev/nvme0n2. A scenario reads it
-# with `. /sick` and has the modules dm_mod and dm_flakey.
+# Devices that fail on command: /dev/mapper/cache is /dev/nvme0n1, /dev/mapper/core is /dev/nvme0n2. A scenario reads it
+# with `. /sick` and needs the modules dm_mod and dm_flakey.
 export DM_DISABLE_UDEV=1
 
 sick_devices() {
@@ -15,7 +15,7 @@ table() {
     echo 0 $(blockdev --getsz $below) $target $below 0 $*
 }
 
-# What is under way ends as it began.
+# Requests in flight end under the old table.
 as() {
     dmsetup load $1 --table "$(table "$@")" && dmsetup resume $1
 }

@@ -1,12 +1,12 @@
-# Who writes on the file system at /fs, and what must be there afterwards. A scenario reads it with `. /writers`. What
-# was synced is in /tmp/files, as sha256sum reads it; rows that were committed are in /tmp/rows.
+# Writers on the file system at /fs, and checks of their data. A scenario reads it with `. /writers`. Synced files are
+# in /tmp/files, in sha256sum's format; committed rows are in /tmp/rows.
 
-# What file NUMBER of a name has: 1 byte to 150,000, the same for everybody.
+# The content of file NUMBER of a name: 1 byte to 150,000, always the same.
 content() {
     yes "$1, file $2 of the pantry" | head -c $(($2 * 7919 % 150000 + 1))
 }
 
-# write_files NAME FIRST LAST: each is synced before it is told of.
+# write_files NAME FIRST LAST: each file is synced before it is noted.
 write_files() {
     for n in $(seq $2 $3); do
         content $1 $n >/tmp/content.$1
@@ -23,12 +23,12 @@ removed() {
     sync
 }
 
-# Every file that was synced is what it was.
+# Every synced file is unchanged.
 files_right() {
     (cd ${1:-/fs} && sha256sum -c /tmp/files) >/tmp/checked && [ -s /tmp/checked ]
 }
 
-# More than COUNT files were synced.
+# At least COUNT files were synced.
 more_files() {
     [ $(wc -l </tmp/files) -ge $1 ]
 }
@@ -37,8 +37,8 @@ made_tables() {
     sqlite3 /fs/db 'create table t(n integer primary key, v text); create table sum(n); insert into sum values(0);'
 }
 
-# write_rows JOURNAL FIRST LAST: a transaction a row, and a sum that each of them changes. By less than `extra` the journal that
-# a commit removes may come back.
+# write_rows JOURNAL FIRST LAST: one transaction for each row, which also changes a sum. With less than `extra`, the
+# journal that a commit removes may come back.
 write_rows() {
     {
         echo "pragma journal_mode=$1; pragma synchronous=extra; pragma busy_timeout=60000;"
@@ -54,13 +54,13 @@ next_row() {
     echo $(($(tail -n 1 /tmp/rows | cut -d ' ' -f 2) + 1))
 }
 
-# The database is sound, and has every row that was committed, and at most one of whose commit nobody was told.
+# The database is valid, and has every committed row, and at most one more whose commit was not reported.
 rows_right() {
     local told=$(tail -n 1 /tmp/rows | cut -d ' ' -f 2)
     sqlite3 ${1:-/fs}/db "pragma integrity_check; select count(*), max(n), (select n from sum) = sum(n) from t;
         select case when count(*) = max(n) and max(n) in ($told, $told + 1) then 'whole' else 'not $told' end from t;" >/tmp/rows_found
     cat /tmp/rows_found
     grep -qx ok /tmp/rows_found && grep -q '|1$' /tmp/rows_found && grep -qx whole /tmp/rows_found || return 1
-    # What nobody was told of, if it is there, is told now.
+    # Note the row whose commit was not reported, if it exists.
     sqlite3 ${1:-/fs}/db "select 'row ' || max(n) from t;" >>/tmp/rows
 }

@@ -1,4 +1,4 @@
-# What a client does that the tools do not, by libnbd, which checks every reply against the protocol.
+# Tests requests that the tools do not make, with libnbd, which checks every reply against the protocol.
 import sys
 
 import nbd
@@ -17,7 +17,7 @@ def check(holds, what):
 
 def connect(**how):
     handle = nbd.NBD()
-    # Requests that are wrong are sent, not refused here.
+    # Send invalid requests instead of refusing them in the client.
     handle.set_strict_mode(0)
     for name, value in how.items():
         getattr(handle, name)(value)
@@ -40,7 +40,7 @@ check(size == 64 << 20, "size")
 check(h.get_structured_replies_negotiated(), "structured replies")
 check(h.can_meta_context("base:allocation"), "base:allocation")
 
-# Lengths and places that are no blocks.
+# Lengths and offsets that are not multiples of a block.
 h.pwrite(b"abc" * 1000, 4095)
 check(h.pread(3000, 4095) == bytearray(b"abc" * 1000), "3000 bytes at 4095")
 check(h.pread(1, 4094) == bytearray(1), "the byte before")
@@ -63,14 +63,14 @@ for flags in (0, nbd.CMD_FLAG_REQ_ONE):
     h.block_status(size, 0, lambda context, at, found, error: extents.extend(found), flags)
     check(0 < sum(extents[::2]) <= size, "extents")
 
-# What cannot be done has its error, and the next request is served.
+# An impossible request gets its error, and the next request is served.
 fails_with("EINVAL", lambda: h.pread(4096, size - 1), "read behind the end")
 fails_with("ENOSPC", lambda: h.pwrite(b"xy", size - 1), "write behind the end")
 fails_with("ENOSPC", lambda: h.zero(2, size - 1), "zeros behind the end")
 fails_with("EINVAL", lambda: h.trim(2, size - 1), "trim behind the end")
 fails_with("EINVAL", lambda: h.pread(0, 0), "read of nothing")
 fails_with("ENOTSUP", lambda: h.zero(4096, 0, nbd.CMD_FLAG_FAST_ZERO), "fast zeros")
-# Only what is behind a cache can be taken into one.
+# Only an export with a cache supports caching.
 if h.can_cache():
     h.cache(4096, 0)
 else:
@@ -78,7 +78,7 @@ else:
 fails_with("EINVAL", lambda: h.pread(512, 0, 1 << 9), "a flag that there is not")
 check(h.pread(3, 4095) == bytearray(b"abc"), "served after errors")
 
-# Many at a time, that end in any order.
+# Many requests in flight, which complete in any order.
 count = 500
 buffers = [nbd.Buffer.from_bytearray(bytearray([n % 251] * 4096)) for n in range(count)]
 for n, buffer in enumerate(buffers):
@@ -93,7 +93,7 @@ for n, (cookie, result) in enumerate(zip(cookies, results)):
     check(h.aio_command_completed(cookie), f"read {n}")
     check(result.to_bytearray() == bytearray([n % 251] * 4096), f"content {n}")
 
-# A flush on another connection covers what was written on this; both see the same.
+# A flush on another connection covers the writes of this one; both see the same data.
 other = connect(set_request_structured_replies=False)
 check(not other.get_structured_replies_negotiated(), "simple replies")
 check(other.can_multi_conn(), "several connections")
@@ -105,7 +105,7 @@ check(other.pread(3, 9 << 20) == bytearray(b"one"), "seen on the other connectio
 old = connect(set_handshake_flags=0)
 check(old.get_size() == size and old.pread(3, 9 << 20) == bytearray(b"one"), "without flags")
 
-# Another name than there is.
+# A name that does not exist.
 lost = nbd.NBD()
 try:
     lost.connect_uri(uri.replace(f"/{own_name}?", "/attic?"))

@@ -18,7 +18,7 @@ use super::fio;
 
 /// Bytes of an object's key.
 const KEY_BYTES: usize = 8;
-/// Bytes to erase at the start of the device, which contain its superblock.
+/// Bytes to erase at the start of the device, which contain its label.
 const ERASED_BYTES: usize = 128 << 10;
 const MEAN_OBJECT_BYTES: u32 = 32 << 10;
 

@@ -11,7 +11,7 @@ use crate::Error;
 use crate::replay::Monitor;
 use crate::replay::shared::{self, Tenant};
 
-/// The paper's DLWA of the KV Cache on a full drive without placement, which equal handles for everything amount to.
+/// The paper's DLWA of the KV Cache on a full drive without placement. Swapping half of the handles amounts to that.
 const WITHOUT_PLACEMENT: f64 = 3.5;
 
 pub(super) static GC_EVENTS: Experiment = Experiment {

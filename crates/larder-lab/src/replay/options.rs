@@ -147,7 +147,7 @@ pub struct EngineOptions {
     pub ru_aware_eviction: bool,
     /// Whether frequently rewritten buckets have their own handle.
     pub dynamic_placement: bool,
-    /// Whether deletions are logged, so that a killed process leaves no stale objects.
+    /// Whether tombstones are logged, so that a killed process leaves no stale objects.
     pub tombstones: bool,
 }
 

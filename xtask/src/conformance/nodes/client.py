@@ -19,7 +19,7 @@ def connect():
     import redis
 
     if kind == "redis":
-        # A proxy knows neither HELLO nor CLIENT.
+        # A proxy supports neither HELLO nor CLIENT.
         return redis.Redis(port=port, socket_timeout=5, protocol=2, lib_name=None, lib_version=None)
     from redis.cluster import ClusterNode, RedisCluster
 
@@ -42,7 +42,7 @@ while time.time() - begun < seconds:
         client = client or connect()
         if chance.random() < 0.4:
             value = os.urandom(8).hex() * chance.choice([1, 20, 400])
-            # Until it is answered it may be either.
+            # Until the request is answered, the value may be the old or the new one.
             may_be.setdefault(key, {None}).add(value)
             put(client, key, value)
             may_be[key] = {value}
@@ -69,5 +69,5 @@ def check(what, held):
 check(f"{wrong} of {hits} hits wrong, {sets} sets", wrong == 0 and hits > 1000 and sets > 1000)
 check(f"slowest request {slowest * 1000:.0f} ms", slowest < 5)
 check(f"{len(errors)} errors while a node was away", len(errors) > 0)
-# Proxies and clients notice within seconds.
+# Proxies and clients notice the failure within seconds.
 check(f"none later than {last:.0f} s of {seconds:.0f} s" + (f": {errors[-1][1]}" if errors else ""), last < seconds - 3)

@@ -1,4 +1,4 @@
-// Jedis against a server on this port. A line a check: "ok" or "not ok".
+// Tests Jedis against a server on this port. Prints a line for each check: "ok" or "not ok".
 
 import java.util.Arrays;
 import java.util.List;

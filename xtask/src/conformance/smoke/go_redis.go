@@ -1,4 +1,4 @@
-// go-redis against a server on this port. A line a check: "ok" or "not ok".
+// Tests go-redis against a server on this port. Prints a line for each check: "ok" or "not ok".
 package main
 
 import (

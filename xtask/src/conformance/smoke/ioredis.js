@@ -1,4 +1,4 @@
-// ioredis against a server on this port. A line a check: "ok" or "not ok".
+// Tests ioredis against a server on this port. Prints a line for each check: "ok" or "not ok".
 const Redis = require("ioredis");
 
 const redis = new Redis(Number(process.argv[2]), "127.0.0.1", { lazyConnect: true });

@@ -1,4 +1,5 @@
-// memjs, which speaks the binary protocol, against a server on this port. A line a check: "ok" or "not ok".
+// Tests memjs, which uses the binary protocol, against a server on this port. Prints a line for each check: "ok" or
+// "not ok".
 const { Client } = require("memjs");
 
 const client = Client.create(`127.0.0.1:${process.argv[2]}`, { retries: 1, timeout: 2 });

@@ -14,10 +14,10 @@
 #: program mkfs.ext4
 #: program e2fsck
 #: program sqlite3
-# Nothing has gone to the core: without the cache there is no file system.
+# Nothing has been destaged: without the cache there is no file system.
 #: check exit(core_alone) = 8
 #: check json(dirty_before, usage.dirty_bytes) > 1M
-# Something was under way at each kill, and the start found dirty data.
+# Writes were in flight at each kill, and the start found dirty data.
 #: check number(files_at_kill) >= 20
 #: check json(found, running.found.dirty_bytes) > 0
 #: check json(found, running.found.failed_reads) = 0
@@ -83,7 +83,7 @@ step replayed replayed
 step files_second files_right
 step rows_second rows_right
 
-# Dirty data go to the core all the time now.
+# From now on dirty data is destaged all the time.
 step cleaning larder block cleaning acp --unix /tmp/s
 step killed_again killed 25
 step start_3 started --cleaning nop
@@ -110,5 +110,5 @@ step core_sound e2fsck -fn $core
 step core_mounted mount -t ext4 -o ro $core /fs
 step files_of_core files_right
 step rows_of_core rows_right
-# A sum that is wrong is seen.
+# A wrong checksum must be detected.
 step wrong_file sh -c 'sed -i "s/^..../0000/" /tmp/files; cd /fs && sha256sum -c /tmp/files'

@@ -12,25 +12,26 @@
 #: program mkfs.ext4
 #: program e2fsck
 #: program sqlite3
-# Write-through, a few errors: each request is tried again without the device, and it goes on being used.
+# Write-through, few errors: each failed request is retried without the device, and the device stays in use.
 #: check json(wt_few, errors.cache_writes) > 0
 #: check json(wt_few, errors.core_writes) = 0
 #: check json(wt_few, errors.tried_again) > 0
-# Too many: everything passes by, and nobody notices.
+# Too many errors: everything bypasses the cache, and clients do not notice.
 #: check says(wt_told, "its device has FAILED")
 #: check json(wt_many, errors.cache_writes) >= 8
 #: check json(wt_many, errors.core_writes) = 0
 #: check says(wt_many, "cache failed")
-# When the device answers again its label says that nothing is to be believed; cores were written past it.
+# When the device answers again, its label says that its content is invalid, because cores were written without it.
 #: check says(wt_label, "none that is believed")
 #: check json(wt_found, running.found.valid_bytes) = 0
-# Write-back, writes refused: what is dirty can be read, so a flush saves it, and then the core does alone.
+# Write-back, failing writes: dirty data can still be read, so a flush saves it. Then the core works alone.
 #: check json(wb_before, usage.dirty_bytes) > 1M
 #: check exit(wb_refused) != 0
 #: check same(wb_dirty_bytes, wb_usage)
 #: check json(wb_after, usage.dirty_bytes) = 0
 #: check says(rows_of_core, "whole")
-# Write-back, device gone: ranges are named, a stop says what stays, and what was synced is there when it comes back.
+# Write-back, device gone: dirty ranges are listed, a stop reports what remains, and synced data exists when the device
+# is back.
 #: check exit(gone_write) != 0
 #: check exit(gone_flush) != 0
 #: check same(gone_dirty_bytes, gone_usage)
@@ -44,14 +45,14 @@ core=/dev/mapper/core
 . /served
 . /sick
 
-# filled FILES ROWS: a new file system with so many of them.
+# filled FILES ROWS: makes a file system with FILES files and ROWS rows.
 filled() {
     rm -f /tmp/files /tmp/rows
     mkfs.ext4 -q -b 4096 /dev/nbd0 && mount -t ext4 /dev/nbd0 /fs && made_tables &&
         write_files a 1 $1 && write_rows delete 1 $2
 }
 
-# while_written FILES COMMAND...: it happens while files and rows are written; exit 0 if all of them were.
+# while_written FILES COMMAND...: runs the command while files and rows are written; exits with 0 if all were written.
 while_written() {
     local from=$(wc -l </tmp/files) to=$1
     shift
@@ -74,7 +75,7 @@ failed_writes() {
     json_of stats | grep -q '"cache_writes": [1-9]'
 }
 
-# Bytes of the ranges that are named; the list has no more.
+# Bytes of the listed ranges. The list must be complete.
 dirty_bytes() {
     larder block dirty --unix /tmp/s --json /tmp/json >/dev/null && grep -q '"has_more": false' /tmp/json || return 1
     sed -n 's/.*"bytes": \([0-9]*\).*/\1/p' /tmp/json | awk '{ n += $1 } END { print n }'
@@ -84,7 +85,7 @@ usage() {
     json_of stats | sed -n 's/.*"dirty_bytes": \([0-9]*\).*/\1/p' | head -n 1
 }
 
-# told_later: the label is written when the device takes it.
+# told_later: the label is written when the device accepts it.
 told_later() {
     well cache
     usleep 4000000

@@ -12,22 +12,22 @@
 #: program mkfs.ext4
 #: program e2fsck
 #: program sqlite3
-# Write-back: clients do not notice; a flush does, counts, and loses nothing.
+# Write-back: clients do not notice. A flush fails, is counted, and loses nothing.
 #: check exit(flush) = 1
 #: check says(flush, "are dirty still, of core 0 at")
 #: check json(after_flush, errors.core_writes) > 0
 #: check json(after_flush, errors.cache_writes) = 0
 #: check json(after_flush, usage.dirty_bytes) > 1M
 #: check json(found, running.found.dirty_bytes) > 1M
-# Nobody has to ask: what could not go goes when it can.
+# No command is needed: data that could not be destaged is destaged when the core works again.
 #: check json(healed, usage.dirty_bytes) = 0
 #: check says(rows_of_core, "whole")
-# Write-through: whoever has written is told, and cache and core never differ.
+# Write-through: the client gets the error of its write, and cache and core never differ.
 #: check exit(wt_refused) != 0
 #: check json(wt_errors, errors.core_writes) > 0
 #: check json(wt_errors, errors.cache_writes) = 0
 #: check same(wt_disk, wt_core)
-# The core is gone: what is cached is read, the rest is refused.
+# The core is gone: cached data can be read, other reads fail.
 #: check exit(gone_read) != 0
 #: check json(gone_errors, errors.core_reads) > 0
 #: check exit(gone_start) = 1

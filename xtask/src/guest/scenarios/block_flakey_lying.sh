@@ -9,13 +9,13 @@
 #: binary larder-cli:larder
 #: program dmsetup
 #: program nbd-client
-# What was written before, and not since, is there.
+# Blocks that were written before and not since are intact.
 #: check says(before, "0 others, 0 refused, 100 of 1")
 #: check says(untouched, "0 others, 0 refused, 40 of 1")
-# While the server lives, the device is read as it was before it lied: no checksum is read with data.
+# While the server runs, reads of the device return the content from before the lie: no checksum is read with the data.
 #: check says(meanwhile, "0 others, 0 refused")
-# What it has lied about is old. Behind that, what was overwritten where it lay may count as torn, for the note that allows it
-# was never written: then the start says so.
+# Blocks that the device lied about have old content. Later blocks that were overwritten in place may count as torn,
+# because the note that allows this was never written. Then the start reports it.
 #: check says(lied_to, "0 others, 0 refused")
 #: check says(behind, "0 others, 0 refused")
 #: check json(found, running.found.failed_reads) = 0
@@ -29,13 +29,13 @@ core=/dev/mapper/core
 . /served
 . /sick
 
-# block NUMBER GENERATION: 4 KiB that nothing else is; of generation 0 is what was never written.
+# block NUMBER GENERATION: 4 KiB of unique content; generation 0 is the content that was never written.
 block() {
     [ $2 != 0 ] || { head -c 4096 /dev/zero; return; }
     yes "block $1 generation $2" | head -c 4096
 }
 
-# blocks FIRST LAST GENERATION: each is durable before the next, as far as anybody says.
+# blocks FIRST LAST GENERATION: each is reported durable before the next is written.
 blocks() {
     for n in $(seq $1 $2); do
         block $n $3 >/tmp/block
@@ -43,7 +43,7 @@ blocks() {
     done
 }
 
-# states FIRST LAST GENERATION...: how many blocks are of which of these, are refused, and are anything else.
+# states FIRST LAST GENERATION...: counts the blocks of each of these generations, refused reads, and all others.
 states() {
     local first=$1 last=$2 n g others=0 refused=0
     shift 2
@@ -79,7 +79,7 @@ step lied_to states 40 89 1 2
 step behind states 90 99 0 1 2 3
 step unwritten sh -c "grep -cx 0 /tmp/generations; true"
 step errors json_of stats
-# One block where another should be is seen.
+# A block with another block's content must be detected.
 step swapped sh -c 'dd if=/dev/nbd0 bs=4k skip=1 count=1 iflag=direct | dd of=/dev/nbd0 bs=4k seek=2 oflag=direct conv=notrunc'
 step wrong states 0 9 1
 step disk_gone_2 nbd-client -d /dev/nbd0

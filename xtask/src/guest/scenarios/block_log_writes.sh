@@ -5,7 +5,8 @@
 #: module dm_log_writes
 #: module nbd
 #: module loop
-# The cache device and the core are two ranges of the first: its log has one order. A flush of either makes both durable.
+# The cache device and the core are two ranges of the first namespace, so that its log has a single order. A flush of
+# either makes both durable.
 #: namespace size=64M block=512
 #: namespace size=384M block=512
 #: binary larder-cli:larder
@@ -20,9 +21,9 @@
 #: check says(replayed, "by start")
 #: check number(judged) >= 45
 #: check number(files_judged) >= 600
-# Where nothing had been destaged the core alone is no file system.
+# If nothing has been destaged, the core alone is not a file system.
 #: check exit(core_alone) != 0
-# Who asks for what was written behind a point is told that it is not there.
+# A check for data that was written after a point must report that it does not exist.
 #: check exit(too_early) = 1
 
 export DM_DISABLE_UDEV=1

@@ -14,13 +14,13 @@
 #: check json(label, header_metadata_bytes) = 64
 #: check json(status, header_metadata_bytes) = 64
 #: check says(metrics, "larder_block")
-# Nothing has gone to the core: without the cache there is no file system.
+# Nothing has been destaged: without the cache there is no file system.
 #: check exit(core_alone) = 8
 #: check json(dirty_before, usage.dirty_bytes) > 1M
-# A footer's places alone: a header of a block each would be as much as half of it all.
+# Only the space of footers: with a block for each header it would be half of everything.
 #: check json(dirty_before, metadata_bytes) * 20 < json(dirty_before, cache_written_bytes)
 #: check number(files_at_kill) >= 20
-# By the path that keeps no metadata, and on a copy without, a cache with dirty data is left alone.
+# Through a path without metadata, and on a copy without metadata, a cache with dirty data must not be changed.
 #: check says(unsaid, "not stopped")
 #: check exit(block_start) = 2
 #: check says(block_start, "it keeps 0 bytes of metadata beside blocks of 4096")
@@ -41,7 +41,7 @@ cache=nvme:/dev/ng0n1
 core=/dev/nvme0n2
 . /served
 
-# The data of the cache device without what lies beside them.
+# The data of the cache device without its metadata.
 copied() {
     dd if=/dev/nvme0n1 of=/dev/nvme0n3 bs=1M iflag=direct oflag=direct
 }
@@ -78,7 +78,7 @@ step replayed replayed
 step files_second files_right
 step rows_second rows_right
 
-# Dirty data go to the core all the time now, and segments give way: the log goes around.
+# From now on dirty data is destaged all the time, and segments are reclaimed: the log wraps around.
 step cleaning larder block cleaning acp --unix /tmp/s
 step removed removed a 1 30
 step more write_files b 1 60

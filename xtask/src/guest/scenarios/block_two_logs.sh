@@ -5,10 +5,10 @@
 #: module dm_log_writes
 #: module nbd
 #: module loop
-# A mark is put into both logs while both devices stand still, with nothing under way. In front of it are the writes that a
-# flush of their own device has covered, or that were durable in themselves: replayed up to it, both are what a loss of power
-# in that moment leaves at worst. So it shows whether the core, or the cache device, lacks a flush. What a device may have kept
-# all the same, and moments in which something is under way, it does not show; block_log_writes has the latter.
+# A mark is put into both logs while both devices are idle. Before the mark are the writes that a flush of their own
+# device has covered, or that were durable by themselves. Replaying both logs up to it gives the worst state after a
+# loss of power at that moment, which shows whether the core or the cache device lacks a flush. It does not show states
+# in which a device kept unflushed writes, nor moments with requests in flight; block_log_writes covers the latter.
 #: namespace size=8M block=512
 #: namespace size=32M block=512
 #: namespace size=256M block=512
@@ -22,7 +22,7 @@
 #: program sqlite3
 #: check same(of_cache, of_core)
 #: check number(moments) >= 100
-# The log has gone around: what gave way was destaged before.
+# The log has wrapped around: reclaimed data was destaged before.
 #: check number(written) > 12M
 #: check number(while_flushed) >= 1
 #: check says(replayed, "by recover")
@@ -48,7 +48,7 @@ END
 chmod +x /bin/logged
 . /logged
 
-# With marks while it goes on.
+# Flushes while marks are made.
 flushed() {
     local n=0
     larder block flush --unix /tmp/s &

@@ -11,7 +11,7 @@
 #: check says(ng, "wrong 0")
 #: check exit(after) = 0
 
-# Longer than the second one waits for it.
+# It runs longer than the second one waits for the claim.
 first() {
     cache_on "$1" --placement required --seconds 14 --ask 0 >/tmp/first 2>&1 &
     usleep 3000000

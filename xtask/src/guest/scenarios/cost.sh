@@ -13,7 +13,7 @@
 #: check says(passthrough, "with a registered buffer: 40000")
 #: check says(plain, "with a registered buffer: 40000")
 
-# Every block was written once: reads of what was not would not reach the medium.
+# Write every block once, because reads of unwritten blocks would not reach the medium.
 step fill dd if=/dev/urandom of=/dev/nvme0n1 bs=1M count=256 oflag=direct
 step streams device_check block:/dev/nvme0n1 --cost --placement required
 step passthrough device_check nvme:/dev/ng0n1 --cost --placement required

@@ -36,7 +36,7 @@ for handle in 0 1 2 3 4 5 6 7; do
     nvme fdp set-events /dev/nvme0n1 --placement-handle=$handle --enable --event-types=0,1,2,3,128,129
 done
 step before nvme fdp stats /dev/nvme0 -e 1
-# A reclaim unit that is closed before it is full is an event, and costs media bytes: what was left of it.
+# Closing a reclaim unit before it is full is an event, and costs media bytes: its remaining space.
 { usleep 2500000; nvme fdp update /dev/nvme0n1 --pids=1; } >/dev/null 2>&1 &
 step placed placed
 step after nvme fdp stats /dev/nvme0 -e 1

@@ -24,7 +24,7 @@ started() {
     await 30 test -S /tmp/s
 }
 
-# 64 blocks at odd places, each with a pattern of its own, durably.
+# Writes 64 blocks at odd offsets durably, each with its own pattern.
 written() {
     for n in $(seq 1 64); do
         qemu-io -f raw -c "write -f -P $n $((n * 36864)) 4k" "$disk" || return 1

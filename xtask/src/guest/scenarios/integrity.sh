@@ -7,7 +7,7 @@
 #: check says(streams, "differences: 0")
 #: check says(passthrough, "differences: 0")
 #: check says(plain, "differences: 0")
-# A thread with a ring of its own beside one without: large entries, write streams.
+# A thread that hosts a ring, and one that does not: large entries, write streams.
 #: check says(passthrough_hosted, "differences: 0")
 #: check says(passthrough_hosted, "hosted: ")
 #: check says(streams_hosted, "differences: 0")

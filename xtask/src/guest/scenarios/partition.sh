@@ -5,7 +5,7 @@
 #: example larder-device:device_check
 #: check says(check, "placement: NVMe passthrough of /dev/ng0n1")
 #: check says(check, "differences: 0")
-# Single logical blocks, in lists too; zeros by the drive's own command.
+# Single logical blocks, also in lists; zeros by the drive's own command.
 #: check says(sectors, "block 512 bytes, compared by 512")
 #: check says(sectors, "written so: 0")
 #: check says(sectors, "differences: 0")

@@ -12,7 +12,7 @@
 step partition_start cat /sys/block/nvme0n1/nvme0n1p1/start
 step partition_size cat /sys/block/nvme0n1/nvme0n1p1/size
 dd if=/dev/urandom of=/tmp/bytes bs=1M count=8 2>/dev/null
-# More than the partition holds: it must end there.
+# More than the partition can hold: the write must end at its end.
 fill() {
     cat /tmp/bytes /tmp/bytes | dd of=/dev/nvme0n1p1 bs=1M iflag=fullblock oflag=direct
 }

@@ -47,7 +47,7 @@ killed() {
     await 20 gone /proc/$(cat /tmp/pid)
 }
 
-# Blocks of every length from 512 bytes to 34 KiB, at places that are no line's.
+# Blocks of every length from 512 bytes to 34 KiB, at offsets that are not aligned to lines.
 odd_written() {
     local at=1
     for n in 1 3 7 8 9 15 31 68; do
@@ -62,12 +62,12 @@ filled() {
     dd if=/tmp/source of=/dev/ublkb0 bs=1M oflag=direct
 }
 
-# The file system: files that were made durable are there when it comes back.
+# The file system: files that were made durable exist after a remount.
 used() {
     mount -t ext4 /dev/ublkb0 /mnt && cp /tmp/notes /mnt/notes && sync -d /mnt/notes && sync
 }
 
-# What the disk is written, by two hands, while its server is killed.
+# Two writers write to the disk while its server is killed.
 load() {
     dd if=/tmp/load of=/mnt/load bs=16k oflag=direct conv=fsync 2>/tmp/load.err &
     echo $! >/tmp/dd
@@ -77,12 +77,12 @@ load() {
 
 longer() { [ $(stat -c %s /mnt/load) -gt $1 ]; }
 
-# Kills it in the middle: requests have been begun, and more wait.
+# Kills the server while some requests have been started and more are waiting.
 killed_at() {
     await 60 longer $1 && [ -e /proc/$(cat /tmp/dd)/exe ] && killed
 }
 
-# Nobody answers, and nobody fails.
+# No request is answered, and none fails.
 waits() {
     usleep 300000
     before=$(stat -c %s /mnt/load)

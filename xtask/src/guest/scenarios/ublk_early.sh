@@ -5,12 +5,12 @@
 #: namespace size=32M block=512
 #: namespace size=48M block=512
 #: binary larder-cli:larder
-# Before there was a disk, and when there was one.
+# Kills before the disk existed, and after.
 #: check number(without_disk) > 0
 #: check number(with_disk) > 0
 #: check number(removed) > 1
 #: check number(restarted) > 1
-# One without a disk was there for the next start, too.
+# The next start also handled a device without a disk.
 #: check says(rounds, "none, start")
 #: check says(rounds, "none, hand")
 #: check says(last, "no disk")
@@ -25,7 +25,7 @@ ready() {
     await 40 grep -q ^ready /tmp/started || { cat /tmp/started; return 1; }
 }
 
-# killed_at MICROSECONDS: behind the moment in which the driver has a device.
+# killed_at MICROSECONDS: kills this time after the driver has a device.
 killed_at() {
     start
     until [ -e /dev/ublkc0 ]; do :; done
@@ -35,13 +35,13 @@ killed_at() {
     await 20 gone /proc/$(cat /tmp/pid)
 }
 
-# What is said of what is left: none (no disk), waits (a disk that requests wait for), or nothing.
+# Prints the state of what is left: none (no disk), waits (a disk whose requests wait), or nothing.
 left() {
     timeout 20 larder block ublk --json /tmp/left >/dev/null || return 1
     sed -n 's/.*"served": "\(.*\)",/\1/p' /tmp/left | head -n 1
 }
 
-# Every other time by hand, else by the next start, which serves.
+# Removes it by hand every other time; otherwise the next start removes it and serves.
 ended() {
     if [ $1 = hand ]; then
         timeout 20 larder block ublk --remove 0 || return 1

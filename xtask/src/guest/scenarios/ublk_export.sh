@@ -38,7 +38,7 @@ killed() {
     await 20 gone /proc/$(cat /tmp/pid)
 }
 
-# Requests of every length, several at a time.
+# Requests of every length, several in flight.
 written() {
     dd if=/tmp/source of=/dev/ublkb5 bs=1M count=8 oflag=direct conv=notrunc && \
         dd if=/tmp/source of=/dev/ublkb5 bs=1k count=100 skip=8193 seek=8193 oflag=direct conv=notrunc

@@ -11,7 +11,7 @@
 #: program sqlite3
 #: check number(queues) = 2
 #: check says(started, "/dev/ublkb0")
-# Transactions were under way at each kill; the writers were told nothing, and have gone on.
+# Transactions were in flight at each kill. The writers got no error, and continued.
 #: check number(rows_at_kill) > 20
 #: check says(waiting, "WAITS")
 #: check says(again, "taken over")
@@ -19,10 +19,10 @@
 #: check number(queues_again) = 2
 #: check exit(writers) = 0
 #: check says(rows, "whole")
-# Where the disk is given up as well, what waits fails, and what was committed is there for the next disk.
+# If the disk is removed too, waiting requests fail, and committed data is on the next disk.
 #: check number(rows_at_last_kill) > 160
 #: check exit(writer) != 0
-# The number is nobody's until it is unmounted.
+# The number cannot be used until the disk is unmounted.
 #: check exit(number_in_use) != 0
 #: check says(number_in_use, "unmount it, or give another number")
 #: check says(fourth, "requests at a time")
@@ -40,7 +40,7 @@ start() {
 
 queues() { ls /sys/block/ublkb0/mq | wc -l; }
 
-# Rows with both journals, on two databases of one file system, and files beside.
+# Writes rows with both journals, to two databases of one file system, and files at the same time.
 writers() {
     write_rows wal $(next_row) 160 &
     echo $! >/tmp/writer_of_rows
@@ -52,7 +52,7 @@ rows_told() { wc -l </tmp/rows; }
 
 more_rows() { [ $(rows_told) -ge $1 ]; }
 
-# killed_at ROWS: while transactions go on.
+# killed_at ROWS: kills the server while transactions are in flight.
 killed_at() {
     await 60 more_rows $1 && [ -e /proc/$(cat /tmp/writer_of_rows)/exe ] || return 1
     kill -9 $(cat /tmp/pid)
@@ -60,7 +60,7 @@ killed_at() {
     rows_told
 }
 
-# Nobody answers, and nobody fails.
+# No request is answered, and none fails.
 waits() {
     usleep 500000
     local before=$(rows_told)

@@ -7,10 +7,10 @@
 #: check says(pulled, "error writing '/dev/nvme0n1'")
 #: check exit(left) != 0
 
-# Over and over the same blocks, until the drive is gone.
+# Writes the same blocks repeatedly until the drive is gone.
 write_until_it_is_gone() {
     { usleep 300000; mark pull; } &
-    # Without the node dd would make a file of that name.
+    # Check for the device node, or dd would make a regular file of that name.
     while [ -b /dev/nvme0n1 ]; do
         dd if=/dev/zero of=/dev/nvme0n1 bs=1M count=1000 oflag=direct || return
     done

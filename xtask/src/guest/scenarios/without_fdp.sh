@@ -12,7 +12,7 @@
 #: check exit(denied) = 1
 #: check says(denied, "ermission denied")
 
-# The kernel looks at namespaces in parallel: which gets which name is chance.
+# The kernel scans namespaces in parallel, so their names are random.
 named() {
     echo /dev/$(grep -lx "$1" /sys/block/nvme0n*/nsid | cut -d / -f 4)
 }

@@ -3,7 +3,7 @@
 //! | module | what it is |
 //! |---|---|
 //! | `moves` | pages that are appended, moved and programmed |
-//! | `map` | memory and time of the map of blocks |
+//! | `map` | memory and time of the block map |
 
 mod map;
 mod moves;
@@ -117,7 +117,7 @@ fn failed(error: larder_ssd::Error) -> Error {
     Error::run(error.to_string())
 }
 
-/// Caches: name in metrics, percent of the flash for buckets, and whether deletions are logged.
+/// Caches: name in metrics, percent of the flash for buckets, and whether tombstones are logged.
 const CACHES: [(&str, f64, bool); 3] =
     [("loc", 0.0, false), ("loc_safe", 0.0, true), ("both", 4.0, false)];
 

@@ -36,7 +36,7 @@ pub(super) enum Kind {
     Channel,
     /// Each tenant has its own dies on shared channels.
     Die,
-    /// Shared dies, fair by weight.
+    /// Shared dies, with die time shared by weight.
     Software,
     /// Shared dies, one token bucket for each tenant.
     Bucket,

@@ -16,7 +16,7 @@ use crate::experiment::array::expiry::{Answer, ExpiringCache, Flash};
 /// A region has, in addition to its records, a footer with a line for each record and two lines for itself.
 const LINE_BYTES: usize = 32;
 const REGION_BYTES_MIN: usize = 64 << 10;
-/// Superblock, snapshot and deletion log.
+/// Bytes for label, snapshot and tombstone log.
 const METADATA_BYTES: usize = 1 << 20;
 const HANDLES: u16 = 8;
 /// Approximate number of keys that are looked up when the flash is inspected.
@@ -49,7 +49,7 @@ impl EngineCache {
         let footer_bytes = ((objects + 2) * LINE_BYTES).next_multiple_of(BLOCK_BYTES);
         let region_bytes = (objects * BLOCK_BYTES + footer_bytes).max(REGION_BYTES_MIN);
         let narrow = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
-        // A part of the metadata is the deletion log.
+        // The metadata includes the tombstone log.
         let metadata_bytes = METADATA_BYTES + regions * region_bytes / 64;
         let bytes = regions * region_bytes + metadata_bytes;
         let device = Arc::new(WatchedDevice::new(bytes as u64, HANDLES));
