@@ -8,7 +8,7 @@
 //! 2. Work that a step wakes is not polled inside that step, even the first one: a thread that carries out work queues
 //!    what it wakes and polls it afterwards. So a chain of a thousand waiting works needs no deep stack. And a waker
 //!    may hold a lock that the woken work is about to take, as a lock does that wakes its next holder.
-//! 3. It is polled apart from what the thread itself waits for ([`apart`]), because it may outlive that.
+//! 3. It is polled apart from what the thread itself waits for (`apart`), because it may outlive that.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;

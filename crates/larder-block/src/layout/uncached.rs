@@ -8,7 +8,7 @@ use super::{
     Refusal, Request, RequestId, Shares, Span, Target, Usage,
 };
 
-/// The layout without a cache: see the [module](self).
+/// The layout without a cache: see the module page.
 #[derive(Debug, Default)]
 pub struct Uncached {
     requests: Requests,

@@ -1,17 +1,17 @@
 //! LevelDB on blocks: an environment for `rusty-leveldb` on any [`BlockStore`].
 //!
 //! A file has its own blocks, whose tags identify it, and only grows at its end, as all of LevelDB's files do. A log
-//! ([`directory`]) records where its bytes lie. Deleting a file frees its blocks: only LevelDB's own compaction ever
+//! (`directory`) records where its bytes lie. Deleting a file frees its blocks: only LevelDB's own compaction ever
 //! copies data.
 //!
 //! Flushed data and every change of a name are durable when the call returns, and survive a loss of power.
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`directory`] | the list of files |
+//! | `directory` | the list of files |
 //! | [`file`] | a file for appending, and one for reading |
-//! | [`files`] | the store and its directory together |
-//! | [`pages`] | where bytes lie |
+//! | `files` | the store and its directory together |
+//! | `pages` | where bytes lie |
 
 mod directory;
 mod file;

@@ -61,7 +61,7 @@ pub struct LogSuperblock {
     /// The cores durably have the data of all batches up to this sequence. A writer of a value other than 0 must have
     /// seen that nothing is dirty.
     pub clean_up_to: u64,
-    /// [Unsettled](super::record) data in batches up to this sequence is clean: the cores had it durably when this was
+    /// Unsettled data in batches up to this sequence is clean: the cores had it durably when this was
     /// written.
     pub settled_up_to: u64,
     /// How an orderly stop has left it. A start clears this before it writes anything else.
