@@ -2,44 +2,63 @@
 //!
 //! Blanked text keeps its length and its lines, so that positions are the same in both texts.
 
+/// What a piece of source is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Piece {
+    Code,
+    Comment,
+    /// A string or a character.
+    Literal,
+}
+
 /// `source` with the content of comments, strings and characters replaced by spaces.
 pub(super) fn code_only(source: &str) -> String {
+    only(Piece::Code, source)
+}
+
+/// `source` with everything but its comments replaced by spaces.
+pub(super) fn comments_only(source: &str) -> String {
+    only(Piece::Comment, source)
+}
+
+fn only(wanted: Piece, source: &str) -> String {
     let mut out = String::with_capacity(source.len());
-    let mut rest = source;
+    let (mut rest, mut before) = (source, None);
     while !rest.is_empty() {
-        let (blank, length) = next_piece(rest, out.chars().next_back());
+        let (kind, length) = next_piece(rest, before);
         let (piece, after) = rest.split_at(length);
-        if blank {
-            out.extend(piece.chars().map(|c| if c == '\n' { '\n' } else { ' ' }));
-        } else {
+        if kind == wanted {
             out.push_str(piece);
+        } else {
+            out.extend(piece.chars().map(|c| if c == '\n' { '\n' } else { ' ' }));
         }
+        before = (kind == Piece::Code).then(|| piece.chars().next_back()).flatten();
         rest = after;
     }
     out
 }
 
-/// The next piece of source: whether to blank it, and its length in bytes.
-fn next_piece(rest: &str, before: Option<char>) -> (bool, usize) {
+/// The next piece of source, and its length in bytes. `before`: the character in front of it, if that is code.
+fn next_piece(rest: &str, before: Option<char>) -> (Piece, usize) {
     let within_name = before.is_some_and(|c| c.is_alphanumeric() || c == '_');
     if rest.starts_with("//") {
-        return (true, rest.find('\n').unwrap_or(rest.len()));
+        return (Piece::Comment, rest.find('\n').unwrap_or(rest.len()));
     }
     if rest.starts_with("/*") {
-        return (true, block_comment(rest));
+        return (Piece::Comment, block_comment(rest));
     }
     if rest.starts_with('"') {
-        return (true, string(rest));
+        return (Piece::Literal, string(rest));
     }
     if !within_name && let Some(length) = raw_string(rest) {
-        return (true, length);
+        return (Piece::Literal, length);
     }
     if rest.starts_with('\'')
         && let Some(length) = character(rest)
     {
-        return (true, length);
+        return (Piece::Literal, length);
     }
-    (false, rest.chars().next().map_or(1, char::len_utf8))
+    (Piece::Code, rest.chars().next().map_or(1, char::len_utf8))
 }
 
 /// Length of a block comment. Block comments nest.
@@ -176,6 +195,18 @@ mod tests {
         ];
         for (source, code) in cases {
             assert_eq!(code_only(source), code, "{source}");
+        }
+    }
+
+    #[test]
+    fn comments_are_told_from_strings() {
+        let cases = [
+            ("a(\"é // x\"); // y", "             // y"),
+            ("r#\"\n// x\"# /* y\nz */ '/'", "   \n       /* y\nz */    "),
+            ("for\"//\" //", "        //"),
+        ];
+        for (source, comments) in cases {
+            assert_eq!(comments_only(source), comments, "{source}");
         }
     }
 

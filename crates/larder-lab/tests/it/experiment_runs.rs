@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::thread::{available_parallelism, scope};
 
-use larder_lab::experiment::{self, Seeds, Settings};
+use larder_lab::experiment::{self, Experiment, Seeds, Settings};
 use larder_lab::replay::Monitor;
 
 use crate::experiment_docs::declares;
@@ -69,6 +69,12 @@ fn short(name: &str) -> &'static [&'static str] {
     }
 }
 
+/// The settings of a short run.
+fn shortened(experiment: &Experiment) -> Settings {
+    let assignments: Vec<_> = short(experiment.name).iter().map(|s| (*s).to_owned()).collect();
+    Settings::new(experiment.name, experiment.parameters, &assignments).unwrap()
+}
+
 /// An experiment with too many runs for a quick test.
 const LONG: &str = "performance";
 
@@ -93,14 +99,16 @@ fn the_longest_measures_what_it_declares_too() {
     check(experiment::find(LONG).unwrap());
 }
 
-fn check(experiment: &'static experiment::Experiment) {
-    let assignments: Vec<_> = short(experiment.name).iter().map(|s| (*s).to_owned()).collect();
-    let settings = Settings::new(experiment.name, experiment.parameters, &assignments).unwrap();
+fn check(experiment: &'static Experiment) {
+    let settings = shortened(experiment);
     let seeds = Seeds { first: 5, count: 1 };
     let result = experiment::run(experiment, &settings, seeds, &Monitor::default(), &|_| {});
     let result = result.unwrap_or_else(|error| panic!("{}: {error}", experiment.name));
     assert!(!result.reason.is_empty());
-    assert_eq!((result.seeds.as_slice(), result.changed.len()), (&[5][..], assignments.len()));
+    assert_eq!(
+        (result.seeds.as_slice(), result.changed.len()),
+        (&[5][..], short(experiment.name).len())
+    );
     for (metric, spread) in result.metrics.iter() {
         assert!(declares(experiment, metric), "{}: {metric} undeclared", experiment.name);
         assert!(spread.mean.is_finite(), "{}: {metric} {spread:?}", experiment.name);
@@ -157,8 +165,7 @@ fn a_seed_of_other_experiments_gives_the_same_numbers_again() {
 
 fn is_the_same_again(name: &str) {
     let experiment = experiment::find(name).unwrap();
-    let assignments: Vec<_> = short(name).iter().map(|s| (*s).to_owned()).collect();
-    let settings = Settings::new(experiment.name, experiment.parameters, &assignments).unwrap();
+    let settings = shortened(experiment);
     let measure = || (experiment.measure)(&settings, 7, &Monitor::default()).unwrap();
     assert_eq!(measure(), measure(), "{name}");
 }
@@ -170,8 +177,7 @@ fn what_no_clock_measures_is_the_same_again() {
     let mut names = Vec::new();
     for experiment in clocked {
         names.push(experiment.name);
-        let assignments: Vec<_> = short(experiment.name).iter().map(|s| (*s).to_owned()).collect();
-        let settings = Settings::new(experiment.name, experiment.parameters, &assignments).unwrap();
+        let settings = shortened(experiment);
         let counted = || {
             let mut metrics = (experiment.measure)(&settings, 7, &Monitor::default()).unwrap();
             for pattern in experiment.by_clock() {
@@ -188,8 +194,7 @@ fn what_no_clock_measures_is_the_same_again() {
     assert_eq!(names, ["vssd-accounting", "block-cpu", "full-scale"]);
     let result = |name: &str| {
         let experiment = experiment::find(name).unwrap();
-        let assignments: Vec<_> = short(name).iter().map(|s| (*s).to_owned()).collect();
-        let settings = Settings::new(experiment.name, experiment.parameters, &assignments).unwrap();
+        let settings = shortened(experiment);
         let seeds = Seeds { first: 5, count: 1 };
         let ran = experiment::run(experiment, &settings, seeds, &Monitor::default(), &|_| {});
         serde_json::to_value(ran.unwrap()).unwrap()
@@ -237,8 +242,7 @@ fn a_stopped_experiment_ends_with_an_error() {
     monitor.stop();
     for name in ["utilization", "tenants", "full-scale", "wear-adversary", "block-cpu"] {
         let experiment = experiment::find(name).unwrap();
-        let assignments: Vec<_> = short(name).iter().map(|s| (*s).to_owned()).collect();
-        let settings = Settings::new(experiment.name, experiment.parameters, &assignments).unwrap();
+        let settings = shortened(experiment);
         let ended = (experiment.measure)(&settings, 1, &monitor);
         assert!(ended.unwrap_err().to_string().contains("interrupted"), "{name}");
     }
