@@ -35,6 +35,22 @@ pub(super) fn circles<'a>(arrows: impl Iterator<Item = &'a (String, String)>) ->
     search.found
 }
 
+/// Strongly connected components of more than one member.
+pub(super) fn components<'a>(
+    arrows: impl Iterator<Item = &'a (String, String)>,
+) -> BTreeSet<BTreeSet<&'a str>> {
+    let mut out = Arrows::new();
+    for (from, to) in arrows {
+        out.entry(from).or_default().insert(to);
+    }
+    let reached: Arrows<'_> = out.keys().map(|from| (*from, reached(&out, from))).collect();
+    let back = |from: &str, to: &str| reached.get(to).is_some_and(|reached| reached.contains(from));
+    let component = |(from, to): (&&'a str, &BTreeSet<&'a str>)| {
+        to.iter().copied().filter(|to| back(from, to)).chain([*from]).collect::<BTreeSet<_>>()
+    };
+    reached.iter().map(component).filter(|component| component.len() > 1).collect()
+}
+
 /// All files that are reached from a file. The file itself is included only through a cycle.
 fn reached<'a>(arrows: &Arrows<'a>, from: &str) -> BTreeSet<&'a str> {
     let mut reached = BTreeSet::new();

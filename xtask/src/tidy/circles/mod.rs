@@ -3,9 +3,13 @@
 //! A cycle of more files can only be read as a whole. Its usual cause is a type or a function in a file that is too
 //! high: a lower file that needs it ties all files in between together. Names are followed through re-exports to the
 //! file that defines them. Imports of tests and mere re-exports do not count.
+//!
+//! Readers import modules, so siblings among modules may not import each other at all, at any level. The circles of
+//! modules that are left are notes; a crate without any keeps none.
 
 mod graph;
 mod house;
+mod levels;
 mod module;
 mod tokens;
 
@@ -28,6 +32,8 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
             let circles = graph::circles(ties.keys());
             let too_large = circles.iter().filter(|circle| circle.len() > FILES_MAX);
             findings.extend(too_large.map(|circle| found(folder, circle, &ties)));
+            let of_modules = levels::circles(&format!("{folder}src/"), &ties);
+            findings.extend(of_modules.iter().map(|circle| found_modules(folder, circle, &ties)));
         }
     }
     findings
@@ -59,6 +65,32 @@ fn found(folder: &str, circle: &[&str], ties: &Ties) -> Finding {
     Finding::error((circle[0], line), RULE, message, fix)
 }
 
+/// The finding about modules that import each other, at an import of the first tie.
+fn found_modules(folder: &str, circle: &levels::Circle, ties: &Ties) -> Finding {
+    let short = |path: &str| path.trim_start_matches(folder).trim_start_matches("src/").to_owned();
+    let tied = |tie: &(String, String)| {
+        let names = ties.get(tie).map_or_else(String::new, |tie| tie.names.join(", "));
+        format!("{} -> {}: {names}", short(&tie.0), short(&tie.1))
+    };
+    let names: Vec<&str> = circle.modules.iter().map(String::as_str).collect();
+    let arrows: Vec<String> = circle.ties.iter().map(tied).collect();
+    let message = format!(
+        "{} modules import each other: {} ({})",
+        names.len(),
+        names.join(", "),
+        arrows.join("; ")
+    );
+    let first = &circle.ties[0];
+    let line = ties.get(first).map_or(1, |tie| tie.line);
+    Finding::error(
+        (&first.0, line),
+        RULE,
+        message,
+        "move what is needed from below into a module below",
+    )
+    .into_note()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -81,18 +113,20 @@ mod tests {
     #[test]
     fn a_circle_of_three_is_found_with_what_ties_it() {
         let found = judged(LIB, A, B, "use crate::a::A;\npub struct C;");
+        let [files, modules] = &found[..] else { panic!("{found:?}") };
+        assert!(modules.contains("3 modules import each other: a, b, c"), "{modules}");
         let expected = "crates/x/src/a.rs:1: error: circles: 3 files import each other: \
             a.rs -> b.rs: B; b.rs -> c.rs: C; c.rs -> a.rs: A; \
             move what is needed from below into a file below";
-        assert_eq!(found, [expected]);
+        assert_eq!(files, expected);
     }
 
     #[test]
-    fn two_may_import_each_other_and_three_in_a_row_are_no_circle() {
+    fn three_in_a_row_are_no_circle_and_two_are_one_of_modules() {
         assert!(judged(LIB, A, B, "pub struct C;").is_empty());
-        assert!(judged(LIB, A, "use crate::a::A;\npub struct B;", "").is_empty());
-        let two = "use crate::b::B;\npub struct C;";
-        assert!(judged(LIB, A, B, two).is_empty());
+        let two = judged(LIB, A, "use crate::a::A;\npub struct B;", "");
+        assert_eq!(two.len(), 1);
+        assert!(two[0].contains("2 modules import each other: a, b"), "{two:?}");
     }
 
     #[test]
@@ -104,8 +138,34 @@ mod tests {
     }
 
     #[test]
+    fn siblings_that_import_each_other_through_their_parts_are_found() {
+        let tree = |deep: &str| {
+            let files = [
+                ("crates/x/Cargo.toml", ""),
+                ("crates/x/src/lib.rs", "mod a;\nmod b;"),
+                ("crates/x/src/a/mod.rs", "mod one;\nmod two;\npub struct Above;"),
+                (
+                    "crates/x/src/a/one.rs",
+                    "use super::Above;\nuse crate::b::deep::B;\npub struct One;",
+                ),
+                ("crates/x/src/a/two.rs", "use super::one::One;\npub struct Two;"),
+                ("crates/x/src/b/mod.rs", "pub mod deep;"),
+                ("crates/x/src/b/deep.rs", deep),
+            ];
+            check(&Tree::of(&files)).iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert!(tree("pub struct B;").is_empty());
+        let found = tree("use crate::a::two::Two;\npub struct B;");
+        let of_modules = found.iter().find(|finding| finding.contains("2 modules")).unwrap();
+        let expected = "crates/x/src/a/one.rs:2: note: circles: 2 modules import each other: a, b \
+            (a/one.rs -> b/deep.rs: B; b/deep.rs -> a/two.rs: Two); \
+            move what is needed from below into a module below";
+        assert_eq!(of_modules, expected);
+    }
+
+    #[test]
     fn a_circle_through_a_re_export_is_found() {
         let lib = "mod a;\nmod b;\nmod c;\npub use a::A;";
-        assert_eq!(judged(lib, A, B, "use crate::A;\npub struct C;").len(), 1);
+        assert_eq!(judged(lib, A, B, "use crate::A;\npub struct C;").len(), 2);
     }
 }
