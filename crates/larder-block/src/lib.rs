@@ -6,6 +6,33 @@
 //!
 //! An export serves a [`Volume`](volume::Volume): a cached core or any other device. The protocols are in `export`
 //! (Linux).
+//!
+//! A cache of 8 MiB in front of a core of 16 MiB, both in memory:
+//!
+//! ```
+//! use std::sync::Arc;
+//! use larder_block::cache::Mode;
+//! use larder_block::layout::CoreId;
+//! use larder_block::manage::{Core, CreateOptions, OpenOptions, create, open};
+//! use larder_block::volume::{CachedVolume, Volume};
+//! use larder_device::{Device, Durability, IoBuffer, MemoryDevice, block_on};
+//!
+//! let memory = |bytes| Arc::new(MemoryDevice::holding(vec![0; bytes])) as Arc<dyn Device>;
+//! let cache_device = memory(8 << 20);
+//! let id = CoreId::new(0).unwrap();
+//! let cores = [Core { id, name: "slow".to_owned(), device: memory(16 << 20) }];
+//! block_on(async {
+//!     let options = CreateOptions { mode: Mode::WriteBack, ..CreateOptions::default() };
+//!     create(&cache_device, &cores, &options).await?;
+//!     let opened = open(&cache_device, &cores, &OpenOptions::default()).await?;
+//!     let volume = CachedVolume::new(opened.cache.core(id).unwrap());
+//!     volume.write(0, IoBuffer::zeroed(4096), Durability::Device).await.unwrap();
+//!     drop(volume);
+//!     opened.stop(true).await?; // writes dirty data to the core first
+//!     Ok::<(), larder_block::Error>(())
+//! })?;
+//! # Ok::<(), larder_block::Error>(())
+//! ```
 
 pub mod accounting;
 pub mod cache;

@@ -20,6 +20,21 @@
 //!
 //! *Always:* each place is written once in a filling; all records that a footer lists were on flash before the footer
 //! was sent; numbers of fillings grow and are never used twice; a caller may be dropped at any await.
+//!
+//! The life of a region, without its bytes:
+//!
+//! ```
+//! use larder_log::{RegionState, Regions};
+//!
+//! let mut regions = Regions::new(2, 1);
+//! let region = regions.in_state(RegionState::Free)[0];
+//! let sequence = regions.number_filling();
+//! regions.activate(region, sequence);
+//! assert_eq!(regions.get(region).state(), RegionState::Active);
+//! regions.seal(region, 0, 3600); // its last record expires in second 3600
+//! assert!(regions.expired(3599).is_empty());
+//! assert_eq!(regions.expired(3600), [region]);
+//! ```
 
 mod active;
 mod backoff;

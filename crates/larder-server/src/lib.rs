@@ -13,6 +13,28 @@
 //! `worker/`) sleeps in one place for all its event sources; the kernel interface of the loop is behind one trait
 //! (`larder_device::sockets`). A connection (`connection.rs`) knows no protocol. The protocols are in `protocol/`, a
 //! folder each, and know no sockets. Idle connections own no buffers.
+//!
+//! A server in memory, on a free port:
+//!
+//! ```
+//! use std::sync::Arc;
+//! use std::time::Duration;
+//! use larder::{RealClock, Tenant, Tenants, TenantsConfig, block_on};
+//! use larder_server::{Endpoint, ListenerConfig, ProtocolKind, Server, ServerConfig};
+//!
+//! let config = TenantsConfig {
+//!     dram_bytes: 16 << 20,
+//!     tenants: vec![Tenant::new("default", 100.0)],
+//!     ..TenantsConfig::default()
+//! };
+//! let tenants = block_on(Tenants::open(config, None, Arc::new(RealClock))).unwrap();
+//! let port = Endpoint::Tcp(([127, 0, 0, 1], 0).into());
+//! let listeners = vec![ListenerConfig::new(port, ProtocolKind::Resp)];
+//! let server = Server::start(ServerConfig { listeners, ..ServerConfig::default() }, tenants)?;
+//! println!("redis-cli -p {}", server.addresses()[0].port());
+//! server.end(Duration::from_secs(10))?;
+//! # Ok::<(), larder_server::Error>(())
+//! ```
 #![cfg(target_os = "linux")]
 
 mod acceptor;

@@ -22,6 +22,26 @@
 //!
 //! [`nvme`] is the drive at the level of NVMe commands, as a host sees it, with the encoders and decoders that a host
 //! needs.
+//!
+//! A drive whose host overwrites at random must copy live pages to free units:
+//!
+//! ```
+//! use larder_ssd::managed::{Geometry, ManagedConfig, ManagedSsd};
+//!
+//! // 64 MiB, in units of 256 KiB, with 17 % more flash than the host can address.
+//! let geometry = Geometry::with_overprovisioning(64 << 20, 256 << 10, 17.0)?;
+//! let mut ssd = ManagedSsd::new(ManagedConfig::new(geometry))?;
+//! ssd.write(0, geometry.logical_pages, 0)?;
+//! let full = ssd.stats().clone();
+//! let mut page = 1;
+//! for _ in 0..4 * geometry.logical_pages {
+//!     page = page * 48_271 % 2_147_483_647;
+//!     ssd.write(page % geometry.logical_pages, 1, 0)?;
+//! }
+//! let dlwa = ssd.stats().dlwa_since(&full).unwrap();
+//! assert!((2.0..4.0).contains(&dlwa), "{dlwa}");
+//! # Ok::<(), larder_ssd::Error>(())
+//! ```
 
 #![forbid(unsafe_code)]
 

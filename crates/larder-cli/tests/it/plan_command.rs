@@ -139,13 +139,13 @@ fn help_teaches() {
     }
 }
 
-/// The figures in the README are those of its command, to the last digit: the simulation has a seed.
+/// The figures in docs/sizing.md are those of its command, to the last digit: the simulation has a seed.
 #[test]
 #[ignore = "takes minutes: `cargo xtask all` runs it"]
-fn the_readme_shows_what_plan_prints() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md");
-    let readme = std::fs::read_to_string(path).unwrap();
-    let (_, rest) = readme.split_once("\nlarder plan ").unwrap();
+fn the_sizing_page_shows_what_plan_prints() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/sizing.md");
+    let page = std::fs::read_to_string(path).unwrap();
+    let (_, rest) = page.split_once("\nlarder plan ").unwrap();
     let (command, rest) = rest.split_once('\n').unwrap();
     let (_, rest) = rest.split_once("```text\n").unwrap();
     let (shown, _) = rest.split_once("```").unwrap();

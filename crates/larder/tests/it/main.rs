@@ -55,6 +55,7 @@ mod shards;
 mod soc_log;
 mod stalls;
 mod streams;
+mod teaching;
 mod tenants;
 mod threads;
 mod tiers;
