@@ -5,8 +5,16 @@ use super::tree::{SourceFile, Tree};
 use super::{arrows, manifest};
 
 const RULE: &str = "papers";
-const DOCUMENTS: [&str; 5] =
-    ["ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "README.md"];
+const DOCUMENTS: [&str; 6] = [
+    "ARCHITECTURE.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "LICENSE",
+    "README.md",
+    DEPENDENCIES,
+];
+/// The page that says what each dependency is for.
+const DEPENDENCIES: &str = "docs/dependencies.md";
 const README_LINES_MAX: usize = 200;
 
 /// Checks the whole tree.
@@ -42,9 +50,9 @@ fn licence(manifest: &SourceFile) -> Option<Finding> {
     })
 }
 
-/// Each dependency must have a line in ARCHITECTURE.md that says what it is for.
+/// Each dependency must have a row in the page of dependencies that says what it is for.
 fn unexplained_dependencies(tree: &Tree) -> Vec<Finding> {
-    let (Some(root), Some(page)) = (tree.file("Cargo.toml"), tree.file("ARCHITECTURE.md")) else {
+    let (Some(root), Some(page)) = (tree.file("Cargo.toml"), tree.file(DEPENDENCIES)) else {
         return Vec::new();
     };
     let entries = manifest::entries(root);
@@ -53,7 +61,7 @@ fn unexplained_dependencies(tree: &Tree) -> Vec<Finding> {
         .filter(|e| e.table == "workspace.dependencies" && !e.value.contains("path ="))
         .filter(|e| !names(&page.text, e.key))
         .map(|e| {
-            let message = format!("{} is not named in ARCHITECTURE.md", e.key);
+            let message = format!("{} is not named in {DEPENDENCIES}", e.key);
             let fix = "say there in a line what it does for us";
             Finding::error((&root.path, e.line), RULE, message, fix)
         })
@@ -104,7 +112,7 @@ mod tests {
     fn dependencies_need_a_reason() {
         let root = "[workspace.dependencies]\nlarder = { path = \"x\" }\nserde = \"1\"\nserde_json = \"1\"\n";
         let page = "| `serde_json` | writes JSON |";
-        let found = messages(&[("Cargo.toml", root), ("ARCHITECTURE.md", page)]);
+        let found = messages(&[("Cargo.toml", root), (DEPENDENCIES, page)]);
         assert_eq!(found.len(), 1);
         assert!(found[0].starts_with("Cargo.toml:3: error: papers: serde is not named"));
     }
