@@ -5,14 +5,8 @@ use super::tree::{SourceFile, Tree};
 use super::{arrows, manifest};
 
 const RULE: &str = "papers";
-const DOCUMENTS: [&str; 6] = [
-    "ARCHITECTURE.md",
-    "CHANGELOG.md",
-    "CONTRIBUTING.md",
-    "LICENSE",
-    "README.md",
-    DEPENDENCIES,
-];
+const DOCUMENTS: [&str; 6] =
+    ["ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "README.md", DEPENDENCIES];
 /// The page that says what each dependency is for.
 const DEPENDENCIES: &str = "docs/dependencies.md";
 const README_LINES_MAX: usize = 200;
