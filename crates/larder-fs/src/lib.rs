@@ -12,6 +12,10 @@
 //! | `mount` | the kernel interface, by FUSE |
 //! | [`attributes`] | the attributes of an inode |
 //! | [`error`] | errors |
+//! | `volume` | the state in memory, and how it goes to the log and comes back |
+//! | `formats` | the bytes on the blocks |
+//! | `flash`, `address` | the store in pages; the address of a page with its checksum |
+//! | `table`, `geometry` | the blocks of the log and their live pages; sizes and capacity |
 //!
 //! This crate does not check permissions: the kernel does (`default_permissions`).
 

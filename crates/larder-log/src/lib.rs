@@ -35,6 +35,18 @@
 //! assert!(regions.expired(3599).is_empty());
 //! assert_eq!(regions.expired(3600), [region]);
 //! ```
+//!
+//! | file | content |
+//! |---|---|
+//! | `log` | the log: its parts, and how records are appended |
+//! | `region`, `regions` | one region; all regions and their states |
+//! | `active`, `chunks`, `in_flight` | regions that are being filled: their bytes in memory, and on the way to flash |
+//! | `record`, `footer`, `form`, `identity`, `expiry` | the bytes on flash |
+//! | `writer` | sends pieces |
+//! | `reclaim`, `eviction`, `expired` | from a full region to the next one; which one is next; regions given up whole |
+//! | `read`, `unsealed` | reads records and footers; seals a region that a crash left open |
+//! | `host` | the traits of the engine above: `Entries`, `Host`, `Rescue` |
+//! | `backoff` | when to try again after a failure |
 
 mod active;
 mod backoff;

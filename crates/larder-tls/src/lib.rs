@@ -9,6 +9,12 @@
 //! handshake before it serves anything: it calls [`TlsSocket::process`] when bytes have come, so it controls when the
 //! thread computes, and how long a client may take. After the handshake the connection has a socket like any other.
 //! Buffers belong to the thread: an idle connection keeps only its TLS state.
+//!
+//! | file | content |
+//! |---|---|
+//! | `credentials` | PEM files of a server: its certificate and key, the issuers of client certificates |
+//! | `certificate` | validity and name of a certificate |
+//! | `socket` | a socket over a socket |
 
 #![cfg(target_os = "linux")]
 

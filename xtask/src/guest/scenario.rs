@@ -1,5 +1,5 @@
 //! A scenario: a script for the guest. Lines with `#:` at its top describe the machine that it needs and the checks of
-//! its report. CONTRIBUTING.md says how to write one.
+//! its report. `scenarios/README.md` says how to write one.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -260,9 +260,9 @@ step x false
 
     #[test]
     fn the_example_for_contributors_is_a_scenario() {
-        let text = fs::read_to_string(workspace::root().join("CONTRIBUTING.md")).unwrap();
-        let guests = text.split("## Guests").nth(1).unwrap();
-        let example = guests.split("```sh\n").nth(1).unwrap().split("```").next().unwrap();
+        let path = workspace::root().join("xtask/src/guest/scenarios/README.md");
+        let text = fs::read_to_string(path).unwrap();
+        let example = text.split("```sh\n").nth(1).unwrap().split("```").next().unwrap();
         let scenario = Scenario::read("example", example).unwrap();
         assert_eq!((scenario.drive.namespaces.len(), scenario.interventions.len()), (2, 1));
     }

@@ -9,6 +9,7 @@
 //! | `unsafe`, unfinished code, meaningless names | `banned` |
 //! | each magic number is listed in the page of formats | `formats` |
 //! | each guarantee of the cache names an existing test | `semantics` |
+//! | links between documents, the list of decisions | `links` |
 //! | licence, documents, dependencies with a reason | `papers` |
 //! | words that make prose hard to read | `plain` |
 //! | words that have no meaning outside of the place where they were written | `words` |
@@ -19,6 +20,7 @@ mod circles;
 mod counts;
 mod finding;
 mod formats;
+mod links;
 mod manifest;
 mod module_doc;
 mod papers;
@@ -39,13 +41,14 @@ use crate::step::Verdict;
 use crate::workspace;
 
 /// The checks. A new rule needs a file and a line here.
-const CHECKS: [fn(&Tree) -> Vec<Finding>; 10] = [
+const CHECKS: [fn(&Tree) -> Vec<Finding>; 11] = [
     arrows::check,
     circles::check,
     sizes::check,
     module_doc::check,
     banned::check,
     formats::check,
+    links::check,
     papers::check,
     plain::check,
     semantics::check,

@@ -1,18 +1,23 @@
-//! The licence and the documents that readers expect, and a reason for each dependency.
+//! The licence and the documents that readers expect, a place in the map for each crate, and a reason for each
+//! dependency.
 
 use super::finding::Finding;
 use super::tree::{SourceFile, Tree};
 use super::{arrows, manifest};
 
 const RULE: &str = "papers";
-const DOCUMENTS: [&str; 5] =
-    ["ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "README.md"];
-const README_LINES_MAX: usize = 200;
+const DOCUMENTS: [&str; 6] =
+    ["ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "README.md", DEPENDENCIES];
+/// The page that says what each dependency is for.
+const DEPENDENCIES: &str = "docs/dependencies.md";
+/// The most lines that a document for newcomers may have.
+const LINES_MAX: [(&str, usize); 2] = [("ARCHITECTURE.md", 200), ("README.md", 199)];
 
 /// Checks the whole tree.
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = missing_documents(tree);
-    findings.extend(tree.file("README.md").and_then(readme_length));
+    findings.extend(LINES_MAX.iter().filter_map(|&(path, most)| length(tree.file(path)?, most)));
+    findings.extend(tree.file("ARCHITECTURE.md").into_iter().flat_map(|page| map(tree, page)));
     findings.extend(arrows::manifests(tree).filter_map(licence));
     findings.extend(unexplained_dependencies(tree));
     findings
@@ -23,12 +28,28 @@ fn missing_documents(tree: &Tree) -> Vec<Finding> {
     missing.map(|path| Finding::error((path, 1), RULE, "missing", "write it")).collect()
 }
 
-fn readme_length(readme: &SourceFile) -> Option<Finding> {
-    let lines = readme.lines().count();
-    (lines >= README_LINES_MAX).then(|| {
-        let message = format!("{lines} lines, fewer than {README_LINES_MAX} allowed");
-        Finding::error((&readme.path, lines), RULE, message, "move detail to docs/")
+fn length(document: &SourceFile, most: usize) -> Option<Finding> {
+    let lines = document.lines().count();
+    (lines > most).then(|| {
+        let message = format!("{lines} lines, at most {most} allowed");
+        Finding::error((&document.path, lines), RULE, message, "move detail to docs/")
     })
+}
+
+/// The first block of text of the page is the map of the crates: each crate of the workspace has one line there.
+fn map(tree: &Tree, page: &SourceFile) -> Vec<Finding> {
+    let block = page.text.split("```").nth(1).unwrap_or_default();
+    let names: Vec<&str> =
+        block.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    let crates = arrows::manifests(tree).filter_map(manifest::package_name);
+    crates
+        .filter_map(|name| {
+            let count = names.iter().filter(|known| **known == name).count();
+            let message = format!("the map has {count} lines for {name}");
+            let fix = "give each crate one line in the first block of text";
+            (count != 1).then(|| Finding::error((&page.path, 1), RULE, message, fix))
+        })
+        .collect()
 }
 
 fn licence(manifest: &SourceFile) -> Option<Finding> {
@@ -42,9 +63,9 @@ fn licence(manifest: &SourceFile) -> Option<Finding> {
     })
 }
 
-/// Each dependency must have a line in ARCHITECTURE.md that says what it is for.
+/// Each dependency must have a row in the page of dependencies that says what it is for.
 fn unexplained_dependencies(tree: &Tree) -> Vec<Finding> {
-    let (Some(root), Some(page)) = (tree.file("Cargo.toml"), tree.file("ARCHITECTURE.md")) else {
+    let (Some(root), Some(page)) = (tree.file("Cargo.toml"), tree.file(DEPENDENCIES)) else {
         return Vec::new();
     };
     let entries = manifest::entries(root);
@@ -53,7 +74,7 @@ fn unexplained_dependencies(tree: &Tree) -> Vec<Finding> {
         .filter(|e| e.table == "workspace.dependencies" && !e.value.contains("path ="))
         .filter(|e| !names(&page.text, e.key))
         .map(|e| {
-            let message = format!("{} is not named in ARCHITECTURE.md", e.key);
+            let message = format!("{} is not named in {DEPENDENCIES}", e.key);
             let fix = "say there in a line what it does for us";
             Finding::error((&root.path, e.line), RULE, message, fix)
         })
@@ -88,9 +109,23 @@ mod tests {
     }
 
     #[test]
-    fn the_readme_is_short() {
-        assert!(messages(&[("README.md", &"\n".repeat(199))]).is_empty());
-        assert_eq!(messages(&[("README.md", &"\n".repeat(200))]).len(), 1);
+    fn documents_for_newcomers_are_short() {
+        for (path, most) in LINES_MAX {
+            assert!(messages(&[(path, &"\n".repeat(most))]).is_empty());
+            assert_eq!(messages(&[(path, &"\n".repeat(most + 1))]).len(), 1);
+        }
+    }
+
+    #[test]
+    fn the_map_has_each_crate_once() {
+        let manifest = "[package]\nname = \"larder-x\"\nlicense.workspace = true\n";
+        let of =
+            |page: &str| messages(&[("crates/x/Cargo.toml", manifest), ("ARCHITECTURE.md", page)]);
+        let page = "larder-x\n```text\n  larder-y  stands on larder-x\n  larder-x  is x\n```\n```text\nlarder-x\n```\n";
+        assert!(of(page).is_empty());
+        let found = of(&page.replace("larder-y", "larder-x"));
+        assert!(found[0].contains("2 lines for larder-x"), "{found:?}");
+        assert_eq!(of("larder-x is not in a map").len(), 1);
     }
 
     #[test]
@@ -104,7 +139,7 @@ mod tests {
     fn dependencies_need_a_reason() {
         let root = "[workspace.dependencies]\nlarder = { path = \"x\" }\nserde = \"1\"\nserde_json = \"1\"\n";
         let page = "| `serde_json` | writes JSON |";
-        let found = messages(&[("Cargo.toml", root), ("ARCHITECTURE.md", page)]);
+        let found = messages(&[("Cargo.toml", root), (DEPENDENCIES, page)]);
         assert_eq!(found.len(), 1);
         assert!(found[0].starts_with("Cargo.toml:3: error: papers: serde is not named"));
     }

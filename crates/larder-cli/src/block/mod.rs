@@ -1,6 +1,17 @@
 //! `larder block`.
 //!
 //! A cache runs in the process of `larder block start`; other commands ask it over its control socket (`control/`).
+//!
+//! | file | content |
+//! |---|---|
+//! | `create`, `start`, `recover`, `export`, `ublk`, `calibrate` | the commands of these names |
+//! | `change_cores` | `larder block cores` |
+//! | `commands`, `control` | commands to a running cache, and its control socket |
+//! | `serving`, `keeping` | what serving commands share; periodic work of a running cache |
+//! | `settings`, `entry` | settings from the command line; `[[block]]` of `larder.toml` |
+//! | `cores`, `target`, `stopped`, `known_caches` | opens caches, cores and devices; the caches of this system |
+//! | `report`, `render`, `latency`, `metrics` | reports as JSON, as text, as metrics |
+//! | `watched` | reports at a server's admin address |
 
 mod calibrate;
 mod change_cores;

@@ -1,4 +1,11 @@
 //! `larder vssd`.
+//!
+//! | file | content |
+//! |---|---|
+//! | `make` | `format`, `create`, `delete` |
+//! | `list`, `offers` | `list`, and `list --device` |
+//! | `exercise`, `wear`, `swap`, `fsck`, `mount` | the commands of these names |
+//! | `image`, `tenants`, `files`, `output` | opening an image, describing a vSSD, checking file systems, results |
 
 mod exercise;
 mod files;

@@ -3,6 +3,16 @@
 //! The two runs see the same requests in the same order and differ in one thing: whether the engines' writes carry
 //! their placement handles and the drive uses them. Each runs single-threaded on its own drive, so a run is a function
 //! of its parameters and seed.
+//!
+//! | file | content |
+//! |---|---|
+//! | `options`, `configs` | parameters, and the drive and cache that follow from them |
+//! | `client` | a look-aside client: a GET that misses is followed by a SET |
+//! | `stage` | the environment of a run: a drive, a cache on it, a clock |
+//! | `shared`, `timed` | several caches on one drive: in turns, or under virtual time with many clients |
+//! | `vssd`, `from_fresh` | a run on a virtual SSD; a run on a fresh drive, measured in drive writes |
+//! | `counted`, `timeline`, `progress` | counters of any drive, samples of a run, its progress |
+//! | `outcome` | the result, also as JSON |
 
 mod client;
 mod configs;

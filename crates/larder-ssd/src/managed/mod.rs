@@ -7,6 +7,21 @@
 //! copied, which is write amplification, then it is erased. With FDP disabled every write goes to handle 0; nothing
 //! else changes.
 //!
+//! | file | content |
+//! |---|---|
+//! | `config`, `geometry`, `options` | the drive: its size, its options, and the check that such a drive can work |
+//! | `host` | host commands: write, deallocate, close a unit |
+//! | `frontier` | where the next page is written: placements, streams, open units |
+//! | `map` | the two page maps and the live bits |
+//! | `units` | reclaim units: their state, and the owner of their data |
+//! | `gc`, `victim` | garbage collection, and the choice of its victims, one file per policy |
+//! | `wear` | failed erases, wear levelling, end of life |
+//! | `events`, `stats` | the FDP event log, counters |
+//! | `journal` | an optional record of the operations on the media, for the timed drive |
+//! | `out_of_band`, `recovery` | data beside the pages, power loss and recovery |
+//! | `scattered`, `sequential` | many single pages in one call; detection of sequential streams |
+//! | `audit` | checks all counts and maps from scratch |
+//!
 //! ```
 //! use larder_ssd::managed::{Geometry, ManagedConfig, ManagedSsd};
 //!

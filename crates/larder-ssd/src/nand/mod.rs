@@ -10,6 +10,17 @@
 //! - A failed block is never programmed or erased again, and keeps its state.
 //! - After a power failure during a program or erase, the block is erased before it is programmed.
 //! - The effects of an erase or a program on wear and on out-of-band data happen with the operation, not later.
+//!
+//! | file | content |
+//! |---|---|
+//! | `array`, `geometry`, `index` | channels, dies, planes, blocks, pages, and types for their numbers |
+//! | `block` | the life of a block: write pointer, erases, health |
+//! | `span` | the dies on which a block lies |
+//! | `medium` | the whole medium: what an operation does to all of this |
+//! | `op` | an operation on a die, for a clock to charge |
+//! | `failures`, `wear` | which erases and programs fail; erase counts |
+//! | `out_of_band`, `tags` | data beside pages, and beside blocks |
+//! | `power` | the power supply |
 
 mod array;
 mod block;

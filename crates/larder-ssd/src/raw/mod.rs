@@ -24,6 +24,17 @@
 //! The drive stores no payload, and operations take no time: if recording is on, [`RawSsd::take_ops`] returns what it
 //! did, for [`Media`](crate::timed::Media) to charge. An optional word per page records what the host put there.
 //!
+//! | file | content |
+//! |---|---|
+//! | `config` | configuration of the drive and of its failures |
+//! | `drive` | the drive: its state, allocation, views |
+//! | `commands` | host commands on blocks: program, read, erase |
+//! | `die`, `free` | failed blocks and counters of each die; its free blocks, least worn first |
+//! | `moves` | copies to other dies, levelling within one |
+//! | `block_tag` | the published out-of-band bytes of a block |
+//! | `power` | power loss, and the scan afterwards |
+//! | `changes`, `restore` | changes for a caller that stores the media, and a drive made from them |
+//!
 //! ```
 //! use larder_ssd::nand::DieIndex;
 //! use larder_ssd::raw::{RawConfig, RawSsd};

@@ -28,6 +28,15 @@
 //!   two other ways: dies that work strictly in order, or that never suspend.
 //! - While the host waits for room, collection is urgent, and reads do not suspend its programs (the urgent mode of
 //!   MQSim's garbage collection).
+//!
+//! | file | content |
+//! |---|---|
+//! | `media` | dies, channels, link and write buffer, each a queue |
+//! | `die`, `channel`, `buffer` | these parts |
+//! | `service` | the order in which a die works |
+//! | `striping` | turns pages of the managed firmware into operations of dies |
+//! | `collection` | garbage collection, paced by the host's writes |
+//! | `timing`, `drives` | timing parameters, and predefined drives |
 
 mod buffer;
 mod channel;

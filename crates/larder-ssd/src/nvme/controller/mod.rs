@@ -22,6 +22,13 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! | file | content |
+//! |---|---|
+//! | `admin`, `features`, `logs`, `io` | the commands, by group |
+//! | `namespaces`, `extent` | namespaces: location, LBA format, handles; ranges in bytes |
+//! | `payload` | the written data |
+//! | `event_log`, `reporting` | stored events, and their conversion from those of the firmware |
 
 #![deny(clippy::indexing_slicing)]
 
