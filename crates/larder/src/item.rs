@@ -2,9 +2,8 @@
 
 use larder_device::IoBuffer;
 
-use crate::cache::Tiers;
-use crate::dram::Marks;
 use crate::key::KeyHash;
+use crate::tier::Tiers;
 
 /// What an item is to the engines for large objects. Everywhere else all items are whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,6 +45,84 @@ pub(crate) struct DramFields {
     /// Out of date. Such an item is for DRAM only, since flash does not store this flag.
     pub(crate) stale: bool,
     pub(crate) marks: Marks,
+}
+
+const FETCHED: u32 = 1;
+const WON: u32 = 2;
+const BINARY_KEY: u32 = 4;
+const ACCESS_SHIFT: u32 = 3;
+const ACCESS_MASK: u32 = (1 << 21) - 1;
+
+const _: () = assert!(
+    ACCESS_MASK << ACCESS_SHIFT | FETCHED | WON | BINARY_KEY == (1 << Marks::BITS) - 1,
+    "marks fill their bits"
+);
+
+/// Whether an item was hit or won, and the time of its last access.
+///
+/// ```text
+///   bits  what
+///      1  fetched: it was hit since it was set
+///      1  won: a client was told to bring a new value
+///      1  binary key: the client that set it gave its key in base64 (this one never changes)
+///     21  second of the last access, modulo 2^21 (24 days); 0 is not known
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Marks(u32);
+
+impl Marks {
+    pub(crate) const BITS: u32 = 24;
+    pub(crate) const WON: Self = Self(WON);
+
+    /// Marks of a new item, with the time of access if that is recorded.
+    pub(crate) fn of_new(won: bool, now_s: Option<u32>) -> Self {
+        Self(if won { WON } else { 0 }).accessed(now_s)
+    }
+
+    /// The same marks, with or without the mark for a key in base64.
+    pub(crate) fn with_binary_key(self, is_binary: bool) -> Self {
+        Self(self.0 & !BINARY_KEY | if is_binary { BINARY_KEY } else { 0 })
+    }
+
+    /// The marks after a hit.
+    pub(crate) fn after_hit(self, now_s: Option<u32>) -> Self {
+        Self(self.0 | FETCHED).accessed(now_s)
+    }
+
+    fn accessed(self, now_s: Option<u32>) -> Self {
+        let Some(now_s) = now_s else { return self };
+        // At least 1, because 0 means unknown.
+        let second = (now_s & ACCESS_MASK).max(1);
+        Self(self.0 & (FETCHED | WON | BINARY_KEY) | second << ACCESS_SHIFT)
+    }
+
+    pub(crate) fn is_fetched(self) -> bool {
+        self.0 & FETCHED != 0
+    }
+
+    pub(crate) fn is_won(self) -> bool {
+        self.0 & WON != 0
+    }
+
+    pub(crate) fn has_binary_key(self) -> bool {
+        self.0 & BINARY_KEY != 0
+    }
+
+    /// Seconds since the last access, if it was recorded.
+    pub(crate) fn idle_s(self, now_s: u32) -> Option<u32> {
+        let second = self.0 >> ACCESS_SHIFT;
+        (second != 0).then(|| now_s.wrapping_sub(second) & ACCESS_MASK)
+    }
+
+    /// The bits; there are [`Marks::BITS`] of them.
+    pub(crate) fn bits(self) -> u32 {
+        self.0
+    }
+
+    /// Takes the marks from the lower bits and ignores the others.
+    pub(crate) fn of_bits(bits: u32) -> Self {
+        Self(bits & ((1 << Self::BITS) - 1))
+    }
 }
 
 impl<'a> ItemRef<'a> {
@@ -112,4 +189,31 @@ pub(crate) fn is_over(expiry_s: u32, early_ms: u16, now_ms: u64) -> bool {
 /// Whether an item that expires at `expiry_s` is dead at `now_s`. 0 never expires.
 pub(crate) fn is_expired(expiry_s: u32, now_s: u32) -> bool {
     expiry_s != 0 && expiry_s <= now_s
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hit_is_remembered_with_its_second_and_leaves_the_rest() {
+        let new = Marks::of_new(true, Some(7 << 21 | 5)).with_binary_key(true);
+        assert!(new.is_won() && !new.is_fetched());
+        let hit = new.after_hit(Some(7 << 21 | 100));
+        assert!(hit.is_won() && hit.is_fetched() && hit.has_binary_key());
+        assert!(!hit.with_binary_key(false).has_binary_key());
+        assert_eq!((new.idle_s(7 << 21 | 105), hit.idle_s(7 << 21 | 105)), (Some(100), Some(5)));
+        assert_eq!(hit.idle_s((8 << 21) + 3), Some((1 << 21) - 97), "over the end of the count");
+        assert_eq!(Marks::of_bits(hit.bits() | 0xff << 24), hit);
+    }
+
+    #[test]
+    fn without_a_second_none_is_known() {
+        let hit = Marks::of_new(false, None).after_hit(None);
+        assert!(hit.is_fetched() && !hit.is_won());
+        assert_eq!(hit.idle_s(1000), None);
+        let at_zero = Marks::of_new(false, Some(3 << 22));
+        assert_eq!(at_zero.idle_s((3 << 22) + 9), Some(8), "a second late, but known");
+        assert_eq!(at_zero.after_hit(None).idle_s((3 << 22) + 9), Some(8));
+    }
 }

@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use crate::array::groups::bounds_s;
+use crate::ttl_groups::bounds_s;
 
 /// Maximum number of segments of the log.
 pub(crate) const LOG_SEGMENTS_MAX: u64 = (1 << 24) - 1;

@@ -73,21 +73,22 @@ pub mod tenants;
 mod tier;
 mod time;
 mod tombstones;
+mod ttl_groups;
 mod turns;
 mod typed;
-mod value;
 
 pub use admission::AdmissionPolicy;
 pub use array::memory::ArrayMemory;
 pub use cache::stream::{Chunk, ValueStream};
 pub use cache::{
     Cas, Change, Copied, EstimatedItems, FetchError, Fetched, Flushed, Larder, Scan, ScanPage,
-    Scanned, SetOptions, Tiers,
+    Scanned, SetOptions,
 };
 pub use config::{
     ArrayConfig, Config, CrashSafety, DramPolicy, LocConfig, OnChange, RegionEviction, Reinsertion,
     SocConfig,
 };
+pub use dram::value::{Value, ValueMeta};
 pub use endurance::{DriveLife, Endurance};
 pub use error::{Error, ErrorKind};
 pub use flash_region::{FlashRegion, RegionState};
@@ -111,12 +112,11 @@ pub use shards::status::{SetStatus, ShardDeviceStatus, ShardStatus};
 pub use shards::{Shard, ShardMap, ShardOptions, Upkeep};
 pub use stats::Stats;
 pub use tenants::{Tenant, Tenants, TenantsConfig};
-pub use tier::Tier;
+pub use tier::{Tier, Tiers};
 pub use time::Moment;
 pub use typed::{Codec, Typed, TypedError};
 #[cfg(feature = "serde")]
 pub use typed::{Postcard, PostcardError};
-pub use value::{Value, ValueMeta};
 
 /// Compiles the example on that page.
 #[cfg(doctest)]

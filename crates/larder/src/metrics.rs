@@ -1,9 +1,7 @@
-//! The numbers of [`Stats`] with the metadata that a monitoring system needs: name, kind, unit, help. They are
-//! generated from the declarations in `stats`, so none can be missing.
+//! The numbers of [`Stats`](crate::Stats) with the metadata that a monitoring system needs: name, kind, unit, help.
+//! They are generated from the declarations in `stats`, so none can be missing.
 
 use std::fmt;
-
-use crate::stats::Stats;
 
 /// The last word of a name, if it is one of these, is the unit.
 const UNITS: [&str; 9] =
@@ -32,11 +30,11 @@ impl fmt::Display for MetricKind {
     }
 }
 
-/// One number of [`Stats`].
+/// One number of [`Stats`](crate::Stats).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Metric {
-    /// Name of its field in [`Stats`].
+    /// Name of its field in [`Stats`](crate::Stats).
     pub name: &'static str,
     /// Counter or gauge.
     pub kind: MetricKind,
@@ -47,29 +45,6 @@ pub struct Metric {
     pub help: &'static str,
     /// The value.
     pub value: u64,
-}
-
-impl Stats {
-    /// All numbers, each with its name, kind, unit and help: counters first, in the order of the fields. Fields that
-    /// are not numbers are left out ([`Stats::drives`], [`Stats::drive_life`], [`Stats::placement_path`],
-    /// [`Stats::last_device_error`]).
-    ///
-    /// ```
-    /// use larder::{MetricKind, Stats};
-    ///
-    /// let stats = Stats::default();
-    /// let written = stats.metrics().find(|metric| metric.name == "loc_written_bytes").unwrap();
-    /// assert_eq!((written.kind, written.unit), (MetricKind::Counter, Some("bytes")));
-    /// for metric in stats.metrics() {
-    ///     println!("{} = {} ({})", metric.name, metric.value, metric.help);
-    /// }
-    /// ```
-    pub fn metrics(&self) -> impl Iterator<Item = Metric> {
-        self.numbers().map(|(named, value)| {
-            let Named { name, kind, unit, help } = named;
-            Metric { name, kind: *kind, unit: *unit, help, value }
-        })
-    }
 }
 
 /// The metadata of a number, without its value.
@@ -86,6 +61,12 @@ impl Named {
         let last = name.rsplit('_').next().unwrap_or(name);
         let unit = UNITS.into_iter().find(|unit| *unit == last && last != name);
         Self { name, kind, unit, help: first_sentence(&plain(doc)) }
+    }
+
+    /// The number, whose value is now `value`.
+    pub(crate) fn metric(&'static self, value: u64) -> Metric {
+        let Self { name, kind, unit, help } = self;
+        Metric { name, kind: *kind, unit: *unit, help, value }
     }
 }
 
@@ -118,6 +99,7 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
+    use crate::stats::Stats;
 
     #[test]
     fn help_is_a_sentence_that_is_understood_alone() {

@@ -11,7 +11,7 @@ use larder_device::nvme::DriveReport;
 use crate::endurance::DriveLife;
 use crate::key::KeyHasher;
 use crate::latency::Latency;
-use crate::metrics::{MetricKind, Named};
+use crate::metrics::{Metric, MetricKind, Named};
 use crate::removal::{RemovalListener, Removals};
 use crate::sync::{STRIPES, stripe};
 use crate::tier::Tier;
@@ -462,6 +462,24 @@ impl Counters {
 }
 
 impl Stats {
+    /// All numbers, each with its name, kind, unit and help: counters first, in the order of the fields. Fields that
+    /// are not numbers are left out ([`Stats::drives`], [`Stats::drive_life`], [`Stats::placement_path`],
+    /// [`Stats::last_device_error`]).
+    ///
+    /// ```
+    /// use larder::{MetricKind, Stats};
+    ///
+    /// let stats = Stats::default();
+    /// let written = stats.metrics().find(|metric| metric.name == "loc_written_bytes").unwrap();
+    /// assert_eq!((written.kind, written.unit), (MetricKind::Counter, Some("bytes")));
+    /// for metric in stats.metrics() {
+    ///     println!("{} = {} ({})", metric.name, metric.value, metric.help);
+    /// }
+    /// ```
+    pub fn metrics(&self) -> impl Iterator<Item = Metric> {
+        self.numbers().map(|(named, value)| named.metric(value))
+    }
+
     /// Number of `get` calls that found their key.
     ///
     /// ```

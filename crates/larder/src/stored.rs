@@ -10,9 +10,9 @@
 use larder_device::IoBuffer;
 use larder_log::{AsRecord, NewRecord, Record, RecordIdentity, record};
 
-use crate::cache::Tiers;
 use crate::item::{Fetched, ItemRef, Kind};
 use crate::key::KeyHasher;
+use crate::tier::Tiers;
 
 const FLASH_ONLY: u8 = 1;
 const IS_HEAD: u8 = 2;

@@ -12,9 +12,9 @@ use std::future::Future;
 use std::marker::PhantomData;
 
 use crate::cache::{FetchError, SetOptions};
+use crate::dram::value::Value;
 use crate::error::Error;
 use crate::front::{Route, Routed};
-use crate::value::Value;
 
 /// Converts values to bytes and bytes to values.
 ///

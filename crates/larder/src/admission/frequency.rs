@@ -10,11 +10,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::config::ASKS_MAX;
 use crate::key::{KeyHash, mixed};
 use crate::stats::Counter;
 
-/// Maximum count.
-pub(crate) const ASKS_MAX: u8 = 15;
 const LINE_BYTES: u64 = 64;
 /// Memory per item that flash can hold.
 const BYTES_PER_ITEM: u64 = 4;

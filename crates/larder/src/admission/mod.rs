@@ -2,18 +2,17 @@
 
 mod budget;
 mod frequency;
-mod policy;
 mod random;
 mod reject_first;
 
 use std::sync::{Mutex, PoisonError};
 
+pub use crate::config::AdmissionPolicy;
 use crate::config::Config;
 use crate::key::KeyHash;
 use crate::stats::{Counter, Counters};
 use budget::{Budget, Refusal};
 use frequency::Frequency;
-pub use policy::AdmissionPolicy;
 use random::Dice;
 use reject_first::RejectFirst;
 

@@ -4,13 +4,13 @@ use std::fmt;
 
 use larder_log::{Region, buffer_bytes};
 
-use super::config::ArrayConfig;
 use super::dead::DEATHS_PER_TABLE;
 use super::entry::ENTRY_BYTES;
 use super::index::Descriptor;
 use super::set::{Set, WAYS};
 use super::stored::snapshot_bytes;
 use super::table::TABLE_ENTRIES;
+use crate::config::ArrayConfig;
 use crate::error::Error;
 
 /// Without a budget, DRAM holds entries for `1 / INDEX_PART` of the objects.

@@ -28,13 +28,11 @@
 //! 5. A crash leaves tables, which know all records up to their stamps, and the footers of regions, which list all
 //!    other records with their stamps (`recover.rs`).
 
-pub(crate) mod config;
 mod dead;
 mod division;
 mod engine;
 mod entry;
 mod group_bytes;
-pub(crate) mod groups;
 mod host;
 mod index;
 mod long;
@@ -70,9 +68,9 @@ use crate::stats::Counters;
 use crate::stored::record_of;
 use crate::tier::Tier;
 use crate::tombstones::{Inheritance, Receipt, Tombstones};
+use crate::ttl_groups::group_of;
 use dead::{DEATHS_PER_TABLE, Dead};
 use group_bytes::GroupBytes;
-use groups::group_of;
 use host::{LogHost, Why};
 use index::Index;
 use place::ArrayPlace;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use larder_device::plan::Class;
 use larder_log::{LogPlace, Region};
 
 use super::entry::OBJECT_BYTES_MAX;
@@ -10,7 +11,6 @@ use super::table::{TABLE_BYTES, TABLE_ENTRIES};
 use crate::flash_region::FlashRegion;
 use crate::key::KeyHasher;
 use crate::long::{self, part_bytes};
-use crate::plan::Class;
 
 /// Percentage of a table's slots in use when the cache is full of objects of the configured mean size. At this load,
 /// one page in 200,000 overflows.
@@ -32,7 +32,7 @@ pub(crate) struct ArrayPlace {
     pub(crate) sets_per_table: u32,
     /// The stream of tables.
     pub(crate) index_stream: usize,
-    /// Upper bound of each group in seconds, ascending: see [`super::groups`].
+    /// Upper bound of each group in seconds, ascending: see [`crate::ttl_groups`].
     pub(crate) groups: &'static [u32],
     /// Objects of at least this size, key and value, go to the engine.
     pub(crate) object_bytes_min: u32,

@@ -22,7 +22,6 @@ use larder_log::{
 };
 
 use super::entry::{Entry, GRAIN_BYTES, Place};
-use super::groups::group_of;
 use super::host::Why;
 use super::table::{KEY_BYTES, PAGE_BYTES, TABLE_BYTES};
 use super::{Array, State};
@@ -30,6 +29,7 @@ use crate::error::Error;
 use crate::events;
 use crate::stored::IS_TABLE;
 use crate::tombstones::Inheritance;
+use crate::ttl_groups::group_of;
 
 /// Regions whose footers are read at a time.
 const READS_AT_ONCE: usize = 32;

@@ -10,9 +10,9 @@ use larder_log::{AsRecord, FooterEntry, Kept, NewRecord, RecordForm, RegionIdent
 
 use super::Array;
 use super::dead::Dead;
-use super::groups::group_of;
 use crate::item::Fetched;
 use crate::stored::record_of;
+use crate::ttl_groups::group_of;
 
 /// Keeps requested objects that have not expired at `now_s`.
 pub(super) struct Hot<'a> {

@@ -36,6 +36,7 @@ pub(crate) const PAGES: usize = 4;
 pub(crate) const PAGE_BYTES: usize = 4096;
 /// Bytes of a table, as a record.
 pub(crate) const TABLE_BYTES: usize = PAGES * PAGE_BYTES;
+const _: () = assert!(4 * TABLE_BYTES == 64 << 10, "a region has room for some tables");
 /// Maximum entries of a page.
 pub(crate) const PAGE_ENTRIES: usize = 251;
 /// Maximum entries of a table.

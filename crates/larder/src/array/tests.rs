@@ -12,7 +12,6 @@ use larder_device::{
 };
 use larder_log::{CacheId, LogPlace, RecordForm, RegionEviction, Stream};
 
-use super::groups::bounds_s;
 use super::memory::ArrayMemory;
 use super::place::ArrayPlace;
 use super::*;
@@ -20,6 +19,7 @@ use crate::engine::{DeadRecords, Engine, Kept};
 use crate::item::{Fetched, ItemRef};
 use crate::key::{KeyHash, KeyHasher};
 use crate::time::CacheClock;
+use crate::ttl_groups::bounds_s;
 
 const REGION_BYTES: u32 = 256 << 10;
 const START_S: u64 = 1_000_000;

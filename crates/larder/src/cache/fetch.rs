@@ -7,13 +7,13 @@ use std::sync::Arc;
 use super::single_flight::Participant;
 use super::{Larder, SetOptions, reentry};
 use crate::dram::ItemView;
+use crate::dram::value::Value;
 use crate::error::Error;
 use crate::item::ItemRef;
 use crate::key::check_value;
 use crate::latency::Timed;
 use crate::removal::RemovalReason;
 use crate::tier::Tier;
-use crate::value::Value;
 
 /// Why [`Larder::get_or_fetch`] has no value.
 ///

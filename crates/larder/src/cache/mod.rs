@@ -56,7 +56,7 @@ use crate::item::ItemRef;
 use crate::key::{KeyHash, KeyHasher, check_key, check_value};
 use crate::latency::{Stopwatch, Timed};
 use crate::removal::RemovalReason;
-use crate::tier::Tier;
+use crate::tier::{Tier, Tiers};
 
 use self::core::Core;
 pub(crate) use budget::Allotment;
@@ -68,7 +68,7 @@ use gate::Inside;
 pub use iterate::{Scan, Scanned};
 use lending::Membership;
 pub use look::Copied;
-pub use options::{SetOptions, Tiers};
+pub use options::SetOptions;
 pub use pages::{EstimatedItems, ScanPage};
 use read::Hit;
 use single_flight::SingleFlight;

@@ -14,6 +14,7 @@
 use larder_device::block_on;
 
 use super::Larder;
+use crate::dram::value::{Pinned, Value};
 use crate::dram::{ItemView, Lookup};
 use crate::error::Error;
 use crate::flash::Flash;
@@ -21,7 +22,6 @@ use crate::key::{KeyHash, check_key};
 use crate::latency::{Begun, Timed};
 use crate::removal::RemovalReason;
 use crate::tier::Tier;
-use crate::value::{Pinned, Value};
 
 /// A value and the tier where it was found.
 #[derive(Debug, Clone)]

@@ -12,13 +12,13 @@ use std::time::Duration;
 
 use super::{FetchError, Larder, SetOptions};
 use crate::dram::Lookup;
+use crate::dram::value::Value;
 use crate::error::{Error, ErrorKind};
 use crate::flash::{EngineId, Flash};
 use crate::item::Fetched;
 use crate::key::{KeyHash, check_key, check_length};
 use crate::long::{Found, NewParts, Parts};
 use crate::tier::Tier;
-use crate::value::Value;
 
 /// A value in chunks, from [`Larder::get_stream`].
 pub struct ValueStream<'a> {

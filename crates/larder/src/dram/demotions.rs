@@ -15,7 +15,7 @@ use event_listener::Event;
 
 use super::allowance::{Allowance, Taken};
 use super::index::Location;
-use super::pins::Share;
+use super::segment::Share;
 use super::segment::{Frozen, Segment};
 use crate::item::ItemRef;
 use crate::key::{KeyHash, KeyHasher};

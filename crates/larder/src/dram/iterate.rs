@@ -3,8 +3,8 @@
 use super::DramTier;
 use super::index::Entry;
 use super::readers::Locked;
+use super::value::Pinned;
 use crate::key::KeyHash;
-use crate::value::Pinned;
 
 /// A pinned item of the tier.
 #[derive(Debug)]

@@ -2,9 +2,9 @@
 //! together.
 
 use super::index::Location;
-use super::pins::Share;
 use super::queues::{Queue, Sealed};
 use super::record::{self, record_bytes};
+use super::segment::Share;
 use super::segment::Writer;
 use crate::item::ItemRef;
 

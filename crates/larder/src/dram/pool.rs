@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError};
 
 use super::memory::Blocks;
 use super::permits::Permits;
-use super::pins::Share;
+use super::segment::Share;
 use super::segment::{Spare, Writer};
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Mutex, MutexGuard};

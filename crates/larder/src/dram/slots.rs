@@ -13,9 +13,9 @@ use std::ptr::{self, NonNull};
 use std::sync::{OnceLock, PoisonError};
 
 use super::index::{Location, Looking, SLOTS_MAX};
-use super::pins::{Pin, Share};
 use super::readers::{Held, Locked};
 use super::segment::Segment;
+use super::segment::{Pin, Share};
 use crate::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use crate::sync::{Mutex, MutexGuard};
 

@@ -3,12 +3,11 @@
 use super::Flash;
 use super::engines::{EngineId, call};
 use crate::admission::Candidate;
-use crate::cache::Tiers;
 use crate::endurance;
 use crate::item::{ItemRef, is_over};
 use crate::key::KeyHash;
 use crate::removal::RemovalReason;
-use crate::tier::Tier;
+use crate::tier::{Tier, Tiers};
 
 /// Result of admission for an item.
 pub(crate) type Admitted = Result<EngineId, RemovalReason>;

@@ -1,6 +1,5 @@
 //! The flash side of the cache: chooses the engine for an object, decides on admission, and recovers after a restart.
 
-mod array_changes;
 mod array_layout;
 mod changes;
 mod clear;

@@ -4,7 +4,6 @@ use larder_device::{DeviceInfo, Durability, PlacementHandle};
 use larder_log::{LogPlace, RecordForm, RegionEviction, Stream};
 
 use super::unit;
-use crate::array::groups::bounds_s;
 use crate::array::memory::{ArrayMemory, Sizes};
 use crate::array::place::ArrayPlace;
 use crate::config::{Config, LocConfig};
@@ -15,6 +14,7 @@ use crate::loc::streams::{of_handles, streams};
 use crate::plan::{Class, PlacementPlan};
 use crate::soc::{SocLogPlace, SocPlace};
 use crate::superblock::{EPOCH_MAX, Superblock};
+use crate::ttl_groups::bounds_s;
 
 /// Bytes of large objects, over all open regions, that may wait until they fill a write.
 const OPEN_REGIONS_BYTES: usize = 8 << 20;

@@ -21,14 +21,13 @@ use larder_log::CacheId;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use crate::cache::Tiers;
 use crate::config::Config;
 use crate::engine::{Cursor, DeadRecords, Engine, Invalidated, Judge, Kept, Memory};
 use crate::error::Error;
 use crate::item::{Fetched, ItemRef, Kind};
 use crate::key::KeyHash;
 use crate::stats::{Counters, Stats};
-use crate::tier::Tier;
+use crate::tier::{Tier, Tiers};
 use crate::tombstones::Inheritance;
 
 const BLOCK_BYTES: usize = 4096;

@@ -12,9 +12,9 @@ use super::walk::Walk;
 use crate::cache::{
     Cas, Change, Copied, FetchError, Flushed, Larder, ScanPage, Scanned, SetOptions, look,
 };
+use crate::dram::value::{Pinned, Value, ValueMeta};
 use crate::error::Error;
 use crate::stats::Stats;
-use crate::value::{Pinned, Value, ValueMeta};
 
 /// The calls of [`Larder`] for threads that may block, over one cache or over [`Shards`](crate::Shards), with the
 /// same meaning. A hit in DRAM returns at once.
@@ -82,6 +82,13 @@ impl Larder {
     }
 }
 
+impl<R: Route> Routed<R> {
+    /// The same calls for threads that may block.
+    pub fn blocking(&self) -> Blocking<'_, R> {
+        Blocking(self.route())
+    }
+}
+
 impl<'a> Blocking<'a, Larder> {
     /// The cache itself, for calls that do not wait: its statistics, its layout, its budgets.
     ///
@@ -113,10 +120,6 @@ macro_rules! blocking {
 /// Calls with one key.
 impl<'a, R: Route> Blocking<'a, R> {
     calls_of_one_key!(blocking);
-
-    pub(super) fn new(route: &'a R) -> Self {
-        Self(route)
-    }
 
     /// The route, for calls that do not wait.
     pub fn route(self) -> &'a R {

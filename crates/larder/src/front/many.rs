@@ -5,9 +5,9 @@ use bytes::BufMut;
 
 use crate::cache::Copied;
 use crate::cache::look::copy_many;
+use crate::dram::value::{Pinned, Value, ValueMeta};
 use crate::error::Error;
 use crate::shards::ShardMap;
-use crate::value::{Pinned, Value, ValueMeta};
 
 /// [`Larder::get_many`](crate::Larder::get_many) over shards.
 pub(super) async fn look_up<K: AsRef<[u8]>>(

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use bytes::BufMut;
 
-use super::blocking::Blocking;
 use super::calls::calls_of_one_key;
 use super::many;
 use super::route::{Lead, Route, Sealed, route_by};
@@ -14,10 +13,10 @@ use super::route::{Lead, Route, Sealed, route_by};
 use crate::cache::Larder;
 use crate::cache::look::copy;
 use crate::cache::{Cas, Change, Copied, FetchError, Fetched, SetOptions};
+use crate::dram::value::{Pinned, Value, ValueMeta};
 use crate::error::Error;
 use crate::shards::calls::Old;
 use crate::time::Moment;
-use crate::value::{Pinned, Value, ValueMeta};
 
 /// The calls of [`Larder`] over a route: a cache, shards, or a type that borrows or shares one, with the same
 /// meaning. [`Shards`](crate::Shards) are a `Routed`. Generic code makes one from a borrowed [`Route`], which costs
@@ -94,11 +93,6 @@ impl<R: Route> Routed<R> {
             Lead::One(cache) => cache.moment(),
             Lead::Shards(shards) => shards.cache_for(key).moment(),
         }
-    }
-
-    /// The same calls for threads that may block.
-    pub fn blocking(&self) -> Blocking<'_, R> {
-        Blocking::new(&self.0)
     }
 }
 

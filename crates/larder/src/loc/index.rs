@@ -21,6 +21,7 @@
 use larder_log::RecordForm;
 use larder_log::RegionId;
 
+use crate::config::HITS_MAX;
 use crate::dram::prefetch;
 use crate::key::KeyHash;
 
@@ -42,8 +43,6 @@ const HITS_AT: u32 = SPAN_AT + SPAN_BITS;
 const TAG_AT: u32 = 56;
 const TAG_BITS: u32 = 24;
 
-/// Largest value of an entry's hit field.
-pub(crate) const HITS_MAX: u8 = 7;
 /// Maximum bytes of regions that addresses reach.
 pub(crate) const BYTES_MAX: u64 = (UNIT_BYTES as u64) << ADDRESS_BITS;
 /// The hit field of a place lies below the upper bits of its tag.

@@ -14,7 +14,6 @@
 
 mod appending;
 mod clear;
-pub(crate) mod config;
 mod engine;
 mod expiry;
 mod host;

@@ -14,8 +14,7 @@
 //! round. With n hits the mean interval is t / n, so t must be at least n / (n + 1) of a round: the last quarter for
 //! three or more hits. The same is assumed for two.
 
-use super::index::HITS_MAX;
-use crate::config::Reinsertion;
+use crate::config::{HITS_MAX, Reinsertion};
 use crate::key::KeyHash;
 
 /// From this value on, marks are of objects with several hits.

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use larder_device::plan::{Class, Stream};
 
-use crate::array::groups::bounds_s;
 use crate::array::table::TABLE_BYTES;
 use crate::config::{Config, RegionEviction};
 use crate::layout::Layout;
+use crate::ttl_groups::bounds_s;
 
 const DAY: Duration = Duration::from_secs(86_400);
 /// Next to engines of large objects, the small-object engine is assumed to write half of all bytes: small objects are

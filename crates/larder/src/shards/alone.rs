@@ -5,8 +5,8 @@ use std::sync::Arc;
 use larder_device::{Claim, Clock, Device, DeviceInfo, PlacementHandle, SliceDevice};
 
 use super::name::key_of_name;
-use super::opening::{Opening, ShardDevice, Tenancy};
 use super::places::mix;
+use super::tenancy::{Opening, ShardDevice, Tenancy};
 use crate::cache::Larder;
 use crate::cache::memory::check_before;
 use crate::config::Config;

@@ -21,10 +21,10 @@ use super::name::name_of;
 use super::places::{Chain, Place, chain};
 use crate::cache::gate::Inside;
 use crate::cache::{FetchError, Fetched, Larder, SetOptions};
+use crate::dram::value::{Pinned, Value, ValueMeta};
 use crate::error::{Error, ErrorKind};
 use crate::key::check_key;
 use crate::partition::{ShardNumber, ShardState, Standing};
-use crate::value::{Pinned, Value, ValueMeta};
 
 type BoxedError = Box<dyn std::error::Error + Send + Sync>;
 

@@ -23,13 +23,13 @@ use event_listener::Event;
 use larder_device::{Clock, Device};
 
 use super::awake::Beat;
-use super::away::{Away, Relapses};
+use super::away::AwayDevices;
 use super::book::Book;
-use super::opening::Tenancy;
 use super::options::ShardOptions;
 use super::places::{Chain, chain};
 use super::pulse::Pulse;
 use super::succession::Succession;
+use super::tenancy::Tenancy;
 use crate::cache::gate::Gate;
 use crate::cache::{Allotment, Larder};
 use crate::key::KeyHasher;
@@ -112,13 +112,6 @@ impl Left {
         }
         stats
     }
-}
-
-/// Devices of shards that were taken out, and may come back.
-#[derive(Default)]
-pub(super) struct AwayDevices {
-    pub(super) devices: Vec<Away>,
-    pub(super) relapses: BTreeMap<usize, Relapses>,
 }
 
 /// Counters of a set.

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use super::calls::View;
 use crate::cache::Larder;
 use crate::cache::many::Missed;
+use crate::dram::value::{Pinned, Value};
 use crate::error::Error;
 use crate::key::check_key;
 use crate::partition::ShardNumber;
 use crate::side_by_side::together;
-use crate::value::{Pinned, Value};
 
 /// The keys of one cache: their names there, and their indexes among all keys.
 struct Group<'a> {

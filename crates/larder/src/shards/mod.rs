@@ -4,7 +4,7 @@
 //! which keys it has (`places.rs`). While a shard has failed, others have its keys. When it is back it starts empty,
 //! and gets its values from them. `set.rs` and `opening.rs` describe how a set opens, and in which order state is
 //! written; `live.rs` and `change.rs` how shards are added and removed while it is open; `calls.rs` how calls behave
-//! then. `detect.rs` detects failed shards, and `awake.rs` pauses of the host; `away.rs` takes devices back that
+//! then. `detect.rs` detects failed shards, and `awake.rs` pauses of the host; `probe.rs` takes devices back that
 //! answer again. `upkeep.rs` does the background work, and `refill.rs` refills shards. The public calls are in
 //! `front/`.
 //!
@@ -26,12 +26,14 @@ pub mod offline;
 pub(crate) mod opening;
 mod options;
 mod places;
+mod probe;
 mod pulse;
 mod refill;
 mod scan;
 mod set;
 pub mod status;
 mod succession;
+pub(crate) mod tenancy;
 mod upkeep;
 
 use std::sync::Arc;

@@ -32,9 +32,10 @@ use larder_log::CacheId;
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use crate::cache::Tiers;
+use crate::config::SOC_OBJECT_BYTES_MAX as OBJECT_BYTES_MAX;
 use crate::item::{Fetched, Kind, is_expired};
 use crate::key::{KeyHash, KeyHasher};
+use crate::tier::Tiers;
 
 /// Bytes of a bucket.
 pub(crate) const BUCKET_BYTES: usize = 4096;
@@ -82,9 +83,10 @@ const _: () = assert!(ENTRIES_BYTES_MAX <= u16::MAX as usize, "`used` has 16 bit
 
 /// Bytes available for the entries of a bucket.
 pub(super) const ENTRIES_BYTES_MAX: usize = BUCKET_BYTES - HEADER_BYTES;
-/// Longest object (key and value) that a bucket can hold.
-pub(crate) const OBJECT_BYTES_MAX: usize =
-    BUCKET_BYTES - HEADER_BYTES - ENTRY_HEADER_BYTES - FLAGS_BYTES;
+const _: () = assert!(
+    OBJECT_BYTES_MAX == ENTRIES_BYTES_MAX - ENTRY_HEADER_BYTES - FLAGS_BYTES,
+    "the longest object fills a bucket"
+);
 
 /// Why bytes are not the requested bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,7 +7,8 @@
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use super::{BUCKET_SNAPSHOT_BYTES, OBJECT_BYTES_MAX, Soc};
+use super::{BUCKET_SNAPSHOT_BYTES, Soc};
+use crate::config::SOC_OBJECT_BYTES_MAX as OBJECT_BYTES_MAX;
 use crate::engine::{Cursor, DeadRecords, Engine, Invalidated, Judge, Kept, Memory, Stop};
 use crate::error::Error;
 use crate::item::{Fetched, ItemRef};

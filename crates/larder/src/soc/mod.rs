@@ -8,7 +8,6 @@
 pub(crate) mod bucket;
 mod change;
 mod clear;
-pub(crate) mod config;
 mod engine;
 mod filter;
 mod iterate;
@@ -26,6 +25,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use larder_device::{BufferPool, Device, Durability, Io, PlacementHandle, VolatileCache};
 
 use crate::breaker::CircuitBreaker;
+use crate::config::SOC_OBJECT_BYTES_MAX as OBJECT_BYTES_MAX;
 use crate::item::{Fetched, ItemRef, is_expired};
 use crate::key::{KeyHash, KeyHasher};
 use crate::removal::RemovalReason;
@@ -33,7 +33,7 @@ use crate::shared_flush::SharedFlush;
 use crate::stats::Counters;
 use crate::tier::Tier;
 use crate::tombstones::{KeysIn, Tombstones};
-pub(crate) use bucket::{BUCKET_BYTES, OBJECT_BYTES_MAX};
+pub(crate) use bucket::BUCKET_BYTES;
 use bucket::{Bucket, Entry, Wanted};
 use change::Change;
 use filter::{FILTER_BYTES, Filters};

@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::partition::{Part, ShardNumber};
 use crate::plan::{self, Class, PlacementPlan};
 use crate::shards::alone::config_of;
-use crate::shards::opening::ShardDevice;
+use crate::shards::tenancy::ShardDevice;
 
 /// The tenants' shares of one of their devices.
 pub(super) struct Shares<'a> {

@@ -15,7 +15,7 @@ use crate::error::{Error, ErrorKind};
 use crate::events;
 use crate::partition::{self, Division, PartitionTable};
 use crate::plan::PlacementPlan;
-use crate::shards::opening::ShardDevice;
+use crate::shards::tenancy::ShardDevice;
 
 impl Tenants {
     /// Opens all tenants. Each finds its old content; a new tenant starts empty in a free part of the device.

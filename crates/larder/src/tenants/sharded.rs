@@ -20,7 +20,8 @@ use crate::front::Shards;
 use crate::partition::{Division, PartitionTable, ShardNumber};
 use crate::plan::PlacementPlan;
 use crate::shards::name::key_of_name;
-use crate::shards::opening::{self, Begin, Opening, ShardDevice, Tenancy};
+use crate::shards::opening::{self, Begin};
+use crate::shards::tenancy::{Opening, ShardDevice, Tenancy};
 use crate::shards::{Shard, ShardMap, ShardOptions};
 
 /// Gives each tenant a part of each device.

@@ -56,7 +56,7 @@ pub(crate) use snapshot::snapshot_bytes_max;
 pub(crate) const BYTES_MAX: u64 = index::PAGES_MAX * PAGE_BYTES as u64;
 
 /// What fits into a bucket fits into a page.
-const _: () = assert!(super::OBJECT_BYTES_MAX <= page::OBJECT_BYTES_MAX);
+const _: () = assert!(crate::config::SOC_OBJECT_BYTES_MAX <= page::OBJECT_BYTES_MAX);
 
 /// Result of a look-up in the log.
 pub(super) enum Looked {

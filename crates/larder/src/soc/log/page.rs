@@ -32,8 +32,8 @@ use larder_log::CacheId;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use crate::cache::Tiers;
 use crate::item::ItemRef;
+use crate::tier::Tiers;
 
 /// Bytes of a page.
 pub(crate) const PAGE_BYTES: usize = 4096;

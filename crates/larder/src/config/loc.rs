@@ -5,9 +5,10 @@ use std::str::FromStr;
 
 use larder_log::RegionEviction;
 
-use super::index::HITS_MAX;
 use crate::error::Error;
 
+/// What the index counts the hits of an object to.
+pub(crate) const HITS_MAX: u8 = 7;
 const TTL_CLASSES_MAX: usize = 8;
 
 /// Upper bound of `region_bytes` and `write_bytes`.

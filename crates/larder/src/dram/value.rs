@@ -4,8 +4,9 @@ use std::fmt;
 use std::ops::Deref;
 use std::time::Duration;
 
-use crate::dram::{ItemView, Marks, Pin, Writer, encode, record_bytes};
-use crate::item::{DramFields, ItemRef, over_at_ms};
+use super::record::{ItemView, encode, record_bytes};
+use super::segment::{Pin, Writer};
+use crate::item::{DramFields, ItemRef, Marks, over_at_ms};
 use crate::key::KeyHash;
 
 /// A value that the cache returned. It is not a copy: it pins its memory, which the cache does not reuse until the

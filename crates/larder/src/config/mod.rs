@@ -1,26 +1,35 @@
 //! Configuration of a cache.
 
+mod admission;
+mod array;
 mod crash_safety;
 mod demotions;
 mod dram_policy;
+mod limits;
+mod loc;
 mod on_change;
 mod shares;
+mod soc;
 
 use std::time::Duration;
 
-use crate::admission::AdmissionPolicy;
-pub use crate::array::config::ArrayConfig;
-pub(crate) use crate::dram::{BYTES_MAX as DRAM_BYTES_MAX, BYTES_MIN as DRAM_BYTES_MIN};
 use crate::endurance::Endurance;
 use crate::error::Error;
-pub use crate::loc::config::{LocConfig, Reinsertion};
 use crate::removal::RemovalListener;
-pub use crate::soc::config::SocConfig;
+pub(crate) use admission::ASKS_MAX;
+pub use admission::AdmissionPolicy;
+pub use array::ArrayConfig;
 pub use crash_safety::CrashSafety;
 pub use demotions::Demotions;
 pub use dram_policy::DramPolicy;
 pub use larder_log::RegionEviction;
+use limits::percent;
+pub(crate) use limits::{DRAM_BYTES_MAX, DRAM_BYTES_MIN, check_dram, check_memory};
+pub(crate) use loc::HITS_MAX;
+pub use loc::{LocConfig, Reinsertion};
 pub use on_change::OnChange;
+pub use soc::SocConfig;
+pub(crate) use soc::{OBJECT_BYTES_MAX as SOC_OBJECT_BYTES_MAX, PERCENT as SOC_PERCENT};
 
 /// Objects on their way to flash may take this part of DRAM's budget on top of it, but at least the constant below.
 const DEMOTING_PART: u64 = 4;
@@ -236,31 +245,4 @@ impl Config {
         }
         check_memory("admission_memory_bytes", self.admission_memory_bytes, 4096)
     }
-}
-
-/// Refuses a value that is no percentage.
-pub(crate) fn percent(name: &str, value: f64) -> Result<(), Error> {
-    if (0.0..=100.0).contains(&value) {
-        return Ok(());
-    }
-    Err(Error::config(format!("{name} = {value}: must be 0 to 100")))
-}
-
-/// Refuses a memory budget that is certainly a mistake, or that the allocator would fail on.
-pub(crate) fn check_memory(name: &str, bytes: u64, least: u64) -> Result<(), Error> {
-    if (least..=DRAM_BYTES_MAX).contains(&bytes) {
-        return Ok(());
-    }
-    Err(Error::config(format!("{name} = {bytes}: must be {least} to {DRAM_BYTES_MAX}")))
-}
-
-/// The same for the DRAM tier, which may also be 0.
-pub(crate) fn check_dram(bytes: u64) -> Result<(), Error> {
-    if bytes == 0 || (DRAM_BYTES_MIN..=DRAM_BYTES_MAX).contains(&bytes) {
-        return Ok(());
-    }
-    Err(Error::config(format!(
-        "dram_bytes = {bytes}: must be {DRAM_BYTES_MIN} to {DRAM_BYTES_MAX}, or 0, with which everything \
-         goes to flash"
-    )))
 }

@@ -15,8 +15,8 @@ use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use super::record::ItemView;
-use super::segment::Segment;
+use super::super::record::ItemView;
+use super::Segment;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 use crate::sync::{STRIPES, stripe};
 
@@ -121,7 +121,7 @@ impl Share {
     }
 
     /// Address of the segment, valid while there is a share.
-    pub(super) fn as_ptr(&self) -> *mut Segment {
+    pub(in crate::dram) fn as_ptr(&self) -> *mut Segment {
         self.0.0.as_ptr()
     }
 
@@ -163,7 +163,7 @@ impl Pin {
     ///
     /// `segment` is that of a [`Share`] that outlives this call.
     #[inline]
-    pub(super) unsafe fn new(segment: NonNull<Segment>, at: usize) -> Self {
+    pub(in crate::dram) unsafe fn new(segment: NonNull<Segment>, at: usize) -> Self {
         // SAFETY: valid because of the share.
         let stripes = unsafe { &segment.as_ref().pins.stripes };
         let stripe = stripe() & (stripes.len() - 1);
@@ -222,8 +222,8 @@ impl Drop for Pin {
 #[cfg(test)]
 #[cfg(not(shuttle))]
 mod tests {
-    use super::super::record::{encode, record_bytes};
-    use super::super::segment::Writer;
+    use super::super::super::record::{encode, record_bytes};
+    use super::super::Writer;
     use super::*;
     use crate::item::ItemRef;
     use crate::key::KeyHash;

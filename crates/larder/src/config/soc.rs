@@ -1,11 +1,12 @@
 //! Options of the small-object engine.
 
-use super::bucket::OBJECT_BYTES_MAX;
-use crate::config::percent;
+use super::limits::percent;
 use crate::error::Error;
 
 /// Up to this number of bytes of flash for each byte of memory, all objects go to the large-object engine.
 const FLASH_PER_MEMORY_WITHOUT_SOC: u64 = 16;
+/// Longest object (key and value) that a bucket can hold.
+pub(crate) const OBJECT_BYTES_MAX: usize = 4050;
 /// Default share of the small-object engine if there is more flash, in percent.
 pub(crate) const PERCENT: f64 = 4.0;
 

@@ -1,18 +1,18 @@
 //! Derives the array engine's settings with which a cache was made from its layout, and finds those that have changed.
 
-use super::changes::{change, part, shortest};
-use crate::array::groups::GROUPS_MAX;
+use super::{change, part, shortest};
 use crate::array::place::tables_for;
 use crate::array::table::TABLE_ENTRIES;
 use crate::config::ArrayConfig;
 use crate::layout::Layout;
+use crate::ttl_groups::GROUPS_MAX;
 
 /// Candidate mean sizes are multiples of these grains. Coarser grains come first, since people prefer round numbers.
 const SIZE_GRAINS: [u64; 8] = [1 << 20, 1 << 14, 1 << 12, 1 << 10, 1000, 100, 10, 1];
 
 /// Returns settings that explain `found`; those of `config` wherever they explain it. `plan` divides the device by
 /// given settings.
-pub(super) fn array_before(
+pub(super) fn before(
     config: &ArrayConfig,
     found: &Layout,
     plan: impl Fn(ArrayConfig) -> Option<Layout>,
@@ -57,7 +57,7 @@ fn mean_object_bytes(now: u32, bytes: u64, tables: u32) -> u32 {
 }
 
 /// Describes the settings that differ, in words.
-pub(super) fn array_changes(now: &ArrayConfig, before: &ArrayConfig) -> Vec<String> {
+pub(super) fn changes(now: &ArrayConfig, before: &ArrayConfig) -> Vec<String> {
     let or_none = |bytes: Option<u32>| bytes.map_or("None".to_owned(), |bytes| bytes.to_string());
     let mut changes = Vec::new();
     if now.percent.to_bits() != before.percent.to_bits() {

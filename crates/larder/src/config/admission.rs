@@ -3,9 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::admission::frequency::ASKS_MAX;
 use crate::error::Error;
 
+/// What requests for a key are counted to.
+pub(crate) const ASKS_MAX: u8 = 15;
 /// A smaller budget would not pay for a buffer of the large-object engine.
 const BUDGET_MIN: u64 = 1 << 20;
 const WAY_OUT: &str = "use all, reject-first, random:P with P from 0 to 1, freq:N with N from 1 to \

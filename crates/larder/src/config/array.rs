@@ -1,12 +1,10 @@
 //! Options of the array engine.
 
-use super::groups::GROUPS_MAX;
-use super::table::TABLE_BYTES;
-use crate::config::percent;
+use super::limits::percent;
 use crate::error::Error;
+use crate::ttl_groups::GROUPS_MAX;
 
 const REGION_BYTES: std::ops::RangeInclusive<u32> = 64 << 10..=1 << 30;
-const _: () = assert!(4 * TABLE_BYTES == 64 << 10, "a region has room for some tables");
 const MEAN_OBJECT_BYTES: std::ops::RangeInclusive<u32> = 1 << 10..=16 << 20;
 const OPEN_BYTES: u64 = 64 << 20;
 const OPEN_PART: u64 = 16;
