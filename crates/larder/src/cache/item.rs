@@ -3,12 +3,12 @@
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-use super::{Change, Larder, SetOptions, Tiers};
-use crate::dram::Marks;
-use crate::item::{DramFields, ItemRef};
-use crate::key::KeyHash;
-use crate::time::Moment;
-use crate::value::Value;
+use super::{Change, Larder, SetOptions};
+use crate::base::item::{DramFields, ItemRef, Marks};
+use crate::base::key::KeyHash;
+use crate::base::tier::Tiers;
+use crate::base::time::Moment;
+use crate::dram::value::Value;
 
 impl Larder {
     /// The cache's time, by which values expire: its [`Clock`](crate::Clock), made monotonic even if that clock is

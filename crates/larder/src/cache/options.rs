@@ -3,6 +3,8 @@
 use std::num::NonZeroU64;
 use std::time::Duration;
 
+use crate::base::tier::Tiers;
+
 /// How a value is stored.
 ///
 /// ```
@@ -42,37 +44,5 @@ impl SetOptions {
     /// The tiers that may hold it after all: flash does not store the stale and won marks.
     pub(crate) fn tiers_allowed(&self) -> Tiers {
         if self.stale || self.won { Tiers::DramOnly } else { self.tiers }
-    }
-}
-
-/// The tiers that may hold a value. Without flash all of these mean DRAM.
-///
-/// ```
-/// # use larder::{Larder, RealClock, SetOptions, Tiers, block_on};
-/// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
-/// let secret = SetOptions { tiers: Tiers::DramOnly, ..SetOptions::default() };
-/// block_on(cache.set_with(b"token", b"rye and salt", secret))?;
-/// # Ok::<(), larder::Error>(())
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-#[non_exhaustive]
-pub enum Tiers {
-    /// In DRAM first; after its eviction on flash, if the admission policy admits it.
-    #[default]
-    Both,
-    /// In DRAM only: it is never written to flash, not by a flush or a close either. When DRAM evicts it, it is lost,
-    /// and counted ([`Stats::dram_evicted_objects`](crate::Stats::dram_evicted_objects)). `touch`, `append`, `incr`
-    /// and similar calls keep this setting.
-    DramOnly,
-    /// On flash at once, past DRAM: when the set returns, flash has it, or the admission policy has rejected it, as
-    /// with every object. A read that finds it does not bring it to DRAM; its version is 0 then, which `cas` never
-    /// replaces. `touch`, `append`, `incr` and similar calls keep this setting.
-    FlashOnly,
-}
-
-impl Tiers {
-    /// The tiers of a value on flash: `only` means for flash only.
-    pub(crate) fn on_flash(only: bool) -> Self {
-        if only { Self::FlashOnly } else { Self::Both }
     }
 }

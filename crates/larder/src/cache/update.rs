@@ -7,12 +7,13 @@ use std::time::Duration;
 use super::demoting::{Patience, Wait};
 use super::place::PUTS_BEFORE_WRITE_AROUND;
 use super::{Larder, SetOptions, reentry};
+use crate::base::error::{Error, ErrorKind};
+use crate::base::item::ItemRef;
+use crate::base::key::{KeyHash, check_key, check_value};
+use crate::base::removal::RemovalReason;
+use crate::base::tier::Tiers;
+use crate::dram::value::{Pinned, Value};
 use crate::dram::{Full, ItemView, Taken};
-use crate::error::{Error, ErrorKind};
-use crate::item::ItemRef;
-use crate::key::{KeyHash, check_key, check_value};
-use crate::removal::RemovalReason;
-use crate::value::{Pinned, Value};
 
 /// The change that [`Larder::update`] makes to a key.
 ///
@@ -399,7 +400,7 @@ impl Larder {
             let message = format!("object of {} bytes: DRAM cannot hold it", item.object_bytes());
             return Err(Error::new(ErrorKind::InvalidInput, message));
         }
-        let goes_above = goes_above && item.tiers != super::Tiers::DramOnly;
+        let goes_above = goes_above && item.tiers != Tiers::DramOnly;
         let stays = !goes_above && self.stays_in_dram(&item);
         if !stays && taken.is_none() {
             return Ok(Attempt::NoneTaken(self.core.dram.demoting_bytes(&item)));
@@ -429,7 +430,7 @@ impl Larder {
             {
                 let above = self.core.dram.demotions().above();
                 let taken = above.try_take(self.core.dram.demoting_bytes(&item));
-                let may = |_: &Taken<'_>| item.tiers != super::Tiers::DramOnly;
+                let may = |_: &Taken<'_>| item.tiers != Tiers::DramOnly;
                 taken.filter(may).map_or(Err(Full), |taken| {
                     self.core.dram.insert_to_demote(&item, taken, &unchanged).map(|_| true)
                 })

@@ -1,8 +1,8 @@
 //! How the engines share the flash.
 
 use super::Config;
-use crate::error::Error;
-use crate::soc::config::PERCENT as SOC_PERCENT;
+use super::soc::PERCENT as SOC_PERCENT;
+use crate::base::error::Error;
 
 impl Config {
     /// The small-object engine's share, in percent, of a cache of `flash_bytes` that begins empty.

@@ -14,9 +14,9 @@ use super::memory::{self, PAGE_BYTES};
 use super::policy;
 use super::readers::LockedAlone;
 use super::{DramTier, lock};
-use crate::config::DramPolicy;
-use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use crate::base::sync::Mutex;
+use crate::base::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use crate::config::{DRAM_BYTES_MAX, DRAM_BYTES_MIN, DramPolicy};
 
 /// Approximate number of segments of the tier.
 const SEGMENTS: usize = 512;
@@ -38,18 +38,16 @@ const INDEX_PART: usize = 8;
 /// Bytes evicted in the call that reduces the budget: some hundredths of a second.
 const LEAVE_AT_ONCE_BYTES: usize = 64 << 20;
 
-/// A smaller tier would have no room for items.
-pub(crate) const BYTES_MIN: u64 = 8 << 10;
-/// Index entries cannot address more segments.
-pub(crate) const BYTES_MAX: u64 = {
-    let named = SLOTS_MAX as u64 * *SEGMENT_BYTES.end() as u64;
-    let addressed = usize::MAX as u64 / 2;
-    if named < addressed { named } else { addressed }
-};
-
 const _: () = {
     assert!(SEGMENTS_MIN < SEGMENTS && SHARDS_MAX.is_power_of_two());
-    assert!(BYTES_MIN / 4 >= *SEGMENT_BYTES.start() as u64, "the least budget has a few segments");
+    assert!(
+        DRAM_BYTES_MIN / 4 >= *SEGMENT_BYTES.start() as u64,
+        "the least budget has a few segments"
+    );
+    assert!(
+        DRAM_BYTES_MAX <= SLOTS_MAX as u64 * *SEGMENT_BYTES.end() as u64,
+        "index entries can address all segments"
+    );
 };
 
 /// Parameters derived from the budget.
@@ -116,7 +114,7 @@ impl DramTier {
     pub(crate) fn set_budget(&self, bytes: u64, now_s: u32) {
         let mut shaped_for = lock(&self.change.shaped_for);
         let least = self.index.memory_bytes_min() * INDEX_PART;
-        let budget = usize::try_from(bytes.min(BYTES_MAX)).unwrap_or(usize::MAX).max(least);
+        let budget = usize::try_from(bytes.min(DRAM_BYTES_MAX)).unwrap_or(usize::MAX).max(least);
         // Raise the budget before longer segments are opened, for which the old one would have no room.
         if budget > self.pool.budget_bytes() {
             self.pool.set_budget(budget);

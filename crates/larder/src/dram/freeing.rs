@@ -1,9 +1,9 @@
 //! Frees memory: at once if no reader can see it, else when its last reader has left.
 
 use super::DramTier;
-use super::pins::Share;
 use super::pool::Gone;
 use super::retired::Retired;
+use super::segment::Share;
 
 /// Number of checks for readers before the locks are taken again.
 const LOOKS: u32 = 128;

@@ -3,8 +3,8 @@
 use super::DramTier;
 use super::index::Entry;
 use super::readers::Locked;
-use crate::key::KeyHash;
-use crate::value::Pinned;
+use super::value::Pinned;
+use crate::base::key::KeyHash;
 
 /// A pinned item of the tier.
 #[derive(Debug)]

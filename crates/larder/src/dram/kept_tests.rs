@@ -1,7 +1,7 @@
 //! Tests the tier while a caller keeps values from every segment.
 
+use super::value::Value;
 use super::*;
-use crate::value::Value;
 use std::collections::{BTreeMap, VecDeque};
 
 const VALUE_BYTES: usize = 200;

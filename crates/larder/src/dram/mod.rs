@@ -12,9 +12,8 @@
 //! | module | what it is |
 //! |---|---|
 //! | `memory` | memory from the kernel |
-//! | `segment` | memory that is appended to, overwritten, pinned and reused |
+//! | `segment` | memory that is appended to, overwritten, pinned and reused; `pins`: references that keep it |
 //! | `record`, `versions` | one item in a segment, and the version numbers of a key's values |
-//! | `pins` | references that keep a segment |
 //! | `permits` | how many values may be kept without a copy |
 //! | `slots` | numbers for segments |
 //! | `readers`, `retired` | readers without a lock, and memory that waits for them |
@@ -22,13 +21,15 @@
 //! | `index`, `table` | from a key's hash to slot and offset, with a lock or without |
 //! | `directory` | the shards of the index, whose number grows |
 //! | `pool`, `budget` | the budget, and what follows when it changes |
-//! | `prefetch` | prefetching memory |
 //! | `lane` | open segments, by lifetime |
 //! | `queues`, `ghost` | the eviction order |
 //! | `put` | how items are inserted |
 //! | `evict`, `evictors`, `bar` | how items are evicted, by which tasks, and which items with hits are |
 //! | `demotions`, `allowance`, `together` | records on their way to flash, and the limit of their bytes |
+//! | `value` | a value in the hands of a caller: it pins its record |
 //! | `iterate` | lists the content, for scans and `flush` |
+//!
+//! Uses `base`, `observe` and `config`.
 //!
 //! Lock order: an evictor's, demotions, index shard, lane, queues, pool, retired memory. The lock of an engine that
 //! tells without I/O whether it has an item comes after the index's. No lock is held during a wait for flash, and
@@ -49,10 +50,8 @@ mod iterate;
 mod lane;
 mod memory;
 mod permits;
-mod pins;
 mod policy;
 mod pool;
-mod prefetch;
 mod published;
 mod put;
 mod queues;
@@ -64,39 +63,35 @@ mod slots;
 mod sparse;
 mod table;
 mod together;
+pub(crate) mod value;
 pub(crate) mod versions;
 
 use std::fmt;
 use std::num::NonZeroU64;
 use std::sync::{Arc, PoisonError};
 
+use crate::base::item::ItemRef;
+use crate::base::key::{KeyHash, KeyHasher};
+use crate::base::signal::ALL;
+use crate::base::sync::{Mutex, MutexGuard};
 use crate::config::DramPolicy;
-use crate::item::ItemRef;
-use crate::key::{KeyHash, KeyHasher};
-use crate::signal::ALL;
-use crate::stats::Counters;
-use crate::sync::{Mutex, MutexGuard};
-use crate::value::Pinned;
+use crate::observe::stats::Counters;
 pub(crate) use allowance::Taken;
-pub(crate) use budget::{BYTES_MAX, BYTES_MIN};
 use budget::{Change, SEGMENT_BYTES, Shape};
 pub(crate) use demotions::{Demotion, Demotions};
 use evictors::Evictors;
 use ghost::Ghost;
 use index::{Entry, Index, Location, Looking, Moved, OFFSETS_END, Records};
 use lane::Lane;
-pub(crate) use pins::Pin;
-use pins::Share;
 use pool::Pool;
-pub(crate) use prefetch::prefetch;
 pub(crate) use put::OnItsWay;
 use queues::Queues;
 use readers::Locked;
-pub(crate) use record::{ItemView, Marks, encode, record_bytes};
-use segment::Segment;
-pub(crate) use segment::Writer;
+pub(crate) use record::ItemView;
+use segment::{Segment, Share};
 use slots::Slots;
 pub(crate) use together::{Receiver, Together};
+use value::Pinned;
 use versions::Versions;
 
 const _: () = assert!(*SEGMENT_BYTES.end() <= OFFSETS_END);

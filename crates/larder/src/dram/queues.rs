@@ -7,7 +7,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use super::pins::Share;
+use super::segment::Share;
 use super::sparse::{COMPACTED_EIGHTHS, EIGHTHS, dead_eighths};
 
 /// `small` gets this fraction of the budget (reciprocal).
@@ -45,7 +45,7 @@ impl Sealed {
     /// Whether pins prevent the reuse of its memory. A segment of unusual size is never reused, so it can leave at
     /// once and is freed with its last pin.
     fn is_pinned(&self, segment_bytes: usize) -> bool {
-        self.segment.is_usual(segment_bytes) && self.segment.pins.are_any()
+        self.segment.is_usual(segment_bytes) && self.segment.is_pinned()
     }
 
     fn dead_eighths(&self) -> usize {

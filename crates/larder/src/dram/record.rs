@@ -14,22 +14,13 @@
 //!       *      *  key, value, padding to a multiple of 4
 //! ```
 //!
-//! An item's marks may change while it stays in place:
-//!
-//! ```text
-//!   bits  what
-//!      1  fetched: it was hit since it was set
-//!      1  won: a client was told to bring a new value
-//!      1  binary key: the client that set it gave its key in base64 (this one never changes)
-//!     21  second of the last access, modulo 2^21 (24 days); 0 is not known
-//! ```
-//!
+//! An item's [`Marks`] may change while it stays in place.
 //! A hit writes the marks only if it changes them: once for each item if access times are not recorded, otherwise at
 //! most once a second.
 
-use crate::cache::Tiers;
-use crate::item::{DramFields, ItemRef, is_over};
-use crate::key::{KEY_BYTES_MAX, KeyHash, VALUE_BYTES_MAX};
+use crate::base::item::{DramFields, ItemRef, Marks, is_over};
+use crate::base::key::{KEY_BYTES_MAX, KeyHash, VALUE_BYTES_MAX};
+use crate::base::tier::Tiers;
 
 /// Records begin at multiples of this.
 pub(crate) const UNIT_BYTES: usize = 4;
@@ -71,17 +62,7 @@ const _: () = {
     assert!(LONG_VALUE | OPTIONAL | TIERS | VERSION_BIT == u32::MAX, "no bit is without a meaning");
     assert!(OPTIONAL & TIERS == 0 && (OPTIONAL | TIERS) & VERSION_BIT == 0 && STALE == TIERS);
     assert!(UNIT_BYTES.is_multiple_of(WORD_BYTES), "the first word of each record is aligned");
-    assert!(
-        ACCESS_MASK << ACCESS_SHIFT | FETCHED | WON | BINARY_KEY == (1 << Marks::BITS) - 1,
-        "marks fill their bits"
-    );
 };
-
-const FETCHED: u32 = 1;
-const WON: u32 = 2;
-const BINARY_KEY: u32 = 4;
-const ACCESS_SHIFT: u32 = 3;
-const ACCESS_MASK: u32 = (1 << 21) - 1;
 
 /// The fields of a record.
 #[derive(Debug, Clone, Copy)]
@@ -110,65 +91,6 @@ impl<'a> ItemView<'a> {
     #[inline]
     pub(crate) fn is_over(&self, now_ms: u64) -> bool {
         is_over(self.expiry_s, self.early_ms, now_ms)
-    }
-}
-
-/// Whether an item was hit or won, and the time of its last access.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Marks(u32);
-
-impl Marks {
-    pub(super) const BITS: u32 = 24;
-    pub(super) const WON: Self = Self(WON);
-
-    /// Marks of a new item, with the time of access if that is recorded.
-    pub(crate) fn of_new(won: bool, now_s: Option<u32>) -> Self {
-        Self(if won { WON } else { 0 }).accessed(now_s)
-    }
-
-    /// The same marks, with or without the mark for a key in base64.
-    pub(crate) fn with_binary_key(self, is_binary: bool) -> Self {
-        Self(self.0 & !BINARY_KEY | if is_binary { BINARY_KEY } else { 0 })
-    }
-
-    /// The marks after a hit.
-    pub(crate) fn after_hit(self, now_s: Option<u32>) -> Self {
-        Self(self.0 | FETCHED).accessed(now_s)
-    }
-
-    fn accessed(self, now_s: Option<u32>) -> Self {
-        let Some(now_s) = now_s else { return self };
-        // At least 1, because 0 means unknown.
-        let second = (now_s & ACCESS_MASK).max(1);
-        Self(self.0 & (FETCHED | WON | BINARY_KEY) | second << ACCESS_SHIFT)
-    }
-
-    pub(crate) fn is_fetched(self) -> bool {
-        self.0 & FETCHED != 0
-    }
-
-    pub(crate) fn is_won(self) -> bool {
-        self.0 & WON != 0
-    }
-
-    pub(crate) fn has_binary_key(self) -> bool {
-        self.0 & BINARY_KEY != 0
-    }
-
-    /// Seconds since the last access, if it was recorded.
-    pub(crate) fn idle_s(self, now_s: u32) -> Option<u32> {
-        let second = self.0 >> ACCESS_SHIFT;
-        (second != 0).then(|| now_s.wrapping_sub(second) & ACCESS_MASK)
-    }
-
-    /// The bits; there are [`Marks::BITS`] of them.
-    pub(super) fn bits(self) -> u32 {
-        self.0
-    }
-
-    /// Takes the marks from the lower bits and ignores the others.
-    pub(super) fn of_bits(bits: u32) -> Self {
-        Self(bits & ((1 << Self::BITS) - 1))
     }
 }
 
@@ -439,27 +361,5 @@ mod tests {
             let length = bytes_of_record(word, bytes[4..].first_chunk().unwrap());
             assert_eq!(length.unwrap_or_else(long), bytes.len());
         }
-    }
-
-    #[test]
-    fn a_hit_is_remembered_with_its_second_and_leaves_the_rest() {
-        let new = Marks::of_new(true, Some(7 << 21 | 5)).with_binary_key(true);
-        assert!(new.is_won() && !new.is_fetched());
-        let hit = new.after_hit(Some(7 << 21 | 100));
-        assert!(hit.is_won() && hit.is_fetched() && hit.has_binary_key());
-        assert!(!hit.with_binary_key(false).has_binary_key());
-        assert_eq!((new.idle_s(7 << 21 | 105), hit.idle_s(7 << 21 | 105)), (Some(100), Some(5)));
-        assert_eq!(hit.idle_s((8 << 21) + 3), Some((1 << 21) - 97), "over the end of the count");
-        assert_eq!(Marks::of_bits(hit.bits() | 0xff << 24), hit);
-    }
-
-    #[test]
-    fn without_a_second_none_is_known() {
-        let hit = Marks::of_new(false, None).after_hit(None);
-        assert!(hit.is_fetched() && !hit.is_won());
-        assert_eq!(hit.idle_s(1000), None);
-        let at_zero = Marks::of_new(false, Some(3 << 22));
-        assert_eq!(at_zero.idle_s((3 << 22) + 9), Some(8), "a second late, but known");
-        assert_eq!(at_zero.after_hit(None).idle_s((3 << 22) + 9), Some(8));
     }
 }

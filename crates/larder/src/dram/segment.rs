@@ -21,21 +21,25 @@
 //!    invariant 2 it is lent to no other thread then. Relaxed is enough: nothing else is read depending on the marks.
 #![allow(unsafe_code)]
 
+mod pins;
+
 use std::ops::Deref;
 use std::sync::Arc;
 
 use super::memory::{Blocks, Memory};
 use super::permits::Permits;
-use super::pins::{Pin, Pins, Share};
-use super::prefetch::prefetch;
 use super::readers::{Locked, LockedAlone};
 use super::record::{
-    FIXED_BYTES, ItemView, LONG_BYTES, Marks, UNIT_BYTES, WORD_BYTES, bytes_of_long,
-    bytes_of_record, marks_in, record_of, with_marks,
+    FIXED_BYTES, ItemView, LONG_BYTES, UNIT_BYTES, WORD_BYTES, bytes_of_long, bytes_of_record,
+    marks_in, record_of, with_marks,
 };
 use super::sparse::is_sparser;
-use crate::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use crate::sync::wait_a_little;
+use crate::base::item::Marks;
+use crate::base::prefetch::prefetch;
+use crate::base::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use crate::base::sync::wait_a_little;
+use pins::Pins;
+pub(crate) use pins::{Pin, Share};
 
 const LINE_BYTES: usize = 64;
 /// The processor prefetches the following lines itself, once they are read in sequence.
@@ -48,7 +52,7 @@ const PREFETCHED_LINES: usize = 5;
 pub(crate) struct Segment {
     memory: Memory,
     published: AtomicUsize,
-    pub(super) pins: Pins,
+    pins: Pins,
     /// The permits of its tier. `None`: it holds a single record, so that keeping it costs no other record.
     permits: Option<Arc<Permits>>,
     tally: Tally,
@@ -160,6 +164,11 @@ impl Segment {
     /// the tier gives it up.
     pub(super) fn is_usual(&self, segment_bytes: usize) -> bool {
         self.permits.is_some() && self.capacity() == segment_bytes
+    }
+
+    /// Whether it has pins.
+    pub(super) fn is_pinned(&self) -> bool {
+        self.pins.are_any()
     }
 
     /// Memory besides that for records.

@@ -4,15 +4,16 @@
 //! layout: of all percentages that give the same number of buckets, the roundest is most likely the one that was
 //! configured.
 
+mod array;
+
 use std::fmt;
 
 use larder_device::DeviceInfo;
 
-use super::array_changes::{array_before, array_changes};
-use super::layout::{soc_buckets, soc_log_segments, usable_bytes};
-use crate::config::{Config, CrashSafety, LocConfig, OnChange, SocConfig};
-use crate::layout::Layout;
-use crate::soc::{self, BUCKET_BYTES, BUCKET_SNAPSHOT_BYTES};
+use super::division::{soc_buckets, soc_log_segments, usable_bytes};
+use crate::base::layout::Layout;
+use crate::config::{Config, CrashSafety, LocConfig, OnChange, SOC_PERCENT, SocConfig};
+use crate::engine::soc::{BUCKET_BYTES, BUCKET_SNAPSHOT_BYTES};
 
 /// Candidate percentages are multiples of `1 / grain`. Coarser steps come first, since people prefer round numbers.
 const GRAINS: [f64; 9] = [1.0, 2.0, 10.0, 20.0, 100.0, 200.0, 1000.0, 10_000.0, 100_000.0];
@@ -57,8 +58,8 @@ pub(super) fn reconcile(
 /// Fills in what the cache decided when it was created, where the configuration leaves that to the cache. The default
 /// share of small objects and 0 are both no change, because memory budgets vary.
 fn as_decided(config: &Config, found: &Layout) -> Config {
-    let before = soc_percent(soc::config::PERCENT, found);
-    let is_decided = config.soc.percent.is_none() && [0.0, soc::config::PERCENT].contains(&before);
+    let before = soc_percent(SOC_PERCENT, found);
+    let is_decided = config.soc.percent.is_none() && [0.0, SOC_PERCENT].contains(&before);
     let soc_percent = if is_decided { Some(before) } else { config.soc.percent };
     Config { soc: SocConfig { percent: soc_percent, ..config.soc.clone() }, ..config.clone() }
 }
@@ -67,8 +68,8 @@ fn as_decided(config: &Config, found: &Layout) -> Config {
 fn settings(config: &Config, info: &DeviceInfo, found: &Layout) -> Vec<String> {
     let (mut changes, mut before) = shares(config, found);
     let with = |array| Config { array, ..before.clone() };
-    let array = array_before(&config.array, found, |array| Layout::plan(&with(array), info).ok());
-    changes.extend(array_changes(&config.array, &array));
+    let array = array::before(&config.array, found, |array| Layout::plan(&with(array), info).ok());
+    changes.extend(array::changes(&config.array, &array));
     before.array = array;
     let is_explained =
         |before: &Config| Layout::plan(before, info).is_ok_and(|layout| layout == *found);
@@ -110,7 +111,7 @@ fn settings(config: &Config, info: &DeviceInfo, found: &Layout) -> Vec<String> {
 /// except the array engine and the sizes within the parts.
 fn shares(config: &Config, found: &Layout) -> (Vec<String>, Config) {
     let mut changes = Vec::new();
-    let soc_before = soc_percent(config.soc.percent.unwrap_or(soc::config::PERCENT), found);
+    let soc_before = soc_percent(config.soc.percent.unwrap_or(SOC_PERCENT), found);
     if config.soc.percent.is_none_or(|now| now.to_bits() != soc_before.to_bits()) {
         let now = config.soc.percent.map_or("None".to_owned(), |percent| percent.to_string());
         changes.push(change("soc.percent", now, soc_before));
@@ -142,7 +143,8 @@ fn shares(config: &Config, found: &Layout) -> (Vec<String>, Config) {
     }
     (changes, before)
 }
-pub(super) fn change(name: &str, now: impl fmt::Display, before: impl fmt::Display) -> String {
+
+fn change(name: &str, now: impl fmt::Display, before: impl fmt::Display) -> String {
     format!("{name} = {now} (it was made with {before})")
 }
 
@@ -173,12 +175,12 @@ fn soc_log_percent(now: f64, found: &Layout) -> f64 {
 
 /// `of` as a percentage of `all`.
 #[allow(clippy::cast_precision_loss)]
-pub(super) fn part(of: u64, all: u64) -> f64 {
+fn part(of: u64, all: u64) -> f64 {
     of as f64 * 100.0 / all.max(1) as f64
 }
 
 /// The roundest percentage, from `least` upwards, that explains the layout; `now` if that explains it.
-pub(super) fn shortest(now: f64, least: f64, explains: impl Fn(f64) -> bool) -> f64 {
+fn shortest(now: f64, least: f64, explains: impl Fn(f64) -> bool) -> f64 {
     let rounded = GRAINS.into_iter().flat_map(|grain| {
         (0..STEPS).map(move |step| (((least * grain).ceil() + f64::from(step)) / grain).min(100.0))
     });

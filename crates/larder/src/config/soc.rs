@@ -1,0 +1,98 @@
+//! Options of the small-object engine.
+
+use super::limits::percent;
+use crate::base::error::Error;
+
+/// Up to this number of bytes of flash for each byte of memory, all objects go to the large-object engine.
+const FLASH_PER_MEMORY_WITHOUT_SOC: u64 = 16;
+/// Longest object (key and value) that a bucket can hold.
+pub(crate) const OBJECT_BYTES_MAX: usize = 4050;
+/// Default share of the small-object engine if there is more flash, in percent.
+pub(crate) const PERCENT: f64 = 4.0;
+
+/// Configuration of the small-object engine (SOC): a part of [`Config`](crate::Config).
+#[derive(Debug, Clone, PartialEq)]
+pub struct SocConfig {
+    /// Share of the cache's flash for the small-object engine (SOC), in percent (0 to 100). Objects of at most
+    /// [`SocConfig::max_object_bytes`] go there, all others to the large-object engine (LOC).
+    ///
+    /// `None`, the default, lets the cache decide by the sizes of flash and memory when it starts empty. Later openings
+    /// keep the decision, even if the memory budget has changed:
+    ///
+    /// - With up to 16 bytes of flash for each byte of memory (of
+    ///   [`Config::memory_bytes`](crate::Config::memory_bytes), else [`Config::dram_bytes`](crate::Config::dram_bytes))
+    ///   there is no SOC. The LOC writes sequentially, a fifth of what buckets write, and serves several times as many
+    ///   requests. Its index takes up to 12 bytes of memory per object: as much as the whole budget again if objects
+    ///   are 200 bytes long, and a quarter of it at 800 bytes.
+    /// - With more flash the SOC gets 4 %, so that the many small objects take only a few bits of memory each. Set it
+    ///   to the share of small objects in all bytes that should stay.
+    pub percent: Option<f64>,
+    /// Share of the cache's flash for a log in front of the small-object engine's buckets, in percent; 0 means no log.
+    /// Small objects wait in the log until several of them can be written to their bucket together, which divides the
+    /// engine's write amplification by several. 5 is a good start. Together with [`SocConfig::percent`] at most 100. A
+    /// clean shutdown keeps the content of the log, a crash does not.
+    pub log_percent: f64,
+    /// When a segment of the log is reclaimed, a bucket is rewritten with its objects if the log holds at least this
+    /// number of objects for it; at least 1. With fewer, the objects with hits stay in the log; the others move if
+    /// their bucket has room for them, and are dropped if the bucket would have to evict for them. Default 2.
+    pub log_threshold: u8,
+    /// Objects of at most this size (key and value, in bytes) are small: they go to the SOC. At most 4050.
+    pub max_object_bytes: u32,
+    /// Whether the small-object engine writes frequently rewritten buckets under a placement handle of their own (FDP
+    /// paper, EuroSys'25, section 5.5): those whose recent intervals between rewrites are less than half of the average
+    /// bucket's. The engine detects these at run time, with 8 bytes of memory per bucket. If there are too few handles,
+    /// they share one with other data, and [`Larder::placement`](crate::Larder::placement) tells with which.
+    pub dynamic_placement: bool,
+}
+
+impl Default for SocConfig {
+    fn default() -> Self {
+        Self {
+            percent: None,
+            log_percent: 0.0,
+            log_threshold: 2,
+            max_object_bytes: 640,
+            dynamic_placement: false,
+        }
+    }
+}
+
+impl SocConfig {
+    /// The engine's share for these sizes of flash and memory, if the cache starts empty.
+    pub(crate) fn percent_of(&self, flash_bytes: u64, memory_bytes: u64) -> f64 {
+        let all_in_loc = flash_bytes <= memory_bytes.saturating_mul(FLASH_PER_MEMORY_WITHOUT_SOC);
+        // A log is useless without buckets.
+        let chosen = if all_in_loc && self.log_percent == 0.0 { 0.0 } else { PERCENT };
+        self.percent.unwrap_or(chosen)
+    }
+
+    /// Refuses settings that cannot work on any device.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let buckets = self.percent.unwrap_or(PERCENT);
+        percent("soc.percent", buckets)?;
+        percent("soc.log_percent", self.log_percent)?;
+        if self.log_percent > 0.0 && buckets == 0.0 {
+            return Err(Error::config(format!(
+                "soc.log_percent = {}: with soc.percent = 0 there are no buckets that the log \
+                 could write to; set soc.percent too, or soc.log_percent = 0",
+                self.log_percent
+            )));
+        }
+        if buckets + self.log_percent > 100.0 {
+            return Err(Error::config(format!(
+                "soc.percent = {buckets} and soc.log_percent = {}: must be at most 100 together",
+                self.log_percent
+            )));
+        }
+        if self.log_threshold == 0 {
+            return Err(Error::config("soc.log_threshold = 0: must be at least 1"));
+        }
+        let bytes = self.max_object_bytes;
+        if bytes == 0 || bytes as usize > OBJECT_BYTES_MAX {
+            return Err(Error::config(format!(
+                "soc.max_object_bytes = {bytes}: must be 1 to {OBJECT_BYTES_MAX}, what a bucket can hold"
+            )));
+        }
+        Ok(())
+    }
+}
