@@ -10,6 +10,8 @@ mod bench;
 #[cfg(target_os = "linux")]
 mod block;
 #[cfg(target_os = "linux")]
+mod data_directory;
+#[cfg(target_os = "linux")]
 mod device;
 mod drive;
 mod ending;
@@ -22,6 +24,8 @@ mod plan;
 mod replay;
 #[cfg(target_os = "linux")]
 mod serve;
+#[cfg(target_os = "linux")]
+mod settings_file;
 mod table;
 mod vssd;
 mod workload;

@@ -5,59 +5,10 @@
 //! slices, or within a device over several. So a user takes a [`Claim`] on a device before keeping data on it, and
 //! holds the claim as long as it uses the device.
 
-use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::device::Device;
+use crate::device::{Device, Extent};
 use crate::error::{Error, ErrorKind};
-
-/// Distinguishes a device from all others that this process ever has, even from one that later lies at the same memory
-/// address: a request that was given up may outlive its device, and a claim with it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct DeviceIdentity(u64);
-
-impl DeviceIdentity {
-    /// A new identity, which no other device has.
-    pub fn draw() -> Self {
-        static DRAWN: AtomicU64 = AtomicU64::new(0);
-        Self(DRAWN.fetch_add(1, Ordering::Relaxed))
-    }
-}
-
-/// Where bytes of a device are finally stored. Two extents that overlap have bytes in common.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Extent {
-    device: Storing,
-    range: Range<u64>,
-}
-
-/// The device that stores bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Storing {
-    Identity(DeviceIdentity),
-    /// The device's memory address, for a device that outlives all its requests.
-    At(usize),
-}
-
-impl Extent {
-    /// The addresses `range` of the device with `identity`, which stores them itself.
-    pub fn on(identity: DeviceIdentity, range: Range<u64>) -> Self {
-        Self { device: Storing::Identity(identity), range }
-    }
-
-    /// The addresses `range` of `device`, which stores them itself and outlives all its requests. It is identified by
-    /// its memory address. A device whose requests may outlive it needs an identity instead ([`Extent::on`]).
-    pub fn of<D: Device + ?Sized>(device: &D, range: Range<u64>) -> Self {
-        Self { device: Storing::At(std::ptr::from_ref(device).cast::<()>().addr()), range }
-    }
-
-    fn overlaps(&self, other: &Self) -> bool {
-        self.device == other.device
-            && self.range.start < other.range.end
-            && other.range.start < self.range.end
-    }
-}
 
 /// The right to keep data on a device, or a part of one. Dropping it releases the right.
 ///
@@ -98,13 +49,13 @@ impl Claim {
         let wanted = device.stored_at(0..info.capacity_bytes);
         let mut claimed = lock();
         let mut taken = claimed.extents.iter().map(|(_, extent)| extent);
-        if let Some(Extent { range, .. }) =
-            taken.find(|taken| wanted.iter().any(|it| it.overlaps(taken)))
-        {
+        if let Some(taken) = taken.find(|taken| wanted.iter().any(|it| it.overlaps(taken))) {
             let context = format!(
                 "{}: in use: another cache of this process has bytes {} to {} of the device below; \
                  close that one first, or give each a device or a slice of its own",
-                info.name, range.start, range.end
+                info.name,
+                taken.range().start,
+                taken.range().end
             );
             return Err(Error::new(ErrorKind::InUse, context));
         }
@@ -127,6 +78,7 @@ fn lock() -> MutexGuard<'static, Claimed> {
 
 #[cfg(test)]
 mod tests {
+    use std::ops::Range;
     use std::sync::Arc;
 
     use super::*;

@@ -3,18 +3,16 @@
 //! This is the one place where bounds, alignment and handles are checked. A backend sees only a
 //! [`CheckedIo`].
 
-mod deadline;
 mod future;
 mod observed;
 mod outcome;
 
 use crate::buffer::IoBuffer;
-use crate::device::DeviceInfo;
 use crate::error::{Error, ErrorKind};
+use crate::info::DeviceInfo;
 use crate::placement::PlacementHandle;
-pub(crate) use deadline::{Deadline, Overseer, Request};
-pub(crate) use future::UnderWay;
 pub use future::{Completer, IoFuture};
+pub(crate) use future::{Deadline, Overseer, Request, UnderWay};
 pub(crate) use observed::Observed;
 pub use observed::{Ending, Observer, RequestKind};
 pub use outcome::{IoFailure, IoResult};

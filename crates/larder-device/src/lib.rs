@@ -5,7 +5,7 @@
 //!
 //! | module | content |
 //! |---|---|
-//! | [`device`] | the [`Device`] trait, and a device's information and counters |
+//! | [`device`] | the [`Device`] trait, and where a device stores its bytes |
 //! | [`io`] | requests, their checks (bounds, alignment), their completion |
 //! | [`blocks`] | the [`BlockStore`] trait for append-only storage, and its implementations |
 //! | [`buffer`] | aligned, pooled buffers |
@@ -37,12 +37,16 @@ pub mod buffer;
 pub mod claim;
 pub mod clock;
 pub mod device;
+mod drive_report;
+mod driver;
 pub mod error;
 pub mod fault;
 pub mod file;
+mod file_options;
 mod fixed_index;
 mod heap;
 pub mod identity;
+mod info;
 pub mod io;
 pub mod label;
 #[cfg(target_os = "linux")]
@@ -67,7 +71,9 @@ pub mod sockets;
 mod spares;
 pub mod steps;
 pub mod striped;
+mod sys;
 pub mod timeout;
+mod transfer;
 pub mod zones;
 
 pub use blocks::{
@@ -75,14 +81,16 @@ pub use blocks::{
     MemoryBlocks, StoreInfo, Stream, ZonedBlocks,
 };
 pub use buffer::{BufferPool, IoBuffer};
-pub use claim::{Claim, DeviceIdentity, Extent};
+pub use claim::Claim;
 pub use clock::{Clock, LoopClock, RealClock, Sleep, VirtualClock};
-pub use device::{BLOCK_BYTES_MIN, Device, DeviceInfo, DeviceStats, VolatileCache};
+pub use device::{Device, DeviceIdentity, Extent};
 pub use error::{Error, ErrorKind};
 pub use fault::{Condition, DegradedDevice, Fault, FaultCounts, FaultDevice, FaultPlan, FaultRule};
-pub use file::{DirectIo, FileDevice, FileOptions, IoEngine};
+pub use file::FileDevice;
+pub use file_options::{DirectIo, FileOptions, IoEngine};
 pub use heap::give_back_free_memory;
 pub use identity::{Identifier, IdentifierKind, Identity};
+pub use info::{BLOCK_BYTES_MIN, DeviceInfo, DeviceStats, VolatileCache};
 pub use io::{
     CheckedIo, Completer, Durability, Ending, Io, IoFailure, IoFuture, IoResult, Observer,
     RequestKind,
@@ -93,11 +101,9 @@ pub use memory::MemoryDevice;
 pub use model::virtual_time::{ShapedStorage, SsdTiming, VirtualTimeDevice};
 pub use model::{ModelDevice, Payload};
 pub use observe::ObservedDevice;
-pub use opening::{
-    OpenOptions, Opened, PlacementMode, PlacementPath, PlacementStatus, Target, open, open_asking,
-};
+pub use opening::{OpenOptions, Opened, PlacementMode, PlacementStatus, Target, open, open_asking};
 pub use park::block_on;
-pub use placement::{Isolation, PlacementHandle, PlacementInfo};
+pub use placement::{Isolation, PlacementHandle, PlacementInfo, PlacementPath};
 pub use plug::plugged;
 pub use private::{create_private_directory, create_private_file};
 pub use slice::SliceDevice;

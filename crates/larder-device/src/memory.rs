@@ -4,8 +4,9 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::device::{BLOCK_BYTES_MIN, Device, DeviceInfo, DeviceStats};
+use crate::device::Device;
 use crate::error::{Error, ErrorKind};
+use crate::info::{BLOCK_BYTES_MIN, DeviceInfo, DeviceStats};
 use crate::io::{CheckedIo, Io, IoFuture};
 
 /// Bytes in memory as a device with blocks of 4096 bytes, or another size. Every request ends at once. For a drive with

@@ -96,6 +96,39 @@ impl PlacementInfo {
     }
 }
 
+/// The way in which placement reaches a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PlacementPath {
+    /// Write streams of the block layer.
+    WriteStreams,
+    /// NVMe commands with a data placement directive.
+    Passthrough,
+    /// No placement.
+    None,
+}
+
+impl PlacementPath {
+    /// Its name in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::WriteStreams => "write streams",
+            Self::Passthrough => "passthrough",
+            Self::None => "none",
+        }
+    }
+}
+
+impl fmt::Display for PlacementPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::WriteStreams => "write streams",
+            Self::Passthrough => "NVMe passthrough",
+            Self::None => "none",
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

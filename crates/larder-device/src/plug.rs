@@ -6,7 +6,7 @@
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-use crate::park::Driver;
+use crate::driver::Driver;
 
 thread_local! {
     static PLUG: Plug = const { Plug { depth: Cell::new(0), held: RefCell::new(Vec::new()) } };

@@ -5,10 +5,11 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::claim::Extent;
-use crate::device::{Device, DeviceInfo, DeviceStats};
+use crate::device::Device;
+use crate::device::Extent;
 use crate::error::{Error, ErrorKind};
 use crate::identity::Identity;
+use crate::info::{DeviceInfo, DeviceStats};
 use crate::io::{CheckedIo, Io, IoFuture};
 use crate::placement::{PlacementHandle, PlacementInfo};
 

@@ -8,12 +8,13 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::buffer::{BufferPool, IoBuffer};
-use crate::claim::Extent;
-use crate::device::{Device, DeviceInfo, DeviceStats};
+use crate::device::Device;
+use crate::device::Extent;
+use crate::drive_report::DriveReport;
 use crate::error::{Error, ErrorKind};
 use crate::identity::Identity;
+use crate::info::{DeviceInfo, DeviceStats};
 use crate::io::{CheckedIo, Durability, Io, IoFailure, IoFuture, IoResult};
-use crate::nvme::DriveReport;
 use crate::placement::{PlacementHandle, PlacementInfo};
 
 /// The default stripe unit, in bytes.

@@ -9,20 +9,11 @@
 
 use crate::host::{Entries, Event, Host};
 use crate::log::{LogState, RegionLog};
-use crate::region::{RegionId, RegionState};
+use crate::region::RegionState;
+use crate::sweep::PARTS_AT_ONCE;
 
 /// Each opening of a region sweeps `1 / PARTS_OF_A_SWEEP` of the index, if there is something to sweep.
 const PARTS_OF_A_SWEEP: usize = 8;
-/// Parts of the index that are swept under one hold of the lock.
-const PARTS_AT_ONCE: usize = 64;
-
-/// The progress of a sweep of the index.
-#[derive(Debug, Default)]
-pub(crate) struct Sweep {
-    /// The regions that become Free at the end of the sweep. If there are none, no sweep is under way.
-    regions: Vec<RegionId>,
-    next_part: usize,
-}
 
 impl<E: Entries, H: Host> RegionLog<E, H> {
     /// Gives up the regions all of whose records have expired. The caller must hold the writer.
@@ -54,33 +45,10 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
             if !is_urgent && swept >= parts.div_ceil(PARTS_OF_A_SWEEP) {
                 return;
             }
-            if !self.sweep_some(state) {
-                return;
-            }
+            let LogState { entries, regions, sweep, .. } = state;
+            let Some(forgotten) = sweep.step(entries, regions) else { return };
+            self.host.note(Event::ExpiredRecords(forgotten));
             swept += PARTS_AT_ONCE;
         }
-    }
-
-    /// Sweeps some parts. Returns whether there was something to sweep.
-    fn sweep_some(&self, state: &mut LogState<E>) -> bool {
-        let LogState { entries, regions, sweep, .. } = state;
-        if sweep.regions.is_empty() {
-            *sweep = Sweep { regions: regions.in_state(RegionState::Expired), next_part: 0 };
-        }
-        if sweep.regions.is_empty() {
-            return false;
-        }
-        let end = (sweep.next_part + PARTS_AT_ONCE).min(entries.parts());
-        let is_gone = |region: RegionId| regions.get(region).state() == RegionState::Expired;
-        let forgotten: u64 = (sweep.next_part..end).map(|it| entries.sweep(it, &is_gone)).sum();
-        self.host.note(Event::ExpiredRecords(forgotten));
-        sweep.next_part = end;
-        if end == entries.parts() {
-            for region in std::mem::take(&mut sweep.regions) {
-                let sequence = regions.get(region).sequence();
-                regions.empty(region, sequence, RegionState::Free);
-            }
-        }
-        true
     }
 }

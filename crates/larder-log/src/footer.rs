@@ -149,6 +149,35 @@ pub(crate) fn footer_bytes(form: RecordForm, entries: usize) -> usize {
     TRAILER_BYTES + closing + entries * entry_bytes(form)
 }
 
+/// What fits a region together with its footer.
+impl RecordForm {
+    /// Most bytes that an object takes, with its entry in the footer.
+    pub fn bytes_in_region(self, object_bytes: usize) -> usize {
+        self.record_bytes_max(object_bytes) + entry_bytes(self)
+    }
+
+    /// Most bytes that a record of this length takes at any offset, with its entry in the footer.
+    pub fn bytes_of_record(self, length: u32) -> usize {
+        (length + self.align_bytes()) as usize + entry_bytes(self)
+    }
+
+    /// Bytes of a footer that lists this number of records.
+    pub fn footer_bytes(self, entries: usize) -> usize {
+        footer_bytes(self, entries)
+    }
+
+    /// Longest object (key and value) that fits a region of this size.
+    pub fn object_bytes_max(self, region_bytes: usize) -> usize {
+        let room = region_bytes.saturating_sub(self.footer_bytes(1));
+        let aligned = room - room % self.align_bytes() as usize;
+        aligned.saturating_sub(self.beside_object_bytes())
+    }
+
+    pub(crate) fn end_of(self, entry: &FooterEntry) -> usize {
+        self.end(entry.offset, entry.length)
+    }
+}
+
 /// A footer to write over the end of a region.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NewFooter<'a> {

@@ -1,6 +1,13 @@
-//! The pieces of one region that are on their way to flash. Their writes may end in any order.
+//! The pieces that are on their way to flash: those of one region, and those of all regions together. Their writes may
+//! end in any order.
 
 use std::collections::VecDeque;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use larder_device::{IoFuture, IoResult};
+
+use crate::region::RegionIdentity;
 
 /// Most pieces on their way at the same time, of all regions together.
 pub const PIECES_IN_FLIGHT: usize = 4;
@@ -55,6 +62,68 @@ impl InFlight {
         }
         debug_assert!(self.on_flash <= self.sent);
         debug_assert_eq!(self.pieces.is_empty(), self.on_flash == self.sent);
+    }
+}
+
+/// The operations that are still under way on flash. They outlive the caller that began them: a caller that is dropped
+/// leaves them here, and the next holder goes on with them.
+#[derive(Default)]
+pub struct Writer {
+    /// Pieces of active regions, with the filling and the offset in it.
+    pieces: VecDeque<(RegionIdentity, usize, IoFuture)>,
+    /// Fillings of which a piece failed: their regions are given up.
+    failed: Vec<RegionIdentity>,
+    /// A deallocation, and its number of bytes. Later writes to the same place must wait for its end, or they would be
+    /// lost.
+    pub(crate) deallocation: Option<(IoFuture, u64)>,
+}
+
+impl Writer {
+    /// Whether another piece may be sent.
+    pub(crate) fn has_room(&self) -> bool {
+        self.pieces.len() < PIECES_IN_FLIGHT
+    }
+
+    /// Whether no piece is on its way.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
+    /// Adds a piece that was submitted.
+    pub(crate) fn push(&mut self, identity: RegionIdentity, offset: usize, write: IoFuture) {
+        self.pieces.push_back((identity, offset, write));
+    }
+
+    /// Takes the pieces that have ended, and passes each to `ended`, which returns false if its filling has failed.
+    /// Returns whether there was one.
+    pub(crate) fn collect(
+        &mut self,
+        context: &mut Context<'_>,
+        mut ended: impl FnMut(RegionIdentity, usize, &IoResult) -> bool,
+    ) -> bool {
+        let Self { pieces, failed, .. } = self;
+        let before = pieces.len();
+        pieces.retain_mut(|(identity, offset, write)| match Pin::new(write).poll(context) {
+            Poll::Pending => true,
+            Poll::Ready(result) => {
+                if !ended(*identity, *offset, &result) && !failed.contains(identity) {
+                    failed.push(*identity);
+                }
+                false
+            }
+        });
+        pieces.len() < before
+    }
+
+    /// A filling of which a piece failed, until it is [`retired`](Self::retired).
+    pub(crate) fn failed(&self) -> Option<RegionIdentity> {
+        self.failed.last().copied()
+    }
+
+    /// Forgets the filling that [`failed`](Self::failed) returned: its region was retired.
+    pub(crate) fn retired(&mut self, identity: RegionIdentity) {
+        let last = self.failed.pop();
+        debug_assert_eq!(last, Some(identity), "the caller retires the last one");
     }
 }
 

@@ -65,6 +65,7 @@ mod reclaim;
 pub mod record;
 mod region;
 mod regions;
+mod sweep;
 mod unsealed;
 mod writer;
 
@@ -76,13 +77,12 @@ pub use footer::{Closing, Footer, FooterEntry};
 pub use form::RecordForm;
 pub use host::{AsRecord, Entries, Event, Host, Kept, Rescue};
 pub use identity::{CACHE_ID_BYTES, CacheId};
-pub use in_flight::PIECES_IN_FLIGHT;
+pub use in_flight::{PIECES_IN_FLIGHT, Writer};
 pub use log::{LogPlace, LogState, RegionLog, Stream, buffer_bytes};
 pub use read::Unreadable;
 pub use record::{NewRecord, Record, RecordIdentity};
 pub use region::{Region, RegionId, RegionIdentity, RegionState};
 pub use regions::{Next, Regions, SEGMENTS};
-pub use writer::Writer;
 
 /// The unit that devices write whole.
 const BLOCK_BYTES: usize = 4096;

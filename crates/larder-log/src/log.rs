@@ -7,15 +7,14 @@ use larder_device::{BufferPool, Device, Durability, PlacementHandle};
 use crate::active::ActiveRegions;
 use crate::chunks::CHUNK_BYTES_MAX;
 use crate::eviction::RegionEviction;
-use crate::expired::Sweep;
 use crate::form::RecordForm;
 use crate::host::{Entries, Host};
 use crate::identity::CacheId;
-use crate::in_flight::PIECES_IN_FLIGHT;
+use crate::in_flight::{PIECES_IN_FLIGHT, Writer};
 use crate::record::NewRecord;
 use crate::region::{RegionId, RegionIdentity, RegionState};
 use crate::regions::Regions;
-use crate::writer::Writer;
+use crate::sweep::Sweep;
 use crate::{BLOCK_BYTES, SEGMENTS};
 
 /// The place of a log, the form of its content, and how it evicts.

@@ -4,10 +4,10 @@ use larder_device::Io;
 
 use crate::footer::FooterEntry;
 use crate::host::{AsRecord, Entries, Event, Host, Kept, Rescue};
+use crate::in_flight::Writer;
 use crate::log::{LogState, RegionLog};
 use crate::region::{RegionId, RegionIdentity, RegionState};
 use crate::regions::Next;
-use crate::writer::Writer;
 
 /// At most `1 / KEPT_PART` of a region is filled with records kept from the region, or from all regions of the unit,
 /// that it replaces. Otherwise an append could start a chain of reclaims that ends only when no record is hot any more.

@@ -1,36 +1,21 @@
-//! Pieces of regions on their way to flash: several at a time, and without needless waits for them.
+//! Writes the pieces of regions: several at a time, and without needless waits for them.
 //!
 //! The task that holds the [`Writer`] sends pieces off while fewer than [`PIECES_IN_FLIGHT`] are on their way, and goes
 //! on. It waits for the end of a piece only when this number of pieces is on its way and there is more to write. The
 //! next holder handles the ends of the other pieces.
 
-use std::collections::VecDeque;
 use std::future::poll_fn;
-use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use async_lock::MutexGuard;
-use larder_device::{Durability, Io, IoFuture, IoResult};
+use larder_device::{Durability, Io, IoResult};
 
 use crate::active::Piece;
 use crate::footer::FooterEntry;
 use crate::host::{Entries, Event, Host};
-use crate::in_flight::PIECES_IN_FLIGHT;
+use crate::in_flight::Writer;
 use crate::log::RegionLog;
 use crate::region::{RegionId, RegionIdentity, RegionState};
-
-/// The operations that are still under way on flash. They outlive the caller that began them: a caller that is dropped
-/// leaves them here, and the next holder goes on with them.
-#[derive(Default)]
-pub struct Writer {
-    /// Pieces of active regions, with the filling and the offset in it.
-    pieces: VecDeque<(RegionIdentity, usize, IoFuture)>,
-    /// Fillings of which a piece failed: their regions are given up.
-    failed: Vec<RegionIdentity>,
-    /// A deallocation, and its number of bytes. Later writes to the same place must wait for its end, or they would be
-    /// lost.
-    pub(crate) deallocation: Option<(IoFuture, u64)>,
-}
 
 impl<E: Entries, H: Host> RegionLog<E, H> {
     /// Waits for the writer, and for an earlier holder's deallocation, which must not run at the same time as other
@@ -50,7 +35,7 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
     /// Sends off the pieces that are due. Waits only if there are more than may be under way.
     pub async fn write_due(&self, writer: &mut Writer) {
         self.send_pieces(writer).await;
-        while writer.pieces.len() >= PIECES_IN_FLIGHT && self.has_pieces() {
+        while !writer.has_room() && self.has_pieces() {
             self.note_ends(writer, false).await;
             self.send_pieces(writer).await;
         }
@@ -76,7 +61,7 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
     /// Waits for all writes that are under way. Sends no new ones.
     pub async fn finish_writes(&self) {
         let mut writer = self.writer().await;
-        while !writer.pieces.is_empty() {
+        while !writer.is_idle() {
             self.note_ends(&mut writer, false).await;
         }
     }
@@ -91,7 +76,7 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
     async fn drain(&self, writer: &mut Writer) {
         loop {
             self.send_pieces(writer).await;
-            if writer.pieces.is_empty() {
+            if writer.is_idle() {
                 return;
             }
             self.note_ends(writer, false).await;
@@ -102,7 +87,7 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
     pub(crate) async fn drain_closed(&self, writer: &mut Writer, most: usize) {
         loop {
             self.send_pieces(writer).await;
-            if writer.pieces.is_empty() || self.lock().active.closed() <= most {
+            if writer.is_idle() || self.lock().active.closed() <= most {
                 return;
             }
             self.note_ends(writer, false).await;
@@ -111,7 +96,7 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
 
     /// Sends off pieces that are due, as many as may be under way.
     pub(crate) async fn send_pieces(&self, writer: &mut Writer) {
-        while writer.pieces.len() < PIECES_IN_FLIGHT {
+        while writer.has_room() {
             let (next, handle) = {
                 let mut state = self.lock();
                 let next = state.active.next_piece(&self.pool, self.host.now_s());
@@ -132,7 +117,7 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
                 handle: handle.unwrap_or(self.place.streams[stream].handle),
                 durability,
             });
-            writer.pieces.push_back((identity, offset, write));
+            writer.push(identity, offset, write);
             // A device may only make progress on operations that were polled, and the next poll may come late. So poll
             // now.
             self.note_ends(writer, true).await;
@@ -142,7 +127,7 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
     /// Handles the pieces that have ended. Waits for one, if there are any, unless `only_look`.
     async fn note_ends(&self, writer: &mut Writer, only_look: bool) {
         poll_fn(|context| {
-            if self.collect(writer, context) || only_look || writer.pieces.is_empty() {
+            if self.collect(writer, context) || only_look || writer.is_idle() {
                 Poll::Ready(())
             } else {
                 Poll::Pending
@@ -150,26 +135,15 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
         })
         .await;
         // The filling stays in the writer until it is retired: the caller may be dropped in the middle.
-        while let Some(&identity) = writer.failed.last() {
+        while let Some(identity) = writer.failed() {
             self.retire(identity).await;
-            writer.failed.pop();
+            writer.retired(identity);
         }
     }
 
     /// Takes the pieces that have ended. Returns whether there was one.
     fn collect(&self, writer: &mut Writer, context: &mut Context<'_>) -> bool {
-        let Writer { pieces, failed, .. } = writer;
-        let before = pieces.len();
-        pieces.retain_mut(|(identity, offset, write)| match Pin::new(write).poll(context) {
-            Poll::Pending => true,
-            Poll::Ready(ended) => {
-                if !self.piece_ended(*identity, *offset, &ended) && !failed.contains(identity) {
-                    failed.push(*identity);
-                }
-                false
-            }
-        });
-        pieces.len() < before
+        writer.collect(context, |identity, offset, ended| self.piece_ended(identity, offset, ended))
     }
 
     /// Returns whether the piece is on flash. A closed region becomes Sealed when all its pieces are.

@@ -4,6 +4,7 @@ mod cache;
 mod choice;
 mod control;
 mod cores;
+mod output;
 mod policies;
 mod target;
 mod ublk;

@@ -22,7 +22,7 @@ use larder_device::{
 
 use super::target;
 use crate::args::TargetArg;
-use crate::serve::default_directory;
+use crate::data_directory::default_directory;
 
 const DIRECTORY: &str = "block-caches";
 /// Longest record; paths are shorter.

@@ -19,7 +19,6 @@ mod commands;
 mod control;
 mod cores;
 mod create;
-mod entry;
 mod export;
 mod keeping;
 mod known_caches;
@@ -41,7 +40,6 @@ use larder_lab::Error;
 use crate::args::BlockCommand;
 use crate::ending::Ending;
 use control::Question;
-pub(crate) use entry::BlockEntry;
 pub(crate) use watched::Watched;
 
 pub(crate) fn run(command: &BlockCommand) -> Result<Ending, Error> {

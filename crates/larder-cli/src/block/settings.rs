@@ -16,11 +16,10 @@ use larder_tls::Tls;
 use tracing::level_filters::LevelFilter;
 
 use super::control;
-use super::entry::BlockEntry;
 use super::{serving, ublk};
 use crate::args::tls::TlsArgs;
 use crate::args::{ChangedCoreArg, CoreArg, RoutingArg, StartArgs, TargetArg};
-use crate::serve::Source;
+use crate::settings_file::{BlockEntry, Source};
 
 /// The settings of a running cache.
 pub(super) struct Settings {

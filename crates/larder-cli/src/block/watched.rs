@@ -8,9 +8,9 @@ use larder_server::{BlockCacheReport, BlockCaches, MetricsText};
 use serde_json::Value;
 
 use super::control::{self, Ask, Question};
-use super::entry::BlockEntry;
 use super::metrics::{self, Told};
 use super::report::{Stats, Status};
+use crate::settings_file::BlockEntry;
 
 /// Timeout for a cache; a client waits for the page.
 const PATIENCE: Duration = Duration::from_secs(1);

@@ -7,11 +7,11 @@ use indicatif::BinaryBytes;
 use larder_lab::Error;
 use larder_server::PasswordHash;
 
-use super::array;
 use super::settings::Settings;
-use super::source::Setting;
 use crate::args::{CheckArgs, ListenArg, ServeArgs};
+use crate::data_directory::default_directory;
 use crate::ending::Ending;
+use crate::settings_file::{Setting, array};
 
 /// Explains a file, or reports what is wrong with it.
 pub(crate) fn check(arguments: &CheckArgs) -> Result<Ending, Error> {
@@ -58,7 +58,7 @@ pub(crate) fn explain(settings: &Settings) -> Vec<String> {
         if files.is_empty() { "none: no set of shards".to_owned() } else { files.join(", ") };
     let directory = match &settings.data_dir.0 {
         Some(directory) => directory.display().to_string(),
-        None => super::data::default_directory()
+        None => default_directory()
             .map_or_else(|_| "none".to_owned(), |directory| directory.display().to_string()),
     };
     let mut lines = vec![

@@ -12,6 +12,7 @@ use larder_lab::Error;
 use super::settings::Settings;
 use super::sizes;
 use super::words;
+use crate::data_directory::default_directory;
 
 /// Name of the file in the data directory.
 const FILE: &str = "larder.flash";
@@ -167,20 +168,4 @@ fn shard(path: &Path, flash: Option<u64>, memory: u64) -> Result<FileDevice, Str
     let create = capacity_bytes.is_some();
     let options = FileOptions { capacity_bytes, create, ..FileOptions::default() };
     FileDevice::open(path, &options).map_err(|error| words::of_serve(&error))
-}
-
-/// The directory from the service manager, or the usual one.
-pub(crate) fn default_directory() -> Result<PathBuf, Error> {
-    if let Some(directory) = std::env::var_os("STATE_DIRECTORY") {
-        return Ok(directory.into());
-    }
-    if rustix::process::geteuid().is_root() {
-        return Ok("/var/lib/larder".into());
-    }
-    let data = std::env::var_os("XDG_DATA_HOME").map(PathBuf::from);
-    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/share"));
-    let Some(data) = data.or_else(home) else {
-        return Err(Error::Usage("no home directory: say where with --data-dir".to_owned()));
-    };
-    Ok(data.join("larder"))
 }

@@ -1,18 +1,10 @@
 //! `larder serve`: opens the cache, serves, and ends cleanly.
 
-mod array;
 mod check;
-mod cluster;
 mod data;
 mod descriptors;
-mod file;
-mod places;
 mod settings;
-mod size;
 mod sizes;
-mod source;
-mod tenants;
-mod tls;
 mod watching;
 mod words;
 
@@ -31,12 +23,10 @@ use signal_hook::iterator::Signals;
 use crate::args::ServeArgs;
 use crate::ending::Ending;
 use crate::log::Log;
+use crate::settings_file::array;
 pub(crate) use check::{check, password};
 use data::Data;
-pub(crate) use data::default_directory;
-pub(crate) use file::LogLevel;
 use settings::Settings;
-pub(crate) use source::Source;
 
 pub(crate) fn run(arguments: &ServeArgs) -> Result<Ending, Error> {
     // Before any thread is started, so that no other thread takes the signals.

@@ -12,16 +12,14 @@ use larder_server::{
 };
 use toml::Spanned;
 
-use super::cluster::{self, Cluster};
-use super::file::SettingsFile;
-use super::places::{self, Place, Places};
 use super::sizes;
-use super::source::{From, Setting, Source, pick, pick_some};
-use super::tenants::TenantSettings;
-use super::tls::{self, TlsTold};
 use super::watching::Watching;
 use super::words;
 use crate::args::{ListenArg, ServeArgs};
+use crate::settings_file::cluster::{self, Cluster};
+use crate::settings_file::places::{self, Place, Places};
+use crate::settings_file::tls::{self, TlsTold};
+use crate::settings_file::{From, Setting, SettingsFile, Source, TenantSettings, pick, pick_some};
 
 /// Most shards of a set.
 const SHARDS_MAX: usize = 128;

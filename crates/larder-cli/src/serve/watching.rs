@@ -8,10 +8,9 @@ use larder::Endurance;
 use larder_server::{BlockCaches, Otlp, PasswordHash, ServerConfig};
 use tracing::level_filters::LevelFilter;
 
-use super::file::SettingsFile;
-use super::source::{From, Setting, pick};
 use crate::args::ServeArgs;
 use crate::block::Watched;
+use crate::settings_file::{From, Setting, SettingsFile, pick};
 
 /// Settings for observing a server.
 #[derive(Debug)]

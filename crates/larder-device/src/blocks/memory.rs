@@ -9,8 +9,8 @@ use super::ledger::Ledger;
 use super::request::{BlockIo, CheckedBlockIo};
 use super::store::BlockStore;
 use crate::buffer::IoBuffer;
-use crate::device::{DeviceStats, SECTOR_BYTES};
 use crate::error::{Error, ErrorKind};
+use crate::info::{DeviceStats, SECTOR_BYTES};
 use crate::io::{IoFuture, IoResult};
 
 /// A store in memory. It starts empty, and is gone with its process.

@@ -9,8 +9,8 @@ use super::info::{BlockId, StoreInfo, Stream};
 use super::ledger::{BlockState, Ledger};
 use super::request::{BlockIo, CheckedBlockIo};
 use crate::buffer::IoBuffer;
-use crate::device::DeviceStats;
 use crate::error::Error;
+use crate::info::DeviceStats;
 use crate::io::IoFuture;
 use crate::park::block_on;
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::agenda::Agenda;
 use super::{Clock, Sleep, nanoseconds, sleeper};
-use crate::park::{Driver, Parker};
+use crate::driver::{Driver, Parker};
 
 /// A clock that stands still until it is set, with an agenda of events. The thread that sets the clock wakes the tasks
 /// that sleep by it.

@@ -8,10 +8,11 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::claim::Extent;
 use crate::clock::Clock;
-use crate::device::{Device, DeviceInfo, DeviceStats};
+use crate::device::Device;
+use crate::device::Extent;
 use crate::error::{Error, ErrorKind};
+use crate::info::{DeviceInfo, DeviceStats};
 use crate::io::{CheckedIo, IoFuture};
 use crate::steps;
 

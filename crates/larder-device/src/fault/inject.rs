@@ -10,8 +10,9 @@ use super::FaultCounts;
 use super::plan::{Fault, FaultPlan, Injector};
 use super::volatile::{Covers, Volatile, WriteId, room_for};
 use crate::buffer::IoBuffer;
-use crate::device::{Device, DeviceInfo, VolatileCache};
+use crate::device::Device;
 use crate::error::{Error, ErrorKind};
+use crate::info::{DeviceInfo, VolatileCache};
 use crate::io::{Completer, Io, IoFailure, IoFuture, IoResult};
 use crate::placement::PlacementHandle;
 

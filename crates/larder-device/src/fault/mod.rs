@@ -11,9 +11,10 @@ use std::sync::Arc;
 pub use degraded::{Condition, DegradedDevice};
 pub use plan::{Fault, FaultPlan, FaultRule};
 
-use crate::claim::Extent;
-use crate::device::{Device, DeviceInfo, DeviceStats};
+use crate::device::Device;
+use crate::device::Extent;
 use crate::error::Error;
+use crate::info::{DeviceInfo, DeviceStats};
 use crate::io::{CheckedIo, IoFuture};
 use inject::{Core, Down, Due, tell};
 use plan::Injector;

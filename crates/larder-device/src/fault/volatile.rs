@@ -16,8 +16,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::buffer::IoBuffer;
-use crate::device::{Device, DeviceInfo};
+use crate::device::Device;
 use crate::error::Error;
+use crate::info::DeviceInfo;
 use crate::io::Io;
 use crate::placement::PlacementHandle;
 

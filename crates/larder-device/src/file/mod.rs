@@ -12,36 +12,33 @@
 //! mounted, and always without the page cache. Where it has write streams, [`mod@crate::opening`] provides the
 //! placement handles for them.
 
+pub(crate) mod choice;
 pub(crate) mod engine;
 mod join;
-pub(crate) mod ledger;
-pub(crate) mod options;
 mod page_cache;
 pub(crate) mod setup;
-pub(crate) mod sys;
 mod threads;
-pub(crate) mod transfer;
 #[cfg(target_os = "linux")]
 pub(crate) mod uring;
-pub(crate) mod waiting;
 
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-pub use options::{DirectIo, FileOptions, IoEngine};
-
-use crate::claim::{DeviceIdentity, Extent};
-use crate::device::{Device, DeviceInfo, DeviceStats, VolatileCache};
+use crate::device::{Device, DeviceIdentity, Extent};
 use crate::error::{Error, ErrorKind};
+use crate::file_options::{FileOptions, IoEngine};
 use crate::identity::Identity;
+use crate::info::{DeviceInfo, DeviceStats, VolatileCache};
 use crate::io::{CheckedIo, IoFuture};
 use crate::placement::PlacementInfo;
-use engine::{Chosen, Engine, Reach};
-use ledger::Ledger;
+use crate::sys;
+use crate::transfer::Pieces;
+use crate::transfer::ledger::Ledger;
+use choice::Chosen;
+use engine::{Engine, Reach};
 use page_cache::PageCache;
-use transfer::Pieces;
 
 /// A file as a device. Dropping it waits for the requests in flight and then releases the file.
 ///
@@ -126,7 +123,7 @@ impl FileDevice {
         let metadata_bytes =
             queue.as_deref().filter(|_| prepared.block).map_or(0, sys::metadata_bytes);
         let page_cache = PageCache::of(&prepared.file, reach.streams, options);
-        let chosen = engine::choose(&Arc::new(prepared.file), reach, options)
+        let chosen = choice::choose(&Arc::new(prepared.file), reach, options)
             .map_err(|why| Error::new(ErrorKind::Setup, format!("file device {name}: {why}")))?;
         let Chosen { engine, kind, fallback } = chosen;
         let placement = match kind {

@@ -13,14 +13,14 @@ use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::ledger::Ledger;
-use super::options::FileOptions;
-use super::sys;
-use super::transfer::Pieces;
+use crate::file_options::FileOptions;
 use crate::io::{Durability, Io};
 use crate::placement::PlacementHandle;
 #[cfg(target_os = "linux")]
 use crate::ring::{member::Member, wire::FileWire};
+use crate::sys;
+use crate::transfer::Pieces;
+use crate::transfer::ledger::Ledger;
 
 /// The file, opened through the page cache.
 pub(super) struct PageCache {

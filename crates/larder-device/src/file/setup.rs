@@ -5,13 +5,13 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::options::{DirectIo, FileOptions, SAFE_BLOCK_BYTES};
-use super::sys;
 use crate::buffer::{IoBuffer, PAGE_BYTES};
-use crate::device::SECTOR_BYTES;
 use crate::error::{Error, ErrorKind};
+use crate::file_options::{DirectIo, FileOptions, SAFE_BLOCK_BYTES};
+use crate::info::SECTOR_BYTES;
 use crate::label;
 use crate::private::create_private_file;
+use crate::sys;
 
 /// Pause between two attempts to get a file that is in use.
 const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(20);

@@ -8,10 +8,10 @@ use std::time::Instant;
 
 use super::engine::Engine;
 use super::join::join;
-use super::options::FileOptions;
-use super::sys;
-use super::transfer::{Piece, Pieces, Step, Verb};
-use super::waiting::Waiting;
+use crate::file_options::FileOptions;
+use crate::sys;
+use crate::transfer::waiting::Waiting;
+use crate::transfer::{Piece, Pieces, Step, Verb};
 
 /// A pool of threads with one queue.
 pub(super) struct ThreadPool {
@@ -145,8 +145,8 @@ mod tests {
     use super::*;
     use crate::buffer::IoBuffer;
     use crate::error::ErrorKind;
-    use crate::file::ledger::Ledger;
     use crate::io::{Io, IoFuture};
+    use crate::transfer::ledger::Ledger;
 
     /// Three requests to a pool without threads, with a pause after each.
     fn three_requests(options: &FileOptions) -> (ThreadPool, Vec<IoFuture>, Arc<Ledger>) {

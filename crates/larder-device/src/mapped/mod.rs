@@ -20,12 +20,15 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use crate::device::{Device, DeviceInfo, DeviceStats, VolatileCache};
+use crate::device::Device;
 use crate::error::{Error, ErrorKind};
-use crate::file::ledger::Ledger;
-use crate::file::{DirectIo, FileOptions, setup, sys};
+use crate::file::setup;
+use crate::file_options::{DirectIo, FileOptions};
 use crate::identity::Identity;
+use crate::info::{DeviceInfo, DeviceStats, VolatileCache};
 use crate::io::{CheckedIo, Durability, Io, IoFailure, IoFuture};
+use crate::sys;
+use crate::transfer::ledger::Ledger;
 use memory::{Mapping, WORD_BYTES, fence};
 
 /// Size of a block in bytes: a cache line of the processor.

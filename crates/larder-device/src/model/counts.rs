@@ -2,8 +2,8 @@
 
 use larder_ssd::managed::{GcDestination, ManagedConfig, ManagedSsd, PAGE_BYTES};
 
-use crate::device::{DeviceInfo, DeviceStats, VolatileCache};
 use crate::error::{Error, ErrorKind};
+use crate::info::{DeviceInfo, DeviceStats, VolatileCache};
 use crate::io::{Io, IoFailure};
 use crate::placement::{Isolation, PlacementInfo};
 

@@ -18,8 +18,9 @@ use larder_ssd::managed::{ManagedConfig, ManagedSsd, PAGE_BYTES, Placement};
 pub use payload::Payload;
 
 use crate::buffer::IoBuffer;
-use crate::device::{Device, DeviceInfo, DeviceStats};
+use crate::device::Device;
 use crate::error::{Error, ErrorKind};
+use crate::info::{DeviceInfo, DeviceStats};
 use crate::io::{CheckedIo, Io, IoFuture};
 use counts::Counts;
 use payload::Contents;

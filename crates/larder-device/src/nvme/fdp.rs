@@ -13,6 +13,7 @@ use larder_ssd::nvme::io_management::{
 };
 
 use super::commands::{CommandError, Commands};
+use crate::drive_report::FdpCounters;
 pub use larder_ssd::nvme::endurance_log::EnduranceLog;
 
 /// Upper bound for the size of the configurations log; a larger size is taken for an error.
@@ -57,24 +58,7 @@ pub fn read_handles(drive: &dyn Commands, nsid: u32) -> Result<Vec<HandleStatus>
     decode_status(&read(bytes)?).ok_or_else(malformed)
 }
 
-/// Counters of an endurance group, in bytes since it was made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FdpCounters {
-    /// Bytes written by hosts (HBMW, or data units written).
-    pub host_bytes: u128,
-    /// Bytes written to media (MBMW, or media units written).
-    pub media_bytes: u128,
-    /// Bytes of media erased (MBE), where the drive reports them.
-    pub erased_bytes: Option<u128>,
-}
-
 impl FdpCounters {
-    /// Device-level write amplification: media bytes per host byte since the group was made; `None` if no host has
-    /// written.
-    pub fn dlwa(&self) -> Option<f64> {
-        super::watch::dlwa(self.host_bytes, self.media_bytes)
-    }
-
     /// Reads the counters from the FDP statistics, or from the endurance group log where there are none.
     ///
     /// # Errors

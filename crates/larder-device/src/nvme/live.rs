@@ -12,12 +12,12 @@ use std::time::Duration;
 use larder_ssd::nvme::event::{EVENTS_MAX, Event};
 
 use super::commands::Commands;
-use super::fdp::{FdpCounters, read_events};
-use super::report::{DriveReport, MOVES_MAX, Move, Unsaid, Written};
+use super::fdp::read_events;
 use super::smart::read_smart;
 use super::survey::{Asked, Silence, read_namespace};
-use super::watch::Watch;
+use super::watch::{Interval, Watch};
 use crate::clock::{Clock, RealClock};
+use crate::drive_report::{DriveReport, FdpCounters, MOVES_MAX, Move, Unsaid};
 
 /// The default interval.
 pub const DEFAULT_INTERVAL: Duration = Duration::from_secs(60);
@@ -232,7 +232,7 @@ impl Asker {
     /// counter but not in `own_bytes`, so they appear as foreign bytes rather than being hidden.
     fn count(&mut self, now: Duration, counters: FdpCounters, own_bytes: u64) {
         self.watch.add(now, counters);
-        let written = |interval| Written::of(&interval);
+        let written = |interval: Interval| interval.written();
         self.report.counters = Some(counters);
         self.report.since_open = self.watch.since_start().map(written);
         self.report.recent = self.watch.over(RECENT).map(written);

@@ -9,7 +9,7 @@
 //! | `ioctl` | admin and I/O commands through the kernel's pass-through ioctls (Linux) |
 //! | [`live`] | the counters of a drive while a cache runs on it |
 //! | [`prepare`] | enabling FDP and creating a namespace with placement handles |
-//! | [`report`] | the report that [`live`] returns |
+//! | [`DriveReport`] | the report that [`live`] returns |
 //! | `paths` | the ways of placement that this user can use (Linux) |
 //! | [`smart`] | health, wear, and how long a drive will last |
 //! | [`survey`] | everything that the user may read of a namespace's placement |
@@ -33,13 +33,12 @@ pub mod passthrough;
 #[cfg(target_os = "linux")]
 pub mod paths;
 pub mod prepare;
-pub mod report;
 pub mod smart;
 pub mod survey;
 pub mod watch;
 
+pub use crate::drive_report::{DriveReport, FdpCounters, MOVES_MAX, Move, Unsaid, Written};
 pub use commands::{CommandError, Commands, ModelDrive};
-pub use fdp::FdpCounters;
 #[cfg(target_os = "linux")]
 pub use ioctl::{DriveFile, discard};
 pub use live::LiveCounters;
@@ -47,6 +46,5 @@ pub use live::LiveCounters;
 pub use node::{Node, NodeKind};
 #[cfg(target_os = "linux")]
 pub use passthrough::PassthroughDevice;
-pub use report::{DriveReport, Move, Unsaid, Written};
 pub use survey::{Asked, Silence, Survey};
 pub use watch::Watch;

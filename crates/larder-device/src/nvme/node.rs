@@ -6,9 +6,9 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use crate::device::VolatileCache;
 use crate::error::{Error, ErrorKind};
-use crate::file::sys;
+use crate::info::VolatileCache;
+use crate::sys;
 
 /// Sector size of sysfs, independent of the device's block size.
 const SECTOR_BYTES: u64 = 512;

@@ -3,7 +3,7 @@
 use super::access::Permissions;
 use super::node::{Node, NodeKind};
 use super::survey::Survey;
-use crate::opening::PlacementPath;
+use crate::placement::PlacementPath;
 
 /// First Linux release with write streams in the block layer.
 const WRITE_STREAMS: (u32, u32) = (6, 16);

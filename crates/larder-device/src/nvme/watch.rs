@@ -20,7 +20,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::commands::{CommandError, Commands};
-use super::fdp::FdpCounters;
+use crate::drive_report::{FdpCounters, Written, dlwa};
 
 /// The counters at a point in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,12 +65,16 @@ impl Interval {
     pub fn dlwa(&self) -> Option<f64> {
         dlwa(self.host_bytes, self.media_bytes)
     }
-}
 
-/// Media bytes per host byte; `None` without host bytes.
-#[allow(clippy::cast_precision_loss)] // a ratio
-pub(crate) fn dlwa(host_bytes: u128, media_bytes: u128) -> Option<f64> {
-    (host_bytes > 0).then(|| media_bytes as f64 / host_bytes as f64)
+    /// The bytes of the interval, for a report.
+    pub(super) fn written(&self) -> Written {
+        let clamped = |bytes: u128| u64::try_from(bytes).unwrap_or(u64::MAX);
+        Written {
+            host_bytes: clamped(self.host_bytes),
+            media_bytes: clamped(self.media_bytes),
+            span: self.to.saturating_sub(self.from),
+        }
+    }
 }
 
 /// A bounded history of an endurance group's counters.

@@ -7,20 +7,21 @@ use std::time::Duration;
 
 #[cfg(target_os = "linux")]
 use super::watched::watched;
-use super::{
-    Missed, OpenOptions, Opened, PlacementMode, PlacementPath, PlacementStatus, Target, TargetKind,
-};
+use super::{Missed, OpenOptions, Opened, PlacementMode, PlacementStatus, Target, TargetKind};
 use crate::device::Device;
 use crate::error::{Error, ErrorKind};
-use crate::file::{FileDevice, FileOptions};
+use crate::file::FileDevice;
+use crate::file_options::FileOptions;
 use crate::placement::PlacementInfo;
+use crate::placement::PlacementPath;
 
 #[cfg(target_os = "linux")]
-use crate::file::{IoEngine, sys};
+use crate::file_options::IoEngine;
 #[cfg(target_os = "linux")]
 use crate::mapped::MappedDevice;
 #[cfg(target_os = "linux")]
 use crate::nvme::{Node, PassthroughDevice, node::Roots, paths::streams_of};
+use crate::sys;
 
 /// An open device, the node that it writes to, and why its engine fell back, if it did.
 pub(super) struct OpenNode {

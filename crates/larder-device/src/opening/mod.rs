@@ -25,7 +25,7 @@ use crate::error::{Error, ErrorKind};
 use crate::nvme::live;
 
 pub use opened::{OpenOptions, Opened, PlacementMode};
-pub use path::{Missed, PlacementPath, PlacementStatus};
+pub use path::{Missed, PlacementStatus};
 pub use target::{Target, TargetKind};
 #[cfg(target_os = "linux")]
 pub use watched::drive_counters;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::path::{Missed, PlacementStatus};
 use crate::device::Device;
-use crate::file::FileOptions;
+use crate::file_options::FileOptions;
 
 /// Whether a user wants placement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

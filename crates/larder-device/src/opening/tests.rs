@@ -10,10 +10,11 @@ use std::sync::Arc;
 use super::choose::{Chooser, Found, OpenNode, Openers};
 use super::*;
 use crate::device::Device;
-use crate::file::FileOptions;
+use crate::file_options::FileOptions;
 use crate::memory::MemoryDevice;
 use crate::nvme::{Node, node::Roots};
 use crate::placement::PlacementInfo;
+use crate::placement::PlacementPath;
 use crate::{CheckedIo, DeviceInfo, DeviceStats, IoEngine, IoFuture};
 
 /// Memory that reports the placement that it is given.

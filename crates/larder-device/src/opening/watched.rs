@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Opened, Target};
-use crate::claim::Extent;
-use crate::device::{Device, DeviceInfo, DeviceStats};
+use crate::device::Device;
+use crate::device::Extent;
 use crate::error::{Error, ErrorKind};
+use crate::info::{DeviceInfo, DeviceStats};
 use crate::io::{CheckedIo, IoFuture};
 use crate::nvme::live::Watched;
 use crate::nvme::node::Roots;

@@ -5,7 +5,7 @@
 //! the least loss are merged, by the same measure as for all streams: those that write little, or whose bounds are
 //! close.
 
-use super::solve::{Cluster, Cost};
+use super::cluster::{Cluster, Cost};
 
 /// Merges neighbouring groups of a tenant until there are at most `handles` clusters, or each tenant has only one
 /// cluster of groups. Clusters stay in the order of their first streams.

@@ -13,6 +13,7 @@
 //! and data with a time to live lives at most for that time.
 
 mod array_groups;
+mod cluster;
 mod solve;
 mod table;
 

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
+use std::time::Duration;
+
 use super::*;
 
 fn info(handles: u16) -> PlacementInfo {

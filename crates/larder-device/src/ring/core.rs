@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 use super::kernel::Kernel;
 use super::seat::Seat;
 use super::wire::Range;
-use crate::file::options::FileOptions;
-use crate::file::transfer::{Piece, Pieces, Step};
+use crate::file_options::FileOptions;
+use crate::transfer::{Piece, Pieces, Step};
 
 pub(super) struct Core<K: Kernel> {
     pub(super) books: K::Books,

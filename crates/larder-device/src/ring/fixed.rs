@@ -21,9 +21,9 @@ use io_uring::Submitter;
 use rustix::process::{Resource, getrlimit};
 use rustix::thread::{CapabilitySet, capabilities};
 
-use crate::file::sys;
-use crate::file::transfer::Piece;
 use crate::fixed_index::{ENTRIES, Registrable, Tag, given_back};
+use crate::sys;
+use crate::transfer::Piece;
 
 /// A ring's table of registered buffers, as we know it.
 #[derive(Debug, Default)]

@@ -11,8 +11,9 @@ use std::time::Duration;
 
 use super::hosted::{Hosted, Role};
 use super::linux::Linux;
+use crate::driver::Driver;
 use crate::error::{Error, ErrorKind};
-use crate::park::{Driver, block_on, set_host};
+use crate::park::{block_on, set_host};
 
 /// Entries of the submission queue that no request takes: the wake-up event needs one.
 const SPARE_ENTRIES: u32 = 8;

@@ -33,9 +33,10 @@ use super::kernel::{Entered, Kernel, WAKE_EVENT, Wait};
 use super::seat::Seat;
 use super::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use super::sync::{Condvar, Mutex, MutexGuard, nap, pause};
-use crate::file::options::FileOptions;
-use crate::file::transfer::Pieces;
-use crate::park::{Driver, Parker, is_host};
+use crate::driver::{Driver, Parker};
+use crate::file_options::FileOptions;
+use crate::park::is_host;
+use crate::transfer::Pieces;
 
 pub(crate) struct Hosted<K: Kernel> {
     kernel: K,

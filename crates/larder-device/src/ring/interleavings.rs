@@ -20,10 +20,10 @@ use super::kernel::{Entered, Kernel, WAKE_EVENT, Wait};
 use super::wire::Range;
 use crate::buffer::IoBuffer;
 use crate::error::ErrorKind;
-use crate::file::ledger::Ledger;
-use crate::file::options::FileOptions;
-use crate::file::transfer::{Piece, Pieces};
+use crate::file_options::FileOptions;
 use crate::io::{Io, IoFuture};
+use crate::transfer::ledger::Ledger;
+use crate::transfer::{Piece, Pieces};
 
 const ORDERS: usize = 3000;
 

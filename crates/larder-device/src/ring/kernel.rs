@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use super::wire::Range;
-use crate::file::transfer::Piece;
+use crate::transfer::Piece;
 
 /// `user_data` of the operation that ends when the wake-up event is signalled. Every other value is the index of a
 /// slot.

@@ -19,7 +19,7 @@ use super::fixed::{FixedBuffers, Granted, is_refusal};
 use super::kernel::{Entered, Kernel, Wait};
 use super::queues::{Queues, await_readable};
 use super::wire::{AnyWire, Link, Range};
-use crate::file::transfer::Piece;
+use crate::transfer::Piece;
 
 /// Entries of the table of registered files: that number of devices save the kernel a look-up per request.
 const FILES: u32 = 64;

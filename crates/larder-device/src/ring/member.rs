@@ -9,8 +9,8 @@ use super::host::{here, role_in};
 use super::hosted::Hosted;
 use super::linux::{Guest, Linux};
 use super::wire::AnyWire;
-use crate::file::options::FileOptions;
-use crate::file::transfer::Pieces;
+use crate::file_options::FileOptions;
+use crate::transfer::Pieces;
 
 /// A device, and the hosted rings that it has joined. It joins a ring with its first request from the thread that hosts
 /// the ring.

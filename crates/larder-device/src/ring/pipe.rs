@@ -9,9 +9,9 @@ use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 
 use crate::buffer::IoBuffer;
-use crate::file::ledger::Ledger;
-use crate::file::transfer::Pieces;
 use crate::io::{Io, IoFuture, IoResult};
+use crate::transfer::Pieces;
+use crate::transfer::ledger::Ledger;
 
 pub(crate) const BLOCK: usize = 4096;
 

@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
-use crate::file::options::FileOptions;
-use crate::file::transfer::Piece;
-use crate::file::waiting::Waiting;
+use crate::file_options::FileOptions;
+use crate::transfer::Piece;
+use crate::transfer::waiting::Waiting;
 
 /// A device in a ring, with the bounds that its options give it for each ring.
 pub(super) struct Seat<T> {

@@ -21,13 +21,13 @@ use super::wire::{AnyWire, FileWire, Link, Wire};
 use super::{HostedRing, RingOptions, host, host_with};
 use crate::buffer::{BufferPool, IoBuffer};
 use crate::error::ErrorKind;
-use crate::file::ledger::Ledger;
-use crate::file::options::FileOptions;
-use crate::file::transfer::{Piece, Pieces};
 use crate::file::uring::lead::Ring;
 use crate::file::uring::submit_mode::SubmitMode;
+use crate::file_options::FileOptions;
 use crate::io::{Io, IoFuture, IoResult};
 use crate::park::block_on;
+use crate::transfer::ledger::Ledger;
+use crate::transfer::{Piece, Pieces};
 
 const LONG: Duration = Duration::from_secs(20);
 

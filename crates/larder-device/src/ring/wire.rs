@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use io_uring::{cqueue, opcode, squeue, types};
 
-use crate::file::sys;
-use crate::file::transfer::{Piece, Verb};
+use crate::sys;
+use crate::transfer::{Piece, Verb};
 
 /// `_IO(0x12, 0)`: discard a range of a block device (Linux 6.12).
 const BLOCK_DISCARD: u32 = 0x1200;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::provided::BUFFER_LEN;
 use super::{RingSocket, SocketRing};
-use crate::file::options::FileOptions;
+use crate::file_options::FileOptions;
 use crate::ring::member::Member;
 use crate::ring::pipe;
 use crate::ring::wire::FileWire;

@@ -15,17 +15,18 @@
 //! A user whose bytes must not be reused by another holds them with a [`Claim`], which lasts until the last request
 //! that was given up has ended.
 
-mod given_up;
 mod watch;
 
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::claim::{Claim, Extent};
+use crate::claim::Claim;
 use crate::clock::Clock;
-use crate::device::{Device, DeviceInfo, DeviceStats};
+use crate::device::Device;
+use crate::device::Extent;
 use crate::error::{Error, ErrorKind};
+use crate::info::{DeviceInfo, DeviceStats};
 use crate::io::{CheckedIo, Io, IoFuture, Request};
 use watch::{Refusal, Watch};
 

@@ -6,11 +6,14 @@ use std::ops::Range;
 use std::path::Path;
 
 use super::{Zone, ZoneLimits, ZonedDevice, ioctl, queue};
-use crate::claim::Extent;
-use crate::device::{Device, DeviceInfo, DeviceStats};
+use crate::device::Device;
+use crate::device::Extent;
 use crate::error::{Error, ErrorKind};
-use crate::file::{DirectIo, FileDevice, FileOptions, sys};
+use crate::file::FileDevice;
+use crate::file_options::{DirectIo, FileOptions};
+use crate::info::{DeviceInfo, DeviceStats};
 use crate::io::{CheckedIo, IoFuture};
+use crate::sys;
 
 /// A zoned block device, such as a zoned namespace (`/dev/nvme0n1`).
 #[derive(Debug)]

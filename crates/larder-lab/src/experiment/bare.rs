@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use larder_ssd::managed::{Geometry, ManagedConfig, ManagedSsd, PAGE_BYTES, Stats};
 
-use super::judge::highest;
+use super::measured::highest;
 use super::placement::half_and_full_checks;
 use super::{Experiment, Judgement, Metrics, PaperValue, Parameter, Settings, Summary};
 use crate::Error;

@@ -1,6 +1,7 @@
 //! DLWA and hit ratio by the amount of DRAM that the cache has.
 
-use super::judge::{Checks, NEXT_TO_NONE, SAME, highest, lowest};
+use super::judge::{Checks, NEXT_TO_NONE, SAME};
+use super::measured::{highest, lowest};
 use super::rig::{self, DLWA_OFF, DLWA_ON, DRIFT, DRIVE_WRITES, LOC_WRAPS, SOC_SHARE};
 use super::{Experiment, Judgement, Metrics, PaperValue, Settings, Summary};
 use crate::Error;

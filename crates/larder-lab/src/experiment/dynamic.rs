@@ -8,7 +8,8 @@
 //! buckets, chance alone makes about five percent of the writes hot: if `hot_share` is hardly higher, there is nothing
 //! to separate.
 
-use super::judge::{Checks, highest, lowest};
+use super::judge::Checks;
+use super::measured::{highest, lowest};
 use super::rig::{self, DRIFT, DRIVE_WRITES, LOC_WRAPS, SOC_SHARE};
 use super::{Experiment, Judgement, Metrics, Parameter, Settings, Summary};
 use crate::Error;

@@ -149,33 +149,9 @@ pub(super) fn published(paper: &[PaperValue], metric: &str) -> f64 {
     paper.iter().find(|value| value.metric == metric).map_or(f64::NAN, |value| value.value)
 }
 
-/// The highest of `values`. NaN if one of them is NaN or if there are none, so that an unmeasured value meets no
-/// criterion.
-pub(super) fn highest(values: impl IntoIterator<Item = f64>) -> f64 {
-    extreme(values, f64::max)
-}
-
-/// The lowest of `values`, with the same rules for NaN.
-pub(super) fn lowest(values: impl IntoIterator<Item = f64>) -> f64 {
-    extreme(values, f64::min)
-}
-
-fn extreme(values: impl IntoIterator<Item = f64>, of: fn(f64, f64) -> f64) -> f64 {
-    let either = |a: f64, b: f64| if a.is_nan() || b.is_nan() { f64::NAN } else { of(a, b) };
-    values.into_iter().reduce(either).unwrap_or(f64::NAN)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_was_not_measured_is_no_extreme() {
-        assert_eq!((highest([1.0, 3.0, 2.0]), lowest([1.0, 3.0, 2.0])), (3.0, 1.0));
-        for values in [vec![], vec![f64::NAN, 1.0], vec![1.0, f64::NAN]] {
-            assert!(highest(values.clone()).is_nan() && lowest(values).is_nan());
-        }
-    }
 
     #[test]
     fn near_has_two_sides() {

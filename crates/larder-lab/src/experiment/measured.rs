@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::judge::{highest, lowest};
-
 /// The measurements of one seed, by metric name.
 pub type Metrics = BTreeMap<String, f64>;
 
@@ -89,9 +87,33 @@ impl Summary {
     }
 }
 
+/// The highest of `values`. NaN if one of them is NaN or if there are none, so that an unmeasured value meets no
+/// criterion.
+pub(super) fn highest(values: impl IntoIterator<Item = f64>) -> f64 {
+    extreme(values, f64::max)
+}
+
+/// The lowest of `values`, with the same rules for NaN.
+pub(super) fn lowest(values: impl IntoIterator<Item = f64>) -> f64 {
+    extreme(values, f64::min)
+}
+
+fn extreme(values: impl IntoIterator<Item = f64>, of: fn(f64, f64) -> f64) -> f64 {
+    let either = |a: f64, b: f64| if a.is_nan() || b.is_nan() { f64::NAN } else { of(a, b) };
+    values.into_iter().reduce(either).unwrap_or(f64::NAN)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_not_measured_is_no_extreme() {
+        assert_eq!((highest([1.0, 3.0, 2.0]), lowest([1.0, 3.0, 2.0])), (3.0, 1.0));
+        for values in [vec![], vec![f64::NAN, 1.0], vec![1.0, f64::NAN]] {
+            assert!(highest(values.clone()).is_nan() && lowest(values).is_nan());
+        }
+    }
 
     #[test]
     fn seeds_are_summed_up() {

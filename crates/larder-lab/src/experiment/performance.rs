@@ -1,6 +1,7 @@
 //! Throughput, tail latency and hit ratio of the real cache on the timed drive, by the share of the drive in use.
 
-use super::judge::{Checks, highest};
+use super::judge::Checks;
+use super::measured::highest;
 use super::rig::{self, SOC_SHARE};
 use super::timed_rig;
 use super::{Experiment, Judgement, Metrics, PaperValue, Parameter, Settings, Summary};

@@ -1,6 +1,7 @@
 //! The figures of the FDP paper that vary the workload and the share of the drive in use.
 
-use super::judge::{Checks, NEXT_TO_NONE, SAME, highest, lowest};
+use super::judge::{Checks, NEXT_TO_NONE, SAME};
+use super::measured::{highest, lowest};
 use super::rig::{self, DLWA_OFF, DLWA_ON, DRIFT, DRIVE_WRITES, LOC_WRAPS, SOC_SHARE};
 use super::{Experiment, Judgement, Metrics, PaperValue, Parameter, Settings, Summary};
 use crate::Error;

@@ -11,7 +11,7 @@
 //! measurement begins, the drive has been written over at least 12 times and the large-object engine has wrapped around
 //! 3 times. Both numbers are among the metrics.
 
-use super::judge::{highest, lowest};
+use super::measured::{highest, lowest};
 use super::{Metrics, Parameter, Settings};
 use crate::Error;
 use crate::replay::shared::{self, SharedRun, Tenant};

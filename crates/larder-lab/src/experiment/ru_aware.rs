@@ -10,7 +10,8 @@
 
 use larder_ssd::managed::PAGE_BYTES;
 
-use super::judge::{Checks, highest, lowest};
+use super::judge::Checks;
+use super::measured::{highest, lowest};
 use super::rig::{self, DRIFT, DRIVE_WRITES, LOC_WRAPS, SOC_SHARE};
 use super::{Experiment, Judgement, Metrics, Parameter, Settings, Summary};
 use crate::Error;

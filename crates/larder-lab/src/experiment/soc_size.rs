@@ -6,7 +6,8 @@ use larder_ssd::analytic::{SpareRatio, dlwa};
 use larder_ssd::managed::PAGE_BYTES;
 
 use super::bare;
-use super::judge::{Checks, NEXT_TO_NONE, SAME, highest, lowest};
+use super::judge::{Checks, NEXT_TO_NONE, SAME};
+use super::measured::{highest, lowest};
 use super::rig::{self, DLWA_OFF, DLWA_ON, DRIFT, DRIVE_WRITES, LOC_WRAPS, SOC_SHARE};
 use super::{Experiment, Judgement, Metrics, PaperValue, Parameter, Settings, Summary};
 use crate::Error;

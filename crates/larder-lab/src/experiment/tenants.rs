@@ -8,7 +8,8 @@ use larder::{Config, SocConfig};
 use larder_device::{Device, Io, IoBuffer, ModelDevice, PlacementHandle, SliceDevice};
 use larder_ssd::managed::PAGE_BYTES;
 
-use super::judge::{Checks, NEXT_TO_NONE, SAME, highest, lowest, published};
+use super::judge::{Checks, NEXT_TO_NONE, SAME, published};
+use super::measured::{highest, lowest};
 use super::rig::{self, DRIFT, DRIVE_WRITES, LOC_WRAPS, SOC_SHARE};
 use super::{Experiment, Judgement, Metrics, PaperValue, Parameter, Settings, Summary};
 use crate::Error;

@@ -14,6 +14,7 @@
 //! | `device` | the SSD model with faults, whose completions the scheduler releases |
 //! | `on_array` | large objects under an index on flash |
 //! | `on_shards` | several drives with a shard each, and which of them an opening gets |
+//! | `opening_set` | opens a cache of several shards on these drives |
 //! | `misfortunes` | events in drives and shards during the run |
 //! | `on_vssd` | blocks of a virtual SSD as the lowest layer |
 //! | `on_blocks`, `process` | a device on blocks on top of it, for seeds that have one, and the process that opens it |
@@ -40,6 +41,7 @@ mod on_array;
 mod on_blocks;
 mod on_shards;
 mod on_vssd;
+mod opening_set;
 mod oracle;
 mod plan;
 mod process;

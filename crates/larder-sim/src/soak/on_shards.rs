@@ -8,19 +8,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use larder::{
-    AnyRoute, ClosedSet, ErrorKind, Routed, SetStatus, ShardOptions, ShardState, Shards, Upkeep,
-};
+use larder::{SetStatus, ShardOptions, ShardState, Upkeep};
 use larder_device::{Device, FaultPlan};
 
 use super::device::{Outage, StagedDevice};
 use super::drive::fresh_device;
 use super::plan::{Plan, Trouble};
-use super::scheduler::Scheduler;
 use super::set_plan::{Condition, DRIVES_MAX, Operator, SHARDS_MAX, SetPlan};
 use super::theme::Theme;
-use crate::any_cache::{Cache, shards_of};
-use crate::executor::Running;
 
 /// Makes these random numbers independent of those of the plan.
 const APART: u64 = 0x5a4d_5eed;
@@ -131,143 +126,88 @@ impl OnShards {
         drive.device.set_delays(delays);
         drive.device.faults().set_plan(faults);
     }
-}
 
-pub(super) fn is_live(state: ShardState) -> bool {
-    matches!(state, ShardState::Healthy | ShardState::Refilling)
-}
-
-fn name_of(at: usize) -> String {
-    format!("drive {at}")
-}
-
-impl Scheduler {
-    /// Opens the set on its drives, some of which return and some of which are missing. `None` if reading the drives
-    /// hangs.
-    pub(super) fn opening_of_set(
-        &mut self,
-    ) -> Option<Running<'static, Result<Cache, larder::Error>>> {
-        let SetPlan { options, .. } = self.plan.shards.clone()?;
-        let devices = self.devices_of_set()?;
-        let (config, clock) = (self.plan.config.clone(), Arc::clone(&self.clock) as _);
-        Some(Box::pin(async move {
-            let set = Shards::open_with(config, options, devices, clock).await?;
-            Ok(Routed::new(AnyRoute::Shards(Arc::new(set))))
-        }))
+    /// The drives that are available.
+    pub(super) fn present(&self) -> Vec<Arc<dyn Device>> {
+        self.drives.iter().filter(|it| it.condition != Condition::Absent).map(device_of).collect()
     }
 
-    /// Records the state of an open set.
-    pub(super) fn note_set(&mut self, cache: &Cache) {
-        if let (Some(set), Some(shards)) = (&mut self.set, shards_of(cache)) {
-            let status = shards.status();
-            self.totals.shards_failed += status.failed;
-            self.totals.refilled_bytes += status.refilled_bytes;
-            self.lost_changes = status.lost_changes;
-            set.note(&status);
-        }
+    /// The first drives, for a set that has never been opened completely.
+    pub(super) fn first(&self, shards: usize) -> Vec<Option<Arc<dyn Device>>> {
+        self.drives[..shards].iter().map(|it| Some(device_of(it))).collect()
     }
 
-    /// The drives for an opening.
-    fn devices_of_set(&mut self) -> Option<Vec<Option<Arc<dyn Device>>>> {
-        self.bring_back();
-        let set = self.set.as_ref()?;
-        let present: Vec<Arc<dyn Device>> = set
-            .drives
-            .iter()
-            .filter(|it| it.condition != Condition::Absent)
-            .map(device_of)
-            .collect();
-        let clock = Arc::clone(&self.clock) as _;
-        let look =
-            async move { Ok::<_, larder::Error>(ClosedSet::look(present, clock).await?.status()) };
-        let looked = self.drive(Box::pin(look), None)?;
-        let set = self.set.as_mut()?;
-        let status = match looked {
-            Ok(status) => status,
-            // The set has never been opened completely.
-            Err(error) if error.kind() == ErrorKind::Foreign => {
-                let first = self.plan.shards.as_ref()?.shards;
-                return Some(set.drives[..first].iter().map(|it| Some(device_of(it))).collect());
-            }
-            Err(error) => {
-                self.complain(&format!("nobody can look at the set: {error}"));
-                return None;
-            }
-        };
-        Some(self.chosen(&status))
+    /// Forgets the roles of the drives, and removes all spares.
+    pub(super) fn forget_roles(&mut self) {
+        self.operator.spares.clear();
+        self.drives.iter_mut().for_each(|drive| drive.number = None);
     }
 
     /// Makes missing drives available again, or not.
-    fn bring_back(&mut self) {
-        let Some(set) = &mut self.set else { return };
+    pub(super) fn bring_back(&mut self, plan: &Plan, rng: &mut fastrand::Rng) {
         let well = FaultPlan::new(0);
-        for at in 0..set.drives.len() {
-            let comes = match set.drives[at].condition {
-                Condition::Absent => self.rng.bool(),
+        for at in 0..self.drives.len() {
+            let comes = match self.drives[at].condition {
+                Condition::Absent => rng.bool(),
                 _ => true,
             };
             if comes {
-                set.apply(at, Condition::Well, &self.plan, &well);
+                self.apply(at, Condition::Well, plan, &well);
             }
         }
         let is_there = |it: &Drive| it.is_current && it.condition != Condition::Absent;
-        if !set.drives.iter().any(is_there) {
-            (0..set.drives.len()).for_each(|at| set.apply(at, Condition::Well, &self.plan, &well));
+        if !self.drives.iter().any(is_there) {
+            (0..self.drives.len()).for_each(|at| self.apply(at, Condition::Well, plan, &well));
         }
     }
 
     /// For each shard of the set its drive, another one or nothing; then all spares.
-    fn chosen(&mut self, status: &SetStatus) -> Vec<Option<Arc<dyn Device>>> {
-        let Some(set) = &mut self.set else { return Vec::new() };
+    pub(super) fn chosen(
+        &mut self,
+        status: &SetStatus,
+        plan: &Plan,
+        rng: &mut fastrand::Rng,
+    ) -> Vec<Option<Arc<dyn Device>>> {
         let kept = status.shards.iter().filter(|it| it.state != ShardState::Retired);
         let named = |shard: &larder::ShardStatus| {
             let name = &shard.device.as_ref()?.name;
-            (0..set.drives.len()).find(|at| name_of(*at) == *name)
+            (0..self.drives.len()).find(|at| name_of(*at) == *name)
         };
         let all: Vec<(usize, Option<usize>)> = kept.map(|it| (it.number, named(it))).collect();
         let mut current: usize =
-            all.iter().filter(|(_, at)| at.is_some_and(|at| set.drives[at].is_current)).count();
+            all.iter().filter(|(_, at)| at.is_some_and(|at| self.drives[at].is_current)).count();
         let mut given = Vec::new();
         let in_use: Vec<usize> = all.iter().filter_map(|(_, at)| *at).collect();
         for (number, at) in all {
             given.push(match at {
                 Some(at) => {
-                    let drive = &mut set.drives[at];
+                    let drive = &mut self.drives[at];
                     drive.number = Some(number);
                     let last = drive.is_current && current == 1;
-                    let goes = !last && self.rng.u32(..12) == 0;
+                    let goes = !last && rng.u32(..12) == 0;
                     if goes {
                         current -= usize::from(drive.is_current);
                         drive.condition = Condition::Absent;
                     }
                     (!goes).then_some(at)
                 }
-                None => set.filler(number, &in_use, &self.plan, &mut self.rng),
+                None => self.filler(number, &in_use, plan, rng),
             });
         }
         // A drive stays current only if this opening gets it.
-        for (at, drive) in set.drives.iter_mut().enumerate() {
+        for (at, drive) in self.drives.iter_mut().enumerate() {
             drive.is_current &= given.contains(&Some(at));
         }
         let mut devices: Vec<_> =
-            given.iter().map(|at| at.map(|at| device_of(&set.drives[at]))).collect();
+            given.iter().map(|at| at.map(|at| device_of(&self.drives[at]))).collect();
         // A spare that has replaced a shard is no longer a spare.
         let is_spare =
-            |at: &&usize| !given.contains(&Some(**at)) && set.drives[**at].number.is_none();
-        let spares = set.operator.spares.iter().filter(is_spare);
-        devices.extend(spares.map(|at| Some(device_of(&set.drives[*at]))));
+            |at: &&usize| !given.contains(&Some(**at)) && self.drives[**at].number.is_none();
+        let spares = self.operator.spares.iter().filter(is_spare);
+        devices.extend(spares.map(|at| Some(device_of(&self.drives[*at]))));
         devices
     }
 
-    /// Called after an opening has refused drives: forgets the roles of the drives, and removes all spares.
-    pub(super) fn leave_strangers_out(&mut self) {
-        let Some(set) = &mut self.set else { return };
-        set.operator.spares.clear();
-        set.drives.iter_mut().for_each(|drive| drive.number = None);
-    }
-}
-
-impl OnShards {
     /// A drive for a shard that has none.
     fn filler(
         &mut self,
@@ -287,6 +227,14 @@ impl OnShards {
             _ => old,
         }
     }
+}
+
+pub(super) fn is_live(state: ShardState) -> bool {
+    matches!(state, ShardState::Healthy | ShardState::Refilling)
+}
+
+fn name_of(at: usize) -> String {
+    format!("drive {at}")
 }
 
 fn device_of(drive: &Drive) -> Arc<dyn Device> {

@@ -169,7 +169,7 @@ impl Plan {
             theme: Theme::None,
             leaning: Leaning::default(),
         };
-        theme.shape(&mut plan, rng);
+        plan.give_theme(theme, rng);
         // Only slow requests take this long.
         let wait = Duration::from_nanos(2 * plan.delays.usual_ns);
         plan.config.flash_wait = (plan.trouble == Trouble::Timeouts).then_some(wait);
@@ -232,6 +232,125 @@ impl Plan {
             }
             Trouble::LostWrites => plan.with(lying(Fault::LostWrite)),
         }
+    }
+}
+
+impl Plan {
+    /// Adapts the plan to its theme.
+    fn give_theme(&mut self, theme: Theme, rng: &mut fastrand::Rng) {
+        self.theme = theme;
+        if theme == Theme::None {
+            return;
+        }
+        // These themes test the tombstone log, which a power loss invalidates.
+        self.config.crash_safety = CrashSafety::Process;
+        self.config.admission = AdmissionPolicy::All;
+        self.on_flash = true;
+        self.volatile = false;
+        self.changing = false;
+        match theme {
+            Theme::None => {}
+            Theme::Power => self.lose_power(rng),
+            Theme::Wrapping => self.wrap(),
+            Theme::Rot => {
+                self.trouble = Trouble::None;
+                self.incarnations = 5;
+                self.leaning.deletes_percent = 10;
+            }
+            Theme::FailedWrites => {
+                self.trouble = Trouble::FailedPlaces;
+                self.config.dram_bytes = 8 << 10;
+                self.config.soc.max_object_bytes = 640;
+                // After a call was given up, the state of its key is unknown after a crash; and a failed place is
+                // overwritten when its back-off ends.
+                self.drop_one_in = 0;
+                self.step_ns = 2_000;
+                self.config.soc.log_percent = 0.0;
+                self.config.soc.percent = Some(40.0);
+                self.clients = 16;
+                self.keys = 100;
+                self.operations = 2000;
+                self.leaning.deletes_percent = 15;
+                self.leaning.small = true;
+            }
+            Theme::Setbacks => {
+                self.trouble = Trouble::None;
+                self.clock_steps = true;
+                self.config.dram_bytes = 8 << 10;
+                self.step_ns = 20_000_000;
+                self.leaning.deletes_percent = 20;
+                self.leaning.ttl_max = Some(Duration::from_secs(8));
+            }
+        }
+    }
+
+    fn lose_power(&mut self, rng: &mut fastrand::Rng) {
+        self.trouble = Trouble::None;
+        self.config.crash_safety = CrashSafety::Power;
+        self.volatile = true;
+        // No write becomes durable through its age alone.
+        self.unflushed_writes = 1 << 14;
+        self.keeps_without_power = rng.u32(..4) == 0;
+        self.atomic_write_bytes = rng.bool().then_some(4096);
+        self.clock_steps = false;
+        self.config.dram_bytes = [8 << 10, 64 << 10, 512 << 10][rng.usize(..3)];
+        if rng.u32(..3) > 0 {
+            // Small objects that wait in the log are lost in any crash, flushed or not.
+            self.config.soc.log_percent = 0.0;
+        }
+        self.clients = 1 << rng.u32(1..=5);
+        self.keys = rng.u32(12..80);
+        self.operations = rng.u64(100..500);
+        self.incarnations = 10;
+        self.step_ns = [2_000, 100_000][rng.usize(..2)];
+        self.leaning.deletes_percent = [0, 10][rng.usize(..2)];
+        match rng.u32(..4) {
+            // Nothing, or little, is evicted, so missing objects were lost.
+            0 | 1 => {
+                self.config.utilization_percent = 100.0;
+                self.config.soc.percent = Some(40.0);
+                self.config.demoting_bytes_max = None;
+                self.config.dram_bytes = [64 << 10, 512 << 10][rng.usize(..2)];
+            }
+            // Regions are refilled over and over.
+            2 => {
+                self.config.utilization_percent = 25.0;
+                self.config.loc.region_bytes = Some(32 << 10);
+            }
+            // The log wraps around, and no flush makes earlier invalidations durable: they must be durable themselves.
+            _ => {
+                self.wrap();
+                self.operations = rng.u64(2000..6000);
+                self.clients = 16;
+                self.atomic_write_bytes = Some(4096);
+                self.leaning.never_flushes = true;
+                self.leaning.hot_keys = [0, 60][rng.usize(..2)];
+                return;
+            }
+        }
+        self.leaning.flush_percent = rng.u32(1..6);
+    }
+
+    fn wrap(&mut self) {
+        self.trouble = Trouble::None;
+        let config = &mut self.config;
+        config.dram_bytes = 8 << 10;
+        config.utilization_percent = 100.0;
+        // Dead keys of buckets are processed; a few dozen may wait. Dead records wait for their region.
+        config.soc.percent = Some(2.0);
+        config.soc.log_percent = 0.0;
+        config.soc.max_object_bytes = 200;
+        config.loc.region_bytes = Some(32 << 10);
+        config.tombstone_log_bytes = Some(16 << 10);
+        self.clients = 16;
+        self.keys = 1500;
+        self.operations = 6000;
+        self.incarnations = 3;
+        self.step_ns = 2_000;
+        // Hot keys die in regions that are reclaimed first, because these have the most dead records. Cold keys die in
+        // regions that are not reclaimed, so their tombstones are needed for long.
+        self.leaning =
+            Leaning { deletes_percent: 25, hot_keys: 60, small: true, ..Leaning::default() };
     }
 }
 

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::changes::BlockChange;
 use super::config::RawConfig;
 use super::die::{DieCounters, DieState, DieView};
 use super::free::{FreeBlocks, Wanted};
+use super::image::BlockChange;
 use crate::error::{Error, ErrorKind};
 use crate::nand::{
     BlockIndex, ChannelIndex, DieIndex, Endurance, Health, Medium, NandGeometry, PageIndex,

@@ -58,14 +58,15 @@ mod config;
 mod die;
 mod drive;
 mod free;
+mod image;
 mod moves;
 mod power;
 mod restore;
 
 pub use block_tag::BlockTag;
-pub use changes::{BlockChange, BlockImage};
 pub use config::RawConfig;
 pub use die::{DieCounters, DieView};
 pub use drive::{BlockView, RawSsd};
+pub use image::{BlockChange, BlockImage};
 pub use moves::Levelled;
 pub use power::FoundBlock;

@@ -1,9 +1,9 @@
 //! Restores a drive from the saved state of its media.
 
-use super::changes::BlockImage;
 use super::config::RawConfig;
 use super::die::DieState;
 use super::drive::RawSsd;
+use super::image::BlockImage;
 use crate::error::{Error, ErrorKind};
 use crate::nand::{Block, BlockIndex, Health};
 

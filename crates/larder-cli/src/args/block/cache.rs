@@ -13,6 +13,7 @@ use larder_device::label::Uuid;
 use tracing::level_filters::LevelFilter;
 
 use super::choice::CoreChoiceArgs;
+use super::output::BlockOutputArgs;
 use super::policies::{CleaningArg, CutOffArg, PromotionArg, ReadAheadArg, RoutingArg, time};
 use super::target::TargetArg;
 use super::ublk::UblkArgs;
@@ -279,13 +280,6 @@ pub(crate) struct StoppedArgs {
     /// Use a damaged cache with the parts that are intact: data that only the cache had may be lost
     #[arg(long)]
     pub(crate) accept_loss: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct BlockOutputArgs {
-    /// Also write the result as JSON to this file; "-" is standard output
-    #[arg(long, value_name = "FILE")]
-    pub(crate) json: Option<PathBuf>,
 }
 
 /// See [`larder_block::manage::LayoutOptions`].

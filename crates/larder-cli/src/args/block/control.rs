@@ -6,7 +6,8 @@ use clap::{ArgGroup, Args};
 use larder_block::cache::Mode;
 use larder_block::layout::CoreId;
 
-use super::cache::{BlockOutputArgs, DeviceFormatArgs};
+use super::cache::DeviceFormatArgs;
+use super::output::BlockOutputArgs;
 use super::target::TargetArg;
 
 /// Selects a running cache.

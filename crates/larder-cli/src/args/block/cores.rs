@@ -3,9 +3,9 @@
 use clap::Args;
 use larder_block::layout::CoreId;
 
-use super::cache::BlockOutputArgs;
 use super::choice::{CoreChoiceArgs, core_number};
 use super::control::WhichArgs;
+use super::output::BlockOutputArgs;
 use super::{ChangedCoreArg, CoreArg};
 
 /// Add cores to a cache, or remove some, whether it is running or not

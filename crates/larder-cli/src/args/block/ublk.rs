@@ -6,7 +6,7 @@ use std::str::FromStr;
 use clap::Args;
 use larder_block::export::ublk::UblkId;
 
-use super::cache::BlockOutputArgs;
+use super::output::BlockOutputArgs;
 
 /// The number of a disk, or `auto`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use larder_block::ErrorKind;
-use larder_block::export::nbd::Exports;
 use larder_block::layout::CoreId;
 use larder_device::block_on;
 use serde_json::Value;
@@ -17,27 +16,6 @@ use crate::block::{cores, target};
 const FAREWELL: Duration = Duration::from_secs(5);
 /// Connections that take longer than this are named.
 const SOON: Duration = Duration::from_secs(1);
-
-/// The exports of the cores.
-#[derive(Default)]
-pub(in crate::block) struct Exported {
-    /// The NBD exports, if there are any.
-    pub(in crate::block) nbd: Option<Exports>,
-    /// Whether cores are kernel disks.
-    pub(in crate::block) has_disks: bool,
-}
-
-impl Exported {
-    /// Refuses if cores are kernel disks: their number is fixed at the start.
-    fn check(&self) -> Result<(), String> {
-        match self.has_disks {
-            true => Err("cores are disks of the kernel's (--ublk) of this cache, and which ones is decided at its \
-                         start: stop it, change its cores (`larder block cores CACHE`), and start it again"
-                .to_owned()),
-            false => Ok(()),
-        }
-    }
-}
 
 impl Answers {
     /// Serves one more core, and exports it.

@@ -11,6 +11,7 @@
 
 mod answers;
 mod client;
+mod exported;
 mod line;
 mod live_cores;
 mod server;
@@ -24,7 +25,8 @@ use serde::{Deserialize, Serialize};
 
 pub(super) use answers::{Answers, Asked, still_dirty, still_missing};
 pub(super) use client::{Ask, ask};
-pub(super) use live_cores::{Exported, questions};
+pub(super) use exported::Exported;
+pub(super) use live_cores::questions;
 pub(super) use server::ControlServer;
 
 /// Longest question with its line end; IO classes are part of one.

@@ -14,18 +14,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::counts::Counters;
 use super::map::{Found, PageMap};
-use super::queue::{Pending, Queue};
+use super::queue::Queue;
 use super::shape::{PAGE, PAGE_BYTES, Shape};
-use super::writer::Writer;
 use crate::blocks::info::BlockId;
 use crate::blocks::store::BlockStore;
 use crate::buffer::IoBuffer;
 use crate::error::{Error, ErrorKind};
 use crate::io::{IoFailure, IoFuture, IoResult};
 use crate::label::Uuid;
-use crate::steps;
 
-/// The pages of a device on blocks.
+/// The pages of a device on blocks: where they are, and the changes that wait for a batch.
 pub(super) struct Area {
     pub(super) store: Arc<dyn BlockStore>,
     pub(super) shape: Shape,
@@ -38,8 +36,6 @@ pub(super) struct AreaState {
     pub(super) map: PageMap,
     /// Changes that wait for a batch, in order.
     pub(super) queue: Queue,
-    /// Taken while batches are being written.
-    writer: Option<Writer>,
 }
 
 /// Pages that lie one after the other in a block.
@@ -58,59 +54,12 @@ impl Area {
         counters: Arc<Counters>,
         map: PageMap,
     ) -> Self {
-        let state = AreaState { map, queue: Queue::default(), writer: None };
+        let state = AreaState { map, queue: Queue::default() };
         Self { store, shape, uuid, counters, state: Mutex::new(state) }
-    }
-
-    /// Puts the writer at rest. The next change takes it.
-    pub(super) fn rest(&self, writer: Writer) {
-        self.lock().writer = Some(writer);
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, AreaState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Writes whole pages; with the default handle if the device has no handle of this number.
-    pub(super) fn write(self: &Arc<Self>, first: u32, buffer: IoBuffer, handle: u16) -> IoFuture {
-        let count = u32::try_from(buffer.len() / PAGE_BYTES).expect("it was checked");
-        let handle = if handle < self.shape.options.handles { handle } else { 0 };
-        self.change((first, count), Some(buffer), handle)
-    }
-
-    /// Zeroes pages permanently.
-    pub(super) fn clear(self: &Arc<Self>, first: u32, count: u32) -> IoFuture {
-        self.change((first, count), None, 0)
-    }
-
-    fn change(
-        self: &Arc<Self>,
-        (first, count): (u32, u32),
-        content: Option<IoBuffer>,
-        handle: u16,
-    ) -> IoFuture {
-        debug_assert!(count > 0 && first + count <= self.shape.pages, "{count} from {first} on");
-        let (future, completer) = IoFuture::pending();
-        let mut state = self.lock();
-        state.queue.push(Pending { first, count, taken: 0, content, handle, completer });
-        let Some(writer) = state.writer.take() else { return future };
-        drop(state);
-        steps::carry_on(Arc::clone(self).write_all(writer));
-        future
-    }
-
-    /// Writes everything that waits, a batch at a time.
-    async fn write_all(self: Arc<Self>, mut writer: Writer) {
-        loop {
-            {
-                let mut state = self.lock();
-                if state.queue.is_empty() && writer.is_at_rest() {
-                    state.writer = Some(writer);
-                    return;
-                }
-            }
-            writer.write_next(&self).await;
-        }
     }
 
     /// Fills `buffer`, which is whole pages long.

@@ -11,6 +11,7 @@
 
 mod area;
 mod batch;
+mod changes;
 mod counts;
 mod map;
 mod queue;
@@ -28,14 +29,15 @@ use super::info::Stream;
 use super::ledger::BlockState;
 use super::store::BlockStore;
 use crate::buffer::IoBuffer;
-use crate::claim::{DeviceIdentity, Extent};
-use crate::device::{Device, DeviceInfo, DeviceStats, VolatileCache};
+use crate::device::{Device, DeviceIdentity, Extent};
 use crate::error::Error;
+use crate::info::{DeviceInfo, DeviceStats, VolatileCache};
 use crate::io::{CheckedIo, Io, IoFailure, IoFuture, IoResult};
 use crate::label::Uuid;
 use crate::placement::{PlacementHandle, PlacementInfo};
 use crate::steps;
 use area::Area;
+use changes::Changes;
 pub use counts::OnBlocksCounts;
 use counts::{Counters, add, get};
 use map::PageMap;
@@ -85,6 +87,7 @@ pub struct DeviceOnBlocks {
     identity: DeviceIdentity,
     shape: Shape,
     area: Arc<Area>,
+    changes: Arc<Changes>,
     slots: Arc<Slots>,
     counters: Arc<Counters>,
     host: HostBytes,
@@ -127,7 +130,7 @@ impl DeviceOnBlocks {
         let mut writer = Writer::new(&shape, fresh.sequence);
         let device = Self::with(store, shape, fresh);
         writer.begin(&device.area).await?;
-        device.area.rest(writer);
+        device.changes.rest(writer);
         let freed = device.store.free(mark).await;
         freed.map_err(|failure| failure.error)?;
         Ok(device)
@@ -146,7 +149,7 @@ impl DeviceOnBlocks {
         let recovered = recover::recover(&store, &shape).await?;
         let writer = Writer::new(&shape, recovered.sequence);
         let device = Self::with(store, shape, recovered);
-        device.area.rest(writer);
+        device.changes.rest(writer);
         Ok(device)
     }
 
@@ -180,8 +183,9 @@ impl DeviceOnBlocks {
             zeroed: AtomicU64::new(0),
         };
         let (area, slots) = (Arc::new(area), Arc::new(slots));
+        let changes = Arc::new(Changes::new(&area));
         let identity = DeviceIdentity::draw();
-        Self { store, info, identity, shape, area, slots, counters, host }
+        Self { store, info, identity, shape, area, changes, slots, counters, host }
     }
 
     /// What it has written in addition to what it was asked to.
@@ -216,7 +220,7 @@ impl DeviceOnBlocks {
 
     fn write_part(&self, place: Place, buffer: IoBuffer, handle: PlacementHandle) -> IoFuture {
         match place {
-            Place::Page(first) => self.area.write(first, buffer, handle.index()),
+            Place::Page(first) => self.changes.write(first, buffer, handle.index()),
             Place::Slot { slot, at } => {
                 self.slots.write((slot, at), buffer, self.store.info().stream_of(handle.index()))
             }
@@ -226,7 +230,7 @@ impl DeviceOnBlocks {
     /// Frees a slot that the range covers from start to end. A part of a slot cannot be freed, so it is ignored.
     fn deallocate_part(&self, part: Part) -> Option<IoFuture> {
         match part.place {
-            Place::Page(first) => Some(self.area.clear(first, pages_of(part.bytes))),
+            Place::Page(first) => Some(self.changes.clear(first, pages_of(part.bytes))),
             Place::Slot { slot, at: 0 } if part.bytes as u64 == self.shape.block_bytes => {
                 Some(self.slots.free(slot))
             }
@@ -236,7 +240,7 @@ impl DeviceOnBlocks {
 
     fn clear_part(&self, part: Part) -> IoFuture {
         match part.place {
-            Place::Page(first) => self.area.clear(first, pages_of(part.bytes)),
+            Place::Page(first) => self.changes.clear(first, pages_of(part.bytes)),
             Place::Slot { slot, at } => self.slots.clear(slot, at),
         }
     }

@@ -11,8 +11,8 @@
 use std::ops::Range;
 
 use super::page::{Head, PAGE_BYTES, RECORDS_MAX};
-use crate::device::DeviceInfo;
 use crate::error::{Error, ErrorKind};
+use crate::info::DeviceInfo;
 
 const PAGE: u64 = PAGE_BYTES as u64;
 /// Space for one head: if a drive damages the surroundings of a torn page, the other head survives.

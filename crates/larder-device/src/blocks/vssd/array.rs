@@ -11,9 +11,8 @@ use super::errors::of_model;
 use super::keeper::Keeper;
 use super::pages::Verified;
 use super::state::{Power, State};
-use super::store::VssdBlocks;
-use crate::device::SECTOR_BYTES;
 use crate::error::{Error, ErrorKind};
+use crate::info::SECTOR_BYTES;
 
 /// Virtual SSDs on one array of drives, with the bytes of their pages. Clones share the same array.
 ///
@@ -132,14 +131,6 @@ impl VssdArray {
     /// As [`VssdArray::dealloc`], except that blocks do not matter.
     pub fn destroy(&self, id: VssdId) -> Result<(), Error> {
         self.lock().end(id, Vssds::destroy)
-    }
-
-    /// The store of a vSSD. There is at most one at a time, because it keeps the state of the blocks.
-    ///
-    /// # Errors
-    /// [`ErrorKind::NotOpen`] if there is no vSSD of this number, [`ErrorKind::InUse`] if it has a store already.
-    pub fn store(&self, id: VssdId) -> Result<VssdBlocks, Error> {
-        VssdBlocks::open(self, id)
     }
 
     /// Begins to exchange the contents of dies of `drive`, with [`Vssds::swap_begin`]. Stores keep working during the

@@ -10,8 +10,8 @@ use super::keeper::{Keeper, Tail};
 use super::slots::Slots;
 use super::word;
 use crate::buffer::IoBuffer;
-use crate::device::DeviceStats;
 use crate::error::{Error, ErrorKind};
+use crate::info::DeviceStats;
 use crate::io::Completer;
 
 /// Images of any kind.

@@ -10,8 +10,8 @@ use crate::blocks::ledger::{BlockState, Ledger};
 use crate::blocks::request::{BlockIo, CheckedBlockIo};
 use crate::blocks::store::{AllocFuture, BlockStore};
 use crate::buffer::IoBuffer;
-use crate::device::DeviceStats;
 use crate::error::{Error, ErrorKind};
+use crate::info::DeviceStats;
 use crate::io::{Completer, IoFailure, IoFuture, IoResult};
 
 /// The blocks of a vSSD. A [`BlockId`] is the number of the logical block, which includes the number of the vSSD: a
@@ -29,6 +29,16 @@ pub struct VssdBlocks {
 /// Requests that have ended. They are completed after the array's lock is released, because a waiter may call back at
 /// once.
 type Ended = Vec<(Completer, IoResult)>;
+
+impl VssdArray {
+    /// The store of a vSSD. There is at most one at a time, because it keeps the state of the blocks.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotOpen`] if there is no vSSD of this number, [`ErrorKind::InUse`] if it has a store already.
+    pub fn store(&self, id: VssdId) -> Result<VssdBlocks, Error> {
+        VssdBlocks::open(self, id)
+    }
+}
 
 impl VssdBlocks {
     pub(super) fn open(array: &VssdArray, id: VssdId) -> Result<Self, Error> {

@@ -15,8 +15,8 @@ use crate::blocks::ledger::Ledger;
 use crate::blocks::request::{BlockIo, CheckedBlockIo};
 use crate::blocks::store::{AllocFuture, BlockStore};
 use crate::buffer::IoBuffer;
-use crate::device::DeviceStats;
 use crate::error::{Error, ErrorKind};
+use crate::info::DeviceStats;
 use crate::io::{IoFailure, IoFuture};
 
 /// The blocks of a vSSD whose requests end when the array's dies have done them ([`larder_ssd::vssd::timed`]).

@@ -26,8 +26,8 @@ use larder_ssd::vssd::{MemoryImages, VssdId};
 use crate::blocks::info::BlockId;
 use crate::blocks::ledger::Ledger;
 use crate::buffer::IoBuffer;
+use crate::driver::{Driver, Parker};
 use crate::io::{Completer, IoFuture};
-use crate::park::{Driver, Parker};
 
 /// The array, and the client whose turn it is.
 pub(super) struct Turnstile {

@@ -26,13 +26,13 @@ use std::thread::JoinHandle;
 
 use super::port::Port;
 use super::submit_mode::SubmitMode;
+use crate::driver::{Driver, Parker};
 use crate::file::join::join;
-use crate::file::options::FileOptions;
-use crate::file::transfer::Pieces;
-use crate::park::{Driver, Parker};
+use crate::file_options::FileOptions;
 use crate::plug;
 use crate::ring::fixed::Granted;
 use crate::ring::wire::Wire;
+use crate::transfer::Pieces;
 
 pub(crate) struct Ring<W: Wire> {
     port: Port<W>,

@@ -24,10 +24,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use super::engine::Engine;
-use super::options::FileOptions;
-use super::transfer::Pieces;
+use crate::file_options::FileOptions;
 use crate::ring::member::Member;
 use crate::ring::wire::{AnyWire, Wire};
+use crate::transfer::Pieces;
 use lead::Ring;
 use submit_mode::SubmitMode;
 

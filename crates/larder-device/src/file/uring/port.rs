@@ -25,11 +25,11 @@ use io_uring::{IoUring, Probe, cqueue, opcode, squeue, types};
 
 use super::submit_mode::{Leader, SubmitMode};
 use super::wake_event::WakeEvent;
-use crate::file::options::FileOptions;
-use crate::file::transfer::{Piece, Pieces, Step};
-use crate::file::waiting::Waiting;
+use crate::file_options::FileOptions;
 use crate::ring::fixed::{FixedBuffers, Granted};
 use crate::ring::wire::{Link, Range, Wire};
+use crate::transfer::waiting::Waiting;
+use crate::transfer::{Piece, Pieces, Step};
 
 /// `user_data` of an operation that only wakes a thread.
 const WAKE: u64 = u64::MAX;

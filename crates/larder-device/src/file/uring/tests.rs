@@ -16,7 +16,7 @@ use super::submit_mode::SubmitMode;
 
 use crate::buffer::IoBuffer;
 use crate::error::ErrorKind;
-use crate::file::options::FileOptions;
+use crate::file_options::FileOptions;
 use crate::io::{Io, IoFuture};
 use crate::park::block_on;
 use crate::plug::plugged;

@@ -33,10 +33,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::claim::{DeviceIdentity, Extent};
 use crate::clock::{Clock, VirtualClock};
-use crate::device::{Device, DeviceInfo, DeviceStats};
+use crate::device::{Device, DeviceIdentity, Extent};
 use crate::error::Error;
+use crate::info::{DeviceInfo, DeviceStats};
 use crate::io::{CheckedIo, Io, IoFuture};
 
 use super::counts::{self, Counts};

@@ -16,8 +16,8 @@
 //! The model has no garbage collection, no caches that fill up and no wear. For flash under load use
 //! [`SsdTiming`](super::SsdTiming).
 
-use crate::device::{DeviceInfo, DeviceStats, VolatileCache};
 use crate::error::{Error, ErrorKind};
+use crate::info::{DeviceInfo, DeviceStats, VolatileCache};
 use crate::io::Io;
 use crate::model::counts::MAX_TRANSFER_BYTES;
 

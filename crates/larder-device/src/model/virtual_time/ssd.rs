@@ -3,8 +3,8 @@
 use larder_ssd::managed::{ManagedConfig, ManagedSsd, PAGE_BYTES};
 use larder_ssd::timed::{DriveTiming, TimedSsd};
 
-use crate::device::{DeviceInfo, DeviceStats};
 use crate::error::{Error, ErrorKind};
+use crate::info::{DeviceInfo, DeviceStats};
 use crate::io::Io;
 use crate::model::counts::{self, Counts};
 

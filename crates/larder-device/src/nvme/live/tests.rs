@@ -1,6 +1,7 @@
 //! Counters of the model's controller, read on request and by the thread.
 
 use super::*;
+use crate::drive_report::Written;
 use crate::nvme::{CommandError, ModelDrive};
 use larder_ssd::nvme::Command;
 use larder_ssd::nvme::event::EventType;

@@ -21,20 +21,19 @@ use super::ioctl::DriveFile;
 use super::node::Node;
 use super::survey::{Silence, Survey, read_controller};
 use crate::buffer::{BufferPool, IoBuffer};
-use crate::claim::{DeviceIdentity, Extent};
-use crate::device::{Device, DeviceInfo, DeviceStats};
+use crate::device::{Device, DeviceIdentity, Extent};
 use crate::error::{Error, ErrorKind};
 use crate::file::engine::Engine;
-use crate::file::ledger::Ledger;
-use crate::file::options::SAFE_BLOCK_BYTES;
 use crate::file::setup::claim;
-use crate::file::sys;
-use crate::file::transfer::Pieces;
 use crate::file::uring::Uring;
-use crate::file::{FileOptions, IoEngine};
+use crate::file_options::{FileOptions, IoEngine, SAFE_BLOCK_BYTES};
 use crate::identity::Identity;
+use crate::info::{DeviceInfo, DeviceStats};
 use crate::io::{CheckedIo, Io, IoFuture};
 use crate::placement::PlacementInfo;
+use crate::sys;
+use crate::transfer::Pieces;
+use crate::transfer::ledger::Ledger;
 use wire::NvmeWire;
 
 /// Most logical blocks of one command.

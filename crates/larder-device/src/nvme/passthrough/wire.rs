@@ -6,8 +6,8 @@ use io_uring::{cqueue, opcode, squeue};
 use larder_ssd::nvme::command::{RANGE_BYTES, encode_range, encode_uring_with_metadata};
 use larder_ssd::nvme::{Command, Status};
 
-use crate::file::transfer::{Piece, Verb};
 use crate::ring::wire::{Link, Wire};
+use crate::transfer::{Piece, Verb};
 
 /// `NVME_URING_CMD_IO`: `_IOWR('N', 0x80, struct nvme_uring_cmd)`, which has 72 bytes.
 const URING_IO: u32 = 0xc048_4e80;
@@ -150,9 +150,9 @@ mod tests {
 
     use super::*;
     use crate::buffer::IoBuffer;
-    use crate::file::ledger::Ledger;
-    use crate::file::transfer::{Pieces, Step};
     use crate::io::{Io, IoFuture};
+    use crate::transfer::ledger::Ledger;
+    use crate::transfer::{Pieces, Step};
     use crate::{ErrorKind, PlacementHandle};
 
     fn wire() -> NvmeWire {

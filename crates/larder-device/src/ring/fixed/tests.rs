@@ -9,13 +9,13 @@ use io_uring::IoUring;
 
 use super::*;
 use crate::buffer::{BufferPool, IoBuffer};
-use crate::file::ledger::Ledger;
-use crate::file::options::FileOptions;
-use crate::file::transfer::Pieces;
 use crate::file::uring::lead::Ring;
 use crate::file::uring::submit_mode::SubmitMode;
+use crate::file_options::FileOptions;
 use crate::io::{Io, IoFuture};
 use crate::ring::wire::FileWire;
+use crate::transfer::Pieces;
+use crate::transfer::ledger::Ledger;
 
 const BLOCK: usize = 4096;
 const EINVAL: i32 = 22;

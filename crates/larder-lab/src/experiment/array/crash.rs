@@ -11,7 +11,8 @@ use larder_workload::generate::record_key;
 use super::engine::{Values, engine_alone};
 use super::shards::drive;
 use crate::Error;
-use crate::experiment::judge::{Checks, highest, lowest};
+use crate::experiment::judge::Checks;
+use crate::experiment::measured::{highest, lowest};
 use crate::experiment::{Experiment, Judgement, Metrics, Parameter, Settings, Summary};
 use crate::replay::Monitor;
 

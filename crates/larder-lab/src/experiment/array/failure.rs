@@ -14,7 +14,8 @@ use super::engine::EngineShards;
 use super::shards::drive;
 use super::victims::{Clients, Seen};
 use crate::Error;
-use crate::experiment::judge::{Checks, highest};
+use crate::experiment::judge::Checks;
+use crate::experiment::measured::highest;
 use crate::experiment::{Experiment, Judgement, Metrics, Parameter, Settings, Summary};
 use crate::replay::Monitor;
 

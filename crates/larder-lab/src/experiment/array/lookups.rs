@@ -7,7 +7,8 @@ use larder_workload::{Op, Request};
 use super::engine::EngineIndex;
 use super::index::{CutIndex, EntryCache, Order, PagedTable, Sums, ValueIndex, WholeIndex};
 use crate::Error;
-use crate::experiment::judge::{Checks, highest};
+use crate::experiment::judge::Checks;
+use crate::experiment::measured::highest;
 use crate::experiment::{Experiment, Judgement, Metrics, PaperValue, Parameter, Settings, Summary};
 use crate::replay::Monitor;
 

@@ -9,7 +9,8 @@ use larder_device::model::virtual_time::{ShapedStorage, VirtualTimeDevice, shape
 use super::engine::engine_alone;
 use super::index::{ValueIndex, WholeIndex};
 use crate::Error;
-use crate::experiment::judge::{Checks, highest};
+use crate::experiment::judge::Checks;
+use crate::experiment::measured::highest;
 use crate::experiment::{Experiment, Judgement, Metrics, Parameter, Settings, Summary};
 use crate::replay::Monitor;
 

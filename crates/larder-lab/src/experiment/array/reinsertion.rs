@@ -4,7 +4,8 @@ use larder::ArrayConfig;
 
 use super::placement::array_alone;
 use crate::Error;
-use crate::experiment::judge::{Checks, highest, lowest};
+use crate::experiment::judge::Checks;
+use crate::experiment::measured::{highest, lowest};
 use crate::experiment::{Experiment, Judgement, Metrics, Parameter, Settings, Summary};
 use crate::replay::{Monitor, PlacementRuns, ReplayOptions, Run, replay};
 

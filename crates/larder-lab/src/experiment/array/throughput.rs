@@ -10,7 +10,8 @@ use super::engine::EngineShards;
 use super::index::{CutIndex, EntryCache, Order, PagedTable, ValueIndex, WholeIndex};
 use super::shards::drive;
 use crate::Error;
-use crate::experiment::judge::{Checks, highest, lowest};
+use crate::experiment::judge::Checks;
+use crate::experiment::measured::{highest, lowest};
 use crate::experiment::{Experiment, Judgement, Metrics, PaperValue, Parameter, Settings, Summary};
 use crate::replay::Monitor;
 

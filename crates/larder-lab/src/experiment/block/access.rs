@@ -7,7 +7,8 @@ use super::study::{
 };
 use super::timed::{Asks, Made, Pair, mb_s};
 use crate::Error;
-use crate::experiment::judge::{Checks, highest, lowest};
+use crate::experiment::judge::Checks;
+use crate::experiment::measured::{highest, lowest};
 use crate::experiment::{Experiment, Judgement, Metrics, PaperValue, Parameter, Settings, Summary};
 use crate::replay::Monitor;
 

@@ -4,7 +4,8 @@ use larder_workload::generate::ZipfMandelbrot;
 
 use super::counted::{COUNTED_22, COUNTED_26, Counted, KINDS, Kind, LINE_KIB, LINES, lines, note};
 use crate::Error;
-use crate::experiment::judge::{Checks, highest};
+use crate::experiment::judge::Checks;
+use crate::experiment::measured::highest;
 use crate::experiment::{Experiment, Judgement, Metrics, PaperValue, Parameter, Settings, Summary};
 use crate::replay::Monitor;
 

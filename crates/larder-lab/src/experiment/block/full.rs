@@ -7,7 +7,8 @@ use super::counted::{BLOCK_BYTES, Kind};
 use super::study::{Costs, DRIVE_IO_NS, MEMORY_IO_NS, PM9A3, PMEM, REQUEST_NS, Storage};
 use super::timed::{Asks, Made, Pair, mb_s};
 use crate::Error;
-use crate::experiment::judge::{Checks, lowest};
+use crate::experiment::judge::Checks;
+use crate::experiment::measured::lowest;
 use crate::experiment::{Experiment, Judgement, Metrics, Parameter, Settings, Summary};
 use crate::replay::Monitor;
 

@@ -2,7 +2,8 @@
 
 use super::counted::{COUNTED_22, COUNTED_26, Counted, FILES, KINDS, LINES, files, lines, note};
 use crate::Error;
-use crate::experiment::judge::{Checks, highest};
+use crate::experiment::judge::Checks;
+use crate::experiment::measured::highest;
 use crate::experiment::{Experiment, Judgement, Metrics, PaperValue, Parameter, Settings, Summary};
 use crate::replay::Monitor;
 

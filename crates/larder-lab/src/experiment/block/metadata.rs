@@ -4,7 +4,8 @@ use super::counted::{
     BESIDE, COUNTED_22, COUNTED_26, Counted, DAX, FILES, KINDS, LINE_KIB, LINES, files, lines, note,
 };
 use crate::Error;
-use crate::experiment::judge::{Checks, highest, lowest};
+use crate::experiment::judge::Checks;
+use crate::experiment::measured::{highest, lowest};
 use crate::experiment::{Experiment, Judgement, Metrics, PaperValue, Settings, Summary};
 use crate::replay::Monitor;
 

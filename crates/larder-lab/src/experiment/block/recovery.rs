@@ -13,7 +13,8 @@ use larder_device::model::virtual_time::{Moment, Shape, ShapedStorage, shapes};
 use super::counted::{BLOCK_BYTES, IDENTITY, core, device, refused};
 use super::study::read_alone_ns;
 use crate::Error;
-use crate::experiment::judge::{Checks, lowest};
+use crate::experiment::judge::Checks;
+use crate::experiment::measured::lowest;
 use crate::experiment::{Experiment, Judgement, Metrics, Parameter, Settings, Summary};
 use crate::replay::Monitor;
 

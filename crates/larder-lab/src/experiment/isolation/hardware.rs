@@ -1,8 +1,9 @@
 //! Four tenants of different size: own channels against limits on shared ones.
 
 use super::drive::{BLOCKS_PER_DIE, CHANNELS, Drive, Kind, PLANES, SECONDS};
-use super::run::{Beside, Window};
+use super::run::Beside;
 use super::tenant::Pattern;
+use super::window::Window;
 use crate::Error;
 use crate::experiment::judge::Checks;
 use crate::experiment::{Experiment, Judgement, Metrics, PaperValue, Settings, Summary};

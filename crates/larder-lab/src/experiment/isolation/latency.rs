@@ -1,9 +1,10 @@
 //! How a neighbour affects a reader's latency, by what they share and by the scheduling of the dies.
 
 use super::drive::{BLOCKS_PER_DIE, CHANNELS, Drive, Kind, PLANES, SECONDS, SERVICES};
-use super::run::{Beside, Window};
+use super::run::Beside;
 use super::search::{SEARCHES, Search, TRACE};
 use super::tenant::{Pattern, Seen};
+use super::window::Window;
 use crate::Error;
 use crate::experiment::judge::Checks;
 use crate::experiment::{Experiment, Judgement, Metrics, PaperValue, Settings, Summary};

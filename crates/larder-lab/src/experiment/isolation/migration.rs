@@ -7,8 +7,9 @@ use larder_ssd::vssd::timed::Pace;
 
 use super::drive::{CHANNELS, Drive, Kind, PLANES};
 use super::failed;
-use super::run::{Beside, Window};
+use super::run::Beside;
 use super::tenant::{Pattern, Seen};
+use super::window::Window;
 use crate::Error;
 use crate::experiment::judge::Checks;
 use crate::experiment::{Experiment, Judgement, Metrics, PaperValue, Parameter, Settings, Summary};

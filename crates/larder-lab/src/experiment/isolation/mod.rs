@@ -23,6 +23,7 @@ mod search;
 mod store;
 mod tenant;
 mod websearch;
+mod window;
 mod ycsb;
 
 pub(super) use hardware::HARDWARE_VS_SOFTWARE;

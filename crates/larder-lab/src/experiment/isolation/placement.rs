@@ -3,7 +3,8 @@
 use super::drive::SERVICES;
 use super::managed_pair::Pair;
 use crate::Error;
-use crate::experiment::judge::{Checks, NEXT_TO_NONE, highest, lowest};
+use crate::experiment::judge::{Checks, NEXT_TO_NONE};
+use crate::experiment::measured::{highest, lowest};
 use crate::experiment::rig;
 use crate::experiment::{Experiment, Judgement, Metrics, PaperValue, Parameter, Settings, Summary};
 use crate::replay::Monitor;

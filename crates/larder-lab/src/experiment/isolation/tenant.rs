@@ -9,9 +9,9 @@ use larder_ssd::vssd::{MemoryImages, VssdId};
 
 use super::failed;
 use super::log::Log;
-use super::run::Window;
 use super::search::Search;
 use super::store::ObjectStore;
+use super::window::Window;
 use crate::Error;
 
 /// The load of a tenant.

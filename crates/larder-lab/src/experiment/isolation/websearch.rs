@@ -3,9 +3,10 @@
 use larder_ssd::timed::DieService;
 
 use super::drive::{BLOCKS_PER_DIE, CHANNELS, Drive, Kind, PLANES, SECONDS};
-use super::run::{Beside, Window};
+use super::run::Beside;
 use super::search::{SEARCHES, Search, TRACE};
 use super::tenant::Pattern;
+use super::window::Window;
 use crate::Error;
 use crate::experiment::judge::Checks;
 use crate::experiment::{Experiment, Judgement, Metrics, PaperValue, Settings, Summary};

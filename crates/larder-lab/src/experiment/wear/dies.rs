@@ -7,7 +7,8 @@ use super::policy::{Channels, Dies, Policy};
 use super::rated::{self, Rated};
 use super::years::live;
 use crate::Error;
-use crate::experiment::judge::{Checks, highest, lowest};
+use crate::experiment::judge::Checks;
+use crate::experiment::measured::{highest, lowest};
 use crate::experiment::{Experiment, Judgement, Metrics, PaperValue, Parameter, Settings, Summary};
 use crate::replay::Monitor;
 

@@ -8,7 +8,8 @@ use super::policy::{Channels, Policy};
 use super::rated::{self, Rated};
 use super::years::{Life, live};
 use crate::Error;
-use crate::experiment::judge::{Checks, SAME, highest, lowest};
+use crate::experiment::judge::{Checks, SAME};
+use crate::experiment::measured::{highest, lowest};
 use crate::experiment::{Experiment, Judgement, Metrics, PaperValue, Parameter, Settings, Summary};
 use crate::replay::Monitor;
 

@@ -5,8 +5,7 @@ use larder_ssd::vssd::levelling::{
     Carry, DieLevelling, Leveller, LiteralRule, PairRule, SwapRule, Trigger, Turns,
 };
 
-use super::rated::{ALPHA, Rated};
-use super::years::STEPS_PER_WEEK;
+use super::rated::{ALPHA, Rated, STEPS_PER_WEEK};
 use crate::Error;
 
 /// How channels are levelled.

@@ -7,6 +7,8 @@ use crate::experiment::{Parameter, Settings};
 const BLOCKS_OF_CHANNEL: u64 = 16_384;
 /// Life of an evenly worn drive: the upper end of the paper's 150 to 250 weeks.
 pub(super) const WEEKS: f64 = 250.0;
+/// Steps of a week: three and a half hours each, a quarter of a channel's tenth of a percent.
+pub(super) const STEPS_PER_WEEK: u64 = 48;
 /// The share of life after which the imbalance is measured: the paper's alpha.
 pub(super) const ALPHA: f64 = 0.9;
 

@@ -5,12 +5,9 @@ use larder_ssd::vssd::levelling::DieLevelling;
 
 use super::load::{Contents, Load, events};
 use super::policy::{ChannelLeveller, Policy};
-use super::rated::{ALPHA, Rated, WEEKS};
+use super::rated::{ALPHA, Rated, STEPS_PER_WEEK, WEEKS};
 use crate::Error;
 use crate::replay::Monitor;
-
-/// Steps of a week: three and a half hours each, a quarter of a channel's tenth of a percent.
-pub(super) const STEPS_PER_WEEK: u64 = 48;
 
 /// The results of a life.
 #[derive(Debug, Clone, PartialEq)]

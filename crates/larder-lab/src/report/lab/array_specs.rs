@@ -1,6 +1,6 @@
 //! The charts of the experiments about the array engine.
 
-use super::specs::{Places, Spec};
+use super::spec::{Places, Spec};
 
 /// Reads of an index with a hot fifth of the keys. The charts of other laws derive from it.
 const INDEX_READS: Spec<'static> = Spec {

@@ -1,6 +1,6 @@
 //! The charts of the experiments about block caches.
 
-use super::specs::{Places, Spec};
+use super::spec::{Places, Spec};
 
 const FILE: &str = "length of the file (% of the cache)";
 const WRITTEN: &str = "written to the cache (1 = what users wrote)";

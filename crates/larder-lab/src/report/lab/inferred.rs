@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::resolve::resolve;
 use super::result::LabResult;
-use super::specs::{Places, Spec};
+use super::spec::{Places, Spec};
 use crate::report::figure::{CLASSES, Figure};
 
 /// Series about the run itself, not about its results.

@@ -6,6 +6,7 @@
 //! | module | what it is |
 //! |---|---|
 //! | `result` | a result as the page needs it, from the run or from JSON |
+//! | `spec` | the description of a chart |
 //! | `specs` | the charts of each experiment, and their metrics |
 //! | `array_specs` | those about the array engine |
 //! | `inferred` | charts of experiments without such a description |
@@ -18,6 +19,7 @@ mod inferred;
 mod page;
 mod resolve;
 mod result;
+mod spec;
 mod specs;
 #[cfg(test)]
 mod tests;

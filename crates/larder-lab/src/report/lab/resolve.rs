@@ -1,7 +1,7 @@
 //! Turns the description of a chart and a result into a figure.
 
 use super::result::{LabResult, Range};
-use super::specs::{Places, Spec};
+use super::spec::{Places, Spec};
 use crate::report::figure::{CLASSES, Figure, Kind, Point, Points, Series};
 
 /// The figure of `spec`, or `None` if the result has no data for it.

@@ -2,7 +2,8 @@
 
 use super::super::counted::LINE_KIB;
 use super::BLOCK_CPU;
-use crate::experiment::judge::{Checks, highest, lowest};
+use crate::experiment::judge::Checks;
+use crate::experiment::measured::{highest, lowest};
 use crate::experiment::{Judgement, Spread, Summary};
 
 const PLACES: [&str; 2] = ["files", "memory"];

@@ -8,7 +8,8 @@ use larder_block::policy::routing::RoutingPolicy;
 use larder_device::model::virtual_time::shapes;
 
 use crate::Error;
-use crate::experiment::judge::{Checks, lowest};
+use crate::experiment::judge::Checks;
+use crate::experiment::measured::lowest;
 use crate::experiment::{Experiment, Judgement, Metrics, Parameter, Settings, Summary};
 use crate::replay::Monitor;
 use pair::{Load, Pair};

@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::buffer::IoBuffer;
 use crate::error::{Error, ErrorKind};
-use crate::file::ledger::Ledger;
 use crate::fixed_index::Tag;
 use crate::io::{Completer, IoFailure};
 use crate::spares::{Heap, Spares, sole};
+use crate::transfer::ledger::Ledger;
 
 /// Operation of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

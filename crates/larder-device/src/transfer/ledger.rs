@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-use crate::device::DeviceStats;
+use crate::info::DeviceStats;
 
 /// After this number of consecutive failed requests the device counts as gone, whatever error the kernel gives: a disk
 /// that was pulled may fail with `EIO` forever.
-pub(super) const FAILURES_IN_ROW_MAX: u32 = 64;
+pub(crate) const FAILURES_IN_ROW_MAX: u32 = 64;
 
 /// State that the transfers of one device share: the device's name for messages, and its counters.
 #[derive(Debug, Default)]
@@ -17,7 +17,7 @@ pub(crate) struct Ledger {
     block_shift: u32,
     pub(crate) read_bytes: AtomicU64,
     /// Bytes written that went to the page cache.
-    pub(super) page_cache_written_bytes: AtomicU64,
+    pub(crate) page_cache_written_bytes: AtomicU64,
     /// Bytes written, per placement handle.
     pub(crate) written_bytes: Box<[AtomicU64]>,
     /// Bytes written that survive a loss of power.
@@ -25,13 +25,13 @@ pub(crate) struct Ledger {
     /// Pieces of durable writes that needed a flush after them.
     pub(crate) durable_flushes: AtomicU64,
     /// The kernel has refused the flag that makes a write survive a loss of power.
-    pub(super) durable_flag_refused: AtomicBool,
+    pub(crate) durable_flag_refused: AtomicBool,
     pub(crate) deallocated_bytes: AtomicU64,
     pub(crate) zeroed_bytes: AtomicU64,
     /// Bytes of `zeroed_bytes` for which zeros had to be written.
     pub(crate) zeroes_written_bytes: AtomicU64,
     /// Neither the kernel nor the drive can make zeros without a transfer.
-    pub(super) zeroing_refused: AtomicBool,
+    pub(crate) zeroing_refused: AtomicBool,
     pub(crate) failed_requests: AtomicU64,
     /// Failed requests that found the device too busy.
     pub(crate) shed_requests: AtomicU64,
@@ -60,7 +60,7 @@ impl Ledger {
     }
 
     /// `bytes` rounded down to whole blocks.
-    pub(super) fn whole_blocks(&self, bytes: u64) -> u64 {
+    pub(crate) fn whole_blocks(&self, bytes: u64) -> u64 {
         bytes >> self.block_shift << self.block_shift
     }
 
@@ -75,13 +75,13 @@ impl Ledger {
         Self { zeroing_refused: AtomicBool::new(true), ..self }
     }
 
-    pub(super) fn written_by(&self, handle: u16) -> Option<&AtomicU64> {
+    pub(crate) fn written_by(&self, handle: u16) -> Option<&AtomicU64> {
         self.written_bytes.get(usize::from(handle))
     }
 
     /// Records the outcome of a request that the device was asked to carry out. Returns `true` if the device must be
     /// gone, because too many requests have failed or sysfs does not show it any more.
-    pub(super) fn is_gone_after(&self, failed: bool) -> bool {
+    pub(crate) fn is_gone_after(&self, failed: bool) -> bool {
         if !failed {
             // Read before writing: the counter is shared by all threads and nearly always 0.
             if self.failures_in_row.load(Ordering::Relaxed) > 0 {
@@ -95,7 +95,7 @@ impl Ledger {
     }
 
     /// Whether sysfs shows the device. `true` for a device without a sysfs path.
-    pub(super) fn is_shown(&self) -> bool {
+    pub(crate) fn is_shown(&self) -> bool {
         self.shown_at.as_ref().is_none_or(|path| path.exists())
     }
 

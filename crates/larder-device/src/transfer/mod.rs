@@ -18,10 +18,12 @@
 //! So code that hands a piece's memory to the kernel need only keep the piece until the kernel is done with it. If that
 //! cannot be known any more, [`Piece::leak`] keeps the memory forever.
 
+pub(crate) mod ledger;
 mod piece;
 mod request;
 #[cfg(test)]
 mod tests;
+pub(crate) mod waiting;
 
 use std::sync::{Arc, PoisonError};
 
@@ -29,10 +31,10 @@ pub(crate) use piece::{Piece, Step};
 pub(crate) use request::Verb;
 use request::{Ending, Run, Share};
 
-use super::ledger::Ledger;
+use crate::driver::Driver;
 use crate::error::Error;
 use crate::io::{Completer, Io};
-use crate::park::Driver;
+use ledger::Ledger;
 
 /// Most bytes that one piece of a deallocation covers: every kernel and drive accepts this in one command.
 const DEALLOCATED_AT_ONCE_MAX: u64 = 1 << 40;

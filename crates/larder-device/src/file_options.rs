@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::device::SECTOR_BYTES;
+use crate::info::SECTOR_BYTES;
 
 /// Block size that works with every filesystem that allows direct I/O. A capacity that the caller did not name is a
 /// multiple of it, so that a file or drive has the same capacity however it is opened.

@@ -11,54 +11,54 @@ use larder_block::policy::pressure::BypassPolicy;
 use larder_server::SocketBackend;
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 
+use super::log_level::LogLevel;
 use crate::args::{
     ChangedCoreArg, CleaningArg, CoreArg, CutOffArg, PromotionArg, ReadAheadArg, RoutingArg,
     TargetArg, UblkArg, sockets,
 };
-use crate::serve::LogLevel;
 
 /// A cache in the file. Missing keys get their defaults.
 #[derive(Debug, Clone, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct BlockEntry {
-    pub(super) cache: Text<TargetArg>,
+    pub(crate) cache: Text<TargetArg>,
     #[serde(default)]
-    pub(super) core: Vec<Text<CoreArg>>,
-    pub(super) unix: Option<PathBuf>,
-    pub(super) tcp: Option<SocketAddr>,
-    pub(super) ublk: Option<Text<UblkArg>>,
-    pub(super) ublk_depth: Option<u16>,
-    pub(super) control: Option<PathBuf>,
-    pub(super) metrics: Option<SocketAddr>,
-    pub(super) mode: Option<Text<Mode>>,
-    pub(super) cut_off: Option<Text<CutOffArg>>,
-    pub(super) read_ahead: Option<Text<ReadAheadArg>>,
-    pub(super) promotion: Option<Text<PromotionArg>>,
-    pub(super) cleaning: Option<Text<CleaningArg>>,
-    pub(super) routing: Option<Text<RoutingArg>>,
-    pub(super) bypass: Option<Text<BypassPolicy>>,
-    pub(super) io_classes: Option<PathBuf>,
-    pub(super) cache_errors_max: Option<u32>,
-    pub(super) load_time: Option<u32>,
-    pub(super) changed_core: Option<Text<ChangedCoreArg>>,
-    pub(super) accept_loss: Option<bool>,
-    pub(super) flush_on_stop: Option<bool>,
-    pub(super) threads: Option<u16>,
-    pub(super) sockets: Option<Text<SocketsText>>,
-    pub(super) connections: Option<u32>,
-    pub(super) log: Option<LogLevel>,
-    pub(super) tls_certificate: Option<PathBuf>,
-    pub(super) tls_key: Option<PathBuf>,
-    pub(super) tls_client_ca: Option<PathBuf>,
+    pub(crate) core: Vec<Text<CoreArg>>,
+    pub(crate) unix: Option<PathBuf>,
+    pub(crate) tcp: Option<SocketAddr>,
+    pub(crate) ublk: Option<Text<UblkArg>>,
+    pub(crate) ublk_depth: Option<u16>,
+    pub(crate) control: Option<PathBuf>,
+    pub(crate) metrics: Option<SocketAddr>,
+    pub(crate) mode: Option<Text<Mode>>,
+    pub(crate) cut_off: Option<Text<CutOffArg>>,
+    pub(crate) read_ahead: Option<Text<ReadAheadArg>>,
+    pub(crate) promotion: Option<Text<PromotionArg>>,
+    pub(crate) cleaning: Option<Text<CleaningArg>>,
+    pub(crate) routing: Option<Text<RoutingArg>>,
+    pub(crate) bypass: Option<Text<BypassPolicy>>,
+    pub(crate) io_classes: Option<PathBuf>,
+    pub(crate) cache_errors_max: Option<u32>,
+    pub(crate) load_time: Option<u32>,
+    pub(crate) changed_core: Option<Text<ChangedCoreArg>>,
+    pub(crate) accept_loss: Option<bool>,
+    pub(crate) flush_on_stop: Option<bool>,
+    pub(crate) threads: Option<u16>,
+    pub(crate) sockets: Option<Text<SocketsText>>,
+    pub(crate) connections: Option<u32>,
+    pub(crate) log: Option<LogLevel>,
+    pub(crate) tls_certificate: Option<PathBuf>,
+    pub(crate) tls_key: Option<PathBuf>,
+    pub(crate) tls_client_ca: Option<PathBuf>,
 }
 
 /// A text or number that is parsed as on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Text<T>(pub(super) T);
+pub(crate) struct Text<T>(pub(crate) T);
 
 /// "io_uring" or "epoll".
 #[derive(Debug, Clone, Copy)]
-pub(super) struct SocketsText(pub(super) SocketBackend);
+pub(crate) struct SocketsText(pub(crate) SocketBackend);
 
 impl FromStr for SocketsText {
     type Err = String;

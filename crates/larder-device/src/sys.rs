@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use crate::device::VolatileCache;
+use crate::info::VolatileCache;
 
 /// The first 64 bits of the identifier that the kernel draws at each boot. `None` where there is none.
 pub(crate) fn boot() -> Option<u64> {

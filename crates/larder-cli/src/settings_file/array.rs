@@ -20,7 +20,7 @@ pub(crate) struct ArrayEntry {
 
 impl ArrayEntry {
     /// The configuration of the engine, or what is wrong with it.
-    pub(super) fn config(&self) -> Result<ArrayConfig, String> {
+    pub(crate) fn config(&self) -> Result<ArrayConfig, String> {
         let bytes = |size: Option<Size>| size.map(|size| size.0);
         let told = ArrayEngineArgs {
             array: Some(self.percent),
@@ -35,7 +35,7 @@ impl ArrayEntry {
 }
 
 /// A short description of an engine.
-pub(super) fn explained(array: &ArrayConfig) -> String {
+pub(crate) fn explained(array: &ArrayConfig) -> String {
     if array.percent == 0.0 {
         return "none".to_owned();
     }
@@ -54,7 +54,7 @@ pub(super) fn explained(array: &ArrayConfig) -> String {
 }
 
 /// The memory of an engine, on one line.
-pub(super) fn memory(memory: &ArrayMemory) -> String {
+pub(crate) fn memory(memory: &ArrayMemory) -> String {
     let lines = memory.lines().map(|(what, bytes)| format!("{what} {}", BinaryBytes(bytes)));
     format!("{} at most: {}", BinaryBytes(memory.total_bytes()), lines.join(", "))
 }

@@ -14,10 +14,10 @@ use std::sync::{Arc, PoisonError};
 use super::request::{Run, Share, Transfer, Verb, complete};
 use crate::buffer::IoBuffer;
 use crate::error::{Error, ErrorKind};
-use crate::file::ledger::Ledger;
-use crate::file::sys;
 use crate::fixed_index::Registrable;
 use crate::io::IoFailure;
+use crate::sys;
+use crate::transfer::ledger::Ledger;
 
 /// How many interruptions and temporary refusals one piece tolerates before it fails.
 const RETRIES_MAX: u32 = 10_000;

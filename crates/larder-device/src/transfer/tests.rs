@@ -7,8 +7,8 @@ use std::sync::atomic::Ordering;
 use super::{Piece, Pieces, Step, VECTORS_MAX, Verb};
 use crate::buffer::IoBuffer;
 use crate::error::ErrorKind;
-use crate::file::ledger::Ledger;
 use crate::io::{Io, IoFuture};
+use crate::transfer::ledger::Ledger;
 
 const BLOCK_BYTES: u32 = 4096;
 const BLOCK: usize = BLOCK_BYTES as usize;
@@ -153,7 +153,7 @@ fn failures_in_a_row_mean_that_the_device_is_gone() {
         future.wait().map_err(|failure| failure.error.kind())
     };
     let fail = || Err(io::ErrorKind::Other.into());
-    for _ in 0..crate::file::ledger::FAILURES_IN_ROW_MAX {
+    for _ in 0..crate::transfer::ledger::FAILURES_IN_ROW_MAX {
         assert_eq!(read(fail).unwrap_err(), ErrorKind::Io);
     }
     assert_eq!(read(fail).unwrap_err(), ErrorKind::Gone);

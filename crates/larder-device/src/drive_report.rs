@@ -1,12 +1,34 @@
-//! What a drive reports of itself while a cache runs on it: the result of [`super::live`].
+//! What a drive reports of itself while a cache runs on it: the result of [`nvme::live`](crate::nvme::live).
 
 use std::time::Duration;
 
-use super::fdp::FdpCounters;
-use super::watch::{self, Interval};
-
 /// Most events of moved data that a report lists; there may have been more.
 pub const MOVES_MAX: usize = 256;
+
+/// Counters of an endurance group, in bytes since it was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FdpCounters {
+    /// Bytes written by hosts (HBMW, or data units written).
+    pub host_bytes: u128,
+    /// Bytes written to media (MBMW, or media units written).
+    pub media_bytes: u128,
+    /// Bytes of media erased (MBE), where the drive reports them.
+    pub erased_bytes: Option<u128>,
+}
+
+impl FdpCounters {
+    /// Device-level write amplification: media bytes per host byte since the group was made; `None` if no host has
+    /// written.
+    pub fn dlwa(&self) -> Option<f64> {
+        dlwa(self.host_bytes, self.media_bytes)
+    }
+}
+
+/// Media bytes per host byte; `None` without host bytes.
+#[allow(clippy::cast_precision_loss)] // a ratio
+pub(crate) fn dlwa(host_bytes: u128, media_bytes: u128) -> Option<f64> {
+    (host_bytes > 0).then(|| media_bytes as f64 / host_bytes as f64)
+}
 
 /// Counters of a drive when it was last polled.
 ///
@@ -51,18 +73,9 @@ pub struct Written {
 }
 
 impl Written {
-    pub(super) fn of(interval: &Interval) -> Self {
-        let clamped = |bytes: u128| u64::try_from(bytes).unwrap_or(u64::MAX);
-        Self {
-            host_bytes: clamped(interval.host_bytes),
-            media_bytes: clamped(interval.media_bytes),
-            span: interval.to.saturating_sub(interval.from),
-        }
-    }
-
     /// Media bytes per host byte; `None` if no host wrote.
     pub fn dlwa(&self) -> Option<f64> {
-        watch::dlwa(self.host_bytes.into(), self.media_bytes.into())
+        dlwa(self.host_bytes.into(), self.media_bytes.into())
     }
 }
 

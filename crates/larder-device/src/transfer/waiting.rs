@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use super::options::FileOptions;
-use super::transfer::{Piece, Pieces};
+use super::{Piece, Pieces};
 use crate::error::{Error, ErrorKind};
+use crate::file_options::FileOptions;
 
 /// A queue with a bound on its length and on the age of its pieces.
 pub(crate) struct Waiting {

@@ -7,17 +7,17 @@ use larder_lab::Error;
 use larder_server::{PasswordHash, SocketBackend, User};
 use serde::Deserialize;
 use toml::Spanned;
-use tracing::level_filters::LevelFilter;
 
 use super::array::ArrayEntry;
+use super::block::BlockEntry;
 use super::cluster::ClusterEntry;
+use super::log_level::LogLevel;
 use super::places::{Place, Places};
 use super::size::Size;
 use super::source::Source;
 use super::tenants::{TENANT, TenantEntry, TenantSettings};
 use super::tls::TlsEntry;
-use crate::args::{hash, log_level, sockets};
-use crate::block::BlockEntry;
+use crate::args::{hash, sockets};
 
 /// The content of the file. Missing keys get their defaults.
 #[derive(Debug, Default, Deserialize)]
@@ -84,19 +84,6 @@ impl TryFrom<String> for Sockets {
 
     fn try_from(text: String) -> Result<Self, String> {
         sockets(&text).map(Self)
-    }
-}
-
-/// "off", "error", "warn", "info" or "debug".
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(try_from = "String")]
-pub(crate) struct LogLevel(pub(crate) LevelFilter);
-
-impl TryFrom<String> for LogLevel {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        log_level(&text).map(Self)
     }
 }
 
