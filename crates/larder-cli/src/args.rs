@@ -1,33 +1,44 @@
 //! The command line: commands, options, and how their values are parsed.
 
+#[cfg(all(target_os = "linux", feature = "serve"))]
 mod array;
+#[cfg(any(feature = "lab", feature = "serve"))]
 mod array_engine;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "bench"))]
 mod bench;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "block"))]
 mod block;
 #[cfg(target_os = "linux")]
 mod device;
+#[cfg(any(feature = "lab", feature = "vssd"))]
+mod isolation;
+#[cfg(feature = "lab")]
+mod lab;
+#[cfg(all(target_os = "linux", feature = "block"))]
+mod listening;
 mod numbers;
+#[cfg(feature = "lab")]
 mod plan;
-#[cfg(target_os = "linux")]
+#[cfg(feature = "lab")]
+mod replay;
+#[cfg(all(target_os = "linux", feature = "serve"))]
 mod serve;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "block"))]
 pub(crate) mod tls;
+#[cfg(feature = "vssd")]
 mod vssd;
+#[cfg(any(feature = "bench", feature = "lab"))]
+mod workload;
 
-use std::path::PathBuf;
+use clap::{Parser, Subcommand};
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
-use larder::{AdmissionPolicy, DramPolicy, RegionEviction, Reinsertion};
-use larder_device::{PlacementMode, Target};
-use larder_workload::trace::TraceFormat;
-
+#[cfg(all(target_os = "linux", feature = "serve"))]
 pub(crate) use array::{ArrayArgs, ArrayCommand};
+#[cfg(any(feature = "lab", feature = "serve"))]
 pub(crate) use array_engine::ArrayEngineArgs;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "bench"))]
 pub(crate) use bench::BenchArgs;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "block"))]
 pub(crate) use block::{
     AskArgs, AttachArgs, BlockCommand, CacheCreateArgs, CacheStatsArgs, CacheStatusArgs,
     CalibrateArgs, ChangedCoreArg, CleaningArg, CoreArg, CoreOfArgs, CoresArgs, CutOffArg,
@@ -40,20 +51,31 @@ pub(crate) use device::{
     DeviceCommand, DeviceStatsArgs, EventsArgs, InfoArgs, ListArgs, NamedRange, OutputArgs,
     PrepareArgs, TrimArgs,
 };
+#[cfg(any(feature = "lab", feature = "vssd"))]
+pub(crate) use isolation::KindArg;
+#[cfg(feature = "lab")]
+pub(crate) use lab::{LabCommand, LabReportArgs, LabRunArgs};
+#[cfg(all(target_os = "linux", feature = "block"))]
+pub(crate) use listening::{ListenArg, hash, listen, log_level, sockets};
+use numbers::positive_size;
 pub(crate) use numbers::size;
-use numbers::{percent, positive_size, within};
+#[cfg(feature = "lab")]
 pub(crate) use plan::PlanArgs;
-#[cfg(target_os = "linux")]
-pub(crate) use serve::{
-    CheckArgs, ListenArg, PasswordArgs, ServeArgs, hash, listen, log_level, sockets,
-};
-
-#[cfg(target_os = "linux")]
+#[cfg(feature = "lab")]
+pub(crate) use replay::{DeviceArg, IsolationArg, PlacementArg, ReplayArgs, VssdArg};
+#[cfg(all(target_os = "linux", feature = "serve"))]
+pub(crate) use serve::{CheckArgs, PasswordArgs, ServeArgs};
+#[cfg(all(target_os = "linux", feature = "vssd"))]
 pub(crate) use vssd::MountArgs;
+#[cfg(feature = "vssd")]
 pub(crate) use vssd::{
-    CreateArgs, DeleteArgs, ExerciseArgs, FormatArgs as VssdFormatArgs, ImageArgs, KindArg,
+    CreateArgs, DeleteArgs, ExerciseArgs, FormatArgs as VssdFormatArgs, ImageArgs,
     ListArgs as VssdListArgs, LookArgs, OutputArgs as VssdOutputArgs, SwapArgs, VssdCommand,
 };
+#[cfg(any(feature = "bench", feature = "lab"))]
+pub(crate) use workload::FormatArgs;
+#[cfg(feature = "lab")]
+pub(crate) use workload::{StatsArgs, WorkloadCommand};
 
 /// A flash cache that shelves data by lifetime, and the tools to see what that saves.
 #[derive(Debug, Parser)]
@@ -65,372 +87,36 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", feature = "serve"))]
     Serve(Box<ServeArgs>),
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", feature = "serve"))]
     Check(CheckArgs),
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", feature = "serve"))]
     Password(PasswordArgs),
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", feature = "bench"))]
     Bench(Box<BenchArgs>),
+    #[cfg(feature = "lab")]
     Replay(Box<ReplayArgs>),
+    #[cfg(feature = "lab")]
     Plan(Box<PlanArgs>),
+    #[cfg(feature = "lab")]
     #[command(subcommand)]
     Workload(WorkloadCommand),
+    #[cfg(feature = "lab")]
     #[command(subcommand)]
     Lab(LabCommand),
     #[cfg(target_os = "linux")]
     #[command(subcommand)]
     Device(DeviceCommand),
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", feature = "block"))]
     #[command(subcommand)]
     Block(BlockCommand),
+    #[cfg(feature = "vssd")]
     #[command(subcommand)]
     Vssd(VssdCommand),
+    #[cfg(all(target_os = "linux", feature = "serve"))]
     #[command(subcommand)]
     Array(ArrayCommand),
-}
-
-/// Replay a trace or a built-in workload through the cache, with and without placement.
-///
-/// Requests go through a DRAM tier, a small-object engine (SOC) and a large-object engine (LOC). The engines write to a
-/// simulated NVMe drive, each under a placement handle of its own ("on") or all under the default handle ("off").
-/// Device-level write amplification (DLWA) is what the drive writes to its media divided by what the cache wrote.
-///
-/// A look-aside client is assumed: a GET that misses is followed by a SET of the traced size.
-///
-/// Sizes take K, M, G, T (powers of 1024).
-#[derive(Debug, Args)]
-#[command(allow_negative_numbers = true)]
-#[command(after_help = "EXAMPLES:
-  larder replay                                       meta-kv on a full drive, on beside off
-  larder replay --workload twitter-c12 --utilization 50
-  larder replay trace.csv.zst --dram 8M --flash 256M --soc 90 --soc-max-object 2K
-  larder replay --workload twitter-c12 --flash 1G --array 96    large objects under an index on flash
-  larder replay --workload twitter-c12 --flash 1G --array 96 --shards 8    the same on eight drives
-  larder replay --admission budget:50G                at most 50 GiB of media bytes per day
-  larder replay --admission freq:2                    only what was asked for twice
-  larder replay --json out.json --report out/         for machines, and to look at")]
-pub(crate) struct ReplayArgs {
-    /// Trace to replay; plain or compressed with zstd, xz or gzip. The format is recognised by content, see --format
-    #[arg(conflicts_with = "workload")]
-    pub(crate) trace: Option<PathBuf>,
-
-    /// Built-in workload to replay when there is no trace; `larder workload list` describes them
-    #[arg(long, value_name = "NAME", default_value = "meta-kv")]
-    pub(crate) workload: String,
-
-    /// Stop each pass after N requests [default: the workload's own number, or the whole trace]
-    #[arg(long, value_name = "N")]
-    pub(crate) requests: Option<u64>,
-
-    /// Passes over the workload
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub(crate) repeat: u32,
-
-    /// Memory budget of the DRAM tier
-    #[arg(long, value_name = "SIZE", default_value = "4M", value_parser = size)]
-    pub(crate) dram: u64,
-
-    /// Eviction policy of DRAM: s3-fifo or lru
-    #[arg(long, value_name = "POLICY", default_value = "s3-fifo")]
-    pub(crate) dram_policy: DramPolicy,
-
-    /// Logical capacity of the drive; 0 for a cache in DRAM only
-    #[arg(long, value_name = "SIZE", default_value = "128M", value_parser = size)]
-    pub(crate) flash: u64,
-
-    /// Divide --flash among N simulated drives, 1 to 128. Each is a shard with its part of the keys, as `larder serve`
-    /// with several files. --dram is of all shards together; options of engines and admission apply to each
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub(crate) shards: usize,
-
-    /// Share of the drive that the cache uses, in percent
-    #[arg(long, value_name = "PCT", default_value_t = 100.0, value_parser = percent)]
-    pub(crate) utilization: f64,
-
-    /// Share of the cache's flash that the SOC gets, in percent; 0 or 100 switch an engine off
-    #[arg(long, value_name = "PCT", default_value_t = 4.0, value_parser = percent)]
-    pub(crate) soc: f64,
-
-    /// Share of the cache's flash that a log in front of the SOC's buckets gets, in percent. Objects wait in it until
-    /// several can be written to their bucket together; 0 is no log, 5 is a good start
-    #[arg(long, value_name = "PCT", default_value_t = 0.0, value_parser = percent)]
-    pub(crate) soc_log: f64,
-
-    /// Objects (key and value) of at most this size go to the SOC, larger ones to the LOC; at most 4050
-    #[arg(long, value_name = "BYTES", default_value = "640", value_parser = size)]
-    pub(crate) soc_max_object: u64,
-
-    #[command(flatten)]
-    pub(crate) large: ArrayEngineArgs,
-
-    /// Over-provisioning of the drive: media beyond the logical capacity, in percent of it
-    #[arg(long, value_name = "PCT", default_value_t = 17.0, value_parser = overprovisioning)]
-    pub(crate) op: f64,
-
-    /// Size of a reclaim unit, which the drive erases as a whole [default: a 340th of the media]
-    #[arg(long, value_name = "SIZE", value_parser = size)]
-    pub(crate) ru: Option<u64>,
-
-    /// Which data the drive may mix when it moves them
-    #[arg(long, value_enum, default_value = "initially")]
-    pub(crate) isolation: IsolationArg,
-
-    /// Which items that DRAM evicts are written to flash: all; reject-first, an item only when it comes for the second
-    /// time; random:P, each with the probability P, 0 to 1; freq:N, items with at least N recent requests, 1 to 15; or
-    /// budget:SIZE, as many as keep the bytes that the drive writes to its media (for a file: the bytes sent to it)
-    /// within SIZE per day of the workload's time
-    #[arg(long, value_name = "POLICY", default_value = "all")]
-    pub(crate) admission: AdmissionPolicy,
-
-    /// Which region of the LOC is reclaimed first: fifo, lru, or, with a reinsertion policy, segmented-fifo
-    #[arg(long, value_name = "POLICY", default_value = "fifo")]
-    pub(crate) loc_eviction: RegionEviction,
-
-    /// Which objects are kept when their region is reclaimed: none; N or hits:N, objects with at least N hits, 0 to 7;
-    /// reuse-time, objects whose next hit is still expected; or percent:P of all objects
-    #[arg(long, value_name = "POLICY", default_value = "none", value_parser = reinsertion)]
-    pub(crate) reinsertion: Reinsertion,
-
-    /// Write large objects with a time to live to separate regions, in classes. Give the longest time to live of each
-    /// class in seconds, ascending, with commas; each class asks for a placement handle
-    #[arg(long, value_name = "SECONDS", value_delimiter = ',')]
-    pub(crate) ttl_classes: Vec<u32>,
-
-    /// Runs to make [default: both on the model; off on a file, which has no placement]
-    #[arg(long, value_enum)]
-    pub(crate) placement: Option<PlacementArg>,
-
-    /// Show which stream of the cache has which placement handle, and why
-    #[arg(long)]
-    pub(crate) show_handles: bool,
-
-    /// Flash tier: model, a simulated drive in memory; file:PATH; or a real device, whose content is lost: block:PATH,
-    /// nvme:PATH (past the block layer) or just its path
-    #[arg(long, value_name = "model|file:PATH|TARGET", default_value = "model", value_parser = device)]
-    pub(crate) device: DeviceArg,
-
-    /// Put the cache on the blocks of a virtual SSD: either a new one in memory, with as much flash as the drive would
-    /// have, named by what it shares; or the number of a vSSD in --image that has no blocks
-    #[arg(long, value_name = "channel|die|software|none|NUMBER", value_parser = vssd_place, conflicts_with = "device")]
-    pub(crate) vssd: Option<VssdArg>,
-
-    /// Model image for --vssd NUMBER; `larder vssd format` makes one. What the replay wrote is freed at its end; the
-    /// wear of the dies stays
-    #[arg(long, value_name = "FILE")]
-    pub(crate) image: Option<PathBuf>,
-
-    /// Placement on a real device: required fails without it, preferred reports that it is missing and goes on
-    /// [default: preferred]
-    #[arg(long, value_name = "required|preferred|off")]
-    pub(crate) placement_mode: Option<PlacementMode>,
-
-    /// Share of the requests after which device numbers are measured, in percent. Hit ratios count from the start
-    #[arg(long, value_name = "PCT", default_value_t = 50.0, value_parser = percent)]
-    pub(crate) warmup: f64,
-
-    /// Seed of everything random: the same seed gives the same numbers
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub(crate) seed: u64,
-
-    #[command(flatten)]
-    pub(crate) format: FormatArgs,
-
-    /// Write the result as JSON to FILE, or to standard output for "-"
-    #[arg(long, value_name = "FILE")]
-    pub(crate) json: Option<PathBuf>,
-
-    /// Write a page with the results to DIR/index.html
-    #[arg(long, value_name = "DIR")]
-    pub(crate) report: Option<PathBuf>,
-}
-
-/// Reproduce published results on the model, and see how close they come.
-#[derive(Debug, Subcommand)]
-pub(crate) enum LabCommand {
-    /// List the experiments: what each reproduces, what can be set, what it measures.
-    List,
-    Run(LabRunArgs),
-    Report(LabReportArgs),
-}
-
-/// Run one experiment, or all of them.
-#[derive(Debug, Args)]
-#[command(allow_negative_numbers = true)]
-#[command(after_help = "EXAMPLES:
-  larder lab run utilization
-  larder lab run ftl-uniform --set op=20 --set pages_per_unit=256
-  larder lab run tenants --first-seed 11 --seeds 5    seeds 11 to 15
-  larder lab run all --json all.json --report page/
-  larder lab report all.json --report page/           the page of an earlier run")]
-pub(crate) struct LabRunArgs {
-    /// Name of an experiment, or all
-    #[arg(value_name = "NAME|all")]
-    pub(crate) name: String,
-
-    /// Set a parameter of the experiment; `larder lab list` names them
-    #[arg(long = "set", value_name = "KEY=VALUE")]
-    pub(crate) settings: Vec<String>,
-
-    /// What the virtual SSD under the experiment's cache shares: the same as --set vssd=KIND
-    #[arg(long, value_name = "channel|die|software|none")]
-    pub(crate) vssd: Option<KindArg>,
-
-    /// Number of seeds to run: minimum, mean and maximum over them are reported
-    #[arg(long, value_name = "N", default_value_t = 3)]
-    pub(crate) seeds: u32,
-
-    /// First seed; the others are the numbers that follow
-    #[arg(long, value_name = "SEED", default_value_t = 1)]
-    pub(crate) first_seed: u64,
-
-    /// Write the results as JSON to FILE, or to standard output for "-"
-    #[arg(long, value_name = "FILE")]
-    pub(crate) json: Option<PathBuf>,
-
-    /// Write a page with the results to DIR/index.html: verdicts, charts beside the paper's values, tables
-    #[arg(long, value_name = "DIR")]
-    pub(crate) report: Option<PathBuf>,
-}
-
-/// Make the page of results that `larder lab run --json` wrote.
-#[derive(Debug, Args)]
-pub(crate) struct LabReportArgs {
-    /// File that `larder lab run --json` wrote, of one experiment or of all
-    #[arg(value_name = "FILE")]
-    pub(crate) file: PathBuf,
-
-    /// Write the page to DIR/index.html
-    #[arg(long, value_name = "DIR")]
-    pub(crate) report: PathBuf,
-}
-
-/// Look at workloads: the built-in ones, and what is in a trace.
-#[derive(Debug, Subcommand)]
-pub(crate) enum WorkloadCommand {
-    /// List the built-in workloads and where their numbers come from.
-    List,
-    Stats(StatsArgs),
-}
-
-/// Read a workload to its end and print requests, keys, sizes, lifetimes.
-#[derive(Debug, Args)]
-#[command(allow_negative_numbers = true)]
-pub(crate) struct StatsArgs {
-    /// Name of a built-in workload, or a trace file
-    #[arg(value_name = "NAME|FILE")]
-    pub(crate) workload: String,
-
-    /// Stop after N requests [default: the workload's own number, or the whole trace]
-    #[arg(long, value_name = "N")]
-    pub(crate) requests: Option<u64>,
-
-    /// Seed of a built-in workload
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub(crate) seed: u64,
-
-    /// Also print the miss ratio of an LRU cache of these sizes (objects only, no overhead)
-    #[arg(long, value_name = "SIZE,…", value_delimiter = ',', value_parser = size)]
-    pub(crate) lru: Vec<u64>,
-
-    #[command(flatten)]
-    pub(crate) format: FormatArgs,
-
-    /// Write the result as JSON to FILE, or to standard output for "-"
-    #[arg(long, value_name = "FILE")]
-    pub(crate) json: Option<PathBuf>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct FormatArgs {
-    /// Format of the trace, if it is not recognised: csv, twitter, meta-kv, oracle-general, keys or keys-u32
-    #[arg(long, value_name = "NAME")]
-    pub(crate) format: Option<TraceFormat>,
-
-    /// Size of every object in a trace without sizes
-    #[arg(long, value_name = "BYTES", default_value = "1K", value_parser = positive_size)]
-    pub(crate) object_size: u64,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum IsolationArg {
-    /// Garbage collection may mix data of different handles (most drives in the field)
-    Initially,
-    /// Moved data stay with data of their own handle
-    Persistently,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum PlacementArg {
-    /// Each stream under its own handle
-    On,
-    /// Everything under the default handle
-    Off,
-    /// One run of each, side by side
-    Both,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum DeviceArg {
-    Model,
-    File(PathBuf),
-    Device(Target),
-}
-
-/// A virtual SSD: a new one of a kind, or a number in an image.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum VssdArg {
-    Kind(KindArg),
-    Number(u32),
-}
-
-fn vssd_place(text: &str) -> Result<VssdArg, String> {
-    if let Ok(number) = text.parse() {
-        return Ok(VssdArg::Number(number));
-    }
-    let kind = KindArg::from_str(text, false);
-    kind.map(VssdArg::Kind).map_err(|_| {
-        "use channel, die, software or none, or the number of a vSSD in --image".to_owned()
-    })
-}
-
-/// Parses a policy, or a number of hits.
-fn reinsertion(text: &str) -> Result<Reinsertion, String> {
-    let policy = match text.parse() {
-        Ok(0) => Reinsertion::None,
-        Ok(hits) => Reinsertion::Hits(hits),
-        Err(_) => text.parse()?,
-    };
-    match policy {
-        Reinsertion::Hits(hits) if !(1..=7).contains(&hits) => {
-            Err(format!("{hits} hits: must be 0 to 7"))
-        }
-        Reinsertion::Percent(percent) if !(1..=100).contains(&percent) => {
-            Err(format!("{percent} percent: must be 1 to 100"))
-        }
-        policy => Ok(policy),
-    }
-}
-
-fn overprovisioning(text: &str) -> Result<f64, String> {
-    within(text, 1000.0)
-}
-
-fn device(text: &str) -> Result<DeviceArg, String> {
-    match text.strip_prefix("file:") {
-        Some("") => Err("file: needs a path, such as file:/mnt/cache".to_owned()),
-        Some(path) => Ok(DeviceArg::File(path.into())),
-        None if text == "model" => Ok(DeviceArg::Model),
-        None => {
-            let target: Target = text.parse()?;
-            if target.kind.is_none() && !target.path.has_root() {
-                return Err("use model or file:PATH, or a device: block:PATH, nvme:PATH or /dev/…"
-                    .to_owned());
-            }
-            Ok(DeviceArg::Device(target))
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,44 +1,14 @@
-//! Progress bars on a terminal: one for each run, with rate and remaining time.
+//! Progress bars on a terminal, with rate and remaining time.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
-use indicatif::{HumanCount, MultiProgress, ProgressBar, ProgressStyle};
-use larder_lab::replay::Monitor;
+use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 
-const TICK: Duration = Duration::from_millis(200);
+pub(crate) const TICK: Duration = Duration::from_millis(200);
 const TEMPLATE: &str = "{prefix:14} {wide_bar} {percent:>3} %  {msg}  {eta:>4} left";
 /// Steps of a bar. Bars show shares, not requests, since the number of requests in a trace is not known.
 const STEPS: u64 = 10_000;
-
-/// Runs `work` while bars show the progress of the runs of `monitor`. Draws nothing if standard error is not a
-/// terminal.
-pub(crate) fn watch<T: Send>(
-    monitor: &Monitor,
-    placements: &[bool],
-    work: impl FnOnce() -> T + Send,
-) -> T {
-    let all = MultiProgress::new();
-    let bars: Vec<(bool, ProgressBar)> = placements
-        .iter()
-        .map(|&placement| {
-            (placement, all.add(bar(if placement { "placement on" } else { "placement off" })))
-        })
-        .collect();
-    let (finished, wait) = mpsc::channel::<()>();
-    std::thread::scope(|scope| {
-        let bars = &bars;
-        scope.spawn(move || {
-            while wait.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
-                bars.iter().for_each(|(placement, bar)| draw(monitor, *placement, bar));
-            }
-            bars.iter().for_each(|(_, bar)| bar.finish_and_clear());
-        });
-        // Dropped when the work ends, even by a panic; the drawing ends then.
-        let _finished = finished;
-        work()
-    })
-}
 
 /// Runs `work` while a bar shows the result of `share`: the share that is done, and a message.
 pub(crate) fn watch_share<T: Send>(
@@ -75,11 +45,6 @@ pub(crate) fn bar(name: &'static str) -> ProgressBar {
     let bar = ProgressBar::new(STEPS).with_style(style).with_prefix(name);
     bar.enable_steady_tick(TICK);
     bar
-}
-
-fn draw(monitor: &Monitor, placement: bool, bar: &ProgressBar) {
-    let run = monitor.run(placement);
-    set(bar, run.requests(), run.share());
 }
 
 /// Moves a bar that counts requests.

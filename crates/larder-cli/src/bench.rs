@@ -10,14 +10,14 @@ use larder_bench::compare::{Stage, Table, compare};
 use larder_bench::run::{Progress, fill};
 use larder_bench::workload::Stream;
 use larder_bench::{Load, Pace, Target, Tls, Workload, saturation};
-use larder_lab::Error;
+use larder_workload::Error;
 use serde_json::{Value, json};
 
 use crate::args::BenchArgs;
 use crate::ending::Ending;
 use crate::interrupt::on_interrupt;
 use crate::json::{JsonTarget, print};
-use crate::replay::trace_options;
+use crate::trace::trace_options;
 
 /// Update interval of the progress line.
 const TICK: Duration = Duration::from_millis(200);

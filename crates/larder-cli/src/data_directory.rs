@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use larder_lab::Error;
+use larder_workload::Error;
 
 /// The directory from the service manager, or the usual one.
 pub(crate) fn default_directory() -> Result<PathBuf, Error> {

@@ -4,7 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use larder_lab::Error;
+use larder_workload::Error;
 use serde::Serialize;
 use tempfile::{Builder, NamedTempFile};
 

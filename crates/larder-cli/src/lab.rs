@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use larder_lab::experiment::{self, Experiment, ExperimentResult, Seeds, Settings};
 use larder_lab::replay::Monitor;
+use larder_lab::report;
 use larder_lab::report::lab::LabResult;
-use larder_lab::{Error, report};
+use larder_workload::Error;
 
 use clap::ValueEnum;
 

@@ -1,33 +1,54 @@
 //! The `larder` command.
 //!
 //! Exit status: 0 for success, 1 if the command failed, 2 for a usage error, 130 if it was interrupted.
+//!
+//! Groups of commands are features, all of them on by default. `--no-default-features --features serve,block` builds
+//! what an operator runs, without the lab, file systems and the load generator.
+
+// What the commands share is used by all of them together; a build with fewer commands leaves some of it unused.
+#![cfg_attr(
+    not(all(feature = "bench", feature = "lab", feature = "serve", feature = "vssd")),
+    allow(dead_code, unused_imports)
+)]
 
 mod args;
+#[cfg(all(target_os = "linux", feature = "serve"))]
 mod array;
 mod bars;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "bench"))]
 mod bench;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "block"))]
 mod block;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "block"))]
 mod data_directory;
 #[cfg(target_os = "linux")]
 mod device;
+#[cfg(feature = "lab")]
 mod drive;
 mod ending;
 mod interrupt;
 mod json;
+#[cfg(feature = "lab")]
 mod lab;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "block"))]
 mod log;
+#[cfg(feature = "lab")]
 mod plan;
+#[cfg(feature = "lab")]
 mod replay;
-#[cfg(target_os = "linux")]
+#[cfg(feature = "lab")]
+mod run_bars;
+#[cfg(all(target_os = "linux", feature = "serve"))]
 mod serve;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "block"))]
 mod settings_file;
+#[cfg(feature = "lab")]
 mod table;
+#[cfg(any(feature = "bench", feature = "lab"))]
+mod trace;
+#[cfg(feature = "vssd")]
 mod vssd;
+#[cfg(feature = "lab")]
 mod workload;
 
 use std::process::ExitCode;
@@ -36,29 +57,35 @@ use clap::Parser;
 
 use args::{Cli, Command};
 use ending::Ending;
-use larder_lab::Error;
+use larder_workload::Error;
 
 fn main() -> ExitCode {
     survive_file_limits();
     let cli = Cli::parse();
     let ended = match cli.command {
-        #[cfg(target_os = "linux")]
+        #[cfg(all(target_os = "linux", feature = "serve"))]
         Command::Serve(arguments) => serve::run(&arguments),
-        #[cfg(target_os = "linux")]
+        #[cfg(all(target_os = "linux", feature = "serve"))]
         Command::Check(arguments) => serve::check(&arguments),
-        #[cfg(target_os = "linux")]
+        #[cfg(all(target_os = "linux", feature = "serve"))]
         Command::Password(_) => serve::password(),
-        #[cfg(target_os = "linux")]
+        #[cfg(all(target_os = "linux", feature = "bench"))]
         Command::Bench(arguments) => bench::run(&arguments),
+        #[cfg(feature = "lab")]
         Command::Replay(arguments) => replay::run(&arguments),
+        #[cfg(feature = "lab")]
         Command::Plan(arguments) => plan::run(&arguments),
+        #[cfg(feature = "lab")]
         Command::Workload(command) => workload::run(&command),
+        #[cfg(feature = "lab")]
         Command::Lab(command) => lab::run(&command),
         #[cfg(target_os = "linux")]
         Command::Device(command) => device::run(&command),
-        #[cfg(target_os = "linux")]
+        #[cfg(all(target_os = "linux", feature = "block"))]
         Command::Block(command) => block::run(&command),
+        #[cfg(feature = "vssd")]
         Command::Vssd(command) => vssd::run(&command),
+        #[cfg(all(target_os = "linux", feature = "serve"))]
         Command::Array(command) => array::run(&command),
     };
     ended_as(ended)

@@ -4,13 +4,15 @@ use std::sync::Arc;
 
 use larder_lab::plan::{Plan, PlanOptions, Rating};
 use larder_lab::replay::{Monitor, Workload};
-use larder_lab::{Error, report};
+use larder_lab::report;
+use larder_workload::Error;
 
 use crate::args::PlanArgs;
 use crate::bars;
 use crate::ending::Ending;
 use crate::json::JsonTarget;
-use crate::replay::{soc_max_object, stop_on_interrupt, trace_options};
+use crate::replay::{soc_max_object, stop_on_interrupt};
+use crate::trace::trace_options;
 
 pub(crate) fn run(arguments: &PlanArgs) -> Result<Ending, Error> {
     let options = options(arguments)?;

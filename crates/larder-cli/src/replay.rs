@@ -8,17 +8,16 @@ use larder_device::{Isolation, PlacementMode};
 use larder_lab::replay::{
     Monitor, Outcome, PlacementRuns, ReplayOptions, Storage, VssdPlace, Workload,
 };
-use larder_lab::{Error, report};
-use larder_workload::trace::TraceOptions;
+use larder_lab::report;
+use larder_workload::Error;
 
-use crate::args::{
-    DeviceArg, FormatArgs, IsolationArg, KindArg, PlacementArg, ReplayArgs, VssdArg,
-};
+use crate::args::{DeviceArg, IsolationArg, KindArg, PlacementArg, ReplayArgs, VssdArg};
 use crate::drive::{Drive, DriveFacts, Told, is_placing};
 use crate::ending::Ending;
 use crate::interrupt::on_interrupt;
 use crate::json::JsonTarget;
-use crate::{bars, table};
+use crate::trace::trace_options;
+use crate::{run_bars, table};
 
 /// With fewer drive writes than this before the measurement, DLWA has hardly settled.
 const STEADY_DRIVE_WRITES: f64 = 3.0;
@@ -39,7 +38,7 @@ pub(crate) fn run(arguments: &ReplayArgs) -> Result<Ending, Error> {
     };
     let drive = Drive::of(&options.storage);
     let outcome =
-        bars::watch(&monitor, placements, || larder_lab::replay::replay(&options, &monitor))?;
+        run_bars::watch(&monitor, placements, || larder_lab::replay::replay(&options, &monitor))?;
     let drive = drive.map(|drive| drive.facts());
     outcome.runs.iter().for_each(tell_device);
     let mut rendered = table::render(&outcome) + &notes(&options, &outcome);
@@ -166,13 +165,6 @@ fn mode(wanted: Option<PlacementMode>, runs: Option<PlacementArg>) -> PlacementM
 pub(crate) fn soc_max_object(bytes: u64) -> Result<u32, Error> {
     u32::try_from(bytes)
         .map_err(|_| Error::usage(format!("--soc-max-object {bytes}: must be at most 4050")))
-}
-
-pub(crate) fn trace_options(arguments: &FormatArgs) -> Result<TraceOptions, Error> {
-    let object_bytes = u32::try_from(arguments.object_size).map_err(|_| {
-        Error::usage(format!("--object-size {}: must be less than 4 GiB", arguments.object_size))
-    })?;
-    Ok(TraceOptions { format: arguments.format, object_bytes })
 }
 
 /// Ctrl-C asks the runs to end.

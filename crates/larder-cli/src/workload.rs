@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use indicatif::HumanCount;
-use larder_lab::Error;
+use larder_workload::Error;
 use larder_workload::generate::{self, GeneratorOptions};
 use larder_workload::stats::Stats;
 use larder_workload::{Request, RequestSource, trace};
@@ -12,7 +12,7 @@ use crate::args::{StatsArgs, WorkloadCommand};
 use crate::bars;
 use crate::ending::Ending;
 use crate::json::{JsonTarget, print};
-use crate::replay::trace_options;
+use crate::trace::trace_options;
 
 pub(crate) fn run(command: &WorkloadCommand) -> Result<Ending, Error> {
     match command {

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use larder::ArrayConfig;
-use larder_lab::Error;
+use larder_workload::Error;
 
 use super::numbers::{percent, size};
 

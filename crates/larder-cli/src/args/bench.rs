@@ -68,7 +68,7 @@ pub(crate) struct BenchArgs {
     pub(crate) value_bytes: u32,
 
     /// Share of sets among the requests, in percent
-    #[arg(long, value_name = "PCT", default_value_t = 0.0, value_parser = super::percent)]
+    #[arg(long, value_name = "PCT", default_value_t = 0.0, value_parser = super::numbers::percent)]
     pub(crate) sets: f64,
 
     /// Keys in one request

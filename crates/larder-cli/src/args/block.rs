@@ -188,7 +188,7 @@ pub(crate) struct ExportArgs {
     pub(crate) threads: u16,
 
     /// How threads wait for sockets: io_uring (epoll where the kernel refuses it) or epoll
-    #[arg(long, value_name = "HOW", default_value = "io_uring", value_parser = super::serve::sockets)]
+    #[arg(long, value_name = "HOW", default_value = "io_uring", value_parser = super::listening::sockets)]
     pub(crate) sockets: larder_server::SocketBackend,
 
     /// Most connections at a time; each may take about 64 MiB of memory
@@ -196,7 +196,7 @@ pub(crate) struct ExportArgs {
     pub(crate) connections: u32,
 
     /// Events to log on standard error: off, error, warn, info or debug; each level includes those before it
-    #[arg(long, value_name = "LEVEL", default_value = "info", value_parser = super::serve::log_level)]
+    #[arg(long, value_name = "LEVEL", default_value = "info", value_parser = super::listening::log_level)]
     pub(crate) log: LevelFilter,
 
     #[command(flatten)]

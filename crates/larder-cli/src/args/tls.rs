@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use larder_lab::Error;
 use larder_tls::TlsFile;
+use larder_workload::Error;
 
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct TlsArgs {

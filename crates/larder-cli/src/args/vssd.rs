@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 
+use super::isolation::KindArg;
 use super::{positive_size, size};
 
 /// Virtual SSDs: tenants on channels and dies of their own, in a model image that outlives the command.
@@ -280,16 +281,4 @@ pub(crate) struct OutputArgs {
     /// Write the result as JSON to FILE, or to standard output for "-"
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum KindArg {
-    /// Nothing: whole channels
-    Channel,
-    /// Channels: whole dies
-    Die,
-    /// Quarters of dies; each tenant of a die has its share of the die's time
-    Software,
-    /// Quarters of dies, without a division of their time
-    None,
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use larder::{ClosedSet, Device, RealClock, SetOrder, block_on};
 use larder_device::label::{self, FRONT_BYTES, Found};
 use larder_device::{FileDevice, FileOptions, Io, IoBuffer};
-use larder_lab::Error;
+use larder_workload::Error;
 
 use self::server::Server;
 use crate::args::{ArrayArgs, ArrayCommand};

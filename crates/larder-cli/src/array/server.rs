@@ -4,7 +4,7 @@ use std::io::Read;
 use std::path::Path;
 use std::time::Duration;
 
-use larder_lab::Error;
+use larder_workload::Error;
 use ureq::http::{Response, StatusCode, header};
 use ureq::{Agent, Body};
 

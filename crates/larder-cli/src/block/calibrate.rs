@@ -6,7 +6,7 @@ use larder_block::manage::{self, CalibrateOptions};
 use larder_block::policy::Direction;
 use larder_block::{Error as BlockError, ErrorKind};
 use larder_device::{RealClock, block_on};
-use larder_lab::Error;
+use larder_workload::Error;
 use serde::Serialize;
 
 use super::cores::{self, failed};

@@ -6,7 +6,7 @@ use larder_block::ErrorKind;
 use larder_block::layout::CoreId;
 use larder_block::manage::{self, Core};
 use larder_device::{Device, block_on};
-use larder_lab::Error;
+use larder_workload::Error;
 
 use super::control::{self, Ask, still_dirty};
 use super::cores::{self, failed};

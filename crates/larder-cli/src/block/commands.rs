@@ -2,7 +2,7 @@
 
 use larder_block::manage;
 use larder_device::block_on;
-use larder_lab::Error;
+use larder_workload::Error;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 

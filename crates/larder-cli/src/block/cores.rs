@@ -9,7 +9,7 @@ use larder_block::manage::{Core, Opened, StoredCache};
 use larder_block::volume::CachedVolume;
 use larder_block::{Error as BlockError, ErrorKind};
 use larder_device::Device;
-use larder_lab::Error;
+use larder_workload::Error;
 
 use super::target;
 use crate::args::{CoreArg, TargetArg};

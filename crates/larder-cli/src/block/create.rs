@@ -5,7 +5,7 @@ use larder_block::layout::log::LogOptions;
 use larder_block::layout::ocf::{OcfOptions, OcfVersion};
 use larder_block::manage::{self, CreateOptions, LayoutOptions, Over};
 use larder_device::{Device, block_on};
-use larder_lab::Error;
+use larder_workload::Error;
 
 use super::cores::{self, failed};
 use super::report::Status;

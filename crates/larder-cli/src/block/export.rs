@@ -5,7 +5,7 @@ use std::sync::Arc;
 use larder_block::export::nbd::{Export, NbdConfig, NbdServer};
 use larder_block::export::ublk::UblkConfig;
 use larder_block::volume::{DeviceVolume, Volume};
-use larder_lab::Error;
+use larder_workload::Error;
 
 use super::serving::{self, say};
 use super::ublk::Disks;

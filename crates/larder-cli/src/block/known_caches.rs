@@ -71,7 +71,7 @@ pub(super) fn warn_of_others(cache: &TargetArg, cores: &[Core]) {
     }
 }
 
-fn directory() -> Result<PathBuf, larder_lab::Error> {
+fn directory() -> Result<PathBuf, larder_workload::Error> {
     Ok(default_directory()?.join(DIRECTORY))
 }
 

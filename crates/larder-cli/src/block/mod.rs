@@ -35,7 +35,7 @@ mod target;
 mod ublk;
 mod watched;
 
-use larder_lab::Error;
+use larder_workload::Error;
 
 use crate::args::BlockCommand;
 use crate::ending::Ending;

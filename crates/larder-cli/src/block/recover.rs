@@ -1,7 +1,7 @@
 //! `larder block recover`: writes the data that only a cache has to its cores.
 
 use larder_device::block_on;
-use larder_lab::Error;
+use larder_workload::Error;
 use serde::Serialize;
 
 use super::control::{still_dirty, still_missing};

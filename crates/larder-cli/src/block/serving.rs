@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use larder_block::export::nbd::{NbdConfig, NbdServer};
 use larder_device::sockets::{Endpoint, SocketBackend};
-use larder_lab::Error;
 use larder_tls::{Tls, TlsFault, TlsFiles};
+use larder_workload::Error;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 

@@ -10,9 +10,9 @@ use larder_block::layout::CoreId;
 use larder_block::manage::{ChangedCore, OpenOptions, StoredCache};
 use larder_block::policy::classes::IoClasses;
 use larder_block::policy::routing::RoutingPolicy;
-use larder_lab::Error;
 use larder_server::SocketBackend;
 use larder_tls::Tls;
+use larder_workload::Error;
 use tracing::level_filters::LevelFilter;
 
 use super::control;

@@ -11,8 +11,8 @@ use larder_block::manage::{self, Opened};
 use larder_block::running::Handles;
 use larder_block::volume::CachedVolume;
 use larder_device::{RealClock, block_on};
-use larder_lab::Error;
 use larder_server::MetricsServer;
+use larder_workload::Error;
 
 use super::control::{Answers, Asked, ControlServer, Exported, still_dirty, still_missing};
 use super::cores::{self, failed};

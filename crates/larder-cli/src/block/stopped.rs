@@ -7,7 +7,7 @@ use larder_block::layout::log::{LoadOptions, LogOptions};
 use larder_block::manage::{self, Core, OpenOptions, Opened, Seen};
 use larder_block::running::RunningCache;
 use larder_device::{Device, block_on};
-use larder_lab::Error;
+use larder_workload::Error;
 
 use super::control::Progress;
 use super::cores::{self, failed};

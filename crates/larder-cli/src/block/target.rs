@@ -7,8 +7,8 @@ use larder_device::{
     Device, FileOptions, MemoryDevice, ModelDevice, OpenOptions, Payload, PlacementMode, Target,
     opening, opening::TargetKind,
 };
-use larder_lab::Error;
 use larder_ssd::managed::{Geometry, ManagedConfig};
+use larder_workload::Error;
 
 use crate::args::TargetArg;
 

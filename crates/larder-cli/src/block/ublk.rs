@@ -10,7 +10,7 @@ use larder_block::export::ublk::{
     self, Owner, UblkConfig, UblkDevice, UblkId, UblkService, UblkStatus,
 };
 use larder_device::{Device, ErrorKind};
-use larder_lab::Error;
+use larder_workload::Error;
 use serde::{Deserialize, Serialize};
 use signal_hook::consts::SIGTERM;
 

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use larder_lab::Error;
 use larder_server::{BlockCacheReport, BlockCaches, MetricsText};
+use larder_workload::Error;
 use serde_json::Value;
 
 use super::control::{self, Ask, Question};

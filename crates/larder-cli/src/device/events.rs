@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use larder_device::nvme::fdp::read_events;
 use larder_device::nvme::{Asked, Commands, Node, Silence};
-use larder_lab::Error;
 use larder_ssd::nvme::event::{EVENTS_MAX, Event, EventType};
+use larder_workload::Error;
 use serde::Serialize;
 
 use super::machine::Machine;

@@ -2,9 +2,9 @@
 
 use larder_device::nvme::access::Permissions;
 use larder_device::nvme::{Asked, Node, NodeKind, Survey};
-use larder_lab::Error;
 use larder_ssd::nvme::PlacementId;
 use larder_ssd::nvme::fdp_log::{Configuration, HandleType};
+use larder_workload::Error;
 use serde::Serialize;
 
 use super::machine::Machine;

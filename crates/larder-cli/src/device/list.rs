@@ -1,7 +1,7 @@
 //! `larder device list`.
 
 use larder_device::nvme::Node;
-use larder_lab::Error;
+use larder_workload::Error;
 use serde::Serialize;
 
 use super::machine::Machine;

@@ -13,7 +13,7 @@ use larder_device::nvme::node::Roots;
 use larder_device::nvme::paths::Host;
 use larder_device::nvme::{Commands, DriveFile, Node, discard};
 use larder_device::{Clock, RealClock};
-use larder_lab::Error;
+use larder_workload::Error;
 
 /// The machine.
 pub(super) trait Machine {

@@ -14,7 +14,7 @@ use indicatif::HumanBytes;
 use larder_device::PlacementPath;
 use larder_device::nvme::paths::{placement_paths, taken};
 use larder_device::nvme::{Asked, Commands, Node, Silence, Survey};
-use larder_lab::Error;
+use larder_workload::Error;
 use serde::Serialize;
 
 use crate::args::{DeviceCommand, OutputArgs};

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use larder_device::nvme::prepare::{Preparation, PrepareError, PrepareOptions, Present, Step};
 use larder_device::nvme::{CommandError, Commands, Node};
-use larder_lab::Error;
 use larder_ssd::nvme::Command;
+use larder_workload::Error;
 use serde::Serialize;
 
 use super::machine::Machine;

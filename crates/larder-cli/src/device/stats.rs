@@ -6,9 +6,9 @@ use larder_device::nvme::fdp::read_endurance;
 use larder_device::nvme::smart::{LifeBasis, LifeForecast, read_smart};
 use larder_device::nvme::watch::{self, Watch};
 use larder_device::nvme::{Asked, Commands, FdpCounters, Node, Silence};
-use larder_lab::Error;
 use larder_ssd::nvme::endurance_log::EnduranceLog;
 use larder_ssd::nvme::smart::SmartLog;
+use larder_workload::Error;
 use serde::Serialize;
 
 use super::machine::Machine;

@@ -1,6 +1,6 @@
 //! `larder device trim`.
 
-use larder_lab::Error;
+use larder_workload::Error;
 use serde::Serialize;
 
 use super::machine::Machine;

@@ -4,8 +4,8 @@ use std::fmt::Display;
 use std::io::BufRead;
 
 use indicatif::BinaryBytes;
-use larder_lab::Error;
 use larder_server::PasswordHash;
+use larder_workload::Error;
 
 use super::settings::Settings;
 use crate::args::{CheckArgs, ListenArg, ServeArgs};

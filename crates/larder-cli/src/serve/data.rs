@@ -7,7 +7,7 @@ use std::sync::Arc;
 use indicatif::BinaryBytes;
 use larder::{Device, FileDevice};
 use larder_device::{ErrorKind, FileOptions, create_private_directory};
-use larder_lab::Error;
+use larder_workload::Error;
 
 use super::settings::Settings;
 use super::sizes;

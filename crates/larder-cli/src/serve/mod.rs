@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 
 use indicatif::BinaryBytes;
 use larder::{OnChange, Route, Tenants, TenantsConfig, block_on};
-use larder_lab::Error;
 use larder_server::{BoundServer, DebugClock, ListenerConfig, ProtocolKind, Server, ServerConfig};
+use larder_workload::Error;
 use sd_notify::NotifyState;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use larder::{ArrayConfig, Config, Tenant};
-use larder_lab::Error;
 use larder_server::{
     DebugClock, Endpoint, ListenerConfig, ProtocolKind, ServerConfig, SocketBackend, User,
 };
+use larder_workload::Error;
 use toml::Spanned;
 
 use super::sizes;

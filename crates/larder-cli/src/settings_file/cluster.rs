@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use larder_lab::Error;
 use larder_server::{NodeList, SlotMap, SlotNode};
+use larder_workload::Error;
 use serde::Deserialize;
 use toml::Spanned;
 

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use larder_lab::Error;
 use larder_server::{PasswordHash, SocketBackend, User};
+use larder_workload::Error;
 use serde::Deserialize;
 use toml::Spanned;
 

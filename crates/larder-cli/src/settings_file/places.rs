@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 
-use larder_lab::Error;
+use larder_workload::Error;
 use serde::Deserialize;
 use serde::de::{self, Deserializer};
 use toml::Spanned;

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use larder_lab::Error;
+use larder_workload::Error;
 
 /// Where a setting comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use larder_lab::Error;
 use larder_server::{Tls, TlsFault, TlsFile, TlsFiles};
+use larder_workload::Error;
 use serde::Deserialize;
 use toml::Spanned;
 

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use larder_device::blocks::VssdBlocks;
 use larder_device::{BlockId, BlockStore, IoBuffer, Stream};
-use larder_lab::Error;
+use larder_workload::Error;
 use serde::Serialize;
 
 use super::image::{known, open, refused};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use larder_device::BlockStore;
 use larder_device::blocks::VssdArray;
 use larder_fs::fsck::{self, Fsck};
-use larder_lab::Error;
+use larder_workload::Error;
 use serde::Serialize;
 
 use super::image::refused;

@@ -1,6 +1,6 @@
 //! `larder vssd fsck`.
 
-use larder_lab::Error;
+use larder_workload::Error;
 use serde::Serialize;
 
 use super::files::{self, Checked};

@@ -5,8 +5,8 @@ use std::path::Path;
 use larder_device::ErrorKind;
 use larder_device::blocks::VssdArray;
 use larder_device::blocks::vssd::{ImageFile, UnwrittenImage};
-use larder_lab::Error;
 use larder_ssd::vssd::{Recovered, VssdId};
+use larder_workload::Error;
 
 use crate::args::ImageArgs;
 

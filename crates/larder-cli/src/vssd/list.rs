@@ -1,7 +1,7 @@
 //! `larder vssd list`.
 
-use larder_lab::Error;
 use larder_ssd::vssd::Isolation;
+use larder_workload::Error;
 use serde::Serialize;
 
 use super::image::{open_unwritten, refused};

@@ -4,11 +4,11 @@ use larder_device::ErrorKind;
 use larder_device::blocks::VssdArray;
 use larder_device::blocks::vssd::ImageFile;
 use larder_device::label::Uuid;
-use larder_lab::Error;
 use larder_ssd::image::ImageConfig;
 use larder_ssd::nand::{DieArray, Endurance, NandGeometry};
 use larder_ssd::raw::RawConfig;
 use larder_ssd::vssd::{Isolation, Request, Throughputs};
+use larder_workload::Error;
 use serde::Serialize;
 
 use super::image::{known, named, open, refused};

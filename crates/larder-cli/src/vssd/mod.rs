@@ -22,7 +22,7 @@ mod swap;
 mod tenants;
 mod wear;
 
-use larder_lab::Error;
+use larder_workload::Error;
 
 use crate::args::VssdCommand;
 use crate::ending::Ending;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use larder_device::BlockStore;
 use larder_fs::{ErrorKind, FileSystem, MountOptions, Mounted, Options, fsck, mount};
-use larder_lab::Error;
+use larder_workload::Error;
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use larder_device::ladder::Ladder;
 use larder_device::nvme::node::Roots;
 use larder_device::nvme::{Commands, DriveFile};
-use larder_lab::Error;
+use larder_workload::Error;
 use serde::Serialize;
 
 use super::output::{count, deliver};

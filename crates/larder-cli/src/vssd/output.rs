@@ -1,7 +1,7 @@
 //! Results, for people and as JSON.
 
 use indicatif::{HumanBytes, HumanCount};
-use larder_lab::Error;
+use larder_workload::Error;
 use serde::Serialize;
 
 use crate::args::VssdOutputArgs;

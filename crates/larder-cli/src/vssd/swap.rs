@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use larder_device::blocks::VssdArray;
-use larder_lab::Error;
 use larder_ssd::nand::{ChannelIndex, DieArray};
 use larder_ssd::vssd::levelling::{PairRule, SwapRule, Trigger};
 use larder_ssd::vssd::{Swap, channel_pairs};
+use larder_workload::Error;
 use serde::Serialize;
 
 use super::image::{open, refused};

@@ -2,8 +2,8 @@
 
 use larder_device::BlockStore;
 use larder_device::blocks::VssdArray;
-use larder_lab::Error;
 use larder_ssd::vssd::{Isolation, VssdId, VssdInfo};
+use larder_workload::Error;
 use serde::Serialize;
 
 use super::image::refused;

@@ -1,9 +1,9 @@
 //! `larder vssd wear`: the wear of channels and dies, and their tenants.
 
 use larder_device::blocks::VssdArray;
-use larder_lab::Error;
 use larder_ssd::nand::ChannelIndex;
 use larder_ssd::vssd::VssdInfo;
+use larder_workload::Error;
 use serde::Serialize;
 
 use super::image::{open, refused};

@@ -194,7 +194,7 @@ pub(crate) struct StartArgs {
     pub(crate) threads: Option<u16>,
 
     /// How threads wait for sockets: io_uring (epoll where the kernel refuses it) or epoll [default: io_uring]
-    #[arg(long, value_name = "HOW", value_parser = crate::args::serve::sockets)]
+    #[arg(long, value_name = "HOW", value_parser = crate::args::listening::sockets)]
     pub(crate) sockets: Option<larder_server::SocketBackend>,
 
     /// Most connections at a time; each may take about 64 MiB of memory [default: 64]
@@ -203,7 +203,7 @@ pub(crate) struct StartArgs {
 
     /// Events to log on standard error: off, error, warn, info or debug; each level includes those before it [default:
     /// info]
-    #[arg(long, value_name = "LEVEL", value_parser = crate::args::serve::log_level)]
+    #[arg(long, value_name = "LEVEL", value_parser = crate::args::listening::log_level)]
     pub(crate) log: Option<LevelFilter>,
 
     #[command(flatten)]

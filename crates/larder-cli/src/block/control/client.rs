@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use indicatif::BinaryBytes;
-use larder_lab::Error;
+use larder_workload::Error;
 use serde::de::DeserializeOwned;
 
 use super::{Answer, Question, beside, line};

@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use larder_device::sockets::{Endpoint, ListeningSocket, Stop, wait_for, why_not};
-use larder_lab::Error;
+use larder_workload::Error;
 
 use super::answers::Answers;
 use super::{Answer, LINE_BYTES_MAX, Question, line};

@@ -14,10 +14,10 @@ use larder_device::nvme::access::Permissions;
 use larder_device::nvme::node::Roots;
 use larder_device::nvme::paths::Host;
 use larder_device::nvme::{CommandError, Commands, ModelDrive, Node};
-use larder_lab::Error;
 use larder_ssd::managed::{Geometry, ManagedConfig};
 use larder_ssd::nvme::namespace::NamespaceRequest;
 use larder_ssd::nvme::{Command, Controller, ControllerConfig};
+use larder_workload::Error;
 use serde_json::Value;
 use tempfile::TempDir;
 
