@@ -14,7 +14,7 @@ const FUZZ_SECONDS: u32 = 30;
 /// Name of a step, and its function.
 type Step = (&'static str, fn() -> Verdict);
 
-const STEPS: [Step; 27] = [
+const STEPS: [Step; 28] = [
     ("formatting", || step::run(&mut step::cargo(&["fmt", "--all", "--check"]))),
     ("clippy", || {
         let arguments =
@@ -28,6 +28,17 @@ const STEPS: [Step; 27] = [
             ["--features", "serde,tracing", "--test", "it", "--locked", "--", "events", "typed"];
         let arguments: Vec<_> = ["test", "-p", "larder"].into_iter().chain(wanted).collect();
         step::run(&mut step::cargo(&arguments))
+    }),
+    // Each group of commands builds by itself, as packages and containers build some of them.
+    ("commands", || {
+        for group in ["bench", "block", "lab", "serve", "vssd"] {
+            let only = ["check", "-p", "larder-cli", "--no-default-features", "--features", group];
+            let verdict = step::run(step::cargo(&only).env("RUSTFLAGS", "-D warnings"));
+            if verdict != Verdict::passed() {
+                return verdict;
+            }
+        }
+        Verdict::passed()
     }),
     // Servers use io_uring for sockets where they can; epoll must pass as well.
     ("epoll", || {
