@@ -5,9 +5,9 @@ use larder_device::label::{self, Uuid};
 use larder_log::CacheId;
 use larder_log::{RecordForm, RecordIdentity, RegionId, footer, record};
 
-use crate::soc::bucket::{BUCKET_BYTES, Bucket, Wanted};
-use crate::soc::log::page::{self as log, PAGE_BYTES, PageIdentity};
-use crate::superblock::Superblock;
+use crate::engine::soc::bucket::{BUCKET_BYTES, Bucket, Wanted};
+use crate::engine::soc::log::page::{self as log, PAGE_BYTES, PageIdentity};
+use crate::engine::superblock::Superblock;
 
 /// Parses any bytes as a bucket of the small-object engine. If the checksum is wrong, sets the right one and tries
 /// again, so that the fuzzer gets past it.
@@ -26,7 +26,7 @@ pub fn bucket(bytes: &[u8]) {
         Ok(bucket) => return walk(&bucket),
         Err((_, buffer)) => buffer,
     };
-    if let Ok(bucket) = Bucket::parse(crate::soc::bucket::forge(buffer), identity) {
+    if let Ok(bucket) = Bucket::parse(crate::engine::soc::bucket::forge(buffer), identity) {
         walk(&bucket);
     }
 }
@@ -71,7 +71,7 @@ pub fn footer(bytes: &[u8]) {
 
 /// Parses any bytes as a page of a table of the array's index.
 pub fn array_table(bytes: &[u8]) {
-    crate::array::table::fuzz_page(bytes);
+    crate::engine::array::table::fuzz_page(bytes);
 }
 
 /// Parses any bytes as the front of a device, as a superblock behind a right checksum, and as a snapshot.
@@ -86,10 +86,10 @@ pub fn metadata(bytes: &[u8]) {
 
 /// Parses any bytes as a tombstone log.
 pub fn tombstones(bytes: &[u8]) {
-    crate::tombstones::fuzz_log(bytes);
+    crate::engine::tombstones::fuzz_log(bytes);
 }
 
 /// Parses any bytes as a partition table.
 pub fn partition_table(bytes: &[u8]) {
-    crate::partition::fuzz_table(bytes);
+    crate::fleet::partition::fuzz_table(bytes);
 }

@@ -34,51 +34,32 @@
 //! The cache guarantees this: a value is returned whole and for its own key, or not at all; a replaced, deleted or
 //! expired value never comes back. Anything in the cache may be evicted at any time.
 
-pub mod admission;
-mod array;
-mod breaker;
+// The wings. Each uses only those above it in this list; `dram` and `engine` do not use each other. The page of each
+// says what it is for, and what its files are.
+//
+//   base      what all wings use: items, keys, time, errors, waiting
+//   observe   counters, latencies, events
+//   config    settings, and their limits
+//   dram      the DRAM tier
+//   engine    the flash engines: soc, loc, array; and the log of tombstones
+//   flash     the flash side: its division, admission, placement, opening and closing
+//   cache     `Larder`: both tiers as one cache
+//   fleet     many caches as one: shards, tenants, routes
+mod base;
 mod cache;
 pub mod config;
 mod dram;
-pub mod endurance;
 mod engine;
-pub mod error;
-mod events;
 mod flash;
-mod flash_region;
-mod front;
-mod item;
-mod key;
-mod latency;
-mod layout;
-mod loc;
-mod long;
-mod metrics;
-mod open_metrics;
-mod partition;
-pub mod plan;
-mod recovery;
-mod region_tombstones;
-mod removal;
-pub mod shards;
-mod shared_flush;
-mod side_by_side;
-mod signal;
-mod soc;
-pub mod stats;
-mod stored;
-mod superblock;
-mod sync;
-pub mod tenants;
-mod tier;
-mod time;
-mod tombstones;
-mod ttl_groups;
-mod turns;
-mod typed;
+mod fleet;
+mod observe;
 
-pub use admission::AdmissionPolicy;
-pub use array::memory::ArrayMemory;
+pub use base::error::{self, Error, ErrorKind};
+pub use base::key::VALUE_BYTES_MAX;
+pub use base::layout::Layout;
+pub use base::removal::{Removal, RemovalListener, RemovalReason};
+pub use base::tier::{Tier, Tiers};
+pub use base::time::Moment;
 pub use cache::stream::{Chunk, ValueStream};
 pub use cache::{
     Cas, Change, Copied, EstimatedItems, FetchError, Fetched, Flushed, Larder, Scan, ScanPage,
@@ -89,34 +70,30 @@ pub use config::{
     SocConfig,
 };
 pub use dram::value::{Value, ValueMeta};
-pub use endurance::{DriveLife, Endurance};
-pub use error::{Error, ErrorKind};
-pub use flash_region::{FlashRegion, RegionState};
-pub use front::{AnyRoute, Blocking, Lead, Route, Routed, Shards, Walk};
-pub use key::VALUE_BYTES_MAX;
+pub use engine::array::memory::ArrayMemory;
+pub use engine::flash_region::{FlashRegion, RegionState};
+pub use flash::admission::{self, AdmissionPolicy};
+pub use flash::plan::{self, PlacementPlan};
+pub use fleet::front::{AnyRoute, Blocking, Lead, Route, Routed, Shards, Walk};
+pub use fleet::partition::ShardState;
+pub use fleet::shards::offline::{ClosedSet, SetOrder};
+pub use fleet::shards::status::{SetStatus, ShardDeviceStatus, ShardStatus};
+pub use fleet::shards::{self, Shard, ShardMap, ShardOptions, Upkeep};
+pub use fleet::tenants::{self, Tenant, Tenants, TenantsConfig};
+pub use fleet::typed::{Codec, Typed, TypedError};
+#[cfg(feature = "serde")]
+pub use fleet::typed::{Postcard, PostcardError};
 /// The device layer: all kinds of devices and their options.
 pub use larder_device as device;
 pub use larder_device::{
     Clock, Device, DirectIo, FileDevice, FileOptions, IoEngine, RealClock, VirtualClock, block_on,
 };
-pub use latency::{Histogram, Latency};
-pub use layout::Layout;
-pub use metrics::{Metric, MetricKind};
-pub use open_metrics::OpenMetrics;
-pub use partition::ShardState;
-pub use plan::PlacementPlan;
-pub use recovery::Recovery;
-pub use removal::{Removal, RemovalListener, RemovalReason};
-pub use shards::offline::{ClosedSet, SetOrder};
-pub use shards::status::{SetStatus, ShardDeviceStatus, ShardStatus};
-pub use shards::{Shard, ShardMap, ShardOptions, Upkeep};
-pub use stats::Stats;
-pub use tenants::{Tenant, Tenants, TenantsConfig};
-pub use tier::{Tier, Tiers};
-pub use time::Moment;
-pub use typed::{Codec, Typed, TypedError};
-#[cfg(feature = "serde")]
-pub use typed::{Postcard, PostcardError};
+pub use observe::endurance::{self, DriveLife, Endurance};
+pub use observe::latency::{Histogram, Latency};
+pub use observe::metrics::{Metric, MetricKind};
+pub use observe::open_metrics::OpenMetrics;
+pub use observe::recovery::Recovery;
+pub use observe::stats::{self, Stats};
 
 /// Compiles the example on that page.
 #[cfg(doctest)]

@@ -6,7 +6,8 @@ use std::path::Path;
 use serde_json::Value;
 
 /// Folders of `crates/larder/src` that are mutated.
-pub(super) const FOLDERS: [&str; 5] = ["tombstones", "soc", "loc", "flash", "cache"];
+pub(super) const FOLDERS: [&str; 5] =
+    ["engine/tombstones", "engine/soc", "engine/loc", "flash", "cache"];
 
 /// The parent directory of the mutated folders.
 const SOURCES: &str = "crates/larder/src/";
@@ -65,9 +66,11 @@ impl Mutant {
         })
     }
 
-    /// The folder of its file.
+    /// The folder of its file: a wing, or a part of the wing `engine`.
     pub(super) fn folder(&self) -> &str {
-        self.file.split('/').next().unwrap_or_default()
+        let inside = self.file.strip_prefix("engine/").unwrap_or(&self.file);
+        let name = inside.split('/').next().unwrap_or_default();
+        &self.file[..self.file.len() - inside.len() + name.len()]
     }
 
     /// Whether its name contains one of these parts.
@@ -138,8 +141,8 @@ pub(super) mod tests {
 
     fn entry(start: (u64, u64), end: (u64, u64), replacement: &str) -> Value {
         serde_json::json!({
-            "name": "crates/larder/src/loc/x.rs:3:7: replace < with <= in f",
-            "file": "crates/larder/src/loc/x.rs",
+            "name": "crates/larder/src/engine/loc/x.rs:3:7: replace < with <= in f",
+            "file": "crates/larder/src/engine/loc/x.rs",
             "replacement": replacement,
             "span": {
                 "start": {"line": start.0, "column": start.1},
@@ -155,7 +158,7 @@ pub(super) mod tests {
     #[test]
     fn the_tools_list_is_read() {
         let mutant = read(&entry((3, 7), (3, 8), "<="));
-        assert_eq!((mutant.file.as_str(), mutant.folder()), ("loc/x.rs", "loc"));
+        assert_eq!((mutant.file.as_str(), mutant.folder()), ("engine/loc/x.rs", "engine/loc"));
         assert_eq!(mutant.change, "replace < with <= in f");
         assert_eq!(mutant.line, "a < b");
         assert!(mutant.is_named(&["nowhere".to_owned(), "x.rs:3".to_owned()]));

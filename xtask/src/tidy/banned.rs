@@ -23,7 +23,7 @@ const MAY_BE_UNSAFE: [&str; 22] = [
     "crates/larder/src/dram/memory/mapping.rs",
     "crates/larder/src/dram/memory/mod.rs",
     "crates/larder/src/dram/memory/shadow.rs",
-    "crates/larder/src/dram/prefetch.rs",
+    "crates/larder/src/base/prefetch.rs",
     "crates/larder/src/dram/published.rs",
     "crates/larder/src/dram/segment.rs",
     "crates/larder/src/dram/segment/pins.rs",

@@ -1,7 +1,7 @@
 //! Emptying the cache.
 
 use super::Larder;
-use crate::error::Error;
+use crate::base::error::Error;
 
 impl Larder {
     /// Empties the cache. After this has returned, nothing that was there at the time of the call comes back: not to

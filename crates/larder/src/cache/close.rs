@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use super::Larder;
 use super::demoting::BeingDemoted;
+use crate::base::error::Error;
+use crate::base::side_by_side::together;
 use crate::dram::Together;
-use crate::error::Error;
 use crate::flash::{Admitted, Flash};
-use crate::side_by_side::together;
-use crate::stats::Stats;
+use crate::observe::stats::Stats;
 
 /// Items that are sent to buckets concurrently.
 const SENT_AT_ONCE: usize = 32;

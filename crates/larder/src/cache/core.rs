@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::gate::Gate;
 use super::memory::MemoryBudget;
+use crate::base::key::KeyHash;
+use crate::base::time::CacheClock;
 use crate::dram::DramTier;
 use crate::flash::Flash;
-use crate::key::KeyHash;
-use crate::stats::Counters;
-use crate::time::CacheClock;
+use crate::observe::stats::Counters;
 
 /// Number of key locks. Two keys with the same lock wait for each other needlessly.
 pub(super) const STRIPES: usize = 1024;

@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use super::single_flight::Participant;
 use super::{Larder, SetOptions, reentry};
+use crate::base::error::Error;
+use crate::base::item::ItemRef;
+use crate::base::key::check_value;
+use crate::base::removal::RemovalReason;
+use crate::base::tier::Tier;
 use crate::dram::ItemView;
 use crate::dram::value::Value;
-use crate::error::Error;
-use crate::item::ItemRef;
-use crate::key::check_value;
-use crate::latency::Timed;
-use crate::removal::RemovalReason;
-use crate::tier::Tier;
+use crate::observe::latency::Timed;
 
 /// Why [`Larder::get_or_fetch`] has no value.
 ///

@@ -1,10 +1,10 @@
 //! Makes the content that only DRAM holds survive a crash, while the cache serves.
 
 use super::Larder;
-use crate::error::Error;
+use crate::base::error::Error;
+use crate::base::key::KeyHash;
+use crate::base::side_by_side::together;
 use crate::flash::{Flash, Sent};
-use crate::key::KeyHash;
-use crate::side_by_side::together;
 
 /// Items that are sent to flash concurrently.
 const SENT_AT_ONCE: usize = 32;

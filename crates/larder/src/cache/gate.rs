@@ -21,10 +21,10 @@ use std::task::{Poll, Waker};
 
 use event_listener::Event;
 
-use crate::error::{Error, ErrorKind};
-use crate::signal::ALL;
-use crate::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
-use crate::sync::{Mutex, STRIPES, stripe};
+use crate::base::error::{Error, ErrorKind};
+use crate::base::signal::ALL;
+use crate::base::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use crate::base::sync::{Mutex, STRIPES, stripe};
 
 const OPEN: u8 = 0;
 const HELD: u8 = 1;

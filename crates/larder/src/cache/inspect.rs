@@ -6,13 +6,13 @@ use larder_device::PlacementHandle;
 use larder_device::nvme::DriveReport;
 
 use super::Larder;
-use crate::array::memory::ArrayMemory;
+use crate::base::layout::Layout;
+use crate::engine::array::memory::ArrayMemory;
+use crate::engine::flash_region::FlashRegion;
 use crate::flash::Flash;
-use crate::flash_region::FlashRegion;
-use crate::layout::Layout;
-use crate::plan::PlacementPlan;
-use crate::recovery::Recovery;
-use crate::stats::Stats;
+use crate::flash::plan::PlacementPlan;
+use crate::observe::recovery::Recovery;
+use crate::observe::stats::Stats;
 
 impl Larder {
     /// After a crash, or after a clean shutdown of a cache with many large objects

@@ -4,11 +4,11 @@ use std::num::NonZeroU64;
 use std::time::Duration;
 
 use super::{Change, Larder, SetOptions};
+use crate::base::item::{DramFields, ItemRef, Marks};
+use crate::base::key::KeyHash;
+use crate::base::tier::Tiers;
+use crate::base::time::Moment;
 use crate::dram::value::Value;
-use crate::item::{DramFields, ItemRef, Marks};
-use crate::key::KeyHash;
-use crate::tier::Tiers;
-use crate::time::Moment;
 
 impl Larder {
     /// The cache's time, by which values expire: its [`Clock`](crate::Clock), made monotonic even if that clock is

@@ -15,11 +15,11 @@ use std::ops::{Range, RangeInclusive};
 use std::time::Duration;
 
 use super::Larder;
+use crate::base::item::ItemRef;
+use crate::base::key::KeyHash;
+use crate::base::tier::Tier;
 use crate::dram::value::{Pinned, Value};
 use crate::flash::{Flash, FlashCursor};
-use crate::item::ItemRef;
-use crate::key::KeyHash;
-use crate::tier::Tier;
 
 /// A batch ends at this number of items, or of bytes of keys and values.
 const BATCH_ITEMS: usize = 256;

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use super::memory::{check_all, is_another, left_for_dram};
+use crate::base::error::Error;
 use crate::config::DRAM_BYTES_MIN;
-use crate::error::Error;
 
 /// Reciprocal of the fraction of each part that is not lent, on top of what its owner uses.
 const RESERVE_PART: u64 = 8;

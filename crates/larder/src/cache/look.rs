@@ -3,9 +3,9 @@
 use bytes::BufMut;
 
 use super::Larder;
+use crate::base::error::{Error, ErrorKind};
+use crate::base::key::check_key;
 use crate::dram::value::{Pinned, Value, ValueMeta};
-use crate::error::{Error, ErrorKind};
-use crate::key::check_key;
 
 impl Larder {
     /// Looks `key` up and calls `look` with its value and metadata. `None` is a miss.

@@ -2,10 +2,10 @@
 //! concurrently.
 
 use super::Larder;
+use crate::base::error::Error;
+use crate::base::key::{KeyHash, check_key};
+use crate::base::side_by_side::together;
 use crate::dram::value::{Pinned, Value, ValueMeta};
-use crate::error::Error;
-use crate::key::{KeyHash, check_key};
-use crate::side_by_side::together;
 
 /// Number of keys whose memory is prefetched at a time: a few more than the memory accesses that a core has in
 /// flight, and few enough that all are still in its caches when they are read.

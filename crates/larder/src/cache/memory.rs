@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use larder_device::DeviceInfo;
 
+use crate::base::error::Error;
 use crate::config::{Config, DRAM_BYTES_MIN};
-use crate::error::Error;
 use crate::flash::{self, Flash};
 
 /// The tier keeps at least this fraction of the budget (reciprocal), whatever flash needs.

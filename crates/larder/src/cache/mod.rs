@@ -17,6 +17,21 @@
 //! 8. The number of bytes on their way to flash is bounded: a part of DRAM's budget, and above it
 //!    `demoting_bytes_max`. A caller that would exceed it waits, without any lock, and is refused after
 //!    `demotion_wait`.
+//!
+//! Uses `base`, `observe`, `config`, `dram`, `engine` and `flash`.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `open`, `close`, `clear`, `gate` | the life of a cache, and the calls inside it |
+//! | `read`, `look`, `many`, `single_flight` | look-ups, one or many; reads that callers share |
+//! | `place`, `item`, `options` | where a new item goes, and how a caller describes it |
+//! | `update`, `stale` | read-modify-write, and values that are served until a better one comes |
+//! | `fetch`, `reentry` | one fetch per key, and calls of the cache from inside itself |
+//! | `stream` | long values in parts |
+//! | `iterate`, `pages` | scans |
+//! | `core`, `demoting/`, `flush` | what sends items to flash, and the state that it shares with the cache |
+//! | `budget`, `lending`, `memory` | memory budgets |
+//! | `inspect` | statistics and maintenance |
 
 mod budget;
 mod clear;
@@ -50,13 +65,13 @@ use std::time::Duration;
 
 use larder_device::Claim;
 
+use crate::base::error::{Error, ErrorKind};
+use crate::base::item::ItemRef;
+use crate::base::key::{KeyHash, KeyHasher, check_key, check_value};
+use crate::base::removal::RemovalReason;
+use crate::base::tier::{Tier, Tiers};
 use crate::dram::ItemView;
-use crate::error::{Error, ErrorKind};
-use crate::item::ItemRef;
-use crate::key::{KeyHash, KeyHasher, check_key, check_value};
-use crate::latency::{Stopwatch, Timed};
-use crate::removal::RemovalReason;
-use crate::tier::{Tier, Tiers};
+use crate::observe::latency::{Stopwatch, Timed};
 
 use self::core::Core;
 pub(crate) use budget::Allotment;

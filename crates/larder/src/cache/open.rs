@@ -12,16 +12,16 @@ use super::demoting::Sender;
 use super::gate::Gate;
 use super::memory::MemoryBudget;
 use super::{Larder, SingleFlight};
+use crate::base::error::Error;
+use crate::base::key::KeyHasher;
+use crate::base::time::CacheClock;
 use crate::config::{Config, Demotions};
 use crate::dram::DramTier;
 use crate::dram::versions::Versions;
-use crate::error::Error;
-use crate::events;
 use crate::flash::{self, Flash, Placed, Start};
-use crate::key::KeyHasher;
-use crate::latency::Stopwatch;
-use crate::stats::Counters;
-use crate::time::CacheClock;
+use crate::observe::events;
+use crate::observe::latency::Stopwatch;
+use crate::observe::stats::Counters;
 
 impl Larder {
     /// Opens a cache on `device`, or in DRAM only. A device that was shut down cleanly keeps its content; see

@@ -3,7 +3,7 @@
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-use crate::tier::Tiers;
+use crate::base::tier::Tiers;
 
 /// How a value is stored.
 ///

@@ -2,7 +2,7 @@
 
 use super::Larder;
 use super::iterate::{Batch, Left, Scanned};
-use crate::error::{Error, ErrorKind};
+use crate::base::error::{Error, ErrorKind};
 use crate::flash::Flash;
 
 /// A cursor is a hash without this number of its lower bits. The free bits are for scans over several caches.

@@ -2,14 +2,14 @@
 
 use super::Larder;
 use super::demoting::{Patience, Wait};
+use crate::base::error::Error;
+use crate::base::item::ItemRef;
+use crate::base::removal::RemovalReason;
+use crate::base::signal::until_any;
+use crate::base::tier::Tier;
+use crate::base::tier::Tiers;
 use crate::dram::value::{Pinned, Value};
 use crate::dram::{Admit, Full, OnItsWay, Taken};
-use crate::error::Error;
-use crate::item::ItemRef;
-use crate::removal::RemovalReason;
-use crate::signal::until_any;
-use crate::tier::Tier;
-use crate::tier::Tiers;
 
 /// Number of attempts of a set to make room in DRAM before it goes past it.
 pub(super) const PUTS_BEFORE_WRITE_AROUND: usize = 8;

@@ -14,14 +14,14 @@
 use larder_device::block_on;
 
 use super::Larder;
+use crate::base::error::Error;
+use crate::base::key::{KeyHash, check_key};
+use crate::base::removal::RemovalReason;
+use crate::base::tier::Tier;
 use crate::dram::value::{Pinned, Value};
 use crate::dram::{ItemView, Lookup};
-use crate::error::Error;
 use crate::flash::Flash;
-use crate::key::{KeyHash, check_key};
-use crate::latency::{Begun, Timed};
-use crate::removal::RemovalReason;
-use crate::tier::Tier;
+use crate::observe::latency::{Begun, Timed};
 
 /// A value and the tier where it was found.
 #[derive(Debug, Clone)]

@@ -10,9 +10,9 @@ use std::sync::{Arc, PoisonError};
 
 use async_lock::MutexGuard as AsyncMutexGuard;
 
-use crate::key::KeyHash;
-use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use crate::sync::{Mutex, MutexGuard};
+use crate::base::key::KeyHash;
+use crate::base::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use crate::base::sync::{Mutex, MutexGuard};
 
 const SHARDS: usize = 64;
 

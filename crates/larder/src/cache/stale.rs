@@ -7,8 +7,8 @@
 use std::time::Duration;
 
 use super::{Change, Larder};
-use crate::error::Error;
-use crate::key::check_key;
+use crate::base::error::Error;
+use crate::base::key::check_key;
 
 impl Larder {
     /// Marks the key's value as [stale](crate::ValueMeta::stale): it is still served, from DRAM only, until it is

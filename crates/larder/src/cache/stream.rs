@@ -11,14 +11,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{FetchError, Larder, SetOptions};
+use crate::base::error::{Error, ErrorKind};
+use crate::base::item::Fetched;
+use crate::base::key::{KeyHash, check_key, check_length};
+use crate::base::tier::Tier;
 use crate::dram::Lookup;
 use crate::dram::value::Value;
-use crate::error::{Error, ErrorKind};
+use crate::engine::long::{Found, NewParts, Parts};
 use crate::flash::{EngineId, Flash};
-use crate::item::Fetched;
-use crate::key::{KeyHash, check_key, check_length};
-use crate::long::{Found, NewParts, Parts};
-use crate::tier::Tier;
 
 /// A value in chunks, from [`Larder::get_stream`].
 pub struct ValueStream<'a> {

@@ -7,13 +7,13 @@ use std::time::Duration;
 use super::demoting::{Patience, Wait};
 use super::place::PUTS_BEFORE_WRITE_AROUND;
 use super::{Larder, SetOptions, reentry};
+use crate::base::error::{Error, ErrorKind};
+use crate::base::item::ItemRef;
+use crate::base::key::{KeyHash, check_key, check_value};
+use crate::base::removal::RemovalReason;
+use crate::base::tier::Tiers;
 use crate::dram::value::{Pinned, Value};
 use crate::dram::{Full, ItemView, Taken};
-use crate::error::{Error, ErrorKind};
-use crate::item::ItemRef;
-use crate::key::{KeyHash, check_key, check_value};
-use crate::removal::RemovalReason;
-use crate::tier::Tiers;
 
 /// The change that [`Larder::update`] makes to a key.
 ///

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::error::Error;
+use crate::base::error::Error;
 
 /// What requests for a key are counted to.
 pub(crate) const ASKS_MAX: u8 = 15;

@@ -1,8 +1,8 @@
 //! Options of the array engine.
 
 use super::limits::percent;
-use crate::error::Error;
-use crate::ttl_groups::GROUPS_MAX;
+use crate::base::error::Error;
+use crate::base::ttl_groups::GROUPS_MAX;
 
 const REGION_BYTES: std::ops::RangeInclusive<u32> = 64 << 10..=1 << 30;
 const MEAN_OBJECT_BYTES: std::ops::RangeInclusive<u32> = 1 << 10..=16 << 20;

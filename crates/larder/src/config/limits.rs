@@ -1,6 +1,6 @@
 //! Checks of single settings.
 
-use crate::error::Error;
+use crate::base::error::Error;
 
 /// A smaller DRAM tier would have no room for items.
 pub(crate) const DRAM_BYTES_MIN: u64 = 8 << 10;

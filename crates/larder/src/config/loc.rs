@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use larder_log::RegionEviction;
 
-use crate::error::Error;
+use crate::base::error::Error;
 
 /// What the index counts the hits of an object to.
 pub(crate) const HITS_MAX: u8 = 7;

@@ -2,7 +2,7 @@
 
 use super::Config;
 use super::soc::PERCENT as SOC_PERCENT;
-use crate::error::Error;
+use crate::base::error::Error;
 
 impl Config {
     /// The small-object engine's share, in percent, of a cache of `flash_bytes` that begins empty.

@@ -1,7 +1,7 @@
 //! Options of the small-object engine.
 
 use super::limits::percent;
-use crate::error::Error;
+use crate::base::error::Error;
 
 /// Up to this number of bytes of flash for each byte of memory, all objects go to the large-object engine.
 const FLASH_PER_MEMORY_WITHOUT_SOC: u64 = 16;

@@ -14,9 +14,9 @@ use super::memory::{self, PAGE_BYTES};
 use super::policy;
 use super::readers::LockedAlone;
 use super::{DramTier, lock};
+use crate::base::sync::Mutex;
+use crate::base::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::config::{DRAM_BYTES_MAX, DRAM_BYTES_MIN, DramPolicy};
-use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Approximate number of segments of the tier.
 const SEGMENTS: usize = 512;

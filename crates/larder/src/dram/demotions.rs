@@ -17,11 +17,11 @@ use super::allowance::{Allowance, Taken};
 use super::index::Location;
 use super::segment::Share;
 use super::segment::{Frozen, Segment};
-use crate::item::ItemRef;
-use crate::key::{KeyHash, KeyHasher};
-use crate::signal::ALL;
-use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use crate::sync::{Mutex, MutexGuard};
+use crate::base::item::ItemRef;
+use crate::base::key::{KeyHash, KeyHasher};
+use crate::base::signal::ALL;
+use crate::base::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use crate::base::sync::{Mutex, MutexGuard};
 
 /// A record on its way to flash. It pins its segment.
 #[derive(Debug)]

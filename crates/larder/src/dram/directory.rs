@@ -10,8 +10,8 @@
 
 use std::sync::OnceLock;
 
-use crate::key::KeyHash;
-use crate::sync::atomic::{AtomicUsize, Ordering};
+use crate::base::key::KeyHash;
+use crate::base::sync::atomic::{AtomicUsize, Ordering};
 
 /// The number of shards doubles at most this number of times.
 const DOUBLINGS_MAX: usize = 20;

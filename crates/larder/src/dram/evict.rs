@@ -10,11 +10,11 @@ use super::readers::LockedAlone;
 use super::record::{ItemView, record_bytes};
 use super::segment::Frozen;
 use super::{DramTier, lock};
-use crate::item::{ItemRef, is_expired};
-use crate::key::KeyHash;
-use crate::removal::RemovalReason;
-use crate::sync::MutexGuard;
-use crate::tier::Tier;
+use crate::base::item::{ItemRef, is_expired};
+use crate::base::key::KeyHash;
+use crate::base::removal::RemovalReason;
+use crate::base::sync::MutexGuard;
+use crate::base::tier::Tier;
 
 /// Number of segments kept free if there is flash.
 const HEADROOM: usize = 2;

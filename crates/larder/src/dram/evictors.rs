@@ -8,7 +8,7 @@ use super::bar::Seen;
 use super::lane::Lane;
 use super::lock;
 use super::queues::Queue;
-use crate::sync::{Mutex, MutexGuard};
+use crate::base::sync::{Mutex, MutexGuard};
 
 /// Maximum number of evictors at a time.
 const EVICTORS_MAX: usize = 8;

@@ -5,11 +5,11 @@
 
 use std::sync::OnceLock;
 
-use super::prefetch::prefetch;
 use super::published::{Old, Published};
 use super::readers::{Held, LockedAlone, Readers};
-use crate::key::KeyHash;
-use crate::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use crate::base::key::KeyHash;
+use crate::base::prefetch::prefetch;
+use crate::base::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 /// A mark is a fingerprint above the time of eviction.
 const TIME_BITS: u32 = 12;

@@ -24,16 +24,16 @@ use std::sync::PoisonError;
 
 pub(crate) use self::change::{Put, Putting, ShardFull};
 use super::directory::Directory;
-use super::prefetch::prefetch;
 use super::published::Published;
 use super::readers::{Held, Locked, LockedAlone, Readers};
 use super::retired::Retired;
 pub(crate) use super::table::Records;
 use super::table::{AtomicEntry, Bucket, Table, empty_buckets, places_of};
 pub(crate) use super::table::{Entry, Location, OFFSETS_END, SLOTS_MAX};
-use crate::key::KeyHash;
-use crate::sync::atomic::{AtomicUsize, Ordering};
-use crate::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use crate::base::key::KeyHash;
+use crate::base::prefetch::prefetch;
+use crate::base::sync::atomic::{AtomicUsize, Ordering};
+use crate::base::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 #[repr(align(64))]
 #[derive(Debug)]

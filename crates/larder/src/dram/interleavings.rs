@@ -11,11 +11,11 @@ use shuttle::thread;
 use super::lane::Lane;
 use super::value::{Pinned, Value};
 use super::{DramTier, Full, Lookup, lock};
+use crate::base::item::ItemRef;
+use crate::base::key::{KeyHash, KeyHasher};
+use crate::base::sync::Mutex;
+use crate::base::sync::atomic::{AtomicU32, Ordering};
 use crate::config::DramPolicy;
-use crate::item::ItemRef;
-use crate::key::{KeyHash, KeyHasher};
-use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicU32, Ordering};
 
 /// Number of random orders, and of orders by priorities that change a few times.
 const ORDERS: usize = 300;

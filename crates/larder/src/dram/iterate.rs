@@ -4,7 +4,7 @@ use super::DramTier;
 use super::index::Entry;
 use super::readers::Locked;
 use super::value::Pinned;
-use crate::key::KeyHash;
+use crate::base::key::KeyHash;
 
 /// A pinned item of the tier.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use super::queues::{Queue, Sealed};
 use super::record::{self, record_bytes};
 use super::segment::Share;
 use super::segment::Writer;
-use crate::item::ItemRef;
+use crate::base::item::ItemRef;
 
 /// Upper bounds of the lifetimes that share a segment, in seconds; the last group lives longer. Items that never
 /// expire have a group of their own.

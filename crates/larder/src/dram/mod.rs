@@ -21,7 +21,6 @@
 //! | `index`, `table` | from a key's hash to slot and offset, with a lock or without |
 //! | `directory` | the shards of the index, whose number grows |
 //! | `pool`, `budget` | the budget, and what follows when it changes |
-//! | `prefetch` | prefetching memory |
 //! | `lane` | open segments, by lifetime |
 //! | `queues`, `ghost` | the eviction order |
 //! | `put` | how items are inserted |
@@ -29,6 +28,8 @@
 //! | `demotions`, `allowance`, `together` | records on their way to flash, and the limit of their bytes |
 //! | `value` | a value in the hands of a caller: it pins its record |
 //! | `iterate` | lists the content, for scans and `flush` |
+//!
+//! Uses `base`, `observe` and `config`.
 //!
 //! Lock order: an evictor's, demotions, index shard, lane, queues, pool, retired memory. The lock of an engine that
 //! tells without I/O whether it has an item comes after the index's. No lock is held during a wait for flash, and
@@ -51,7 +52,6 @@ mod memory;
 mod permits;
 mod policy;
 mod pool;
-mod prefetch;
 mod published;
 mod put;
 mod queues;
@@ -70,12 +70,12 @@ use std::fmt;
 use std::num::NonZeroU64;
 use std::sync::{Arc, PoisonError};
 
+use crate::base::item::ItemRef;
+use crate::base::key::{KeyHash, KeyHasher};
+use crate::base::signal::ALL;
+use crate::base::sync::{Mutex, MutexGuard};
 use crate::config::DramPolicy;
-use crate::item::ItemRef;
-use crate::key::{KeyHash, KeyHasher};
-use crate::signal::ALL;
-use crate::stats::Counters;
-use crate::sync::{Mutex, MutexGuard};
+use crate::observe::stats::Counters;
 pub(crate) use allowance::Taken;
 use budget::{Change, SEGMENT_BYTES, Shape};
 pub(crate) use demotions::{Demotion, Demotions};
@@ -84,7 +84,6 @@ use ghost::Ghost;
 use index::{Entry, Index, Location, Looking, Moved, OFFSETS_END, Records};
 use lane::Lane;
 use pool::Pool;
-pub(crate) use prefetch::prefetch;
 pub(crate) use put::OnItsWay;
 use queues::Queues;
 use readers::Locked;

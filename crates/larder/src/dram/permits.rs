@@ -12,9 +12,9 @@
 //! When the budget becomes smaller, permits are removed: free ones at once, the others, which are `owed`, when they
 //! are given back.
 
-use crate::stats::Counter;
-use crate::sync::atomic::{AtomicUsize, Ordering};
-use crate::sync::{STRIPES, stripe};
+use crate::base::sync::atomic::{AtomicUsize, Ordering};
+use crate::base::sync::{STRIPES, stripe};
+use crate::observe::stats::Counter;
 
 /// One permit for this number of segments.
 const SEGMENTS_PER_PERMIT: usize = 8;

@@ -6,8 +6,8 @@ use super::memory::Blocks;
 use super::permits::Permits;
 use super::segment::Share;
 use super::segment::{Spare, Writer};
-use crate::sync::atomic::{AtomicUsize, Ordering};
-use crate::sync::{Mutex, MutexGuard};
+use crate::base::sync::atomic::{AtomicUsize, Ordering};
+use crate::base::sync::{Mutex, MutexGuard};
 
 /// Preempted readers may hold this fraction of the budget (reciprocal), or this number of segments, before threads
 /// that free more must wait.

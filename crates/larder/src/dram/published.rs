@@ -4,7 +4,7 @@
 use std::ptr;
 
 use super::readers::{Held, LockedAlone, Readers};
-use crate::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use crate::base::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 /// A slice that is read all the time, and replaced now and then.
 #[derive(Debug)]

@@ -13,9 +13,9 @@ use super::segment::{Frozen, Writer};
 use super::segment::{Pin, Share};
 use super::value::Pinned;
 use super::{Admit, DramTier, Full, Taken, lock};
-use crate::item::{DramFields, ItemRef};
-use crate::key::KeyHash;
-use crate::sync::{begin_to_write, wait_a_little};
+use crate::base::item::{DramFields, ItemRef};
+use crate::base::key::KeyHash;
+use crate::base::sync::{begin_to_write, wait_a_little};
 
 /// If all segments are pinned, most pins will be gone soon: this is the number of further checks before the insertion
 /// fails.

@@ -28,8 +28,8 @@
 use std::ops::Deref;
 use std::sync::PoisonError;
 
-use crate::sync::atomic::{AtomicUsize, Ordering, fence};
-use crate::sync::{Mutex, MutexGuard, STRIPES, stripe, wait_a_little};
+use crate::base::sync::atomic::{AtomicUsize, Ordering, fence};
+use crate::base::sync::{Mutex, MutexGuard, STRIPES, stripe, wait_a_little};
 
 /// Proof that the index's shard is locked, or that a reader is inside. While this lives, tables stay in place, and
 /// slots that entries name stay filled.

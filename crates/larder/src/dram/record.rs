@@ -18,9 +18,9 @@
 //! A hit writes the marks only if it changes them: once for each item if access times are not recorded, otherwise at
 //! most once a second.
 
-use crate::item::{DramFields, ItemRef, Marks, is_over};
-use crate::key::{KEY_BYTES_MAX, KeyHash, VALUE_BYTES_MAX};
-use crate::tier::Tiers;
+use crate::base::item::{DramFields, ItemRef, Marks, is_over};
+use crate::base::key::{KEY_BYTES_MAX, KeyHash, VALUE_BYTES_MAX};
+use crate::base::tier::Tiers;
 
 /// Records begin at multiples of this.
 pub(crate) const UNIT_BYTES: usize = 4;

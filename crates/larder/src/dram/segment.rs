@@ -28,16 +28,16 @@ use std::sync::Arc;
 
 use super::memory::{Blocks, Memory};
 use super::permits::Permits;
-use super::prefetch::prefetch;
 use super::readers::{Locked, LockedAlone};
 use super::record::{
     FIXED_BYTES, ItemView, LONG_BYTES, UNIT_BYTES, WORD_BYTES, bytes_of_long, bytes_of_record,
     marks_in, record_of, with_marks,
 };
 use super::sparse::is_sparser;
-use crate::item::Marks;
-use crate::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use crate::sync::wait_a_little;
+use crate::base::item::Marks;
+use crate::base::prefetch::prefetch;
+use crate::base::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use crate::base::sync::wait_a_little;
 use pins::Pins;
 pub(crate) use pins::{Pin, Share};
 

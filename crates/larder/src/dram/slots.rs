@@ -16,8 +16,8 @@ use super::index::{Location, Looking, SLOTS_MAX};
 use super::readers::{Held, Locked};
 use super::segment::Segment;
 use super::segment::{Pin, Share};
-use crate::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
-use crate::sync::{Mutex, MutexGuard};
+use crate::base::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use crate::base::sync::{Mutex, MutexGuard};
 
 const CHUNK: usize = 1024;
 const _: () = assert!(SLOTS_MAX.is_multiple_of(CHUNK), "every slot is in a chunk");

@@ -19,8 +19,8 @@
 
 use super::readers::Locked;
 use super::record::UNIT_BYTES;
-use crate::key::KeyHash;
-use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::base::key::KeyHash;
+use crate::base::sync::atomic::{AtomicU64, Ordering};
 
 const ENTRIES: usize = 8;
 /// Number of places in a first bucket that are kept free for entries whose second bucket is full.

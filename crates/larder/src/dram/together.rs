@@ -11,8 +11,8 @@ use super::demotions::{Demoting, Demotion};
 use super::index::{Entry, Location};
 use super::record::ItemView;
 use super::segment::Frozen;
-use crate::item::ItemRef;
-use crate::key::KeyHash;
+use crate::base::item::ItemRef;
+use crate::base::key::KeyHash;
 
 /// Number of records ahead whose index entries are prefetched.
 const FETCHED_AHEAD: usize = 24;

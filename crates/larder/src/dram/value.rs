@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::record::{ItemView, encode, record_bytes};
 use super::segment::{Pin, Writer};
-use crate::item::{DramFields, ItemRef, Marks, over_at_ms};
-use crate::key::KeyHash;
+use crate::base::item::{DramFields, ItemRef, Marks, over_at_ms};
+use crate::base::key::KeyHash;
 
 /// A value that the cache returned. It is not a copy: it pins its memory, which the cache does not reuse until the
 /// value is dropped.

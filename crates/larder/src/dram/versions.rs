@@ -1,6 +1,6 @@
 //! Version numbers for the values of a key; they only grow.
 
-use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::base::sync::atomic::{AtomicU64, Ordering};
 
 /// Number of counters that keys share, so that threads do not contend for one cache line.
 const COUNTERS: usize = if cfg!(shuttle) { 2 } else { 16 };

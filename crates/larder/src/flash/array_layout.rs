@@ -1,14 +1,14 @@
 //! Divides the array engine's share of the device into regions, and computes how many tables its index has.
 
-use crate::array::memory::{ArrayMemory, Sizes};
-use crate::array::place::tables_for;
-use crate::array::stored::{REGION_SNAPSHOT_BYTES, snapshot_bytes};
+use crate::base::error::Error;
 use crate::config::ArrayConfig;
-use crate::error::Error;
+use crate::engine::array::memory::{ArrayMemory, Sizes};
+use crate::engine::array::place::tables_for;
+use crate::engine::array::stored::{REGION_SNAPSHOT_BYTES, snapshot_bytes};
 
 use super::dead_keys::DEAD_KEY_SNAPSHOT_BYTES;
 use super::snapshot::PART_HEADER_BYTES;
-use crate::tombstones::TombstonesPlace;
+use crate::engine::tombstones::TombstonesPlace;
 
 /// Target number of regions. With fewer, dropping one region drops too much of the cache.
 const REGIONS_AUTO: u64 = 96;

@@ -10,10 +10,10 @@ use std::fmt;
 
 use larder_device::DeviceInfo;
 
-use super::layout::{soc_buckets, soc_log_segments, usable_bytes};
+use super::division::{soc_buckets, soc_log_segments, usable_bytes};
+use crate::base::layout::Layout;
 use crate::config::{Config, CrashSafety, LocConfig, OnChange, SOC_PERCENT, SocConfig};
-use crate::layout::Layout;
-use crate::soc::{BUCKET_BYTES, BUCKET_SNAPSHOT_BYTES};
+use crate::engine::soc::{BUCKET_BYTES, BUCKET_SNAPSHOT_BYTES};
 
 /// Candidate percentages are multiples of `1 / grain`. Coarser steps come first, since people prefer round numbers.
 const GRAINS: [f64; 9] = [1.0, 2.0, 10.0, 20.0, 100.0, 200.0, 1000.0, 10_000.0, 100_000.0];

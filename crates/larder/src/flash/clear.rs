@@ -14,8 +14,8 @@ use std::sync::PoisonError;
 
 use super::Flash;
 use super::engines::call;
-use crate::error::{Error, ErrorKind};
-use crate::superblock::{EPOCH_MAX, Superblock};
+use crate::base::error::{Error, ErrorKind};
+use crate::engine::superblock::{EPOCH_MAX, Superblock};
 
 impl Flash {
     /// Voids everything on flash. The caller makes sure that no other request uses flash. The clear is complete when

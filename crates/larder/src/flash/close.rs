@@ -20,12 +20,12 @@ use std::sync::atomic::Ordering;
 use super::Flash;
 use super::demote::Admitted;
 use super::engines::{AnyEngine, EngineId, call};
+use crate::base::item::ItemRef;
+use crate::base::key::KeyHash;
+use crate::base::removal::RemovalReason;
+use crate::base::tier::{Tier, Tiers};
 use crate::dram::Receiver;
 use crate::engine::Append;
-use crate::item::ItemRef;
-use crate::key::KeyHash;
-use crate::removal::RemovalReason;
-use crate::tier::{Tier, Tiers};
 
 /// Small objects get at most `1 / IN_ORDER_PART` of the bytes in regions.
 const IN_ORDER_PART: u64 = 2;

@@ -8,7 +8,7 @@ use zerocopy::little_endian::U64;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::snapshot;
-use crate::tombstones::{CLOCK_MAX, KeysIn};
+use crate::engine::tombstones::{CLOCK_MAX, KeysIn};
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]

@@ -2,12 +2,12 @@
 
 use super::Flash;
 use super::engines::{EngineId, call};
-use crate::admission::Candidate;
-use crate::endurance;
-use crate::item::{ItemRef, is_over};
-use crate::key::KeyHash;
-use crate::removal::RemovalReason;
-use crate::tier::{Tier, Tiers};
+use crate::base::item::{ItemRef, is_over};
+use crate::base::key::KeyHash;
+use crate::base::removal::RemovalReason;
+use crate::base::tier::{Tier, Tiers};
+use crate::flash::admission::Candidate;
+use crate::observe::endurance;
 
 /// Result of admission for an item.
 pub(crate) type Admitted = Result<EngineId, RemovalReason>;

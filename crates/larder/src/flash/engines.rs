@@ -7,13 +7,13 @@ use larder_device::Device;
 use super::places::Places;
 #[cfg(test)]
 use super::plain::Plain;
-use crate::array::Array;
-use crate::breaker::CircuitBreaker;
-use crate::item::ItemRef;
-use crate::loc::Loc;
-use crate::soc::Soc;
-use crate::stats::Counters;
-use crate::tombstones::Tombstones;
+use crate::base::item::ItemRef;
+use crate::engine::array::Array;
+use crate::engine::breaker::CircuitBreaker;
+use crate::engine::loc::Loc;
+use crate::engine::soc::Soc;
+use crate::engine::tombstones::Tombstones;
+use crate::observe::stats::Counters;
 
 /// One of the engines. A new engine needs a variant here, a line in [`Engines::open`] and an arm in [`call`].
 #[allow(clippy::large_enum_variant)] // a cache has one of each

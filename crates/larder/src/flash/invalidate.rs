@@ -2,8 +2,8 @@
 
 use super::Flash;
 use super::engines::call;
-use crate::error::Error;
-use crate::key::KeyHash;
+use crate::base::error::Error;
+use crate::base::key::KeyHash;
 
 impl Flash {
     /// Makes sure that flash's version of this hash, which is older than what the caller is about to do, does not come

@@ -1,14 +1,41 @@
 //! The flash side of the cache: chooses the engine for an object, decides on admission, and recovers after a restart.
+//!
+//! Uses `base`, `observe`, `config` and `engine`, and of `dram` only what receives its records at a close.
+//!
+//! Invariants:
+//!
+//! 1. No part of the device overlaps another, and the superblock names all of them (`division`).
+//! 2. An object goes to one engine, by its size. While a close moves small objects to regions, both have the same
+//!    version.
+//! 3. A snapshot counts only with the superblock that says that the shutdown was clean; that superblock is void before
+//!    the first write of the next opening (`recovery`, `shutdown`).
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `admission/` | decides which evicted items are worth a write |
+//! | `plan/` | the placement plan: the streams of a cache, and their placement handles |
+//! | `division`, `array_layout`, `unit`, `on_blocks` | divide the device among the parts of the cache |
+//! | `changes` | finds settings that have changed since the cache was made |
+//! | `places` | gives each engine its part and its handle |
+//! | `engines` | the list of the engines |
+//! | `demote`, `persist`, `stream` | write items: evicted ones, those that stay in DRAM, values in parts |
+//! | `invalidate`, `clear` | void a key, or everything |
+//! | `scan` | lists what flash holds |
+//! | `memory`, `needs` | how much memory flash needs, now and before an opening |
+//! | `recovery` | opens: takes over what a shutdown or a crash has left |
+//! | `close`, `shutdown`, `snapshot`, `dead_keys` | close: sends DRAM's content, and writes the snapshot |
+//! | `plain` | a minimal engine for tests |
 
+pub mod admission;
 mod array_layout;
 mod changes;
 mod clear;
 mod close;
 mod dead_keys;
 mod demote;
+mod division;
 mod engines;
 mod invalidate;
-mod layout;
 mod memory;
 mod needs;
 mod on_blocks;
@@ -16,6 +43,7 @@ mod persist;
 mod places;
 #[cfg(test)]
 mod plain;
+pub mod plan;
 mod recovery;
 mod scan;
 mod shutdown;
@@ -32,24 +60,24 @@ use std::time::Duration;
 use larder_device::Device;
 use larder_device::label::Labeller;
 
-use crate::admission::Admission;
-use crate::array::memory::ArrayMemory;
-use crate::breaker::CircuitBreaker;
+use self::plan::PlacementPlan;
+use crate::base::error::Error;
+use crate::base::item::{Fetched, ItemRef};
+use crate::base::key::KeyHash;
+use crate::base::layout::Layout;
+use crate::base::tier::Tier;
+use crate::base::time::CacheClock;
 use crate::config::Config;
-use crate::endurance::{DriveLife, Wear};
+use crate::engine::array::memory::ArrayMemory;
+use crate::engine::breaker::CircuitBreaker;
+use crate::engine::flash_region::FlashRegion;
+use crate::engine::superblock::Superblock;
+use crate::engine::tombstones::Tombstones;
 use crate::engine::{FoundAgain, Stop};
-use crate::error::Error;
-use crate::flash_region::FlashRegion;
-use crate::item::{Fetched, ItemRef};
-use crate::key::KeyHash;
-use crate::layout::Layout;
-use crate::plan::{self, PlacementPlan};
-use crate::recovery::Recovery;
-use crate::stats::{Counters, Stats};
-use crate::superblock::Superblock;
-use crate::tier::Tier;
-use crate::time::CacheClock;
-use crate::tombstones::Tombstones;
+use crate::flash::admission::Admission;
+use crate::observe::endurance::{DriveLife, Wear};
+use crate::observe::recovery::Recovery;
+use crate::observe::stats::{Counters, Stats};
 pub(crate) use demote::Admitted;
 pub(crate) use engines::EngineId;
 use engines::{Engines, call};

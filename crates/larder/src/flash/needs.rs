@@ -10,10 +10,10 @@ use larder_device::{
 
 use super::Flash;
 use super::recovery::Start;
+use crate::base::error::Error;
+use crate::base::time::CacheClock;
 use crate::config::Config;
-use crate::error::Error;
-use crate::stats::Counters;
-use crate::time::CacheClock;
+use crate::observe::stats::Counters;
 
 /// A device that consists only of its description. All I/O fails.
 struct Described(DeviceInfo);

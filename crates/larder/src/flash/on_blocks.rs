@@ -3,9 +3,9 @@
 use larder_device::blocks::{DeviceOnBlocksOptions, StoreInfo};
 use larder_device::{DeviceInfo, PlacementInfo};
 
+use crate::base::error::Error;
+use crate::base::layout::Layout;
 use crate::config::Config;
-use crate::error::Error;
-use crate::layout::Layout;
 
 /// Page size of such a device in bytes.
 const PAGE_BYTES: u32 = 4096;

@@ -2,9 +2,9 @@
 
 use super::Flash;
 use super::engines::call;
-use crate::error::Error;
-use crate::item::ItemRef;
-use crate::tier::Tiers;
+use crate::base::error::Error;
+use crate::base::item::ItemRef;
+use crate::base::tier::Tiers;
 
 /// Result of sending an item to flash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

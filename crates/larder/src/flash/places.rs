@@ -4,17 +4,17 @@ use larder_device::{DeviceInfo, Durability, PlacementHandle};
 use larder_log::{LogPlace, RecordForm, RegionEviction, Stream};
 
 use super::unit;
-use crate::array::memory::{ArrayMemory, Sizes};
-use crate::array::place::ArrayPlace;
+use crate::base::error::Error;
+use crate::base::layout::Layout;
+use crate::base::ttl_groups::bounds_s;
 use crate::config::{Config, LocConfig};
-use crate::error::Error;
-use crate::layout::Layout;
-use crate::loc::LocPlace;
-use crate::loc::streams::{of_handles, streams};
-use crate::plan::{Class, PlacementPlan};
-use crate::soc::{SocLogPlace, SocPlace};
-use crate::superblock::{EPOCH_MAX, Superblock};
-use crate::ttl_groups::bounds_s;
+use crate::engine::array::memory::{ArrayMemory, Sizes};
+use crate::engine::array::place::ArrayPlace;
+use crate::engine::loc::LocPlace;
+use crate::engine::loc::streams::{of_handles, streams};
+use crate::engine::soc::{SocLogPlace, SocPlace};
+use crate::engine::superblock::{EPOCH_MAX, Superblock};
+use crate::flash::plan::{Class, PlacementPlan};
 
 /// Bytes of large objects, over all open regions, that may wait until they fill a write.
 const OPEN_REGIONS_BYTES: usize = 8 << 20;

@@ -21,14 +21,14 @@ use larder_log::CacheId;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
+use crate::base::error::Error;
+use crate::base::item::{Fetched, ItemRef, Kind};
+use crate::base::key::KeyHash;
+use crate::base::tier::{Tier, Tiers};
 use crate::config::Config;
+use crate::engine::tombstones::Inheritance;
 use crate::engine::{Cursor, DeadRecords, Engine, Invalidated, Judge, Kept, Memory};
-use crate::error::Error;
-use crate::item::{Fetched, ItemRef, Kind};
-use crate::key::KeyHash;
-use crate::stats::{Counters, Stats};
-use crate::tier::{Tier, Tiers};
-use crate::tombstones::Inheritance;
+use crate::observe::stats::{Counters, Stats};
 
 const BLOCK_BYTES: usize = 4096;
 const HEADER_BYTES: usize = size_of::<Header>();

@@ -4,8 +4,8 @@ use std::ops::RangeInclusive;
 
 use super::Flash;
 use super::engines::call;
+use crate::base::tier::Tier;
 use crate::engine::{Cursor, Judge};
-use crate::tier::Tier;
 
 /// Progress of a scan over the engines.
 pub(crate) struct FlashCursor {

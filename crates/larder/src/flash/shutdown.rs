@@ -4,11 +4,11 @@ use super::Flash;
 use super::dead_keys::DeadKeysSnapshot;
 use super::engines::{AnyEngine, call};
 use super::snapshot::{self, SNAPSHOT_AT};
+use crate::base::error::Error;
+use crate::base::side_by_side::together;
+use crate::engine::superblock::Superblock;
+use crate::engine::tombstones::{KeysIn, Tombstones};
 use crate::engine::{DeadRecords, Stop};
-use crate::error::Error;
-use crate::side_by_side::together;
-use crate::superblock::Superblock;
-use crate::tombstones::{KeysIn, Tombstones};
 
 const BLOCK: usize = 4096;
 /// Buckets or tables that are read concurrently.

@@ -2,10 +2,10 @@
 
 use super::Flash;
 use super::engines::{EngineId, call};
-use crate::item::{Fetched, ItemRef};
-use crate::key::KeyHash;
-use crate::long::{Found, Lack, NewParts, Parts};
-use crate::tier::{Tier, Tiers};
+use crate::base::item::{Fetched, ItemRef};
+use crate::base::key::KeyHash;
+use crate::base::tier::{Tier, Tiers};
+use crate::engine::long::{Found, Lack, NewParts, Parts};
 
 impl Flash {
     /// Looks `key` up. Of a value in parts, reads only the list of its parts. Also returns the engine that had it.

@@ -6,8 +6,8 @@
 
 use larder_device::DeviceInfo;
 
+use crate::base::error::Error;
 use crate::config::LocConfig;
-use crate::error::Error;
 
 const BLOCK: u64 = 4096;
 /// A region size chosen to fit the unit is at least `1 / SMALLEST_PART` of the size it would have had otherwise: much

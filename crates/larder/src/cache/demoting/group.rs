@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use async_lock::MutexGuard;
 
 use super::super::core::Core;
+use crate::base::item::ItemRef;
 use crate::dram::{Demotion, DramTier};
 use crate::flash::Flash;
-use crate::item::ItemRef;
 
 /// A record that is being sent to flash. If the sender is dropped before the end, the record goes back to the queue.
 pub(in crate::cache) struct BeingDemoted<'a> {

@@ -12,8 +12,8 @@ use larder_device::Sleep;
 
 use super::super::Larder;
 use super::super::core::Core;
+use crate::base::signal::until_any;
 use crate::dram::{Demotions, Taken};
-use crate::signal::until_any;
 
 /// How long one call may wait for room in total.
 pub(in crate::cache) struct Patience<'a> {

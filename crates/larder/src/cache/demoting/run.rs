@@ -16,9 +16,9 @@ use larder_device::plugged;
 
 use super::super::core::Core;
 use super::group::{BeingDemoted, Group};
+use crate::base::side_by_side::AT_ONCE;
+use crate::base::signal::until_any;
 use crate::flash::Flash;
-use crate::side_by_side::AT_ONCE;
-use crate::signal::until_any;
 
 /// Maximum number of large records that one future sends, one after the other.
 const LARGE_RUN: usize = 32;

@@ -8,8 +8,8 @@ use larder_device::block_on;
 
 use super::super::Larder;
 use super::super::core::Core;
+use crate::base::signal::ALL;
 use crate::config::Demotions;
-use crate::signal::ALL;
 
 /// The sender of demotions.
 pub(in crate::cache) struct Sender {

@@ -10,9 +10,9 @@ use shuttle::future::block_on;
 use shuttle::thread;
 
 use super::SingleFlight;
-use crate::key::KeyHash;
-use crate::sync::atomic::{AtomicU32, Ordering};
-use crate::sync::{Mutex, MutexGuard};
+use crate::base::key::KeyHash;
+use crate::base::sync::atomic::{AtomicU32, Ordering};
+use crate::base::sync::{Mutex, MutexGuard};
 
 /// Number of random orders, and of orders by priorities that change a few times.
 const ORDERS: usize = 3000;

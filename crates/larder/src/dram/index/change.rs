@@ -4,8 +4,8 @@
 use super::super::readers::{Locked, LockedAlone};
 use super::super::table::{Bucket, Entry, Location, Records, Table, buckets_for, empty_buckets};
 use super::{Index, Shard};
-use crate::key::KeyHash;
-use crate::sync::atomic::Ordering;
+use crate::base::key::KeyHash;
+use crate::base::sync::atomic::Ordering;
 
 /// More keys have this hash than there are places for one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,8 +9,8 @@ use super::super::permits::Permits;
 use super::super::published::{Old, Published};
 use super::super::readers::{Locked, LockedAlone, Readers};
 use super::{CHANGES, ORDERS, in_many_orders};
-use crate::key::KeyHash;
-use crate::sync::atomic::{AtomicU32, Ordering};
+use crate::base::key::KeyHash;
+use crate::base::sync::atomic::{AtomicU32, Ordering};
 
 /// Entries move to other records, and lock-free readers notice that.
 #[test]

@@ -17,8 +17,8 @@ use std::sync::Arc;
 
 use super::super::record::ItemView;
 use super::Segment;
-use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
-use crate::sync::{STRIPES, stripe};
+use crate::base::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
+use crate::base::sync::{STRIPES, stripe};
 
 /// One stripe for this number of bytes of a segment, at most [`STRIPES`]: short segments would gain little for the
 /// memory. Under shuttle segments are short.
@@ -225,8 +225,8 @@ mod tests {
     use super::super::super::record::{encode, record_bytes};
     use super::super::Writer;
     use super::*;
-    use crate::item::ItemRef;
-    use crate::key::KeyHash;
+    use crate::base::item::ItemRef;
+    use crate::base::key::KeyHash;
 
     #[test]
     fn a_segment_is_alone_when_all_who_pin_it_have_gone() {

@@ -2,8 +2,8 @@
 
 use super::super::record::{encode, record_bytes};
 use super::*;
-use crate::item::{DramFields, ItemRef};
-use crate::key::KeyHash;
+use crate::base::item::{DramFields, ItemRef};
+use crate::base::key::KeyHash;
 
 const KEY: &[u8] = b"bread";
 

@@ -1,11 +1,11 @@
 //! Derives the array engine's settings with which a cache was made from its layout, and finds those that have changed.
 
 use super::{change, part, shortest};
-use crate::array::place::tables_for;
-use crate::array::table::TABLE_ENTRIES;
+use crate::base::layout::Layout;
+use crate::base::ttl_groups::GROUPS_MAX;
 use crate::config::ArrayConfig;
-use crate::layout::Layout;
-use crate::ttl_groups::GROUPS_MAX;
+use crate::engine::array::place::tables_for;
+use crate::engine::array::table::TABLE_ENTRIES;
 
 /// Candidate mean sizes are multiples of these grains. Coarser grains come first, since people prefer round numbers.
 const SIZE_GRAINS: [u64; 8] = [1 << 20, 1 << 14, 1 << 12, 1 << 10, 1000, 100, 10, 1];

@@ -1,0 +1,97 @@
+//! Values longer than a region, or longer than an entry can express, stored in parts (`crate::engine::long`).
+//!
+//! A part is found like any other record: with its entry in DRAM in one read, otherwise in two, the first for a page of
+//! its table. If a part moves between the two reads, the value is a miss, as with any other object; the head is
+//! forgotten only if a part is known to be gone.
+
+use larder_device::BufferPool;
+
+use super::Array;
+use super::entry::Entry;
+use crate::base::item::{Fetched, ItemRef, Kind};
+use crate::base::key::KeyHasher;
+use crate::base::removal::RemovalReason;
+use crate::base::tier::Tier;
+use crate::engine::long::{Asked, Lack, Records, Stamps, assemble, is_part};
+
+/// Earlier than any expiry: the caller has already checked the expiry of the head.
+const NO_TIME: u32 = 0;
+
+impl Records for Array {
+    fn hasher(&self) -> KeyHasher {
+        self.place.hasher
+    }
+
+    fn pool(&self) -> &BufferPool {
+        self.log.pool()
+    }
+
+    fn part_bytes(&self) -> usize {
+        self.place.part_bytes()
+    }
+
+    fn stamps(&self) -> &Stamps {
+        &self.stamps
+    }
+
+    async fn set_record(&self, item: &ItemRef<'_>, now_s: u32) -> bool {
+        self.set_record(item, now_s).await
+    }
+
+    async fn part(&self, key: &[u8], asked: Asked) -> Result<Fetched, Lack> {
+        let hash = self.place.hasher.hash(key);
+        let entry = self.locate(hash, asked).await?;
+        let fetched = self.fetch(hash, entry, NO_TIME).await?;
+        if is_part(&fetched, key) { Ok(fetched) } else { Err(Lack::Gone) }
+    }
+}
+
+impl Array {
+    /// Completes the item of a head with this entry. If a part is missing for good, forgets the item.
+    pub(super) async fn complete(&self, head: Fetched, entry: Entry) -> Option<Fetched> {
+        match assemble(self, &head, Asked::Counts).await {
+            Ok(whole) => Some(whole),
+            Err(Lack::Gone) => {
+                self.forget_head(&head, entry).await;
+                None
+            }
+            Err(Lack::Unreadable) => None,
+        }
+    }
+
+    /// The whole item of a record, expired or not, if all of it is there and it is not a part. Counts no hit, and
+    /// forgets nothing.
+    pub(super) async fn peek_whole(&self, fetched: Fetched) -> Option<Fetched> {
+        match fetched.kind {
+            Kind::Whole => Some(fetched),
+            Kind::Head => assemble(self, &fetched, Asked::Walk).await.ok(),
+            // A part is visited with its head.
+            Kind::Part => None,
+        }
+    }
+
+    /// Marks the key of a head dead, unless something newer is there by now. This may take a read: looking for the
+    /// parts may have displaced its entry from DRAM.
+    async fn forget_head(&self, head: &Fetched, entry: Entry) {
+        if self.find(head.hash).await.is_none() {
+            return;
+        }
+        let receipt = {
+            let state = &mut *self.lock();
+            let slot = state.entries.slot(head.hash.0);
+            let there = state.entries.set(slot).get(state.entries.shape(), slot.fingerprint);
+            if !there.is_some_and(|there| there.is_same(entry)) || !self.is_current(state, entry) {
+                return;
+            }
+            self.die_in(state, head.hash).1
+        };
+        if let (Some(tombstones), Some(receipt)) = (self.tombstones(), receipt)
+            && tombstones.commit(receipt).await.is_err()
+        {
+            return; // a crash may bring it back, which is a miss again
+        }
+        self.counters().array_incomplete_objects.add(1);
+        let (reason, tier) = (RemovalReason::Damaged, Tier::ArrayObjects);
+        self.counters().removals.key(reason, tier, head.item().key, 0);
+    }
+}

@@ -1,0 +1,296 @@
+//! The array engine: large objects in a log of regions (`larder-log`), grouped by remaining time to live, with an index
+//! that is on flash too (BigKV, EuroSys'23). DRAM has some of the index entries, and knows where the others are.
+//!
+//! ```text
+//!   DRAM    sets of four entries ── miss ──► where the key's table lies
+//!             │ hit                               │ one read, 4 KiB
+//!   flash     │            regions of tables ◄────┘
+//!             └──────────► regions of objects, a stream for each group of times to live
+//! ```
+//!
+//! 1. *Two reads,* and at most two for each part of a value that is longer than a region (`long.rs`). An entry in DRAM
+//!    leads to the record, in one read. Without such an entry, a page of the key's table is read first; if the table
+//!    was never written, the key is not there, and no read is made. An entry that was read replaces a clean entry in
+//!    its set. If all entries of the set are dirty, the whole table is read at once, so that it can be written with the
+//!    dirty entries included. A set makes at most that one read. If an object moves between the two reads of a look-up,
+//!    the result is a miss, never a third read.
+//! 2. *Which filling.* An entry names the filling of its record, so that an entry for a region that was reclaimed, has
+//!    expired or was lost is detected without a read. The entry has only a few bits of the filling's number, so values
+//!    repeat: then the record, which has its full identity, decides. Of keys with the same hash, only the last one that
+//!    was set is found.
+//! 3. *What is dead* (`dead.rs`) is decided by stamps: those of records, those of tables, and the index of a death. A
+//!    death is recorded before the request is answered, because the content of flash is not fully known, and it is kept
+//!    until a table on flash knows it. Records, deaths and tables get their numbers under the lock of the log, so that
+//!    they are totally ordered.
+//! 4. *Tables* lie in their own regions, which are not reclaimed to make room. When there are more of these regions
+//!    than necessary, the live tables of one are written elsewhere (`tables.rs`). Every table is written from time to
+//!    time, so that recovery after a crash can ignore older records ([`larder_log::Closing::horizon`]).
+//! 5. A crash leaves tables, which know all records up to their stamps, and the footers of regions, which list all
+//!    other records with their stamps (`recover.rs`).
+
+mod dead;
+mod division;
+mod engine;
+mod entry;
+mod group_bytes;
+mod host;
+mod index;
+mod long;
+mod look;
+pub(crate) mod memory;
+pub(crate) mod place;
+mod recover;
+mod rescue;
+mod rotate;
+mod scan;
+mod set;
+mod snapshot;
+pub(crate) mod stored;
+mod sweep;
+pub(crate) mod table;
+mod tables;
+#[cfg(test)]
+mod tests;
+
+use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use larder_device::Device;
+use larder_log::{LogState, RegionIdentity, RegionLog, RegionState};
+
+use crate::base::item::{ItemRef, Kind};
+use crate::base::key::KeyHash;
+use crate::base::removal::RemovalReason;
+use crate::base::tier::Tier;
+use crate::base::ttl_groups::group_of;
+use crate::engine::breaker::CircuitBreaker;
+use crate::engine::long::{Stamps, set_in_parts};
+use crate::engine::region_tombstones::RegionTombstones;
+use crate::engine::stored::record_of;
+use crate::engine::tombstones::{Inheritance, Receipt, Tombstones};
+use crate::observe::stats::Counters;
+use dead::{DEATHS_PER_TABLE, Dead};
+use group_bytes::GroupBytes;
+use host::{LogHost, Why};
+use index::Index;
+use place::ArrayPlace;
+use sweep::Sweep;
+
+/// See the [module](self).
+pub(crate) struct Array {
+    log: RegionLog<Index, LogHost>,
+    place: ArrayPlace,
+    dead: Arc<Dead>,
+    /// Whether a task is emptying a region of tables: one at a time is enough.
+    cleaning: AtomicBool,
+    /// Whether there may be too many regions of tables.
+    is_crowded: AtomicBool,
+    /// Number of regions of objects that were begun.
+    begun: AtomicU32,
+    /// Progress of the sweep that writes all tables.
+    sweep: async_lock::Mutex<Sweep>,
+    /// Stamps of values in parts.
+    stamps: Stamps,
+    /// What a crash has left, until it has been recovered.
+    inheritance: Mutex<Option<Arc<Inheritance>>>,
+}
+
+type State = LogState<Index>;
+
+/// Result of an attempt to append.
+enum Appended {
+    /// Appended to this filling. `piece_is_due`: enough data has been collected for a write.
+    Yes { filling: RegionIdentity, piece_is_due: bool },
+    /// The open region of this stream has no room.
+    Full(usize),
+    /// All entries of the set are dirty, so this table must be written first.
+    AllDirty(u32),
+}
+
+impl Array {
+    pub(crate) fn new(
+        device: Arc<dyn Device>,
+        place: ArrayPlace,
+        tombstones: Option<Arc<Tombstones>>,
+        (counters, breaker): (Arc<Counters>, Arc<CircuitBreaker>),
+    ) -> Self {
+        assert_eq!(place.log.streams.len(), place.index_stream + 1, "each stream has a handle");
+        let most = DEATHS_PER_TABLE * place.tables as usize;
+        let dead = Arc::new(Dead::new(tombstones.as_ref(), most));
+        let regions = RegionTombstones { tombstones, breaker, first: place.first_region_number };
+        let host = LogHost {
+            regions,
+            counters,
+            dead: Arc::clone(&dead),
+            index_stream: place.index_stream,
+            group_bytes: GroupBytes::of(place.index_stream),
+            learnt: Mutex::default(),
+        };
+        let log = RegionLog::new(device, place.log.clone(), empty_index(&place), host);
+        let sweep = async_lock::Mutex::new(Sweep::beginning_at(dead.clock()));
+        let stamps = Stamps::from(place.log.first_sequence);
+        Self {
+            log,
+            place,
+            dead,
+            cleaning: AtomicBool::new(false),
+            is_crowded: AtomicBool::new(true),
+            begun: AtomicU32::new(0),
+            sweep,
+            stamps,
+            inheritance: Mutex::default(),
+        }
+    }
+
+    fn counters(&self) -> &Counters {
+        &self.log.host().counters
+    }
+
+    fn tombstones(&self) -> Option<&Arc<Tombstones>> {
+        self.log.host().regions.tombstones.as_ref()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.log.lock()
+    }
+
+    /// Stores `item` in place of an older version. Returns whether it is stored; if not, no version of the key is
+    /// stored.
+    async fn set(&self, item: &ItemRef<'_>, now_s: u32) -> bool {
+        match item.object_bytes() <= self.place.record_object_bytes_max() {
+            true => self.set_record(item, now_s).await,
+            false => set_in_parts(self, item, now_s).await,
+        }
+    }
+
+    /// The same, for an object that fits into one record.
+    async fn set_record(&self, item: &ItemRef<'_>, now_s: u32) -> bool {
+        let mut may_merge = true;
+        loop {
+            match self.append(item, now_s, may_merge) {
+                Appended::Yes { filling, piece_is_due } => {
+                    return !piece_is_due || self.write_pieces(filling).await;
+                }
+                Appended::Full(stream) => {
+                    if !self.rotate(stream, item.object_bytes(), now_s).await {
+                        break;
+                    }
+                }
+                // Only once: if other tasks filled the set again, one of their entries is lost instead of making
+                // another read.
+                Appended::AllDirty(table) => {
+                    self.write_table(table, Why::Request).await;
+                    may_merge = false;
+                }
+            }
+        }
+        match self.tombstones() {
+            // The request that set the item has already voided older versions on flash.
+            Some(_) => self.lock().entries.remove(item.hash.0),
+            None => _ = self.die(item.hash),
+        }
+        self.counters().lost_to_device_errors_objects.add(1);
+        let (hash, bytes) = (item.hash.0, item.object_bytes());
+        self.counters().removals.hash(RemovalReason::Lost, Tier::ArrayObjects, hash, bytes);
+        false
+    }
+
+    /// Appends `item` to the open region of its group.
+    fn append(&self, item: &ItemRef<'_>, now_s: u32, may_merge: bool) -> Appended {
+        let state = &mut *self.lock();
+        let slot = state.entries.slot(item.hash.0);
+        let shape = state.entries.shape();
+        // Compare without the stamp: the earlier append may have had another one.
+        let same = record_of(item, None);
+        let there = state.entries.set(slot).get(shape, slot.fingerprint);
+        let already = there.map(|entry| shape.place_of(entry)).filter(|at| {
+            let active = state.active.get(at.region);
+            active.is_some_and(|active| active.holds(at.offset, at.span, &same))
+        });
+        if let Some(at) = already {
+            // An earlier call appended it and was dropped.
+            let piece_is_due = state.active.is_due(at.region);
+            return Appended::Yes { filling: state.filling(at.region), piece_is_due };
+        }
+        if may_merge && !state.entries.set(slot).has_room_for(shape, slot.fingerprint) {
+            return Appended::AllDirty(slot.table);
+        }
+        let stream = group_of(self.place.groups, item.expiry_s, now_s);
+        let open = state.active.open(stream);
+        if !open.is_some_and(|active| active.has_room_for(item.object_bytes())) {
+            return Appended::Full(stream);
+        }
+        if self.tombstones().is_none() && item.kind != Kind::Part {
+            // Without a log, DRAM has hidden the version on flash until now. Mark it dead no earlier than this: if a
+            // table were written between the death and this append, it would treat an entry still in its set as newer
+            // than the death.
+            self.dead.die(item.hash.0);
+        }
+        let lost_before = state.entries.lost;
+        let region = state.append(stream, &record_of(item, Some(self.dead.clock())));
+        self.counters().array_lost_entries.add(state.entries.lost - lost_before);
+        let piece_is_due = state.active.is_due(region);
+        Appended::Yes { filling: state.filling(region), piece_is_due }
+    }
+
+    /// Writes the data that is due of the active regions. Returns whether this filling, to which something was
+    /// appended, is still valid: a failed write loses its whole region.
+    async fn write_pieces(&self, filling: RegionIdentity) -> bool {
+        let mut writer = self.log.writer().await;
+        self.log.write_due(&mut writer).await;
+        drop(writer);
+        let state = self.lock();
+        let is_kept = state.filling(filling.region) == filling;
+        is_kept && state.regions.get(filling.region).state() != RegionState::Retired
+    }
+
+    /// Marks everything of this hash dead. Returns whether there may have been something.
+    fn die(&self, hash: KeyHash) -> (bool, Option<Receipt>) {
+        self.die_in(&mut self.lock(), hash)
+    }
+
+    fn die_in(&self, state: &mut State, hash: KeyHash) -> (bool, Option<Receipt>) {
+        let slot = state.entries.slot(hash.0);
+        let shape = state.entries.shape();
+        let was_here = state.entries.set_mut(slot).remove(shape, slot.fingerprint).is_some();
+        if !was_here && !state.entries.is_touched(slot.table) {
+            return (false, None);
+        }
+        // A record that came after the last death is in a table that knows of that death.
+        let stamp = state.entries.place(slot.table).map_or(0, |at| at.stamp);
+        let may_be_newer = was_here || state.entries.hides(slot.table);
+        if !may_be_newer && self.dead.has_died_since(hash.0, stamp) {
+            return (true, self.dead.all_so_far());
+        }
+        (true, self.dead.die(hash.0))
+    }
+
+    /// Whether an object of this hash may be stored.
+    fn may_hold(&self, hash: KeyHash) -> bool {
+        let state = self.lock();
+        let slot = state.entries.slot(hash.0);
+        if state.entries.set(slot).get(state.entries.shape(), slot.fingerprint).is_some() {
+            return true;
+        }
+        let place = state.entries.place(slot.table);
+        place.is_some_and(|at| !self.dead.has_died_since(hash.0, at.stamp))
+    }
+
+    /// Voids everything before this epoch. The caller makes sure that no other request uses the engine and that nothing
+    /// is in flight.
+    fn clear_all(&self, epoch: u64) {
+        let first_sequence = epoch << 32;
+        let first = self.place.log.first_sequence;
+        assert!(first_sequence > first, "epoch {epoch}: fillings from {first} on are void");
+        self.log.clear(first_sequence, empty_index(&self.place));
+        self.dead.forget_all();
+        self.stamps.restart(first_sequence);
+        self.restart_sweep();
+        self.divide_groups();
+    }
+}
+
+fn empty_index(place: &ArrayPlace) -> Index {
+    let sizes = (place.tables, place.sets_per_table);
+    Index::new(sizes, place.log.region_bytes, place.index_stream)
+}

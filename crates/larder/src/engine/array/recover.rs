@@ -1,0 +1,310 @@
+//! Recovery after a crash, which leaves tables, each with all records of its hashes up to its stamp, and footers, which
+//! list the other records.
+//!
+//! 1. The end of every region is read. A region is valid if its footer is whole and the tombstone log does not say that
+//!    a later filling has begun. For a region that was being filled, records are read as far as they are whole, and a
+//!    footer is written for them. All other regions are void, and are recorded as void.
+//! 2. Of each table, the newest writing is valid. An older one may be anywhere, and knows less than the tombstone log
+//!    relies on. So a region of tables is given up only when newer writings of its tables are on flash elsewhere
+//!    (`tables.rs`). And if a region cannot be read that may have the newest writing of a table, nothing at all is
+//!    valid: an older writing could bring back deleted objects.
+//! 3. Records with later stamps than their table, whose hash has not died since, are put into the sets of that table,
+//!    the newest of a hash last. If the sets do not have room for all of them, they are put into the table itself, all
+//!    in one writing, because its stamp tells the next recovery that it knows them all. Regions that were closed before
+//!    the horizon have no such records.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, PoisonError};
+
+use larder_device::IoFuture;
+use larder_log::{
+    Closing, Footer, FooterEntry, Record, RegionId, RegionIdentity, RegionState, Unreadable,
+};
+
+use super::entry::{Entry, GRAIN_BYTES, Place};
+use super::host::Why;
+use super::table::{KEY_BYTES, PAGE_BYTES, TABLE_BYTES};
+use super::{Array, State};
+use crate::base::error::Error;
+use crate::base::ttl_groups::group_of;
+use crate::engine::stored::IS_TABLE;
+use crate::engine::tombstones::Inheritance;
+use crate::observe::events;
+
+/// Regions whose footers are read at a time.
+const READS_AT_ONCE: usize = 32;
+
+/// A valid filling.
+struct Found {
+    filling: RegionIdentity,
+    closing: Closing,
+    latest_expiry_s: u32,
+    entries: Vec<FooterEntry>,
+}
+
+/// A record that no table knows.
+struct News {
+    table: u32,
+    entry: FooterEntry,
+    filling: RegionIdentity,
+    stream: u16,
+}
+
+impl Array {
+    /// Marks all regions Unknown: an earlier opening has left them.
+    pub(super) fn inherit_from(&self, log: Arc<Inheritance>) {
+        self.lock().regions.forget_all();
+        let mut slot = self.inheritance.lock().unwrap_or_else(PoisonError::into_inner);
+        *slot = Some(log);
+    }
+
+    /// Recovers what a crash has left.
+    ///
+    /// # Errors
+    /// If it cannot be recorded which regions are void.
+    pub(super) async fn recover_all(&self) -> Result<(), Error> {
+        let inheritance = self.inheritance.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let Some(log) = inheritance else { return Ok(()) };
+        let (mut found, void) = self.read_footers(&log).await.unwrap_or_else(|unreadable| {
+            events::array_given_up(unreadable.number());
+            self.counters().arrays_given_up.add(1);
+            (Vec::new(), (0..self.place.log.regions).map(RegionId::new).collect())
+        });
+        self.log.empty_regions(&void).await?;
+        self.restore(&found);
+        self.find_tables(&found);
+        self.forget_known_deaths();
+        let horizon = found.iter().map(|it| it.closing.horizon).max().unwrap_or(0);
+        let index_stream = self.place.index_stream;
+        found.retain(|it| usize::from(it.closing.stream) != index_stream);
+        let news = self.news_in(&found, horizon);
+        drop(found);
+        for news in news.chunk_by(|one, next| one.table == next.table) {
+            self.learn(news).await;
+        }
+        self.lock().active.set_horizon(horizon);
+        self.divide_groups();
+        self.restart_sweep();
+        *self.inheritance.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        Ok(())
+    }
+
+    /// Reads the ends of all regions. Returns the valid fillings and the void regions.
+    ///
+    /// # Errors
+    /// The region, if it may have tables and cannot be read.
+    async fn read_footers(
+        &self,
+        log: &Inheritance,
+    ) -> Result<(Vec<Found>, Vec<RegionId>), RegionId> {
+        let (mut found, mut void) = (Vec::new(), Vec::new());
+        let mut reads: VecDeque<(RegionId, IoFuture)> = VecDeque::new();
+        let mut regions = (0..self.place.log.regions).map(RegionId::new);
+        loop {
+            while reads.len() < READS_AT_ONCE {
+                let Some(region) = regions.next() else { break };
+                reads.push_back((region, self.log.read_tail(region)));
+            }
+            let Some((region, read)) = reads.pop_front() else { break };
+            let footer = match read.await {
+                Ok(tail) => self.log.footer_in(region, &tail).await,
+                Err(_) => self.log.read_any_footer(region).await,
+            };
+            match self.judge(log, region, footer).await {
+                Ok(Some(filling)) => found.push(filling),
+                Ok(None) => void.push(region),
+                Err(Unreadable) => return Err(region),
+            }
+        }
+        Ok((found, void))
+    }
+
+    /// The valid content of a region with this footer.
+    ///
+    /// # Errors
+    /// If the region may have tables and cannot be read.
+    async fn judge(
+        &self,
+        log: &Inheritance,
+        region: RegionId,
+        footer: Result<Option<Footer>, Unreadable>,
+    ) -> Result<Option<Found>, Unreadable> {
+        let first = log.first_filling(self.log.host().regions.number(region));
+        let counts = first.max(self.place.oldest_sequence)..self.place.log.first_sequence;
+        let is_readable = footer.is_ok();
+        let footer = footer.ok().flatten();
+        let footer = match footer.filter(|footer| counts.contains(&footer.sequence)) {
+            Some(footer) => Ok(Some(footer)),
+            None if counts.contains(&first) => self.seal_unsealed(region, first).await,
+            None if is_readable => Ok(None),
+            None => Err(Unreadable),
+        };
+        let Ok(footer) = footer else {
+            let is_of_objects = |first: &Record<'_>| first.marks != IS_TABLE;
+            let is_of_objects = self.log.look_at_first(region, is_of_objects).await;
+            return if is_of_objects == Some(true) { Ok(None) } else { Err(Unreadable) };
+        };
+        let Some(Footer { sequence, latest_expiry_s, entries, closing }) = footer else {
+            return Ok(None);
+        };
+        let closing = closing.filter(|it| usize::from(it.stream) <= self.place.index_stream);
+        Ok(closing.map(|closing| Found {
+            filling: RegionIdentity { region, sequence },
+            closing,
+            latest_expiry_s,
+            entries,
+        }))
+    }
+
+    async fn seal_unsealed(
+        &self,
+        region: RegionId,
+        sequence: u64,
+    ) -> Result<Option<Footer>, Unreadable> {
+        let now_s = self.log.host().regions.breaker.now_s();
+        let hash_of = |record: &Record<'_>| match record.marks == IS_TABLE {
+            true => table_of(record).map_or(u64::MAX, u64::from),
+            false => self.place.hasher.hash(record.key()).0,
+        };
+        let closing = |first: &Record<'_>| {
+            let stream = match first.marks == IS_TABLE {
+                true => self.place.index_stream,
+                false => group_of(self.place.groups, first.expiry_s, now_s),
+            };
+            let stream = u16::try_from(stream).ok()?;
+            Some(Closing { horizon: 0, closed_s: now_s, stream })
+        };
+        let filling = RegionIdentity { region, sequence };
+        self.log.seal_unsealed(filling, hash_of, closing).await
+    }
+
+    /// Records that regions which were not taken over stay empty after a crash.
+    pub(super) async fn void_what_is_free(&self) -> Result<(), Error> {
+        let free = self.lock().regions.in_state(RegionState::Free);
+        self.log.empty_regions(&free).await
+    }
+
+    fn restore(&self, found: &[Found]) {
+        for Found { filling, closing, latest_expiry_s, .. } in found {
+            self.restore_filling(*filling, closing.stream, *latest_expiry_s);
+        }
+    }
+
+    /// Restores a valid filling of an earlier opening.
+    pub(super) fn restore_filling(
+        &self,
+        filling: RegionIdentity,
+        stream: u16,
+        latest_expiry_s: u32,
+    ) {
+        let stays = usize::from(stream) == self.place.index_stream;
+        let mut state = self.lock();
+        state.regions.restore(filling, latest_expiry_s);
+        state.regions.note_filled(filling.region, (stream, stays));
+        drop(state);
+        // A substitute for the bytes that were written to this group before.
+        let host = self.log.host();
+        host.group_bytes.add(usize::from(stream), self.place.log.region_bytes.into());
+        if let Some(tombstones) = self.tombstones() {
+            let number = self.log.host().regions.number(filling.region);
+            tombstones.inherit_filling(number, filling.sequence, 0);
+        }
+    }
+
+    /// Notes the newest writing of each table.
+    fn find_tables(&self, found: &[Found]) {
+        let of_tables =
+            found.iter().filter(|it| usize::from(it.closing.stream) == self.place.index_stream);
+        let mut fillings: Vec<&Found> = of_tables.collect();
+        fillings.sort_by_key(|it| it.filling.sequence);
+        let mut state = self.lock();
+        for Found { filling, entries, .. } in fillings {
+            for entry in entries {
+                let is_one = entry.length as usize == TABLE_BYTES
+                    && (entry.offset as usize).is_multiple_of(PAGE_BYTES);
+                let table = u32::try_from(entry.hash).ok();
+                let table = table.filter(|&table| is_one && table < self.place.tables);
+                if let Some(table) = table {
+                    state.entries.table_found(table, (filling.region, entry.offset), entry.stamp);
+                }
+            }
+        }
+    }
+
+    /// Forgets the deaths that tables on flash know: the log need not keep them any longer.
+    fn forget_known_deaths(&self) {
+        let state = self.lock();
+        for table in 0..self.place.tables {
+            let Some(at) = state.entries.place(table) else { continue };
+            let mut deaths = self.dead.within(state.entries.hashes_of(table));
+            deaths.retain(|(_, index)| *index < at.stamp);
+            self.dead.known(&deaths);
+        }
+    }
+
+    /// The live records that no table knows, by table, in the order of their stamps.
+    fn news_in(&self, found: &[Found], horizon: u64) -> Vec<News> {
+        let mut state = self.lock();
+        let mut news = Vec::new();
+        for Found { filling, closing, entries, .. } in found {
+            // Stamps ascend within a region.
+            if entries.last().is_none_or(|last| last.stamp < horizon) {
+                continue;
+            }
+            for &entry in entries {
+                let table = state.entries.slot(entry.hash).table;
+                state.entries.touch(table);
+                let known = state.entries.place(table).map_or(0, |at| at.stamp);
+                if entry.stamp >= known && !self.dead.has_died_since(entry.hash, entry.stamp) {
+                    news.push(News { table, entry, filling: *filling, stream: closing.stream });
+                }
+            }
+        }
+        drop(state);
+        news.sort_unstable_by_key(|News { table, entry, filling, .. }| {
+            (*table, entry.stamp, filling.sequence, entry.offset)
+        });
+        news
+    }
+
+    /// Adds the records that a table does not know.
+    async fn learn(&self, news: &[News]) {
+        let Some(&News { table, .. }) = news.first() else { return };
+        let (entries, all_fit) = {
+            let mut state = self.lock();
+            let shape = state.entries.shape();
+            let mut entries: Vec<Entry> = Vec::with_capacity(news.len());
+            for entry in news.iter().filter_map(|news| self.entry_of(&state, news)) {
+                // The later one of a hash is valid.
+                let fingerprint = shape.fingerprint_of(entry);
+                entries.retain(|earlier| !shape.is_of(*earlier, fingerprint));
+                entries.push(entry);
+            }
+            let all_fit = state.entries.install_all(table, &entries);
+            (entries, all_fit)
+        };
+        let is_learnt = all_fit || self.write_table_with(table, &entries, Why::Upkeep).await;
+        if is_learnt {
+            self.counters().array_found_objects.add(entries.len() as u64);
+        }
+    }
+
+    /// The entry of a record, unless tables that were written since have taken its region.
+    fn entry_of(&self, state: &State, news: &News) -> Option<Entry> {
+        let News { entry: FooterEntry { hash, offset, length, .. }, filling, stream, .. } = *news;
+        let group = u8::try_from(stream).ok()?;
+        let slot = state.entries.slot(hash);
+        let span = length.next_multiple_of(GRAIN_BYTES);
+        let place = Place { region: filling.region, offset, span };
+        let is_there = state.filling(filling.region) == filling;
+        is_there.then(|| {
+            state.entries.shape().entry(slot.fingerprint, (place, filling.sequence), group)
+        })
+    }
+}
+
+/// The number of the table in a record.
+fn table_of(record: &Record<'_>) -> Option<u32> {
+    let key: [u8; KEY_BYTES] = record.key().try_into().ok()?;
+    u32::try_from(u64::from_le_bytes(key)).ok()
+}

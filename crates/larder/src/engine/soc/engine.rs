@@ -1,0 +1,175 @@
+//! The [`Engine`] implementation of the small-object engine.
+//!
+//! Its part of a snapshot has, for each bucket, the filter (16 bytes) and the generation (2); then the log in front of
+//! the buckets, if there is one (`soc/log/snapshot.rs`). It has nothing to persist: buckets are written at once, and
+//! the content of the log may be lost in a crash.
+
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use super::{BUCKET_SNAPSHOT_BYTES, Soc};
+use crate::base::error::Error;
+use crate::base::item::{Fetched, ItemRef};
+use crate::base::key::KeyHash;
+use crate::base::layout;
+use crate::base::tier::Tier;
+use crate::config::SOC_OBJECT_BYTES_MAX as OBJECT_BYTES_MAX;
+use crate::engine::tombstones::{Inheritance, KeysIn};
+use crate::engine::{Cursor, DeadRecords, Engine, Invalidated, Judge, Kept, Memory, Stop};
+use crate::observe::stats::Stats;
+
+/// Filters that are sampled to estimate the number of objects.
+const FILTERS_COUNTED: usize = 4096;
+
+impl Engine for Soc {
+    fn tier(&self) -> Tier {
+        Tier::SmallObjects
+    }
+
+    fn section(&self) -> [u8; 4] {
+        layout::BUCKETS
+    }
+
+    fn takes(&self, item: &ItemRef<'_>) -> bool {
+        item.object_bytes() <= self.place.object_bytes_max
+    }
+
+    fn object_bytes_max(&self) -> usize {
+        debug_assert!(self.place.object_bytes_max <= OBJECT_BYTES_MAX);
+        self.place.object_bytes_max
+    }
+
+    fn group_of(&self, hash: KeyHash) -> Option<u64> {
+        Some(self.bucket_of(hash))
+    }
+
+    fn may_hold(&self, hash: KeyHash) -> bool {
+        self.may_hold(hash)
+    }
+
+    async fn holds(&self, hash: KeyHash, key: &[u8], now_s: u32) -> bool {
+        self.get(hash, key, now_s).await.is_some()
+    }
+
+    async fn get(&self, hash: KeyHash, key: &[u8], now_s: u32) -> Option<Fetched> {
+        self.get(hash, key, now_s).await
+    }
+
+    async fn set_together<'i, 'a>(
+        &self,
+        items: &'i [ItemRef<'a>],
+        now_s: u32,
+    ) -> Vec<&'i ItemRef<'a>> {
+        self.set_together(items, now_s).await
+    }
+
+    async fn remove(&self, hash: KeyHash, key: &[u8], now_s: u32) -> bool {
+        self.remove(hash, key, now_s).await
+    }
+
+    async fn void(&self, hash: KeyHash) {
+        self.void(hash).await;
+    }
+
+    async fn invalidate(&self, hash: KeyHash) -> Result<Invalidated, Error> {
+        let Some(tombstones) = &self.tombstones else { return Ok(Invalidated::default()) };
+        self.invalidate_in_log(hash).await;
+        // Even if it is dead already: its tombstone may not be durable yet.
+        let receipt =
+            self.is_listed(hash).then(|| tombstones.invalidate_key(KeysIn::Buckets, hash.0));
+        Ok(Invalidated { was_there: receipt.is_some(), receipt })
+    }
+
+    async fn relieve_tombstones(&self, hash: KeyHash) {
+        let Some(tombstones) = &self.tombstones else { return };
+        if let Some(dead) = tombstones.key_to_work_off(KeysIn::Buckets, hash.0) {
+            self.work_off(dead).await;
+        }
+    }
+
+    async fn learn_place_of(&self, hash: u64) {
+        self.learn_bucket_of(hash).await;
+    }
+
+    async fn write_without_dead(&self, hash: u64) {
+        self.work_off(hash).await;
+    }
+
+    fn keys_in(&self) -> Option<KeysIn> {
+        Some(KeysIn::Buckets)
+    }
+
+    fn inherit(&mut self, _log: &Arc<Inheritance>) {
+        self.forget_all();
+    }
+
+    async fn import(&mut self, part: &[u8], _kept: &Kept) -> Result<(), Error> {
+        let buckets = usize::try_from(self.place.buckets).unwrap_or(usize::MAX);
+        let bucket_bytes = buckets.saturating_mul(BUCKET_SNAPSHOT_BYTES);
+        let (buckets, rest) = part.split_at_checked(bucket_bytes).unwrap_or_default();
+        // The same program wrote it for the same layout, under a checksum.
+        self.import_log(rest);
+        self.import_buckets(buckets);
+        Ok(())
+    }
+
+    async fn learn_until(&self, stop: Stop<'_>) -> u64 {
+        self.learn_until(stop).await
+    }
+
+    async fn finish(&self) {
+        self.finish_all().await;
+        self.write_log_out().await;
+    }
+
+    async fn export(&self, _dead: DeadRecords) -> Vec<u8> {
+        // First: objects for which the log's part has no room cause their buckets to be emptied.
+        let log = self.export_log().await;
+        let mut part = Vec::new();
+        self.export_buckets(&mut part);
+        part.extend_from_slice(&log);
+        part
+    }
+
+    async fn finish_writes(&self) {
+        self.finish_writes().await;
+    }
+
+    fn clear(&self, epoch: u64) {
+        self.clear(epoch);
+    }
+
+    fn memory(&self) -> Memory {
+        let buffer_bytes = self.buffer_bytes();
+        Memory {
+            index_bytes: self.memory_bytes() + self.log_index_bytes(),
+            buffer_bytes,
+            buffer_bytes_max: buffer_bytes,
+        }
+    }
+
+    fn add_to(&self, stats: &mut Stats) {
+        stats.soc_filter_bytes = self.memory_bytes();
+        stats.soc_log_held_objects = self.log_objects();
+        stats.soc_log_index_bytes = self.log_index_bytes();
+    }
+
+    fn estimated_len(&self) -> u64 {
+        self.filters.estimated_len(FILTERS_COUNTED) + self.log_objects()
+    }
+
+    fn scan(&self, hashes: &RangeInclusive<u64>) -> Cursor {
+        Cursor { parts: self.buckets_of(hashes), names: Vec::new() }
+    }
+
+    async fn scan_on<T>(&self, cursor: &mut Cursor, judge: Judge<'_, T>) -> Option<Vec<T>> {
+        if cursor.parts.is_empty() {
+            return None;
+        }
+        debug_assert!(cursor.parts.end <= self.place.buckets, "parts are buckets: {cursor:?}");
+        let judged = self.peek(cursor.parts.start, judge).await;
+        // Not earlier: if this future is dropped, the next call visits the bucket again.
+        cursor.parts.start += 1;
+        Some(judged)
+    }
+}

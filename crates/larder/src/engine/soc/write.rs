@@ -1,0 +1,255 @@
+//! Reads a bucket to change it, and writes it.
+
+use std::sync::atomic::Ordering;
+
+use larder_device::{Durability, Io, IoBuffer, IoFuture, PlacementHandle};
+
+use super::bucket::{BUCKET_BYTES, Bucket, BucketIdentity, Entry};
+use super::change::Change;
+use super::log::LogPosition;
+use super::{Knowledge, Soc, Stripe, filter};
+use crate::base::key::KeyHash;
+use crate::base::removal::RemovalReason;
+use crate::base::tier::Tier;
+use crate::engine::shared_flush::Needed;
+use crate::engine::tombstones::KeysIn;
+use crate::observe::events;
+
+/// The write of a bucket that is still in flight.
+pub(super) struct UnfinishedWrite {
+    number: u64,
+    /// Objects that are lost if it fails.
+    objects: u64,
+    /// Their keys and bytes, if a listener wants removals.
+    listed: Vec<(Box<[u8]>, usize)>,
+    /// The bucket's filter once the write has ended.
+    filter: [u64; 2],
+    /// Dead keys that the new bucket no longer holds, sorted.
+    dead: Vec<u64>,
+    /// Positions in the log of the objects that move to the bucket with this write.
+    moved: Vec<LogPosition>,
+    progress: Progress,
+}
+
+/// Progress of the write of a bucket.
+#[allow(clippy::large_enum_variant)] // each write begins as the large one, in its stripe
+enum Progress {
+    UnderWay(IoFuture),
+    /// The device has the bucket. It is durable when this flush has ended.
+    Written(Needed),
+}
+
+impl Soc {
+    /// Reads a bucket. If the content on flash cannot be used, `Err` carries a buffer for an empty bucket.
+    pub(super) async fn load(&self, number: u64) -> Result<Bucket, IoBuffer> {
+        // Check this before the read: a concurrent reader may learn the bucket while the read runs.
+        let is_unknown = self.knows(number) == Knowledge::Unknown;
+        let buffer = self.pool.take(BUCKET_BYTES);
+        self.counters.soc_bucket_reads.add(1);
+        let read = self.device.submit(Io::Read { offset: self.offset_of(number), buffer }).await;
+        let buffer = read.map_err(|failure| {
+            self.counters.device_failed(&failure.error);
+            // A request that was given up may come back without its buffer.
+            self.pool.take(BUCKET_BYTES)
+        })?;
+        if is_unknown {
+            return self.learn(number, buffer);
+        }
+        let generation = self.generation(number).load(Ordering::Relaxed);
+        Bucket::parse(buffer, self.wanted(number, Some(generation))).map_err(|(_reason, buffer)| {
+            self.counters.soc_bad_buckets.add(1);
+            buffer
+        })
+    }
+
+    /// Loads a bucket to change it. If the filter knows that it is empty, no read is made.
+    ///
+    /// A bucket that cannot be read now counts as empty from now on: it may hold what the caller wants to remove, and a
+    /// later read might succeed.
+    pub(super) async fn load_or_empty(&self, number: u64) -> Bucket {
+        // The content of a retired bucket is unknown: it is overwritten as a whole.
+        if self.filters.is_empty(number) || self.knows(number) == Knowledge::Retired {
+            return Bucket::empty(self.pool.take(BUCKET_BYTES));
+        }
+        self.load(number).await.unwrap_or_else(|buffer| {
+            self.empty(number);
+            Bucket::empty(buffer)
+        })
+    }
+
+    /// Makes sure that nothing of this hash is stored, without reading its bucket: the bucket is emptied with
+    /// everything in it, and so is what the log has for it. Only used without tombstones.
+    pub(crate) async fn void(&self, hash: KeyHash) {
+        if !self.may_hold(hash) {
+            return;
+        }
+        assert!(self.tombstones.is_none(), "where there are tombstones, one of them does it");
+        let number = self.bucket_of(hash);
+        let _stripe = self.lock_bucket(number).await;
+        self.clear_log_of(number);
+        self.empty(number);
+        self.counters.left_out_buckets.add(1);
+    }
+
+    /// Makes a bucket empty without a write, because it may hold what must not be seen again. The caller holds its
+    /// lock. With tombstones nothing is done: they take care of that.
+    pub(super) fn empty(&self, number: u64) {
+        if self.tombstones.is_some() {
+            return;
+        }
+        self.filters.clear(number);
+        // A request that asked the filter earlier must not accept the content either.
+        self.generation(number).fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Writes a bucket. If that fails, the bucket is retired for some time and holds nothing: its content on flash is
+    /// unknown.
+    pub(super) async fn store(
+        &self,
+        stripe: &mut Stripe,
+        number: u64,
+        bucket: Bucket,
+        change: Change,
+    ) -> bool {
+        self.store_moved(stripe, number, bucket, change, Vec::new()).await
+    }
+
+    /// The same; when the write has ended, the log forgets the objects at the places `moved`.
+    pub(super) async fn store_moved(
+        &self,
+        stripe: &mut Stripe,
+        number: u64,
+        bucket: Bucket,
+        change: Change,
+        moved: Vec<LogPosition>,
+    ) -> bool {
+        assert!(stripe.is_none(), "one write of a stripe's buckets is under way at a time");
+        debug_assert!(
+            bucket.entries().all(|entry| self.bucket_of(self.hash_of(entry.key)) == number),
+            "what is in bucket {number} belongs there"
+        );
+        debug_assert!(self.tombstones.is_some() || change.dead.is_empty(), "{change:?}");
+        let filter = filter::sum(bucket.entries().map(|entry| entry.tag));
+        // Until the write has ended, a crash may bring back the old bucket.
+        self.filters.add(number, filter);
+        let objects = bucket.entries().count() as u64;
+        let listed = if self.counters.removals.wanted() {
+            let listed = |entry: Entry<'_>| (entry.key.into(), entry.key.len() + entry.value.len());
+            bucket.entries().map(listed).collect()
+        } else {
+            Vec::new()
+        };
+        let generation = self.generation(number).load(Ordering::Relaxed).wrapping_add(1);
+        // Before the write starts: a concurrent reader must detect the write.
+        self.generation(number).store(generation, Ordering::Release);
+        let Change { stamp, dead } = change;
+        // After the generation: a reader that finds a key no longer dead must also see the new generation.
+        if let Some(tombstones) = &self.tombstones {
+            tombstones.resolve(KeysIn::Buckets, &dead, stamp);
+        }
+        let (cache, epoch) = (self.place.cache, self.epoch.load(Ordering::Acquire));
+        let buffer = bucket.seal(BucketIdentity { cache, number, epoch, generation, stamp });
+        let handle = self.handle_for_write(number);
+        // When the write has ended, dead keys that the bucket no longer holds need no tombstone. Objects dropped for
+        // room never had one.
+        let (offset, durability) = (self.offset_of(number), self.durability_of_writes());
+        let write = Io::Write { offset, buffer, handle, durability };
+        self.counters.soc_bucket_writes.add(1);
+        self.counters.soc_written_bytes.add(BUCKET_BYTES as u64);
+        let progress = Progress::UnderWay(self.device.submit(write));
+        *stripe = Some(UnfinishedWrite { number, objects, listed, filter, dead, moved, progress });
+        self.finish(stripe).await
+    }
+
+    /// The handle for a write of a bucket that is about to happen. Counts the write for the bucket's temperature. The
+    /// caller holds the bucket's lock.
+    fn handle_for_write(&self, number: u64) -> PlacementHandle {
+        match (&self.temperatures, self.place.hot_handle) {
+            (Some(temperatures), Some(hot_handle)) if temperatures.note_write(number) => {
+                self.counters.soc_hot_bucket_writes.add(1);
+                hot_handle
+            }
+            _ => self.place.handle,
+        }
+    }
+
+    /// The durability requested for the write of a bucket. If a shared flush follows, the write itself need not be
+    /// durable.
+    fn durability_of_writes(&self) -> Durability {
+        if self.flush.is_some() { Durability::Device } else { self.place.durability }
+    }
+
+    /// Waits for the end of every write whose caller was dropped.
+    pub(crate) async fn finish_all(&self) {
+        for stripe in 0..self.stripes.len() as u64 {
+            drop(self.lock_bucket(stripe).await); // of this bucket and of all that share its lock
+        }
+    }
+
+    /// Waits until a submitted bucket has the required durability. Returns whether it succeeded. If the caller is
+    /// dropped, the next holder calls this again; it must not be called again after it has returned.
+    async fn until_durable(&self, progress: &mut Progress) -> bool {
+        if let Progress::UnderWay(future) = progress {
+            if let Err(failure) = future.await {
+                self.counters.device_failed(&failure.error);
+                return false;
+            }
+            let Some(flush) = &self.flush else { return true };
+            // Not earlier: a flush covers only writes that had completed when it was submitted.
+            *progress = Progress::Written(flush.needed());
+        }
+        match (&self.flush, progress) {
+            (Some(flush), Progress::Written(needed)) => flush.wait(*needed).await,
+            _ => true,
+        }
+    }
+
+    /// Waits for the end of the stripe's write, if there is one. Returns whether it succeeded.
+    ///
+    /// Until then nothing counts that only the new bucket says: after a crash the old bucket may be there, with the
+    /// objects that the new one has dropped and with dead keys that still need a tombstone.
+    pub(super) async fn finish(&self, stripe: &mut Stripe) -> bool {
+        let Some(unfinished) = stripe else { return true };
+        let went_well = self.until_durable(&mut unfinished.progress).await;
+        let Some(unfinished) = stripe.take() else { return true };
+        let UnfinishedWrite { number, objects, listed, filter, dead, moved, .. } = unfinished;
+        self.breaker.ended(went_well);
+        match went_well {
+            true => {
+                debug_assert!(
+                    self.filters.covers(number, filter),
+                    "until the write has ended the filter says yes to old and new"
+                );
+                self.filters.set(number, filter);
+                if self.knows(number) == Knowledge::Retired {
+                    self.retired().remove(&number);
+                    self.counters.soc_revived_buckets.add(1);
+                    events::revived(events::Place::Bucket, 1);
+                }
+                self.know(number, Knowledge::Known);
+            }
+            false => {
+                if self.knows(number) != Knowledge::Retired {
+                    self.counters.soc_retired_buckets.add(1);
+                    events::retired(events::Place::Bucket, number, objects);
+                }
+                self.retired().entry(number).or_default().failed(self.breaker.now_s());
+                self.counters.lost_to_device_errors_objects.add(objects);
+                let removals = &self.counters.removals;
+                for (key, bytes) in &listed {
+                    removals.key(RemovalReason::Lost, Tier::SmallObjects, key, *bytes);
+                }
+                self.know(number, Knowledge::Retired);
+                // With tombstones, dead keys that may be in the bucket still need theirs.
+                if self.tombstones.is_none() {
+                    self.filters.clear(number);
+                }
+            }
+        }
+        if let Some(tombstones) = &self.tombstones {
+            tombstones.resolved(KeysIn::Buckets, &dead, went_well);
+        }
+        self.leave_log(number, &moved);
+        went_well
+    }
+}

@@ -1,0 +1,215 @@
+//! Tests places and names against a model: whatever happens to shards, no old value comes back.
+
+use std::collections::HashMap;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::base::key::KeyHasher;
+use crate::fleet::partition::SHARDS_MAX;
+
+const fn healthy(weight: u32) -> Standing {
+    Standing { state: ShardState::Healthy, weight, since: 0 }
+}
+
+fn hashes(count: u64) -> impl Iterator<Item = u64> {
+    (0..count).map(|key| KeyHasher::UNSEEDED.hash(&key.to_le_bytes()).0)
+}
+
+fn first(shards: &[Standing], hash: u64) -> usize {
+    chain(shards, hash).first.expect("a shard is live").shard.index()
+}
+
+#[test]
+fn equal_weights_give_the_order_of_the_mixed_numbers() {
+    for weight in [1, 7, 2048, u32::MAX] {
+        for count in [1, 2, 8, SHARDS_MAX] {
+            let shards = vec![healthy(weight); count];
+            for hash in hashes(2_000) {
+                let most = (0..count).max_by_key(|&number| mix(hash, number)).unwrap();
+                assert_eq!(first(&shards, hash), most);
+            }
+        }
+    }
+}
+
+#[test]
+fn keys_are_divided_by_weight() {
+    let shards = [healthy(100), healthy(200), healthy(300), healthy(50)];
+    let mut keys = [0_u32; 4];
+    hashes(65_000).for_each(|hash| keys[first(&shards, hash)] += 1);
+    for (count, expected) in keys.iter().zip([10_000, 20_000, 30_000, 5_000]) {
+        assert!(count.abs_diff(expected) < expected / 25, "{keys:?}");
+    }
+}
+
+#[test]
+fn only_keys_that_must_move_do() {
+    let before: Vec<Standing> = (1..=8).map(|weight| healthy(weight * 100)).collect();
+    let added = [&before[..], &[healthy(600)]].concat();
+    let mut lost = before.clone();
+    lost[5] = Standing { state: ShardState::Failed, since: 3, ..lost[5] };
+    let (mut came, mut went) = (0, 0);
+    for hash in hashes(20_000) {
+        let home = first(&before, hash);
+        let grown = first(&added, hash);
+        assert!(grown == 8 || grown == home);
+        came += u32::from(grown == 8);
+        let elsewhere = first(&lost, hash);
+        assert_eq!(elsewhere != home, home == 5, "of the others nothing moves");
+        went += u32::from(home == 5);
+    }
+    // 600 of 4200, 600 of 3600.
+    assert!(came.abs_diff(20_000 / 7) < 150 && went.abs_diff(20_000 / 6) < 150, "{came} {went}");
+}
+
+#[test]
+fn a_chain_names_what_its_places_had_before() {
+    let mut shards = [healthy(1), healthy(1), healthy(1)];
+    let hash = hashes(1).next().unwrap();
+    let mut order: Vec<usize> = (0..3).collect();
+    order.sort_by_key(|&number| std::cmp::Reverse(mix(hash, number)));
+    let mut states = |states: [(ShardState, u32); 3]| {
+        for (number, (state, since)) in order.iter().zip(states) {
+            shards[*number] = Standing { state, weight: 1, since };
+        }
+        let chain = chain(&shards, hash);
+        let rank = |place: &Place| {
+            (order.iter().position(|&it| it == place.shard.index()).unwrap(), place.since)
+        };
+        chain.first.iter().chain(&chain.later).map(rank).collect::<Vec<_>>()
+    };
+    use ShardState::{Failed, Healthy, Refilling, Retired};
+    assert_eq!(states([(Healthy, 0), (Failed, 9), (Healthy, 0)]), [(0, 0)]);
+    assert_eq!(states([(Failed, 5), (Healthy, 0), (Healthy, 0)]), [(1, 5)]);
+    assert_eq!(states([(Failed, 5), (Retired, 2), (Healthy, 0)]), [(2, 5)]);
+    assert_eq!(states([(Refilling, 5), (Healthy, 3), (Healthy, 0)]), [(0, 0), (1, 5)]);
+    assert_eq!(states([(Refilling, 0), (Healthy, 0), (Healthy, 0)]), [(0, 0), (1, 0)]);
+    assert_eq!(states([(Refilling, 5), (Failed, 7), (Healthy, 0)]), [(0, 0), (2, 7)]);
+    assert_eq!(states([(Failed, 4), (Refilling, 2), (Healthy, 0)]), [(1, 4), (2, 4)]);
+    assert_eq!(states([(Refilling, 4), (Refilling, 6), (Healthy, 0)]), [(0, 0), (1, 4), (2, 6)]);
+    assert_eq!(states([(Failed, 4), (Failed, 6), (Retired, 5)]), []);
+}
+
+/// An event of a set, or of the one key in it.
+#[derive(Debug, Clone)]
+enum Step {
+    Set,
+    Delete,
+    Get,
+    /// A shard forgets the key under all names.
+    Evict(usize),
+    Fail(usize),
+    Return(usize),
+    Refilled(usize),
+    Retire(usize),
+    Add(u32),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        4 => Just(Step::Set),
+        1 => Just(Step::Delete),
+        6 => Just(Step::Get),
+        3 => (0..8_usize).prop_map(Step::Evict),
+        3 => (0..8_usize).prop_map(Step::Fail),
+        3 => (0..8_usize).prop_map(Step::Return),
+        2 => (0..8_usize).prop_map(Step::Refilled),
+        1 => (0..8_usize).prop_map(Step::Retire),
+        1 => (1..5_u32).prop_map(Step::Add),
+    ];
+    prop::collection::vec(step, 0..80)
+}
+
+/// A set with one key, whose shards hold versions of it under names.
+struct Model {
+    shards: Vec<Standing>,
+    held: Vec<HashMap<u32, u32>>,
+    epoch: u32,
+    hash: u64,
+    /// The last version drawn.
+    latest: u32,
+    /// The version that a look-up may find.
+    allowed: Option<u32>,
+}
+
+impl Model {
+    fn change(&mut self, number: usize, from: &[ShardState], to: ShardState) -> bool {
+        let Some(shard) = self.shards.get_mut(number).filter(|it| from.contains(&it.state)) else {
+            return false;
+        };
+        self.epoch += 1;
+        shard.state = to;
+        if !to.is_live() {
+            shard.since = self.epoch;
+        }
+        true
+    }
+
+    fn apply(&mut self, step: &Step) {
+        use ShardState::{Failed, Healthy, Refilling, Retired};
+        let live = self.shards.iter().filter(|it| it.state.is_live()).count();
+        match *step {
+            Step::Set | Step::Delete => {
+                let Chain { first, later } = chain(&self.shards, self.hash);
+                for place in later {
+                    self.held[place.shard.index()].remove(&place.since);
+                }
+                let place = first.expect("one is live");
+                let held = &mut self.held[place.shard.index()];
+                held.remove(&place.since);
+                self.latest += 1;
+                self.allowed = matches!(step, Step::Set).then_some(self.latest);
+                self.allowed.map(|version| held.insert(place.since, version));
+            }
+            Step::Get => {
+                let Chain { first, later } = chain(&self.shards, self.hash);
+                let first = first.expect("one is live");
+                let mut places = std::iter::once(&first).chain(&later);
+                let found =
+                    places.find_map(|it| self.held[it.shard.index()].get(&it.since).copied());
+                assert!(found.is_none() || found == self.allowed, "stale: {found:?}");
+                found.map(|version| self.held[first.shard.index()].insert(first.since, version));
+            }
+            Step::Evict(number) => {
+                // Names of earlier epochs stay there.
+                let Chain { first, .. } = chain(&self.shards, self.hash);
+                let place = first.expect("one is live");
+                if place.shard.index() == number {
+                    self.held[number].remove(&place.since);
+                }
+            }
+            Step::Fail(number) if live > 1 => {
+                self.change(number, &[Healthy, Refilling], Failed);
+            }
+            Step::Retire(number) if live > 1 => {
+                self.change(number, &[Healthy, Refilling, Failed], Retired);
+            }
+            Step::Return(number) => {
+                if self.change(number, &[Failed, Retired], Refilling) {
+                    self.held[number].clear();
+                }
+            }
+            Step::Refilled(number) => {
+                self.change(number, &[Refilling], Healthy);
+            }
+            Step::Add(weight) if self.shards.len() < 8 => {
+                self.epoch += 1;
+                self.shards.push(Standing { state: Refilling, weight, since: 0 });
+                self.held.push(HashMap::new());
+            }
+            Step::Fail(_) | Step::Retire(_) | Step::Add(_) => {}
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #[test]
+    fn no_value_comes_back(hash in any::<u64>(), steps in steps(), count in 2..5_usize) {
+        let shards = vec![healthy(2); count];
+        let held = vec![HashMap::new(); count];
+        let mut model = Model { shards, held, epoch: 1, hash, latest: 0, allowed: None };
+        steps.iter().for_each(|step| model.apply(step));
+    }
+}

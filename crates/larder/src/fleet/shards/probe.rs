@@ -1,0 +1,128 @@
+//! Probes the devices of shards that were taken out. A device that answers well becomes a shard again, which starts
+//! empty, or a spare if another device has its place.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use larder_device::{BufferPool, Io};
+
+use super::awake::within;
+use super::away::Away;
+use super::book::{Member, write};
+use super::detect::{SLOW, SLOWER_THAN_PEERS};
+use super::live::LiveSet;
+use crate::base::error::Error;
+use crate::fleet::partition::{Role, ShardNumber, ShardState};
+use crate::observe::events;
+
+/// Number of probe reads that must complete.
+const READS: u64 = 8;
+/// Timeout of each probe read.
+const READ_WAIT: Duration = Duration::from_secs(1);
+/// Threshold for slow probe reads if no peers are reading: the peers may be that slow too.
+const SLOW_ALONE: Duration = Duration::from_millis(100);
+
+impl LiveSet {
+    /// Registers the device of a shard that was taken out automatically.
+    pub(super) fn is_away(&self, shard: ShardNumber, member: Member) {
+        let mut away = self.away();
+        let now = self.clock.monotonic();
+        let ask_at = now.saturating_add(away.relapses.entry(shard.index()).or_default().note(now));
+        away.devices.push(Away { shard, member, ask_at });
+    }
+
+    /// Stops probing this device, because an operator has given it to the set.
+    pub(super) fn forget_away(&self, name: &str) {
+        self.away().devices.retain(|it| it.member.device.info().name != name);
+    }
+
+    /// Stops probing the former device of this shard, because an operator has decided about the shard.
+    pub(super) fn forget_away_of(&self, shard: ShardNumber) {
+        self.away().devices.retain(|it| it.shard != shard);
+    }
+
+    /// Probes a device that is away and due. Returns whether it came back.
+    pub(super) async fn ask_away(&self) -> bool {
+        let now = self.clock.monotonic();
+        // Not while a cache that is still closing may write to it.
+        let is_due = |it: &&Away| it.ask_at <= now && Arc::strong_count(&it.member.claim) == 1;
+        let due = self.away().devices.iter().find(is_due).map(|it| (it.shard, it.member.clone()));
+        let Some((shard, member)) = due else { return false };
+        let asked = self.answers_well(&member).await;
+        // Check that an operator has not decided otherwise during the probe.
+        let is_it = |it: &Away| (it.shard, it.member.uuid) == (shard, member.uuid);
+        let waiting = self.away().devices.extract_if(.., |it| is_it(it)).next();
+        if waiting.is_none() {
+            return false;
+        }
+        let back = match asked {
+            Ok(()) => self.take_back(shard, member.clone()).await.map_err(|it| it.to_string()),
+            Err(why) => Err(why),
+        };
+        match back {
+            Ok(()) => true,
+            Err(why) => {
+                events::shard_stays_away(shard.index(), &why);
+                if !self.is_closed() {
+                    self.is_away(shard, member);
+                }
+                false
+            }
+        }
+    }
+
+    /// Reads at places spread over the device.
+    async fn answers_well(&self, member: &Member) -> Result<(), String> {
+        let info = member.device.info();
+        let bytes = info.block_bytes.max(4096);
+        let pool = BufferPool::new();
+        let mut took = Vec::new();
+        for number in 0..READS {
+            let offset = info.capacity_bytes / READS * number / u64::from(bytes) * u64::from(bytes);
+            let begun = self.clock.monotonic();
+            let buffer = pool.take(bytes as usize);
+            let read = member.device.submit(Io::Read { offset, buffer });
+            match within(&*self.clock, READ_WAIT, read).await {
+                None => return Err(format!("a read takes over {READ_WAIT:?}")),
+                Some(Err(error)) => return Err(error.to_string()),
+                Some(Ok(_)) => took.push(self.clock.monotonic().saturating_sub(begun)),
+            }
+        }
+        took.sort_unstable();
+        let median = took[took.len() / 2];
+        let slow = self
+            .peers_read_in()
+            .map_or(SLOW_ALONE, |peers| SLOW.max(peers.saturating_mul(SLOWER_THAN_PEERS)));
+        match median > slow {
+            true => Err(format!("half of its reads take over {median:?}")),
+            false => Ok(()),
+        }
+    }
+
+    /// Makes it serve as its old shard again, or as a spare if another device has that place.
+    async fn take_back(&self, shard: ShardNumber, member: Member) -> Result<(), Error> {
+        let _bringing = self.bringing.lock().await;
+        let mut book = self.book.lock().await;
+        book.check_open()?;
+        let seat = book.seat(shard).copied();
+        let is_its = seat
+            .filter(|seat| seat.standing.state == ShardState::Failed && seat.device == member.uuid);
+        member.pulse.vitals().begin_anew();
+        let Some(seat) = is_its else {
+            let mut member = member;
+            member.parts.clear();
+            let now = (book.epoch, book.seats.clone());
+            let table = book.table(Role::Spare, now, &member);
+            write(&member, &table).await?;
+            book.spares.push(member);
+            events::shard_is_spare(shard.index());
+            return Ok(());
+        };
+        drop(book);
+        self.bring(shard, seat.standing.weight, member).await?;
+        self.counts.returned.fetch_add(1, Ordering::Relaxed);
+        events::shard_back(shard.index());
+        Ok(())
+    }
+}

@@ -1,0 +1,128 @@
+//! Status of a set of shards.
+
+use std::sync::atomic::Ordering;
+
+use larder_device::{Device, DeviceStats};
+
+use super::LiveSet;
+use crate::fleet::partition::ShardState;
+
+/// Status of a set: all its shards, and counters since it was opened.
+///
+/// ```
+/// use std::sync::Arc;
+/// use larder::{Config, Device, RealClock, ShardState, Shards, block_on};
+/// use larder_device::MemoryDevice;
+///
+/// let device = || -> Arc<dyn Device> { Arc::new(MemoryDevice::holding(vec![0; 64 << 20])) };
+/// let devices = vec![Some(device()), Some(device())];
+/// let cache = block_on(Shards::open(Config::default(), devices, Arc::new(RealClock)))?;
+/// let status = cache.status();
+/// assert!(status.shards.iter().all(|shard| shard.state == ShardState::Healthy));
+/// # Ok::<(), larder::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
+pub struct SetStatus {
+    /// Incremented whenever a shard fails, is added or removed.
+    pub epoch: u32,
+    /// In the order of their numbers.
+    pub shards: Vec<ShardStatus>,
+    /// Progress of the current refill, in thousandths; 0 if there is none.
+    pub refilled_permille: u64,
+    /// Bytes of keys and values that refills have copied.
+    pub refilled_bytes: u64,
+    /// Look-ups that were misses because a device took longer than [`ShardOptions::get_wait`](crate::ShardOptions).
+    pub late_gets: u64,
+    /// Changes that counted as made and whose values are lost, because their shard was taken out, or its device could
+    /// not record them.
+    pub lost_changes: u64,
+    /// Number of times that a shard was suspected.
+    pub suspected: u64,
+    /// Number of times that a shard was taken out because it had failed.
+    pub failed: u64,
+    /// Number of times that a shard came back by itself, because its device answered again.
+    pub returned: u64,
+    /// Number of times that the host was stopped or slept: that time counts against no shard.
+    pub host_pauses: u64,
+}
+
+/// Status of a shard.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct ShardStatus {
+    /// Its number in the set, which does not change.
+    pub number: usize,
+    /// Its state in the set.
+    pub state: ShardState,
+    /// The epoch of its last failure or retirement; 0 for never.
+    pub since: u32,
+    /// Its weight, which determines its share of the keys: MiB of its first device.
+    pub weight: u32,
+    /// Why it is suspected of failing, if it is.
+    pub suspicion: Option<String>,
+    /// Why others have its keys, if they have.
+    pub down: Option<String>,
+    /// Its device, if it serves.
+    pub device: Option<ShardDeviceStatus>,
+}
+
+/// Status of a shard's device.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct ShardDeviceStatus {
+    /// Its name.
+    pub name: String,
+    /// Its capacity.
+    pub capacity_bytes: u64,
+    /// Media bytes per host byte since it was opened, if it reports them.
+    pub dlwa: Option<f64>,
+    /// Percent of its rated life that is used up, if the drive reports it.
+    pub used_percent: Option<u8>,
+}
+
+impl ShardDeviceStatus {
+    pub(super) fn of(device: &dyn Device, stats: &DeviceStats) -> Self {
+        let info = device.info();
+        Self {
+            name: info.name.clone(),
+            capacity_bytes: info.capacity_bytes,
+            dlwa: stats.dlwa(),
+            used_percent: stats.drives.iter().filter_map(|drive| drive.used_percent).max(),
+        }
+    }
+}
+
+impl LiveSet {
+    /// The current status.
+    pub(crate) fn status(&self) -> SetStatus {
+        let state = self.state();
+        let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+        let shard = |number: crate::fleet::partition::ShardNumber| {
+            let (standing, now) = (state.standing(number), state.shard(number));
+            let device =
+                now.device.as_ref().map(|device| ShardDeviceStatus::of(&**device, &device.stats()));
+            ShardStatus {
+                number: number.index(),
+                state: standing.state,
+                since: standing.since,
+                weight: standing.weight,
+                suspicion: self.suspicion(number).map(|why| why.to_string()),
+                down: now.down.as_deref().map(str::to_owned),
+                device,
+            }
+        };
+        SetStatus {
+            epoch: state.epoch,
+            shards: state.numbers().map(shard).collect(),
+            refilled_permille: count(&self.refilled_permille),
+            refilled_bytes: count(&self.counts.refilled_bytes),
+            late_gets: count(&self.counts.late_gets),
+            lost_changes: count(&self.counts.lost_changes),
+            suspected: count(&self.counts.suspected),
+            failed: count(&self.counts.failed),
+            returned: count(&self.counts.returned),
+            host_pauses: count(&self.counts.host_pauses),
+        }
+    }
+}
