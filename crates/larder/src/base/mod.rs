@@ -6,7 +6,7 @@
 //!
 //! 1. A key's hash decides everything about its place ([`key`]); its seed is fixed while flash has content.
 //! 2. The cache's time never goes backwards ([`time`]).
-//! 3. A future may be dropped at any await. No one waits for it in vain ([`turns`], [`signal`]).
+//! 3. A future may be dropped at any await; then another waiter goes on with its work ([`turns`]).
 //! 4. State that threads share takes its locks and atomics from [`sync`], so that shuttle can choose their order.
 //!
 //! | file | what it is |

@@ -1,20 +1,20 @@
 //! Configuration of a cache.
-//!
-//! Uses `base` and, for the rating of a drive, `observe`. The wings above take their settings, and the limits that the
-//! settings are checked against, from here; a wing whose format sets such a limit asserts that it is the same.
-//!
-//! Invariants:
-//!
-//! 1. A setting that cannot work is refused before the device is touched, with its name, its value and what is legal.
-//! 2. What is written as text is read back as the same value.
-//!
-//! | file | what it is |
-//! |---|---|
-//! | `soc`, `loc`, `array` | options of each engine |
-//! | `shares` | how the engines share the flash |
-//! | `admission`, `dram_policy` | which items go to flash, and which leave DRAM first |
-//! | `crash_safety`, `on_change`, `demotions` | what a crash leaves, what a changed setting does, what sends items |
-//! | `limits` | checks of single settings |
+
+// Uses `base` and, for the rating of a drive, `observe`. The wings above take their settings, and the limits that the
+// settings are checked against, from here; a wing whose format sets such a limit asserts that it is the same.
+//
+// Invariants:
+//
+// 1. A setting that cannot work is refused before the device is touched, with its name, its value and what is legal.
+// 2. What is written as text is read back as the same value.
+//
+// | file | what it is |
+// |---|---|
+// | `soc`, `loc`, `array` | options of each engine |
+// | `shares` | how the engines share the flash |
+// | `admission`, `dram_policy` | which items go to flash, and which leave DRAM first |
+// | `crash_safety`, `on_change`, `demotions` | what a crash leaves, what a changed setting does, what sends items |
+// | `limits` | checks of single settings |
 
 mod admission;
 mod array;
