@@ -1,5 +1,5 @@
 //! Every call of `Larder` exists in its other forms too. Most of these calls are generated from one list
-//! (`front/calls.rs`), so that no form can lack one. These tests check that the list is complete, and that the calls
+//! (`fleet/front/calls.rs`), so that no form can lack one. These tests check that the list is complete, and that the calls
 //! which each form has by hand are all there. They read the sources for that.
 
 use std::collections::BTreeSet;
@@ -59,7 +59,7 @@ fn methods(type_name: &str) -> BTreeSet<String> {
 
 /// The calls with one key that all forms have.
 pub(crate) fn listed() -> BTreeSet<String> {
-    let text = fs::read_to_string(source_folder().join("front/calls.rs")).unwrap();
+    let text = fs::read_to_string(source_folder().join("fleet/front/calls.rs")).unwrap();
     let list = text.split("$form! {").nth(1).unwrap().split('}').next().unwrap();
     list.lines()
         .filter(|line| line.contains(';'))
