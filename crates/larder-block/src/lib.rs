@@ -43,8 +43,10 @@ pub mod export;
 pub mod fingerprint;
 pub mod layout;
 pub mod manage;
+mod mode;
 pub mod policy;
 pub mod running;
+mod span;
 mod streams;
 pub mod volume;
 

@@ -2,7 +2,7 @@
 
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
-use crate::layout::{CoreId, Span};
+use crate::span::{CoreId, Span};
 
 /// Direction of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -13,8 +13,8 @@ use larder_device::sockets::{Peer, Stop, wait_for};
 
 use crate::config::ProtocolKind;
 use crate::listener::{Entrance, Listener};
+use crate::mailbox::{Arrived, Letter};
 use crate::shared::Shared;
-use crate::worker::{Arrived, Letter};
 
 /// Pause before the next `accept` after the system has run out of descriptors or memory.
 const PAUSE: Duration = Duration::from_millis(50);

@@ -17,11 +17,12 @@ use crate::caller::Caller;
 use crate::config::ProtocolKind;
 use crate::connection::{Connection, serve};
 use crate::handshake;
+use crate::mailbox::{Arrived, Letter, Mailbox};
 use crate::protocol::Protocol;
 use crate::protocol::memcached::Memcached;
 use crate::protocol::resp::Resp;
 use crate::shared::Shared;
-use crate::worker::{Arrived, Letter, Mailbox, RingWatch, Worker};
+use crate::worker::{RingWatch, Worker};
 
 /// Runs until it is told to end, or until it drains and has no connections.
 pub(crate) fn run(number: usize, shared: Arc<Shared>) -> io::Result<()> {

@@ -17,10 +17,12 @@ use crate::event_loop;
 use crate::finder::Finder;
 use crate::housekeeper::Housekeeper;
 use crate::listener::{self, Listener};
+use crate::mailbox::{Letter, Mailbox};
+use crate::protocol::resp;
+use crate::resp_board::Board;
 use crate::shared::{Shared, check_policies};
 use crate::tenant::Caches;
 use crate::users::Users;
-use crate::worker::{Letter, Mailbox};
 
 /// A running server; [`Server::end`] ends it.
 pub struct Server {
@@ -112,7 +114,9 @@ impl BoundServer {
         let stop = Arc::new(Stop::new().map_err(refused)?);
         check_policies(&config.tenants, &tenants)?;
         let mailboxes = mailboxes.map_err(refused)?;
-        let shared = Arc::new(Shared::new(config, caches, tenants, users, tls, mailboxes));
+        let board = Board::new(config.workers, tenants.len(), resp::commands());
+        let shared = Shared::new(config, caches, tenants, users, tls, mailboxes, board);
+        let shared = Arc::new(shared);
         let mut server = Server {
             shared,
             stop,

@@ -12,13 +12,13 @@ use crate::account::Account;
 use crate::config::ServerConfig;
 use crate::counters::{Counted, Counters, RingCounters};
 use crate::error::Error;
+use crate::mailbox::{Letter, Mailbox};
 use crate::policy::{self, TenantPolicy};
 use crate::prefixes::Prefixes;
-use crate::protocol::resp::board::Board;
+use crate::resp_board::Board;
 use crate::slow_log::SlowLog;
 use crate::tenant::{Caches, Tenant};
 use crate::users::Users;
-use crate::worker::{Letter, Mailbox};
 
 /// State that all threads of a server share.
 pub(crate) struct Shared {
@@ -69,6 +69,7 @@ impl Shared {
         users: Users,
         tls: Option<Tls>,
         mailboxes: Vec<Arc<Mailbox>>,
+        resp: Board,
     ) -> Self {
         assert_eq!(config.workers, mailboxes.len(), "each worker has one");
         let (started, connections) = (Instant::now(), AtomicU64::new(1));
@@ -81,7 +82,6 @@ impl Shared {
         let counters = mailboxes.iter().map(|_| Arc::default()).collect();
         let rings = mailboxes.iter().map(|_| Arc::default()).collect();
         let counted_before = Mutex::default();
-        let resp = Board::new(config.workers, tenants.len());
         let slow_log = SlowLog::new(config.slow_threshold);
         let sockets = allowed(config.sockets);
         Self {

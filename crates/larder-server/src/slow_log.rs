@@ -2,7 +2,7 @@
 //!
 //! It keeps keys in a readable form, and never values. Only slow requests take the lock; the check for a slow request
 //! reads one atomic. `SLOWLOG` for RESP clients has its own list, with what those clients expect of it
-//! (`protocol/resp/slow.rs`).
+//! (`resp_board/slow.rs`).
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};

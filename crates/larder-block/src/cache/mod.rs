@@ -21,10 +21,10 @@ mod exchanging;
 mod full_classes;
 mod health;
 mod leaving;
+mod load_pace;
 mod loading;
 mod locks;
 mod missing;
-mod mode;
 mod op;
 mod parts;
 mod reading;
@@ -43,15 +43,15 @@ use crate::layout::{
     ClassId, CoreId, Data, DeviceIo, Ending, IoId, Layout, Left, Outcome, Piece, RequestId, Span,
     Target, Usage,
 };
+pub use crate::mode::Mode;
 use crate::policy::classes::IoClasses;
 use crate::policy::cleaning::{Cleaning, CleaningOptions};
 use crate::policy::pressure::{BypassPolicy, Pressure, PressureState};
 use crate::policy::routing::{Router, RoutingPolicy, RoutingState};
 use crate::policy::{CutOffPolicy, Promotion, PromotionPolicy, ReadAheadPolicy, SequentialCutOff};
 use crate::{Error, ErrorKind};
-use loading::Loading;
+use load_pace::Loading;
 use locks::Locks;
-pub use mode::Mode;
 use op::{IoUnderWay, Op};
 pub use parts::PartCounts;
 use parts::Parts;

@@ -2,12 +2,12 @@
 //! cached.
 
 use super::coverage::Coverage;
-use super::mode::Mode;
 use super::op::{Step, What};
 use super::request::{Ended, Keep};
 use super::state::{Cache, Health};
 use super::statistics::BypassReason;
 use crate::layout::{ClassId, Ending, PieceState, Refusal, Request, RequestId, SECTOR_BYTES, Span};
+use crate::mode::Mode;
 use crate::policy::Direction;
 use crate::policy::classes::RequestFacts;
 

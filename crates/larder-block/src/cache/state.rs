@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use slab::Slab;
 
-use super::loading::Loading;
+use super::load_pace::Loading;
 use super::locks::Locks;
-use super::mode::Mode;
 use super::op::{IoUnderWay, Op};
 use super::parts::Parts;
 use super::request::{Ended, Request};
 use super::statistics::Statistics;
 use crate::layout::{CoreId, DeviceIo, Ending, IoId, Layout, Piece, RequestId};
+use crate::mode::Mode;
 use crate::policy::classes::IoClasses;
 use crate::policy::cleaning::{Cleaning, CleaningOptions};
 use crate::policy::pressure::{BypassPolicy, Pressure};

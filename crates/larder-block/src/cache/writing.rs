@@ -1,11 +1,11 @@
 //! Writes, trims and flushes, and the sequence of the steps of a request.
 
 use super::coverage::Coverage;
-use super::mode::Mode;
 use super::op::{IoUnderWay, Op, Step, What};
 use super::state::{Cache, Health, Mark};
 use super::statistics::BypassReason;
 use crate::layout::{Class, ClassId, Data, DeviceIo, Ending, IoId, Refusal, Request, Span, Target};
+use crate::mode::Mode;
 use crate::policy::Direction;
 use crate::policy::pressure::{BypassPolicy, PressureState, WriteFacts};
 

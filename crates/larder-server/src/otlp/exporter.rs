@@ -5,9 +5,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
-use super::Otlp;
 use super::{families, request};
 use crate::admin;
+use crate::config::Otlp;
 use crate::error::{Error, ErrorKind};
 use crate::shared::Shared;
 

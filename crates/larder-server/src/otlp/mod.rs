@@ -6,14 +6,8 @@
 //!
 //! [OTLP 1.9]: https://opentelemetry.io/docs/specs/otlp/
 
-mod config;
-#[cfg(feature = "otlp")]
 mod exporter;
-#[cfg(feature = "otlp")]
 mod families;
-#[cfg(feature = "otlp")]
 mod request;
 
-pub use config::Otlp;
-#[cfg(feature = "otlp")]
 pub(crate) use exporter::Exporter;

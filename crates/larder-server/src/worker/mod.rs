@@ -1,7 +1,6 @@
 //! A worker: the state that the tasks of one thread share. Its loop is in `event_loop.rs`.
 
 mod idle;
-mod mailbox;
 mod ring;
 mod tasks;
 mod turns;
@@ -17,7 +16,6 @@ use larder_device::sockets::{Backend, Buffers};
 use larder_device::{Clock, LoopClock};
 
 pub(crate) use idle::Idle;
-pub(crate) use mailbox::{Arrived, Letter, Mailbox};
 pub(crate) use ring::RingWatch;
 pub(crate) use tasks::Tasks;
 use turns::Turns;

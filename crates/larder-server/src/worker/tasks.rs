@@ -9,7 +9,7 @@ use std::sync::Arc;
 use async_task::{Runnable, Task};
 use slab::Slab;
 
-use super::mailbox::Mailbox;
+use crate::mailbox::Mailbox;
 
 /// Rounds of woken tasks per turn: a task that keeps waking itself does not keep the loop from its sockets.
 const ROUNDS_A_TURN: usize = 4;

@@ -32,6 +32,7 @@ mod under_way;
 mod wire;
 mod withdrawal;
 mod worker;
+mod worker_loop;
 
 pub use exports::{Export, Exports};
 pub use server::{NbdConfig, NbdServer};

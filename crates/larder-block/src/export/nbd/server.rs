@@ -16,7 +16,7 @@ use larder_tls::Tls;
 use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepidle};
 
 use super::exports::{Export, Exports};
-use super::worker::{self, Letter, Mailbox};
+use super::worker_loop::{self, Letter, Mailbox};
 
 /// A client that has been silent for this long is probed by TCP keep-alive.
 const SILENCE: Duration = Duration::from_secs(60);
@@ -140,7 +140,7 @@ impl NbdServer {
     ) -> Result<(), Error> {
         for (number, mailbox) in self.mailboxes.clone().into_iter().enumerate() {
             let (exports, tls, sockets) = (self.exports.clone(), tls.cloned(), self.sockets);
-            let run = move || worker::run(&mailbox, exports, tls, sockets);
+            let run = move || worker_loop::run(&mailbox, exports, tls, sockets);
             self.spawn(format!("larder-nbd-{number}"), run)?;
         }
         let (mailboxes, stop) = (self.mailboxes.clone(), Arc::clone(&self.stop));

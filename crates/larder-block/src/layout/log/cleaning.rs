@@ -12,99 +12,14 @@
 //! The oldest dirty data of a class ([`oldest_dirty`](super::oldest_dirty)) is destaged in the same way, but no
 //! request relies on it: it is not waited for, searched again or flushed.
 
-use std::collections::BTreeMap;
-
 use super::appender::{DIRTY_LANE, Pending, Source};
 use super::drain::Drain;
-use super::grace::Phase;
 use super::index::{Extent, Found};
+use super::range_cleaning::{Aim, Cleaning, Stage};
 use super::segments::State;
 use super::state::{LogLayout, Mover, Purpose, bytes_between};
 use super::written::Place;
 use crate::layout::{ClassId, Data, DeviceIo, RequestId, Span, Target};
-
-/// What is to become clean.
-#[derive(Clone, Copy, Debug)]
-enum Aim {
-    Range(Span),
-    /// Some data of a class, from this place on.
-    Oldest(ClassId, Place),
-}
-
-/// A cleaning: of a range, or of some data of a class.
-#[derive(Debug)]
-pub(super) struct Cleaning {
-    request: RequestId,
-    aim: Aim,
-    /// What was dirty when it was requested, and may still be.
-    left: Vec<Found>,
-    stage: Stage,
-    /// For a settling: data that was clean but looked dirty when the flush was issued.
-    marks: Vec<Found>,
-    settles: bool,
-    /// The turn of its own markers. Markers with an earlier turn may be of the same range, and are waited for.
-    turn: u64,
-    /// I/Os and markers in flight.
-    outstanding: usize,
-    has_failed: bool,
-}
-
-#[derive(Debug)]
-enum Stage {
-    /// Searches for what is left.
-    Looking,
-    /// These are busy; writes that may overwrite them are in flight.
-    Waiting(Vec<Found>, Phase),
-    /// Reads of data that is not in memory are in flight.
-    Reading(Vec<(Found, Data)>),
-    /// Writes to the core are in flight.
-    Writing,
-    /// Waits for the flush of the core.
-    Flushing,
-    /// Waits until pending voids were issued: because of them the index may already have removed data that looks
-    /// dirty.
-    Voiding(u64),
-    /// Waits for the markers, and for the writes in flight at that time: they may have displaced data that looks
-    /// dirty, which a start after a crash would find until they are durable.
-    Marking(Phase),
-    Ended,
-}
-
-/// Markers that are not durable yet. Their data no longer looks dirty, so another settling of the same range finds
-/// nothing to mark, and waits for them.
-#[derive(Debug, Default)]
-pub(super) struct Markers {
-    last_turn: u64,
-    /// The range of the settling, by turn.
-    under_way: BTreeMap<u64, Span>,
-}
-
-impl Markers {
-    /// A new turn for a settling of `span`, with or without markers.
-    fn set_out(&mut self, span: Span, has_some: bool) -> u64 {
-        self.last_turn += 1;
-        if has_some {
-            self.under_way.insert(self.last_turn, span);
-        }
-        self.last_turn
-    }
-
-    /// Whether there are earlier markers for the range that `one` settles.
-    fn are_before(&self, one: &Cleaning) -> bool {
-        self.under_way.range(..one.turn).any(|(_, span)| one.wants(*span))
-    }
-
-    fn ended(&mut self, turn: u64) {
-        self.under_way.remove(&turn);
-    }
-}
-
-impl Cleaning {
-    /// Whether it destages all dirty data of a range that overlaps `span`.
-    fn wants(&self, span: Span) -> bool {
-        matches!(self.aim, Aim::Range(range) if range.overlaps(span))
-    }
-}
 
 impl LogLayout {
     /// Begins to destage the dirty data of `span`.
@@ -133,10 +48,7 @@ impl LogLayout {
         left: Vec<Found>,
         stage: Stage,
     ) {
-        let (outstanding, has_failed, marks, turn) = (0, false, Vec::new(), 0);
-        let one =
-            Cleaning { request, aim, left, stage, marks, settles, turn, outstanding, has_failed };
-        self.cleanings.push(one);
+        self.cleanings.push(Cleaning::new((request, settles), aim, left, stage));
         self.has_changed = true;
     }
 

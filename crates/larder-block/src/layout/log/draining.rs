@@ -168,7 +168,8 @@ impl LogLayout {
         if !matches!(self.drain, Some(Drain { phase: Phase::Moving { .. }, .. })) {
             return;
         }
-        let (allowed, mover) = (self.destages_allowed(), Mover::Drain(self.drain_attempts));
+        let (allowed, mover) =
+            (self.yielding.allowed(self.is_drain_wanted()), Mover::Drain(self.drain_attempts));
         while let Some(Drain { phase: Phase::Moving { destages, queue, .. }, .. }) = &mut self.drain
             && *destages < allowed
             && let Some(run) = queue.next_run()
@@ -295,5 +296,19 @@ impl LogLayout {
     fn set_phase(&mut self, phase: Phase) {
         self.drain.as_mut().expect("a segment drains").phase = phase;
         self.has_changed = true;
+    }
+
+    /// Whether a request waits for the end of a drain.
+    fn is_drain_wanted(&self) -> bool {
+        !self.cleanings.is_empty() || !self.held_writes.is_empty() || self.lacks_room()
+    }
+
+    /// Whether client data finds no room.
+    fn lacks_room(&self) -> bool {
+        let waits = |source: Source| !matches!(source, Source::Kept { .. });
+        self.segments.ready() <= RESERVED_SEGMENTS
+            && self.appender.lanes.iter().any(|lane| {
+                lane.open.is_none() && lane.pending.back().is_some_and(|last| waits(last.source))
+            })
     }
 }

@@ -14,114 +14,17 @@
 //! Each class searches the lines written for it, segment by segment in the order in which they were opened, and
 //! remembers its position. The number of lines that one request searches is bounded.
 
+use super::eviction::Evicted;
 use super::index::Found;
 use super::state::LogLayout;
 use super::written::Place;
+use crate::layout::ClassId;
 use crate::layout::line::unpack_line;
-use crate::layout::{ClassId, Shares};
 
 /// Most segments that one request searches.
 const SEGMENTS_MAX: u32 = 256;
 /// Most lines that one request searches, beyond the lines that it needs.
 const LINES_MAX: u32 = 64;
-/// Number of refusals because of other classes' data in a segment after which that data is searched again.
-const REFUSALS_MAX: u32 = 1000;
-
-/// The position at which a class searches for data to evict.
-#[derive(Clone, Copy, Debug, Default)]
-struct Cursor {
-    next: Place,
-    /// The first place before `next` where the class may have data: it could not be evicted, or has arrived later.
-    left: Option<Place>,
-}
-
-impl Cursor {
-    fn leaves(&mut self, place: Place) {
-        self.left = Some(self.left.map_or(place, |left| left.min(place)));
-    }
-}
-
-/// Data that the cache loses when the next segment is filled.
-#[derive(Clone, Copy, Debug, Default)]
-struct AtStake {
-    /// Generation of its current filling; 0: none.
-    generation: u64,
-    /// Bit set of the classes with data in it, as of the last search.
-    classes: u64,
-    /// Refusals since then.
-    refusals: u32,
-}
-
-/// What a class has evicted.
-#[derive(Clone, Copy, Debug, Default)]
-struct Evicted {
-    sectors: u64,
-    /// Whether data was found that is dirty, or in flight to the core.
-    has_seen_dirty: bool,
-}
-
-#[derive(Debug)]
-pub(super) struct Evicting {
-    cursors: [Cursor; ClassId::COUNT],
-    /// Where each class searches for its oldest dirty data.
-    pub(super) oldest_dirty: [Place; ClassId::COUNT],
-    /// Bit set of the classes that were refused room because of dirty data.
-    full_of_dirty: u64,
-    at_stake: AtStake,
-    /// Whether shares were set. Data from before was found by a start and is all of class 0. If it exceeds the share
-    /// of class 0, this is no lowered share, because requests have yet to assign the data to classes.
-    has_shares: bool,
-    /// Bit set of the classes whose share was lowered, and that exceed it.
-    lowered: u64,
-}
-
-impl Default for Evicting {
-    fn default() -> Self {
-        let cursors = [Cursor::default(); ClassId::COUNT];
-        Self {
-            cursors,
-            oldest_dirty: [Place::default(); ClassId::COUNT],
-            full_of_dirty: 0,
-            at_stake: AtStake::default(),
-            has_shares: false,
-            lowered: 0,
-        }
-    }
-}
-
-impl Evicting {
-    /// Fillings from `generation` on may have data of a class that was not there when they were searched.
-    pub(super) fn look_again(&mut self, class: ClassId, generation: u64) {
-        let cursor = &mut self.cursors[class.index()];
-        if generation <= cursor.next.generation {
-            cursor.leaves(Place { generation, line: 0 });
-        }
-    }
-
-    /// The data of a class from `place` on is clean now: it is evicted first.
-    pub(super) fn look_from(&mut self, class: ClassId, place: Place) {
-        let cursor = &mut self.cursors[class.index()];
-        if place > cursor.next {
-            cursor.leaves(cursor.next);
-        }
-        cursor.next = place;
-    }
-
-    pub(super) fn take_full_of_dirty(&mut self) -> Option<ClassId> {
-        let class = ClassId::all().find(|class| self.full_of_dirty & class.bit() != 0)?;
-        self.full_of_dirty &= !class.bit();
-        Some(class)
-    }
-
-    /// The shares change. Classes whose share is lowered shrink from now on.
-    pub(super) fn shares_change(&mut self, before: &Shares, after: &Shares) {
-        let is_lowered = |class: &ClassId| after.get(*class).percent < before.get(*class).percent;
-        for class in ClassId::all().filter(is_lowered).filter(|_| self.has_shares) {
-            self.lowered |= class.bit();
-        }
-        (self.has_shares, self.full_of_dirty) = (true, 0);
-    }
-}
 
 impl LogLayout {
     /// A segment has data of a class for which it was not written.
@@ -144,7 +47,7 @@ impl LogLayout {
         }
         let evicted = self.evict(class, wanted);
         if evicted.sectors < needed && evicted.has_seen_dirty {
-            self.evicting.full_of_dirty |= class.bit();
+            self.evicting.is_full_of_dirty(class);
         }
         evicted.sectors >= needed
     }
@@ -152,28 +55,23 @@ impl LogLayout {
     /// Whether no other class has data in the segment that is filled next.
     fn takes_from_no_other(&mut self, class: ClassId) -> bool {
         let Some((generation, segment)) = self.segments.next_filled() else { return true };
-        let known = self.evicting.at_stake;
-        if known.generation != generation || known.refusals >= REFUSALS_MAX {
+        if !self.evicting.knows_stake(generation) {
             let found = self.found_in(segment, self.segments.get(segment).lines());
             let classes = found.iter().fold(0, |all, one| all | one.extent.class.bit());
-            self.evicting.at_stake = AtStake { generation, classes, refusals: 0 };
+            self.evicting.learn_stake(generation, classes);
         }
-        let at_stake = &mut self.evicting.at_stake;
-        let takes_none = at_stake.classes & !class.bit() == 0;
-        at_stake.refusals += u32::from(!takes_none);
-        takes_none
+        self.evicting.takes_from_no_other(class)
     }
 
     /// Evicts a little of what exceeds lowered shares.
     pub(super) fn shrink_lowered(&mut self) {
-        if self.evicting.lowered == 0 {
+        if !self.evicting.has_lowered() {
             return;
         }
         let few = u64::from(LINES_MAX * self.geometry.line_sectors());
-        let lowered = self.evicting.lowered;
-        for class in ClassId::all().filter(|class| lowered & class.bit() != 0) {
+        for class in self.evicting.lowered() {
             match self.too_many_with(class, 0) {
-                0 => self.evicting.lowered &= !class.bit(),
+                0 => self.evicting.has_shrunk(class),
                 too_many => _ = self.evict(class, too_many.min(few)),
             }
         }
@@ -181,7 +79,7 @@ impl LogLayout {
 
     /// Evicts `wanted` sectors of a class, or a few more, the oldest first, as far as they are clean and found soon.
     fn evict(&mut self, class: ClassId, wanted: u64) -> Evicted {
-        let mut cursor = self.evicting.cursors[class.index()];
+        let mut cursor = self.evicting.cursor(class);
         let (began, mut has_turned) = (cursor.next, false);
         let needed = u32::try_from(wanted / u64::from(self.geometry.line_sectors()));
         let mut lines = needed.unwrap_or(u32::MAX).saturating_mul(2).saturating_add(LINES_MAX);
@@ -224,7 +122,7 @@ impl LogLayout {
                 cursor.leaves(Place { generation, line });
             }
         }
-        self.evicting.cursors[class.index()] = cursor;
+        self.evicting.set_cursor(class, cursor);
         evicted
     }
 

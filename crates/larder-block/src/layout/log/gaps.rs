@@ -24,7 +24,7 @@ impl LogRecovery {
         let mut horizon = 0;
         let positions = (0..).step_by(self.geometry.block_bytes as usize);
         for at in positions.take_while(|at| (*at as usize) < blocks.bytes.len()) {
-            let Some(rest) = blocks.from(at, &self.geometry) else { break };
+            let Some(rest) = self.geometry.after(blocks, at) else { break };
             if let Some((header, _)) = self.header(segment, position + at, rest)
                 && (header.epoch, header.generation) == of_it
                 && header.sequence > last

@@ -231,6 +231,11 @@ impl Geometry {
         bytes / self.block_bytes as usize * usize::from(self.metadata_bytes)
     }
 
+    /// The blocks after the first `bytes` bytes of `blocks`; `None` if there are fewer.
+    pub(super) fn after<'a>(&self, blocks: Blocks<'a>, bytes: u32) -> Option<Blocks<'a>> {
+        blocks.from(bytes, self.metadata_of(bytes as usize))
+    }
+
     /// Whether the header of a batch of `entries` records and `data_bytes` bytes of data is in the metadata of the
     /// data.
     pub(super) fn is_in_metadata(&self, entries: usize, data_bytes: usize) -> bool {
@@ -294,7 +299,7 @@ impl Geometry {
         if self.has_metadata() {
             let limits = (room.0, room.1, self.metadata_bytes);
             let beside = metadata_header::parse(blocks.metadata, uuid, (segment, position), limits);
-            if beside.is_some() || !blocks.has_blank_metadata(self) {
+            if beside.is_some() || !blocks.has_blank_metadata(self.metadata_bytes) {
                 return beside;
             }
         }

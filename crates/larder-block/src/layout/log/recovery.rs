@@ -111,7 +111,7 @@ pub struct LogRecovery {
     cores: Option<BTreeSet<CoreId>>,
     /// By epoch: the highest horizon in headers after gaps.
     pub(super) behind_gaps: HashMap<u32, u64>,
-    pub(super) verifying: Verifying,
+    verifying: Verifying,
 }
 
 impl LogRecovery {
@@ -150,6 +150,13 @@ impl LogRecovery {
     #[must_use]
     pub fn settled_up_to(self, sequence: u64) -> Self {
         Self { settled_up_to: sequence, ..self }
+    }
+
+    /// Compares dirty data with the checksums of its records. Data that differs is [dropped](Recovered::unsound).
+    #[must_use]
+    pub fn verifying_dirty(mut self, is_wanted: bool) -> Self {
+        self.verifying.want(is_wanted);
+        self
     }
 
     /// Sets the state that an orderly stop recorded.
@@ -203,7 +210,11 @@ impl LogRecovery {
             Want::Footer { segment } => self.footer_read(segment, bytes),
             Want::Chain { segment, position } => self.chain_read(segment, position, blocks),
             Want::Tail { segment, position } => self.tail_read(segment, position, blocks),
-            Want::Verify { segment, batch } => self.verify(segment, batch, blocks),
+            Want::Verify { segment, batch } => {
+                let filling = self.fillings[segment as usize].as_ref().expect("it was found");
+                let log = (&self.geometry, &self.uuid);
+                self.verifying.verify((filling, batch), log, segment, blocks);
+            }
             Want::Batch { segment, batch } => {
                 let filling = self.fillings[segment as usize].as_mut().expect("it was found");
                 let Batch { sequence, position, .. } = filling.batches()[batch];
@@ -272,7 +283,7 @@ impl LogRecovery {
         let notes = [NotePlace::First, NotePlace::Second].into_iter().filter_map(|place| {
             let position = self.geometry.note_position(place)?;
             let (header, records) =
-                self.header(segment, position, blocks.from(position, &self.geometry)?)?;
+                self.header(segment, position, self.geometry.after(blocks, position)?)?;
             records.is_empty().then_some((place, header))
         });
         let (place, header) = notes.max_by_key(|(_, header)| header.generation)?;
@@ -302,7 +313,7 @@ impl LogRecovery {
     fn chain_read(&mut self, segment: u32, position: u32, blocks: Blocks<'_>) {
         let is_all = position as usize + blocks.bytes.len() >= self.geometry.segment_bytes as usize;
         let mut at = position;
-        while let Some(rest) = blocks.from(at - position, &self.geometry) {
+        while let Some(rest) = self.geometry.after(blocks, at - position) {
             let Some((header, records)) = self.header(segment, at, rest) else {
                 // The header may be incomplete in what was read.
                 let is_seen = rest.bytes.len() >= self.geometry.header_view_bytes();
@@ -346,7 +357,11 @@ impl LogRecovery {
                 if batch.sequence > horizons[&filling.epoch] && has_data {
                     unstated.push((Want::Batch { segment, batch: number }, segment, *batch));
                 } else if filling.generation >= void_below
-                    && self.is_to_be_verified(filling, number)
+                    && self.verifying.is_to_be_verified(
+                        (filling, number),
+                        &self.geometry,
+                        self.clean_up_to,
+                    )
                 {
                     unstated.push((Want::Verify { segment, batch: number }, segment, *batch));
                 }
@@ -423,7 +438,7 @@ impl LogRecovery {
             log.load_all();
             log.loaded_dirty.clear();
         }
-        self.drop_unsound(&mut log);
+        self.verifying.drop_unsound(&mut log, &mut self.found.unsound);
         (log, self.found)
     }
 

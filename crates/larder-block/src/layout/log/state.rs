@@ -5,13 +5,13 @@ use slab::Slab;
 
 use super::appender::Appender;
 use super::batch::CacheUuid;
-use super::cleaning::{Cleaning, Markers};
 use super::drain::Drain;
-use super::evicting::Evicting;
+use super::eviction::Evicting;
 use super::geometry::Geometry;
 use super::grace::{Grace, Phase};
 use super::index::{Found, Index};
 use super::leaving::Leaving;
+use super::range_cleaning::{Cleaning, Markers};
 use super::segments::Segments;
 use super::unloaded::Unloaded;
 use super::waiting::{HeldWrite, Waiting};

@@ -2,15 +2,14 @@
 //!
 //! Putting each record of a large cache into the index takes longer than reading all of them. So the records are
 //! divided by ranges of cores into small parts. The first request waits only for the part that it needs. The others
-//! are loaded one by one in the background ([`Layout::load_part`](crate::layout::Layout::load_part)).
+//! are loaded one by one in the background ([`loading`](super::loading)).
 //!
 //! *Always:* the index contains nothing of a sector whose part is not loaded, and is not queried for it before.
 
 use super::geometry::LoadOptions;
 use super::index::{Extent, LOCATION_END};
-use super::state::LogLayout;
-use crate::layout::line::{pack_line, scattered, unpack_line};
-use crate::layout::{ClassId, CoreId, Span};
+use crate::layout::line::scattered;
+use crate::layout::{CoreId, Span};
 
 /// Most parts: few enough that their write positions fit into the processor's caches.
 const PARTS_MAX: usize = 1 << 14;
@@ -32,7 +31,7 @@ pub(super) enum Said {
 
 /// A record, with the sequence that decides which record of a sector counts.
 #[derive(Clone, Copy, Debug)]
-struct Late {
+pub(super) struct Late {
     first: u64,
     sequence: u64,
     /// The extent without hits, and the core; or [`VOID`] or [`DESTAGED`], with the sectors.
@@ -86,6 +85,11 @@ impl Unloaded {
         part.push(Late { first: span.first, sequence, packed: packed | core });
     }
 
+    /// log2 of the sectors of a line.
+    pub(super) fn line_shift(&self) -> u32 {
+        self.line_shift
+    }
+
     /// The number of parts that are not loaded.
     pub(super) fn left(&self) -> usize {
         self.left
@@ -106,7 +110,7 @@ impl Unloaded {
     }
 
     /// The number of a part of `span` that is not loaded yet.
-    fn missing(&self, span: Span) -> Option<usize> {
+    pub(super) fn missing(&self, span: Span) -> Option<usize> {
         let (first, last) = (span.first >> self.range_shift, (span.end() - 1) >> self.range_shift);
         if last - first >= self.parts.len() as u64 {
             return self.parts.iter().position(|part| !part.is_empty());
@@ -116,14 +120,14 @@ impl Unloaded {
     }
 
     /// The next part that is not loaded.
-    fn next(&mut self) -> Option<usize> {
+    pub(super) fn next(&mut self) -> Option<usize> {
         let found = self.parts[self.next..].iter().position(|part| !part.is_empty())?;
         self.next += found;
         Some(self.next)
     }
 
     /// Takes out a part: its records by line, and within a line in the order in which they were written.
-    fn take(&mut self, part: usize) -> Vec<Late> {
+    pub(super) fn take(&mut self, part: usize) -> Vec<Late> {
         let mut records = std::mem::take(&mut self.parts[part]);
         self.left -= usize::from(!records.is_empty());
         // A stable sort: the records of a batch stay in order.
@@ -151,11 +155,11 @@ fn nothing_at(location: u64, sectors: u32) -> Extent {
 
 impl Late {
     /// The core and the line.
-    fn line(&self, line_shift: u32) -> (u64, u64) {
+    pub(super) fn line(&self, line_shift: u32) -> (u64, u64) {
         (self.packed >> CORE_SHIFT, self.first >> line_shift)
     }
 
-    fn record(self) -> (Span, Said) {
+    pub(super) fn record(self) -> (Span, Said) {
         let core = u16::try_from(self.packed >> CORE_SHIFT).expect("12 bits");
         let core = CoreId::new(core).expect("12 bits");
         let extent = Extent::unpack(self.packed & ((1 << CORE_SHIFT) - 1));
@@ -166,85 +170,6 @@ impl Late {
             _ => Said::Cached(extent),
         };
         (span, said)
-    }
-}
-
-impl LogLayout {
-    /// Ensures that the index contains everything known of `span`.
-    pub(super) fn load(&mut self, span: Span) {
-        while let Some(part) = self.unloaded.as_ref().and_then(|unloaded| unloaded.missing(span)) {
-            self.load_number(part);
-        }
-    }
-
-    /// Loads a part that contains lines of a segment. Returns whether one was missing.
-    pub(super) fn load_one_of(&mut self, segment: u32) -> bool {
-        let Some(unloaded) = &self.unloaded else { return false };
-        let line_sectors = self.geometry.line_sectors();
-        let mut lines = self.segments.get(segment).lines().iter();
-        let missing = lines.find_map(|&line| unloaded.missing(unpack_line(line, line_sectors)));
-        missing.is_some_and(|part| {
-            self.load_number(part);
-            true
-        })
-    }
-
-    pub(super) fn load_next(&mut self) {
-        if let Some(part) = self.unloaded.as_mut().and_then(Unloaded::next) {
-            self.load_number(part);
-        }
-    }
-
-    fn load_number(&mut self, part: usize) {
-        let Some(unloaded) = &mut self.unloaded else { return };
-        let (records, line_shift) = (unloaded.take(part), unloaded.line_shift);
-        if unloaded.left() == 0 {
-            self.unloaded = None;
-        }
-        self.evicting.look_again(ClassId::UNCLASSIFIED, 0);
-        for line in records.chunk_by(|a, b| a.line(line_shift) == b.line(line_shift)) {
-            self.load_line(line);
-        }
-    }
-
-    /// Of records of the same sectors the last one counts. Usually all records of a line are of the same sectors.
-    fn load_line(&mut self, records: &[Late]) {
-        let Some((span, last)) = records.last().map(|late| late.record()) else { return };
-        if last != Said::Destaged && records.iter().all(|late| late.record().0 == span) {
-            self.load_record(span, last);
-            if let Said::Cached(Extent { is_dirty: true, .. }) = last {
-                self.loaded_dirty.push(span);
-            }
-            return;
-        }
-        for (span, said) in records.iter().map(|late| late.record()) {
-            self.load_record(span, said);
-        }
-        let line_sectors = self.geometry.line_sectors();
-        let line = unpack_line(pack_line(span, line_sectors), line_sectors);
-        let mut found = std::mem::take(&mut self.found);
-        self.index.find(line, &mut found);
-        let dirty = found.iter().filter(|found| found.extent.is_dirty);
-        self.loaded_dirty.extend(dirty.map(|found| found.span));
-        found.clear();
-        self.found = found;
-    }
-}
-
-impl LogLayout {
-    fn load_record(&mut self, span: Span, said: Said) {
-        let extent = match said {
-            Said::Cached(extent) => Some(extent),
-            Said::Void => None,
-            Said::Destaged => {
-                // If it were overwritten in place, a later start would take the new data for clean too.
-                return self.index.change(span, |extent| {
-                    (extent.is_dirty, extent.is_overwritable) = (false, false);
-                });
-            }
-        };
-        self.index.replace(span, extent, &mut self.found);
-        self.found.clear();
     }
 }
 

@@ -4,10 +4,11 @@
 //! have been overwritten in place has no valid checksum. And if headers are in metadata nothing is verified, because a
 //! block that is overwritten in place loses its piece of a header.
 
+use super::batch::CacheUuid;
 use super::blocks::Blocks;
 use super::filling::{Batch, Filling};
+use super::geometry::Geometry;
 use super::record::{Record, RecordKind};
-use super::recovery::LogRecovery;
 use super::state::{LogLayout, bytes_between};
 use crate::layout::Span;
 
@@ -24,32 +25,40 @@ fn is_verified(record: &Record) -> bool {
     record.kind == RecordKind::Dirty { is_overwritable: false }
 }
 
-impl LogRecovery {
-    /// Compares dirty data with the checksums of its records. Data that differs is
-    /// [dropped](super::Recovered::unsound).
-    #[must_use]
-    pub fn verifying_dirty(mut self, is_wanted: bool) -> Self {
-        self.verifying.is_wanted = is_wanted;
-        self
+impl Verifying {
+    pub(super) fn want(&mut self, is_wanted: bool) {
+        self.is_wanted = is_wanted;
     }
 
-    pub(super) fn is_to_be_verified(&self, filling: &Filling, batch: usize) -> bool {
-        self.verifying.is_wanted
-            && !self.geometry.has_metadata()
-            && filling.batches().get(batch).is_some_and(|one| one.sequence > self.clean_up_to)
+    /// Whether a batch after `clean_up_to` has data to compare.
+    pub(super) fn is_to_be_verified(
+        &self,
+        (filling, batch): (&Filling, usize),
+        geometry: &Geometry,
+        clean_up_to: u64,
+    ) -> bool {
+        self.is_wanted
+            && !geometry.has_metadata()
+            && filling.batches().get(batch).is_some_and(|one| one.sequence > clean_up_to)
             && filling.records_of(batch).iter().any(is_verified)
     }
 
-    pub(super) fn verify(&mut self, segment: u32, batch: usize, blocks: Blocks<'_>) {
-        let filling = self.fillings[segment as usize].as_ref().expect("it was found");
+    /// Compares the data of a batch of `segment`, which was read as `blocks`.
+    pub(super) fn verify(
+        &mut self,
+        (filling, batch): (&Filling, usize),
+        (geometry, uuid): (&Geometry, &CacheUuid),
+        segment: u32,
+        blocks: Blocks<'_>,
+    ) {
         let Batch { sequence, position, .. } = filling.batches()[batch];
         let records = filling.records_of(batch);
-        let parsed = self.geometry.parse(blocks, &self.uuid, (segment, position));
+        let parsed = geometry.parse(blocks, uuid, (segment, position));
         // A footer has no checksums of data; only the headers have them.
         let own = parsed.filter(|(header, _)| header.sequence == sequence);
         let own = own.map(|(_, records)| records).unwrap_or_default();
         let data_bytes = records.iter().map(Record::data_bytes).sum();
-        let mut at = self.geometry.header_bytes(records.len(), data_bytes) as usize;
+        let mut at = geometry.header_bytes(records.len(), data_bytes) as usize;
         for (number, record) in records.iter().enumerate() {
             let end = at + record.data_bytes();
             let is_sound =
@@ -58,22 +67,23 @@ impl LogRecovery {
                         && larder_checksum::crc32c(data) == own.checksum
                 });
             if is_verified(record) && !is_sound {
-                let location = self.geometry.offset_of(segment, position) + at as u64;
-                self.verifying.unsound.push((record.span, location));
+                let location = geometry.offset_of(segment, position) + at as u64;
+                self.unsound.push((record.span, location));
             }
             at = end;
         }
     }
 
-    /// Removes dirty data from `log` that is not what was written. Data with a younger record is not affected.
-    pub(super) fn drop_unsound(&mut self, log: &mut LogLayout) {
-        for (span, location) in std::mem::take(&mut self.verifying.unsound) {
+    /// Removes dirty data from `log` that is not what was written, and adds it to `dropped`. Data with a younger record
+    /// is not affected.
+    pub(super) fn drop_unsound(&mut self, log: &mut LogLayout, dropped: &mut Vec<Span>) {
+        for (span, location) in std::mem::take(&mut self.unsound) {
             log.load(span);
             for now in log.find(span) {
                 let is_it = now.extent.location == location + bytes_between(span, now.span);
                 if is_it && now.extent.is_dirty {
                     log.index.replace(now.span, None, &mut Vec::new());
-                    self.found.unsound.push(now.span);
+                    dropped.push(now.span);
                 }
             }
         }

@@ -8,10 +8,6 @@
 //!
 //! *Always:* a request that waits for the end of a drain, or for the room that it makes, keeps the drain going.
 
-use super::appender::Source;
-use super::segments::RESERVED_SEGMENTS;
-use super::state::LogLayout;
-
 /// Most writes of a draining segment in flight; fewer already fill the queue of a drive.
 const DEPTH_MAX: usize = 32;
 /// The lowest limit while a request waits for the room.
@@ -46,32 +42,15 @@ impl Yielding {
     pub(super) fn destage_ends(&mut self) {
         self.depth = (self.depth + 1).min(DEPTH_MAX);
     }
-}
 
-impl LogLayout {
-    /// Writes of a draining segment that may be in flight.
-    pub(super) fn destages_allowed(&self) -> usize {
-        let Yielding { around, depth } = self.yielding;
-        if self.is_drain_wanted() {
-            depth.max(DEPTH_FOR_ROOM)
-        } else if around > 0 {
+    /// Writes of a draining segment that may be in flight. `is_wanted`: a request waits for the end of a drain.
+    pub(super) fn allowed(&self, is_wanted: bool) -> usize {
+        if is_wanted {
+            self.depth.max(DEPTH_FOR_ROOM)
+        } else if self.around > 0 {
             0
         } else {
-            depth
+            self.depth
         }
-    }
-
-    /// Whether a request waits for the end of a drain.
-    fn is_drain_wanted(&self) -> bool {
-        !self.cleanings.is_empty() || !self.held_writes.is_empty() || self.lacks_room()
-    }
-
-    /// Whether client data finds no room.
-    fn lacks_room(&self) -> bool {
-        let waits = |source: Source| !matches!(source, Source::Kept { .. });
-        self.segments.ready() <= RESERVED_SEGMENTS
-            && self.appender.lanes.iter().any(|lane| {
-                lane.open.is_none() && lane.pending.back().is_some_and(|last| waits(last.source))
-            })
     }
 }

@@ -1,7 +1,13 @@
 //! A change of lines by a request, and its progress.
 
-use super::state::Piece;
 use crate::layout::RequestId;
+
+/// Sectors of a line of the cache.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Piece {
+    pub(super) line: u32,
+    pub(super) mask: u128,
+}
 
 /// A change of the state of lines; all of them change in the same way.
 #[derive(Debug)]

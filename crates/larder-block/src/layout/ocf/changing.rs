@@ -3,10 +3,10 @@
 //! *Always:* the table on the device calls a sector dirty only if the line has all of its data. A line that the table
 //! may call dirty gets no new owner before the table durably says otherwise.
 
-use super::change::{Change, ChangeKind, Stage};
+use super::change::{Change, ChangeKind, Piece, Stage};
 use super::lists::Kind;
 use super::pages::Waiter;
-use super::state::{OcfLayout, Piece, Purpose};
+use super::state::{OcfLayout, Purpose};
 use crate::layout::{Class, DeviceIo, RequestId, Target};
 
 impl OcfLayout {

@@ -42,6 +42,7 @@ mod pages;
 mod reading;
 mod recovery;
 mod state;
+mod stop;
 mod stopping;
 mod superblock;
 mod table;

@@ -14,7 +14,7 @@ use super::lines::Lines;
 use super::lists::{Kind, Lists};
 use super::locks::Locks;
 use super::pages::Pages;
-use super::stopping::Stopping;
+use super::stop::Stopping;
 use super::table::CoreLine;
 use crate::layout::requests::Requests;
 use crate::layout::{ClassId, CoreId, DeviceIo, IoId, Request, RequestId, Shares, Span};
@@ -76,13 +76,6 @@ pub(super) enum Purpose {
     Stop,
     /// A client flush.
     Flush { request: RequestId },
-}
-
-/// Sectors of a line of the cache.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Piece {
-    pub(super) line: u32,
-    pub(super) mask: u128,
 }
 
 impl OcfLayout {

@@ -4,21 +4,8 @@
 //! the cache device durably has all data and the whole table. A start clears this before it writes anything else.
 
 use super::state::{OcfLayout, Purpose};
+use super::stop::Stopping;
 use crate::layout::{Left, RequestId};
-
-/// Pages of one write.
-const RUN_PAGES: u32 = 256;
-/// Most writes in flight.
-const WRITES_MAX: u32 = 4;
-
-/// The progress of writing the table.
-#[derive(Debug)]
-pub(super) struct Stopping {
-    request: RequestId,
-    next_page: u32,
-    outstanding: u32,
-    has_failed: bool,
-}
 
 impl OcfLayout {
     /// Flushes all devices and concurrently writes the table. The label is written when all of this has ended.
@@ -26,8 +13,7 @@ impl OcfLayout {
         self.flush(request);
         self.is_prepared = false;
         self.requests.add_part(request);
-        let (next_page, outstanding, has_failed) = (0, 0, false);
-        self.stopping = Some(Stopping { request, next_page, outstanding, has_failed });
+        self.stopping = Some(Stopping::new(request));
         self.write_table();
     }
 
@@ -35,25 +21,22 @@ impl OcfLayout {
     fn write_table(&mut self) {
         let Some(mut stopping) = self.stopping.take() else { return };
         let pages = self.geometry.pages();
-        while stopping.outstanding < WRITES_MAX && stopping.next_page < pages {
-            let run = stopping.next_page..(stopping.next_page + RUN_PAGES).min(pages);
-            stopping.next_page = run.end;
-            stopping.outstanding += 1;
+        while let Some(run) = stopping.next_run(pages) {
             let io = self.page_write(run, true);
             self.issue(io, Purpose::Stop);
         }
-        if stopping.outstanding > 0 {
-            self.stopping = Some(stopping);
-            return;
+        match stopping.ended() {
+            None => self.stopping = Some(stopping),
+            Some(is_well) => {
+                self.is_prepared = is_well;
+                self.requests.end_part(stopping.request(), is_well);
+            }
         }
-        self.is_prepared = !stopping.has_failed;
-        self.requests.end_part(stopping.request, !stopping.has_failed);
     }
 
     pub(super) fn stopping_went_on(&mut self, is_well: bool) {
         if let Some(stopping) = &mut self.stopping {
-            stopping.outstanding -= 1;
-            stopping.has_failed |= !is_well;
+            stopping.write_ended(is_well);
         }
         self.has_changed = true;
         self.write_table();

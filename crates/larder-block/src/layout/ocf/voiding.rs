@@ -3,9 +3,9 @@
 //! A crash loses clean data, so only dirty data must be made void on the device: through its page of the table, after
 //! the core durably has the new data, because the old data was durable.
 
-use super::change::ChangeKind;
+use super::change::{ChangeKind, Piece};
 use super::pages::Waiter;
-use super::state::{OcfLayout, Piece, Purpose};
+use super::state::{OcfLayout, Purpose};
 use crate::layout::line::by_line;
 use crate::layout::{Class, Data, DeviceIo, RequestId, Span, Target};
 

@@ -1,7 +1,7 @@
 //! Client writes, and the caching of data that was read.
 
-use super::change::ChangeKind;
-use super::state::{OcfLayout, Piece, Purpose, runs};
+use super::change::{ChangeKind, Piece};
+use super::state::{OcfLayout, Purpose, runs};
 use crate::layout::line::by_line;
 use crate::layout::{Class, ClassId, Data, DeviceIo, RequestId, SECTOR_BYTES, Span, Target};
 

@@ -35,9 +35,9 @@ mod rule;
 use std::fmt;
 
 use super::Direction;
-use crate::cache::Mode;
 pub use crate::layout::ClassId;
 use crate::layout::{Share, Shares, Span};
+use crate::mode::Mode;
 use rule::Rule;
 
 /// The name of class 0.

@@ -9,17 +9,17 @@ use rustc_hash::FxHashMap;
 
 use super::chunk::CHUNK_SECTORS;
 use super::elapsed::Elapsed;
-use super::full_classes::FullClasses;
+use super::full_classes::{ClassTurn, FullClasses};
 use super::options::{AlruOptions, CleaningOptions, CleaningPolicy};
 use super::rate::RateLimit;
 use super::table::{CoreTable, Taken};
 use crate::Error;
-use crate::layout::{CoreId, SECTOR_BYTES, Span};
+use crate::layout::{ClassId, CoreId, SECTOR_BYTES, Span};
 
 /// How long a core that has failed is left alone, as in ACP of Open CAS.
 pub(super) const BACK_OFF: Duration = Duration::from_secs(5);
 /// Shortest wait between two calls of [`Cleaning::work`].
-pub(super) const WAIT_MIN: Duration = Duration::from_millis(1);
+const WAIT_MIN: Duration = Duration::from_millis(1);
 /// Elapsed time at the start. Longer than any staleness, so that data found by a recovery is always stale.
 const BEGIN: Duration = Duration::from_secs(3601);
 
@@ -39,12 +39,12 @@ pub struct CleaningFacts {
 pub struct Cleaning {
     options: CleaningOptions,
     line_bytes: u32,
-    pub(super) elapsed: Elapsed,
+    elapsed: Elapsed,
     cores: BTreeMap<CoreId, CoreTable>,
     under_way: FxHashMap<Span, UnderWay>,
     /// Estimate of the dirty bytes in flight, without those for full classes.
     bytes_under_way: u64,
-    pub(super) rate: RateLimit,
+    rate: RateLimit,
     pub(super) full_classes: FullClasses,
     /// The dirty share has reached `dirty_high_percent`, and has since stayed above `dirty_low_percent`.
     is_above: bool,
@@ -362,6 +362,59 @@ fn scaled(number: u64, by: u64, of: u64) -> u64 {
 
 fn seconds_of(at: Duration) -> u32 {
     u32::try_from(at.as_secs()).unwrap_or(u32::MAX - 1)
+}
+
+/// Destages for classes that are full of dirty data.
+impl Cleaning {
+    /// A class with a share of `share_sectors` was refused room because its data is dirty.
+    pub fn class_is_full(&mut self, class: ClassId, share_sectors: u64) {
+        if self.options().policy != CleaningPolicy::Nop {
+            self.full_classes.refused(class, share_sectors);
+        }
+    }
+
+    /// The shares have changed: a class that is refused room asks again.
+    pub fn shares_change(&mut self) {
+        self.full_classes.forget_wishes();
+    }
+
+    /// The class for which data is to be destaged now.
+    pub fn class_turn(&mut self, now: Duration) -> ClassTurn {
+        if self.full_classes.is_batch_under_way() {
+            return ClassTurn::Nobody;
+        }
+        let at = self.elapsed.at(now);
+        let later = |wait: Duration| ClassTurn::At(now.saturating_add(wait.max(WAIT_MIN)));
+        let Some((class, wanted)) = self.full_classes.next(at) else {
+            return self.full_classes.until_rested(at).map_or(ClassTurn::Nobody, later);
+        };
+        let (under_way, bytes_max) = (self.all_bytes_under_way(), self.bytes_max());
+        if under_way > bytes_max / 2 {
+            return ClassTurn::Nobody;
+        }
+        let wait = self.rate.wait(at);
+        if !wait.is_zero() {
+            return later(wait);
+        }
+        let budget = (bytes_max - under_way).min(self.rate.piece_bytes()) / SECTOR_BYTES as u64;
+        ClassTurn::Now(class, wanted.min(budget).max(1))
+    }
+
+    /// The destage of `sectors` sectors of a class has begun; 0: no data was found.
+    pub fn class_began(&mut self, class: ClassId, sectors: u64, now: Duration) {
+        let at = self.elapsed.at(now);
+        let bytes = self.full_classes.began(class, sectors, at);
+        if bytes > 0 {
+            self.rate.spend(at, bytes);
+        }
+    }
+
+    /// The batch has ended. After a failure of a device the class is left alone for five seconds, and still wants the
+    /// batch.
+    pub fn class_destaged(&mut self, class: ClassId, was_well: bool, now: Duration) {
+        let at = self.elapsed.at(now);
+        self.full_classes.destaged(class, was_well, at + BACK_OFF);
+    }
 }
 
 #[cfg(test)]

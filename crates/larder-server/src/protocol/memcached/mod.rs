@@ -16,8 +16,6 @@ mod stats;
 mod text;
 mod version;
 
-pub use nodes::NodeList;
-
 use super::{Protocol, Step};
 use crate::answers::Answers;
 use crate::caller::Caller;

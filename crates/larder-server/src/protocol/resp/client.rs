@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::board::Listed;
 use super::queue::{Transaction, Watched};
 use crate::answers::Answers;
+use crate::resp_board::Listed;
 
 /// Which answers are sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

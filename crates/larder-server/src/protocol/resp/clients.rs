@@ -4,13 +4,13 @@ use std::collections::HashSet;
 use std::fmt::Write;
 use std::sync::atomic::Ordering;
 
-use super::board::Listed;
 use super::client::Replies;
 use super::context::{Context, no_room, shown, unknown_subcommand, wrong_arity};
 use super::number;
 use super::parse::Arguments;
 use super::table::TABLE;
 use super::write::{Outcome, Refusal, SYNTAX};
+use crate::resp_board::Listed;
 
 /// Longest name that a client may give itself.
 const NAME_BYTES_MAX: usize = 1024;

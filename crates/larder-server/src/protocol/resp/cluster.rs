@@ -3,8 +3,9 @@
 use super::context::{Context, unknown_subcommand, wrong_arity};
 use super::number;
 use super::parse::Arguments;
-use super::slots::{SLOTS, SlotMap, SlotNode, slot};
+use super::slots::{NodeId, slot};
 use super::write::{Outcome, Refusal};
+use crate::config::{SLOTS, SlotMap, SlotNode};
 
 /// `CLUSTER`.
 pub(super) fn cluster(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
@@ -28,7 +29,7 @@ pub(super) fn cluster(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
     let map = shared.config.cluster.as_ref().ok_or(disabled)?;
     match (&*sub, argv.len()) {
         (b"INFO", 2) => info(cx, map),
-        (b"MYID", 2) => cx.out.bulk(map.nodes[map.myself].id().to_string()),
+        (b"MYID", 2) => cx.out.bulk(NodeId(&map.nodes[map.myself]).to_string()),
         (b"KEYSLOT", 3) => cx.out.integer(slot(argv.get(2)).into()),
         (b"NODES", 2) => nodes(cx, map),
         (b"SLOTS", 2) => slots(cx, map),
@@ -64,7 +65,7 @@ fn nodes(cx: &mut Context<'_>, map: &SlotMap) {
     for (number, node) in map.nodes.iter().enumerate() {
         let role = if number == map.myself { "myself,master" } else { "master" };
         let SlotNode { host, port, slots } = node;
-        let id = node.id();
+        let id = NodeId(node);
         text += &format!("{id} {host}:{port}@{port} {role} - 0 0 1 connected");
         for (first, last) in slots {
             text += &if first == last { format!(" {first}") } else { format!(" {first}-{last}") };
@@ -84,7 +85,7 @@ fn slots(cx: &mut Context<'_>, map: &SlotMap) {
             cx.out.array(4);
             cx.out.bulk(&node.host);
             cx.out.integer(node.port.into());
-            cx.out.bulk(node.id().to_string());
+            cx.out.bulk(NodeId(node).to_string());
             cx.out.array(0);
         }
     }
@@ -103,7 +104,7 @@ fn shards(cx: &mut Context<'_>, map: &SlotMap) {
         cx.out.bulk("nodes");
         cx.out.array(1);
         cx.out.map(7);
-        let id = node.id().to_string();
+        let id = NodeId(node).to_string();
         let words = [("id", &*id), ("endpoint", &*node.host), ("ip", &*node.host)];
         for (name, value) in words.into_iter().chain([("role", "master"), ("health", "online")]) {
             cx.out.bulk(name);

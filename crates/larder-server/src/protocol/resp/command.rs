@@ -1,7 +1,22 @@
 //! The description of a command.
 
 use super::parse::Arguments;
-use super::table::{TABLE, flags};
+
+/// Flags of a command, as `COMMAND` reports them.
+pub(super) mod flags {
+    pub(in crate::protocol::resp) const WRITE: u16 = 1;
+    pub(in crate::protocol::resp) const READONLY: u16 = 1 << 1;
+    pub(in crate::protocol::resp) const DENYOOM: u16 = 1 << 2;
+    pub(in crate::protocol::resp) const ADMIN: u16 = 1 << 3;
+    pub(in crate::protocol::resp) const NOSCRIPT: u16 = 1 << 4;
+    pub(in crate::protocol::resp) const LOADING: u16 = 1 << 5;
+    pub(in crate::protocol::resp) const STALE: u16 = 1 << 6;
+    pub(in crate::protocol::resp) const FAST: u16 = 1 << 7;
+    pub(in crate::protocol::resp) const NO_AUTH: u16 = 1 << 8;
+    pub(in crate::protocol::resp) const NAMES: [&str; 9] = [
+        "write", "readonly", "denyoom", "admin", "noscript", "loading", "stale", "fast", "no_auth",
+    ];
+}
 
 /// A row of the table.
 #[derive(Debug)]
@@ -113,19 +128,6 @@ pub(super) enum Does {
     Watch,
 }
 
-/// Longest name, in bytes, that we look up.
-const NAME_BYTES_MAX: usize = 16;
-
-/// The command with this name, and its index in the table.
-pub(super) fn find(name: &[u8]) -> Option<(usize, &'static Command)> {
-    let mut lower = [0; NAME_BYTES_MAX];
-    let lower = lower.get_mut(..name.len())?;
-    lower.copy_from_slice(name);
-    lower.make_ascii_lowercase();
-    let at = TABLE.binary_search_by(|command| command.name.as_bytes().cmp(lower)).ok()?;
-    TABLE.get(at).map(|command| (at, command))
-}
-
 impl Command {
     /// Whether it may have this number of arguments, including its name.
     pub(super) fn takes(&self, arguments: usize) -> bool {
@@ -203,44 +205,5 @@ impl Group {
             Self::String => "string",
             Self::Transactions => "transactions",
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_table_is_in_order_and_found() {
-        assert!(TABLE.windows(2).all(|pair| pair[0].name < pair[1].name), "sorted, no name twice");
-        for (at, command) in TABLE.iter().enumerate() {
-            let found = find(command.name.to_ascii_uppercase().as_bytes());
-            assert!(found.is_some_and(|(place, it)| place == at && it.name == command.name));
-        }
-        for wrong in [&b""[..], b"nope", b"gett", &[b'g'; 100], b"\xff"] {
-            assert!(find(wrong).is_none());
-        }
-    }
-
-    #[test]
-    fn arities() {
-        let takes = |name: &str, count| find(name.as_bytes()).unwrap().1.takes(count);
-        assert!(takes("get", 2) && !takes("get", 1) && !takes("get", 3));
-        assert!(takes("mget", 2) && takes("mget", 1000) && !takes("mget", 1));
-    }
-
-    #[test]
-    fn keys_by_place() {
-        let places = |name: &str, count| -> Vec<usize> {
-            find(name.as_bytes()).unwrap().1.key_places(count).collect()
-        };
-        assert_eq!(places("get", 2), [1]);
-        assert_eq!(places("mget", 4), [1, 2, 3]);
-        assert_eq!(places("mset", 5), [1, 3]);
-        assert_eq!(places("rename", 3), [1, 2]);
-        assert_eq!(places("object", 3), [2]);
-        assert_eq!(places("object", 2), [] as [usize; 0]);
-        assert_eq!(places("ping", 2), [] as [usize; 0]);
-        assert_eq!(places("del", 0), [] as [usize; 0]);
     }
 }

@@ -6,8 +6,8 @@ use super::context::{Context, shown, unknown_subcommand, wrong_arity};
 use super::glob;
 use super::number;
 use super::parse::Arguments;
-use super::slow::ENTRIES_MAX;
 use super::write::{Outcome, Refusal};
+use crate::resp_board::ENTRIES_MAX;
 
 /// Settings that can be read; [`set`] knows which can be changed.
 const NAMES: [&str; 14] = [

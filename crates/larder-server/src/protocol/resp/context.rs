@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use larder::{Change, SetOptions, Value};
 
-use super::board::{Board, KnownAs};
 use super::client::Client;
 use super::queue::Watched;
-use super::slow::Whose;
 use super::write::{NO_ROOM, Outcome, Refusal, Writer};
 use crate::caller::Caller;
+use crate::resp_board::Whose;
+use crate::resp_board::{Board, KnownAs};
 use crate::tenant::Calls;
 
 /// What a command works with.

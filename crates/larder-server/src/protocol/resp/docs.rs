@@ -1,10 +1,10 @@
 //! `COMMAND`: the table of commands, for clients.
 
-use super::command::{Command, find};
+use super::command::{Command, flags};
 use super::context::{Context, unknown_subcommand, wrong_arity};
 use super::glob;
 use super::parse::Arguments;
-use super::table::{TABLE, flags};
+use super::table::{TABLE, find};
 use super::write::{Outcome, Refusal, SYNTAX};
 
 /// `COMMAND`.

@@ -5,7 +5,6 @@
 //! request begins when those before it have their answers, and ends before the next one begins (`run.rs`).
 
 mod amend;
-pub(crate) mod board;
 mod client;
 mod clients;
 mod cluster;
@@ -27,8 +26,7 @@ mod queue;
 mod read;
 mod run;
 mod scan;
-pub(crate) mod slots;
-mod slow;
+mod slots;
 mod slowlog;
 mod strings;
 mod table;
@@ -39,19 +37,22 @@ mod write;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-pub use slots::{SlotMap, SlotNode};
-
 use self::client::Client;
-use self::command::{Command, Does};
+use self::command::{Command, Does, flags};
 use self::context::Context;
 use self::parse::{Arguments, Limits, Parsed, Parser, Swallow, Swallowed};
 use self::read::Read;
-use self::table::flags;
 use self::write::{OVER_LIMIT, Outcome, Refusal, TOO_LONG, Writer};
 use super::{Protocol, Step};
 use crate::answers::Answers;
 use crate::caller::Caller;
+use crate::config::SlotMap;
 use crate::work::STEPS_A_UNIT;
+
+/// Number of commands.
+pub(crate) fn commands() -> usize {
+    table::TABLE.len()
+}
 
 /// A connection that speaks RESP.
 #[derive(Default)]
@@ -268,7 +269,7 @@ async fn may_begin(
 
 fn note_mget(caller: &Caller, client: &Client) {
     caller.worker.counters.resp_commands.add(1);
-    let Some((at, _)) = command::find(b"mget") else { return };
+    let Some((at, _)) = table::find(b"mget") else { return };
     if let Some(listed) = &client.listed {
         listed.asks(at);
     }
@@ -280,7 +281,7 @@ fn note_mget(caller: &Caller, client: &Client) {
 /// The command that the request names, if it is allowed.
 fn admitted(caller: &Caller, argv: Arguments<'_>) -> Result<(usize, &'static Command), Refusal> {
     let needs_login = caller.needs_login();
-    let Some((at, command)) = command::find(argv.get(0)) else {
+    let Some((at, command)) = table::find(argv.get(0)) else {
         return Err(unknown(argv));
     };
     if !command.takes(argv.len()) {
@@ -308,7 +309,7 @@ async fn check_slots<'k>(
         caller.work.does_bytes(key.len());
         caller.rests().await;
     }
-    first.map_or(Ok(()), |slot| map.serves(slot))
+    first.map_or(Ok(()), |slot| slots::serves(map, slot))
 }
 
 /// Counts a refusal of the command at this index of the table.

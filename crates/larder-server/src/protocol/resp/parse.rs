@@ -344,13 +344,6 @@ pub(crate) struct OwnedArguments {
 }
 
 impl OwnedArguments {
-    /// Makes arguments of `words`.
-    pub(crate) fn of(words: &[&[u8]]) -> Self {
-        let mut own = Self { bytes: Vec::new(), places: Vec::new() };
-        words.iter().for_each(|word| own.push(word));
-        own
-    }
-
     fn push(&mut self, argument: &[u8]) {
         // It came from an input with 32-bit positions.
         let begin = u32::try_from(self.bytes.len()).unwrap_or(u32::MAX);

@@ -150,10 +150,11 @@ async fn later(
         asked.ends(&key);
         let slow = &worker.shared.resp.slow;
         if slow.wants(begun.elapsed()) {
-            let argv = super::parse::OwnedArguments::of(&[b"GET", &key]);
+            let arguments = [&b"GET"[..], &key];
             let name = listed.as_ref().map(|it| it.words().name).unwrap_or_default();
             let peer = listed.map(|it| it.peer.clone()).unwrap_or_default();
-            slow.add(of_tenant, begun.elapsed(), argv.as_arguments(), peer, name);
+            let arguments = (arguments.len(), arguments.into_iter());
+            slow.add(of_tenant, begun.elapsed(), arguments, peer, name);
         }
         if read.counts_as_get() {
             worker.counters.count_get(matches!(found, Ok(Some(_))));

@@ -2,11 +2,12 @@
 
 use std::time::Instant;
 
-use super::command::{Command, Does};
+use super::command::{Command, Does, flags};
 use super::context::{Context, unknown_subcommand};
-use super::parse::Arguments;
+use super::parse::{Arguments, OwnedArguments};
+use super::queue::Watched;
 use super::read::{self, Read};
-use super::write::{Outcome, Refusal};
+use super::write::{NO_ROOM, Outcome, Refusal};
 use super::{
     amend, clients, cluster, config, connection, docs, info, keys, latency, lifetimes, scan,
     slowlog, strings, transaction, turns,
@@ -44,7 +45,7 @@ pub(super) async fn timed(
     if is_told && cx.board().slow.wants(took) {
         let name = cx.client.listed.as_ref().map(|it| it.words().name).unwrap_or_default();
         let (tenant, peer) = (cx.caller.tenant.number, cx.caller.peer.to_string());
-        cx.board().slow.add(tenant, took, argv, peer, name);
+        cx.board().slow.add(tenant, took, (argv.len(), argv.from(0)), peer, name);
     }
     done
 }
@@ -123,7 +124,7 @@ async fn of_server(cx: &mut Context<'_>, does: Does, argv: Arguments<'_>) -> Out
         }
         Does::Client => clients::client(cx, argv).await?,
         Does::Multi => transaction::multi(cx)?,
-        Does::Exec => transaction::exec(cx).await?,
+        Does::Exec => exec(cx).await?,
         Does::Discard => transaction::discard(cx)?,
         Does::Watch => transaction::watch(cx, argv).await?,
         Does::Unwatch => transaction::unwatch(cx),
@@ -173,6 +174,48 @@ fn function(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
         b"FLUSH" => cx.out.ok(),
         b"LIST" => cx.out.array(0),
         _ => return Err(unknown_subcommand("FUNCTION", argv.get(1))),
+    }
+    Ok(())
+}
+
+/// `EXEC`. The [`transaction`] says what it guarantees.
+async fn exec(cx: &mut Context<'_>) -> Outcome {
+    let Some(mut begun) = transaction::begin(cx).await? else { return Ok(()) };
+    let done = do_all(cx, std::mem::take(&mut begun.requests)).await;
+    cx.client.guarded = Watched::default();
+    done
+}
+
+async fn do_all(
+    cx: &mut Context<'_>,
+    requests: Vec<(usize, &'static Command, OwnedArguments)>,
+) -> Outcome {
+    let begin = cx.out.len();
+    cx.out.array(requests.len());
+    let (mut answers, mut counted) = (cx.caller.keep(), 0);
+    for (at, command, argv) in requests {
+        let argv = argv.as_arguments();
+        if command.has(flags::WRITE) && command.keys_of(argv).count() != 1 {
+            cx.client.guarded = Watched::default();
+        }
+        let before = cx.out.len();
+        let done = Box::pin(timed(cx, (at, command), argv, true)).await;
+        if let Err(Refusal::Overtaken) = done {
+            cx.out.back_to(begin);
+            cx.out.null_array();
+            return Ok(());
+        }
+        // The changes stay; the client can ask again for an answer that is too long.
+        let bytes = cx.out.len() - begin;
+        if bytes > counted && !answers.grow(bytes - counted) {
+            cx.out.back_to(before);
+            cx.out.refusal(&NO_ROOM);
+        } else {
+            counted = counted.max(bytes);
+        }
+        cx.caller.work.does(1);
+        cx.caller.work.does_bytes(cx.out.len().saturating_sub(before));
+        cx.caller.rests().await;
     }
     Ok(())
 }

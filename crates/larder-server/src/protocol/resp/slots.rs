@@ -1,103 +1,25 @@
-//! Slots: which slot a key is in, and which of several servers has it.
-//!
-//! The map is configured, and must be the same on all servers; they do not communicate.
+//! Slots: which slot a key is in, and whether this server has it.
 
 use std::fmt;
 
 use crc_fast::CrcAlgorithm;
 
 use super::write::{Outcome, Refusal};
-use crate::error::{Error, ErrorKind};
+use crate::config::{SLOTS, SlotMap, SlotNode};
 
-/// Number of slots.
-pub(super) const SLOTS: u16 = 16_384;
-
-/// Which server has which slots.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SlotMap {
-    pub(super) nodes: Vec<SlotNode>,
-    pub(super) myself: usize,
-}
-
-/// A server of a [`SlotMap`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SlotNode {
-    /// Host name or address for clients.
-    pub host: String,
-    /// Port for clients.
-    pub port: u16,
-    /// Its slots: first and last of each range.
-    pub slots: Vec<(u16, u16)>,
-}
-
-impl SlotMap {
-    /// A map of these servers, of which `myself` is this one.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Config`] for a slot that is out of range or assigned twice, for a host that is no name or address,
-    /// or if `myself` is not in the list.
-    pub fn new(nodes: Vec<SlotNode>, myself: usize) -> Result<Self, Error> {
-        let refuse = |message: String| Err(Error::new(ErrorKind::Config, message));
-        if myself >= nodes.len() {
-            return refuse(format!("cluster: there is no server {myself} among {}", nodes.len()));
+/// Why this server does not serve a slot, if it does not.
+pub(super) fn serves(map: &SlotMap, slot: u16) -> Outcome {
+    match map.owner(slot) {
+        Some((number, _)) if number == map.myself => Ok(()),
+        Some((_, SlotNode { host, port, .. })) => {
+            Err(Refusal::Said(format!("MOVED {slot} {host}:{port}")))
         }
-        let mut taken = vec![false; usize::from(SLOTS)];
-        for SlotNode { host, port, slots } in &nodes {
-            if host.is_empty() || !host.bytes().all(|byte| byte.is_ascii_graphic()) {
-                return refuse(format!("cluster: host {host:?} must be a name or an address"));
-            }
-            for (first, last) in slots {
-                if first > last || *last >= SLOTS {
-                    return refuse(format!("cluster: slots {first}-{last} must be in 0-16383"));
-                }
-                for slot in *first..=*last {
-                    if std::mem::replace(&mut taken[usize::from(slot)], true) {
-                        return refuse(format!(
-                            "cluster: slot {slot} of {host}:{port} is another's too"
-                        ));
-                    }
-                }
-            }
-        }
-        Ok(Self { nodes, myself })
-    }
-
-    /// All servers.
-    pub fn nodes(&self) -> &[SlotNode] {
-        &self.nodes
-    }
-
-    fn owner(&self, slot: u16) -> Option<(usize, &SlotNode)> {
-        let has = |node: &SlotNode| node.slots.iter().any(|(a, b)| (*a..=*b).contains(&slot));
-        self.nodes.iter().enumerate().find(|(_, node)| has(node))
-    }
-
-    /// Why this server does not serve a slot, if it does not.
-    pub(super) fn serves(&self, slot: u16) -> Outcome {
-        match self.owner(slot) {
-            Some((number, _)) if number == self.myself => Ok(()),
-            Some((_, SlotNode { host, port, .. })) => {
-                Err(Refusal::Said(format!("MOVED {slot} {host}:{port}")))
-            }
-            None => Err(Refusal::Says("CLUSTERDOWN Hash slot not served")),
-        }
-    }
-
-    /// Number of slots that are assigned.
-    pub(super) fn served(&self) -> usize {
-        let slots = self.nodes.iter().flat_map(|node| &node.slots);
-        slots.map(|(first, last)| usize::from(last - first) + 1).sum()
+        None => Err(Refusal::Says("CLUSTERDOWN Hash slot not served")),
     }
 }
 
-impl SlotNode {
-    /// An identifier for clients that is the same at every server and after every start.
-    pub(super) fn id(&self) -> NodeId<'_> {
-        NodeId(self)
-    }
-}
-
-pub(super) struct NodeId<'a>(&'a SlotNode);
+/// An identifier of a server for clients. It is the same at every server and after every start.
+pub(super) struct NodeId<'a>(pub(super) &'a SlotNode);
 
 impl fmt::Display for NodeId<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -151,7 +73,7 @@ mod tests {
     #[test]
     fn keys_are_sent_where_they_belong() {
         let map = SlotMap::new(vec![node(1, &[(0, 8191)]), node(2, &[(8192, 13000)])], 0).unwrap();
-        let serves = |key: &str| match map.serves(slot(key.as_bytes())) {
+        let serves = |key: &str| match serves(&map, slot(key.as_bytes())) {
             Ok(()) => String::new(),
             Err(Refusal::Said(text)) => text,
             Err(Refusal::Says(text)) => text.to_owned(),
@@ -160,7 +82,7 @@ mod tests {
         assert_eq!(serves("bar"), "", "slot 5061");
         assert_eq!(serves("foo"), "MOVED 12182 h:2");
         let none = SlotMap::new(vec![node(1, &[])], 0).unwrap();
-        assert!(none.serves(slot(b"foo")).is_err());
+        assert!(super::serves(&none, slot(b"foo")).is_err());
     }
 
     #[test]

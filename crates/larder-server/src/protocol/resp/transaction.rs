@@ -17,9 +17,8 @@ use super::command::Command;
 use super::context::{Context, no_room};
 use super::parse::{Arguments, OwnedArguments};
 use super::queue::{Transaction, Watched};
-use super::table::flags;
-use super::turns;
-use super::write::{NO_ROOM, Outcome, Refusal};
+use super::turns::{self, Turns};
+use super::write::{Outcome, Refusal};
 
 /// `MULTI`.
 pub(super) fn multi(cx: &mut Context<'_>) -> Outcome {
@@ -91,8 +90,15 @@ pub(super) fn unwatch(cx: &mut Context<'_>) {
     cx.out.ok();
 }
 
-/// `EXEC`.
-pub(super) async fn exec(cx: &mut Context<'_>) -> Outcome {
+/// The requests of a transaction that may run now.
+pub(super) struct Begun {
+    pub(super) requests: Vec<(usize, &'static Command, OwnedArguments)>,
+    /// Held until they have run.
+    _turns: Turns,
+}
+
+/// Begins what `EXEC` runs. `None` if a watched key has changed, which is answered.
+pub(super) async fn begin(cx: &mut Context<'_>) -> Result<Option<Begun>, Refusal> {
     let Some(mut transaction) = cx.client.transaction.take() else {
         return Err(Refusal::Says("ERR EXEC without MULTI"));
     };
@@ -104,52 +110,15 @@ pub(super) async fn exec(cx: &mut Context<'_>) -> Outcome {
     let requests = &transaction.requests;
     let of_requests =
         requests.iter().flat_map(|(_, command, argv)| command.keys_of(argv.as_arguments()));
-    let _turns = turns::take(cx.caller, watched.keys().chain(of_requests)).await;
+    let turns = turns::take(cx.caller, watched.keys().chain(of_requests)).await;
     for key in watched.keys() {
         let current = cx.cache(key).get_with(key, |_, meta| meta).await?;
         if !watched.is_still(key, current) {
             cx.out.null_array();
-            return Ok(());
+            return Ok(None);
         }
         cx.rests_behind(key).await;
     }
     cx.client.guarded = watched;
-    let requests = std::mem::take(&mut transaction.requests);
-    let done = do_all(cx, requests).await;
-    cx.client.guarded = Watched::default();
-    done
-}
-
-async fn do_all(
-    cx: &mut Context<'_>,
-    requests: Vec<(usize, &'static Command, OwnedArguments)>,
-) -> Outcome {
-    let begin = cx.out.len();
-    cx.out.array(requests.len());
-    let (mut answers, mut counted) = (cx.caller.keep(), 0);
-    for (at, command, argv) in requests {
-        let argv = argv.as_arguments();
-        if command.has(flags::WRITE) && command.keys_of(argv).count() != 1 {
-            cx.client.guarded = Watched::default();
-        }
-        let before = cx.out.len();
-        let done = Box::pin(super::run::timed(cx, (at, command), argv, true)).await;
-        if let Err(Refusal::Overtaken) = done {
-            cx.out.back_to(begin);
-            cx.out.null_array();
-            return Ok(());
-        }
-        // The changes stay; the client can ask again for an answer that is too long.
-        let bytes = cx.out.len() - begin;
-        if bytes > counted && !answers.grow(bytes - counted) {
-            cx.out.back_to(before);
-            cx.out.refusal(&NO_ROOM);
-        } else {
-            counted = counted.max(bytes);
-        }
-        cx.caller.work.does(1);
-        cx.caller.work.does_bytes(cx.out.len().saturating_sub(before));
-        cx.caller.rests().await;
-    }
-    Ok(())
+    Ok(Some(Begun { requests: std::mem::take(&mut transaction.requests), _turns: turns }))
 }

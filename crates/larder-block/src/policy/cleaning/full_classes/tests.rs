@@ -3,6 +3,8 @@
 use super::super::{AlruOptions, CleaningFacts, CleaningOptions};
 use super::*;
 use crate::layout::{CoreId, Span};
+use crate::policy::cleaning::cleaner::BACK_OFF;
+use crate::policy::cleaning::{Cleaning, CleaningPolicy};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// The share of a class that wants 2000 sectors destaged.

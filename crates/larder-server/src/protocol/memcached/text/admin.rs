@@ -6,7 +6,7 @@ use crate::answers::Answers;
 use crate::caller::Caller;
 use crate::protocol::memcached::items::server_error;
 use crate::protocol::memcached::version::VERSION;
-use crate::protocol::memcached::{flush, stats};
+use crate::protocol::memcached::{flush, nodes, stats};
 
 /// The answer to a client that asks for something of the process and is no administrator.
 const FORBIDDEN: &str = "CLIENT_ERROR this command is for administrators";
@@ -49,7 +49,7 @@ pub(super) async fn answer(request: Request<'_>, caller: &Caller, answers: &mut 
             say_unless(quiet, answers, if set { "OK" } else { shared });
         }
         Request::Cluster => match &caller.worker.shared.config.memcached_nodes {
-            Some(list) => say(answers, &list.answer()),
+            Some(list) => say(answers, &nodes::answer(list)),
             None => say(answers, "ERROR"),
         },
         Request::DebugTime(how) => {

@@ -7,22 +7,20 @@ use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::parse::Arguments;
-
 /// Arguments that are kept of a request; the next constant is the bytes kept of each.
 const ARGUMENTS_KEPT: usize = 32;
 const ARGUMENT_BYTES_KEPT: usize = 128;
 /// Most entries that an operator may configure.
-pub(super) const ENTRIES_MAX: i64 = 100_000;
+pub(crate) const ENTRIES_MAX: i64 = 100_000;
 
 /// Most bytes of the entries of all tenants together. Each tenant has an equal part; its oldest entries go first.
 const BYTES_MAX: usize = 2 << 20;
 
 /// The slow log of `SLOWLOG`.
-pub(super) struct SlowLog {
+pub(crate) struct SlowLog {
     /// Threshold in microseconds; negative: never.
-    pub(super) threshold_micros: AtomicI64,
-    pub(super) entries_max: AtomicUsize,
+    pub(crate) threshold_micros: AtomicI64,
+    pub(crate) entries_max: AtomicUsize,
     next: AtomicU64,
     /// One for each tenant.
     of_tenants: Vec<Mutex<Entries>>,
@@ -46,14 +44,14 @@ impl Entries {
 
 /// Whose entries, or clients, are meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Whose {
+pub(crate) enum Whose {
     All,
     /// Those of the tenant with this number.
     Of(usize),
 }
 
 impl Whose {
-    pub(super) fn has(self, tenant: usize) -> bool {
+    pub(crate) fn has(self, tenant: usize) -> bool {
         match self {
             Self::All => true,
             Self::Of(number) => number == tenant,
@@ -63,13 +61,13 @@ impl Whose {
 
 /// A slow request.
 #[derive(Clone)]
-pub(super) struct Entry {
-    pub(super) id: u64,
-    pub(super) at_s: u64,
-    pub(super) micros: u64,
-    pub(super) arguments: Vec<Vec<u8>>,
-    pub(super) peer: String,
-    pub(super) name: Vec<u8>,
+pub(crate) struct Entry {
+    pub(crate) id: u64,
+    pub(crate) at_s: u64,
+    pub(crate) micros: u64,
+    pub(crate) arguments: Vec<Vec<u8>>,
+    pub(crate) peer: String,
+    pub(crate) name: Vec<u8>,
 }
 
 impl Entry {
@@ -81,7 +79,7 @@ impl Entry {
 }
 
 impl SlowLog {
-    pub(super) fn new(tenants: usize) -> Self {
+    pub(crate) fn new(tenants: usize) -> Self {
         Self {
             threshold_micros: AtomicI64::new(10_000),
             entries_max: AtomicUsize::new(128),
@@ -91,17 +89,17 @@ impl SlowLog {
     }
 
     /// Whether a request that took this long belongs in the log.
-    pub(super) fn wants(&self, took: Duration) -> bool {
+    pub(crate) fn wants(&self, took: Duration) -> bool {
         let threshold = self.threshold_micros.load(Ordering::Relaxed);
         u64::try_from(threshold).is_ok_and(|micros| took >= Duration::from_micros(micros))
     }
 
-    /// Adds a request of a client of the tenant with this number.
-    pub(super) fn add(
+    /// Adds a request of a client of the tenant with this number: the number of its arguments, and all of them.
+    pub(crate) fn add<'a>(
         &self,
         tenant: usize,
         took: Duration,
-        arguments: Arguments<'_>,
+        arguments: (usize, impl Iterator<Item = &'a [u8]>),
         peer: String,
         name: Vec<u8>,
     ) {
@@ -121,12 +119,12 @@ impl SlowLog {
         entries.truncate(self.entries_max.load(Ordering::Relaxed), bytes_max);
     }
 
-    pub(super) fn len(&self, whose: Whose) -> usize {
+    pub(crate) fn len(&self, whose: Whose) -> usize {
         self.logs(whose).map(|entries| entries.all.len()).sum()
     }
 
     /// Up to `count` entries, the newest first.
-    pub(super) fn newest(&self, whose: Whose, count: usize) -> Vec<Entry> {
+    pub(crate) fn newest(&self, whose: Whose, count: usize) -> Vec<Entry> {
         let of_each = |log: MutexGuard<'_, Entries>| -> Vec<Entry> {
             log.all.iter().take(count).cloned().collect()
         };
@@ -136,7 +134,7 @@ impl SlowLog {
         newest
     }
 
-    pub(super) fn clear(&self, whose: Whose) {
+    pub(crate) fn clear(&self, whose: Whose) {
         self.logs(whose).for_each(|mut entries| *entries = Entries::default());
     }
 
@@ -147,8 +145,7 @@ impl SlowLog {
     }
 }
 
-fn clipped(arguments: Arguments<'_>) -> Vec<Vec<u8>> {
-    let all = arguments.len();
+fn clipped<'a>((all, arguments): (usize, impl Iterator<Item = &'a [u8]>)) -> Vec<Vec<u8>> {
     let kept = if all > ARGUMENTS_KEPT { ARGUMENTS_KEPT - 1 } else { all };
     let clip = |argument: &[u8]| match argument.split_at_checked(ARGUMENT_BYTES_KEPT) {
         Some((head, rest)) if !rest.is_empty() => {
@@ -157,7 +154,7 @@ fn clipped(arguments: Arguments<'_>) -> Vec<Vec<u8>> {
         }
         _ => argument.to_vec(),
     };
-    let mut clipped: Vec<Vec<u8>> = arguments.from(0).take(kept).map(clip).collect();
+    let mut clipped: Vec<Vec<u8>> = arguments.take(kept).map(clip).collect();
     if all > kept {
         clipped.push(format!("... ({} more arguments)", all - kept).into_bytes());
     }
@@ -166,7 +163,6 @@ fn clipped(arguments: Arguments<'_>) -> Vec<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::parse::OwnedArguments;
     use super::*;
 
     #[test]
@@ -174,10 +170,10 @@ mod tests {
         let log = SlowLog::new(2);
         log.entries_max.store(100_000, Ordering::Relaxed);
         let argument = [b'x'; 1000];
-        let request = OwnedArguments::of(&[&argument[..]; 100]);
+        let request = [&argument[..]; 100];
         let add = |tenant| {
             let peer = "peer".to_owned();
-            log.add(tenant, Duration::ZERO, request.as_arguments(), peer, vec![b'n'; 1000]);
+            log.add(tenant, Duration::ZERO, (100, request.into_iter()), peer, vec![b'n'; 1000]);
         };
         add(0);
         (0..2000).for_each(|_| add(1));

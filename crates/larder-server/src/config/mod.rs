@@ -1,5 +1,9 @@
 //! The configuration of a server: listeners, threads and limits.
 
+mod nodes;
+mod otlp;
+mod slot_map;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,11 +15,13 @@ use larder_tls::TlsFiles;
 use crate::block_caches::BlockCaches;
 use crate::debug_clock::DebugClock;
 use crate::error::{Error, ErrorKind};
-use crate::otlp::Otlp;
 use crate::policy::TenantPolicy;
-use crate::protocol::memcached::NodeList;
-use crate::protocol::resp::slots::SlotMap;
 use crate::users::{PasswordHash, User};
+
+pub use nodes::NodeList;
+pub use otlp::Otlp;
+pub(crate) use slot_map::SLOTS;
+pub use slot_map::{SlotMap, SlotNode};
 
 /// The account of clients has room for at least 4 of the longest values: a transaction may return half of the account.
 pub(crate) const CLIENT_VALUES_MIN: usize = 4;

@@ -1,77 +1,79 @@
 //! What all RESP connections share: the list of clients, the slow log, and counters of commands.
 
+mod slow;
+
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::slow::{SlowLog, Whose};
-use super::table::TABLE;
 use crate::counters::Counter;
+pub(crate) use slow::{ENTRIES_MAX, SlowLog, Whose};
 
 /// What all RESP connections share.
 pub(crate) struct Board {
     clients: Mutex<BTreeMap<u64, Arc<Listed>>>,
-    pub(super) slow: SlowLog,
+    pub(crate) slow: SlowLog,
     /// One entry per worker, with one per command of the table.
     calls: Vec<Box<[Calls]>>,
 }
 
 /// Counters of one command, for the clients of one worker.
 #[derive(Default)]
-pub(super) struct Calls {
-    pub(super) calls: Counter,
+pub(crate) struct Calls {
+    pub(crate) calls: Counter,
     /// Sum of the whole microseconds of each call; a call that DRAM answers at once counts 0.
-    pub(super) micros: Counter,
+    pub(crate) micros: Counter,
     /// Calls that were refused before they began.
-    pub(super) rejected: Counter,
+    pub(crate) rejected: Counter,
     /// Calls that were answered with an error.
-    pub(super) failed: Counter,
+    pub(crate) failed: Counter,
 }
 
 /// Tenant number of a client that has to log in first; only administrators see such clients.
 const NO_TENANT: usize = usize::MAX;
 
 /// A client, as other clients see it.
-pub(super) struct Listed {
-    pub(super) id: u64,
+pub(crate) struct Listed {
+    pub(crate) id: u64,
     /// The number of its tenant; [`NO_TENANT`] before it has logged in.
     tenant: AtomicUsize,
     /// Its address.
-    pub(super) peer: String,
-    pub(super) since: Instant,
+    pub(crate) peer: String,
+    pub(crate) since: Instant,
     /// Time of its last request, in seconds since it connected.
-    pub(super) last_s: AtomicU64,
+    pub(crate) last_s: AtomicU64,
     /// Index of its last command in the table.
-    pub(super) command: AtomicUsize,
-    pub(super) is_resp3: AtomicBool,
+    pub(crate) command: AtomicUsize,
+    pub(crate) is_resp3: AtomicBool,
     /// Queued requests of its transaction; -1 outside of one.
-    pub(super) queued: AtomicI64,
+    pub(crate) queued: AtomicI64,
     /// It is closed at its next request.
-    pub(super) is_killed: AtomicBool,
+    pub(crate) is_killed: AtomicBool,
     words: Mutex<Words>,
 }
 
 /// The user and the tenant of a client.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct KnownAs<'a> {
+pub(crate) struct KnownAs<'a> {
     /// The number of the tenant. `None`: it has to log in first.
-    pub(super) tenant: Option<usize>,
-    pub(super) user: &'a str,
+    pub(crate) tenant: Option<usize>,
+    pub(crate) user: &'a str,
 }
 
 /// What a client says about itself.
 #[derive(Clone, Default)]
-pub(super) struct Words {
-    pub(super) name: Vec<u8>,
-    pub(super) library: Vec<u8>,
-    pub(super) library_version: Vec<u8>,
-    pub(super) user: Vec<u8>,
+pub(crate) struct Words {
+    pub(crate) name: Vec<u8>,
+    pub(crate) library: Vec<u8>,
+    pub(crate) library_version: Vec<u8>,
+    pub(crate) user: Vec<u8>,
 }
 
 impl Board {
-    pub(crate) fn new(workers: usize, tenants: usize) -> Self {
-        let calls = || TABLE.iter().map(|_| Calls::default()).collect();
+    /// A board for this number of workers, tenants and commands.
+    pub(crate) fn new(workers: usize, tenants: usize, commands: usize) -> Self {
+        let calls = || (0..commands).map(|_| Calls::default()).collect();
         Self {
             clients: Mutex::default(),
             slow: SlowLog::new(tenants),
@@ -80,7 +82,7 @@ impl Board {
     }
 
     /// Lists a client, until it leaves ([`Board::strike`]).
-    pub(super) fn list(&self, id: u64, peer: String, known: KnownAs<'_>) -> Arc<Listed> {
+    pub(crate) fn list(&self, id: u64, peer: String, known: KnownAs<'_>) -> Arc<Listed> {
         let listed = Arc::new(Listed {
             id,
             tenant: AtomicUsize::new(NO_TENANT),
@@ -99,24 +101,24 @@ impl Board {
         listed
     }
 
-    pub(super) fn strike(&self, id: u64) {
+    pub(crate) fn strike(&self, id: u64) {
         self.clients.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
     }
 
     /// The clients that have sent a request, by number: those of one tenant, or of all.
-    pub(super) fn clients(&self, whose: Whose) -> Vec<Arc<Listed>> {
+    pub(crate) fn clients(&self, whose: Whose) -> Vec<Arc<Listed>> {
         let clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         let visible = |it: &&Arc<Listed>| whose.has(it.tenant.load(Ordering::Relaxed));
         clients.values().filter(visible).cloned().collect()
     }
 
     /// The counters of a command at a worker. Only that worker may count; any thread may read.
-    pub(super) fn calls(&self, worker: usize, command: usize) -> Option<&Calls> {
+    pub(crate) fn calls(&self, worker: usize, command: usize) -> Option<&Calls> {
         self.calls.get(worker)?.get(command)
     }
 
     /// Calls, microseconds, rejected calls and failed calls of a command, over all workers.
-    pub(super) fn called(&self, command: usize) -> [u64; 4] {
+    pub(crate) fn called(&self, command: usize) -> [u64; 4] {
         let mut sum = [0_u64; 4];
         for calls in self.calls.iter().filter_map(|of_worker| of_worker.get(command)) {
             let Calls { calls, micros, rejected, failed } = calls;
@@ -130,34 +132,34 @@ impl Board {
 
 impl Listed {
     /// The user or the tenant of its connection has changed.
-    pub(super) fn is_known_as(&self, KnownAs { tenant, user }: KnownAs<'_>) {
+    pub(crate) fn is_known_as(&self, KnownAs { tenant, user }: KnownAs<'_>) {
         self.tenant.store(tenant.unwrap_or(NO_TENANT), Ordering::Relaxed);
         self.say(|words| words.user = user.as_bytes().to_vec());
     }
 
-    pub(super) fn words(&self) -> Words {
+    pub(crate) fn words(&self) -> Words {
         self.words.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(super) fn say(&self, say: impl FnOnce(&mut Words)) {
+    pub(crate) fn say(&self, say: impl FnOnce(&mut Words)) {
         say(&mut self.words.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    pub(super) fn set_name(&self, name: &[u8]) {
+    pub(crate) fn set_name(&self, name: &[u8]) {
         self.say(|words| words.name = name.to_vec());
     }
 
     /// It sends a request now, with the command at this index of the table.
-    pub(super) fn asks(&self, command: usize) {
+    pub(crate) fn asks(&self, command: usize) {
         self.command.store(command, Ordering::Relaxed);
     }
 
-    pub(super) fn is_seen(&self) {
+    pub(crate) fn is_seen(&self) {
         self.last_s.store(self.since.elapsed().as_secs(), Ordering::Relaxed);
     }
 
     /// Time since it connected, and time since its last request.
-    pub(super) fn age_and_idle(&self) -> (Duration, Duration) {
+    pub(crate) fn age_and_idle(&self) -> (Duration, Duration) {
         let age = self.since.elapsed();
         let last = Duration::from_secs(self.last_s.load(Ordering::Relaxed));
         (age, age.saturating_sub(last))
