@@ -168,7 +168,7 @@ pub(super) mod tests {
     #[test]
     fn a_change_is_made_in_its_place_alone_and_undone() {
         let tree = std::env::temp_dir().join(format!("xtask-mutant-{}", std::process::id()));
-        let file = tree.join(SOURCES).join("loc/x.rs");
+        let file = tree.join(SOURCES).join("engine/loc/x.rs");
         fs::create_dir_all(file.parent().unwrap()).unwrap();
         fs::write(&file, SOURCE).unwrap();
         let seen =

@@ -1,6 +1,6 @@
 //! Every call of `Larder` exists in its other forms too. Most of these calls are generated from one list
-//! (`fleet/front/calls.rs`), so that no form can lack one. These tests check that the list is complete, and that the calls
-//! which each form has by hand are all there. They read the sources for that.
+//! (`fleet/front/calls.rs`), so that no form can lack one. These tests check that the list is complete, and that the
+//! calls which each form has by hand are all there. They read the sources for that.
 
 use std::collections::BTreeSet;
 use std::fs;

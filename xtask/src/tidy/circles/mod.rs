@@ -4,8 +4,7 @@
 //! high: a lower file that needs it ties all files in between together. Names are followed through re-exports to the
 //! file that defines them. Imports of tests and mere re-exports do not count.
 //!
-//! Readers import modules, so siblings among modules may not import each other at all, at any level. The circles of
-//! modules that are left in `larder` are notes.
+//! Readers import modules, so siblings among modules may not import each other at all, at any level.
 
 mod graph;
 mod house;
@@ -21,8 +20,6 @@ use super::tree::Tree;
 const RULE: &str = "circles";
 /// Largest number of files that may import each other.
 const FILES_MAX: usize = 2;
-/// A crate in which circles of modules are notes: it still has some.
-const STILL_CIRCULAR: &str = "crates/larder/";
 
 /// Checks every crate of the workspace.
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
@@ -85,8 +82,7 @@ fn found_modules(folder: &str, circle: &levels::Circle, ties: &Ties) -> Finding 
     let first = &circle.ties[0];
     let line = ties.get(first).map_or(1, |tie| tie.line);
     let fix = "move what is needed from below into a module below";
-    let finding = Finding::error((&first.0, line), RULE, message, fix);
-    if folder == STILL_CIRCULAR { finding.into_note() } else { finding }
+    Finding::error((&first.0, line), RULE, message, fix)
 }
 
 #[cfg(test)]
@@ -159,23 +155,6 @@ mod tests {
             (a/one.rs -> b/deep.rs: B; b/deep.rs -> a/two.rs: Two); \
             move what is needed from below into a module below";
         assert_eq!(of_modules, expected);
-    }
-
-    #[test]
-    fn circles_of_modules_are_notes_where_some_are_left() {
-        let two = |folder: &str| {
-            let (manifest, lib) = (format!("{folder}Cargo.toml"), format!("{folder}src/lib.rs"));
-            let (a, b) = (format!("{folder}src/a.rs"), format!("{folder}src/b.rs"));
-            let files = [
-                (&*manifest, ""),
-                (&*lib, "mod a;\nmod b;"),
-                (&*a, A),
-                (&*b, "use crate::a::A;\npub struct B;"),
-            ];
-            check(&Tree::of(&files)).iter().map(ToString::to_string).collect::<Vec<_>>()
-        };
-        assert!(two(STILL_CIRCULAR)[0].contains(": note: circles: 2 modules"));
-        assert!(two("crates/x/")[0].contains(": error: circles: 2 modules"));
     }
 
     #[test]
