@@ -29,7 +29,7 @@ pub(super) fn circles(folder: &str, ties: &Ties) -> Vec<Circle> {
             level.entry(arrow).or_default().push((from.clone(), to.clone()));
         }
     }
-    levels.values().flat_map(|level| circles_of_level(level)).collect()
+    levels.values().flat_map(circles_of_level).collect()
 }
 
 /// Ties of files by the siblings that they tie.
