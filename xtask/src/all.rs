@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use crate::step::{self, Verdict};
 use crate::{
     block_soak, fs, fuzz, guest, interleave, kills, mutants, nbd, packages, page, peers,
-    report_check, sanitize, served_kills, soak, tidy, toolchain, ycsb,
+    report_check, sanitize, served_kills, soak, spelling, tidy, toolchain, ycsb,
 };
 
 /// Seconds for each fuzz target.
@@ -14,7 +14,7 @@ const FUZZ_SECONDS: u32 = 30;
 /// Name of a step, and its function.
 type Step = (&'static str, fn() -> Verdict);
 
-const STEPS: [Step; 28] = [
+const STEPS: [Step; 29] = [
     ("formatting", || step::run(&mut step::cargo(&["fmt", "--all", "--check"]))),
     ("clippy", || {
         let arguments =
@@ -60,6 +60,7 @@ const STEPS: [Step; 28] = [
         step::run(step::cargo(&arguments).env("RUSTDOCFLAGS", "-D warnings"))
     }),
     ("tidy", tidy::verdict),
+    ("spelling", spelling::check),
     ("msrv", toolchain::msrv),
     ("targets", toolchain::targets),
     ("package", packages::package),

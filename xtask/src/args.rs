@@ -18,6 +18,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Check the house rules (also a test of this crate)
     Tidy(tidy::Options),
+    /// Check the spelling of code and documents (typos, typos.toml)
+    Spelling,
     /// Run all checks and print the result of each: formatting, clippy, tests, documentation, and most of the commands
     /// below
     All,

@@ -31,6 +31,7 @@ mod served;
 mod served_kills;
 mod servers;
 mod soak;
+mod spelling;
 mod step;
 mod tidy;
 mod toolchain;
@@ -52,6 +53,7 @@ fn main() -> ExitCode {
         Command::Targets => ("targets", toolchain::targets()),
         Command::Package => ("package", packages::package()),
         Command::Deny => ("deny", packages::deny()),
+        Command::Spelling => ("spelling", spelling::check()),
         Command::Fuzz(options) => ("fuzz", fuzz::run(&options)),
         Command::Interleave => ("interleave", interleave::run()),
         Command::Sanitize => ("sanitize", sanitize::run()),
