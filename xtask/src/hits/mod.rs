@@ -29,7 +29,7 @@ pub(crate) fn run() -> Verdict {
     };
     let dir = workspace::target().join("xtask/hits");
     let mut build =
-        step::cargo(&["build", "--quiet", "--locked", "-p", "larder", "--example", "one_hit"]);
+        step::cargo(&["build", "--quiet", "--locked", "-p", "larder-lab", "--example", "one_hit"]);
     build.env("CARGO_PROFILE_DEV_OPT_LEVEL", "0").env("CARGO_TARGET_DIR", &dir);
     let built = step::run(&mut build);
     if built != Verdict::passed() {
