@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_has_or_wants_is_not_free() {
+    fn a_span_that_a_request_holds_or_waits_for_is_not_free() {
         let mut locks = Locks::default();
         locks.acquire(0, span(0, 8), false);
         locks.acquire(1, span(4, 8), true);
@@ -158,7 +158,7 @@ mod tests {
 
     /// Random requests: requests that hold locks together never conflict, and every request gets its lock.
     #[test]
-    fn whatever_comes_nobody_conflicts_and_nobody_waits_for_ever() {
+    fn random_requests_never_conflict_and_all_get_their_locks() {
         for seed in 0..200 {
             let mut rng = fastrand::Rng::with_seed(seed);
             let mut locks = Locks::default();

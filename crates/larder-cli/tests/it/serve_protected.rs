@@ -123,7 +123,7 @@ fn places_that_overlap_are_refused_with_line_and_column() {
 }
 
 #[test]
-fn several_servers_are_told_and_slots_of_nobody_are_warned_of() {
+fn check_prints_the_number_of_servers_and_warns_of_unassigned_slots() {
     let directory = tempfile::tempdir().unwrap();
     let text =
         "[cluster]\nmyself = \"a:1\"\nslots = { \"0-8191\" = \"a:1\", \"8192-16000\" = \"b:1\" }\n";

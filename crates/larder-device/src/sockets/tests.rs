@@ -103,7 +103,7 @@ fn what_is_sent_arrives_in_order_and_whole() {
 }
 
 #[test]
-fn who_does_not_read_stops_itself_only() {
+fn a_socket_that_is_not_read_stops_only_itself() {
     let Some(ring) = ring() else { return };
     // More sockets than fill the pool with the most that each may hold.
     let mut others: Vec<_> = (0..100).map(|_| pair(&ring)).collect();
@@ -213,7 +213,7 @@ impl Wake for Counts {
 }
 
 #[test]
-fn who_waits_is_woken_and_places_are_used_again() {
+fn waiters_are_woken_and_places_are_used_again() {
     let Some(ring) = ring() else { return };
     for round in 0..200_u32 {
         let (mut client, mut socket) = pair(&ring);

@@ -106,7 +106,7 @@ fn the_same_clients_make_the_same_run() {
 }
 
 #[test]
-fn who_asks_for_more_than_a_queue_holds_waits_and_who_leaves_holds_nobody_back() {
+fn a_client_that_overfills_a_queue_waits_and_one_that_leaves_delays_no_other() {
     let ends = run(clients(Isolation::Channel, 1), |number, store| {
         if number == 1 {
             return 0;

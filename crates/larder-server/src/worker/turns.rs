@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn who_goes_away_leaves_its_turn_to_others() {
+    fn a_waiter_that_is_dropped_leaves_its_turn_to_others() {
         let turns = Turns::new(1, 1);
         let take = || -> Taking<'_> { Box::pin(turns.take(0, 1)) };
         let Poll::Ready(first) = poll(&mut take()) else { panic!("it is free") };

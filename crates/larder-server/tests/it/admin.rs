@@ -69,7 +69,7 @@ fn metrics_count_what_clients_do() {
 }
 
 #[test]
-fn it_lives_and_is_ready_and_answers_nobody_elses_pages() {
+fn it_answers_live_and_ready_and_refuses_requests_from_other_origins() {
     let server = with_admin();
     assert!(get(&server, "/live", "").starts_with("HTTP/1.1 200 "));
     assert!(get(&server, "/ready", "").ends_with("\r\n\r\nready\n"));

@@ -42,7 +42,7 @@ fn half_a_request_holds_the_end_up_no_longer_than_the_drain() {
 }
 
 #[test]
-fn who_comes_when_there_are_too_many_is_told_so() {
+fn a_client_above_the_connection_limit_gets_an_error() {
     let mut few = config();
     few.connections_max = 2;
     let server = in_memory_with(few);

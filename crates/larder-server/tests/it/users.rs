@@ -37,7 +37,7 @@ fn tenants_have_keys_of_their_own() {
 }
 
 #[test]
-fn a_wrong_password_is_answered_late_and_nobody_waits_for_it() {
+fn a_wrong_password_is_answered_late_and_delays_no_other_client() {
     let server = with_users();
     let mut ann = Client::resp(&server);
     ann.asks("AUTH ann rye\r\n", "+OK\r\n");

@@ -193,7 +193,7 @@ mod tests {
     use std::sync::atomic::AtomicU64;
 
     #[test]
-    fn nobody_is_inside_while_it_is_held() {
+    fn no_call_is_inside_while_the_gate_is_held() {
         let (gate, value) = (Gate::default(), AtomicU64::new(0));
         let work = || {
             for _ in 0..3_000 {
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn who_gives_up_shutting_lets_others_in() {
+    fn a_holder_that_gives_up_shutting_lets_others_in() {
         let gate = Gate::default();
         let inside = block_on(gate.enter()).unwrap();
         let mut holding = Box::pin(gate.hold());

@@ -208,7 +208,7 @@ mod tests {
 
     /// The last participant is found by a reference count, which no interleaving scheduler sees: use real threads.
     #[test]
-    fn of_two_who_give_up_at_once_nobody_leaves_a_call() {
+    fn two_participants_that_give_up_at_once_leave_no_call() {
         const KEYS: u64 = 20_000;
         let group: SingleFlight<u64, u32> = SingleFlight::new();
         let turn = std::sync::atomic::AtomicU64::new(0);

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn who_came_first_is_served_first_and_what_is_too_long_goes_alone() {
+    fn the_first_waiter_is_served_first_and_a_request_above_the_total_runs_alone() {
         let allowance = Allowance::of_bytes(100);
         let first = allowance.try_take(60).unwrap();
         let (mut long, mut short) = (allowance.take(500), allowance.take(10));
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn who_gives_up_holds_nobody_up_and_keeps_nothing() {
+    fn a_waiter_that_gives_up_delays_no_other_and_keeps_nothing() {
         let allowance = Allowance::of_bytes(100);
         let first = allowance.try_take(60).unwrap();
         let (mut second, mut third) = (allowance.take(60), allowance.take(40));

@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn who_may_help_is_told_only_where_nobody_attends() {
+    fn helpers_are_told_only_while_no_thread_attends() {
         let demotions = Demotions::default();
         let mut waiting = [demotions.unattended.listen()];
         let attends = demotions.attend();

@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_replaced_is_whole_for_those_who_look() {
+    fn readers_see_replaced_slices_whole() {
         let len_of = |number: usize| 64 + number * 37 % 200;
         let slice_of = |number: usize| vec![number; len_of(number)].into_boxed_slice();
         let (readers, published) = (Readers::<Old<_>>::default(), Published::new(slice_of(0)));

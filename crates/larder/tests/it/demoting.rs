@@ -233,7 +233,7 @@ fn what_waits_for_a_bucket_is_written_together() {
 
 /// The same with threads, which run next to the cache's own thread.
 #[test]
-fn nothing_older_comes_back_beside_the_thread() {
+fn nothing_older_comes_back_while_the_thread_demotes() {
     for base in [config(), logged()] {
         let cache = open(by_thread(base), &faulty(&FaultPlan::new(1)));
         std::thread::scope(|scope| {
@@ -404,7 +404,7 @@ fn a_drop_ends_the_thread_whatever_is_under_way() {
 /// A clear and a close complete all demotions. There is no deadlock, although other callers inside the cache wait for
 /// room.
 #[test]
-fn clears_and_closes_come_to_their_end_beside_callers_that_wait_for_room() {
+fn clears_and_closes_end_while_callers_wait_for_room() {
     for base in [config(), logged()] {
         let drive = faulty(&FaultPlan::new(1));
         let demoting_bytes_max = Some(4_000);

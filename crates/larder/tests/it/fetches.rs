@@ -34,7 +34,7 @@ async fn never() -> Result<Vec<u8>, io::Error> {
 }
 
 #[test]
-fn those_who_miss_together_fetch_once() {
+fn concurrent_misses_fetch_once() {
     let cache = cache();
     let source = Cell::new(None);
     let options = SetOptions { flags: 4, ..SetOptions::default() };
@@ -73,7 +73,7 @@ fn an_error_is_shared_and_not_kept() {
 }
 
 #[test]
-fn if_the_one_who_fetches_gives_up_another_fetches() {
+fn if_the_fetching_caller_gives_up_another_fetches() {
     let cache = cache();
     let options = SetOptions::default();
     let mut second =
@@ -220,7 +220,7 @@ fn a_fetch_may_say_how_its_value_is_stored() {
 }
 
 #[test]
-fn whoever_would_wait_for_itself_is_told() {
+fn a_fetch_that_would_wait_for_itself_gets_an_error() {
     let drive = drive();
     let rig = Rig::open(config(), &drive);
     let (cache, options) = (&rig.cache, SetOptions::default());

@@ -138,7 +138,7 @@ fn a_drive_that_is_gone_leaves_what_it_said() {
 }
 
 #[test]
-fn who_may_not_ask_has_a_reason_and_no_thread() {
+fn without_permission_counters_have_a_reason_and_no_thread() {
     let watched = Watched { path: "it".to_owned(), nsid: 1, block_bytes: 512, range: 0..1 };
     let denied = Err(io::ErrorKind::PermissionDenied.into());
     let interval = Some(Duration::from_secs(1));

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_away_has_no_credit_from_then() {
+    fn an_idle_tenant_earns_no_credit() {
         let mut queue = DeficitQueue::new(&[1, 1], 100);
         for _ in 0..50 {
             queue.push(0, 100, ());
@@ -150,7 +150,7 @@ mod tests {
 
     /// A tenant that is charged before its turn gets its share, and no more.
     #[test]
-    fn who_goes_first_pays_in_its_turns() {
+    fn a_tenant_that_goes_first_pays_in_its_turns() {
         let mut queue = DeficitQueue::new(&[1, 1], 100);
         let mut served = [0_u64, 0];
         (0..2).for_each(|_| queue.push(0, 100, ()));

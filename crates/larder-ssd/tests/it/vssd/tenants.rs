@@ -346,7 +346,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
     #[test]
-    fn units_split_and_coalesce_and_nobody_shares_what_is_its_own(
+    fn units_split_and_coalesce_and_no_tenant_shares_what_is_its_own(
         steps in prop::collection::vec(step(), 1..60)
     ) {
         let mut array = rig::array(2);

@@ -118,16 +118,16 @@ const READ: fn(&Bench) = |bench| (0..3).for_each(|_| block_on(bench.read()));
 const GIVE_UP: fn(&Bench) = |bench| (0..3).for_each(|_| bench.give_up());
 
 #[test]
-fn who_reads_gets_nothing_that_was_replaced_before() {
+fn a_reader_gets_no_version_that_was_replaced_before() {
     in_many_orders(&[CHANGE, READ, READ]);
 }
 
 #[test]
-fn who_gives_up_leaves_the_others_a_call_that_can_be_overtaken() {
+fn a_reader_that_gives_up_leaves_the_others_a_call_that_can_be_overtaken() {
     in_many_orders(&[CHANGE, READ, READ, GIVE_UP]);
 }
 
 #[test]
-fn of_those_who_give_up_at_once_nobody_leaves_a_call() {
+fn readers_that_give_up_at_once_leave_no_call() {
     in_many_orders(&[GIVE_UP, GIVE_UP, GIVE_UP]);
 }

@@ -101,7 +101,7 @@ fn a_flush_whose_leader_was_dropped_is_finished_by_another() {
 }
 
 #[test]
-fn a_flush_that_fails_fails_all_who_needed_it_and_no_later_ones() {
+fn a_failed_flush_fails_all_its_waiters_and_no_later_ones() {
     let (device, flush, counters) = rig();
     let needed = flush.needed();
     let mut leader = pin!(flush.wait(needed));

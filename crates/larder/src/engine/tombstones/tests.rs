@@ -425,7 +425,7 @@ fn the_more_hashes_are_lost_the_more_hurry_there_is() {
 }
 
 #[test]
-fn whoever_waits_for_the_write_of_another_runs_once_for_its_end() {
+fn a_task_that_waits_for_the_write_of_another_is_woken_once() {
     use std::future::Future;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::task::{Context, Wake, Waker};

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn who_gets_another_share_moves_and_the_others_stay() {
+    fn a_tenant_with_a_new_share_moves_and_the_others_stay() {
         let three = config(&[("a", 20.0), ("b", 50.0), ("c", 10.0)]);
         let before = table(&divided(&three, None).unwrap());
         let resized = |tenants| {
