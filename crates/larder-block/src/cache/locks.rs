@@ -116,7 +116,7 @@ mod tests {
         assert!(locks.acquire(0, span(0, 8), false) && locks.acquire(1, span(4, 8), false));
         assert!(!locks.acquire(2, span(6, 4), true));
         assert!(!locks.acquire(3, span(8, 2), false), "a writer is before it");
-        assert!(locks.acquire(4, span(16, 8), true), "it overlaps nobody");
+        assert!(locks.acquire(4, span(16, 8), true), "it overlaps no other");
         assert_eq!(freed(&mut locks, 0), []);
         assert_eq!(freed(&mut locks, 1), [2]);
         assert_eq!(freed(&mut locks, 2), [3]);

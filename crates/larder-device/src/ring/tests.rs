@@ -168,7 +168,7 @@ fn the_host_wakes_waiters_on_other_threads() {
                 return future.wait().unwrap().len();
             }
             while poll(&mut future, &waker).is_pending() {
-                woken.recv_timeout(LONG).expect("nobody woke it");
+                woken.recv_timeout(LONG).expect("the waiter was not woken");
             }
             BLOCK
         });
@@ -218,7 +218,7 @@ fn host_that_goes(go: impl FnOnce(HostedRing) + Send + 'static) {
     let Ok((mut polled, woken, others)) = receiver.recv() else { return };
     let _ = thread.join();
     writer.write_all(&[3; 5 * BLOCK]).unwrap();
-    woken.recv_timeout(LONG).expect("nobody saw to it");
+    woken.recv_timeout(LONG).expect("the read was not served");
     assert!(poll(&mut polled, Waker::noop()).is_ready());
     for other in others {
         assert_eq!(other.wait().unwrap().as_slice(), [3; BLOCK]);

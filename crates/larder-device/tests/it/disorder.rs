@@ -121,7 +121,7 @@ fn a_durable_write_is_certain_when_it_has_completed() {
             let untold = durable(1, 2);
             let has_happened = device.inner().bytes()[BLOCK] == 2;
             device.crash().unwrap();
-            assert!(untold.wait().is_err(), "power was lost meanwhile");
+            assert!(untold.wait().is_err(), "power was lost before its end");
             let bytes = device.inner().bytes();
             assert!(bytes[..BLOCK] == *filled(1).as_slice(), "seed {seed}: it had completed");
             if has_happened {

@@ -102,7 +102,7 @@ fn while_it_ends_it_is_not_ready() {
         "{answer}"
     );
     ending.join().unwrap().unwrap();
-    assert!(TcpStream::connect(address).is_err(), "nobody listens");
+    assert!(TcpStream::connect(address).is_err(), "the server no longer listens");
 }
 
 #[test]

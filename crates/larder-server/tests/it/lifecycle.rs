@@ -25,7 +25,7 @@ fn an_end_closes_connections_that_wait_and_is_quick() {
     assert!(begun.elapsed() < Duration::from_secs(4), "it did not wait for the drain's end");
     idle.is_closed();
     never_asked.is_closed();
-    assert!(TcpStream::connect(address).is_err(), "nobody listens");
+    assert!(TcpStream::connect(address).is_err(), "the server no longer listens");
 }
 
 #[test]

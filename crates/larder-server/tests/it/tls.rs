@@ -320,7 +320,7 @@ fn certificates_of_clients_name_users() {
     let told = told[..count].escape_ascii().to_string();
     assert!(told.contains(" user=bob "), "{told}");
     let told = connect(RESP, "eve.example").refused();
-    assert_eq!(told, "it was closed", "nobody has a password");
+    assert_eq!(told, "it was closed", "no user has a password");
     let told = authority.connect(&server, RESP, None).refused();
     assert!(told.contains("CertificateRequired") || told.contains("reset"), "{told}");
     let others = Authority::new().identity("ann.example");
@@ -365,7 +365,7 @@ fn a_listener_for_other_machines_needs_tls_and_users() {
     let ann =
         || User { password: password.clone(), certificate: None, ..certified("ann", "default") };
     assert!(check(true, files(), vec![ann()], None).is_ok());
-    assert!(check(true, asking(), vec![], None).is_ok(), "its certificate says who it is");
+    assert!(check(true, asking(), vec![], None).is_ok(), "its certificate names the user");
     for refused in [
         check(false, files(), vec![ann()], None),
         check(false, None, vec![ann()], None),
@@ -373,7 +373,7 @@ fn a_listener_for_other_machines_needs_tls_and_users() {
         check(true, files(), vec![ann()], Some("default")),
     ] {
         let why = refused.unwrap_err().to_string();
-        assert!(why.starts_with("address 0.0.0.0:0: whoever reaches it"), "{why}");
+        assert!(why.starts_with("address 0.0.0.0:0: any client that reaches it"), "{why}");
     }
     let why = check(true, None, vec![ann()], None).unwrap_err().to_string();
     assert!(why.starts_with("tls: an address speaks it"), "{why}");

@@ -95,7 +95,10 @@ fn what_cannot_be_meant_is_refused() {
         ..ServerConfig::default()
     };
     let refused = crate::serving::try_with_tenants(&["photos"], open.clone()).err().unwrap();
-    assert!(refused.to_string().starts_with("address 0.0.0.0:0: whoever reaches it"), "{refused}");
+    assert!(
+        refused.to_string().starts_with("address 0.0.0.0:0: any client that reaches it"),
+        "{refused}"
+    );
     let allowed = ServerConfig { allow_unprotected: true, ..open };
     assert!(crate::serving::try_with_tenants(&["photos"], allowed).is_ok());
 }

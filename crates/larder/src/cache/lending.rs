@@ -135,7 +135,7 @@ fn divided(members: &[Standing]) -> Vec<u64> {
     let budgets: Vec<u64> = members.iter().map(budget).collect();
     debug_assert!(
         budgets.iter().zip(members).all(|(budget, member)| *budget >= member.part),
-        "nobody's budget is less than its part"
+        "no member's budget is less than its part"
     );
     debug_assert!(
         budgets.iter().zip(members).map(|(budget, member)| budget - member.part).sum::<u64>()

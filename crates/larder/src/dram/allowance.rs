@@ -112,7 +112,7 @@ impl State {
                 self.used_bytes <= max_bytes || self.used_bytes == bytes,
                 "what is longer than all of it goes alone"
             );
-            debug_assert!(!self.served.contains(&number), "who waits is served once");
+            debug_assert!(!self.served.contains(&number), "a waiter is served once");
             self.served.push(number);
             woken.push(waker);
         }
@@ -175,7 +175,7 @@ impl Drop for Taking<'_> {
             let mut state = self.allowance.lock();
             if let Some(at) = state.served.iter().position(|served| *served == number) {
                 state.served.swap_remove(at);
-                debug_assert!(self.bytes <= state.used_bytes, "who is served has its bytes");
+                debug_assert!(self.bytes <= state.used_bytes, "a served waiter has its bytes");
                 state.used_bytes -= self.bytes;
             }
             state.waiting.retain(|waiting| waiting.number != number);

@@ -265,7 +265,7 @@ pub(crate) struct Attends<'a>(&'a Demotions);
 impl Drop for Attends<'_> {
     fn drop(&mut self) {
         let before = self.0.attended.fetch_sub(1, Ordering::SeqCst);
-        debug_assert!(before > 0, "who attends no more has attended");
+        debug_assert!(before > 0, "this caller was counted as attending");
         self.0.unattended.notify(ALL);
     }
 }
@@ -344,7 +344,7 @@ mod tests {
         demotions.tell_of_more();
         assert_eq!(told(&mut waiting), 0);
         drop(attends);
-        assert_eq!(told(&mut waiting), 1, "nobody will");
+        assert_eq!(told(&mut waiting), 1, "no thread attends");
         let mut waiting = [demotions.unattended.listen()];
         demotions.tell_of_more();
         assert_eq!(told(&mut waiting), 1);

@@ -70,7 +70,7 @@ impl<T: Send + Sync> Published<T> {
     ) {
         let old_len = self.len.load(Ordering::SeqCst);
         let new_len = new.len();
-        assert!(new_len > 0, "who looks expects something in what takes the place of another");
+        assert!(new_len > 0, "readers expect the new slice to have entries");
         if new_len < old_len {
             self.len.store(new_len, Ordering::SeqCst);
         }

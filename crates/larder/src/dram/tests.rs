@@ -167,7 +167,7 @@ fn what_others_gave_up_is_not_waited_for_in_vain() {
         }
         let is_over = setting.is_finished();
         tier.reclaim(); // lets it end, whatever it waits for
-        assert!(is_over, "it waits for what nobody retires");
+        assert!(is_over, "it waits for what no thread retires");
     });
 }
 

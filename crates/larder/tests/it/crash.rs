@@ -41,7 +41,7 @@ fn what_had_reached_flash_is_found_again() {
     let large = stats.loc_objects;
     drop(rig);
     let rig = Rig::open(config(), &drive);
-    assert_eq!(crashed(&rig), 0, "nobody has looked yet");
+    assert_eq!(crashed(&rig), 0, "no call has looked yet");
     block_on(rig.cache.rebuild());
     // The last records of a region in memory have not reached flash.
     let found = crashed(&rig);

@@ -397,7 +397,7 @@ fn a_drop_ends_the_thread_whatever_is_under_way() {
         drop(cache);
         assert!(begun.elapsed() < EVER);
         answer(&drive);
-        assert_eq!(Arc::strong_count(&drive), 1, "nobody holds the device");
+        assert_eq!(Arc::strong_count(&drive), 1, "the cache no longer holds the device");
     }
 }
 

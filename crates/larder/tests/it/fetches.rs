@@ -30,7 +30,7 @@ async fn wait_for(cell: &Cell<Option<Vec<u8>>>) -> Result<Vec<u8>, io::Error> {
 }
 
 async fn never() -> Result<Vec<u8>, io::Error> {
-    panic!("somebody else fetches")
+    panic!("another caller fetches")
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn a_delete_or_a_set_beats_a_fetch_that_is_under_way() {
         }
         source.set(Some(b"old".to_vec()));
         let Poll::Ready(Ok(value)) = poll(fetch) else { panic!("it was fetched") };
-        assert_eq!(&*value, b"old", "who asked before the change may see what was before");
+        assert_eq!(&*value, b"old", "a caller that asked before the change may get the old value");
         assert_eq!(block_on(cache.get(b"k")).unwrap(), None);
     }
 }

@@ -174,7 +174,7 @@ mod tests {
 
         let (_other_client, server) = UnixStream::pair().unwrap();
         let (second, mut gone) = presences.enter(server.into());
-        assert!(first.is_gone(), "though nobody has told it");
+        assert!(first.is_gone(), "though no call has told it");
         assert!(first.begin().is_none(), "what was not begun never is");
         let [one, other] = changes;
         assert!(!settled(&mut gone));

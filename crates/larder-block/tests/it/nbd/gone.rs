@@ -94,7 +94,7 @@ fn a_connection_counts_until_what_it_began_has_ended() {
     device.wait_for(1);
     assert_eq!(served.server.as_ref().unwrap().connections(), 1);
     device.let_go();
-    assert_eq!(client.reply(|_| 0).error, 0, "who says goodbye is answered");
+    assert_eq!(client.reply(|_| 0).error, 0, "a client that disconnects still gets its answer");
     client.expect_end();
     until(|| served.server.as_ref().unwrap().connections() == 0);
 }

@@ -46,7 +46,7 @@ impl<T> DeficitQueue<T> {
     fn list(&mut self, tenant: usize) {
         let entry = &mut self.tenants[tenant];
         if !entry.listed {
-            debug_assert!(entry.credit_ns <= 0, "who did not wait has no credit");
+            debug_assert!(entry.credit_ns <= 0, "an idle tenant has no credit");
             entry.listed = true;
             self.turns.push_back(tenant);
         }

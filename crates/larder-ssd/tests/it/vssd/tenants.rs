@@ -124,7 +124,7 @@ fn tenants_with_blocks_stay_until_they_are_destroyed() {
     assert!(refused.to_string().contains("has 1 blocks"), "{refused}");
     array.destroy(tenant.id).unwrap();
     let written = array.drive(0).unwrap().blocks().map(|block| block.written_pages).sum::<u32>();
-    assert_eq!(written, 0, "nothing is left for who comes next");
+    assert_eq!(written, 0, "nothing is left for the next tenant");
     for refused in [
         array.destroy(tenant.id).unwrap_err(),
         array.alloc_block(tenant.id, 1).unwrap_err(),

@@ -30,7 +30,7 @@ struct Bench {
 
 impl Bench {
     fn dram(&self) -> MutexGuard<'_, Option<u32>> {
-        self.dram.lock().expect("nobody panics with it")
+        self.dram.lock().expect("no thread panics while it holds the lock")
     }
 
     /// Reads the key; the result must not be older than the version that was complete when the read began.
@@ -105,7 +105,7 @@ fn in_many_orders(runs: &'static [fn(&Bench)]) {
         };
         let running: Vec<_> = runs.iter().map(start).collect();
         running.into_iter().for_each(|thread| thread.join().expect("no thread panics"));
-        assert!(bench.has_no_calls(), "nobody holds a call, and one is left over");
+        assert!(bench.has_no_calls(), "no thread holds a call, and one is left over");
         block_on(bench.read());
         assert!(bench.has_no_calls(), "a call is left over");
     };

@@ -37,7 +37,11 @@ pub(super) fn divide(
     }
     division.is_changed =
         found.is_none() || !division.new.is_empty() || !division.given_up.is_empty();
-    debug_assert_eq!(division.parts.len(), taken.len(), "each has one, and none is nobody's");
+    debug_assert_eq!(
+        division.parts.len(),
+        taken.len(),
+        "each tenant has one part, and each part has a tenant"
+    );
     Ok(division)
 }
 
