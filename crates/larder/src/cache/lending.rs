@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cache_that_nears_its_reserve_divides_anew_and_helps_borrowers_shrink() {
+    fn a_cache_that_brings_part_of_its_reserve_divides_anew_and_finds_its_debtors() {
         let caches = [(); 2].map(|()| Arc::new(Fake::default()));
         caches.iter().for_each(|cache| cache.set_budget(7 << 20));
         let member =
