@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_listens_is_found() {
+    fn the_process_that_listens_is_found() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = Address::Tcp(listener.local_addr().unwrap());
         assert_eq!(ServerProcess::of(&address), Some(ServerProcess(std::process::id())));

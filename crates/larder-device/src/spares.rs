@@ -83,7 +83,7 @@ pub(crate) fn sole<T>(shared: &mut Arc<T>) -> &mut T {
             std::hint::spin_loop();
         }
     }
-    Arc::get_mut(shared).expect("nobody can take a share from the only one")
+    Arc::get_mut(shared).expect("no other owner can clone the only share")
 }
 
 #[cfg(test)]

@@ -139,7 +139,7 @@ mod tests {
     use crate::buffer::IoBuffer;
 
     #[test]
-    fn the_second_step_follows_the_first_though_nobody_waits() {
+    fn the_second_step_follows_the_first_after_the_future_was_dropped() {
         let (first, end_first) = IoFuture::pending();
         let (second, end_second) = IoFuture::pending();
         let whole = request(async move {

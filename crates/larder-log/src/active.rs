@@ -112,7 +112,7 @@ impl ActiveRegions {
     pub(crate) fn append(&mut self, stream: usize, new: &NewRecord<'_>) -> (RegionId, FooterEntry) {
         let Self { all, spare, .. } = self;
         let open = all.iter_mut().find(|active| active.stream == stream && !active.closed);
-        let active = open.expect("whoever appends has asked for room");
+        let active = open.expect("the caller has made room");
         (active.identity.region, active.append(new, spare))
     }
 
@@ -309,7 +309,7 @@ impl ActiveRegion {
     }
 
     fn append(&mut self, new: &NewRecord<'_>, spare: &mut SpareChunks) -> FooterEntry {
-        assert!(self.has_room_for(new.object_bytes()), "whoever appends has asked for room");
+        assert!(self.has_room_for(new.object_bytes()), "the caller has made room");
         let (offset, length) = self.next_place(new);
         debug_assert!(offset.is_multiple_of(self.form.align_bytes()));
         assert_eq!(self.form.is_stamped(), new.stamp.is_some(), "all records of a log are alike");

@@ -125,11 +125,7 @@ impl Regions {
         now_s: u32,
     ) {
         let active = self.get_mut(region);
-        assert_eq!(
-            active.state,
-            RegionState::Active,
-            "only what is filled has somebody who fills it"
-        );
+        assert_eq!(active.state, RegionState::Active, "only an active region has a writer");
         (active.stream, active.begun_s) = (u16::try_from(stream).ok(), now_s);
         (active.stays, active.handle) = (stays, Some(handle));
     }

@@ -80,7 +80,7 @@ mod tests {
         };
         assert_eq!(name("ann").as_deref(), Some("ann"));
         assert_eq!(name("Ännchen").as_deref(), Some("Ännchen"));
-        assert_eq!(common_name(&with(|_| {})), None, "nobody is named");
+        assert_eq!(common_name(&with(|_| {})), None, "it has no common name");
         assert_eq!(common_name(b"no certificate"), None);
     }
 

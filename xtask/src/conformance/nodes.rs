@@ -176,7 +176,7 @@ fn pool_of(text: &str, pool: &str, port: u16, servers: &[u16]) -> Result<String,
         taken.push('\n');
     }
     match taken.is_empty() || servers.next().is_some() {
-        true => Err(format!("contrib's nutcracker.yml has no {pool} with so many servers")),
+        true => Err(format!("contrib's nutcracker.yml has no {pool} with that number of servers")),
         false => Ok(taken),
     }
 }

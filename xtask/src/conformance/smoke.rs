@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_stops_in_the_middle_has_not_passed() {
+    fn a_test_that_stops_in_the_middle_has_not_passed() {
         let counts = |text| {
             let Outcome { passed, failed, .. } = counted(String::new(), None, text);
             (passed, failed)

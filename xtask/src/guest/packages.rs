@@ -61,7 +61,7 @@ impl Apt {
              Dir::Cache \"{dir}/cache\";\n\
              Acquire::Languages \"none\";\n\
              Acquire::IndexTargets::deb::DEP-11::DefaultEnabled \"false\";\n\
-             // Else it would fetch as a user who may not write here.\n\
+             // Else it would fetch as a user that may not write here.\n\
              APT::Sandbox::User \"\";\n"
         )
     }

@@ -35,7 +35,7 @@ pub(super) fn run(rig: &mut Rig) -> Result<String, Problem> {
     fs::create_dir_all(&nobody).map_err(|cause| cause.to_string())?;
     fs::copy(&ca, nobody.join("ca-cert.pem")).map_err(|cause| cause.to_string())?;
     if info(&plain).is_ok() || info(&secure(&nobody)).is_ok() {
-        return Err("who has no certificate is served".to_owned().into());
+        return Err("a client without a certificate is served".to_owned().into());
     }
     let (source, back) = (rig.file("source"), rig.file("back"));
     let content: Vec<u8> = (0..4_000_000_u32).flat_map(u32::to_le_bytes).collect();

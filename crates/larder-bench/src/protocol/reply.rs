@@ -40,7 +40,7 @@ pub(crate) struct Broken(pub(crate) String);
 impl Broken {
     /// Bytes that no request has asked for.
     pub(crate) fn unasked(bytes: &[u8]) -> Self {
-        Self(format!("{}, which nobody asked for", Self::at(bytes).0))
+        Self(format!("{}, which no request asked for", Self::at(bytes).0))
     }
 
     pub(super) fn at(bytes: &[u8]) -> Self {

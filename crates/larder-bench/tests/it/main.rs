@@ -68,7 +68,7 @@ fn wrong_values_are_counted() {
 /// Coordinated omission: while a server stalls, a client that waits for it sends nothing, and never counts the requests
 /// that it would have sent.
 #[test]
-fn a_stall_is_told_by_all_who_would_have_asked_meanwhile() {
+fn a_stall_counts_for_all_requests_that_were_due_during_it() {
     let server = Server::start();
     let base = Load { connections: 1, duration: Duration::from_millis(1000), ..load() };
     server.stall_once_after(Duration::from_millis(300), Duration::from_millis(400));

@@ -100,7 +100,7 @@ fn a_certificate_that_is_not_trusted_is_an_error_before_anything_is_stored() {
 }
 
 #[test]
-fn any_certificate_is_taken_where_nobody_says_whom_to_trust() {
+fn any_certificate_is_accepted_without_a_trusted_authority() {
     let server = Authority::new().server("elsewhere");
     let measured = loaded(server.target_by("memcached+tls"), None, 100).unwrap();
     assert!(measured.hits > 0 && measured.wrong == 0, "{measured:?}");

@@ -116,7 +116,7 @@ mod tests {
         assert!(locks.acquire(0, span(0, 8), false) && locks.acquire(1, span(4, 8), false));
         assert!(!locks.acquire(2, span(6, 4), true));
         assert!(!locks.acquire(3, span(8, 2), false), "a writer is before it");
-        assert!(locks.acquire(4, span(16, 8), true), "it overlaps nobody");
+        assert!(locks.acquire(4, span(16, 8), true), "it overlaps no other");
         assert_eq!(freed(&mut locks, 0), []);
         assert_eq!(freed(&mut locks, 1), [2]);
         assert_eq!(freed(&mut locks, 2), [3]);
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_has_or_wants_is_not_free() {
+    fn a_span_that_a_request_holds_or_waits_for_is_not_free() {
         let mut locks = Locks::default();
         locks.acquire(0, span(0, 8), false);
         locks.acquire(1, span(4, 8), true);
@@ -158,7 +158,7 @@ mod tests {
 
     /// Random requests: requests that hold locks together never conflict, and every request gets its lock.
     #[test]
-    fn whatever_comes_nobody_conflicts_and_nobody_waits_for_ever() {
+    fn random_requests_never_conflict_and_all_get_their_locks() {
         for seed in 0..200 {
             let mut rng = fastrand::Rng::with_seed(seed);
             let mut locks = Locks::default();

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn who_overlaps_waits_for_all_that_came_before() {
+    fn a_change_waits_for_all_earlier_ones_that_it_overlaps() {
         let turns = Arc::new(Turns::default());
         let (first, second) = (turns.take(0..8), turns.take(8..16));
         let third = turns.take(4..12);
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn who_gives_up_its_place_holds_nobody_back() {
+    fn a_change_that_gives_up_its_place_delays_no_other() {
         let turns = Arc::new(Turns::default());
         let first = turns.take(0..8);
         let second = turns.take(0..8);

@@ -259,7 +259,7 @@ impl Client {
                 return reply;
             }
             assert_eq!(magic, 0x668e_33ef);
-            assert!(self.is_structured, "nobody asked for structured replies");
+            assert!(self.is_structured, "the client did not negotiate structured replies");
             let rest = self.take(16);
             reply.cookie = number(&rest[4..12]);
             let content = self.take(usize::try_from(number(&rest[12..])).unwrap());

@@ -56,7 +56,7 @@ impl Rig {
 }
 
 #[test]
-fn requests_are_timed_by_what_they_ask_and_who_serves_them() {
+fn requests_are_timed_by_kind_and_by_the_device_that_serves_them() {
     let rig = Rig::new(Mode::WriteBack);
     let write = Io::write(0, IoBuffer::zeroed(4096), PlacementHandle::DEFAULT);
     let took = [

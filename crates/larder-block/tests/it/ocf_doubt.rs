@@ -85,7 +85,7 @@ fn what_moved_to_another_page_is_found_there_alone() {
 }
 
 #[test]
-fn a_line_that_may_be_called_dirty_is_given_to_nobody() {
+fn a_line_that_metadata_may_call_dirty_is_not_reused() {
     for seed in SEEDS {
         let mut lines = Lines::new();
         (0..u64::from(LINES)).for_each(|number| lines.done(write(number, 1)));

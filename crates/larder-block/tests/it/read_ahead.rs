@@ -258,7 +258,7 @@ fn a_read_of_what_is_read_ahead_waits_for_it_and_others_do_not() {
 }
 
 #[test]
-fn errors_are_counted_and_nobody_hears_of_them() {
+fn errors_of_read_ahead_are_counted_and_no_client_gets_them() {
     each_default(Mode::WriteThrough, |name, run| {
         with_ahead_under_way(run);
         run.fail_one_in(1, 1);
@@ -320,7 +320,7 @@ fn only_modes_that_keep_reads_read_ahead() {
 }
 
 #[test]
-fn nothing_is_kept_on_a_device_that_has_failed_meanwhile() {
+fn read_ahead_keeps_nothing_on_a_device_that_fails_during_the_read() {
     each_default(Mode::WriteThrough, |name, run| {
         with_ahead_under_way(run);
         while run.layout().health() == Health::Whole {
@@ -452,7 +452,7 @@ fn any(rng: &mut Rng, nexts: &mut [u64; 3]) -> Span {
 }
 
 #[test]
-fn streams_read_what_was_written_whatever_changes_meanwhile() {
+fn streams_read_what_was_written_while_policies_change() {
     for mode in Mode::all() {
         each_default(mode, |name, run| {
             let mut rng = Rng::with_seed(11);

@@ -210,7 +210,7 @@ fn a_saturated_cache_device_has_the_core_serve_hits_too_until_the_load_is_gone()
 }
 
 #[test]
-fn when_nobody_asks_any_more_the_clock_alone_ends_it() {
+fn saturation_ends_by_the_clock_when_no_requests_come() {
     let mut timed = Timed::new(80, 1);
     timed.tune();
     timed.go(64, SECOND / 3, WARM_BYTES);

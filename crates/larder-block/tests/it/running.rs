@@ -336,7 +336,7 @@ fn what_passes_by_is_counted_by_its_reason() {
 }
 
 #[test]
-fn what_is_stale_goes_to_the_core_by_itself_when_nobody_asks() {
+fn stale_data_is_written_back_when_no_requests_come() {
     let (cache, cores) = in_memory(Mode::WriteBack);
     cache.work(Duration::from_secs(1));
     write(&cache.core(core(0)).unwrap(), 8192, 5, 4096);

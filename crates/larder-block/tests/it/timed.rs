@@ -106,7 +106,7 @@ fn streams_are_faster_when_they_are_read_ahead() {
 }
 
 #[test]
-fn a_processor_that_moves_bytes_does_nothing_else_meanwhile() {
+fn a_processor_that_moves_bytes_does_nothing_else() {
     let time = |is_held, depth| {
         let core = IoCost { io_ns: 100, is_held };
         let cost = ProcessorCost { core, ..ProcessorCost::default() };

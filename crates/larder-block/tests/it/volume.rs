@@ -130,7 +130,7 @@ fn changes_of_two_places_in_a_block_take_turns() {
 
 /// As a client that has disconnected leaves its requests.
 #[test]
-fn changes_that_nobody_waits_for_keep_their_turns() {
+fn changes_whose_futures_were_dropped_keep_their_turns() {
     let device = HeldDevice::new(BYTES);
     let volume = DeviceVolume::new(Arc::clone(&device) as _);
     device.hold(true, false);

@@ -22,7 +22,7 @@ use super::{positive_size, size};
   larder vssd list --image m.img
   larder vssd list --device /dev/nvme0 /dev/sdb        how far real drives keep tenants apart
   larder vssd exercise --image m.img 0 --bytes 2G      writes and frees blocks of vSSD 0
-  larder vssd wear --image m.img                       who sits where, and how worn it is
+  larder vssd wear --image m.img                       which vSSDs are on which dies, and how worn these are
   larder vssd swap --image m.img                       what the pair rule would exchange
   larder vssd swap --image m.img --yes                 does it, block by block; Ctrl-C and go on later
   larder vssd mount --image m.img 0 /mnt               files on vSSD 0, until `umount /mnt` or Ctrl-C

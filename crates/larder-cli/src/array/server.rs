@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     /// A server that gives this answer once; returns its address.
-    fn somebody(status: &'static str, body: &'static str) -> String {
+    fn one_answer(status: &'static str, body: &'static str) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
         std::thread::spawn(move || {
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_no_server_with_a_set_is_named() {
+    fn the_error_names_an_address_that_serves_no_set() {
         for (status, body, part) in [
             ("404 Not Found", "here are /, /metrics", "no set of shards open"),
             ("200 OK", "<html>", "no `larder array` can read"),
@@ -139,7 +139,7 @@ mod tests {
             ("302 Found", "", "302"),
             ("421 Misdirected Request", "no such name\n", "421 no such name"),
         ] {
-            let address = somebody(status, body);
+            let address = one_answer(status, body);
             let server = Server::at(&address, None).unwrap();
             let error = server.status().unwrap_err().to_string();
             assert!(error.contains(part) && error.contains(&address), "{error}");

@@ -35,7 +35,7 @@ pub(super) fn run(arguments: &TrimArgs, machine: &dyn Machine) -> Result<Ending,
             use std::io::ErrorKind::{PermissionDenied, ResourceBusy};
             let fix = match error.kind() {
                 ResourceBusy => "; unmount it and stop what uses it",
-                PermissionDenied => "; run as root, or as a user who may write to it",
+                PermissionDenied => "; run as root, or as a user that may write to it",
                 _ => "",
             };
             Error::run(format!("{path}: {doing}: {error}{fix}"))

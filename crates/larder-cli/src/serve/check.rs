@@ -118,7 +118,7 @@ fn tenants(settings: &Settings) -> Vec<String> {
         let names: Vec<&str> = users.map(|user| &*user.name).collect();
         let who = match (settings.users.is_empty(), names.is_empty()) {
             (true, _) => "no password".to_owned(),
-            (false, true) => "no user: nobody reaches it".to_owned(),
+            (false, true) => "no user, so no client reaches it".to_owned(),
             (false, false) => format!("users {}", names.join(", ")),
         };
         lines.push(line(

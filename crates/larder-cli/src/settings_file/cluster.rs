@@ -60,7 +60,7 @@ pub(crate) fn understand(entry: &Spanned<ClusterEntry>, source: &Source) -> Resu
         return Err(source.refuse(Some(span), &message));
     };
     let warning = (free > 0).then(|| {
-        format!("cluster: {free} slots are nobody's; requests for keys in them are refused")
+        format!("cluster: {free} slots belong to no server; requests for keys in them are refused")
     });
     let map = SlotMap::new(servers.into_iter().map(|(_, node)| node).collect(), number);
     let map = map.map_err(|error| source.refuse(Some(entry.span()), &error.to_string()))?;
@@ -154,7 +154,7 @@ mod tests {
         assert_eq!(map, Some(SlotMap::new(expected, 1).unwrap()));
         assert!(nodes.is_none() && warning.is_none());
         let gap = read("[cluster]\nmyself = \"[::1]:1\"\nslots = { \"1-16383\" = \"[::1]:1\" }");
-        assert!(gap.unwrap().warning.unwrap().starts_with("cluster: 1 slots are nobody's"));
+        assert!(gap.unwrap().warning.unwrap().starts_with("cluster: 1 slots belong to no server"));
         let list = read("[cluster]\nversion = 7\nmemcached = [\"a:1\", \"[::1]:2\"]").unwrap();
         let nodes = vec![("a".to_owned(), 1), ("::1".to_owned(), 2)];
         assert_eq!(list.nodes, Some(NodeList::new(7, nodes).unwrap()));

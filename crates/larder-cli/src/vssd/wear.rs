@@ -132,7 +132,7 @@ impl Drive {
             text += &format!(", imbalance {imbalance:.2}");
         }
         text += &format!(
-            "\n\n{:>7}{:>11}  {:24}{:>11}{:>8}  DIES, AND WHO IS ON THEM\n",
+            "\n\n{:>7}{:>11}  {:24}{:>11}{:>8}  DIES, AND THEIR VSSDS\n",
             "CHANNEL", "ERASES", "", "SINCE SWAP", "RATE"
         );
         let most = self.channels.iter().map(|channel| channel.erases).max().unwrap_or(0);

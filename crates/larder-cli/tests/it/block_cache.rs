@@ -347,7 +347,7 @@ fn a_cache_that_was_calibrated_tunes_its_routing() {
 }
 
 #[test]
-fn nonsense_on_the_control_socket_gets_an_error_and_stops_nobody() {
+fn nonsense_on_the_control_socket_gets_an_error_and_the_server_goes_on() {
     let place = made("");
     let _serving = Serving::start(&place, "start fast.img --unix s");
     let mut client = UnixStream::connect(place.path().join("s.control")).unwrap();

@@ -38,7 +38,7 @@ fn drives_that_could_not_work() {
 }
 
 #[test]
-fn names_that_nobody_knows() {
+fn unknown_names_are_refused() {
     refused("--workload nope", &["workload", "nope", "meta-kv, ", "uniform"]);
     refused("--workload nope --flash 8M --device file:drive --placement off", &["nope", "uniform"]);
     refused("--admission nope", &["'nope'", "--admission", "all, reject-first, random:P"]);
@@ -91,7 +91,7 @@ fn shards_that_cannot_be() {
 }
 
 #[test]
-fn a_trace_beside_a_workload() {
+fn a_trace_and_a_workload_together_are_refused() {
     let place = Place::new();
     place.write("trace.csv", trace_of_gets(10));
     let ran = place.run("replay trace.csv --workload meta-kv");

@@ -58,7 +58,7 @@ fn run(isolation: Isolation, units: u32) -> Vec<u64> {
 fn a_file_system_takes_the_time_of_its_dies() {
     let own = run(Isolation::Channel, 1);
     assert_eq!(own, run(Isolation::Channel, 1), "the same run");
-    assert_eq!(own[0], own[1], "with channels of their own nobody waits for the other");
+    assert_eq!(own[0], own[1], "with channels of their own neither waits for the other");
     // Lower bound: 8 files of 7 pages of 16 KiB are programmed one after the other, on four dies in parallel.
     assert!(own[0] > 8 * 2 * 700_000, "{own:?} ns");
     let shared = run(Isolation::None, 4);

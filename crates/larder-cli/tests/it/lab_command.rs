@@ -51,7 +51,7 @@ fn the_page_of_an_earlier_run_is_the_same() {
 }
 
 #[test]
-fn experiments_and_parameters_that_nobody_knows() {
+fn unknown_experiments_and_parameters_are_refused() {
     let outputs = "--json result.json --report page";
     let place = Place::new();
     let parts = ["experiment nope: unknown", "utilization", "full-scale", "all"];

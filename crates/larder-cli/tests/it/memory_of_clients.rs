@@ -306,7 +306,7 @@ fn takes_shapes(
         if peak > budget {
             over.push(format!("{sockets}, {place}: {name}: {peak} of {budget} bytes"));
         }
-        assert!(is_answered(serving, tls.is_some()), "{name}: others are served meanwhile");
+        assert!(is_answered(serving, tls.is_some()), "{name}: other clients are still served");
         drop(all);
         let took = ends_in(serving);
         assert!(took < Duration::from_secs(5), "{sockets}, {name}: clients that left: {took:?}");

@@ -161,7 +161,7 @@ fn sigterm_ends_it_in_order_and_the_next_start_finds_everything() {
 }
 
 #[test]
-fn a_log_that_nobody_reads_any_more_costs_nothing() {
+fn a_server_runs_on_after_the_reader_of_its_log_has_gone() {
     let directory = tempfile::tempdir().unwrap();
     let mut serving = Serving::start(directory.path());
     asks(&mut serving.connect("resp"), "SET bread rye\r\n", "+OK\r\n");

@@ -119,17 +119,20 @@ fn places_that_overlap_are_refused_with_line_and_column() {
     assert!(code == Some(0) && said.contains("at 127.0.0.1:7001"), "{said}");
     let open = tenant.replace("127.0.0.1", "0.0.0.0");
     let (code, said) = check(directory.path(), &open);
-    assert!(code == Some(2) && said.contains("address 0.0.0.0:7001: whoever reaches it"), "{said}");
+    assert!(
+        code == Some(2) && said.contains("address 0.0.0.0:7001: any client that reaches it"),
+        "{said}"
+    );
 }
 
 #[test]
-fn several_servers_are_told_and_slots_of_nobody_are_warned_of() {
+fn check_prints_the_number_of_servers_and_warns_of_unassigned_slots() {
     let directory = tempfile::tempdir().unwrap();
     let text =
         "[cluster]\nmyself = \"a:1\"\nslots = { \"0-8191\" = \"a:1\", \"8192-16000\" = \"b:1\" }\n";
     let (code, said) = check(directory.path(), text);
     assert!(code == Some(0) && said.contains("2 servers"), "{said}");
-    assert!(said.contains("warning: cluster: 383 slots are nobody's"), "{said}");
+    assert!(said.contains("warning: cluster: 383 slots belong to no server"), "{said}");
 }
 
 #[test]

@@ -20,7 +20,7 @@ fn the_table_goes_to_standard_output() {
 }
 
 #[test]
-fn who_has_which_handle_is_printed_when_asked_for() {
+fn show_handles_prints_the_handle_of_each_stream() {
     let place = Place::new();
     let ran = place.succeed(&format!("{RUN} --show-handles"));
     let (_, on) = ran.stdout.split_once("\nplacement on\n").unwrap();
@@ -75,7 +75,7 @@ fn with_reader(arguments: &str, read: impl FnOnce(ChildStdout)) {
 }
 
 #[test]
-fn a_reader_who_has_seen_enough_is_no_failure() {
+fn a_reader_that_closes_the_pipe_early_is_no_failure() {
     let commands = [
         "--help",
         "workload list",

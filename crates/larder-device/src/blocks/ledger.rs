@@ -251,7 +251,7 @@ impl Ledger {
 
     /// The failure of a read whose block was freed while it ran.
     pub fn gone(block: BlockId, buffer: IoBuffer) -> IoFailure {
-        let context = format!("read of block {block}: it was freed meanwhile");
+        let context = format!("read of block {block}: it was freed during the read");
         IoFailure { error: Error::new(ErrorKind::NotOpen, context), buffer }
     }
 }

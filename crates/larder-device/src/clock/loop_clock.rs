@@ -153,7 +153,7 @@ mod tests {
             let wait = clock.work(clock.monotonic());
             let is_told = called.recv_timeout(wait.unwrap_or(Duration::from_secs(5))).is_ok();
             let all_over = || sleepers.iter().all(std::thread::JoinHandle::is_finished);
-            assert!(is_told || wait.is_some() || all_over(), "somebody sleeps for ever");
+            assert!(is_told || wait.is_some() || all_over(), "a thread sleeps for ever");
         }
         sleepers.into_iter().for_each(|sleeper| sleeper.join().unwrap());
     }
@@ -167,7 +167,10 @@ mod tests {
         let mut sleep = clock.sleep_until(end);
         let mut turns = 0;
         loop {
-            assert!(clock.monotonic() < end + Duration::from_secs(5), "nobody looks after it");
+            assert!(
+                clock.monotonic() < end + Duration::from_secs(5),
+                "the clock did not end this sleep"
+            );
             let wait = clock.work(clock.monotonic());
             if sleep.as_mut().poll(&mut Context::from_waker(&ring.waker())).is_ready() {
                 break;

@@ -143,7 +143,7 @@ mod tests {
     use std::sync::Mutex;
 
     #[test]
-    fn who_sets_a_virtual_clock_wakes_who_sleeps_by_it() {
+    fn setting_a_virtual_clock_wakes_its_sleepers() {
         let clock = Arc::new(VirtualClock::starting_at(Duration::from_secs(100)));
         block_on(clock.sleep_until(Duration::from_secs(100)));
         let sleeps = [101, 105, 103].map(|at| clock.sleep_until(Duration::from_secs(at)));

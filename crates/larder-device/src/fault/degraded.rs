@@ -142,7 +142,7 @@ mod tests {
     use crate::model::virtual_time::{ShapedStorage, VirtualTimeDevice, shapes};
 
     #[test]
-    fn many_are_under_way_at_once_and_take_so_many_times_as_long() {
+    fn concurrent_requests_each_take_the_given_multiple_of_the_time() {
         let clock = Arc::new(VirtualClock::default());
         let storage = ShapedStorage::new(shapes::NVME_TLC, 1 << 20).unwrap();
         let inner = VirtualTimeDevice::new(storage, Payload::Memory, Arc::clone(&clock)).unwrap();

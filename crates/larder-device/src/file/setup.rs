@@ -202,7 +202,7 @@ fn check_content(path: &Path, mut file: &File, present: u64, wanted: u64) -> Res
     }
     let complaint = format!(
         "the file holds {present} bytes of another program and would have to grow to {wanted}; name \
-         another file, or remove this one if nobody needs it"
+         another file, or remove this one if you do not need it"
     );
     Err(refuse(path, &complaint))
 }

@@ -49,7 +49,7 @@ impl ThreadPool {
 impl Engine for ThreadPool {
     fn submit(&self, pieces: Pieces) {
         let mut queue = self.shared.lock();
-        debug_assert!(!queue.closed, "who submits has the device");
+        debug_assert!(!queue.closed, "a caller that submits has the device open");
         let aged = queue.waiting.take_aged();
         let (before, now) = (queue.waiting.len(), Instant::now());
         let refused = match queue.waiting.admit(pieces) {

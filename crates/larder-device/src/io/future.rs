@@ -147,7 +147,7 @@ impl IoFuture {
 
     fn from_completion(completion: Completion) -> (Self, Completer) {
         let mut fresh = SPARE.try_with(Spares::take).unwrap_or_default();
-        *Arc::get_mut(&mut fresh).expect("a spare one is nobody's") = completion;
+        *Arc::get_mut(&mut fresh).expect("a spare one has no other owner") = completion;
         let state = State::Pending(Pending(Some(Arc::clone(&fresh))));
         (Self::from_state(state), Completer(Some(fresh)))
     }
@@ -176,7 +176,7 @@ impl IoFuture {
 
     /// The same request, whose end is reported to the observer.
     pub(crate) fn observed(mut self, mut observed: Observed) -> Self {
-        debug_assert!(self.observed.is_none(), "nobody below observes it");
+        debug_assert!(self.observed.is_none(), "no layer below observes it");
         if let State::Ready(Some(result)) = &self.state {
             observed.ended(result);
         } else {

@@ -84,7 +84,8 @@ impl Labeller {
             let mut written = written.lock().await;
             if written.generation > generation {
                 let newer = written.generation;
-                let context = format!("writing label {generation}: {newer} was written meanwhile");
+                let context =
+                    format!("writing label {generation}: the newer {newer} was written first");
                 return Err(Error::new(ErrorKind::Busy, context));
             }
             let is_even = std::mem::take(&mut written.is_even);

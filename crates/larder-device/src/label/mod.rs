@@ -54,7 +54,8 @@ const OLD_MARKS_AT: [usize; 2] = [0, 4096];
 /// program come that close to a mark once in 10^16 times.
 const FLIPPED_BITS_MAX: u32 = 2;
 
-const _: () = assert!(AREA_BYTES <= FRONT_BYTES, "who looks for other programs has seen the label");
+const _: () =
+    assert!(AREA_BYTES <= FRONT_BYTES, "a search for other programs' data covers the label");
 
 /// The kind of a device's content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -100,7 +100,7 @@ fn lifetimes_and_shares_decide_among_what_writes_alike() {
     let quiet = [ttl(0, 0.2, 1), ttl(1, 0.2, 3), ttl(2, 0.2, 8), ttl(3, 0.001, 48)];
     assert!(
         sharing(&solve(&quiet, &info(4))).contains(&vec![2, 3]),
-        "who writes little harms little"
+        "a class that writes little harms little"
     );
 }
 

@@ -149,7 +149,7 @@ tenant  class                            lifetime  writes  handle  shared with
     }
 
     #[test]
-    fn the_table_says_who_shares_with_whom() {
+    fn the_table_lists_the_streams_that_share_a_handle() {
         let stream = |tenant: &str, class, hours: u64| Stream {
             tenant: tenant.to_owned(),
             class,

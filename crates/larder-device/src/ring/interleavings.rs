@@ -265,7 +265,7 @@ fn what_a_host_hands_on_ends() {
 
 /// A device leaves while the host sleeps for another device's request, whose completion the visitor may fetch.
 #[test]
-fn a_visitor_leaves_nobody_asleep() {
+fn a_visitor_leaves_no_waiter_asleep() {
     shuttle::check_random(
         || {
             let (ring, fake) = ring(4);
@@ -330,7 +330,7 @@ fn no_call_is_lost() {
 
 /// The ring breaks while the host begins requests, others wait and a device leaves.
 #[test]
-fn nobody_waits_for_a_ring_that_broke() {
+fn no_waiter_hangs_on_a_broken_ring() {
     shuttle::check_random(
         || {
             let (ring, fake) = ring(1);

@@ -142,7 +142,7 @@ fn a_thread_hosts_one_ring_at_a_time() {
 }
 
 #[test]
-fn what_nobody_waits_for_is_seen_to() {
+fn the_host_completes_requests_whose_futures_were_dropped() {
     let Some(ring) = hosted() else { return };
     let (member, mut writer) = plain();
     drop(read(&member));
@@ -157,7 +157,7 @@ fn what_nobody_waits_for_is_seen_to() {
 }
 
 #[test]
-fn who_waits_elsewhere_is_woken_by_the_host() {
+fn the_host_wakes_waiters_on_other_threads() {
     let Some(ring) = hosted() else { return };
     let (member, mut writer) = plain();
     for foreign in [false, true] {
@@ -168,7 +168,7 @@ fn who_waits_elsewhere_is_woken_by_the_host() {
                 return future.wait().unwrap().len();
             }
             while poll(&mut future, &waker).is_pending() {
-                woken.recv_timeout(LONG).expect("nobody woke it");
+                woken.recv_timeout(LONG).expect("the waiter was not woken");
             }
             BLOCK
         });
@@ -218,7 +218,7 @@ fn host_that_goes(go: impl FnOnce(HostedRing) + Send + 'static) {
     let Ok((mut polled, woken, others)) = receiver.recv() else { return };
     let _ = thread.join();
     writer.write_all(&[3; 5 * BLOCK]).unwrap();
-    woken.recv_timeout(LONG).expect("nobody saw to it");
+    woken.recv_timeout(LONG).expect("the read was not served");
     assert!(poll(&mut polled, Waker::noop()).is_ready());
     for other in others {
         assert_eq!(other.wait().unwrap().as_slice(), [3; BLOCK]);
@@ -523,7 +523,7 @@ fn addresses(pool: &BufferPool) -> [usize; 2] {
 }
 
 #[test]
-fn a_list_that_nobody_waits_for_keeps_its_memory_until_the_kernel_is_done() {
+fn a_list_whose_future_was_dropped_keeps_its_memory_until_the_kernel_is_done() {
     let Some(ring) = hosted() else { return };
     let (member, mut writer) = plain();
     let pool = BufferPool::new();

@@ -103,7 +103,7 @@ fn what_is_sent_arrives_in_order_and_whole() {
 }
 
 #[test]
-fn who_does_not_read_stops_itself_only() {
+fn a_socket_that_is_not_read_stops_only_itself() {
     let Some(ring) = ring() else { return };
     // More sockets than fill the pool with the most that each may hold.
     let mut others: Vec<_> = (0..100).map(|_| pair(&ring)).collect();
@@ -181,7 +181,10 @@ fn a_client_that_does_not_take_its_answer_holds_one_buffer_and_the_end_frees_it(
     while socket.poll_send(&mut cx(), &mut bytes).map(|sent| sent.is_ok()) != Poll::Ready(false) {
         bytes = vec![1; 10];
         ring.turn(Some(MS)).unwrap();
-        assert!(begun.elapsed() < Duration::from_secs(20), "nobody tells of the broken connection");
+        assert!(
+            begun.elapsed() < Duration::from_secs(20),
+            "no error reports the broken connection"
+        );
     }
 }
 
@@ -213,7 +216,7 @@ impl Wake for Counts {
 }
 
 #[test]
-fn who_waits_is_woken_and_places_are_used_again() {
+fn waiters_are_woken_and_places_are_used_again() {
     let Some(ring) = ring() else { return };
     for round in 0..200_u32 {
         let (mut client, mut socket) = pair(&ring);
@@ -229,7 +232,7 @@ fn who_waits_is_woken_and_places_are_used_again() {
         }
         assert_eq!(receive(&ring, &mut socket, 4), round.to_le_bytes());
         if round % 3 == 0 {
-            client.write_all(b"nobody receives this").unwrap();
+            client.write_all(b"this is not received").unwrap();
         }
         drop(socket);
         let places = ring.0.borrow().slots_len();
@@ -281,7 +284,10 @@ fn whatever_a_hosted_ring_completes_ends_the_sleep() {
         let begun = Instant::now();
         while drives.reap() == 0 {
             sockets.turn(Some(Duration::from_secs(20))).unwrap();
-            assert!(begun.elapsed() < Duration::from_secs(10), "round {round}: nobody told of it");
+            assert!(
+                begun.elapsed() < Duration::from_secs(10),
+                "round {round}: the read's end was not reported"
+            );
         }
         assert!(read.wait().is_ok());
     }

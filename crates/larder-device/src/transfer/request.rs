@@ -247,7 +247,7 @@ impl Share {
     /// The first share in a new transfer, which `begin` fills in.
     pub(super) fn first(begin: impl FnOnce(&mut Transfer)) -> Self {
         let mut transfer = SPARE.try_with(Spares::take).unwrap_or_default();
-        let fresh = Arc::get_mut(&mut transfer).expect("a spare one is nobody's");
+        let fresh = Arc::get_mut(&mut transfer).expect("a spare one has no other owner");
         assert!(fresh.is_blank(), "a request begins with nothing of the one before it");
         begin(fresh);
         debug_assert!(fresh.ledger.is_some(), "what is under way has a device");
@@ -257,7 +257,7 @@ impl Share {
 
     pub(super) fn another(&self) -> Self {
         let before = self.shares.fetch_add(1, Ordering::Relaxed);
-        debug_assert!(before > 0, "who shares has a share");
+        debug_assert!(before > 0, "the caller has a share");
         Self(self.0.clone())
     }
 }

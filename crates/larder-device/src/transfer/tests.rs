@@ -205,7 +205,7 @@ fn a_leaked_piece_fails_its_request_and_keeps_the_memory() {
 }
 
 #[test]
-fn a_deallocation_that_nobody_supports_is_counted_and_fine() {
+fn an_unsupported_deallocation_is_counted_and_succeeds() {
     let ledger = Arc::new(Ledger::default());
     let (future, completer) = IoFuture::pending();
     let io = Io::Deallocate { offset: 0, bytes: 1 << 40 };

@@ -92,7 +92,7 @@ fn a_flush_covers_only_what_had_completed_when_it_was_submitted() {
 
 /// The same with a second flush, which does cover it.
 #[test]
-fn a_later_flush_covers_what_has_completed_meanwhile() {
+fn a_later_flush_covers_what_has_completed_before_it() {
     for seed in 0..100 {
         let device = memory(&FaultPlan::new(seed).completing_out_of_order(UNTIL_WAITED));
         let untold = start_write(&device, 1, filled(2));
@@ -121,7 +121,7 @@ fn a_durable_write_is_certain_when_it_has_completed() {
             let untold = durable(1, 2);
             let has_happened = device.inner().bytes()[BLOCK] == 2;
             device.crash().unwrap();
-            assert!(untold.wait().is_err(), "power was lost meanwhile");
+            assert!(untold.wait().is_err(), "power was lost before its end");
             let bytes = device.inner().bytes();
             assert!(bytes[..BLOCK] == *filled(1).as_slice(), "seed {seed}: it had completed");
             if has_happened {

@@ -138,7 +138,7 @@ fn a_thread_that_hosts_a_ring_sends_what_need_only_outlive_the_process() {
     let Ok(ring) = larder_device::ring::host() else { return };
     let mut future = start_process_write(&device, 4, pattern(2, 2));
     let at_once = Pin::new(&mut future).poll(&mut Context::from_waker(Waker::noop()));
-    assert!(at_once.is_pending(), "the ring has it, and nobody has waited");
+    assert!(at_once.is_pending(), "the ring has it, and no thread has waited");
     assert_eq!(ring.block_on(future).unwrap().len(), 2 * BLOCK);
     let stats = device.stats();
     assert_eq!(stats.page_cache_written_bytes, 2 * BLOCK as u64);

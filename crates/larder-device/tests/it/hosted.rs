@@ -76,7 +76,7 @@ fn many_ways(devices: &[&FileDevice], thread: u64, ring: Option<&HostedRing>) {
 }
 
 #[test]
-fn devices_serve_those_who_host_and_those_who_do_not_at_once() {
+fn devices_serve_threads_with_a_hosted_ring_and_without_one_at_once() {
     let files: Vec<_> = (0..3).map(|_| file(&options(16 * MIB, IoEngine::IoUring))).collect();
     let devices: Vec<&FileDevice> = files.iter().map(|(device, _)| device).collect();
     std::thread::scope(|scope| {

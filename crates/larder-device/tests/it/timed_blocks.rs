@@ -70,7 +70,7 @@ fn requests_take_what_dies_and_channel_take() {
 }
 
 /// Two clients that share all dies work for a while. Each proceeds while the other waits, always in the same order.
-fn beside_one_another() -> Vec<Vec<u64>> {
+fn times_of_two_clients() -> Vec<Vec<u64>> {
     run(clients(Isolation::None, 8), |number, store| {
         let mut rng = fastrand::Rng::with_seed(number.into());
         let mut times = Vec::new();
@@ -93,11 +93,11 @@ fn beside_one_another() -> Vec<Vec<u64>> {
 
 #[test]
 fn the_same_clients_make_the_same_run() {
-    let once = beside_one_another();
+    let once = times_of_two_clients();
     assert_eq!(once[0][0], once[1][0], "they met");
     assert!(once.iter().all(|times| times.is_sorted()));
     for _ in 0..3 {
-        assert_eq!(once, beside_one_another());
+        assert_eq!(once, times_of_two_clients());
     }
     // `alone` is the time of an append without a neighbour. On shared dies some steps wait for the other client.
     let alone = TRANSFER_NS + PROGRAM_NS + COMMAND_NS;
@@ -106,7 +106,7 @@ fn the_same_clients_make_the_same_run() {
 }
 
 #[test]
-fn who_asks_for_more_than_a_queue_holds_waits_and_who_leaves_holds_nobody_back() {
+fn a_client_that_overfills_a_queue_waits_and_one_that_leaves_delays_no_other() {
     let ends = run(clients(Isolation::Channel, 1), |number, store| {
         if number == 1 {
             return 0;

@@ -50,7 +50,7 @@ fn files_make_zeros_without_writing_them() {
 
 /// A tmpfs does not have such a call.
 #[test]
-fn zeros_are_written_where_nobody_knows_better() {
+fn zeros_are_written_where_the_file_system_has_no_call_for_them() {
     let Some(filesystem) = TinyFilesystem::mount("size=16m") else { return };
     for engine in engines() {
         let device = FileDevice::open(filesystem.file(), &options(4 << 20, engine)).unwrap();

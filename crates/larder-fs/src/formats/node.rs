@@ -288,6 +288,6 @@ mod tests {
         assert_eq!(decode_inode(9, b"short"), None);
         let mut odd = encode_inode(9, &inode, 4096);
         odd.splice(96..100, 1_000_000_000_u32.to_le_bytes());
-        assert_eq!(decode_inode(9, &odd), None, "so many nanoseconds are no time");
+        assert_eq!(decode_inode(9, &odd), None, "that number of nanoseconds is not below a second");
     }
 }

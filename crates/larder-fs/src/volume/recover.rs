@@ -168,7 +168,7 @@ fn from_checkpoint(
     let next_ino = nodes.keys().next_back().map_or(ROOT, |(ino, _): &NodeKey| *ino).max(ROOT);
     let next_ino = body.next_ino.max(next_ino.saturating_add(1));
     if which.sequence.max(which.batch).max(next_ino) > NUMBER_MAX {
-        return Err(Error::damaged("the checkpoint has numbers that nobody counts to"));
+        return Err(Error::damaged("the checkpoint has numbers above the maximum"));
     }
     Ok(Recovered {
         uuid: which.uuid,
@@ -292,7 +292,7 @@ fn roll_forward(
     // A batch that was interrupted must not have the same number as a later one.
     let highest = newest.unwrap_or(last).max(stray).max(last);
     if highest > NUMBER_MAX {
-        return Err(Error::damaged("the log has batches that nobody counts to"));
+        return Err(Error::damaged("the log has batch numbers above the maximum"));
     }
     recovered.next_batch = highest + 1;
     recount(flash, before, recovered)

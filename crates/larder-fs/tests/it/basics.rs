@@ -64,7 +64,7 @@ fn a_file_lives_until_it_is_released() {
 }
 
 #[test]
-fn nobody_sees_what_was_cut_off() {
+fn a_file_that_grows_again_reads_zeros_where_it_was_cut() {
     let fs = FileSystem::format(store(64, 32), false, Options::default()).unwrap();
     let file = fs.create(ROOT, b"a", owner()).unwrap().ino;
     fs.write(file, 0, &[7; 10_000]).unwrap();

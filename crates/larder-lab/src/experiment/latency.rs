@@ -49,7 +49,7 @@ pub(super) static LATENCY: Experiment = Experiment {
         ),
         (
             "capacity_kilo_requests_per_s",
-            "as many as the drive takes without placement: as the clients make who wait for nothing \
+            "as many as the drive takes without placement: what clients send that wait for nothing \
              but the drive, mostly for reads",
         ),
         timed_rig::READ_P99_RATIO,

@@ -67,8 +67,8 @@ pub(super) static TENANTS: Experiment = Experiment {
     reproduces: "FDP paper (EuroSys'25), Figure 11: two tenants with WO KV Cache; the authors' \
                  slides: KV Cache beside Twitter's",
     criterion: "with enough handles on 1 to 1.05 for each seed, and off within 15 % of the paper's; with \
-                half of them, nothing fails, DLWA is above 1.05 if who comes first is served first \
-                and the default serves the others, and no higher if the plan decides who shares",
+                half of them, nothing fails, DLWA is above 1.05 if handles go to the first caches \
+                and the default serves the others, and no higher if the plan decides which streams share",
     parameters: &[rig::REQUESTS_OF_WRITERS, rig::FLASH],
     metrics: &[
         (
@@ -114,7 +114,7 @@ pub(super) static TENANTS: Experiment = Experiment {
 
 pub(super) static NOISY_HANDLE: Experiment = Experiment {
     name: "noisy-handle",
-    title: "a neighbour who writes at random, on a handle of its own",
+    title: "a neighbour that writes at random, on a handle of its own",
     reproduces: "WARP (FAST'26): CacheLib, SOC 40 %, beside a noisy tenant",
     criterion: "with placement DLWA of the drive rises with the neighbour's writes although it has its \
                 own handle, by half to twice as much as in WARP; all four within 15 % of WARP's; \
@@ -430,7 +430,7 @@ mod tests {
         let host = || drive.stats().host_written_bytes;
         let filled = host();
         neighbour.keep_up(filled).unwrap();
-        assert_eq!((filled, host()), (40 * 4096, filled), "nobody wrote yet");
+        assert_eq!((filled, host()), (40 * 4096, filled), "the cache has not written yet");
         // The others write a hundred pages.
         neighbour.keep_up(filled + 100 * 4096).unwrap();
         assert_eq!(host() - filled, 50 * 4096);

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn who_writes_nothing_does_not_run_for_ever() {
+    fn a_replay_that_writes_nothing_ends_with_an_error() {
         let options = ReplayOptions { requests: Some(10), dram_bytes: 4 << 20, ..options() };
         let error = from_fresh(&options, true, &[1.0], &Monitor::default()).unwrap_err();
         assert!(error.to_string().contains("more requests"), "{error}");

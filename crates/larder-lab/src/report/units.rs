@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn captions_count_who_shares() {
+    fn captions_count_units_with_one_stream_and_with_several() {
         let open = UnitPicture { open: true, ..unit(0, 0) };
         let text = caption(&[unit(1, 1), unit(1, 0), open], 3);
         assert_eq!(

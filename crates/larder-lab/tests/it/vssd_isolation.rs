@@ -48,17 +48,17 @@ fn tails_are_in_order(seed: u64, assignments: &[&str]) {
 
 #[test]
 #[ignore = "simulates a minute of tenants: `cargo xtask all`"]
-fn a_migration_is_nobody_else_s_business() {
-    others_go_on_beside_a_migration(1, &["rate_mb_s=8", "planes=1"]);
+fn a_migration_does_not_slow_other_tenants() {
+    other_tenants_keep_their_latency_during_a_migration(1, &["rate_mb_s=8", "planes=1"]);
 }
 
 #[test]
 #[ignore = "ten seconds of the same: `cargo xtask all` runs it"]
-fn a_faster_migration_is_nobody_else_s_business() {
-    others_go_on_beside_a_migration(2, &["rate_mb_s=20", "planes=4"]);
+fn a_faster_migration_does_not_slow_other_tenants() {
+    other_tenants_keep_their_latency_during_a_migration(2, &["rate_mb_s=20", "planes=4"]);
 }
 
-fn others_go_on_beside_a_migration(seed: u64, assignments: &[&str]) {
+fn other_tenants_keep_their_latency_during_a_migration(seed: u64, assignments: &[&str]) {
     let metrics = measure("migration", assignments, seed);
     let (change, rate) = (metrics["others_p99_change"], metrics["rate_ratio"]);
     assert!((0.95..=1.05).contains(&change) && (0.9..=1.1).contains(&rate), "{change} {rate}");

@@ -247,9 +247,9 @@ impl ServerConfig {
             Some(address) => Err(Error::new(
                 ErrorKind::Config,
                 format!(
-                    "address {address}: whoever reaches it could read and change all keys, or listen to passwords; \
-                     listen on a loopback address, or with TLS and users, or set allow_unprotected if the network is \
-                     trusted"
+                    "address {address}: any client that reaches it could read and change all keys, or listen to \
+                     passwords; listen on a loopback address, or with TLS and users, or set allow_unprotected if the \
+                     network is trusted"
                 ),
             )),
         }
@@ -267,7 +267,7 @@ impl ServerConfig {
         let certified = self.users.iter().find(|user| user.certificate.is_some());
         if let Some(user) = certified.filter(|_| !self.asks_for_certificates()) {
             return refuse(format!(
-                "user {:?}: has a certificate, and nobody is asked for one: tls needs client_ca",
+                "user {:?}: has a certificate, but no client is asked for one: tls needs client_ca",
                 user.name
             ));
         }

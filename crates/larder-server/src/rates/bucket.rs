@@ -96,7 +96,7 @@ mod tests {
             assert!(bucket.take(1, begin, 0).is_some_and(|at| at <= begin));
         }
         assert_eq!(bucket.take(1, begin, 0), None);
-        assert_eq!(bucket.take(1, begin, NS / 10), Some(begin + NS / 10), "who waits is next");
+        assert_eq!(bucket.take(1, begin, NS / 10), Some(begin + NS / 10), "the waiter is next");
         assert_eq!(bucket.take(1, begin, NS / 10), None, "and others behind it");
         assert!(bucket.take(2, begin + 3 * NS / 10, 0).is_some());
         assert_eq!(bucket.take(1, begin + 3 * NS / 10, 0), None);

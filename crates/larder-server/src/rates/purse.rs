@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_delayed_has_its_turn_and_who_would_wait_too_long_has_none() {
+    fn a_delayed_request_gets_its_turn_and_one_that_would_wait_too_long_is_refused() {
         let rates = rates(10, 0, OverLimit::Delay);
         let purse = Purse::default();
         let now = SECOND * 10;

@@ -54,7 +54,7 @@ struct Place {
 impl Turns {
     /// Gives out `turns` turns at a time, for `tenants` tenants.
     pub(crate) fn new(turns: usize, tenants: usize) -> Self {
-        assert!(turns > 0, "somebody has a turn");
+        assert!(turns > 0, "there is at least one turn");
         let queues = (0..tenants).map(|_| Queue::default()).collect();
         Self(Rc::new(RefCell::new(State { free: turns, now: 0, queues })))
     }
@@ -174,7 +174,7 @@ mod tests {
                     Poll::Ready(turn) => Some((at, *tenant, turn)),
                     Poll::Pending => None,
                 });
-            let (at, tenant, turn) = found.expect("whoever waits gets a turn");
+            let (at, tenant, turn) = found.expect("one of the waiters gets a turn");
             order.push(tenant);
             drop(all.remove(at));
             drop(turn);
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn who_goes_away_leaves_its_turn_to_others() {
+    fn a_waiter_that_is_dropped_leaves_its_turn_to_others() {
         let turns = Turns::new(1, 1);
         let take = || -> Taking<'_> { Box::pin(turns.take(0, 1)) };
         let Poll::Ready(first) = poll(&mut take()) else { panic!("it is free") };

@@ -69,7 +69,7 @@ fn metrics_count_what_clients_do() {
 }
 
 #[test]
-fn it_lives_and_is_ready_and_answers_nobody_elses_pages() {
+fn it_answers_live_and_ready_and_refuses_requests_from_other_origins() {
     let server = with_admin();
     assert!(get(&server, "/live", "").starts_with("HTTP/1.1 200 "));
     assert!(get(&server, "/ready", "").ends_with("\r\n\r\nready\n"));
@@ -102,7 +102,7 @@ fn while_it_ends_it_is_not_ready() {
         "{answer}"
     );
     ending.join().unwrap().unwrap();
-    assert!(TcpStream::connect(address).is_err(), "nobody listens");
+    assert!(TcpStream::connect(address).is_err(), "the server no longer listens");
 }
 
 #[test]

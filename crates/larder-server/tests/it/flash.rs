@@ -173,7 +173,7 @@ fn over_faults() -> (Server, Arc<FaultDevice<MemoryDevice>>) {
 }
 
 #[test]
-fn who_waits_for_flash_too_long_is_told_so_in_order() {
+fn a_client_that_waits_too_long_for_flash_gets_an_error_in_order() {
     let (server, device) = over_faults();
     fill(&server);
     let (mut memcached, mut resp) = (Client::memcached(&server), Client::resp(&server));

@@ -25,7 +25,7 @@ fn an_end_closes_connections_that_wait_and_is_quick() {
     assert!(begun.elapsed() < Duration::from_secs(4), "it did not wait for the drain's end");
     idle.is_closed();
     never_asked.is_closed();
-    assert!(TcpStream::connect(address).is_err(), "nobody listens");
+    assert!(TcpStream::connect(address).is_err(), "the server no longer listens");
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn half_a_request_holds_the_end_up_no_longer_than_the_drain() {
 }
 
 #[test]
-fn who_comes_when_there_are_too_many_is_told_so() {
+fn a_client_above_the_connection_limit_gets_an_error() {
     let mut few = config();
     few.connections_max = 2;
     let server = in_memory_with(few);

@@ -126,7 +126,7 @@ fn a_refused_value_leaves_no_older_one() {
 }
 
 #[test]
-fn who_is_over_the_limit_waits_and_others_of_its_worker_do_not() {
+fn a_tenant_over_its_limit_waits_and_others_of_its_worker_do_not() {
     let server = serve(TenantPolicy { burst: SECOND / 10, ..requests(20, OverLimit::Delay) });
     let (mut bob, mut ann) = (resp(&server, "bob oat"), resp(&server, "ann rye"));
     let begun = Instant::now();
@@ -146,7 +146,7 @@ fn who_is_over_the_limit_waits_and_others_of_its_worker_do_not() {
 }
 
 #[test]
-fn nobody_is_delayed_for_ever() {
+fn no_request_is_delayed_for_ever() {
     let server = serve(TenantPolicy { burst: SECOND, ..requests(1, OverLimit::Delay) });
     let mut bobs: Vec<Client> = (0..10).map(|_| resp(&server, "bob oat")).collect();
     let begun = Instant::now();
@@ -154,7 +154,11 @@ fn nobody_is_delayed_for_ever() {
     let answers: Vec<String> = bobs.iter_mut().map(Client::line).collect();
     let refused = answers.iter().filter(|it| it.starts_with("-ERR the tenant is over")).count();
     assert!((1..=9).contains(&refused), "{answers:?}");
-    assert!(begun.elapsed() >= SECOND, "who is refused was delayed: {:?}", begun.elapsed());
+    assert!(
+        begun.elapsed() >= SECOND,
+        "refused requests were delayed first: {:?}",
+        begun.elapsed()
+    );
     assert_eq!(counted(&server, "refused"), refused as u64);
 }
 

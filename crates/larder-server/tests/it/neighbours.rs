@@ -30,7 +30,7 @@ fn client(server: &Server, login: &str) -> Client {
 
 /// The longest answer for a small value in DRAM, of many in two seconds, while `loud` runs. `loud` has to return when
 /// the flag is set.
-fn longest_beside(server: &Server, loud: impl FnOnce(&AtomicBool) + Send) -> Duration {
+fn longest_answer_during(server: &Server, loud: impl FnOnce(&AtomicBool) + Send) -> Duration {
     let mut quiet = client(server, "quiet oat");
     quiet.asks("set bread 0 0 3\r\nrye\r\n", "STORED\r\n");
     let is_over = AtomicBool::new(false);
@@ -56,7 +56,7 @@ fn one_that_never_reads() {
     let mut loud = client(&server, "loud rye");
     let value = vec![b'x'; 500_000];
     loud.asks([b"set long 0 0 500000\r\n", &value[..], b"\r\n"].concat(), "STORED\r\n");
-    let longest = longest_beside(&server, |is_over| {
+    let longest = longest_answer_during(&server, |is_over| {
         let mut clients: Vec<Client> = (0..20).map(|_| client(&server, "loud rye")).collect();
         clients.iter_mut().for_each(|loud| loud.send("get long\r\n".repeat(200)));
         while !is_over.load(Ordering::SeqCst) {
@@ -70,7 +70,7 @@ fn one_that_never_reads() {
 fn one_that_streams_long_values() {
     let drive = drive();
     let server = serve(&drive);
-    let longest = longest_beside(&server, |is_over| {
+    let longest = longest_answer_during(&server, |is_over| {
         let mut loud = client(&server, "loud rye");
         let mut set = format!("set long 0 0 {}\r\n", 10 * MIB).into_bytes();
         set.resize(set.len() + 10 * MIB, b'x');
@@ -93,7 +93,7 @@ fn one_that_sets_at_full_speed_on_a_drive_that_answers_nothing() {
     let server = serve(&drive);
     fill(&mut client(&server, "loud rye"), 0..3000);
     drive.set_plan(&FaultPlan::new(1).with(FaultRule::new(Fault::Stall)));
-    let longest = longest_beside(&server, |is_over| {
+    let longest = longest_answer_during(&server, |is_over| {
         std::thread::scope(|scope| {
             for number in 1..=8 {
                 let (server, is_over) = (&server, &is_over);

@@ -10,7 +10,7 @@ use crate::serving::{Client, config, in_memory_with};
 const MIB: usize = 1 << 20;
 
 #[test]
-fn who_does_not_read_stops_nobody_and_gets_all_when_it_does() {
+fn a_client_that_does_not_read_stops_no_other_and_gets_all_when_it_reads() {
     let server = in_memory_with(ServerConfig { workers: 1, ..config() });
     let value = vec![b'x'; MIB - 1000];
     let mut slow = Client::memcached(&server);

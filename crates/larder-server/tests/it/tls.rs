@@ -217,7 +217,7 @@ fn bytes_may_come_one_by_one() {
 }
 
 #[test]
-fn who_speaks_no_tls_is_closed_and_nobody_waits_for_who_says_nothing() {
+fn a_client_without_tls_is_closed_and_a_silent_client_delays_no_other() {
     let authority = Authority::new();
     let idle_timeout = Some(Duration::from_secs(1));
     let server = in_memory_with(ServerConfig { idle_timeout, ..secure(authority.files(|_| {})) });
@@ -256,7 +256,7 @@ fn an_end_waits_for_no_handshake() {
 }
 
 #[test]
-fn who_does_not_read_stops_nobody_and_gets_all_when_it_does() {
+fn a_client_that_does_not_read_stops_no_other_and_gets_all_when_it_reads() {
     let authority = Authority::new();
     let server = in_memory_with(secure(authority.files(|_| {})));
     let value = vec![b'x'; 1_000_000];
@@ -279,7 +279,7 @@ fn who_does_not_read_stops_nobody_and_gets_all_when_it_does() {
 }
 
 #[test]
-fn many_handshakes_at_once_hold_nobody_up() {
+fn many_handshakes_at_once_delay_no_other_client() {
     let authority = Authority::new();
     let server = in_memory_with(secure(authority.files(|_| {})));
     let mut other = authority.connect(&server, RESP, None);
@@ -320,7 +320,7 @@ fn certificates_of_clients_name_users() {
     let told = told[..count].escape_ascii().to_string();
     assert!(told.contains(" user=bob "), "{told}");
     let told = connect(RESP, "eve.example").refused();
-    assert_eq!(told, "it was closed", "nobody has a password");
+    assert_eq!(told, "it was closed", "no user has a password");
     let told = authority.connect(&server, RESP, None).refused();
     assert!(told.contains("CertificateRequired") || told.contains("reset"), "{told}");
     let others = Authority::new().identity("ann.example");
@@ -336,7 +336,7 @@ fn certificates_of_clients_name_users() {
 }
 
 #[test]
-fn who_is_named_by_no_certificate_may_have_a_password() {
+fn a_client_whose_certificate_names_no_user_may_give_a_password() {
     let authority = Authority::new();
     let password = Some(larder_server::PasswordHash::of(b"rye").unwrap());
     let users = vec![User { password, ..certified("ann", "default") }];
@@ -349,7 +349,7 @@ fn who_is_named_by_no_certificate_may_have_a_password() {
 }
 
 #[test]
-fn where_other_machines_come_in_there_must_be_tls_and_somebody_to_be() {
+fn a_listener_for_other_machines_needs_tls_and_users() {
     let authority = Authority::new();
     let check = |is_tls, tls: Option<TlsFiles>, users: Vec<User>, tenant: Option<&str>| {
         let endpoint = Endpoint::Tcp(([0, 0, 0, 0], 0).into());
@@ -365,7 +365,7 @@ fn where_other_machines_come_in_there_must_be_tls_and_somebody_to_be() {
     let ann =
         || User { password: password.clone(), certificate: None, ..certified("ann", "default") };
     assert!(check(true, files(), vec![ann()], None).is_ok());
-    assert!(check(true, asking(), vec![], None).is_ok(), "its certificate says who it is");
+    assert!(check(true, asking(), vec![], None).is_ok(), "its certificate names the user");
     for refused in [
         check(false, files(), vec![ann()], None),
         check(false, None, vec![ann()], None),
@@ -373,7 +373,7 @@ fn where_other_machines_come_in_there_must_be_tls_and_somebody_to_be() {
         check(true, files(), vec![ann()], Some("default")),
     ] {
         let why = refused.unwrap_err().to_string();
-        assert!(why.starts_with("address 0.0.0.0:0: whoever reaches it"), "{why}");
+        assert!(why.starts_with("address 0.0.0.0:0: any client that reaches it"), "{why}");
     }
     let why = check(true, None, vec![ann()], None).unwrap_err().to_string();
     assert!(why.starts_with("tls: an address speaks it"), "{why}");

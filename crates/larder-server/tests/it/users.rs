@@ -37,7 +37,7 @@ fn tenants_have_keys_of_their_own() {
 }
 
 #[test]
-fn a_wrong_password_is_answered_late_and_nobody_waits_for_it() {
+fn a_wrong_password_is_answered_late_and_delays_no_other_client() {
     let server = with_users();
     let mut ann = Client::resp(&server);
     ann.asks("AUTH ann rye\r\n", "+OK\r\n");
@@ -95,7 +95,10 @@ fn what_cannot_be_meant_is_refused() {
         ..ServerConfig::default()
     };
     let refused = crate::serving::try_with_tenants(&["photos"], open.clone()).err().unwrap();
-    assert!(refused.to_string().starts_with("address 0.0.0.0:0: whoever reaches it"), "{refused}");
+    assert!(
+        refused.to_string().starts_with("address 0.0.0.0:0: any client that reaches it"),
+        "{refused}"
+    );
     let allowed = ServerConfig { allow_unprotected: true, ..open };
     assert!(crate::serving::try_with_tenants(&["photos"], allowed).is_ok());
 }

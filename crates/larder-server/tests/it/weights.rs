@@ -38,7 +38,7 @@ fn flash_hits(server: &Server, tenant: &str) -> u64 {
 
 /// How many values of "many" are read from flash, by fifty connections at full speed, for each value that one
 /// connection of "one" reads.
-fn reads_beside_one(weight: u16) -> u64 {
+fn reads_of_others_for_one(weight: u16) -> u64 {
     let drive = drive();
     let server = serve(&drive, weight);
     // Each read takes a few milliseconds, so that waiting dominates.
@@ -83,14 +83,14 @@ fn reads_beside_one(weight: u16) -> u64 {
 }
 
 #[test]
-fn one_connection_beside_fifty_waits_for_its_share_and_no_more() {
-    let reads = reads_beside_one(1);
+fn one_connection_against_fifty_waits_for_its_share_and_no_more() {
+    let reads = reads_of_others_for_one(1);
     assert!(reads <= 8, "{reads} of the others for one of its own; in the order of arrival, fifty");
 }
 
 #[test]
-fn who_weighs_more_has_more_turns() {
-    let reads = reads_beside_one(20);
+fn a_tenant_with_more_weight_gets_more_turns() {
+    let reads = reads_of_others_for_one(20);
     assert!((10..=40).contains(&reads), "{reads} of the others for one of its own");
 }
 

@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_brings_what_was_under_way_meanwhile_or_was_there_before() {
+    fn a_read_returns_a_concurrent_write_or_the_version_before() {
         let mut sector = Sector::new();
         let before = sector.write();
         let (slow, fast) = (sector.send(), sector.send());
@@ -252,7 +252,10 @@ mod tests {
             assert!(sector.clone().brings(version, read), "{version}");
         }
         assert!(!sector.clone().holds(fast), "lost to what was sent behind it");
-        assert!(sector.clone().holds(slow) && sector.clone().holds(later), "nobody knows which");
+        assert!(
+            sector.clone().holds(slow) && sector.clone().holds(later),
+            "either may be the last"
+        );
     }
 
     #[test]

@@ -168,7 +168,7 @@ impl Run<'_> {
             match visitors.join() {
                 Ok(Ok(()) | Err(End::Gone)) => {}
                 Ok(Err(end)) => wrong = wrong.or(Some(end)),
-                Err(_) => wrong = Some(End::Failed("who visits panicked".to_owned())),
+                Err(_) => wrong = Some(End::Failed("the visitor thread panicked".to_owned())),
             }
             let administered = administrator.join();
             let administered = administered.map_err(|_| "the administrator panicked".to_owned());

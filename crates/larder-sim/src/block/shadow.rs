@@ -348,7 +348,7 @@ mod tests {
         assert_eq!(shadow.met(), 1);
         shadow.begin(of(Verb::Read, 0, 4));
         shadow.ended(&write, &[]).unwrap();
-        assert_eq!(shadow.met(), 1, "reads, and what is elsewhere, are in nobody's way");
+        assert_eq!(shadow.met(), 1, "reads, and requests for other sectors, do not overlap it");
         let mut brought = data(&shadow, 0, 4, before.version);
         brought.extend(data(&shadow, 4, 4, write.version));
         // One sector is from before the write, as if the read had come first for it.

@@ -71,7 +71,7 @@ impl Listed {
             let path = core["path"].as_str().unwrap_or_default();
             let file = files.iter().position(|file| path.ends_with(file.as_str()));
             let (Some(file), Some(number)) = (file, core["core"].as_u64()) else {
-                return Err(format!("it lists {core}, which nobody has made a core"));
+                return Err(format!("it lists {core}, which was not made a core"));
             };
             all.push(Visitor { file: file as u64, number });
         }

@@ -216,7 +216,7 @@ impl Run<'_> {
         match listed == (Listed { visitor, changed: Some(0) }) {
             true => Ok(()),
             false => Err(End::Failed(format!(
-                "started with {visitor:?}, and nobody has written to a core that it had: it has {listed:?}"
+                "started with {visitor:?}, and its cores were not written without it: it has {listed:?}"
             ))),
         }
     }

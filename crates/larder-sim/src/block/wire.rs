@@ -114,7 +114,7 @@ impl Connection {
             return Err(nonsense(&format!("it answers with {head:02x?}")));
         }
         let Some(known) = self.under_way.remove(&cookie) else {
-            return Err(nonsense(&format!("it answers request {cookie}, which nobody has made")));
+            return Err(nonsense(&format!("it answers request {cookie}, which was not sent")));
         };
         if error != 0 {
             return Ok((known, Err(error)));

@@ -102,7 +102,7 @@ impl fmt::Display for Stalled {
         write!(
             f,
             "{waiting} tasks wait, and {in_background} in the background, but nothing is due after {at:?} of \
-             virtual time: nobody will ever wake them"
+             virtual time: they will never wake"
         )
     }
 }
@@ -166,7 +166,7 @@ impl<'a> Executor<'a> {
         if self.kinds[number] == Kind::Wanted {
             self.wanted -= 1;
         }
-        assert!(self.wanted <= self.running(), "who is wanted runs");
+        assert!(self.wanted <= self.running(), "a wanted task is running");
     }
 
     fn stalled(&self) -> Stalled {

@@ -36,7 +36,7 @@ fn tasks_go_on_in_the_order_of_time_and_then_as_they_were_woken() {
 }
 
 #[test]
-fn a_task_that_nobody_wakes_is_an_error_that_says_how_many() {
+fn the_error_about_tasks_that_never_wake_gives_their_number() {
     let clock = Arc::new(VirtualClock::default());
     let mut executor = Executor::new(Arc::clone(&clock));
     executor.spawn(clock.sleep_until(us(7)));
@@ -54,7 +54,7 @@ fn a_task_that_nobody_wakes_is_an_error_that_says_how_many() {
 }
 
 #[test]
-fn nobody_waits_for_the_background() {
+fn a_run_does_not_wait_for_background_tasks() {
     let clock = Arc::new(VirtualClock::default());
     let turns = RefCell::new(0);
     let mut executor = Executor::new(Arc::clone(&clock));

@@ -34,7 +34,7 @@ pub(super) fn id_in(key: u32, value: &[u8]) -> Result<Id, String> {
     if is_whole {
         Ok(id)
     } else {
-        Err(format!("key {key}: {} bytes that nobody stored: {value:02x?}", value.len()))
+        Err(format!("key {key}: {} bytes that no client stored: {value:02x?}", value.len()))
     }
 }
 

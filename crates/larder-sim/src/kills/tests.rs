@@ -74,7 +74,7 @@ fn a_miss_brings_no_older_version_back() {
 }
 
 #[test]
-fn a_deleted_value_stays_deleted_for_everybody_who_asks() {
+fn a_deleted_value_stays_deleted_for_every_request() {
     let mut oracle = Oracle::new(1);
     done(&mut oracle, Verb::Set, 1, Answer::Done);
     done(&mut oracle, Verb::Delete, 0, Answer::Done);

@@ -98,7 +98,7 @@ impl Scheduler {
             }
         }
         let Ok(subject) = Rc::try_unwrap(subject) else {
-            self.complain("somebody still holds the cache");
+            self.complain("a task still holds the cache");
             return;
         };
         self.finish(subject.cache, ending);
@@ -128,7 +128,7 @@ impl Scheduler {
             let is_patient = idle <= PATIENCE && self.now_ns - self.answered_ns < PATIENCE_NS;
             if !is_patient && self.calls_under_way() > 0 {
                 let (hung, which) = (self.calls_under_way(), self.under_way());
-                self.complain(&format!("{hung} calls hang: nobody will ever wake them: {which}"));
+                self.complain(&format!("{hung} calls hang, and will never wake: {which}"));
                 break;
             }
             // A close does not wait for all calls.
@@ -395,7 +395,7 @@ impl Scheduler {
                     return Some(output);
                 }
             } else if !self.wait() || step > STEPS_MAX {
-                self.complain("opening or closing hangs: nobody will ever wake it");
+                self.complain("opening or closing hangs, and will never wake");
                 return None;
             }
         }

@@ -73,7 +73,7 @@ fn split_piece(key: u32, bytes: &[u8]) -> Result<(u32, &[u8]), String> {
     };
     let (found, piece, length) = (word(4)?, word(8)?, word(12)? as usize);
     if bytes[..4] != MAGIC {
-        return Err("a value that nobody wrote".to_owned());
+        return Err("a value that no client wrote".to_owned());
     }
     if found != key {
         return Err(format!("a value of key {found}"));

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_rounds_are_just_enough() {
+    fn the_number_of_rounds_is_just_enough() {
         for units in [2, 4, 16, 1024] {
             for delta in [0.01, 0.1, 0.5] {
                 let rotation = Rotation::new(units, delta).unwrap();

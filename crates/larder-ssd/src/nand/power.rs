@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_fails_after_so_many_operations_and_comes_back_for_good() {
+    fn power_fails_after_the_given_number_of_operations_and_comes_back_for_good() {
         let mut power = PowerSupply::new();
         assert_eq!(power.admit(1000), 1000);
         power.fail_after(5);

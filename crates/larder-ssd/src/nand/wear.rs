@@ -65,7 +65,7 @@ impl WearCounts {
             self.max -= 1;
         }
         debug_assert!(self.min <= self.max && self.max < self.blocks.len());
-        debug_assert!(self.good == 0 || self.blocks[self.min] > 0, "nobody is worn least");
+        debug_assert!(self.good == 0 || self.blocks[self.min] > 0, "no block has the least wear");
     }
 
     #[allow(clippy::cast_possible_truncation)] // erases are counted in 32 bits

@@ -245,7 +245,7 @@ fn reads_keep_the_buffer_full() {
 
 /// The 99th percentile in nanoseconds of reads in one reclaim group, with or without a writer to another group at full
 /// speed.
-fn reads_beside_a_writer(group_dies: GroupDies, writes: bool) -> u64 {
+fn read_p99_next_to_a_writer(group_dies: GroupDies, writes: bool) -> u64 {
     let timing = small();
     let pages_per_unit = timing.stripe_pages() * 4;
     let geometry =
@@ -273,12 +273,12 @@ fn reads_beside_a_writer(group_dies: GroupDies, writes: bool) -> u64 {
 
 #[test]
 fn groups_on_channels_or_dies_of_their_own_do_not_wait_for_each_other() {
-    let alone = reads_beside_a_writer(GroupDies::Channels, false);
+    let alone = read_p99_next_to_a_writer(GroupDies::Channels, false);
     for own in [GroupDies::Channels, GroupDies::Dies] {
-        let beside = reads_beside_a_writer(own, true);
+        let beside = read_p99_next_to_a_writer(own, true);
         assert!(beside.abs_diff(alone) <= alone / 50, "{own:?}: {beside} ns, {alone} ns alone");
     }
-    let shared = reads_beside_a_writer(GroupDies::All, true);
+    let shared = read_p99_next_to_a_writer(GroupDies::All, true);
     assert!(shared > alone * 3 / 2, "{shared} ns, {alone} ns alone");
 }
 

@@ -61,7 +61,7 @@ impl<I: Images> Vssds<I> {
                 let erasable = matches!(view.health, Health::Good | Health::Torn);
                 let owned = owners.contains_key(&(drive, block));
                 if view.allocated && erasable && !owned {
-                    return Err(format!("{block:?} of drive {drive} is nobody's: {view:?}"));
+                    return Err(format!("{block:?} of drive {drive} has no owner: {view:?}"));
                 }
                 if owned && !view.allocated {
                     return Err(format!("{block:?} of drive {drive} is free, and part of a block"));

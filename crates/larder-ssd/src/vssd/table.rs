@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_grow_whatever_is_freed_and_whoever_counts_them() {
+    fn block_numbers_grow_and_the_generations_restore_the_counter() {
         let (mut table, mut last) = (BlockTable::new(200, 1), None);
         let mut rng = crate::rng::Rng::new(1);
         for _ in 0..5000 {

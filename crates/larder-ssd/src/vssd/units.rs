@@ -97,7 +97,7 @@ impl FreeUnits {
         count: u32,
         dies: &impl Dies,
     ) -> Result<Vec<Place>, u32> {
-        debug_assert!(count > 0, "nobody asks for nothing");
+        debug_assert!(count > 0, "the caller asks for at least one unit");
         let free = self.count_free(isolation, dies);
         if free < count {
             return Err(free);

@@ -52,7 +52,7 @@ impl Larder {
         self.core.dram.clear();
         debug_assert!(
             held.is_none() || self.core.dram.len() == 0,
-            "nobody brings anything while the gate is held"
+            "no call brings an item while the gate is held"
         );
         self.core.counters.clears.add(1);
         drop(held);

@@ -316,7 +316,7 @@ impl Larder {
             }
         };
         participant.close();
-        debug_assert!(shared.is_none(), "a call has one leader, who brings its outcome");
+        debug_assert!(shared.is_none(), "a call has one leader, which brings its outcome");
         *shared = Some(outcome.clone());
         outcome
     }

@@ -124,7 +124,10 @@ impl Larder {
     async fn send(&self, flash: &Flash, hash: KeyHash) -> Flushed {
         let mut flushed = Flushed::default();
         let _key_lock = self.core.lock_key(hash).await;
-        debug_assert!(self.core.is_key_locked(hash), "rule 1: who sends a key holds its lock");
+        debug_assert!(
+            self.core.is_key_locked(hash),
+            "rule 1: the caller that sends a key holds its lock"
+        );
         // Read the item now: while the lock is held no other caller changes the key.
         for resident in self.core.dram.residents(hash) {
             let value = &resident.value;

@@ -120,7 +120,7 @@ impl Gate {
         let shut = self.shut.lock().await;
         self.check()?;
         let before = self.state.swap(HELD, Ordering::SeqCst);
-        assert_eq!(before, OPEN, "who has `shut` finds the gate as it is without anybody");
+        assert_eq!(before, OPEN, "no other call holds the gate while this one has `shut`");
         let held = Held { gate: self, _shut: shut };
         self.wanted.notify(ALL);
         self.all_out().await;
@@ -131,7 +131,7 @@ impl Gate {
     pub(crate) async fn close(&self) -> Closing<'_> {
         let shut = self.shut.lock().await;
         let before = self.state.swap(CLOSED, Ordering::SeqCst);
-        assert_ne!(before, HELD, "who holds the gate has `shut`");
+        assert_ne!(before, HELD, "a caller that holds the gate has `shut`");
         self.wanted.notify(ALL);
         self.all_out().await;
         Closing(shut)
@@ -153,7 +153,7 @@ impl Drop for Inside<'_> {
     fn drop(&mut self) {
         let gate = self.gate;
         let before = gate.inside[self.stripe].0.fetch_sub(1, Ordering::SeqCst);
-        debug_assert!(before > 0, "who leaves was counted where it leaves");
+        debug_assert!(before > 0, "a call that leaves was counted in its stripe");
         if gate.state.load(Ordering::SeqCst) != OPEN {
             let waiting = gate.waiting.lock().unwrap_or_else(PoisonError::into_inner).take();
             waiting.into_iter().for_each(Waker::wake);
@@ -165,7 +165,7 @@ impl Drop for Held<'_> {
     fn drop(&mut self) {
         // Before `shut` is released, because tasks that wait for it read the state next.
         let before = self.gate.state.swap(OPEN, Ordering::SeqCst);
-        debug_assert_eq!(before, HELD, "nobody changes the state of a gate that is held");
+        debug_assert_eq!(before, HELD, "no other call changes the state of a held gate");
     }
 }
 
@@ -193,7 +193,7 @@ mod tests {
     use std::sync::atomic::AtomicU64;
 
     #[test]
-    fn nobody_is_inside_while_it_is_held() {
+    fn no_call_is_inside_while_the_gate_is_held() {
         let (gate, value) = (Gate::default(), AtomicU64::new(0));
         let work = || {
             for _ in 0..3_000 {
@@ -208,7 +208,7 @@ mod tests {
             (0..3).for_each(|_| _ = scope.spawn(work));
             for _ in 0..300 {
                 let held = block_on(gate.hold()).unwrap();
-                assert_eq!(value.load(Ordering::SeqCst), 0, "somebody is inside");
+                assert_eq!(value.load(Ordering::SeqCst), 0, "a call is inside");
                 drop(held);
             }
         });
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn who_gives_up_shutting_lets_others_in() {
+    fn a_holder_that_gives_up_shutting_lets_others_in() {
         let gate = Gate::default();
         let inside = block_on(gate.enter()).unwrap();
         let mut holding = Box::pin(gate.hold());

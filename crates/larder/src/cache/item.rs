@@ -92,7 +92,7 @@ impl Larder {
                 let is_binary = old.dram.marks.has_binary_key();
                 let marks = self.marks_of_new(false).with_binary_key(is_binary);
                 let dram = DramFields { version, early_ms, stale: true, marks };
-                debug_assert!(!marks.is_won(), "nobody has won what becomes stale now");
+                debug_assert!(!marks.is_won(), "no caller has won an item that becomes stale now");
                 ItemRef { expiry_s, dram, tiers: Tiers::DramOnly, ..old }
             }
         })

@@ -135,7 +135,7 @@ fn divided(members: &[Standing]) -> Vec<u64> {
     let budgets: Vec<u64> = members.iter().map(budget).collect();
     debug_assert!(
         budgets.iter().zip(members).all(|(budget, member)| *budget >= member.part),
-        "nobody's budget is less than its part"
+        "no member's budget is less than its part"
     );
     debug_assert!(
         budgets.iter().zip(members).map(|(budget, member)| budget - member.part).sum::<u64>()
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_full_borrows_what_others_do_not_use_and_gives_it_back() {
+    fn a_full_cache_borrows_what_others_do_not_use_and_gives_it_back() {
         let idle = standing(800, 100, 800, 0);
         assert_eq!(divided(&[standing(800, 790, 800, 500), idle]), [1300, 800], "up to its limit");
         assert_eq!(divided(&[standing(800, 790, 800, 5000), idle]), [1400, 800], "but a reserve");
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn who_brings_a_part_of_its_reserve_divides_anew_and_helps_who_owes() {
+    fn a_cache_that_brings_part_of_its_reserve_divides_anew_and_finds_its_debtors() {
         let caches = [(); 2].map(|()| Arc::new(Fake::default()));
         caches.iter().for_each(|cache| cache.set_budget(7 << 20));
         let member =

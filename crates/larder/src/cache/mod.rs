@@ -245,7 +245,10 @@ impl Larder {
     /// Makes sure that flash's version of a key does not come back after a crash. The caller holds the key's lock and
     /// is about to change the key.
     async fn invalidate_on_flash(&self, hash: KeyHash) -> Result<(), Error> {
-        debug_assert!(self.core.is_key_locked(hash), "rule 1: who changes a key holds its lock");
+        debug_assert!(
+            self.core.is_key_locked(hash),
+            "rule 1: the caller that changes a key holds its lock"
+        );
         match &self.core.flash {
             Some(flash) => flash.invalidate(hash).await,
             None => Ok(()),

@@ -250,7 +250,7 @@ impl Larder {
 
     /// Looks `key` up in both tiers. A hit on flash brings the item to DRAM. The caller holds the key's lock.
     pub(super) async fn look(&self, hash: KeyHash, key: &[u8]) -> Option<Hit> {
-        debug_assert!(self.core.is_key_locked(hash), "who looks for good holds the key's lock");
+        debug_assert!(self.core.is_key_locked(hash), "the caller holds the key's lock");
         // The previous holder of the lock may have brought the key to DRAM, or found it expired.
         match self.core.dram.get(hash, key, || self.core.now_ms()) {
             Lookup::Hit(value) => return Some(Hit { value, tier: Tier::Dram }),

@@ -86,7 +86,7 @@ impl<K: Hash + Eq + Clone, T: Clone> SingleFlight<K, T> {
                 debug_assert_eq!(
                     Arc::strong_count(&call),
                     1,
-                    "nobody follows a call that has not begun"
+                    "a call that has not begun has no followers"
                 );
                 debug_assert!(!call.is_overtaken(), "a call begins after the changes before it");
                 in_flight.insert(key.clone(), Arc::clone(&call));
@@ -94,7 +94,10 @@ impl<K: Hash + Eq + Clone, T: Clone> SingleFlight<K, T> {
                 call
             }
         };
-        debug_assert!(shard.count.load(Ordering::SeqCst) > 0, "who changes the key looks for it");
+        debug_assert!(
+            shard.count.load(Ordering::SeqCst) > 0,
+            "a caller that changes the key looks for this call"
+        );
         Participant { shard, key, call: Some(call) }
     }
 
@@ -110,7 +113,7 @@ impl<K: Hash + Eq, T> Shard<K, T> {
         debug_assert_eq!(
             self.count.load(Ordering::SeqCst),
             in_flight.len(),
-            "who asks without the lock overlooks no call"
+            "a check without the lock misses no call"
         );
         if in_flight.get(key).is_some_and(|there| Arc::ptr_eq(there, call)) {
             in_flight.remove(key);
@@ -208,7 +211,7 @@ mod tests {
 
     /// The last participant is found by a reference count, which no interleaving scheduler sees: use real threads.
     #[test]
-    fn of_two_who_give_up_at_once_nobody_leaves_a_call() {
+    fn two_participants_that_give_up_at_once_leave_no_call() {
         const KEYS: u64 = 20_000;
         let group: SingleFlight<u64, u32> = SingleFlight::new();
         let turn = std::sync::atomic::AtomicU64::new(0);

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn buckets_beside_an_array_do_not_depend_on_memory() {
+    fn the_share_of_buckets_with_an_array_does_not_depend_on_memory() {
         let config = Config { dram_bytes: 1 << 30, ..with(50.0, 8192, None, 0.0) };
         assert_eq!(config.soc_percent(1 << 30), 4.0);
         assert_eq!(

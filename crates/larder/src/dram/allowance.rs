@@ -112,7 +112,7 @@ impl State {
                 self.used_bytes <= max_bytes || self.used_bytes == bytes,
                 "what is longer than all of it goes alone"
             );
-            debug_assert!(!self.served.contains(&number), "who waits is served once");
+            debug_assert!(!self.served.contains(&number), "a waiter is served once");
             self.served.push(number);
             woken.push(waker);
         }
@@ -175,7 +175,7 @@ impl Drop for Taking<'_> {
             let mut state = self.allowance.lock();
             if let Some(at) = state.served.iter().position(|served| *served == number) {
                 state.served.swap_remove(at);
-                debug_assert!(self.bytes <= state.used_bytes, "who is served has its bytes");
+                debug_assert!(self.bytes <= state.used_bytes, "a served waiter has its bytes");
                 state.used_bytes -= self.bytes;
             }
             state.waiting.retain(|waiting| waiting.number != number);
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn who_came_first_is_served_first_and_what_is_too_long_goes_alone() {
+    fn the_first_waiter_is_served_first_and_a_request_above_the_total_runs_alone() {
         let allowance = Allowance::of_bytes(100);
         let first = allowance.try_take(60).unwrap();
         let (mut long, mut short) = (allowance.take(500), allowance.take(10));
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn who_gives_up_holds_nobody_up_and_keeps_nothing() {
+    fn a_waiter_that_gives_up_delays_no_other_and_keeps_nothing() {
         let allowance = Allowance::of_bytes(100);
         let first = allowance.try_take(60).unwrap();
         let (mut second, mut third) = (allowance.take(60), allowance.take(40));

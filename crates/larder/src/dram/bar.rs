@@ -56,7 +56,7 @@ impl Seen {
                 (frequency, too_many) = (frequency + 1, 0);
             }
         }
-        debug_assert!(frequency <= FREQUENCY_MAX + 1, "above the highest nobody is");
+        debug_assert!(frequency <= FREQUENCY_MAX + 1, "no record is above the highest frequency");
         Bar { frequency, too_many, living: [0; CLASSES], records: 0, capacity }
     }
 }

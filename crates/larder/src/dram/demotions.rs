@@ -265,7 +265,7 @@ pub(crate) struct Attends<'a>(&'a Demotions);
 impl Drop for Attends<'_> {
     fn drop(&mut self) {
         let before = self.0.attended.fetch_sub(1, Ordering::SeqCst);
-        debug_assert!(before > 0, "who attends no more has attended");
+        debug_assert!(before > 0, "this caller was counted as attending");
         self.0.unattended.notify(ALL);
     }
 }
@@ -337,14 +337,14 @@ mod tests {
     }
 
     #[test]
-    fn who_may_help_is_told_only_where_nobody_attends() {
+    fn helpers_are_told_only_while_no_thread_attends() {
         let demotions = Demotions::default();
         let mut waiting = [demotions.unattended.listen()];
         let attends = demotions.attend();
         demotions.tell_of_more();
         assert_eq!(told(&mut waiting), 0);
         drop(attends);
-        assert_eq!(told(&mut waiting), 1, "nobody will");
+        assert_eq!(told(&mut waiting), 1, "no thread attends");
         let mut waiting = [demotions.unattended.listen()];
         demotions.tell_of_more();
         assert_eq!(told(&mut waiting), 1);

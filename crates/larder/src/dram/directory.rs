@@ -87,7 +87,7 @@ impl<S> Directory<S> {
     pub(super) fn at(&self, number: usize) -> &S {
         match self.first.get(number) {
             Some(shard) => shard,
-            None => self.further(number).expect("there are so many"),
+            None => self.further(number).expect("there is a shard of this number"),
         }
     }
 

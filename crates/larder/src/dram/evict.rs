@@ -166,7 +166,10 @@ impl DramTier {
     /// Adds the hashes of evicted records to the ghost.
     fn remember(&self, left: &mut Vec<KeyHash>) {
         let inside = self.index.readers().enter();
-        debug_assert!(left.len() <= FETCHED_AHEAD, "memory was asked for so many marks");
+        debug_assert!(
+            left.len() <= FETCHED_AHEAD,
+            "the prefetch covers at most this number of hashes"
+        );
         left.drain(..).for_each(|hash| self.ghost.remember(hash, inside.held()));
     }
 

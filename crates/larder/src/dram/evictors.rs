@@ -38,7 +38,7 @@ impl Evictors {
     /// As many as there are lanes for new items, up to the maximum: both keep segments open, of which a small budget
     /// has few.
     pub(super) fn beside(lanes: usize) -> Self {
-        assert!(lanes > 0, "somebody can append");
+        assert!(lanes > 0, "there is at least one lane");
         Self((0..lanes.clamp(1, EVICTORS_MAX)).map(|_| Mutex::default()).collect())
     }
 

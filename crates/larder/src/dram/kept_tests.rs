@@ -173,7 +173,7 @@ fn permits_are_all_there_again_when_values_were_dropped_wherever() {
 }
 
 #[test]
-fn who_only_looks_takes_no_permit() {
+fn a_lookup_takes_no_permit() {
     let tier = tier(1 << 20, DramPolicy::Lru);
     (0..3000).for_each(|key| insert(&tier, key, VALUE_BYTES).unwrap());
     let looks: Vec<_> = (0..200).filter_map(|key| look(&tier, key)).collect();

@@ -438,7 +438,7 @@ impl DramTier {
     /// The lane of a hash, or another lane that is free: with more threads than cores, the thread that holds it may
     /// be preempted.
     fn lane(&self, hash: KeyHash) -> MutexGuard<'_, Lane> {
-        debug_assert!(!self.lanes.is_empty(), "somebody can append");
+        debug_assert!(!self.lanes.is_empty(), "there is at least one lane");
         let own = usize::from(hash.tag()) % self.lanes.len();
         let (before, from_own) = self.lanes.split_at(own);
         let free = from_own.iter().chain(before).find_map(|lane| lane.try_lock().ok());

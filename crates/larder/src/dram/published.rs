@@ -70,7 +70,7 @@ impl<T: Send + Sync> Published<T> {
     ) {
         let old_len = self.len.load(Ordering::SeqCst);
         let new_len = new.len();
-        assert!(new_len > 0, "who looks expects something in what takes the place of another");
+        assert!(new_len > 0, "readers expect the new slice to have entries");
         if new_len < old_len {
             self.len.store(new_len, Ordering::SeqCst);
         }
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_replaced_is_whole_for_those_who_look() {
+    fn readers_see_replaced_slices_whole() {
         let len_of = |number: usize| 64 + number * 37 % 200;
         let slice_of = |number: usize| vec![number; len_of(number)].into_boxed_slice();
         let (readers, published) = (Readers::<Old<_>>::default(), Published::new(slice_of(0)));

@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn those_that_somebody_pins_wait() {
+    fn pinned_segments_wait() {
         let mut queues = queues_of(1..4);
         queues.push(sealed(4, Queue::Main, 50));
         die(&mut queues, 2, 800);
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_expires_while_somebody_pins_it_hides_no_other() {
+    fn an_expired_segment_that_is_pinned_hides_no_other() {
         let mut queues = queues_of(1..2);
         (2..4).for_each(|slot| queues.push(sealed(slot, Queue::Main, slot)));
         let pin = queues.sealed[2].as_ref().unwrap().1.segment.pin(0);
@@ -353,7 +353,7 @@ mod tests {
 
     /// A pinned segment of unusual size frees as much as one without pins.
     #[test]
-    fn one_of_another_length_waits_for_nobody() {
+    fn a_segment_of_another_length_is_evicted_despite_pins() {
         let mut queues = queues_of(1..3);
         let pin = queues.sealed[1].as_ref().unwrap().1.segment.pin(0);
         let turn = queues.next_turn(8000, SEGMENT_BYTES + 1, 0);

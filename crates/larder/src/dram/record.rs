@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn most_records_need_14_bytes_beside_key_and_value() {
+    fn most_records_need_14_bytes_without_key_and_value() {
         let item = |expiry_s, version| {
             let dram = DramFields { version, ..DramFields::default() };
             let key = KeyHash::of(b"ab");

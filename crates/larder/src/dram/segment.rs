@@ -87,7 +87,7 @@ struct Overwriting<'a>(&'a AtomicU32);
 impl Drop for Overwriting<'_> {
     fn drop(&mut self) {
         let before = self.0.fetch_sub(1, Ordering::Release);
-        debug_assert!(before > 0, "who ends overwriting has begun to");
+        debug_assert!(before > 0, "an overwrite that ends was counted");
     }
 }
 
@@ -268,10 +268,10 @@ impl Segment {
         const FIXED: usize = FIXED_BYTES - WORD_BYTES;
         let word = self.word(at, published).load(Ordering::Relaxed);
         let fixed = self.lend(at + WORD_BYTES, FIXED, published).first_chunk();
-        let bytes = bytes_of_record(word, fixed.expect("so many were asked for"));
+        let bytes = bytes_of_record(word, fixed.expect("`lend` returns the length asked for"));
         let bytes = bytes.unwrap_or_else(|| {
             let longer = self.lend(at + WORD_BYTES, LONG_BYTES, published).first_chunk();
-            bytes_of_long(word, longer.expect("so many were asked for"))
+            bytes_of_long(word, longer.expect("`lend` returns the length asked for"))
         });
         (word, bytes)
     }

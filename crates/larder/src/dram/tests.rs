@@ -34,7 +34,7 @@ fn key_in(demotion: &Demotion) -> u64 {
 }
 
 #[test]
-fn an_item_costs_at_most_27_bytes_beside_key_and_value() {
+fn an_item_costs_at_most_27_bytes_without_key_and_value() {
     let tier = tier(64 << 20, DramPolicy::S3Fifo);
     (0..1_000_000).for_each(|key| insert(&tier, key, 50, 0).unwrap());
     assert!(tier.len() < 900_000, "the tier is full");
@@ -103,7 +103,7 @@ fn a_million_keys_of_one_hash_are_refused_and_others_stay_as_they_are() {
 }
 
 #[test]
-fn a_reader_who_is_interrupted_holds_nobody_up() {
+fn an_interrupted_reader_delays_no_writer() {
     let tier = tier(1 << 20, DramPolicy::S3Fifo);
     (0..20_000).for_each(|key| insert(&tier, key, 100, 0).unwrap());
     let inside = tier.index.readers().enter();
@@ -167,7 +167,7 @@ fn what_others_gave_up_is_not_waited_for_in_vain() {
         }
         let is_over = setting.is_finished();
         tier.reclaim(); // lets it end, whatever it waits for
-        assert!(is_over, "it waits for what nobody retires");
+        assert!(is_over, "it waits for what no thread retires");
     });
 }
 
@@ -180,7 +180,7 @@ fn tables_that_were_outgrown_are_freed_at_once() {
 
 /// Whatever their number: what counts is segments.
 #[test]
-fn a_reader_who_is_interrupted_keeps_no_table_from_growing() {
+fn an_interrupted_reader_keeps_no_table_from_growing() {
     let tier = tier(64 << 20, DramPolicy::S3Fifo);
     let inside = tier.index.readers().enter();
     (0..200_000).for_each(|key| insert(&tier, key, 50, 0).unwrap());
@@ -192,7 +192,7 @@ fn a_reader_who_is_interrupted_keeps_no_table_from_growing() {
 
 /// All threads look for one item, and other entries could hide it.
 #[test]
-fn who_looks_without_a_lock_overlooks_nothing() {
+fn a_lookup_without_a_lock_misses_no_item() {
     let tier = tier(4 << 20, DramPolicy::S3Fifo);
     insert(&tier, u64::MAX, 100, 0).unwrap();
     std::thread::scope(|scope| {

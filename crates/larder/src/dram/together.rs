@@ -102,7 +102,10 @@ impl Ahead<'_> {
         let hash = self.tier.hasher.hash(record.key);
         self.tier.index.prefetch(hash);
         receiver.expect(hash);
-        debug_assert!(self.seen.len() <= FETCHED_AHEAD, "memory is asked for so many");
+        debug_assert!(
+            self.seen.len() <= FETCHED_AHEAD,
+            "the prefetch covers at most this number of records"
+        );
         self.seen.push_back(Seen { at, end, hash, record });
         self.next = end;
         self.segment.prefetch(self.next + BYTES_AHEAD);

@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn who_leaves_the_small_objects_share_to_the_cache_keeps_what_there_is() {
+    fn a_config_without_a_small_object_share_keeps_the_share_on_flash() {
         let with = |dram_bytes| Config { dram_bytes, ..Config::default() };
         let info = info(256 << 20);
         let (much, little) = (with(16 << 20), with((16 << 20) - 1));

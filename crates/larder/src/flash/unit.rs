@@ -101,7 +101,7 @@ mod tests {
             assert!(unknown.contains("test does not say how large"), "{unknown}");
         }
         let off = regions_per_unit(&LocConfig::default(), &info(None), 1 << 20);
-        assert_eq!(off.unwrap(), None, "who does not ask is not refused");
+        assert_eq!(off.unwrap(), None, "a config without the option is not refused");
     }
 
     #[test]

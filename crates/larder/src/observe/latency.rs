@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn each_call_is_timed_once_and_none_where_nobody_asks() {
+    fn each_call_is_timed_once_and_none_without_histograms() {
         let (latencies, _, text) = used(true);
         let counts: Vec<_> = latencies.iter().map(|it| it.histogram.count()).collect();
         assert_eq!(counts, [2, 0, 2, 1, 1, 1]);

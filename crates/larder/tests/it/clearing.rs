@@ -209,7 +209,7 @@ fn a_clear_that_is_dropped_changes_nothing() {
 /// Threads set and read keys of their own while another thread clears repeatedly. `begun` counts the clears that have
 /// begun, `ended` those that have returned.
 #[test]
-fn beside_a_clear_there_is_no_half_of_it() {
+fn a_clear_during_other_calls_is_never_half_done() {
     let in_dram = Config { dram_bytes: 4 << 20, ..Config::default() };
     for (config, device) in [
         (config(), Some(drive() as Arc<dyn Device>)),

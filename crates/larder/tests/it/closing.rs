@@ -107,7 +107,7 @@ fn so_do_shards_and_tenants() {
 
 /// Each thread has keys of its own, and sets them one version after the other.
 #[test]
-fn what_was_completed_beside_a_close_is_kept() {
+fn what_was_completed_during_a_close_is_kept() {
     for round in 0..6 {
         let drive = drive();
         let rig = Rig::open(if round % 2 == 0 { config() } else { logged() }, &drive);

@@ -41,7 +41,7 @@ fn what_had_reached_flash_is_found_again() {
     let large = stats.loc_objects;
     drop(rig);
     let rig = Rig::open(config(), &drive);
-    assert_eq!(crashed(&rig), 0, "nobody has looked yet");
+    assert_eq!(crashed(&rig), 0, "no call has looked yet");
     block_on(rig.cache.rebuild());
     // The last records of a region in memory have not reached flash.
     let found = crashed(&rig);
@@ -52,7 +52,7 @@ fn what_had_reached_flash_is_found_again() {
 }
 
 #[test]
-fn what_nobody_asked_for_is_learnt_beside() {
+fn a_rebuild_learns_of_objects_that_no_call_asked_for() {
     let drive = drive();
     let rig = Rig::open(config(), &drive);
     fill(&rig, 1);
@@ -231,7 +231,7 @@ fn changes_before_it_is_found_again(crash_safety: CrashSafety, closed_one_in: u8
 }
 
 #[test]
-fn a_clean_opening_reads_no_regions_and_finds_them_beside() {
+fn a_clean_opening_reads_no_regions_and_indexes_them_later() {
     for crash_safety in [CrashSafety::Process, CrashSafety::Off] {
         let config = Config {
             crash_safety,
@@ -347,7 +347,7 @@ fn an_opening_after_a_crash_reads_the_log_and_no_regions() {
 
 /// An application that never calls `rebuild` gets there too.
 #[test]
-fn whoever_misses_or_changes_something_looks_at_a_region() {
+fn a_miss_or_a_change_looks_at_a_region() {
     let drive = drive();
     let rig = Rig::open(config(), &drive);
     fill(&rig, 1);

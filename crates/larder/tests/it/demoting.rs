@@ -233,7 +233,7 @@ fn what_waits_for_a_bucket_is_written_together() {
 
 /// The same with threads, which run next to the cache's own thread.
 #[test]
-fn nothing_older_comes_back_beside_the_thread() {
+fn nothing_older_comes_back_while_the_thread_demotes() {
     for base in [config(), logged()] {
         let cache = open(by_thread(base), &faulty(&FaultPlan::new(1)));
         std::thread::scope(|scope| {
@@ -397,14 +397,14 @@ fn a_drop_ends_the_thread_whatever_is_under_way() {
         drop(cache);
         assert!(begun.elapsed() < EVER);
         answer(&drive);
-        assert_eq!(Arc::strong_count(&drive), 1, "nobody holds the device");
+        assert_eq!(Arc::strong_count(&drive), 1, "the cache no longer holds the device");
     }
 }
 
 /// A clear and a close complete all demotions. There is no deadlock, although other callers inside the cache wait for
 /// room.
 #[test]
-fn clears_and_closes_come_to_their_end_beside_callers_that_wait_for_room() {
+fn clears_and_closes_end_while_callers_wait_for_room() {
     for base in [config(), logged()] {
         let drive = faulty(&FaultPlan::new(1));
         let demoting_bytes_max = Some(4_000);

@@ -30,11 +30,11 @@ async fn wait_for(cell: &Cell<Option<Vec<u8>>>) -> Result<Vec<u8>, io::Error> {
 }
 
 async fn never() -> Result<Vec<u8>, io::Error> {
-    panic!("somebody else fetches")
+    panic!("another caller fetches")
 }
 
 #[test]
-fn those_who_miss_together_fetch_once() {
+fn concurrent_misses_fetch_once() {
     let cache = cache();
     let source = Cell::new(None);
     let options = SetOptions { flags: 4, ..SetOptions::default() };
@@ -73,7 +73,7 @@ fn an_error_is_shared_and_not_kept() {
 }
 
 #[test]
-fn if_the_one_who_fetches_gives_up_another_fetches() {
+fn if_the_fetching_caller_gives_up_another_fetches() {
     let cache = cache();
     let options = SetOptions::default();
     let mut second =
@@ -106,7 +106,7 @@ fn a_delete_or_a_set_beats_a_fetch_that_is_under_way() {
         }
         source.set(Some(b"old".to_vec()));
         let Poll::Ready(Ok(value)) = poll(fetch) else { panic!("it was fetched") };
-        assert_eq!(&*value, b"old", "who asked before the change may see what was before");
+        assert_eq!(&*value, b"old", "a caller that asked before the change may get the old value");
         assert_eq!(block_on(cache.get(b"k")).unwrap(), None);
     }
 }
@@ -220,7 +220,7 @@ fn a_fetch_may_say_how_its_value_is_stored() {
 }
 
 #[test]
-fn whoever_would_wait_for_itself_is_told() {
+fn a_fetch_that_would_wait_for_itself_gets_an_error() {
     let drive = drive();
     let rig = Rig::open(config(), &drive);
     let (cache, options) = (&rig.cache, SetOptions::default());

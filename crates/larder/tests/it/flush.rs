@@ -171,7 +171,7 @@ fn a_device_that_takes_no_writes_is_told_of_and_costs_nothing() {
 }
 
 #[test]
-fn a_flush_beside_changes_loses_none_of_them() {
+fn a_flush_during_changes_loses_none_of_them() {
     for crash_safety in [CrashSafety::Process, CrashSafety::Off] {
         let drive = drive();
         let rig = Rig::open(Config { crash_safety, dram_bytes: 60 << 10, ..config() }, &drive);

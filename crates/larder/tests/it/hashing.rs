@@ -151,7 +151,7 @@ fn a_cache_keeps_its_seed_as_long_as_it_has_content() {
     assert_eq!(rig.get(1), Some(2));
     drop(rig);
     let rig = Rig::open(Config { start_empty: true, ..any() }, &drive);
-    assert!(![seed, 0].contains(&seed_on(&*drive)), "who begins empty draws");
+    assert!(![seed, 0].contains(&seed_on(&*drive)), "a cache that starts empty draws a new seed");
     assert_eq!(rig.get(1), None);
     drop(rig);
     drop(Rig::open(Config { start_empty: true, hash_seed: Some(7), ..config() }, &drive));

@@ -92,7 +92,7 @@ fn look(cache: &Routed<impl Route>, known: &Known, key: u64) -> Option<(u64, u64
     let newest = known.begun.load(SeqCst);
     let found = version_in(key, &value);
     assert!(found >= oldest, "key {key}: {found} after {oldest}: it was replaced or deleted");
-    assert!(found <= newest, "key {key}: {found} before {newest}: nobody has set it");
+    assert!(found <= newest, "key {key}: {found} before {newest}: no thread has set it");
     known.seen.fetch_max(found, SeqCst);
     Some((found, value.version()))
 }

@@ -153,7 +153,7 @@ fn what_there_is_no_time_for_is_left_out_and_nothing_older_comes_back() {
 }
 
 #[test]
-fn who_listens_is_told_of_what_is_left_out() {
+fn the_listener_is_told_of_what_is_left_out() {
     let told = Arc::new(AtomicU64::new(0));
     let count = Arc::clone(&told);
     let listener = RemovalListener::new(move |removal| {

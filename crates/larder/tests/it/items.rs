@@ -322,7 +322,7 @@ fn marks_outlive_the_moves_of_their_items() {
 
 /// Threads that evict, compact and overwrite run next to threads that try to win: each version is won at most once.
 #[test]
-fn of_all_who_ask_one_wins() {
+fn of_all_callers_that_ask_one_wins() {
     const KEYS: u32 = 40;
     let config = Config { dram_bytes: 128 << 10, access_times: true, ..Config::default() };
     let cache = block_on(Larder::open(config, None, Arc::new(RealClock))).unwrap();

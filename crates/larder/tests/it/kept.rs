@@ -34,7 +34,7 @@ fn changes_and_looks_go_on_while_all_is_kept() {
             cache.blocking().get_with(&keys[0], |_, _| ()).unwrap();
             cache.blocking().get_into(&keys[0], &mut Vec::new()).unwrap();
         }
-        assert_eq!(cache.stats().copied_values, copied, "who looks keeps nothing");
+        assert_eq!(cache.stats().copied_values, copied, "a lookup keeps nothing");
         for key in 0..60 {
             let name = key_of(key);
             let current = get(rig, key).unwrap();

@@ -55,7 +55,7 @@ fn keys(from: u32, bytes: u64) -> std::ops::Range<u32> {
 }
 
 #[test]
-fn who_needs_more_borrows_what_others_do_not_use_up_to_its_limit() {
+fn a_tenant_that_needs_more_borrows_unused_bytes_up_to_its_limit() {
     for (borrow_max, most) in [(0, 8 * MIB), (3 * MIB, 11 * MIB), (64 * MIB, 15 * MIB)] {
         let tenants = two(borrow_max, None);
         let greedy = tenants.tenant("greedy").unwrap();
@@ -68,7 +68,7 @@ fn who_needs_more_borrows_what_others_do_not_use_up_to_its_limit() {
 /// The lender gets its share back from the first set on, and the total stays within the limit, even if the borrower
 /// makes no calls.
 #[test]
-fn who_lent_has_it_back_as_it_comes_to_need_it() {
+fn a_lender_gets_its_share_back_when_it_needs_it() {
     for (above_flash, demotions) in
         [(false, Demotions::Callers), (true, Demotions::Callers), (true, Demotions::Thread)]
     {

@@ -106,7 +106,7 @@ fn tenants_and_shards_have_their_devices_for_themselves() {
     change(&drive, 0, |byte| *byte ^= 255);
     change(&drive, 4096, |byte| *byte ^= 255);
     let error = open(&drive).err().expect("it is no cache's");
-    assert_eq!(error.kind(), ErrorKind::Foreign, "who was refused has claimed nothing");
+    assert_eq!(error.kind(), ErrorKind::Foreign, "a refused open has claimed nothing");
     refusal(shards([&other, &other]));
 }
 

@@ -103,7 +103,7 @@ fn four_pieces_are_under_way_before_anybody_waits() {
     // A set that waits is dropped; its writes continue.
     while set_ends(&rig, key, 4000) {
         key += 1;
-        assert!(key < 1000, "nobody ever waited");
+        assert!(key < 1000, "no set ever waited");
         assert_eq!(rig.get(key - 1), Some(1), "in memory as long as it is on its way");
     }
     let expected: Vec<_> = (0..4).map(|i| (i * PIECE_BYTES, (i + 1) * PIECE_BYTES)).collect();

@@ -35,7 +35,7 @@ fn slow_reads() -> FaultPlan {
 }
 
 #[test]
-fn those_who_miss_together_read_once() {
+fn concurrent_misses_read_once() {
     let (rig, device) = rig(&FaultPlan::new(1));
     device.set_plan(&slow_reads());
     let key = key_of(KEY);
@@ -54,7 +54,7 @@ fn those_who_miss_together_read_once() {
 }
 
 #[test]
-fn if_the_one_who_reads_gives_up_another_reads() {
+fn if_the_reading_caller_gives_up_another_reads() {
     let (rig, device) = rig(&FaultPlan::new(1));
     device.set_plan(&slow_reads());
     let key = key_of(KEY);
@@ -102,7 +102,7 @@ fn a_read_that_was_overtaken_leaves_no_trace() {
 }
 
 #[test]
-fn who_comes_after_a_change_does_not_wait_for_an_overtaken_read() {
+fn a_get_after_a_change_does_not_wait_for_an_overtaken_read() {
     let (rig, device) = rig(&FaultPlan::new(1));
     let key = key_of(KEY);
     device.set_plan(&slow_reads());

@@ -213,7 +213,7 @@ fn a_change_that_a_shard_takes_with_it_is_not_made_again() {
 
 /// No client sends requests to the other shards; the upkeep does, and they answer, so the host is not the problem.
 #[test]
-fn a_device_that_stands_still_beside_idle_ones_is_taken_out() {
+fn a_stalled_device_among_idle_ones_is_taken_out() {
     let (rig, faulty) = with_third_whose_writes(Fault::Stall);
     let homes = rig.homes();
     let names: Vec<_> = (0..KEYS).filter(|key| homes[*key as usize] == 2).map(key_of).collect();

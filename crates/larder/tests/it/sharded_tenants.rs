@@ -405,7 +405,7 @@ fn tenants_come_and_go_on_all_devices() {
     let a_again =
         TenantsConfig { drop_others: true, ..config(&[("a", 30.0), ("b", 40.0), ("c", 30.0)]) };
     let tenants = open_at(a_again, given(&drives), 5000).unwrap();
-    assert_eq!(all(found(tenants.tenant("a").unwrap(), 0, KEYS)), 0, "what it had is nobody's");
+    assert_eq!(all(found(tenants.tenant("a").unwrap(), 0, KEYS)), 0, "its old items are gone");
     block_on(tenants.close()).unwrap();
     drop(tenants);
     let resized = TenantsConfig { on_change: OnChange::Discard, ..resized };

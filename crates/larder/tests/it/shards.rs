@@ -109,7 +109,7 @@ fn a_shard_whose_device_dies_degrades_alone() {
 }
 
 #[test]
-fn who_was_away_starts_empty() {
+fn a_shard_that_was_away_starts_empty() {
     let drives = drives(3);
     let cache = open_at(given(&drives), 1000).unwrap();
     fill(&cache, 1);
@@ -165,7 +165,7 @@ fn one_that_went_on_alone_knows_better_than_those_that_were_away() {
 }
 
 #[test]
-fn who_was_replaced_starts_empty_when_it_is_back() {
+fn a_replaced_shard_starts_empty_when_it_is_back() {
     let drives = drives(4);
     let with = |third: usize| given(&[&drives[..2], &drives[third..=third]].concat());
     let cache = open_at(with(2), 1000).unwrap();

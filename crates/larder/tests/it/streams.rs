@@ -58,7 +58,7 @@ fn each_class_writes_under_a_handle_of_its_own() {
 }
 
 #[test]
-fn regions_say_who_fills_them_and_since_when() {
+fn regions_report_the_class_that_fills_them_and_since_when() {
     let drive = drive_of(8 << 20, true);
     let rig = Rig::open(by_ttl(), &drive);
     let all_free = |regions: &[FlashRegion]| {
@@ -123,7 +123,7 @@ fn a_region_that_has_expired_is_filled_anew_without_a_look_at_its_footer() {
 }
 
 #[test]
-fn nobody_expires_with_objects_that_live_longer() {
+fn no_object_expires_with_objects_that_live_longer() {
     let drive = drive();
     let rig = Rig::open(
         Config { loc: LocConfig { ttl_classes: Vec::new(), ..by_ttl().loc }, ..by_ttl() },

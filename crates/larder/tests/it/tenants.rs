@@ -72,7 +72,7 @@ fn a_tenant_is_neither_seen_nor_evicted_by_another() {
     // Several times the size of both DRAM and flash, under the same keys and others.
     fill(loud, 2, 0..60_000);
     assert!(loud.stats().loc_evicted_objects > 0 && loud.stats().soc_evicted_objects > 0);
-    assert_eq!(quiet.stats().flash_written_bytes(), flash, "nobody pushed it out of DRAM");
+    assert_eq!(quiet.stats().flash_written_bytes(), flash, "no other tenant pushed it out of DRAM");
     assert_eq!(found(quiet, 1, 0..2000), before);
     assert!(before > 1900 && found(loud, 2, 0..60_000) > 1900);
     assert!(block_on(loud.delete(&key_of(7))).is_ok());

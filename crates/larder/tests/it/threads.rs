@@ -12,7 +12,7 @@ const THREADS: u32 = 4;
 /// Each key has one writer thread, which sets ascending versions or deletes; all threads read. A reader must never see
 /// a version older than the last one that was complete when it began to read.
 #[test]
-fn nobody_sees_a_version_that_was_replaced_before() {
+fn no_reader_sees_a_version_that_was_replaced_before() {
     let drive = drive();
     let config = Config {
         dram_bytes: 12 << 10,

@@ -137,7 +137,7 @@ fn what_cannot_be_decoded_is_an_error_and_is_fetched_anew() {
     block_on(cache.set(b"a", b"rye", None)).unwrap();
     let refused = block_on(numbers.get("a"));
     assert!(matches!(refused, Err(TypedError::Decode(NotDigits))));
-    assert!(block_on(numbers.contains("a")).unwrap(), "who asked decides");
+    assert!(block_on(numbers.contains("a")).unwrap(), "the caller decides");
     let fetch = async || Ok::<_, NotDigits>(7);
     assert_eq!(block_on(numbers.get_or_fetch("a", PLAIN, fetch)).unwrap(), 7);
     assert_eq!(block_on(numbers.get("a")).unwrap(), Some(7));

@@ -1,4 +1,4 @@
-# The cache device fails beneath ext4 on a running cache, write-through and write-back: what was synced stays, and whoever cannot be served is told.
+# The cache device fails beneath ext4 on a running cache, write-through and write-back: what was synced stays, and requests that fail get an error.
 #: memory 1G
 #: limit 300
 #: module dm_mod

@@ -1,4 +1,4 @@
-# What a cache says of the drive below while it runs, held against nvme-cli; who may not ask has a reason.
+# What a cache says of the drive below while it runs, held against nvme-cli; a user without permission gets the reason.
 #: memory 1G
 #: subsystem fdp=on fdp.runs=16M fdp.nruh=8
 #: namespace size=256M block=4096 ruhs=0;1;2;3;4;5;6;7

@@ -1,4 +1,4 @@
-# Disks of the kernel's without a cache: those that nobody serves are told of, refused to others, and removed.
+# Disks of the kernel's without a cache: those without a server are reported, refused to others, and removed.
 #: memory 1G
 #: limit 200
 #: module ublk_drv

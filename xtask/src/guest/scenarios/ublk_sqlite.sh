@@ -1,4 +1,4 @@
-# ext4 and sqlite on a write-back cache as a disk of the kernel's with two queues: its server is killed under transactions, returns, and whoever waited goes on.
+# ext4 and sqlite on a write-back cache as a disk of the kernel's with two queues: its server is killed under transactions, returns, and requests that waited go on.
 #: memory 1G
 #: limit 300
 #: processors 2

@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn queries_name_contexts_and_who_lists_may_name_namespaces() {
+    fn queries_name_contexts_and_a_list_request_may_name_namespaces() {
         let all = [Context::Allocation, Context::Cached, Context::Dirty];
         let names = |queries: &[&str], naming| {
             let found = named(&all, queries, naming);

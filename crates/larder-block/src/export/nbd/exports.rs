@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn who_names_none_means_the_first() {
+    fn an_empty_name_means_the_first_export() {
         let exports = Exports::new(vec![export("one"), export("two")]).unwrap();
         let found = |name: &str| exports.find(name).map(|export| export.name().to_owned());
         assert_eq!(found(""), Some("one".to_owned()));

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_back_waits_for_what_it_left_under_way() {
+    fn a_client_that_comes_back_waits_for_its_earlier_requests() {
         let presences = Presences::default();
         let (client, server) = UnixStream::pair().unwrap();
         let (first, mut gone) = presences.enter(server.into());
@@ -174,7 +174,7 @@ mod tests {
 
         let (_other_client, server) = UnixStream::pair().unwrap();
         let (second, mut gone) = presences.enter(server.into());
-        assert!(first.is_gone(), "though nobody has told it");
+        assert!(first.is_gone(), "though no call has told it");
         assert!(first.begin().is_none(), "what was not begun never is");
         let [one, other] = changes;
         assert!(!settled(&mut gone));
@@ -190,7 +190,7 @@ mod tests {
 
     /// Its requests were in its socket while its client came back on another one and was served.
     #[test]
-    fn who_is_gone_before_it_comes_changes_nothing() {
+    fn a_client_that_is_gone_before_it_enters_changes_nothing() {
         let presences = Presences::default();
         let (client, server) = UnixStream::pair().unwrap();
         drop(client);
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_there_holds_nobody_back() {
+    fn a_connected_client_does_not_delay_other_clients() {
         let presences = Presences::default();
         let (_client, server) = UnixStream::pair().unwrap();
         let (first, _) = presences.enter(server.into());

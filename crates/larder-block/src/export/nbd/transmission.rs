@@ -146,7 +146,7 @@ impl<S: Socket> Transmission<S> {
 
     /// Removes the connection. It must have no requests in flight.
     pub(super) fn leave(&mut self) {
-        assert!(self.under_way.is_empty(), "who leaves has ended what it began");
+        assert!(self.under_way.is_empty(), "a connection that leaves has no requests in flight");
         self.agreement.export.presences.leave(&self.presence);
     }
 

@@ -44,7 +44,7 @@ pub(super) fn choose(
         return Err(match other.owner {
             Some(_) => format!(
                 "ublk device {id} belongs to another export of Larder: give another number, or auto; \
-                 if nobody needs it, {}",
+                 if you no longer need it, {}",
                 removal(id)
             ),
             None => format!("ublk device {id} is not Larder's: give another number, or auto"),

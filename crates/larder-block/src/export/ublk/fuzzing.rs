@@ -114,7 +114,8 @@ pub fn queue(volume: &Arc<dyn Volume>, bytes: &[u8]) -> usize {
     };
     let of = |event: &[u8]| {
         let (head, descriptor) = event.split_at(8);
-        let descriptor = IoDescriptor::read_from_bytes(descriptor).expect("so many bytes");
+        let descriptor =
+            IoDescriptor::read_from_bytes(descriptor).expect("the rest is as long as a descriptor");
         let result = i32::from_le_bytes([head[4], head[5], head[6], head[7]]);
         (Event { tag: u16::from_le_bytes([head[0], head[1]]), result }, descriptor)
     };

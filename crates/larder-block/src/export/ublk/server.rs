@@ -289,7 +289,7 @@ impl Ends {
             return;
         }
         let why = match ended {
-            Ok(()) => "somebody else has stopped it".to_owned(),
+            Ok(()) => "another process has stopped it".to_owned(),
             Err(error) => {
                 let why = error.to_string();
                 *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(why.clone());
@@ -353,7 +353,7 @@ fn not_made(id: Option<u32>, error: io::Error) -> Error {
     match id {
         Some(id) if is(&error, Errno::EXIST) => {
             let why = format!(
-                "ublk device {id}: a disk of that number has ended and somebody has it open still: \
+                "ublk device {id}: a disk of that number has ended, but a program still has it open: \
                  unmount it, or give another number, or auto"
             );
             Error::new(ErrorKind::InUse, why)

@@ -176,7 +176,7 @@ impl Segments {
         if one.state == State::Drained {
             self.order.remove(&one.generation);
         }
-        assert!(one.pins == 0 && one.writes == 0, "nobody uses what is filled anew");
+        assert!(one.pins == 0 && one.writes == 0, "a segment that is filled anew is not in use");
         let lines = std::mem::take(&mut one.written).into_lines();
         (one.state, one.class, one.generation) = (State::Open, class, generation);
         (one.barrier, one.used_bytes, one.covered_bytes) = (generation, 0, 0);

@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_chunk_is_taken_in_pieces_and_what_is_written_meanwhile_stays() {
+    fn a_chunk_is_taken_in_pieces_and_keeps_what_is_written_during_that() {
         let mut chunk = Chunk::default();
         chunk.wrote(&(0..CHUNK_SECTORS));
         assert_eq!(chunk.bytes(), 4 << 20);

@@ -212,7 +212,7 @@ fn what_is_written_to_a_device_that_began_anew_is_dirty_after_a_crash() {
 }
 
 #[test]
-fn whoever_comes_while_there_is_no_device_knows_blocks_that_the_next_one_may_have() {
+fn a_client_without_a_cache_device_sees_blocks_that_the_next_device_may_have() {
     let of = |bytes: usize, block_bytes| -> Shared {
         Arc::new(MemoryDevice::with_blocks(vec![0; bytes], block_bytes).unwrap())
     };

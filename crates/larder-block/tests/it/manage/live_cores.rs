@@ -438,7 +438,7 @@ fn what_cannot_come_or_go_is_refused_and_nothing_is_written() {
 
 /// On another cache device numbers are reused, and a client of the old core with this number does not get the new one.
 #[test]
-fn who_has_known_a_core_that_is_gone_never_gets_to_another() {
+fn a_client_of_a_removed_core_never_gets_the_new_core_with_its_number() {
     let rig = Rig::new();
     rig.create(&log());
     let mut opened = rig.open();

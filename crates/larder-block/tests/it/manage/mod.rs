@@ -200,7 +200,7 @@ fn changed(with_dirty: bool) -> Rig {
 }
 
 #[test]
-fn clean_data_of_a_core_that_was_written_meanwhile_are_dropped_for_good() {
+fn clean_data_of_a_core_that_was_written_without_the_cache_are_dropped_for_good() {
     let rig = changed(false);
     let opened = rig.open();
     assert!(opened.started.changed > 0 && opened.started.compared == 32, "{:?}", opened.started);
@@ -213,7 +213,7 @@ fn clean_data_of_a_core_that_was_written_meanwhile_are_dropped_for_good() {
 }
 
 #[test]
-fn dirty_data_before_a_core_that_was_written_meanwhile_need_a_word() {
+fn dirty_data_of_a_core_that_was_written_without_the_cache_need_an_option() {
     let rig = changed(true);
     let (kind, message) = rig.refusal(&options());
     assert!(

@@ -152,7 +152,7 @@ fn administer(opened: &mut Opened, devices: &[Shared; 2], create: &CreateOptions
 }
 
 #[test]
-fn who_meets_others_while_modes_and_devices_change_reads_what_may_be_there() {
+fn concurrent_clients_read_valid_data_while_modes_and_devices_change() {
     for create in layouts() {
         let rig = Rig::new();
         rig.create(&create);

@@ -72,7 +72,7 @@ impl Power {
     /// Ends the requests that wait since the power loss, and so frees their callers. Requests that the callers then
     /// submit are treated in the same way.
     pub(super) fn forget_the_unheard(&self) {
-        assert!(self.is_lost(), "who is told goes on");
+        assert!(self.is_lost(), "callers that get an answer go on");
         loop {
             let unheard = std::mem::take(&mut *self.unheard.lock().unwrap());
             if unheard.is_empty() {

@@ -158,7 +158,7 @@ fn what_comes_before_tls_does_not_count_behind_it() {
 }
 
 #[test]
-fn who_shows_no_certificate_is_not_let_in_where_one_is_asked_for() {
+fn a_client_without_a_required_certificate_is_refused() {
     let authority = Authority::new();
     let served = served(authority.server(true), SocketBackend::Epoll);
     let mut client = asking(&served);

@@ -94,7 +94,7 @@ fn a_connection_counts_until_what_it_began_has_ended() {
     device.wait_for(1);
     assert_eq!(served.server.as_ref().unwrap().connections(), 1);
     device.let_go();
-    assert_eq!(client.reply(|_| 0).error, 0, "who says goodbye is answered");
+    assert_eq!(client.reply(|_| 0).error, 0, "a client that disconnects still gets its answer");
     client.expect_end();
     until(|| served.server.as_ref().unwrap().connections() == 0);
 }
@@ -119,7 +119,7 @@ fn a_stalled_write_of_one_that_is_there_holds_up_no_other() {
 /// An export is removed. Requests that have begun end and are answered, and no further ones begin. Other exports stay
 /// available.
 #[test]
-fn who_has_an_export_that_is_taken_away_hears_of_what_it_has_begun_and_then_no_more() {
+fn a_client_of_a_removed_export_gets_replies_to_what_has_begun_and_no_more() {
     for backend in BACKENDS {
         let (held, other) = (HeldDevice::new(BYTES), HeldDevice::new(BYTES));
         let both = vec![export("pantry", Arc::clone(&held) as _), export("larder", other as _)];

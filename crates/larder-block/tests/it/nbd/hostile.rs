@@ -42,7 +42,7 @@ fn noise_ends_its_connection_and_no_other() {
 /// The client requests much more data than a connection may hold, and reads no replies. Other clients are still
 /// served. When the client reads, it gets all its replies.
 #[test]
-fn who_takes_no_replies_stops_itself_alone() {
+fn a_client_that_reads_no_replies_stops_only_itself() {
     for backend in BACKENDS {
         let served = Served::device(memory(BYTES) as _, backend);
         let mut greedy = Client::open(&served.socket());

@@ -55,7 +55,7 @@ pub(crate) struct UblkArgs {
 /// target and --ublk, takes it over. If none will come, --remove deletes it, and requests that wait for it fail.
 #[derive(Debug, Args)]
 #[command(after_help = "EXAMPLES:
-  larder block ublk                  which there are, and who serves them
+  larder block ublk                  the disks there are, and the processes that serve them
   larder block ublk --remove 0       /dev/ublkb0, which no process serves")]
 pub(crate) struct UblkListArgs {
     /// Remove the disk /dev/ublkbN, which no process may be serving

@@ -56,7 +56,7 @@ fn asked(answers: &Answers, question: Question) -> Answer {
     last.unwrap()
 }
 
-fn nobody_asked(end: &Receiver<Asked>) -> bool {
+fn no_command_came(end: &Receiver<Asked>) -> bool {
     matches!(end.try_recv(), Err(TryRecvError::Empty))
 }
 
@@ -74,14 +74,14 @@ fn a_detach_that_cannot_destage_goes_on_with_the_device_and_one_that_can_without
     let Answer::Error(refused) = asked(&answers, Question::Detach {}) else { panic!("it failed") };
     assert!(refused.contains("4096 bytes are dirty still, of core 0 at 8192+4096"), "{refused}");
     assert!(refused.contains("the cache goes on"), "{refused}");
-    assert!(nobody_asked(&end));
+    assert!(no_command_came(&end));
     assert_eq!(running.with(|cache| cache.options().mode), Mode::WriteBack, "as before");
 
     failing.set_plan(&FaultPlan::new(1));
     running.with(|cache| cache.work(std::time::Duration::from_secs(5)));
     let answer = asked(&answers, Question::Detach {});
     assert!(matches!(answer, Answer::Done(_)), "{answer:?}");
-    assert!(nobody_asked(&end), "the cores are served");
+    assert!(no_command_came(&end), "the cores are served");
     let seen = block_on(look(&device)).unwrap();
     assert!(seen.stored.is_distrusted && seen.stored.mode == Mode::WriteBack);
     let refused = asked(&answers, Question::Detach {});

@@ -125,7 +125,7 @@ fn sort(store: &Arc<dyn BlockStore>, shape: &Shape) -> Result<Sorted, Error> {
             }
             None => {
                 return refuse(&format!(
-                    "block {} with tag {:#x} is somebody else's; give it a store of its own, or format it",
+                    "block {} with tag {:#x} belongs to another program; give it a store of its own, or format it",
                     state.block, state.tag
                 ));
             }

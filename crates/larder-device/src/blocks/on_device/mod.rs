@@ -400,7 +400,10 @@ fn behind_failed() -> Error {
 
 #[cold]
 fn freed_meanwhile(block: BlockId) -> Error {
-    Error::new(ErrorKind::NotOpen, format!("append to block {block}: it was freed meanwhile"))
+    Error::new(
+        ErrorKind::NotOpen,
+        format!("append to block {block}: it was freed during the append"),
+    )
 }
 
 impl BlockStore for BlocksOnDevice {

@@ -226,7 +226,7 @@ mod tests {
         let mut mapped = Mapped::new(0, 0, 0, 0);
         begin(&mut mapped, 4096);
         let due = mapped.ended(4096, failure());
-        assert_eq!(places(&due.failed), [], "who is in front decides first");
+        assert_eq!(places(&due.failed), [], "the append in front is decided first");
         begin(&mut mapped, 0);
         begin(&mut mapped, 8192);
         let due = mapped.ended(0, Ok(IoBuffer::empty()));

@@ -216,7 +216,10 @@ impl<W: Wire> Ring<W> {
     fn follow(&self, parker: &Arc<Parker>) -> bool {
         let mut leadership = self.lock();
         if !leadership.led {
-            debug_assert!(leadership.followers.is_empty(), "who stops promotes (invariant 1)");
+            debug_assert!(
+                leadership.followers.is_empty(),
+                "a leader that stops promotes a follower (invariant 1)"
+            );
             leadership.led = true;
             return true;
         }
@@ -231,7 +234,7 @@ impl<W: Wire> Ring<W> {
         parker.park();
         let mut leadership = self.lock();
         if parker.take_promotion() {
-            debug_assert!(leadership.led, "who is promoted leads (invariant 1)");
+            debug_assert!(leadership.led, "a promoted thread leads (invariant 1)");
             return true;
         }
         leadership.followers.retain(|follower| !follows(follower));

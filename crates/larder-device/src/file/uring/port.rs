@@ -424,7 +424,7 @@ impl<W: Wire> Port<W> {
     /// ring was broken: the kernel may then still be working on the file.
     pub(crate) fn close(&self) -> bool {
         let Some(target) = self.lock().target.take() else { return false };
-        debug_assert_eq!(self.pending(), 0, "who closes has waited for all");
+        debug_assert_eq!(self.pending(), 0, "the caller has waited for all requests");
         self.disarm();
         self.lock().fixed.close(&self.ring.submitter());
         if target.registered {
@@ -466,7 +466,11 @@ impl Slots {
             // One wake-up is enough: the leader takes every entry in the queue.
             self.leader = Leader::Awake;
         }
-        debug_assert_eq!(self.leader, Leader::Awake, "who leads will look (invariant 5)");
+        debug_assert_eq!(
+            self.leader,
+            Leader::Awake,
+            "the leader will look at the queue (invariant 5)"
+        );
         self.handed_over = true;
         true
     }

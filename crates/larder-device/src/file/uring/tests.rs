@@ -157,7 +157,7 @@ fn what_is_handed_over_to_a_sleeper_reaches_the_kernel() {
 
 /// The leader gets what it waits for and stops leading, again and again, while others hand over.
 #[test]
-fn what_is_handed_over_to_one_who_leaves_reaches_the_kernel() {
+fn requests_handed_to_a_leader_that_leaves_reach_the_kernel() {
     let file = Arc::new(tempfile::tempfile().unwrap());
     file.set_len(1 << 20).unwrap();
     let Some(ring) = over(&file, &depth(8)) else { return };
@@ -387,7 +387,7 @@ fn requests_that_have_waited_for_too_long_fail() {
 }
 
 #[test]
-fn the_kernel_is_told_of_all_at_once_by_who_unplugs() {
+fn unplugging_submits_all_requests_to_the_kernel_at_once() {
     let Some((ring, mut writer)) = over_pipe(&depth(8)) else { return };
     writer.write_all(&[7; 3 * BLOCK]).unwrap();
     let left = || rustix::io::ioctl_fionread(&writer).unwrap();
@@ -409,7 +409,7 @@ fn the_kernel_is_told_of_all_at_once_by_who_unplugs() {
 }
 
 #[test]
-fn who_waits_with_requests_held_back_waits_for_them() {
+fn a_thread_that_waits_inside_a_plug_submits_the_held_requests() {
     let Some((ring, mut writer)) = over_pipe(&depth(8)) else { return };
     writer.write_all(&[7; 2 * BLOCK]).unwrap();
     let read_one = || block_on(async { read(&ring, 1).await });

@@ -165,7 +165,7 @@ fn a_dropped_future_changes_nothing() {
 }
 
 #[test]
-fn whoever_waits_beside_a_timer_gets_both_in_their_order() {
+fn a_task_that_waits_for_a_request_and_a_timer_gets_both_in_order() {
     let clock = Arc::new(VirtualClock::default());
     let device = shaped(shapes::HDD, &clock);
     let (mut io, mut sleep) =

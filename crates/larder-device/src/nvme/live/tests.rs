@@ -65,10 +65,10 @@ fn what_was_written_before_it_was_opened_is_not_counted() {
     let drive = Shown::new(true);
     drive.write(0..1000);
     let counters = drive.counters(None, 500 * 4096);
-    assert!(!counters.is_asking(), "nobody wanted a thread");
+    assert!(!counters.is_asking(), "no thread was requested");
     let mut random = fastrand::Rng::with_seed(1);
     drive.write((0..2000).map(|_| random.u64(0..1000)));
-    assert_eq!(counters.report().since_open, Some(Written::default()), "nobody has asked since");
+    assert_eq!(counters.report().since_open, Some(Written::default()), "no query was sent since");
     let report = counters.refresh();
     let written = report.since_open.unwrap();
     assert_eq!((written.host_bytes, report.used_percent), (2000 * 4096, Some(0)));
@@ -98,7 +98,7 @@ fn moved_data_is_counted_once_and_has_a_place_on_the_device() {
         assert_eq!(report.events, [(code, report.moves_seen)]);
         assert_eq!(report.event_gaps, 0);
         let again = counters.refresh();
-        assert_eq!(again.moves_seen, report.moves_seen, "nothing was moved meanwhile");
+        assert_eq!(again.moves_seen, report.moves_seen, "nothing was moved between the two");
         blocks = report.moves.iter().map(|one| one.bytes / 4096).sum::<u64>();
     }
     let report = counters.report();
@@ -138,7 +138,7 @@ fn a_drive_that_is_gone_leaves_what_it_said() {
 }
 
 #[test]
-fn who_may_not_ask_has_a_reason_and_no_thread() {
+fn without_permission_counters_have_a_reason_and_no_thread() {
     let watched = Watched { path: "it".to_owned(), nsid: 1, block_bytes: 512, range: 0..1 };
     let denied = Err(io::ErrorKind::PermissionDenied.into());
     let interval = Some(Duration::from_secs(1));

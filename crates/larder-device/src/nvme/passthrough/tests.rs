@@ -59,7 +59,7 @@ impl Commands for Unprivileged {
 }
 
 #[test]
-fn who_may_not_ask_for_the_configuration_places_all_the_same() {
+fn without_permission_to_read_the_configuration_placement_still_works() {
     let denied = Unprivileged(drive(&[0, 1, 2]));
     let (info, ids) = placement(&denied, &node()).unwrap().unwrap();
     assert_eq!((info.handles, ids), (3, vec![0, 1, 2]));
@@ -95,7 +95,7 @@ impl Commands for Altered {
 
 /// LBA format 0 begins at byte 128 with its metadata size. Byte 26 is FLBAS, byte 29 DPS.
 #[test]
-fn metadata_are_taken_where_they_are_beside_the_block_and_the_users() {
+fn metadata_are_accepted_when_separate_from_the_block_and_free_for_the_user() {
     let of_namespace = u32::from(cns::NAMESPACE);
     let drive = || Altered(drive(&[0, 1]), of_namespace, &[(128, 64)]);
     assert_eq!(check_format(&drive(), &node()), Ok(64));

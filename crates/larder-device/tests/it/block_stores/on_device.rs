@@ -241,7 +241,7 @@ fn appends_land_in_order_whatever_order_their_bytes_do() {
 
 /// The region may belong to another block by now, so the bytes must not be returned.
 #[test]
-fn a_read_of_a_block_that_is_freed_meanwhile_fails() {
+fn a_read_of_a_block_that_is_freed_during_the_read_fails() {
     let below = MemoryDevice::holding(vec![0; DEVICE_BYTES]);
     let device = Arc::new(FaultDevice::new(below, &FaultPlan::new(1)));
     let store = format(&device);

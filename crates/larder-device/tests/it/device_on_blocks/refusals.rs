@@ -76,7 +76,7 @@ fn an_opening_takes_only_what_is_its_own() {
     drop(format(with_foreign.clone()));
     with_foreign.alloc(Stream::DEFAULT, 7).wait().unwrap();
     let foreign = refusal(with_foreign.clone());
-    assert!(foreign.contains("with tag 0x7 is somebody else's"), "{foreign}");
+    assert!(foreign.contains("with tag 0x7 belongs to another program"), "{foreign}");
     drop(format(with_foreign.clone()));
     assert!(open(with_foreign).is_ok(), "a format begins anew");
     let made = store();

@@ -76,7 +76,7 @@ pub(super) static VSSD_ACCOUNTING: Experiment = Experiment {
             "pages.*",
             "pages of tenants beside swaps and levelling: asked for, appended, moved, programmed",
         ),
-        ("swaps", "swaps of channels meanwhile"),
+        ("swaps", "swaps of channels during the run"),
         (
             "unaccounted",
             "pages that were programmed and neither appended nor moved, or the other way round",

@@ -23,7 +23,7 @@ const SETS: Parameter =
 const DRAM: Parameter = Parameter {
     name: "dram",
     default: "2,4,8,32",
-    help: "DRAM for the index: one part in so many of the whole index, each 1 to 1000",
+    help: "DRAM for the index, as the divisor of the whole index, each 1 to 1000",
 };
 
 /// Popularity laws. These are names of generators.
@@ -54,7 +54,7 @@ pub(in crate::experiment) static ARRAY_INDEX: Experiment = Experiment {
             "get_reads.*",
             "reads of the device a GET, the value's among them, by index (engine: the array engine itself, whose \
              device is watched; entries: its rule, four-way sets over tables; paged: a hash table of 8 bytes an entry \
-             in pages of 16 KiB; whole: all entries in DRAM), law, and DRAM as one part in so many",
+             in pages of 16 KiB; whole: all entries in DRAM), law, and DRAM as the divisor of the whole index",
         ),
         ("get_reads_max.*", "the most of one GET"),
         ("set_reads.*", "reads a SET"),

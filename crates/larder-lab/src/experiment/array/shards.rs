@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_ask_for_a_key_together_share_its_read() {
+    fn concurrent_gets_of_a_key_share_its_read() {
         let one = took(&[5]);
         assert!(one >= Duration::from_micros(60 + 40), "a sense and a transfer: {one:?}");
         assert_eq!(took(&[5; 64]), one);

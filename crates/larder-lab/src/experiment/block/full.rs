@@ -59,7 +59,10 @@ pub(in crate::experiment) static BLOCK_FULL: Experiment = Experiment {
         ),
         ("mb_s.*", "megabytes a second of the stream, by the same"),
         ("p99_ms.*", "99 % of its writes take at most so long, by the same"),
-        ("core_bytes.*", "bytes written to the core meanwhile by bytes of the stream, by the same"),
+        (
+            "core_bytes.*",
+            "bytes written to the core during the stream for each byte of it, by the same",
+        ),
         ("dirty.*", "part of the cache that is dirty when the stream comes, by the same"),
         ("core_mb_s.*", "megabytes a second of the same writes to the core alone"),
     ],

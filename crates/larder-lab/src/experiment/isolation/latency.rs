@@ -24,7 +24,7 @@ pub(in crate::experiment) static ISOLATION_LATENCY: Experiment = Experiment {
                 most that with a fair share, at most that with nothing of its own, each within 5 %; a fair share \
                 at least 2 times and nothing at least 4 times that with channels; the sequential tenant loses at most \
                 60 % of its bandwidth by own channels and at most 10 % by a fair share; weights of 1 to 3 give \
-                shares within 5 %, and who is alone has at least 95 % of all",
+                shares within 5 %, and a tenant alone has at least 95 % of all",
     parameters: &[CHANNELS, PLANES, SECONDS, SEARCHES, TRACE],
     metrics: &[
         (

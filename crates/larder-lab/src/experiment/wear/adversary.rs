@@ -63,7 +63,7 @@ pub(in crate::experiment) static WEAR_ADVERSARY: Experiment = Experiment {
             "life as a share of the ideal one, by policy and number of hot channels: none (no exchanges), \
              literal (the paper's rule, migrations counted), literal_free (migrations wear nothing), \
              literal_tie (nor is anything left to chance, so that channels tie exactly), \
-             week1 to week8 (the pair rule each so many weeks), together1 to together4 (the pair rule \
+             week1 to week8 (the pair rule, at this interval in weeks), together1 to together4 (the pair rule \
              with the paper's counters, at gamma to gamma/4), pair1 to pair4 (ours, at the same)",
         ),
         (

@@ -61,7 +61,7 @@ pub(in crate::experiment) static WEAR_ANALYSIS: Experiment = Experiment {
         ),
         (
             "budget_mib.*",
-            "MiB a second that wear out 1 TiB in so many weeks, by rated cycles and weeks",
+            "MiB a second that wear out 1 TiB in the given number of weeks, by rated cycles and weeks",
         ),
     ],
     paper: &[

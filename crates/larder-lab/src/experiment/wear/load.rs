@@ -25,7 +25,7 @@ impl Load {
     /// Makes a load from rates by channel and die, in any unit.
     pub(super) fn new(rates: Vec<Vec<f64>>) -> Self {
         let all: f64 = rates.iter().flatten().sum();
-        assert!(all > 0.0, "somebody writes");
+        assert!(all > 0.0, "at least one die has writes");
         let contents = |dies: Vec<f64>| Contents {
             shares: dies.into_iter().map(|rate| rate / all).collect(),
             burst: 1.0,

@@ -74,7 +74,7 @@ pub(in crate::experiment) static WEAR_MIXES: Experiment = Experiment {
         (
             "life_mean.*",
             "life as a share of the ideal one, mean of the mixes, by policy: none (no exchanges), literal \
-             (the paper's rule), week1 and week4 (the pair rule each so many weeks), together2 (the pair \
+             (the paper's rule), week1 and week4 (the pair rule, at this interval in weeks), together2 (the pair \
              rule with the paper's counters, gamma/2), pair1 to pair4 (ours, at gamma to gamma/4)",
         ),
         ("life_min.*", "the shortest of them"),

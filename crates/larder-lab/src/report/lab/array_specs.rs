@@ -5,7 +5,7 @@ use super::spec::{Places, Spec};
 /// Reads of an index with a hot fifth of the keys. The charts of other laws derive from it.
 const INDEX_READS: Spec<'static> = Spec {
     title: "Reads a GET, a fifth of the keys hot",
-    x: "DRAM for the index (one part in so many of all entries)",
+    x: "DRAM for the index (as the divisor of all entries)",
     y: "reads of the device (1 = the value alone)",
     series: &[
         ("get_reads.engine.hotspot.*", "the engine"),
@@ -184,7 +184,7 @@ pub(super) const SPECS: &[(&str, &[Spec<'static>])] = &[
                 base: 0.0,
             },
             Spec {
-                title: "What is found meanwhile",
+                title: "Hits during the run",
                 x: "slice of the run (four for each part)",
                 y: "hit ratio (1 = all)",
                 series: &[("hit_at.*", "hits")],

@@ -446,7 +446,7 @@ const SPECS: &[(&str, &[Spec<'static>])] = &[
         &[
             Spec {
                 title: "The most worn die",
-                x: "who writes",
+                x: "writers",
                 y: "erases by the mean (1 = even)",
                 series: &[
                     ("imbalance.all.*", "also inside channels"),
@@ -459,7 +459,7 @@ const SPECS: &[(&str, &[Spec<'static>])] = &[
             },
             Spec {
                 title: "Life until the first die is worn out",
-                x: "who writes",
+                x: "writers",
                 y: LIFE,
                 series: &[
                     ("life.all.*", "also inside channels"),

@@ -40,7 +40,7 @@ fn check(page: &str) {
 }
 
 #[test]
-fn a_described_experiment_is_drawn_beside_the_paper() {
+fn a_described_experiment_is_drawn_next_to_the_paper() {
     let page = render(&[result("utilization", &BY_UTILISATION)]);
     check(&page);
     assert!(page.contains("share of the drive that the cache uses (%)"));

@@ -36,7 +36,7 @@ const HELP: &[&str] = &[
     "TRACKING ON|OFF, TRACKINGINFO, GETREDIR",
     "    Keys are not tracked: ON is refused.",
     "UNBLOCK <id> [TIMEOUT|ERROR]",
-    "    0: nobody is blocked.",
+    "    0: no client is blocked.",
 ];
 
 /// `CLIENT`.

@@ -19,7 +19,7 @@ pub(super) fn cluster(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
                 "COUNTKEYSINSLOT <slot>",
                 "    Refused: keys are not listed by slot.",
                 "INFO, MYID, NODES, SHARDS, SLOTS",
-                "    Who has which slots, as it is configured.",
+                "    Which server has which slots, as configured.",
                 "KEYSLOT <key>",
                 "    The slot of a key.",
             ],

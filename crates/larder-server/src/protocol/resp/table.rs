@@ -38,7 +38,7 @@ pub(super) static TABLE: &[Command] = table! {
     "append" Append 3 WOF, ONE String "2.0.0" "Puts bytes behind a value, or makes one of them.";
     "asking" Asking 1 FAST, NO_KEYS Cluster "3.0.0" "Answers OK: no slot is on its way elsewhere.";
     "auth" Auth -2 C | NO_AUTH, NO_KEYS Connection "1.0.0" "Logs in.";
-    "client" Client -2 C, NO_KEYS Connection "2.4.0" "Connections: who they are, what they are told.";
+    "client" Client -2 C, NO_KEYS Connection "2.4.0" "Connections: their names, lists and replies.";
     "cluster" Cluster -2 INFO, NO_KEYS Cluster "3.0.0" "Which server has which slots.";
     "command" Command -1 INFO, NO_KEYS Server "2.8.13" "This table.";
     "config" Config -2 A, NO_KEYS Server "2.0.0" "Settings.";
@@ -52,7 +52,7 @@ pub(super) static TABLE: &[Command] = table! {
     "echo" Echo 2 LOADING | STALE | FAST, NO_KEYS Connection "1.0.0" "Answers what it is sent.";
     "exec" Exec 1 NOSCRIPT | LOADING | STALE, NO_KEYS Transactions "1.2.0" "Does what a transaction has collected.";
     "exists" Exists -2 RF, ALL Generic "1.0.0" "How many of these keys have a value.";
-    "expire" Expire -3 WF, ONE Generic "1.0.0" "A value shall live for so many seconds.";
+    "expire" Expire -3 WF, ONE Generic "1.0.0" "Sets how many seconds a value lives.";
     "expireat" Expireat -3 WF, ONE Generic "1.2.0" "A value shall live until this second.";
     "expiretime" Expiretime 2 RF, ONE Generic "7.0.0" "The second in which a value expires.";
     "flushall" Flushall -1 W, NO_KEYS Server "1.0.0" "Removes all keys.";
@@ -78,11 +78,11 @@ pub(super) static TABLE: &[Command] = table! {
     "multi" Multi 1 C, NO_KEYS Transactions "1.2.0" "Begins a transaction.";
     "object" Object -2 R, SECOND Generic "2.2.3" "What is known of a value beside its bytes.";
     "persist" Persist 2 WF, ONE Generic "2.2.0" "A value shall live for ever.";
-    "pexpire" Pexpire -3 WF, ONE Generic "2.6.0" "A value shall live for so many milliseconds.";
+    "pexpire" Pexpire -3 WF, ONE Generic "2.6.0" "Sets how many milliseconds a value lives.";
     "pexpireat" Pexpireat -3 WF, ONE Generic "2.6.0" "A value shall live until this millisecond.";
     "pexpiretime" Pexpiretime 2 RF, ONE Generic "7.0.0" "The millisecond in which a value expires.";
     "ping" Ping -1 FAST, NO_KEYS Connection "1.0.0" "Answers.";
-    "psetex" Psetex 4 WO, ONE String "2.6.0" "Stores a value for so many milliseconds.";
+    "psetex" Psetex 4 WO, ONE String "2.6.0" "Stores a value for a number of milliseconds.";
     "pttl" Pttl 2 RF, ONE Generic "2.6.0" "How many milliseconds a value has left to live.";
     "quit" Quit -1 C | NO_AUTH, NO_KEYS Connection "1.0.0" "Closes the connection.";
     "randomkey" Randomkey 1 R, NO_KEYS Generic "1.0.0" "Some key.";
@@ -91,11 +91,11 @@ pub(super) static TABLE: &[Command] = table! {
     "rename" Rename 3 W, TWO Generic "1.0.0" "Gives a value another key, in the place of what that has.";
     "renamenx" Renamenx 3 WF, TWO Generic "1.0.0" "Gives a value another key that has none.";
     "reset" Reset 1 C | NO_AUTH, NO_KEYS Connection "6.2.0" "Makes the connection what it was at its begin.";
-    "role" Role 1 C, NO_KEYS Server "2.8.12" "That this server is nobody's replica.";
+    "role" Role 1 C, NO_KEYS Server "2.8.12" "Says that this server is a master without replicas.";
     "scan" Scan -2 R, NO_KEYS Generic "2.8.0" "Keys, page by page.";
     "select" Select 2 LOADING | STALE | FAST, NO_KEYS Connection "1.0.0" "Chooses the only database, 0.";
     "set" Set -3 WO, ONE String "1.0.0" "Stores a value, on conditions.";
-    "setex" Setex 4 WO, ONE String "2.0.0" "Stores a value for so many seconds.";
+    "setex" Setex 4 WO, ONE String "2.0.0" "Stores a value for a number of seconds.";
     "setnx" Setnx 3 WOF, ONE String "1.0.0" "Stores a value if the key has none.";
     "setrange" Setrange 4 WO, ONE String "2.2.0" "Writes over a part of a value.";
     "slowlog" Slowlog -2 A, NO_KEYS Server "2.2.12" "Requests that took long.";

@@ -260,7 +260,7 @@ fn a_long_line_of_keys_is_answered_as_it_comes() {
 }
 
 #[test]
-fn answers_that_nobody_wants_are_not_sent() {
+fn answers_to_noreply_commands_are_not_sent() {
     dialogue(&[
         ("set a 0 0 1 noreply\r\nx\r\nget a\r\n", "VALUE a 0 1\r\nx\r\nEND\r\n"),
         ("add a 0 0 1 noreply\r\ny\r\nget a\r\n", "VALUE a 0 1\r\nx\r\nEND\r\n"),

@@ -29,7 +29,7 @@ fn both_versions_of_the_protocol() {
 }
 
 #[test]
-fn answers_that_nobody_wants() {
+fn client_reply_suppresses_answers() {
     let server = in_memory();
     let mut it = client(&server);
     it.asks("CLIENT REPLY SKIP\r\nSET a 1\r\nGET a\r\n", "$1\r\n1\r\n");

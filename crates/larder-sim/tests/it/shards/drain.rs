@@ -25,7 +25,7 @@ fn a_shard_is_back_when_changes_at_its_surrogates_have_ended() {
     let (clock, drives) = started();
     run(&clock, (Engine::Loc, 1), &drives, async |load, cache| {
         let name = stood_in_for(load, cache).await;
-        beside_an_add(load, cache, (&name, &drives), async || {
+        during_an_add(load, cache, (&name, &drives), async || {
             let drive = Arc::clone(&drives[VICTIM]) as Arc<dyn Device>;
             cache.replace_shard(VICTIM, drive).await.unwrap();
         })
@@ -54,7 +54,7 @@ async fn stood_in_for(load: &Load, cache: &Shards) -> Vec<u8> {
 }
 
 /// Adds an existing key, on drives that are slow until `other` begins: `other` must end only after that.
-async fn beside_an_add(
+async fn during_an_add(
     load: &Load,
     cache: &Shards,
     (name, drives): (&[u8], &[Drive]),

@@ -111,7 +111,7 @@ fn data_is_read_back_until_it_is_deallocated() {
 }
 
 #[test]
-fn events_come_to_those_who_asked() {
+fn only_enabled_events_are_reported() {
     let (mut drive, nsid) = drive();
     write(&mut drive, nsid, 0, 1, Some(77));
     let types = [EventType::UnitNotFullyWritten, EventType::InvalidPlacementId];

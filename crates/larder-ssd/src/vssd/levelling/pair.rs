@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_not_known_yet_stays() {
+    fn a_unit_with_unknown_rate_stays() {
         let unknown = UnitWear { erases: 900, since_turn: 900, rate: None };
         assert_eq!(RULE.choose(&[unknown, unit(0, 0.0)], 1000), None);
         assert_eq!(RULE.choose(&[], 1000), None);

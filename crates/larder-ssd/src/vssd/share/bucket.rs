@@ -28,7 +28,7 @@ impl TokenBucket {
     pub fn admit(&mut self, now: Nanoseconds) -> Nanoseconds {
         self.full_at = self.full_at.max(now) + self.interval_ns;
         let at = now.max(self.full_at.saturating_sub(self.burst_ns));
-        debug_assert!(at >= now, "nobody waits for the past");
+        debug_assert!(at >= now, "an I/O starts no earlier than it arrives");
         at
     }
 }

@@ -46,7 +46,7 @@ impl<T> DeficitQueue<T> {
     fn list(&mut self, tenant: usize) {
         let entry = &mut self.tenants[tenant];
         if !entry.listed {
-            debug_assert!(entry.credit_ns <= 0, "who did not wait has no credit");
+            debug_assert!(entry.credit_ns <= 0, "an idle tenant has no credit");
             entry.listed = true;
             self.turns.push_back(tenant);
         }
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_away_has_no_credit_from_then() {
+    fn an_idle_tenant_earns_no_credit() {
         let mut queue = DeficitQueue::new(&[1, 1], 100);
         for _ in 0..50 {
             queue.push(0, 100, ());
@@ -150,7 +150,7 @@ mod tests {
 
     /// A tenant that is charged before its turn gets its share, and no more.
     #[test]
-    fn who_goes_first_pays_in_its_turns() {
+    fn a_tenant_that_goes_first_pays_in_its_turns() {
         let mut queue = DeficitQueue::new(&[1, 1], 100);
         let mut served = [0_u64, 0];
         (0..2).for_each(|_| queue.push(0, 100, ()));

@@ -126,7 +126,7 @@ fn a_reset_that_modifies_handles_says_so_once() {
 }
 
 #[test]
-fn a_reset_is_silent_about_handles_that_it_did_not_modify_or_nobody_asked_about() {
+fn a_reset_reports_no_handle_that_it_did_not_modify_or_that_the_host_did_not_enable() {
     let config =
         ControllerConfig { reset_modifies_handles: true, ..ControllerConfig::new(firmware()) };
     let mut host = Host::with(config);
@@ -188,7 +188,7 @@ fn events_are_enabled_by_reclaim_unit_handle_and_type() {
 }
 
 #[test]
-fn handles_that_nobody_uses_any_more_lose_their_settings() {
+fn handles_that_no_namespace_uses_lose_their_settings() {
     let mut host = Host::new(firmware());
     let nsid = host.create(300, &[0, 1]);
     assert_eq!(host.set_events(nsid, 1, &[EventType::InvalidPlacementId], true), Status::Success);

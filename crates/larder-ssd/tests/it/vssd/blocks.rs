@@ -205,7 +205,7 @@ fn a_die_at_its_end_keeps_its_data_and_says_so() {
     array = rig::reopened(array);
     assert_eq!(words(&array, id, block), [1, 2]);
     array.destroy(id).unwrap();
-    assert_eq!(array.free_units(Isolation::Die), 8 - 2 - 1, "nobody gets that die");
+    assert_eq!(array.free_units(Isolation::Die), 8 - 2 - 1, "no tenant gets that die");
 }
 
 #[test]

@@ -122,7 +122,7 @@ fn erases_are_charged_to_their_owner() {
 }
 
 #[test]
-fn a_reader_beside_a_writer_waits_less_when_shares_are_fair() {
+fn a_reader_next_to_a_writer_waits_less_when_shares_are_fair() {
     let p99 = |sharing| {
         let mut dispatcher = Dispatcher::new(timing(), sharing).unwrap();
         let mut writer = Tenant::new(vec![program(0)], 16);

@@ -124,7 +124,7 @@ fn tenants_with_blocks_stay_until_they_are_destroyed() {
     assert!(refused.to_string().contains("has 1 blocks"), "{refused}");
     array.destroy(tenant.id).unwrap();
     let written = array.drive(0).unwrap().blocks().map(|block| block.written_pages).sum::<u32>();
-    assert_eq!(written, 0, "nothing is left for who comes next");
+    assert_eq!(written, 0, "nothing is left for the next tenant");
     for refused in [
         array.destroy(tenant.id).unwrap_err(),
         array.alloc_block(tenant.id, 1).unwrap_err(),
@@ -346,7 +346,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
     #[test]
-    fn units_split_and_coalesce_and_nobody_shares_what_is_its_own(
+    fn units_split_and_coalesce_and_no_tenant_shares_what_is_its_own(
         steps in prop::collection::vec(step(), 1..60)
     ) {
         let mut array = rig::array(2);

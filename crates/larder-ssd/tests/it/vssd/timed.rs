@@ -117,7 +117,7 @@ fn p99(done: &[Completed], vssd: VssdId) -> u64 {
 }
 
 #[test]
-fn a_swap_takes_its_time_and_nobody_else_s() {
+fn a_swap_takes_no_time_from_other_tenants() {
     for (policy, seed) in [(SharePolicy::None, 1), (SharePolicy::Fair, 2)] {
         let mut rig = Rig::new(4, 6, &policy);
         rig.rng.seed(seed);
@@ -195,7 +195,7 @@ fn a_swap_rests_for_tenants_that_suffer_and_ends_all_the_same() {
 }
 
 #[test]
-fn a_die_takes_so_many_operations_of_a_tenant() {
+fn a_die_takes_operations_of_a_tenant_up_to_the_queue_depth() {
     let mut rig = Rig::new(2, 1, &SharePolicy::Fair);
     let (vssd, block) = (rig.vssds[0], rig.blocks[0][0]);
     let mut taken = 0;

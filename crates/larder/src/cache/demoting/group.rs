@@ -60,7 +60,7 @@ impl Core {
         let key_lock = self.lock_key(demoting.demotion().hash).await;
         debug_assert!(
             self.is_key_locked(demoting.demotion().hash),
-            "rule 1: who sends a key to flash holds its lock"
+            "rule 1: a caller that sends a key to flash holds its lock"
         );
         if let (Some(item), Some(flash)) = (demoting.item(), &self.flash) {
             flash.demote(&item, self.now_s()).await;
@@ -129,7 +129,7 @@ impl Core {
         };
         debug_assert!(
             records.iter().all(is_locked),
-            "rule 1: who sends a key to flash holds its lock"
+            "rule 1: a caller that sends a key to flash holds its lock"
         );
         let items: Vec<_> = records.iter().filter_map(BeingDemoted::item).collect();
         flash.demote_together(&items, self.now_s()).await;

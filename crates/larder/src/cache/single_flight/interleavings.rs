@@ -30,7 +30,7 @@ struct Bench {
 
 impl Bench {
     fn dram(&self) -> MutexGuard<'_, Option<u32>> {
-        self.dram.lock().expect("nobody panics with it")
+        self.dram.lock().expect("no thread panics while it holds the lock")
     }
 
     /// Reads the key; the result must not be older than the version that was complete when the read began.
@@ -105,7 +105,7 @@ fn in_many_orders(runs: &'static [fn(&Bench)]) {
         };
         let running: Vec<_> = runs.iter().map(start).collect();
         running.into_iter().for_each(|thread| thread.join().expect("no thread panics"));
-        assert!(bench.has_no_calls(), "nobody holds a call, and one is left over");
+        assert!(bench.has_no_calls(), "no thread holds a call, and one is left over");
         block_on(bench.read());
         assert!(bench.has_no_calls(), "a call is left over");
     };
@@ -118,16 +118,16 @@ const READ: fn(&Bench) = |bench| (0..3).for_each(|_| block_on(bench.read()));
 const GIVE_UP: fn(&Bench) = |bench| (0..3).for_each(|_| bench.give_up());
 
 #[test]
-fn who_reads_gets_nothing_that_was_replaced_before() {
+fn a_reader_gets_no_version_that_was_replaced_before() {
     in_many_orders(&[CHANGE, READ, READ]);
 }
 
 #[test]
-fn who_gives_up_leaves_the_others_a_call_that_can_be_overtaken() {
+fn a_reader_that_gives_up_leaves_the_others_a_call_that_can_be_overtaken() {
     in_many_orders(&[CHANGE, READ, READ, GIVE_UP]);
 }
 
 #[test]
-fn of_those_who_give_up_at_once_nobody_leaves_a_call() {
+fn readers_that_give_up_at_once_leave_no_call() {
     in_many_orders(&[GIVE_UP, GIVE_UP, GIVE_UP]);
 }

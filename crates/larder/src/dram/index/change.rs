@@ -161,7 +161,7 @@ impl Index {
             .entries()
             .partition(|entry| self.shards.goes_to_next(records.hash(entry.location(), &locked)));
         assert_eq!(go.len() + stay.len(), *from_len, "the entries of a shard are counted");
-        assert_eq!(*to_len, 0, "nobody finds the next shard before it is added");
+        assert_eq!(*to_len, 0, "no reader finds the next shard before it is added");
         let (here, there) = (buckets_of(&stay), buckets_of(&go));
         let more = size_of_val(&*here) + size_of_val(&*there) + made * size_of::<Shard>();
         let less = table.memory_bytes();

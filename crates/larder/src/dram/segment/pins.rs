@@ -229,7 +229,7 @@ mod tests {
     use crate::base::key::KeyHash;
 
     #[test]
-    fn a_segment_is_alone_when_all_who_pin_it_have_gone() {
+    fn a_segment_is_alone_when_all_its_pins_have_gone() {
         for bytes in [1, STRIPE_BYTES, 3 * STRIPE_BYTES, 99 * STRIPE_BYTES] {
             let segment = Writer::allocate(bytes).segment().clone();
             let pin = segment.pin(0);

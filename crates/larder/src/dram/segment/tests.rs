@@ -49,7 +49,7 @@ fn a_pinned_segment_is_not_reused() {
 }
 
 #[test]
-fn what_somebody_may_look_at_is_not_overwritten() {
+fn a_pinned_or_frozen_segment_is_not_overwritten() {
     let mut writer = Writer::allocate(4 << 10);
     let (rye, oat) = (append(&mut writer, b"rye"), append(&mut writer, b"oat"));
     let segment = writer.segment().clone();
@@ -67,7 +67,7 @@ fn what_somebody_may_look_at_is_not_overwritten() {
 }
 
 #[test]
-fn who_freezes_a_segment_waits_for_those_who_overwrite() {
+fn freezing_a_segment_waits_for_overwriting_threads() {
     const VALUES: [[u8; 512]; 2] = [[3; 512], [4; 512]];
     let mut writer = Writer::allocate(16 << 10);
     let places: Vec<_> = (0..16).map(|_| append(&mut writer, &VALUES[0])).collect();

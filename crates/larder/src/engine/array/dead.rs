@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stamp_tells_who_is_dead() {
+    fn a_stamp_tells_which_keys_died_since() {
         let dead = Dead::new(None, 2);
         let before = dead.clock();
         assert_eq!(dead.die(5), None);

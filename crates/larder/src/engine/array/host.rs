@@ -131,7 +131,7 @@ impl Host for LogHost {
             }
             // Not reported as removals: their number is unknown, since the index in DRAM knows only some of them.
             Event::ExpiredRecords(_) | Event::ReclaimedUnlisted(_) | Event::Deallocated(_) => {}
-            event => debug_assert!(false, "nobody counts {event:?}"),
+            event => debug_assert!(false, "no counter for {event:?}"),
         }
     }
 

@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_page_lends_the_one_beside_it() {
+    fn a_full_page_spills_into_its_neighbour() {
         let many: Vec<u64> = (0..300).map(|it| 2 << 46 | it).collect();
         let (bytes, built) = built(&many);
         assert_eq!(built, Built { entries: 300, overflown: 0b0100, lost: 0 });

@@ -100,7 +100,7 @@ impl Host for LogHost {
                 self.removed(RemovalReason::RegionReclaimed, listed);
             }
             Event::Deallocated(bytes) => counters.loc_deallocated_bytes.add(bytes),
-            event => debug_assert!(false, "nobody counts {event:?}"),
+            event => debug_assert!(false, "no counter for {event:?}"),
         }
     }
 

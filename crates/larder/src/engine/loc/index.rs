@@ -436,7 +436,7 @@ fn span_code(units: u64) -> u64 {
     // A mantissa of 32 overflows into the next exponent, where it has the same value.
     let code = exponent * 16 + mantissa;
     debug_assert!(code < 1 << SPAN_BITS, "{units} units are a region at most");
-    debug_assert!(span_units(code) >= units, "who reads so much reads the whole record");
+    debug_assert!(span_units(code) >= units, "a read of this span covers the whole record");
     code
 }
 

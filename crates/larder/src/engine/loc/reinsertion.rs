@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_overdue_is_not_kept() {
+    fn an_object_that_is_overdue_is_not_kept() {
         let kept = |quarters: &[u8]| Reinsertion::ReuseTime.keeps(marks(quarters), KeyHash(0), 0);
         for quarters in [&[2][..], &[3], &[0, 3], &[3, 3, 3], &[0, 1, 2, 3]] {
             assert!(kept(quarters), "{quarters:?}");
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_percentage_is_kept_whoever_it_is() {
+    fn a_percentage_keeps_its_share_of_all_keys() {
         for percent in [1, 30, 100] {
             let policy = Reinsertion::Percent(percent);
             let hashes = (0..20_000_u32).map(|key| KeyHash::of(&key.to_le_bytes()));

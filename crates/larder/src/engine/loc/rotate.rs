@@ -12,7 +12,7 @@ impl Loc {
         debug_assert!(stream < self.place.streams(), "stream {stream} has a handle");
         debug_assert!(
             object_bytes <= object_bytes_max(self.region_bytes()),
-            "an empty region has room for {object_bytes} bytes, or the loop of who asks has no end"
+            "an empty region has room for {object_bytes} bytes, or the caller's loop never ends"
         );
         let mut writer = self.log.writer().await;
         if self.log.has_room_for(stream, object_bytes) {

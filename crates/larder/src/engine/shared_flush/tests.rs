@@ -68,7 +68,7 @@ fn a_write_that_ends_after_a_flush_was_submitted_needs_the_next() {
     let (device, flush, counters) = rig();
     let mut early = pin!(flush.wait(flush.needed()));
     assert!(poll(&mut early).is_pending());
-    assert_eq!(device.under_way(), 1, "who finds none under way leads");
+    assert_eq!(device.under_way(), 1, "a caller that finds no flush in flight leads");
     // The flush was submitted, and has not ended.
     let mut late = pin!(flush.wait(flush.needed()));
     let mut later = pin!(flush.wait(flush.needed()));
@@ -101,7 +101,7 @@ fn a_flush_whose_leader_was_dropped_is_finished_by_another() {
 }
 
 #[test]
-fn a_flush_that_fails_fails_all_who_needed_it_and_no_later_ones() {
+fn a_failed_flush_fails_all_its_waiters_and_no_later_ones() {
     let (device, flush, counters) = rig();
     let needed = flush.needed();
     let mut leader = pin!(flush.wait(needed));

@@ -18,6 +18,6 @@ impl Knowledge {
     pub(super) fn of(stored: u8) -> Self {
         let all = [Self::Known, Self::Unknown, Self::Retired];
         let known = all.into_iter().find(|knowledge| *knowledge as u8 == stored);
-        known.expect("nobody stores anything else")
+        known.expect("only these values are stored")
     }
 }

@@ -41,7 +41,7 @@ pub(super) struct Temperatures {
 impl Temperatures {
     /// Creates the records of `buckets` buckets, all cold.
     pub(super) fn new(buckets: u64) -> Self {
-        assert!(buckets > 0, "the average bucket is rewritten once in so many writes");
+        assert!(buckets > 0, "there is at least one bucket");
         let records = (0..buckets).map(|_| Record::default()).collect();
         Self { writes: AtomicU64::new(0), records }
     }

@@ -169,7 +169,7 @@ impl Tombstones {
     pub(super) fn write_block(&self, turn: &mut Turn) {
         assert!(
             turn.unfinished.is_none(),
-            "one write at a time: who takes a turn ends the one before"
+            "one write at a time: the holder of a turn ends the one before"
         );
         let second = self.clock.now_s();
         let mut state = self.lock();
@@ -257,7 +257,7 @@ impl State {
     fn block_written(&mut self, written: &BlockWrite, buffer: IoBuffer) -> Option<FullBlock> {
         assert!(
             written.up_to <= self.taken && written.entries <= self.open.len(),
-            "one block at a time is written, and nothing leaves it meanwhile"
+            "one block at a time is written, and nothing leaves it during the write"
         );
         self.open_durable = written.entries.max(self.open_durable);
         self.second = written.second.max(self.second);

@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn who_dies_again_needs_the_first_tombstone_until_the_second_is_durable() {
+    fn a_key_that_dies_again_needs_the_first_tombstone_until_the_second_is_durable() {
         let mut dead = DeadKeys::default();
         dead.die(5, 100, Some(1));
         dead.durable_up_to(1);
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn who_dies_after_the_stamp_was_taken_stays_dead() {
+    fn a_key_that_dies_after_the_stamp_was_taken_stays_dead() {
         let mut dead = DeadKeys::default();
         dead.die(5, 100, None);
         assert_eq!(dead.dead_in(0..10), [5]);

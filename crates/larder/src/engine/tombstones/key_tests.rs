@@ -101,7 +101,7 @@ fn regions_of_both_engines_have_tombstones() {
 }
 
 #[test]
-fn tables_have_room_for_dead_keys_beside_buckets() {
+fn tables_have_room_for_dead_keys_as_well_as_buckets() {
     let rig = rig();
     let most = rig.log.keys_max(Tables);
     for hash in 0..most / 2 {

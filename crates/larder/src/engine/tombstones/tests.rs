@@ -425,7 +425,7 @@ fn the_more_hashes_are_lost_the_more_hurry_there_is() {
 }
 
 #[test]
-fn whoever_waits_for_the_write_of_another_runs_once_for_its_end() {
+fn a_task_that_waits_for_the_write_of_another_is_woken_once() {
     use std::future::Future;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::task::{Context, Wake, Waker};
@@ -439,7 +439,7 @@ fn whoever_waits_for_the_write_of_another_runs_once_for_its_end() {
     }
 
     let rig = rig();
-    let busy = rig.log.turns.try_lock().expect("nobody writes");
+    let busy = rig.log.turns.try_lock().expect("no write is in flight");
     let receipts: Vec<_> =
         (0..50).map(|hash| rig.log.invalidate_key(KeysIn::Buckets, hash)).collect();
     let woken: Vec<Arc<Woken>> = (0..50).map(|_| Arc::default()).collect();
@@ -455,7 +455,7 @@ fn whoever_waits_for_the_write_of_another_runs_once_for_its_end() {
         let mut context = Context::from_waker(Waker::noop());
         assert!(
             commit.as_mut().poll(&mut context).is_ready(),
-            "nobody waits for a turn of its own"
+            "no task waits for a turn of its own"
         );
     }
     assert_eq!(rig.counters.tombstone_log_written_bytes.get(), BLOCK_BYTES as u64);

@@ -135,7 +135,7 @@ impl Tombstones {
     async fn write_superblock(&self, turn: &mut Turn, believe: bool) -> Result<(), Error> {
         assert!(
             turn.unfinished.is_none(),
-            "one write at a time: who takes a turn ends the one before"
+            "one write at a time: the holder of a turn ends the one before"
         );
         let (epoch, oldest_epoch) = {
             let mut state = self.lock();

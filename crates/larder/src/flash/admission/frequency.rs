@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_nobody_asked_for_twice_rarely_pass() {
+    fn keys_requested_once_rarely_pass() {
         let items = 10_000;
         let sketch = Frequency::new(2, items, u64::MAX);
         (0..items).for_each(|i| sketch.asked(key(i)));

@@ -91,7 +91,7 @@ pub(crate) async fn read(
 
 /// Writes a table. Its generation must be higher than those written before.
 pub(crate) async fn write(device: &Arc<dyn Device>, table: &PartitionTable) -> Result<(), Error> {
-    assert!(table.is_possible(), "nobody could read it again");
+    assert!(table.is_possible(), "only a possible table can be read again");
     let before = table.generation.saturating_sub(1);
     let labeller = Labeller::new(Arc::clone(device), label::Kind::Parts, table.uuid, before);
     let written = labeller.write(table.encode()).await;

@@ -511,7 +511,7 @@ impl<'a> View<'a> {
             };
             let Some(At { first, inside, .. }) = at else {
                 // Not stored: the device is too slow, or the key is too long for its name there.
-                let fetch = fetch.take().expect("nobody has called it");
+                let fetch = fetch.take().expect("it was not called before");
                 let fetched = fetch().await.map_err(|error| FetchError::Fetch(error.into().into()));
                 return Ok(self.any().unstored(key, &fetched?.into(), options));
             };
@@ -519,7 +519,7 @@ impl<'a> View<'a> {
             drop(inside);
             let bring = async || {
                 has_begun.store(true, Ordering::Relaxed);
-                let fetch = fetch.take().expect("nobody has called it");
+                let fetch = fetch.take().expect("it was not called before");
                 fetch().await.map(Into::into).map_err(Into::into)
             };
             let name = &first.name;

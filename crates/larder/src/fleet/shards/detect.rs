@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_that_nobody_waits_for_tell_if_they_took_long() {
+    fn abandoned_reads_count_if_they_took_long() {
         let mut all: Vec<Vitals> = (0..2).map(|_| Vitals::default()).collect();
         for step in 0..40_u64 {
             run(&mut all[0], ms(100 * step), ms(0), Ended::Well);

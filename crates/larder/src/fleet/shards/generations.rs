@@ -54,7 +54,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn what_is_written_later_is_greater_whoever_knew_of_it() {
+    fn a_later_generation_is_greater_than_all_before_it() {
         let clock = Arc::new(VirtualClock::starting_at(Duration::from_secs(1000)));
         let shared: Arc<dyn Clock> = Arc::clone(&clock) as _;
         let mut first = Generations::behind(0, &shared);

@@ -208,7 +208,11 @@ impl LiveSet {
         let standings: Vec<Standing> = book.seats.iter().map(|seat| seat.standing).collect();
         assert_eq!(standings.len(), shards.len(), "each shard is something");
         for (standing, shard) in standings.iter().zip(&shards) {
-            assert_eq!(standing.state.is_live(), shard.caches.is_some(), "who is live serves");
+            assert_eq!(
+                standing.state.is_live(),
+                shard.caches.is_some(),
+                "a live shard serves, and no other does"
+            );
         }
         let before = self.state();
         assert!(book.epoch > before.epoch, "an epoch is never used again");

@@ -37,7 +37,11 @@ pub(super) fn divide(
     }
     division.is_changed =
         found.is_none() || !division.new.is_empty() || !division.given_up.is_empty();
-    debug_assert_eq!(division.parts.len(), taken.len(), "each has one, and none is nobody's");
+    debug_assert_eq!(
+        division.parts.len(),
+        taken.len(),
+        "each tenant has one part, and each part has a tenant"
+    );
     Ok(division)
 }
 
@@ -182,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn who_gets_another_share_moves_and_the_others_stay() {
+    fn a_tenant_with_a_new_share_moves_and_the_others_stay() {
         let three = config(&[("a", 20.0), ("b", 50.0), ("c", 10.0)]);
         let before = table(&divided(&three, None).unwrap());
         let resized = |tenants| {

@@ -104,7 +104,7 @@ impl EmulatedZones {
     /// Completes one of the held requests, chosen at random.
     pub(super) fn release(&self) {
         let mut state = self.lock();
-        assert!(!state.held.is_empty(), "nothing is under way, and somebody waits");
+        assert!(!state.held.is_empty(), "a caller waits, but no request is in flight");
         let held = state.held.len();
         let at = state.rng.usize(..held);
         let (io, completer) = state.held.swap_remove(at);

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_room_for_all_pages_reads_each_once() {
+    fn a_table_with_room_for_all_pages_reads_each_once() {
         let mut table = PagedTable::new(4096, 1 << 20);
         assert_eq!(table.dram_bytes(), 2 * u64::from(PAGE_BYTES));
         let mut asked = Vec::new();

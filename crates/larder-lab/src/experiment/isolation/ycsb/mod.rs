@@ -205,7 +205,7 @@ fn judge(summary: &Summary) -> Judgement {
     checks
         .note(
             "an instance has one client here, whose reads come one after the other: dies are seldom busy for long, \
-             and who shares two channels has more of them while the other waits",
+             and an instance that shares two channels has more of them while the other waits",
         )
         .note(format!(
             "between LevelDB and blocks are {:.0} lines, for a store that keeps no names and lengths of files; the \

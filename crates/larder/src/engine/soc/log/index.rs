@@ -376,7 +376,7 @@ mod tests {
         let left_out = index.export(&mut bytes, 30);
         assert_eq!(left_out, (30..40).map(|n| (u64::from(n), place(n))).collect::<Vec<_>>());
         let other = Index::new(40);
-        assert!(!other.import(&bytes, |_| false), "pages that nobody knows");
+        assert!(!other.import(&bytes, |_| false), "unknown pages");
         assert!(!other.import(&bytes[..bytes.len() - 1], |_| true));
         assert_eq!((other.len(), other.of_bucket(0).len()), (0, 0));
         assert!(other.import(&bytes, |_| true));

@@ -280,7 +280,10 @@ impl Soc {
     /// Writes the active segment as it is. If that fails, its objects go to their buckets from memory, and its place is
     /// retired.
     async fn write_active(&self, log: &Log, turn: &mut SegmentWrite, now_s: u32) {
-        assert!(turn.is_none(), "who takes the turn waits for the write of an earlier holder");
+        assert!(
+            turn.is_none(),
+            "the holder of the turn has waited for the previous holder's write"
+        );
         let closed = log.lock().close().map(|(segment, bytes)| {
             let mut buffer = self.pool.take(bytes.len());
             buffer.as_mut_slice().copy_from_slice(bytes);

@@ -78,7 +78,7 @@ fn go_round(soc: &Soc, first: u32) {
 
 /// Starts a look-up of key 1 in a page of the log on flash, runs `meanwhile` before the read ends, and returns what was
 /// found.
-fn look_beside(soc: &Soc, device: &Faulty, meanwhile: impl Fn()) -> Option<u32> {
+fn look_up_during(soc: &Soc, device: &Faulty, meanwhile: impl Fn()) -> Option<u32> {
     let rule = FaultRule::new(Fault::Delay { submissions: u32::MAX }).on_reads();
     device.set_plan(&FaultPlan::new(1).with(rule));
     let key = 1_u32.to_le_bytes();
@@ -104,17 +104,17 @@ fn with_key_in_log(device: &Arc<Faulty>, threshold: u8) -> Soc {
 }
 
 #[test]
-fn who_looks_while_an_object_moves_finds_it() {
+fn a_lookup_finds_an_object_that_moves() {
     let device = device();
     let soc = with_key_in_log(&device, 1);
-    let found = look_beside(&soc, &device, || go_round(&soc, 1000));
+    let found = look_up_during(&soc, &device, || go_round(&soc, 1000));
     assert_eq!(found, Some(1));
     assert_eq!(get(&soc, 1), Some(1));
     assert!(soc.counters.soc_log_moved_objects.get() > 100);
 }
 
 #[test]
-fn who_looks_while_an_object_is_readmitted_finds_no_older_one() {
+fn a_lookup_during_a_readmission_finds_no_older_version() {
     let device = device();
     let soc = soc(&device, 1, 1);
     set(&soc, 1, 1);
@@ -122,18 +122,18 @@ fn who_looks_while_an_object_is_readmitted_finds_no_older_one() {
     // The newer version hides the one in the bucket, and is read while it moves.
     set(&soc, 1, 2);
     (100..150).for_each(|key| set(&soc, key, 1));
-    let found = look_beside(&soc, &device, || go_round(&soc, 5000));
+    let found = look_up_during(&soc, &device, || go_round(&soc, 5000));
     assert_eq!(found, Some(2));
     assert_eq!(get(&soc, 1), Some(2));
 }
 
 #[test]
-fn who_looks_while_an_object_is_deleted_finds_it_or_nothing() {
+fn a_lookup_during_a_delete_finds_the_object_or_nothing() {
     let device = device();
     let soc = with_key_in_log(&device, 1);
     let key = 1_u32.to_le_bytes();
     let delete = || assert!(block_on(soc.remove(KeyHash::of(&key), &key, 0)));
-    let found = look_beside(&soc, &device, delete);
+    let found = look_up_during(&soc, &device, delete);
     assert!(matches!(found, None | Some(1)));
     assert_eq!(get(&soc, 1), None);
 }
@@ -201,7 +201,7 @@ fn nothing_is_lost_where_everything_fits() {
 
 /// A full bucket keeps its content: a new object that waits alone is dropped.
 #[test]
-fn who_waits_alone_pushes_nobody_out() {
+fn an_object_that_waits_alone_evicts_no_other() {
     let device = device();
     let soc = soc(&device, 200, 1);
     (0..6000).for_each(|key| set(&soc, key, key));
