@@ -7,9 +7,9 @@ use super::kernel::Kernel;
 use super::seat::Seat;
 use super::wire::Range;
 use crate::file_options::FileOptions;
-use crate::transfer::{Piece, Pieces, Step};
+use crate::transfer::{Piece, PieceStep, Pieces};
 
-pub(super) struct Core<K: Kernel> {
+pub(super) struct RingCore<K: Kernel> {
     pub(super) books: K::Books,
     pub(super) slots: Vec<Option<SentPiece>>,
     free: Vec<usize>,
@@ -32,14 +32,14 @@ pub(super) struct SentPiece {
 }
 
 /// What became of the pieces of a request.
-pub(super) enum Taken {
+pub(super) enum SubmitOutcome {
     All,
     /// Dropping them fails the request.
     Refused(#[allow(dead_code)] Pieces),
     Broken,
 }
 
-impl<K: Kernel> Core<K> {
+impl<K: Kernel> RingCore<K> {
     pub(super) fn new(books: K::Books, slots: usize) -> Self {
         Self {
             books,
@@ -79,12 +79,12 @@ impl<K: Kernel> Core<K> {
     }
 
     /// Puts pieces into slots, or lets them wait.
-    pub(super) fn take(&mut self, kernel: &K, at: usize, pieces: Pieces) -> Taken {
-        let Some(seat) = &mut self.seats[at] else { return Taken::Refused(pieces) };
+    pub(super) fn take(&mut self, kernel: &K, at: usize, pieces: Pieces) -> SubmitOutcome {
+        let Some(seat) = &mut self.seats[at] else { return SubmitOutcome::Refused(pieces) };
         self.ended.extend(seat.waiting.take_aged());
         let pieces = match seat.waiting.admit(pieces) {
             Ok(pieces) => pieces,
-            Err(refused) => return Taken::Refused(refused),
+            Err(refused) => return SubmitOutcome::Refused(refused),
         };
         let mut now = None;
         for piece in pieces {
@@ -92,10 +92,10 @@ impl<K: Kernel> Core<K> {
             if !seat.waiting.is_empty() || !seat.has_room() || self.free.is_empty() {
                 seat.push(&mut now, piece);
             } else if !self.place(kernel, at, piece) {
-                return Taken::Broken;
+                return SubmitOutcome::Broken;
             }
         }
-        Taken::All
+        SubmitOutcome::All
     }
 
     /// Puts `piece` into a free slot (there must be one) and into the submission queue. Returns `false` if the ring is
@@ -126,10 +126,10 @@ impl<K: Kernel> Core<K> {
         };
         let Some(seat) = &mut self.seats[sent.seat] else { return false };
         let step = match kernel.outcome(&mut seat.target, &mut sent.piece, result) {
-            None => Step::Again,
+            None => PieceStep::Again,
             Some(outcome) => sent.piece.settle(outcome),
         };
-        if step == Step::Again {
+        if step == PieceStep::Again {
             return self.push(kernel, slot);
         }
         debug_assert!(seat.under_way > 0, "what ends was counted with its device");
@@ -163,7 +163,7 @@ impl<K: Kernel> Core<K> {
     }
 }
 
-impl<K: Kernel> Drop for Core<K> {
+impl<K: Kernel> Drop for RingCore<K> {
     fn drop(&mut self) {
         if self.slots.iter().any(Option::is_some) {
             Box::leak(std::mem::take(&mut self.ranges));

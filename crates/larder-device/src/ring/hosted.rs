@@ -28,8 +28,8 @@
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use super::core::{Core, SentPiece, Taken};
-use super::kernel::{Entered, Kernel, WAKE_EVENT, Wait};
+use super::core::{RingCore, SentPiece, SubmitOutcome};
+use super::kernel::{EnterOutcome, Kernel, WAKE_EVENT, Wait};
 use super::seat::Seat;
 use super::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use super::sync::{Condvar, Mutex, MutexGuard, nap, pause};
@@ -38,14 +38,14 @@ use crate::file_options::FileOptions;
 use crate::park::is_host;
 use crate::transfer::Pieces;
 
-pub(crate) struct Hosted<K: Kernel> {
+pub(crate) struct HostedCore<K: Kernel> {
     kernel: K,
-    core: Mutex<Core<K>>,
+    core: Mutex<RingCore<K>>,
     /// Notified when a piece has ended, for visitors.
     ended: Condvar,
     /// The wake-up event was signalled, and its completion was not fetched yet.
     signalled: AtomicBool,
-    counts: Counts,
+    counts: RingCounts,
 }
 
 /// Which thread is at work. See the top of this file.
@@ -57,7 +57,7 @@ pub(crate) enum Role {
 
 /// Counters since the ring was made. Only the owner adds to them, except for visits.
 #[derive(Default)]
-pub(super) struct Counts {
+pub(super) struct RingCounts {
     pub(super) enters: AtomicU64,
     pub(super) sleeps: AtomicU64,
     pub(super) ended: AtomicU64,
@@ -65,23 +65,23 @@ pub(super) struct Counts {
 
 /// What a reap found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Reaped {
+pub(crate) struct ReapOutcome {
     /// Pieces of requests that have ended.
     pub(crate) ended: usize,
     /// The wake-up event was signalled: the owner must check what it was called for before it sleeps.
     pub(crate) called: bool,
 }
 
-impl<K: Kernel> Hosted<K> {
+impl<K: Kernel> HostedCore<K> {
     /// A ring with `slots` slots, fewer than the entries of its submission queue.
     pub(crate) fn new(kernel: K, books: K::Books, slots: usize) -> Arc<Self> {
-        let core = Core::new(books, slots);
+        let core = RingCore::new(books, slots);
         Arc::new(Self {
             kernel,
             core: Mutex::new(core),
             ended: Condvar::new(),
             signalled: AtomicBool::new(false),
-            counts: Counts::default(),
+            counts: RingCounts::default(),
         })
     }
 
@@ -94,11 +94,11 @@ impl<K: Kernel> Hosted<K> {
         &self.kernel
     }
 
-    pub(super) fn counts(&self) -> &Counts {
+    pub(super) fn counts(&self) -> &RingCounts {
         &self.counts
     }
 
-    fn lock(&self) -> MutexGuard<'_, Core<K>> {
+    fn lock(&self) -> MutexGuard<'_, RingCore<K>> {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -133,7 +133,7 @@ impl<K: Kernel> Hosted<K> {
         let Some(at) = core.seat(device, options, &self.kernel, sit) else { return Err(pieces) };
         pieces.driven_by(Arc::clone(self) as Arc<dyn Driver>);
         let refused = core.take(&self.kernel, at, pieces);
-        let intact = !matches!(refused, Taken::Broken);
+        let intact = !matches!(refused, SubmitOutcome::Broken);
         drop(core);
         drop(refused);
         if !intact {
@@ -144,7 +144,7 @@ impl<K: Kernel> Hosted<K> {
     }
 
     /// Settles completions.
-    pub(crate) fn reap(&self, role: Role) -> Reaped {
+    pub(crate) fn reap(&self, role: Role) -> ReapOutcome {
         let mut core = self.lock();
         let (mut seen, mut called, mut intact) = (0_usize, false, true);
         while intact && let Some((what, result)) = self.kernel.next(&mut core.books) {
@@ -173,7 +173,7 @@ impl<K: Kernel> Hosted<K> {
             self.enter(Wait::No);
             core = self.lock();
         }
-        Reaped { ended: self.complete(core), called }
+        ReapOutcome { ended: self.complete(core), called }
     }
 
     /// Settles completions, or submits to the kernel and sleeps until there is a completion, a signal, or the time is
@@ -190,7 +190,7 @@ impl<K: Kernel> Hosted<K> {
     }
 
     /// Completes the requests of ended pieces.
-    fn complete<'a>(&'a self, mut core: MutexGuard<'a, Core<K>>) -> usize {
+    fn complete<'a>(&'a self, mut core: MutexGuard<'a, RingCore<K>>) -> usize {
         let mut count = 0;
         while let Some(piece) = core.ended.pop_front() {
             drop(core);
@@ -241,7 +241,7 @@ impl<K: Kernel> Hosted<K> {
     }
 
     /// Arms the wake-up event. Returns whether it will end the owner's sleep.
-    fn arm(&self, core: &mut Core<K>) -> bool {
+    fn arm(&self, core: &mut RingCore<K>) -> bool {
         if !core.wake_event_armed && !core.broken {
             core.wake_event_armed = self.kernel.arm_wake_event(&mut core.books);
         }
@@ -257,7 +257,7 @@ impl<K: Kernel> Hosted<K> {
 
     fn enter(&self, wait: Wait) {
         self.counts.enters.fetch_add(1, Ordering::Relaxed);
-        if self.kernel.enter(wait) == Entered::Broken {
+        if self.kernel.enter(wait) == EnterOutcome::Broken {
             self.give_up();
         }
     }
@@ -344,7 +344,7 @@ impl<K: Kernel> Hosted<K> {
     }
 }
 
-impl<K: Kernel> Driver for Hosted<K> {
+impl<K: Kernel> Driver for HostedCore<K> {
     fn drive(self: Arc<Self>, parker: &Arc<Parker>) {
         if !is_host(self.address()) || self.is_broken() {
             return parker.park();

@@ -48,7 +48,7 @@ pub(crate) trait Kernel: Send + Sync + Sized + 'static {
     ) -> Option<io::Result<usize>>;
 
     /// Submits the new entries to the kernel, and sleeps if asked to.
-    fn enter(&self, wait: Wait) -> Entered;
+    fn enter(&self, wait: Wait) -> EnterOutcome;
 
     /// Signals the wake-up event: ends the operation that [`Kernel::arm_wake_event`] began, or the next one.
     fn wake(&self);
@@ -76,7 +76,7 @@ pub(crate) enum Wait {
 
 /// Outcome of a call of the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Entered {
+pub(crate) enum EnterOutcome {
     Told,
     /// Entries that the kernel did not take stay in the queue for the next call.
     Later,

@@ -15,8 +15,8 @@ use io_uring::{Probe, squeue, types};
 use rustix::event::{EventfdFlags, eventfd};
 use zerocopy::IntoBytes;
 
-use super::fixed::{FixedBuffers, Granted, is_refusal};
-use super::kernel::{Entered, Kernel, Wait};
+use super::fixed::{BufferGrant, FixedBuffers, is_refusal};
+use super::kernel::{EnterOutcome, Kernel, Wait};
 use super::queues::{Queues, await_readable};
 use super::wire::{AnyWire, Link, Range};
 use crate::transfer::Piece;
@@ -50,14 +50,14 @@ pub(crate) struct Guest {
 }
 
 /// A device in this ring.
-pub(crate) struct Target {
+pub(crate) struct RingTarget {
     guest: Arc<Guest>,
     registered_file: Option<u32>,
     /// Whether its requests may name registered buffers.
     fixed: bool,
 }
 
-impl Target {
+impl RingTarget {
     pub(crate) fn registered_file(&self) -> bool {
         self.registered_file.is_some()
     }
@@ -65,7 +65,7 @@ impl Target {
 
 impl Books {
     /// Whether the kernel granted registered buffers, and the number of pieces that used them.
-    pub(crate) fn granted(&self) -> Granted {
+    pub(crate) fn granted(&self) -> BufferGrant {
         self.fixed.granted()
     }
 }
@@ -94,7 +94,7 @@ impl Linux {
     }
 
     /// Lets a device join. `None` if the ring cannot carry the device's operations.
-    pub(crate) fn admit(&self, books: &mut Books, guest: &Arc<Guest>) -> Option<Target> {
+    pub(crate) fn admit(&self, books: &mut Books, guest: &Arc<Guest>) -> Option<RingTarget> {
         let wire = &guest.wire;
         let speaks = wire.needed().iter().all(|&code| self.probe.is_supported(code));
         if !speaks || (wire.is_big() && !self.queues.is_big()) {
@@ -108,7 +108,7 @@ impl Linux {
             known
         });
         let fixed = guest.registered_buffers;
-        Some(Target { guest: Arc::clone(guest), registered_file, fixed })
+        Some(RingTarget { guest: Arc::clone(guest), registered_file, fixed })
     }
 
     fn set_file(&self, entry: u32, fd: i32) -> bool {
@@ -117,13 +117,13 @@ impl Linux {
 }
 
 impl Kernel for Linux {
-    type Target = Target;
+    type Target = RingTarget;
     type Books = Books;
 
     fn push(
         &self,
         books: &mut Books,
-        target: &mut Target,
+        target: &mut RingTarget,
         (slot, piece, range): (u64, &mut Piece, &mut Range),
     ) -> bool {
         let guest = &target.guest;
@@ -164,7 +164,7 @@ impl Kernel for Linux {
 
     fn outcome(
         &self,
-        target: &mut Target,
+        target: &mut RingTarget,
         piece: &mut Piece,
         result: i32,
     ) -> Option<io::Result<usize>> {
@@ -176,7 +176,7 @@ impl Kernel for Linux {
         Some(target.guest.wire.outcome(piece, result))
     }
 
-    fn enter(&self, wait: Wait) -> Entered {
+    fn enter(&self, wait: Wait) -> EnterOutcome {
         self.queues.enter(wait)
     }
 
@@ -190,7 +190,7 @@ impl Kernel for Linux {
         let _ = rustix::io::read(&self.wake_event, &mut [0; 8]);
     }
 
-    fn release(&self, books: &mut Books, target: Target) {
+    fn release(&self, books: &mut Books, target: RingTarget) {
         let Some(entry) = target.registered_file else { return };
         // Otherwise the kernel would hold the file as long as the ring lives.
         if self.set_file(entry, -1) {
@@ -198,7 +198,7 @@ impl Kernel for Linux {
         }
     }
 
-    fn abandon(&self, target: Target) {
+    fn abandon(&self, target: RingTarget) {
         target.guest.broken.store(true, Ordering::SeqCst);
     }
 

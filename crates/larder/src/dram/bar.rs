@@ -20,7 +20,7 @@ const CLASSES: usize = FREQUENCY_MAX as usize + 1;
 
 /// Statistics of the last segment of a queue.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct SegmentStats {
     /// Bytes of its live records, by frequency.
     living: [usize; CLASSES],
     /// Bytes of the segment; 0 if there is no estimate from it.
@@ -39,7 +39,7 @@ pub(super) struct Bar {
     capacity: usize,
 }
 
-impl Seen {
+impl SegmentStats {
     /// The threshold for the next segment of the queue, which has `capacity` bytes.
     pub(super) fn bar(&self, policy: DramPolicy, queue: Queue, capacity: usize) -> Bar {
         let needed = frequency_needed(policy, queue);
@@ -78,9 +78,9 @@ impl Bar {
     }
 
     /// The statistics for the next segment.
-    pub(super) fn into_seen(self) -> Seen {
+    pub(super) fn into_seen(self) -> SegmentStats {
         let capacity = if self.records < RECORDS_MIN { 0 } else { self.capacity };
-        Seen { living: self.living, capacity }
+        SegmentStats { living: self.living, capacity }
     }
 }
 
@@ -97,7 +97,7 @@ mod tests {
 
     /// Bytes evicted from a segment like the previous one; 10-byte records have these frequencies.
     fn leaving(queue: Queue, records: [usize; CLASSES]) -> [usize; CLASSES] {
-        let mut seen = Seen::default();
+        let mut seen = SegmentStats::default();
         let mut leaving = [0; CLASSES];
         for _ in 0..2 {
             leaving = [0; CLASSES];
@@ -131,12 +131,13 @@ mod tests {
     #[test]
     fn nothing_is_concluded_from_a_few_long_records_or_a_segment_of_another_length() {
         let seen = |records, capacity| {
-            let mut bar = Seen::default().bar(DramPolicy::S3Fifo, Queue::Main, capacity);
+            let mut bar = SegmentStats::default().bar(DramPolicy::S3Fifo, Queue::Main, capacity);
             (0..records).for_each(|_| bar.note(3, capacity / records));
             bar.into_seen()
         };
-        let stays =
-            |seen: Seen| seen.bar(DramPolicy::S3Fifo, Queue::Main, CAPACITY).is_passed_by(3);
+        let stays = |seen: SegmentStats| {
+            seen.bar(DramPolicy::S3Fifo, Queue::Main, CAPACITY).is_passed_by(3)
+        };
         assert!(stays(seen(1, CAPACITY)));
         assert!(stays(seen(800, 2 * CAPACITY)));
         assert!(!stays(seen(800, CAPACITY)));

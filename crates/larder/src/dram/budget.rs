@@ -12,7 +12,7 @@
 use super::index::SLOTS_MAX;
 use super::memory::{self, PAGE_BYTES};
 use super::policy;
-use super::readers::LockedAlone;
+use super::readers::LockProofAlone;
 use super::{DramTier, lock};
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -86,7 +86,7 @@ impl Shape {
 
 /// State of a change of the budget.
 #[derive(Debug)]
-pub(super) struct Change {
+pub(super) struct BudgetChange {
     /// The budget that segments and ghost were made for. Locked during a change.
     shaped_for: Mutex<usize>,
     /// The tier exceeds its budget, which has become smaller.
@@ -97,7 +97,7 @@ pub(super) struct Change {
     helping: Mutex<()>,
 }
 
-impl Change {
+impl BudgetChange {
     pub(super) fn none_yet(budget: usize) -> Self {
         Self {
             shaped_for: Mutex::new(budget),
@@ -172,7 +172,7 @@ impl DramTier {
         self.pool.set_segment_bytes(shape.segment_bytes);
         self.index.want_shards(shape.shards);
         // The caller's lock is the only lock of the ghost.
-        self.ghost.resize(shape.ghost_bytes, self.index.readers(), &mut LockedAlone::new());
+        self.ghost.resize(shape.ghost_bytes, self.index.readers(), &mut LockProofAlone::new());
         if are_too_long {
             self.seal_all(&mut self.evictors.all());
         }

@@ -5,8 +5,8 @@ use super::evictors::Evictor;
 use super::index::{Entry, Location};
 use super::lane::{Lane, group_of};
 use super::policy::frequency_left;
-use super::queues::{Queue, Sealed, Victim};
-use super::readers::LockedAlone;
+use super::queues::{Queue, SealedSegment, Victim};
+use super::readers::LockProofAlone;
 use super::record::{ItemView, record_bytes};
 use super::segment::Frozen;
 use super::{DramTier, lock};
@@ -87,7 +87,7 @@ impl DramTier {
     }
 
     /// Copies the live records of a sparse segment together with those of others.
-    fn compact(&self, evictor: &mut Lane, sparse: Sealed, now_s: u32) {
+    fn compact(&self, evictor: &mut Lane, sparse: SealedSegment, now_s: u32) {
         debug_assert_eq!(sparse.slot, sparse.segment.slot(), "entries name it by its number");
         let mut all_went = true;
         let frozen = Frozen::new(sparse.segment.clone());
@@ -105,7 +105,7 @@ impl DramTier {
         }
     }
 
-    fn evict(&self, evictor: &mut Evictor, victim: Sealed, now_s: u32) {
+    fn evict(&self, evictor: &mut Evictor, victim: SealedSegment, now_s: u32) {
         let mut demote = false;
         let capacity = victim.segment.capacity();
         let mut bar = evictor.seen(victim.queue).bar(self.policy, victim.queue, capacity);
@@ -175,7 +175,7 @@ impl DramTier {
     fn each_record(
         &self,
         frozen: &Frozen,
-        sealed: &Sealed,
+        sealed: &SealedSegment,
         mut each: impl FnMut(Location, KeyHash, &ItemView<'_>),
     ) {
         let mut records = frozen.records();
@@ -224,7 +224,7 @@ impl DramTier {
                 debug_assert_ne!(to.slot, from.slot, "what is copied onward leaves its segment");
                 let segment = segment.clone();
                 // Copy the marks again, since a caller may have won the record after the copy was made.
-                let marked = |locked: &LockedAlone| {
+                let marked = |locked: &LockProofAlone| {
                     let old = self.slots.get(from, locked).segment();
                     segment.take_marks(to.at, (old, from.at), locked);
                 };

@@ -17,7 +17,7 @@
 //! One thread at a time changes entries, except for frequencies, which readers count. Entries are stored with
 //! `Release` and loaded with `SeqCst`, for lock-free readers (`readers` explains why).
 
-use super::readers::Locked;
+use super::readers::LockProof;
 use super::record::UNIT_BYTES;
 use crate::base::key::KeyHash;
 use crate::base::sync::atomic::{AtomicU64, Ordering};
@@ -157,9 +157,9 @@ pub(super) struct Table<'a>(pub(super) &'a [Bucket]);
 
 /// Access to the records that entries point to, since the table has only tags.
 pub(crate) trait Records {
-    fn is_key(&self, at: Location, key: &[u8], locked: &Locked) -> bool;
+    fn is_key(&self, at: Location, key: &[u8], locked: &LockProof) -> bool;
 
-    fn hash(&self, at: Location, locked: &Locked) -> KeyHash;
+    fn hash(&self, at: Location, locked: &LockProof) -> KeyHash;
 }
 
 impl AtomicEntry {
@@ -300,7 +300,7 @@ impl<'a> Table<'a> {
         hash: KeyHash,
         key: &[u8],
         records: &impl Records,
-        locked: &Locked,
+        locked: &LockProof,
     ) -> Option<(&'a AtomicEntry, Entry)> {
         self.candidates(hash).find(|(_, entry)| records.is_key(entry.location(), key, locked))
     }

@@ -9,7 +9,7 @@ fn tier(budget: u64, policy: DramPolicy) -> DramTier {
     DramTier::new(budget, policy, false, 0, KeyHasher::UNSEEDED)
 }
 
-fn insert(tier: &DramTier, key: u64, value_bytes: usize, expiry_s: u32) -> Result<(), Full> {
+fn insert(tier: &DramTier, key: u64, value_bytes: usize, expiry_s: u32) -> Result<(), DramFull> {
     let key = key.to_le_bytes();
     let value = vec![7; value_bytes];
     tier.insert(&ItemRef::new(KeyHash::of(&key), &key, &value, expiry_s), 0, &|_| true)

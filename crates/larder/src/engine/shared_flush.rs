@@ -32,7 +32,7 @@ type Number = u64;
 /// The flush that makes a write durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "the write is not durable before it has ended"]
-pub(crate) struct Needed(Number);
+pub(crate) struct NeededFlush(Number);
 
 /// The shared flushes of one device.
 pub(crate) struct SharedFlush {
@@ -59,12 +59,12 @@ impl SharedFlush {
     }
 
     /// The flush that makes a completed write durable. Call it after the write has completed, not before.
-    pub(crate) fn needed(&self) -> Needed {
-        Needed(self.lock().submitted + 1)
+    pub(crate) fn needed(&self) -> NeededFlush {
+        NeededFlush(self.lock().submitted + 1)
     }
 
     /// Waits until that flush has ended. Returns whether it succeeded.
-    pub(crate) async fn wait(&self, needed: Needed) -> bool {
+    pub(crate) async fn wait(&self, needed: NeededFlush) -> bool {
         loop {
             if let Some(went_well) = self.outcome(needed) {
                 return went_well;
@@ -85,7 +85,7 @@ impl SharedFlush {
         }
     }
 
-    fn outcome(&self, Needed(number): Needed) -> Option<bool> {
+    fn outcome(&self, NeededFlush(number): NeededFlush) -> Option<bool> {
         let numbers = self.lock();
         (numbers.ended >= number).then(|| numbers.failed < number)
     }

@@ -9,7 +9,7 @@ use larder_ssd::vssd::{LogicalBlock, MemoryImages, Pages, VssdId};
 
 use super::errors::of_model;
 use super::store::rung;
-use super::turnstile::{Client, Seat, State, Turnstile, UnderWay};
+use super::turnstile::{Client, RunningRequest, SchedulerState, Seat, Turnstile};
 use crate::blocks::info::{BlockId, StoreInfo, Stream};
 use crate::blocks::ledger::Ledger;
 use crate::blocks::request::{BlockIo, CheckedBlockIo};
@@ -150,7 +150,7 @@ impl TimedBlocks {
         self.state().time_of(self.seat.client)
     }
 
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+    fn state(&self) -> std::sync::MutexGuard<'_, SchedulerState> {
         self.seat.turnstile.lock()
     }
 
@@ -158,7 +158,7 @@ impl TimedBlocks {
         count(&mut self.stats.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    fn make(&self, state: &mut State, block: BlockId, tag: u64) -> IoFuture {
+    fn make(&self, state: &mut SchedulerState, block: BlockId, tag: u64) -> IoFuture {
         let made = state.timed.array_mut().alloc_block(self.vssd, tag);
         self.ledger.allocated(block, made.is_ok());
         match made {
@@ -174,8 +174,8 @@ impl TimedBlocks {
     /// Submits a request, and retries while a queue is full, each time with the current time.
     fn submit(
         &self,
-        mut ask: impl FnMut(&mut State, Nanoseconds, u64) -> Result<(), larder_ssd::Error>,
-        begin: impl FnOnce(&mut State, u64) -> IoFuture,
+        mut ask: impl FnMut(&mut SchedulerState, Nanoseconds, u64) -> Result<(), larder_ssd::Error>,
+        begin: impl FnOnce(&mut SchedulerState, u64) -> IoFuture,
     ) -> Result<IoFuture, larder_ssd::Error> {
         loop {
             let mut state = self.state();
@@ -207,7 +207,7 @@ impl TimedBlocks {
                 bytes.resize(begin + buffer.len(), 0);
                 buffer.copy_out(0, &mut bytes[begin..]);
                 let lands = Some((Arc::clone(&self.ledger), block, at));
-                let request = UnderWay { client: self.seat.client, buffer, lands };
+                let request = RunningRequest { client: self.seat.client, buffer, lands };
                 state.begin(token, request, &self.seat)
             },
         );
@@ -231,7 +231,7 @@ impl TimedBlocks {
                     let length = buffer.len();
                     buffer.copy_in(0, &bytes[begin..begin + length]);
                 }
-                let request = UnderWay { client: self.seat.client, buffer, lands: None };
+                let request = RunningRequest { client: self.seat.client, buffer, lands: None };
                 state.begin(token, request, &self.seat)
             },
         );

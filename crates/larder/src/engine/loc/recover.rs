@@ -35,7 +35,7 @@ use larder_log::{Footer, FooterEntry, LogState, Record, RegionId, RegionIdentity
 
 use super::Loc;
 use super::index::Was;
-use super::witness::{Listed, Witness};
+use super::witness::{ListedRecords, Witness};
 use crate::base::error::Error;
 use crate::base::key::KeyHash;
 use crate::engine::tombstones::{Inheritance, Pressure};
@@ -105,7 +105,7 @@ impl Loc {
     }
 
     /// Marks these regions Unknown: a clean shutdown has left them.
-    pub(super) fn begin_rebuild_of(&mut self, listed: HashMap<RegionId, Listed>) {
+    pub(super) fn begin_rebuild_of(&mut self, listed: HashMap<RegionId, ListedRecords>) {
         debug_assert!(self.tombstones().is_none(), "where there are, the log says what is dead");
         listed.keys().for_each(|&region| self.lock().regions.forget(region));
         self.forgotten.begin(HashMap::new());

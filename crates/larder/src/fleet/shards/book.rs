@@ -90,6 +90,6 @@ pub(super) async fn write(member: &Member, table: &PartitionTable) -> Result<(),
 
 /// The seat of a shard that is out since this epoch.
 pub(super) fn out(seat: &Seat, state: ShardState, since: u32) -> Seat {
-    let standing = partition::Standing { state, since, ..seat.standing };
+    let standing = partition::ShardStanding { state, since, ..seat.standing };
     Seat { standing, ..*seat }
 }

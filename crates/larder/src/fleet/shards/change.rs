@@ -16,7 +16,7 @@ use crate::base::error::{Error, ErrorKind};
 use crate::base::side_by_side::together;
 use crate::cache::Larder;
 use crate::fleet::partition::{
-    self, PartitionTable, Role, SHARDS_MAX, Seat, ShardNumber, ShardState, Standing,
+    self, PartitionTable, Role, SHARDS_MAX, Seat, ShardNumber, ShardStanding, ShardState,
 };
 use crate::observe::events;
 
@@ -178,7 +178,7 @@ impl LiveSet {
             if seat.standing.state != ShardState::Refilling || seat.device != device {
                 return None;
             }
-            let standing = Standing { state: ShardState::Healthy, ..seat.standing };
+            let standing = ShardStanding { state: ShardState::Healthy, ..seat.standing };
             let seats = book.with(shard, Seat { standing, ..seat });
             Some((seats, self.state().shards.clone()))
         })
@@ -310,7 +310,7 @@ impl LiveSet {
         book.check_open()?;
         book.epoch += 1;
         let epoch = book.epoch;
-        let failed = Standing { state: ShardState::Failed, weight, since: epoch };
+        let failed = ShardStanding { state: ShardState::Failed, weight, since: epoch };
         let seats = book.with(shard, Seat { device: member.uuid, standing: failed });
         let table = book.table(Role::Shard(shard), (epoch, seats), &member);
         drop(book);
@@ -323,7 +323,7 @@ impl LiveSet {
         let committed = self.commit_alone(|book| {
             let member = member.take()?;
             let since = book.seat(shard).map_or(0, |seat| seat.standing.since);
-            let standing = Standing { state: ShardState::Refilling, weight, since };
+            let standing = ShardStanding { state: ShardState::Refilling, weight, since };
             let seats = book.with(shard, Seat { device: member.uuid, standing });
             let mut now = self.state().shards.clone();
             now.resize_with(seats.len(), ShardNow::default);

@@ -1,6 +1,6 @@
 //! An open set of shards: its current state, and the rules for changing it.
 //!
-//! The state of all shards is a [`State`], one per epoch. A look-up takes the latest one. A call that changes a key,
+//! The state of all shards is a [`EpochState`], one per epoch. A look-up takes the latest one. A call that changes a key,
 //! or copies a value from one place of it to another, is inside a gate:
 //!
 //! 1. A state in which a shard is added, comes back, or is fully refilled, is published with the gate held: no call
@@ -33,16 +33,16 @@ use super::tenancy::Tenancy;
 use crate::base::key::KeyHasher;
 use crate::cache::gate::Gate;
 use crate::cache::{Allotment, Larder};
-use crate::fleet::partition::{Part, ShardNumber, ShardState, Standing};
+use crate::fleet::partition::{Part, ShardNumber, ShardStanding, ShardState};
 use crate::observe::stats::Stats;
 
 /// The caches of all shards, and for each shard without caches the reason.
 pub(super) type Opened = (Vec<Option<Vec<Larder>>>, Vec<Option<Arc<str>>>);
 
 /// The state of all shards in an epoch.
-pub(crate) struct State {
+pub(crate) struct EpochState {
     pub(crate) epoch: u32,
-    pub(super) standings: Vec<Standing>,
+    pub(super) standings: Vec<ShardStanding>,
     pub(super) shards: Vec<ShardNow>,
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct ShardNow {
     pub(super) down: Option<Arc<str>>,
 }
 
-impl State {
+impl EpochState {
     pub(super) fn chain(&self, hash: u64) -> Chain {
         chain(&self.standings, hash)
     }
@@ -69,7 +69,7 @@ impl State {
         self.shards.get(shard.index())?.caches.as_ref()?.get(tenant)
     }
 
-    pub(super) fn standing(&self, shard: ShardNumber) -> Standing {
+    pub(super) fn standing(&self, shard: ShardNumber) -> ShardStanding {
         self.standings[shard.index()]
     }
 
@@ -88,14 +88,14 @@ impl State {
 
 /// Caches of shards that are away.
 #[derive(Default)]
-struct Left {
+struct AwayCaches {
     /// Caches that have not ended, with their tenant.
     caches: Vec<(usize, Arc<Larder>)>,
     /// Counters of caches that have ended, by tenant.
     past: BTreeMap<usize, Stats>,
 }
 
-impl Left {
+impl AwayCaches {
     fn ended(&mut self, tenant: usize, cache: &Arc<Larder>) {
         let Some(at) = self.caches.iter().position(|(_, other)| Arc::ptr_eq(other, cache)) else {
             return;
@@ -133,7 +133,7 @@ pub(super) struct Counts {
 
 /// See the module.
 pub(crate) struct LiveSet {
-    states: Succession<State>,
+    states: Succession<EpochState>,
     pub(super) gate: Gate,
     /// Notified when the state changes.
     pub(super) changed: Event,
@@ -146,7 +146,7 @@ pub(crate) struct LiveSet {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) options: ShardOptions,
     pub(super) tenancy: Arc<dyn Tenancy>,
-    left: Mutex<Left>,
+    left: Mutex<AwayCaches>,
     away: Mutex<AwayDevices>,
     pub(super) counts: Counts,
     pub(super) beat: Beat,
@@ -176,7 +176,7 @@ impl LiveSet {
         };
         let shards = opened.into_iter().zip(&book.members).zip(down).map(now).collect();
         let standings = book.seats.iter().map(|seat| seat.standing).collect();
-        let state = State { epoch: book.epoch, standings, shards };
+        let state = EpochState { epoch: book.epoch, standings, shards };
         Self {
             states: Succession::new(state),
             gate: Gate::default(),
@@ -199,13 +199,13 @@ impl LiveSet {
         }
     }
 
-    pub(crate) fn state(&self) -> &State {
+    pub(crate) fn state(&self) -> &EpochState {
         self.states.latest()
     }
 
     /// Publishes the new state. Calls that wait at a shard that is away now continue at another.
     pub(super) fn publish(&self, book: &Book, shards: Vec<ShardNow>) {
-        let standings: Vec<Standing> = book.seats.iter().map(|seat| seat.standing).collect();
+        let standings: Vec<ShardStanding> = book.seats.iter().map(|seat| seat.standing).collect();
         assert_eq!(standings.len(), shards.len(), "each shard is something");
         for (standing, shard) in standings.iter().zip(&shards) {
             assert_eq!(standing.state.is_live(), shard.caches.is_some(), "who is live serves");
@@ -224,7 +224,7 @@ impl LiveSet {
             .collect();
         let mut left = self.left();
         left.caches.extend(gone);
-        self.states.follow(State { epoch: book.epoch, standings, shards });
+        self.states.follow(EpochState { epoch: book.epoch, standings, shards });
         drop(left);
         self.changed.notify(crate::base::signal::ALL);
         share_memory(before, self.state());
@@ -234,7 +234,7 @@ impl LiveSet {
         self.away.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn left(&self) -> MutexGuard<'_, Left> {
+    fn left(&self) -> MutexGuard<'_, AwayCaches> {
         self.left.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -360,8 +360,8 @@ impl ShardNow {
 }
 
 /// Divides each tenant's memory at all old shards equally among the shards that are live now.
-fn share_memory(before: &State, now: &State) {
-    let of = |state: &State, tenant: usize| {
+fn share_memory(before: &EpochState, now: &EpochState) {
+    let of = |state: &EpochState, tenant: usize| {
         let live = state.shards.iter().filter_map(|shard| shard.caches.as_ref()?.get(tenant));
         live.cloned().collect::<Vec<_>>()
     };

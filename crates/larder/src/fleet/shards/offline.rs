@@ -11,7 +11,8 @@ use super::set::{Candidate, NOBODY, latest};
 use super::status::{SetStatus, ShardDeviceStatus, ShardStatus};
 use crate::base::error::{Error, ErrorKind};
 use crate::fleet::partition::{
-    self, Membership, PartitionTable, Role, SHARDS_MAX, Seat, ShardNumber, ShardState, Standing,
+    self, Membership, PartitionTable, Role, SHARDS_MAX, Seat, ShardNumber, ShardStanding,
+    ShardState,
 };
 
 /// A change of a set that is not open.
@@ -157,7 +158,7 @@ impl ClosedSet {
                     return Err(Error::config(format!("a set has at most {SHARDS_MAX} shards")));
                 }
                 let weight = u32::try_from(capacity_bytes >> 20).unwrap_or(u32::MAX).max(1);
-                let standing = Standing { state: ShardState::Refilling, weight, since: 0 };
+                let standing = ShardStanding { state: ShardState::Refilling, weight, since: 0 };
                 seats.push(Seat { device: NOBODY, standing });
                 return Ok(seats);
             }

@@ -15,7 +15,7 @@ use larder_device::{Clock, Device};
 use super::live::LiveSet;
 use super::options::ShardOptions;
 use super::pulse::Pulse;
-use super::set::{Candidate, Set};
+use super::set::{Candidate, ShardSet};
 use super::tenancy::{ShardDevice, Tenancy};
 use crate::base::error::{Error, ErrorKind};
 use crate::cache::Larder;
@@ -57,7 +57,7 @@ pub(crate) async fn open(
         candidates.push(Candidate::examine(device, start_empty, &clock, pulse).await?);
     }
     // Steps 1 and 2. An error up to here has changed nothing.
-    let mut set = Set::assemble(candidates, &clock, start_empty, hash_seed)?;
+    let mut set = ShardSet::assemble(candidates, &clock, start_empty, hash_seed)?;
     for shard in set.numbers() {
         let Some(device) = set.serving(shard) else { continue };
         let division = tenancy.divide(device.info(), set.believed(shard));
@@ -90,7 +90,7 @@ pub(crate) async fn open(
 /// The caches of each shard that has its device. A shard whose device fails is lost.
 async fn open_caches(
     tenancy: &dyn Tenancy,
-    set: &mut Set,
+    set: &mut ShardSet,
 ) -> Result<Vec<Option<Vec<Larder>>>, Error> {
     let mut opened = Vec::new();
     for shard in set.numbers() {

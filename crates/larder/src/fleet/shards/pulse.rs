@@ -6,7 +6,7 @@ use std::time::Duration;
 use event_listener::Event;
 use larder_device::{Ending, Observer, RequestKind};
 
-use super::detect::{Ended, Vitals};
+use super::detect::{RequestEnd, Vitals};
 use crate::base::signal::ALL;
 
 /// Records how the requests of a device end, for [`detect`](super::detect).
@@ -33,12 +33,12 @@ impl Observer for Pulse {
 
     fn ended(&self, number: u64, now: Duration, ending: Ending<'_>) {
         let ended = match ending {
-            Ending::Well => Ended::Well,
-            Ending::Failed(error) => Ended::Failed(error.kind()),
-            Ending::GivenUp => Ended::GivenUp,
+            Ending::Well => RequestEnd::Well,
+            Ending::Failed(error) => RequestEnd::Failed(error.kind()),
+            Ending::GivenUp => RequestEnd::GivenUp,
         };
         self.vitals().ended(number, now, ended);
-        if matches!(ended, Ended::Failed(_)) {
+        if matches!(ended, RequestEnd::Failed(_)) {
             self.alarm.notify(ALL);
         }
     }

@@ -13,7 +13,7 @@ use larder_device::label::Uuid;
 
 use super::LiveSet;
 use super::calls::View;
-use super::live::State;
+use super::live::EpochState;
 use super::name::key_of;
 use crate::cache::Larder;
 use crate::fleet::partition::{ShardNumber, ShardState};
@@ -57,7 +57,7 @@ impl LiveSet {
         true
     }
 
-    async fn copy_all(&self, state: &State, begun: Duration) {
+    async fn copy_all(&self, state: &EpochState, begun: Duration) {
         let mut pace = Pace { begun, bytes: 0 };
         let mut walks = Vec::new();
         for shard in state.numbers() {

@@ -18,7 +18,7 @@ use super::pulse::Pulse;
 use crate::base::error::{Error, ErrorKind};
 use crate::base::key::{KeyHasher, mixed};
 use crate::fleet::partition::{
-    self, Division, Membership, PartitionTable, Role, Seat, ShardNumber, ShardState, Standing,
+    self, Division, Membership, PartitionTable, Role, Seat, ShardNumber, ShardStanding, ShardState,
 };
 
 /// A shard that never had a device.
@@ -122,7 +122,7 @@ impl Candidate {
 }
 
 /// A set in the order of its shards.
-pub(super) struct Set {
+pub(super) struct ShardSet {
     id: u64,
     /// Determines which key belongs to which shard.
     pub(super) hasher: KeyHasher,
@@ -140,7 +140,7 @@ pub(super) struct Set {
     believed: Vec<bool>,
 }
 
-impl Set {
+impl ShardSet {
     /// Puts the devices in the order of their shards. Blank devices take the free numbers.
     ///
     /// Keys are divided as in the latest table, or anew if the set starts empty. A table with another division
@@ -185,7 +185,7 @@ impl Set {
         let usual = candidates.iter().find_map(Candidate::weight).unwrap_or(1);
         let seat = |candidate: &Candidate| {
             let weight = candidate.weight().unwrap_or(usual);
-            let standing = Standing { state: ShardState::Healthy, weight, since: 0 };
+            let standing = ShardStanding { state: ShardState::Healthy, weight, since: 0 };
             Seat { device: NOBODY, standing }
         };
         let believed = vec![false; candidates.len()];
@@ -342,8 +342,8 @@ impl Set {
         let epoch = self.epoch + 1;
         let anew = self.begins || self.numbers().all(|shard| self.believed(shard).is_none());
         let settle = |(shard, seat): (ShardNumber, &Seat)| {
-            let Standing { state, weight, since } = seat.standing;
-            let of = |state, since| Standing { state, weight, since };
+            let ShardStanding { state, weight, since } = seat.standing;
+            let of = |state, since| ShardStanding { state, weight, since };
             let serves = self.candidate(shard).filter(|candidate| candidate.serving().is_some());
             let device = serves.map_or(seat.device, |candidate| candidate.uuid);
             let standing = match (state, serves) {
