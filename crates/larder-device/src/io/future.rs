@@ -169,7 +169,7 @@ impl IoFuture {
     }
 
     /// The same request with a deadline, after which it fails. If several are set, the first one counts.
-    pub(crate) fn within(mut self, deadline: Deadline) -> Self {
+    pub(crate) fn with_deadline(mut self, deadline: Deadline) -> Self {
         self.deadline.get_or_insert(deadline);
         self
     }

@@ -64,8 +64,8 @@ impl DriveFile {
         let address =
             if data.is_empty() { 0 } else { data.as_mut_ptr().expose_provenance() as u64 };
         let request = IoctlRequest { opcode, entry: encode_uring(command, address, bytes) };
-        // SAFETY: `opcode` is one of the two above, which take the 72 bytes of a `IoctlRequest`. The kernel reads and writes
-        // at most `bytes` at `address`, which `data` holds for the whole call.
+        // SAFETY: `opcode` is one of the two above, which take the 72 bytes of an `IoctlRequest`. The kernel reads and
+        // writes at most `bytes` at `address`, which `data` holds for the whole call.
         let (status, entry) = unsafe { ioctl::ioctl(&self.file, request) }
             .map_err(|error| CommandError::Os(error.into()))?;
         let status = u16::try_from(status).map_err(|_| CommandError::Malformed("status"))?;

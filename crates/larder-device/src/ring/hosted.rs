@@ -30,7 +30,7 @@ use std::time::Duration;
 
 use super::core::{RingCore, SentPiece, SubmitOutcome};
 use super::kernel::{EnterOutcome, Kernel, WAKE_EVENT, Wait};
-use super::seat::Seat;
+use super::registration::Registration;
 use super::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use super::sync::{Condvar, Mutex, MutexGuard, nap, pause};
 use crate::driver::{Driver, Parker};
@@ -109,28 +109,34 @@ impl<K: Kernel> HostedCore<K> {
         look: impl FnOnce(&K::Books, &K::Target) -> T,
     ) -> Option<T> {
         let core = self.lock();
-        let seat = core.seats.iter().flatten().find(|seat| seat.device == device)?;
-        Some(look(&core.books, &seat.target))
+        let registration = core
+            .registrations
+            .iter()
+            .flatten()
+            .find(|registration| registration.device == device)?;
+        Some(look(&core.books, &registration.target))
     }
 
     /// Pieces that have not ended.
     pub(crate) fn pending(&self) -> usize {
         let core = self.lock();
-        let seats = core.seats.iter().flatten();
-        seats.map(|seat| seat.under_way + seat.waiting.len()).sum()
+        let registrations = core.registrations.iter().flatten();
+        registrations.map(|registration| registration.under_way + registration.waiting.len()).sum()
     }
 
     /// Takes the pieces of a request; the kernel gets them at the next submission. Called by the host. A device that
-    /// comes for the first time joins with `sit`. Gives the pieces back if it cannot, or if the ring is broken.
+    /// comes for the first time joins with `register`. Gives the pieces back if it cannot, or if the ring is broken.
     pub(crate) fn submit(
         self: &Arc<Self>,
         device: u64,
         options: &FileOptions,
-        sit: impl FnOnce(&K, &mut K::Books) -> Option<K::Target>,
+        register: impl FnOnce(&K, &mut K::Books) -> Option<K::Target>,
         pieces: Pieces,
     ) -> Result<(), Pieces> {
         let mut core = self.lock();
-        let Some(at) = core.seat(device, options, &self.kernel, sit) else { return Err(pieces) };
+        let Some(at) = core.registration(device, options, &self.kernel, register) else {
+            return Err(pieces);
+        };
         pieces.driven_by(Arc::clone(self) as Arc<dyn Driver>);
         let refused = core.take(&self.kernel, at, pieces);
         let intact = !matches!(refused, SubmitOutcome::Broken);
@@ -268,9 +274,9 @@ impl<K: Kernel> HostedCore<K> {
         core.broken = true;
         let known: Vec<SentPiece> = core.slots.iter_mut().filter_map(Option::take).collect();
         Box::leak(std::mem::take(&mut core.ranges));
-        for mut seat in std::mem::take(&mut core.seats).into_iter().flatten() {
-            core.ended.extend(seat.waiting.take_all());
-            self.kernel.abandon(seat.target);
+        for mut registration in std::mem::take(&mut core.registrations).into_iter().flatten() {
+            core.ended.extend(registration.waiting.take_all());
+            self.kernel.abandon(registration.target);
         }
         self.ended.notify_all();
         drop(core);
@@ -290,11 +296,13 @@ impl<K: Kernel> HostedCore<K> {
             self.tell_all(role);
             self.reap(role);
             let mut core = self.lock();
-            let mine = |seat: &Option<Seat<_>>| seat.as_ref().is_some_and(|it| it.device == device);
-            let Some(at) = core.seats.iter().position(mine) else { return };
-            if core.seats[at].as_ref().is_some_and(Seat::is_idle) {
-                if let Some(seat) = core.seats[at].take() {
-                    self.kernel.release(&mut core.books, seat.target);
+            let mine = |registration: &Option<Registration<_>>| {
+                registration.as_ref().is_some_and(|it| it.device == device)
+            };
+            let Some(at) = core.registrations.iter().position(mine) else { return };
+            if core.registrations[at].as_ref().is_some_and(Registration::is_idle) {
+                if let Some(registration) = core.registrations[at].take() {
+                    self.kernel.release(&mut core.books, registration.target);
                 }
                 return;
             }
@@ -325,12 +333,12 @@ impl<K: Kernel> HostedCore<K> {
             if core.broken {
                 return true;
             }
-            if !core.seats.iter().flatten().all(Seat::is_idle) {
+            if !core.registrations.iter().flatten().all(Registration::is_idle) {
                 return false;
             }
             if !core.wake_event_armed {
-                for seat in std::mem::take(&mut core.seats).into_iter().flatten() {
-                    self.kernel.release(&mut core.books, seat.target);
+                for registration in std::mem::take(&mut core.registrations).into_iter().flatten() {
+                    self.kernel.release(&mut core.books, registration.target);
                 }
                 self.kernel.close(&mut core.books);
                 // The wake-up event must stay valid: a waker of this ring may still exist.

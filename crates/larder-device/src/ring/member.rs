@@ -42,14 +42,14 @@ impl Member {
     /// Takes a request if this thread hosts a ring that serves the device, else gives it back.
     pub(crate) fn submit(&self, pieces: Pieces) -> Result<(), Pieces> {
         let Some(ring) = here() else { return Err(pieces) };
-        let sit = |kernel: &Linux, books: &mut _| {
+        let register = |kernel: &Linux, books: &mut _| {
             let target = kernel.admit(books, &self.guest)?;
             let mut rings = self.rings.lock().unwrap_or_else(PoisonError::into_inner);
             rings.retain(|other| other.strong_count() > 0);
             rings.push(Arc::downgrade(&ring));
             Some(target)
         };
-        ring.submit(self.number, &self.options, sit, pieces)
+        ring.submit(self.number, &self.options, register, pieces)
     }
 
     fn rings(&self) -> Vec<Arc<HostedCore<Linux>>> {

@@ -113,7 +113,11 @@ impl Device for TimeoutDevice {
         }
         let request = request_of(io.get(), self.allowance(io.get()));
         let future = self.device.start(io);
-        if future.has_ended() { future } else { future.within(self.watch.deadline_of(request)) }
+        if future.has_ended() {
+            future
+        } else {
+            future.with_deadline(self.watch.deadline_of(request))
+        }
     }
 
     fn stats(&self) -> DeviceStats {

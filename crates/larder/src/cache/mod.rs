@@ -300,18 +300,18 @@ impl Larder {
     }
 
     /// Applies rule 7 for a caller that brought `brought` bytes to DRAM.
-    async fn help(&self, brought: usize) {
+    async fn demote_for(&self, brought: usize) {
         let bytes = self.demoted_for(brought);
-        self.give_way(bytes).await;
-        self.help_debtors(bytes).await;
+        self.demote_or_shrink(bytes).await;
+        self.demote_for_debtors(bytes).await;
     }
 
     /// Sends at least `bytes` of the waiting records to flash, or leaves that to the thread or task that sends.
-    async fn give_way(&self, bytes: usize) {
+    async fn demote_or_shrink(&self, bytes: usize) {
         if self.core.flash.is_none() || !self.sender.relieves() {
             self.core.demote_bytes(bytes).await;
         } else if self.core.dram.is_shrinking() {
-            self.core.dram.let_go_a_little(self.core.now_s());
+            self.core.dram.shrink_by_segment(self.core.now_s());
         }
     }
 

@@ -38,7 +38,7 @@ impl Larder {
         };
         let written_around = patience.written_around();
         drop(patience); // so that others need not wait for the help below
-        self.help(item.object_bytes()).await;
+        self.demote_for(item.object_bytes()).await;
         match put {
             Ok(on_its_way) => {
                 self.core.counters.dram_written_around_objects.add(written_around);

@@ -104,7 +104,7 @@ impl Larder {
             return None; // the slow path returns the error
         }
         if self.core.dram.is_shrinking() {
-            self.core.dram.let_go_a_little(self.core.now_s());
+            self.core.dram.shrink_by_segment(self.core.now_s());
         }
         let value = self.core.dram.get_at_once(hash, key, || self.core.now_ms())?;
         self.core.counters.hits_at_once.add(1);
@@ -190,7 +190,7 @@ impl Larder {
                 self.look_behind_change(hash, key).await
             }
             // Without flash there is no call to join, so the answer need not be later than anything.
-            None => match self.core.dram.get_without_lock(hash, key, || self.core.now_ms()) {
+            None => match self.core.dram.get_prefer_lock_free(hash, key, || self.core.now_ms()) {
                 Lookup::Hit(value) => Some(Hit { value, tier: Tier::Dram }),
                 Lookup::Expired => self.look(hash, key).await,
                 Lookup::Absent => None,
@@ -202,9 +202,9 @@ impl Larder {
         if let Some(Hit { value, tier }) = &found
             && *tier != Tier::Dram
         {
-            self.help(key.len() + value.len()).await;
+            self.demote_for(key.len() + value.len()).await;
         } else if self.core.dram.is_shrinking() {
-            self.help(0).await;
+            self.demote_for(0).await;
         }
         found
     }

@@ -126,7 +126,7 @@ impl Larder {
             let waited = match attempt {
                 Attempt::Done(before) => {
                     let brought = before.as_ref().map_or(0, |value| value.len()) + key.len();
-                    self.help(brought).await;
+                    self.demote_for(brought).await;
                     return Ok(before);
                 }
                 Attempt::Again => Wait::Again,

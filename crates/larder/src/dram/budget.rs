@@ -138,7 +138,7 @@ impl DramTier {
         }
         self.change.shrinking.store(is_above, Ordering::Relaxed);
         if is_above {
-            self.let_go(LEAVE_AT_ONCE_BYTES, now_s);
+            self.shrink_by(LEAVE_AT_ONCE_BYTES, now_s);
         }
     }
 
@@ -192,15 +192,15 @@ impl DramTier {
 
     /// Evicts a segment for a caller that brings nothing, if no other such caller is doing so.
     #[cold]
-    pub(crate) fn let_go_a_little(&self, now_s: u32) {
+    pub(crate) fn shrink_by_segment(&self, now_s: u32) {
         if let Ok(_alone) = self.change.helping.try_lock() {
-            self.let_go(1, now_s);
+            self.shrink_by(1, now_s);
         }
     }
 
     /// Evicts at least `bytes` bytes, unless the tier is within its budget before that, or records must be demoted
     /// first.
-    pub(super) fn let_go(&self, bytes: usize, now_s: u32) {
+    pub(super) fn shrink_by(&self, bytes: usize, now_s: u32) {
         let before = self.pool.kept_bytes();
         while self.pool.shrink(self.other_bytes()) {
             if before.saturating_sub(self.pool.kept_bytes()) >= bytes {

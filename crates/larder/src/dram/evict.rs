@@ -108,12 +108,13 @@ impl DramTier {
     fn evict(&self, evictor: &mut Evictor, victim: SealedSegment, now_s: u32) {
         let mut demote = false;
         let capacity = victim.segment.capacity();
-        let mut bar = evictor.seen(victim.queue).bar(self.policy, victim.queue, capacity);
+        let mut threshold =
+            evictor.seen(victim.queue).threshold(self.policy, victim.queue, capacity);
         let mut to_remember = Vec::with_capacity(FETCHED_AHEAD);
         let frozen = Frozen::new(victim.segment.clone());
         self.each_record(&frozen, &victim, |from, hash, record| {
             let expired = is_expired(record.expiry_s, now_s);
-            let stays = |entry: Entry| !expired && bar.is_passed_by(entry.frequency());
+            let stays = |entry: Entry| !expired && threshold.is_passed_by(entry.frequency());
             // Clean items that flash holds need not go there: they leave without a sender, and their segment is free
             // at once.
             let is_below =
@@ -127,7 +128,7 @@ impl DramTier {
             let item = record.item(hash, entry.is_clean());
             let stays = stays(entry);
             if !expired {
-                bar.note(entry.frequency(), record_bytes(&item));
+                threshold.note(entry.frequency(), record_bytes(&item));
             }
             if stays {
                 let frequency = frequency_left(self.policy, victim.queue, entry.frequency());
@@ -154,7 +155,7 @@ impl DramTier {
             }
         });
         self.remember(&mut to_remember);
-        *evictor.seen(victim.queue) = bar.into_seen();
+        *evictor.seen(victim.queue) = threshold.into_seen();
         if demote {
             self.demotions.add(frozen, victim.slot);
         } else {

@@ -4,10 +4,10 @@
 //! lock of an index shard whose holder is preempted. If it were the only one, all callers with new items would wait
 //! with it.
 
-use super::bar::SegmentStats;
 use super::lane::Lane;
 use super::lock;
 use super::queues::Queue;
+use super::threshold::SegmentStats;
 use crate::base::sync::{Mutex, MutexGuard};
 
 /// Maximum number of evictors at a time.

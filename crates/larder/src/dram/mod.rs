@@ -24,7 +24,7 @@
 //! | `lane` | open segments, by lifetime |
 //! | `queues`, `ghost` | the eviction order |
 //! | `put` | how items are inserted |
-//! | `evict`, `evictors`, `bar` | how items are evicted, by which tasks, and which items with hits are |
+//! | `evict`, `evictors`, `threshold` | how items are evicted, by which tasks, and which items with hits are |
 //! | `demotions`, `allowance`, `together` | records on their way to flash, and the limit of their bytes |
 //! | `value` | a value in the hands of a caller: it pins its record |
 //! | `iterate` | lists the content, for scans and `flush` |
@@ -37,7 +37,6 @@
 //! `try_lock` or in ascending order.
 
 mod allowance;
-mod bar;
 mod budget;
 mod demotions;
 mod directory;
@@ -62,6 +61,7 @@ mod segment;
 mod slots;
 mod sparse;
 mod table;
+mod threshold;
 mod together;
 pub(crate) mod value;
 pub(crate) mod versions;
@@ -205,7 +205,7 @@ impl DramTier {
 
     /// Shares the version counters with other tiers, from `first` on.
     pub(crate) fn giving(self, versions: Arc<Versions>, first: u64) -> Self {
-        versions.go_on_after(first);
+        versions.raise_to(first);
         Self { versions, ..self }
     }
 
@@ -251,7 +251,7 @@ impl DramTier {
 
     /// The same, without a lock unless entries move all the time. For callers that need no answer later than a change
     /// that has begun.
-    pub(crate) fn get_without_lock(
+    pub(crate) fn get_prefer_lock_free(
         &self,
         hash: KeyHash,
         key: &[u8],

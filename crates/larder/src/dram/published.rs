@@ -51,8 +51,8 @@ impl<T: Send + Sync> Published<T> {
         // SAFETY: `first` comes from `Box::into_raw` with at least `len` elements: `len` was loaded while it was in
         // place, and a replaced slice does not come back before the reader that is held here has left. It is freed in
         // two places. In `drop` `self` is not borrowed. A slice that `replace` retired is freed when it has no users:
-        // the thread that replaced it has none, because its `LockProofAlone` was borrowed mutably for that; holders of a
-        // lock are excluded by its lock; and the free waits for readers.
+        // the thread that replaced it has none, because its `LockProofAlone` was borrowed mutably for that; holders of
+        // a lock are excluded by its lock; and the free waits for readers.
         unsafe { std::slice::from_raw_parts(first, len) }
     }
 

@@ -278,7 +278,7 @@ impl DramTier {
             self.divide_a_shard();
         }
         if self.is_shrinking() {
-            self.let_go(self.leaving_for(bytes), now_s);
+            self.shrink_by(self.leaving_for(bytes), now_s);
             return;
         }
         if opened && self.above_flash {

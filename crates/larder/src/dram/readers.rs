@@ -1,10 +1,10 @@
 //! Lock-free readers, and the memory that they may still use.
 //!
-//! A reader is counted from [`Readers::enter`] until its [`ReaderEntry`] is dropped. A thread that removes something that
-//! readers may use (a table, a segment for good) takes three steps: it makes the thing unreachable for later readers,
-//! passes it to [`Readers::retire`], and frees it when [`Readers::collect`] returns it. No thread waits: readers
-//! write only a count in a cache line of their own thread. A preempted reader delays the freeing of retired memory,
-//! but blocks no other thread.
+//! A reader is counted from [`Readers::enter`] until its [`ReaderEntry`] is dropped. A thread that removes something
+//! that readers may use (a table, a segment for good) takes three steps: it makes the thing unreachable for later
+//! readers, passes it to [`Readers::retire`], and frees it when [`Readers::collect`] returns it. No thread waits:
+//! readers write only a count in a cache line of their own thread. A preempted reader delays the freeing of retired
+//! memory, but blocks no other thread.
 //!
 //! Why no reader uses freed memory. Retired things were made unreachable before a round begins. A round begins with a
 //! fence, and sees each count at zero once before it ends. Take any reader, and the count that it incremented:
@@ -157,7 +157,7 @@ impl<R> Readers<R> {
         }
         let mut waiting = self.lock();
         while let Some(round) = waiting.round.take().or_else(|| waiting.begin()) {
-            waiting.round = self.go_on(round);
+            waiting.round = self.advance(round);
             if waiting.round.is_some() {
                 break;
             }
@@ -181,7 +181,7 @@ impl<R> Readers<R> {
     }
 
     /// What remains of a round after another look at the counts. `None`: it has ended.
-    fn go_on(&self, mut round: Round) -> Option<Round> {
+    fn advance(&self, mut round: Round) -> Option<Round> {
         let phase = self.phase.load(Ordering::Relaxed);
         if let Round::First(unseen) = round {
             let unseen = self.look(unseen, !phase & 1);

@@ -200,7 +200,7 @@ fn who_looks_without_a_lock_overlooks_nothing() {
             scope.spawn(|| (0..15_000).for_each(|key| insert(&tier, key, 100, 0).unwrap()));
         let key = u64::MAX.to_le_bytes();
         while !filling.is_finished() {
-            let found = tier.get_without_lock(KeyHash::of(&key), &key, || 0);
+            let found = tier.get_prefer_lock_free(KeyHash::of(&key), &key, || 0);
             assert!(matches!(found, Lookup::Hit(_)));
         }
     });

@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use larder_device::{Device, Io, IoFuture};
 
-use crate::base::turns::Turns;
+use crate::base::combining::Combining;
 use crate::observe::stats::Counters;
 
 /// The number of a flush, from 1 on.
@@ -39,7 +39,7 @@ pub(crate) struct SharedFlush {
     device: Arc<dyn Device>,
     counters: Arc<Counters>,
     /// The flush in flight.
-    turns: Turns<Option<IoFuture>>,
+    combining: Combining<Option<IoFuture>>,
     numbers: Mutex<Numbers>,
 }
 
@@ -55,7 +55,7 @@ struct Numbers {
 
 impl SharedFlush {
     pub(crate) fn new(device: Arc<dyn Device>, counters: Arc<Counters>) -> Self {
-        Self { device, counters, turns: Turns::default(), numbers: Mutex::default() }
+        Self { device, counters, combining: Combining::default(), numbers: Mutex::default() }
     }
 
     /// The flush that makes a completed write durable. Call it after the write has completed, not before.
@@ -69,8 +69,8 @@ impl SharedFlush {
             if let Some(went_well) = self.outcome(needed) {
                 return went_well;
             }
-            let end = self.turns.end();
-            let Some(mut under_way) = self.turns.try_lock() else {
+            let end = self.combining.end();
+            let Some(mut under_way) = self.combining.try_lock() else {
                 if self.outcome(needed).is_none() {
                     end.await;
                 }

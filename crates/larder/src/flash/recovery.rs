@@ -325,7 +325,7 @@ impl Flash {
                 self.serve_again().await
             }
             RecoveredState::Closed(snapshot, log) => {
-                self.go_on(&snapshot, log).await?;
+                self.take_over_log(&snapshot, log).await?;
                 self.serve_again().await
             }
             RecoveredState::Log(mut log) => {
@@ -370,7 +370,7 @@ impl Flash {
     }
 
     /// Takes over what a clean shutdown left that relied on the log.
-    async fn go_on(&mut self, snapshot: &[u8], mut log: Inheritance) -> Result<(), Error> {
+    async fn take_over_log(&mut self, snapshot: &[u8], mut log: Inheritance) -> Result<(), Error> {
         let (dead, rest) =
             DeadKeysSnapshot::split_off(snapshot).expect("the snapshot was looked at before");
         debug_assert!(self.tombstones.is_some(), "what relied on the log goes on with it");

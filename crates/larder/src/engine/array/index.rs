@@ -322,8 +322,8 @@ impl Entries for ArrayIndex {
         }
     }
 
-    /// For a table, [`ArrayIndex::table_written`] stores more. For an object, if its set has no room, one of its entries is
-    /// lost.
+    /// For a table, [`ArrayIndex::table_written`] stores more. For an object, if its set has no room, one of its
+    /// entries is lost.
     fn set(&mut self, stream: usize, filling: RegionIdentity, entry: &FooterEntry) {
         if stream == self.index_stream {
             return;

@@ -98,7 +98,7 @@ impl Array {
         drop(state);
         let groups: Vec<u64> = groups.iter().map(|bytes| bytes.get()).collect();
         self.log.host().group_bytes.begin_with(&groups);
-        self.dead.go_on_from(header.clock.get());
+        self.dead.set_clock(header.clock.get());
         true
     }
 

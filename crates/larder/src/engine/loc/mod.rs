@@ -14,6 +14,7 @@
 
 mod appending;
 mod clear;
+mod death_source;
 mod engine;
 mod expiry;
 mod host;
@@ -26,7 +27,6 @@ mod rescue;
 mod rotate;
 pub(crate) mod snapshot;
 pub(crate) mod streams;
-mod witness;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, MutexGuard};

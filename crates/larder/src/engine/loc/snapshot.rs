@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use larder_log::{FooterEntry, RegionId, RegionIdentity, footer, record};
 
 use super::Loc;
-use super::witness::ListedRecords;
+use super::death_source::ListedRecords;
 use crate::base::key::KeyHash;
 
 /// Upper bound of the snapshot bytes for one region of this size.

@@ -18,8 +18,8 @@ impl Tombstones {
     /// If neither the tombstone nor the superblock can be written.
     pub(crate) async fn commit(&self, receipt: Receipt) -> Result<(), Error> {
         while !self.is_durable(receipt) {
-            let end = self.turns.end();
-            let Some(mut turn) = self.turns.try_lock() else {
+            let end = self.combining.end();
+            let Some(mut turn) = self.combining.try_lock() else {
                 if !self.is_durable(receipt) {
                     end.await;
                 }
@@ -57,7 +57,7 @@ impl Tombstones {
         if self.time_is_durable(expiry_s) || !self.is_trusted() {
             return self.time_is_durable(expiry_s);
         }
-        let Some(mut turn) = self.turns.try_lock() else { return false };
+        let Some(mut turn) = self.combining.try_lock() else { return false };
         // Best effort: callers that need the log get its errors themselves.
         if matches!(self.finish(&mut turn).await, Ok(true))
             && !self.time_is_durable(expiry_s)

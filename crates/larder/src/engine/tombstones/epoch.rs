@@ -14,7 +14,7 @@ impl Tombstones {
     /// If the superblock cannot be written. Then nothing is forgotten; the write may have reached the device
     /// nevertheless.
     pub(crate) async fn begin_epoch(&self, superblock: Superblock) -> Result<(), Error> {
-        let mut turn = self.turns.lock().await;
+        let mut turn = self.combining.lock().await;
         self.finish(&mut turn).await?;
         // If the log lacks something, the superblock continues to say so: the log may be damaged, not only incomplete.
         let recoverable = self.is_trusted();

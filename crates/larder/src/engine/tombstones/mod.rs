@@ -66,8 +66,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use larder_device::label::Labeller;
 use larder_device::{Device, IoFuture};
 
+use crate::base::combining::Combining;
 use crate::base::time::CacheClock;
-use crate::base::turns::Turns;
 use crate::engine::superblock::Superblock;
 use crate::observe::stats::Counters;
 use block::{BLOCK_BYTES, ENTRIES_MAX, Tombstone};
@@ -115,7 +115,7 @@ pub(crate) struct Tombstones {
     fillings: Fillings,
     lost: LostFillings,
     state: Mutex<TombstonesState>,
-    turns: Turns<Turn>,
+    combining: Combining<Turn>,
     clock: Arc<CacheClock>,
     counters: Arc<Counters>,
 }
@@ -244,7 +244,7 @@ impl Tombstones {
             fillings: Fillings::new(superblock.layout.regions()),
             lost: LostFillings::default(),
             state: Mutex::new(state),
-            turns: Turns::default(),
+            combining: Combining::default(),
             clock,
             counters,
         }

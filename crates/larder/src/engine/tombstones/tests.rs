@@ -439,7 +439,7 @@ fn whoever_waits_for_the_write_of_another_runs_once_for_its_end() {
     }
 
     let rig = rig();
-    let busy = rig.log.turns.try_lock().expect("nobody writes");
+    let busy = rig.log.combining.try_lock().expect("nobody writes");
     let receipts: Vec<_> =
         (0..50).map(|hash| rig.log.invalidate_key(KeysIn::Buckets, hash)).collect();
     let woken: Vec<Arc<Woken>> = (0..50).map(|_| Arc::default()).collect();

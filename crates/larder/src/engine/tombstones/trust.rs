@@ -110,7 +110,7 @@ impl Tombstones {
                 self.lock().retry.is_due(now_s)
             }
         };
-        if is_due && let Some(mut turn) = self.turns.try_lock() {
+        if is_due && let Some(mut turn) = self.combining.try_lock() {
             // If this fails it is retried later; no caller waits for it.
             let _ = self.try_regain(&mut turn).await;
         }

@@ -1,7 +1,7 @@
 //! An open set of shards: its current state, and the rules for changing it.
 //!
-//! The state of all shards is a [`EpochState`], one per epoch. A look-up takes the latest one. A call that changes a key,
-//! or copies a value from one place of it to another, is inside a gate:
+//! The state of all shards is an [`EpochState`], one per epoch. A look-up takes the latest one. A call that changes a
+//! key, or copies a value from one place of it to another, is inside a gate:
 //!
 //! 1. A state in which a shard is added, comes back, or is fully refilled, is published with the gate held: no call
 //!    that uses the old state is in flight then. Otherwise such a call could leave a value at a place that is asked
@@ -24,10 +24,10 @@ use larder_device::{Clock, Device};
 
 use super::awake::Beat;
 use super::away::AwayDevices;
-use super::book::Book;
+use super::health::DeviceHealth;
 use super::options::ShardOptions;
 use super::places::{Chain, chain};
-use super::pulse::Pulse;
+use super::set_record::SetRecord;
 use super::succession::Succession;
 use super::tenancy::Tenancy;
 use crate::base::key::KeyHasher;
@@ -54,7 +54,7 @@ pub(crate) struct ShardNow {
     pub(crate) device: Option<Arc<dyn Device>>,
     /// The parts of the device, one per cache.
     pub(crate) parts: Arc<[Part]>,
-    pub(super) pulse: Option<Arc<Pulse>>,
+    pub(super) health: Option<Arc<DeviceHealth>>,
     /// Why it is not live.
     pub(super) down: Option<Arc<str>>,
 }
@@ -139,7 +139,7 @@ pub(crate) struct LiveSet {
     pub(super) changed: Event,
     /// Notified when a request to a device fails, and at the end.
     pub(super) alarm: Arc<Event>,
-    pub(super) book: async_lock::Mutex<Book>,
+    pub(super) set_record: async_lock::Mutex<SetRecord>,
     /// Locked while a device is added, from the first look at it to the end.
     pub(super) bringing: async_lock::Mutex<()>,
     pub(super) hasher: KeyHasher,
@@ -163,7 +163,7 @@ pub(crate) struct LiveSet {
 impl LiveSet {
     /// `opened` has the caches of all shards, and the reasons of those without.
     pub(super) fn new(
-        book: Book,
+        set_record: SetRecord,
         (opened, down): Opened,
         (tenancy, tenants): (Arc<dyn Tenancy>, usize),
         (options, clock, alarm): (ShardOptions, Arc<dyn Clock>, Arc<Event>),
@@ -174,16 +174,16 @@ impl LiveSet {
             (Some(caches), Some(member)) => ShardNow::on(caches, member),
             _ => ShardNow { down, ..ShardNow::default() },
         };
-        let shards = opened.into_iter().zip(&book.members).zip(down).map(now).collect();
-        let standings = book.seats.iter().map(|seat| seat.standing).collect();
-        let state = EpochState { epoch: book.epoch, standings, shards };
+        let shards = opened.into_iter().zip(&set_record.members).zip(down).map(now).collect();
+        let standings = set_record.seats.iter().map(|seat| seat.standing).collect();
+        let state = EpochState { epoch: set_record.epoch, standings, shards };
         Self {
             states: Succession::new(state),
             gate: Gate::default(),
             changed: Event::new(),
             alarm,
-            hasher: book.hasher,
-            book: async_lock::Mutex::new(book),
+            hasher: set_record.hasher,
+            set_record: async_lock::Mutex::new(set_record),
             bringing: async_lock::Mutex::new(()),
             clock,
             options,
@@ -204,14 +204,15 @@ impl LiveSet {
     }
 
     /// Publishes the new state. Calls that wait at a shard that is away now continue at another.
-    pub(super) fn publish(&self, book: &Book, shards: Vec<ShardNow>) {
-        let standings: Vec<ShardStanding> = book.seats.iter().map(|seat| seat.standing).collect();
+    pub(super) fn publish(&self, set_record: &SetRecord, shards: Vec<ShardNow>) {
+        let standings: Vec<ShardStanding> =
+            set_record.seats.iter().map(|seat| seat.standing).collect();
         assert_eq!(standings.len(), shards.len(), "each shard is something");
         for (standing, shard) in standings.iter().zip(&shards) {
             assert_eq!(standing.state.is_live(), shard.caches.is_some(), "who is live serves");
         }
         let before = self.state();
-        assert!(book.epoch > before.epoch, "an epoch is never used again");
+        assert!(set_record.epoch > before.epoch, "an epoch is never used again");
         let is_kept = |cache: &Arc<Larder>| {
             let all = shards.iter().filter_map(|shard| shard.caches.as_ref());
             all.flat_map(|caches| caches.iter()).any(|other| Arc::ptr_eq(cache, other))
@@ -224,7 +225,7 @@ impl LiveSet {
             .collect();
         let mut left = self.left();
         left.caches.extend(gone);
-        self.states.follow(EpochState { epoch: book.epoch, standings, shards });
+        self.states.follow(EpochState { epoch: set_record.epoch, standings, shards });
         drop(left);
         self.changed.notify(crate::base::signal::ALL);
         share_memory(before, self.state());
@@ -320,7 +321,7 @@ impl LiveSet {
             return;
         }
         let closing = self.gate.close().await;
-        self.book.lock().await.is_closed = true;
+        self.set_record.lock().await.is_closed = true;
         closing.done();
         self.alarm.notify(crate::base::signal::ALL);
     }
@@ -332,23 +333,23 @@ impl LiveSet {
 
     /// Releases the devices after their caches were closed.
     pub(super) fn release(&self) {
-        if let Some(mut book) = self.book.try_lock()
-            && book.is_closed
+        if let Some(mut set_record) = self.set_record.try_lock()
+            && set_record.is_closed
         {
-            book.members.iter_mut().for_each(|member| *member = None);
-            book.spares.clear();
+            set_record.members.iter_mut().for_each(|member| *member = None);
+            set_record.spares.clear();
             self.away().devices.clear();
         }
     }
 }
 
 impl ShardNow {
-    pub(super) fn on(caches: Vec<Larder>, member: &super::book::Member) -> Self {
+    pub(super) fn on(caches: Vec<Larder>, member: &super::set_record::Member) -> Self {
         Self {
             caches: Some(caches.into_iter().map(Arc::new).collect()),
             device: Some(Arc::clone(&member.device)),
             parts: member.parts.iter().cloned().collect(),
-            pulse: Some(Arc::clone(&member.pulse)),
+            health: Some(Arc::clone(&member.health)),
             down: None,
         }
     }

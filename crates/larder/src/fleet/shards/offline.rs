@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use larder_device::{Clock, Device};
 
-use super::book::out;
 use super::generations::Generations;
-use super::pulse::Pulse;
+use super::health::DeviceHealth;
 use super::set::{Candidate, NOBODY, latest};
+use super::set_record::out;
 use super::status::{SetStatus, ShardDeviceStatus, ShardStatus};
 use crate::base::error::{Error, ErrorKind};
 use crate::fleet::partition::{
@@ -66,8 +66,8 @@ impl ClosedSet {
         let alarm = Arc::default();
         let mut candidates = Vec::new();
         for device in devices {
-            let pulse = Pulse::new(&alarm);
-            candidates.push(Candidate::examine(Some(device), false, &clock, pulse).await?);
+            let health = DeviceHealth::new(&alarm);
+            candidates.push(Candidate::examine(Some(device), false, &clock, health).await?);
         }
         let Some((newest, generation, epoch)) = latest(&candidates)? else {
             let message = "none of these devices is a shard of a set";

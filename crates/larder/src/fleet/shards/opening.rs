@@ -12,9 +12,9 @@ use std::sync::Arc;
 use event_listener::Event;
 use larder_device::{Clock, Device};
 
+use super::health::DeviceHealth;
 use super::live::LiveSet;
 use super::options::ShardOptions;
-use super::pulse::Pulse;
 use super::set::{Candidate, ShardSet};
 use super::tenancy::{ShardDevice, Tenancy};
 use crate::base::error::{Error, ErrorKind};
@@ -53,8 +53,8 @@ pub(crate) async fn open(
     let alarm = Arc::new(Event::new());
     let mut candidates = Vec::new();
     for device in devices {
-        let pulse = Pulse::new(&alarm);
-        candidates.push(Candidate::examine(device, start_empty, &clock, pulse).await?);
+        let health = DeviceHealth::new(&alarm);
+        candidates.push(Candidate::examine(device, start_empty, &clock, health).await?);
     }
     // Steps 1 and 2. An error up to here has changed nothing.
     let mut set = ShardSet::assemble(candidates, &clock, start_empty, hash_seed)?;
@@ -84,7 +84,12 @@ pub(crate) async fn open(
             events::shard_down(shard, reason);
         }
     }
-    Ok(LiveSet::new(set.into_book(), (opened, down), (tenancy, tenants), (options, clock, alarm)))
+    Ok(LiveSet::new(
+        set.into_set_record(),
+        (opened, down),
+        (tenancy, tenants),
+        (options, clock, alarm),
+    ))
 }
 
 /// The caches of each shard that has its device. A shard whose device fails is lost.

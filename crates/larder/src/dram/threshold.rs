@@ -29,7 +29,7 @@ pub(super) struct SegmentStats {
 
 /// The reinsertion threshold for the records of a segment.
 #[derive(Debug)]
-pub(super) struct Bar {
+pub(super) struct ReinsertionThreshold {
     /// Records with at least this frequency are reinserted.
     frequency: u64,
     /// Except for this number of bytes of records with exactly this frequency.
@@ -41,7 +41,12 @@ pub(super) struct Bar {
 
 impl SegmentStats {
     /// The threshold for the next segment of the queue, which has `capacity` bytes.
-    pub(super) fn bar(&self, policy: DramPolicy, queue: Queue, capacity: usize) -> Bar {
+    pub(super) fn threshold(
+        &self,
+        policy: DramPolicy,
+        queue: Queue,
+        capacity: usize,
+    ) -> ReinsertionThreshold {
         let needed = frequency_needed(policy, queue);
         debug_assert!(needed <= FREQUENCY_MAX, "{policy:?} asks for what no item can have");
         let (mut frequency, mut too_many) = (needed, 0);
@@ -57,11 +62,11 @@ impl SegmentStats {
             }
         }
         debug_assert!(frequency <= FREQUENCY_MAX + 1, "above the highest nobody is");
-        Bar { frequency, too_many, living: [0; CLASSES], records: 0, capacity }
+        ReinsertionThreshold { frequency, too_many, living: [0; CLASSES], records: 0, capacity }
     }
 }
 
-impl Bar {
+impl ReinsertionThreshold {
     /// Whether a live record of this frequency is reinserted.
     pub(super) fn is_passed_by(&self, frequency: u64) -> bool {
         frequency > self.frequency || frequency == self.frequency && self.too_many == 0
@@ -101,14 +106,14 @@ mod tests {
         let mut leaving = [0; CLASSES];
         for _ in 0..2 {
             leaving = [0; CLASSES];
-            let mut bar = seen.bar(DramPolicy::S3Fifo, queue, CAPACITY);
+            let mut threshold = seen.threshold(DramPolicy::S3Fifo, queue, CAPACITY);
             for (frequency, leaving) in (0..).zip(&mut leaving) {
                 for _ in 0..records[class(frequency)] {
-                    *leaving += if bar.is_passed_by(frequency) { 0 } else { 10 };
-                    bar.note(frequency, 10);
+                    *leaving += if threshold.is_passed_by(frequency) { 0 } else { 10 };
+                    threshold.note(frequency, 10);
                 }
             }
-            seen = bar.into_seen();
+            seen = threshold.into_seen();
         }
         leaving
     }
@@ -131,12 +136,13 @@ mod tests {
     #[test]
     fn nothing_is_concluded_from_a_few_long_records_or_a_segment_of_another_length() {
         let seen = |records, capacity| {
-            let mut bar = SegmentStats::default().bar(DramPolicy::S3Fifo, Queue::Main, capacity);
-            (0..records).for_each(|_| bar.note(3, capacity / records));
-            bar.into_seen()
+            let mut threshold =
+                SegmentStats::default().threshold(DramPolicy::S3Fifo, Queue::Main, capacity);
+            (0..records).for_each(|_| threshold.note(3, capacity / records));
+            threshold.into_seen()
         };
         let stays = |seen: SegmentStats| {
-            seen.bar(DramPolicy::S3Fifo, Queue::Main, CAPACITY).is_passed_by(3)
+            seen.threshold(DramPolicy::S3Fifo, Queue::Main, CAPACITY).is_passed_by(3)
         };
         assert!(stays(seen(1, CAPACITY)));
         assert!(stays(seen(800, 2 * CAPACITY)));

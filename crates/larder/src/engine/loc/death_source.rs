@@ -33,14 +33,14 @@ impl ListedRecords {
 }
 
 /// The source that names the dead records in the regions that an earlier opening has left.
-pub(super) enum Witness {
+pub(super) enum DeathSource {
     /// The tombstone log.
     Log(Arc<Inheritance>),
     /// The snapshot, by region: what is not listed is dead.
     Snapshot(HashMap<RegionId, ListedRecords>),
 }
 
-impl Witness {
+impl DeathSource {
     pub(super) fn is_log(&self) -> bool {
         matches!(self, Self::Log(_))
     }

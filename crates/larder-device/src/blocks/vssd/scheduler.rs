@@ -30,7 +30,7 @@ use crate::driver::{Driver, Parker};
 use crate::io::{Completer, IoFuture};
 
 /// The array, and the client whose turn it is.
-pub(super) struct Turnstile {
+pub(super) struct VirtualTimeScheduler {
     state: Mutex<SchedulerState>,
     turn: Condvar,
 }
@@ -67,13 +67,13 @@ pub(super) struct RunningRequest {
     pub(super) lands: Option<(Arc<Ledger>, BlockId, u64)>,
 }
 
-/// A client's place at the turnstile: a thread that waits for one of its requests gives up its turn.
-pub(super) struct Seat {
-    pub(super) turnstile: Arc<Turnstile>,
+/// A client's place at the scheduler: a thread that waits for one of its requests gives up its turn.
+pub(super) struct ClientHandle {
+    pub(super) scheduler: Arc<VirtualTimeScheduler>,
     pub(super) client: usize,
 }
 
-impl Turnstile {
+impl VirtualTimeScheduler {
     pub(super) fn new(timed: TimedVssds<MemoryImages>, clients: &[VssdId]) -> Self {
         let state = SchedulerState {
             timed,
@@ -154,10 +154,10 @@ impl SchedulerState {
         &mut self,
         token: u64,
         request: RunningRequest,
-        seat: &Arc<Seat>,
+        handle: &Arc<ClientHandle>,
     ) -> IoFuture {
         let (future, completer) = IoFuture::pending();
-        completer.driven_by(Arc::clone(seat) as _);
+        completer.driven_by(Arc::clone(handle) as _);
         self.under_way.insert(token, (request, completer));
         future
     }
@@ -234,10 +234,10 @@ impl SchedulerState {
 }
 
 /// A thread that waits for its request lets the other clients run until one of its own requests has ended.
-impl Driver for Seat {
+impl Driver for ClientHandle {
     fn drive(self: Arc<Self>, parker: &Arc<Parker>) {
         while !parker.is_woken() {
-            self.turnstile.pass(self.client, Client::Waiting);
+            self.scheduler.pass(self.client, Client::Waiting);
         }
     }
 

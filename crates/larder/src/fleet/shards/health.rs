@@ -10,13 +10,13 @@ use super::detect::{RequestEnd, Vitals};
 use crate::base::signal::ALL;
 
 /// Records how the requests of a device end, for [`detect`](super::detect).
-pub(super) struct Pulse {
+pub(super) struct DeviceHealth {
     vitals: Mutex<Vitals>,
     /// Notified when a request fails.
     alarm: Arc<Event>,
 }
 
-impl Pulse {
+impl DeviceHealth {
     pub(super) fn new(alarm: &Arc<Event>) -> Self {
         Self { vitals: Mutex::default(), alarm: Arc::clone(alarm) }
     }
@@ -26,7 +26,7 @@ impl Pulse {
     }
 }
 
-impl Observer for Pulse {
+impl Observer for DeviceHealth {
     fn begins(&self, kind: RequestKind, now: Duration) -> u64 {
         self.vitals().begins(kind, now)
     }

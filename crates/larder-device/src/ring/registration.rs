@@ -7,7 +7,7 @@ use crate::transfer::Piece;
 use crate::transfer::waiting::WaitingPieces;
 
 /// A device in a ring, with the bounds that its options give it for each ring.
-pub(super) struct Seat<T> {
+pub(super) struct Registration<T> {
     /// Number of the device, unique within the process.
     pub(super) device: u64,
     pub(super) target: T,
@@ -17,7 +17,7 @@ pub(super) struct Seat<T> {
     depth: usize,
 }
 
-impl<T> Seat<T> {
+impl<T> Registration<T> {
     pub(super) fn new(device: u64, target: T, options: &FileOptions) -> Self {
         let (waiting, depth) = (WaitingPieces::new(options), usize::from(options.queue_depth));
         Self { device, target, waiting, under_way: 0, depth }
