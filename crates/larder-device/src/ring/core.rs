@@ -10,7 +10,7 @@ use crate::file_options::FileOptions;
 use crate::transfer::{Piece, PieceStep, Pieces};
 
 pub(super) struct RingCore<K: Kernel> {
-    pub(super) books: K::Books,
+    pub(super) tables: K::KernelTables,
     pub(super) slots: Vec<Option<SentPiece>>,
     free: Vec<usize>,
     /// Ranges that the commands in the slots point to, in addition to the pieces' memory.
@@ -40,9 +40,9 @@ pub(super) enum SubmitOutcome {
 }
 
 impl<K: Kernel> RingCore<K> {
-    pub(super) fn new(books: K::Books, slots: usize) -> Self {
+    pub(super) fn new(tables: K::KernelTables, slots: usize) -> Self {
         Self {
-            books,
+            tables,
             slots: (0..slots).map(|_| None).collect(),
             free: (0..slots).rev().collect(),
             ranges: vec![Range::default(); slots].into(),
@@ -60,7 +60,7 @@ impl<K: Kernel> RingCore<K> {
         device: u64,
         options: &FileOptions,
         kernel: &K,
-        register: impl FnOnce(&K, &mut K::Books) -> Option<K::Target>,
+        register: impl FnOnce(&K, &mut K::KernelTables) -> Option<K::Target>,
     ) -> Option<usize> {
         if self.broken {
             return None;
@@ -71,7 +71,7 @@ impl<K: Kernel> RingCore<K> {
         if let Some(at) = self.registrations.iter().position(taken) {
             return Some(at);
         }
-        let registration = Registration::new(device, register(kernel, &mut self.books)?, options);
+        let registration = Registration::new(device, register(kernel, &mut self.tables)?, options);
         let at =
             self.registrations.iter().position(Option::is_none).unwrap_or(self.registrations.len());
         if at == self.registrations.len() {
@@ -123,7 +123,7 @@ impl<K: Kernel> RingCore<K> {
         let Some(registration) = &mut self.registrations[sent.registration] else { return false };
         let range = &mut self.ranges[slot];
         let what = (slot as u64, &mut sent.piece, range);
-        kernel.push(&mut self.books, &mut registration.target, what)
+        kernel.push(&mut self.tables, &mut registration.target, what)
     }
 
     /// Settles one completion. Returns `false` if the ring is broken.

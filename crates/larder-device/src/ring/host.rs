@@ -92,9 +92,9 @@ pub fn host_with(options: &RingOptions) -> Result<HostedRing, Error> {
         return Err(Error::new(ErrorKind::InUse, "this thread hosts a ring already"));
     }
     let entries = u32::from(slots) + SPARE_ENTRIES;
-    let (kernel, books) = Linux::new(entries, options.registered_buffers)
+    let (kernel, tables) = Linux::new(entries, options.registered_buffers)
         .map_err(|error| Error::new(ErrorKind::Setup, format!("io_uring is refused: {error}")))?;
-    let hosted = HostedCore::new(kernel, books, usize::from(slots));
+    let hosted = HostedCore::new(kernel, tables, usize::from(slots));
     let seated = HERE.try_with(|here| here.borrow_mut().0 = Some(Arc::clone(&hosted)));
     if seated.is_err() {
         return Err(Error::new(ErrorKind::Setup, "this thread is about to end"));

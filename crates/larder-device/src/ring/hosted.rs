@@ -74,8 +74,8 @@ pub(crate) struct ReapOutcome {
 
 impl<K: Kernel> HostedCore<K> {
     /// A ring with `slots` slots, fewer than the entries of its submission queue.
-    pub(crate) fn new(kernel: K, books: K::Books, slots: usize) -> Arc<Self> {
-        let core = RingCore::new(books, slots);
+    pub(crate) fn new(kernel: K, tables: K::KernelTables, slots: usize) -> Arc<Self> {
+        let core = RingCore::new(tables, slots);
         Arc::new(Self {
             kernel,
             core: Mutex::new(core),
@@ -102,11 +102,11 @@ impl<K: Kernel> HostedCore<K> {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads the books and the state of a device, if the device has joined the ring.
+    /// Reads the tables and the state of a device, if the device has joined the ring.
     pub(crate) fn look<T>(
         &self,
         device: u64,
-        look: impl FnOnce(&K::Books, &K::Target) -> T,
+        look: impl FnOnce(&K::KernelTables, &K::Target) -> T,
     ) -> Option<T> {
         let core = self.lock();
         let registration = core
@@ -114,7 +114,7 @@ impl<K: Kernel> HostedCore<K> {
             .iter()
             .flatten()
             .find(|registration| registration.device == device)?;
-        Some(look(&core.books, &registration.target))
+        Some(look(&core.tables, &registration.target))
     }
 
     /// Pieces that have not ended.
@@ -130,7 +130,7 @@ impl<K: Kernel> HostedCore<K> {
         self: &Arc<Self>,
         device: u64,
         options: &FileOptions,
-        register: impl FnOnce(&K, &mut K::Books) -> Option<K::Target>,
+        register: impl FnOnce(&K, &mut K::KernelTables) -> Option<K::Target>,
         pieces: Pieces,
     ) -> Result<(), Pieces> {
         let mut core = self.lock();
@@ -153,7 +153,7 @@ impl<K: Kernel> HostedCore<K> {
     pub(crate) fn reap(&self, role: Role) -> ReapOutcome {
         let mut core = self.lock();
         let (mut seen, mut called, mut intact) = (0_usize, false, true);
-        while intact && let Some((what, result)) = self.kernel.next(&mut core.books) {
+        while intact && let Some((what, result)) = self.kernel.next(&mut core.tables) {
             seen += 1;
             if what == WAKE_EVENT {
                 (core.wake_event_armed, called) = (false, true);
@@ -225,7 +225,7 @@ impl<K: Kernel> HostedCore<K> {
 
     fn is_untold(&self) -> bool {
         let mut core = self.lock();
-        !core.broken && self.kernel.untold(&mut core.books)
+        !core.broken && self.kernel.untold(&mut core.tables)
     }
 
     /// Submits new entries to the kernel and sleeps until there is a completion, a signal, or the time is over. Called
@@ -249,7 +249,7 @@ impl<K: Kernel> HostedCore<K> {
     /// Arms the wake-up event. Returns whether it will end the owner's sleep.
     fn arm(&self, core: &mut RingCore<K>) -> bool {
         if !core.wake_event_armed && !core.broken {
-            core.wake_event_armed = self.kernel.arm_wake_event(&mut core.books);
+            core.wake_event_armed = self.kernel.arm_wake_event(&mut core.tables);
         }
         core.wake_event_armed
     }
@@ -302,7 +302,7 @@ impl<K: Kernel> HostedCore<K> {
             let Some(at) = core.registrations.iter().position(mine) else { return };
             if core.registrations[at].as_ref().is_some_and(Registration::is_idle) {
                 if let Some(registration) = core.registrations[at].take() {
-                    self.kernel.release(&mut core.books, registration.target);
+                    self.kernel.release(&mut core.tables, registration.target);
                 }
                 return;
             }
@@ -338,9 +338,9 @@ impl<K: Kernel> HostedCore<K> {
             }
             if !core.wake_event_armed {
                 for registration in std::mem::take(&mut core.registrations).into_iter().flatten() {
-                    self.kernel.release(&mut core.books, registration.target);
+                    self.kernel.release(&mut core.tables, registration.target);
                 }
-                self.kernel.close(&mut core.books);
+                self.kernel.close(&mut core.tables);
                 // The wake-up event must stay valid: a waker of this ring may still exist.
                 return true;
             }

@@ -94,7 +94,7 @@ impl Fake {
 
 impl Kernel for SharedKernel {
     type Target = ();
-    type Books = ();
+    type KernelTables = ();
 
     fn push(&self, _: &mut (), _: &mut (), what: (u64, &mut Piece, &mut Range)) -> bool {
         let (slot, piece, _) = what;

@@ -42,8 +42,8 @@ impl Member {
     /// Takes a request if this thread hosts a ring that serves the device, else gives it back.
     pub(crate) fn submit(&self, pieces: Pieces) -> Result<(), Pieces> {
         let Some(ring) = here() else { return Err(pieces) };
-        let register = |kernel: &Linux, books: &mut _| {
-            let target = kernel.admit(books, &self.guest)?;
+        let register = |kernel: &Linux, tables: &mut _| {
+            let target = kernel.admit(tables, &self.guest)?;
             let mut rings = self.rings.lock().unwrap_or_else(PoisonError::into_inner);
             rings.retain(|other| other.strong_count() > 0);
             rings.push(Arc::downgrade(&ring));
@@ -67,7 +67,7 @@ impl Member {
     /// Whether all these rings were granted registered buffers.
     pub(crate) fn registered_buffers(&self) -> bool {
         let granted =
-            |ring: &Arc<HostedCore<Linux>>| ring.look(self.number, |books, _| books.granted());
+            |ring: &Arc<HostedCore<Linux>>| ring.look(self.number, |tables, _| tables.granted());
         let all = |granted: Option<BufferGrant>| granted.is_none_or(|it| it.all);
         self.rings().iter().all(|ring| all(granted(ring)))
     }

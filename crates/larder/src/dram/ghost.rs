@@ -5,7 +5,7 @@
 
 use std::sync::OnceLock;
 
-use super::published::{Published, ReplacedSlice};
+use super::published::{PublishedSlice, ReplacedSlice};
 use super::readers::{LockProofAlone, ReadProof, Readers};
 use crate::base::key::KeyHash;
 use crate::base::prefetch::prefetch;
@@ -23,7 +23,7 @@ const _: () =
 
 #[derive(Debug)]
 pub(crate) struct Ghost {
-    pieces: Published<Piece>,
+    pieces: PublishedSlice<Piece>,
     bytes: AtomicUsize,
     demotions: AtomicU32,
 }
@@ -52,7 +52,7 @@ impl Ghost {
         let pieces = pieces_of(bytes);
         Self {
             bytes: AtomicUsize::new(bytes_of(&pieces)),
-            pieces: Published::new(pieces),
+            pieces: PublishedSlice::new(pieces),
             demotions: AtomicU32::new(0),
         }
     }

@@ -24,7 +24,7 @@ use std::sync::PoisonError;
 
 pub(crate) use self::change::{PutOutcome, Putting, ShardFull};
 use super::directory::Directory;
-use super::published::Published;
+use super::published::PublishedSlice;
 use super::readers::{LockProof, LockProofAlone, ReadProof, Readers};
 use super::retired::RetiredMemory;
 pub(crate) use super::table::Records;
@@ -43,7 +43,7 @@ struct IndexShard {
     /// Odd while entries move: a reader that misses one then may have overlooked it. Also odd while a record is
     /// overwritten in place.
     moves: AtomicUsize,
-    buckets: Published<Bucket>,
+    buckets: PublishedSlice<Bucket>,
 }
 
 #[derive(Debug)]
@@ -242,7 +242,7 @@ impl IndexShard {
         Self {
             len: RwLock::new(0),
             moves: AtomicUsize::new(0),
-            buckets: Published::new(empty_buckets(count)),
+            buckets: PublishedSlice::new(empty_buckets(count)),
         }
     }
 

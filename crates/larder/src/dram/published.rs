@@ -8,7 +8,7 @@ use crate::base::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 /// A slice that is read all the time, and replaced now and then.
 #[derive(Debug)]
-pub(crate) struct Published<T> {
+pub(crate) struct PublishedSlice<T> {
     first: AtomicPtr<T>,
     /// Never more than the length of the slice at `first`: it is changed later if the new slice is longer, and
     /// earlier if it is shorter.
@@ -31,7 +31,7 @@ impl<T> Drop for ReplacedSlice<T> {
     }
 }
 
-impl<T: Send + Sync> Published<T> {
+impl<T: Send + Sync> PublishedSlice<T> {
     pub(crate) fn new(slice: Box<[T]>) -> Self {
         let len = AtomicUsize::new(slice.len());
         Self { first: AtomicPtr::new(Box::into_raw(slice).cast()), len }
@@ -81,7 +81,7 @@ impl<T: Send + Sync> Published<T> {
     }
 }
 
-impl<T> Drop for Published<T> {
+impl<T> Drop for PublishedSlice<T> {
     fn drop(&mut self) {
         let slice = ptr::slice_from_raw_parts_mut(*self.first.get_mut(), *self.len.get_mut());
         // SAFETY: from `Box::into_raw` with this length, and not borrowed (see `get`).
@@ -107,7 +107,7 @@ mod tests {
         let len_of = |number: usize| 64 + number * 37 % 200;
         let slice_of = |number: usize| vec![number; len_of(number)].into_boxed_slice();
         let (readers, published) =
-            (Readers::<ReplacedSlice<_>>::default(), Published::new(slice_of(0)));
+            (Readers::<ReplacedSlice<_>>::default(), PublishedSlice::new(slice_of(0)));
         std::thread::scope(|scope| {
             for _ in 0..2 {
                 scope.spawn(|| {

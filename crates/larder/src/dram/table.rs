@@ -200,14 +200,14 @@ impl Bucket {
 }
 
 /// Iterator over the entries of a bucket that have a given tag.
-struct Tagged<'a> {
+struct TaggedEntries<'a> {
     bucket: &'a Bucket,
     entries: [u64; ENTRIES],
     /// A bit for each of the entries.
     tagged: u32,
 }
 
-impl<'a> Tagged<'a> {
+impl<'a> TaggedEntries<'a> {
     /// Loads each entry once, because without a lock the next load may return another one.
     #[inline]
     fn new(bucket: &'a Bucket, tag: Tag) -> Self {
@@ -222,7 +222,7 @@ impl<'a> Tagged<'a> {
     }
 }
 
-impl<'a> Iterator for Tagged<'a> {
+impl<'a> Iterator for TaggedEntries<'a> {
     type Item = (&'a AtomicEntry, Entry);
 
     #[inline]
@@ -278,7 +278,7 @@ impl<'a> Table<'a> {
         hash: KeyHash,
     ) -> impl Iterator<Item = (&'a AtomicEntry, Entry)> {
         let tag = Tag::of(hash);
-        self.buckets_of(tag).into_iter().flat_map(move |bucket| Tagged::new(bucket, tag))
+        self.buckets_of(tag).into_iter().flat_map(move |bucket| TaggedEntries::new(bucket, tag))
     }
 
     /// Calls `look` with the candidates until it returns a result; that entry counts a hit.

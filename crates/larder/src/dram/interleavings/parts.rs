@@ -6,7 +6,7 @@ use shuttle::thread;
 
 use super::super::index::{Index, Location, PutOutcome, Putting, Records};
 use super::super::permits::Permits;
-use super::super::published::{Published, ReplacedSlice};
+use super::super::published::{PublishedSlice, ReplacedSlice};
 use super::super::readers::{LockProof, LockProofAlone, Readers};
 use super::{CHANGES, ORDERS, in_many_orders};
 use crate::base::key::KeyHash;
@@ -120,7 +120,7 @@ fn replace_and_look(replacers: usize, versions: usize, lookers: usize, looks: us
         .map(|_| {
             let freed: Arc<[AtomicU32]> = (0..=versions).map(|_| AtomicU32::new(0)).collect();
             let first =
-                Published::new(Box::new([FreedNote { number: 0, freed: Arc::clone(&freed) }]));
+                PublishedSlice::new(Box::new([FreedNote { number: 0, freed: Arc::clone(&freed) }]));
             Arc::new((first, freed))
         })
         .collect();
