@@ -31,9 +31,10 @@ pub struct Claim {
 }
 
 /// All claimed extents, with the numbers of their claims.
-static CLAIMED: Mutex<Claimed> = Mutex::new(Claimed { claims: 0, extents: Vec::new() });
+static CLAIMED: Mutex<ClaimedExtents> =
+    Mutex::new(ClaimedExtents { claims: 0, extents: Vec::new() });
 
-struct Claimed {
+struct ClaimedExtents {
     /// Number of claims that were ever taken.
     claims: u64,
     extents: Vec<(u64, Extent)>,
@@ -72,7 +73,7 @@ impl Drop for Claim {
     }
 }
 
-fn lock() -> MutexGuard<'static, Claimed> {
+fn lock() -> MutexGuard<'static, ClaimedExtents> {
     CLAIMED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

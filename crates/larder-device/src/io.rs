@@ -11,9 +11,9 @@ use crate::buffer::IoBuffer;
 use crate::error::{Error, ErrorKind};
 use crate::info::DeviceInfo;
 use crate::placement::PlacementHandle;
+pub(crate) use future::{AbandonedFuture, Deadline, Overseer, WatchedRequest};
 pub use future::{Completer, IoFuture};
-pub(crate) use future::{Deadline, Overseer, Request, UnderWay};
-pub(crate) use observed::Observed;
+pub(crate) use observed::ObservedRequest;
 pub use observed::{Ending, Observer, RequestKind};
 pub use outcome::{IoFailure, IoResult};
 

@@ -7,7 +7,7 @@ use crate::clock::Clock;
 use crate::device::Device;
 use crate::device::Extent;
 use crate::info::{DeviceInfo, DeviceStats};
-use crate::io::{CheckedIo, Io, IoFuture, Observed, Observer, RequestKind};
+use crate::io::{CheckedIo, Io, IoFuture, ObservedRequest, Observer, RequestKind};
 
 /// A device around another one that tells an observer of its requests.
 ///
@@ -67,7 +67,8 @@ impl Device for ObservedDevice {
             Io::Deallocate { .. } | Io::WriteZeroes { .. } | Io::Flush => RequestKind::Other,
         };
         let number = self.observer.begins(kind, self.clock.monotonic());
-        let observed = Observed::new(Arc::clone(&self.observer), Arc::clone(&self.clock), number);
+        let observed =
+            ObservedRequest::new(Arc::clone(&self.observer), Arc::clone(&self.clock), number);
         self.device.start(io).observed(observed)
     }
 
@@ -99,9 +100,9 @@ mod tests {
     use crate::park::block_on;
 
     #[derive(Default)]
-    struct Log(Mutex<Vec<String>>);
+    struct RequestLog(Mutex<Vec<String>>);
 
-    impl Observer for Log {
+    impl Observer for RequestLog {
         fn begins(&self, kind: RequestKind, _: Duration) -> u64 {
             let mut log = self.0.lock().unwrap();
             log.push(format!("{kind:?}"));
@@ -119,7 +120,7 @@ mod tests {
 
     #[test]
     fn every_request_ends_once() {
-        let log = Arc::new(Log::default());
+        let log = Arc::new(RequestLog::default());
         let run = |rule: Option<FaultRule>| {
             let plan = rule.into_iter().fold(FaultPlan::new(1), FaultPlan::with);
             let device = FaultDevice::new(MemoryDevice::holding(vec![0; 1 << 20]), &plan);

@@ -113,7 +113,7 @@ pub(crate) fn apart<R>(f: impl FnOnce() -> R) -> R {
 /// threads than an executor that only sleeps.
 pub fn block_on<F: Future>(future: F) -> F::Output {
     HERE.with(|here| {
-        let _inside = Inside::enter(here);
+        let _inside = BlockOnEntry::enter(here);
         let mut future = pin!(future);
         let mut context = Context::from_waker(&here.waker);
         loop {
@@ -145,19 +145,19 @@ impl Here {
 }
 
 /// A stay inside [`block_on`], which may be nested.
-struct Inside<'a> {
+struct BlockOnEntry<'a> {
     here: &'a Here,
     outer: Option<Arc<dyn Driver>>,
 }
 
-impl<'a> Inside<'a> {
+impl<'a> BlockOnEntry<'a> {
     fn enter(here: &'a Here) -> Self {
         here.depth.set(here.depth.get() + 1);
         Self { here, outer: here.noted.take() }
     }
 }
 
-impl Drop for Inside<'_> {
+impl Drop for BlockOnEntry<'_> {
     fn drop(&mut self) {
         let here = self.here;
         here.depth.set(here.depth.get() - 1);

@@ -124,12 +124,12 @@ impl ActiveRegions {
     }
 
     /// Removes a region that is on flash or was given up.
-    pub(crate) fn remove(&mut self, region: RegionId) -> Option<Filled> {
+    pub(crate) fn remove(&mut self, region: RegionId) -> Option<FilledContent> {
         let at = self.all.iter().position(|active| active.identity.region == region)?;
         let active = self.all.swap_remove(at);
         active.chunks.give_back(&mut self.spare);
         let latest_expiry_s = active.latest_expiry_s.unwrap_or(0);
-        Some(Filled { stream: active.stream, entries: active.entries, latest_expiry_s })
+        Some(FilledContent { stream: active.stream, entries: active.entries, latest_expiry_s })
     }
 
     /// Orders the write of everything that is in memory.
@@ -180,7 +180,7 @@ impl ActiveRegions {
 
 /// The content of a region that is no longer Active.
 #[derive(Debug)]
-pub(crate) struct Filled {
+pub(crate) struct FilledContent {
     /// The stream whose records it took.
     pub(crate) stream: usize,
     /// Its records.

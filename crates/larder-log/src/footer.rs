@@ -54,13 +54,13 @@ struct Trailer {
     version: U16,
     reserved: U16,
     checksum: U32,
-    checked: Checked,
+    checked: CheckedFooter,
 }
 
 /// The part of the trailer that the checksum covers.
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
-struct Checked {
+struct CheckedFooter {
     entries: U32,
     sequence: U64,
     region: U32,
@@ -203,7 +203,7 @@ impl NewFooter<'_> {
         let (listed, trailer) = footer.split_at_mut(before.len());
         listed.copy_from_slice(&before);
         let count = u32::try_from(entries.len()).expect("a region has fewer than 2^32 records");
-        let checked = Checked {
+        let checked = CheckedFooter {
             entries: count.into(),
             sequence: identity.sequence.into(),
             region: identity.region.number().into(),

@@ -22,11 +22,11 @@ pub(crate) struct InFlight {
     /// Bytes before this are on flash.
     on_flash: usize,
     /// Pieces from `on_flash` to `sent`.
-    pieces: VecDeque<Sent>,
+    pieces: VecDeque<SentWrite>,
 }
 
 #[derive(Debug)]
-struct Sent {
+struct SentWrite {
     offset: usize,
     end: usize,
     is_done: bool,
@@ -48,7 +48,7 @@ impl InFlight {
     /// Notes that the bytes up to `end` are on their way.
     pub(crate) fn send(&mut self, end: usize) {
         assert!(self.sent < end, "each place is written once");
-        self.pieces.push_back(Sent { offset: self.sent, end, is_done: false });
+        self.pieces.push_back(SentWrite { offset: self.sent, end, is_done: false });
         self.sent = end;
     }
 

@@ -15,7 +15,7 @@ use crate::regions::Next;
 const KEPT_PART: usize = 2;
 
 /// A region that is reclaimed, with its records if its footer could be read.
-struct Reclaimed {
+struct ReclaimedRegion {
     region: RegionId,
     listed: Option<Vec<FooterEntry>>,
 }
@@ -85,7 +85,7 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
                 let listed = self.read_footer(identity).await.map(|footer| footer.entries);
                 let records = listed.as_deref().unwrap_or(&[]);
                 room = rescue.rescue(identity, records, room, &mut kept).await;
-                reclaimed.push(Reclaimed { region: identity.region, listed });
+                reclaimed.push(ReclaimedRegion { region: identity.region, listed });
             }
             let served = |other: usize| other == stream || helped.contains(&other);
             let in_need = self.stream_in_need(&kept, served);
@@ -144,7 +144,7 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
     fn replace<R: AsRecord>(
         &self,
         (next, stream): (RegionIdentity, usize),
-        reclaimed: &[Reclaimed],
+        reclaimed: &[ReclaimedRegion],
         kept: &[Kept<R>],
     ) {
         let state = &mut *self.lock();
@@ -178,11 +178,11 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
     fn empty(
         &self,
         state: &mut LogState<E>,
-        reclaimed: &Reclaimed,
+        reclaimed: &ReclaimedRegion,
         sequence: u64,
         gone: &mut Vec<FooterEntry>,
     ) -> u64 {
-        let Reclaimed { region, listed } = reclaimed;
+        let ReclaimedRegion { region, listed } = reclaimed;
         let stream = state.regions.get(*region).stream();
         state.regions.empty(*region, sequence, RegionState::Free);
         self.host.note(Event::Reclaimed);
@@ -211,7 +211,7 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
         let listed = self.read_footer(identity).await.map(|footer| footer.entries);
         let Ok(sequence) = self.void_regions(&[region]).await else { return false };
         let mut gone = Vec::new();
-        let reclaimed = Reclaimed { region, listed };
+        let reclaimed = ReclaimedRegion { region, listed };
         let records = self.empty(&mut self.lock(), &reclaimed, sequence, &mut gone);
         self.host.note(Event::Evicted { records, listed: &gone });
         true

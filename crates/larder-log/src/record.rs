@@ -52,20 +52,20 @@ struct Header {
     version: U16,
     key_bytes: U16,
     checksum: U32,
-    checked: Checked,
+    checked: CheckedHeader,
 }
 
 /// The part of the header that the checksum covers.
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
-struct Checked {
+struct CheckedHeader {
     value_bytes: U32,
     sequence: U64,
     offset: U32,
     expiry_s: U32,
 }
 
-const _: () = assert!(RECORD_HEADER_BYTES == 32 && size_of::<Checked>() == 20);
+const _: () = assert!(RECORD_HEADER_BYTES == 32 && size_of::<CheckedHeader>() == 20);
 const _: () = assert!(HAS_FLAGS == 1 << 31, "length, marks and this fill the field");
 
 /// The cache, filling and place that a record was written for: its checksum covers them.
@@ -161,7 +161,7 @@ impl NewRecord<'_> {
         let value_bytes = u32::try_from(self.value.len()).expect("checked where it came in");
         assert!(value_bytes <= LENGTH && self.marks < MARKS_END && !self.key.is_empty());
         let has_flags = if self.flags == 0 { 0 } else { HAS_FLAGS };
-        let checked = Checked {
+        let checked = CheckedHeader {
             value_bytes: (value_bytes | u32::from(self.marks) << MARKS_AT | has_flags).into(),
             sequence: identity.sequence.into(),
             offset: identity.offset.into(),
@@ -240,7 +240,7 @@ pub fn parse(bytes: &[u8], identity: RecordIdentity) -> Option<Record<'_>> {
     let marks = u8::try_from(value_bytes >> MARKS_AT & u32::from(MARKS_END - 1)).ok()?;
     let key_bytes = usize::from(header.key_bytes.get());
     let value_bytes = usize::try_from(value_bytes & LENGTH).ok()?;
-    let checked_from = RECORD_HEADER_BYTES - size_of::<Checked>();
+    let checked_from = RECORD_HEADER_BYTES - size_of::<CheckedHeader>();
     let valid = [RECORD_MAGIC, STAMPED_MAGIC].contains(&header.magic)
         && header.version.get() == FORMAT_VERSION
         && checked.sequence.get() == identity.sequence

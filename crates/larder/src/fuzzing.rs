@@ -5,14 +5,14 @@ use larder_device::label::{self, Uuid};
 use larder_log::CacheId;
 use larder_log::{RecordForm, RecordIdentity, RegionId, footer, record};
 
-use crate::engine::soc::bucket::{BUCKET_BYTES, Bucket, Wanted};
+use crate::engine::soc::bucket::{AcceptedWrites, BUCKET_BYTES, Bucket};
 use crate::engine::soc::log::page::{self as log, PAGE_BYTES, PageIdentity};
 use crate::engine::superblock::Superblock;
 
 /// Parses any bytes as a bucket of the small-object engine. If the checksum is wrong, sets the right one and tries
 /// again, so that the fuzzer gets past it.
 pub fn bucket(bytes: &[u8]) {
-    let identity = Wanted {
+    let identity = AcceptedWrites {
         cache: CacheId::ZERO,
         number: 0,
         oldest_epoch: 0,

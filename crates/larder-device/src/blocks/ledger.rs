@@ -34,10 +34,10 @@ pub struct BlockState {
 
 /// The state of the blocks of one store.
 #[derive(Debug)]
-pub struct Ledger(Mutex<State>);
+pub struct Ledger(Mutex<LedgerState>);
 
 #[derive(Debug)]
-struct State {
+struct LedgerState {
     blocks: BTreeMap<u64, Entry>,
     next: u64,
     /// Ends of appends that landed before an earlier append did, by block and start.
@@ -69,7 +69,7 @@ type Refusal = (ErrorKind, String);
 impl Ledger {
     /// The ledger of a store without blocks, whose first block gets the number `next`.
     pub fn new(next: u64) -> Self {
-        Self(Mutex::new(State { blocks: BTreeMap::new(), next, early: BTreeMap::new() }))
+        Self(Mutex::new(LedgerState { blocks: BTreeMap::new(), next, early: BTreeMap::new() }))
     }
 
     /// The ledger of a store that has these blocks, and has given no number from `next` on.
@@ -86,10 +86,10 @@ impl Ledger {
             (state.block.number(), entry)
         };
         let blocks = blocks.into_iter().map(entry).collect();
-        Self(Mutex::new(State { blocks, next, early: BTreeMap::new() }))
+        Self(Mutex::new(LedgerState { blocks, next, early: BTreeMap::new() }))
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, LedgerState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -268,7 +268,7 @@ impl Entry {
     }
 }
 
-impl State {
+impl LedgerState {
     fn entry(&mut self, block: BlockId) -> &mut Entry {
         let entry = self.blocks.get_mut(&block.number());
         entry.unwrap_or_else(|| panic!("block {block} ends a request that was never admitted"))

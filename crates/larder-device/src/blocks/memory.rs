@@ -31,11 +31,11 @@ use crate::io::{IoFuture, IoResult};
 pub struct MemoryBlocks {
     info: StoreInfo,
     ledger: Ledger,
-    state: Mutex<State>,
+    state: Mutex<MemoryState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct MemoryState {
     bytes: HashMap<BlockId, Vec<u8>>,
     stats: DeviceStats,
 }
@@ -80,11 +80,11 @@ impl MemoryBlocks {
         }
         let by_stream = vec![0; info.streams.into()];
         let stats = DeviceStats { host_written_bytes_by_handle: by_stream, ..Default::default() };
-        let state = State { bytes: HashMap::new(), stats };
+        let state = MemoryState { bytes: HashMap::new(), stats };
         Ok(Self { info, ledger: Ledger::new(1), state: Mutex::new(state) })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, MemoryState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

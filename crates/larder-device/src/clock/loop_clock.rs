@@ -82,9 +82,9 @@ mod tests {
     use std::task::{Context, Wake};
 
     #[derive(Default)]
-    struct Calls(AtomicU32);
+    struct CallCount(AtomicU32);
 
-    impl Wake for Calls {
+    impl Wake for CallCount {
         fn wake(self: Arc<Self>) {
             self.0.fetch_add(1, Ordering::SeqCst);
         }
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn a_loop_is_called_only_for_what_is_due_before_all_else() {
-        let calls = Arc::new(Calls::default());
+        let calls = Arc::new(CallCount::default());
         let clock = LoopClock::new(Waker::from(Arc::clone(&calls)));
         let at = |seconds| clock.sleep_until(Duration::from_secs(seconds));
         let sleeps = [at(30), at(20), at(40), at(10)];

@@ -22,20 +22,20 @@ const SECTOR_BYTES: usize = 512;
 const WORD_BYTES: u32 = 8;
 
 /// State that a fault device shares with the futures of its delayed requests.
-pub(super) struct Core<D> {
+pub(super) struct FaultCore<D> {
     pub(super) inner: D,
     pub(super) info: DeviceInfo,
     /// Whether a loss of power may undo completed writes.
     forgets: bool,
     /// Unit in which a write is torn, in bytes.
     torn_bytes: usize,
-    state: Mutex<State>,
+    state: Mutex<FaultState>,
 }
 
-pub(super) struct State {
+pub(super) struct FaultState {
     pub(super) injector: Injector,
     pub(super) volatile: Volatile,
-    delayed: Vec<Delayed>,
+    delayed: Vec<DelayedRequest>,
     /// Writes that were carried out and whose owners were not told yet.
     untold: BTreeSet<WriteId>,
     pub(super) submissions: u64,
@@ -43,7 +43,7 @@ pub(super) struct State {
     pub(super) counts: FaultCounts,
 }
 
-impl State {
+impl FaultState {
     /// The completed writes, which a flush that is submitted now makes durable.
     fn completed(&self) -> Covers {
         Covers { before: self.volatile.next(), but: self.untold.clone() }
@@ -65,15 +65,15 @@ pub(super) enum Down {
     Gone,
 }
 
-pub(super) struct Delayed {
+pub(super) struct DelayedRequest {
     number: u64,
     submissions_left: u32,
-    held: Held,
+    held: HeldOutcome,
     completer: Completer,
 }
 
 /// A request whose owner was not told that it has ended.
-enum Held {
+enum HeldOutcome {
     /// Carried out when released. A flush then covers these writes.
     Request(Io, Covers),
     /// Already carried out.
@@ -89,7 +89,7 @@ enum Held {
 /// waker may submit.
 pub(super) type Due = Vec<(Completer, IoResult)>;
 
-impl<D: Device + 'static> Core<D> {
+impl<D: Device + 'static> FaultCore<D> {
     pub(super) fn new(inner: D, plan: &FaultPlan) -> Self {
         let forgets = plan.volatile_cache && plan.volatile_writes > 0;
         let volatile_cache = if forgets { VolatileCache::Yes } else { VolatileCache::No };
@@ -112,7 +112,7 @@ impl<D: Device + 'static> Core<D> {
         } else {
             0
         };
-        let state = State {
+        let state = FaultState {
             injector: Injector::new(plan),
             volatile: Volatile::new(plan.volatile_writes, sector_bytes, beside_bytes),
             delayed: Vec::new(),
@@ -124,7 +124,7 @@ impl<D: Device + 'static> Core<D> {
         Self { inner, info, forgets, torn_bytes, state: Mutex::new(state) }
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, FaultState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -133,7 +133,12 @@ impl<D: Device + 'static> Core<D> {
         Error::new(ErrorKind::Gone, format!("{doing} on {name}: the device is down (injected)"))
     }
 
-    pub(super) fn submit(self: &Arc<Self>, state: &mut State, io: Io, due: &mut Due) -> IoFuture {
+    pub(super) fn submit(
+        self: &Arc<Self>,
+        state: &mut FaultState,
+        io: Io,
+        due: &mut Due,
+    ) -> IoFuture {
         if state.down.is_some() {
             state.counts.refused += 1;
             let error = self.gone(io.extent().0);
@@ -159,7 +164,7 @@ impl<D: Device + 'static> Core<D> {
     /// Carries `io` out as `fault` says.
     fn misbehave(
         &self,
-        state: &mut State,
+        state: &mut FaultState,
         fault: Option<Fault>,
         io: Io,
         due: &mut Due,
@@ -216,14 +221,14 @@ impl<D: Device + 'static> Core<D> {
     }
 
     /// Carries out `io`, which was submitted just now.
-    fn carry_out(&self, state: &mut State, io: Io) -> IoResult {
+    fn carry_out(&self, state: &mut FaultState, io: Io) -> IoResult {
         let covers = state.completed();
         self.carry_out_covering(state, io, &covers)
     }
 
     /// Carries `io` out on the device below, and records what a crash could undo. A flush makes the writes of `covers`
     /// durable.
-    fn carry_out_covering(&self, state: &mut State, io: Io, covers: &Covers) -> IoResult {
+    fn carry_out_covering(&self, state: &mut FaultState, io: Io, covers: &Covers) -> IoResult {
         let survives = self.survives(&io);
         let is_flush = matches!(io, Io::Flush);
         let (id, result) = self.write_noting(state, io);
@@ -236,7 +241,7 @@ impl<D: Device + 'static> Core<D> {
     }
 
     /// Carries `io` out and records it, without making it durable: it counts as in flight.
-    fn write_noting(&self, state: &mut State, io: Io) -> (Option<WriteId>, IoResult) {
+    fn write_noting(&self, state: &mut FaultState, io: Io) -> (Option<WriteId>, IoResult) {
         let recorded = match &io {
             Io::Write { offset, buffer, .. } => {
                 let content = (&*bytes_of(buffer), buffer.metadata());
@@ -254,7 +259,7 @@ impl<D: Device + 'static> Core<D> {
         }
     }
 
-    fn tear(&self, state: &mut State, io: Io, blocks: Option<u32>, done: bool) -> IoResult {
+    fn tear(&self, state: &mut FaultState, io: Io, blocks: Option<u32>, done: bool) -> IoResult {
         let Io::Write { offset, buffer, handle, durability } = io else {
             return self.carry_out(state, io);
         };
@@ -282,7 +287,7 @@ impl<D: Device + 'static> Core<D> {
         Err(self.failed(Io::Write { offset, buffer, handle, durability }))
     }
 
-    fn tear_sectors(&self, state: &mut State, io: Io) -> IoResult {
+    fn tear_sectors(&self, state: &mut FaultState, io: Io) -> IoResult {
         let Io::Write { offset, buffer, handle, durability } = io else {
             return self.carry_out(state, io);
         };
@@ -305,7 +310,7 @@ impl<D: Device + 'static> Core<D> {
         Err(self.failed(Io::Write { offset, buffer, handle, durability }))
     }
 
-    fn flip(&self, state: &mut State, io: Io) -> IoResult {
+    fn flip(&self, state: &mut FaultState, io: Io) -> IoResult {
         state.counts.bit_flips += 1;
         let (_, _, bytes) = io.extent();
         let bit = state.injector.rng.u64(..bytes * 8);
@@ -332,7 +337,7 @@ impl<D: Device + 'static> Core<D> {
     }
 
     /// Goes down while `io` is in flight.
-    fn die(&self, state: &mut State, how: Down, io: Io, due: &mut Due) -> IoResult {
+    fn die(&self, state: &mut FaultState, how: Down, io: Io, due: &mut Due) -> IoResult {
         let error = self.gone(io.extent().0);
         let buffer = self.strand(state, io);
         match self.go_down(state, how, due) {
@@ -343,7 +348,7 @@ impl<D: Device + 'static> Core<D> {
 
     /// Handles a request that was in flight when power was lost: a write may have reached the device like any other
     /// unflushed one.
-    pub(super) fn strand(&self, state: &mut State, io: Io) -> IoBuffer {
+    pub(super) fn strand(&self, state: &mut FaultState, io: Io) -> IoBuffer {
         match io {
             Io::Write { .. } | Io::WriteZeroes { .. } => {
                 let (_, result) = self.write_noting(state, io);
@@ -353,12 +358,17 @@ impl<D: Device + 'static> Core<D> {
         }
     }
 
-    pub(super) fn go_down(&self, state: &mut State, how: Down, due: &mut Due) -> Result<(), Error> {
+    pub(super) fn go_down(
+        &self,
+        state: &mut FaultState,
+        how: Down,
+        due: &mut Due,
+    ) -> Result<(), Error> {
         state.down = Some(how);
         for delayed in std::mem::take(&mut state.delayed) {
             let (verb, buffer) = match delayed.held {
-                Held::Request(io, _) => (io.extent().0, self.strand(state, io)),
-                Held::Done { verb, result, .. } => {
+                HeldOutcome::Request(io, _) => (io.extent().0, self.strand(state, io)),
+                HeldOutcome::Done { verb, result, .. } => {
                     (verb, result.unwrap_or_else(|failure| failure.buffer))
                 }
             };
@@ -370,7 +380,7 @@ impl<D: Device + 'static> Core<D> {
             Down::Crashed => state.counts.crashes += 1,
             Down::Gone => state.counts.gone += 1,
         }
-        let State { volatile, injector, counts, .. } = state;
+        let FaultState { volatile, injector, counts, .. } = state;
         let fates = volatile.crash(&self.inner, &mut injector.rng)?;
         counts.kept_by_crash += fates.kept;
         counts.lost_by_crash += fates.lost;
@@ -378,50 +388,67 @@ impl<D: Device + 'static> Core<D> {
         Ok(())
     }
 
-    fn delay(self: &Arc<Self>, state: &mut State, number: u64, left: u32, io: Io) -> IoFuture {
+    fn delay(self: &Arc<Self>, state: &mut FaultState, number: u64, left: u32, io: Io) -> IoFuture {
         state.counts.delays += 1;
-        let held = Held::Request(io, state.completed());
+        let held = HeldOutcome::Request(io, state.completed());
         self.hold(state, number, left, held)
     }
 
     /// Lets later requests complete before `io`, which is carried out now or when it is released, by a seeded choice. A
     /// flush is carried out only when it is released.
-    fn hold_back(self: &Arc<Self>, state: &mut State, number: u64, left: u32, io: Io) -> IoFuture {
+    fn hold_back(
+        self: &Arc<Self>,
+        state: &mut FaultState,
+        number: u64,
+        left: u32,
+        io: Io,
+    ) -> IoFuture {
         state.counts.held_back += 1;
         let happens_later = matches!(io, Io::Flush) || state.injector.rng.bool();
         let held = if happens_later {
-            Held::Request(io, state.completed())
+            HeldOutcome::Request(io, state.completed())
         } else {
             let (verb, survives) = (io.extent().0, self.survives(&io));
             let (id, result) = self.write_noting(state, io);
             state.untold.extend(id);
-            Held::Done { verb, result, write: id.map(|id| (id, survives)) }
+            HeldOutcome::Done { verb, result, write: id.map(|id| (id, survives)) }
         };
         self.hold(state, number, left, held)
     }
 
-    fn hold(self: &Arc<Self>, state: &mut State, number: u64, left: u32, held: Held) -> IoFuture {
+    fn hold(
+        self: &Arc<Self>,
+        state: &mut FaultState,
+        number: u64,
+        left: u32,
+        held: HeldOutcome,
+    ) -> IoFuture {
         let core: Weak<Self> = Arc::downgrade(self);
         let (future, completer) = IoFuture::pending_until_waited(move || {
             if let Some(core) = core.upgrade() {
                 core.release(|delayed| delayed.number == number);
             }
         });
-        state.delayed.push(Delayed { number, submissions_left: left.max(1), held, completer });
+        state.delayed.push(DelayedRequest {
+            number,
+            submissions_left: left.max(1),
+            held,
+            completer,
+        });
         future
     }
 
     /// Holds `io` until it is released: neither further submissions nor a blocked owner let it continue.
-    fn stall(state: &mut State, number: u64, io: Io) -> IoFuture {
+    fn stall(state: &mut FaultState, number: u64, io: Io) -> IoFuture {
         state.counts.stalls += 1;
         let (future, completer) = IoFuture::pending();
-        let held = Held::Request(io, state.completed());
-        state.delayed.push(Delayed { number, submissions_left: u32::MAX, held, completer });
+        let held = HeldOutcome::Request(io, state.completed());
+        state.delayed.push(DelayedRequest { number, submissions_left: u32::MAX, held, completer });
         future
     }
 
     /// Counts one submission for the first `waiting` delayed requests, and carries out those whose delay is over.
-    fn let_pass(&self, state: &mut State, waiting: usize, due: &mut Due) {
+    fn let_pass(&self, state: &mut FaultState, waiting: usize, due: &mut Due) {
         // A crash may have emptied the list in the meantime.
         let waiting = waiting.min(state.delayed.len());
         state.delayed[..waiting].iter_mut().for_each(|delayed| {
@@ -433,7 +460,7 @@ impl<D: Device + 'static> Core<D> {
         self.carry_out_delayed(state, |delayed| delayed.submissions_left == 0, due);
     }
 
-    pub(super) fn release(&self, which: impl Fn(&Delayed) -> bool) {
+    pub(super) fn release(&self, which: impl Fn(&DelayedRequest) -> bool) {
         let mut due = Due::new();
         let mut state = self.lock();
         self.carry_out_delayed(&mut state, which, &mut due);
@@ -443,8 +470,8 @@ impl<D: Device + 'static> Core<D> {
 
     fn carry_out_delayed(
         &self,
-        state: &mut State,
-        which: impl Fn(&Delayed) -> bool,
+        state: &mut FaultState,
+        which: impl Fn(&DelayedRequest) -> bool,
         due: &mut Due,
     ) {
         if !state.delayed.iter().any(&which) {
@@ -452,11 +479,11 @@ impl<D: Device + 'static> Core<D> {
         }
         let (over, rest) = std::mem::take(&mut state.delayed).into_iter().partition(which);
         state.delayed = rest;
-        let over: Vec<Delayed> = over;
+        let over: Vec<DelayedRequest> = over;
         for delayed in over {
             let result = match delayed.held {
-                Held::Request(io, covers) => self.carry_out_covering(state, io, &covers),
-                Held::Done { result, write, .. } => {
+                HeldOutcome::Request(io, covers) => self.carry_out_covering(state, io, &covers),
+                HeldOutcome::Done { result, write, .. } => {
                     state.told(write);
                     result
                 }

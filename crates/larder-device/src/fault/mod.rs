@@ -16,7 +16,7 @@ use crate::device::Extent;
 use crate::error::Error;
 use crate::info::{DeviceInfo, DeviceStats};
 use crate::io::{CheckedIo, IoFuture};
-use inject::{Core, Down, Due, tell};
+use inject::{Down, Due, FaultCore, tell};
 use plan::Injector;
 
 /// Numbers of injected faults so far, by kind.
@@ -71,13 +71,13 @@ pub struct FaultCounts {
 /// blocks on it ([`IoFuture::wait`]) ends the delay, because it will submit nothing further. An executor that has run
 /// out of work must call [`FaultDevice::release_delayed`].
 pub struct FaultDevice<D: Device + 'static> {
-    core: Arc<Core<D>>,
+    core: Arc<FaultCore<D>>,
 }
 
 impl<D: Device + 'static> FaultDevice<D> {
     /// `inner`, misbehaving as `plan` says.
     pub fn new(inner: D, plan: &FaultPlan) -> Self {
-        Self { core: Arc::new(Core::new(inner, plan)) }
+        Self { core: Arc::new(FaultCore::new(inner, plan)) }
     }
 
     /// The device below. It holds the live image or, after a crash, the surviving one.
@@ -171,7 +171,7 @@ impl<D: Device + 'static> Device for FaultDevice<D> {
     fn start(&self, io: CheckedIo) -> IoFuture {
         let mut due = Due::new();
         let mut state = self.core.lock();
-        let future = Core::submit(&self.core, &mut state, io.into_inner(), &mut due);
+        let future = FaultCore::submit(&self.core, &mut state, io.into_inner(), &mut due);
         drop(state);
         tell(due);
         future

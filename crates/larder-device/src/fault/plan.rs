@@ -229,12 +229,12 @@ impl FaultPlan {
 
 /// Carries a plan out: which fault, if any, happens to which request.
 pub(super) struct Injector {
-    rules: Vec<Armed>,
+    rules: Vec<ArmedRule>,
     held_back_max: u32,
     pub(super) rng: fastrand::Rng,
 }
 
-struct Armed {
+struct ArmedRule {
     rule: FaultRule,
     matches: u64,
     times: u64,
@@ -242,7 +242,7 @@ struct Armed {
 
 impl Injector {
     pub(super) fn new(plan: &FaultPlan) -> Self {
-        let arm = |rule: &FaultRule| Armed { rule: rule.clone(), matches: 0, times: 0 };
+        let arm = |rule: &FaultRule| ArmedRule { rule: rule.clone(), matches: 0, times: 0 };
         let rules = plan.rules.iter().map(arm).collect();
         let (held_back_max, rng) = (plan.held_back_max, fastrand::Rng::with_seed(plan.seed));
         Self { rules, held_back_max, rng }

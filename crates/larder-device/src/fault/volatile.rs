@@ -61,7 +61,7 @@ pub(super) struct Volatile {
     writes_max: usize,
     next: WriteId,
     /// The unflushed writes.
-    writes: BTreeMap<WriteId, Extent>,
+    writes: BTreeMap<WriteId, WrittenExtent>,
     /// The sectors that they touch, by index.
     sectors: BTreeMap<u64, Sector>,
     /// Total bytes of `writes`.
@@ -71,7 +71,7 @@ pub(super) struct Volatile {
 
 /// The sectors of a write.
 #[derive(Clone, Copy)]
-struct Extent {
+struct WrittenExtent {
     first: u64,
     sectors: u64,
 }
@@ -150,7 +150,7 @@ impl Volatile {
             let fresh = || Sector { under: old, newer: Vec::new() };
             self.sectors.entry(index).or_insert_with(fresh).newer.push((id, new));
         }
-        self.writes.insert(id, Extent { first, sectors: end - first });
+        self.writes.insert(id, WrittenExtent { first, sectors: end - first });
         self.unflushed_bytes += after.bytes.len();
         while self.writes.len() > self.writes_max
             || (self.unflushed_bytes > UNFLUSHED_BYTES_MAX && self.writes.len() > 1)
@@ -207,7 +207,7 @@ impl Volatile {
     }
 
     /// A write of these sectors is no longer unflushed: no version of them before `end` can be undone.
-    fn settle(&mut self, extent: Extent, end: WriteId) {
+    fn settle(&mut self, extent: WrittenExtent, end: WriteId) {
         self.unflushed_bytes -= usize::try_from(extent.sectors).unwrap_or(0) * self.sector_bytes;
         for index in extent.first..extent.first + extent.sectors {
             let Some(sector) = self.sectors.get_mut(&index) else { continue };
@@ -295,10 +295,10 @@ pub(super) fn room_for(info: &DeviceInfo, bytes: usize) -> IoBuffer {
 }
 
 impl Rule {
-    fn draw(writes: &BTreeMap<WriteId, Extent>, rng: &mut fastrand::Rng) -> Self {
+    fn draw(writes: &BTreeMap<WriteId, WrittenExtent>, rng: &mut fastrand::Rng) -> Self {
         match rng.u8(..3) {
             0 => {
-                let kept = |(&id, extent): (&WriteId, &Extent)| (id, extent.draw_kept(rng));
+                let kept = |(&id, extent): (&WriteId, &WrittenExtent)| (id, extent.draw_kept(rng));
                 Self::ByWrite(writes.iter().map(kept).collect())
             }
             1 => Self::BySector([0.1, 0.5, 0.9][rng.usize(..3)]),
@@ -311,7 +311,7 @@ impl Rule {
         &self,
         index: u64,
         sector: &Sector,
-        writes: &BTreeMap<WriteId, Extent>,
+        writes: &BTreeMap<WriteId, WrittenExtent>,
         rng: &mut fastrand::Rng,
     ) -> Option<usize> {
         match self {
@@ -330,7 +330,7 @@ impl Rule {
     }
 }
 
-impl Extent {
+impl WrittenExtent {
     /// How many of a write's sectors survive. A write of a single sector survives whole or not at all.
     fn draw_kept(&self, rng: &mut fastrand::Rng) -> u64 {
         match rng.u8(..3) {

@@ -8,7 +8,7 @@ use super::threads::ThreadPool;
 use crate::file_options::{FileOptions, IoEngine};
 
 /// An engine, its kind, and why it is not the preferred one.
-pub(crate) struct Chosen {
+pub(crate) struct ChosenEngine {
     pub(crate) engine: Box<dyn Engine>,
     pub(crate) kind: IoEngine,
     pub(crate) fallback: Option<String>,
@@ -19,7 +19,7 @@ pub(crate) fn choose(
     file: &Arc<File>,
     how: Reach,
     options: &FileOptions,
-) -> Result<Chosen, String> {
+) -> Result<ChosenEngine, String> {
     choose_with(file, how, options, ring)
 }
 
@@ -30,18 +30,20 @@ fn choose_with(
     how: Reach,
     options: &FileOptions,
     ring: Ring,
-) -> Result<Chosen, String> {
+) -> Result<ChosenEngine, String> {
     let mut fallback = None;
     if options.engine != IoEngine::Threads {
         match ring(file, how, options) {
-            Ok(engine) => return Ok(Chosen { engine, kind: IoEngine::IoUring, fallback: None }),
+            Ok(engine) => {
+                return Ok(ChosenEngine { engine, kind: IoEngine::IoUring, fallback: None });
+            }
             Err(why) if options.engine == IoEngine::IoUring => return Err(why),
             Err(why) => fallback = Some(why),
         }
     }
     let pool = ThreadPool::new(file, options)
         .map_err(|e| format!("the I/O threads cannot be started: {e}"))?;
-    Ok(Chosen { engine: Box::new(pool), kind: IoEngine::Threads, fallback })
+    Ok(ChosenEngine { engine: Box::new(pool), kind: IoEngine::Threads, fallback })
 }
 
 #[cfg(target_os = "linux")]

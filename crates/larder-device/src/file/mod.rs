@@ -36,7 +36,7 @@ use crate::placement::PlacementInfo;
 use crate::sys;
 use crate::transfer::Pieces;
 use crate::transfer::ledger::Ledger;
-use choice::Chosen;
+use choice::ChosenEngine;
 use engine::{Engine, Reach};
 use page_cache::PageCache;
 
@@ -125,7 +125,7 @@ impl FileDevice {
         let page_cache = PageCache::of(&prepared.file, reach.streams, options);
         let chosen = choice::choose(&Arc::new(prepared.file), reach, options)
             .map_err(|why| Error::new(ErrorKind::Setup, format!("file device {name}: {why}")))?;
-        let Chosen { engine, kind, fallback } = chosen;
+        let ChosenEngine { engine, kind, fallback } = chosen;
         let placement = match kind {
             IoEngine::IoUring => streams,
             _ => PlacementInfo::none(),

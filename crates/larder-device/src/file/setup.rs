@@ -18,7 +18,7 @@ const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(20);
 
 /// A file that is locked, large enough and, if asked for, reserved.
 #[derive(Debug)]
-pub(crate) struct Prepared {
+pub(crate) struct PreparedFile {
     pub(crate) file: File,
     pub(crate) capacity_bytes: u64,
     pub(super) block_bytes: u32,
@@ -29,7 +29,7 @@ pub(crate) struct Prepared {
 }
 
 /// Opens `path` as `options` say.
-pub(crate) fn prepare(path: &Path, options: &FileOptions) -> Result<Prepared, Error> {
+pub(crate) fn prepare(path: &Path, options: &FileOptions) -> Result<PreparedFile, Error> {
     if let Some(complaint) = options.complaint() {
         return Err(refuse(path, &complaint));
     }
@@ -46,17 +46,17 @@ pub(crate) fn prepare(path: &Path, options: &FileOptions) -> Result<Prepared, Er
     prepared
 }
 
-fn set_up(path: &Path, file: File, options: &FileOptions) -> Result<Prepared, Error> {
+fn set_up(path: &Path, file: File, options: &FileOptions) -> Result<PreparedFile, Error> {
     lock(path, &file, options.lock_wait)?;
     let capacity_bytes = settle_size(path, &file, options)?;
     let preallocated = options.preallocate && reserve(path, &file, capacity_bytes)?;
     let (direct, block_bytes) = settle_direct(path, &file, options.direct)?;
     check_capacity(path, capacity_bytes, block_bytes)?;
-    Ok(Prepared { file, capacity_bytes, block_bytes, direct, preallocated, block: false })
+    Ok(PreparedFile { file, capacity_bytes, block_bytes, direct, preallocated, block: false })
 }
 
 /// Sets up a block device: opens it exclusively. Its space exists already, and the page cache is not used by default.
-fn set_up_block(path: &Path, options: &FileOptions) -> Result<Prepared, Error> {
+fn set_up_block(path: &Path, options: &FileOptions) -> Result<PreparedFile, Error> {
     let mut file = claim(path, options.lock_wait, options.read_only)?;
     let present = file.seek(SeekFrom::End(0)).map_err(|e| os(path, "reading its size", e))?;
     let whole = present - present % u64::from(SAFE_BLOCK_BYTES);
@@ -76,7 +76,7 @@ fn set_up_block(path: &Path, options: &FileOptions) -> Result<Prepared, Error> {
     };
     let (direct, block_bytes) = settle_direct(path, &file, wanted)?;
     check_capacity(path, capacity_bytes, block_bytes)?;
-    Ok(Prepared { file, capacity_bytes, block_bytes, direct, preallocated: true, block: true })
+    Ok(PreparedFile { file, capacity_bytes, block_bytes, direct, preallocated: true, block: true })
 }
 
 /// Opens a block device exclusively: it is not mounted, not part of another device and not used by another cache, and

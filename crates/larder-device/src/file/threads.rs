@@ -10,23 +10,23 @@ use super::engine::Engine;
 use super::join::join;
 use crate::file_options::FileOptions;
 use crate::sys;
-use crate::transfer::waiting::Waiting;
-use crate::transfer::{Piece, Pieces, Step, Verb};
+use crate::transfer::waiting::WaitingPieces;
+use crate::transfer::{Piece, PieceStep, Pieces, Verb};
 
 /// A pool of threads with one queue.
 pub(super) struct ThreadPool {
-    shared: Arc<Shared>,
+    shared: Arc<JobQueue>,
     threads: Vec<JoinHandle<()>>,
 }
 
-struct Shared {
+struct JobQueue {
     file: Arc<File>,
     queue: Mutex<Queue>,
     work: Condvar,
 }
 
 struct Queue {
-    waiting: Waiting,
+    waiting: WaitingPieces,
     /// The device was dropped: finish the waiting pieces, then end.
     closed: bool,
 }
@@ -34,8 +34,8 @@ struct Queue {
 impl ThreadPool {
     pub(super) fn new(file: &Arc<File>, options: &FileOptions) -> io::Result<Self> {
         let file = Arc::clone(file);
-        let queue = Mutex::new(Queue { waiting: Waiting::new(options), closed: false });
-        let shared = Arc::new(Shared { file, queue, work: Condvar::new() });
+        let queue = Mutex::new(Queue { waiting: WaitingPieces::new(options), closed: false });
+        let shared = Arc::new(JobQueue { file, queue, work: Condvar::new() });
         let mut pool = Self { shared, threads: Vec::new() };
         for _ in 0..options.threads {
             let shared = Arc::clone(&pool.shared);
@@ -79,7 +79,7 @@ impl Drop for ThreadPool {
     }
 }
 
-impl Shared {
+impl JobQueue {
     fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -88,7 +88,7 @@ impl Shared {
         while let Some(mut piece) = self.next() {
             loop {
                 let outcome = carry_out(&self.file, &mut piece);
-                if piece.settle(outcome) == Step::End {
+                if piece.settle(outcome) == PieceStep::End {
                     break;
                 }
             }

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use super::observed::Observed;
+use super::observed::ObservedRequest;
 use super::outcome::{IoFailure, IoResult};
 use crate::driver::Driver;
 use crate::error::{Error, ErrorKind};
@@ -22,29 +22,29 @@ use crate::spares::{Heap, Spares, sole};
 /// A request in flight. Any executor can poll it; a plain thread can call [`IoFuture::wait`].
 #[derive(Debug)]
 pub struct IoFuture {
-    state: State,
+    state: RequestState,
     /// The device's name, put in front of an error's message where the error does not carry it itself.
     of: Option<Arc<str>>,
     /// When the caller stops waiting, if the device has a timeout.
     deadline: Option<Deadline>,
     /// The observer to tell of the end, if there is one. Boxed: few requests are observed, but every future is moved.
-    observed: Option<Box<Observed>>,
+    observed: Option<Box<ObservedRequest>>,
 }
 
 /// What is left of a request that its caller no longer waits for.
 #[derive(Debug)]
-pub(crate) struct UnderWay(State);
+pub(crate) struct AbandonedFuture(RequestState);
 
 #[derive(Debug)]
-enum State {
+enum RequestState {
     Ready(Option<IoResult>),
-    Pending(Pending),
-    Joined(Box<Joined>),
+    Pending(PendingRequest),
+    Joined(Box<JoinedRequest>),
 }
 
 /// The caller's end of a pending request.
 #[derive(Debug)]
-struct Pending(Option<Arc<Completion>>);
+struct PendingRequest(Option<Arc<Completion>>);
 
 static HEAP: Heap<Completion> = Heap::new();
 
@@ -128,7 +128,7 @@ fn count_care(driver: &dyn Driver, care: Care, more: bool) {
 impl IoFuture {
     /// A request that has ended already.
     pub fn ready(result: IoResult) -> Self {
-        Self::from_state(State::Ready(Some(result)))
+        Self::from_state(RequestState::Ready(Some(result)))
     }
 
     /// A request in flight, and the end with which the backend completes it.
@@ -148,36 +148,36 @@ impl IoFuture {
     fn from_completion(completion: Completion) -> (Self, Completer) {
         let mut fresh = SPARE.try_with(Spares::take).unwrap_or_default();
         *Arc::get_mut(&mut fresh).expect("a spare one has no other owner") = completion;
-        let state = State::Pending(Pending(Some(Arc::clone(&fresh))));
+        let state = RequestState::Pending(PendingRequest(Some(Arc::clone(&fresh))));
         (Self::from_state(state), Completer(Some(fresh)))
     }
 
     /// A request that ends when all `parts`, which are in flight, have ended. `join` makes its result from theirs.
     pub(crate) fn joined(parts: Vec<Self>, join: impl Join) -> Self {
         let ended = Vec::with_capacity(parts.len());
-        let joined = Joined { parts: parts.into(), ended, join: Some(Box::new(join)) };
-        Self::from_state(State::Joined(Box::new(joined)))
+        let joined = JoinedRequest { parts: parts.into(), ended, join: Some(Box::new(join)) };
+        Self::from_state(RequestState::Joined(Box::new(joined)))
     }
 
-    fn from_state(state: State) -> Self {
+    fn from_state(state: RequestState) -> Self {
         Self { state, of: None, deadline: None, observed: None }
     }
 
     /// Whether the result is there without waiting.
     pub(crate) fn has_ended(&self) -> bool {
-        matches!(self.state, State::Ready(_))
+        matches!(self.state, RequestState::Ready(_))
     }
 
     /// The same request with a deadline, after which it fails. If several are set, the first one counts.
-    pub(crate) fn within(mut self, deadline: Deadline) -> Self {
+    pub(crate) fn with_deadline(mut self, deadline: Deadline) -> Self {
         self.deadline.get_or_insert(deadline);
         self
     }
 
     /// The same request, whose end is reported to the observer.
-    pub(crate) fn observed(mut self, mut observed: Observed) -> Self {
+    pub(crate) fn observed(mut self, mut observed: ObservedRequest) -> Self {
         debug_assert!(self.observed.is_none(), "no layer below observes it");
-        if let State::Ready(Some(result)) = &self.state {
+        if let RequestState::Ready(Some(result)) = &self.state {
             observed.ended(result);
         } else {
             self.observed = Some(Box::new(observed));
@@ -194,14 +194,14 @@ impl IoFuture {
     /// Releases requests that are held back until a thread blocks on them.
     fn before_wait(&self) {
         match &self.state {
-            State::Ready(_) => {}
-            State::Pending(pending) => {
+            RequestState::Ready(_) => {}
+            RequestState::Pending(pending) => {
                 let completion = pending.0.as_ref();
                 if let Some(before_wait) = completion.and_then(|it| it.before_wait.as_ref()) {
                     before_wait();
                 }
             }
-            State::Joined(joined) => joined.parts.iter().for_each(Self::before_wait),
+            RequestState::Joined(joined) => joined.parts.iter().for_each(Self::before_wait),
         }
     }
 
@@ -250,20 +250,20 @@ impl IoFuture {
         let Some(deadline) = self.deadline.as_ref().filter(|_| last.is_pending()) else {
             return last;
         };
-        let under_way = std::mem::replace(&mut self.state, State::Ready(None));
-        let error = deadline.give_up(UnderWay(under_way));
+        let under_way = std::mem::replace(&mut self.state, RequestState::Ready(None));
+        let error = deadline.give_up(AbandonedFuture(under_way));
         Poll::Ready(Err(IoFailure::without_buffer(error)))
     }
 }
 
-impl UnderWay {
+impl AbandonedFuture {
     /// Ready if the request has ended. If not, `waker` is woken when it has.
     pub(crate) fn poll(&mut self, waker: &Waker) -> Poll<()> {
         self.0.poll(&mut Context::from_waker(waker)).map(drop)
     }
 }
 
-impl State {
+impl RequestState {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<IoResult> {
         match self {
             Self::Ready(result) => Poll::Ready(result.take().expect("an IoFuture is awaited once")),
@@ -288,13 +288,13 @@ pub(crate) trait Join: FnOnce(Vec<IoResult>) -> IoResult + Send + Sync + 'static
 impl<F: FnOnce(Vec<IoResult>) -> IoResult + Send + Sync + 'static> Join for F {}
 
 /// One request made of several.
-struct Joined {
+struct JoinedRequest {
     parts: VecDeque<IoFuture>,
     ended: Vec<IoResult>,
     join: Option<Box<dyn FnOnce(Vec<IoResult>) -> IoResult + Send + Sync>>,
 }
 
-impl Joined {
+impl JoinedRequest {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<IoResult> {
         // Poll only the first pending part, so that only it wakes the task: all parts are needed anyway, and one
         // wake-up is cheaper than many.
@@ -310,13 +310,13 @@ impl Joined {
     }
 }
 
-impl fmt::Debug for Joined {
+impl fmt::Debug for JoinedRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Joined").field("parts", &self.parts).finish_non_exhaustive()
     }
 }
 
-impl Pending {
+impl PendingRequest {
     fn reap(&self) {
         let slot = self.0.as_ref().map(|it| it.slot.lock().unwrap_or_else(PoisonError::into_inner));
         // Do not hold the lock during the reap.
@@ -352,7 +352,7 @@ impl Pending {
     }
 }
 
-impl Drop for Pending {
+impl Drop for PendingRequest {
     fn drop(&mut self) {
         let Some(completion) = self.0.take() else { return };
         let mut slot = completion.slot.lock().unwrap_or_else(PoisonError::into_inner);
@@ -406,7 +406,7 @@ impl Drop for Completer {
 
 /// What the overseer has to know of a request that was sent to the device.
 #[derive(Debug, Clone)]
-pub(crate) struct Request {
+pub(crate) struct WatchedRequest {
     pub(crate) verb: &'static str,
     pub(crate) range: Range<u64>,
     /// Whether the request changes the data in the range.
@@ -430,13 +430,13 @@ pub(crate) trait Overseer: Send + Sync {
     fn answered(&self);
 
     /// The caller no longer waits for the request. Returns the error that the caller gets.
-    fn give_up(self: Arc<Self>, request: &Request, under_way: UnderWay) -> Error;
+    fn give_up(self: Arc<Self>, request: &WatchedRequest, under_way: AbandonedFuture) -> Error;
 }
 
 /// The time by which a request must have ended.
 pub(crate) struct Deadline {
     overseer: Arc<dyn Overseer>,
-    request: Request,
+    request: WatchedRequest,
     due: Duration,
     /// Its number at the overseer, from the first poll that found the request pending.
     number: Option<usize>,
@@ -444,7 +444,7 @@ pub(crate) struct Deadline {
 
 impl Deadline {
     /// A deadline for `request` at `due`, by the overseer's clock.
-    pub(crate) fn new(overseer: Arc<dyn Overseer>, request: Request, due: Duration) -> Self {
+    pub(crate) fn new(overseer: Arc<dyn Overseer>, request: WatchedRequest, due: Duration) -> Self {
         Self { overseer, request, due, number: None }
     }
 
@@ -465,7 +465,7 @@ impl Deadline {
     }
 
     /// The caller no longer waits for the request. Returns the error that the caller gets.
-    pub(super) fn give_up(&self, under_way: UnderWay) -> Error {
+    pub(super) fn give_up(&self, under_way: AbandonedFuture) -> Error {
         Arc::clone(&self.overseer).give_up(&self.request, under_way)
     }
 }

@@ -40,14 +40,14 @@ pub trait Observer: Send + Sync {
 }
 
 /// A request with an observer, until it has ended or its caller no longer waits for it.
-pub(crate) struct Observed {
+pub(crate) struct ObservedRequest {
     observer: Arc<dyn Observer>,
     clock: Arc<dyn Clock>,
     number: u64,
     has_ended: bool,
 }
 
-impl Observed {
+impl ObservedRequest {
     pub(crate) fn new(observer: Arc<dyn Observer>, clock: Arc<dyn Clock>, number: u64) -> Self {
         Self { observer, clock, number, has_ended: false }
     }
@@ -66,7 +66,7 @@ impl Observed {
     }
 }
 
-impl Drop for Observed {
+impl Drop for ObservedRequest {
     fn drop(&mut self) {
         if !self.has_ended {
             self.tell(Ending::GivenUp);
@@ -74,7 +74,7 @@ impl Drop for Observed {
     }
 }
 
-impl fmt::Debug for Observed {
+impl fmt::Debug for ObservedRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Observed").field("number", &self.number).finish_non_exhaustive()
     }

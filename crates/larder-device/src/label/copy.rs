@@ -27,12 +27,12 @@ const CACHE: u16 = 1;
 const PARTS: u16 = 2;
 const BLOCK_CACHE: u16 = 3;
 const CHECKED_FROM: usize = 16;
-pub(super) const HEADER_BYTES: usize = size_of::<Header>();
+pub(super) const HEADER_BYTES: usize = size_of::<LabelHeader>();
 const _: () = assert!(HEADER_BYTES == 64);
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
-struct Header {
+struct LabelHeader {
     magic: [u8; 8],
     version: U16,
     reserved: U16,
@@ -53,7 +53,7 @@ struct Header {
 pub(super) fn encode(label: &Label, offset: u64) -> Vec<u8> {
     let total = HEADER_BYTES + label.content.len();
     assert!(total <= COPY_BYTES, "a label of {total} bytes, and a copy has room for {COPY_BYTES}");
-    let mut header = Header {
+    let mut header = LabelHeader {
         magic: MARK,
         version: FORMAT_VERSION.into(),
         reserved: 0.into(),
@@ -85,7 +85,8 @@ pub(super) fn parse(bytes: &[u8], offset: u64) -> Option<Found> {
     if !begins_nearly_with(bytes, MARK) {
         return None;
     }
-    let Some((header, _)) = Header::ref_from_prefix(bytes).ok().filter(|(h, _)| h.magic == MARK)
+    let Some((header, _)) =
+        LabelHeader::ref_from_prefix(bytes).ok().filter(|(h, _)| h.magic == MARK)
     else {
         return Some(Found::Damaged);
     };
@@ -98,7 +99,7 @@ pub(super) fn parse(bytes: &[u8], offset: u64) -> Option<Found> {
     }
 }
 
-fn parse_fields(header: &Header, bytes: &[u8], offset: u64) -> Option<Label> {
+fn parse_fields(header: &LabelHeader, bytes: &[u8], offset: u64) -> Option<Label> {
     let content_bytes = usize::try_from(header.content_bytes.get()).ok()?;
     let end = HEADER_BYTES.checked_add(content_bytes).filter(|&end| end <= COPY_BYTES)?;
     let checked = bytes.get(CHECKED_FROM..end)?;

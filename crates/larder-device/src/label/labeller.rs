@@ -18,12 +18,12 @@ pub struct Labeller {
     /// Generation of the label that was begun last.
     generation: Arc<AtomicU64>,
     /// Held while a label is being written.
-    written: Arc<Mutex<Written>>,
+    written: Arc<Mutex<WrittenLabel>>,
 }
 
 /// What this labeller has written to the device.
 #[derive(Clone, Copy, Debug, Default)]
-struct Written {
+struct WrittenLabel {
     /// Generation of the latest label that this labeller has written completely.
     generation: u64,
     /// Whether both copies are the label that was written last.
@@ -99,7 +99,7 @@ impl Labeller {
                 // Do not touch the second copy before the first one is safe.
                 device.submit(Io::Flush).await.map_err(|failure| failure.error)?;
             }
-            *written = Written { generation, is_even: true };
+            *written = WrittenLabel { generation, is_even: true };
             Ok(())
         }
     }

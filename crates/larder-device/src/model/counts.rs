@@ -12,7 +12,7 @@ pub(super) const MAX_TRANSFER_BYTES: u32 = 1 << 30;
 
 /// Counters that the firmware lacks: it does not see reads, and counts deallocated pages only if they held data.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Counts {
+pub(super) struct ModelCounts {
     pub(super) read_bytes: u64,
     pub(super) deallocated_bytes: u64,
     pub(super) durable_written_bytes: u64,
@@ -20,7 +20,7 @@ pub(super) struct Counts {
     pub(super) failed_requests: u64,
 }
 
-impl Counts {
+impl ModelCounts {
     /// Counts `io` with its outcome.
     pub(super) fn note<E>(&mut self, io: &Io, outcome: &Result<(), E>) {
         match (io, outcome) {

@@ -22,7 +22,7 @@ use crate::device::Device;
 use crate::error::{Error, ErrorKind};
 use crate::info::{DeviceInfo, DeviceStats};
 use crate::io::{CheckedIo, Io, IoFuture};
-use counts::Counts;
+use counts::ModelCounts;
 use payload::Contents;
 
 /// A simulated drive. Blocks are the model's 4096-byte pages.
@@ -44,13 +44,13 @@ use payload::Contents;
 /// ```
 pub struct ModelDevice {
     info: DeviceInfo,
-    state: Mutex<State>,
+    state: Mutex<ModelState>,
 }
 
-struct State {
+struct ModelState {
     ssd: ManagedSsd,
     contents: Contents,
-    counts: Counts,
+    counts: ModelCounts,
 }
 
 impl ModelDevice {
@@ -63,7 +63,7 @@ impl ModelDevice {
         let ssd = ManagedSsd::new(config)
             .map_err(|e| Error::new(ErrorKind::Setup, format!("SSD model: {e}")))?;
         let contents = Contents::checked(payload, info.capacity_bytes)?;
-        let state = State { ssd, contents, counts: Counts::default() };
+        let state = ModelState { ssd, contents, counts: ModelCounts::default() };
         Ok(Self { info, state: Mutex::new(state) })
     }
 
@@ -77,7 +77,7 @@ impl ModelDevice {
         self.lock().contents.held_bytes()
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ModelState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -113,7 +113,7 @@ impl Device for ModelDevice {
     }
 }
 
-impl State {
+impl ModelState {
     /// The model goes first: if it refuses a request, the contents stay unchanged.
     fn carry_out(&mut self, io: &mut Io) -> Result<(), larder_ssd::Error> {
         let outcome = match io {

@@ -63,9 +63,9 @@ impl DriveFile {
             u32::try_from(data.len()).map_err(|_| CommandError::Malformed("data length"))?;
         let address =
             if data.is_empty() { 0 } else { data.as_mut_ptr().expose_provenance() as u64 };
-        let request = Request { opcode, entry: encode_uring(command, address, bytes) };
-        // SAFETY: `opcode` is one of the two above, which take the 72 bytes of a `Request`. The kernel reads and writes
-        // at most `bytes` at `address`, which `data` holds for the whole call.
+        let request = IoctlRequest { opcode, entry: encode_uring(command, address, bytes) };
+        // SAFETY: `opcode` is one of the two above, which take the 72 bytes of an `IoctlRequest`. The kernel reads and
+        // writes at most `bytes` at `address`, which `data` holds for the whole call.
         let (status, entry) = unsafe { ioctl::ioctl(&self.file, request) }
             .map_err(|error| CommandError::Os(error.into()))?;
         let status = u16::try_from(status).map_err(|_| CommandError::Malformed("status"))?;
@@ -89,14 +89,14 @@ impl Commands for DriveFile {
     }
 }
 
-struct Request {
+struct IoctlRequest {
     opcode: Opcode,
     entry: [u8; COMMAND_BYTES],
 }
 
 // SAFETY: the opcodes expect a pointer to 72 bytes that they read and write, which `as_ptr` gives. The kernel changes
 // the result field, for which any number is valid.
-unsafe impl Ioctl for Request {
+unsafe impl Ioctl for IoctlRequest {
     /// The return value of the call (the NVMe status), and the entry with its result.
     type Output = (IoctlOutput, [u8; COMMAND_BYTES]);
 

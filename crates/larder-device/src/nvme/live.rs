@@ -42,11 +42,11 @@ type OwnBytes = Box<dyn Fn() -> u64 + Send>;
 
 /// A drive that is polled at an interval. Dropping it ends the thread, after the answer that it is waiting for.
 pub struct LiveCounters {
-    shared: Arc<Shared>,
+    shared: Arc<WatchShared>,
     thread: Option<JoinHandle<()>>,
 }
 
-struct Shared {
+struct WatchShared {
     /// Polls the drive. Locked as long as the drive takes to answer.
     asker: Mutex<Asker>,
     /// The last answer.
@@ -75,7 +75,7 @@ impl LiveCounters {
         let mut asker = Asker::new(drive, watched, interval, Box::new(own_bytes));
         let report = asker.ask(RealClock.now());
         let silent = report.looks == 0;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(WatchShared {
             asker: Mutex::new(asker),
             report: Mutex::new(Arc::new(report)),
             ended: Mutex::new(false),
@@ -126,7 +126,7 @@ impl fmt::Debug for LiveCounters {
     }
 }
 
-impl Shared {
+impl WatchShared {
     fn ask(&self) {
         let mut asker = lock(&self.asker);
         let report = Arc::new(asker.ask(RealClock.now()));
@@ -155,8 +155,8 @@ struct Asker {
     watch: Watch,
     watched: Watched,
     own_bytes: OwnBytes,
-    host: Log,
-    controller: Log,
+    host: EventLog,
+    controller: EventLog,
     report: DriveReport,
     events: BTreeMap<u8, u64>,
     moves: VecDeque<Move>,
@@ -190,8 +190,8 @@ impl Asker {
             group,
             watched,
             own_bytes,
-            host: Log::default(),
-            controller: Log::default(),
+            host: EventLog::default(),
+            controller: EventLog::default(),
             events: BTreeMap::new(),
             moves: VecDeque::new(),
         }
@@ -269,9 +269,9 @@ impl Asker {
 
 /// A log of events as last read; `None` before the first read.
 #[derive(Debug, Default)]
-struct Log(Option<Vec<Event>>);
+struct EventLog(Option<Vec<Event>>);
 
-impl Log {
+impl EventLog {
     /// Returns the events in `listed` that the last read did not have, and whether some were missed in between. A drive
     /// lists the events that it remembers: the last ones of the previous read, and those since. No event of the first
     /// read counts as new.

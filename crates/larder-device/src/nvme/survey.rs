@@ -168,9 +168,9 @@ mod tests {
     use std::io;
 
     /// What Linux allows without root.
-    struct Unprivileged(ModelDrive);
+    struct UnprivilegedModel(ModelDrive);
 
-    impl Commands for Unprivileged {
+    impl Commands for UnprivilegedModel {
         fn admin(&self, command: &Command, data: &mut [u8]) -> Result<u32, CommandError> {
             if command.opcode == 0x06 {
                 self.0.admin(command, data)
@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn others_know_what_they_may_ask() {
         let (drive, nsid) = ModelDrive::with_handles(&[0, 1, 2]);
-        let survey = Survey::read(&Unprivileged(drive), nsid);
+        let survey = Survey::read(&UnprivilegedModel(drive), nsid);
         assert_eq!((survey.supported(), survey.enabled()), (Ok(true), Ok(true)));
         assert_eq!(survey.handle_count(), Ok(3));
         let denied = survey.configuration().unwrap_err();
@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn handles_of_several_groups_count_once() {
         let (drive, nsid) = ModelDrive::with_handles(&[0, 1, 2]);
-        let mut survey = Survey::read(&Unprivileged(drive), nsid);
+        let mut survey = Survey::read(&UnprivilegedModel(drive), nsid);
         let again = survey.handles.clone().unwrap().into_iter();
         let second_group =
             again.map(|it| HandleStatus { placement_id: it.placement_id | 1 << 15, ..it });

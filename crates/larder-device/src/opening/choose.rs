@@ -91,7 +91,7 @@ pub(super) fn open(
     };
     let opened = chooser.open(found)?;
     #[cfg(target_os = "linux")]
-    if let (Some(interval), Found::Block | Found::Character) = (interval, found) {
+    if let (Some(interval), PathKind::Block | PathKind::Character) = (interval, found) {
         return watched(opened, &target.path, &Roots::default(), interval);
     }
     #[cfg(not(target_os = "linux"))]
@@ -101,7 +101,7 @@ pub(super) fn open(
 
 /// The kind of file that a path leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum PathKind {
     /// A regular file, or a path that does not exist yet.
     File,
     Block,
@@ -109,17 +109,17 @@ pub(super) enum Found {
 }
 
 #[cfg(target_os = "linux")]
-fn what_is(path: &Path) -> Found {
+fn what_is(path: &Path) -> PathKind {
     match std::fs::metadata(path) {
-        Ok(metadata) if sys::is_block(&metadata) => Found::Block,
-        Ok(metadata) if sys::is_character(&metadata) => Found::Character,
-        _ => Found::File,
+        Ok(metadata) if sys::is_block(&metadata) => PathKind::Block,
+        Ok(metadata) if sys::is_character(&metadata) => PathKind::Character,
+        _ => PathKind::File,
     }
 }
 
 #[cfg(not(target_os = "linux"))]
-fn what_is(_: &Path) -> Found {
-    Found::File
+fn what_is(_: &Path) -> PathKind {
+    PathKind::File
 }
 
 pub(super) struct Chooser<'a> {
@@ -132,11 +132,11 @@ pub(super) struct Chooser<'a> {
 }
 
 impl Chooser<'_> {
-    pub(super) fn open(self, found: Found) -> Result<Opened, Error> {
+    pub(super) fn open(self, found: PathKind) -> Result<Opened, Error> {
         match (self.target.kind, found) {
             #[cfg(target_os = "linux")]
             (Some(TargetKind::Dax), _) => self.mapped(),
-            (Some(TargetKind::File), _) | (None, Found::File) => self.file(),
+            (Some(TargetKind::File), _) | (None, PathKind::File) => self.file(),
             #[cfg(target_os = "linux")]
             (kind, _) => self.device(kind, found),
             #[cfg(not(target_os = "linux"))]
@@ -222,15 +222,15 @@ impl Chooser<'_> {
 
 #[cfg(target_os = "linux")]
 impl Chooser<'_> {
-    fn device(mut self, kind: Option<TargetKind>, found: Found) -> Result<Opened, Error> {
+    fn device(mut self, kind: Option<TargetKind>, found: PathKind) -> Result<Opened, Error> {
         let block = kind == Some(TargetKind::Block);
-        if block && found != Found::Block {
+        if block && found != PathKind::Block {
             return Err(
                 self.refuse("not a block device, such as /dev/nvme0n1 or a partition of one")
             );
         }
         let node = Node::find(&self.target.path, &self.roots);
-        if kind == Some(TargetKind::Nvme) || found == Found::Character {
+        if kind == Some(TargetKind::Nvme) || found == PathKind::Character {
             let node = node?;
             return self.nvme_alone(&node);
         }

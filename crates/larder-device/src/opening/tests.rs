@@ -7,7 +7,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::choose::{Chooser, Found, OpenNode, Openers};
+use super::choose::{Chooser, OpenNode, Openers, PathKind};
 use super::*;
 use crate::device::Device;
 use crate::file_options::FileOptions;
@@ -18,9 +18,9 @@ use crate::placement::PlacementPath;
 use crate::{CheckedIo, DeviceInfo, DeviceStats, IoEngine, IoFuture};
 
 /// Memory that reports the placement that it is given.
-struct Told(MemoryDevice, DeviceInfo);
+struct ReportingDevice(MemoryDevice, DeviceInfo);
 
-impl Device for Told {
+impl Device for ReportingDevice {
     fn info(&self) -> &DeviceInfo {
         &self.1
     }
@@ -37,7 +37,7 @@ impl Device for Told {
 fn told(placement: PlacementInfo) -> Arc<dyn Device> {
     let memory = MemoryDevice::holding(vec![0; 1 << 20]);
     let info = DeviceInfo { placement, ..memory.info().clone() };
-    Arc::new(Told(memory, info))
+    Arc::new(ReportingDevice(memory, info))
 }
 
 #[derive(Default)]
@@ -103,7 +103,7 @@ fn namespace(streams: u16) -> (tempfile::TempDir, Roots) {
 
 fn choose(
     (kind, name): (Option<TargetKind>, &str),
-    found: Found,
+    found: PathKind,
     placement: PlacementMode,
     (streams, openers): (u16, &FakeOpeners),
 ) -> Result<Opened, Error> {
@@ -113,7 +113,7 @@ fn choose(
 fn choose_with(
     engine: IoEngine,
     (kind, name): (Option<TargetKind>, &str),
-    found: Found,
+    found: PathKind,
     placement: PlacementMode,
     (streams, openers): (u16, &FakeOpeners),
 ) -> Result<Opened, Error> {
@@ -130,20 +130,20 @@ use TargetKind::{Block, Nvme};
 #[test]
 fn a_block_device_takes_the_first_rung_that_holds() {
     let openers = FakeOpeners { passthrough: Some(5), ..FakeOpeners::default() };
-    let opened = choose((None, "nvme0n1"), Found::Block, Required, (8, &openers)).unwrap();
+    let opened = choose((None, "nvme0n1"), PathKind::Block, Required, (8, &openers)).unwrap();
     assert_eq!((opened.status.path, opened.missed.len()), (PlacementPath::WriteStreams, 0));
     let line = opened.status.to_string();
     assert!(line.starts_with("placement: write streams of "), "{line}");
     let end = "nvme0n1, 7 handles beside the default, reclaim units of 16 MiB";
     assert!(line.ends_with(end), "{line}");
 
-    let opened = choose((None, "nvme0n1"), Found::Block, Preferred, (0, &openers)).unwrap();
+    let opened = choose((None, "nvme0n1"), PathKind::Block, Preferred, (0, &openers)).unwrap();
     assert_eq!((opened.status.path, opened.notice), (PlacementPath::Passthrough, None));
     assert!(opened.missed[0].to_string().contains("Linux 6.16"), "{:?}", opened.missed);
     assert_eq!(opened.device.info().placement.handles, 5);
 
     let openers = FakeOpeners::default();
-    let opened = choose((None, "nvme0n1"), Found::Block, Preferred, (1, &openers)).unwrap();
+    let opened = choose((None, "nvme0n1"), PathKind::Block, Preferred, (1, &openers)).unwrap();
     assert_eq!(opened.status.path, PlacementPath::None);
     let notice = opened.notice.unwrap();
     assert!(notice.contains("single stream") && notice.contains("run as root"), "{notice}");
@@ -153,11 +153,11 @@ fn a_block_device_takes_the_first_rung_that_holds() {
 #[test]
 fn what_is_required_and_not_there_is_an_error_with_a_way_out() {
     for (kind, name, found) in [
-        (None, "nvme0n1", Found::Block),
-        (Some(Block), "nvme0n1", Found::Block),
-        (None, "vda", Found::Block),
-        (None, "missing", Found::File),
-        (Some(TargetKind::File), "nvme0n1", Found::Block),
+        (None, "nvme0n1", PathKind::Block),
+        (Some(Block), "nvme0n1", PathKind::Block),
+        (None, "vda", PathKind::Block),
+        (None, "missing", PathKind::File),
+        (Some(TargetKind::File), "nvme0n1", PathKind::Block),
     ] {
         let openers = FakeOpeners::default();
         let error = choose((kind, name), found, Required, (0, &openers)).unwrap_err();
@@ -171,36 +171,39 @@ fn what_is_required_and_not_there_is_an_error_with_a_way_out() {
 #[test]
 fn a_target_that_says_how_is_opened_so() {
     let openers = FakeOpeners { passthrough: Some(5), ..FakeOpeners::default() };
-    let opened = choose((Some(Nvme), "nvme0n1"), Found::Block, Required, (8, &openers)).unwrap();
+    let opened = choose((Some(Nvme), "nvme0n1"), PathKind::Block, Required, (8, &openers)).unwrap();
     assert_eq!(opened.status.path, PlacementPath::Passthrough);
-    let opened = choose((None, "ng0n1"), Found::Character, Required, (8, &openers)).unwrap();
+    let opened = choose((None, "ng0n1"), PathKind::Character, Required, (8, &openers)).unwrap();
     assert_eq!(opened.status.path, PlacementPath::Passthrough);
-    let opened = choose((Some(Block), "nvme0n1"), Found::Block, Preferred, (0, &openers)).unwrap();
+    let opened =
+        choose((Some(Block), "nvme0n1"), PathKind::Block, Preferred, (0, &openers)).unwrap();
     assert_eq!(opened.status.path, PlacementPath::None);
     assert!(opened.notice.unwrap().contains("the target says block:"));
-    let error = choose((Some(Block), "ng0n1"), Found::Character, Off, (8, &openers)).unwrap_err();
+    let error =
+        choose((Some(Block), "ng0n1"), PathKind::Character, Off, (8, &openers)).unwrap_err();
     assert!(error.to_string().contains("not a block device"), "{error}");
     let denied = FakeOpeners::default();
-    let error = choose((Some(Nvme), "nvme0n1"), Found::Block, Preferred, (8, &denied)).unwrap_err();
+    let error =
+        choose((Some(Nvme), "nvme0n1"), PathKind::Block, Preferred, (8, &denied)).unwrap_err();
     assert!(error.to_string().contains("run as root"), "another way was not asked for: {error}");
 }
 
 #[test]
 fn a_partition_has_no_streams_whatever_sysfs_says() {
     let openers = FakeOpeners { passthrough: Some(5), ..FakeOpeners::default() };
-    let opened = choose((None, "nvme0n1p1"), Found::Block, Required, (8, &openers)).unwrap();
+    let opened = choose((None, "nvme0n1p1"), PathKind::Block, Required, (8, &openers)).unwrap();
     assert_eq!(opened.status.path, PlacementPath::Passthrough);
     assert!(opened.missed[0].why.contains("not for partitions"), "{:?}", opened.missed);
-    let error = choose((Some(Block), "nvme0n1p1"), Found::Block, Required, (8, &openers));
+    let error = choose((Some(Block), "nvme0n1p1"), PathKind::Block, Required, (8, &openers));
     assert!(error.unwrap_err().to_string().contains("not for partitions"));
 }
 
 #[test]
 fn off_is_off() {
     let openers = FakeOpeners { passthrough: Some(5), ..FakeOpeners::default() };
-    let opened = choose((None, "nvme0n1"), Found::Block, Off, (8, &openers)).unwrap();
+    let opened = choose((None, "nvme0n1"), PathKind::Block, Off, (8, &openers)).unwrap();
     assert_eq!((opened.status.path, opened.notice), (PlacementPath::None, None));
-    let opened = choose((Some(Nvme), "nvme0n1"), Found::Block, Off, (8, &openers)).unwrap();
+    let opened = choose((Some(Nvme), "nvme0n1"), PathKind::Block, Off, (8, &openers)).unwrap();
     assert_eq!((opened.status.path, opened.notice), (PlacementPath::None, None));
     assert!(opened.status.to_string().ends_with("(switched off)"), "{}", opened.status);
     assert_eq!(*openers.opened.borrow(), ["block 1", "passthrough false"]);
@@ -209,20 +212,20 @@ fn off_is_off() {
 #[test]
 fn streams_need_the_ring() {
     let openers = FakeOpeners { no_ring: true, ..FakeOpeners::default() };
-    let opened = choose((None, "nvme0n1"), Found::Block, Preferred, (8, &openers)).unwrap();
+    let opened = choose((None, "nvme0n1"), PathKind::Block, Preferred, (8, &openers)).unwrap();
     assert_eq!(opened.status.path, PlacementPath::None);
     assert!(opened.missed[0].why.contains("refused: by a test"), "{:?}", opened.missed);
     let how = (None, "nvme0n1");
     let openers = FakeOpeners::default();
     let engine = IoEngine::Threads;
-    let opened = choose_with(engine, how, Found::Block, Preferred, (8, &openers)).unwrap();
+    let opened = choose_with(engine, how, PathKind::Block, Preferred, (8, &openers)).unwrap();
     assert!(opened.missed[0].why.contains("thread pool"), "{:?}", opened.missed);
 }
 
 #[test]
 fn another_disk_is_used_without_placement() {
     let openers = FakeOpeners::default();
-    let opened = choose((None, "vda"), Found::Block, Preferred, (8, &openers)).unwrap();
+    let opened = choose((None, "vda"), PathKind::Block, Preferred, (8, &openers)).unwrap();
     assert!(opened.notice.unwrap().contains("not a namespace of an NVMe drive"));
     assert_eq!(*openers.opened.borrow(), ["block 1"]);
 }

@@ -4,19 +4,19 @@
 use std::collections::VecDeque;
 
 use super::kernel::Kernel;
-use super::seat::Seat;
+use super::registration::Registration;
 use super::wire::Range;
 use crate::file_options::FileOptions;
-use crate::transfer::{Piece, Pieces, Step};
+use crate::transfer::{Piece, PieceStep, Pieces};
 
-pub(super) struct Core<K: Kernel> {
-    pub(super) books: K::Books,
+pub(super) struct RingCore<K: Kernel> {
+    pub(super) tables: K::KernelTables,
     pub(super) slots: Vec<Option<SentPiece>>,
     free: Vec<usize>,
     /// Ranges that the commands in the slots point to, in addition to the pieces' memory.
     pub(super) ranges: Box<[Range]>,
-    pub(super) seats: Vec<Option<Seat<K::Target>>>,
-    /// The seat whose waiting pieces come first in the next fill.
+    pub(super) registrations: Vec<Option<Registration<K::Target>>>,
+    /// The registration whose waiting pieces come first in the next fill.
     first: usize,
     /// Settled pieces: dropping them completes their requests.
     pub(super) ended: VecDeque<Piece>,
@@ -28,25 +28,25 @@ pub(super) struct Core<K: Kernel> {
 /// A piece in flight.
 pub(super) struct SentPiece {
     pub(super) piece: Piece,
-    seat: usize,
+    registration: usize,
 }
 
 /// What became of the pieces of a request.
-pub(super) enum Taken {
+pub(super) enum SubmitOutcome {
     All,
     /// Dropping them fails the request.
     Refused(#[allow(dead_code)] Pieces),
     Broken,
 }
 
-impl<K: Kernel> Core<K> {
-    pub(super) fn new(books: K::Books, slots: usize) -> Self {
+impl<K: Kernel> RingCore<K> {
+    pub(super) fn new(tables: K::KernelTables, slots: usize) -> Self {
         Self {
-            books,
+            tables,
             slots: (0..slots).map(|_| None).collect(),
             free: (0..slots).rev().collect(),
             ranges: vec![Range::default(); slots].into(),
-            seats: Vec::new(),
+            registrations: Vec::new(),
             first: 0,
             ended: VecDeque::new(),
             wake_event_armed: false,
@@ -54,67 +54,76 @@ impl<K: Kernel> Core<K> {
         }
     }
 
-    /// Index of the seat of `device`, which `sit` makes if there is none.
-    pub(super) fn seat(
+    /// Index of the registration of `device`, which `register` makes if there is none.
+    pub(super) fn registration(
         &mut self,
         device: u64,
         options: &FileOptions,
         kernel: &K,
-        sit: impl FnOnce(&K, &mut K::Books) -> Option<K::Target>,
+        register: impl FnOnce(&K, &mut K::KernelTables) -> Option<K::Target>,
     ) -> Option<usize> {
         if self.broken {
             return None;
         }
-        let taken = |seat: &Option<Seat<_>>| seat.as_ref().is_some_and(|it| it.device == device);
-        if let Some(at) = self.seats.iter().position(taken) {
+        let taken = |registration: &Option<Registration<_>>| {
+            registration.as_ref().is_some_and(|it| it.device == device)
+        };
+        if let Some(at) = self.registrations.iter().position(taken) {
             return Some(at);
         }
-        let seat = Seat::new(device, sit(kernel, &mut self.books)?, options);
-        let at = self.seats.iter().position(Option::is_none).unwrap_or(self.seats.len());
-        if at == self.seats.len() {
-            self.seats.push(None);
+        let registration = Registration::new(device, register(kernel, &mut self.tables)?, options);
+        let at =
+            self.registrations.iter().position(Option::is_none).unwrap_or(self.registrations.len());
+        if at == self.registrations.len() {
+            self.registrations.push(None);
         }
-        self.seats[at] = Some(seat);
+        self.registrations[at] = Some(registration);
         Some(at)
     }
 
     /// Puts pieces into slots, or lets them wait.
-    pub(super) fn take(&mut self, kernel: &K, at: usize, pieces: Pieces) -> Taken {
-        let Some(seat) = &mut self.seats[at] else { return Taken::Refused(pieces) };
-        self.ended.extend(seat.waiting.take_aged());
-        let pieces = match seat.waiting.admit(pieces) {
+    pub(super) fn take(&mut self, kernel: &K, at: usize, pieces: Pieces) -> SubmitOutcome {
+        let Some(registration) = &mut self.registrations[at] else {
+            return SubmitOutcome::Refused(pieces);
+        };
+        self.ended.extend(registration.waiting.take_aged());
+        let pieces = match registration.waiting.admit(pieces) {
             Ok(pieces) => pieces,
-            Err(refused) => return Taken::Refused(refused),
+            Err(refused) => return SubmitOutcome::Refused(refused),
         };
         let mut now = None;
         for piece in pieces {
-            let Some(seat) = &mut self.seats[at] else { break };
-            if !seat.waiting.is_empty() || !seat.has_room() || self.free.is_empty() {
-                seat.push(&mut now, piece);
+            let Some(registration) = &mut self.registrations[at] else { break };
+            if !registration.waiting.is_empty() || !registration.has_room() || self.free.is_empty()
+            {
+                registration.push(&mut now, piece);
             } else if !self.place(kernel, at, piece) {
-                return Taken::Broken;
+                return SubmitOutcome::Broken;
             }
         }
-        Taken::All
+        SubmitOutcome::All
     }
 
     /// Puts `piece` into a free slot (there must be one) and into the submission queue. Returns `false` if the ring is
     /// broken.
-    fn place(&mut self, kernel: &K, seat: usize, piece: Piece) -> bool {
-        let (Some(slot), Some(it)) = (self.free.pop(), &mut self.seats[seat]) else { return false };
+    fn place(&mut self, kernel: &K, registration: usize, piece: Piece) -> bool {
+        let (Some(slot), Some(it)) = (self.free.pop(), &mut self.registrations[registration])
+        else {
+            return false;
+        };
         it.under_way += 1;
         debug_assert!(self.slots[slot].is_none(), "a free slot is empty (invariant 3)");
-        self.slots[slot] = Some(SentPiece { piece, seat });
+        self.slots[slot] = Some(SentPiece { piece, registration });
         self.push(kernel, slot)
     }
 
     /// Puts what remains of the piece in `slot` into the submission queue.
     fn push(&mut self, kernel: &K, slot: usize) -> bool {
         let Some(sent) = &mut self.slots[slot] else { return false };
-        let Some(seat) = &mut self.seats[sent.seat] else { return false };
+        let Some(registration) = &mut self.registrations[sent.registration] else { return false };
         let range = &mut self.ranges[slot];
         let what = (slot as u64, &mut sent.piece, range);
-        kernel.push(&mut self.books, &mut seat.target, what)
+        kernel.push(&mut self.tables, &mut registration.target, what)
     }
 
     /// Settles one completion. Returns `false` if the ring is broken.
@@ -124,17 +133,17 @@ impl<K: Kernel> Core<K> {
             // After a break the kernel may still report pieces that were given up.
             return self.broken;
         };
-        let Some(seat) = &mut self.seats[sent.seat] else { return false };
-        let step = match kernel.outcome(&mut seat.target, &mut sent.piece, result) {
-            None => Step::Again,
+        let Some(registration) = &mut self.registrations[sent.registration] else { return false };
+        let step = match kernel.outcome(&mut registration.target, &mut sent.piece, result) {
+            None => PieceStep::Again,
             Some(outcome) => sent.piece.settle(outcome),
         };
-        if step == Step::Again {
+        if step == PieceStep::Again {
             return self.push(kernel, slot);
         }
-        debug_assert!(seat.under_way > 0, "what ends was counted with its device");
+        debug_assert!(registration.under_way > 0, "what ends was counted with its device");
         debug_assert!(!self.free.contains(&slot), "a slot is given up once");
-        seat.under_way -= 1;
+        registration.under_way -= 1;
         self.free.push(slot);
         self.ended.extend(self.slots[slot].take().map(|sent| sent.piece));
         true
@@ -142,15 +151,15 @@ impl<K: Kernel> Core<K> {
 
     /// Gives free slots to waiting pieces, one piece per device in turn. Returns `false` if the ring is broken.
     pub(super) fn fill(&mut self, kernel: &K) -> bool {
-        let seats = self.seats.len();
-        for seat in self.seats.iter_mut().flatten() {
-            self.ended.extend(seat.waiting.take_aged());
+        let registrations = self.registrations.len();
+        for registration in self.registrations.iter_mut().flatten() {
+            self.ended.extend(registration.waiting.take_aged());
         }
         let mut idle = 0;
-        while idle < seats && !self.free.is_empty() {
-            let at = self.first % seats;
+        while idle < registrations && !self.free.is_empty() {
+            let at = self.first % registrations;
             self.first = at + 1;
-            let Some(piece) = self.seats[at].as_mut().and_then(Seat::pop) else {
+            let Some(piece) = self.registrations[at].as_mut().and_then(Registration::pop) else {
                 idle += 1;
                 continue;
             };
@@ -163,7 +172,7 @@ impl<K: Kernel> Core<K> {
     }
 }
 
-impl<K: Kernel> Drop for Core<K> {
+impl<K: Kernel> Drop for RingCore<K> {
     fn drop(&mut self) {
         if self.slots.iter().any(Option::is_some) {
             Box::leak(std::mem::take(&mut self.ranges));

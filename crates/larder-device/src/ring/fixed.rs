@@ -45,7 +45,7 @@ pub(crate) struct FixedBuffers {
 
 /// What a device reports of registered buffers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Granted {
+pub(crate) struct BufferGrant {
     /// There is a table, and neither the kernel nor the allowance has refused one of our buffers.
     pub(crate) all: bool,
     /// Pieces that went to the kernel with a registered buffer.
@@ -130,8 +130,8 @@ impl FixedBuffers {
         refused
     }
 
-    pub(crate) fn granted(&self) -> Granted {
-        Granted { all: !self.known.is_empty() && !self.full && !self.short, pieces: self.named }
+    pub(crate) fn granted(&self) -> BufferGrant {
+        BufferGrant { all: !self.known.is_empty() && !self.full && !self.short, pieces: self.named }
     }
 
     /// Unregisters the table. Called when nothing is pending.

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Wake, Waker};
 use std::time::Duration;
 
-use super::hosted::{Hosted, Role};
+use super::hosted::{HostedCore, Role};
 use super::linux::Linux;
 use crate::driver::Driver;
 use crate::error::{Error, ErrorKind};
@@ -23,7 +23,7 @@ thread_local! {
 }
 
 /// The ring that a thread hosts. Dropping it, also when the thread ends, hands the requests in flight on.
-struct Hosting(Option<Arc<Hosted<Linux>>>);
+struct Hosting(Option<Arc<HostedCore<Linux>>>);
 
 /// Options for hosting a ring. [`RingOptions::default`] suits a worker of a server.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -64,7 +64,7 @@ pub struct RingStats {
 /// Dropping it, also during a panic, hands the requests in flight to a thread of their own (`larder-heir`), which ends
 /// when they have ended. No request is lost, and waiters on other threads still get their results.
 pub struct HostedRing {
-    hosted: Arc<Hosted<Linux>>,
+    hosted: Arc<HostedCore<Linux>>,
     /// The ring belongs to the thread, so this is not `Send`.
     _here: PhantomData<*const ()>,
 }
@@ -92,9 +92,9 @@ pub fn host_with(options: &RingOptions) -> Result<HostedRing, Error> {
         return Err(Error::new(ErrorKind::InUse, "this thread hosts a ring already"));
     }
     let entries = u32::from(slots) + SPARE_ENTRIES;
-    let (kernel, books) = Linux::new(entries, options.registered_buffers)
+    let (kernel, tables) = Linux::new(entries, options.registered_buffers)
         .map_err(|error| Error::new(ErrorKind::Setup, format!("io_uring is refused: {error}")))?;
-    let hosted = Hosted::new(kernel, books, usize::from(slots));
+    let hosted = HostedCore::new(kernel, tables, usize::from(slots));
     let seated = HERE.try_with(|here| here.borrow_mut().0 = Some(Arc::clone(&hosted)));
     if seated.is_err() {
         return Err(Error::new(ErrorKind::Setup, "this thread is about to end"));
@@ -104,7 +104,7 @@ pub fn host_with(options: &RingOptions) -> Result<HostedRing, Error> {
 }
 
 /// The ring that this thread hosts.
-pub(super) fn here() -> Option<Arc<Hosted<Linux>>> {
+pub(super) fn here() -> Option<Arc<HostedCore<Linux>>> {
     HERE.try_with(|here| here.borrow().0.clone()).ok().flatten()
 }
 
@@ -114,7 +114,7 @@ pub(crate) fn is_hosted() -> bool {
 }
 
 /// The role of this thread towards `ring`.
-pub(super) fn role_in(ring: &Arc<Hosted<Linux>>) -> Role {
+pub(super) fn role_in(ring: &Arc<HostedCore<Linux>>) -> Role {
     match here().is_some_and(|here| Arc::ptr_eq(&here, ring)) {
         true => Role::Owner,
         false => Role::Visitor,
@@ -173,7 +173,7 @@ impl HostedRing {
     /// A waker that ends the current or next sleep of [`HostedRing::turn`] when another thread wakes it. It is for an
     /// executor on this thread whose tasks other threads wake. Waking it on this thread does nothing.
     pub fn waker(&self) -> Waker {
-        Waker::from(Arc::new(Calls(Arc::clone(&self.hosted))))
+        Waker::from(Arc::new(HostCall(Arc::clone(&self.hosted))))
     }
 
     /// The ring's counters.
@@ -188,7 +188,7 @@ impl HostedRing {
     }
 
     #[cfg(all(test, not(shuttle)))]
-    pub(super) fn hosted(&self) -> &Arc<Hosted<Linux>> {
+    pub(super) fn hosted(&self) -> &Arc<HostedCore<Linux>> {
         &self.hosted
     }
 }
@@ -236,9 +236,9 @@ impl Drop for Hosting {
 }
 
 /// See [`HostedRing::waker`].
-struct Calls(Arc<Hosted<Linux>>);
+struct HostCall(Arc<HostedCore<Linux>>);
 
-impl Wake for Calls {
+impl Wake for HostCall {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }

@@ -28,9 +28,9 @@
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use super::core::{Core, SentPiece, Taken};
-use super::kernel::{Entered, Kernel, WAKE_EVENT, Wait};
-use super::seat::Seat;
+use super::core::{RingCore, SentPiece, SubmitOutcome};
+use super::kernel::{EnterOutcome, Kernel, WAKE_EVENT, Wait};
+use super::registration::Registration;
 use super::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use super::sync::{Condvar, Mutex, MutexGuard, nap, pause};
 use crate::driver::{Driver, Parker};
@@ -38,14 +38,14 @@ use crate::file_options::FileOptions;
 use crate::park::is_host;
 use crate::transfer::Pieces;
 
-pub(crate) struct Hosted<K: Kernel> {
+pub(crate) struct HostedCore<K: Kernel> {
     kernel: K,
-    core: Mutex<Core<K>>,
+    core: Mutex<RingCore<K>>,
     /// Notified when a piece has ended, for visitors.
     ended: Condvar,
     /// The wake-up event was signalled, and its completion was not fetched yet.
     signalled: AtomicBool,
-    counts: Counts,
+    counts: RingCounts,
 }
 
 /// Which thread is at work. See the top of this file.
@@ -57,7 +57,7 @@ pub(crate) enum Role {
 
 /// Counters since the ring was made. Only the owner adds to them, except for visits.
 #[derive(Default)]
-pub(super) struct Counts {
+pub(super) struct RingCounts {
     pub(super) enters: AtomicU64,
     pub(super) sleeps: AtomicU64,
     pub(super) ended: AtomicU64,
@@ -65,23 +65,23 @@ pub(super) struct Counts {
 
 /// What a reap found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Reaped {
+pub(crate) struct ReapOutcome {
     /// Pieces of requests that have ended.
     pub(crate) ended: usize,
     /// The wake-up event was signalled: the owner must check what it was called for before it sleeps.
     pub(crate) called: bool,
 }
 
-impl<K: Kernel> Hosted<K> {
+impl<K: Kernel> HostedCore<K> {
     /// A ring with `slots` slots, fewer than the entries of its submission queue.
-    pub(crate) fn new(kernel: K, books: K::Books, slots: usize) -> Arc<Self> {
-        let core = Core::new(books, slots);
+    pub(crate) fn new(kernel: K, tables: K::KernelTables, slots: usize) -> Arc<Self> {
+        let core = RingCore::new(tables, slots);
         Arc::new(Self {
             kernel,
             core: Mutex::new(core),
             ended: Condvar::new(),
             signalled: AtomicBool::new(false),
-            counts: Counts::default(),
+            counts: RingCounts::default(),
         })
     }
 
@@ -94,46 +94,52 @@ impl<K: Kernel> Hosted<K> {
         &self.kernel
     }
 
-    pub(super) fn counts(&self) -> &Counts {
+    pub(super) fn counts(&self) -> &RingCounts {
         &self.counts
     }
 
-    fn lock(&self) -> MutexGuard<'_, Core<K>> {
+    fn lock(&self) -> MutexGuard<'_, RingCore<K>> {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads the books and the state of a device, if the device has joined the ring.
+    /// Reads the tables and the state of a device, if the device has joined the ring.
     pub(crate) fn look<T>(
         &self,
         device: u64,
-        look: impl FnOnce(&K::Books, &K::Target) -> T,
+        look: impl FnOnce(&K::KernelTables, &K::Target) -> T,
     ) -> Option<T> {
         let core = self.lock();
-        let seat = core.seats.iter().flatten().find(|seat| seat.device == device)?;
-        Some(look(&core.books, &seat.target))
+        let registration = core
+            .registrations
+            .iter()
+            .flatten()
+            .find(|registration| registration.device == device)?;
+        Some(look(&core.tables, &registration.target))
     }
 
     /// Pieces that have not ended.
     pub(crate) fn pending(&self) -> usize {
         let core = self.lock();
-        let seats = core.seats.iter().flatten();
-        seats.map(|seat| seat.under_way + seat.waiting.len()).sum()
+        let registrations = core.registrations.iter().flatten();
+        registrations.map(|registration| registration.under_way + registration.waiting.len()).sum()
     }
 
     /// Takes the pieces of a request; the kernel gets them at the next submission. Called by the host. A device that
-    /// comes for the first time joins with `sit`. Gives the pieces back if it cannot, or if the ring is broken.
+    /// comes for the first time joins with `register`. Gives the pieces back if it cannot, or if the ring is broken.
     pub(crate) fn submit(
         self: &Arc<Self>,
         device: u64,
         options: &FileOptions,
-        sit: impl FnOnce(&K, &mut K::Books) -> Option<K::Target>,
+        register: impl FnOnce(&K, &mut K::KernelTables) -> Option<K::Target>,
         pieces: Pieces,
     ) -> Result<(), Pieces> {
         let mut core = self.lock();
-        let Some(at) = core.seat(device, options, &self.kernel, sit) else { return Err(pieces) };
+        let Some(at) = core.registration(device, options, &self.kernel, register) else {
+            return Err(pieces);
+        };
         pieces.driven_by(Arc::clone(self) as Arc<dyn Driver>);
         let refused = core.take(&self.kernel, at, pieces);
-        let intact = !matches!(refused, Taken::Broken);
+        let intact = !matches!(refused, SubmitOutcome::Broken);
         drop(core);
         drop(refused);
         if !intact {
@@ -144,10 +150,10 @@ impl<K: Kernel> Hosted<K> {
     }
 
     /// Settles completions.
-    pub(crate) fn reap(&self, role: Role) -> Reaped {
+    pub(crate) fn reap(&self, role: Role) -> ReapOutcome {
         let mut core = self.lock();
         let (mut seen, mut called, mut intact) = (0_usize, false, true);
-        while intact && let Some((what, result)) = self.kernel.next(&mut core.books) {
+        while intact && let Some((what, result)) = self.kernel.next(&mut core.tables) {
             seen += 1;
             if what == WAKE_EVENT {
                 (core.wake_event_armed, called) = (false, true);
@@ -173,7 +179,7 @@ impl<K: Kernel> Hosted<K> {
             self.enter(Wait::No);
             core = self.lock();
         }
-        Reaped { ended: self.complete(core), called }
+        ReapOutcome { ended: self.complete(core), called }
     }
 
     /// Settles completions, or submits to the kernel and sleeps until there is a completion, a signal, or the time is
@@ -190,7 +196,7 @@ impl<K: Kernel> Hosted<K> {
     }
 
     /// Completes the requests of ended pieces.
-    fn complete<'a>(&'a self, mut core: MutexGuard<'a, Core<K>>) -> usize {
+    fn complete<'a>(&'a self, mut core: MutexGuard<'a, RingCore<K>>) -> usize {
         let mut count = 0;
         while let Some(piece) = core.ended.pop_front() {
             drop(core);
@@ -219,7 +225,7 @@ impl<K: Kernel> Hosted<K> {
 
     fn is_untold(&self) -> bool {
         let mut core = self.lock();
-        !core.broken && self.kernel.untold(&mut core.books)
+        !core.broken && self.kernel.untold(&mut core.tables)
     }
 
     /// Submits new entries to the kernel and sleeps until there is a completion, a signal, or the time is over. Called
@@ -241,9 +247,9 @@ impl<K: Kernel> Hosted<K> {
     }
 
     /// Arms the wake-up event. Returns whether it will end the owner's sleep.
-    fn arm(&self, core: &mut Core<K>) -> bool {
+    fn arm(&self, core: &mut RingCore<K>) -> bool {
         if !core.wake_event_armed && !core.broken {
-            core.wake_event_armed = self.kernel.arm_wake_event(&mut core.books);
+            core.wake_event_armed = self.kernel.arm_wake_event(&mut core.tables);
         }
         core.wake_event_armed
     }
@@ -257,7 +263,7 @@ impl<K: Kernel> Hosted<K> {
 
     fn enter(&self, wait: Wait) {
         self.counts.enters.fetch_add(1, Ordering::Relaxed);
-        if self.kernel.enter(wait) == Entered::Broken {
+        if self.kernel.enter(wait) == EnterOutcome::Broken {
             self.give_up();
         }
     }
@@ -268,9 +274,9 @@ impl<K: Kernel> Hosted<K> {
         core.broken = true;
         let known: Vec<SentPiece> = core.slots.iter_mut().filter_map(Option::take).collect();
         Box::leak(std::mem::take(&mut core.ranges));
-        for mut seat in std::mem::take(&mut core.seats).into_iter().flatten() {
-            core.ended.extend(seat.waiting.take_all());
-            self.kernel.abandon(seat.target);
+        for mut registration in std::mem::take(&mut core.registrations).into_iter().flatten() {
+            core.ended.extend(registration.waiting.take_all());
+            self.kernel.abandon(registration.target);
         }
         self.ended.notify_all();
         drop(core);
@@ -290,11 +296,13 @@ impl<K: Kernel> Hosted<K> {
             self.tell_all(role);
             self.reap(role);
             let mut core = self.lock();
-            let mine = |seat: &Option<Seat<_>>| seat.as_ref().is_some_and(|it| it.device == device);
-            let Some(at) = core.seats.iter().position(mine) else { return };
-            if core.seats[at].as_ref().is_some_and(Seat::is_idle) {
-                if let Some(seat) = core.seats[at].take() {
-                    self.kernel.release(&mut core.books, seat.target);
+            let mine = |registration: &Option<Registration<_>>| {
+                registration.as_ref().is_some_and(|it| it.device == device)
+            };
+            let Some(at) = core.registrations.iter().position(mine) else { return };
+            if core.registrations[at].as_ref().is_some_and(Registration::is_idle) {
+                if let Some(registration) = core.registrations[at].take() {
+                    self.kernel.release(&mut core.tables, registration.target);
                 }
                 return;
             }
@@ -325,14 +333,14 @@ impl<K: Kernel> Hosted<K> {
             if core.broken {
                 return true;
             }
-            if !core.seats.iter().flatten().all(Seat::is_idle) {
+            if !core.registrations.iter().flatten().all(Registration::is_idle) {
                 return false;
             }
             if !core.wake_event_armed {
-                for seat in std::mem::take(&mut core.seats).into_iter().flatten() {
-                    self.kernel.release(&mut core.books, seat.target);
+                for registration in std::mem::take(&mut core.registrations).into_iter().flatten() {
+                    self.kernel.release(&mut core.tables, registration.target);
                 }
-                self.kernel.close(&mut core.books);
+                self.kernel.close(&mut core.tables);
                 // The wake-up event must stay valid: a waker of this ring may still exist.
                 return true;
             }
@@ -344,7 +352,7 @@ impl<K: Kernel> Hosted<K> {
     }
 }
 
-impl<K: Kernel> Driver for Hosted<K> {
+impl<K: Kernel> Driver for HostedCore<K> {
     fn drive(self: Arc<Self>, parker: &Arc<Parker>) {
         if !is_host(self.address()) || self.is_broken() {
             return parker.park();

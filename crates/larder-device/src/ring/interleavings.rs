@@ -15,8 +15,8 @@ use shuttle::rand::Rng;
 use shuttle::sync::{Condvar, Mutex};
 use shuttle::thread;
 
-use super::hosted::{Hosted, Role};
-use super::kernel::{Entered, Kernel, WAKE_EVENT, Wait};
+use super::hosted::{HostedCore, Role};
+use super::kernel::{EnterOutcome, Kernel, WAKE_EVENT, Wait};
 use super::wire::Range;
 use crate::buffer::IoBuffer;
 use crate::error::ErrorKind;
@@ -50,7 +50,7 @@ struct Queues {
 }
 
 /// The kernel of a ring, shared with the thread that plays the drive.
-struct Shared(Arc<Fake>);
+struct SharedKernel(Arc<Fake>);
 
 impl Fake {
     fn ended(&self) -> usize {
@@ -92,9 +92,9 @@ impl Fake {
     }
 }
 
-impl Kernel for Shared {
+impl Kernel for SharedKernel {
     type Target = ();
-    type Books = ();
+    type KernelTables = ();
 
     fn push(&self, _: &mut (), _: &mut (), what: (u64, &mut Piece, &mut Range)) -> bool {
         let (slot, piece, _) = what;
@@ -123,10 +123,10 @@ impl Kernel for Shared {
         Some(usize::try_from(result).map_err(io::Error::other))
     }
 
-    fn enter(&self, wait: Wait) -> Entered {
+    fn enter(&self, wait: Wait) -> EnterOutcome {
         let mut queues = self.0.queues.lock().unwrap();
         if queues.breaks {
-            return Entered::Broken;
+            return EnterOutcome::Broken;
         }
         for (slot, block) in std::mem::take(&mut queues.submitted) {
             if slot == WAKE_EVENT {
@@ -139,7 +139,7 @@ impl Kernel for Shared {
         while wait != Wait::No && queues.completed.is_empty() {
             queues = self.0.completed.wait(queues).unwrap();
         }
-        Entered::Told
+        EnterOutcome::Told
     }
 
     fn wake(&self) {
@@ -165,11 +165,11 @@ impl Kernel for Shared {
     }
 }
 
-type Ring = Arc<Hosted<Shared>>;
+type Ring = Arc<HostedCore<SharedKernel>>;
 
 fn ring(slots: usize) -> (Ring, Arc<Fake>) {
     let fake = Arc::<Fake>::default();
-    (Hosted::new(Shared(Arc::clone(&fake)), (), slots), fake)
+    (HostedCore::new(SharedKernel(Arc::clone(&fake)), (), slots), fake)
 }
 
 /// A read of the next block, which alone owns its ledger.
@@ -192,9 +192,9 @@ fn try_read(ring: &Ring, block: u64, device: u64, ledger: &Arc<Ledger>) -> Optio
 }
 
 /// Calls the host, as the waker of its executor does.
-struct Calls(Ring);
+struct HostCall(Ring);
 
-impl Wake for Calls {
+impl Wake for HostCall {
     fn wake(self: Arc<Self>) {
         self.0.signal();
     }
@@ -279,7 +279,7 @@ fn a_visitor_leaves_no_waiter_asleep() {
                 move || ring.leave(1, Role::Visitor)
             });
             let mut mine = mine;
-            let waker = Waker::from(Arc::new(Calls(Arc::clone(&ring))));
+            let waker = Waker::from(Arc::new(HostCall(Arc::clone(&ring))));
             let mut context = Context::from_waker(&waker);
             // As a loop of its own does: polls its task, and sleeps if there is nothing to do.
             while Pin::new(&mut mine).poll(&mut context).is_pending() {

@@ -12,31 +12,31 @@ pub(crate) const WAKE_EVENT: u64 = u64::MAX;
 
 /// The two queues, the wake-up event, and the encoding of a device's requests.
 ///
-/// Having the books means having the queues: a ring has one set of books, under the ring's lock. Any thread may call
-/// the methods that take no books, at any time.
+/// Having the tables means having the queues: a ring has one set of tables, under the ring's lock. Any thread may call
+/// the methods that take no tables, at any time.
 pub(crate) trait Kernel: Send + Sync + Sized + 'static {
     /// What the encoding of a device's requests needs.
     type Target: Send;
     /// State that changes together with the queues.
-    type Books: Send;
+    type KernelTables: Send;
 
     /// Puts what remains of a piece, in a slot with its range, into the submission queue. Returns `false` if the queue
     /// is full. From then on the kernel uses the memory of the piece and the range, until the completion was fetched.
     fn push(
         &self,
-        books: &mut Self::Books,
+        tables: &mut Self::KernelTables,
         target: &mut Self::Target,
         what: (u64, &mut Piece, &mut Range),
     ) -> bool;
 
     /// Puts an operation into the submission queue that ends with [`WAKE_EVENT`] when the wake-up event is signalled.
-    fn arm_wake_event(&self, books: &mut Self::Books) -> bool;
+    fn arm_wake_event(&self, tables: &mut Self::KernelTables) -> bool;
 
     /// The next completion: its `user_data` and its result.
-    fn next(&self, books: &mut Self::Books) -> Option<(u64, i32)>;
+    fn next(&self, tables: &mut Self::KernelTables) -> Option<(u64, i32)>;
 
     /// Whether the submission queue has an entry that was not submitted to the kernel.
-    fn untold(&self, books: &mut Self::Books) -> bool;
+    fn untold(&self, tables: &mut Self::KernelTables) -> bool;
 
     /// The result of an operation: the number of bytes moved, or the error. `None`: the piece must be submitted again,
     /// in another encoding.
@@ -48,7 +48,7 @@ pub(crate) trait Kernel: Send + Sync + Sized + 'static {
     ) -> Option<io::Result<usize>>;
 
     /// Submits the new entries to the kernel, and sleeps if asked to.
-    fn enter(&self, wait: Wait) -> Entered;
+    fn enter(&self, wait: Wait) -> EnterOutcome;
 
     /// Signals the wake-up event: ends the operation that [`Kernel::arm_wake_event`] began, or the next one.
     fn wake(&self);
@@ -57,13 +57,13 @@ pub(crate) trait Kernel: Send + Sync + Sized + 'static {
     fn await_wake(&self, timeout: Option<Duration>);
 
     /// The device has nothing in flight and will submit nothing more.
-    fn release(&self, books: &mut Self::Books, target: Self::Target);
+    fn release(&self, tables: &mut Self::KernelTables, target: Self::Target);
 
     /// The ring broke; the kernel may still be working for this device.
     fn abandon(&self, target: Self::Target);
 
     /// Nothing is in flight, and nothing more will be submitted.
-    fn close(&self, books: &mut Self::Books);
+    fn close(&self, tables: &mut Self::KernelTables);
 }
 
 /// Whether a call waits.
@@ -76,7 +76,7 @@ pub(crate) enum Wait {
 
 /// Outcome of a call of the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Entered {
+pub(crate) enum EnterOutcome {
     Told,
     /// Entries that the kernel did not take stay in the queue for the next call.
     Later,

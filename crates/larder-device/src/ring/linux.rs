@@ -1,7 +1,7 @@
 //! A hosted ring on Linux: its queues, its wake-up event, and the files and buffers registered with it.
 //!
-//! Invariant: access to the queues is tied to the one set of [`Books`], made with the ring and never copied. Code that
-//! has the books mutably is the only one to use the queues.
+//! Invariant: access to the queues is tied to the one set of [`KernelTables`], made with the ring and never copied.
+//! Code that has the tables mutably is the only one to use the queues.
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -15,8 +15,8 @@ use io_uring::{Probe, squeue, types};
 use rustix::event::{EventfdFlags, eventfd};
 use zerocopy::IntoBytes;
 
-use super::fixed::{FixedBuffers, Granted, is_refusal};
-use super::kernel::{Entered, Kernel, Wait};
+use super::fixed::{BufferGrant, FixedBuffers, is_refusal};
+use super::kernel::{EnterOutcome, Kernel, Wait};
 use super::queues::{Queues, await_readable};
 use super::wire::{AnyWire, Link, Range};
 use crate::transfer::Piece;
@@ -31,7 +31,7 @@ pub(crate) struct Linux {
 }
 
 /// State that changes together with the queues, and the right to use them.
-pub(crate) struct Books {
+pub(crate) struct KernelTables {
     fixed: FixedBuffers,
     /// Free entries of the kernel's table of files.
     files: Vec<u32>,
@@ -50,65 +50,69 @@ pub(crate) struct Guest {
 }
 
 /// A device in this ring.
-pub(crate) struct Target {
+pub(crate) struct RingTarget {
     guest: Arc<Guest>,
     registered_file: Option<u32>,
     /// Whether its requests may name registered buffers.
     fixed: bool,
 }
 
-impl Target {
+impl RingTarget {
     pub(crate) fn registered_file(&self) -> bool {
         self.registered_file.is_some()
     }
 }
 
-impl Books {
+impl KernelTables {
     /// Whether the kernel granted registered buffers, and the number of pieces that used them.
-    pub(crate) fn granted(&self) -> Granted {
+    pub(crate) fn granted(&self) -> BufferGrant {
         self.fixed.granted()
     }
 }
 
 impl Linux {
-    /// A ring of `entries` entries, and its books.
-    pub(crate) fn new(entries: u32, registered_buffers: bool) -> io::Result<(Self, Books)> {
+    /// A ring of `entries` entries, and its tables.
+    pub(crate) fn new(entries: u32, registered_buffers: bool) -> io::Result<(Self, KernelTables)> {
         let (queues, probe) = Queues::new(entries)?;
         Self::over(queues, probe, registered_buffers)
     }
 
     #[cfg(all(test, not(shuttle)))]
-    pub(super) fn with_small_entries(entries: u32) -> io::Result<(Self, Books)> {
+    pub(super) fn with_small_entries(entries: u32) -> io::Result<(Self, KernelTables)> {
         let queues = Queues::small(entries)?;
         let mut probe = Probe::new();
         queues.submitter().register_probe(&mut probe)?;
         Self::over(queues, probe, false)
     }
 
-    fn over(queues: Queues, probe: Probe, buffers: bool) -> io::Result<(Self, Books)> {
+    fn over(queues: Queues, probe: Probe, buffers: bool) -> io::Result<(Self, KernelTables)> {
         let wake_event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let granted = queues.submitter().register_files_sparse(FILES).is_ok();
         let files = if granted { (0..FILES).rev().collect() } else { Vec::new() };
         let fixed = FixedBuffers::new(&queues.submitter(), buffers);
-        Ok((Self { queues, probe, wake_event }, Books { fixed, files }))
+        Ok((Self { queues, probe, wake_event }, KernelTables { fixed, files }))
     }
 
     /// Lets a device join. `None` if the ring cannot carry the device's operations.
-    pub(crate) fn admit(&self, books: &mut Books, guest: &Arc<Guest>) -> Option<Target> {
+    pub(crate) fn admit(
+        &self,
+        tables: &mut KernelTables,
+        guest: &Arc<Guest>,
+    ) -> Option<RingTarget> {
         let wire = &guest.wire;
         let speaks = wire.needed().iter().all(|&code| self.probe.is_supported(code));
         if !speaks || (wire.is_big() && !self.queues.is_big()) {
             return None;
         }
-        let registered_file = books.files.pop().filter(|&entry| {
+        let registered_file = tables.files.pop().filter(|&entry| {
             let known = self.set_file(entry, guest.file.as_raw_fd());
             if !known {
-                books.files.clear();
+                tables.files.clear();
             }
             known
         });
         let fixed = guest.registered_buffers;
-        Some(Target { guest: Arc::clone(guest), registered_file, fixed })
+        Some(RingTarget { guest: Arc::clone(guest), registered_file, fixed })
     }
 
     fn set_file(&self, entry: u32, fd: i32) -> bool {
@@ -117,13 +121,13 @@ impl Linux {
 }
 
 impl Kernel for Linux {
-    type Target = Target;
-    type Books = Books;
+    type Target = RingTarget;
+    type KernelTables = KernelTables;
 
     fn push(
         &self,
-        books: &mut Books,
-        target: &mut Target,
+        tables: &mut KernelTables,
+        target: &mut RingTarget,
         (slot, piece, range): (u64, &mut Piece, &mut Range),
     ) -> bool {
         let guest = &target.guest;
@@ -133,7 +137,7 @@ impl Kernel for Linux {
         };
         piece.by_entry = false;
         let entry = match target.fixed {
-            true => books.fixed.entry(&self.queues.submitter(), piece),
+            true => tables.fixed.entry(&self.queues.submitter(), piece),
             false => None,
         };
         if entry.is_some() {
@@ -141,30 +145,30 @@ impl Kernel for Linux {
         }
         let link = Link { file: types::Fd(file), flags, slot, entry, range };
         let entry = guest.wire.describe(piece, link);
-        // SAFETY: we have the books. The entry names only memory of the piece and of the range, which stay in place
+        // SAFETY: we have the tables. The entry names only memory of the piece and of the range, which stay in place
         // until the completion was fetched, or forever (invariant 1 of a hosted ring). The target keeps the file open
         // until then.
         unsafe { self.queues.push(entry) }
     }
 
-    fn arm_wake_event(&self, _: &mut Books) -> bool {
-        // SAFETY: we have the books. The wake-up event lives as long as the ring.
+    fn arm_wake_event(&self, _: &mut KernelTables) -> bool {
+        // SAFETY: we have the tables. The wake-up event lives as long as the ring.
         unsafe { self.queues.push_wake_event(self.wake_event.as_fd()) }
     }
 
-    fn next(&self, _: &mut Books) -> Option<(u64, i32)> {
-        // SAFETY: we have the books.
+    fn next(&self, _: &mut KernelTables) -> Option<(u64, i32)> {
+        // SAFETY: we have the tables.
         unsafe { self.queues.next() }
     }
 
-    fn untold(&self, _: &mut Books) -> bool {
-        // SAFETY: we have the books.
+    fn untold(&self, _: &mut KernelTables) -> bool {
+        // SAFETY: we have the tables.
         unsafe { self.queues.untold() }
     }
 
     fn outcome(
         &self,
-        target: &mut Target,
+        target: &mut RingTarget,
         piece: &mut Piece,
         result: i32,
     ) -> Option<io::Result<usize>> {
@@ -176,7 +180,7 @@ impl Kernel for Linux {
         Some(target.guest.wire.outcome(piece, result))
     }
 
-    fn enter(&self, wait: Wait) -> Entered {
+    fn enter(&self, wait: Wait) -> EnterOutcome {
         self.queues.enter(wait)
     }
 
@@ -190,20 +194,20 @@ impl Kernel for Linux {
         let _ = rustix::io::read(&self.wake_event, &mut [0; 8]);
     }
 
-    fn release(&self, books: &mut Books, target: Target) {
+    fn release(&self, tables: &mut KernelTables, target: RingTarget) {
         let Some(entry) = target.registered_file else { return };
         // Otherwise the kernel would hold the file as long as the ring lives.
         if self.set_file(entry, -1) {
-            books.files.push(entry);
+            tables.files.push(entry);
         }
     }
 
-    fn abandon(&self, target: Target) {
+    fn abandon(&self, target: RingTarget) {
         target.guest.broken.store(true, Ordering::SeqCst);
     }
 
-    fn close(&self, books: &mut Books) {
-        books.fixed.close(&self.queues.submitter());
+    fn close(&self, tables: &mut KernelTables) {
+        tables.fixed.close(&self.queues.submitter());
         // Otherwise the kernel would hold the files until it has torn the ring down.
         let _ = self.queues.submitter().unregister_files();
     }

@@ -4,9 +4,9 @@ use std::fs::File;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use super::fixed::Granted;
+use super::fixed::BufferGrant;
 use super::host::{here, role_in};
-use super::hosted::Hosted;
+use super::hosted::HostedCore;
 use super::linux::{Guest, Linux};
 use super::wire::AnyWire;
 use crate::file_options::FileOptions;
@@ -18,7 +18,7 @@ pub(crate) struct Member {
     number: u64,
     guest: Arc<Guest>,
     options: FileOptions,
-    rings: Mutex<Vec<Weak<Hosted<Linux>>>>,
+    rings: Mutex<Vec<Weak<HostedCore<Linux>>>>,
 }
 
 impl Member {
@@ -42,17 +42,17 @@ impl Member {
     /// Takes a request if this thread hosts a ring that serves the device, else gives it back.
     pub(crate) fn submit(&self, pieces: Pieces) -> Result<(), Pieces> {
         let Some(ring) = here() else { return Err(pieces) };
-        let sit = |kernel: &Linux, books: &mut _| {
-            let target = kernel.admit(books, &self.guest)?;
+        let register = |kernel: &Linux, tables: &mut _| {
+            let target = kernel.admit(tables, &self.guest)?;
             let mut rings = self.rings.lock().unwrap_or_else(PoisonError::into_inner);
             rings.retain(|other| other.strong_count() > 0);
             rings.push(Arc::downgrade(&ring));
             Some(target)
         };
-        ring.submit(self.number, &self.options, sit, pieces)
+        ring.submit(self.number, &self.options, register, pieces)
     }
 
-    fn rings(&self) -> Vec<Arc<Hosted<Linux>>> {
+    fn rings(&self) -> Vec<Arc<HostedCore<Linux>>> {
         let rings = self.rings.lock().unwrap_or_else(PoisonError::into_inner);
         rings.iter().filter_map(Weak::upgrade).collect()
     }
@@ -60,15 +60,15 @@ impl Member {
     /// Whether the file is registered with all these rings.
     pub(crate) fn registered_file(&self) -> bool {
         let known =
-            |ring: &Arc<Hosted<Linux>>| ring.look(self.number, |_, it| it.registered_file());
+            |ring: &Arc<HostedCore<Linux>>| ring.look(self.number, |_, it| it.registered_file());
         self.rings().iter().all(|ring| known(ring).unwrap_or(true))
     }
 
     /// Whether all these rings were granted registered buffers.
     pub(crate) fn registered_buffers(&self) -> bool {
         let granted =
-            |ring: &Arc<Hosted<Linux>>| ring.look(self.number, |books, _| books.granted());
-        let all = |granted: Option<Granted>| granted.is_none_or(|it| it.all);
+            |ring: &Arc<HostedCore<Linux>>| ring.look(self.number, |tables, _| tables.granted());
+        let all = |granted: Option<BufferGrant>| granted.is_none_or(|it| it.all);
         self.rings().iter().all(|ring| all(granted(ring)))
     }
 

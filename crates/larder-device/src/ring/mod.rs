@@ -57,7 +57,7 @@ pub(crate) mod member;
 #[cfg(test)]
 pub(crate) mod pipe;
 mod queues;
-mod seat;
+mod registration;
 mod sync;
 #[cfg(test)]
 #[cfg(not(shuttle))]

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use io_uring::{IoUring, Probe, Submitter, cqueue, opcode, squeue, types};
 
-use super::kernel::{Entered, WAKE_EVENT, Wait};
+use super::kernel::{EnterOutcome, WAKE_EVENT, Wait};
 use super::wire::AnyEntry;
 
 /// Where the kernel puts what it reads from eventfds, for all rings. The value is never used, and the memory lives
@@ -128,7 +128,7 @@ impl Queues {
 
     /// Submits to the kernel, and waits if asked to. Any thread may call this at any time: the kernel serialises its
     /// callers itself.
-    pub(crate) fn enter(&self, wait: Wait) -> Entered {
+    pub(crate) fn enter(&self, wait: Wait) -> EnterOutcome {
         let outcome = match wait {
             Wait::No => self.submitter().submit().map(drop),
             Wait::Completion(None) => self.submitter().submit_and_wait(1).map(drop),
@@ -140,12 +140,14 @@ impl Queues {
         };
         match outcome.map_err(|error| (error.kind(), error)) {
             Ok(()) | Err((io::ErrorKind::Interrupted | io::ErrorKind::TimedOut, _)) => {
-                Entered::Told
+                EnterOutcome::Told
             }
             // Out of resources until completions are fetched, or for a moment.
-            Err((io::ErrorKind::WouldBlock | io::ErrorKind::ResourceBusy, _)) => Entered::Later,
-            Err((_, error)) if is_time_over(&error) => Entered::Told,
-            Err(_) => Entered::Broken,
+            Err((io::ErrorKind::WouldBlock | io::ErrorKind::ResourceBusy, _)) => {
+                EnterOutcome::Later
+            }
+            Err((_, error)) if is_time_over(&error) => EnterOutcome::Told,
+            Err(_) => EnterOutcome::Broken,
         }
     }
 

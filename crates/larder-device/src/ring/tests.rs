@@ -496,14 +496,14 @@ impl Wire for Large {
 
 #[test]
 fn a_ring_of_small_entries_takes_no_commands() {
-    let Ok((kernel, mut books)) = Linux::with_small_entries(16) else { return };
+    let Ok((kernel, mut tables)) = Linux::with_small_entries(16) else { return };
     let guest = |wire: Arc<dyn AnyWire>| {
         let file = Arc::new(File::open("/dev/zero").unwrap());
         let (fixed_pieces, broken) = Default::default();
         Arc::new(Guest { wire, file, registered_buffers: false, fixed_pieces, broken })
     };
-    assert!(kernel.admit(&mut books, &guest(Arc::new(Large))).is_none());
-    assert!(kernel.admit(&mut books, &guest(Arc::new(FileWire::default()))).is_some());
+    assert!(kernel.admit(&mut tables, &guest(Arc::new(Large))).is_none());
+    assert!(kernel.admit(&mut tables, &guest(Arc::new(FileWire::default()))).is_some());
 }
 
 /// A read into two buffers of a pool, in one piece.
@@ -545,20 +545,20 @@ fn a_list_whose_future_was_dropped_keeps_its_memory_until_the_kernel_is_done() {
 fn rings_of_either_size_read_into_lists() {
     for small in [true, false] {
         let ring = if small { Linux::with_small_entries(16) } else { Linux::new(16, false) };
-        let Ok((kernel, mut books)) = ring else { return };
+        let Ok((kernel, mut tables)) = ring else { return };
         let (file, mut writer) = pipe::pipe();
         writer.write_all(&[5; 2 * BLOCK]).unwrap();
         let (fixed_pieces, broken) = Default::default();
         let wire: Arc<dyn AnyWire> = Arc::new(FileWire::default());
         let guest = Guest { wire, file, registered_buffers: false, fixed_pieces, broken };
-        let mut target = kernel.admit(&mut books, &Arc::new(guest)).unwrap();
+        let mut target = kernel.admit(&mut tables, &Arc::new(guest)).unwrap();
         let (future, mut pieces) = list_of(&BufferPool::new());
         let (mut piece, mut range) = (pieces.next().unwrap(), Default::default());
         assert!(pieces.next().is_none());
         drop(pieces);
-        assert!(kernel.push(&mut books, &mut target, (3, &mut piece, &mut range)));
+        assert!(kernel.push(&mut tables, &mut target, (3, &mut piece, &mut range)));
         kernel.enter(Wait::Completion(None));
-        let ended = kernel.next(&mut books);
+        let ended = kernel.next(&mut tables);
         assert_eq!(ended, Some((3, 8192)), "small: {small}");
         piece.settle(Ok(2 * BLOCK));
         drop(piece);

@@ -11,7 +11,7 @@ use rustix::event::{EventfdFlags, eventfd};
 /// Messages to one thread, its owner, which sleeps until [`Inbox::fd`] is readable.
 #[derive(Debug)]
 pub struct Inbox<L> {
-    letters: Mutex<Vec<L>>,
+    messages: Mutex<Vec<L>>,
     /// An eventfd, readable when there are messages or a signal.
     event: OwnedFd,
     /// Whether `event` is readable already, or about to be.
@@ -28,7 +28,7 @@ impl<L> Inbox<L> {
     /// If the system has no descriptor left.
     pub fn new() -> io::Result<Self> {
         Ok(Self {
-            letters: Mutex::default(),
+            messages: Mutex::default(),
             event: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
             is_signalled: AtomicBool::new(false),
             owner: OnceLock::new(),
@@ -45,8 +45,8 @@ impl<L> Inbox<L> {
     }
 
     /// Adds a message, and ends the owner's sleep.
-    pub fn send(&self, letter: L) {
-        self.letters.lock().unwrap_or_else(PoisonError::into_inner).push(letter);
+    pub fn send(&self, message: L) {
+        self.messages.lock().unwrap_or_else(PoisonError::into_inner).push(message);
         self.signal();
     }
 
@@ -60,7 +60,7 @@ impl<L> Inbox<L> {
             // Clear the flag before taking messages, so that a sender that comes later signals again.
             self.is_signalled.store(false, Ordering::SeqCst);
         }
-        std::mem::take(&mut *self.letters.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.messages.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Ends the owner's current or next sleep.
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn letters_and_signals_of_others_end_the_sleep_and_its_own_do_not() {
+    fn messages_and_signals_of_others_end_the_sleep_and_its_own_do_not() {
         let inbox = Inbox::new().unwrap();
         inbox.belongs_here();
         inbox.signal_from_elsewhere();
@@ -106,7 +106,7 @@ mod tests {
         });
         assert!(is_ready(&inbox));
         assert!(inbox.take().is_empty() && !is_ready(&inbox));
-        (1..=2).for_each(|letter| inbox.send(letter));
+        (1..=2).for_each(|message| inbox.send(message));
         assert!(is_ready(&inbox));
         assert_eq!(inbox.take(), [1, 2]);
         assert!(!is_ready(&inbox));

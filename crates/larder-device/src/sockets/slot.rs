@@ -30,7 +30,7 @@ pub(super) struct Slot {
     /// Bytes that were copied out of the pool. They come before those in `pieces`; the first `copied_at` were taken.
     copied: Vec<u8>,
     copied_at: usize,
-    pieces: VecDeque<Piece>,
+    pieces: VecDeque<ReceivedBytes>,
     /// Set when nothing more will come: the end of the stream, or an error number.
     pub(super) end: Option<Result<(), i32>>,
     pub(super) receiving: Receiving,
@@ -50,7 +50,7 @@ pub(super) struct Slot {
 }
 
 /// Received bytes in a buffer of the pool.
-struct Piece {
+struct ReceivedBytes {
     buffer: u16,
     at: usize,
     len: usize,
@@ -82,7 +82,7 @@ impl Slot {
 
     /// Adds a piece that was received.
     pub(super) fn came(&mut self, buffer: u16, len: usize) {
-        self.pieces.push_back(Piece { buffer, at: 0, len });
+        self.pieces.push_back(ReceivedBytes { buffer, at: 0, len });
     }
 
     pub(super) fn has_come(&self) -> bool {

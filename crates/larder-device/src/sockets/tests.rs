@@ -207,9 +207,9 @@ fn rings_and_sockets_end_with_everything_under_way() {
     }
 }
 
-struct Counts(AtomicUsize);
+struct CallCounts(AtomicUsize);
 
-impl Wake for Counts {
+impl Wake for CallCounts {
     fn wake(self: Arc<Self>) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
@@ -220,7 +220,7 @@ fn waiters_are_woken_and_places_are_used_again() {
     let Some(ring) = ring() else { return };
     for round in 0..200_u32 {
         let (mut client, mut socket) = pair(&ring);
-        let counts = Arc::new(Counts(AtomicUsize::new(0)));
+        let counts = Arc::new(CallCounts(AtomicUsize::new(0)));
         let waker = Waker::from(Arc::clone(&counts));
         let mut cx = Context::from_waker(&waker);
         assert!(socket.poll_readable(&mut cx).is_pending());

@@ -27,7 +27,7 @@ use crate::device::Device;
 use crate::device::Extent;
 use crate::error::{Error, ErrorKind};
 use crate::info::{DeviceInfo, DeviceStats};
-use crate::io::{CheckedIo, Io, IoFuture, Request};
+use crate::io::{CheckedIo, Io, IoFuture, WatchedRequest};
 use watch::{Refusal, Watch};
 
 /// Each further part of a transfer of this size adds one timeout.
@@ -113,7 +113,11 @@ impl Device for TimeoutDevice {
         }
         let request = request_of(io.get(), self.allowance(io.get()));
         let future = self.device.start(io);
-        if future.has_ended() { future } else { future.within(self.watch.deadline_of(request)) }
+        if future.has_ended() {
+            future
+        } else {
+            future.with_deadline(self.watch.deadline_of(request))
+        }
     }
 
     fn stats(&self) -> DeviceStats {
@@ -135,10 +139,10 @@ impl Device for TimeoutDevice {
     }
 }
 
-fn request_of(io: &Io, allowance: Duration) -> Request {
+fn request_of(io: &Io, allowance: Duration) -> WatchedRequest {
     let (verb, offset, bytes) = io.extent();
     let changes = matches!(io, Io::Write { .. } | Io::Deallocate { .. } | Io::WriteZeroes { .. });
-    Request { verb, range: offset..offset + bytes, changes, allowance }
+    WatchedRequest { verb, range: offset..offset + bytes, changes, allowance }
 }
 
 #[cfg(test)]

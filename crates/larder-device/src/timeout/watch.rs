@@ -11,7 +11,7 @@ use slab::Slab;
 use crate::claim::Claim;
 use crate::clock::{Clock, Sleep};
 use crate::error::{Error, ErrorKind};
-use crate::io::{Deadline, Io, Overseer, Request, UnderWay};
+use crate::io::{AbandonedFuture, Deadline, Io, Overseer, WatchedRequest};
 
 /// A device that ends no request is probed after this time: a completion may have been lost.
 const RETRY_AFTER: Duration = Duration::from_secs(60);
@@ -32,26 +32,26 @@ pub(super) struct Watch {
     is_troubled: AtomicBool,
     given_up: AtomicU64,
     refused: AtomicU64,
-    state: Mutex<State>,
+    state: Mutex<WatchState>,
     /// The sleeps that wake this watch; kept because a dropped sleep wakes nothing. Never locked together with `state`.
     alarms: Mutex<Vec<Sleep>>,
 }
 
 #[derive(Default)]
-struct State {
+struct WatchState {
     /// Tasks that wait for a request.
-    waiting: Slab<Waiting>,
+    waiting: Slab<WaitingRequest>,
     /// When the alarm goes off, if it is set.
     alarm_at: Option<Duration>,
     /// Requests that were given up and have not ended.
-    late: Slab<Request>,
+    late: Slab<WatchedRequest>,
     /// Set while the device is stalled: when to send the next probe.
     stalled_until: Option<Duration>,
     /// When the stall began.
     stalled_since: Option<Duration>,
 }
 
-struct Waiting {
+struct WaitingRequest {
     due: Duration,
     waker: Option<Waker>,
     /// It has had its [`GRACE`].
@@ -61,7 +61,7 @@ struct Waiting {
 /// Why a request is not sent.
 pub(super) enum Refusal {
     Stalled(Duration),
-    Overlap(Request),
+    Overlap(WatchedRequest),
 }
 
 impl fmt::Display for Refusal {
@@ -70,7 +70,7 @@ impl fmt::Display for Refusal {
             Self::Stalled(timeout) => {
                 write!(f, "not sent: the device has answered nothing for {timeout:?}")
             }
-            Self::Overlap(Request { verb, range, .. }) => {
+            Self::Overlap(WatchedRequest { verb, range, .. }) => {
                 write!(
                     f,
                     "not sent: a {verb} of bytes {range:?} that was given up may still happen"
@@ -99,7 +99,7 @@ impl Watch {
     }
 
     /// The deadline for `request`, which is sent now.
-    pub(super) fn deadline_of(self: &Arc<Self>, request: Request) -> Deadline {
+    pub(super) fn deadline_of(self: &Arc<Self>, request: WatchedRequest) -> Deadline {
         let due = self.clock.monotonic().saturating_add(request.allowance);
         Deadline::new(Arc::clone(self) as Arc<dyn Overseer>, request, due)
     }
@@ -128,7 +128,7 @@ impl Watch {
             return None;
         }
         let (_, offset, bytes) = io.extent();
-        let overlaps = |late: &&Request| {
+        let overlaps = |late: &&WatchedRequest| {
             late.changes && offset < late.range.end && late.range.start < offset + bytes
         };
         let now = self.clock.monotonic();
@@ -154,7 +154,7 @@ impl Watch {
     }
 
     /// Records a request that was given up. Returns its number among the late ones.
-    fn note_late(&self, request: Request) -> usize {
+    fn note_late(&self, request: WatchedRequest) -> usize {
         self.given_up.fetch_add(1, Ordering::Relaxed);
         let now = self.clock.monotonic();
         let mut state = self.lock();
@@ -168,7 +168,7 @@ impl Watch {
     #[cfg(test)]
     pub(super) fn pretend_late(&self) -> usize {
         let request =
-            Request { verb: "read", range: 0..0, changes: false, allowance: Duration::ZERO };
+            WatchedRequest { verb: "read", range: 0..0, changes: false, allowance: Duration::ZERO };
         self.lock().late.insert(request)
     }
 
@@ -211,7 +211,7 @@ impl Watch {
         next
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, WatchState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -220,7 +220,7 @@ impl Overseer for Watch {
     fn wait(self: Arc<Self>, due: Duration, waker: &Waker) -> usize {
         let (number, is_first) = {
             let mut state = self.lock();
-            let waiting = Waiting { due, waker: Some(waker.clone()), is_excused: false };
+            let waiting = WaitingRequest { due, waker: Some(waker.clone()), is_excused: false };
             let is_first = state.alarm_at.is_none_or(|at| due < at);
             if is_first {
                 state.alarm_at = Some(due);
@@ -256,11 +256,11 @@ impl Overseer for Watch {
         self.lock().waiting.remove(number);
     }
 
-    fn give_up(self: Arc<Self>, request: &Request, under_way: UnderWay) -> Error {
-        let Request { verb, range, allowance, .. } = request;
+    fn give_up(self: Arc<Self>, request: &WatchedRequest, under_way: AbandonedFuture) -> Error {
+        let WatchedRequest { verb, range, allowance, .. } = request;
         let number = self.note_late(request.clone());
         let claim = self.claim.as_ref().and_then(Weak::upgrade);
-        GivenUp::follow(under_way, &self, number, claim);
+        AbandonedRequest::follow(under_way, &self, number, claim);
         let bytes = range.end - range.start;
         let context = format!(
             "{verb} of {bytes} bytes at {}: given up after {allowance:?}; it may still happen",
@@ -288,8 +288,8 @@ impl Wake for Alarm {
 
 /// A request that its caller no longer waits for, until it has ended below. Keeps the
 /// request, its memory and the claim on its bytes; polls the request whenever it is woken.
-struct GivenUp {
-    under_way: Mutex<Option<UnderWay>>,
+struct AbandonedRequest {
+    under_way: Mutex<Option<AbandonedFuture>>,
     /// A poll was asked for.
     is_woken: AtomicBool,
     watch: Arc<Watch>,
@@ -298,9 +298,14 @@ struct GivenUp {
     _claim: Option<Arc<Claim>>,
 }
 
-impl GivenUp {
+impl AbandonedRequest {
     /// Follows the request, so that the watch is told when it has ended.
-    fn follow(under_way: UnderWay, watch: &Arc<Watch>, number: usize, claim: Option<Arc<Claim>>) {
+    fn follow(
+        under_way: AbandonedFuture,
+        watch: &Arc<Watch>,
+        number: usize,
+        claim: Option<Arc<Claim>>,
+    ) {
         let given_up = Self {
             under_way: Mutex::new(Some(under_way)),
             is_woken: AtomicBool::new(false),
@@ -312,7 +317,7 @@ impl GivenUp {
     }
 }
 
-impl Wake for GivenUp {
+impl Wake for AbandonedRequest {
     fn wake(self: Arc<Self>) {
         self.is_woken.store(true, Ordering::SeqCst);
         // A thread that is polling already polls once more: a poll may wake the request that it polls.

@@ -27,9 +27,9 @@ pub(crate) mod waiting;
 
 use std::sync::{Arc, PoisonError};
 
-pub(crate) use piece::{Piece, Step};
+pub(crate) use piece::{Piece, PieceStep};
 pub(crate) use request::Verb;
-use request::{Ending, Run, Share};
+use request::{EndingRequest, Run, Share};
 
 use crate::driver::Driver;
 use crate::error::Error;
@@ -89,7 +89,7 @@ impl Pieces {
             (transfer.verb, transfer.handle, transfer.durable) = (verb, handle, durable);
             (transfer.offset, transfer.bytes) = (offset, bytes);
             let ending = transfer.ending.get_mut().unwrap_or_else(PoisonError::into_inner);
-            *ending = Ending { completer: Some(completer), error: None };
+            *ending = EndingRequest { completer: Some(completer), error: None };
             transfer.ledger = Some(Arc::clone(ledger));
             // The buffer now lies at its final place: moving it later would invalidate the pointer.
             *transfer.buffer.get_mut() = io.into_buffer();

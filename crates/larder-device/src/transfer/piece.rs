@@ -63,7 +63,7 @@ enum Durable {
 
 /// What to do with a piece after a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Step {
+pub(crate) enum PieceStep {
     /// Make another call for what remains.
     Again,
     /// Nothing more to do: drop the piece.
@@ -243,11 +243,11 @@ impl Piece {
     }
 
     /// Processes the result of a call: the number of bytes moved, or the error.
-    pub(crate) fn settle(&mut self, result: io::Result<usize>) -> Step {
+    pub(crate) fn settle(&mut self, result: io::Result<usize>) -> PieceStep {
         debug_assert!(!self.settled, "no call is made for a piece that has ended");
         match result {
             Ok(count) => self.advance(count as u64),
-            Err(e) if is_transient(&e) && self.may_retry() => Step::Again,
+            Err(e) if is_transient(&e) && self.may_retry() => PieceStep::Again,
             Err(e) if self.verb() == Verb::Deallocate && e.kind() == io::ErrorKind::Unsupported => {
                 self.transfer.count(|ledger| &ledger.ignored_deallocations, 1);
                 self.end(None)
@@ -257,7 +257,7 @@ impl Piece {
                     ledger.zeroing_refused.store(true, Ordering::Relaxed);
                 }
                 self.write_zeroes();
-                Step::Again
+                PieceStep::Again
             }
             // `EOPNOTSUPP` for the flag, `ENOSYS` for the call that takes flags.
             Err(e) if self.is_durable() && e.kind() == io::ErrorKind::Unsupported => {
@@ -265,13 +265,13 @@ impl Piece {
                 if let Some(ledger) = &self.transfer.ledger {
                     ledger.durable_flag_refused.store(true, Ordering::Relaxed);
                 }
-                Step::Again
+                PieceStep::Again
             }
             Err(e) => self.end(Some(e)),
         }
     }
 
-    fn advance(&mut self, count: u64) -> Step {
+    fn advance(&mut self, count: u64) -> PieceStep {
         if matches!(self.verb(), Verb::Deallocate | Verb::Zero | Verb::Flush) {
             return self.end(None);
         }
@@ -281,7 +281,7 @@ impl Piece {
         if count >= self.remaining() && self.durable == Durable::ByFlush {
             self.durable = Durable::Flushing;
             self.transfer.count(|ledger| &ledger.durable_flushes, 1);
-            return Step::Again;
+            return PieceStep::Again;
         }
         if count >= self.remaining() {
             return self.end(None);
@@ -291,7 +291,7 @@ impl Piece {
         self.done += whole;
         debug_assert!(self.done < self.bytes, "what is called again has something left");
         if whole > 0 || (count > 0 && self.may_retry()) {
-            return Step::Again;
+            return PieceStep::Again;
         }
         self.end(Some(match self.verb() {
             Verb::Read => io::ErrorKind::UnexpectedEof.into(),
@@ -304,7 +304,7 @@ impl Piece {
         self.retries <= RETRIES_MAX
     }
 
-    fn end(&mut self, error: Option<io::Error>) -> Step {
+    fn end(&mut self, error: Option<io::Error>) -> PieceStep {
         debug_assert!(!self.settled, "a piece ends once");
         self.settled = true;
         if let Some(source) = error {
@@ -318,7 +318,7 @@ impl Piece {
             let error = Error::from_os(context, source);
             self.transfer.fail(if gone { error.of_kind(ErrorKind::Gone) } else { error });
         }
-        Step::End
+        PieceStep::End
     }
 
     /// Fails the piece's request because the device is too busy for it.

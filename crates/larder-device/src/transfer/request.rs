@@ -44,7 +44,7 @@ pub(super) struct Transfer {
     /// The tag by which a ring may know the buffer, and the buffer's bytes.
     pub(super) registrable: Option<(Tag, usize)>,
     pub(super) buffer: UnsafeCell<IoBuffer>,
-    pub(super) ending: Mutex<Ending>,
+    pub(super) ending: Mutex<EndingRequest>,
     /// `None` while the memory is a spare, between two requests.
     pub(super) ledger: Option<Arc<Ledger>>,
     /// Number of shares. The `Arc` counts them too, but if two are dropped at the same time, neither can tell that it
@@ -61,7 +61,7 @@ pub(super) struct Run {
 }
 
 #[derive(Default)]
-pub(super) struct Ending {
+pub(super) struct EndingRequest {
     /// Taken when the request is completed.
     pub(super) completer: Option<Completer>,
     /// The first error.
@@ -142,7 +142,7 @@ impl Transfer {
     fn end(&mut self) {
         assert_eq!(*self.shares.get_mut(), 0, "it ends after its last piece (invariant 3)");
         let ending = self.ending.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let Ending { completer, error } = std::mem::take(ending);
+        let EndingRequest { completer, error } = std::mem::take(ending);
         self.memory = std::ptr::null_mut();
         (self.metadata, self.metadata_bytes) = (std::ptr::null_mut(), 0);
         self.registrable = None;

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::{Piece, Pieces, Step, VECTORS_MAX, Verb};
+use super::{Piece, PieceStep, Pieces, VECTORS_MAX, Verb};
 use crate::buffer::IoBuffer;
 use crate::error::ErrorKind;
 use crate::io::{Io, IoFuture};
@@ -31,7 +31,7 @@ fn pieces_filled_by_several_threads_make_one_buffer() {
                 let memory = piece.memory();
                 memory.fill(u8::try_from(offset / 4096).unwrap());
                 let count = memory.len();
-                assert_eq!(piece.settle(Ok(count)), Step::End);
+                assert_eq!(piece.settle(Ok(count)), PieceStep::End);
             })
         })
         .collect();
@@ -48,13 +48,13 @@ fn short_transfers_go_on_at_a_block_boundary() {
     let (future, mut pieces, _) = read(4, 4);
     let mut piece = pieces.next().unwrap();
     drop(pieces);
-    assert_eq!(piece.settle(Ok(BLOCK + 100)), Step::Again);
+    assert_eq!(piece.settle(Ok(BLOCK + 100)), PieceStep::Again);
     assert_eq!((piece.offset(), piece.remaining()), (8192 + 4096, 3 * 4096));
     assert_eq!(piece.memory().len(), 3 * BLOCK);
-    assert_eq!(piece.settle(Err(io::ErrorKind::Interrupted.into())), Step::Again);
-    assert_eq!(piece.settle(Ok(100)), Step::Again);
+    assert_eq!(piece.settle(Err(io::ErrorKind::Interrupted.into())), PieceStep::Again);
+    assert_eq!(piece.settle(Ok(100)), PieceStep::Again);
     assert_eq!(piece.remaining(), 3 * 4096);
-    assert_eq!(piece.settle(Ok(3 * BLOCK)), Step::End);
+    assert_eq!(piece.settle(Ok(3 * BLOCK)), PieceStep::End);
     drop(piece);
     assert_eq!(future.wait().unwrap().len(), 4 * BLOCK);
 }
@@ -78,12 +78,16 @@ fn a_short_transfer_of_a_list_goes_on_where_it_stopped() {
     };
     assert_eq!(lengths(&mut piece), [1, 3, 2]);
     piece.slices().into_iter().zip(1..).for_each(|(slice, value)| slice.fill(value));
-    assert_eq!(piece.settle(Ok(1024 + 100)), Step::Again, "one buffer, and a third of the next");
+    assert_eq!(
+        piece.settle(Ok(1024 + 100)),
+        PieceStep::Again,
+        "one buffer, and a third of the next"
+    );
     assert_eq!((piece.offset(), lengths(&mut piece)), (1024, vec![2, 2]));
     assert_eq!(piece.memory(), [2; 1024]);
-    assert_eq!(piece.settle(Ok(1024)), Step::Again);
+    assert_eq!(piece.settle(Ok(1024)), PieceStep::Again);
     assert_eq!((lengths(&mut piece), piece.memory().to_vec()), (vec![2], vec![3; 1024]));
-    assert_eq!(piece.settle(Ok(1024)), Step::End);
+    assert_eq!(piece.settle(Ok(1024)), PieceStep::End);
     drop((piece, pieces));
     let whole = future.wait().unwrap();
     assert_eq!(whole.runs().map(|run| run[0]).collect::<Vec<_>>(), [1, 2, 3]);
@@ -111,18 +115,18 @@ fn where_the_kernel_refuses_the_flag_a_flush_follows_a_durable_write() {
     };
     let (future, mut piece) = write();
     assert!(piece.is_durable());
-    assert_eq!(piece.settle(Err(io::ErrorKind::Unsupported.into())), Step::Again);
+    assert_eq!(piece.settle(Err(io::ErrorKind::Unsupported.into())), PieceStep::Again);
     assert!(!piece.is_durable());
     assert_eq!((piece.verb(), piece.memory().len()), (Verb::Write, BLOCK));
-    assert_eq!(piece.settle(Ok(BLOCK)), Step::Again);
+    assert_eq!(piece.settle(Ok(BLOCK)), PieceStep::Again);
     assert_eq!((piece.verb(), piece.memory().len()), (Verb::Flush, 0));
-    assert_eq!(piece.settle(Ok(0)), Step::End);
+    assert_eq!(piece.settle(Ok(0)), PieceStep::End);
     drop(piece);
     future.wait().unwrap();
     let (future, mut piece) = write();
     assert!(!piece.is_durable(), "it is not tried again");
-    assert_eq!(piece.settle(Ok(BLOCK)), Step::Again);
-    assert_eq!(piece.settle(Err(io::ErrorKind::Other.into())), Step::End);
+    assert_eq!(piece.settle(Ok(BLOCK)), PieceStep::Again);
+    assert_eq!(piece.settle(Err(io::ErrorKind::Other.into())), PieceStep::End);
     drop(piece);
     let error = future.wait().unwrap_err().error.to_string();
     assert!(error.contains("durable write of 4096 bytes"), "{error}");
@@ -134,8 +138,8 @@ fn where_the_kernel_refuses_the_flag_a_flush_follows_a_durable_write() {
 #[test]
 fn the_first_failure_fails_the_request_and_gives_the_buffer_back() {
     let (future, mut pieces, ledger) = read(4, 1);
-    assert_eq!(pieces.next().unwrap().settle(Ok(0)), Step::End);
-    pieces.for_each(|mut piece| assert_eq!(piece.settle(Ok(BLOCK)), Step::End));
+    assert_eq!(pieces.next().unwrap().settle(Ok(0)), PieceStep::End);
+    pieces.for_each(|mut piece| assert_eq!(piece.settle(Ok(BLOCK)), PieceStep::End));
     let failure = future.wait().unwrap_err();
     assert_eq!((failure.error.kind(), failure.buffer.len()), (ErrorKind::Io, 4 * BLOCK));
     assert!(failure.error.to_string().starts_with("read of 16384 bytes at 8192 on test"));
@@ -149,7 +153,7 @@ fn failures_in_a_row_mean_that_the_device_is_gone() {
         let (future, completer) = IoFuture::pending();
         let io = Io::Read { offset: 0, buffer: IoBuffer::zeroed(BLOCK) };
         let pieces = Pieces::new(io, completer, BLOCK_BYTES, &ledger);
-        pieces.for_each(|mut piece| assert_eq!(piece.settle(result()), Step::End));
+        pieces.for_each(|mut piece| assert_eq!(piece.settle(result()), PieceStep::End));
         future.wait().map_err(|failure| failure.error.kind())
     };
     let fail = || Err(io::ErrorKind::Other.into());
@@ -169,7 +173,7 @@ fn a_device_that_is_gone_is_not_full() {
         let (future, completer) = IoFuture::pending();
         let io = Io::Read { offset: 0, buffer: IoBuffer::zeroed(BLOCK) };
         for mut piece in Pieces::new(io, completer, BLOCK_BYTES, &Arc::new(ledger)) {
-            assert_eq!(piece.settle(Err(io::ErrorKind::StorageFull.into())), Step::End);
+            assert_eq!(piece.settle(Err(io::ErrorKind::StorageFull.into())), PieceStep::End);
         }
         future.wait().unwrap_err().error
     };
@@ -183,7 +187,7 @@ fn a_device_that_is_gone_is_not_full() {
 fn endless_interruption_is_an_error() {
     let (future, mut pieces, _) = read(1, 1);
     let mut piece = pieces.next().unwrap();
-    while piece.settle(Err(io::ErrorKind::WouldBlock.into())) == Step::Again {}
+    while piece.settle(Err(io::ErrorKind::WouldBlock.into())) == PieceStep::Again {}
     drop((piece, pieces));
     assert_eq!(future.wait().unwrap_err().error.kind(), ErrorKind::Io);
 }
@@ -212,7 +216,7 @@ fn an_unsupported_deallocation_is_counted_and_succeeds() {
     let mut pieces = Pieces::new(io, completer, BLOCK_BYTES, &ledger);
     let mut piece = pieces.next().unwrap();
     assert!(pieces.next().is_none() && piece.memory().is_empty());
-    assert_eq!(piece.settle(Err(io::ErrorKind::Unsupported.into())), Step::End);
+    assert_eq!(piece.settle(Err(io::ErrorKind::Unsupported.into())), PieceStep::End);
     drop((piece, pieces));
     future.wait().unwrap();
     assert_eq!(ledger.ignored_deallocations.load(Ordering::Relaxed), 1);

@@ -8,13 +8,13 @@ use crate::error::{Error, ErrorKind};
 use crate::file_options::FileOptions;
 
 /// A queue with a bound on its length and on the age of its pieces.
-pub(crate) struct Waiting {
+pub(crate) struct WaitingPieces {
     pieces: VecDeque<(Instant, Piece)>,
     max: usize,
     age_max: Duration,
 }
 
-impl Waiting {
+impl WaitingPieces {
     pub(crate) fn new(options: &FileOptions) -> Self {
         let max = usize::try_from(options.waiting_max).unwrap_or(usize::MAX);
         Self { pieces: VecDeque::new(), max, age_max: options.waiting_age_max }

@@ -14,14 +14,14 @@ use zerocopy::little_endian::U128;
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned, transmute};
 
 /// Bytes of the log.
-pub const ENDURANCE_LOG_BYTES: usize = size_of::<Layout>();
+pub const ENDURANCE_LOG_BYTES: usize = size_of::<EnduranceLogLayout>();
 const _: () = assert!(ENDURANCE_LOG_BYTES == 512);
 /// Bytes of a data unit.
 const DATA_UNIT_BYTES: u128 = 1_000_000_000;
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
-struct Layout {
+struct EnduranceLogLayout {
     critical_warning: u8,
     features: u8,
     reserved: u8,
@@ -62,7 +62,7 @@ impl EnduranceLog {
     /// Encodes the log; byte counts are rounded up to its units.
     pub fn encode(&self) -> [u8; ENDURANCE_LOG_BYTES] {
         let units = |bytes: u128| U128::new(bytes.div_ceil(DATA_UNIT_BYTES));
-        transmute!(Layout {
+        transmute!(EnduranceLogLayout {
             available_spare_percent: self.available_spare_percent,
             used_percent: self.used_percent,
             endurance_estimate: units(self.endurance_bytes),
@@ -70,13 +70,13 @@ impl EnduranceLog {
             media_units_written: units(self.media_bytes),
             capacity_bytes: self.capacity_bytes.into(),
             unallocated_bytes: self.unallocated_bytes.into(),
-            ..Layout::new_zeroed()
+            ..EnduranceLogLayout::new_zeroed()
         })
     }
 
     /// Decodes the log. `None` if it is too short.
     pub fn decode(log: &[u8]) -> Option<Self> {
-        let (log, _) = Layout::ref_from_prefix(log).ok()?;
+        let (log, _) = EnduranceLogLayout::ref_from_prefix(log).ok()?;
         let bytes = |units: U128| units.get().saturating_mul(DATA_UNIT_BYTES);
         Some(Self {
             available_spare_percent: log.available_spare_percent,

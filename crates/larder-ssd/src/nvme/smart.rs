@@ -17,14 +17,14 @@ use zerocopy::little_endian::{U16, U128};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned, transmute};
 
 /// Bytes of the log.
-pub const SMART_BYTES: usize = size_of::<Layout>();
+pub const SMART_BYTES: usize = size_of::<SmartLayout>();
 const _: () = assert!(SMART_BYTES == 512);
 /// Bytes of a data unit.
 const DATA_UNIT_BYTES: u128 = 512_000;
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
-struct Layout {
+struct SmartLayout {
     critical_warning: u8,
     temperature_k: U16,
     available_spare_percent: u8,
@@ -71,7 +71,7 @@ pub struct SmartLog {
 impl SmartLog {
     /// Encodes the log; written bytes are rounded up to a data unit.
     pub fn encode(&self) -> [u8; SMART_BYTES] {
-        transmute!(Layout {
+        transmute!(SmartLayout {
             critical_warning: self.critical_warning,
             temperature_k: self.temperature_k.into(),
             available_spare_percent: self.available_spare_percent,
@@ -92,7 +92,7 @@ impl SmartLog {
 
     /// Decodes the log. `None` if it is too short.
     pub fn decode(log: &[u8]) -> Option<Self> {
-        let (log, _) = Layout::ref_from_prefix(log).ok()?;
+        let (log, _) = SmartLayout::ref_from_prefix(log).ok()?;
         Some(Self {
             critical_warning: log.critical_warning,
             temperature_k: log.temperature_k.get(),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::config::RawConfig;
 use super::die::{DieCounters, DieState, DieView};
-use super::free::{FreeBlocks, Wanted};
+use super::free::{BlockChoice, FreeBlocks};
 use super::image::BlockChange;
 use crate::error::{Error, ErrorKind};
 use crate::nand::{
@@ -201,7 +201,7 @@ impl RawSsd {
         if self.free_blocks(die) == 0 {
             return Err(self.no_space(die));
         }
-        let block = self.take(die, Wanted::LeastWorn)?;
+        let block = self.take(die, BlockChoice::LeastWorn)?;
         self.tags.insert(block, tag);
         Ok(block)
     }
@@ -224,7 +224,7 @@ impl RawSsd {
     }
 
     /// Takes a free block of `die`, also from its spare.
-    pub(super) fn take(&mut self, die: DieIndex, wanted: Wanted) -> Result<BlockIndex, Error> {
+    pub(super) fn take(&mut self, die: DieIndex, wanted: BlockChoice) -> Result<BlockIndex, Error> {
         let block = self.free.take(die, wanted).ok_or_else(|| self.no_space(die))?;
         let slot = &mut self.allocated[block.at()];
         assert!(!*slot, "{block:?} was free and allocated");

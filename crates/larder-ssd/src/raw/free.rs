@@ -13,7 +13,7 @@ pub(super) struct FreeBlocks {
 
 /// Which free block of a die to take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(super) enum BlockChoice {
     /// For data of unknown lifetime: the block may be erased soon.
     LeastWorn,
     /// For long-lived data.
@@ -47,11 +47,11 @@ impl FreeBlocks {
         self.dies[die.at()].last().map(|(erases, _)| *erases)
     }
 
-    pub(super) fn take(&mut self, die: DieIndex, wanted: Wanted) -> Option<BlockIndex> {
+    pub(super) fn take(&mut self, die: DieIndex, wanted: BlockChoice) -> Option<BlockIndex> {
         let free = &mut self.dies[die.at()];
         let taken = match wanted {
-            Wanted::LeastWorn => free.pop_first(),
-            Wanted::MostWorn => free.pop_last(),
+            BlockChoice::LeastWorn => free.pop_first(),
+            BlockChoice::MostWorn => free.pop_last(),
         };
         taken.map(|(_, block)| block)
     }

@@ -5,7 +5,7 @@
 
 use super::commands::Cause;
 use super::drive::RawSsd;
-use super::free::Wanted;
+use super::free::BlockChoice;
 use crate::error::{Error, ErrorKind};
 use crate::nand::{BlockIndex, DieIndex, Health, PhysicalOp, Tag};
 
@@ -35,7 +35,7 @@ impl RawSsd {
         die: DieIndex,
         tag: impl FnOnce(u32) -> Tag,
     ) -> Result<BlockIndex, Error> {
-        self.copy(from, pages, die, Wanted::LeastWorn, tag)
+        self.copy(from, pages, die, BlockChoice::LeastWorn, tag)
     }
 
     /// One step of static wear levelling in `die` (FlashBlox §3.4.2). If the erases of the good blocks of the die
@@ -57,7 +57,7 @@ impl RawSsd {
         let old = self.medium.tag(from);
         let old = old.unwrap_or_else(|| unreachable!("{from:?} is written without a tag"));
         let pages = self.medium.block(from).written;
-        let to = self.copy(from, pages, die, Wanted::MostWorn, |erases| tag(old, erases))?;
+        let to = self.copy(from, pages, die, BlockChoice::MostWorn, |erases| tag(old, erases))?;
         debug_assert!(self.medium.block(to).erases > self.medium.block(from).erases);
         Ok(Some(Levelled { from, to }))
     }
@@ -83,7 +83,7 @@ impl RawSsd {
         from: BlockIndex,
         pages: u32,
         die: DieIndex,
-        wanted: Wanted,
+        wanted: BlockChoice,
         tag: impl FnOnce(u32) -> Tag,
     ) -> Result<BlockIndex, Error> {
         self.check_takes_blocks(die)?;

@@ -50,7 +50,7 @@ const HEADER_BYTES: usize = 48;
 
 /// A decoded catalogue, and the offset at which its journal begins.
 #[derive(Debug)]
-pub(super) struct Decoded {
+pub(super) struct DecodedCatalogue {
     pub(super) journal: JournalId,
     pub(super) state: State,
     pub(super) bytes: usize,
@@ -139,7 +139,7 @@ fn put_count(bytes: &mut Vec<u8>, count: usize) {
 }
 
 /// Decodes the catalogue at the start of `image`, for drives of this shape. The error says what is wrong with it.
-pub(super) fn decode(image: &[u8], shape: &Shape) -> Result<Decoded, String> {
+pub(super) fn decode(image: &[u8], shape: &Shape) -> Result<DecodedCatalogue, String> {
     let (journal, content) = content(image)?;
     let mut reader = Reader(Fields(content));
     let state = state(&mut reader, shape)?;
@@ -147,7 +147,7 @@ pub(super) fn decode(image: &[u8], shape: &Shape) -> Result<Decoded, String> {
         return Err(format!("{} bytes are left over", reader.0.left()));
     }
     state.check()?;
-    Ok(Decoded { journal, state, bytes: HEADER_BYTES + content.len() })
+    Ok(DecodedCatalogue { journal, state, bytes: HEADER_BYTES + content.len() })
 }
 
 /// The journal that the catalogue at the start of `image` belongs to, and its content, if it is intact.

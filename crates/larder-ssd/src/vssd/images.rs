@@ -93,7 +93,7 @@ pub(super) struct Journal<I> {
 }
 
 /// The content of an image.
-struct Found {
+struct ImageContent {
     id: JournalId,
     state: State,
     records: u64,
@@ -129,14 +129,16 @@ impl<I: Images> Journal<I> {
     pub(super) fn open(mut images: I, drives: &Shape) -> Result<(Self, State), (I, Error)> {
         match Self::better_image(&mut images, drives) {
             Err(error) => Err((images, error)),
-            Ok((best, Found { id, state, .. })) => Ok((Self::new(images, id, 1 - best), state)),
+            Ok((best, ImageContent { id, state, .. })) => {
+                Ok((Self::new(images, id, 1 - best), state))
+            }
         }
     }
 
     /// The number of the better image, and its content.
-    fn better_image(images: &mut I, drives: &Shape) -> Result<(usize, Found), Error> {
+    fn better_image(images: &mut I, drives: &Shape) -> Result<(usize, ImageContent), Error> {
         let mut found = look(images, drives);
-        let rank = |found: &Result<Found, String>| {
+        let rank = |found: &Result<ImageContent, String>| {
             found.as_ref().map_or((0, 0), |found| (found.id.epoch, found.records))
         };
         let best = usize::from(rank(&found[1]) > rank(&found[0]));
@@ -206,7 +208,7 @@ impl<I: Images> Journal<I> {
 }
 
 /// Reads an image: its catalogue, and all valid records.
-fn read(bytes: &[u8], drives: &Shape) -> Result<Found, String> {
+fn read(bytes: &[u8], drives: &Shape) -> Result<ImageContent, String> {
     let mut decoded = catalogue::decode(bytes, drives)?;
     let mut records = 0;
     for record in bytes[decoded.bytes..].chunks(RECORD_BYTES) {
@@ -216,7 +218,7 @@ fn read(bytes: &[u8], drives: &Shape) -> Result<Found, String> {
         }
         records += 1;
     }
-    Ok(Found { id: decoded.journal, state: decoded.state, records })
+    Ok(ImageContent { id: decoded.journal, state: decoded.state, records })
 }
 
 #[cold]
@@ -225,7 +227,7 @@ fn unreadable(image: usize, ImageFailed(why): &ImageFailed) -> Error {
 }
 
 /// Reads each image.
-fn look<I: Images>(images: &mut I, drives: &Shape) -> Vec<Result<Found, String>> {
+fn look<I: Images>(images: &mut I, drives: &Shape) -> Vec<Result<ImageContent, String>> {
     let image = |image| {
         let bytes = images.read(image).map_err(|ImageFailed(why)| why);
         bytes.and_then(|bytes| read(&bytes, drives))

@@ -144,7 +144,7 @@ impl<'a> ItemRef<'a> {
 
 /// An item read from flash, in its read buffer.
 #[derive(Debug)]
-pub(crate) struct Fetched {
+pub(crate) struct FlashItem {
     pub(crate) buffer: IoBuffer,
     pub(crate) hash: KeyHash,
     /// Offset of the key in the buffer; the value follows it.
@@ -158,7 +158,7 @@ pub(crate) struct Fetched {
     pub(crate) tiers: Tiers,
 }
 
-impl Fetched {
+impl FlashItem {
     /// The item, marked as clean because it is on flash.
     pub(crate) fn item(&self) -> ItemRef<'_> {
         let (key, rest) = self.buffer.as_slice()[self.at..].split_at(self.key_bytes);

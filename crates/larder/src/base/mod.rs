@@ -25,6 +25,7 @@
 //! | `ttl_groups` | the groups of objects that expire at about the same time |
 //! | `turns` | work that one task does for all waiters |
 
+pub(crate) mod combining;
 pub mod error;
 pub(crate) mod item;
 pub(crate) mod key;
@@ -37,4 +38,3 @@ pub(crate) mod sync;
 pub(crate) mod tier;
 pub(crate) mod time;
 pub(crate) mod ttl_groups;
-pub(crate) mod turns;

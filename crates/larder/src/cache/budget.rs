@@ -170,12 +170,12 @@ impl Larder {
     }
 
     /// Helps caches that must give memory back and may have no calls of their own.
-    pub(super) async fn help_debtors(&self, bytes: usize) {
+    pub(super) async fn demote_for_debtors(&self, bytes: usize) {
         let Some(membership) = self.membership.get() else { return };
         for debtor in membership.lending().debtors(self) {
             // Skip one that is being cleared or closed: a cache never waits for another.
             let Some(_inside) = debtor.core.gate.try_enter() else { continue };
-            debtor.give_way(bytes).await;
+            debtor.demote_or_shrink(bytes).await;
             // Its thread may not keep up with this cache.
             if debtor.sender.sends() && membership.lending().is_over() {
                 let mut patience = Patience::new(&debtor.core, self.demotion_wait);

@@ -13,7 +13,7 @@ use crate::base::removal::RemovalReason;
 use crate::base::tier::Tier;
 use crate::dram::ItemView;
 use crate::dram::value::Value;
-use crate::observe::latency::Timed;
+use crate::observe::latency::TimedCall;
 
 /// Why [`Larder::get_or_fetch`] has no value.
 ///
@@ -306,7 +306,7 @@ impl Larder {
         });
         let brought = reentry::Fetching::new(participant.id(), bring()).await;
         if let Some(begun) = begun {
-            self.stopwatch.end(begun, Timed::Fetch);
+            self.stopwatch.end(begun, TimedCall::Fetch);
         }
         let outcome = match brought {
             Ok(brought) => self.store_brought(key, &brought, options, &participant).await,

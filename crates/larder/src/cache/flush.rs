@@ -4,7 +4,7 @@ use super::Larder;
 use crate::base::error::Error;
 use crate::base::key::KeyHash;
 use crate::base::side_by_side::together;
-use crate::flash::{Flash, Sent};
+use crate::flash::{Flash, FlashOutcome};
 
 /// Items that are sent to flash concurrently.
 const SENT_AT_ONCE: usize = 32;
@@ -136,15 +136,15 @@ impl Larder {
                 continue;
             }
             match flash.send(&item, self.core.now_s()).await {
-                Sent::Stored => {
+                FlashOutcome::Stored => {
                     self.core.dram.note_clean(hash, value.key());
                     flushed.objects += 1;
                     flushed.bytes += item.object_bytes() as u64;
                 }
-                Sent::Refused => flushed.refused += 1,
+                FlashOutcome::Refused => flushed.refused += 1,
                 // Counted in `lost_to_device_errors_objects`.
-                Sent::Lost => {}
-                Sent::InOutage => flushed.lost += 1,
+                FlashOutcome::Lost => {}
+                FlashOutcome::InOutage => flushed.lost += 1,
             }
         }
         flushed

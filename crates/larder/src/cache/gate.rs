@@ -30,19 +30,19 @@ const OPEN: u8 = 0;
 const HELD: u8 = 1;
 const CLOSED: u8 = 2;
 const _: () = assert!(
-    align_of::<Stripe>() == 64,
+    align_of::<CallStripe>() == 64,
     "threads that come in do not wait for each other's cache line"
 );
 
 #[repr(align(64))]
 #[derive(Debug, Default)]
-struct Stripe(AtomicUsize);
+struct CallStripe(AtomicUsize);
 
 /// The gate of a cache.
 #[derive(Debug, Default)]
 pub(crate) struct Gate {
     state: AtomicU8,
-    inside: [Stripe; STRIPES],
+    inside: [CallStripe; STRIPES],
     /// Held by the task that keeps others out. Whether a close has completed.
     shut: async_lock::Mutex<bool>,
     /// The waker of the task that waits until all are out: the holder of `shut`.
@@ -53,14 +53,14 @@ pub(crate) struct Gate {
 
 /// A call inside the gate.
 #[derive(Debug)]
-pub(crate) struct Inside<'a> {
+pub(crate) struct GateEntry<'a> {
     gate: &'a Gate,
     stripe: usize,
 }
 
 /// No call is inside, and none can enter until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Held<'a> {
+pub(crate) struct GateHold<'a> {
     gate: &'a Gate,
     _shut: async_lock::MutexGuard<'a, bool>,
 }
@@ -90,11 +90,11 @@ impl Gate {
     ///
     /// # Errors
     /// [`ErrorKind::Closed`].
-    pub(crate) async fn enter(&self) -> Result<Inside<'_>, Error> {
+    pub(crate) async fn enter(&self) -> Result<GateEntry<'_>, Error> {
         loop {
             let stripe = stripe();
             self.inside[stripe].0.fetch_add(1, Ordering::SeqCst);
-            let inside = Inside { gate: self, stripe };
+            let inside = GateEntry { gate: self, stripe };
             match self.state.load(Ordering::SeqCst) {
                 OPEN => return Ok(inside),
                 CLOSED => return Err(closed()),
@@ -105,10 +105,10 @@ impl Gate {
     }
 
     /// Enters, if that is possible without a wait.
-    pub(super) fn try_enter(&self) -> Option<Inside<'_>> {
+    pub(super) fn try_enter(&self) -> Option<GateEntry<'_>> {
         let stripe = stripe();
         self.inside[stripe].0.fetch_add(1, Ordering::SeqCst);
-        let inside = Inside { gate: self, stripe };
+        let inside = GateEntry { gate: self, stripe };
         (self.state.load(Ordering::SeqCst) == OPEN).then_some(inside)
     }
 
@@ -116,12 +116,12 @@ impl Gate {
     ///
     /// # Errors
     /// [`ErrorKind::Closed`].
-    pub(crate) async fn hold(&self) -> Result<Held<'_>, Error> {
+    pub(crate) async fn hold(&self) -> Result<GateHold<'_>, Error> {
         let shut = self.shut.lock().await;
         self.check()?;
         let before = self.state.swap(HELD, Ordering::SeqCst);
         assert_eq!(before, OPEN, "no other call holds the gate while this one has `shut`");
-        let held = Held { gate: self, _shut: shut };
+        let held = GateHold { gate: self, _shut: shut };
         self.wanted.notify(ALL);
         self.all_out().await;
         Ok(held)
@@ -149,7 +149,7 @@ impl Gate {
     }
 }
 
-impl Drop for Inside<'_> {
+impl Drop for GateEntry<'_> {
     fn drop(&mut self) {
         let gate = self.gate;
         let before = gate.inside[self.stripe].0.fetch_sub(1, Ordering::SeqCst);
@@ -161,7 +161,7 @@ impl Drop for Inside<'_> {
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for GateHold<'_> {
     fn drop(&mut self) {
         // Before `shut` is released, because tasks that wait for it read the state next.
         let before = self.gate.state.swap(OPEN, Ordering::SeqCst);

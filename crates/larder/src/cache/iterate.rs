@@ -18,7 +18,7 @@ use super::Larder;
 use crate::base::item::ItemRef;
 use crate::base::key::KeyHash;
 use crate::base::tier::Tier;
-use crate::dram::value::{Pinned, Value};
+use crate::dram::value::{PinnedValue, Value};
 use crate::flash::{Flash, FlashCursor};
 
 /// A batch ends at this number of items, or of bytes of keys and values.
@@ -137,7 +137,7 @@ pub struct Scan<'a> {
     /// Number of slices; a power of two.
     count: usize,
     /// The slice that is being scanned.
-    left: Option<Left>,
+    left: Option<SliceRest>,
     found: Batch,
 }
 
@@ -166,7 +166,7 @@ impl Batch {
 }
 
 /// The rest of a slice.
-pub(super) struct Left {
+pub(super) struct SliceRest {
     hashes: RangeInclusive<u64>,
     dram: Vec<KeyHash>,
     flash: Option<FlashCursor>,
@@ -202,14 +202,14 @@ impl Scan<'_> {
         self.slices.is_empty() && self.left.is_none() && self.found.items.is_empty()
     }
 
-    fn begin(&self, slice: usize) -> Left {
+    fn begin(&self, slice: usize) -> SliceRest {
         let start = |slice: usize| ((slice as u128) << 64) >> self.count.trailing_zeros();
         let narrow = |hash: u128| u64::try_from(hash).expect("slices divide 2^64");
-        Left::over(self.cache, narrow(start(slice))..=narrow(start(slice + 1) - 1))
+        SliceRest::over(self.cache, narrow(start(slice))..=narrow(start(slice + 1) - 1))
     }
 }
 
-impl Left {
+impl SliceRest {
     /// A whole slice. It covers whole parts of the flash engines, if there are any.
     pub(super) fn over(cache: &Larder, hashes: RangeInclusive<u64>) -> Self {
         let dram = &cache.core.dram;
@@ -281,7 +281,7 @@ impl Larder {
         }
     }
 
-    fn alive(&self, value: Pinned, tier: Tier) -> Option<Scanned> {
+    fn alive(&self, value: PinnedValue, tier: Tier) -> Option<Scanned> {
         let expired = value.is_over(self.core.now_ms());
         (!expired).then(|| Scanned { value: value.keep(), tier, prefix_bytes: 0 })
     }

@@ -78,14 +78,14 @@ pub(crate) struct Membership<C> {
 
 /// The current state of a member.
 #[derive(Debug, Clone, Copy)]
-struct Standing {
+struct MemberUsage {
     part: u64,
     used: u64,
     had: u64,
     borrow_max: u64,
 }
 
-impl Standing {
+impl MemberUsage {
     fn reserve(&self) -> u64 {
         self.part / RESERVE_PART
     }
@@ -122,13 +122,13 @@ fn share(bytes: u64, one: u64, all: u64) -> u64 {
 }
 
 /// Computes the new budgets.
-fn divided(members: &[Standing]) -> Vec<u64> {
-    let lent: u64 = members.iter().map(Standing::lends).sum();
-    let loans: u64 = members.iter().map(Standing::loan).sum();
-    let wanted: u64 = members.iter().map(Standing::wants).sum();
-    let owed: u64 = members.iter().map(Standing::owes).sum();
+fn divided(members: &[MemberUsage]) -> Vec<u64> {
+    let lent: u64 = members.iter().map(MemberUsage::lends).sum();
+    let loans: u64 = members.iter().map(MemberUsage::loan).sum();
+    let wanted: u64 = members.iter().map(MemberUsage::wants).sum();
+    let owed: u64 = members.iter().map(MemberUsage::owes).sum();
     let more = lent.saturating_sub(owed).min(wanted);
-    let budget = |member: &Standing| {
+    let budget = |member: &MemberUsage| {
         let kept = if loans > lent { share(lent, member.loan(), loans) } else { member.loan() };
         member.part + kept + share(more, member.wants(), wanted)
     };
@@ -204,7 +204,7 @@ impl<C: Borrower> Lending<C> {
         self.tiers.store(tiers, Ordering::Relaxed);
         let standing = |(member, cache): (&Member<C>, &Option<Arc<C>>)| {
             let cache = cache.as_deref();
-            Standing {
+            MemberUsage {
                 part: part_of(tiers, member.percent),
                 used: cache.map_or(0, C::used_bytes),
                 had: cache.map_or(0, C::budget_bytes),
@@ -275,8 +275,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn standing(part: u64, used: u64, had: u64, borrow_max: u64) -> Standing {
-        Standing { part, used, had, borrow_max }
+    fn standing(part: u64, used: u64, had: u64, borrow_max: u64) -> MemberUsage {
+        MemberUsage { part, used, had, borrow_max }
     }
 
     #[test]
@@ -365,7 +365,7 @@ mod tests {
             };
             let members: Vec<_> = members.into_iter().map(of).collect();
             let budgets = divided(&members);
-            let lent: u64 = members.iter().map(Standing::lends).sum();
+            let lent: u64 = members.iter().map(MemberUsage::lends).sum();
             let mut loans = 0;
             for (member, budget) in members.iter().zip(budgets) {
                 prop_assert!(budget >= member.part && budget <= member.part + member.borrow_max);

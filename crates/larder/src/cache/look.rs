@@ -5,7 +5,7 @@ use bytes::BufMut;
 use super::Larder;
 use crate::base::error::{Error, ErrorKind};
 use crate::base::key::check_key;
-use crate::dram::value::{Pinned, Value, ValueMeta};
+use crate::dram::value::{PinnedValue, Value, ValueMeta};
 
 impl Larder {
     /// Looks `key` up and calls `look` with its value and metadata. `None` is a miss.
@@ -29,7 +29,7 @@ impl Larder {
         key: &[u8],
         look: impl FnOnce(&[u8], ValueMeta) -> T,
     ) -> Result<Option<T>, Error> {
-        let found = self.look_up(key, Pinned::for_now).await?;
+        let found = self.look_up(key, PinnedValue::for_now).await?;
         Ok(found.map(|value| look(&value, value.meta())))
     }
 
@@ -86,13 +86,13 @@ impl Larder {
 
     /// The value itself, without counting a use.
     pub(crate) async fn peek(&self, key: &[u8]) -> Result<Option<Value>, Error> {
-        self.peek_at(key, Pinned::keep).await
+        self.peek_at(key, PinnedValue::keep).await
     }
 
     async fn peek_at<T>(
         &self,
         key: &[u8],
-        look: impl FnOnce(Pinned) -> T,
+        look: impl FnOnce(PinnedValue) -> T,
     ) -> Result<Option<T>, Error> {
         check_key(key)?;
         self.core.gate.check()?;
@@ -107,7 +107,7 @@ impl Larder {
         let inside = self.enter().await?;
         let found = flash.get(hash, key, self.core.now_s()).await;
         self.leave(inside);
-        Ok(found.map(|(fetched, _)| look(Pinned::alone(&fetched.item()))))
+        Ok(found.map(|(fetched, _)| look(PinnedValue::alone(&fetched.item()))))
     }
 
     /// Looks `key` up and appends its value to `buffer`. `None` is a miss; then nothing is appended.
@@ -130,7 +130,7 @@ impl Larder {
         key: &[u8],
         buffer: &mut impl BufMut,
     ) -> Result<Option<ValueMeta>, Error> {
-        let found = self.look_up(key, Pinned::for_now).await?;
+        let found = self.look_up(key, PinnedValue::for_now).await?;
         found.map(|value| copy(&value, buffer)).transpose()
     }
 
@@ -160,7 +160,7 @@ impl Larder {
         keys: &[K],
         buffer: &mut impl BufMut,
     ) -> Result<Vec<Option<Copied>>, Error> {
-        copy_many(&self.look_up_many(keys, Pinned::for_now).await?, buffer)
+        copy_many(&self.look_up_many(keys, PinnedValue::for_now).await?, buffer)
     }
 }
 

@@ -5,7 +5,7 @@ use super::Larder;
 use crate::base::error::Error;
 use crate::base::key::{KeyHash, check_key};
 use crate::base::side_by_side::together;
-use crate::dram::value::{Pinned, Value, ValueMeta};
+use crate::dram::value::{PinnedValue, Value, ValueMeta};
 
 /// Number of keys whose memory is prefetched at a time: a few more than the memory accesses that a core has in
 /// flight, and few enough that all are still in its caches when they are read.
@@ -13,7 +13,7 @@ const ASKED_TOGETHER: usize = 16;
 
 /// A key that DRAM cannot answer at once: its index among the keys, and its hash.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Missed {
+pub(crate) struct MissedKey {
     at: usize,
     hash: KeyHash,
 }
@@ -35,14 +35,14 @@ impl Larder {
     /// # Ok::<(), larder::Error>(())
     /// ```
     pub async fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>, Error> {
-        self.look_up_many(keys, Pinned::keep).await
+        self.look_up_many(keys, PinnedValue::keep).await
     }
 
     /// As [`Larder::look_up`], for many keys.
     pub(super) async fn look_up_many<K: AsRef<[u8]>>(
         &self,
         keys: &[K],
-        look: impl Fn(Pinned) -> Value,
+        look: impl Fn(PinnedValue) -> Value,
     ) -> Result<Vec<Option<Value>>, Error> {
         let mut found = vec![None; keys.len()];
         let missed = self.get_many_at_once(keys, |at, value| found[at] = Some(look(value)))?;
@@ -99,8 +99,8 @@ impl Larder {
     pub(crate) fn get_many_at_once<K: AsRef<[u8]>>(
         &self,
         keys: &[K],
-        mut hit: impl FnMut(usize, Pinned),
-    ) -> Result<Vec<Missed>, Error> {
+        mut hit: impl FnMut(usize, PinnedValue),
+    ) -> Result<Vec<MissedKey>, Error> {
         keys.iter().try_for_each(|key| check_key(key.as_ref()))?;
         let mut missed = Vec::new();
         let mut hashes = [KeyHash(0); ASKED_TOGETHER];
@@ -113,7 +113,7 @@ impl Larder {
                 let at = chunk * ASKED_TOGETHER + at;
                 match self.get_at_once(hash, key.as_ref(), self.stopwatch.begin()) {
                     Some(value) => hit(at, value),
-                    None => missed.push(Missed { at, hash }),
+                    None => missed.push(MissedKey { at, hash }),
                 }
             }
         }
@@ -125,13 +125,13 @@ impl Larder {
     pub(crate) async fn get_missed<K: AsRef<[u8]>>(
         &self,
         keys: &[K],
-        missed: &[Missed],
+        missed: &[MissedKey],
     ) -> Result<Vec<(usize, Option<Value>)>, Error> {
         if missed.is_empty() {
             return Ok(Vec::new());
         }
         debug_assert!(missed.iter().all(|missed| missed.at < keys.len()), "of these keys");
-        let get = |&Missed { at, hash }: &Missed| {
+        let get = |&MissedKey { at, hash }: &MissedKey| {
             self.get_below_dram(hash, keys[at].as_ref(), self.stopwatch.begin())
         };
         let values: Result<Vec<_>, _> =

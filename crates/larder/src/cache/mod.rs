@@ -71,7 +71,7 @@ use crate::base::key::{KeyHash, KeyHasher, check_key, check_value};
 use crate::base::removal::RemovalReason;
 use crate::base::tier::{Tier, Tiers};
 use crate::dram::ItemView;
-use crate::observe::latency::{Stopwatch, Timed};
+use crate::observe::latency::{Stopwatch, TimedCall};
 
 use self::core::Core;
 pub(crate) use budget::Allotment;
@@ -79,7 +79,7 @@ use demoting::Sender;
 use fetch::Outcome;
 pub use fetch::{FetchError, Fetched};
 pub use flush::Flushed;
-use gate::Inside;
+use gate::GateEntry;
 pub use iterate::{Scan, Scanned};
 use lending::Membership;
 pub use look::Copied;
@@ -173,7 +173,7 @@ impl Larder {
         let inside = self.enter().await?;
         let begun = self.stopwatch.begin();
         let stored = self.store(key, value, options).await;
-        self.stopwatch.end(begun, Timed::Set);
+        self.stopwatch.end(begun, TimedCall::Set);
         self.leave(inside);
         stored
     }
@@ -237,7 +237,7 @@ impl Larder {
         self.core.counters.deletes.add(1);
         let begun = self.stopwatch.begin();
         let removed = self.remove(self.hasher.hash(key), key).await;
-        self.stopwatch.end(begun, Timed::Delete);
+        self.stopwatch.end(begun, TimedCall::Delete);
         self.leave(inside);
         removed
     }
@@ -303,18 +303,18 @@ impl Larder {
     }
 
     /// Applies rule 7 for a caller that brought `brought` bytes to DRAM.
-    async fn help(&self, brought: usize) {
+    async fn demote_for(&self, brought: usize) {
         let bytes = self.demoted_for(brought);
-        self.give_way(bytes).await;
-        self.help_debtors(bytes).await;
+        self.demote_or_shrink(bytes).await;
+        self.demote_for_debtors(bytes).await;
     }
 
     /// Sends at least `bytes` of the waiting records to flash, or leaves that to the thread or task that sends.
-    async fn give_way(&self, bytes: usize) {
+    async fn demote_or_shrink(&self, bytes: usize) {
         if self.core.flash.is_none() || !self.sender.relieves() {
             self.core.demote_bytes(bytes).await;
         } else if self.core.dram.is_shrinking() {
-            self.core.dram.let_go_a_little(self.core.now_s());
+            self.core.dram.shrink_by_segment(self.core.now_s());
         }
     }
 
@@ -323,7 +323,7 @@ impl Larder {
     ///
     /// # Errors
     /// [`ErrorKind::Closed`].
-    async fn enter(&self) -> Result<Option<Inside<'_>>, Error> {
+    async fn enter(&self) -> Result<Option<GateEntry<'_>>, Error> {
         if self.core.flash.is_some() {
             self.core.gate.enter().await.map(Some)
         } else {
@@ -332,7 +332,7 @@ impl Larder {
     }
 
     /// Leaves the gate, and then reports removals to the listener, with no locks held.
-    fn leave(&self, inside: Option<Inside<'_>>) {
+    fn leave(&self, inside: Option<GateEntry<'_>>) {
         drop(inside);
         self.core.counters.removals.tell();
     }

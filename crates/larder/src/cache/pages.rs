@@ -1,7 +1,7 @@
 //! A scan in pages, without state between two of them.
 
 use super::Larder;
-use super::iterate::{Batch, Left, Scanned};
+use super::iterate::{Batch, Scanned, SliceRest};
 use crate::base::error::{Error, ErrorKind};
 use crate::flash::Flash;
 
@@ -115,7 +115,7 @@ impl Larder {
         let next = loop {
             // Up to the next multiple of the width: in earlier pages slices may have been wider or narrower.
             let end = start | (width - 1);
-            let mut left = Left::over(self, start..=end);
+            let mut left = SliceRest::over(self, start..=end);
             while left.step(self, &mut found).await {}
             start = end.wrapping_add(1);
             if start == 0 || found.items.len() >= count.max(1) {

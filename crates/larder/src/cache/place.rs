@@ -8,8 +8,8 @@ use crate::base::removal::RemovalReason;
 use crate::base::signal::until_any;
 use crate::base::tier::Tier;
 use crate::base::tier::Tiers;
-use crate::dram::value::{Pinned, Value};
-use crate::dram::{Admit, Full, OnItsWay, Taken};
+use crate::dram::value::{PinnedValue, Value};
+use crate::dram::{Admit, DramFull, OnItsWay, TakenBytes};
 
 /// Number of attempts of a set to make room in DRAM before it goes past it.
 pub(super) const PUTS_BEFORE_WRITE_AROUND: usize = 8;
@@ -38,7 +38,7 @@ impl Larder {
         };
         let written_around = patience.written_around();
         drop(patience); // so that others need not wait for the help below
-        self.help(item.object_bytes()).await;
+        self.demote_for(item.object_bytes()).await;
         match put {
             Ok(on_its_way) => {
                 self.core.counters.dram_written_around_objects.add(written_around);
@@ -59,7 +59,7 @@ impl Larder {
         &self,
         item: &ItemRef<'_>,
         patience: &mut Patience<'_>,
-    ) -> Result<Option<Taken<'_>>, RemovalReason> {
+    ) -> Result<Option<TakenBytes<'_>>, RemovalReason> {
         if self.stays_in_dram(item) && patience.fulls < PUTS_BEFORE_WRITE_AROUND {
             if patience.is_first_try() {
                 return Ok(None);
@@ -84,11 +84,11 @@ impl Larder {
     async fn put(
         &self,
         item: &ItemRef<'_>,
-        taken: Option<Taken<'_>>,
+        taken: Option<TakenBytes<'_>>,
         admit: Admit<'_>,
         kept: Option<&mut Option<Value>>,
         told_flash: &mut Result<(), Error>,
-    ) -> Result<Option<OnItsWay>, Full> {
+    ) -> Result<Option<OnItsWay>, DramFull> {
         debug_assert!(
             taken.is_none() || self.core.flash.is_some() && item.tiers != Tiers::DramOnly,
             "what goes past DRAM goes to flash"
@@ -98,7 +98,9 @@ impl Larder {
         let (dram, now_s) = (&self.core.dram, self.core.now_s());
         match (taken, kept) {
             (Some(taken), _) => return dram.insert_to_demote(item, taken, admit).map(Some),
-            (None, Some(kept)) => *kept = dram.insert_if(item, now_s, admit)?.map(Pinned::keep),
+            (None, Some(kept)) => {
+                *kept = dram.insert_if(item, now_s, admit)?.map(PinnedValue::keep)
+            }
             (None, None) => dram.insert(item, now_s, admit)?,
         }
         Ok(None)

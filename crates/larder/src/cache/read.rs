@@ -18,14 +18,14 @@ use crate::base::error::Error;
 use crate::base::key::{KeyHash, check_key};
 use crate::base::removal::RemovalReason;
 use crate::base::tier::Tier;
-use crate::dram::value::{Pinned, Value};
+use crate::dram::value::{PinnedValue, Value};
 use crate::dram::{ItemView, Lookup};
 use crate::flash::Flash;
-use crate::observe::latency::{Begun, Timed};
+use crate::observe::latency::{CallStart, TimedCall};
 
 /// A value and the tier where it was found.
 #[derive(Debug, Clone)]
-pub(super) struct Hit<V = Pinned> {
+pub(super) struct Hit<V = PinnedValue> {
     pub(super) value: V,
     tier: Tier,
 }
@@ -46,7 +46,7 @@ impl Larder {
     /// # Ok::<(), larder::Error>(())
     /// ```
     pub async fn get(&self, key: &[u8]) -> Result<Option<Value>, Error> {
-        self.look_up(key, Pinned::keep).await
+        self.look_up(key, PinnedValue::keep).await
     }
 
     /// Whether `key` has a value. Brings nothing to DRAM and does not count as a use.
@@ -94,16 +94,21 @@ impl Larder {
     }
 
     /// Looks `key` up in DRAM; counts a hit.
-    pub(super) fn get_at_once(&self, hash: KeyHash, key: &[u8], begun: Begun) -> Option<Pinned> {
+    pub(super) fn get_at_once(
+        &self,
+        hash: KeyHash,
+        key: &[u8],
+        begun: CallStart,
+    ) -> Option<PinnedValue> {
         if self.core.gate.is_closed() {
             return None; // the slow path returns the error
         }
         if self.core.dram.is_shrinking() {
-            self.core.dram.let_go_a_little(self.core.now_s());
+            self.core.dram.shrink_by_segment(self.core.now_s());
         }
         let value = self.core.dram.get_at_once(hash, key, || self.core.now_ms())?;
         self.core.counters.hits_at_once.add(1);
-        self.stopwatch.end(begun, Timed::GetDram);
+        self.stopwatch.end(begun, TimedCall::GetDram);
         Some(value)
     }
 
@@ -112,7 +117,7 @@ impl Larder {
     pub(crate) async fn look_up(
         &self,
         key: &[u8],
-        look: impl FnOnce(Pinned) -> Value,
+        look: impl FnOnce(PinnedValue) -> Value,
     ) -> Result<Option<Value>, Error> {
         check_key(key)?;
         let hash = self.hasher.hash(key);
@@ -127,7 +132,7 @@ impl Larder {
     pub(crate) fn look_up_blocking(
         &self,
         key: &[u8],
-        look: impl FnOnce(Pinned) -> Value,
+        look: impl FnOnce(PinnedValue) -> Value,
     ) -> Result<Option<Value>, Error> {
         check_key(key)?;
         let hash = self.hasher.hash(key);
@@ -143,7 +148,7 @@ impl Larder {
         &self,
         hash: KeyHash,
         key: &[u8],
-        begun: Begun,
+        begun: CallStart,
     ) -> Result<Option<Value>, Error> {
         self.check_reentry()?;
         let inside = self.enter().await?;
@@ -158,11 +163,11 @@ impl Larder {
     }
 
     /// Records the end of a get that DRAM did not answer at once; `found` is the tier of its hit.
-    pub(super) fn note_get(&self, begun: Begun, found: Option<Tier>) {
+    pub(super) fn note_get(&self, begun: CallStart, found: Option<Tier>) {
         let timed = match found {
-            None => Timed::GetMiss,
-            Some(Tier::Dram) => Timed::GetDram,
-            Some(_) => Timed::GetFlash,
+            None => TimedCall::GetMiss,
+            Some(Tier::Dram) => TimedCall::GetDram,
+            Some(_) => TimedCall::GetFlash,
         };
         self.stopwatch.end(begun, timed);
         if let Some(tier) = found {
@@ -185,21 +190,21 @@ impl Larder {
                 self.look_behind_change(hash, key).await
             }
             // Without flash there is no call to join, so the answer need not be later than anything.
-            None => match self.core.dram.get_without_lock(hash, key, || self.core.now_ms()) {
+            None => match self.core.dram.get_prefer_lock_free(hash, key, || self.core.now_ms()) {
                 Lookup::Hit(value) => Some(Hit { value, tier: Tier::Dram }),
                 Lookup::Expired => self.look(hash, key).await,
                 Lookup::Absent => None,
             },
         };
         // Keep the value before any wait.
-        let keep = |Hit { value, tier }| Hit { value: Pinned::keep(value), tier };
+        let keep = |Hit { value, tier }| Hit { value: PinnedValue::keep(value), tier };
         let found = found.map(keep);
         if let Some(Hit { value, tier }) = &found
             && *tier != Tier::Dram
         {
-            self.help(key.len() + value.len()).await;
+            self.demote_for(key.len() + value.len()).await;
         } else if self.core.dram.is_shrinking() {
-            self.help(0).await;
+            self.demote_for(0).await;
         }
         found
     }
@@ -302,12 +307,12 @@ impl Larder {
         let kept = if self.stays_in_dram(&item) {
             let kept =
                 self.core.dram.insert_if(&item, self.core.now_s(), &|there| unchanged(there));
-            kept.ok().flatten().map(Pinned::unmarked)
+            kept.ok().flatten().map(PinnedValue::unmarked)
         } else {
             None
         };
         // If DRAM has no room, flash still has the item.
-        let value = kept.unwrap_or_else(|| Pinned::alone(&item));
+        let value = kept.unwrap_or_else(|| PinnedValue::alone(&item));
         debug_assert!(value.key() == key, "an engine answers for the key that it was asked for");
         Some(Hit { value, tier })
     }

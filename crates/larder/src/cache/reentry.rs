@@ -23,19 +23,19 @@ thread_local! {
 }
 
 /// Marks this thread as inside a fetch or an update while it lives, also during a panic.
-struct Entered {
+struct ReentryMark {
     what: &'static LocalKey<Inside>,
     id: usize,
 }
 
-impl Entered {
+impl ReentryMark {
     fn new(what: &'static LocalKey<Inside>, id: usize) -> Self {
         what.with_borrow_mut(|inside| inside.push(id));
         Self { what, id }
     }
 }
 
-impl Drop for Entered {
+impl Drop for ReentryMark {
     fn drop(&mut self) {
         let left = self.what.with_borrow_mut(Vec::pop);
         debug_assert_eq!(left, Some(self.id), "the innermost is left first");
@@ -62,7 +62,7 @@ impl<F: Future> Future for Fetching<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        let _inside = Entered::new(&FETCHING, self.call);
+        let _inside = ReentryMark::new(&FETCHING, self.call);
         self.fetch.as_mut().poll(context)
     }
 }
@@ -78,7 +78,7 @@ pub(super) fn check_fetch(call: usize) -> Result<(), Error> {
 
 /// Runs the closure of an update of the cache with this address.
 pub(super) fn updating<T>(cache: usize, closure: impl FnOnce() -> T) -> T {
-    let _inside = Entered::new(&UPDATING, cache);
+    let _inside = ReentryMark::new(&UPDATING, cache);
     closure()
 }
 

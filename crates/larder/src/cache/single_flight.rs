@@ -19,11 +19,11 @@ const SHARDS: usize = 64;
 /// The calls in flight, by key.
 #[derive(Debug)]
 pub(super) struct SingleFlight<K, T> {
-    shards: Box<[Shard<K, T>]>,
+    shards: Box<[FlightShard<K, T>]>,
 }
 
 #[derive(Debug)]
-struct Shard<K, T> {
+struct FlightShard<K, T> {
     calls: Mutex<Calls<K, T>>,
     /// Number of calls in flight, to be read without the lock.
     count: AtomicUsize,
@@ -45,7 +45,7 @@ struct InFlight<T> {
 
 impl<K: Hash + Eq + Clone, T: Clone> SingleFlight<K, T> {
     pub(super) fn new() -> Self {
-        let shard = |_| Shard {
+        let shard = |_| FlightShard {
             calls: Mutex::new(Calls { in_flight: HashMap::new(), spare: None }),
             count: AtomicUsize::new(0),
         };
@@ -101,12 +101,12 @@ impl<K: Hash + Eq + Clone, T: Clone> SingleFlight<K, T> {
         Participant { shard, key, call: Some(call) }
     }
 
-    fn shard(&self, hash: KeyHash) -> &Shard<K, T> {
+    fn shard(&self, hash: KeyHash) -> &FlightShard<K, T> {
         &self.shards[usize::from(hash.tag()) % SHARDS]
     }
 }
 
-impl<K: Hash + Eq, T> Shard<K, T> {
+impl<K: Hash + Eq, T> FlightShard<K, T> {
     /// Removes this very call from the map.
     fn take_away(&self, calls: &mut Calls<K, T>, key: &K, call: &Arc<InFlight<T>>) {
         let in_flight = &mut calls.in_flight;
@@ -144,7 +144,7 @@ impl<T> InFlight<T> {
 
 /// A leader or follower of a call. The last one to leave removes the call.
 pub(super) struct Participant<'a, K: Hash + Eq, T> {
-    shard: &'a Shard<K, T>,
+    shard: &'a FlightShard<K, T>,
     key: K,
     /// Taken when the participant leaves.
     call: Option<Arc<InFlight<T>>>,

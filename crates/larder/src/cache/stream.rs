@@ -12,12 +12,12 @@ use std::time::Duration;
 
 use super::{FetchError, Larder, SetOptions};
 use crate::base::error::{Error, ErrorKind};
-use crate::base::item::Fetched;
+use crate::base::item::FlashItem;
 use crate::base::key::{KeyHash, check_key, check_length};
 use crate::base::tier::Tier;
 use crate::dram::Lookup;
 use crate::dram::value::Value;
-use crate::engine::long::{Found, NewParts, Parts};
+use crate::engine::long::{LongLookup, NewParts, Parts};
 use crate::flash::{EngineId, Flash};
 
 /// A value in chunks, from [`Larder::get_stream`].
@@ -39,12 +39,12 @@ enum Rest {
 
 /// Some bytes of a value.
 #[derive(Debug)]
-pub struct Chunk(Held);
+pub struct Chunk(ChunkSource);
 
 #[derive(Debug)]
-enum Held {
+enum ChunkSource {
     Value(Value),
-    Part(Fetched),
+    Part(FlashItem),
 }
 
 impl Deref for Chunk {
@@ -52,8 +52,8 @@ impl Deref for Chunk {
 
     fn deref(&self) -> &[u8] {
         match &self.0 {
-            Held::Value(value) => value,
-            Held::Part(fetched) => fetched.item().value,
+            ChunkSource::Value(value) => value,
+            ChunkSource::Part(fetched) => fetched.item().value,
         }
     }
 }
@@ -156,7 +156,7 @@ impl<'a> ValueStream<'a> {
             let part = flash.next_part(*engine, parts).await;
             self.cache.leave(inside);
             if let Ok(Some(part)) = part {
-                return Ok(Some(Chunk(Held::Part(part))));
+                return Ok(Some(Chunk(ChunkSource::Part(part))));
             }
             self.rest = Rest::Nothing;
             return part.map(|_| None).map_err(|_| {
@@ -166,7 +166,7 @@ impl<'a> ValueStream<'a> {
             });
         }
         match std::mem::replace(&mut self.rest, Rest::Nothing) {
-            Rest::Whole(value) => Ok(Some(Chunk(Held::Value(value)))),
+            Rest::Whole(value) => Ok(Some(Chunk(ChunkSource::Value(value)))),
             Rest::Parts(..) | Rest::Nothing => Ok(None),
         }
     }
@@ -223,8 +223,8 @@ impl Larder {
         flash.asked(hash);
         let (found, engine, tier) = flash.look_up(hash, key, self.core.now_s()).await?;
         let stream = match found {
-            Found::Whole(fetched) => ValueStream::whole(self, Value::alone(&fetched.item())),
-            Found::InParts(parts) => ValueStream::of_parts(self, engine, parts),
+            LongLookup::Whole(fetched) => ValueStream::whole(self, Value::alone(&fetched.item())),
+            LongLookup::InParts(parts) => ValueStream::of_parts(self, engine, parts),
         };
         Some((stream, tier))
     }

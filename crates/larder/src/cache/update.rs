@@ -12,8 +12,8 @@ use crate::base::item::ItemRef;
 use crate::base::key::{KeyHash, check_key, check_value};
 use crate::base::removal::RemovalReason;
 use crate::base::tier::Tiers;
-use crate::dram::value::{Pinned, Value};
-use crate::dram::{Full, ItemView, Taken};
+use crate::dram::value::{PinnedValue, Value};
+use crate::dram::{DramFull, ItemView, TakenBytes};
 
 /// The change that [`Larder::update`] makes to a key.
 ///
@@ -126,7 +126,7 @@ impl Larder {
             let waited = match attempt {
                 Attempt::Done(before) => {
                     let brought = before.as_ref().map_or(0, |value| value.len()) + key.len();
-                    self.help(brought).await;
+                    self.demote_for(brought).await;
                     return Ok(before);
                 }
                 Attempt::Again => Wait::Again,
@@ -385,11 +385,11 @@ impl Larder {
         hash: KeyHash,
         key: &[u8],
         change: &mut impl FnMut(Option<&Value>) -> Change<'a>,
-        (taken, goes_above): (&mut Option<Taken<'_>>, bool),
+        (taken, goes_above): (&mut Option<TakenBytes<'_>>, bool),
     ) -> Result<Attempt, Error> {
         let _key_lock = self.core.lock_key(hash).await;
         // Without flash nothing waits here, and the value is identified by its address, so a copy would not do.
-        let look = if self.core.flash.is_some() { Pinned::keep } else { Pinned::for_now };
+        let look = if self.core.flash.is_some() { PinnedValue::keep } else { PinnedValue::for_now };
         let before = self.look(hash, key).await.map(|found| look(found.value));
         let changed = reentry::updating(self.id(), || change(before.as_ref()));
         let Some(item) = self.item_after(hash, key, &changed, before.as_ref()) else {
@@ -425,13 +425,13 @@ impl Larder {
         };
         // Flash has already voided its version: if DRAM does not have the key either, the value would be lost.
         let inserted = match inserted {
-            Err(Full)
+            Err(DramFull)
                 if self.core.flash.is_some() && before.is_some() && !self.core.dram.holds(hash) =>
             {
                 let above = self.core.dram.demotions().above();
                 let taken = above.try_take(self.core.dram.demoting_bytes(&item));
-                let may = |_: &Taken<'_>| item.tiers != Tiers::DramOnly;
-                taken.filter(may).map_or(Err(Full), |taken| {
+                let may = |_: &TakenBytes<'_>| item.tiers != Tiers::DramOnly;
+                taken.filter(may).map_or(Err(DramFull), |taken| {
                     self.core.dram.insert_to_demote(&item, taken, &unchanged).map(|_| true)
                 })
             }
@@ -443,7 +443,7 @@ impl Larder {
                 Attempt::Done(before.map(Value::kept))
             }
             Ok(false) => Attempt::Again,
-            Err(Full) => {
+            Err(DramFull) => {
                 // The version in DRAM must go to flash again when it leaves, because flash has voided its own.
                 self.core.dram.note_dirty(hash, key);
                 Attempt::Full

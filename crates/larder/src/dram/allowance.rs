@@ -18,21 +18,21 @@ use crate::base::sync::{Mutex, MutexGuard};
 #[derive(Debug)]
 pub(crate) struct Allowance {
     max_bytes: usize,
-    state: Mutex<State>,
+    state: Mutex<AllowanceState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct AllowanceState {
     /// Never above `max_bytes`, except for a single object that is longer.
     used_bytes: usize,
     next_number: u64,
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<WaitingPut>,
     /// Waiters that were handed their bytes and have not been polled since.
     served: Vec<u64>,
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct WaitingPut {
     number: u64,
     bytes: usize,
     waker: Waker,
@@ -41,7 +41,7 @@ struct Waiting {
 /// Bytes taken for an object that is not on its way yet.
 #[derive(Debug)]
 #[must_use]
-pub(crate) struct Taken<'a> {
+pub(crate) struct TakenBytes<'a> {
     allowance: &'a Allowance,
     bytes: usize,
 }
@@ -60,13 +60,13 @@ impl Allowance {
     }
 
     /// Takes `bytes` bytes if they are available and no caller waits.
-    pub(crate) fn try_take(&self, bytes: usize) -> Option<Taken<'_>> {
+    pub(crate) fn try_take(&self, bytes: usize) -> Option<TakenBytes<'_>> {
         let mut state = self.lock();
         if !state.waiting.is_empty() || !state.has_room(bytes, self.max_bytes) {
             return None;
         }
         state.used_bytes += bytes;
-        Some(Taken { allowance: self, bytes })
+        Some(TakenBytes { allowance: self, bytes })
     }
 
     /// Waits for `bytes` bytes.
@@ -89,12 +89,12 @@ impl Allowance {
         woken.into_iter().for_each(Waker::wake);
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, AllowanceState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl AllowanceState {
     fn has_room(&self, bytes: usize, max_bytes: usize) -> bool {
         // An object longer than the whole allowance goes alone.
         self.used_bytes == 0 || self.used_bytes.saturating_add(bytes) <= max_bytes
@@ -105,7 +105,7 @@ impl State {
         let mut woken = Vec::new();
         while let Some(first) = self.waiting.front()
             && self.has_room(first.bytes, max_bytes)
-            && let Some(Waiting { number, bytes, waker }) = self.waiting.pop_front()
+            && let Some(WaitingPut { number, bytes, waker }) = self.waiting.pop_front()
         {
             self.used_bytes += bytes;
             debug_assert!(
@@ -120,7 +120,7 @@ impl State {
     }
 }
 
-impl Taken<'_> {
+impl TakenBytes<'_> {
     /// The object is on its way: the task that completes it gives back the returned number of bytes.
     pub(crate) fn spend(self) -> usize {
         let bytes = self.bytes;
@@ -129,23 +129,23 @@ impl Taken<'_> {
     }
 }
 
-impl Drop for Taken<'_> {
+impl Drop for TakenBytes<'_> {
     fn drop(&mut self) {
         self.allowance.give_back(self.bytes);
     }
 }
 
 impl<'a> Future for Taking<'a> {
-    type Output = Taken<'a>;
+    type Output = TakenBytes<'a>;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Taken<'a>> {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<TakenBytes<'a>> {
         let Self { allowance, bytes, number } = *self;
         let Some(number) = number else {
             let mut state = allowance.lock();
             let number = state.next_number;
             state.next_number += 1;
             let waker = context.waker().clone();
-            state.waiting.push_back(Waiting { number, bytes, waker });
+            state.waiting.push_back(WaitingPut { number, bytes, waker });
             // Perhaps there is room and no caller waits in front.
             let woken = state.serve(allowance.max_bytes);
             drop(state);
@@ -159,7 +159,7 @@ impl<'a> Future for Taking<'a> {
             state.served.swap_remove(at);
             drop(state);
             self.number = None;
-            return Poll::Ready(Taken { allowance, bytes });
+            return Poll::Ready(TakenBytes { allowance, bytes });
         }
         if let Some(waiting) = state.waiting.iter_mut().find(|other| other.number == number) {
             waiting.waker.clone_from(context.waker());
@@ -191,7 +191,7 @@ impl Drop for Taking<'_> {
 mod tests {
     use super::*;
 
-    fn poll<'a>(taking: &mut Taking<'a>) -> Option<Taken<'a>> {
+    fn poll<'a>(taking: &mut Taking<'a>) -> Option<TakenBytes<'a>> {
         match Pin::new(taking).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(taken) => Some(taken),
             Poll::Pending => None,
@@ -210,7 +210,7 @@ mod tests {
         assert!(poll(&mut short).is_none());
         assert_eq!(allowance.used_bytes(), 500);
         drop(long);
-        assert_eq!(poll(&mut short).map(Taken::spend), Some(10));
+        assert_eq!(poll(&mut short).map(TakenBytes::spend), Some(10));
         assert_eq!(allowance.used_bytes(), 10);
         allowance.give_back(10);
         assert_eq!(allowance.used_bytes(), 0);

@@ -12,7 +12,7 @@
 use super::index::SLOTS_MAX;
 use super::memory::{self, PAGE_BYTES};
 use super::policy;
-use super::readers::LockedAlone;
+use super::readers::LockProofAlone;
 use super::{DramTier, lock};
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -86,7 +86,7 @@ impl Shape {
 
 /// State of a change of the budget.
 #[derive(Debug)]
-pub(super) struct Change {
+pub(super) struct BudgetChange {
     /// The budget that segments and ghost were made for. Locked during a change.
     shaped_for: Mutex<usize>,
     /// The tier exceeds its budget, which has become smaller.
@@ -97,7 +97,7 @@ pub(super) struct Change {
     helping: Mutex<()>,
 }
 
-impl Change {
+impl BudgetChange {
     pub(super) fn none_yet(budget: usize) -> Self {
         Self {
             shaped_for: Mutex::new(budget),
@@ -138,7 +138,7 @@ impl DramTier {
         }
         self.change.shrinking.store(is_above, Ordering::Relaxed);
         if is_above {
-            self.let_go(LEAVE_AT_ONCE_BYTES, now_s);
+            self.shrink_by(LEAVE_AT_ONCE_BYTES, now_s);
         }
     }
 
@@ -172,7 +172,7 @@ impl DramTier {
         self.pool.set_segment_bytes(shape.segment_bytes);
         self.index.want_shards(shape.shards);
         // The caller's lock is the only lock of the ghost.
-        self.ghost.resize(shape.ghost_bytes, self.index.readers(), &mut LockedAlone::new());
+        self.ghost.resize(shape.ghost_bytes, self.index.readers(), &mut LockProofAlone::new());
         if are_too_long {
             self.seal_all(&mut self.evictors.all());
         }
@@ -192,15 +192,15 @@ impl DramTier {
 
     /// Evicts a segment for a caller that brings nothing, if no other such caller is doing so.
     #[cold]
-    pub(crate) fn let_go_a_little(&self, now_s: u32) {
+    pub(crate) fn shrink_by_segment(&self, now_s: u32) {
         if let Ok(_alone) = self.change.helping.try_lock() {
-            self.let_go(1, now_s);
+            self.shrink_by(1, now_s);
         }
     }
 
     /// Evicts at least `bytes` bytes, unless the tier is within its budget before that, or records must be demoted
     /// first.
-    pub(super) fn let_go(&self, bytes: usize, now_s: u32) {
+    pub(super) fn shrink_by(&self, bytes: usize, now_s: u32) {
         let before = self.pool.kept_bytes();
         while self.pool.shrink(self.other_bytes()) {
             if before.saturating_sub(self.pool.kept_bytes()) >= bytes {

@@ -13,7 +13,7 @@ use std::sync::PoisonError;
 
 use event_listener::Event;
 
-use super::allowance::{Allowance, Taken};
+use super::allowance::{Allowance, TakenBytes};
 use super::index::Location;
 use super::segment::Share;
 use super::segment::{Frozen, Segment};
@@ -45,7 +45,7 @@ const AHEAD_PART: usize = 4;
 
 #[derive(Debug)]
 pub(crate) struct Demotions {
-    state: Mutex<State>,
+    state: Mutex<DemotionsState>,
     /// Number of segments and records that wait, to be read without the lock.
     waiting: AtomicUsize,
     /// Bytes of demoting segments within the budget.
@@ -75,7 +75,7 @@ impl Default for Demotions {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct DemotionsState {
     segments: VecDeque<Demoting>,
     given_back: VecDeque<Demotion>,
 }
@@ -148,7 +148,7 @@ impl Demotions {
     }
 
     /// Adds a segment above the budget.
-    pub(crate) fn add_above(&self, segment: Frozen, slot: u32, taken: Taken<'_>) {
+    pub(crate) fn add_above(&self, segment: Frozen, slot: u32, taken: TakenBytes<'_>) {
         let before = segment.note_above(taken.spend());
         assert_eq!(before, 0, "bytes are taken for a segment once");
         self.push(segment, slot);
@@ -249,12 +249,12 @@ impl Demotions {
     /// Calls `work` with the first segment. `None` if there is none, or if records were given back, which come first.
     pub(super) fn with_first<T>(&self, work: impl FnOnce(&mut Demoting) -> T) -> Option<T> {
         let mut state = self.lock();
-        let State { segments, given_back } = &mut *state;
+        let DemotionsState { segments, given_back } = &mut *state;
         let first = segments.front_mut().filter(|_| given_back.is_empty());
         first.map(work)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, DemotionsState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

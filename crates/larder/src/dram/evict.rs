@@ -5,8 +5,8 @@ use super::evictors::Evictor;
 use super::index::{Entry, Location};
 use super::lane::{Lane, group_of};
 use super::policy::frequency_left;
-use super::queues::{Queue, Sealed, Victim};
-use super::readers::LockedAlone;
+use super::queues::{Queue, SealedSegment, Victim};
+use super::readers::LockProofAlone;
 use super::record::{ItemView, record_bytes};
 use super::segment::Frozen;
 use super::{DramTier, lock};
@@ -87,7 +87,7 @@ impl DramTier {
     }
 
     /// Copies the live records of a sparse segment together with those of others.
-    fn compact(&self, evictor: &mut Lane, sparse: Sealed, now_s: u32) {
+    fn compact(&self, evictor: &mut Lane, sparse: SealedSegment, now_s: u32) {
         debug_assert_eq!(sparse.slot, sparse.segment.slot(), "entries name it by its number");
         let mut all_went = true;
         let frozen = Frozen::new(sparse.segment.clone());
@@ -105,15 +105,16 @@ impl DramTier {
         }
     }
 
-    fn evict(&self, evictor: &mut Evictor, victim: Sealed, now_s: u32) {
+    fn evict(&self, evictor: &mut Evictor, victim: SealedSegment, now_s: u32) {
         let mut demote = false;
         let capacity = victim.segment.capacity();
-        let mut bar = evictor.seen(victim.queue).bar(self.policy, victim.queue, capacity);
+        let mut threshold =
+            evictor.seen(victim.queue).threshold(self.policy, victim.queue, capacity);
         let mut to_remember = Vec::with_capacity(FETCHED_AHEAD);
         let frozen = Frozen::new(victim.segment.clone());
         self.each_record(&frozen, &victim, |from, hash, record| {
             let expired = is_expired(record.expiry_s, now_s);
-            let stays = |entry: Entry| !expired && bar.is_passed_by(entry.frequency());
+            let stays = |entry: Entry| !expired && threshold.is_passed_by(entry.frequency());
             // Clean items that flash holds need not go there: they leave without a sender, and their segment is free
             // at once.
             let is_below =
@@ -127,7 +128,7 @@ impl DramTier {
             let item = record.item(hash, entry.is_clean());
             let stays = stays(entry);
             if !expired {
-                bar.note(entry.frequency(), record_bytes(&item));
+                threshold.note(entry.frequency(), record_bytes(&item));
             }
             if stays {
                 let frequency = frequency_left(self.policy, victim.queue, entry.frequency());
@@ -154,7 +155,7 @@ impl DramTier {
             }
         });
         self.remember(&mut to_remember);
-        *evictor.seen(victim.queue) = bar.into_seen();
+        *evictor.seen(victim.queue) = threshold.into_seen();
         if demote {
             self.demotions.add(frozen, victim.slot);
         } else {
@@ -178,7 +179,7 @@ impl DramTier {
     fn each_record(
         &self,
         frozen: &Frozen,
-        sealed: &Sealed,
+        sealed: &SealedSegment,
         mut each: impl FnMut(Location, KeyHash, &ItemView<'_>),
     ) {
         let mut records = frozen.records();
@@ -227,7 +228,7 @@ impl DramTier {
                 debug_assert_ne!(to.slot, from.slot, "what is copied onward leaves its segment");
                 let segment = segment.clone();
                 // Copy the marks again, since a caller may have won the record after the copy was made.
-                let marked = |locked: &LockedAlone| {
+                let marked = |locked: &LockProofAlone| {
                     let old = self.slots.get(from, locked).segment();
                     segment.take_marks(to.at, (old, from.at), locked);
                 };

@@ -4,10 +4,10 @@
 //! lock of an index shard whose holder is preempted. If it were the only one, all callers with new items would wait
 //! with it.
 
-use super::bar::Seen;
 use super::lane::Lane;
 use super::lock;
 use super::queues::Queue;
+use super::threshold::SegmentStats;
 use crate::base::sync::{Mutex, MutexGuard};
 
 /// Maximum number of evictors at a time.
@@ -20,13 +20,13 @@ pub(super) struct Evictors(Box<[Mutex<Evictor>]>);
 pub(super) struct Evictor {
     /// Open segments for reinserted records.
     pub(super) lane: Lane,
-    small: Seen,
-    main: Seen,
+    small: SegmentStats,
+    main: SegmentStats,
 }
 
 impl Evictor {
     /// The evictor's statistics of the segments of a queue.
-    pub(super) fn seen(&mut self, queue: Queue) -> &mut Seen {
+    pub(super) fn seen(&mut self, queue: Queue) -> &mut SegmentStats {
         match queue {
             Queue::Small => &mut self.small,
             Queue::Main => &mut self.main,

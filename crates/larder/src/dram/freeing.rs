@@ -1,8 +1,8 @@
 //! Frees memory: at once if no reader can see it, else when its last reader has left.
 
 use super::DramTier;
-use super::pool::Gone;
-use super::retired::Retired;
+use super::pool::FreedSegment;
+use super::retired::RetiredMemory;
 use super::segment::Share;
 
 /// Number of checks for readers before the locks are taken again.
@@ -28,17 +28,17 @@ impl DramTier {
     }
 
     fn retire_gone(&self) {
-        for Gone { segment, bytes } in self.pool.take_gone() {
+        for FreedSegment { segment, bytes } in self.pool.take_gone() {
             match segment.slot() {
                 0 => self.pool.note_freed(bytes), // no reader could find it
-                slot => self.index.readers().retire(Retired::Slot { slot, bytes }),
+                slot => self.index.readers().retire(RetiredMemory::Slot { slot, bytes }),
             }
         }
     }
 
-    fn end(&self, freed: Vec<Retired>) {
+    fn end(&self, freed: Vec<RetiredMemory>) {
         for retired in freed {
-            if let Retired::Slot { slot, bytes } = retired {
+            if let RetiredMemory::Slot { slot, bytes } = retired {
                 let segment = self.slots.empty(slot);
                 debug_assert!(segment.is_some(), "a slot is retired once");
                 drop(segment);

@@ -5,8 +5,8 @@
 
 use std::sync::OnceLock;
 
-use super::published::{Old, Published};
-use super::readers::{Held, LockedAlone, Readers};
+use super::published::{PublishedSlice, ReplacedSlice};
+use super::readers::{LockProofAlone, ReadProof, Readers};
 use crate::base::key::KeyHash;
 use crate::base::prefetch::prefetch;
 use crate::base::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -23,7 +23,7 @@ const _: () =
 
 #[derive(Debug)]
 pub(crate) struct Ghost {
-    pieces: Published<Piece>,
+    pieces: PublishedSlice<Piece>,
     bytes: AtomicUsize,
     demotions: AtomicU32,
 }
@@ -52,17 +52,17 @@ impl Ghost {
         let pieces = pieces_of(bytes);
         Self {
             bytes: AtomicUsize::new(bytes_of(&pieces)),
-            pieces: Published::new(pieces),
+            pieces: PublishedSlice::new(pieces),
             demotions: AtomicU32::new(0),
         }
     }
 
     /// Restarts with a table of `bytes` bytes. The caller must be the only one.
-    pub(crate) fn resize<R: From<Old<Piece>>>(
+    pub(crate) fn resize<R: From<ReplacedSlice<Piece>>>(
         &self,
         bytes: usize,
         readers: &Readers<R>,
-        alone: &mut LockedAlone,
+        alone: &mut LockProofAlone,
     ) {
         let pieces = pieces_of(bytes);
         debug_assert!(
@@ -80,13 +80,13 @@ impl Ghost {
 
     /// Prefetches the mark of a hash that will be looked up or stored soon.
     #[inline]
-    pub(crate) fn prefetch(&self, hash: KeyHash, held: &Held) {
+    pub(crate) fn prefetch(&self, hash: KeyHash, held: &ReadProof) {
         if let Some(mark) = self.mark(hash, held) {
             prefetch(mark);
         }
     }
 
-    pub(crate) fn remember(&self, hash: KeyHash, held: &Held) {
+    pub(crate) fn remember(&self, hash: KeyHash, held: &ReadProof) {
         let demotions = self.demotions.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
         let mark = fingerprint(hash) | self.tick(demotions, held);
         debug_assert!(
@@ -99,7 +99,7 @@ impl Ghost {
     }
 
     /// Whether `hash` was evicted within about the last `window` demotions. A successful recall removes the mark.
-    pub(crate) fn recalls(&self, hash: KeyHash, window: usize, held: &Held) -> bool {
+    pub(crate) fn recalls(&self, hash: KeyHash, window: usize, held: &ReadProof) -> bool {
         let Some(mark) = self.mark(hash, held) else { return false };
         let found = mark.load(Ordering::Relaxed);
         if found & !TIME_MASK != fingerprint(hash) {
@@ -115,26 +115,26 @@ impl Ghost {
         recalled
     }
 
-    fn tick(&self, demotions: u32, held: &Held) -> u32 {
+    fn tick(&self, demotions: u32, held: &ReadProof) -> u32 {
         (demotions / self.demotions_a_tick(held)) & TIME_MASK
     }
 
-    fn demotions_a_tick(&self, held: &Held) -> u32 {
+    fn demotions_a_tick(&self, held: &ReadProof) -> u32 {
         u32::try_from(self.marks(held)).unwrap_or(u32::MAX).div_ceil(TICKS)
     }
 
-    fn marks(&self, held: &Held) -> usize {
+    fn marks(&self, held: &ReadProof) -> usize {
         let pieces = self.pieces.get(held);
         pieces.len() * pieces[0].len
     }
 
-    fn mark<'a>(&'a self, hash: KeyHash, held: &'a Held) -> Option<&'a AtomicU32> {
+    fn mark<'a>(&'a self, hash: KeyHash, held: &'a ReadProof) -> Option<&'a AtomicU32> {
         let (piece, at) = self.place(hash, held);
         Some(&piece.marks.get()?[at])
     }
 
     #[inline]
-    fn place<'a>(&'a self, hash: KeyHash, held: &'a Held) -> (&'a Piece, usize) {
+    fn place<'a>(&'a self, hash: KeyHash, held: &'a ReadProof) -> (&'a Piece, usize) {
         let pieces = self.pieces.get(held);
         let spread = |hash: KeyHash, count: usize| {
             let place = hash.spread_over(count as u64);
@@ -161,7 +161,7 @@ fn fingerprint(hash: KeyHash) -> u32 {
 #[cfg(test)]
 #[cfg(not(shuttle))]
 mod tests {
-    use super::super::readers::Locked;
+    use super::super::readers::LockProof;
     use super::*;
 
     fn key(number: u64) -> KeyHash {
@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn recalls_within_the_window_only() {
         for bytes in [4 << 10, 4 << 20] {
-            let (ghost, held) = (Ghost::of_bytes(bytes), &Locked::new());
+            let (ghost, held) = (Ghost::of_bytes(bytes), &LockProof::new());
             ghost.remember(key(0), held);
             assert!(!ghost.recalls(key(1), 10, held));
             let many = bytes as u64 / 40;
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn what_left_ages_ago_is_not_recalled() {
-        let (ghost, held) = (Ghost::of_bytes(4), &Locked::new());
+        let (ghost, held) = (Ghost::of_bytes(4), &LockProof::new());
         ghost.remember(key(0), held);
         ghost.demotions.fetch_add(3000, Ordering::Relaxed);
         assert!(!ghost.recalls(key(0), 100, held));
@@ -194,10 +194,11 @@ mod tests {
 
     #[test]
     fn one_of_another_size_begins_anew() {
-        let (ghost, readers) = (Ghost::of_bytes(1 << 20), Readers::<Old<Piece>>::default());
+        let (ghost, readers) =
+            (Ghost::of_bytes(1 << 20), Readers::<ReplacedSlice<Piece>>::default());
         for bytes in [4 << 10, 40 << 20, 4] {
-            ghost.resize(bytes, &readers, &mut LockedAlone::new());
-            let held = &Locked::new();
+            ghost.resize(bytes, &readers, &mut LockProofAlone::new());
+            let held = &LockProof::new();
             assert!(ghost.memory_bytes() <= bytes);
             assert!(!ghost.recalls(key(0), 1, held));
             ghost.remember(key(0), held);

@@ -22,11 +22,11 @@ mod change;
 use std::cell::Cell;
 use std::sync::PoisonError;
 
-pub(crate) use self::change::{Put, Putting, ShardFull};
+pub(crate) use self::change::{PutOutcome, Putting, ShardFull};
 use super::directory::Directory;
-use super::published::Published;
-use super::readers::{Held, Locked, LockedAlone, Readers};
-use super::retired::Retired;
+use super::published::PublishedSlice;
+use super::readers::{LockProof, LockProofAlone, ReadProof, Readers};
+use super::retired::RetiredMemory;
 pub(crate) use super::table::Records;
 use super::table::{AtomicEntry, Bucket, Table, empty_buckets, places_of};
 pub(crate) use super::table::{Entry, Location, OFFSETS_END, SLOTS_MAX};
@@ -37,32 +37,32 @@ use crate::base::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteG
 
 #[repr(align(64))]
 #[derive(Debug)]
-struct Shard {
+struct IndexShard {
     /// The number of entries; its lock guards them.
     len: RwLock<usize>,
     /// Odd while entries move: a reader that misses one then may have overlooked it. Also odd while a record is
     /// overwritten in place.
     moves: AtomicUsize,
-    buckets: Published<Bucket>,
+    buckets: PublishedSlice<Bucket>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Index {
-    shards: Directory<Shard>,
+    shards: Directory<IndexShard>,
     /// The wanted number of shards.
     wanted: AtomicUsize,
     /// Locked to divide a shard, and to visit all shards exactly once.
     dividing: Mutex<()>,
     bytes: AtomicUsize,
-    readers: Readers<Retired>,
+    readers: Readers<RetiredMemory>,
 }
 
 impl Index {
     /// `shards` is a power of two.
     pub(crate) fn new(shards: usize) -> Self {
-        let bytes = shards * (size_of::<Shard>() + size_of::<Bucket>());
+        let bytes = shards * (size_of::<IndexShard>() + size_of::<Bucket>());
         Self {
-            shards: Directory::new((0..shards).map(|_| Shard::of_buckets(1)).collect()),
+            shards: Directory::new((0..shards).map(|_| IndexShard::of_buckets(1)).collect()),
             wanted: AtomicUsize::new(shards),
             dividing: Mutex::default(),
             bytes: AtomicUsize::new(bytes),
@@ -71,7 +71,7 @@ impl Index {
     }
 
     /// The readers without a lock.
-    pub(crate) fn readers(&self) -> &Readers<Retired> {
+    pub(crate) fn readers(&self) -> &Readers<RetiredMemory> {
         &self.readers
     }
 
@@ -82,7 +82,7 @@ impl Index {
 
     /// Minimum memory of the tables, with hardly an entry.
     pub(crate) fn memory_bytes_min(&self) -> usize {
-        self.shards.count() * (size_of::<Shard>() + size_of::<Bucket>())
+        self.shards.count() * (size_of::<IndexShard>() + size_of::<Bucket>())
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -104,12 +104,12 @@ impl Index {
     /// The same without a lock. `None` means that there was no entry at some moment since the start.
     ///
     /// # Errors
-    /// [`Moved`]: an entry may have been overlooked.
+    /// [`IndexMoved`]: an entry may have been overlooked.
     pub(crate) fn find_without_lock<T>(
         &self,
         hash: KeyHash,
         mut look: impl FnMut(Entry, &Looking<'_>) -> Option<T>,
-    ) -> Result<Option<T>, Moved> {
+    ) -> Result<Option<T>, IndexMoved> {
         let inside = self.readers.enter();
         let number = self.shards.number_of(hash);
         let shard = self.shards.at(number);
@@ -118,7 +118,7 @@ impl Index {
         // If the shard was divided before, the number tells.
         let since = Since::now(&shard.moves);
         if self.shards.number_of(hash) != number {
-            return Err(Moved);
+            return Err(IndexMoved);
         }
         let mut has_moved = false;
         let found = shard.table(inside.held()).find(hash, |place, entry| {
@@ -127,7 +127,11 @@ impl Index {
             has_moved |= looking.has_moved();
             found
         });
-        if found.is_some() || !has_moved && since.nothing_moved() { Ok(found) } else { Err(Moved) }
+        if found.is_some() || !has_moved && since.nothing_moved() {
+            Ok(found)
+        } else {
+            Err(IndexMoved)
+        }
     }
 
     /// Prefetches the buckets of a hash that will be looked up soon.
@@ -138,7 +142,7 @@ impl Index {
     }
 
     /// Calls `each` with the locations in entries of these hashes: hints only, since other threads may change them.
-    pub(crate) fn peek_all(&self, hashes: &[KeyHash], each: impl Fn(Location, &Held)) {
+    pub(crate) fn peek_all(&self, hashes: &[KeyHash], each: impl Fn(Location, &ReadProof)) {
         let inside = self.readers.enter();
         for &hash in hashes {
             let table = self.shard(hash).table(inside.held());
@@ -152,7 +156,7 @@ impl Index {
     pub(crate) fn peek<T>(
         &self,
         hash: KeyHash,
-        mut look: impl FnMut(Entry, &Locked) -> Option<T>,
+        mut look: impl FnMut(Entry, &LockProof) -> Option<T>,
     ) -> Option<T> {
         let (shard, _len, locked) = self.read(hash);
         shard.table(&locked).candidates(hash).find_map(|(_, entry)| look(entry, &locked))
@@ -177,7 +181,12 @@ impl Index {
 
     /// Calls `look` with every entry of one of `parts` parts, and perhaps others. `parts` is an earlier result of
     /// [`Index::parts`].
-    pub(crate) fn each_in(&self, part: usize, parts: usize, mut look: impl FnMut(Entry, &Locked)) {
+    pub(crate) fn each_in(
+        &self,
+        part: usize,
+        parts: usize,
+        mut look: impl FnMut(Entry, &LockProof),
+    ) {
         let _undivided = self.dividing();
         for shard in self.shards.of_part(part, parts) {
             let (_len, locked) = shard.read();
@@ -192,23 +201,27 @@ impl Index {
     }
 
     /// The shard of a hash; without a lock the caller may have to check again.
-    fn shard(&self, hash: KeyHash) -> &Shard {
+    fn shard(&self, hash: KeyHash) -> &IndexShard {
         self.shards.at(self.shards.number_of(hash))
     }
 
     /// The locked shard of a hash; it remains the right one while it is locked.
-    fn read(&self, hash: KeyHash) -> (&Shard, RwLockReadGuard<'_, usize>, Locked) {
-        let (shard, (len, locked)) = self.locked(hash, Shard::read);
+    fn read(&self, hash: KeyHash) -> (&IndexShard, RwLockReadGuard<'_, usize>, LockProof) {
+        let (shard, (len, locked)) = self.locked(hash, IndexShard::read);
         (shard, len, locked)
     }
 
-    fn write(&self, hash: KeyHash) -> (&Shard, RwLockWriteGuard<'_, usize>, LockedAlone) {
-        let (shard, (len, locked)) = self.locked(hash, Shard::write);
+    fn write(&self, hash: KeyHash) -> (&IndexShard, RwLockWriteGuard<'_, usize>, LockProofAlone) {
+        let (shard, (len, locked)) = self.locked(hash, IndexShard::write);
         (shard, len, locked)
     }
 
     /// Locks the shard of a hash, and checks afterwards that it was not divided before it was locked.
-    fn locked<'a, L>(&'a self, hash: KeyHash, lock: impl Fn(&'a Shard) -> L) -> (&'a Shard, L) {
+    fn locked<'a, L>(
+        &'a self,
+        hash: KeyHash,
+        lock: impl Fn(&'a IndexShard) -> L,
+    ) -> (&'a IndexShard, L) {
         loop {
             let number = self.shards.number_of(hash);
             let shard = self.shards.at(number);
@@ -224,42 +237,42 @@ impl Index {
     }
 }
 
-impl Shard {
+impl IndexShard {
     fn of_buckets(count: usize) -> Self {
         Self {
             len: RwLock::new(0),
             moves: AtomicUsize::new(0),
-            buckets: Published::new(empty_buckets(count)),
+            buckets: PublishedSlice::new(empty_buckets(count)),
         }
     }
 
-    fn table<'a>(&'a self, held: &'a Held) -> Table<'a> {
+    fn table<'a>(&'a self, held: &'a ReadProof) -> Table<'a> {
         Table(self.buckets.get(held))
     }
 
-    fn read(&self) -> (RwLockReadGuard<'_, usize>, Locked) {
-        (self.len.read().unwrap_or_else(PoisonError::into_inner), Locked::new())
+    fn read(&self) -> (RwLockReadGuard<'_, usize>, LockProof) {
+        (self.len.read().unwrap_or_else(PoisonError::into_inner), LockProof::new())
     }
 
-    fn write(&self) -> (RwLockWriteGuard<'_, usize>, LockedAlone) {
-        (self.len.write().unwrap_or_else(PoisonError::into_inner), LockedAlone::new())
+    fn write(&self) -> (RwLockWriteGuard<'_, usize>, LockProofAlone) {
+        (self.len.write().unwrap_or_else(PoisonError::into_inner), LockProofAlone::new())
     }
 }
 
 /// A look-up found nothing, but entries were moved, or records overwritten, at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Moved;
+pub(crate) struct IndexMoved;
 
 /// The context of a look at an entry, with the shard's lock or without.
 #[derive(Debug)]
 pub(crate) struct Looking<'a> {
-    held: &'a Held,
+    held: &'a ReadProof,
     /// `None` means with the lock.
-    unlocked: Option<Unlocked<'a>>,
+    unlocked: Option<UnlockedEntry<'a>>,
 }
 
 #[derive(Debug)]
-struct Unlocked<'a> {
+struct UnlockedEntry<'a> {
     since: Since<'a>,
     place: &'a AtomicEntry,
     entry: Entry,
@@ -287,17 +300,22 @@ impl<'a> Since<'a> {
 }
 
 impl<'a> Looking<'a> {
-    fn locked(held: &'a Held) -> Self {
+    fn locked(held: &'a ReadProof) -> Self {
         Self { held, unlocked: None }
     }
 
     /// The entry was seen at this place after `since`.
-    fn unlocked(held: &'a Held, since: Since<'a>, place: &'a AtomicEntry, entry: Entry) -> Self {
+    fn unlocked(
+        held: &'a ReadProof,
+        since: Since<'a>,
+        place: &'a AtomicEntry,
+        entry: Entry,
+    ) -> Self {
         let moved = Cell::new(false);
-        Self { held, unlocked: Some(Unlocked { since, place, entry, moved }) }
+        Self { held, unlocked: Some(UnlockedEntry { since, place, entry, moved }) }
     }
 
-    pub(crate) fn held(&self) -> &Held {
+    pub(crate) fn held(&self) -> &ReadProof {
         self.held
     }
 
@@ -305,7 +323,9 @@ impl<'a> Looking<'a> {
     /// if this is true, the record does not change while the pin lives.
     #[inline]
     pub(crate) fn is_as_it_was(&self) -> bool {
-        let Some(Unlocked { since, place, entry, moved }) = &self.unlocked else { return true };
+        let Some(UnlockedEntry { since, place, entry, moved }) = &self.unlocked else {
+            return true;
+        };
         let as_it_was = place.names_what(*entry) && since.nothing_moved();
         moved.set(!as_it_was);
         as_it_was

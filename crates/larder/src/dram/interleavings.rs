@@ -9,8 +9,8 @@ use std::sync::Arc;
 use shuttle::thread;
 
 use super::lane::Lane;
-use super::value::{Pinned, Value};
-use super::{DramTier, Full, Lookup, lock};
+use super::value::{PinnedValue, Value};
+use super::{DramFull, DramTier, Lookup, lock};
 use crate::base::item::ItemRef;
 use crate::base::key::{KeyHash, KeyHasher};
 use crate::base::sync::Mutex;
@@ -58,7 +58,7 @@ impl Fixture {
     fn set(&self, key: u32, version: u32) {
         let (key, value) = (key.to_le_bytes(), value_of(key, version));
         let item = ItemRef::new(KeyHash::of(&key), &key, &value, 0);
-        while self.tier.insert(&item, 0, &|_| true) == Err(Full) {
+        while self.tier.insert(&item, 0, &|_| true) == Err(DramFull) {
             self.demote(usize::MAX);
             thread::yield_now(); // the last demotions may be in another thread's hands
         }
@@ -83,7 +83,7 @@ impl Fixture {
         self.returned[key as usize].store(version, Ordering::SeqCst);
     }
 
-    fn look(&self, key: u32) -> Option<Pinned> {
+    fn look(&self, key: u32) -> Option<PinnedValue> {
         let key = key.to_le_bytes();
         let hash = KeyHash::of(&key);
         self.tier.get_at_once(hash, &key, || 0).or_else(|| match self.tier.get(hash, &key, || 0) {
@@ -106,7 +106,7 @@ impl Fixture {
     }
 
     /// Looks a key up like a reader of the cache; the result must be whole and not too old.
-    fn judge(&self, key: u32) -> Option<Pinned> {
+    fn judge(&self, key: u32) -> Option<PinnedValue> {
         let newest = self.returned[key as usize].load(Ordering::SeqCst);
         let found = self.look(key);
         match &found {

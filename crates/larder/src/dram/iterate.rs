@@ -2,14 +2,14 @@
 
 use super::DramTier;
 use super::index::Entry;
-use super::readers::Locked;
-use super::value::Pinned;
+use super::readers::LockProof;
+use super::value::PinnedValue;
 use crate::base::key::KeyHash;
 
 /// A pinned item of the tier.
 #[derive(Debug)]
 pub(crate) struct Resident {
-    pub(crate) value: Pinned,
+    pub(crate) value: PinnedValue,
     /// Whether flash held this very version, or none, when the item came or was flushed.
     pub(crate) clean: bool,
 }
@@ -72,7 +72,7 @@ impl DramTier {
     }
 
     /// Visits the items of at least `parts` parts, spread evenly. Returns the factor from the sample to the tier.
-    fn each_of(&self, parts: usize, mut look: impl FnMut(Entry, &Locked)) -> u64 {
+    fn each_of(&self, parts: usize, mut look: impl FnMut(Entry, &LockProof)) -> u64 {
         let all = self.parts();
         let step = (all / parts).max(1);
         (0..all).step_by(step).for_each(|part| self.index.each_in(part, all, &mut look));
@@ -104,7 +104,7 @@ impl DramTier {
             let known = found.iter().any(|resident: &Resident| resident.value.key() == key);
             if !known && self.hasher.hash(key) == hash {
                 let pin = self.slots.get(at, locked).pin_locked(at.at, locked);
-                let value = Pinned::new(pin, record.marks);
+                let value = PinnedValue::new(pin, record.marks);
                 found.push(Resident { value, clean: entry.is_clean() });
             }
             None::<()>

@@ -19,13 +19,13 @@ fn value_of(key: u64, bytes: usize) -> Vec<u8> {
     key.to_le_bytes().into_iter().cycle().take(bytes).collect()
 }
 
-fn insert(tier: &DramTier, key: u64, bytes: usize) -> Result<(), Full> {
+fn insert(tier: &DramTier, key: u64, bytes: usize) -> Result<(), DramFull> {
     let (name, value) = (key.to_le_bytes(), value_of(key, bytes));
     let item = ItemRef { flags: 5, ..ItemRef::new(hash_of(key), &name, &value, 1000) };
     tier.insert(&item, 0, &|_| true)
 }
 
-fn look(tier: &DramTier, key: u64) -> Option<Pinned> {
+fn look(tier: &DramTier, key: u64) -> Option<PinnedValue> {
     match tier.get(hash_of(key), &key.to_le_bytes(), || 0) {
         Lookup::Hit(found) => Some(found),
         Lookup::Expired | Lookup::Absent => None,
@@ -157,7 +157,7 @@ fn permits_are_all_there_again_when_values_were_dropped_wherever() {
     let tier = tier(8 << 20, DramPolicy::S3Fifo);
     (0..30_000).for_each(|key| insert(&tier, key, VALUE_BYTES).unwrap());
     for round in 0..10 {
-        let keep = |key| look(&tier, key).map(Pinned::keep);
+        let keep = |key| look(&tier, key).map(PinnedValue::keep);
         let kept: Vec<_> = (0..30_000).rev().filter_map(keep).take(50).collect();
         let clones = kept.clone();
         assert_eq!((lent(&tier), tier.copied_values()), (64, 36 * (round + 1)));
@@ -208,7 +208,7 @@ fn permits_follow_the_budget() {
 fn values_outlive_a_tier_with_their_permits() {
     let tier = tier(1 << 20, DramPolicy::S3Fifo);
     (0..1000).for_each(|key| insert(&tier, key, VALUE_BYTES).unwrap());
-    let kept: Vec<_> = (0..100).filter_map(|key| look(&tier, key)).map(Pinned::keep).collect();
+    let kept: Vec<_> = (0..100).filter_map(|key| look(&tier, key)).map(PinnedValue::keep).collect();
     drop(tier);
     let clones = kept.clone();
     for (key, value) in (0..100).zip(kept.into_iter().chain(clones)) {

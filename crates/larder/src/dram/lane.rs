@@ -2,7 +2,7 @@
 //! together.
 
 use super::index::Location;
-use super::queues::{Queue, Sealed};
+use super::queues::{Queue, SealedSegment};
 use super::record::{self, record_bytes};
 use super::segment::Share;
 use super::segment::Writer;
@@ -85,7 +85,7 @@ impl Lane {
         (queue, group): (Queue, usize),
         writer: Writer,
         slot: u32,
-    ) -> Option<Sealed> {
+    ) -> Option<SealedSegment> {
         debug_assert_eq!(
             writer.segment().slot(),
             slot,
@@ -96,7 +96,7 @@ impl Lane {
     }
 
     /// Seals all open segments.
-    pub(crate) fn seal_all(&mut self) -> impl Iterator<Item = Sealed> {
+    pub(crate) fn seal_all(&mut self) -> impl Iterator<Item = SealedSegment> {
         [Queue::Small, Queue::Main].into_iter().zip(&mut self.open).flat_map(|(queue, groups)| {
             groups.iter_mut().filter_map(move |open| Some(open.take()?.seal(queue)))
         })
@@ -104,8 +104,8 @@ impl Lane {
 }
 
 impl Open {
-    fn seal(self, queue: Queue) -> Sealed {
-        Sealed { segment: self.writer.segment().clone(), slot: self.slot, queue }
+    fn seal(self, queue: Queue) -> SealedSegment {
+        SealedSegment { segment: self.writer.segment().clone(), slot: self.slot, queue }
     }
 }
 

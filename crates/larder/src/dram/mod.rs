@@ -24,7 +24,7 @@
 //! | `lane` | open segments, by lifetime |
 //! | `queues`, `ghost` | the eviction order |
 //! | `put` | how items are inserted |
-//! | `evict`, `evictors`, `bar` | how items are evicted, by which tasks, and which items with hits are |
+//! | `evict`, `evictors`, `threshold` | how items are evicted, by which tasks, and which items with hits are |
 //! | `demotions`, `allowance`, `together` | records on their way to flash, and the limit of their bytes |
 //! | `value` | a value in the hands of a caller: it pins its record |
 //! | `iterate` | lists the content, for scans and `flush` |
@@ -37,7 +37,6 @@
 //! `try_lock` or in ascending order.
 
 mod allowance;
-mod bar;
 mod budget;
 mod demotions;
 mod directory;
@@ -62,6 +61,7 @@ mod segment;
 mod slots;
 mod sparse;
 mod table;
+mod threshold;
 mod together;
 pub(crate) mod value;
 pub(crate) mod versions;
@@ -76,22 +76,22 @@ use crate::base::signal::ALL;
 use crate::base::sync::{Mutex, MutexGuard};
 use crate::config::DramPolicy;
 use crate::observe::stats::Counters;
-pub(crate) use allowance::Taken;
-use budget::{Change, SEGMENT_BYTES, Shape};
+pub(crate) use allowance::TakenBytes;
+use budget::{BudgetChange, SEGMENT_BYTES, Shape};
 pub(crate) use demotions::{Demotion, Demotions};
 use evictors::Evictors;
 use ghost::Ghost;
-use index::{Entry, Index, Location, Looking, Moved, OFFSETS_END, Records};
+use index::{Entry, Index, IndexMoved, Location, Looking, OFFSETS_END, Records};
 use lane::Lane;
 use pool::Pool;
 pub(crate) use put::OnItsWay;
 use queues::Queues;
-use readers::Locked;
+use readers::LockProof;
 pub(crate) use record::ItemView;
 use segment::{Segment, Share};
 use slots::Slots;
 pub(crate) use together::{Receiver, Together};
-use value::Pinned;
+use value::PinnedValue;
 use versions::Versions;
 
 const _: () = assert!(*SEGMENT_BYTES.end() <= OFFSETS_END);
@@ -109,7 +109,7 @@ pub(crate) struct DramTier {
     versions: Arc<Versions>,
     queues: Mutex<Queues>,
     ghost: Ghost,
-    change: Change,
+    change: BudgetChange,
     demotions: Demotions,
     policy: DramPolicy,
     /// Whether evicted items go to flash; otherwise they are lost.
@@ -147,7 +147,7 @@ impl fmt::Debug for KeptBelow {
 #[derive(Debug)]
 pub(crate) enum Lookup {
     /// The item is here.
-    Hit(Pinned),
+    Hit(PinnedValue),
     /// The item was here but has expired. Flash may hold an older version, which has expired too.
     Expired,
     /// The tier knows nothing of the key; flash may.
@@ -160,7 +160,7 @@ pub(crate) type Admit<'a> = &'a (dyn Fn(Option<&ItemView<'_>>) -> bool + Sync);
 /// All of the budget is used by records on their way to flash, or pinned by values; or the index has as many keys of
 /// this hash as it can.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Full;
+pub(crate) struct DramFull;
 
 impl DramTier {
     pub(crate) fn new(
@@ -185,7 +185,7 @@ impl DramTier {
             versions: Arc::new(Versions::after(first_version)),
             queues: Mutex::default(),
             ghost: Ghost::of_bytes(shape.ghost_bytes),
-            change: Change::none_yet(budget),
+            change: BudgetChange::none_yet(budget),
             demotions: Demotions::default(),
             policy,
             above_flash,
@@ -205,7 +205,7 @@ impl DramTier {
 
     /// Shares the version counters with other tiers, from `first` on.
     pub(crate) fn giving(self, versions: Arc<Versions>, first: u64) -> Self {
-        versions.go_on_after(first);
+        versions.raise_to(first);
         Self { versions, ..self }
     }
 
@@ -241,17 +241,17 @@ impl DramTier {
         hash: KeyHash,
         key: &[u8],
         now_ms: impl Fn() -> u64,
-    ) -> Option<Pinned> {
+    ) -> Option<PinnedValue> {
         let look = |at, looking: &Looking<'_>| self.look_at(at, looking, key, &now_ms);
         match self.index.find_without_lock(hash, look) {
             Ok(Some(Lookup::Hit(value))) => Some(value),
-            Ok(Some(Lookup::Expired | Lookup::Absent) | None) | Err(Moved) => None,
+            Ok(Some(Lookup::Expired | Lookup::Absent) | None) | Err(IndexMoved) => None,
         }
     }
 
     /// The same, without a lock unless entries move all the time. For callers that need no answer later than a change
     /// that has begun.
-    pub(crate) fn get_without_lock(
+    pub(crate) fn get_prefer_lock_free(
         &self,
         hash: KeyHash,
         key: &[u8],
@@ -296,7 +296,7 @@ impl DramTier {
         let marks = record.marks;
         let accessed_s = now_ms.filter(|_| self.notes_access).map(second_of);
         Segment::note_hit(&pin, marks, accessed_s);
-        Some(Lookup::Hit(Pinned::new(pin, marks)))
+        Some(Lookup::Hit(PinnedValue::new(pin, marks)))
     }
 
     /// Whether there may be an item of this hash.
@@ -420,7 +420,7 @@ impl DramTier {
         (self.pool.allocated_bytes() + self.other_bytes()) as u64
     }
 
-    fn note_dead(&self, at: Location, locked: &Locked) {
+    fn note_dead(&self, at: Location, locked: &LockProof) {
         let segment = self.slots.get(at, locked).segment();
         if segment.note_dead(segment.record_bytes(at.at, locked)) {
             lock(&self.queues).note_sparser(at.slot);
@@ -431,7 +431,7 @@ impl DramTier {
         self.index.entry_at(hash, location).is_some()
     }
 
-    fn record<'a>(&'a self, at: Location, locked: &'a Locked) -> ItemView<'a> {
+    fn record<'a>(&'a self, at: Location, locked: &'a LockProof) -> ItemView<'a> {
         self.slots.get(at, locked).segment().record(at.at, locked)
     }
 
@@ -457,11 +457,11 @@ impl DramTier {
 }
 
 impl Records for DramTier {
-    fn is_key(&self, at: Location, key: &[u8], locked: &Locked) -> bool {
+    fn is_key(&self, at: Location, key: &[u8], locked: &LockProof) -> bool {
         self.record(at, locked).key == key
     }
 
-    fn hash(&self, at: Location, locked: &Locked) -> KeyHash {
+    fn hash(&self, at: Location, locked: &LockProof) -> KeyHash {
         self.hasher.hash(self.record(at, locked).key)
     }
 }

@@ -23,10 +23,10 @@ const SEGMENTS_PER_PERMIT: usize = 8;
 #[derive(Debug, Default)]
 pub(crate) struct Permits {
     /// Free permits.
-    free: [Stripe; STRIPES],
+    free: [PermitStripe; STRIPES],
     /// Permits to be removed when they are given back. Every thread that gives back reads it, and it hardly ever
     /// changes.
-    owed: Stripe,
+    owed: PermitStripe,
     /// Intended number of permits.
     limit: AtomicUsize,
     /// Values that were copied because no permit was free.
@@ -36,7 +36,7 @@ pub(crate) struct Permits {
 /// A number of permits.
 #[repr(align(64))]
 #[derive(Debug, Default)]
-struct Stripe(AtomicUsize);
+struct PermitStripe(AtomicUsize);
 
 impl Permits {
     /// The permits of a tier of `bytes` bytes.
@@ -73,7 +73,7 @@ impl Permits {
     }
 
     #[cold]
-    fn take_from_others(&self, own: &Stripe) -> bool {
+    fn take_from_others(&self, own: &PermitStripe) -> bool {
         self.free.iter().any(|other| {
             let taken = other.take(|free| free.div_ceil(2));
             own.give(taken.saturating_sub(1));
@@ -103,7 +103,7 @@ impl Permits {
     }
 }
 
-impl Stripe {
+impl PermitStripe {
     #[inline]
     fn give(&self, permits: usize) {
         if permits > 0 {

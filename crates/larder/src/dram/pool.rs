@@ -23,17 +23,17 @@ pub(crate) struct Pool {
     segment_bytes: AtomicUsize,
     budget_bytes: AtomicUsize,
     permits: Arc<Permits>,
-    state: Mutex<State>,
+    state: Mutex<PoolState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct PoolState {
     /// Memory of all segments.
     allocated_bytes: usize,
     /// Segments for reuse, of the usual size.
     free: Vec<Spare>,
     /// Segments that are not reused. They wait for [`Pool::take_gone`].
-    gone: Vec<Gone>,
+    gone: Vec<FreedSegment>,
     /// Memory of segments that are gone but not freed yet.
     retired_bytes: usize,
     /// Segments that the tier has given up but that values still pin: of the usual size, except those that have just
@@ -46,7 +46,7 @@ struct State {
 
 /// A segment that is not reused.
 #[derive(Debug)]
-pub(crate) struct Gone {
+pub(crate) struct FreedSegment {
     pub(crate) segment: Share,
     /// Memory that is freed when it is dropped.
     pub(crate) bytes: usize,
@@ -79,17 +79,17 @@ impl Pool {
             return;
         }
         self.segment_bytes.store(bytes, Ordering::Relaxed);
-        let State { allocated_bytes, free, hollow, .. } = &mut *state;
+        let PoolState { allocated_bytes, free, hollow, .. } = &mut *state;
         *allocated_bytes -= free.len() * old;
         let (free, hollow) = (std::mem::take(free), std::mem::take(hollow));
         drop(state); // the kernel may take long
-        let gone = |spare: Spare, bytes| Gone { segment: spare.into_share(), bytes };
+        let gone = |spare: Spare, bytes| FreedSegment { segment: spare.into_share(), bytes };
         let give_up = |spare: Spare| {
             let bytes = if spare.hollow_out() { 0 } else { old };
             gone(spare, bytes)
         };
         let hollow = hollow.into_iter().map(|spare| gone(spare, 0));
-        let gone: Vec<Gone> = free.into_iter().map(give_up).chain(hollow).collect();
+        let gone: Vec<FreedSegment> = free.into_iter().map(give_up).chain(hollow).collect();
         let bytes: usize = gone.iter().map(|gone| gone.bytes).sum();
         let mut state = self.lock();
         state.allocated_bytes += bytes;
@@ -125,7 +125,7 @@ impl Pool {
 
     /// Segments that are not reused, but that readers may still find. The caller reports when no reader can:
     /// [`Pool::note_freed`]. Until then their memory is above the budget, so that no caller must wait.
-    pub(crate) fn take_gone(&self) -> Vec<Gone> {
+    pub(crate) fn take_gone(&self) -> Vec<FreedSegment> {
         std::mem::take(&mut self.lock().gone)
     }
 
@@ -186,12 +186,12 @@ impl Pool {
         false
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, PoolState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl PoolState {
     fn kept_bytes(&self) -> usize {
         debug_assert!(self.retired_bytes <= self.allocated_bytes, "what is given up was allocated");
         self.allocated_bytes - self.retired_bytes
@@ -246,7 +246,7 @@ impl State {
         if self.hollow.len() < budget / bytes * HOLLOW_BUDGETS {
             self.hollow.push(spare);
         } else {
-            self.gone.push(Gone { segment: spare.into_share(), bytes: 0 });
+            self.gone.push(FreedSegment { segment: spare.into_share(), bytes: 0 });
         }
         true
     }
@@ -256,7 +256,7 @@ impl State {
         let bytes = segment.capacity();
         self.retired_bytes += bytes;
         debug_assert!(self.retired_bytes <= self.allocated_bytes, "a segment is given up once");
-        self.gone.push(Gone { segment, bytes });
+        self.gone.push(FreedSegment { segment, bytes });
     }
 
     /// Moves pinned segments without pins to the free ones, if they are of the usual size.

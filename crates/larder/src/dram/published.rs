@@ -3,12 +3,12 @@
 
 use std::ptr;
 
-use super::readers::{Held, LockedAlone, Readers};
+use super::readers::{LockProofAlone, ReadProof, Readers};
 use crate::base::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 /// A slice that is read all the time, and replaced now and then.
 #[derive(Debug)]
-pub(crate) struct Published<T> {
+pub(crate) struct PublishedSlice<T> {
     first: AtomicPtr<T>,
     /// Never more than the length of the slice at `first`: it is changed later if the new slice is longer, and
     /// earlier if it is shorter.
@@ -18,12 +18,12 @@ pub(crate) struct Published<T> {
 /// A slice that was replaced; it is freed when this is dropped. Not a box, which would claim unique access: readers
 /// may still look at it.
 #[derive(Debug)]
-pub(crate) struct Old<T>(*mut [T]);
+pub(crate) struct ReplacedSlice<T>(*mut [T]);
 
 // SAFETY: it owns the slice, apart from readers on any thread.
-unsafe impl<T: Send + Sync> Send for Old<T> {}
+unsafe impl<T: Send + Sync> Send for ReplacedSlice<T> {}
 
-impl<T> Drop for Old<T> {
+impl<T> Drop for ReplacedSlice<T> {
     fn drop(&mut self) {
         // SAFETY: from `Box::into_raw`, and freed only here, since it was swapped out once. This module passes it
         // only to `Readers::retire`, which returns it when no reader looks at it.
@@ -31,14 +31,14 @@ impl<T> Drop for Old<T> {
     }
 }
 
-impl<T: Send + Sync> Published<T> {
+impl<T: Send + Sync> PublishedSlice<T> {
     pub(crate) fn new(slice: Box<[T]>) -> Self {
         let len = AtomicUsize::new(slice.len());
         Self { first: AtomicPtr::new(Box::into_raw(slice).cast()), len }
     }
 
     /// The slice. While it is replaced, a reader without a lock may get only its beginning.
-    pub(crate) fn get<'a>(&'a self, _held: &'a Held) -> &'a [T] {
+    pub(crate) fn get<'a>(&'a self, _held: &'a ReadProof) -> &'a [T] {
         let mut first = self.first.load(Ordering::SeqCst);
         let len = loop {
             let len = self.len.load(Ordering::SeqCst);
@@ -51,8 +51,8 @@ impl<T: Send + Sync> Published<T> {
         // SAFETY: `first` comes from `Box::into_raw` with at least `len` elements: `len` was loaded while it was in
         // place, and a replaced slice does not come back before the reader that is held here has left. It is freed in
         // two places. In `drop` `self` is not borrowed. A slice that `replace` retired is freed when it has no users:
-        // the thread that replaced it has none, because its `LockedAlone` was borrowed mutably for that; holders of a
-        // lock are excluded by its lock; and the free waits for readers.
+        // the thread that replaced it has none, because its `LockProofAlone` was borrowed mutably for that; holders of
+        // a lock are excluded by its lock; and the free waits for readers.
         unsafe { std::slice::from_raw_parts(first, len) }
     }
 
@@ -62,11 +62,11 @@ impl<T: Send + Sync> Published<T> {
     }
 
     /// Replaces the slice with `new`, and retires the old one. The caller has locked out all but `readers`.
-    pub(crate) fn replace<R: From<Old<T>>>(
+    pub(crate) fn replace<R: From<ReplacedSlice<T>>>(
         &self,
         new: Box<[T]>,
         readers: &Readers<R>,
-        _locked: &mut LockedAlone,
+        _locked: &mut LockProofAlone,
     ) {
         let old_len = self.len.load(Ordering::SeqCst);
         let new_len = new.len();
@@ -77,11 +77,11 @@ impl<T: Send + Sync> Published<T> {
         let old = self.first.swap(Box::into_raw(new).cast(), Ordering::SeqCst);
         self.len.store(new_len, Ordering::SeqCst);
         // Under the lock `len` has the value with which the slice was made.
-        readers.retire(R::from(Old(ptr::slice_from_raw_parts_mut(old, old_len))));
+        readers.retire(R::from(ReplacedSlice(ptr::slice_from_raw_parts_mut(old, old_len))));
     }
 }
 
-impl<T> Drop for Published<T> {
+impl<T> Drop for PublishedSlice<T> {
     fn drop(&mut self) {
         let slice = ptr::slice_from_raw_parts_mut(*self.first.get_mut(), *self.len.get_mut());
         // SAFETY: from `Box::into_raw` with this length, and not borrowed (see `get`).
@@ -94,7 +94,7 @@ impl<T> Drop for Published<T> {
 mod tests {
     use super::*;
 
-    impl Old<usize> {
+    impl ReplacedSlice<usize> {
         /// Makes a late reader see wrong content.
         fn spoil(self) {
             // SAFETY: as in `drop`.
@@ -106,7 +106,8 @@ mod tests {
     fn readers_see_replaced_slices_whole() {
         let len_of = |number: usize| 64 + number * 37 % 200;
         let slice_of = |number: usize| vec![number; len_of(number)].into_boxed_slice();
-        let (readers, published) = (Readers::<Old<_>>::default(), Published::new(slice_of(0)));
+        let (readers, published) =
+            (Readers::<ReplacedSlice<_>>::default(), PublishedSlice::new(slice_of(0)));
         std::thread::scope(|scope| {
             for _ in 0..2 {
                 scope.spawn(|| {
@@ -121,10 +122,10 @@ mod tests {
                     }
                 });
             }
-            let mut locked = LockedAlone::new();
+            let mut locked = LockProofAlone::new();
             for new in 1..=2000 {
                 published.replace(slice_of(new), &readers, &mut locked);
-                readers.collect().into_iter().for_each(Old::spoil);
+                readers.collect().into_iter().for_each(ReplacedSlice::spoil);
             }
         });
     }

@@ -3,16 +3,16 @@
 //! All of it happens under the lock of the key's index shard, which is taken once. If there is no room, the lock is
 //! released, room is made, and everything starts again.
 
-use super::index::{Location, Put, Putting, ShardFull};
+use super::index::{Location, PutOutcome, Putting, ShardFull};
 use super::lane::{Lane, group_of, may_lie_with};
 use super::policy::first_queue;
 use super::queues::Queue;
-use super::readers::{Locked, LockedAlone};
+use super::readers::{LockProof, LockProofAlone};
 use super::record::{encode, record_bytes, record_in};
 use super::segment::{Frozen, Writer};
 use super::segment::{Pin, Share};
-use super::value::Pinned;
-use super::{Admit, DramTier, Full, Taken, lock};
+use super::value::PinnedValue;
+use super::{Admit, DramFull, DramTier, TakenBytes, lock};
 use crate::base::item::{DramFields, ItemRef};
 use crate::base::key::KeyHash;
 use crate::base::sync::{begin_to_write, wait_a_little};
@@ -76,7 +76,7 @@ impl<'a> ToSegment<'a> {
 }
 
 impl Putting for ToSegment<'_> {
-    fn fits(&mut self, old: Location, locked: &Locked) -> bool {
+    fn fits(&mut self, old: Location, locked: &LockProof) -> bool {
         if self.pinned.is_some() {
             return false;
         }
@@ -86,30 +86,34 @@ impl Putting for ToSegment<'_> {
             && may_lie_with(self.item.expiry_s, segment.last_expiry_s(), self.now_s)
     }
 
-    fn overwrite(&mut self, old: Location, locked: &LockedAlone) -> Option<Put> {
+    fn overwrite(&mut self, old: Location, locked: &LockProofAlone) -> Option<PutOutcome> {
         let drawn = self.drawn();
         let segment = self.tier.slots.get(old, locked).segment();
         segment.overwrite(old.at, self.bytes, locked, |room| {
             if !(self.admit)(Some(&record_in(room))) {
-                return Put::Refused;
+                return PutOutcome::Refused;
             }
             begin_to_write(room);
             encode(room, &drawn);
             segment.note_expiry(drawn.expiry_s);
-            Put::Done
+            PutOutcome::Done
         })
     }
 
-    fn append(&mut self, old: Option<Location>, locked: &Locked) -> Result<Location, Put> {
+    fn append(
+        &mut self,
+        old: Option<Location>,
+        locked: &LockProof,
+    ) -> Result<Location, PutOutcome> {
         let (place, drawn) = (self.place(), self.drawn());
         let tier = self.tier;
         let mut lane = tier.lane(drawn.hash);
         if !lane.has_room(place, self.bytes) {
             self.drawn = None;
-            return Err(Put::NoRoom);
+            return Err(PutOutcome::NoRoom);
         }
         if !tier.admits(self.admit, old, locked) {
-            return Err(Put::Refused);
+            return Err(PutOutcome::Refused);
         }
         let (segment, location) = lane.append(place, &drawn).expect("it has room");
         debug_assert_eq!(location.slot, segment.slot(), "readers find the segment by its slot");
@@ -121,7 +125,7 @@ impl Putting for ToSegment<'_> {
         Ok(location)
     }
 
-    fn take_back(&mut self, appended: Location, locked: &Locked) {
+    fn take_back(&mut self, appended: Location, locked: &LockProof) {
         debug_assert!(self.appended, "what is taken back was appended");
         self.tier.slots.get(appended, locked).segment().note_dead(self.bytes);
         if let Some(pinned) = &mut self.pinned {
@@ -141,9 +145,13 @@ struct ToDemote<'a> {
 }
 
 impl Putting for ToDemote<'_> {
-    fn append(&mut self, old: Option<Location>, locked: &Locked) -> Result<Location, Put> {
+    fn append(
+        &mut self,
+        old: Option<Location>,
+        locked: &LockProof,
+    ) -> Result<Location, PutOutcome> {
         if !self.tier.admits(self.admit, old, locked) {
-            return Err(Put::Refused);
+            return Err(PutOutcome::Refused);
         }
         let drawn = self.tier.with_version(self.item);
         let encode = |room: &mut [u8]| encode(room, &drawn);
@@ -159,7 +167,7 @@ impl DramTier {
         item: &ItemRef<'_>,
         now_s: u32,
         admit: Admit<'_>,
-    ) -> Result<(), Full> {
+    ) -> Result<(), DramFull> {
         self.put(ToSegment::new(self, item, now_s, admit, None))?;
         Ok(())
     }
@@ -170,10 +178,10 @@ impl DramTier {
         item: &ItemRef<'_>,
         now_s: u32,
         admit: Admit<'_>,
-    ) -> Result<Option<Pinned>, Full> {
+    ) -> Result<Option<PinnedValue>, DramFull> {
         let mut pinned = None;
         self.put(ToSegment::new(self, item, now_s, admit, Some(&mut pinned)))?;
-        Ok(pinned.map(|pin| Pinned::new(pin, item.dram.marks)))
+        Ok(pinned.map(|pin| PinnedValue::new(pin, item.dram.marks)))
     }
 
     /// Memory that [`DramTier::insert_to_demote`] takes for `item`.
@@ -186,9 +194,9 @@ impl DramTier {
     pub(crate) fn insert_to_demote(
         &self,
         item: &ItemRef<'_>,
-        taken: Taken<'_>,
+        taken: TakenBytes<'_>,
         admit: Admit<'_>,
-    ) -> Result<OnItsWay, Full> {
+    ) -> Result<OnItsWay, DramFull> {
         let writer = self.pool.open_anyway(bytes_at_most(item), self.other_bytes());
         let slot = self.number(writer.segment())?;
         // Freeze it before it can be found: a demoting record is not overwritten.
@@ -197,9 +205,9 @@ impl DramTier {
         let put = self.index.put(item.hash, item.key, item.clean, self, &mut putting);
         drop(putting);
         self.demotions.add_above(segment, slot, taken);
-        debug_assert_ne!(put, Ok(Put::NoRoom), "its segment was made for it");
+        debug_assert_ne!(put, Ok(PutOutcome::NoRoom), "its segment was made for it");
         let location = Location { slot, at: 0 };
-        put.map(|_| OnItsWay { hash: item.hash, location }).map_err(|ShardFull| Full)
+        put.map(|_| OnItsWay { hash: item.hash, location }).map_err(|ShardFull| DramFull)
     }
 
     /// Whether flash has not dealt with it yet. After the segment is reused, another record of this hash at the same
@@ -220,14 +228,14 @@ impl DramTier {
         self.index.prefetch(hash);
     }
 
-    fn put(&self, mut putting: ToSegment<'_>) -> Result<(), Full> {
+    fn put(&self, mut putting: ToSegment<'_>) -> Result<(), DramFull> {
         let ToSegment { item, now_s, .. } = putting;
         self.prefetch_places(item.hash);
         let other_bytes = self.other_bytes();
         let (mut opened, mut has_made_room, mut looks) = (false, false, 0);
         loop {
             let put = self.index.put(item.hash, item.key, item.clean, self, &mut putting);
-            if put.map_err(|ShardFull| Full)? != Put::NoRoom {
+            if put.map_err(|ShardFull| DramFull)? != PutOutcome::NoRoom {
                 if putting.appended {
                     self.keep_up(putting.bytes, opened, other_bytes, now_s);
                 }
@@ -254,7 +262,7 @@ impl DramTier {
                 continue;
             }
             if looks == LOOKS_AT_PINS || self.demotions.will_make_room() {
-                return Err(Full);
+                return Err(DramFull);
             }
             // More segments may be free once readers and pins have left.
             self.reclaim();
@@ -270,7 +278,7 @@ impl DramTier {
             self.divide_a_shard();
         }
         if self.is_shrinking() {
-            self.let_go(self.leaving_for(bytes), now_s);
+            self.shrink_by(self.leaving_for(bytes), now_s);
             return;
         }
         if opened && self.above_flash {
@@ -301,7 +309,7 @@ impl DramTier {
     }
 
     /// Asks `admit` whether the record there, if there is one, may be replaced. If so, the old record becomes dead.
-    fn admits(&self, admit: Admit<'_>, old: Option<Location>, locked: &Locked) -> bool {
+    fn admits(&self, admit: Admit<'_>, old: Option<Location>, locked: &LockProof) -> bool {
         let Some(old) = old else { return admit(None) };
         let admitted = admit(Some(&self.record(old, locked)));
         if admitted {
@@ -315,7 +323,7 @@ impl DramTier {
         lane: &mut Lane,
         place: (Queue, usize),
         writer: Writer,
-    ) -> Result<(), Full> {
+    ) -> Result<(), DramFull> {
         let slot = self.number(writer.segment())?;
         if let Some(sealed) = lane.reopen(place, writer, slot) {
             lock(&self.queues).push(sealed);
@@ -324,10 +332,10 @@ impl DramTier {
     }
 
     /// Gives a segment of the pool a slot; if there is none left, the segment goes back to the pool.
-    fn number(&self, segment: &Share) -> Result<u32, Full> {
+    fn number(&self, segment: &Share) -> Result<u32, DramFull> {
         self.slots.fill(segment).ok_or_else(|| {
             self.pool.give_back(segment.clone(), self.other_bytes());
-            Full
+            DramFull
         })
     }
 }

@@ -28,20 +28,20 @@ pub(crate) enum Queue {
 #[derive(Debug)]
 pub(crate) enum Victim {
     /// Records without hits leave.
-    Evict(Sealed),
+    Evict(SealedSegment),
     /// Live records are copied; none leaves.
-    Compact(Sealed),
+    Compact(SealedSegment),
 }
 
 /// A segment to which no more is appended.
 #[derive(Debug)]
-pub(crate) struct Sealed {
+pub(crate) struct SealedSegment {
     pub(crate) segment: Share,
     pub(crate) slot: u32,
     pub(crate) queue: Queue,
 }
 
-impl Sealed {
+impl SealedSegment {
     /// Whether pins prevent the reuse of its memory. A segment of unusual size is never reused, so it can leave at
     /// once and is freed with its last pin.
     fn is_pinned(&self, segment_bytes: usize) -> bool {
@@ -65,7 +65,7 @@ struct Ticket {
 #[derive(Debug, Default)]
 pub(crate) struct Queues {
     /// By slot.
-    sealed: Vec<Option<(u64, Sealed)>>,
+    sealed: Vec<Option<(u64, SealedSegment)>>,
     len: usize,
     next_number: u64,
     small: VecDeque<Ticket>,
@@ -78,7 +78,7 @@ pub(crate) struct Queues {
 }
 
 impl Queues {
-    pub(crate) fn push(&mut self, sealed: Sealed) {
+    pub(crate) fn push(&mut self, sealed: SealedSegment) {
         let ticket = Ticket { number: self.next_number, slot: sealed.slot };
         self.next_number += 1;
         match sealed.queue {
@@ -133,7 +133,7 @@ impl Queues {
     }
 
     /// The segment to evict by age.
-    fn next_victim(&mut self, budget_bytes: usize, segment_bytes: usize) -> Option<Sealed> {
+    fn next_victim(&mut self, budget_bytes: usize, segment_bytes: usize) -> Option<SealedSegment> {
         let small_is_due = self.small_bytes > budget_bytes / SMALL_PART;
         let [first, second] =
             if small_is_due { [Queue::Small, Queue::Main] } else { [Queue::Main, Queue::Small] };
@@ -141,7 +141,7 @@ impl Queues {
     }
 
     /// Any segment, pinned or not.
-    pub(crate) fn next_of_all(&mut self) -> Option<Sealed> {
+    pub(crate) fn next_of_all(&mut self) -> Option<SealedSegment> {
         while let Some(ticket) = self.small.pop_front().or_else(|| self.main.pop_front()) {
             if let Some(sealed) = self.take(ticket) {
                 return Some(sealed);
@@ -151,7 +151,7 @@ impl Queues {
     }
 
     /// The oldest segment of a queue without pins. Pinned ones go to the end of the queue.
-    fn oldest(&mut self, queue: Queue, segment_bytes: usize) -> Option<Sealed> {
+    fn oldest(&mut self, queue: Queue, segment_bytes: usize) -> Option<SealedSegment> {
         for _ in 0..self.tickets(queue).len() {
             let ticket = self.tickets(queue).pop_front()?;
             match self.peek(ticket).map(|sealed| sealed.is_pinned(segment_bytes)) {
@@ -164,7 +164,7 @@ impl Queues {
     }
 
     /// A segment whose last item has expired.
-    fn next_expired(&mut self, segment_bytes: usize, now_s: u32) -> Option<Sealed> {
+    fn next_expired(&mut self, segment_bytes: usize, now_s: u32) -> Option<SealedSegment> {
         let (mut pinned, mut next) = (Vec::new(), None);
         while next.is_none()
             && let Some(&Reverse((expiry_s, ticket))) = self.expiring.peek()
@@ -187,7 +187,7 @@ impl Queues {
     }
 
     /// The segment with the most dead bytes, if that is enough.
-    fn next_sparse(&mut self, segment_bytes: usize) -> Option<Sealed> {
+    fn next_sparse(&mut self, segment_bytes: usize) -> Option<SealedSegment> {
         for eighths in (COMPACTED_EIGHTHS..=EIGHTHS).rev() {
             for _ in 0..self.sparse[eighths].len() {
                 let ticket = self.sparse[eighths].pop_front()?;
@@ -211,12 +211,12 @@ impl Queues {
         }
     }
 
-    fn peek(&self, ticket: Ticket) -> Option<&Sealed> {
+    fn peek(&self, ticket: Ticket) -> Option<&SealedSegment> {
         let (number, sealed) = self.sealed.get(ticket.slot as usize)?.as_ref()?;
         (*number == ticket.number).then_some(sealed)
     }
 
-    fn take(&mut self, ticket: Ticket) -> Option<Sealed> {
+    fn take(&mut self, ticket: Ticket) -> Option<SealedSegment> {
         self.peek(ticket)?;
         let (_, sealed) = self.sealed[ticket.slot as usize].take()?;
         self.len -= 1;
@@ -268,12 +268,12 @@ mod tests {
 
     const SEGMENT_BYTES: usize = 800;
 
-    fn sealed(slot: u32, queue: Queue, expiry_s: u32) -> Sealed {
+    fn sealed(slot: u32, queue: Queue, expiry_s: u32) -> SealedSegment {
         let permits = Arc::new(Permits::default());
         let writer = Writer::allocate_in(&mut Blocks::default(), SEGMENT_BYTES, permits);
         writer.segment().note_slot(slot);
         writer.segment().note_expiry(expiry_s);
-        Sealed { segment: writer.segment().clone(), slot, queue }
+        SealedSegment { segment: writer.segment().clone(), slot, queue }
     }
 
     fn queues_of(slots: std::ops::Range<u32>) -> Queues {
@@ -357,7 +357,7 @@ mod tests {
         let mut queues = queues_of(1..3);
         let pin = queues.sealed[1].as_ref().unwrap().1.segment.pin(0);
         let turn = queues.next_turn(8000, SEGMENT_BYTES + 1, 0);
-        assert!(matches!(turn, Some(Victim::Evict(Sealed { slot: 1, .. }))));
+        assert!(matches!(turn, Some(Victim::Evict(SealedSegment { slot: 1, .. }))));
         drop(pin);
     }
 

@@ -1,10 +1,10 @@
 //! Lock-free readers, and the memory that they may still use.
 //!
-//! A reader is counted from [`Readers::enter`] until its [`Inside`] is dropped. A thread that removes something that
-//! readers may use (a table, a segment for good) takes three steps: it makes the thing unreachable for later readers,
-//! passes it to [`Readers::retire`], and frees it when [`Readers::collect`] returns it. No thread waits: readers
-//! write only a count in a cache line of their own thread. A preempted reader delays the freeing of retired memory,
-//! but blocks no other thread.
+//! A reader is counted from [`Readers::enter`] until its [`ReaderEntry`] is dropped. A thread that removes something
+//! that readers may use (a table, a segment for good) takes three steps: it makes the thing unreachable for later
+//! readers, passes it to [`Readers::retire`], and frees it when [`Readers::collect`] returns it. No thread waits:
+//! readers write only a count in a cache line of their own thread. A preempted reader delays the freeing of retired
+//! memory, but blocks no other thread.
 //!
 //! Why no reader uses freed memory. Retired things were made unreachable before a round begins. A round begins with a
 //! fence, and sees each count at zero once before it ends. Take any reader, and the count that it incremented:
@@ -34,42 +34,42 @@ use crate::base::sync::{Mutex, MutexGuard, STRIPES, stripe, wait_a_little};
 /// Proof that the index's shard is locked, or that a reader is inside. While this lives, tables stay in place, and
 /// slots that entries name stay filled.
 #[derive(Debug)]
-pub(crate) struct Held(());
+pub(crate) struct ReadProof(());
 
 /// Proof that the index's shard is locked: its records do not change either.
 #[derive(Debug)]
-pub(crate) struct Locked(Held);
+pub(crate) struct LockProof(ReadProof);
 
 /// Proof that the caller alone holds a lock of the index's shard.
 #[derive(Debug)]
-pub(crate) struct LockedAlone(Locked);
+pub(crate) struct LockProofAlone(LockProof);
 
-impl Locked {
+impl LockProof {
     /// The caller holds the lock of a shard, and accesses only this shard.
     pub(super) fn new() -> Self {
-        Self(Held(()))
+        Self(ReadProof(()))
     }
 }
 
-impl LockedAlone {
+impl LockProofAlone {
     /// The caller holds the write lock of a shard, and accesses only this shard.
     pub(super) fn new() -> Self {
-        Self(Locked::new())
+        Self(LockProof::new())
     }
 }
 
-impl Deref for Locked {
-    type Target = Held;
+impl Deref for LockProof {
+    type Target = ReadProof;
 
-    fn deref(&self) -> &Held {
+    fn deref(&self) -> &ReadProof {
         &self.0
     }
 }
 
-impl Deref for LockedAlone {
-    type Target = Locked;
+impl Deref for LockProofAlone {
+    type Target = LockProof;
 
-    fn deref(&self) -> &Locked {
+    fn deref(&self) -> &LockProof {
         &self.0
     }
 }
@@ -77,21 +77,21 @@ impl Deref for LockedAlone {
 /// Counts readers, and keeps what was removed until they have left.
 #[derive(Debug)]
 pub(crate) struct Readers<R> {
-    stripes: [Stripe; STRIPES],
+    stripes: [ReaderStripe; STRIPES],
     /// Its lowest bit selects the count that new readers use.
     phase: AtomicUsize,
-    waiting: Mutex<Waiting<R>>,
+    waiting: Mutex<WaitingForReaders<R>>,
     /// Number of retired things, to be read without the lock.
     retired: AtomicUsize,
 }
 
 #[repr(align(64))]
 #[derive(Debug, Default)]
-struct Stripe([AtomicUsize; 2]);
+struct ReaderStripe([AtomicUsize; 2]);
 
 /// What waits for readers.
 #[derive(Debug)]
-struct Waiting<R> {
+struct WaitingForReaders<R> {
     /// Waits for the end of this round.
     now: Vec<R>,
     /// Came after this round had begun: waits for the end of the next one.
@@ -112,14 +112,14 @@ const ALL_STRIPES: u32 = (1 << STRIPES) - 1;
 
 /// A reader, until it is dropped. It must not take locks, nor wait.
 #[derive(Debug)]
-pub(crate) struct Inside<'a> {
+pub(crate) struct ReaderEntry<'a> {
     count: &'a AtomicUsize,
-    held: Held,
+    held: ReadProof,
 }
 
 impl<R> Default for Readers<R> {
     fn default() -> Self {
-        let waiting = Waiting { now: Vec::new(), next: Vec::new(), round: None };
+        let waiting = WaitingForReaders { now: Vec::new(), next: Vec::new(), round: None };
         Self {
             stripes: Default::default(),
             phase: AtomicUsize::new(0),
@@ -130,11 +130,11 @@ impl<R> Default for Readers<R> {
 }
 
 impl<R> Readers<R> {
-    pub(crate) fn enter(&self) -> Inside<'_> {
+    pub(crate) fn enter(&self) -> ReaderEntry<'_> {
         let phase = self.phase.load(Ordering::Relaxed);
         let count = &self.stripes[stripe()].0[phase & 1];
         count.fetch_add(1, Ordering::SeqCst);
-        Inside { count, held: Held(()) }
+        ReaderEntry { count, held: ReadProof(()) }
     }
 
     /// Keeps an unreachable thing until every reader that may have found it has left.
@@ -157,7 +157,7 @@ impl<R> Readers<R> {
         }
         let mut waiting = self.lock();
         while let Some(round) = waiting.round.take().or_else(|| waiting.begin()) {
-            waiting.round = self.go_on(round);
+            waiting.round = self.advance(round);
             if waiting.round.is_some() {
                 break;
             }
@@ -181,7 +181,7 @@ impl<R> Readers<R> {
     }
 
     /// What remains of a round after another look at the counts. `None`: it has ended.
-    fn go_on(&self, mut round: Round) -> Option<Round> {
+    fn advance(&self, mut round: Round) -> Option<Round> {
         let phase = self.phase.load(Ordering::Relaxed);
         if let Round::First(unseen) = round {
             let unseen = self.look(unseen, !phase & 1);
@@ -204,12 +204,12 @@ impl<R> Readers<R> {
         busy.fold(0, |busy, at| busy | 1 << at)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Waiting<R>> {
+    fn lock(&self) -> MutexGuard<'_, WaitingForReaders<R>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<R> Waiting<R> {
+impl<R> WaitingForReaders<R> {
     /// Begins a round, if something waits for one.
     fn begin(&mut self) -> Option<Round> {
         if self.next.is_empty() {
@@ -225,13 +225,13 @@ impl<R> Waiting<R> {
     }
 }
 
-impl Inside<'_> {
-    pub(crate) fn held(&self) -> &Held {
+impl ReaderEntry<'_> {
+    pub(crate) fn held(&self) -> &ReadProof {
         &self.held
     }
 }
 
-impl Drop for Inside<'_> {
+impl Drop for ReaderEntry<'_> {
     fn drop(&mut self) {
         let before = self.count.fetch_sub(1, Ordering::Release);
         debug_assert!(before > 0, "a reader leaves the count that it came to");

@@ -3,9 +3,9 @@
 //!
 //! These invariants make it sound. All are maintained in this file alone:
 //!
-//! 1. Bytes below `published` are whole records. A record is lent to holders of a lock of its shard ([`Locked`]), of
+//! 1. Bytes below `published` are whole records. A record is lent to holders of a lock of its shard ([`LockProof`]), of
 //!    a [`Pin`] of it, or of the whole segment [`Frozen`].
-//! 2. A thread may overwrite a record if it holds the shard's write lock ([`LockedAlone`]), is counted in
+//! 2. A thread may overwrite a record if it holds the shard's write lock ([`LockProofAlone`]), is counted in
 //!    `overwriting`, and sees no pin afterwards. A pin was taken under a lock of the shard, or its owner checked
 //!    afterwards that no record of the shard was being overwritten. So either the pin is seen, or its owner sees that
 //!    it came too early, and gives it back. A thread that freezes a segment pins it, and waits until `overwriting` is
@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 use super::memory::{Blocks, Memory};
 use super::permits::Permits;
-use super::readers::{Locked, LockedAlone};
+use super::readers::{LockProof, LockProofAlone};
 use super::record::{
     FIXED_BYTES, ItemView, LONG_BYTES, UNIT_BYTES, WORD_BYTES, bytes_of_long, bytes_of_record,
     marks_in, record_of, with_marks,
@@ -206,7 +206,7 @@ impl Segment {
     }
 
     /// The record at `at`, which belongs to the locked shard.
-    pub(crate) fn record(&self, at: usize, _locked: &Locked) -> ItemView<'_> {
+    pub(crate) fn record(&self, at: usize, _locked: &LockProof) -> ItemView<'_> {
         self.lend_record(at)
     }
 
@@ -216,7 +216,7 @@ impl Segment {
     }
 
     /// Bytes of the record at `at`, which belongs to the locked shard.
-    pub(crate) fn record_bytes(&self, at: usize, _locked: &Locked) -> usize {
+    pub(crate) fn record_bytes(&self, at: usize, _locked: &LockProof) -> usize {
         self.bytes_at(at)
     }
 
@@ -235,14 +235,14 @@ impl Segment {
     }
 
     /// Marks a record of the locked shard as won. Returns whether it was not won before.
-    pub(super) fn win(&self, at: usize, _locked: &Locked) -> bool {
+    pub(super) fn win(&self, at: usize, _locked: &LockProof) -> bool {
         let won = with_marks(0, Marks::WON);
         let word = self.word(at, self.published.load(Ordering::Acquire));
         !marks_in(word.fetch_or(won, Ordering::Relaxed)).is_won()
     }
 
     /// Gives a record the marks of another one, of which it is a copy. The shard of both is locked.
-    pub(super) fn take_marks(&self, at: usize, from: (&Self, usize), _locked: &LockedAlone) {
+    pub(super) fn take_marks(&self, at: usize, from: (&Self, usize), _locked: &LockProofAlone) {
         let old = from.0.word(from.1, from.0.published.load(Ordering::Acquire));
         let marks = marks_in(old.load(Ordering::Relaxed));
         let word = self.word(at, self.published.load(Ordering::Acquire));
@@ -304,7 +304,7 @@ impl Segment {
         &self,
         at: usize,
         bytes: usize,
-        _locked: &LockedAlone,
+        _locked: &LockProofAlone,
         fill: impl FnOnce(&mut [u8]) -> T,
     ) -> Option<T> {
         self.tally.overwriting.fetch_add(1, Ordering::SeqCst);

@@ -5,7 +5,7 @@
 //! 1. A slot is filled before any index entry names it. The segment stays there when it is reused.
 //! 2. A slot is emptied only when no index entry names it any more, and after the readers that may have found it have
 //!    left. Entries change under their shard's write lock. A thread that follows an entry holds that lock, or is such
-//!    a reader ([`Held`]). So a thread that found the number in an entry finds the segment in the slot.
+//!    a reader ([`ReadProof`]). So a thread that found the number in an entry finds the segment in the slot.
 #![allow(unsafe_code)]
 
 use std::marker::PhantomData;
@@ -13,7 +13,7 @@ use std::ptr::{self, NonNull};
 use std::sync::{OnceLock, PoisonError};
 
 use super::index::{Location, Looking, SLOTS_MAX};
-use super::readers::{Held, Locked};
+use super::readers::{LockProof, ReadProof};
 use super::segment::Segment;
 use super::segment::{Pin, Share};
 use crate::base::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
@@ -41,14 +41,14 @@ struct Table {
 }
 
 /// A segment whose share is in a slot. The share is removed only by [`Slots::empty`], which by invariant 2 does not
-/// happen while the caller holds its [`Held`].
+/// happen while the caller holds its [`ReadProof`].
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Kept<'a> {
+pub(crate) struct SlotSegment<'a> {
     segment: NonNull<Segment>,
     _slots: PhantomData<&'a Slots>,
 }
 
-impl<'a> Kept<'a> {
+impl<'a> SlotSegment<'a> {
     #[inline]
     pub(crate) fn segment(self) -> &'a Segment {
         // SAFETY: there is a share.
@@ -70,7 +70,7 @@ impl<'a> Kept<'a> {
     }
 
     /// Pins a record of a locked shard.
-    pub(crate) fn pin_locked(self, at: usize, _locked: &Locked) -> Pin {
+    pub(crate) fn pin_locked(self, at: usize, _locked: &LockProof) -> Pin {
         // SAFETY: there is a share.
         unsafe { Pin::new(self.segment, at) }
     }
@@ -111,11 +111,11 @@ impl Slots {
 
     /// The segment that an index entry names, while the entry's shard is held. It was stored before the entry was.
     #[inline]
-    pub(crate) fn get<'a>(&'a self, location: Location, _held: &'a Held) -> Kept<'a> {
+    pub(crate) fn get<'a>(&'a self, location: Location, _held: &'a ReadProof) -> SlotSegment<'a> {
         debug_assert!(location.slot != 0, "0 is no slot");
         let segment = self.pointer(location.slot).load(Ordering::Acquire);
         let segment = NonNull::new(segment).expect("a slot named by the index is filled");
-        Kept { segment, _slots: PhantomData }
+        SlotSegment { segment, _slots: PhantomData }
     }
 
     /// Removes the segment from a slot that no index entry names any more, and that was retired until no reader can

@@ -17,7 +17,7 @@
 //! One thread at a time changes entries, except for frequencies, which readers count. Entries are stored with
 //! `Release` and loaded with `SeqCst`, for lock-free readers (`readers` explains why).
 
-use super::readers::Locked;
+use super::readers::LockProof;
 use super::record::UNIT_BYTES;
 use crate::base::key::KeyHash;
 use crate::base::sync::atomic::{AtomicU64, Ordering};
@@ -157,9 +157,9 @@ pub(super) struct Table<'a>(pub(super) &'a [Bucket]);
 
 /// Access to the records that entries point to, since the table has only tags.
 pub(crate) trait Records {
-    fn is_key(&self, at: Location, key: &[u8], locked: &Locked) -> bool;
+    fn is_key(&self, at: Location, key: &[u8], locked: &LockProof) -> bool;
 
-    fn hash(&self, at: Location, locked: &Locked) -> KeyHash;
+    fn hash(&self, at: Location, locked: &LockProof) -> KeyHash;
 }
 
 impl AtomicEntry {
@@ -200,14 +200,14 @@ impl Bucket {
 }
 
 /// Iterator over the entries of a bucket that have a given tag.
-struct Tagged<'a> {
+struct TaggedEntries<'a> {
     bucket: &'a Bucket,
     entries: [u64; ENTRIES],
     /// A bit for each of the entries.
     tagged: u32,
 }
 
-impl<'a> Tagged<'a> {
+impl<'a> TaggedEntries<'a> {
     /// Loads each entry once, because without a lock the next load may return another one.
     #[inline]
     fn new(bucket: &'a Bucket, tag: Tag) -> Self {
@@ -222,7 +222,7 @@ impl<'a> Tagged<'a> {
     }
 }
 
-impl<'a> Iterator for Tagged<'a> {
+impl<'a> Iterator for TaggedEntries<'a> {
     type Item = (&'a AtomicEntry, Entry);
 
     #[inline]
@@ -278,7 +278,7 @@ impl<'a> Table<'a> {
         hash: KeyHash,
     ) -> impl Iterator<Item = (&'a AtomicEntry, Entry)> {
         let tag = Tag::of(hash);
-        self.buckets_of(tag).into_iter().flat_map(move |bucket| Tagged::new(bucket, tag))
+        self.buckets_of(tag).into_iter().flat_map(move |bucket| TaggedEntries::new(bucket, tag))
     }
 
     /// Calls `look` with the candidates until it returns a result; that entry counts a hit.
@@ -300,7 +300,7 @@ impl<'a> Table<'a> {
         hash: KeyHash,
         key: &[u8],
         records: &impl Records,
-        locked: &Locked,
+        locked: &LockProof,
     ) -> Option<(&'a AtomicEntry, Entry)> {
         self.candidates(hash).find(|(_, entry)| records.is_key(entry.location(), key, locked))
     }

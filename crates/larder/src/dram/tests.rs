@@ -9,7 +9,7 @@ fn tier(budget: u64, policy: DramPolicy) -> DramTier {
     DramTier::new(budget, policy, false, 0, KeyHasher::UNSEEDED)
 }
 
-fn insert(tier: &DramTier, key: u64, value_bytes: usize, expiry_s: u32) -> Result<(), Full> {
+fn insert(tier: &DramTier, key: u64, value_bytes: usize, expiry_s: u32) -> Result<(), DramFull> {
     let key = key.to_le_bytes();
     let value = vec![7; value_bytes];
     tier.insert(&ItemRef::new(KeyHash::of(&key), &key, &value, expiry_s), 0, &|_| true)
@@ -200,7 +200,7 @@ fn a_lookup_without_a_lock_misses_no_item() {
             scope.spawn(|| (0..15_000).for_each(|key| insert(&tier, key, 100, 0).unwrap()));
         let key = u64::MAX.to_le_bytes();
         while !filling.is_finished() {
-            let found = tier.get_without_lock(KeyHash::of(&key), &key, || 0);
+            let found = tier.get_prefer_lock_free(KeyHash::of(&key), &key, || 0);
             assert!(matches!(found, Lookup::Hit(_)));
         }
     });

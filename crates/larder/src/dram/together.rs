@@ -55,7 +55,7 @@ impl DramTier {
         (0..FETCHED_AHEAD).for_each(|_| ahead.look(receiver));
         let mut went = 0;
         while went < SENT_AT_ONCE
-            && let Some(Seen { at, end, hash, record }) = ahead.seen.pop_front()
+            && let Some(SeenRecord { at, end, hash, record }) = ahead.seen.pop_front()
         {
             let location = Location { slot: demoting.slot, at };
             debug_assert!(
@@ -80,11 +80,11 @@ struct Ahead<'a> {
     segment: &'a Frozen,
     /// Offset of the first record that was not looked at.
     next: usize,
-    seen: VecDeque<Seen<'a>>,
+    seen: VecDeque<SeenRecord<'a>>,
 }
 
 /// A record and its place.
-struct Seen<'a> {
+struct SeenRecord<'a> {
     at: usize,
     end: usize,
     hash: KeyHash,
@@ -106,7 +106,7 @@ impl Ahead<'_> {
             self.seen.len() <= FETCHED_AHEAD,
             "the prefetch covers at most this number of records"
         );
-        self.seen.push_back(Seen { at, end, hash, record });
+        self.seen.push_back(SeenRecord { at, end, hash, record });
         self.next = end;
         self.segment.prefetch(self.next + BYTES_AHEAD);
     }

@@ -38,7 +38,7 @@ pub struct Value {
 
 /// A value for a short look, without a permit.
 #[derive(Debug)]
-pub(crate) struct Pinned(Value);
+pub(crate) struct PinnedValue(Value);
 
 /// Metadata of a value.
 ///
@@ -208,7 +208,7 @@ impl Value {
 
 impl Clone for Value {
     fn clone(&self) -> Self {
-        Pinned::new(self.pin.clone(), self.marks).keep()
+        PinnedValue::new(self.pin.clone(), self.marks).keep()
     }
 }
 
@@ -224,7 +224,7 @@ impl Drop for Value {
     }
 }
 
-impl Pinned {
+impl PinnedValue {
     /// The value of a record that had these marks when it was found.
     #[inline]
     pub(crate) fn new(pin: Pin, marks: Marks) -> Self {
@@ -255,13 +255,13 @@ impl Pinned {
     }
 }
 
-impl Clone for Pinned {
+impl Clone for PinnedValue {
     fn clone(&self) -> Self {
         Self::new(self.0.pin.clone(), self.0.marks)
     }
 }
 
-impl Deref for Pinned {
+impl Deref for PinnedValue {
     type Target = Value;
 
     fn deref(&self) -> &Value {

@@ -33,7 +33,7 @@ impl Versions {
     }
 
     /// No later version is smaller than `first`.
-    pub(crate) fn go_on_after(&self, first: u64) {
+    pub(crate) fn raise_to(&self, first: u64) {
         self.counters.iter().for_each(|it| _ = it.0.fetch_max(first, Ordering::Relaxed));
     }
 
@@ -87,10 +87,10 @@ mod tests {
     #[test]
     fn versions_of_a_key_grow_whatever_it_is_called() {
         let versions = Versions::of_names(|name| name.strip_prefix(b"at 2: ").unwrap_or(name));
-        versions.go_on_after(7);
+        versions.raise_to(7);
         let names: [&[u8]; 4] = [b"rye", b"at 2: rye", b"rye", b"at 2: rye"];
         assert_eq!(names.map(|name| versions.next(name)), [8, 9, 10, 11]);
-        versions.go_on_after(5);
+        versions.raise_to(5);
         assert_eq!(versions.next(b"rye"), 12);
     }
 

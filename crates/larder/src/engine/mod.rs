@@ -44,11 +44,11 @@ use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
 use crate::base::error::Error;
-use crate::base::item::{Fetched, ItemRef};
+use crate::base::item::{FlashItem, ItemRef};
 use crate::base::key::KeyHash;
 use crate::base::tier::Tier;
 use crate::engine::flash_region::FlashRegion;
-use crate::engine::long::{Found, Lack, NewParts, Parts};
+use crate::engine::long::{Lack, LongLookup, NewParts, Parts};
 use crate::engine::tombstones::{Inheritance, KeysIn, Receipt};
 use crate::observe::stats::Stats;
 
@@ -57,7 +57,7 @@ pub(crate) type Stop<'a> = &'a (dyn Fn() -> bool + Sync);
 
 /// Outcome of an invalidation.
 #[derive(Debug, Default)]
-pub(crate) struct Invalidated {
+pub(crate) struct InvalidateOutcome {
     /// The engine held something, and its death is recorded.
     pub(crate) was_there: bool,
     /// What must still be committed before the caller gets its answer. A later receipt covers all earlier ones.
@@ -102,7 +102,7 @@ pub(crate) enum DeadRecords {
 }
 
 /// What a clean shutdown has left besides the engine's part of the snapshot.
-pub(crate) enum Kept {
+pub(crate) enum ShutdownMark {
     /// Nothing: the snapshot is complete.
     Snapshot,
     /// The tombstone log, which says which records are dead.
@@ -165,18 +165,18 @@ pub(crate) trait Engine {
     async fn holds(&self, hash: KeyHash, key: &[u8], now_s: u32) -> bool;
 
     /// Looks `key` up.
-    async fn get(&self, hash: KeyHash, key: &[u8], now_s: u32) -> Option<Fetched>;
+    async fn get(&self, hash: KeyHash, key: &[u8], now_s: u32) -> Option<FlashItem>;
 
     /// Looks `key` up. Of a value in parts, reads only the list of its parts.
-    async fn look_up(&self, hash: KeyHash, key: &[u8], now_s: u32) -> Option<Found> {
-        self.get(hash, key, now_s).await.map(Found::Whole)
+    async fn look_up(&self, hash: KeyHash, key: &[u8], now_s: u32) -> Option<LongLookup> {
+        self.get(hash, key, now_s).await.map(LongLookup::Whole)
     }
 
     /// The next part of a value that [`Engine::look_up`] has found; `None` after the last part.
     ///
     /// # Errors
     /// If the part is missing.
-    async fn next_part(&self, _parts: &mut Parts) -> Result<Option<Fetched>, Lack> {
+    async fn next_part(&self, _parts: &mut Parts) -> Result<Option<FlashItem>, Lack> {
         Ok(None)
     }
 
@@ -238,7 +238,7 @@ pub(crate) trait Engine {
     ///
     /// # Errors
     /// If that cannot be recorded; then a crash may bring the old object back.
-    async fn invalidate(&self, hash: KeyHash) -> Result<Invalidated, Error>;
+    async fn invalidate(&self, hash: KeyHash) -> Result<InvalidateOutcome, Error>;
 
     /// Called when there are too many tombstones. Gives up either the place that causes most of them, or the place of
     /// `hash`, so that fewer are needed.
@@ -271,7 +271,7 @@ pub(crate) trait Engine {
     ///
     /// # Errors
     /// If something must be recorded and cannot be.
-    async fn import(&mut self, part: &[u8], kept: &Kept) -> Result<(), Error>;
+    async fn import(&mut self, part: &[u8], kept: &ShutdownMark) -> Result<(), Error>;
 
     /// Indexes what an earlier opening has left, if that is quick.
     async fn index_eagerly(&self) {}

@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use larder_device::{Device, Io, IoFuture};
 
-use crate::base::turns::Turns;
+use crate::base::combining::Combining;
 use crate::observe::stats::Counters;
 
 /// The number of a flush, from 1 on.
@@ -32,14 +32,14 @@ type Number = u64;
 /// The flush that makes a write durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "the write is not durable before it has ended"]
-pub(crate) struct Needed(Number);
+pub(crate) struct NeededFlush(Number);
 
 /// The shared flushes of one device.
 pub(crate) struct SharedFlush {
     device: Arc<dyn Device>,
     counters: Arc<Counters>,
     /// The flush in flight.
-    turns: Turns<Option<IoFuture>>,
+    combining: Combining<Option<IoFuture>>,
     numbers: Mutex<Numbers>,
 }
 
@@ -55,22 +55,22 @@ struct Numbers {
 
 impl SharedFlush {
     pub(crate) fn new(device: Arc<dyn Device>, counters: Arc<Counters>) -> Self {
-        Self { device, counters, turns: Turns::default(), numbers: Mutex::default() }
+        Self { device, counters, combining: Combining::default(), numbers: Mutex::default() }
     }
 
     /// The flush that makes a completed write durable. Call it after the write has completed, not before.
-    pub(crate) fn needed(&self) -> Needed {
-        Needed(self.lock().submitted + 1)
+    pub(crate) fn needed(&self) -> NeededFlush {
+        NeededFlush(self.lock().submitted + 1)
     }
 
     /// Waits until that flush has ended. Returns whether it succeeded.
-    pub(crate) async fn wait(&self, needed: Needed) -> bool {
+    pub(crate) async fn wait(&self, needed: NeededFlush) -> bool {
         loop {
             if let Some(went_well) = self.outcome(needed) {
                 return went_well;
             }
-            let end = self.turns.end();
-            let Some(mut under_way) = self.turns.try_lock() else {
+            let end = self.combining.end();
+            let Some(mut under_way) = self.combining.try_lock() else {
                 if self.outcome(needed).is_none() {
                     end.await;
                 }
@@ -85,7 +85,7 @@ impl SharedFlush {
         }
     }
 
-    fn outcome(&self, Needed(number): Needed) -> Option<bool> {
+    fn outcome(&self, NeededFlush(number): NeededFlush) -> Option<bool> {
         let numbers = self.lock();
         (numbers.ended >= number).then(|| numbers.failed < number)
     }

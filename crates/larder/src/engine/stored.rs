@@ -10,7 +10,7 @@
 use larder_device::IoBuffer;
 use larder_log::{AsRecord, NewRecord, Record, RecordIdentity, record};
 
-use crate::base::item::{Fetched, ItemRef, Kind};
+use crate::base::item::{FlashItem, ItemRef, Kind};
 use crate::base::key::KeyHasher;
 use crate::base::tier::Tiers;
 
@@ -46,7 +46,7 @@ fn kind_of(record: &Record<'_>) -> Option<(Kind, Tiers)> {
     Some((kind, Tiers::on_flash(record.marks & FLASH_ONLY != 0)))
 }
 
-impl Fetched {
+impl FlashItem {
     /// Parses the record of this identity that begins `skip` bytes into the buffer. Takes the key from the record,
     /// because an index cannot tell all keys apart.
     pub(crate) fn parse(
@@ -65,7 +65,7 @@ impl Fetched {
     }
 }
 
-impl AsRecord for Fetched {
+impl AsRecord for FlashItem {
     fn as_record(&self) -> NewRecord<'_> {
         record_of(&self.item(), None)
     }

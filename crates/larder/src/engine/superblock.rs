@@ -49,7 +49,7 @@ const POWER: u32 = 8;
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
-struct Fixed {
+struct FixedPart {
     epoch: U64,
     oldest_epoch: U64,
     flags: U32,
@@ -66,7 +66,7 @@ struct Fixed {
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
-struct Entry {
+struct SectionEntry {
     kind: [u8; 4],
     unit_bytes: U32,
     offset: U64,
@@ -74,7 +74,7 @@ struct Entry {
     details: [U32; 2],
 }
 
-const _: () = assert!(size_of::<Fixed>() == 80 && size_of::<Entry>() == 32);
+const _: () = assert!(size_of::<FixedPart>() == 80 && size_of::<SectionEntry>() == 32);
 
 /// The content of a cache's label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,7 +104,7 @@ impl Superblock {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let sections = self.layout.sections();
         let flag = |is: bool, flag: u32| if is { flag } else { 0 };
-        let fixed = Fixed {
+        let fixed = FixedPart {
             epoch: self.epoch.into(),
             oldest_epoch: self.oldest_epoch.into(),
             flags: (flag(self.clean, CLEAN)
@@ -124,7 +124,7 @@ impl Superblock {
         };
         let mut content = fixed.as_bytes().to_vec();
         for Section { kind, offset, units, unit_bytes, details } in sections {
-            let entry = Entry {
+            let entry = SectionEntry {
                 kind,
                 unit_bytes: unit_bytes.into(),
                 offset: offset.into(),
@@ -138,9 +138,9 @@ impl Superblock {
 
     /// Parses the content of the label with this UUID. `None` if it cannot belong to a cache.
     pub(crate) fn parse(content: &[u8], uuid: Uuid) -> Option<Self> {
-        let (fixed, rest) = Fixed::ref_from_prefix(content).ok()?;
+        let (fixed, rest) = FixedPart::ref_from_prefix(content).ok()?;
         let count = usize::try_from(fixed.sections.get()).ok()?;
-        let entries = <[Entry]>::ref_from_bytes_with_elems(rest, count).ok()?;
+        let entries = <[SectionEntry]>::ref_from_bytes_with_elems(rest, count).ok()?;
         let sections: Vec<Section> = entries
             .iter()
             .map(|entry| Section {

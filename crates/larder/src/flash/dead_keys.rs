@@ -12,12 +12,12 @@ use crate::engine::tombstones::{CLOCK_MAX, KeysIn};
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
-struct Header {
+struct DeadKeysHeader {
     clock: U64,
     hashes: U64,
 }
 
-pub(super) const DEAD_KEYS_SNAPSHOT_HEADER_BYTES: u64 = size_of::<Header>() as u64;
+pub(super) const DEAD_KEYS_SNAPSHOT_HEADER_BYTES: u64 = size_of::<DeadKeysHeader>() as u64;
 pub(super) const DEAD_KEY_SNAPSHOT_BYTES: u64 = size_of::<U64>() as u64;
 const _: () = assert!(DEAD_KEYS_SNAPSHOT_HEADER_BYTES == 16 && DEAD_KEY_SNAPSHOT_BYTES == 8);
 
@@ -38,7 +38,7 @@ impl DeadKeysSnapshot {
     pub(super) fn export(&self, out: &mut Vec<u8>) {
         assert!(self.clock < CLOCK_MAX, "a clock of {} would not be read back", self.clock);
         let hashes = self.buckets.len() as u64;
-        let header = Header { clock: self.clock.into(), hashes: hashes.into() };
+        let header = DeadKeysHeader { clock: self.clock.into(), hashes: hashes.into() };
         out.extend_from_slice(header.as_bytes());
         out.extend_from_slice(&as_listed(&self.buckets));
         if !self.tables.is_empty() {
@@ -63,7 +63,7 @@ impl DeadKeysSnapshot {
 
     /// Splits the dead keys off the front of a snapshot. Also returns the rest, which contains the parts.
     pub(super) fn split_off(bytes: &[u8]) -> Option<(Self, &[u8])> {
-        let (header, behind) = Header::ref_from_prefix(bytes).ok()?;
+        let (header, behind) = DeadKeysHeader::ref_from_prefix(bytes).ok()?;
         let clock = Some(header.clock.get()).filter(|&clock| clock < CLOCK_MAX)?;
         let count = usize::try_from(header.hashes.get()).ok()?;
         let (hashes, rest) = <[U64]>::ref_from_prefix_with_elems(behind, count).ok()?;

@@ -62,7 +62,7 @@ use larder_device::label::Labeller;
 
 use self::plan::PlacementPlan;
 use crate::base::error::Error;
-use crate::base::item::{Fetched, ItemRef};
+use crate::base::item::{FlashItem, ItemRef};
 use crate::base::key::KeyHash;
 use crate::base::layout::Layout;
 use crate::base::tier::Tier;
@@ -82,7 +82,7 @@ pub(crate) use demote::Admitted;
 pub(crate) use engines::EngineId;
 use engines::{Engines, call};
 pub(crate) use needs::memory_bytes_needed;
-pub(crate) use persist::Sent;
+pub(crate) use persist::FlashOutcome;
 use places::Places;
 pub(crate) use recovery::{RecoveredState, Start, examine, fuzz_snapshot};
 pub(crate) use scan::FlashCursor;
@@ -327,7 +327,7 @@ impl Flash {
         hash: KeyHash,
         key: &[u8],
         now_s: u32,
-    ) -> Option<(Fetched, Tier)> {
+    ) -> Option<(FlashItem, Tier)> {
         let found = self.get_known(hash, key, now_s).await;
         if found.is_some() || !self.is_found_meanwhile(hash).await {
             return found;
@@ -336,7 +336,7 @@ impl Flash {
     }
 
     /// The same, as far as the indexes know now.
-    async fn get_known(&self, hash: KeyHash, key: &[u8], now_s: u32) -> Option<(Fetched, Tier)> {
+    async fn get_known(&self, hash: KeyHash, key: &[u8], now_s: u32) -> Option<(FlashItem, Tier)> {
         for any in self.engines.iter() {
             if let Some(item) = call!(any, get(hash, key, now_s).await) {
                 return Some((item, call!(any, tier())));

@@ -16,9 +16,9 @@ use crate::config::Config;
 use crate::observe::stats::Counters;
 
 /// A device that consists only of its description. All I/O fails.
-struct Described(DeviceInfo);
+struct DescribedDevice(DeviceInfo);
 
-impl Device for Described {
+impl Device for DescribedDevice {
     fn info(&self) -> &DeviceInfo {
         &self.0
     }
@@ -38,7 +38,7 @@ impl Device for Described {
 /// # Errors
 /// If the configuration is not valid for this device.
 pub(crate) fn memory_bytes_needed(config: &Config, info: &DeviceInfo) -> Result<u64, Error> {
-    let device: Arc<dyn Device> = Arc::new(Described(info.clone()));
+    let device: Arc<dyn Device> = Arc::new(DescribedDevice(info.clone()));
     let start = Start::empty_on(&device, config)?;
     let counters = Arc::new(Counters::with_listener(None, start.hasher()));
     let clock = VirtualClock::starting_at(Duration::from_secs(1));

@@ -8,7 +8,7 @@ use crate::base::tier::Tiers;
 
 /// Result of sending an item to flash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sent {
+pub(crate) enum FlashOutcome {
     /// Flash holds this version of the key.
     Stored,
     /// Admission refused it, no engine can hold it, or it is for DRAM only. Flash holds what it held before.
@@ -21,17 +21,17 @@ pub(crate) enum Sent {
 
 impl Flash {
     /// Writes an item that stays in DRAM and hides there what flash holds of the key. The caller holds the key's lock.
-    pub(crate) async fn send(&self, item: &ItemRef<'_>, now_s: u32) -> Sent {
+    pub(crate) async fn send(&self, item: &ItemRef<'_>, now_s: u32) -> FlashOutcome {
         if item.tiers == Tiers::DramOnly {
-            return Sent::Refused;
+            return FlashOutcome::Refused;
         }
         match self.admit(item, now_s) {
-            Err(_) => Sent::Refused,
+            Err(_) => FlashOutcome::Refused,
             Ok(engine) => match self.store(item, engine, now_s).await {
-                Ok(()) => Sent::Stored,
+                Ok(()) => FlashOutcome::Stored,
                 // `None`: the engine has counted the loss. `Some`: the item never reached an engine.
-                Err(Some(_)) => Sent::InOutage,
-                Err(None) => Sent::Lost,
+                Err(Some(_)) => FlashOutcome::InOutage,
+                Err(None) => FlashOutcome::Lost,
             },
         }
     }

@@ -22,25 +22,25 @@ use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::base::error::Error;
-use crate::base::item::{Fetched, ItemRef, Kind};
+use crate::base::item::{FlashItem, ItemRef, Kind};
 use crate::base::key::KeyHash;
 use crate::base::tier::{Tier, Tiers};
 use crate::config::Config;
 use crate::engine::tombstones::Inheritance;
-use crate::engine::{Cursor, DeadRecords, Engine, Invalidated, Judge, Kept, Memory};
+use crate::engine::{Cursor, DeadRecords, Engine, InvalidateOutcome, Judge, Memory, ShutdownMark};
 use crate::observe::stats::{Counters, Stats};
 
 const BLOCK_BYTES: usize = 4096;
-const HEADER_BYTES: usize = size_of::<Header>();
+const HEADER_BYTES: usize = size_of::<PlainHeader>();
 /// The checksum covers what follows it.
 const CHECKED_FROM: usize = size_of::<U32>();
 const OBJECT_BYTES_MAX: usize = 16 << 10;
 /// Bytes in the snapshot for each object: hash, position, blocks.
-const OBJECT_SNAPSHOT_BYTES: usize = size_of::<Listed>();
+const OBJECT_SNAPSHOT_BYTES: usize = size_of::<PlainEntry>();
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
-struct Header {
+struct PlainHeader {
     checksum: U32,
     position: U64,
     value_bytes: U32,
@@ -53,7 +53,7 @@ struct Header {
 /// An object in a snapshot.
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
-struct Listed {
+struct PlainEntry {
     hash: U64,
     position: U64,
     blocks: U32,
@@ -82,12 +82,12 @@ pub(super) struct PlainPlace {
 pub(super) struct Plain {
     device: Arc<dyn Device>,
     place: PlainPlace,
-    state: Mutex<State>,
+    state: Mutex<PlainState>,
     counters: Arc<Counters>,
 }
 
 #[derive(Default)]
-struct State {
+struct PlainState {
     /// `map`: position and blocks of each object, by hash. `order`: hash, position and blocks of the last round, oldest
     /// first.
     map: HashMap<u64, (u64, u64)>,
@@ -95,7 +95,7 @@ struct State {
     head: u64,
 }
 
-impl State {
+impl PlainState {
     /// Makes room for this number of blocks. Returns their position.
     fn advance(&mut self, blocks: u64, ring: u64) -> u64 {
         let left = ring - self.head % ring;
@@ -116,11 +116,11 @@ impl State {
 impl Plain {
     pub(super) fn new(device: Arc<dyn Device>, place: PlainPlace, counters: Arc<Counters>) -> Self {
         let head = place.first_position.next_multiple_of(place.blocks);
-        let state = Mutex::new(State { head, ..State::default() });
+        let state = Mutex::new(PlainState { head, ..PlainState::default() });
         Self { device, place, state, counters }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, PlainState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -130,7 +130,7 @@ impl Plain {
 
     fn encode(&self, item: &ItemRef<'_>, position: u64) -> IoBuffer {
         let length = HEADER_BYTES + item.object_bytes();
-        let header = Header {
+        let header = PlainHeader {
             checksum: 0.into(),
             position: position.into(),
             value_bytes: u32::try_from(item.value.len()).expect("it fits").into(),
@@ -147,16 +147,16 @@ impl Plain {
         buffer
     }
 
-    fn parse(&self, buffer: IoBuffer, hash: KeyHash, position: u64) -> Option<Fetched> {
+    fn parse(&self, buffer: IoBuffer, hash: KeyHash, position: u64) -> Option<FlashItem> {
         let bytes = buffer.as_slice();
-        let (header, _) = Header::read_from_prefix(bytes).ok()?;
+        let (header, _) = PlainHeader::read_from_prefix(bytes).ok()?;
         let (key_bytes, value_bytes) = (header.key_bytes.get(), header.value_bytes.get() as usize);
         let length = HEADER_BYTES + usize::from(key_bytes) + value_bytes;
         let checksum = self.place.cache.checksum(bytes.get(CHECKED_FROM..length)?);
         let is_it = (header.checksum.get(), header.position.get()) == (checksum, position);
         let (expiry_s, flags) = (header.expiry_s.get(), header.flags.get());
         let tiers = if header.flash_only.get() == 1 { Tiers::FlashOnly } else { Tiers::Both };
-        is_it.then_some(Fetched {
+        is_it.then_some(FlashItem {
             buffer,
             hash,
             at: HEADER_BYTES,
@@ -169,7 +169,7 @@ impl Plain {
         })
     }
 
-    async fn read(&self, hash: KeyHash) -> Option<Fetched> {
+    async fn read(&self, hash: KeyHash) -> Option<FlashItem> {
         let (position, blocks) = *self.lock().map.get(&hash.0)?;
         let bytes = usize::try_from(blocks).ok()? * BLOCK_BYTES;
         let read = Io::Read { offset: self.offset_of(position), buffer: IoBuffer::zeroed(bytes) };
@@ -233,7 +233,7 @@ impl Engine for Plain {
         self.may_hold(hash)
     }
 
-    async fn get(&self, hash: KeyHash, key: &[u8], now_s: u32) -> Option<Fetched> {
+    async fn get(&self, hash: KeyHash, key: &[u8], now_s: u32) -> Option<FlashItem> {
         let found = self.read(hash).await.filter(|found| found.item().key == key)?;
         (!found.item().is_expired(now_s)).then_some(found)
     }
@@ -260,23 +260,23 @@ impl Engine for Plain {
         self.lock().map.remove(&hash.0);
     }
 
-    async fn invalidate(&self, hash: KeyHash) -> Result<Invalidated, Error> {
+    async fn invalidate(&self, hash: KeyHash) -> Result<InvalidateOutcome, Error> {
         let was_there = self.lock().map.remove(&hash.0).is_some();
-        Ok(Invalidated { was_there, receipt: None })
+        Ok(InvalidateOutcome { was_there, receipt: None })
     }
 
     fn inherit(&mut self, _log: &Arc<Inheritance>) {}
 
-    async fn import(&mut self, part: &[u8], _kept: &Kept) -> Result<(), Error> {
+    async fn import(&mut self, part: &[u8], _kept: &ShutdownMark) -> Result<(), Error> {
         let Some((head, objects)) = part.split_first_chunk::<8>() else { return Ok(()) };
-        let listed = <[Listed]>::ref_from_bytes(objects).unwrap_or_default();
-        let read = |it: &Listed| (it.hash.get(), it.position.get(), it.blocks.get().into());
+        let listed = <[PlainEntry]>::ref_from_bytes(objects).unwrap_or_default();
+        let read = |it: &PlainEntry| (it.hash.get(), it.position.get(), it.blocks.get().into());
         let mut order: Vec<(u64, u64, u64)> = listed.iter().map(read).collect();
         order.sort_unstable_by_key(|(_, position, _)| *position);
         let map = order.iter().map(|&(hash, position, blocks)| (hash, (position, blocks)));
         // Continue where the last opening ended.
         let (map, head) = (map.collect(), u64::from_le_bytes(*head));
-        *self.lock() = State { map, order: order.into(), head };
+        *self.lock() = PlainState { map, order: order.into(), head };
         Ok(())
     }
 
@@ -287,7 +287,7 @@ impl Engine for Plain {
         let objects = state.map.iter().map(|(hash, (position, blocks))| {
             let blocks = u32::try_from(*blocks).expect("of one object").into();
             let (hash, position) = (U64::new(*hash), U64::new(*position));
-            Listed { hash, position, blocks }.as_bytes().to_vec()
+            PlainEntry { hash, position, blocks }.as_bytes().to_vec()
         });
         state.head.to_le_bytes().into_iter().chain(objects.flatten()).collect()
     }
@@ -296,7 +296,7 @@ impl Engine for Plain {
 
     fn clear(&self, epoch: u64) {
         let head = (epoch << 32).next_multiple_of(self.place.blocks);
-        *self.lock() = State { head, ..State::default() };
+        *self.lock() = PlainState { head, ..PlainState::default() };
     }
 
     fn memory(&self) -> Memory {

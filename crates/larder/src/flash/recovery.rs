@@ -30,7 +30,7 @@ use crate::base::layout::Layout;
 use crate::config::{Config, CrashSafety, OnChange};
 use crate::engine::superblock::{EPOCH_MAX, Superblock};
 use crate::engine::tombstones::{self, Inheritance, KeysIn, Tombstones};
-use crate::engine::{DeadRecords, Kept};
+use crate::engine::{DeadRecords, ShutdownMark};
 use crate::observe::events;
 use crate::observe::recovery::Recovery;
 
@@ -131,7 +131,7 @@ pub(crate) async fn examine(
         Ok(there) => there,
         Err(recovery) => return empty(first_epoch, 0, recovery),
     };
-    let There { superblock: found, uuid, generation } = there;
+    let EarlierCache { superblock: found, uuid, generation } = there;
     let next = found.epoch + 1;
     let discard =
         |reason: &str| empty(next, generation, Recovery::Discarded { reason: reason.to_owned() });
@@ -177,7 +177,7 @@ pub(crate) async fn examine(
 }
 
 /// A cache that an earlier opening has left.
-struct There {
+struct EarlierCache {
     superblock: Superblock,
     uuid: Uuid,
     generation: u64,
@@ -185,7 +185,11 @@ struct There {
 
 /// Finds the cache in the front of a device. If there is none and an empty one may be started, returns the recovery
 /// state for that.
-fn look_at(front: &[u8], name: &str, start_empty: bool) -> Result<Result<There, Recovery>, Error> {
+fn look_at(
+    front: &[u8],
+    name: &str,
+    start_empty: bool,
+) -> Result<Result<EarlierCache, Recovery>, Error> {
     let foreign = |what: &str| {
         let message = format!(
             "{name} holds {what}; to use it for this cache, erase its first {FRONT_BYTES} bytes"
@@ -207,7 +211,7 @@ fn look_at(front: &[u8], name: &str, start_empty: bool) -> Result<Result<There, 
         Found::Label(label) if label.kind == Kind::Cache => {
             let (uuid, generation) = (label.uuid, label.generation);
             match Superblock::parse(&label.content, uuid) {
-                Some(superblock) => Ok(Ok(There { superblock, uuid, generation })),
+                Some(superblock) => Ok(Ok(EarlierCache { superblock, uuid, generation })),
                 None => discarded("the superblock is none, behind a right checksum"),
             }
         }
@@ -321,7 +325,7 @@ impl Flash {
                 self.serve_again().await
             }
             RecoveredState::Closed(snapshot, log) => {
-                self.go_on(&snapshot, log).await?;
+                self.take_over_log(&snapshot, log).await?;
                 self.serve_again().await
             }
             RecoveredState::Log(mut log) => {
@@ -366,7 +370,7 @@ impl Flash {
     }
 
     /// Takes over what a clean shutdown left that relied on the log.
-    async fn go_on(&mut self, snapshot: &[u8], mut log: Inheritance) -> Result<(), Error> {
+    async fn take_over_log(&mut self, snapshot: &[u8], mut log: Inheritance) -> Result<(), Error> {
         let (dead, rest) =
             DeadKeysSnapshot::split_off(snapshot).expect("the snapshot was looked at before");
         debug_assert!(self.tombstones.is_some(), "what relied on the log goes on with it");
@@ -379,7 +383,7 @@ impl Flash {
             // dead keys in tables, the log has the indices, which are compared with stamps.
             invalidate_again(tombstones, KeysIn::Buckets, &dead);
         }
-        self.import_engines(rest, &Kept::Log(Arc::new(log))).await
+        self.import_engines(rest, &ShutdownMark::Log(Arc::new(log))).await
     }
 
     /// Takes over a snapshot that is complete by itself.
@@ -400,10 +404,10 @@ impl Flash {
             }
             rest = behind;
         }
-        self.import_engines(rest, &Kept::Snapshot).await
+        self.import_engines(rest, &ShutdownMark::Snapshot).await
     }
 
-    async fn import_engines(&mut self, snapshot: &[u8], kept: &Kept) -> Result<(), Error> {
+    async fn import_engines(&mut self, snapshot: &[u8], kept: &ShutdownMark) -> Result<(), Error> {
         for any in self.engines.iter_mut() {
             let part = snapshot::part(snapshot, call!(any, section()));
             call!(any, import(part, kept).await)?;

@@ -36,7 +36,7 @@ const IN_LOG: u16 = 1;
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
-struct Header {
+struct SnapshotHeader {
     magic: [u8; 4],
     version: U16,
     flags: U16,
@@ -54,7 +54,7 @@ struct PartHeader {
     length: U64,
 }
 
-pub(super) const HEADER_BYTES: usize = size_of::<Header>();
+pub(super) const HEADER_BYTES: usize = size_of::<SnapshotHeader>();
 /// Bytes of a part in addition to the engine's content.
 pub(super) const PART_HEADER_BYTES: usize = size_of::<PartHeader>();
 const _: () = assert!(HEADER_BYTES == 32 && PART_HEADER_BYTES == 16);
@@ -65,7 +65,7 @@ pub(super) fn encode(
     records: DeadRecords,
     (cache, epoch): (CacheId, u64),
 ) -> Vec<u8> {
-    let mut header = Header {
+    let mut header = SnapshotHeader {
         magic: MAGIC,
         version: FORMAT_VERSION.into(),
         flags: match records {
@@ -83,7 +83,7 @@ pub(super) fn encode(
     [header.as_bytes(), content].concat()
 }
 
-fn checksum(header: &Header, content: &[u8], cache: CacheId) -> u32 {
+fn checksum(header: &SnapshotHeader, content: &[u8], cache: CacheId) -> u32 {
     let marks = [header.version.as_bytes(), header.flags.as_bytes()].concat();
     let numbers = [header.length.as_bytes(), header.epoch.as_bytes()].concat();
     let front = larder_checksum::crc32c_append(cache.checksum(&marks), &numbers);
@@ -93,7 +93,7 @@ fn checksum(header: &Header, content: &[u8], cache: CacheId) -> u32 {
 /// Total length of the snapshot that starts with this header, header included, if it is at most `room`. Not yet
 /// verified.
 pub(super) fn announced_bytes(bytes: &[u8], room: u64) -> Option<usize> {
-    let (header, _) = Header::ref_from_prefix(bytes).ok()?;
+    let (header, _) = SnapshotHeader::ref_from_prefix(bytes).ok()?;
     let total = header.length.get().checked_add(HEADER_BYTES as u64)?;
     let is_plausible =
         header.magic == MAGIC && header.version.get() == FORMAT_VERSION && total <= room;
@@ -103,7 +103,7 @@ pub(super) fn announced_bytes(bytes: &[u8], room: u64) -> Option<usize> {
 /// Verifies a snapshot. Returns where dead records are named, and the content.
 pub(super) fn parse(bytes: &[u8], cache: CacheId, epoch: u64) -> Option<(DeadRecords, &[u8])> {
     let total = announced_bytes(bytes, bytes.len() as u64)?;
-    let (header, content) = Header::ref_from_prefix(bytes.get(..total)?).ok()?;
+    let (header, content) = SnapshotHeader::ref_from_prefix(bytes.get(..total)?).ok()?;
     let is_ours = header.reserved.get() == 0
         && header.checksum.get() == checksum(header, content, cache)
         && header.epoch.get() == epoch;

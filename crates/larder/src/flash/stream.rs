@@ -2,10 +2,10 @@
 
 use super::Flash;
 use super::engines::{EngineId, call};
-use crate::base::item::{Fetched, ItemRef};
+use crate::base::item::{FlashItem, ItemRef};
 use crate::base::key::KeyHash;
 use crate::base::tier::{Tier, Tiers};
-use crate::engine::long::{Found, Lack, NewParts, Parts};
+use crate::engine::long::{Lack, LongLookup, NewParts, Parts};
 
 impl Flash {
     /// Looks `key` up. Of a value in parts, reads only the list of its parts. Also returns the engine that had it.
@@ -14,7 +14,7 @@ impl Flash {
         hash: KeyHash,
         key: &[u8],
         now_s: u32,
-    ) -> Option<(Found, EngineId, Tier)> {
+    ) -> Option<(LongLookup, EngineId, Tier)> {
         let found = self.look_up_known(hash, key, now_s).await;
         if found.is_some() || !self.is_found_meanwhile(hash).await {
             return found;
@@ -28,7 +28,7 @@ impl Flash {
         hash: KeyHash,
         key: &[u8],
         now_s: u32,
-    ) -> Option<(Found, EngineId, Tier)> {
+    ) -> Option<(LongLookup, EngineId, Tier)> {
         for (engine, any) in self.engines.named() {
             if let Some(found) = call!(any, look_up(hash, key, now_s).await) {
                 return Some((found, engine, call!(any, tier())));
@@ -45,7 +45,7 @@ impl Flash {
         &self,
         engine: EngineId,
         parts: &mut Parts,
-    ) -> Result<Option<Fetched>, Lack> {
+    ) -> Result<Option<FlashItem>, Lack> {
         call!(self.engines.get(engine), next_part(parts).await)
     }
 

@@ -21,7 +21,7 @@ const BUCKETS: usize = 1 + OCTAVES * PER_OCTAVE + 1;
 
 /// What is measured: the operation and the tier that answered, if one did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Timed {
+pub(crate) enum TimedCall {
     GetDram,
     GetFlash,
     GetMiss,
@@ -151,7 +151,7 @@ fn bound_ns(bucket: usize) -> u64 {
 }
 
 #[repr(align(64))]
-struct Stripe {
+struct LatencyStripe {
     buckets: [[AtomicU64; BUCKETS]; NAMES.len()],
     sums_ns: [AtomicU64; NAMES.len()],
 }
@@ -161,16 +161,16 @@ pub(crate) struct Stopwatch(Option<Box<Running>>);
 
 struct Running {
     clock: Arc<dyn Clock>,
-    stripes: Vec<Stripe>,
+    stripes: Vec<LatencyStripe>,
 }
 
 /// Start time of a call; `None` if latencies are not measured.
 #[derive(Clone, Copy)]
-pub(crate) struct Begun(Option<Duration>);
+pub(crate) struct CallStart(Option<Duration>);
 
 impl Stopwatch {
     pub(crate) fn new(wanted: bool, clock: Arc<dyn Clock>) -> Self {
-        let stripe = |_| Stripe {
+        let stripe = |_| LatencyStripe {
             buckets: std::array::from_fn(|_| std::array::from_fn(|_| AtomicU64::new(0))),
             sums_ns: std::array::from_fn(|_| AtomicU64::new(0)),
         };
@@ -179,13 +179,13 @@ impl Stopwatch {
     }
 
     #[inline]
-    pub(crate) fn begin(&self) -> Begun {
-        Begun(self.0.as_ref().map(|running| running.clock.monotonic()))
+    pub(crate) fn begin(&self) -> CallStart {
+        CallStart(self.0.as_ref().map(|running| running.clock.monotonic()))
     }
 
     #[inline]
-    pub(crate) fn end(&self, begun: Begun, what: Timed) {
-        if let (Some(running), Begun(Some(began))) = (&self.0, begun) {
+    pub(crate) fn end(&self, begun: CallStart, what: TimedCall) {
+        if let (Some(running), CallStart(Some(began))) = (&self.0, begun) {
             running.record(what, running.clock.monotonic().saturating_sub(began));
         }
     }
@@ -208,7 +208,7 @@ impl Stopwatch {
 }
 
 impl Running {
-    fn record(&self, what: Timed, latency: Duration) {
+    fn record(&self, what: TimedCall, latency: Duration) {
         let ns = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
         let stripe = &self.stripes[stripe()];
         stripe.buckets[what as usize][bucket_of(ns)].fetch_add(1, Ordering::Relaxed);

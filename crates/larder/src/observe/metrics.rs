@@ -49,14 +49,14 @@ pub struct Metric {
 
 /// The metadata of a number, without its value.
 #[derive(Debug)]
-pub(crate) struct Named {
+pub(crate) struct MetricName {
     name: &'static str,
     kind: MetricKind,
     unit: Option<&'static str>,
     help: String,
 }
 
-impl Named {
+impl MetricName {
     pub(crate) fn new(name: &'static str, kind: MetricKind, doc: &str) -> Self {
         let last = name.rsplit('_').next().unwrap_or(name);
         let unit = UNITS.into_iter().find(|unit| *unit == last && last != name);

@@ -14,16 +14,16 @@ use crate::base::sync::{STRIPES, stripe};
 use crate::base::tier::Tier;
 use crate::observe::endurance::DriveLife;
 use crate::observe::latency::Latency;
-use crate::observe::metrics::{Metric, MetricKind, Named};
+use crate::observe::metrics::{Metric, MetricKind, MetricName};
 
 /// A number that only grows, shared between threads. Each thread adds to its own stripe, as far as there are enough
 /// stripes, so threads that count the same thing do not share a cache line.
 #[derive(Debug, Default)]
-pub(crate) struct Counter([Stripe; STRIPES]);
+pub(crate) struct Counter([CounterStripe; STRIPES]);
 
 #[repr(align(64))]
 #[derive(Debug, Default)]
-struct Stripe(AtomicU64);
+struct CounterStripe(AtomicU64);
 
 impl Counter {
     pub(crate) fn add(&self, n: u64) {
@@ -96,10 +96,10 @@ macro_rules! numbers {
             }
 
             /// The numbers among the fields, counters first.
-            pub(crate) fn numbers(&self) -> impl Iterator<Item = (&'static Named, u64)> {
-                static NAMED: LazyLock<Vec<Named>> = LazyLock::new(|| vec![
-                    $(Named::new(stringify!($name), MetricKind::Counter, concat!($($doc),*)),)*
-                    $(Named::new(stringify!($gauge), MetricKind::Gauge, concat!($($gauge_doc),*)),)*
+            pub(crate) fn numbers(&self) -> impl Iterator<Item = (&'static MetricName, u64)> {
+                static NAMED: LazyLock<Vec<MetricName>> = LazyLock::new(|| vec![
+                    $(MetricName::new(stringify!($name), MetricKind::Counter, concat!($($doc),*)),)*
+                    $(MetricName::new(stringify!($gauge), MetricKind::Gauge, concat!($($gauge_doc),*)),)*
                 ]);
                 let values = [$(self.$name,)* $(self.$gauge,)*];
                 NAMED.iter().zip(values)

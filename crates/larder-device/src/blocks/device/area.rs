@@ -13,7 +13,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::counts::Counters;
-use super::map::{Found, PageMap};
+use super::map::{PageContent, PageMap};
 use super::queue::Queue;
 use super::shape::{PAGE, PAGE_BYTES, Shape};
 use crate::blocks::info::BlockId;
@@ -113,7 +113,7 @@ impl Area {
         let state = self.lock();
         let mut runs: Vec<Run> = Vec::with_capacity(1);
         for skip in 0..count {
-            let Found::At(block, at) = state.map.get(first + skip) else { continue };
+            let PageContent::At(block, at) = state.map.get(first + skip) else { continue };
             match runs.last_mut() {
                 Some(run)
                     if run.block == block
@@ -151,7 +151,7 @@ impl Area {
         wanted: &mut Vec<(u32, u32)>,
     ) -> Result<(), Error> {
         let still = (0..run.count).any(|it| {
-            self.lock().map.get(first + run.skip + it) == Found::At(run.block, run.at + it)
+            self.lock().map.get(first + run.skip + it) == PageContent::At(run.block, run.at + it)
         });
         if error.kind() != ErrorKind::NotOpen || still {
             return Err(error);

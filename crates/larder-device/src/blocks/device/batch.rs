@@ -80,7 +80,7 @@ struct RawEntry {
 
 /// The fields of a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Header {
+pub(super) struct BatchHeader {
     pub(super) uuid: Uuid,
     pub(super) sequence: u64,
     pub(super) block: BlockId,
@@ -105,7 +105,7 @@ pub(super) fn pages_of(entries: &[Entry]) -> u32 {
 }
 
 /// Encodes the header of a batch.
-pub(super) fn encode(header: &Header, entries: &[Entry]) -> Vec<u8> {
+pub(super) fn encode(header: &BatchHeader, entries: &[Entry]) -> Vec<u8> {
     assert!(entries.len() <= ENTRIES_MAX, "{} entries, at most {ENTRIES_MAX}", entries.len());
     let mut raw = RawHeader {
         magic: MAGIC,
@@ -159,7 +159,7 @@ pub(super) fn later_version(page: &[u8]) -> Option<u16> {
 }
 
 /// Decodes a header and its entries. `None` if it is not a header, or is damaged.
-pub(super) fn parse(page: &[u8]) -> Option<(Header, Vec<Entry>)> {
+pub(super) fn parse(page: &[u8]) -> Option<(BatchHeader, Vec<Entry>)> {
     let (raw, rest) = RawHeader::ref_from_prefix(page).ok()?;
     let sound = page.len() == PAGE_BYTES
         && raw.magic == MAGIC
@@ -181,7 +181,7 @@ pub(super) fn parse(page: &[u8]) -> Option<(Header, Vec<Entry>)> {
         slots_together: raw.slots_together.get(),
         handles: raw.handles.get(),
     };
-    let header = Header {
+    let header = BatchHeader {
         uuid: Uuid::from_bytes(raw.uuid),
         sequence: raw.sequence.get(),
         block: BlockId::new(raw.block.get()),
@@ -216,8 +216,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn header() -> Header {
-        Header {
+    fn header() -> BatchHeader {
+        BatchHeader {
             uuid: Uuid::from_bytes([7; 16]),
             sequence: 0x0102_0304_0506_0708,
             block: BlockId::new(9),

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::area::Area;
-use super::queue::Pending;
+use super::queue::PendingChange;
 use super::shape::PAGE_BYTES;
 use super::writer::Writer;
 use crate::buffer::IoBuffer;
@@ -56,7 +56,14 @@ impl Changes {
         );
         let (future, completer) = IoFuture::pending();
         let mut writer = self.lock();
-        self.area.lock().queue.push(Pending { first, count, taken: 0, content, handle, completer });
+        self.area.lock().queue.push(PendingChange {
+            first,
+            count,
+            taken: 0,
+            content,
+            handle,
+            completer,
+        });
         let Some(taken) = writer.take() else { return future };
         drop(writer);
         steps::carry_on(Arc::clone(self).write_all(taken));

@@ -16,7 +16,7 @@ const NOBODY: u32 = u32::MAX;
 
 /// The content of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum PageContent {
     /// Zeros.
     Zeros,
     /// Page `at` of this block.
@@ -101,13 +101,13 @@ impl PageMap {
         assert!(gone.is_some_and(|it| it.is_dead()), "what is live keeps its place");
     }
 
-    pub(super) fn get(&self, page: u32) -> Found {
+    pub(super) fn get(&self, page: u32) -> PageContent {
         match self.places[page as usize] {
-            UNWRITTEN => Found::Zeros,
-            place if place & ZEROS != 0 => Found::Zeros,
+            UNWRITTEN => PageContent::Zeros,
+            place if place & ZEROS != 0 => PageContent::Zeros,
             place => {
                 let frame = self.frame(place / self.block_pages);
-                Found::At(frame.block, place % self.block_pages)
+                PageContent::At(frame.block, place % self.block_pages)
             }
         }
     }
@@ -234,15 +234,15 @@ mod tests {
     fn a_page_is_in_one_place() {
         let mut map = map();
         let (one, other) = (map.add(BlockId::new(5)), map.add(BlockId::new(6)));
-        assert_eq!(map.get(3), Found::Zeros);
+        assert_eq!(map.get(3), PageContent::Zeros);
         map.set(3, one, 1);
         map.set(4, one, 2);
         map.set(3, other, 7);
-        assert_eq!(map.get(3), Found::At(BlockId::new(6), 7));
+        assert_eq!(map.get(3), PageContent::At(BlockId::new(6), 7));
         assert_eq!(map.live(one), Live { data: vec![(2, 4)], zeros: vec![] });
         map.set_zeros(4, other);
         assert_eq!(map.live(other), Live { data: vec![(7, 3)], zeros: vec![4] });
-        assert_eq!((map.get(4), map.has_content(4)), (Found::Zeros, false));
+        assert_eq!((map.get(4), map.has_content(4)), (PageContent::Zeros, false));
         assert_eq!(map.dead(), [one]);
         assert_eq!(map.victim(|_| false).map(|it| (it.frame, it.cost)), Some((one, 0)));
         map.remove(one);

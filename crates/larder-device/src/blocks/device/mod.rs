@@ -41,10 +41,10 @@ use changes::Changes;
 pub use counts::OnBlocksCounts;
 use counts::{Counters, add, get};
 use map::PageMap;
-use recover::Recovered;
+use recover::RecoveredDevice;
 pub use shape::DeviceOnBlocksOptions;
 use shape::{PAGE_BYTES, Part, Place, Shape};
-use slots::Slots;
+use slots::BlockSlots;
 use tag::Purpose;
 use writer::Writer;
 
@@ -88,7 +88,7 @@ pub struct DeviceOnBlocks {
     shape: Shape,
     area: Arc<Area>,
     changes: Arc<Changes>,
-    slots: Arc<Slots>,
+    slots: Arc<BlockSlots>,
     counters: Arc<Counters>,
     host: HostBytes,
 }
@@ -121,7 +121,7 @@ impl DeviceOnBlocks {
         // As long as this block exists, an interrupted format is not mistaken for a device.
         let mark = store.alloc(Stream::DEFAULT, Purpose::Formatting.tag()).await?;
         free_all(&*store, pages).await?;
-        let fresh = Recovered {
+        let fresh = RecoveredDevice {
             uuid: Uuid::draw(),
             map: PageMap::new(&shape),
             sequence: 1,
@@ -153,8 +153,8 @@ impl DeviceOnBlocks {
         Ok(device)
     }
 
-    fn with(store: Arc<dyn BlockStore>, shape: Shape, recovered: Recovered) -> Self {
-        let Recovered { uuid, map, slots, .. } = recovered;
+    fn with(store: Arc<dyn BlockStore>, shape: Shape, recovered: RecoveredDevice) -> Self {
+        let RecoveredDevice { uuid, map, slots, .. } = recovered;
         let below = store.info();
         let placement = PlacementInfo {
             handles: below.streams.max(shape.options.handles),
@@ -174,7 +174,7 @@ impl DeviceOnBlocks {
         };
         let counters = Arc::new(Counters::default());
         let area = Area::new((Arc::clone(&store), shape, uuid), Arc::clone(&counters), map);
-        let slots = Slots::new(Arc::clone(&store), shape, Arc::clone(&counters), slots);
+        let slots = BlockSlots::new(Arc::clone(&store), shape, Arc::clone(&counters), slots);
         let host = HostBytes {
             read: AtomicU64::new(0),
             written: (0..info.placement.handles).map(|_| AtomicU64::new(0)).collect(),

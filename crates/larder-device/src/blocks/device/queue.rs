@@ -7,7 +7,7 @@ use crate::io::Completer;
 
 /// A change of some pages, until batches have taken all of them.
 #[derive(Debug)]
-pub(super) struct Pending {
+pub(super) struct PendingChange {
     pub(super) first: u32,
     pub(super) count: u32,
     /// Number of its pages that batches have taken.
@@ -19,7 +19,7 @@ pub(super) struct Pending {
     pub(super) completer: Completer,
 }
 
-impl Pending {
+impl PendingChange {
     fn overlaps(&self, other: &Self) -> bool {
         self.first < other.first + other.count && other.first < self.first + self.count
     }
@@ -27,14 +27,14 @@ impl Pending {
 
 /// The waiting changes, in order.
 #[derive(Debug, Default)]
-pub(super) struct Queue(VecDeque<Pending>);
+pub(super) struct Queue(VecDeque<PendingChange>);
 
 impl Queue {
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    pub(super) fn push(&mut self, pending: Pending) {
+    pub(super) fn push(&mut self, pending: PendingChange) {
         self.0.push_back(pending);
     }
 
@@ -45,7 +45,7 @@ impl Queue {
 
     /// Takes the next change with this handle from position `at` on, and moves `at` to its position: all changes before
     /// it have other handles. `None` also if the change would overtake one of those that overlaps it.
-    pub(super) fn take(&mut self, handle: u16, at: &mut usize) -> Option<Pending> {
+    pub(super) fn take(&mut self, handle: u16, at: &mut usize) -> Option<PendingChange> {
         *at += self.0.iter().skip(*at).take_while(|pending| pending.handle != handle).count();
         let next = self.0.get(*at)?;
         let overtakes = self.0.iter().take(*at).any(|older| older.overlaps(next));
@@ -53,7 +53,7 @@ impl Queue {
     }
 
     /// Takes all changes with this handle.
-    pub(super) fn take_all(&mut self, handle: u16) -> Vec<Pending> {
+    pub(super) fn take_all(&mut self, handle: u16) -> Vec<PendingChange> {
         let (taken, rest) = self.0.drain(..).partition(|pending| pending.handle == handle);
         self.0 = rest;
         taken.into()
@@ -65,9 +65,9 @@ mod tests {
     use super::*;
     use crate::io::IoFuture;
 
-    fn pending(first: u32, handle: u16) -> Pending {
+    fn pending(first: u32, handle: u16) -> PendingChange {
         let (_, completer) = IoFuture::pending();
-        Pending { first, count: 2, taken: 0, content: None, handle, completer }
+        PendingChange { first, count: 2, taken: 0, content: None, handle, completer }
     }
 
     fn queue(waiting: &[(u32, u16)]) -> Queue {

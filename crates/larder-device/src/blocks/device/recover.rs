@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::batch::{self, Entry, Header};
+use super::batch::{self, BatchHeader, Entry};
 use super::map::PageMap;
 use super::shape::{BATCH_PAGES, DeviceOnBlocksOptions, PAGE, PAGE_BYTES, Shape};
 use super::tag::Purpose;
@@ -17,7 +17,7 @@ use crate::error::{Error, ErrorKind};
 use crate::label::Uuid;
 
 /// What was found.
-pub(super) struct Recovered {
+pub(super) struct RecoveredDevice {
     pub(super) uuid: Uuid,
     pub(super) map: PageMap,
     /// Sequence number of the next batch.
@@ -28,12 +28,12 @@ pub(super) struct Recovered {
 
 /// A complete batch.
 struct Batch {
-    header: Header,
+    header: BatchHeader,
     entries: Vec<Entry>,
 }
 
 /// The blocks of a store, by purpose.
-struct Sorted {
+struct SortedBlocks {
     pages: Vec<BlockState>,
     slots: Vec<Option<BlockState>>,
     /// If two blocks have the same slot, the one that does not count.
@@ -44,7 +44,7 @@ struct Sorted {
 pub(super) async fn recover(
     store: &Arc<dyn BlockStore>,
     shape: &Shape,
-) -> Result<Recovered, Error> {
+) -> Result<RecoveredDevice, Error> {
     let refuse = |what: &str| refusal(&**store, what);
     let sorted = sort(store, shape)?;
     let mut found: Vec<(BlockState, Vec<Batch>)> = Vec::new();
@@ -92,12 +92,12 @@ pub(super) async fn recover(
         store.free(block).await.map_err(|failure| failure.error)?;
     }
     let slots = sorted.slots.iter().map(|it| it.map(|state| state.block)).collect();
-    Ok(Recovered { uuid, map, sequence, slots })
+    Ok(RecoveredDevice { uuid, map, sequence, slots })
 }
 
-fn sort(store: &Arc<dyn BlockStore>, shape: &Shape) -> Result<Sorted, Error> {
+fn sort(store: &Arc<dyn BlockStore>, shape: &Shape) -> Result<SortedBlocks, Error> {
     let refuse = |what: &str| Err(refusal(&**store, what));
-    let mut sorted = Sorted {
+    let mut sorted = SortedBlocks {
         pages: Vec::new(),
         slots: vec![None; shape.slots as usize],
         superseded: Vec::new(),
@@ -149,7 +149,7 @@ async fn batches_of(store: &dyn BlockStore, state: BlockState) -> Result<Vec<Bat
                 ),
             ));
         }
-        let own = |(header, _): &(Header, _)| header.block == state.block && header.at == at;
+        let own = |(header, _): &(BatchHeader, _)| header.block == state.block && header.at == at;
         let Some((header, entries)) = batch::parse(&page).filter(own) else {
             // An incomplete header is followed by at most the pages that the batch would have carried.
             if written - at > 1 + BATCH_PAGES {

@@ -12,10 +12,10 @@
 use std::collections::BTreeSet;
 
 use super::area::Area;
-use super::batch::{self, ENTRIES_MAX, Entry, Header};
+use super::batch::{self, BatchHeader, ENTRIES_MAX, Entry};
 use super::counts::add;
 use super::map::{Live, Victim};
-use super::queue::Pending;
+use super::queue::PendingChange;
 use super::shape::{BATCH_PAGES, PAGE, PAGE_BYTES, Shape};
 use super::tag::Purpose;
 use crate::buffer::IoBuffer;
@@ -42,13 +42,13 @@ pub(super) struct Writer {
     /// Sequence number of the next batch.
     sequence: u64,
     /// The change of which the last batch had room only for a part.
-    partial: Option<Pending>,
+    partial: Option<PendingChange>,
 }
 
 /// The contents of a batch, before its pages are copied.
 #[derive(Debug, Default)]
 struct Plan {
-    ops: Vec<Pending>,
+    ops: Vec<PendingChange>,
     items: Vec<Item>,
     /// The last of `ops` continues in the next batch.
     is_partial: bool,
@@ -116,7 +116,7 @@ impl Writer {
         for pending in ops {
             match &written {
                 Ok(()) => {
-                    let Pending { content, completer, .. } = pending;
+                    let PendingChange { content, completer, .. } = pending;
                     completer.complete(Ok(content.unwrap_or_else(IoBuffer::empty)));
                 }
                 Err(error) => fail(area, pending, error),
@@ -192,7 +192,7 @@ impl Writer {
     ) -> Result<(), Error> {
         let Open { frame, next_page } = self.frontiers[frontier].take().expect("room was made");
         let block = area.lock().map.block(frame);
-        let header = Header {
+        let header = BatchHeader {
             uuid: area.uuid,
             sequence: self.sequence,
             block,
@@ -382,8 +382,8 @@ fn no_space(area: &Area, what: &str) -> Error {
 }
 
 /// Fails a change. It is unknown how much of it is stored.
-fn fail(area: &Area, pending: Pending, cause: &Error) {
-    let Pending { first, count, content, completer, .. } = pending;
+fn fail(area: &Area, pending: PendingChange, cause: &Error) {
+    let PendingChange { first, count, content, completer, .. } = pending;
     add(&area.counters.failed_requests, 1);
     let offset = area.shape.page_offset(first);
     let context =

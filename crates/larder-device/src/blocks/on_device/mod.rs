@@ -35,7 +35,7 @@ use journal::Journal;
 use page::{Filling, PAGE_BYTES, RECORDS_MAX, Record};
 pub use places::BlocksOptions;
 use places::Places;
-use table::{Due, Mapped, Piece, Table};
+use table::{DueWork, MappedBlock, PendingAppend, Table};
 
 /// A block store on a device. Streams are the device's placement handles.
 ///
@@ -57,36 +57,36 @@ use table::{Due, Mapped, Piece, Table};
 /// # }
 /// ```
 pub struct BlocksOnDevice {
-    core: Arc<Core>,
+    core: Arc<StoreCore>,
 }
 
-struct Core {
+struct StoreCore {
     device: Arc<dyn Device>,
     info: StoreInfo,
     places: Places,
     ledger: Ledger,
-    state: Mutex<State>,
+    state: Mutex<StoreState>,
     appended_bytes: Vec<AtomicU64>,
     read_bytes: AtomicU64,
     freed_bytes: AtomicU64,
 }
 
-struct State {
+struct StoreState {
     table: Table,
     /// Taken while it is being written.
     journal: Option<Journal>,
     /// Records that wait for a page of the journal, in order.
-    pending: VecDeque<Pending>,
+    pending: VecDeque<PendingRecord>,
 }
 
 /// A record in flight, and what to do once it is durable.
-enum Pending {
+enum PendingRecord {
     Alloc { block: BlockId, region: u32, stream: Stream, tag: u64, completer: Completer },
-    Append { block: BlockId, piece: Piece },
+    Append { block: BlockId, piece: PendingAppend },
     Free { block: BlockId, completer: Completer },
 }
 
-impl Pending {
+impl PendingRecord {
     fn record(&self) -> Record {
         match *self {
             Self::Alloc { block, region, stream, tag, .. } => Record::Allocated {
@@ -119,7 +119,7 @@ impl BlocksOnDevice {
         let filling = Filling { uuid: Uuid::draw(), generation: 1 };
         let journal = journal::begin(&*device, &places, 0, filling, (&[], 1)).await?;
         let table = Table::empty(places.regions);
-        Ok(Self::with(device, recover::Recovered { places, journal, table, next_block: 1 }))
+        Ok(Self::with(device, recover::RecoveredBlocks { places, journal, table, next_block: 1 }))
     }
 
     /// Opens the store on the device.
@@ -132,8 +132,8 @@ impl BlocksOnDevice {
         Ok(Self::with(device, recovered))
     }
 
-    fn with(device: Arc<dyn Device>, recovered: recover::Recovered) -> Self {
-        let recover::Recovered { places, journal, table, next_block } = recovered;
+    fn with(device: Arc<dyn Device>, recovered: recover::RecoveredBlocks) -> Self {
+        let recover::RecoveredBlocks { places, journal, table, next_block } = recovered;
         let page_bytes = u32::try_from(PAGE_BYTES).expect("a page is small");
         let streams = device.info().placement.handles;
         let info = StoreInfo {
@@ -154,8 +154,8 @@ impl BlocksOnDevice {
             closed: false,
         });
         let ledger = Ledger::restored(blocks, next_block);
-        let state = State { table, journal: Some(journal), pending: VecDeque::new() };
-        let core = Core {
+        let state = StoreState { table, journal: Some(journal), pending: VecDeque::new() };
+        let core = StoreCore {
             device,
             info,
             places,
@@ -169,8 +169,8 @@ impl BlocksOnDevice {
     }
 }
 
-impl Core {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl StoreCore {
+    fn lock(&self) -> MutexGuard<'_, StoreState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -178,7 +178,7 @@ impl Core {
         let (future, completer) = IoFuture::pending();
         let region = self.lock().table.free.pop_front();
         let region = region.expect("the ledger admits no more blocks than there are regions");
-        self.push([Pending::Alloc { block, region, stream, tag, completer }]);
+        self.push([PendingRecord::Alloc { block, region, stream, tag, completer }]);
         future
     }
 
@@ -190,7 +190,7 @@ impl Core {
             completer.complete(Err(IoFailure { error: freed_meanwhile(block), buffer }));
             return future;
         };
-        mapped.begin(Piece { at, end: at + buffer.len() as u64, ended: None, completer });
+        mapped.begin(PendingAppend { at, end: at + buffer.len() as u64, ended: None, completer });
         let offset = self.places.region(mapped.region) + at;
         let stream = mapped.stream;
         drop(state);
@@ -211,10 +211,10 @@ impl Core {
     }
 
     /// Handles the consequences of the end of a write.
-    fn carry_out(self: &Arc<Self>, block: BlockId, due: Due) {
-        let Due { landed, failed, freeing } = due;
-        let landed = landed.into_iter().map(|piece| Pending::Append { block, piece });
-        let freeing = freeing.map(|completer| Pending::Free { block, completer });
+    fn carry_out(self: &Arc<Self>, block: BlockId, due: DueWork) {
+        let DueWork { landed, failed, freeing } = due;
+        let landed = landed.into_iter().map(|piece| PendingRecord::Append { block, piece });
+        let freeing = freeing.map(|completer| PendingRecord::Free { block, completer });
         self.push(landed.chain(freeing));
         for piece in failed {
             self.ledger.closed(block);
@@ -253,12 +253,12 @@ impl Core {
             let mapped = state.table.blocks.get_mut(&block.number());
             mapped.expect("the ledger knows it").free(completer)
         };
-        self.push(completer.map(|completer| Pending::Free { block, completer }));
+        self.push(completer.map(|completer| PendingRecord::Free { block, completer }));
         future
     }
 
     /// Hands records to the journal, and starts writing it if it is at rest.
-    fn push(self: &Arc<Self>, pending: impl IntoIterator<Item = Pending>) {
+    fn push(self: &Arc<Self>, pending: impl IntoIterator<Item = PendingRecord>) {
         let mut state = self.lock();
         state.pending.extend(pending);
         if state.pending.is_empty() {
@@ -272,7 +272,7 @@ impl Core {
     /// Writes all waiting records, a page at a time.
     async fn write_journal(self: Arc<Self>, mut journal: Journal) {
         loop {
-            let batch: Vec<Pending> = {
+            let batch: Vec<PendingRecord> = {
                 let mut state = self.lock();
                 let count = state.pending.len().min(RECORDS_MAX);
                 if count == 0 {
@@ -281,7 +281,7 @@ impl Core {
                 }
                 state.pending.drain(..count).collect()
             };
-            let records: Vec<Record> = batch.iter().map(Pending::record).collect();
+            let records: Vec<Record> = batch.iter().map(PendingRecord::record).collect();
             let written = self.write_page(&mut journal, &records).await;
             for pending in batch {
                 match &written {
@@ -296,8 +296,8 @@ impl Core {
     }
 
     /// Whether it is an append after one whose record could not be written: then it has not landed.
-    fn is_behind_failed(&self, pending: &Pending) -> bool {
-        let Pending::Append { block, piece } = pending else { return false };
+    fn is_behind_failed(&self, pending: &PendingRecord) -> bool {
+        let PendingRecord::Append { block, piece } = pending else { return false };
         let state = self.lock();
         state.table.blocks.get(&block.number()).is_some_and(|mapped| mapped.has_failed(piece.at))
     }
@@ -313,17 +313,17 @@ impl Core {
     }
 
     /// Acknowledges a request whose record is on flash.
-    fn became_durable(self: &Arc<Self>, pending: Pending) {
+    fn became_durable(self: &Arc<Self>, pending: PendingRecord) {
         let region = {
             let table = &mut self.lock().table;
             let of = match &pending {
-                Pending::Free { block, .. } => table.blocks.get(&block.number()),
+                PendingRecord::Free { block, .. } => table.blocks.get(&block.number()),
                 _ => None,
             };
             let region = of.map(|mapped| mapped.region);
             match &pending {
-                &Pending::Alloc { block, region, stream, tag, .. } => {
-                    let mapped = Mapped::new(region, stream.index(), tag, 0);
+                &PendingRecord::Alloc { block, region, stream, tag, .. } => {
+                    let mapped = MappedBlock::new(region, stream.index(), tag, 0);
                     let before = table.blocks.insert(block.number(), mapped);
                     assert!(before.is_none(), "block {block} is allocated once");
                 }
@@ -335,16 +335,16 @@ impl Core {
             region
         };
         match pending {
-            Pending::Alloc { block, completer, .. } => {
+            PendingRecord::Alloc { block, completer, .. } => {
                 self.ledger.allocated(block, true);
                 completer.complete(Ok(IoBuffer::empty()));
             }
-            Pending::Append { block, piece } => {
+            PendingRecord::Append { block, piece } => {
                 self.ledger.landed(block, piece.at, piece.end);
                 let buffer = piece.ended.and_then(Result::ok).expect("its bytes are there");
                 piece.completer.complete(Ok(buffer));
             }
-            Pending::Free { block, completer } => {
+            PendingRecord::Free { block, completer } => {
                 let region = region.expect("it had one");
                 let core = Arc::clone(self);
                 steps::carry_on(async move { core.give_back(block, region, completer).await });
@@ -364,18 +364,18 @@ impl Core {
     }
 
     /// Fails a request whose record may or may not be on flash.
-    fn fail(&self, pending: Pending, cause: &Error) {
+    fn fail(&self, pending: PendingRecord, cause: &Error) {
         let error = |what: &str, block: BlockId| {
             Error::new(cause.kind(), format!("{what} of block {block}: {cause}"))
         };
         match pending {
-            Pending::Alloc { block, region, completer, .. } => {
+            PendingRecord::Alloc { block, region, completer, .. } => {
                 self.lock().table.free.push_back(region);
                 self.ledger.allocated(block, false);
                 let error = error("allocation", block);
                 completer.complete(Err(IoFailure::without_buffer(error)));
             }
-            Pending::Append { block, piece } => {
+            PendingRecord::Append { block, piece } => {
                 self.ledger.closed(block);
                 if let Some(mapped) = self.lock().table.blocks.get_mut(&block.number()) {
                     mapped.fail(piece.at);
@@ -384,7 +384,7 @@ impl Core {
                 let failure = IoFailure { error: error("append", block), buffer };
                 piece.completer.complete(Err(failure));
             }
-            Pending::Free { block, completer } => {
+            PendingRecord::Free { block, completer } => {
                 self.ledger.freed(block, false);
                 let error = error("freeing", block);
                 completer.complete(Err(IoFailure::without_buffer(error)));

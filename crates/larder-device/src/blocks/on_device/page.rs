@@ -40,13 +40,13 @@ pub(super) const RECORDS_MAX: usize = (PAGE_BYTES - HEADER_BYTES) / RECORD_BYTES
 
 const JOURNAL_MAGIC: [u8; 8] = *b"LARDERBJ";
 const CHECKED_FROM: usize = 16;
-const HEADER_BYTES: usize = size_of::<Header>();
+const HEADER_BYTES: usize = size_of::<RecordHeader>();
 const RECORD_BYTES: usize = size_of::<RawRecord>();
 const _: () = assert!(HEADER_BYTES == 64 && RECORD_BYTES == 32 && RECORDS_MAX == 126);
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
-struct Header {
+struct RecordHeader {
     magic: [u8; 8],
     version: U16,
     kind: U16,
@@ -154,7 +154,7 @@ pub(super) fn encode_head(of: Filling, head: Head) -> Vec<u8> {
 }
 
 fn sealed(kind: PageKind, of: Filling, number: u32, records: u32, body: &[u8]) -> Vec<u8> {
-    let mut header = Header {
+    let mut header = RecordHeader {
         magic: JOURNAL_MAGIC,
         version: FORMAT_VERSION.into(),
         kind: (kind as u16).into(),
@@ -200,7 +200,7 @@ pub(super) fn is_marked(page: &[u8]) -> bool {
 
 /// The version of a page of a later format version.
 pub(super) fn later_version(page: &[u8]) -> Option<u16> {
-    let (header, _) = Header::ref_from_prefix(page).ok()?;
+    let (header, _) = RecordHeader::ref_from_prefix(page).ok()?;
     let version = header.version.get();
     (header.magic == JOURNAL_MAGIC && version > FORMAT_VERSION).then_some(version)
 }
@@ -233,8 +233,8 @@ pub(super) fn parse(kind: PageKind, of: Filling, number: u32, page: &[u8]) -> Op
     is_it.then(|| raw.iter().map(record).collect::<Option<Vec<_>>>())?
 }
 
-fn checked(page: &[u8], kind: PageKind) -> Option<(&Header, &[u8])> {
-    let (header, body) = Header::ref_from_prefix(page).ok()?;
+fn checked(page: &[u8], kind: PageKind) -> Option<(&RecordHeader, &[u8])> {
+    let (header, body) = RecordHeader::ref_from_prefix(page).ok()?;
     let is_whole = page.len() == PAGE_BYTES
         && header.magic == JOURNAL_MAGIC
         && header.version.get() == FORMAT_VERSION

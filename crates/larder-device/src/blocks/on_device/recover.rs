@@ -19,7 +19,7 @@ const PAGES_TOGETHER: u32 = 64;
 
 /// What was found.
 #[derive(Debug)]
-pub(super) struct Recovered {
+pub(super) struct RecoveredBlocks {
     pub(super) places: Places,
     pub(super) journal: Journal,
     pub(super) table: Table,
@@ -27,7 +27,7 @@ pub(super) struct Recovered {
 }
 
 /// Reads the journal. Writes nothing to it.
-pub(super) async fn recover(device: &dyn Device) -> Result<Recovered, Error> {
+pub(super) async fn recover(device: &dyn Device) -> Result<RecoveredBlocks, Error> {
     let refuse = |what: &str| Err(refusal(device, what));
     // A process that died may have left writes in the drive's volatile cache. Flush, so that what is read now is
     // durable.
@@ -74,7 +74,7 @@ async fn read_half(
     device: &dyn Device,
     places: Places,
     (half, filling, head): (u32, Filling, Head),
-) -> Result<Recovered, Error> {
+) -> Result<RecoveredBlocks, Error> {
     let refuse = |what: String| Err(refusal(device, &what));
     let (mut table, mut next_block) = (Table::default(), head.next_block);
     let mut end = None;
@@ -125,7 +125,7 @@ async fn read_half(
     }
     let next_page = end.unwrap_or(places.half_pages() - 1);
     let journal = Journal { filling, half, next_page, snapshot_pages: head.snapshot_pages };
-    Ok(Recovered { places, journal, table, next_block })
+    Ok(RecoveredBlocks { places, journal, table, next_block })
 }
 
 async fn read(device: &dyn Device, offset: u64, pages: u32) -> Result<Vec<u8>, Error> {

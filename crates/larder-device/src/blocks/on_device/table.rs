@@ -16,20 +16,20 @@ use crate::io::Completer;
 /// The blocks of the store.
 #[derive(Debug, Default)]
 pub(super) struct Table {
-    pub(super) blocks: BTreeMap<u64, Mapped>,
+    pub(super) blocks: BTreeMap<u64, MappedBlock>,
     pub(super) free: VecDeque<u32>,
 }
 
 /// A block and its region.
 #[derive(Debug)]
-pub(super) struct Mapped {
+pub(super) struct MappedBlock {
     pub(super) region: u32,
     pub(super) stream: u16,
     pub(super) tag: u64,
     pub(super) written: u64,
     logged: u64,
     /// Appends that are being written, or are written before an earlier one was, by offset.
-    pieces: BTreeMap<u64, Piece>,
+    pieces: BTreeMap<u64, PendingAppend>,
     /// The offset of the first failed append: no append from there on lands.
     failed: Option<u64>,
     /// The request that frees the block, while it waits for the appends.
@@ -38,7 +38,7 @@ pub(super) struct Mapped {
 
 /// An append in flight.
 #[derive(Debug)]
-pub(super) struct Piece {
+pub(super) struct PendingAppend {
     pub(super) at: u64,
     pub(super) end: u64,
     /// The result of the write of its bytes; `None` until it has ended.
@@ -48,16 +48,16 @@ pub(super) struct Piece {
 
 /// Consequences of the end of a write, to be handled without a lock.
 #[derive(Debug, Default)]
-pub(super) struct Due {
+pub(super) struct DueWork {
     /// Appends that go to the journal, in this order.
-    pub(super) landed: Vec<Piece>,
+    pub(super) landed: Vec<PendingAppend>,
     /// Appends that have failed.
-    pub(super) failed: Vec<Piece>,
+    pub(super) failed: Vec<PendingAppend>,
     /// The freeing that no longer waits.
     pub(super) freeing: Option<Completer>,
 }
 
-impl Mapped {
+impl MappedBlock {
     pub(super) fn new(region: u32, stream: u16, tag: u64, written: u64) -> Self {
         Self {
             region,
@@ -72,15 +72,15 @@ impl Mapped {
     }
 
     /// The bytes of an append are about to be written.
-    pub(super) fn begin(&mut self, piece: Piece) {
+    pub(super) fn begin(&mut self, piece: PendingAppend) {
         debug_assert!(piece.at >= self.logged, "{piece:?} was written before");
         let before = self.pieces.insert(piece.at, piece);
         assert!(before.is_none(), "the ledger admits one append at a place: {before:?}");
     }
 
     /// The write of an append's bytes has ended.
-    pub(super) fn ended(&mut self, at: u64, ended: Result<IoBuffer, (Error, IoBuffer)>) -> Due {
-        let mut due = Due::default();
+    pub(super) fn ended(&mut self, at: u64, ended: Result<IoBuffer, (Error, IoBuffer)>) -> DueWork {
+        let mut due = DueWork::default();
         let piece = self.pieces.get_mut(&at).expect("it was begun");
         piece.ended = Some(ended);
         while let Some(first) = self.pieces.first_entry().filter(|it| it.get().ended.is_some()) {
@@ -142,7 +142,7 @@ impl Table {
                 if self.blocks.contains_key(&block) || bytes > block_bytes {
                     return complain("a block is made twice, or too long");
                 }
-                self.blocks.insert(block, Mapped::new(region, stream, tag, bytes));
+                self.blocks.insert(block, MappedBlock::new(region, stream, tag, bytes));
             }
             Record::Written { block, bytes } => match self.blocks.get_mut(&block) {
                 Some(mapped) if (mapped.written..=block_bytes).contains(&bytes) => {
@@ -179,7 +179,7 @@ impl Table {
     /// The whole table, as pages of records.
     pub(super) fn snapshot(&self) -> Vec<Vec<Record>> {
         let records = self.blocks.iter().map(|(&block, mapped)| {
-            let Mapped { region, stream, tag, written, .. } = *mapped;
+            let MappedBlock { region, stream, tag, written, .. } = *mapped;
             Record::Allocated { block, region, stream, tag, bytes: written }
         });
         records.collect::<Vec<_>>().chunks(RECORDS_MAX).map(<[Record]>::to_vec).collect()
@@ -192,12 +192,12 @@ mod tests {
     use crate::error::ErrorKind;
     use crate::io::IoFuture;
 
-    fn begin(mapped: &mut Mapped, at: u64) {
+    fn begin(mapped: &mut MappedBlock, at: u64) {
         let (_, completer) = IoFuture::pending();
-        mapped.begin(Piece { at, end: at + 4096, ended: None, completer });
+        mapped.begin(PendingAppend { at, end: at + 4096, ended: None, completer });
     }
 
-    fn places(pieces: &[Piece]) -> Vec<u64> {
+    fn places(pieces: &[PendingAppend]) -> Vec<u64> {
         pieces.iter().map(|piece| piece.at).collect()
     }
 
@@ -209,7 +209,7 @@ mod tests {
     /// say that the bytes of the first are written.
     #[test]
     fn no_append_lands_before_one_in_front_of_it_that_has_not_even_begun() {
-        let mut mapped = Mapped::new(0, 0, 0, 4096);
+        let mut mapped = MappedBlock::new(0, 0, 0, 4096);
         begin(&mut mapped, 8192);
         let due = mapped.ended(8192, Ok(IoBuffer::empty()));
         assert_eq!((places(&due.landed), places(&due.failed)), (vec![], vec![]));
@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn what_failed_takes_those_behind_it_along_and_none_in_front() {
-        let mut mapped = Mapped::new(0, 0, 0, 0);
+        let mut mapped = MappedBlock::new(0, 0, 0, 0);
         begin(&mut mapped, 4096);
         let due = mapped.ended(4096, failure());
         assert_eq!(places(&due.failed), [], "the append in front is decided first");

@@ -10,7 +10,7 @@ use larder_ssd::vssd::{Images, Recovered, Request, Swap, Throughputs, VssdId, Vs
 use super::errors::of_model;
 use super::keeper::Keeper;
 use super::pages::Verified;
-use super::state::{Power, State};
+use super::state::{ArrayState, Power};
 use crate::error::{Error, ErrorKind};
 use crate::info::SECTOR_BYTES;
 
@@ -38,7 +38,7 @@ use crate::info::SECTOR_BYTES;
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct VssdArray(Arc<Mutex<State>>);
+pub struct VssdArray(Arc<Mutex<ArrayState>>);
 
 impl fmt::Debug for VssdArray {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -83,7 +83,7 @@ impl VssdArray {
         let page_bytes = check(&drives)?;
         let array = Vssds::create(drives, images, identity, throughputs);
         let array = array.map_err(|failed| of_model("new virtual SSDs", failed.error()))?;
-        Ok(Self(Arc::new(Mutex::new(State::begin(array, keeper, page_bytes)?))))
+        Ok(Self(Arc::new(Mutex::new(ArrayState::begin(array, keeper, page_bytes)?))))
     }
 
     /// Opens an array with [`Vssds::open`], and finds the bytes of its pages and its tails.
@@ -99,11 +99,11 @@ impl VssdArray {
         let page_bytes = check(&drives)?;
         let (array, recovered) = Vssds::open(drives, images)
             .map_err(|failed| of_model("virtual SSDs", failed.error()))?;
-        let state = State::begin(array, keeper, page_bytes)?;
+        let state = ArrayState::begin(array, keeper, page_bytes)?;
         Ok((Self(Arc::new(Mutex::new(state))), recovered))
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, ArrayState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -130,15 +130,15 @@ impl ImageIo for ImageFile {
 }
 
 /// An image that the catalogue and the keeper share.
-struct Shared<F>(Arc<Mutex<ModelImage<F>>>);
+struct SharedImage<F>(Arc<Mutex<ModelImage<F>>>);
 
-impl<F> Clone for Shared<F> {
+impl<F> Clone for SharedImage<F> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
 }
 
-impl<F> Shared<F> {
+impl<F> SharedImage<F> {
     fn lock(&self) -> MutexGuard<'_, ModelImage<F>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -149,7 +149,7 @@ fn not_kept(ImageFailed(why): ImageFailed) -> Error {
     Error::new(ErrorKind::Io, format!("model image: {why}"))
 }
 
-impl<F: ImageIo> Images for Shared<F> {
+impl<F: ImageIo> Images for SharedImage<F> {
     fn read(&mut self, image: usize) -> Result<Vec<u8>, ImageFailed> {
         self.lock().read_catalogue(image)
     }
@@ -163,7 +163,7 @@ impl<F: ImageIo> Images for Shared<F> {
     }
 }
 
-impl<F: ImageIo + Send> Keeper for Shared<F> {
+impl<F: ImageIo + Send> Keeper for SharedImage<F> {
     fn write_page(&mut self, slot: u32, page: &[u8]) -> Result<(), Error> {
         self.lock().write_page(slot, page).map_err(not_kept)
     }
@@ -220,7 +220,7 @@ impl VssdArray {
         let made = ModelImage::format(io, config);
         let (image, mut drives) = made.map_err(|error| of_model("new model image", &error))?;
         drives.iter_mut().for_each(|drive| drive.record_changes(true));
-        let image = Shared(Arc::new(Mutex::new(image)));
+        let image = SharedImage(Arc::new(Mutex::new(image)));
         let array = Self::create(
             drives,
             Box::new(image.clone()),
@@ -243,7 +243,7 @@ impl VssdArray {
         let opened = ModelImage::open(io);
         let (image, mut drives) = opened.map_err(|error| of_model("model image", &error))?;
         drives.iter_mut().for_each(|drive| drive.record_changes(true));
-        let image = Shared(Arc::new(Mutex::new(image)));
+        let image = SharedImage(Arc::new(Mutex::new(image)));
         Self::open(drives, Box::new(image.clone()), Box::new(image))
     }
 }

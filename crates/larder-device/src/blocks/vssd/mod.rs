@@ -20,7 +20,7 @@
 //! with the pages that complete its stripe. So appends of single pages are acknowledged without padding.
 //!
 //! [`TimedBlocks`] are such blocks in a drive's time (`timed.rs`). Their clients are threads that run one at a time
-//! (`turnstile.rs`), and the blocks are gone with their process.
+//! (`scheduler.rs`), and the blocks are gone with their process.
 //!
 //! Invariants: a slot is named by one page of one block, or is free; a tail is shorter than a stripe, and begins where
 //! the pages on flash end; everything acknowledged is on flash or in a tail.
@@ -31,11 +31,11 @@ mod holder;
 mod image;
 mod keeper;
 mod pages;
+mod scheduler;
 mod slots;
 mod state;
 mod store;
 mod timed;
-mod turnstile;
 mod unwritten;
 mod word;
 

@@ -3,7 +3,7 @@
 use larder_ssd::vssd::{LogicalBlock, Pages, Vssds};
 
 use super::errors::of_model;
-use super::state::{AnyImages, State, slots_of};
+use super::state::{AnyImages, ArrayState, slots_of};
 use super::word;
 use crate::buffer::IoBuffer;
 use crate::error::{Error, ErrorKind};
@@ -20,7 +20,7 @@ pub struct Verified {
     pub wrong: Vec<String>,
 }
 
-impl State {
+impl ArrayState {
     /// Pages that a die programs at once.
     fn stripe_pages(&mut self) -> Result<usize, Error> {
         let drive = self.array()?.drive(0);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 /// The slots of an array. Slots that were used before are used again first.
 #[derive(Debug)]
-pub(super) struct Slots {
+pub(super) struct ArraySlots {
     free: Vec<u32>,
     /// Slots from here on were never used.
     end: u32,
@@ -13,7 +13,7 @@ pub(super) struct Slots {
     shared: BTreeSet<u32>,
 }
 
-impl Slots {
+impl ArraySlots {
     /// `count` slots, of which those in `used` are taken.
     pub(super) fn new(count: u32, used: impl IntoIterator<Item = u32>) -> Self {
         let (mut seen, mut shared) = (BTreeSet::new(), BTreeSet::new());
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn slots_are_used_again_before_new_ones() {
-        let mut slots = Slots::new(8, [1, 3, 9]);
+        let mut slots = ArraySlots::new(8, [1, 3, 9]);
         assert_eq!(slots.take(3), Some(vec![0, 2, 4]));
         assert_eq!(slots.take(4), None);
         assert_eq!(slots.release(&[3, 1]), [1, 3]);
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn what_two_pages_name_is_never_free() {
-        let mut slots = Slots::new(8, [2, 2, 5]);
+        let mut slots = ArraySlots::new(8, [2, 2, 5]);
         assert_eq!((slots.shared(), slots.release(&[2, 5, 5])), (1, vec![5]));
         assert_eq!(slots.take(6), Some(vec![5, 0, 1, 3, 4, 6]));
     }

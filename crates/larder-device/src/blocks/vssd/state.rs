@@ -7,7 +7,7 @@ use larder_ssd::vssd::{Images, LogicalBlock, Recovered, VssdId, Vssds};
 
 use super::errors::of_model;
 use super::keeper::{Keeper, Tail};
-use super::slots::Slots;
+use super::slots::ArraySlots;
 use super::word;
 use crate::buffer::IoBuffer;
 use crate::error::{Error, ErrorKind};
@@ -17,11 +17,11 @@ use crate::io::Completer;
 /// Images of any kind.
 pub(super) type AnyImages = Box<dyn Images + Send>;
 
-pub(super) struct State {
+pub(super) struct ArrayState {
     pub(super) power: Power,
     pub(super) keeper: Box<dyn Keeper>,
-    pub(super) slots: Slots,
-    pub(super) tails: BTreeMap<LogicalBlock, Kept>,
+    pub(super) slots: ArraySlots,
+    pub(super) tails: BTreeMap<LogicalBlock, KeptTail>,
     entries: Entries,
     /// Appends that came before their predecessors.
     pub(super) early: BTreeMap<(LogicalBlock, u64), (IoBuffer, Completer)>,
@@ -40,7 +40,7 @@ pub(super) enum Power {
 }
 
 /// A tail, and its entry in the protected buffer.
-pub(super) struct Kept {
+pub(super) struct KeptTail {
     pub(super) entry: u32,
     pub(super) words: Vec<u64>,
 }
@@ -52,7 +52,7 @@ struct Entries {
     end: u32,
 }
 
-impl State {
+impl ArrayState {
     /// The state of an array that was just powered on.
     pub(super) fn begin(
         array: Vssds<AnyImages>,
@@ -62,7 +62,7 @@ impl State {
         let mut state = Self {
             power: Power::On(Box::new(array)),
             keeper,
-            slots: Slots::new(0, []),
+            slots: ArraySlots::new(0, []),
             tails: BTreeMap::new(),
             entries: Entries::default(),
             early: BTreeMap::new(),
@@ -125,7 +125,7 @@ impl State {
         let entry = entry.unwrap_or_else(|| self.entries.take());
         let tail = Tail { block, at, words };
         self.keeper.write_tail(entry, Some(&tail)).map_err(|error| self.broke(error))?;
-        self.tails.insert(block, Kept { entry, words: tail.words });
+        self.tails.insert(block, KeptTail { entry, words: tail.words });
         Ok(())
     }
 
@@ -163,7 +163,7 @@ impl State {
             let is_end = written.get(&block) == Some(&at) && words.len() < stripe as usize;
             if is_end && !words.is_empty() && !self.tails.contains_key(&block) {
                 used.extend(words.iter().filter_map(|word| Some(word::unpack(*word)?.0)));
-                self.tails.insert(block, Kept { entry, words });
+                self.tails.insert(block, KeptTail { entry, words });
             } else {
                 // The tail's stripe is on flash, or its block is gone.
                 self.keeper.write_tail(entry, None)?;
@@ -171,7 +171,7 @@ impl State {
         }
         self.entries = Entries::without(self.tails.values().map(|kept| kept.entry).collect());
         let count = u32::try_from(pages).unwrap_or(u32::MAX).min(u32::MAX - 1);
-        self.slots = Slots::new(count, used);
+        self.slots = ArraySlots::new(count, used);
         Ok(())
     }
 

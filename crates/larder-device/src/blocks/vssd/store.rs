@@ -4,7 +4,7 @@ use larder_ssd::vssd::{Isolation, LogicalBlock, VssdId};
 
 use super::array::VssdArray;
 use super::errors::of_model;
-use super::state::State;
+use super::state::ArrayState;
 use crate::blocks::info::{BlockId, IsolationRung, StoreInfo, Stream};
 use crate::blocks::ledger::{BlockState, Ledger};
 use crate::blocks::request::{BlockIo, CheckedBlockIo};
@@ -86,7 +86,7 @@ impl VssdBlocks {
     }
 
     /// Allocates `block`, which must be the one that the array gives next.
-    fn make(&self, state: &mut State, block: BlockId, tag: u64) -> IoFuture {
+    fn make(&self, state: &mut ArrayState, block: BlockId, tag: u64) -> IoFuture {
         let made = match state.array().map(|array| array.next_block(self.id)) {
             Ok(Some(next)) if next.number() != block.number() => {
                 let context = format!("allocation of block {block}: {} is the next", next.number());
@@ -143,7 +143,13 @@ impl VssdBlocks {
         IoFuture::ready(first)
     }
 
-    fn append_now(&self, state: &mut State, block: BlockId, at: u64, buffer: IoBuffer) -> IoResult {
+    fn append_now(
+        &self,
+        state: &mut ArrayState,
+        block: BlockId,
+        at: u64,
+        buffer: IoBuffer,
+    ) -> IoResult {
         match state.append(logical(block), &buffer) {
             Ok(()) => {
                 self.ledger.landed(block, at, at + buffer.len() as u64);
@@ -181,7 +187,7 @@ impl VssdBlocks {
 }
 
 /// Fails the appends of `block` that wait for one that will not come.
-fn fail_early(state: &mut State, block: BlockId, ended: &mut Ended) {
+fn fail_early(state: &mut ArrayState, block: BlockId, ended: &mut Ended) {
     let block = logical(block);
     let waiting: Vec<_> =
         state.early.range((block, 0)..=(block, u64::MAX)).map(|(key, _)| *key).collect();

@@ -8,8 +8,10 @@ use larder_ssd::vssd::timed::TimedVssds;
 use larder_ssd::vssd::{LogicalBlock, MemoryImages, Pages, VssdId};
 
 use super::errors::of_model;
+use super::scheduler::{
+    Client, ClientHandle, RunningRequest, SchedulerState, VirtualTimeScheduler,
+};
 use super::store::rung;
-use super::turnstile::{Client, Seat, State, Turnstile, UnderWay};
 use crate::blocks::info::{BlockId, StoreInfo, Stream};
 use crate::blocks::ledger::Ledger;
 use crate::blocks::request::{BlockIo, CheckedBlockIo};
@@ -62,7 +64,7 @@ use crate::io::{IoFailure, IoFuture};
 /// # }
 /// ```
 pub struct TimedBlocks {
-    seat: Arc<Seat>,
+    handle: Arc<ClientHandle>,
     vssd: VssdId,
     info: StoreInfo,
     ledger: Arc<Ledger>,
@@ -117,9 +119,9 @@ impl TimedBlocks {
                 rung: "raw model, in its time",
             });
         }
-        let turnstile = Arc::new(Turnstile::new(timed, clients));
+        let scheduler = Arc::new(VirtualTimeScheduler::new(timed, clients));
         let store = |(client, (&vssd, info))| Self {
-            seat: Arc::new(Seat { turnstile: Arc::clone(&turnstile), client }),
+            handle: Arc::new(ClientHandle { scheduler: Arc::clone(&scheduler), client }),
             vssd,
             info,
             ledger: Arc::new(Ledger::new(0)),
@@ -131,34 +133,34 @@ impl TimedBlocks {
 
     /// Waits for the first turn of this client. Its thread must call it once.
     pub fn enter(&self) {
-        self.seat.turnstile.enter(self.seat.client);
+        self.handle.scheduler.enter(self.handle.client);
     }
 
     /// Lets `ns` nanoseconds pass.
     pub fn spend(&self, ns: Nanoseconds) {
-        let until = self.state().time_of(self.seat.client) + ns;
-        self.seat.turnstile.pass(self.seat.client, Client::Due(until));
+        let until = self.state().time_of(self.handle.client) + ns;
+        self.handle.scheduler.pass(self.handle.client, Client::Due(until));
     }
 
     /// Waits until all clients that have not left have called this.
     pub fn meet(&self) {
-        self.seat.turnstile.pass(self.seat.client, Client::Meeting);
+        self.handle.scheduler.pass(self.handle.client, Client::Meeting);
     }
 
     /// The client's time, in nanoseconds.
     pub fn now_ns(&self) -> Nanoseconds {
-        self.state().time_of(self.seat.client)
+        self.state().time_of(self.handle.client)
     }
 
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
-        self.seat.turnstile.lock()
+    fn state(&self) -> std::sync::MutexGuard<'_, SchedulerState> {
+        self.handle.scheduler.lock()
     }
 
     fn count(&self, count: impl FnOnce(&mut DeviceStats)) {
         count(&mut self.stats.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    fn make(&self, state: &mut State, block: BlockId, tag: u64) -> IoFuture {
+    fn make(&self, state: &mut SchedulerState, block: BlockId, tag: u64) -> IoFuture {
         let made = state.timed.array_mut().alloc_block(self.vssd, tag);
         self.ledger.allocated(block, made.is_ok());
         match made {
@@ -174,12 +176,12 @@ impl TimedBlocks {
     /// Submits a request, and retries while a queue is full, each time with the current time.
     fn submit(
         &self,
-        mut ask: impl FnMut(&mut State, Nanoseconds, u64) -> Result<(), larder_ssd::Error>,
-        begin: impl FnOnce(&mut State, u64) -> IoFuture,
+        mut ask: impl FnMut(&mut SchedulerState, Nanoseconds, u64) -> Result<(), larder_ssd::Error>,
+        begin: impl FnOnce(&mut SchedulerState, u64) -> IoFuture,
     ) -> Result<IoFuture, larder_ssd::Error> {
         loop {
             let mut state = self.state();
-            let (now, token) = (state.time_of(self.seat.client), state.token());
+            let (now, token) = (state.time_of(self.handle.client), state.token());
             match ask(&mut state, now, token) {
                 Ok(()) => return Ok(begin(&mut state, token)),
                 Err(error) if error.kind() == larder_ssd::ErrorKind::InUse => {}
@@ -187,7 +189,7 @@ impl TimedBlocks {
             }
             drop(state);
             // The client's own requests fill the queue: wait until one of them ends.
-            self.seat.turnstile.pass(self.seat.client, Client::Waiting);
+            self.handle.scheduler.pass(self.handle.client, Client::Waiting);
         }
     }
 
@@ -207,8 +209,8 @@ impl TimedBlocks {
                 bytes.resize(begin + buffer.len(), 0);
                 buffer.copy_out(0, &mut bytes[begin..]);
                 let lands = Some((Arc::clone(&self.ledger), block, at));
-                let request = UnderWay { client: self.seat.client, buffer, lands };
-                state.begin(token, request, &self.seat)
+                let request = RunningRequest { client: self.handle.client, buffer, lands };
+                state.begin(token, request, &self.handle)
             },
         );
         asked.unwrap_or_else(|error| {
@@ -231,8 +233,8 @@ impl TimedBlocks {
                     let length = buffer.len();
                     buffer.copy_in(0, &bytes[begin..begin + length]);
                 }
-                let request = UnderWay { client: self.seat.client, buffer, lands: None };
-                state.begin(token, request, &self.seat)
+                let request = RunningRequest { client: self.handle.client, buffer, lands: None };
+                state.begin(token, request, &self.handle)
             },
         );
         asked.unwrap_or_else(|error| {
@@ -243,7 +245,7 @@ impl TimedBlocks {
     /// The block is free at once; the dies erase it later.
     fn free(&self, block: BlockId) -> IoFuture {
         let mut state = self.state();
-        let now = state.time_of(self.seat.client);
+        let now = state.time_of(self.handle.client);
         let freed = state.timed.free(now, self.vssd, logical(block));
         let bytes = state.bytes.remove(&block).map_or(0, |bytes| bytes.len() as u64);
         drop(state);
@@ -301,6 +303,6 @@ impl BlockStore for TimedBlocks {
 /// The other clients continue without it.
 impl Drop for TimedBlocks {
     fn drop(&mut self) {
-        self.seat.turnstile.leave(self.seat.client);
+        self.handle.scheduler.leave(self.handle.client);
     }
 }

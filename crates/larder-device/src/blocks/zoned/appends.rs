@@ -8,7 +8,7 @@ use crate::zones::Zone;
 
 /// A block, its zone, and its waiting requests.
 #[derive(Debug)]
-pub(super) struct Zoned {
+pub(super) struct ZonedBlock {
     pub(super) zone: Zone,
     /// Bytes of the block that are written.
     written: u64,
@@ -24,42 +24,42 @@ pub(super) struct Zoned {
 
 /// The next step.
 #[derive(Debug)]
-pub(super) enum Step {
+pub(super) enum AppendStep {
     Write { at: u64, buffer: IoBuffer, completer: Completer },
     Reset(Completer),
     Rest,
 }
 
-impl Zoned {
+impl ZonedBlock {
     pub(super) fn new(zone: Zone, written: u64) -> Self {
         Self { zone, written, waiting: BTreeMap::new(), busy: false, failed: false, freeing: None }
     }
 
-    /// Adds an append. If it returns `true`, the caller must carry out the steps of [`Zoned::step`].
+    /// Adds an append. If it returns `true`, the caller must carry out the steps of [`ZonedBlock::step`].
     pub(super) fn append(&mut self, at: u64, buffer: IoBuffer, completer: Completer) -> bool {
         let before = self.waiting.insert(at, (buffer, completer));
         assert!(before.is_none(), "two appends at {at}");
         !std::mem::replace(&mut self.busy, true)
     }
 
-    /// Adds the freeing of the block, which comes after all appends. The result is that of [`Zoned::append`].
+    /// Adds the freeing of the block, which comes after all appends. The result is that of [`ZonedBlock::append`].
     pub(super) fn free(&mut self, completer: Completer) -> bool {
         self.freeing = Some(completer);
         !std::mem::replace(&mut self.busy, true)
     }
 
-    pub(super) fn step(&mut self) -> Step {
+    pub(super) fn step(&mut self) -> AppendStep {
         if let Some((buffer, completer)) = self.waiting.remove(&self.written) {
-            return Step::Write { at: self.written, buffer, completer };
+            return AppendStep::Write { at: self.written, buffer, completer };
         }
         // If appends wait, one before them was admitted and is about to arrive.
         if self.waiting.is_empty()
             && let Some(completer) = self.freeing.take()
         {
-            return Step::Reset(completer);
+            return AppendStep::Reset(completer);
         }
         self.busy = false;
-        Step::Rest
+        AppendStep::Rest
     }
 
     pub(super) fn wrote(&mut self, end: u64) {

@@ -34,10 +34,10 @@ use crate::label::Uuid;
 use crate::placement::PlacementHandle;
 use crate::steps;
 use crate::zones::{Zone, ZoneState, ZonedDevice};
-use appends::{Step, Zoned};
+use appends::{AppendStep, ZonedBlock};
 use log::Log;
 use page::{ClosedEarly, PAGE_BYTES, Page};
-use recover::{Division, Recovered};
+use recover::{Division, RecoveredZones};
 
 const PAGE: u64 = PAGE_BYTES as u64;
 
@@ -45,23 +45,23 @@ const PAGE: u64 = PAGE_BYTES as u64;
 /// isolation is unknown.
 #[derive(Debug)]
 pub struct ZonedBlocks {
-    core: Arc<Core>,
+    core: Arc<ZonedCore>,
 }
 
-struct Core {
+struct ZonedCore {
     device: Arc<dyn ZonedDevice>,
     uuid: Uuid,
     info: StoreInfo,
     ledger: Ledger,
-    state: Mutex<State>,
+    state: Mutex<ZonedState>,
     appended_bytes: AtomicU64,
     read_bytes: AtomicU64,
     freed_bytes: AtomicU64,
     padded_bytes: AtomicU64,
 }
 
-struct State {
-    blocks: HashMap<u64, Zoned>,
+struct ZonedState {
+    blocks: HashMap<u64, ZonedBlock>,
     /// Empty zones.
     free: VecDeque<Zone>,
     /// Bytes of the blocks that were closed early.
@@ -72,11 +72,11 @@ struct State {
     unfinished: BTreeSet<u64>,
     /// Taken while pending operations are being done.
     log: Option<Log>,
-    pending: VecDeque<Pending>,
+    pending: VecDeque<PendingOperation>,
 }
 
 /// Operations that are done one after the other.
-enum Pending {
+enum PendingOperation {
     Alloc {
         block: BlockId,
         tag: u64,
@@ -91,7 +91,7 @@ enum Pending {
     },
 }
 
-impl std::fmt::Debug for Core {
+impl std::fmt::Debug for ZonedCore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Core").field("info", &self.info).finish_non_exhaustive()
     }
@@ -116,7 +116,7 @@ impl ZonedBlocks {
         let is_writable = |zone: &Zone| zone.state != ZoneState::ReadOnly;
         let free = division.zones.iter().copied().filter(is_writable).collect();
         let (blocks, closed_early) = (Vec::new(), BTreeMap::new());
-        let fresh = Recovered { uuid, log, next_block: 1, blocks, free, closed_early };
+        let fresh = RecoveredZones { uuid, log, next_block: 1, blocks, free, closed_early };
         Ok(Self::with(device, division.info, fresh))
     }
 
@@ -141,20 +141,20 @@ impl ZonedBlocks {
             .filter(|(zone, it)| is_active(zone) && (it.closed || it.written_bytes == block_bytes));
         let ended: Vec<BlockId> = ended.map(|(_, state)| state.block).collect();
         let store = Self::with(device, division.info, recovered);
-        store.core.push(ended.into_iter().map(Pending::Close));
+        store.core.push(ended.into_iter().map(PendingOperation::Close));
         Ok(store)
     }
 
-    fn with(device: Arc<dyn ZonedDevice>, info: StoreInfo, recovered: Recovered) -> Self {
-        let Recovered { uuid, log, next_block, blocks, free, closed_early } = recovered;
+    fn with(device: Arc<dyn ZonedDevice>, info: StoreInfo, recovered: RecoveredZones) -> Self {
+        let RecoveredZones { uuid, log, next_block, blocks, free, closed_early } = recovered;
         let has_room = |written: u64| written < info.block_bytes;
         let stale = blocks.iter().filter(|(_, it)| !it.closed && has_room(it.written_bytes));
         let stale = stale.map(|(_, state)| state.block.number()).collect();
         let ledger = Ledger::restored(blocks.iter().map(|(_, state)| *state), next_block);
         let zoned = |(zone, state): &(Zone, super::BlockState)| {
-            (state.block.number(), Zoned::new(*zone, state.written_bytes))
+            (state.block.number(), ZonedBlock::new(*zone, state.written_bytes))
         };
-        let state = State {
+        let state = ZonedState {
             blocks: blocks.iter().map(zoned).collect(),
             free: free.into(),
             closed_early,
@@ -163,7 +163,7 @@ impl ZonedBlocks {
             log: Some(log),
             pending: VecDeque::new(),
         };
-        let core = Core {
+        let core = ZonedCore {
             device,
             uuid,
             info,
@@ -183,8 +183,8 @@ impl ZonedBlocks {
     }
 }
 
-impl Core {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl ZonedCore {
+    fn lock(&self) -> MutexGuard<'_, ZonedState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -204,7 +204,7 @@ impl Core {
 
     fn alloc(self: &Arc<Self>, block: BlockId, tag: u64) -> IoFuture {
         let (future, completer) = IoFuture::pending();
-        self.push([Pending::Alloc { block, tag, completer }]);
+        self.push([PendingOperation::Alloc { block, tag, completer }]);
         future
     }
 
@@ -248,9 +248,11 @@ impl Core {
                 (zoned.step(), zoned.zone)
             };
             match step {
-                Step::Rest => return,
-                Step::Reset(completer) => return self.push([Pending::Free { block, completer }]),
-                Step::Write { at, buffer, completer } => {
+                AppendStep::Rest => return,
+                AppendStep::Reset(completer) => {
+                    return self.push([PendingOperation::Free { block, completer }]);
+                }
+                AppendStep::Write { at, buffer, completer } => {
                     let written = self.write(zone.start + PAGE + at, buffer).await;
                     self.wrote(block, &zone, at, written, completer);
                 }
@@ -301,7 +303,7 @@ impl Core {
                 completer.complete(Ok(buffer));
                 // A zone whose capacity is no whole number of pages does not become full by itself.
                 if end == self.info.block_bytes && zone.capacity_bytes > PAGE + end {
-                    self.push([Pending::Close(block)]);
+                    self.push([PendingOperation::Close(block)]);
                 }
             }
             Err(failure) => {
@@ -313,7 +315,7 @@ impl Core {
                 for (at, buffer, completer) in waiting {
                     completer.complete(Err(Ledger::takes_no_more(block, at, buffer)));
                 }
-                self.push([Pending::Close(block)]);
+                self.push([PendingOperation::Close(block)]);
             }
         }
     }
@@ -335,7 +337,7 @@ impl Core {
     }
 
     /// Adds pending operations, and starts doing them if the log is at rest.
-    fn push(self: &Arc<Self>, pending: impl IntoIterator<Item = Pending>) {
+    fn push(self: &Arc<Self>, pending: impl IntoIterator<Item = PendingOperation>) {
         let mut state = self.lock();
         state.pending.extend(pending);
         if state.pending.is_empty() {
@@ -357,7 +359,7 @@ impl Core {
                 pending
             };
             match pending {
-                Pending::Alloc { block, tag, completer } => {
+                PendingOperation::Alloc { block, tag, completer } => {
                     let made = self.make(&mut log, block, tag).await;
                     self.ledger.allocated(block, made.is_ok());
                     let made = made
@@ -365,12 +367,12 @@ impl Core {
                         .map_err(|error| error.within(&format!("allocation of block {block}")));
                     completer.complete(made.map_err(IoFailure::without_buffer));
                 }
-                Pending::Close(block) => {
+                PendingOperation::Close(block) => {
                     self.lock().unfinished.insert(block.number());
                     // On failure the next allocation tries again.
                     let _ = self.finish_ended(&mut log).await;
                 }
-                Pending::Free { block, completer } => self.empty(block, completer),
+                PendingOperation::Free { block, completer } => self.empty(block, completer),
             }
         }
     }
@@ -391,7 +393,7 @@ impl Core {
             }
             return Err(error);
         }
-        self.lock().blocks.insert(block.number(), Zoned::new(zone, 0));
+        self.lock().blocks.insert(block.number(), ZonedBlock::new(zone, 0));
         Ok(())
     }
 

@@ -29,7 +29,7 @@ pub(super) struct Division {
 }
 
 /// What was found.
-pub(super) struct Recovered {
+pub(super) struct RecoveredZones {
     pub(super) uuid: Uuid,
     pub(super) log: Log,
     /// The number of the next block.
@@ -94,7 +94,7 @@ impl Division {
 pub(super) async fn recover(
     device: &Arc<dyn ZonedDevice>,
     division: &Division,
-) -> Result<Recovered, Error> {
+) -> Result<RecoveredZones, Error> {
     let Division { log: zones, info, .. } = division;
     let refuse = |what: &str| Err(refusal(info, what));
     let halves =
@@ -130,7 +130,7 @@ pub(super) async fn recover(
     });
     let closed_early = closed_early.collect();
     let log = Log::found(*zones, uuid, (half, generation), next_block);
-    Ok(Recovered { uuid, log, next_block, blocks, free, closed_early })
+    Ok(RecoveredZones { uuid, log, next_block, blocks, free, closed_early })
 }
 
 fn state_of(

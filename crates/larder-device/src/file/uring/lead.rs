@@ -30,7 +30,7 @@ use crate::driver::{Driver, Parker};
 use crate::file::join::join;
 use crate::file_options::FileOptions;
 use crate::plug;
-use crate::ring::fixed::Granted;
+use crate::ring::fixed::BufferGrant;
 use crate::ring::wire::Wire;
 use crate::transfer::Pieces;
 
@@ -96,7 +96,7 @@ impl<W: Wire> Ring<W> {
     }
 
     /// Whether the kernel granted registered buffers, and the number of pieces that used them.
-    pub(crate) fn fixed_buffers(&self) -> Granted {
+    pub(crate) fn fixed_buffers(&self) -> BufferGrant {
         self.port.fixed_buffers()
     }
 

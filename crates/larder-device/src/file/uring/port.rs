@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //!
-//! 1. A piece whose address the kernel knows lies in [`Slots`] until its completion was reaped.
+//! 1. A piece whose address the kernel knows lies in [`PieceSlots`] until its completion was reaped.
 //! 2. If the ring breaks before that, or a port is dropped, the pieces are leaked, so that the kernel never writes to
 //!    memory that has another owner.
 //! 3. The two queues that are shared with the kernel are touched only under the lock of the slots. `io_uring_enter` is
@@ -26,10 +26,10 @@ use io_uring::{IoUring, Probe, cqueue, opcode, squeue, types};
 use super::submit_mode::{Leader, SubmitMode};
 use super::wake_event::WakeEvent;
 use crate::file_options::FileOptions;
-use crate::ring::fixed::{FixedBuffers, Granted};
+use crate::ring::fixed::{BufferGrant, FixedBuffers};
 use crate::ring::wire::{Link, Range, Wire};
-use crate::transfer::waiting::Waiting;
-use crate::transfer::{Piece, Pieces, Step};
+use crate::transfer::waiting::WaitingPieces;
+use crate::transfer::{Piece, PieceStep, Pieces};
 
 /// `user_data` of an operation that only wakes a thread.
 const WAKE: u64 = u64::MAX;
@@ -57,21 +57,21 @@ const BATCH: usize = 16;
 pub(crate) struct Port<W: Wire> {
     ring: IoUring<W::Submission, W::Completion>,
     wire: Arc<W>,
-    slots: Mutex<Slots>,
+    slots: Mutex<PieceSlots>,
     /// Pieces in slots and in the queue, to be read without the lock.
     pending: AtomicUsize,
 }
 
 /// The pieces in flight, and those that wait for a free slot.
-struct Slots {
+struct PieceSlots {
     pieces: Vec<Option<Piece>>,
     free: Vec<usize>,
     /// Ranges that the commands in the slots point to, in addition to the pieces' memory.
     ranges: Box<[Range]>,
     fixed: FixedBuffers,
-    waiting: Waiting,
+    waiting: WaitingPieces,
     /// `None` once the port is closed or broken; it then takes no more requests.
-    target: Option<Target>,
+    target: Option<FileTarget>,
     leader: Leader,
     /// Recent maximum of pieces in flight. It falls by one at each sleep of the leader, so that a short lull does not
     /// look like low load.
@@ -85,7 +85,7 @@ struct Slots {
 }
 
 /// The file, as the ring knows it.
-struct Target {
+struct FileTarget {
     file: Arc<File>,
     registered: bool,
 }
@@ -96,13 +96,13 @@ impl<W: Wire> Port<W> {
         let depth = usize::from(options.queue_depth);
         let ring = make_ring::<W>(u32::from(options.queue_depth) + WAKES)?;
         let registered = ring.submitter().register_files(&[file.as_raw_fd()]).is_ok();
-        let slots = Slots {
+        let slots = PieceSlots {
             pieces: (0..depth).map(|_| None).collect(),
             free: (0..depth).rev().collect(),
             ranges: vec![Range::default(); depth].into(),
             fixed: FixedBuffers::new(&ring.submitter(), options.registered_buffers),
-            waiting: Waiting::new(options),
-            target: Some(Target { file: Arc::clone(file), registered }),
+            waiting: WaitingPieces::new(options),
+            target: Some(FileTarget { file: Arc::clone(file), registered }),
             leader: Leader::Absent,
             lately_under_way: 0,
             handed_over: false,
@@ -119,7 +119,7 @@ impl<W: Wire> Port<W> {
     }
 
     /// Whether the kernel granted registered buffers, and the number of pieces that used them.
-    pub(crate) fn fixed_buffers(&self) -> Granted {
+    pub(crate) fn fixed_buffers(&self) -> BufferGrant {
         self.lock().fixed.granted()
     }
 
@@ -128,7 +128,7 @@ impl<W: Wire> Port<W> {
         self.ring.submitter().unregister_buffers().unwrap();
     }
 
-    fn lock(&self) -> MutexGuard<'_, Slots> {
+    fn lock(&self) -> MutexGuard<'_, PieceSlots> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -181,7 +181,7 @@ impl<W: Wire> Port<W> {
         drop(slots);
         drop(aged);
         if placed && !is_left {
-            while self.enter_once(0, intact) == Entered::Later && alone {
+            while self.enter_once(0, intact) == EnterOutcome::Later && alone {
                 std::thread::sleep(UNTIL_MEMORY);
             }
         }
@@ -192,7 +192,7 @@ impl<W: Wire> Port<W> {
         self.enter(0, true);
     }
 
-    fn count(&self, slots: &Slots) {
+    fn count(&self, slots: &PieceSlots) {
         debug_assert_eq!(
             slots.under_way(),
             slots.pieces.iter().flatten().count(),
@@ -248,7 +248,7 @@ impl<W: Wire> Port<W> {
     }
 
     /// Arms the wake-up event for the thread that is about to sleep.
-    fn arm(&self, slots: &mut Slots) {
+    fn arm(&self, slots: &mut PieceSlots) {
         let Some(wake_event) = slots.wake_event.as_mut().filter(|wake_event| !wake_event.armed)
         else {
             return;
@@ -264,25 +264,25 @@ impl<W: Wire> Port<W> {
 
     /// Returns `false` if the ring is broken.
     fn enter(&self, completions: usize, intact: bool) -> bool {
-        self.enter_once(completions, intact) != Entered::Broken
+        self.enter_once(completions, intact) != EnterOutcome::Broken
     }
 
-    fn enter_once(&self, completions: usize, intact: bool) -> Entered {
+    fn enter_once(&self, completions: usize, intact: bool) -> EnterOutcome {
         #[cfg(test)]
         if completions == 0 && self.lock().take_refusal() {
-            return Entered::Later;
+            return EnterOutcome::Later;
         }
         let outcome = match intact {
             true => self.ring.submit_and_wait(completions).map(drop),
             false => Err(io::Error::other("the ring takes nothing")),
         };
         match outcome.map_err(|e| e.kind()) {
-            Ok(()) | Err(io::ErrorKind::Interrupted) => Entered::Told,
+            Ok(()) | Err(io::ErrorKind::Interrupted) => EnterOutcome::Told,
             // Out of resources until completions are reaped, or for a moment.
-            Err(io::ErrorKind::WouldBlock | io::ErrorKind::ResourceBusy) => Entered::Later,
+            Err(io::ErrorKind::WouldBlock | io::ErrorKind::ResourceBusy) => EnterOutcome::Later,
             Err(_) => {
                 self.give_up();
-                Entered::Broken
+                EnterOutcome::Broken
             }
         }
     }
@@ -299,8 +299,8 @@ impl<W: Wire> Port<W> {
     }
 
     /// Settles completions.
-    pub(crate) fn reap(&self) -> Reaped {
-        let mut reaped = Reaped { any: false, woken: false };
+    pub(crate) fn reap(&self) -> ReapOutcome {
+        let mut reaped = ReapOutcome { any: false, woken: false };
         loop {
             // Pieces are dropped without the lock: dropping completes requests, which runs foreign code.
             let mut ended: [Option<Piece>; BATCH] = [const { None }; BATCH];
@@ -318,13 +318,13 @@ impl<W: Wire> Port<W> {
                 seen += 1;
                 reaped.woken |= [WAKE, HANDED_OVER].contains(&entry.user_data());
                 match self.settle(&mut slots, &entry) {
-                    Settled::Nothing => {}
-                    Settled::Again => pushed = true,
-                    Settled::Ended(piece) => {
+                    SettleOutcome::Nothing => {}
+                    SettleOutcome::Again => pushed = true,
+                    SettleOutcome::Ended(piece) => {
                         ended[count] = Some(piece);
                         count += 1;
                     }
-                    Settled::Broken => intact = false,
+                    SettleOutcome::Broken => intact = false,
                 }
             }
             drop(queue);
@@ -349,38 +349,42 @@ impl<W: Wire> Port<W> {
         }
     }
 
-    fn settle(&self, slots: &mut Slots, entry: &cqueue::Entry) -> Settled {
+    fn settle(&self, slots: &mut PieceSlots, entry: &cqueue::Entry) -> SettleOutcome {
         if entry.user_data() == WAKE {
-            return Settled::Nothing;
+            return SettleOutcome::Nothing;
         }
         if entry.user_data() == HANDED_OVER {
             if let Some(wake_event) = &mut slots.wake_event {
                 wake_event.armed = false;
             }
-            return Settled::Nothing;
+            return SettleOutcome::Nothing;
         }
-        let Ok(slot) = usize::try_from(entry.user_data()) else { return Settled::Broken };
+        let Ok(slot) = usize::try_from(entry.user_data()) else { return SettleOutcome::Broken };
         let Some(piece) = slots.pieces.get_mut(slot).and_then(Option::as_mut) else {
             // After a break the kernel may still report pieces that were given up.
-            return if slots.target.is_some() { Settled::Broken } else { Settled::Nothing };
+            return if slots.target.is_some() {
+                SettleOutcome::Broken
+            } else {
+                SettleOutcome::Nothing
+            };
         };
         let step = match slots.fixed.is_refused(piece, entry.result()) {
-            true => Step::Again,
+            true => PieceStep::Again,
             false => piece.settle(self.wire.outcome(piece, entry.result())),
         };
         match step {
-            Step::Again if self.push(slots, slot) => Settled::Again,
-            Step::Again => Settled::Broken,
-            Step::End => {
+            PieceStep::Again if self.push(slots, slot) => SettleOutcome::Again,
+            PieceStep::Again => SettleOutcome::Broken,
+            PieceStep::End => {
                 debug_assert!(!slots.free.contains(&slot), "a slot is given up once (invariant 4)");
                 slots.free.push(slot);
-                slots.pieces[slot].take().map_or(Settled::Nothing, Settled::Ended)
+                slots.pieces[slot].take().map_or(SettleOutcome::Nothing, SettleOutcome::Ended)
             }
         }
     }
 
     /// Puts `piece` into a free slot and into the submission queue.
-    fn place(&self, slots: &mut Slots, piece: Piece) -> bool {
+    fn place(&self, slots: &mut PieceSlots, piece: Piece) -> bool {
         let Some(slot) = slots.free.pop() else { return false };
         // The kernel may write to the memory of a piece in a slot.
         assert!(slots.pieces[slot].is_none(), "a free slot is empty (invariant 1)");
@@ -389,7 +393,7 @@ impl<W: Wire> Port<W> {
     }
 
     /// Puts the piece in `slot` into the submission queue.
-    fn push(&self, slots: &mut Slots, slot: usize) -> bool {
+    fn push(&self, slots: &mut PieceSlots, slot: usize) -> bool {
         let Some(target) = &slots.target else { return false };
         let Some(piece) = slots.pieces[slot].as_mut() else { return false };
         let (file, flags) = match target.registered {
@@ -435,7 +439,7 @@ impl<W: Wire> Port<W> {
     }
 }
 
-impl Slots {
+impl PieceSlots {
     #[cfg(test)]
     fn take_refusal(&mut self) -> bool {
         let refused = self.refusals > 0;
@@ -478,7 +482,7 @@ impl Slots {
 
 /// Outcome of a call of the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Entered {
+enum EnterOutcome {
     Told,
     /// Entries that the kernel did not take stay in the queue for the next call.
     Later,
@@ -486,14 +490,14 @@ enum Entered {
 }
 
 /// What a reap found.
-pub(crate) struct Reaped {
+pub(crate) struct ReapOutcome {
     pub(crate) any: bool,
     /// A wake-up ([`Port::wake`], or a hand-over) was among the completions.
     pub(crate) woken: bool,
 }
 
 /// Outcome of settling one completion.
-enum Settled {
+enum SettleOutcome {
     Nothing,
     /// There is a new entry in the submission queue.
     Again,
@@ -501,7 +505,7 @@ enum Settled {
     Broken,
 }
 
-impl Drop for Slots {
+impl Drop for PieceSlots {
     fn drop(&mut self) {
         if self.pieces.iter().any(Option::is_some) {
             Box::leak(std::mem::take(&mut self.ranges));

@@ -39,7 +39,7 @@ use crate::error::Error;
 use crate::info::{DeviceInfo, DeviceStats};
 use crate::io::{CheckedIo, Io, IoFuture};
 
-use super::counts::{self, Counts};
+use super::counts::{self, ModelCounts};
 use super::payload::{Contents, Payload};
 pub use shape::{Shape, ShapedStorage};
 pub use ssd::SsdTiming;
@@ -127,13 +127,13 @@ pub struct VirtualTimeDevice<M> {
     info: DeviceInfo,
     identity: DeviceIdentity,
     clock: Arc<VirtualClock>,
-    state: Mutex<State<M>>,
+    state: Mutex<VirtualTimeState<M>>,
 }
 
-struct State<M> {
+struct VirtualTimeState<M> {
     model: M,
     contents: Contents,
-    counts: Counts,
+    counts: ModelCounts,
     /// When the latest request came.
     latest: Moment,
     /// Number of requests that have come and not ended.
@@ -149,7 +149,7 @@ impl<M: TimingModel> VirtualTimeDevice<M> {
         let info = model.info();
         let contents = Contents::checked(payload, info.capacity_bytes)?;
         let (counts, latest, under_way) = Default::default();
-        let state = State { model, contents, counts, latest, under_way };
+        let state = VirtualTimeState { model, contents, counts, latest, under_way };
         let identity = DeviceIdentity::draw();
         Ok(Self { info, identity, clock, state: Mutex::new(state) })
     }
@@ -169,12 +169,12 @@ impl<M: TimingModel> VirtualTimeDevice<M> {
         self.lock().under_way.load(Ordering::SeqCst)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<M>> {
+    fn lock(&self) -> MutexGuard<'_, VirtualTimeState<M>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<M: TimingModel> State<M> {
+impl<M: TimingModel> VirtualTimeState<M> {
     /// Takes a request in and moves its bytes. Returns when it ends.
     ///
     /// # Panics

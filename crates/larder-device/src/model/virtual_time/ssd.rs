@@ -6,7 +6,7 @@ use larder_ssd::timed::{DriveTiming, TimedSsd};
 use crate::error::{Error, ErrorKind};
 use crate::info::{DeviceInfo, DeviceStats};
 use crate::io::Io;
-use crate::model::counts::{self, Counts};
+use crate::model::counts::{self, ModelCounts};
 
 use super::{Moment, TimingModel};
 
@@ -64,6 +64,6 @@ impl TimingModel for SsdTiming {
     }
 
     fn stats(&self) -> DeviceStats {
-        Counts::default().with(self.firmware())
+        ModelCounts::default().with(self.firmware())
     }
 }

@@ -113,7 +113,7 @@ fn moved_data_is_counted_once_and_has_a_place_on_the_device() {
 fn a_log_that_went_round_has_a_gap() {
     let event = |timestamp_ms| Event { timestamp_ms, ..Event::of(EventType::ControllerReset) };
     let events = |from: u64, to: u64| (from..to).map(event).collect::<Vec<_>>();
-    let mut log = Log::default();
+    let mut log = EventLog::default();
     assert_eq!(log.new_ones(events(0, 10)), (vec![], false));
     assert_eq!(log.new_ones(events(0, 12)), (events(10, 12), false));
     assert_eq!(log.new_ones(events(5, 68)), (events(12, 68), false));

@@ -43,9 +43,9 @@ fn handles_are_those_of_the_namespace_in_the_order_of_their_identifiers() {
 }
 
 /// What Linux allows without root: no logs and no features.
-struct Unprivileged(ModelDrive);
+struct UnprivilegedModel(ModelDrive);
 
-impl Commands for Unprivileged {
+impl Commands for UnprivilegedModel {
     fn admin(&self, command: &Command, data: &mut [u8]) -> Result<u32, CommandError> {
         match command.opcode {
             0x06 => self.0.admin(command, data),
@@ -60,7 +60,7 @@ impl Commands for Unprivileged {
 
 #[test]
 fn without_permission_to_read_the_configuration_placement_still_works() {
-    let denied = Unprivileged(drive(&[0, 1, 2]));
+    let denied = UnprivilegedModel(drive(&[0, 1, 2]));
     let (info, ids) = placement(&denied, &node()).unwrap().unwrap();
     assert_eq!((info.handles, ids), (3, vec![0, 1, 2]));
     assert_eq!((info.reclaim_unit_bytes, info.isolation), (None, None));
@@ -77,9 +77,9 @@ fn what_drive_and_kernel_say_of_the_blocks_must_agree() {
 }
 
 /// Answers like the model, except for some bytes of an Identify page.
-struct Altered(ModelDrive, u32, &'static [(usize, u8)]);
+struct AlteredModel(ModelDrive, u32, &'static [(usize, u8)]);
 
-impl Commands for Altered {
+impl Commands for AlteredModel {
     fn admin(&self, command: &Command, data: &mut [u8]) -> Result<u32, CommandError> {
         let result = self.0.admin(command, data);
         if (command.opcode, command.cdw10()) == (0x06, self.1) {
@@ -97,12 +97,12 @@ impl Commands for Altered {
 #[test]
 fn metadata_are_accepted_when_separate_from_the_block_and_free_for_the_user() {
     let of_namespace = u32::from(cns::NAMESPACE);
-    let drive = || Altered(drive(&[0, 1]), of_namespace, &[(128, 64)]);
+    let drive = || AlteredModel(drive(&[0, 1]), of_namespace, &[(128, 64)]);
     assert_eq!(check_format(&drive(), &node()), Ok(64));
-    let extended = Altered(drive().0, of_namespace, &[(128, 64), (26, 1 << 4)]);
+    let extended = AlteredModel(drive().0, of_namespace, &[(128, 64), (26, 1 << 4)]);
     let refused = check_format(&extended, &node()).unwrap_err();
     assert!(refused.contains("64 bytes of metadata behind them (FLBAS bit 4)"), "{refused}");
-    let protected = Altered(drive().0, of_namespace, &[(128, 64), (29, 2)]);
+    let protected = AlteredModel(drive().0, of_namespace, &[(128, 64), (29, 2)]);
     let refused = check_format(&protected, &node()).unwrap_err();
     assert!(refused.contains("protection information of type 2 (DPS)"), "{refused}");
 }
@@ -110,7 +110,7 @@ fn metadata_are_accepted_when_separate_from_the_block_and_free_for_the_user() {
 /// ONCS is at byte 520; its bit 3 is Write Zeroes.
 #[test]
 fn zeros_are_asked_for_where_drive_and_kernel_know_how() {
-    let knows = || Altered(drive(&[0, 1]), u32::from(cns::CONTROLLER), &[(520, 1 << 3)]);
+    let knows = || AlteredModel(drive(&[0, 1]), u32::from(cns::CONTROLLER), &[(520, 1 << 3)]);
     assert_eq!(zeroed_at_once_max(&knows(), &node()), 1 << 17);
     assert_eq!(zeroed_at_once_max(&drive(&[0, 1]), &node()), 0, "the drive does not");
     let quirky = Node { max_zeroing_bytes: 0, ..node() };

@@ -37,9 +37,9 @@ impl NvmeWire {
         (verb, durable): (Verb, bool),
         (at, bytes): (u64, u64),
         handle: u16,
-    ) -> Option<(Command, Extent)> {
+    ) -> Option<(Command, BlockExtent)> {
         let extent = self.extent(at, bytes)?;
-        let Extent { first, blocks } = extent;
+        let BlockExtent { first, blocks } = extent;
         let command = match verb {
             Verb::Read => Command::read(self.nsid, first, blocks),
             Verb::Write => {
@@ -58,17 +58,17 @@ impl NvmeWire {
     }
 
     /// The logical blocks of the namespace for a range of the device; `None` if they are not all within our part.
-    fn extent(&self, at: u64, bytes: u64) -> Option<Extent> {
+    fn extent(&self, at: u64, bytes: u64) -> Option<BlockExtent> {
         let first = self.first.checked_add(at >> self.block_shift)?;
         let blocks = u32::try_from(bytes >> self.block_shift).ok()?;
         let whole = (at | bytes) & ((1 << self.block_shift) - 1) == 0;
         let inside = first.checked_add(u64::from(blocks)).is_some_and(|end| end <= self.end);
-        (whole && inside).then_some(Extent { first, blocks })
+        (whole && inside).then_some(BlockExtent { first, blocks })
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Extent {
+struct BlockExtent {
     first: u64,
     blocks: u32,
 }
@@ -86,7 +86,7 @@ impl Wire for NvmeWire {
         let (verb, at, bytes) = (piece.verb(), piece.offset(), piece.call_bytes());
         let (command, extent) = self
             .command((verb, piece.is_durable() && self.volatile_cache), (at, bytes), piece.handle())
-            .unwrap_or((NOTHING, Extent { first: 0, blocks: 0 }));
+            .unwrap_or((NOTHING, BlockExtent { first: 0, blocks: 0 }));
         let metadata = piece.metadata();
         let metadata = (metadata.as_mut_ptr().expose_provenance(), metadata.len());
         // Without an address for the metadata, the drive would use an arbitrary one.
@@ -152,7 +152,7 @@ mod tests {
     use crate::buffer::IoBuffer;
     use crate::io::{Io, IoFuture};
     use crate::transfer::ledger::Ledger;
-    use crate::transfer::{Pieces, Step};
+    use crate::transfer::{PieceStep, Pieces};
     use crate::{ErrorKind, PlacementHandle};
 
     fn wire() -> NvmeWire {
@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn nothing_leaves_the_part_of_the_namespace() {
         let wire = wire();
-        assert_eq!(wire.extent(28 << 10, 4096), Some(Extent { first: 1056, blocks: 8 }));
+        assert_eq!(wire.extent(28 << 10, 4096), Some(BlockExtent { first: 1056, blocks: 8 }));
         assert_eq!(wire.extent(28 << 10, 8192), None);
         assert_eq!(wire.extent(32 << 10, 4096), None);
         assert_eq!(wire.extent(u64::MAX - 511, 512), None);
@@ -199,7 +199,7 @@ mod tests {
         let ledger = Arc::new(Ledger::new("test".to_owned(), 1));
         let mut pieces = Pieces::new(io, completer, 1 << 20, &ledger);
         let mut piece = pieces.next().unwrap();
-        assert_eq!(piece.settle(wire().outcome(&piece, result)), Step::End);
+        assert_eq!(piece.settle(wire().outcome(&piece, result)), PieceStep::End);
         drop((piece, pieces));
         future.wait()
     }
@@ -236,7 +236,7 @@ mod tests {
         for mut piece in pieces {
             seen.push((piece.metadata()[0], piece.metadata().len()));
             let bytes = usize::try_from(piece.call_bytes()).unwrap();
-            assert_eq!(piece.settle(Ok(bytes)), Step::End);
+            assert_eq!(piece.settle(Ok(bytes)), PieceStep::End);
         }
         assert_eq!(seen, [(0, 8 * 64), (8, 8 * 64), (16, 4 * 64)]);
         let back = future.wait().unwrap();

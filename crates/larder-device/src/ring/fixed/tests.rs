@@ -59,7 +59,7 @@ fn a_buffer_is_registered_once() {
         // The memory of all pieces is one buffer.
         assert_eq!(fixed.entry(&ring.submitter(), piece), Some(entry));
     }
-    assert_eq!(fixed.granted(), Granted { all: true, pieces: 3 });
+    assert_eq!(fixed.granted(), BufferGrant { all: true, pieces: 3 });
     assert_eq!(fixed.known.iter().flatten().count(), 1);
     drop((pieces, future));
     let (_future, mut young) = self::pieces(IoBuffer::zeroed(BLOCK));
@@ -105,7 +105,7 @@ fn a_full_table_keeps_what_it_has() {
     let (_new_future, mut new) = pieces(known_to(&pool, 1));
     assert_eq!(fixed.entry(&ring.submitter(), &mut new[0]), None);
     assert_eq!(fixed.entry(&ring.submitter(), &mut old[0]), entry);
-    assert_eq!(fixed.granted(), Granted { all: false, pieces: 2 });
+    assert_eq!(fixed.granted(), BufferGrant { all: false, pieces: 2 });
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn a_ring_without_a_table_registers_nothing() {
     let mut fixed = FixedBuffers::new(&ring.submitter(), false);
     let (_future, mut pieces) = pieces(known_to(&BufferPool::new(), 1));
     assert_eq!(fixed.entry(&ring.submitter(), &mut pieces[0]), None);
-    assert_eq!(fixed.granted(), Granted { all: false, pieces: 0 });
+    assert_eq!(fixed.granted(), BufferGrant { all: false, pieces: 0 });
     assert!(!fixed.is_refused(&pieces[0], -EINVAL));
     // The kernel refuses a buffer for a table that it does not have.
     (fixed.known, fixed.bytes) = (vec![None; ENTRIES].into(), vec![0; ENTRIES].into());

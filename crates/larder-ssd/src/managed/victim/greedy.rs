@@ -13,12 +13,12 @@ pub(crate) struct Greedy {
     heads: Vec<u32>,
     next: Vec<u32>,
     previous: Vec<u32>,
-    sets: Vec<Set>,
+    sets: Vec<GreedySet>,
     pages_per_unit: u32,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Set {
+struct GreedySet {
     /// No list of the set below this live count has a unit.
     lowest: u32,
     units: u32,
@@ -30,7 +30,7 @@ impl Greedy {
             heads: vec![NONE; sets * (pages_per_unit as usize + 1)],
             next: vec![NONE; units as usize],
             previous: vec![NONE; units as usize],
-            sets: vec![Set::default(); sets],
+            sets: vec![GreedySet::default(); sets],
             pages_per_unit,
         }
     }
@@ -59,7 +59,7 @@ impl Greedy {
     }
 
     pub(crate) fn choose(&mut self, set: u32) -> Option<u32> {
-        let Set { mut lowest, units } = self.sets[set as usize];
+        let GreedySet { mut lowest, units } = self.sets[set as usize];
         if units == 0 {
             return None;
         }

@@ -14,7 +14,7 @@ use crate::managed::{self, EventRecord, Placement};
 
 /// Number of moved logical blocks of one namespace, and the first of them.
 #[derive(Clone, Copy)]
-struct Moved {
+struct MovedBlocks {
     blocks: u64,
     first: u64,
 }
@@ -108,12 +108,12 @@ impl Controller {
         }
     }
 
-    fn moved_by_namespace(&self, pages: &[u64]) -> BTreeMap<u32, Moved> {
-        let mut moved: BTreeMap<u32, Moved> = BTreeMap::new();
+    fn moved_by_namespace(&self, pages: &[u64]) -> BTreeMap<u32, MovedBlocks> {
+        let mut moved: BTreeMap<u32, MovedBlocks> = BTreeMap::new();
         for page in pages {
             if let Some((nsid, namespace)) = self.namespaces.at_page(*page) {
                 let (first, blocks) = namespace.blocks_of(*page);
-                moved.entry(nsid).or_insert(Moved { blocks: 0, first }).blocks += blocks;
+                moved.entry(nsid).or_insert(MovedBlocks { blocks: 0, first }).blocks += blocks;
             }
         }
         moved

@@ -78,7 +78,7 @@ pub struct Dispatcher {
     media: Media,
     sharing: Sharing,
     dies: Vec<DieQueue>,
-    events: BinaryHeap<Reverse<Event>>,
+    events: BinaryHeap<Reverse<ShareEvent>>,
     /// Number of events so far, to order events at the same time.
     sequence: u64,
     now: Nanoseconds,
@@ -88,12 +88,12 @@ pub struct Dispatcher {
 
 #[derive(Debug)]
 struct DieQueue {
-    waiting: DeficitQueue<Request>,
+    waiting: DeficitQueue<ShareRequest>,
     booked: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Request {
+struct ShareRequest {
     tenant: usize,
     op: PhysicalOp,
     token: u64,
@@ -103,21 +103,21 @@ struct Request {
 
 /// A future event, ordered by time.
 #[derive(Debug, PartialEq, Eq)]
-struct Event {
+struct ShareEvent {
     at: Nanoseconds,
     sequence: u64,
-    request: Request,
+    request: ShareRequest,
     /// Whether the operation completes; otherwise its tenant's limit lets it begin.
     done: bool,
 }
 
-impl Ord for Event {
+impl Ord for ShareEvent {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         (self.at, self.sequence).cmp(&(other.at, other.sequence))
     }
 }
 
-impl PartialOrd for Event {
+impl PartialOrd for ShareEvent {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
@@ -155,7 +155,7 @@ impl Dispatcher {
         assert!(now >= self.now, "{now}: it is {} already", self.now);
         debug_assert!(self.next_at().is_none_or(|at| at >= now), "run it first");
         self.now = now;
-        let request = Request { tenant, op, token, in_turn: false };
+        let request = ShareRequest { tenant, op, token, in_turn: false };
         match &mut self.sharing {
             Sharing::Fair { .. } => {
                 let die = op.die();
@@ -166,7 +166,7 @@ impl Dispatcher {
                 if first && waiting.charge(tenant, cost_ns) {
                     self.book(now, request);
                 } else {
-                    waiting.push(tenant, cost_ns, Request { in_turn: true, ..request });
+                    waiting.push(tenant, cost_ns, ShareRequest { in_turn: true, ..request });
                     self.dispatch(now, op);
                 }
             }
@@ -190,14 +190,16 @@ impl Dispatcher {
     /// Runs up to `until`, and adds the completed operations to `served`, in order of time.
     pub fn run(&mut self, until: Nanoseconds, served: &mut Vec<Served>) {
         while self.next_at().is_some_and(|at| at <= until) {
-            let Some(Reverse(Event { at, request, done, .. })) = self.events.pop() else { break };
+            let Some(Reverse(ShareEvent { at, request, done, .. })) = self.events.pop() else {
+                break;
+            };
             debug_assert!(at >= self.now, "time does not go back");
             self.now = at;
             if !done {
                 self.book(at, request);
                 continue;
             }
-            let Request { tenant, op, token, in_turn } = request;
+            let ShareRequest { tenant, op, token, in_turn } = request;
             served.push(Served { tenant, token, at });
             self.dies[op.die().at()].booked -= usize::from(in_turn);
             self.dispatch(at, op);
@@ -219,17 +221,17 @@ impl Dispatcher {
         }
     }
 
-    fn book(&mut self, now: Nanoseconds, request: Request) {
+    fn book(&mut self, now: Nanoseconds, request: ShareRequest) {
         self.charged_ns[request.tenant] += self.cost_ns(request.op);
         self.dies[request.op.die().at()].booked += usize::from(request.in_turn);
         let done_at = self.media.book(now, request.op);
         self.expect(done_at, request, true);
     }
 
-    fn expect(&mut self, at: Nanoseconds, request: Request, done: bool) {
+    fn expect(&mut self, at: Nanoseconds, request: ShareRequest, done: bool) {
         let sequence = self.sequence;
         self.sequence += 1;
-        self.events.push(Reverse(Event { at, sequence, request, done }));
+        self.events.push(Reverse(ShareEvent { at, sequence, request, done }));
     }
 
     /// Time of `op` on its die and, for data, on the channel.

@@ -25,7 +25,7 @@ use crate::error::{Error, ErrorKind};
 use crate::nand::{DieIndex, PhysicalOp};
 use crate::timed::{DriveTiming, Nanoseconds};
 use mover::{Mover, Next};
-use requests::{Request, Requests};
+use requests::{OpenRequest, Requests};
 
 /// Maximum number of unfinished operations of one vSSD on a die; further requests are refused (FlashBlox §3.1 has a
 /// queue of this depth for each die).
@@ -335,7 +335,7 @@ impl<I: Images> TimedVssds<I> {
             if let Some(mover) = &mut self.mover {
                 mover.served(served.token);
             }
-        } else if let Some(Request { tenant, token, submitted, .. }) =
+        } else if let Some(OpenRequest { tenant, token, submitted, .. }) =
             self.requests.end(served.token)
         {
             let (vssd, at) = (self.tenants[tenant], served.at + self.command_ns);

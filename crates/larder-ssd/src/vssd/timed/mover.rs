@@ -40,7 +40,7 @@ pub(super) struct Mover {
     /// Whether the swap has paused since the last part.
     rested: bool,
     copied: u64,
-    held: Vec<Held>,
+    held: Vec<HeldOperation>,
 }
 
 /// Consecutive operations: rows are read, then the stripe is programmed; or a block is erased.
@@ -55,7 +55,7 @@ struct Stripe {
 
 /// An operation of a tenant that waits until the block has moved.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct HeldOperation {
     pub(super) drive: usize,
     pub(super) tenant: usize,
     pub(super) op: PhysicalOp,
@@ -133,11 +133,11 @@ impl Mover {
     }
 
     pub(super) fn hold(&mut self, drive: usize, tenant: usize, op: PhysicalOp, request: u64) {
-        self.held.push(Held { drive, tenant, op, request });
+        self.held.push(HeldOperation { drive, tenant, op, request });
     }
 
     /// The operations that waited for the part, which has moved now.
-    pub(super) fn release(&mut self) -> Vec<Held> {
+    pub(super) fn release(&mut self) -> Vec<HeldOperation> {
         self.block = None;
         std::mem::take(&mut self.held)
     }

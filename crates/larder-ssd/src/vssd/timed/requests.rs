@@ -9,7 +9,7 @@ use crate::timed::Nanoseconds;
 /// Invariant: a request is open while an operation that it waits for is in progress.
 #[derive(Debug)]
 pub(super) struct Requests {
-    open: HashMap<u64, Request>,
+    open: HashMap<u64, OpenRequest>,
     ops: HashMap<u64, Op>,
     /// The last number used for a request or an operation.
     last: u64,
@@ -20,7 +20,7 @@ pub(super) struct Requests {
 
 /// An open request.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Request {
+pub(super) struct OpenRequest {
     pub(super) tenant: usize,
     pub(super) token: u64,
     pub(super) submitted: Nanoseconds,
@@ -50,7 +50,7 @@ impl Requests {
     /// Begins a request and returns its number.
     pub(super) fn begin(&mut self, submitted: Nanoseconds, tenant: usize, token: u64) -> u64 {
         self.last += 1;
-        self.open.insert(self.last, Request { tenant, token, submitted, left: 0 });
+        self.open.insert(self.last, OpenRequest { tenant, token, submitted, left: 0 });
         self.last
     }
 
@@ -67,7 +67,7 @@ impl Requests {
     }
 
     /// Ends operation `op`. Returns its request, if that waits for no other operation.
-    pub(super) fn end(&mut self, op: u64) -> Option<Request> {
+    pub(super) fn end(&mut self, op: u64) -> Option<OpenRequest> {
         let Op { queue, request } = self.ops.remove(&op)?;
         self.depth[queue] -= 1;
         let id = request?;

@@ -91,7 +91,7 @@ impl Core {
         while demoted_bytes < bytes {
             let next = self.dram.next_demotion().or_else(|| {
                 let more = self.dram.is_shrinking();
-                more.then(|| self.dram.let_go_a_little(self.now_s()))?;
+                more.then(|| self.dram.shrink_by_segment(self.now_s()))?;
                 self.dram.next_demotion()
             });
             let Some(demotion) = next else { break };

@@ -13,7 +13,7 @@ use larder_device::Sleep;
 use super::super::Larder;
 use super::super::core::Core;
 use crate::base::signal::until_any;
-use crate::dram::{Demotions, Taken};
+use crate::dram::{Demotions, TakenBytes};
 
 /// How long one call may wait for room in total.
 pub(in crate::cache) struct Patience<'a> {
@@ -141,7 +141,7 @@ impl Larder {
         &self,
         bytes: usize,
         patience: &mut Patience<'_>,
-    ) -> Option<Taken<'_>> {
+    ) -> Option<TakenBytes<'_>> {
         debug_assert!(self.core.flash.is_some(), "past DRAM there is flash");
         let demotions = self.core.dram.demotions();
         if let Some(taken) = demotions.above().try_take(bytes) {

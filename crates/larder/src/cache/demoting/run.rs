@@ -150,7 +150,7 @@ impl<'a> InHand<'a> {
     fn take_what_waits(&mut self) {
         let dram = &self.core.dram;
         if dram.is_shrinking() && !dram.demotions().wait() {
-            dram.let_go_a_little(self.core.now_s());
+            dram.shrink_by_segment(self.core.now_s());
         }
         while self.large.len() < LARGE_IN_HAND_MAX
             && self.small_records + self.large.len() < IN_HAND_MAX

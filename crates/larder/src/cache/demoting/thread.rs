@@ -15,12 +15,12 @@ use crate::config::Demotions;
 pub(in crate::cache) struct Sender {
     mode: Demotions,
     core: Arc<Core>,
-    state: Arc<State>,
+    state: Arc<DemotingState>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 #[derive(Default)]
-struct State {
+struct DemotingState {
     /// The thread has started and has not ended.
     runs: AtomicBool,
     /// The thread must not be started any more: it has ended, or could not be created.
@@ -85,7 +85,7 @@ impl Sender {
 /// Runs at the end of the thread, also after a panic: callers send what is left.
 struct Ends<'a> {
     core: &'a Core,
-    state: &'a State,
+    state: &'a DemotingState,
 }
 
 impl Drop for Ends<'_> {

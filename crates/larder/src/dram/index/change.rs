@@ -1,9 +1,9 @@
 //! Changes of index entries, each under the lock of its shard. Lock-free readers do not wait for it. A change that
 //! could make a reader overlook an entry, or confuse two records, is counted as a move.
 
-use super::super::readers::{Locked, LockedAlone};
+use super::super::readers::{LockProof, LockProofAlone};
 use super::super::table::{Bucket, Entry, Location, Records, Table, buckets_for, empty_buckets};
-use super::{Index, Shard};
+use super::{Index, IndexShard};
 use crate::base::key::KeyHash;
 use crate::base::sync::atomic::Ordering;
 
@@ -13,7 +13,7 @@ pub(crate) struct ShardFull;
 
 /// Outcome of putting a record under a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Put {
+pub(crate) enum PutOutcome {
     /// The record is stored.
     Done,
     /// The existing record stays.
@@ -26,21 +26,22 @@ pub(crate) enum Put {
 /// and ignore an appended record that is not used.
 pub(crate) trait Putting {
     /// Whether the record there may be overwritten.
-    fn fits(&mut self, _old: Location, _locked: &Locked) -> bool {
+    fn fits(&mut self, _old: Location, _locked: &LockProof) -> bool {
         false
     }
 
     /// Overwrites the record there, for which `fits` was true; lock-free readers are kept away. `None`: the new
     /// record must be appended.
-    fn overwrite(&mut self, _old: Location, _locked: &LockedAlone) -> Option<Put> {
+    fn overwrite(&mut self, _old: Location, _locked: &LockProofAlone) -> Option<PutOutcome> {
         None
     }
 
     /// Writes the record to a new place. The error says why not.
-    fn append(&mut self, old: Option<Location>, locked: &Locked) -> Result<Location, Put>;
+    fn append(&mut self, old: Option<Location>, locked: &LockProof)
+    -> Result<Location, PutOutcome>;
 
     /// The appended record is not used.
-    fn take_back(&mut self, _appended: Location, _locked: &Locked) {}
+    fn take_back(&mut self, _appended: Location, _locked: &LockProof) {}
 }
 
 impl Index {
@@ -56,7 +57,7 @@ impl Index {
         clean: bool,
         records: &impl Records,
         putting: &mut impl Putting,
-    ) -> Result<Put, ShardFull> {
+    ) -> Result<PutOutcome, ShardFull> {
         let (shard, mut len, mut locked) = self.write(hash);
         let table = shard.table(&locked);
         let found = table.position(hash, key, records, &locked);
@@ -65,7 +66,7 @@ impl Index {
         {
             shard.begin_moves();
             let put = putting.overwrite(old.location(), &locked);
-            if put == Some(Put::Done) {
+            if put == Some(PutOutcome::Done) {
                 place.put(Entry::new(hash, old.location(), clean, old.frequency() + 1));
             }
             shard.end_moves();
@@ -98,16 +99,16 @@ impl Index {
             shard.table(&locked).position_at(hash, location).is_some(),
             "what was put is in one of its two buckets"
         );
-        Ok(Put::Done)
+        Ok(PutOutcome::Done)
     }
 
     /// Inserts an entry into a shard whose two buckets for it are full: moves other entries, or grows the table.
     fn insert_among(
         &self,
-        shard: &Shard,
+        shard: &IndexShard,
         len: usize,
         entry: Entry,
-        locked: &mut LockedAlone,
+        locked: &mut LockProofAlone,
     ) -> Result<(), ShardFull> {
         shard.begin_moves();
         let inserted = loop {
@@ -133,7 +134,7 @@ impl Index {
     }
 
     /// Shrinks the table after entries were removed, if few are left.
-    fn shrink(&self, shard: &Shard, len: usize, locked: &mut LockedAlone) {
+    fn shrink(&self, shard: &IndexShard, len: usize, locked: &mut LockProofAlone) {
         let table = shard.table(locked);
         let Some(smaller) = table.shrunk(len) else { return };
         let bytes = table.memory_bytes() - size_of_val(&*smaller);
@@ -152,7 +153,7 @@ impl Index {
             return;
         }
         let from = self.shards.at(self.shards.next_divided());
-        let (to, made) = self.shards.prepare_next(|| Shard::of_buckets(0));
+        let (to, made) = self.shards.prepare_next(|| IndexShard::of_buckets(0));
         // Lock in the order of their numbers.
         let (mut from_len, mut locked) = from.write();
         let (mut to_len, mut to_locked) = to.write();
@@ -163,7 +164,7 @@ impl Index {
         assert_eq!(go.len() + stay.len(), *from_len, "the entries of a shard are counted");
         assert_eq!(*to_len, 0, "no reader finds the next shard before it is added");
         let (here, there) = (buckets_of(&stay), buckets_of(&go));
-        let more = size_of_val(&*here) + size_of_val(&*there) + made * size_of::<Shard>();
+        let more = size_of_val(&*here) + size_of_val(&*there) + made * size_of::<IndexShard>();
         let less = table.memory_bytes();
         self.bytes.fetch_add(more, Ordering::Relaxed);
         self.bytes.fetch_sub(less, Ordering::Relaxed);
@@ -190,7 +191,7 @@ impl Index {
         hash: KeyHash,
         key: &[u8],
         records: &impl Records,
-        look: impl FnOnce(Entry, &Locked) -> Option<T>,
+        look: impl FnOnce(Entry, &LockProof) -> Option<T>,
     ) -> Option<T> {
         let (shard, mut len, mut locked) = self.write(hash);
         let (place, entry) = shard.table(&locked).position(hash, key, records, &locked)?;
@@ -203,7 +204,7 @@ impl Index {
     }
 
     /// Removes everything, shard by shard, each in one step, and calls `each` for each entry.
-    pub(crate) fn clear(&self, mut each: impl FnMut(Entry, &Locked)) {
+    pub(crate) fn clear(&self, mut each: impl FnMut(Entry, &LockProof)) {
         let _undivided = self.dividing();
         for shard in self.shards.all() {
             let (mut len, mut locked) = shard.write();
@@ -258,7 +259,7 @@ impl Index {
         hash: KeyHash,
         from: Location,
         (to, frequency): (Location, u64),
-        about_to: impl FnOnce(&LockedAlone),
+        about_to: impl FnOnce(&LockProofAlone),
     ) -> bool {
         let (shard, _len, locked) = self.write(hash);
         let found = shard.table(&locked).position_at(hash, from);
@@ -279,7 +280,7 @@ fn buckets_of(entries: &[Entry]) -> Box<[Bucket]> {
     buckets
 }
 
-impl Shard {
+impl IndexShard {
     /// The entry of this hash that points to `location`, and whether it was removed, which happens if `leaves`
     /// returns true.
     fn take_out(
@@ -287,7 +288,7 @@ impl Shard {
         hash: KeyHash,
         location: Location,
         len: &mut usize,
-        locked: &LockedAlone,
+        locked: &LockProofAlone,
         leaves: impl FnOnce(Entry) -> bool,
     ) -> Option<(Entry, bool)> {
         let (place, entry) = self.table(locked).position_at(hash, location)?;
@@ -300,7 +301,7 @@ impl Shard {
         Some((entry, left))
     }
 
-    /// Starts moves. The lock is held until [`Shard::end_moves`].
+    /// Starts moves. The lock is held until [`IndexShard::end_moves`].
     fn begin_moves(&self) {
         let before = self.moves.fetch_add(1, Ordering::SeqCst);
         debug_assert!(before & 1 == 0, "one at a time moves entries, with the shard's lock");

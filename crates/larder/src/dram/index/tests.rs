@@ -9,10 +9,10 @@ use std::collections::HashMap;
 struct Numbers;
 
 /// A record that was written there before.
-struct At(Location);
+struct OldRecord(Location);
 
-impl Putting for At {
-    fn append(&mut self, _: Option<Location>, _: &Locked) -> Result<Location, Put> {
+impl Putting for OldRecord {
+    fn append(&mut self, _: Option<Location>, _: &LockProof) -> Result<Location, PutOutcome> {
         Ok(self.0)
     }
 }
@@ -22,11 +22,11 @@ fn key_of(slot: u32) -> [u8; 4] {
 }
 
 impl Records for Numbers {
-    fn is_key(&self, at: Location, key: &[u8], _: &Locked) -> bool {
+    fn is_key(&self, at: Location, key: &[u8], _: &LockProof) -> bool {
         key_of(at.slot) == key
     }
 
-    fn hash(&self, at: Location, _: &Locked) -> KeyHash {
+    fn hash(&self, at: Location, _: &LockProof) -> KeyHash {
         KeyHash::of(&key_of(at.slot))
     }
 }
@@ -41,10 +41,10 @@ fn find(index: &Index, key: u32) -> Option<Location> {
 fn set(index: &Index, key: u32, location: Location, clean: bool) -> Option<Entry> {
     let bytes = key.to_le_bytes();
     let hash = KeyHash::of(&bytes);
-    let mut at = At(location);
+    let mut at = OldRecord(location);
     let old =
         index.peek(hash, |entry, _| (key_of(entry.location().slot) == bytes).then_some(entry));
-    assert_eq!(index.put(hash, &bytes, clean, &Numbers, &mut at), Ok(Put::Done));
+    assert_eq!(index.put(hash, &bytes, clean, &Numbers, &mut at), Ok(PutOutcome::Done));
     old
 }
 
@@ -81,10 +81,12 @@ fn keys_of_one_hash_take_no_more_than_their_buckets() {
     let index = Index::new(1);
     let set = |hash, key: u32| {
         let (bytes, location) = (key.to_le_bytes(), Location { slot: key + 1, at: 0 });
-        index.put(hash, &bytes, false, &Numbers, &mut At(location))
+        index.put(hash, &bytes, false, &Numbers, &mut OldRecord(location))
     };
     let others = |keys: std::ops::Range<u32>| {
-        keys.for_each(|key| assert_eq!(set(KeyHash::of(&key.to_le_bytes()), key), Ok(Put::Done)));
+        keys.for_each(|key| {
+            assert_eq!(set(KeyHash::of(&key.to_le_bytes()), key), Ok(PutOutcome::Done))
+        });
     };
     others(0..1000);
     let refused = (1000..101_000).filter(|&key| set(KeyHash(7), key) == Err(ShardFull)).count();

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use shuttle::thread;
 
-use super::super::index::{Index, Location, Put, Putting, Records};
+use super::super::index::{Index, Location, PutOutcome, Putting, Records};
 use super::super::permits::Permits;
-use super::super::published::{Old, Published};
-use super::super::readers::{Locked, LockedAlone, Readers};
+use super::super::published::{PublishedSlice, ReplacedSlice};
+use super::super::readers::{LockProof, LockProofAlone, Readers};
 use super::{CHANGES, ORDERS, in_many_orders};
 use crate::base::key::KeyHash;
 use crate::base::sync::atomic::{AtomicU32, Ordering};
@@ -18,7 +18,7 @@ fn an_entry_that_goes_to_another_record_is_not_taken_for_gone() {
     in_many_orders(|| {
         let (index, hash) = (Arc::new(Index::new(1)), KeyHash(7));
         let at = |slot| Location { slot, at: 0 };
-        assert_eq!(index.put(hash, b"", false, &OfOneKey, &mut OfOneKey), Ok(Put::Done));
+        assert_eq!(index.put(hash, b"", false, &OfOneKey, &mut OfOneKey), Ok(PutOutcome::Done));
         let looking: Vec<_> = (0..2)
             .map(|_| {
                 let index = Arc::clone(&index);
@@ -41,17 +41,17 @@ fn an_entry_that_goes_to_another_record_is_not_taken_for_gone() {
 struct OfOneKey;
 
 impl Putting for OfOneKey {
-    fn append(&mut self, _: Option<Location>, _: &Locked) -> Result<Location, Put> {
+    fn append(&mut self, _: Option<Location>, _: &LockProof) -> Result<Location, PutOutcome> {
         Ok(Location { slot: 1, at: 0 })
     }
 }
 
 impl Records for OfOneKey {
-    fn is_key(&self, _: Location, _: &[u8], _: &Locked) -> bool {
+    fn is_key(&self, _: Location, _: &[u8], _: &LockProof) -> bool {
         true
     }
 
-    fn hash(&self, _: Location, _: &Locked) -> KeyHash {
+    fn hash(&self, _: Location, _: &LockProof) -> KeyHash {
         KeyHash(7)
     }
 }
@@ -101,12 +101,12 @@ fn no_permit_is_lost_and_none_is_lent_twice() {
 }
 
 /// Records that it was freed.
-struct Noted {
+struct FreedNote {
     number: usize,
     freed: Arc<[AtomicU32]>,
 }
 
-impl Drop for Noted {
+impl Drop for FreedNote {
     fn drop(&mut self) {
         self.freed[self.number].store(1, Ordering::SeqCst);
     }
@@ -115,21 +115,22 @@ impl Drop for Noted {
 /// Starts `replacers` threads. Each replaces its own slice `versions` times, while `lookers` threads look at it. All
 /// collect what the shared readers have retired.
 fn replace_and_look(replacers: usize, versions: usize, lookers: usize, looks: usize) {
-    let readers = Arc::new(Readers::<Old<Noted>>::default());
+    let readers = Arc::new(Readers::<ReplacedSlice<FreedNote>>::default());
     let all: Vec<_> = (0..replacers)
         .map(|_| {
             let freed: Arc<[AtomicU32]> = (0..=versions).map(|_| AtomicU32::new(0)).collect();
-            let first = Published::new(Box::new([Noted { number: 0, freed: Arc::clone(&freed) }]));
+            let first =
+                PublishedSlice::new(Box::new([FreedNote { number: 0, freed: Arc::clone(&freed) }]));
             Arc::new((first, freed))
         })
         .collect();
     let replacing = all.iter().cloned().map(|one| {
         let readers = Arc::clone(&readers);
         thread::spawn(move || {
-            let mut locked = LockedAlone::new();
+            let mut locked = LockProofAlone::new();
             for number in 1..=versions {
                 let freed = Arc::clone(&one.1);
-                one.0.replace(Box::new([Noted { number, freed }]), &readers, &mut locked);
+                one.0.replace(Box::new([FreedNote { number, freed }]), &readers, &mut locked);
                 drop(readers.collect());
             }
         })

@@ -30,13 +30,13 @@ const GIVEN_UP: u64 = 1 << 63;
 #[derive(Debug)]
 pub(crate) struct Pins {
     /// A power of two.
-    stripes: Box<[Stripe]>,
+    stripes: Box<[PinStripe]>,
     undone: AtomicUsize,
 }
 
 #[repr(align(64))]
 #[derive(Debug, Default)]
-struct Stripe(AtomicU64);
+struct PinStripe(AtomicU64);
 
 /// A shared reference of the tier to a segment.
 #[derive(Debug, Clone)]
@@ -69,7 +69,7 @@ unsafe impl Sync for Pin {}
 const _: () = {
     assert!(STRIPES.is_power_of_two(), "a segment has as many, or a half, or a quarter of them");
     assert!(
-        align_of::<Stripe>() == 64,
+        align_of::<PinStripe>() == 64,
         "threads of two stripes do not wait for each other's cache line"
     );
     const fn is_shared<T: Send + Sync>() {}
@@ -79,7 +79,7 @@ const _: () = {
 impl Pins {
     pub(super) fn of_segment(bytes: usize) -> Self {
         let stripes = (bytes / STRIPE_BYTES).clamp(1, STRIPES);
-        let stripes: Box<[_]> = (0..1 << stripes.ilog2()).map(|_| Stripe::default()).collect();
+        let stripes: Box<[_]> = (0..1 << stripes.ilog2()).map(|_| PinStripe::default()).collect();
         let undone = AtomicUsize::new(stripes.len() + 1);
         Self { stripes, undone }
     }
@@ -145,7 +145,7 @@ impl Drop for Owner {
     fn drop(&mut self) {
         // SAFETY: `undone` counts this owner until the end of this function.
         let pins = unsafe { &self.0.as_ref().pins };
-        let mark = |stripe: &&Stripe| {
+        let mark = |stripe: &&PinStripe| {
             let before = stripe.0.fetch_or(GIVEN_UP, Ordering::AcqRel);
             debug_assert!(before < GIVEN_UP, "a segment is given up once");
             before == 0

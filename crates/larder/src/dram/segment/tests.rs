@@ -19,7 +19,7 @@ fn append(writer: &mut Writer, value: &[u8]) -> usize {
 
 fn overwrite(segment: &Share, at: usize, value: &[u8]) -> bool {
     let item = item(value, 2);
-    let locked = LockedAlone::new();
+    let locked = LockProofAlone::new();
     let fill = |room: &mut [u8]| encode(room, &item);
     segment.overwrite(at, record_bytes(&item), &locked, fill).is_some()
 }
@@ -147,7 +147,7 @@ fn hits_mark_a_record_while_others_read_it() {
                     Segment::note_hit(&pin, before, Some(second));
                     assert!(thread > 0 || second == 1 || before.is_fetched());
                     assert_eq!((pin.record().key, pin.record().value), (KEY, &b"rye"[..]));
-                    wins += usize::from(segment.win(at, &Locked::new()));
+                    wins += usize::from(segment.win(at, &LockProof::new()));
                 }
                 wins
             })
@@ -159,7 +159,7 @@ fn hits_mark_a_record_while_others_read_it() {
     assert!(marks.is_fetched() && marks.is_won());
     let mut copies = Writer::allocate(64);
     let copy = append(&mut copies, b"rye");
-    copies.segment().take_marks(copy, (&segment, at), &LockedAlone::new());
+    copies.segment().take_marks(copy, (&segment, at), &LockProofAlone::new());
     assert_eq!(copies.segment().pin(copy).record().marks, marks);
     assert_eq!(copies.segment().pin(copy).record().value, b"rye");
 }

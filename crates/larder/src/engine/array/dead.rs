@@ -144,7 +144,7 @@ impl Dead {
     }
 
     /// Continues with this clock: an earlier opening has left no death that its table does not know.
-    pub(super) fn go_on_from(&self, clock: u64) {
+    pub(super) fn set_clock(&self, clock: u64) {
         if let Self::InMemory(deaths, _) = self {
             *Self::lock(deaths) = Deaths { clock, pending: BTreeMap::new() };
         }
@@ -183,7 +183,7 @@ mod tests {
             [Some(5), Some(7), Some(5)]
         );
         let again = Dead::new(None, 2);
-        again.go_on_from(dead.clock_in_memory());
+        again.set_clock(dead.clock_in_memory());
         assert_eq!((again.clock(), again.index_of(5)), (dead.clock(), None));
     }
 }

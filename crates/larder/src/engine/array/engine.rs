@@ -6,16 +6,16 @@ use std::sync::Arc;
 use super::Array;
 use super::host::Why;
 use crate::base::error::Error;
-use crate::base::item::{Fetched, ItemRef};
+use crate::base::item::{FlashItem, ItemRef};
 use crate::base::key::KeyHash;
 use crate::base::layout;
 use crate::base::tier::Tier;
 use crate::engine::flash_region::FlashRegion;
 use crate::engine::long::{
-    Found, Lack, NewParts, Parts, add_head, add_part, has_room_for_head, next_part,
+    Lack, LongLookup, NewParts, Parts, add_head, add_part, has_room_for_head, next_part,
 };
 use crate::engine::tombstones::{Inheritance, KeysIn};
-use crate::engine::{Cursor, DeadRecords, Engine, Invalidated, Judge, Kept, Memory};
+use crate::engine::{Cursor, DeadRecords, Engine, InvalidateOutcome, Judge, Memory, ShutdownMark};
 use crate::observe::stats::Stats;
 
 impl Engine for Array {
@@ -46,16 +46,16 @@ impl Engine for Array {
         self.find(hash).await.is_some()
     }
 
-    async fn get(&self, hash: KeyHash, key: &[u8], now_s: u32) -> Option<Fetched> {
+    async fn get(&self, hash: KeyHash, key: &[u8], now_s: u32) -> Option<FlashItem> {
         self.find_whole(hash, key, now_s).await
     }
 
-    async fn look_up(&self, hash: KeyHash, key: &[u8], now_s: u32) -> Option<Found> {
+    async fn look_up(&self, hash: KeyHash, key: &[u8], now_s: u32) -> Option<LongLookup> {
         let (fetched, ..) = self.head_or_whole(hash, key, now_s).await?;
-        Found::of(fetched)
+        LongLookup::of(fetched)
     }
 
-    async fn next_part(&self, parts: &mut Parts) -> Result<Option<Fetched>, Lack> {
+    async fn next_part(&self, parts: &mut Parts) -> Result<Option<FlashItem>, Lack> {
         next_part(self, parts).await
     }
 
@@ -98,12 +98,12 @@ impl Engine for Array {
         self.relieve(hash).await;
     }
 
-    async fn invalidate(&self, hash: KeyHash) -> Result<Invalidated, Error> {
+    async fn invalidate(&self, hash: KeyHash) -> Result<InvalidateOutcome, Error> {
         if self.tombstones().is_none() {
-            return Ok(Invalidated::default());
+            return Ok(InvalidateOutcome::default());
         }
         let (was_there, receipt) = self.die(hash);
-        Ok(Invalidated { was_there, receipt })
+        Ok(InvalidateOutcome { was_there, receipt })
     }
 
     async fn relieve_tombstones(&self, hash: KeyHash) {
@@ -127,14 +127,14 @@ impl Engine for Array {
         self.recover_all().await
     }
 
-    async fn import(&mut self, part: &[u8], kept: &Kept) -> Result<(), Error> {
+    async fn import(&mut self, part: &[u8], kept: &ShutdownMark) -> Result<(), Error> {
         if !self.import_all(part) {
             return match kept {
-                Kept::Log(log) => {
+                ShutdownMark::Log(log) => {
                     self.inherit_from(Arc::clone(log));
                     self.recover_all().await
                 }
-                Kept::Snapshot => self.void_what_is_free().await,
+                ShutdownMark::Snapshot => self.void_what_is_free().await,
             };
         }
         self.restart_sweep();

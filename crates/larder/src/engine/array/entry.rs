@@ -21,7 +21,7 @@ use larder_log::{RecordForm, RegionId};
 /// Unit of addresses and lengths.
 pub(crate) const GRAIN_BYTES: u32 = RecordForm::STAMPED.align_bytes();
 /// Bytes of an entry, in DRAM and on flash.
-pub(crate) const ENTRY_BYTES: usize = size_of::<Entry>();
+pub(crate) const ENTRY_BYTES: usize = size_of::<SetEntry>();
 /// Upper bound of addresses: 1 PiB.
 pub(crate) const ADDRESSES: u64 = 1 << ADDRESS_BITS;
 
@@ -59,7 +59,7 @@ pub(crate) struct Fingerprint(pub(crate) u64);
 
 /// Where a record lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct RecordPlace {
     pub(crate) region: RegionId,
     /// Offset in the region, in bytes.
     pub(crate) offset: u32,
@@ -70,7 +70,7 @@ pub(crate) struct Place {
 /// See the [module](self).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(transparent)]
-pub(crate) struct Entry(u128);
+pub(crate) struct SetEntry(u128);
 
 impl Shape {
     /// The shape for an index of `tables` tables, over regions of this size.
@@ -97,16 +97,16 @@ impl Shape {
     pub(crate) fn entry(
         self,
         fingerprint: Fingerprint,
-        (place, sequence): (Place, u64),
+        (place, sequence): (RecordPlace, u64),
         group: u8,
-    ) -> Entry {
+    ) -> SetEntry {
         let region = u64::from(place.region.number()) * self.grains_per_region;
         let address = region + u64::from(place.offset / GRAIN_BYTES);
         let length = place.span.div_ceil(GRAIN_BYTES);
         assert!(address < ADDRESSES && (1..1 << LENGTH_BITS).contains(&length), "{place:?}");
         debug_assert!(group < 1 << GROUP_BITS);
         let first = fingerprint.0 | self.filling(sequence);
-        Entry(
+        SetEntry(
             u128::from(first)
                 | u128::from(address) << ADDRESS_AT
                 | u128::from(length) << LENGTH_AT
@@ -115,32 +115,32 @@ impl Shape {
     }
 
     /// The fingerprint of the key. Meaningless for an empty entry.
-    pub(crate) fn fingerprint_of(self, entry: Entry) -> Fingerprint {
+    pub(crate) fn fingerprint_of(self, entry: SetEntry) -> Fingerprint {
         Fingerprint(low(entry.0) & self.mask())
     }
 
     /// Whether it is an entry for this key.
-    pub(crate) fn is_of(self, entry: Entry, fingerprint: Fingerprint) -> bool {
+    pub(crate) fn is_of(self, entry: SetEntry, fingerprint: Fingerprint) -> bool {
         !entry.is_none() && self.fingerprint_of(entry) == fingerprint
     }
 
     /// Whether its record is of this filling, as far as the stored bits tell.
-    pub(crate) fn is_of_filling(self, entry: Entry, sequence: u64) -> bool {
+    pub(crate) fn is_of_filling(self, entry: SetEntry, sequence: u64) -> bool {
         low(entry.0) & !self.mask() == self.filling(sequence)
     }
 
     /// Where its record lies. For an entry that was read from flash, the region number may be out of range.
-    pub(crate) fn place_of(self, entry: Entry) -> Place {
+    pub(crate) fn place_of(self, entry: SetEntry) -> RecordPlace {
         self.place_at(entry.position())
     }
 
     /// The place that a position denotes.
-    pub(crate) fn place_at(self, position: u64) -> Place {
+    pub(crate) fn place_at(self, position: u64) -> RecordPlace {
         let address = position & (ADDRESSES - 1);
         let grains = u32::try_from(position >> ADDRESS_BITS).expect("14 bits");
         let region = u32::try_from(address / self.grains_per_region).unwrap_or(u32::MAX);
         let grain = u32::try_from(address % self.grains_per_region).expect("a region is < 4 GiB");
-        Place {
+        RecordPlace {
             region: RegionId::new(region),
             offset: grain * GRAIN_BYTES,
             span: grains * GRAIN_BYTES,
@@ -155,7 +155,7 @@ fn low(bits: u128) -> u64 {
     low
 }
 
-impl Entry {
+impl SetEntry {
     /// Whether both are for the same key and record.
     pub(crate) fn is_same(self, other: Self) -> bool {
         self.to_bytes() == other.to_bytes()
@@ -254,7 +254,7 @@ mod tests {
         ) {
             let shape = Shape::new(tables, 1 << 20);
             let fingerprint = shape.fingerprint(hash);
-            let place = Place {
+            let place = RecordPlace {
                 region: RegionId::new(region),
                 offset: grain * 1024,
                 span: grains * 1024,
@@ -268,8 +268,8 @@ mod tests {
             prop_assert_eq!((shape.place_of(entry), entry.group()), (place, group));
             let used = entry.with_rank(rank).with_dirty(true).with_hit();
             prop_assert_eq!((used.rank(), used.is_dirty(), used.has_hit()), (rank, true, true));
-            prop_assert_eq!(Entry::from_bytes(used.to_bytes()), entry);
-            prop_assert!(Entry::default().is_none() && !entry.is_none());
+            prop_assert_eq!(SetEntry::from_bytes(used.to_bytes()), entry);
+            prop_assert!(SetEntry::default().is_none() && !entry.is_none());
         }
     }
 }

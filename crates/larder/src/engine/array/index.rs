@@ -2,8 +2,8 @@
 
 use larder_log::{Entries, FooterEntry, RegionId, RegionIdentity};
 
-use super::entry::{Entry, Fingerprint, GRAIN_BYTES, Place, Shape};
-use super::set::{AllDirty, Set, WAYS};
+use super::entry::{Fingerprint, GRAIN_BYTES, RecordPlace, SetEntry, Shape};
+use super::set::{AllDirty, IndexSet, WAYS};
 use super::table::Built;
 
 /// Where a table lies, and its state.
@@ -47,7 +47,7 @@ impl TablePlace {
 
 /// What a clean shutdown keeps of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Kept {
+pub(crate) struct TableSummary {
     pub(crate) place: Option<(RegionId, u32)>,
     pub(crate) stamp: u64,
     pub(crate) entries: u16,
@@ -58,9 +58,9 @@ pub(crate) struct Kept {
 
 /// See the [module](self).
 #[derive(Debug)]
-pub(crate) struct Index {
+pub(crate) struct ArrayIndex {
     shape: Shape,
-    sets: Box<[Set]>,
+    sets: Box<[IndexSet]>,
     sets_per_table: u32,
     tables: Box<[Descriptor]>,
     /// The stream of tables.
@@ -79,7 +79,7 @@ pub(crate) struct Slot {
     set: usize,
 }
 
-impl Index {
+impl ArrayIndex {
     /// Creates an empty index.
     pub(crate) fn new(
         (tables, sets_per_table): (u32, u32),
@@ -99,7 +99,7 @@ impl Index {
         let sets = tables as usize * sets_per_table as usize;
         Self {
             shape: Shape::new(tables, region_bytes),
-            sets: vec![Set::default(); sets].into_boxed_slice(),
+            sets: vec![IndexSet::default(); sets].into_boxed_slice(),
             sets_per_table,
             tables: vec![none; tables as usize].into_boxed_slice(),
             index_stream,
@@ -139,11 +139,11 @@ impl Index {
         first(u128::from(table))..first(u128::from(table) + 1)
     }
 
-    pub(crate) fn set(&self, slot: Slot) -> &Set {
+    pub(crate) fn set(&self, slot: Slot) -> &IndexSet {
         &self.sets[slot.set]
     }
 
-    pub(crate) fn set_mut(&mut self, slot: Slot) -> &mut Set {
+    pub(crate) fn set_mut(&mut self, slot: Slot) -> &mut IndexSet {
         &mut self.sets[slot.set]
     }
 
@@ -154,7 +154,7 @@ impl Index {
     }
 
     /// All sets of a table.
-    pub(crate) fn sets_of(&self, table: u32) -> &[Set] {
+    pub(crate) fn sets_of(&self, table: u32) -> &[IndexSet] {
         let sets = self.sets_per_table as usize;
         &self.sets[table as usize * sets..][..sets]
     }
@@ -167,20 +167,20 @@ impl Index {
     ///
     /// # Errors
     /// If all entries of the set are dirty.
-    pub(crate) fn install(&mut self, slot: Slot, entry: Entry) -> Result<(), AllDirty> {
+    pub(crate) fn install(&mut self, slot: Slot, entry: SetEntry) -> Result<(), AllDirty> {
         self.sets[slot.set].put(self.shape, entry)
     }
 
     /// Puts new entries of a table, which the table does not know, into their sets, if all of them have room there.
     /// Returns whether they had.
-    pub(crate) fn install_all(&mut self, table: u32, entries: &[Entry]) -> bool {
+    pub(crate) fn install_all(&mut self, table: u32, entries: &[SetEntry]) -> bool {
         let mut brought = vec![0; self.sets_per_table as usize];
         let first = table as usize * self.sets_per_table as usize;
         for entry in entries {
             let slot = self.slot_of(table, self.shape.fingerprint_of(*entry));
             brought[slot.set - first] += 1;
         }
-        let has_room = |(set, brought): (&Set, &usize)| set.dirty().count() + brought <= WAYS;
+        let has_room = |(set, brought): (&IndexSet, &usize)| set.dirty().count() + brought <= WAYS;
         if !self.sets_of(table).iter().zip(&brought).all(has_room) {
             return false;
         }
@@ -231,7 +231,7 @@ impl Index {
         (descriptor.entries, descriptor.overflown) = (built.entries, built.overflown);
         let sets = self.sets_per_table as usize;
         let own = &mut self.sets[table as usize * sets..][..sets];
-        own.iter_mut().for_each(Set::all_known);
+        own.iter_mut().for_each(IndexSet::all_known);
     }
 
     /// Notes the newest writing of a table; its number of entries is not known.
@@ -263,16 +263,16 @@ impl Index {
     }
 
     /// What a clean shutdown keeps of a table.
-    pub(crate) fn kept(&self, table: u32) -> Kept {
+    pub(crate) fn kept(&self, table: u32) -> TableSummary {
         let Descriptor { place, offset, entries, overflown, is_touched, hides, stamp } =
             self.tables[table as usize];
         let place = place.map(|region| (region, offset));
-        Kept { place, stamp, entries, overflown, is_touched, hides }
+        TableSummary { place, stamp, entries, overflown, is_touched, hides }
     }
 
     /// Restores what a clean shutdown has kept of a table.
-    pub(crate) fn take_over(&mut self, table: u32, kept: Kept) {
-        let Kept { place, stamp, entries, overflown, is_touched, hides } = kept;
+    pub(crate) fn take_over(&mut self, table: u32, kept: TableSummary) {
+        let TableSummary { place, stamp, entries, overflown, is_touched, hides } = kept;
         if let Some(place) = place {
             self.table_found(table, place, stamp);
         }
@@ -314,7 +314,7 @@ impl Index {
 
 /// What the log asks. For objects only the entries in DRAM are consulted; entries in tables are detected as outdated
 /// later, by the filling number in the entry.
-impl Entries for Index {
+impl Entries for ArrayIndex {
     fn points_to(&self, stream: usize, hash: u64, region: RegionId, offset: u32) -> bool {
         match stream == self.index_stream {
             true => self.is_table_at(hash, region, offset),
@@ -322,8 +322,8 @@ impl Entries for Index {
         }
     }
 
-    /// For a table, [`Index::table_written`] stores more. For an object, if its set has no room, one of its entries is
-    /// lost.
+    /// For a table, [`ArrayIndex::table_written`] stores more. For an object, if its set has no room, one of its
+    /// entries is lost.
     fn set(&mut self, stream: usize, filling: RegionIdentity, entry: &FooterEntry) {
         if stream == self.index_stream {
             return;
@@ -331,7 +331,7 @@ impl Entries for Index {
         let FooterEntry { hash, offset, length, .. } = *entry;
         let slot = self.slot(hash);
         let span = length.next_multiple_of(GRAIN_BYTES);
-        let place = Place { region: filling.region, offset, span };
+        let place = RecordPlace { region: filling.region, offset, span };
         let group = u8::try_from(stream).expect("groups come first, and are at most 32");
         let entry = self.shape.entry(slot.fingerprint, (place, filling.sequence), group);
         let entry = entry.with_dirty(true);

@@ -7,12 +7,12 @@
 use larder_device::BufferPool;
 
 use super::Array;
-use super::entry::Entry;
-use crate::base::item::{Fetched, ItemRef, Kind};
+use super::entry::SetEntry;
+use crate::base::item::{FlashItem, ItemRef, Kind};
 use crate::base::key::KeyHasher;
 use crate::base::removal::RemovalReason;
 use crate::base::tier::Tier;
-use crate::engine::long::{Asked, Lack, Records, Stamps, assemble, is_part};
+use crate::engine::long::{Lack, ReadPurpose, Records, Stamps, assemble, is_part};
 
 /// Earlier than any expiry: the caller has already checked the expiry of the head.
 const NO_TIME: u32 = 0;
@@ -38,7 +38,7 @@ impl Records for Array {
         self.set_record(item, now_s).await
     }
 
-    async fn part(&self, key: &[u8], asked: Asked) -> Result<Fetched, Lack> {
+    async fn part(&self, key: &[u8], asked: ReadPurpose) -> Result<FlashItem, Lack> {
         let hash = self.place.hasher.hash(key);
         let entry = self.locate(hash, asked).await?;
         let fetched = self.fetch(hash, entry, NO_TIME).await?;
@@ -48,8 +48,8 @@ impl Records for Array {
 
 impl Array {
     /// Completes the item of a head with this entry. If a part is missing for good, forgets the item.
-    pub(super) async fn complete(&self, head: Fetched, entry: Entry) -> Option<Fetched> {
-        match assemble(self, &head, Asked::Counts).await {
+    pub(super) async fn complete(&self, head: FlashItem, entry: SetEntry) -> Option<FlashItem> {
+        match assemble(self, &head, ReadPurpose::Counts).await {
             Ok(whole) => Some(whole),
             Err(Lack::Gone) => {
                 self.forget_head(&head, entry).await;
@@ -61,10 +61,10 @@ impl Array {
 
     /// The whole item of a record, expired or not, if all of it is there and it is not a part. Counts no hit, and
     /// forgets nothing.
-    pub(super) async fn peek_whole(&self, fetched: Fetched) -> Option<Fetched> {
+    pub(super) async fn peek_whole(&self, fetched: FlashItem) -> Option<FlashItem> {
         match fetched.kind {
             Kind::Whole => Some(fetched),
-            Kind::Head => assemble(self, &fetched, Asked::Walk).await.ok(),
+            Kind::Head => assemble(self, &fetched, ReadPurpose::Walk).await.ok(),
             // A part is visited with its head.
             Kind::Part => None,
         }
@@ -72,7 +72,7 @@ impl Array {
 
     /// Marks the key of a head dead, unless something newer is there by now. This may take a read: looking for the
     /// parts may have displaced its entry from DRAM.
-    async fn forget_head(&self, head: &Fetched, entry: Entry) {
+    async fn forget_head(&self, head: &FlashItem, entry: SetEntry) {
         if self.find(head.hash).await.is_none() {
             return;
         }

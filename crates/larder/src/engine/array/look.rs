@@ -5,23 +5,23 @@ use std::ops::Range;
 use larder_device::IoBuffer;
 use larder_log::{LogPlace, RecordIdentity, RegionIdentity, RegionState};
 
-use super::entry::{Entry, Place};
+use super::entry::{RecordPlace, SetEntry};
 use super::host::Why;
 use super::index::{Slot, TablePlace};
 use super::place::ArrayPlace;
 use super::table::{PAGE_BYTES, PAGES, Page, TableIdentity, home_of, pages_of, parse_page};
 use super::{Array, State};
-use crate::base::item::{Fetched, Kind, is_expired};
+use crate::base::item::{FlashItem, Kind, is_expired};
 use crate::base::key::KeyHash;
 use crate::base::removal::RemovalReason;
 use crate::base::tier::Tier;
-use crate::engine::long::{Asked, Lack};
+use crate::engine::long::{Lack, ReadPurpose};
 
 /// Where a look-up continues.
 enum Look {
     /// There is no entry.
     Absent,
-    Found(Entry),
+    Found(SetEntry),
     InTable(TableRead),
 }
 
@@ -49,7 +49,7 @@ impl Array {
         hash: KeyHash,
         key: &[u8],
         now_s: u32,
-    ) -> Option<Fetched> {
+    ) -> Option<FlashItem> {
         let (fetched, entry) = self.head_or_whole(hash, key, now_s).await?;
         match fetched.kind {
             Kind::Head => self.complete(fetched, entry).await,
@@ -63,7 +63,7 @@ impl Array {
         hash: KeyHash,
         key: &[u8],
         now_s: u32,
-    ) -> Option<(Fetched, Entry)> {
+    ) -> Option<(FlashItem, SetEntry)> {
         let entry = self.find(hash).await?;
         let fetched = self.fetch(hash, entry, now_s).await.ok()?;
         if fetched.item().key != key || fetched.kind == Kind::Part {
@@ -80,15 +80,15 @@ impl Array {
     }
 
     /// The entry of this hash: at most one read.
-    pub(super) async fn find(&self, hash: KeyHash) -> Option<Entry> {
-        self.locate(hash, Asked::Counts).await.ok()
+    pub(super) async fn find(&self, hash: KeyHash) -> Option<SetEntry> {
+        self.locate(hash, ReadPurpose::Counts).await.ok()
     }
 
     /// The same, with the reason if there is none.
-    pub(super) async fn locate(&self, hash: KeyHash, asked: Asked) -> Result<Entry, Lack> {
+    pub(super) async fn locate(&self, hash: KeyHash, asked: ReadPurpose) -> Result<SetEntry, Lack> {
         let why = match asked {
-            Asked::Counts => Why::Request,
-            Asked::Walk => Why::Upkeep,
+            ReadPurpose::Counts => Why::Request,
+            ReadPurpose::Walk => Why::Upkeep,
         };
         let mut may_read = true;
         loop {
@@ -113,15 +113,15 @@ impl Array {
     }
 
     /// The entry of this hash in its set.
-    fn in_set(state: &mut State, slot: Slot, asked: Asked) -> Option<Entry> {
+    fn in_set(state: &mut State, slot: Slot, asked: ReadPurpose) -> Option<SetEntry> {
         let shape = state.entries.shape();
         match asked {
-            Asked::Counts => state.entries.set_mut(slot).hit(shape, slot.fingerprint),
-            Asked::Walk => state.entries.set(slot).get(shape, slot.fingerprint),
+            ReadPurpose::Counts => state.entries.set_mut(slot).hit(shape, slot.fingerprint),
+            ReadPurpose::Walk => state.entries.set(slot).get(shape, slot.fingerprint),
         }
     }
 
-    fn look_at_set(&self, state: &mut State, hash: KeyHash, asked: Asked) -> Look {
+    fn look_at_set(&self, state: &mut State, hash: KeyHash, asked: ReadPurpose) -> Look {
         let slot = state.entries.slot(hash.0);
         if let Some(entry) = Self::in_set(state, slot, asked) {
             return Look::Found(entry);
@@ -132,7 +132,7 @@ impl Array {
         }
         let home = home_of(slot.fingerprint);
         // If the set has no room for the entry, the table must be written, which needs all of its pages.
-        let is_full = asked == Asked::Counts && state.entries.set(slot).is_all_dirty();
+        let is_full = asked == ReadPurpose::Counts && state.entries.set(slot).is_all_dirty();
         let pages = match is_full {
             true => 0..PAGES,
             false => pages_of(home, at.is_overflown(home)),
@@ -188,8 +188,8 @@ impl Array {
         &self,
         hash: KeyHash,
         (read, pages): (&TableRead, &[Page]),
-        asked: Asked,
-    ) -> Option<Result<Entry, Lack>> {
+        asked: ReadPurpose,
+    ) -> Option<Result<SetEntry, Lack>> {
         let state = &mut *self.lock();
         let slot = state.entries.slot(hash.0);
         let shape = state.entries.shape();
@@ -212,7 +212,7 @@ impl Array {
             self.counters().array_stale_entries.add(1);
             return Some(Err(Lack::Gone));
         }
-        if asked == Asked::Counts {
+        if asked == ReadPurpose::Counts {
             self.install(state, slot, found.with_hit(), (read, pages));
         }
         Some(Ok(found))
@@ -223,7 +223,7 @@ impl Array {
         &self,
         state: &mut State,
         slot: Slot,
-        found: Entry,
+        found: SetEntry,
         (read, pages): (&TableRead, &[Page]),
     ) {
         if state.entries.install(slot, found).is_err()
@@ -236,9 +236,9 @@ impl Array {
     }
 
     /// Whether the record of an entry is where the entry says, as far as DRAM knows.
-    pub(super) fn is_current(&self, state: &State, entry: Entry) -> bool {
+    pub(super) fn is_current(&self, state: &State, entry: SetEntry) -> bool {
         let shape = state.entries.shape();
-        let Place { region, .. } = shape.place_of(entry);
+        let RecordPlace { region, .. } = shape.place_of(entry);
         if region.number() >= self.place.log.regions {
             return false;
         }
@@ -251,9 +251,9 @@ impl Array {
     pub(super) async fn fetch(
         &self,
         hash: KeyHash,
-        entry: Entry,
+        entry: SetEntry,
         now_s: u32,
-    ) -> Result<Fetched, Lack> {
+    ) -> Result<FlashItem, Lack> {
         let (at, filling, in_memory) = {
             let state = &mut *self.lock();
             let at = state.entries.shape().place_of(entry);
@@ -269,7 +269,7 @@ impl Array {
     }
 
     /// The bytes at a place, if they are not on flash yet.
-    pub(super) fn in_memory(&self, state: &State, at: Place) -> Option<IoBuffer> {
+    pub(super) fn in_memory(&self, state: &State, at: RecordPlace) -> Option<IoBuffer> {
         state.active.in_memory(at.region, (at.offset, at.span), self.log.pool())
     }
 
@@ -279,10 +279,10 @@ impl Array {
     /// If it cannot be read or is not valid.
     pub(super) async fn read_record(
         &self,
-        at: Place,
+        at: RecordPlace,
         filling: RegionIdentity,
         in_memory: Option<IoBuffer>,
-    ) -> Result<Fetched, Lack> {
+    ) -> Result<FlashItem, Lack> {
         let (buffer, skip) = match in_memory {
             Some(buffer) => (buffer, 0),
             None => {
@@ -293,7 +293,7 @@ impl Array {
         };
         let ArrayPlace { log: LogPlace { cache, .. }, hasher, .. } = self.place;
         let identity = RecordIdentity { cache, sequence: filling.sequence, offset: at.offset };
-        Fetched::parse(buffer, skip, identity, hasher).ok_or_else(|| {
+        FlashItem::parse(buffer, skip, identity, hasher).ok_or_else(|| {
             let counters = self.counters();
             if self.log.is_filling(filling) {
                 counters.array_bad_records.add(1);
@@ -307,7 +307,7 @@ impl Array {
 
     /// Removes an entry that leads to no record from its set, if it is still there. Returns what that means for the
     /// look-up.
-    fn forget(&self, state: &mut State, hash: KeyHash, entry: Entry) -> Lack {
+    fn forget(&self, state: &mut State, hash: KeyHash, entry: SetEntry) -> Lack {
         let slot = state.entries.slot(hash.0);
         let shape = state.entries.shape();
         match state.entries.set(slot).get(shape, slot.fingerprint) {

@@ -7,7 +7,7 @@ use larder_log::{Region, buffer_bytes};
 use super::dead::DEATHS_PER_TABLE;
 use super::entry::ENTRY_BYTES;
 use super::index::Descriptor;
-use super::set::{Set, WAYS};
+use super::set::{IndexSet, WAYS};
 use super::stored::snapshot_bytes;
 use super::table::TABLE_ENTRIES;
 use crate::base::error::Error;
@@ -15,7 +15,7 @@ use crate::config::ArrayConfig;
 
 /// Without a budget, DRAM holds entries for `1 / INDEX_PART` of the objects.
 const INDEX_PART: u64 = 8;
-const SET_BYTES: u64 = size_of::<Set>() as u64;
+const SET_BYTES: u64 = size_of::<IndexSet>() as u64;
 /// A key and its index, in a tree that is two thirds full.
 const DEATH_BYTES: u64 = 24;
 /// In addition to the open regions, one may wait for its last write.

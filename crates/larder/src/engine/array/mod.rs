@@ -72,13 +72,13 @@ use crate::observe::stats::Counters;
 use dead::{DEATHS_PER_TABLE, Dead};
 use group_bytes::GroupBytes;
 use host::{LogHost, Why};
-use index::Index;
+use index::ArrayIndex;
 use place::ArrayPlace;
 use sweep::Sweep;
 
 /// See the [module](self).
 pub(crate) struct Array {
-    log: RegionLog<Index, LogHost>,
+    log: RegionLog<ArrayIndex, LogHost>,
     place: ArrayPlace,
     dead: Arc<Dead>,
     /// Whether a task is emptying a region of tables: one at a time is enough.
@@ -95,10 +95,10 @@ pub(crate) struct Array {
     inheritance: Mutex<Option<Arc<Inheritance>>>,
 }
 
-type State = LogState<Index>;
+type State = LogState<ArrayIndex>;
 
 /// Result of an attempt to append.
-enum Appended {
+enum AppendOutcome {
     /// Appended to this filling. `piece_is_due`: enough data has been collected for a write.
     Yes { filling: RegionIdentity, piece_is_due: bool },
     /// The open region of this stream has no room.
@@ -168,17 +168,17 @@ impl Array {
         let mut may_merge = true;
         loop {
             match self.append(item, now_s, may_merge) {
-                Appended::Yes { filling, piece_is_due } => {
+                AppendOutcome::Yes { filling, piece_is_due } => {
                     return !piece_is_due || self.write_pieces(filling).await;
                 }
-                Appended::Full(stream) => {
+                AppendOutcome::Full(stream) => {
                     if !self.rotate(stream, item.object_bytes(), now_s).await {
                         break;
                     }
                 }
                 // Only once: if other tasks filled the set again, one of their entries is lost instead of making
                 // another read.
-                Appended::AllDirty(table) => {
+                AppendOutcome::AllDirty(table) => {
                     self.write_table(table, Why::Request).await;
                     may_merge = false;
                 }
@@ -196,7 +196,7 @@ impl Array {
     }
 
     /// Appends `item` to the open region of its group.
-    fn append(&self, item: &ItemRef<'_>, now_s: u32, may_merge: bool) -> Appended {
+    fn append(&self, item: &ItemRef<'_>, now_s: u32, may_merge: bool) -> AppendOutcome {
         let state = &mut *self.lock();
         let slot = state.entries.slot(item.hash.0);
         let shape = state.entries.shape();
@@ -210,15 +210,15 @@ impl Array {
         if let Some(at) = already {
             // An earlier call appended it and was dropped.
             let piece_is_due = state.active.is_due(at.region);
-            return Appended::Yes { filling: state.filling(at.region), piece_is_due };
+            return AppendOutcome::Yes { filling: state.filling(at.region), piece_is_due };
         }
         if may_merge && !state.entries.set(slot).has_room_for(shape, slot.fingerprint) {
-            return Appended::AllDirty(slot.table);
+            return AppendOutcome::AllDirty(slot.table);
         }
         let stream = group_of(self.place.groups, item.expiry_s, now_s);
         let open = state.active.open(stream);
         if !open.is_some_and(|active| active.has_room_for(item.object_bytes())) {
-            return Appended::Full(stream);
+            return AppendOutcome::Full(stream);
         }
         if self.tombstones().is_none() && item.kind != Kind::Part {
             // Without a log, DRAM has hidden the version on flash until now. Mark it dead no earlier than this: if a
@@ -230,7 +230,7 @@ impl Array {
         let region = state.append(stream, &record_of(item, Some(self.dead.clock())));
         self.counters().array_lost_entries.add(state.entries.lost - lost_before);
         let piece_is_due = state.active.is_due(region);
-        Appended::Yes { filling: state.filling(region), piece_is_due }
+        AppendOutcome::Yes { filling: state.filling(region), piece_is_due }
     }
 
     /// Writes the data that is due of the active regions. Returns whether this filling, to which something was
@@ -290,7 +290,7 @@ impl Array {
     }
 }
 
-fn empty_index(place: &ArrayPlace) -> Index {
+fn empty_index(place: &ArrayPlace) -> ArrayIndex {
     let sizes = (place.tables, place.sets_per_table);
-    Index::new(sizes, place.log.region_bytes, place.index_stream)
+    ArrayIndex::new(sizes, place.log.region_bytes, place.index_stream)
 }

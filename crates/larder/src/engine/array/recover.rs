@@ -21,7 +21,7 @@ use larder_log::{
     Closing, Footer, FooterEntry, Record, RegionId, RegionIdentity, RegionState, Unreadable,
 };
 
-use super::entry::{Entry, GRAIN_BYTES, Place};
+use super::entry::{GRAIN_BYTES, RecordPlace, SetEntry};
 use super::host::Why;
 use super::table::{KEY_BYTES, PAGE_BYTES, TABLE_BYTES};
 use super::{Array, State};
@@ -35,7 +35,7 @@ use crate::observe::events;
 const READS_AT_ONCE: usize = 32;
 
 /// A valid filling.
-struct Found {
+struct RecoveredFilling {
     filling: RegionIdentity,
     closing: Closing,
     latest_expiry_s: u32,
@@ -96,7 +96,7 @@ impl Array {
     async fn read_footers(
         &self,
         log: &Inheritance,
-    ) -> Result<(Vec<Found>, Vec<RegionId>), RegionId> {
+    ) -> Result<(Vec<RecoveredFilling>, Vec<RegionId>), RegionId> {
         let (mut found, mut void) = (Vec::new(), Vec::new());
         let mut reads: VecDeque<(RegionId, IoFuture)> = VecDeque::new();
         let mut regions = (0..self.place.log.regions).map(RegionId::new);
@@ -128,7 +128,7 @@ impl Array {
         log: &Inheritance,
         region: RegionId,
         footer: Result<Option<Footer>, Unreadable>,
-    ) -> Result<Option<Found>, Unreadable> {
+    ) -> Result<Option<RecoveredFilling>, Unreadable> {
         let first = log.first_filling(self.log.host().regions.number(region));
         let counts = first.max(self.place.oldest_sequence)..self.place.log.first_sequence;
         let is_readable = footer.is_ok();
@@ -148,7 +148,7 @@ impl Array {
             return Ok(None);
         };
         let closing = closing.filter(|it| usize::from(it.stream) <= self.place.index_stream);
-        Ok(closing.map(|closing| Found {
+        Ok(closing.map(|closing| RecoveredFilling {
             filling: RegionIdentity { region, sequence },
             closing,
             latest_expiry_s,
@@ -184,8 +184,8 @@ impl Array {
         self.log.empty_regions(&free).await
     }
 
-    fn restore(&self, found: &[Found]) {
-        for Found { filling, closing, latest_expiry_s, .. } in found {
+    fn restore(&self, found: &[RecoveredFilling]) {
+        for RecoveredFilling { filling, closing, latest_expiry_s, .. } in found {
             self.restore_filling(*filling, closing.stream, *latest_expiry_s);
         }
     }
@@ -212,13 +212,13 @@ impl Array {
     }
 
     /// Notes the newest writing of each table.
-    fn find_tables(&self, found: &[Found]) {
+    fn find_tables(&self, found: &[RecoveredFilling]) {
         let of_tables =
             found.iter().filter(|it| usize::from(it.closing.stream) == self.place.index_stream);
-        let mut fillings: Vec<&Found> = of_tables.collect();
+        let mut fillings: Vec<&RecoveredFilling> = of_tables.collect();
         fillings.sort_by_key(|it| it.filling.sequence);
         let mut state = self.lock();
-        for Found { filling, entries, .. } in fillings {
+        for RecoveredFilling { filling, entries, .. } in fillings {
             for entry in entries {
                 let is_one = entry.length as usize == TABLE_BYTES
                     && (entry.offset as usize).is_multiple_of(PAGE_BYTES);
@@ -243,10 +243,10 @@ impl Array {
     }
 
     /// The live records that no table knows, by table, in the order of their stamps.
-    fn news_in(&self, found: &[Found], horizon: u64) -> Vec<News> {
+    fn news_in(&self, found: &[RecoveredFilling], horizon: u64) -> Vec<News> {
         let mut state = self.lock();
         let mut news = Vec::new();
-        for Found { filling, closing, entries, .. } in found {
+        for RecoveredFilling { filling, closing, entries, .. } in found {
             // Stamps ascend within a region.
             if entries.last().is_none_or(|last| last.stamp < horizon) {
                 continue;
@@ -273,7 +273,7 @@ impl Array {
         let (entries, all_fit) = {
             let mut state = self.lock();
             let shape = state.entries.shape();
-            let mut entries: Vec<Entry> = Vec::with_capacity(news.len());
+            let mut entries: Vec<SetEntry> = Vec::with_capacity(news.len());
             for entry in news.iter().filter_map(|news| self.entry_of(&state, news)) {
                 // The later one of a hash is valid.
                 let fingerprint = shape.fingerprint_of(entry);
@@ -290,12 +290,12 @@ impl Array {
     }
 
     /// The entry of a record, unless tables that were written since have taken its region.
-    fn entry_of(&self, state: &State, news: &News) -> Option<Entry> {
+    fn entry_of(&self, state: &State, news: &News) -> Option<SetEntry> {
         let News { entry: FooterEntry { hash, offset, length, .. }, filling, stream, .. } = *news;
         let group = u8::try_from(stream).ok()?;
         let slot = state.entries.slot(hash);
         let span = length.next_multiple_of(GRAIN_BYTES);
-        let place = Place { region: filling.region, offset, span };
+        let place = RecordPlace { region: filling.region, offset, span };
         let is_there = state.filling(filling.region) == filling;
         is_there.then(|| {
             state.entries.shape().entry(slot.fingerprint, (place, filling.sequence), group)

@@ -10,37 +10,37 @@ use larder_log::{AsRecord, FooterEntry, Kept, NewRecord, RecordForm, RegionIdent
 
 use super::Array;
 use super::dead::Dead;
-use crate::base::item::Fetched;
+use crate::base::item::FlashItem;
 use crate::base::ttl_groups::group_of;
 use crate::engine::stored::record_of;
 
 /// Keeps requested objects that have not expired at `now_s`.
-pub(super) struct Hot<'a> {
+pub(super) struct HotObjects<'a> {
     pub(super) array: &'a Array,
     pub(super) now_s: u32,
 }
 
 /// An object that is appended again, with a stamp after all deaths so far.
-pub(super) struct Rescued {
-    fetched: Fetched,
+pub(super) struct RescuedObject {
+    fetched: FlashItem,
     dead: Arc<Dead>,
 }
 
-impl AsRecord for Rescued {
+impl AsRecord for RescuedObject {
     fn as_record(&self) -> NewRecord<'_> {
         record_of(&self.fetched.item(), Some(self.dead.clock()))
     }
 }
 
-impl Rescue for Hot<'_> {
-    type Record = Rescued;
+impl Rescue for HotObjects<'_> {
+    type Record = RescuedObject;
 
     async fn rescue(
         &self,
         filling: RegionIdentity,
         listed: &[FooterEntry],
         mut room: usize,
-        kept: &mut Vec<Kept<Rescued>>,
+        kept: &mut Vec<Kept<RescuedObject>>,
     ) -> usize {
         let Self { array, now_s } = *self;
         if !array.place.reinsertion {
@@ -68,7 +68,7 @@ impl Rescue for Hot<'_> {
                     room = left;
                     let stream = group_of(array.place.groups, fetched.expiry_s, now_s);
                     let (region, offset) = (at.region, at.offset);
-                    let record = Rescued { fetched, dead: Arc::clone(&array.dead) };
+                    let record = RescuedObject { fetched, dead: Arc::clone(&array.dead) };
                     kept.push(Kept { region, offset, stream, record });
                 }
                 _ => {}

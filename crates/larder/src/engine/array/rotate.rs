@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use super::Array;
 use super::division::LOOK_EVERY;
-use super::rescue::Hot;
+use super::rescue::HotObjects;
 
 /// Number of times that all tables are written during one round of the regions.
 const SWEEPS_A_ROUND: u64 = 8;
@@ -46,7 +46,7 @@ impl Array {
             return Some(false); // the previous holder of the writer made room
         }
         self.log.close_open(&mut writer, stream).await;
-        let hot = Hot { array: self, now_s };
+        let hot = HotObjects { array: self, now_s };
         let asked = (stream, object_bytes);
         self.log.open_next(&mut writer, asked, now_s, &hot).await.then_some(true)
     }

@@ -4,12 +4,12 @@
 //! object was read, the scan checks that it is still the newest of its key; for that its table may be read again.
 
 use super::Array;
-use super::entry::Entry;
+use super::entry::SetEntry;
 use super::host::Why;
 use super::table::{PAGES, Page};
 use crate::base::key::KeyHash;
 use crate::base::side_by_side::together;
-use crate::engine::long::Asked;
+use crate::engine::long::ReadPurpose;
 use crate::engine::{Cursor, Judge};
 
 /// Objects that a scan reads concurrently.
@@ -49,12 +49,12 @@ impl Array {
         let shape = index.shape();
         let in_sets = index.sets_of(table).iter().flat_map(|set| set.entries());
         let in_table = pages.iter().flat_map(|Page { entries, .. }| entries.iter().copied());
-        let is_only_there = |&entry: &Entry| {
+        let is_only_there = |&entry: &SetEntry| {
             let slot = index.slot_of(table, shape.fingerprint_of(entry));
             index.set(slot).get(shape, slot.fingerprint).is_none()
         };
         let all = in_sets.chain(in_table.filter(is_only_there));
-        all.filter(|&entry| self.is_current(&state, entry)).map(Entry::position).collect()
+        all.filter(|&entry| self.is_current(&state, entry)).map(SetEntry::position).collect()
     }
 
     /// Applies `judge` to the object at a position, if it is still the newest of its key. Counts no hit.
@@ -67,7 +67,7 @@ impl Array {
         let fetched = self.read_record(at, filling, in_memory).await.ok()?;
         let hash = fetched.hash;
         let whole = self.peek_whole(fetched).await?;
-        let newest = self.locate(hash, Asked::Walk).await.ok()?;
+        let newest = self.locate(hash, ReadPurpose::Walk).await.ok()?;
         (newest.position() == position).then(|| judge(&whole.item()))?
     }
 }

@@ -3,7 +3,7 @@
 //! Entries that their table does not know yet are dirty and stay; of the others, the least recently used one is
 //! displaced.
 
-use super::entry::{Entry, Fingerprint, Shape};
+use super::entry::{Fingerprint, SetEntry, Shape};
 
 /// Entries of a set.
 pub(crate) const WAYS: usize = 4;
@@ -11,22 +11,22 @@ pub(crate) const WAYS: usize = 4;
 /// See the [module](self).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(C, align(64))]
-pub(crate) struct Set([Entry; WAYS]);
+pub(crate) struct IndexSet([SetEntry; WAYS]);
 
-const _: () = assert!(size_of::<Set>() == 64);
+const _: () = assert!(size_of::<IndexSet>() == 64);
 
 /// All four entries are dirty: their table has to learn them first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct AllDirty;
 
-impl Set {
+impl IndexSet {
     /// The entry of this key, if it is here.
-    pub(crate) fn get(&self, shape: Shape, fingerprint: Fingerprint) -> Option<Entry> {
+    pub(crate) fn get(&self, shape: Shape, fingerprint: Fingerprint) -> Option<SetEntry> {
         self.0.iter().copied().find(|&entry| shape.is_of(entry, fingerprint))
     }
 
     /// The same, and marks it as used now.
-    pub(crate) fn hit(&mut self, shape: Shape, fingerprint: Fingerprint) -> Option<Entry> {
+    pub(crate) fn hit(&mut self, shape: Shape, fingerprint: Fingerprint) -> Option<SetEntry> {
         let way = self.way_of(shape, fingerprint)?;
         self.0[way] = self.0[way].with_hit();
         self.used(way);
@@ -61,28 +61,28 @@ impl Set {
     ///
     /// # Errors
     /// If all are dirty and none belongs to the key.
-    pub(crate) fn put(&mut self, shape: Shape, entry: Entry) -> Result<(), AllDirty> {
+    pub(crate) fn put(&mut self, shape: Shape, entry: SetEntry) -> Result<(), AllDirty> {
         let way = self.way_for(shape, shape.fingerprint_of(entry)).ok_or(AllDirty)?;
         self.put_at(way, entry);
         Ok(())
     }
 
     /// The same if all are dirty: the least recently used entry is lost. Returns it.
-    pub(crate) fn put_over(&mut self, entry: Entry) -> Entry {
+    pub(crate) fn put_over(&mut self, entry: SetEntry) -> SetEntry {
         let oldest = (0..WAYS).max_by_key(|&way| self.0[way].rank()).expect("there are four");
         let lost = self.0[oldest];
         self.put_at(oldest, entry);
         lost
     }
 
-    fn put_at(&mut self, way: usize, entry: Entry) {
+    fn put_at(&mut self, way: usize, entry: SetEntry) {
         let rank = self.rank(way);
         self.0[way] = entry.with_rank(rank);
         self.used(way);
     }
 
     /// Removes the entry of this key.
-    pub(crate) fn remove(&mut self, shape: Shape, fingerprint: Fingerprint) -> Option<Entry> {
+    pub(crate) fn remove(&mut self, shape: Shape, fingerprint: Fingerprint) -> Option<SetEntry> {
         let way = self.way_of(shape, fingerprint)?;
         let entry = std::mem::take(&mut self.0[way]);
         // Keep the ranks of the remaining entries without gaps.
@@ -93,7 +93,7 @@ impl Set {
     }
 
     /// The entries that their table does not know.
-    pub(crate) fn dirty(&self) -> impl Iterator<Item = Entry> {
+    pub(crate) fn dirty(&self) -> impl Iterator<Item = SetEntry> {
         self.0.iter().copied().filter(|entry| !entry.is_none() && entry.is_dirty())
     }
 
@@ -105,7 +105,7 @@ impl Set {
     }
 
     /// All entries.
-    pub(crate) fn entries(&self) -> impl Iterator<Item = Entry> {
+    pub(crate) fn entries(&self) -> impl Iterator<Item = SetEntry> {
         self.0.iter().copied().filter(|entry| !entry.is_none())
     }
 
@@ -132,15 +132,15 @@ mod tests {
     use larder_log::RegionId;
     use proptest::prelude::*;
 
-    use super::super::entry::Place;
+    use super::super::entry::RecordPlace;
     use super::*;
 
     fn shape() -> Shape {
         Shape::new(1000, 1 << 20)
     }
 
-    fn entry(key: u64, dirty: bool) -> Entry {
-        let place = Place { region: RegionId::new(3), offset: 0, span: 1024 };
+    fn entry(key: u64, dirty: bool) -> SetEntry {
+        let place = RecordPlace { region: RegionId::new(3), offset: 0, span: 1024 };
         shape().entry(Fingerprint(key), (place, 9), 0).with_dirty(dirty)
     }
 
@@ -150,7 +150,7 @@ mod tests {
         fn the_clean_one_used_longest_ago_gives_way(
             steps in prop::collection::vec((0..8_u64, 0..4_u8), 0..80)
         ) {
-            let (mut set, mut model) = (Set::default(), Vec::<(u64, bool)>::new());
+            let (mut set, mut model) = (IndexSet::default(), Vec::<(u64, bool)>::new());
             for (key, step) in steps {
                 let at = model.iter().position(|&(it, _)| it == key);
                 match step {
@@ -184,7 +184,7 @@ mod tests {
                 for key in 0..8 {
                     let known = model.iter().find(|&&(it, _)| it == key);
                     let found = set.get(shape(), Fingerprint(key));
-                    prop_assert_eq!(found.map(Entry::is_dirty), known.map(|&(_, dirty)| dirty));
+                    prop_assert_eq!(found.map(SetEntry::is_dirty), known.map(|&(_, dirty)| dirty));
                 }
             }
             set.all_known();
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn where_all_are_dirty_one_can_be_lost() {
-        let mut set = Set::default();
+        let mut set = IndexSet::default();
         (0..4).for_each(|key| set.put(shape(), entry(key, true)).unwrap());
         assert_eq!(set.put(shape(), entry(9, true)), Err(AllDirty));
         let lost = set.put_over(entry(9, true));

@@ -19,8 +19,8 @@ use zerocopy::little_endian::U64;
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::Array;
-use super::index::Kept;
-use super::stored::{Header, StoredRegion, StoredTable};
+use super::index::TableSummary;
+use super::stored::{StoredHeader, StoredRegion, StoredTable};
 use super::table::TABLE_BYTES;
 
 const NO_REGION: u32 = u32::MAX;
@@ -35,7 +35,7 @@ impl Array {
         // What could not be written is lost. Without a log of deaths, a table that lacks deaths must be dropped too.
         let left: Vec<bool> = (0..self.place.tables).map(|table| self.has_news(table)).collect();
         let state = self.lock();
-        let header = Header {
+        let header = StoredHeader {
             clock: clock.into(),
             tables: self.place.tables.into(),
             regions: self.place.log.regions.into(),
@@ -43,9 +43,9 @@ impl Array {
         let mut bytes = header.as_bytes().to_vec();
         for (table, has_news) in (0..).zip(left) {
             let kept = state.entries.kept(table);
-            let Kept { place, stamp, entries, overflown, is_touched, hides } =
+            let TableSummary { place, stamp, entries, overflown, is_touched, hides } =
                 match has_news && !is_logged {
-                    true => Kept { place: None, ..kept },
+                    true => TableSummary { place: None, ..kept },
                     false => kept,
                 };
             let flag = |is: bool, flag: u8| if is { flag } else { 0 };
@@ -98,7 +98,7 @@ impl Array {
         drop(state);
         let groups: Vec<u64> = groups.iter().map(|bytes| bytes.get()).collect();
         self.log.host().group_bytes.begin_with(&groups);
-        self.dead.go_on_from(header.clock.get());
+        self.dead.set_clock(header.clock.get());
         true
     }
 
@@ -132,9 +132,9 @@ impl Array {
     }
 }
 
-fn kept_of(table: &StoredTable) -> Kept {
+fn kept_of(table: &StoredTable) -> TableSummary {
     let region = Some(table.region.get()).filter(|&region| region != NO_REGION);
-    Kept {
+    TableSummary {
         place: region.map(|region| (RegionId::new(region), table.offset.get())),
         stamp: table.stamp.get(),
         entries: table.entries.get(),
@@ -146,7 +146,7 @@ fn kept_of(table: &StoredTable) -> Kept {
 
 /// The parts of a snapshot.
 struct Snapshot<'a> {
-    header: &'a Header,
+    header: &'a StoredHeader,
     tables: &'a [StoredTable],
     regions: &'a [StoredRegion],
     groups: &'a [U64],
@@ -154,7 +154,7 @@ struct Snapshot<'a> {
 
 impl<'a> Snapshot<'a> {
     fn parse(part: &'a [u8]) -> Option<Self> {
-        let (header, rest) = Header::ref_from_prefix(part).ok()?;
+        let (header, rest) = StoredHeader::ref_from_prefix(part).ok()?;
         let tables = usize::try_from(header.tables.get()).ok()?;
         let regions = usize::try_from(header.regions.get()).ok()?;
         let (tables, rest) = <[StoredTable]>::ref_from_prefix_with_elems(rest, tables).ok()?;

@@ -5,7 +5,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
-pub(super) struct Header {
+pub(super) struct StoredHeader {
     pub(super) clock: U64,
     pub(super) tables: U32,
     pub(super) regions: U32,
@@ -34,12 +34,12 @@ pub(super) struct StoredRegion {
 
 /// Bytes of a table in the snapshot, plus the header, which is accounted to the first table.
 pub(crate) const TABLE_SNAPSHOT_BYTES: u64 =
-    (size_of::<StoredTable>() + size_of::<Header>()) as u64;
+    (size_of::<StoredTable>() + size_of::<StoredHeader>()) as u64;
 /// Bytes of a group in the snapshot.
 const GROUP_SNAPSHOT_BYTES: u64 = size_of::<U64>() as u64;
 /// Bytes of a region in the snapshot.
 pub(crate) const REGION_SNAPSHOT_BYTES: u64 = size_of::<StoredRegion>() as u64;
-const _: () = assert!(size_of::<Header>() == 16 && size_of::<StoredTable>() == 24);
+const _: () = assert!(size_of::<StoredHeader>() == 16 && size_of::<StoredTable>() == 24);
 const _: () = assert!(TABLE_SNAPSHOT_BYTES == 40 && REGION_SNAPSHOT_BYTES == 16);
 
 /// Maximum bytes in the snapshot of an array with these numbers of tables, groups and regions.

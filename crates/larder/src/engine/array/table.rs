@@ -29,7 +29,7 @@ use larder_log::record::RECORD_HEADER_BYTES;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::entry::{ENTRY_BYTES, Entry, Fingerprint, Shape};
+use super::entry::{ENTRY_BYTES, Fingerprint, SetEntry, Shape};
 
 /// Pages of a table.
 pub(crate) const PAGES: usize = 4;
@@ -50,14 +50,14 @@ const FRONT_BYTES: usize = RECORD_HEADER_BYTES + STAMP_BYTES + KEY_BYTES;
 /// Bytes of the value of that record.
 pub(crate) const VALUE_BYTES: usize = TABLE_BYTES - FRONT_BYTES;
 const HEADER_AT: usize = 48;
-const ENTRIES_AT: usize = HEADER_AT + size_of::<Header>();
+const ENTRIES_AT: usize = HEADER_AT + size_of::<TableHeader>();
 const _: () = assert!(FRONT_BYTES == HEADER_AT && ENTRIES_AT == 80);
 const _: () = assert!(ENTRIES_AT + PAGE_ENTRIES * ENTRY_BYTES == PAGE_BYTES);
 const CHECKED_FROM: usize = 4;
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
-struct Header {
+struct TableHeader {
     checksum: U32,
     entries: U16,
     page: u8,
@@ -85,7 +85,7 @@ pub(crate) struct Page {
     /// Whether entries of it are in its neighbour page.
     pub(crate) is_overflown: bool,
     pub(crate) stamp: u64,
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) entries: Vec<SetEntry>,
 }
 
 /// The home page of a key's entry.
@@ -107,7 +107,7 @@ pub(crate) fn pages_of(home: usize, is_overflown: bool) -> std::ops::Range<usize
 #[derive(Debug, Default)]
 pub(crate) struct TableBuilder {
     /// By home page. If there is too little room, the first ones are kept.
-    pages: [Vec<Entry>; PAGES],
+    pages: [Vec<SetEntry>; PAGES],
 }
 
 /// Result of building a table.
@@ -122,7 +122,7 @@ pub(crate) struct Built {
 
 impl TableBuilder {
     /// Adds an entry after those of its page.
-    pub(crate) fn add(&mut self, shape: Shape, entry: Entry) {
+    pub(crate) fn add(&mut self, shape: Shape, entry: SetEntry) {
         if let Some(page) = self.pages.get_mut(home_of(shape.fingerprint_of(entry))) {
             page.push(entry);
         }
@@ -130,7 +130,7 @@ impl TableBuilder {
 
     /// The value of the table's record, and what is in it.
     pub(crate) fn encode(mut self, identity: TableIdentity, stamp: u64) -> (Vec<u8>, Built) {
-        let mut moved: [Vec<Entry>; PAGES] = Default::default();
+        let mut moved: [Vec<SetEntry>; PAGES] = Default::default();
         let (mut overflown, mut lost) = (0, 0);
         for page in 0..PAGES {
             let room = self.room(beside(page));
@@ -148,7 +148,7 @@ impl TableBuilder {
         let mut bytes = vec![0; TABLE_BYTES];
         let mut entries = 0;
         for (at, page) in bytes.chunks_exact_mut(PAGE_BYTES).enumerate() {
-            let empty: &[Entry] = &[];
+            let empty: &[SetEntry] = &[];
             let own = self.pages.get(at).map_or(empty, Vec::as_slice);
             let guests = moved.get(at).map_or(empty, Vec::as_slice);
             entries += own.len() + guests.len();
@@ -170,12 +170,12 @@ fn encode_page(
     page: &mut [u8],
     (identity, stamp): (TableIdentity, u64),
     (number, is_overflown): (usize, bool),
-    entries: impl Iterator<Item = Entry>,
+    entries: impl Iterator<Item = SetEntry>,
 ) {
     let mut body = Vec::with_capacity(PAGE_ENTRIES * ENTRY_BYTES);
     entries.for_each(|entry| body.extend_from_slice(&entry.to_bytes()));
     let count = u16::try_from(body.len() / ENTRY_BYTES).expect("at most 251");
-    let mut header = Header {
+    let mut header = TableHeader {
         checksum: 0.into(),
         entries: count.into(),
         page: u8::try_from(number).expect("0 to 3"),
@@ -196,7 +196,7 @@ fn encode_page(
 
 /// Parses a page. It must be this page of this writing of the table.
 pub(crate) fn parse_page(bytes: &[u8], identity: TableIdentity, page: usize) -> Option<Page> {
-    let (header, rest) = Header::ref_from_prefix(bytes.get(HEADER_AT..)?).ok()?;
+    let (header, rest) = TableHeader::ref_from_prefix(bytes.get(HEADER_AT..)?).ok()?;
     let count = usize::from(header.entries.get());
     let body = rest.get(..count.checked_mul(ENTRY_BYTES)?).filter(|_| count <= PAGE_ENTRIES)?;
     let checked = header.as_bytes().get(CHECKED_FROM..)?;
@@ -210,7 +210,7 @@ pub(crate) fn parse_page(bytes: &[u8], identity: TableIdentity, page: usize) -> 
     is_it.then(|| Page {
         is_overflown: header.overflown != 0,
         stamp: header.stamp.get(),
-        entries: entries.map(Entry::from_bytes).filter(|entry| !entry.is_none()).collect(),
+        entries: entries.map(SetEntry::from_bytes).filter(|entry| !entry.is_none()).collect(),
     })
 }
 
@@ -219,7 +219,8 @@ pub(crate) fn fuzz_page(bytes: &[u8]) {
     let cache = CacheId::ZERO;
     let whole: Vec<u8> =
         bytes.iter().copied().chain(std::iter::repeat(0)).take(PAGE_BYTES).collect();
-    let Some((header, _)) = whole.get(HEADER_AT..).and_then(|it| Header::ref_from_prefix(it).ok())
+    let Some((header, _)) =
+        whole.get(HEADER_AT..).and_then(|it| TableHeader::ref_from_prefix(it).ok())
     else {
         return;
     };
@@ -248,7 +249,7 @@ mod tests {
     use larder_log::{NewRecord, RecordIdentity, RegionId, record};
     use proptest::prelude::*;
 
-    use super::super::entry::Place;
+    use super::super::entry::RecordPlace;
     use super::*;
 
     const IDENTITY: TableIdentity = TableIdentity {
@@ -263,8 +264,8 @@ mod tests {
         Shape::new(1 << 20, 1 << 20)
     }
 
-    fn entry(fingerprint: u64) -> Entry {
-        let place = Place { region: RegionId::new(7), offset: 2048, span: 1024 };
+    fn entry(fingerprint: u64) -> SetEntry {
+        let place = RecordPlace { region: RegionId::new(7), offset: 2048, span: 1024 };
         shape().entry(Fingerprint(fingerprint), (place, 9), 3)
     }
 
@@ -300,7 +301,7 @@ mod tests {
         };
         let is_overflown = page(home).is_overflown;
         pages_of(home, is_overflown).any(|at| {
-            let is_it = |&it: &Entry| shape().is_of(it, Fingerprint(fingerprint));
+            let is_it = |&it: &SetEntry| shape().is_of(it, Fingerprint(fingerprint));
             page(at).stamp == STAMP && page(at).entries.iter().any(is_it)
         })
     }

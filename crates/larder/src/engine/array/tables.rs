@@ -8,11 +8,11 @@ use std::sync::atomic::Ordering;
 use larder_log::{NewRecord, RegionId};
 
 use super::dead::Death;
-use super::entry::{Entry, Fingerprint};
+use super::entry::{Fingerprint, SetEntry};
 use super::host::Why;
 use super::index::TablePlace;
 use super::look::TableRead;
-use super::set::Set;
+use super::set::IndexSet;
 use super::table::{KEY_BYTES, PAGES, Page, TableBuilder, TableIdentity, VALUE_BYTES};
 use super::{Array, State};
 use crate::base::key::KeyHash;
@@ -38,7 +38,7 @@ impl Array {
     }
 
     /// The same, with entries that neither its sets nor its newest writing know.
-    pub(super) async fn write_table_with(&self, table: u32, more: &[Entry], why: Why) -> bool {
+    pub(super) async fn write_table_with(&self, table: u32, more: &[SetEntry], why: Why) -> bool {
         let mut read: Option<(TablePlace, Vec<Page>)> = None;
         loop {
             let step = self.step(&mut self.lock(), (table, more), read.as_ref());
@@ -72,7 +72,7 @@ impl Array {
     fn step(
         &self,
         state: &mut State,
-        (table, more): (u32, &[Entry]),
+        (table, more): (u32, &[SetEntry]),
         read: Option<&(TablePlace, Vec<Page>)>,
     ) -> Step {
         let known = match (state.entries.place(table), read) {
@@ -100,7 +100,7 @@ impl Array {
     pub(super) fn rewrite(
         &self,
         state: &mut State,
-        (table, more): (u32, &[Entry]),
+        (table, more): (u32, &[SetEntry]),
         known: Option<(u64, &[Page])>,
     ) -> bool {
         let key = u64::from(table).to_le_bytes();
@@ -139,14 +139,14 @@ impl Array {
     fn merge(
         &self,
         state: &State,
-        (table, more): (u32, &[Entry]),
+        (table, more): (u32, &[SetEntry]),
         known: Option<(u64, &[Page])>,
         deaths: &[Death],
     ) -> TableBuilder {
         let index = &state.entries;
         let shape = index.shape();
         let mut builder = TableBuilder::default();
-        let dirty = index.sets_of(table).iter().flat_map(Set::dirty);
+        let dirty = index.sets_of(table).iter().flat_map(IndexSet::dirty);
         dirty.filter(|&entry| self.is_current(state, entry)).for_each(|it| builder.add(shape, it));
         let news: HashSet<u64> = more.iter().map(|&it| shape.fingerprint_of(it).0).collect();
         more.iter().for_each(|&entry| builder.add(shape, entry));
@@ -157,7 +157,7 @@ impl Array {
             let Fingerprint(fingerprint) = shape.fingerprint_of(entry);
             let slot = index.slot_of(table, Fingerprint(fingerprint));
             let newer = index.set(slot).get(shape, slot.fingerprint);
-            let is_replaced = newer.is_some_and(Entry::is_dirty) || news.contains(&fingerprint);
+            let is_replaced = newer.is_some_and(SetEntry::is_dirty) || news.contains(&fingerprint);
             if !is_replaced && !died.contains(&fingerprint) && self.is_current(state, entry) {
                 builder.add(shape, entry);
             }

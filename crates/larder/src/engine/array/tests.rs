@@ -15,11 +15,11 @@ use larder_log::{CacheId, LogPlace, RecordForm, RegionEviction, Stream};
 use super::memory::ArrayMemory;
 use super::place::ArrayPlace;
 use super::*;
-use crate::base::item::{Fetched, ItemRef};
+use crate::base::item::{FlashItem, ItemRef};
 use crate::base::key::{KeyHash, KeyHasher};
 use crate::base::time::CacheClock;
 use crate::base::ttl_groups::bounds_s;
-use crate::engine::{DeadRecords, Engine, Kept};
+use crate::engine::{DeadRecords, Engine, ShutdownMark};
 
 const REGION_BYTES: u32 = 256 << 10;
 const START_S: u64 = 1_000_000;
@@ -106,7 +106,7 @@ impl Bench {
         let found = block_on(self.array.find_whole(KeyHash::of(&key), &key, now_s));
         let after = self.reads();
         assert!(after.0 - before.0 <= 1 && after.1 - before.1 <= 1, "{before:?} to {after:?}");
-        found.as_ref().map(|fetched: &Fetched| fetched.item().value.to_vec())
+        found.as_ref().map(|fetched: &FlashItem| fetched.item().value.to_vec())
     }
 
     fn delete(&self, key: u64) {
@@ -232,7 +232,7 @@ fn a_clean_restart_keeps_everything() {
     let later = LogPlace { first_sequence: 2 << 32, ..layout.log.clone() };
     let later = ArrayPlace { log: later, ..layout };
     let mut again = Bench::on(Arc::clone(&bench.device), later);
-    block_on(again.array.import(&part, &Kept::Snapshot)).unwrap();
+    block_on(again.array.import(&part, &ShutdownMark::Snapshot)).unwrap();
     for key in 0..2500 {
         let expected = found.binary_search(&key).is_ok();
         assert_eq!(again.get(key), expected.then(|| value(key, key, 3000)), "{key}");

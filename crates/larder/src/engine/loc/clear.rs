@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use super::Loc;
-use super::index::Index;
+use super::index::LocIndex;
 
 impl Loc {
     /// Waits for all writes in flight.
@@ -22,7 +22,7 @@ impl Loc {
             *rebuild = None;
         }
         self.forgotten.end();
-        let index = Index::new(self.place.log.regions, self.place.log.region_bytes);
+        let index = LocIndex::new(self.place.log.regions, self.place.log.region_bytes);
         self.log.clear(first_sequence, index);
         self.stamps.restart(first_sequence);
         self.unindexed.store(0, Ordering::Release);

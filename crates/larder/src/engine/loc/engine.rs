@@ -13,18 +13,19 @@ use zerocopy::little_endian::U64;
 use super::long::long_object_bytes_max;
 use super::{Loc, object_bytes_max};
 use crate::base::error::Error;
-use crate::base::item::{Fetched, ItemRef};
+use crate::base::item::{FlashItem, ItemRef};
 use crate::base::key::KeyHash;
 use crate::base::layout;
 use crate::base::side_by_side::together;
 use crate::base::tier::Tier;
 use crate::engine::flash_region::FlashRegion;
 use crate::engine::long::{
-    Found, Lack, NewParts, Parts, add_head, add_part, has_room_for_head, next_part,
+    Lack, LongLookup, NewParts, Parts, add_head, add_part, has_room_for_head, next_part,
 };
 use crate::engine::tombstones::Inheritance;
 use crate::engine::{
-    Append, Cursor, DeadRecords, Engine, FoundAgain, Invalidated, Judge, Kept, Memory, Stop,
+    Append, Cursor, DeadRecords, Engine, FoundAgain, InvalidateOutcome, Judge, Memory,
+    ShutdownMark, Stop,
 };
 use crate::observe::stats::Stats;
 
@@ -65,16 +66,16 @@ impl Engine for Loc {
         self.has(hash)
     }
 
-    async fn get(&self, hash: KeyHash, key: &[u8], now_s: u32) -> Option<Fetched> {
+    async fn get(&self, hash: KeyHash, key: &[u8], now_s: u32) -> Option<FlashItem> {
         self.get(hash, key, now_s).await
     }
 
-    async fn look_up(&self, hash: KeyHash, key: &[u8], now_s: u32) -> Option<Found> {
+    async fn look_up(&self, hash: KeyHash, key: &[u8], now_s: u32) -> Option<LongLookup> {
         let (fetched, ..) = self.head_or_whole(hash, key, now_s).await?;
-        Found::of(fetched)
+        LongLookup::of(fetched)
     }
 
-    async fn next_part(&self, parts: &mut Parts) -> Result<Option<Fetched>, Lack> {
+    async fn next_part(&self, parts: &mut Parts) -> Result<Option<FlashItem>, Lack> {
         next_part(self, parts).await
     }
 
@@ -133,12 +134,12 @@ impl Engine for Loc {
         self.remove_entry(hash);
     }
 
-    async fn invalidate(&self, hash: KeyHash) -> Result<Invalidated, Error> {
+    async fn invalidate(&self, hash: KeyHash) -> Result<InvalidateOutcome, Error> {
         // First: from here on, no object of this hash from an earlier opening enters the index. If one is there
         // already, it is invalidated next.
         let receipt = self.invalidate_unindexed(hash);
         let was_there = Loc::invalidate(self, hash).await?;
-        Ok(Invalidated { was_there, receipt })
+        Ok(InvalidateOutcome { was_there, receipt })
     }
 
     async fn relieve_tombstones(&self, _hash: KeyHash) {
@@ -152,9 +153,9 @@ impl Engine for Loc {
         self.inherit(Arc::clone(log));
     }
 
-    async fn import(&mut self, part: &[u8], kept: &Kept) -> Result<(), Error> {
+    async fn import(&mut self, part: &[u8], kept: &ShutdownMark) -> Result<(), Error> {
         self.left = match kept {
-            Kept::Log(log) => {
+            ShutdownMark::Log(log) => {
                 let objects = objects_in(part);
                 self.inherit(Arc::clone(log));
                 // A damaged count must not reserve more than the regions can hold.
@@ -163,8 +164,10 @@ impl Engine for Loc {
                 objects
             }
             // Nothing relies on the fillings of this opening before the next clean shutdown.
-            Kept::Snapshot if self.tombstones().is_none() => Some(self.inherit_listed(part)),
-            Kept::Snapshot => {
+            ShutdownMark::Snapshot if self.tombstones().is_none() => {
+                Some(self.inherit_listed(part))
+            }
+            ShutdownMark::Snapshot => {
                 self.import_listed(part).await;
                 self.empty_unsealed().await?;
                 None

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use larder_log::{Entries, Event, FooterEntry, Host, RegionId, RegionIdentity};
 
-use super::index::Index;
+use super::index::LocIndex;
 use crate::base::error::Error;
 use crate::base::key::KeyHash;
 use crate::base::removal::RemovalReason;
@@ -109,7 +109,7 @@ impl Host for LogHost {
     }
 }
 
-impl Entries for Index {
+impl Entries for LocIndex {
     fn points_to(&self, _stream: usize, hash: u64, region: RegionId, offset: u32) -> bool {
         self.points_to(KeyHash(hash), region, offset)
     }

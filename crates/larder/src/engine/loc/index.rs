@@ -63,8 +63,8 @@ pub(crate) struct Location {
 }
 
 #[derive(Debug)]
-pub(crate) struct Index {
-    shards: Box<[Shard]>,
+pub(crate) struct LocIndex {
+    shards: Box<[IndexShard]>,
     region_bytes: u32,
     len: usize,
     /// Minimum number of buckets of a shard's table, applied when the next entry is added.
@@ -82,13 +82,13 @@ pub(crate) enum Was {
 }
 
 #[derive(Debug, Default)]
-struct Shard {
+struct IndexShard {
     places: Vec<u64>,
     /// The lower bits of the tags.
     tags: Vec<u16>,
 }
 
-impl Index {
+impl LocIndex {
     pub(crate) fn new(regions: u32, region_bytes: u32) -> Self {
         assert!(
             u64::from(regions) * u64::from(region_bytes) <= BYTES_MAX,
@@ -97,7 +97,7 @@ impl Index {
         let shards = (u64::from(regions) * u64::from(region_bytes) / SHARD_BYTES)
             .clamp(1, SHARDS_MAX)
             .next_power_of_two();
-        let shards = (0..shards).map(|_| Shard::default()).collect();
+        let shards = (0..shards).map(|_| IndexShard::default()).collect();
         Self { shards, region_bytes, len: 0, buckets_expected: 0 }
     }
 
@@ -106,7 +106,7 @@ impl Index {
         shard.find(tag(hash)).map(|at| self.location(shard.places[at]))
     }
 
-    /// As [`Index::get`], and sets the hit field to the result of `mark`, at most [`HITS_MAX`].
+    /// As [`LocIndex::get`], and sets the hit field to the result of `mark`, at most [`HITS_MAX`].
     pub(crate) fn touch(
         &mut self,
         hash: KeyHash,
@@ -135,7 +135,7 @@ impl Index {
         self.len += usize::from(shard.set(tag(hash), place));
     }
 
-    /// As [`Index::set`], but keeps an existing entry if `is_newer` returns true for its region and offset. Returns
+    /// As [`LocIndex::set`], but keeps an existing entry if `is_newer` returns true for its region and offset. Returns
     /// what was there.
     pub(crate) fn set_unless(
         &mut self,
@@ -194,7 +194,7 @@ impl Index {
         self.buckets_expected = usize::try_from(buckets).unwrap_or(0);
     }
 
-    /// Whether [`Index::expect`] was called with a number greater than 0.
+    /// Whether [`LocIndex::expect`] was called with a number greater than 0.
     pub(crate) fn knows_what_to_expect(&self) -> bool {
         self.buckets_expected > 0
     }
@@ -303,7 +303,7 @@ impl Index {
     }
 }
 
-impl Shard {
+impl IndexShard {
     fn find(&self, tag: u32) -> Option<usize> {
         // Compare the lower bits first: they mostly differ, they lie close together, and eight are compared at once.
         #[allow(clippy::cast_possible_truncation)]
@@ -466,7 +466,7 @@ mod tests {
 
     #[test]
     fn an_object_costs_at_most_12_bytes() {
-        let mut index = Index::new(1024, REGION);
+        let mut index = LocIndex::new(1024, REGION);
         let mut worst: f64 = 0.0;
         for key in 0..1_000_000_u32 {
             index.set(hash(key), region(key % 1024), key / 1024 * 4, 1000);
@@ -481,7 +481,7 @@ mod tests {
 
     #[test]
     fn hits_are_remembered_as_far_as_they_can() {
-        let mut index = Index::new(4, REGION);
+        let mut index = LocIndex::new(4, REGION);
         index.set(hash(0), region(3), 80, 5000);
         for hits in 1..20 {
             let found = index.touch(hash(0), |at| at.hits + 1).unwrap();
@@ -495,7 +495,7 @@ mod tests {
 
     #[test]
     fn a_region_can_be_forgotten_whole() {
-        let mut index = Index::new(4, REGION);
+        let mut index = LocIndex::new(4, REGION);
         (0..400).for_each(|key| index.set(hash(key), region(key % 4), key * 4, 50));
         assert_eq!(index.remove_region(region(2)), 100);
         assert_eq!(index.len(), 300);
@@ -505,7 +505,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_span_is_a_little_longer_than_the_record(length in 1_u32..1 << 30) {
-            let mut index = Index::new(1, 1 << 30);
+            let mut index = LocIndex::new(1, 1 << 30);
             index.set(hash(0), region(0), 0, length);
             let span = index.get(hash(0)).unwrap().span;
             prop_assert!(span >= length && u64::from(span) <= u64::from(length) * 17 / 16 + 3);
@@ -513,7 +513,7 @@ mod tests {
 
         #[test]
         fn agrees_with_a_map(ops in prop::collection::vec((0_u8..4, 0_u32..500, 0_u32..4, 0_u32..1000), 1..2000)) {
-            let mut index = Index::new(4, REGION);
+            let mut index = LocIndex::new(4, REGION);
             let mut map: HashMap<u32, (RegionId, u32)> = HashMap::new();
             for (op, key, at_region, at) in ops {
                 let (region, offset) = (region(at_region), at * 4);

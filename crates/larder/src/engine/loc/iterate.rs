@@ -4,7 +4,7 @@ use larder_log::RegionIdentity;
 
 use super::Loc;
 use super::index::Location;
-use crate::base::item::{Fetched, ItemRef, Kind};
+use crate::base::item::{FlashItem, ItemRef, Kind};
 use crate::base::key::KeyHash;
 
 /// Number of attempts for an object that moves while it is read.
@@ -56,7 +56,7 @@ impl Loc {
         &self,
         at: Location,
         identity: RegionIdentity,
-    ) -> Option<Fetched> {
+    ) -> Option<FlashItem> {
         match self.in_memory(at, identity) {
             Some(fetched) => Some(fetched),
             None => self.peek_flash(at, identity).await,
@@ -64,14 +64,14 @@ impl Loc {
     }
 
     /// The record, if it is still in memory.
-    fn in_memory(&self, at: Location, identity: RegionIdentity) -> Option<Fetched> {
+    fn in_memory(&self, at: Location, identity: RegionIdentity) -> Option<FlashItem> {
         let state = self.lock();
         let is_it = state.filling(at.region) == identity;
         let buffer = is_it.then(|| self.copy_in_memory(&state, at)).flatten()?;
         self.parse(buffer, 0, (at, identity))
     }
 
-    async fn peek_flash(&self, at: Location, identity: RegionIdentity) -> Option<Fetched> {
+    async fn peek_flash(&self, at: Location, identity: RegionIdentity) -> Option<FlashItem> {
         self.counters().loc_record_reads.add(1);
         let (buffer, skip) = self.log.read(at.region, at.offset, at.span).await?;
         self.parse(buffer, skip, (at, identity))

@@ -5,12 +5,12 @@ use larder_log::RegionIdentity;
 
 use super::index::Location;
 use super::{Loc, object_bytes_max};
-use crate::base::item::{Fetched, ItemRef};
+use crate::base::item::{FlashItem, ItemRef};
 use crate::base::key::{KeyHash, KeyHasher};
 use crate::base::removal::RemovalReason;
 use crate::base::tier::Tier;
 use crate::engine::long::{
-    Asked, Lack, Records, Stamps, assemble, is_part, part_bytes, set_in_parts,
+    Lack, ReadPurpose, Records, Stamps, assemble, is_part, part_bytes, set_in_parts,
 };
 
 /// Number of attempts for a part that moves while it is read.
@@ -42,13 +42,13 @@ impl Records for Loc {
         self.set_record(item, now_s).await
     }
 
-    async fn part(&self, key: &[u8], asked: Asked) -> Result<Fetched, Lack> {
+    async fn part(&self, key: &[u8], asked: ReadPurpose) -> Result<FlashItem, Lack> {
         let hash = self.place.hasher.hash(key);
         for _ in 0..LOOKS {
             let before = self.place_of(hash).ok_or(Lack::Gone)?;
             let fetched = match asked {
-                Asked::Counts => self.find_record(hash).await,
-                Asked::Walk => self.peek_record(before.0, before.1).await,
+                ReadPurpose::Counts => self.find_record(hash).await,
+                ReadPurpose::Walk => self.peek_record(before.0, before.1).await,
             };
             if let Some(fetched) = fetched {
                 return if is_part(&fetched, key) { Ok(fetched) } else { Err(Lack::Gone) };
@@ -78,14 +78,14 @@ impl Loc {
     /// Completes the item of a head found at this place. If a part is missing for good, forgets the item.
     pub(super) async fn complete(
         &self,
-        head: Fetched,
+        head: FlashItem,
         at: Location,
         identity: RegionIdentity,
-    ) -> Option<Fetched> {
+    ) -> Option<FlashItem> {
         // Read this before the look-up: parts that are not yet indexed may still be added.
         let all_known = self.is_indexed();
         let hash = head.hash;
-        match assemble(self, &head, Asked::Counts).await {
+        match assemble(self, &head, ReadPurpose::Counts).await {
             Ok(whole) => Some(whole),
             Err(Lack::Gone) if all_known && self.log.is_filling(identity) => {
                 if let Some(tombstones) = self.tombstones() {
@@ -105,11 +105,11 @@ impl Loc {
     }
 
     /// The whole item of a head, expired or not, if all of its parts are there. Counts no hit, and forgets nothing.
-    pub(super) async fn peek_whole(&self, head: &Fetched) -> Option<Fetched> {
-        assemble(self, head, Asked::Walk).await.ok()
+    pub(super) async fn peek_whole(&self, head: &FlashItem) -> Option<FlashItem> {
+        assemble(self, head, ReadPurpose::Walk).await.ok()
     }
 
-    async fn find_record(&self, hash: KeyHash) -> Option<Fetched> {
+    async fn find_record(&self, hash: KeyHash) -> Option<FlashItem> {
         let (location, identity, look_up) = self.find(hash)?;
         self.fetch(hash, location, identity, look_up).await
     }

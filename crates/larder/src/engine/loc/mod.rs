@@ -14,6 +14,7 @@
 
 mod appending;
 mod clear;
+mod death_source;
 mod engine;
 mod expiry;
 mod host;
@@ -26,7 +27,6 @@ mod rescue;
 mod rotate;
 pub(crate) mod snapshot;
 pub(crate) mod streams;
-mod witness;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, MutexGuard};
@@ -37,7 +37,7 @@ use larder_log::{
 };
 
 use crate::base::error::Error;
-use crate::base::item::{Fetched, ItemRef, Kind};
+use crate::base::item::{FlashItem, ItemRef, Kind};
 use crate::base::key::{KeyHash, KeyHasher};
 use crate::base::removal::RemovalReason;
 use crate::base::tier::Tier;
@@ -46,11 +46,11 @@ use crate::engine::breaker::CircuitBreaker;
 use crate::engine::long::Stamps;
 use crate::engine::region_tombstones::RegionTombstones;
 use crate::engine::stored::record_of;
-use crate::engine::tombstones::{Lost, Receipt, Tombstones};
+use crate::engine::tombstones::{LostFillings, Receipt, Tombstones};
 use crate::observe::stats::Counters;
 use host::LogHost;
 pub(crate) use index::BYTES_MAX;
-use index::{Index, Location};
+use index::{LocIndex, Location};
 use recover::Rebuild;
 
 /// Where the engine's data lies, and its settings.
@@ -75,7 +75,7 @@ pub(crate) fn object_bytes_max(region_bytes: u32) -> usize {
 }
 
 pub(crate) struct Loc {
-    log: RegionLog<Index, LogHost>,
+    log: RegionLog<LocIndex, LogHost>,
     place: LocPlace,
     /// State of indexing what an earlier opening has left, until all of it is in the index. If it is taken together
     /// with the log's writer, the writer comes first. It is never taken while the log's state is locked.
@@ -91,22 +91,22 @@ pub(crate) struct Loc {
     /// Number of objects that a clean shutdown has left, if it says so.
     left: Option<u64>,
     /// Without tombstones: hashes whose records in Unknown regions are no longer valid.
-    forgotten: Lost,
+    forgotten: LostFillings,
     /// Stamps of values in parts.
     stamps: Stamps,
 }
 
-type State = LogState<Index>;
+type State = LogState<LocIndex>;
 
 /// Where a look-up finds the record.
 enum LookUp {
     /// In memory: a copy of it.
-    InMemory(Fetched),
+    InMemory(FlashItem),
     OnFlash,
 }
 
 /// Result of an attempt to append.
-enum Appended {
+enum AppendOutcome {
     /// Appended. `piece_is_due`: enough data has been collected for a write.
     Yes { piece_is_due: bool },
     /// The open region of this stream has no room.
@@ -128,7 +128,7 @@ impl Loc {
             place.oldest_sequence <= place.log.first_sequence,
             "what is written from now on is believed"
         );
-        let index = Index::new(place.log.regions, place.log.region_bytes);
+        let index = LocIndex::new(place.log.regions, place.log.region_bytes);
         let regions = RegionTombstones { tombstones, breaker, first: 0 };
         let host = LogHost { regions, counters };
         let stamps = Stamps::from(place.log.first_sequence);
@@ -141,7 +141,7 @@ impl Loc {
             unindexed: AtomicU32::new(0),
             found: AtomicU64::new(0),
             left: None,
-            forgotten: Lost::default(),
+            forgotten: LostFillings::default(),
             stamps,
         }
     }
@@ -196,7 +196,7 @@ impl Loc {
 
     /// Looks `key` up. Costs no read if the index does not know it or the object is still in memory; otherwise one
     /// read, and one for each part of a long value.
-    pub(crate) async fn get(&self, hash: KeyHash, key: &[u8], now_s: u32) -> Option<Fetched> {
+    pub(crate) async fn get(&self, hash: KeyHash, key: &[u8], now_s: u32) -> Option<FlashItem> {
         let (fetched, location, identity) = self.head_or_whole(hash, key, now_s).await?;
         match fetched.kind {
             Kind::Head => self.complete(fetched, location, identity).await,
@@ -210,7 +210,7 @@ impl Loc {
         hash: KeyHash,
         key: &[u8],
         now_s: u32,
-    ) -> Option<(Fetched, Location, RegionIdentity)> {
+    ) -> Option<(FlashItem, Location, RegionIdentity)> {
         let (location, identity, look_up) = self.find(hash)?;
         let fetched = self.fetch(hash, location, identity, look_up).await?;
         // A user's key may be equal to a part's key.
@@ -234,7 +234,7 @@ impl Loc {
         at: Location,
         identity: RegionIdentity,
         look_up: LookUp,
-    ) -> Option<Fetched> {
+    ) -> Option<FlashItem> {
         match look_up {
             LookUp::InMemory(fetched) => Some(fetched),
             LookUp::OnFlash => self.read(hash, at, identity).await,
@@ -255,13 +255,13 @@ impl Loc {
     async fn set_record(&self, item: &ItemRef<'_>, now_s: u32) -> bool {
         let stored = loop {
             match self.append(item, now_s) {
-                Appended::Yes { piece_is_due } => {
+                AppendOutcome::Yes { piece_is_due } => {
                     return !piece_is_due || self.write_pieces(item.hash).await;
                 }
-                Appended::Full(stream) if self.rotate(stream, item.object_bytes(), now_s).await => {
-                }
-                Appended::Taken if self.invalidate(item.hash).await.is_ok() => {}
-                Appended::Full(_) | Appended::Taken => break false,
+                AppendOutcome::Full(stream)
+                    if self.rotate(stream, item.object_bytes(), now_s).await => {}
+                AppendOutcome::Taken if self.invalidate(item.hash).await.is_ok() => {}
+                AppendOutcome::Full(_) | AppendOutcome::Taken => break false,
             }
         };
         self.counters().lost_to_device_errors_objects.add(1);
@@ -274,7 +274,7 @@ impl Loc {
     }
 
     /// Appends `item` to the open region of its stream.
-    fn append(&self, item: &ItemRef<'_>, now_s: u32) -> Appended {
+    fn append(&self, item: &ItemRef<'_>, now_s: u32) -> AppendOutcome {
         let state = &mut *self.lock();
         let new = record_of(item, None);
         let there = location_of(state, item.hash);
@@ -284,15 +284,15 @@ impl Loc {
         });
         if let Some(Location { region, .. }) = already {
             // An earlier call appended it and was dropped.
-            return Appended::Yes { piece_is_due: state.active.is_due(region) };
+            return AppendOutcome::Yes { piece_is_due: state.active.is_due(region) };
         }
         let stream = self.place.stream_of(item.expiry_s, now_s);
-        let Some(active) = state.active.open(stream) else { return Appended::Full(stream) };
+        let Some(active) = state.active.open(stream) else { return AppendOutcome::Full(stream) };
         if there.is_some() && self.tombstones().is_some() {
-            return Appended::Taken; // another key's entry, which the index cannot tell from this one
+            return AppendOutcome::Taken; // another key's entry, which the index cannot tell from this one
         }
         if !active.has_room_for(item.object_bytes()) {
-            return Appended::Full(stream);
+            return AppendOutcome::Full(stream);
         }
         let region = state.append(stream, &new);
         debug_assert!(
@@ -301,7 +301,7 @@ impl Loc {
         );
         let piece_is_due = state.active.is_due(region);
         self.void_unindexed(state, item.hash);
-        Appended::Yes { piece_is_due }
+        AppendOutcome::Yes { piece_is_due }
     }
 
     /// Writes the data that is due of the active regions. Returns whether the object of `hash`, just appended, is still
@@ -369,11 +369,11 @@ impl Loc {
         buffer: IoBuffer,
         skip: usize,
         (at, filling): (Location, RegionIdentity),
-    ) -> Option<Fetched> {
+    ) -> Option<FlashItem> {
         debug_assert_eq!(at.region, filling.region, "a record is of a filling of its region");
         let LocPlace { log: LogPlace { cache, .. }, hasher, .. } = self.place;
         let identity = RecordIdentity { cache, sequence: filling.sequence, offset: at.offset };
-        Fetched::parse(buffer, skip, identity, hasher)
+        FlashItem::parse(buffer, skip, identity, hasher)
     }
 
     /// Bytes of all regions.
@@ -417,7 +417,12 @@ impl Loc {
     }
 
     /// Reads one record from flash. Forgets a bad one, unless its region was reclaimed while the read ran.
-    async fn read(&self, hash: KeyHash, at: Location, identity: RegionIdentity) -> Option<Fetched> {
+    async fn read(
+        &self,
+        hash: KeyHash,
+        at: Location,
+        identity: RegionIdentity,
+    ) -> Option<FlashItem> {
         self.counters().loc_record_reads.add(1);
         let (buffer, skip) = self.log.read(at.region, at.offset, at.span).await?;
         let fetched = self.parse(buffer, skip, (at, identity));

@@ -34,8 +34,8 @@ use larder_device::IoFuture;
 use larder_log::{Footer, FooterEntry, LogState, Record, RegionId, RegionIdentity, RegionState};
 
 use super::Loc;
+use super::death_source::{DeathSource, ListedRecords};
 use super::index::Was;
-use super::witness::{Listed, Witness};
 use crate::base::error::Error;
 use crate::base::key::KeyHash;
 use crate::engine::tombstones::{Inheritance, Pressure};
@@ -81,7 +81,7 @@ struct FoundFilling {
 
 /// State of what was read of the regions that an earlier opening has left, and is not yet in the index.
 pub(super) struct Rebuild {
-    witness: Witness,
+    death_source: DeathSource,
     /// A filling number that is never used for a filling: everything older in void regions is dead.
     void_before: u64,
     /// The first region whose footer read has not been started.
@@ -101,26 +101,26 @@ impl Loc {
     /// Marks all regions Unknown: an earlier opening has left them.
     pub(super) fn inherit(&mut self, inheritance: Arc<Inheritance>) {
         self.lock().regions.forget_all();
-        self.begin_rebuild(Witness::Log(inheritance), self.place.log.regions);
+        self.begin_rebuild(DeathSource::Log(inheritance), self.place.log.regions);
     }
 
     /// Marks these regions Unknown: a clean shutdown has left them.
-    pub(super) fn begin_rebuild_of(&mut self, listed: HashMap<RegionId, Listed>) {
+    pub(super) fn begin_rebuild_of(&mut self, listed: HashMap<RegionId, ListedRecords>) {
         debug_assert!(self.tombstones().is_none(), "where there are, the log says what is dead");
         listed.keys().for_each(|&region| self.lock().regions.forget(region));
         self.forgotten.begin(HashMap::new());
         let regions = u32::try_from(listed.len()).expect("no more than there are regions");
-        self.begin_rebuild(Witness::Snapshot(listed), regions);
+        self.begin_rebuild(DeathSource::Snapshot(listed), regions);
     }
 
-    fn begin_rebuild(&mut self, witness: Witness, regions: u32) {
+    fn begin_rebuild(&mut self, death_source: DeathSource, regions: u32) {
         debug_assert!(self.rebuild.get_mut().is_none(), "an opening inherits once");
         debug_assert!(regions <= self.place.log.regions, "{regions} of {}", self.place.log.regions);
         let void_before = self.lock().regions.number_filling();
         self.unindexed.store(regions, Ordering::Release);
         self.indexed.store(false, Ordering::Release);
         *self.rebuild.get_mut() = Some(Rebuild {
-            witness,
+            death_source,
             void_before,
             next: 0,
             reads: VecDeque::new(),
@@ -150,7 +150,9 @@ impl Loc {
     /// Objects that a snapshot lists in regions that are still Unknown.
     pub(crate) async fn unindexed_objects(&self) -> u64 {
         let rebuild = self.rebuild.lock().await;
-        let Some(Rebuild { witness: Witness::Snapshot(regions), .. }) = &*rebuild else { return 0 };
+        let Some(Rebuild { death_source: DeathSource::Snapshot(regions), .. }) = &*rebuild else {
+            return 0;
+        };
         let state = self.lock();
         let unknown = regions
             .iter()
@@ -185,7 +187,7 @@ impl Loc {
                 drop(rebuild);
                 self.index_batch(batch);
                 self.batches.fetch_sub(1, Ordering::AcqRel);
-                give_way().await;
+                yield_now().await;
             }
         }
         regions
@@ -228,7 +230,7 @@ impl Loc {
         }
         self.index_found(&mut rebuild, LOCKED_AT_ONCE);
         drop(rebuild);
-        give_way().await;
+        yield_now().await;
         !self.is_indexed()
     }
 
@@ -259,7 +261,7 @@ impl Loc {
         let Some(rebuild) = slot else { return Ok(false) };
         while rebuild.reads.len() < ahead && rebuild.next < self.place.log.regions {
             let region = RegionId::new(rebuild.next);
-            if rebuild.witness.knows_of(region) {
+            if rebuild.death_source.knows_of(region) {
                 rebuild.reads.push_back((region, Some(self.log.read_tail(region))));
             }
             rebuild.next += 1;
@@ -269,11 +271,11 @@ impl Loc {
         if is_last || rebuild.records.len() >= INDEXED_AT_ONCE {
             while slot.as_ref().is_some_and(Rebuild::is_behind) {
                 self.index_found(slot, INDEXED_A_TURN);
-                give_way().await;
+                yield_now().await;
             }
         }
         while is_last && self.batches.load(Ordering::Acquire) > 0 {
-            give_way().await;
+            yield_now().await;
         }
         let Some(rebuild) = slot else { return Ok(looked_at) };
         if is_last || rebuild.void.len() >= VOID_AT_ONCE {
@@ -309,12 +311,12 @@ impl Loc {
         // Regions that cannot be read contain nothing valid: older versions have tombstones as long as their regions
         // are full.
         let footer = footer.ok().flatten();
-        let footer = footer.filter(|footer| rebuild.witness.believes(region, footer));
-        let first = rebuild.witness.first_filling(region);
+        let footer = footer.filter(|footer| rebuild.death_source.believes(region, footer));
+        let first = rebuild.death_source.first_filling(region);
         let counts = first.max(self.place.oldest_sequence)..self.place.log.first_sequence;
         let filling = match footer.filter(|footer| counts.contains(&footer.sequence)) {
             Some(filling) => Some(filling),
-            None if counts.contains(&first) && rebuild.witness.is_log() => {
+            None if counts.contains(&first) && rebuild.death_source.is_log() => {
                 let hasher = self.place.hasher;
                 let unsealed = RegionIdentity { region, sequence: first };
                 let hash_of = |record: &Record<'_>| hasher.hash(record.key()).0;
@@ -478,8 +480,8 @@ impl Rebuild {
         let sequence = *sequence;
         debug_assert!(sequence < self.void_before, "filling {sequence} is of an earlier opening");
         let before = self.records.len();
-        let dead = match &self.witness {
-            Witness::Log(log) => {
+        let dead = match &self.death_source {
+            DeathSource::Log(log) => {
                 let dead = log.dead_in(region.number(), sequence);
                 let alive = |entry: &&FooterEntry| {
                     dead.is_empty() || dead.binary_search(&entry.offset).is_err()
@@ -488,7 +490,7 @@ impl Rebuild {
                 self.records.extend(found.map(|&entry| FoundRecord { entry, region }));
                 u32::try_from(dead.len()).unwrap_or(u32::MAX)
             }
-            Witness::Snapshot(regions) => {
+            DeathSource::Snapshot(regions) => {
                 let current = |at: usize| regions.get(&region).is_some_and(|it| it.is_current(at));
                 let found = (0..).zip(listed).filter(|(at, _)| current(*at));
                 self.records.extend(found.map(|(_, &entry)| FoundRecord { entry, region }));
@@ -501,7 +503,7 @@ impl Rebuild {
 }
 
 /// Yields to other tasks on the thread.
-async fn give_way() {
+async fn yield_now() {
     let mut gave_way = false;
     std::future::poll_fn(|context| {
         if std::mem::replace(&mut gave_way, true) {

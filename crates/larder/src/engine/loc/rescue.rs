@@ -3,25 +3,25 @@
 use larder_log::{FooterEntry, Kept, RecordForm, RegionIdentity, Rescue};
 
 use super::Loc;
-use crate::base::item::Fetched;
+use crate::base::item::FlashItem;
 use crate::base::key::KeyHash;
 use crate::config::Reinsertion;
 
 /// Keeps the objects with enough hits that have not expired at `now_s`.
-pub(super) struct Hot<'a> {
+pub(super) struct HotObjects<'a> {
     pub(super) loc: &'a Loc,
     pub(super) now_s: u32,
 }
 
-impl Rescue for Hot<'_> {
-    type Record = Fetched;
+impl Rescue for HotObjects<'_> {
+    type Record = FlashItem;
 
     async fn rescue(
         &self,
         filling: RegionIdentity,
         listed: &[FooterEntry],
         mut room: usize,
-        kept: &mut Vec<Kept<Fetched>>,
+        kept: &mut Vec<Kept<FlashItem>>,
     ) -> usize {
         let Self { loc, now_s } = *self;
         let room_before = room;

@@ -2,7 +2,7 @@
 
 use larder_log::RegionId;
 
-use super::rescue::Hot;
+use super::rescue::HotObjects;
 use super::{Loc, object_bytes_max};
 
 impl Loc {
@@ -24,7 +24,7 @@ impl Loc {
         // this, a cache that has not read any region yet would find none to fill.
         self.find_room().await;
         // Still holding the writer: two concurrent reclaims would both empty a region where one is enough.
-        let hot = Hot { loc: self, now_s };
+        let hot = HotObjects { loc: self, now_s };
         self.log.open_next(&mut writer, (stream, object_bytes), now_s, &hot).await
     }
 

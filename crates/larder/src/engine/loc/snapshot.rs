@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use larder_log::{FooterEntry, RegionId, RegionIdentity, footer, record};
 
 use super::Loc;
-use super::witness::Listed;
+use super::death_source::ListedRecords;
 use crate::base::key::KeyHash;
 
 /// Upper bound of the snapshot bytes for one region of this size.
@@ -69,7 +69,8 @@ impl Loc {
         let (mut rest, mut objects) = (bytes, 0);
         while let Some((identity, count, bitmap, behind)) = self.split_region(rest) {
             rest = behind;
-            let listed = Listed { sequence: identity.sequence, count, bitmap: bitmap.into() };
+            let listed =
+                ListedRecords { sequence: identity.sequence, count, bitmap: bitmap.into() };
             objects += listed.current();
             regions.insert(identity.region, listed);
         }

@@ -25,11 +25,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use larder_device::BufferPool;
 use larder_log::RecordForm;
 
-use crate::base::item::{Fetched, ItemRef, Kind};
+use crate::base::item::{FlashItem, ItemRef, Kind};
 use crate::base::key::KeyHasher;
 use crate::base::side_by_side::together;
 use head::{HEAD_BYTES, Head, PART_KEY_BYTES};
-pub(crate) use parts::{Found, NewParts, Parts, add_head, add_part, next_part};
+pub(crate) use parts::{LongLookup, NewParts, Parts, add_head, add_part, next_part};
 
 /// Number of parts that fill a region. The space at the end of a region where no part fits stays unused: with an
 /// eighth, that is a sixteenth of a region on average. Smaller parts would need more memory for the index and more
@@ -80,7 +80,7 @@ impl Stamps {
 
 /// Why parts are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum ReadPurpose {
     /// For a request: it counts as a hit.
     Counts,
     /// For a scan: nothing is counted and nothing forgotten.
@@ -111,7 +111,7 @@ pub(crate) trait Records {
     async fn set_record(&self, item: &ItemRef<'_>, now_s: u32) -> bool;
 
     /// Finds the part with this key.
-    async fn part(&self, key: &[u8], asked: Asked) -> Result<Fetched, Lack>;
+    async fn part(&self, key: &[u8], asked: ReadPurpose) -> Result<FlashItem, Lack>;
 }
 
 /// Stores an item in parts. Returns whether it is stored; if not, its head is not stored.
@@ -131,9 +131,9 @@ pub(crate) async fn set_in_parts(records: &impl Records, item: &ItemRef<'_>, now
 /// If a part is missing; the error says whether a later attempt may succeed.
 pub(crate) async fn assemble(
     records: &impl Records,
-    fetched: &Fetched,
-    asked: Asked,
-) -> Result<Fetched, Lack> {
+    fetched: &FlashItem,
+    asked: ReadPurpose,
+) -> Result<FlashItem, Lack> {
     let item = fetched.item();
     let head = Head::parse(item.value).ok_or(Lack::Gone)?;
     let key_bytes = item.key.len();
@@ -156,14 +156,14 @@ pub(crate) async fn assemble(
     if !rest.is_empty() {
         return Err(Lack::Gone);
     }
-    let Fetched { hash, expiry_s, flags, tiers, .. } = *fetched;
+    let FlashItem { hash, expiry_s, flags, tiers, .. } = *fetched;
     let (value_bytes, kind) = (head.value_bytes, Kind::Whole);
-    Ok(Fetched { buffer, hash, at: 0, key_bytes, value_bytes, expiry_s, flags, kind, tiers })
+    Ok(FlashItem { buffer, hash, at: 0, key_bytes, value_bytes, expiry_s, flags, kind, tiers })
 }
 
 /// Whether a record that was found is the part with this key, and not another key's record that has taken its entry in
 /// the index.
-pub(crate) fn is_part(fetched: &Fetched, key: &[u8]) -> bool {
+pub(crate) fn is_part(fetched: &FlashItem, key: &[u8]) -> bool {
     fetched.kind == Kind::Part && fetched.item().key == key
 }
 

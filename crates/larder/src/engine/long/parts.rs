@@ -1,18 +1,18 @@
 //! Reads and writes a value one part at a time.
 
-use super::{Asked, Lack, Records, head::Head};
-use crate::base::item::{Fetched, ItemRef, Kind};
+use super::{Lack, ReadPurpose, Records, head::Head};
+use crate::base::item::{FlashItem, ItemRef, Kind};
 use crate::base::key::KeyHash;
 
 /// Result of looking a key up.
-pub(crate) enum Found {
-    Whole(Fetched),
+pub(crate) enum LongLookup {
+    Whole(FlashItem),
     InParts(Parts),
 }
 
-impl Found {
+impl LongLookup {
     /// Interprets a record of the key; `None` if it is a head with impossible numbers.
-    pub(crate) fn of(fetched: Fetched) -> Option<Self> {
+    pub(crate) fn of(fetched: FlashItem) -> Option<Self> {
         match fetched.kind {
             Kind::Head => Parts::of(&fetched).map(Self::InParts),
             Kind::Whole | Kind::Part => Some(Self::Whole(fetched)),
@@ -34,9 +34,9 @@ pub(crate) struct Parts {
 
 impl Parts {
     /// The parts that a head names; `None` if the record is not a head.
-    fn of(fetched: &Fetched) -> Option<Self> {
+    fn of(fetched: &FlashItem) -> Option<Self> {
         let head = Head::parse(fetched.item().value)?;
-        let Fetched { hash, expiry_s, flags, .. } = *fetched;
+        let FlashItem { hash, expiry_s, flags, .. } = *fetched;
         Some(Self { hash, head, next: 0, left: head.value_bytes, expiry_s, flags })
     }
 
@@ -53,12 +53,12 @@ impl Parts {
 pub(crate) async fn next_part(
     records: &impl Records,
     parts: &mut Parts,
-) -> Result<Option<Fetched>, Lack> {
+) -> Result<Option<FlashItem>, Lack> {
     if parts.next == parts.head.parts {
         return if parts.left == 0 { Ok(None) } else { Err(Lack::Gone) };
     }
     let key = parts.head.part_key(parts.hash, parts.next);
-    let part = records.part(&key, Asked::Counts).await?;
+    let part = records.part(&key, ReadPurpose::Counts).await?;
     parts.left = parts.left.checked_sub(part.value_bytes).ok_or(Lack::Gone)?;
     parts.next += 1;
     Ok(Some(part))

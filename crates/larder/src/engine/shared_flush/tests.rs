@@ -12,12 +12,12 @@ use larder_device::{
 use super::*;
 
 /// A device that gets only flushes.
-struct Held {
+struct HoldingDevice {
     info: DeviceInfo,
     flushes: Mutex<Vec<Completer>>,
 }
 
-impl Held {
+impl HoldingDevice {
     /// Ends the oldest flush in flight.
     fn end(&self, went_well: bool) {
         let flush = self.flushes.lock().unwrap().remove(0);
@@ -34,7 +34,7 @@ impl Held {
     }
 }
 
-impl Device for Held {
+impl Device for HoldingDevice {
     fn info(&self) -> &DeviceInfo {
         &self.info
     }
@@ -51,9 +51,9 @@ impl Device for Held {
     }
 }
 
-fn rig() -> (Arc<Held>, SharedFlush, Arc<Counters>) {
+fn rig() -> (Arc<HoldingDevice>, SharedFlush, Arc<Counters>) {
     let info = DeviceInfo::new("held", 1 << 20, 4096, 1 << 20);
-    let device = Arc::new(Held { info, flushes: Mutex::default() });
+    let device = Arc::new(HoldingDevice { info, flushes: Mutex::default() });
     let counters = Arc::new(Counters::default());
     let flush = SharedFlush::new(Arc::clone(&device) as Arc<dyn Device>, Arc::clone(&counters));
     (device, flush, counters)

@@ -32,7 +32,7 @@ use larder_log::CacheId;
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use crate::base::item::{Fetched, Kind, is_expired};
+use crate::base::item::{FlashItem, Kind, is_expired};
 use crate::base::key::{KeyHash, KeyHasher};
 use crate::base::tier::Tiers;
 use crate::config::SOC_OBJECT_BYTES_MAX as OBJECT_BYTES_MAX;
@@ -43,7 +43,7 @@ pub(crate) const BUCKET_MAGIC: [u8; 4] = *b"LBKT";
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
-struct Header {
+struct BucketHeader {
     magic: [u8; 4],
     version: U16,
     count: U16,
@@ -54,10 +54,10 @@ struct Header {
     stamp: [u8; NARROW_BYTES],
     epoch: U32,
 }
-const HEADER_BYTES: usize = size_of::<Header>();
+const HEADER_BYTES: usize = size_of::<BucketHeader>();
 const _: () = assert!(HEADER_BYTES == 32);
 /// The checksum covers what follows it.
-const CHECKED_FROM: usize = offset_of!(Header, used);
+const CHECKED_FROM: usize = offset_of!(BucketHeader, used);
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
@@ -111,7 +111,7 @@ pub(crate) struct BucketIdentity {
 
 /// Which writes of a bucket are acceptable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Wanted {
+pub(crate) struct AcceptedWrites {
     pub(crate) cache: CacheId,
     pub(crate) number: u64,
     /// First and last valid epoch. A bucket that claims a later epoch was not written by this cache.
@@ -133,7 +133,7 @@ pub(crate) struct Bucket {
 
 /// One object in a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Entry<'a> {
+pub(crate) struct BucketEntry<'a> {
     pub(crate) tag: u16,
     pub(crate) key: &'a [u8],
     pub(crate) value: &'a [u8],
@@ -142,7 +142,7 @@ pub(crate) struct Entry<'a> {
     pub(crate) tiers: Tiers,
 }
 
-impl Entry<'_> {
+impl BucketEntry<'_> {
     pub(super) fn stored_bytes(&self) -> usize {
         self.header_bytes() + self.key.len() + self.value.len()
     }
@@ -161,7 +161,10 @@ impl Bucket {
 
     /// Checks what was read from a bucket's place. If it is not the requested bucket, returns the reason and the
     /// buffer.
-    pub(crate) fn parse(buffer: IoBuffer, wanted: Wanted) -> Result<Self, (BadBucket, IoBuffer)> {
+    pub(crate) fn parse(
+        buffer: IoBuffer,
+        wanted: AcceptedWrites,
+    ) -> Result<Self, (BadBucket, IoBuffer)> {
         match check(buffer.as_slice(), wanted) {
             Ok((used, header)) => {
                 let (count, generation) = (header.count.get(), header.generation.get());
@@ -206,7 +209,7 @@ impl Bucket {
     }
 
     /// The object of `key`, and the offset of its entry.
-    pub(crate) fn find(&self, hash: KeyHash, key: &[u8]) -> Option<(usize, Entry<'_>)> {
+    pub(crate) fn find(&self, hash: KeyHash, key: &[u8]) -> Option<(usize, BucketEntry<'_>)> {
         let tag = hash.tag();
         let mut at = 0;
         for entry in self.entries() {
@@ -219,13 +222,13 @@ impl Bucket {
     }
 
     /// The object whose entry starts `at` bytes into the entries, with the bucket's buffer.
-    pub(crate) fn into_fetched(self, hash: KeyHash, at: usize) -> Fetched {
+    pub(crate) fn into_fetched(self, hash: KeyHash, at: usize) -> FlashItem {
         let entry = self.entry_at(at).expect("the caller found it there");
         let (key_bytes, value_bytes) = (entry.key.len(), entry.value.len());
         let (expiry_s, flags, tiers) = (entry.expiry_s, entry.flags, entry.tiers);
         let at = HEADER_BYTES + at + entry.header_bytes();
         let (buffer, kind) = (self.buffer, Kind::Whole);
-        Fetched { buffer, hash, at, key_bytes, value_bytes, expiry_s, flags, kind, tiers }
+        FlashItem { buffer, hash, at, key_bytes, value_bytes, expiry_s, flags, kind, tiers }
     }
 
     /// Removes `key`. Returns whether it was there.
@@ -244,7 +247,7 @@ impl Bucket {
 
     /// [`Bucket::push_and_tell`] without a callback.
     #[cfg(test)]
-    pub(crate) fn push(&mut self, entry: Entry<'_>, now_s: u32) -> (u16, u16) {
+    pub(crate) fn push(&mut self, entry: BucketEntry<'_>, now_s: u32) -> (u16, u16) {
         self.push_and_tell(entry, now_s, &|_, _| ())
     }
 
@@ -253,9 +256,9 @@ impl Bucket {
     /// [`OBJECT_BYTES_MAX`].
     pub(crate) fn push_and_tell(
         &mut self,
-        entry: Entry<'_>,
+        entry: BucketEntry<'_>,
         now_s: u32,
-        gone: &dyn Fn(&Entry<'_>, bool),
+        gone: &dyn Fn(&BucketEntry<'_>, bool),
     ) -> (u16, u16) {
         let needed = entry.stored_bytes();
         assert!(needed <= ENTRIES_BYTES_MAX, "checked before it comes here");
@@ -306,7 +309,7 @@ impl Bucket {
         debug_assert_eq!(self.entries().count(), usize::from(self.count), "it would be damage");
         let used = u16::try_from(self.used).expect("a bucket is shorter than 64 KiB");
         let bytes = self.buffer.as_mut_slice();
-        *header_of(bytes) = Header {
+        *header_of(bytes) = BucketHeader {
             magic: BUCKET_MAGIC,
             version: FORMAT_VERSION.into(),
             count: self.count.into(),
@@ -321,7 +324,7 @@ impl Bucket {
         self.buffer
     }
 
-    fn drop_expired(&mut self, now_s: u32, gone: &dyn Fn(&Entry<'_>, bool)) -> u16 {
+    fn drop_expired(&mut self, now_s: u32, gone: &dyn Fn(&BucketEntry<'_>, bool)) -> u16 {
         let mut dropped = 0;
         let mut at = 0;
         while let Some(entry) = self.entry_at(at) {
@@ -338,12 +341,12 @@ impl Bucket {
     }
 
     /// The entry that starts `at` bytes into the entries.
-    fn entry_at(&self, at: usize) -> Option<Entry<'_>> {
+    fn entry_at(&self, at: usize) -> Option<BucketEntry<'_>> {
         let entries = &self.buffer.as_slice()[HEADER_BYTES..HEADER_BYTES + self.used];
         Entries { bytes: &entries[at..] }.next()
     }
 
-    fn drop_oldest(&mut self, needed: usize, gone: &dyn Fn(&Entry<'_>, bool)) -> u16 {
+    fn drop_oldest(&mut self, needed: usize, gone: &dyn Fn(&BucketEntry<'_>, bool)) -> u16 {
         let mut dropped = 0;
         let mut at = 0;
         for entry in self.entries() {
@@ -376,9 +379,9 @@ pub(crate) struct Entries<'a> {
 }
 
 impl<'a> Iterator for Entries<'a> {
-    type Item = Entry<'a>;
+    type Item = BucketEntry<'a>;
 
-    fn next(&mut self) -> Option<Entry<'a>> {
+    fn next(&mut self) -> Option<BucketEntry<'a>> {
         let (header, rest) = EntryHeader::ref_from_prefix(self.bytes).ok()?;
         let value_bytes = header.value_bytes.get();
         let (flags, rest) = match value_bytes & HAS_FLAGS {
@@ -397,15 +400,17 @@ impl<'a> Iterator for Entries<'a> {
         self.bytes = rest;
         let tiers = Tiers::on_flash(value_bytes & FLASH_ONLY != 0);
         let (tag, expiry_s) = (header.tag.get(), header.expiry_s.get());
-        Some(Entry { tag, key, value, expiry_s, flags, tiers })
+        Some(BucketEntry { tag, key, value, expiry_s, flags, tiers })
     }
 }
 
 #[deny(clippy::indexing_slicing)]
-fn check(bytes: &[u8], wanted: Wanted) -> Result<(usize, &Header), BadBucket> {
-    let known =
-        |header: &&Header| header.magic == BUCKET_MAGIC && header.version.get() == FORMAT_VERSION;
-    let Some(header) = Header::ref_from_prefix(bytes).ok().map(|(header, _)| header).filter(known)
+fn check(bytes: &[u8], wanted: AcceptedWrites) -> Result<(usize, &BucketHeader), BadBucket> {
+    let known = |header: &&BucketHeader| {
+        header.magic == BUCKET_MAGIC && header.version.get() == FORMAT_VERSION
+    };
+    let Some(header) =
+        BucketHeader::ref_from_prefix(bytes).ok().map(|(header, _)| header).filter(known)
     else {
         return Err(BadBucket::Foreign);
     };
@@ -458,9 +463,9 @@ fn length(part: &[u8]) -> u16 {
     u16::try_from(part.len()).expect("a part is shorter than its bucket")
 }
 
-fn header_of(bucket: &mut [u8]) -> &mut Header {
+fn header_of(bucket: &mut [u8]) -> &mut BucketHeader {
     let (header, _) = bucket.split_at_mut(HEADER_BYTES);
-    Header::mut_from_bytes(header).expect("it is as long as a header")
+    BucketHeader::mut_from_bytes(header).expect("it is as long as a header")
 }
 
 /// For the fuzzer: gives arbitrary bytes the header of bucket 0 in epoch 0, generation 0, including the checksum.
@@ -468,7 +473,7 @@ pub(crate) fn forge(mut buffer: IoBuffer) -> IoBuffer {
     let bytes = buffer.as_mut_slice();
     let header = header_of(bytes);
     let (count, used) = (header.count, header.used);
-    *header = Header {
+    *header = BucketHeader {
         magic: BUCKET_MAGIC,
         version: FORMAT_VERSION.into(),
         count,

@@ -2,7 +2,7 @@
 
 /// The dead keys that were taken into account when a bucket was prepared for its write.
 #[derive(Debug, Default)]
-pub(super) struct Change {
+pub(super) struct BucketChange {
     pub(super) stamp: u64,
     /// Sorted hashes.
     pub(super) dead: Vec<u64>,

@@ -9,13 +9,15 @@ use std::sync::Arc;
 
 use super::{BUCKET_SNAPSHOT_BYTES, Soc};
 use crate::base::error::Error;
-use crate::base::item::{Fetched, ItemRef};
+use crate::base::item::{FlashItem, ItemRef};
 use crate::base::key::KeyHash;
 use crate::base::layout;
 use crate::base::tier::Tier;
 use crate::config::SOC_OBJECT_BYTES_MAX as OBJECT_BYTES_MAX;
 use crate::engine::tombstones::{Inheritance, KeysIn};
-use crate::engine::{Cursor, DeadRecords, Engine, Invalidated, Judge, Kept, Memory, Stop};
+use crate::engine::{
+    Cursor, DeadRecords, Engine, InvalidateOutcome, Judge, Memory, ShutdownMark, Stop,
+};
 use crate::observe::stats::Stats;
 
 /// Filters that are sampled to estimate the number of objects.
@@ -51,7 +53,7 @@ impl Engine for Soc {
         self.get(hash, key, now_s).await.is_some()
     }
 
-    async fn get(&self, hash: KeyHash, key: &[u8], now_s: u32) -> Option<Fetched> {
+    async fn get(&self, hash: KeyHash, key: &[u8], now_s: u32) -> Option<FlashItem> {
         self.get(hash, key, now_s).await
     }
 
@@ -71,13 +73,13 @@ impl Engine for Soc {
         self.void(hash).await;
     }
 
-    async fn invalidate(&self, hash: KeyHash) -> Result<Invalidated, Error> {
-        let Some(tombstones) = &self.tombstones else { return Ok(Invalidated::default()) };
+    async fn invalidate(&self, hash: KeyHash) -> Result<InvalidateOutcome, Error> {
+        let Some(tombstones) = &self.tombstones else { return Ok(InvalidateOutcome::default()) };
         self.invalidate_in_log(hash).await;
         // Even if it is dead already: its tombstone may not be durable yet.
         let receipt =
             self.is_listed(hash).then(|| tombstones.invalidate_key(KeysIn::Buckets, hash.0));
-        Ok(Invalidated { was_there: receipt.is_some(), receipt })
+        Ok(InvalidateOutcome { was_there: receipt.is_some(), receipt })
     }
 
     async fn relieve_tombstones(&self, hash: KeyHash) {
@@ -103,7 +105,7 @@ impl Engine for Soc {
         self.forget_all();
     }
 
-    async fn import(&mut self, part: &[u8], _kept: &Kept) -> Result<(), Error> {
+    async fn import(&mut self, part: &[u8], _kept: &ShutdownMark) -> Result<(), Error> {
         let buckets = usize::try_from(self.place.buckets).unwrap_or(usize::MAX);
         let bucket_bytes = buckets.saturating_mul(BUCKET_SNAPSHOT_BYTES);
         let (buckets, rest) = part.split_at_checked(bucket_bytes).unwrap_or_default();

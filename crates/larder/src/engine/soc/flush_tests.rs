@@ -18,13 +18,13 @@ use crate::base::key::{KeyHash, KeyHasher};
 use crate::observe::stats::Counters;
 
 /// A device that holds writes and flushes back. Reads end at once.
-struct Held {
+struct HoldingDevice {
     info: DeviceInfo,
     bytes: MemoryDevice,
     under_way: Mutex<VecDeque<(CheckedIo, Completer)>>,
 }
 
-impl Held {
+impl HoldingDevice {
     fn new(volatile_cache: VolatileCache) -> Arc<Self> {
         let bytes = MemoryDevice::holding(vec![0; 1 << 20]);
         let info = DeviceInfo { volatile_cache, ..bytes.info().clone() };
@@ -47,7 +47,7 @@ impl Held {
     }
 }
 
-impl Device for Held {
+impl Device for HoldingDevice {
     fn info(&self) -> &DeviceInfo {
         &self.info
     }
@@ -70,7 +70,7 @@ const BUCKETS: u64 = 16;
 const PLAIN: Option<Durability> = Some(Durability::Device);
 const FLUSH: Option<Durability> = None;
 
-fn soc(device: &Arc<Held>) -> Soc {
+fn soc(device: &Arc<HoldingDevice>) -> Soc {
     let place = SocPlace {
         durability: Durability::Power,
         cache: CacheId::ZERO,
@@ -111,7 +111,7 @@ fn poll<F: Future>(future: &mut Pin<&mut F>) -> Poll<F::Output> {
 
 #[test]
 fn a_flush_covers_the_buckets_that_were_written_before_it() {
-    let device = Held::new(VolatileCache::Yes);
+    let device = HoldingDevice::new(VolatileCache::Yes);
     let soc = soc(&device);
     let keys = keys(&soc, 3);
     let items: Vec<_> = keys.iter().map(item).collect();
@@ -140,7 +140,7 @@ fn a_flush_covers_the_buckets_that_were_written_before_it() {
 
 #[test]
 fn what_a_bucket_has_dropped_may_come_back_until_the_flush_has_ended() {
-    let device = Held::new(VolatileCache::Yes);
+    let device = HoldingDevice::new(VolatileCache::Yes);
     let soc = soc(&device);
     let keys = keys(&soc, 1);
     let hash = KeyHash::of(&keys[0]);
@@ -169,7 +169,7 @@ fn what_a_bucket_has_dropped_may_come_back_until_the_flush_has_ended() {
 #[test]
 fn where_no_cache_is_known_to_be_volatile_each_write_is_durable() {
     for cache in [VolatileCache::No, VolatileCache::Unknown] {
-        let device = Held::new(cache);
+        let device = HoldingDevice::new(cache);
         let soc = soc(&device);
         let keys = keys(&soc, 1);
         let item = item(&keys[0]);

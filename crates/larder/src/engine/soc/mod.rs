@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use larder_device::{BufferPool, Device, Durability, Io, PlacementHandle, VolatileCache};
 
-use crate::base::item::{Fetched, ItemRef, is_expired};
+use crate::base::item::{FlashItem, ItemRef, is_expired};
 use crate::base::key::{KeyHash, KeyHasher};
 use crate::base::removal::RemovalReason;
 use crate::base::tier::Tier;
@@ -34,13 +34,13 @@ use crate::engine::shared_flush::SharedFlush;
 use crate::engine::tombstones::{KeysIn, Tombstones};
 use crate::observe::stats::Counters;
 pub(crate) use bucket::BUCKET_BYTES;
-use bucket::{Bucket, Entry, Wanted};
-use change::Change;
+use bucket::{AcceptedWrites, Bucket, BucketEntry};
+use change::BucketChange;
 use filter::{FILTER_BYTES, Filters};
 use knowledge::Knowledge;
 use larder_log::{Backoff, CacheId};
 pub(crate) use log::SocLogPlace;
-use log::{Log, Looked};
+use log::{Log, LogLookup};
 use temperature::Temperatures;
 use write::UnfinishedWrite;
 
@@ -191,33 +191,33 @@ impl Soc {
     }
 
     /// Looks `key` up: no read if the filter says no, one otherwise.
-    pub(crate) async fn get(&self, hash: KeyHash, key: &[u8], now_s: u32) -> Option<Fetched> {
+    pub(crate) async fn get(&self, hash: KeyHash, key: &[u8], now_s: u32) -> Option<FlashItem> {
         if !self.may_hold(hash) {
             return None;
         }
         let number = self.bucket_of(hash);
         // The log first, which is newer than the bucket (`log`, rule 2).
         match self.look_in_log(hash, key, now_s).await {
-            Looked::Found(found) => return Some(found),
+            LogLookup::Found(found) => return Some(found),
             // Do not ask the bucket: it may hold an older version.
-            Looked::Gone => return None,
-            Looked::Absent if !self.bucket_may_hold(hash) => return None,
-            Looked::Absent => {
+            LogLookup::Gone => return None,
+            LogLookup::Absent if !self.bucket_may_hold(hash) => return None,
+            LogLookup::Absent => {
                 if self.knows(number) == Knowledge::Known
                     && let Some(found) = self.look_unlocked(number, hash, key, now_s).await
                 {
                     return found;
                 }
             }
-            Looked::Moving => {}
+            LogLookup::Moving => {}
         }
         let _reading = self.lock_bucket(number).await;
         // Again, under the lock: the key may have been logged since the look-up above, and the bucket may have an older
         // version.
         match self.look_in_log(hash, key, now_s).await {
-            Looked::Found(found) => return Some(found),
-            Looked::Gone | Looked::Moving => return None,
-            Looked::Absent => {}
+            LogLookup::Found(found) => return Some(found),
+            LogLookup::Gone | LogLookup::Moving => return None,
+            LogLookup::Absent => {}
         }
         // Another task may have read the bucket in between and found that the key is not there.
         if self.knows(number) == Knowledge::Retired || !self.is_listed(hash) {
@@ -249,7 +249,7 @@ impl Soc {
         hash: KeyHash,
         key: &[u8],
         now_s: u32,
-    ) -> Option<Option<Fetched>> {
+    ) -> Option<Option<FlashItem>> {
         let before = self.generation(number).load(Ordering::Acquire);
         let buffer = self.pool.take(BUCKET_BYTES);
         self.counters.soc_bucket_reads.add(1);
@@ -353,7 +353,7 @@ impl Soc {
         }
         for item in items {
             bucket.remove(item.hash, item.key);
-            let entry = Entry {
+            let entry = BucketEntry {
                 tag: item.hash.tag(),
                 key: item.key,
                 value: item.value,
@@ -369,7 +369,7 @@ impl Soc {
     }
 
     /// Reports objects that a bucket dropped.
-    fn gone(&self) -> impl Fn(&Entry<'_>, bool) {
+    fn gone(&self) -> impl Fn(&BucketEntry<'_>, bool) {
         |entry, expired| {
             let reason =
                 if expired { RemovalReason::Expired } else { RemovalReason::BucketOverflow };
@@ -377,7 +377,7 @@ impl Soc {
         }
     }
 
-    fn note(&self, reason: RemovalReason, entry: &Entry<'_>) {
+    fn note(&self, reason: RemovalReason, entry: &BucketEntry<'_>) {
         let bytes = entry.key.len() + entry.value.len();
         self.counters.removals.key(reason, Tier::SmallObjects, entry.key, bytes);
     }
@@ -417,7 +417,7 @@ impl Soc {
         let Some((_, entry)) = bucket.find(hash, key) else { return false };
         let alive = !is_expired(entry.expiry_s, now_s);
         bucket.remove(hash, key);
-        self.store(stripe, number, bucket, Change::default()).await;
+        self.store(stripe, number, bucket, BucketChange::default()).await;
         alive
     }
 
@@ -468,11 +468,11 @@ impl Soc {
         self.knowledge[at].store(knowledge as u8, Ordering::Release);
     }
 
-    fn wanted(&self, number: u64, generation: Option<u16>) -> Wanted {
+    fn wanted(&self, number: u64, generation: Option<u16>) -> AcceptedWrites {
         let cache = self.place.cache;
         let oldest_epoch = self.oldest_epoch.load(Ordering::Acquire);
         let latest_epoch = self.epoch.load(Ordering::Acquire);
-        Wanted { cache, number, oldest_epoch, latest_epoch, generation }
+        AcceptedWrites { cache, number, oldest_epoch, latest_epoch, generation }
     }
 
     fn generation(&self, number: u64) -> &AtomicU16 {

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use larder_device::{Io, IoBuffer};
 
 use super::bucket::{BUCKET_BYTES, BadBucket, Bucket};
-use super::change::Change;
+use super::change::BucketChange;
 use super::filter::UNKNOWN_FILTER;
 use super::{Knowledge, Soc};
 use crate::base::key::KeyHash;
@@ -21,8 +21,8 @@ const LEARNT_AT_ONCE: usize = 64;
 
 impl Soc {
     /// Removes the dead keys from a bucket that is about to be written. The caller holds its lock.
-    pub(super) fn invalidate_dead(&self, number: u64, bucket: &mut Bucket) -> Change {
-        let Some(tombstones) = &self.tombstones else { return Change::default() };
+    pub(super) fn invalidate_dead(&self, number: u64, bucket: &mut Bucket) -> BucketChange {
+        let Some(tombstones) = &self.tombstones else { return BucketChange::default() };
         // Read the clock first: a key that dies after this has a tombstone that the stamp does not cover.
         let stamp = tombstones.clock();
         let dead = tombstones.dead_in(KeysIn::Buckets, self.hashes_of(number));
@@ -31,7 +31,7 @@ impl Soc {
             "hashes of bucket {number} are those that `bucket_of` sends there"
         );
         bucket.remove_dead(&dead, self.place.hasher);
-        Change { stamp, dead }
+        BucketChange { stamp, dead }
     }
 
     /// Parses a bucket that is read for the first time after a crash.

@@ -4,14 +4,14 @@ use std::sync::atomic::Ordering;
 
 use larder_device::{Durability, Io, IoBuffer, IoFuture, PlacementHandle};
 
-use super::bucket::{BUCKET_BYTES, Bucket, BucketIdentity, Entry};
-use super::change::Change;
+use super::bucket::{BUCKET_BYTES, Bucket, BucketEntry, BucketIdentity};
+use super::change::BucketChange;
 use super::log::LogPosition;
 use super::{Knowledge, Soc, Stripe, filter};
 use crate::base::key::KeyHash;
 use crate::base::removal::RemovalReason;
 use crate::base::tier::Tier;
-use crate::engine::shared_flush::Needed;
+use crate::engine::shared_flush::NeededFlush;
 use crate::engine::tombstones::KeysIn;
 use crate::observe::events;
 
@@ -36,7 +36,7 @@ pub(super) struct UnfinishedWrite {
 enum Progress {
     UnderWay(IoFuture),
     /// The device has the bucket. It is durable when this flush has ended.
-    Written(Needed),
+    Written(NeededFlush),
 }
 
 impl Soc {
@@ -109,7 +109,7 @@ impl Soc {
         stripe: &mut Stripe,
         number: u64,
         bucket: Bucket,
-        change: Change,
+        change: BucketChange,
     ) -> bool {
         self.store_moved(stripe, number, bucket, change, Vec::new()).await
     }
@@ -120,7 +120,7 @@ impl Soc {
         stripe: &mut Stripe,
         number: u64,
         bucket: Bucket,
-        change: Change,
+        change: BucketChange,
         moved: Vec<LogPosition>,
     ) -> bool {
         assert!(stripe.is_none(), "one write of a stripe's buckets is under way at a time");
@@ -134,7 +134,8 @@ impl Soc {
         self.filters.add(number, filter);
         let objects = bucket.entries().count() as u64;
         let listed = if self.counters.removals.wanted() {
-            let listed = |entry: Entry<'_>| (entry.key.into(), entry.key.len() + entry.value.len());
+            let listed =
+                |entry: BucketEntry<'_>| (entry.key.into(), entry.key.len() + entry.value.len());
             bucket.entries().map(listed).collect()
         } else {
             Vec::new()
@@ -142,7 +143,7 @@ impl Soc {
         let generation = self.generation(number).load(Ordering::Relaxed).wrapping_add(1);
         // Before the write starts: a concurrent reader must detect the write.
         self.generation(number).store(generation, Ordering::Release);
-        let Change { stamp, dead } = change;
+        let BucketChange { stamp, dead } = change;
         // After the generation: a reader that finds a key no longer dead must also see the new generation.
         if let Some(tombstones) = &self.tombstones {
             tombstones.resolve(KeysIn::Buckets, &dead, stamp);

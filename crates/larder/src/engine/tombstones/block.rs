@@ -51,7 +51,7 @@ const NUMBER_MAX: u64 = u64::MAX / PARTS as u64;
 const CLOCK_BYTES: usize = 6;
 const HEADER_BYTES: usize = std::mem::offset_of!(Part, entries);
 const CHECKED_FROM: usize = std::mem::offset_of!(Part, ring);
-const ENTRY_BYTES: usize = size_of::<Entry>();
+const ENTRY_BYTES: usize = size_of::<TombstoneEntry>();
 /// In place of an offset: the whole region.
 const ALL_BEFORE: u32 = u32::MAX;
 /// Keys of buckets, places, lost hashes, keys of tables.
@@ -76,13 +76,13 @@ struct Part {
     second: U32,
     /// Entries of each section except the last.
     counts: [U16; SECTIONS - 1],
-    entries: [Entry; PART_ENTRIES_MAX],
+    entries: [TombstoneEntry; PART_ENTRIES_MAX],
 }
 
 /// Two words; their meaning depends on the section.
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
-struct Entry([U64; 2]);
+struct TombstoneEntry([U64; 2]);
 
 const _: () = assert!(size_of::<Part>() == PART_BYTES && ENTRY_BYTES == 16);
 const _: () = assert!(HEADER_BYTES == 48 && CHECKED_FROM == 12);
@@ -181,7 +181,7 @@ impl LogBlock {
         let in_order = (0..SECTIONS)
             .flat_map(|section| entries.iter().filter(move |entry| section_of(entry) == section));
         for (room, entry) in part.entries.iter_mut().zip(in_order) {
-            *room = Entry::of(entry);
+            *room = TombstoneEntry::of(entry);
         }
         let counts = part.counts.iter_mut().chain(std::iter::once(&mut part.table_keys));
         for (section, count) in counts.enumerate() {
@@ -268,7 +268,7 @@ fn section_of(entry: &Tombstone) -> usize {
     }
 }
 
-impl Entry {
+impl TombstoneEntry {
     fn of(tombstone: &Tombstone) -> Self {
         let place = |region: u32, offset: u32| u64::from(region) | u64::from(offset) << 32;
         let words = match *tombstone {

@@ -5,7 +5,8 @@ use larder_device::{Durability, Io, IoBuffer, IoFuture, PlacementHandle};
 use super::block::{BLOCK_BYTES, ENTRIES_MAX, LogBlock, Tombstone};
 use super::number::BlockNumber;
 use super::{
-    BlockWrite, Full, FullBlock, KeysIn, Receipt, State, Tombstones, Trust, Turn, Unfinished,
+    BlockWrite, FullBlock, KeysIn, LogFull, Receipt, Tombstones, TombstonesState, Trust, Turn,
+    UnfinishedStep,
 };
 use crate::base::error::Error;
 use crate::engine::superblock::Superblock;
@@ -17,8 +18,8 @@ impl Tombstones {
     /// If neither the tombstone nor the superblock can be written.
     pub(crate) async fn commit(&self, receipt: Receipt) -> Result<(), Error> {
         while !self.is_durable(receipt) {
-            let end = self.turns.end();
-            let Some(mut turn) = self.turns.try_lock() else {
+            let end = self.combining.end();
+            let Some(mut turn) = self.combining.try_lock() else {
                 if !self.is_durable(receipt) {
                     end.await;
                 }
@@ -56,7 +57,7 @@ impl Tombstones {
         if self.time_is_durable(expiry_s) || !self.is_trusted() {
             return self.time_is_durable(expiry_s);
         }
-        let Some(mut turn) = self.turns.try_lock() else { return false };
+        let Some(mut turn) = self.combining.try_lock() else { return false };
         // Best effort: callers that need the log get its errors themselves.
         if matches!(self.finish(&mut turn).await, Ok(true))
             && !self.time_is_durable(expiry_s)
@@ -101,7 +102,7 @@ impl Tombstones {
             };
             match self.copy_needed(number, entries) {
                 Ok(next) => oldest = next,
-                Err(Full) => return self.give_up(turn).await.map(|()| false),
+                Err(LogFull) => return self.give_up(turn).await.map(|()| false),
             }
         }
         Ok(true)
@@ -113,7 +114,7 @@ impl Tombstones {
         &self,
         number: BlockNumber,
         entries: Vec<Tombstone>,
-    ) -> Result<Option<BlockNumber>, Full> {
+    ) -> Result<Option<BlockNumber>, LogFull> {
         let needed: Vec<_> = entries.into_iter().filter(|entry| self.is_needed(entry)).collect();
         let mut state = self.lock();
         if state.open.len() + needed.len() > ENTRIES_MAX {
@@ -130,7 +131,7 @@ impl Tombstones {
         state.blocks_of_copies = if is_full { state.blocks_of_copies + 1 } else { 0 };
         // The copies went once around the ring, and there was no room for anything new.
         if state.blocks_of_copies > self.place.blocks {
-            return Err(Full);
+            return Err(LogFull);
         }
         Ok(state.block_to_free(self.place.blocks))
     }
@@ -191,16 +192,16 @@ impl Tombstones {
             .encode(buffer.as_mut_slice());
         let future = self.submit_write(offset, buffer, self.durability());
         let write = BlockWrite { future, number, up_to, entries: count, second };
-        turn.unfinished = Some(Unfinished::Block(write));
+        turn.unfinished = Some(UnfinishedStep::Block(write));
     }
 
     /// Waits for the end of the write in flight. Returns whether it succeeded; if not, the log has been given up.
     pub(super) async fn finish(&self, turn: &mut Turn) -> Result<bool, Error> {
         match &mut turn.unfinished {
             None => self.finish_full(turn).await,
-            Some(Unfinished::Block(write)) => {
+            Some(UnfinishedStep::Block(write)) => {
                 let ended = (&mut write.future).await;
-                let Some(Unfinished::Block(write)) = turn.unfinished.take() else {
+                let Some(UnfinishedStep::Block(write)) = turn.unfinished.take() else {
                     return Ok(true);
                 };
                 match ended {
@@ -216,8 +217,10 @@ impl Tombstones {
                     }
                 }
             }
-            Some(Unfinished::Superblock(..)) => self.finish_superblock(turn).await.map(|()| true),
-            Some(Unfinished::Epoch(_)) => {
+            Some(UnfinishedStep::Superblock(..)) => {
+                self.finish_superblock(turn).await.map(|()| true)
+            }
+            Some(UnfinishedStep::Epoch(_)) => {
                 // The caller was dropped. Its result would only matter after a crash.
                 _ = self.finish_epoch(turn).await;
                 Ok(true)
@@ -252,7 +255,7 @@ impl Tombstones {
     }
 }
 
-impl State {
+impl TombstonesState {
     /// Notes that the open block is on flash, as it was when it was submitted. Returns it if it is full, to be sealed.
     fn block_written(&mut self, written: &BlockWrite, buffer: IoBuffer) -> Option<FullBlock> {
         assert!(

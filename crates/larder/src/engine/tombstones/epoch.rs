@@ -1,7 +1,7 @@
 //! Starts a new epoch, which voids everything before it, so that nothing is left that could be dead.
 
 use super::dead::DeadByPlace;
-use super::{Retry, Said, Tombstones, Trust, Turn, Unfinished};
+use super::{Retry, Said, Tombstones, Trust, Turn, UnfinishedStep};
 use crate::base::error::Error;
 use crate::engine::superblock::Superblock;
 
@@ -14,7 +14,7 @@ impl Tombstones {
     /// If the superblock cannot be written. Then nothing is forgotten; the write may have reached the device
     /// nevertheless.
     pub(crate) async fn begin_epoch(&self, superblock: Superblock) -> Result<(), Error> {
-        let mut turn = self.turns.lock().await;
+        let mut turn = self.combining.lock().await;
         self.finish(&mut turn).await?;
         // If the log lacks something, the superblock continues to say so: the log may be damaged, not only incomplete.
         let recoverable = self.is_trusted();
@@ -22,7 +22,7 @@ impl Tombstones {
         assert!(superblock.epoch > epoch, "epoch {} after {epoch}", superblock.epoch);
         assert_eq!(superblock.oldest_epoch, superblock.epoch, "everything before it is void");
         let superblock = Superblock { recoverable, ..superblock };
-        turn.unfinished = Some(Unfinished::Epoch(self.begin_label(&superblock)));
+        turn.unfinished = Some(UnfinishedStep::Epoch(self.begin_label(&superblock)));
         self.finish_epoch(&mut turn).await?;
         let first_sequence = superblock.epoch << 32;
         for region in 0..superblock.layout.regions() {
@@ -43,7 +43,7 @@ impl Tombstones {
     }
 
     pub(super) async fn finish_epoch(&self, turn: &mut Turn) -> Result<(), Error> {
-        let Some(Unfinished::Epoch(write)) = &mut turn.unfinished else { return Ok(()) };
+        let Some(UnfinishedStep::Epoch(write)) = &mut turn.unfinished else { return Ok(()) };
         let ended = write.await;
         turn.unfinished = None;
         ended.map_err(|error| {

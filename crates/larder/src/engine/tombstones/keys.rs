@@ -7,9 +7,9 @@
 use std::ops::Range;
 
 use super::dead::KeysIn;
-use super::{CLOCK_MAX, Receipt, State, Tombstones};
+use super::{CLOCK_MAX, Receipt, Tombstones, TombstonesState};
 
-impl State {
+impl TombstonesState {
     fn die(&mut self, keys: KeysIn, hash: u64) {
         let index = self.clock;
         self.clock += 1;

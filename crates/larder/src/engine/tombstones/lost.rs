@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// First valid filling, by hash; `None` if all places are known.
 #[derive(Debug, Default)]
-pub(crate) struct Lost(Mutex<Option<HashMap<u64, u64>>>);
+pub(crate) struct LostFillings(Mutex<Option<HashMap<u64, u64>>>);
 
 /// Read access to all of them: nothing is added while this is held.
 pub(crate) struct Firsts<'a>(MutexGuard<'a, Option<HashMap<u64, u64>>>);
@@ -22,7 +22,7 @@ impl Firsts<'_> {
     }
 }
 
-impl Lost {
+impl LostFillings {
     /// Starts with these hashes: a crash has left unread regions.
     pub(crate) fn begin(&self, inherited: HashMap<u64, u64>) {
         let before = self.lock().replace(inherited);
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn the_latest_counts_until_all_is_found() {
-        let lost = Lost::default();
+        let lost = LostFillings::default();
         assert_eq!(lost.add(1, 9), None, "nothing is unknown");
         lost.begin(HashMap::from([(1, 5), (2, 5)]));
         assert_eq!(

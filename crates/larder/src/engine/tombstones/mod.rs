@@ -66,15 +66,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use larder_device::label::Labeller;
 use larder_device::{Device, IoFuture};
 
+use crate::base::combining::Combining;
 use crate::base::time::CacheClock;
-use crate::base::turns::Turns;
 use crate::engine::superblock::Superblock;
 use crate::observe::stats::Counters;
 use block::{BLOCK_BYTES, ENTRIES_MAX, Tombstone};
 use dead::DeadByPlace;
 pub(crate) use dead::KeysIn;
 use fillings::Fillings;
-pub(crate) use lost::{Firsts, Lost};
+pub(crate) use lost::{Firsts, LostFillings};
 use number::BlockNumber;
 use place::SPARE_BLOCKS;
 pub(crate) use place::TombstonesPlace;
@@ -109,18 +109,18 @@ pub(crate) struct Receipt(u64);
 pub(crate) struct Tombstones {
     device: Arc<dyn Device>,
     place: TombstonesPlace,
-    /// What the device's superblock says, except for its epochs: see [`State::epochs`].
+    /// What the device's superblock says, except for its epochs: see [`TombstonesState::epochs`].
     superblock: Superblock,
     labeller: Labeller,
     fillings: Fillings,
-    lost: Lost,
-    state: Mutex<State>,
-    turns: Turns<Turn>,
+    lost: LostFillings,
+    state: Mutex<TombstonesState>,
+    combining: Combining<Turn>,
     clock: Arc<CacheClock>,
     counters: Arc<Counters>,
 }
 
-struct State {
+struct TombstonesState {
     dead: DeadByPlace,
     /// Index of the next key tombstone.
     clock: u64,
@@ -174,7 +174,7 @@ enum Said {
 }
 
 /// More entries are needed than the log has room for.
-struct Full;
+struct LogFull;
 
 /// The write of the open block.
 struct BlockWrite {
@@ -189,14 +189,14 @@ struct BlockWrite {
 /// The writes in flight. They outlive the caller that started them.
 #[derive(Default)]
 struct Turn {
-    unfinished: Option<Unfinished>,
+    unfinished: Option<UnfinishedStep>,
     /// A full block that survives the process, and waits for the previous block to be sealed.
     full: Option<FullBlock>,
     sealing: Option<Sealing>,
 }
 
 #[allow(clippy::large_enum_variant)] // there is only one, and blocks are the most frequent writes
-enum Unfinished {
+enum UnfinishedStep {
     Block(BlockWrite),
     /// The superblock, and whether it says that the log is valid.
     Superblock(LabelWrite, bool),
@@ -217,7 +217,7 @@ impl Tombstones {
     ) -> Self {
         assert!(place.offset.is_multiple_of(BLOCK_BYTES as u64), "{place:?}");
         assert!(place.blocks > SPARE_BLOCKS, "a ring has room beside what is spare: {place:?}");
-        let state = State {
+        let state = TombstonesState {
             dead: DeadByPlace::default(),
             clock: 1,
             waiting: VecDeque::new(),
@@ -242,9 +242,9 @@ impl Tombstones {
             superblock,
             labeller,
             fillings: Fillings::new(superblock.layout.regions()),
-            lost: Lost::default(),
+            lost: LostFillings::default(),
             state: Mutex::new(state),
-            turns: Turns::default(),
+            combining: Combining::default(),
             clock,
             counters,
         }
@@ -373,12 +373,12 @@ impl Tombstones {
         keys + self.fillings.memory_bytes() + self.lost.len() * 24
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, TombstonesState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl TombstonesState {
     /// Queues a tombstone. Returns whether it is kept, to be written.
     fn enqueue(&mut self, tombstone: Tombstone) -> bool {
         let is_kept = self.trust != Trust::Nothing || self.retry.keeps(self.waiting.len());

@@ -439,7 +439,7 @@ fn a_task_that_waits_for_the_write_of_another_is_woken_once() {
     }
 
     let rig = rig();
-    let busy = rig.log.turns.try_lock().expect("no write is in flight");
+    let busy = rig.log.combining.try_lock().expect("no write is in flight");
     let receipts: Vec<_> =
         (0..50).map(|hash| rig.log.invalidate_key(KeysIn::Buckets, hash)).collect();
     let woken: Vec<Arc<Woken>> = (0..50).map(|_| Arc::default()).collect();

@@ -19,7 +19,7 @@
 use larder_device::label::Labeller;
 use larder_log::Backoff;
 
-use super::{LabelWrite, Said, State, Tombstones, Trust, Turn, Unfinished};
+use super::{LabelWrite, Said, Tombstones, TombstonesState, Trust, Turn, UnfinishedStep};
 
 use crate::base::error::Error;
 use crate::engine::superblock::Superblock;
@@ -66,7 +66,7 @@ impl Retry {
     }
 }
 
-impl State {
+impl TombstonesState {
     /// Whether flash has everything that was logged. If so, from here on each caller that adds a tombstone waits for
     /// it, because the superblock is about to say that the log is complete.
     fn owes_the_superblock_only(&mut self) -> bool {
@@ -110,7 +110,7 @@ impl Tombstones {
                 self.lock().retry.is_due(now_s)
             }
         };
-        if is_due && let Some(mut turn) = self.turns.try_lock() {
+        if is_due && let Some(mut turn) = self.combining.try_lock() {
             // If this fails it is retried later; no caller waits for it.
             let _ = self.try_regain(&mut turn).await;
         }
@@ -146,7 +146,7 @@ impl Tombstones {
         let (clean, recoverable, second) = (false, believe, self.clock.now_s());
         let superblock =
             Superblock { clean, recoverable, second, epoch, oldest_epoch, ..self.superblock };
-        turn.unfinished = Some(Unfinished::Superblock(self.begin_label(&superblock), believe));
+        turn.unfinished = Some(UnfinishedStep::Superblock(self.begin_label(&superblock), believe));
         self.finish_superblock(turn).await
     }
 
@@ -158,7 +158,7 @@ impl Tombstones {
     }
 
     pub(super) async fn finish_superblock(&self, turn: &mut Turn) -> Result<(), Error> {
-        let Some(Unfinished::Superblock(write, believe)) = &mut turn.unfinished else {
+        let Some(UnfinishedStep::Superblock(write, believe)) = &mut turn.unfinished else {
             return Ok(());
         };
         let (ended, believe) = (write.await, *believe);

@@ -13,7 +13,7 @@ use crate::base::error::Error;
 use crate::cache::{
     Cas, Change, Copied, FetchError, Flushed, Larder, ScanPage, Scanned, SetOptions, look,
 };
-use crate::dram::value::{Pinned, Value, ValueMeta};
+use crate::dram::value::{PinnedValue, Value, ValueMeta};
 use crate::observe::stats::Stats;
 
 /// The calls of [`Larder`] for threads that may block, over one cache or over [`Shards`](crate::Shards), with the
@@ -159,13 +159,13 @@ impl<'a, R: Route> Blocking<'a, R> {
     /// # Errors
     /// The same.
     pub fn get(self, key: &[u8]) -> Result<Option<Value>, Error> {
-        self.look_up(key, Pinned::keep)
+        self.look_up(key, PinnedValue::keep)
     }
 
     fn look_up(
         self,
         key: &[u8],
-        look: impl Fn(Pinned) -> Value + Copy,
+        look: impl Fn(PinnedValue) -> Value + Copy,
     ) -> Result<Option<Value>, Error> {
         match self.0.lead() {
             Lead::One(cache) => cache.look_up_blocking(key, look),
@@ -182,7 +182,7 @@ impl<'a, R: Route> Blocking<'a, R> {
         key: &[u8],
         look: impl FnOnce(&[u8], ValueMeta) -> T,
     ) -> Result<Option<T>, Error> {
-        let found = self.look_up(key, Pinned::for_now)?;
+        let found = self.look_up(key, PinnedValue::for_now)?;
         Ok(found.map(|value| look(&value, value.meta())))
     }
 
@@ -195,7 +195,7 @@ impl<'a, R: Route> Blocking<'a, R> {
         key: &[u8],
         buffer: &mut impl BufMut,
     ) -> Result<Option<ValueMeta>, Error> {
-        let found = self.look_up(key, Pinned::for_now)?;
+        let found = self.look_up(key, PinnedValue::for_now)?;
         found.map(|value| look::copy(&value, buffer)).transpose()
     }
 

@@ -6,14 +6,14 @@ use bytes::BufMut;
 use crate::base::error::Error;
 use crate::cache::Copied;
 use crate::cache::look::copy_many;
-use crate::dram::value::{Pinned, Value, ValueMeta};
+use crate::dram::value::{PinnedValue, Value, ValueMeta};
 use crate::fleet::shards::ShardMap;
 
 /// [`Larder::get_many`](crate::Larder::get_many) over shards.
 pub(super) async fn look_up<K: AsRef<[u8]>>(
     shards: &ShardMap,
     keys: &[K],
-    look: impl Fn(Pinned) -> Value,
+    look: impl Fn(PinnedValue) -> Value,
 ) -> Result<Vec<Option<Value>>, Error> {
     let mut found = vec![None; keys.len()];
     let asked =
@@ -55,5 +55,5 @@ pub(super) async fn copy<K: AsRef<[u8]>>(
     keys: &[K],
     buffer: &mut impl BufMut,
 ) -> Result<Vec<Option<Copied>>, Error> {
-    copy_many(&look_up(shards, keys, Pinned::for_now).await?, buffer)
+    copy_many(&look_up(shards, keys, PinnedValue::for_now).await?, buffer)
 }

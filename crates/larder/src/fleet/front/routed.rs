@@ -15,8 +15,8 @@ use crate::base::time::Moment;
 use crate::cache::Larder;
 use crate::cache::look::copy;
 use crate::cache::{Cas, Change, Copied, FetchError, Fetched, SetOptions};
-use crate::dram::value::{Pinned, Value, ValueMeta};
-use crate::fleet::shards::calls::Old;
+use crate::dram::value::{PinnedValue, Value, ValueMeta};
+use crate::fleet::shards::calls::OldValue;
 
 /// The calls of [`Larder`] over a route: a cache, shards, or a type that borrows or shares one, with the same
 /// meaning. [`Shards`](crate::Shards) are a `Routed`. Generic code makes one from a borrowed [`Route`], which costs
@@ -110,7 +110,7 @@ macro_rules! waiting {
                 Lead::One(cache) => return cache.$name(key, $($argument),*).await,
                 Lead::Shards(shards) => shards,
             };
-            let mut change = shards.view().change(key, Old::$old)?;
+            let mut change = shards.view().change(key, OldValue::$old)?;
             let Some(at) = change.begin().await? else { return Ok(Default::default()) };
             let ended = at.done(at.cache().$name(at.name(), $($argument),*)).await;
             Ok(change.judge(at, ended).await?.unwrap_or($lost))
@@ -131,7 +131,7 @@ impl<R: Route> Routed<R> {
             Lead::One(cache) => return cache.delete(key).await,
             Lead::Shards(shards) => shards,
         };
-        let mut change = shards.view().change(key, Old::Replaced)?;
+        let mut change = shards.view().change(key, OldValue::Replaced)?;
         let Some(at) = change.begin().await? else { return Ok(false) };
         let was_elsewhere = at.was_elsewhere();
         let ended = at.done(at.cache().delete(at.name())).await;
@@ -152,7 +152,7 @@ impl<R: Route> Routed<R> {
             Lead::One(cache) => return cache.update(key, change).await,
             Lead::Shards(shards) => shards,
         };
-        let mut trying = shards.view().change(key, Old::Needed)?;
+        let mut trying = shards.view().change(key, OldValue::Needed)?;
         let Some(at) = trying.begin().await? else { return Ok(None) };
         let ended = at.done(at.cache().update(at.name(), change)).await;
         Ok(trying.judge(at, ended).await?.flatten())
@@ -174,7 +174,7 @@ impl<R: Route> Routed<R> {
     /// # Errors
     /// The same.
     pub async fn get(&self, key: &[u8]) -> Result<Option<Value>, Error> {
-        self.look_up(key, Pinned::keep).await
+        self.look_up(key, PinnedValue::keep).await
     }
 
     /// See [`Larder::get_with`].
@@ -186,14 +186,14 @@ impl<R: Route> Routed<R> {
         key: &[u8],
         look: impl FnOnce(&[u8], ValueMeta) -> T,
     ) -> Result<Option<T>, Error> {
-        let found = self.look_up(key, Pinned::for_now).await?;
+        let found = self.look_up(key, PinnedValue::for_now).await?;
         Ok(found.map(|value| look(&value, value.meta())))
     }
 
     async fn look_up(
         &self,
         key: &[u8],
-        look: impl Fn(Pinned) -> Value + Copy,
+        look: impl Fn(PinnedValue) -> Value + Copy,
     ) -> Result<Option<Value>, Error> {
         match self.0.lead() {
             Lead::One(cache) => cache.look_up(key, look).await,
@@ -225,7 +225,7 @@ impl<R: Route> Routed<R> {
         key: &[u8],
         buffer: &mut impl BufMut,
     ) -> Result<Option<ValueMeta>, Error> {
-        let found = self.look_up(key, Pinned::for_now).await?;
+        let found = self.look_up(key, PinnedValue::for_now).await?;
         found.map(|value| copy(&value, buffer)).transpose()
     }
 
@@ -318,7 +318,7 @@ impl<R: Route> Routed<R> {
     pub async fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>, Error> {
         match self.0.lead() {
             Lead::One(cache) => cache.get_many(keys).await,
-            Lead::Shards(shards) => many::look_up(shards, keys, Pinned::keep).await,
+            Lead::Shards(shards) => many::look_up(shards, keys, PinnedValue::keep).await,
         }
     }
 

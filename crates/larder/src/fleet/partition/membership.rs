@@ -77,7 +77,7 @@ impl std::fmt::Display for ShardState {
 
 /// The data that determine a shard's part of the keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Standing {
+pub(crate) struct ShardStanding {
     pub(crate) state: ShardState,
     /// Its part of the keys relative to the other shards; constant while the shard is in the set.
     pub(crate) weight: u32,
@@ -93,7 +93,7 @@ pub(crate) struct Seat {
     /// A blank device may replace a missing one. When the missing one comes back, it has the right number but old
     /// values.
     pub(crate) device: Uuid,
-    pub(crate) standing: Standing,
+    pub(crate) standing: ShardStanding,
 }
 
 /// The role of a device in its set.

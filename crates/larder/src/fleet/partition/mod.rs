@@ -16,7 +16,7 @@ use larder_device::{Device, DeviceInfo, Io, IoBuffer, PlacementHandle};
 use crate::base::error::{Error, ErrorKind};
 pub(crate) use division::{Division, erase};
 pub use membership::ShardState;
-pub(crate) use membership::{Membership, Role, SHARDS_MAX, Seat, ShardNumber, Standing};
+pub(crate) use membership::{Membership, Role, SHARDS_MAX, Seat, ShardNumber, ShardStanding};
 pub(crate) use table::{NAME_BYTES_MAX, PARTS_MAX, Part, PartitionTable};
 
 /// Parts start and end at multiples of this, if the device is large enough.

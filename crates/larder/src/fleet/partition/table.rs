@@ -36,7 +36,9 @@ use larder_device::label::{AREA_BYTES, CONTENT_BYTES_MAX, Uuid};
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::membership::{Membership, Role, SHARDS_MAX, Seat, ShardNumber, ShardState, Standing};
+use super::membership::{
+    Membership, Role, SHARDS_MAX, Seat, ShardNumber, ShardStanding, ShardState,
+};
 use crate::base::key::KeyHasher;
 
 pub(crate) const PARTS_MAX: usize = 173;
@@ -47,7 +49,7 @@ const SPARE: u16 = u16::MAX;
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
-struct Fixed {
+struct FixedPart {
     set: U64,
     epoch: U32,
     number: U16,
@@ -69,7 +71,7 @@ struct SeatEntry {
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
-struct Entry {
+struct MemberEntry {
     start: U64,
     bytes: U64,
     share_ppm: U32,
@@ -78,8 +80,9 @@ struct Entry {
     name: [u8; NAME_BYTES_MAX],
 }
 
-const _: () = assert!(size_of::<Fixed>() == 32 && size_of::<SeatEntry>() == 28);
-const _: () = assert!(size_of::<Fixed>() + PARTS_MAX * size_of::<Entry>() <= CONTENT_BYTES_MAX);
+const _: () = assert!(size_of::<FixedPart>() == 32 && size_of::<SeatEntry>() == 28);
+const _: () =
+    assert!(size_of::<FixedPart>() + PARTS_MAX * size_of::<MemberEntry>() <= CONTENT_BYTES_MAX);
 
 /// The parts of a device, and which shard of a set the device is, if it is one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -113,7 +116,7 @@ impl PartitionTable {
     /// Encodes the content of a label.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let parts = u32::try_from(self.parts.len()).expect("at most as many as fit").into();
-        let fixed = Fixed { parts, ..Fixed::of(self.membership.as_ref()) };
+        let fixed = FixedPart { parts, ..FixedPart::of(self.membership.as_ref()) };
         let mut content = fixed.as_bytes().to_vec();
         for seat in self.seats() {
             content.extend_from_slice(SeatEntry::of(seat).as_bytes());
@@ -122,7 +125,7 @@ impl PartitionTable {
             let mut name = [0; NAME_BYTES_MAX];
             let room = name.get_mut(..part.name.len()).expect("names are checked");
             room.copy_from_slice(part.name.as_bytes());
-            let entry = Entry {
+            let entry = MemberEntry {
                 start: part.start.into(),
                 bytes: part.bytes.into(),
                 share_ppm: part.share_ppm.into(),
@@ -141,9 +144,9 @@ impl PartitionTable {
 
     /// Whether it would be accepted as a table when it is read again.
     pub(crate) fn is_possible(&self) -> bool {
-        let bytes = size_of::<Fixed>()
+        let bytes = size_of::<FixedPart>()
             + self.seats().len() * size_of::<SeatEntry>()
-            + self.parts.len() * size_of::<Entry>();
+            + self.parts.len() * size_of::<MemberEntry>();
         let is_itself = |member: &Membership| match member.role {
             Role::Shard(number) => {
                 member.seats.get(number.index()).is_some_and(|seat| seat.device == self.uuid)
@@ -157,18 +160,18 @@ impl PartitionTable {
 
     /// Parses the content of the label with this UUID and generation. `None` if it is not a valid table.
     pub(crate) fn parse(content: &[u8], uuid: Uuid, generation: u64) -> Option<Self> {
-        let (fixed, rest) = Fixed::ref_from_prefix(content).ok()?;
+        let (fixed, rest) = FixedPart::ref_from_prefix(content).ok()?;
         let seats = usize::from(fixed.seats.get());
         let (seats, rest) = <[SeatEntry]>::ref_from_prefix_with_elems(rest, seats).ok()?;
         let membership = fixed.membership(seats)?;
         let count = usize::try_from(fixed.parts.get()).ok().filter(|&count| count <= PARTS_MAX)?;
-        let entries = <[Entry]>::ref_from_bytes_with_elems(rest, count).ok()?;
+        let entries = <[MemberEntry]>::ref_from_bytes_with_elems(rest, count).ok()?;
         let parts: Vec<Part> = entries.iter().map(Part::of).collect::<Option<_>>()?;
         Some(Self { uuid, generation, membership, parts }).filter(Self::is_possible)
     }
 }
 
-impl Fixed {
+impl FixedPart {
     /// The fixed fields, without any part.
     fn of(membership: Option<&Membership>) -> Self {
         let nothing = Self::new_zeroed();
@@ -213,7 +216,7 @@ impl Fixed {
 
 impl SeatEntry {
     fn of(seat: &Seat) -> Self {
-        let Standing { state, weight, since } = seat.standing;
+        let ShardStanding { state, weight, since } = seat.standing;
         let state = match state {
             ShardState::Healthy => 1,
             ShardState::Failed => 2,
@@ -232,13 +235,13 @@ impl SeatEntry {
     fn seat(&self) -> Option<Seat> {
         let state = ShardState::ALL.get(usize::from(self.state).checked_sub(1)?)?;
         let (weight, since) = (self.weight.get(), self.since.get());
-        let standing = Standing { state: *state, weight, since };
+        let standing = ShardStanding { state: *state, weight, since };
         Some(Seat { device: Uuid::from_bytes(self.device), standing })
     }
 }
 
 impl Part {
-    fn of(entry: &Entry) -> Option<Self> {
+    fn of(entry: &MemberEntry) -> Option<Self> {
         let name = entry.name.get(..usize::from(entry.name_bytes.get()))?;
         let (start, bytes) = (entry.start.get(), entry.bytes.get());
         let behind_label = start >= AREA_BYTES;
@@ -281,7 +284,7 @@ mod tests {
         let hasher = KeyHasher::from_seed(0x1122_3344_5566_7788);
         let seat = |device, state, since| Seat {
             device: Uuid::from_bytes([device; 16]),
-            standing: Standing { state, weight: 5, since },
+            standing: ShardStanding { state, weight: 5, since },
         };
         let seats = vec![
             seat(1, ShardState::Failed, 9),

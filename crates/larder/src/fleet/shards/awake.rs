@@ -28,7 +28,7 @@ impl Beat {
 }
 
 /// The result of `future`, if it takes no longer than `time` while the host is awake.
-pub(super) async fn within<T>(
+pub(super) async fn with_timeout<T>(
     clock: &dyn Clock,
     time: Duration,
     future: impl Future<Output = T>,
@@ -71,7 +71,7 @@ mod tests {
     #[test]
     fn a_pause_counts_as_one_piece_of_a_wait() {
         let clock = Arc::new(VirtualClock::starting_at(Duration::ZERO));
-        let waits = within(&*clock, Duration::from_secs(1), std::future::pending::<()>());
+        let waits = with_timeout(&*clock, Duration::from_secs(1), std::future::pending::<()>());
         let mut waits = pin!(waits);
         let mut context = Context::from_waker(Waker::noop());
         let mut polls = 0;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::book::Member;
+use super::set_record::Member;
 use crate::fleet::partition::ShardNumber;
 
 /// Time from taking a shard out to the first probe of its device; doubled with each failure.

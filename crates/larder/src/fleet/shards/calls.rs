@@ -16,15 +16,15 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::live::{LiveSet, State};
+use super::live::{EpochState, LiveSet};
 use super::name::name_of;
-use super::places::{Chain, Place, chain};
+use super::places::{Chain, ShardPlace, chain};
 use crate::base::error::{Error, ErrorKind};
 use crate::base::key::check_key;
-use crate::cache::gate::Inside;
+use crate::cache::gate::GateEntry;
 use crate::cache::{FetchError, Fetched, Larder, SetOptions};
-use crate::dram::value::{Pinned, Value, ValueMeta};
-use crate::fleet::partition::{ShardNumber, ShardState, Standing};
+use crate::dram::value::{PinnedValue, Value, ValueMeta};
+use crate::fleet::partition::{ShardNumber, ShardStanding, ShardState};
 
 type BoxedError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -33,7 +33,7 @@ const TRIES: u32 = 3;
 
 /// How a change depends on the existing value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Old {
+pub(crate) enum OldValue {
     /// It does not: if it cannot be made, removing the key is just as correct.
     Replaced,
     /// It needs the existing value.
@@ -41,31 +41,31 @@ pub(crate) enum Old {
 }
 
 /// A key at one of its places.
-pub(super) struct There<'a> {
+pub(super) struct PlacedKey<'a> {
     pub(super) shard: ShardNumber,
     pub(super) cache: &'a Arc<Larder>,
     pub(super) name: Cow<'a, [u8]>,
 }
 
 /// The place of a change. While this exists, the places of values do not change.
-pub(crate) struct At<'a> {
+pub(crate) struct ChangePlace<'a> {
     view: View<'a>,
-    first: There<'a>,
-    inside: Inside<'a>,
+    first: PlacedKey<'a>,
+    inside: GateEntry<'a>,
     /// The key was found, and removed, at a later place.
     was_elsewhere: bool,
 }
 
 /// A change of a key.
-pub(crate) struct Change<'a> {
+pub(crate) struct KeyChange<'a> {
     view: View<'a>,
     key: &'a [u8],
-    old: Old,
+    old: OldValue,
     failures: u32,
     was_elsewhere: bool,
 }
 
-impl At<'_> {
+impl ChangePlace<'_> {
     pub(crate) fn cache(&self) -> &Larder {
         self.first.cache
     }
@@ -87,7 +87,7 @@ impl At<'_> {
 }
 
 /// How a change has ended at its place.
-enum Judged<T> {
+enum ChangeOutcome<T> {
     Answer(T),
     /// Whatever it has done is never seen again.
     Lost,
@@ -112,19 +112,19 @@ pub(crate) struct View<'a> {
 }
 
 /// How a look-up ended.
-enum Looked {
+enum LookOutcome {
     Found(Value),
     Missed,
     /// The device exceeds the look-up timeout.
     Late,
 }
 
-impl<'a> Change<'a> {
+impl<'a> KeyChange<'a> {
     /// Prepares the change. `None` if the key is too long for its name at its first place; then it has no value.
     ///
     /// # Errors
     /// [`ErrorKind::Closed`].
-    pub(crate) async fn begin(&mut self) -> Result<Option<At<'a>>, Error> {
+    pub(crate) async fn begin(&mut self) -> Result<Option<ChangePlace<'a>>, Error> {
         let view = self.view;
         loop {
             let inside = view.set.gate.enter().await?;
@@ -137,13 +137,13 @@ impl<'a> Change<'a> {
             match self.clear_later(state, &chain, &first).await {
                 Ok(()) => {
                     let was_elsewhere = self.was_elsewhere;
-                    return Ok(Some(At { view, first, inside, was_elsewhere }));
+                    return Ok(Some(ChangePlace { view, first, inside, was_elsewhere }));
                 }
                 Err(Setback::Moved) => {}
                 Err(Setback::Refused(error)) => return Err(error),
                 Err(Setback::Failed(shard, error)) => {
                     drop(inside);
-                    self.failed(shard, error, Old::Replaced).await?;
+                    self.failed(shard, error, OldValue::Replaced).await?;
                 }
             }
         }
@@ -153,14 +153,14 @@ impl<'a> Change<'a> {
     /// before.
     async fn clear_later(
         &mut self,
-        state: &'a State,
+        state: &'a EpochState,
         chain: &Chain,
-        first: &There<'a>,
+        first: &PlacedKey<'a>,
     ) -> Result<(), Setback> {
         if chain.later.is_empty() {
             return Ok(());
         }
-        if self.old == Old::Needed {
+        if self.old == OldValue::Needed {
             self.view.look_along(state, chain, first, self.key).await.map_err(Setback::Refused)?;
         }
         for place in &chain.later {
@@ -185,13 +185,13 @@ impl<'a> Change<'a> {
     /// Those of the change, except device errors, unless the shard is the last live one.
     pub(crate) async fn judge<T>(
         &mut self,
-        at: At<'a>,
+        at: ChangePlace<'a>,
         ended: Option<Result<T, Error>>,
     ) -> Result<Option<T>, Error> {
         let mut failed = match self.answer_of(&at, ended)? {
-            Judged::Answer(answer) => return Ok(Some(answer)),
-            Judged::Lost => None,
-            Judged::Failed(error) => Some((at.first.shard, error)),
+            ChangeOutcome::Answer(answer) => return Ok(Some(answer)),
+            ChangeOutcome::Lost => None,
+            ChangeOutcome::Failed(error) => Some((at.first.shard, error)),
         };
         // Leave the gate: taking the shard out may wait for a task that waits until no call is inside.
         drop(at);
@@ -202,7 +202,7 @@ impl<'a> Change<'a> {
             // This may remove a later caller's value, which is allowed: a cache may evict it.
             let Some(at) = self.begin().await? else { break };
             let removed = at.done(at.cache().delete(at.name())).await;
-            if let Judged::Failed(error) = self.answer_of(&at, removed)? {
+            if let ChangeOutcome::Failed(error) = self.answer_of(&at, removed)? {
                 failed = Some((at.first.shard, error));
             }
         }
@@ -212,14 +212,14 @@ impl<'a> Change<'a> {
 
     fn answer_of<T>(
         &self,
-        at: &At<'a>,
+        at: &ChangePlace<'a>,
         ended: Option<Result<T, Error>>,
-    ) -> Result<Judged<T>, Error> {
+    ) -> Result<ChangeOutcome<T>, Error> {
         Ok(match ended {
-            Some(Ok(answer)) => Judged::Answer(answer),
-            None => Judged::Lost,
-            Some(Err(_)) if !self.view.is_there(&at.first) => Judged::Lost,
-            Some(Err(error)) if error.kind() == ErrorKind::Device => Judged::Failed(error),
+            Some(Ok(answer)) => ChangeOutcome::Answer(answer),
+            None => ChangeOutcome::Lost,
+            Some(Err(_)) if !self.view.is_there(&at.first) => ChangeOutcome::Lost,
+            Some(Err(error)) if error.kind() == ErrorKind::Device => ChangeOutcome::Failed(error),
             Some(Err(error)) => return Err(error),
         })
     }
@@ -229,9 +229,14 @@ impl<'a> Change<'a> {
     ///
     /// Returns whether it was taken out. Returns `false` if the change does not need the value, and the removal of
     /// the key can be tried again.
-    async fn failed(&mut self, shard: ShardNumber, error: Error, old: Old) -> Result<bool, Error> {
+    async fn failed(
+        &mut self,
+        shard: ShardNumber,
+        error: Error,
+        old: OldValue,
+    ) -> Result<bool, Error> {
         self.failures += 1;
-        if old == Old::Replaced && self.failures < TRIES {
+        if old == OldValue::Replaced && self.failures < TRIES {
             return Ok(false);
         }
         // The last live shard stays, and returns its own errors.
@@ -246,40 +251,40 @@ impl<'a> View<'a> {
     ///
     /// # Errors
     /// [`ErrorKind::InvalidInput`] for an invalid key.
-    pub(crate) fn change(self, key: &'a [u8], old: Old) -> Result<Change<'a>, Error> {
+    pub(crate) fn change(self, key: &'a [u8], old: OldValue) -> Result<KeyChange<'a>, Error> {
         check_key(key)?;
-        Ok(Change { view: self, key, old, failures: 0, was_elsewhere: false })
+        Ok(KeyChange { view: self, key, old, failures: 0, was_elsewhere: false })
     }
 
     /// The key at one of its places; `None` if it is too long for its name there.
     pub(super) fn there<'k>(
         self,
-        state: &'k State,
-        place: Place,
+        state: &'k EpochState,
+        place: ShardPlace,
         key: &'k [u8],
-    ) -> Option<There<'k>> {
+    ) -> Option<PlacedKey<'k>> {
         let cache = state.cache(place.shard, self.tenant)?;
-        Some(There { shard: place.shard, cache, name: name_of(key, place.since)? })
+        Some(PlacedKey { shard: place.shard, cache, name: name_of(key, place.since)? })
     }
 
     /// The shard that has the key when no shard is away except retired ones.
     pub(crate) fn home_of(self, key: &[u8]) -> ShardNumber {
-        let back = |standing: &Standing| match standing.state {
+        let back = |standing: &ShardStanding| match standing.state {
             ShardState::Retired => *standing,
-            _ => Standing { state: ShardState::Healthy, ..*standing },
+            _ => ShardStanding { state: ShardState::Healthy, ..*standing },
         };
-        let shards: Vec<Standing> = self.set.state().standings.iter().map(back).collect();
+        let shards: Vec<ShardStanding> = self.set.state().standings.iter().map(back).collect();
         let first = chain(&shards, self.set.hasher.hash(key).0).first;
         first.expect("a set never loses its last shard").shard
     }
 
-    pub(super) fn chain_of(self, key: &[u8]) -> (&'a State, Chain) {
+    pub(super) fn chain_of(self, key: &[u8]) -> (&'a EpochState, Chain) {
         let state = self.set.state();
         (state, state.chain(self.set.hasher.hash(key).0))
     }
 
     /// The key at its current first place.
-    pub(super) fn first<'k>(self, key: &'k [u8]) -> Option<There<'k>>
+    pub(super) fn first<'k>(self, key: &'k [u8]) -> Option<PlacedKey<'k>>
     where
         'a: 'k,
     {
@@ -301,14 +306,14 @@ impl<'a> View<'a> {
         first.map_or_else(|| self.any(), |cache| &**cache)
     }
 
-    pub(super) fn is_there(self, there: &There<'_>) -> bool {
+    pub(super) fn is_there(self, there: &PlacedKey<'_>) -> bool {
         let now = self.set.state().cache(there.shard, self.tenant);
         now.is_some_and(|now| Arc::ptr_eq(now, there.cache))
     }
 
     pub(super) async fn while_there<T>(
         self,
-        there: &There<'_>,
+        there: &PlacedKey<'_>,
         future: impl Future<Output = T>,
     ) -> Option<T> {
         self.set.while_there((there.shard, self.tenant), there.cache, future).await
@@ -318,24 +323,24 @@ impl<'a> View<'a> {
     pub(crate) async fn look_up(
         self,
         key: &[u8],
-        look: impl Fn(Pinned) -> Value + Copy,
+        look: impl Fn(PinnedValue) -> Value + Copy,
     ) -> Result<Option<Value>, Error> {
         Ok(match self.look(key, look).await? {
-            Looked::Found(value) => Some(value),
-            Looked::Missed | Looked::Late => None,
+            LookOutcome::Found(value) => Some(value),
+            LookOutcome::Missed | LookOutcome::Late => None,
         })
     }
 
     async fn look(
         self,
         key: &[u8],
-        look: impl Fn(Pinned) -> Value + Copy,
-    ) -> Result<Looked, Error> {
+        look: impl Fn(PinnedValue) -> Value + Copy,
+    ) -> Result<LookOutcome, Error> {
         check_key(key)?;
         loop {
             let (state, chain) = self.chain_of(key);
             let Some(first) = chain.first.and_then(|place| self.there(state, place, key)) else {
-                return Ok(Looked::Missed);
+                return Ok(LookOutcome::Missed);
             };
             let found = if chain.later.is_empty() {
                 let found = first.cache.look_up(&first.name, look);
@@ -344,10 +349,12 @@ impl<'a> View<'a> {
                 self.set.in_time(async { Some(self.look_along_now(key).await) }).await
             };
             match found {
-                None => return Ok(Looked::Late),
+                None => return Ok(LookOutcome::Late),
                 Some(None) => {}
                 Some(Some(Err(_))) if !self.is_there(&first) => {}
-                Some(Some(found)) => return Ok(found?.map_or(Looked::Missed, Looked::Found)),
+                Some(Some(found)) => {
+                    return Ok(found?.map_or(LookOutcome::Missed, LookOutcome::Found));
+                }
             }
         }
     }
@@ -366,13 +373,13 @@ impl<'a> View<'a> {
     /// Looks the key up at all its places; copies what it finds to the first one. The caller is inside the gate.
     pub(super) async fn look_along(
         self,
-        state: &State,
+        state: &EpochState,
         chain: &Chain,
-        first: &There<'_>,
+        first: &PlacedKey<'_>,
         key: &[u8],
     ) -> Result<Option<Value>, Error> {
         let found = async {
-            if let Some(value) = first.cache.look_up(&first.name, Pinned::keep).await? {
+            if let Some(value) = first.cache.look_up(&first.name, PinnedValue::keep).await? {
                 return Ok(Some(value));
             }
             first.cache.copy_missed(&first.name, || self.look_later(state, chain, key)).await
@@ -385,10 +392,10 @@ impl<'a> View<'a> {
         }
     }
 
-    async fn look_later(self, state: &State, chain: &Chain, key: &[u8]) -> Option<Value> {
+    async fn look_later(self, state: &EpochState, chain: &Chain, key: &[u8]) -> Option<Value> {
         for place in &chain.later {
             let Some(there) = self.there(state, *place, key) else { continue };
-            let found = there.cache.look_up(&there.name, Pinned::keep);
+            let found = there.cache.look_up(&there.name, PinnedValue::keep);
             if let Some(Ok(Some(value))) = self.while_there(&there, found).await {
                 return Some(value);
             }
@@ -398,7 +405,7 @@ impl<'a> View<'a> {
 
     /// Copies a key that was found at a later place to its first place. Returns whether there was a value to copy.
     /// The caller is inside the gate.
-    pub(super) async fn copy_home(self, state: &State, chain: &Chain, key: &[u8]) -> bool {
+    pub(super) async fn copy_home(self, state: &EpochState, chain: &Chain, key: &[u8]) -> bool {
         let Some(first) = chain.first.and_then(|place| self.there(state, place, key)) else {
             return false;
         };
@@ -496,10 +503,10 @@ impl<'a> View<'a> {
         V: Into<Fetched>,
         E: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let is_late = match self.look(key, Pinned::keep).await? {
-            Looked::Found(value) if good(&value) => return Ok(value),
-            Looked::Found(_) | Looked::Missed => false,
-            Looked::Late => true,
+        let is_late = match self.look(key, PinnedValue::keep).await? {
+            LookOutcome::Found(value) if good(&value) => return Ok(value),
+            LookOutcome::Found(_) | LookOutcome::Missed => false,
+            LookOutcome::Late => true,
         };
         let mut fetch = Some(fetch);
         let has_begun = AtomicBool::new(false);
@@ -507,9 +514,9 @@ impl<'a> View<'a> {
             // A later place has a value older than the one to be fetched now.
             let at = match is_late {
                 true => None,
-                false => self.change(key, Old::Replaced)?.begin().await?,
+                false => self.change(key, OldValue::Replaced)?.begin().await?,
             };
-            let Some(At { first, inside, .. }) = at else {
+            let Some(ChangePlace { first, inside, .. }) = at else {
                 // Not stored: the device is too slow, or the key is too long for its name there.
                 let fetch = fetch.take().expect("it was not called before");
                 let fetched = fetch().await.map_err(|error| FetchError::Fetch(error.into().into()));

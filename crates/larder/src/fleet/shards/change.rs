@@ -7,16 +7,16 @@ use std::time::Duration;
 use larder_device::label::Uuid;
 use larder_device::{Claim, Device, ObservedDevice};
 
-use super::awake::within;
-use super::book::{Book, Member, out, write};
+use super::awake::with_timeout;
+use super::health::DeviceHealth;
 use super::live::{LiveSet, ShardNow};
-use super::pulse::Pulse;
+use super::set_record::{Member, SetRecord, out, write};
 use super::tenancy::ShardDevice;
 use crate::base::error::{Error, ErrorKind};
 use crate::base::side_by_side::together;
 use crate::cache::Larder;
 use crate::fleet::partition::{
-    self, PartitionTable, Role, SHARDS_MAX, Seat, ShardNumber, ShardState, Standing,
+    self, PartitionTable, Role, SHARDS_MAX, Seat, ShardNumber, ShardStanding, ShardState,
 };
 use crate::observe::events;
 
@@ -57,28 +57,28 @@ impl LiveSet {
         (to, for_now): (ShardState, bool),
         why: &str,
     ) -> Result<(), Error> {
-        let mut book = self.book.lock().await;
-        book.check_open()?;
+        let mut set_record = self.set_record.lock().await;
+        set_record.check_open()?;
         if !for_now {
             self.forget_away_of(shard);
         }
-        let Some(seat) = book.seat(shard).copied() else {
-            let message = format!("there is no {shard}; there are {}", book.seats.len());
+        let Some(seat) = set_record.seat(shard).copied() else {
+            let message = format!("there is no {shard}; there are {}", set_record.seats.len());
             return Err(Error::new(ErrorKind::InvalidInput, message));
         };
         let was = seat.standing.state;
         if was == ShardState::Retired || (was == to && !was.is_live()) {
             return Ok(());
         }
-        if was.is_live() && book.live() == 1 {
+        if was.is_live() && set_record.live() == 1 {
             let message = format!("{shard} is the last one that is live: add another one first");
             return Err(Error::new(ErrorKind::InvalidInput, message));
         }
-        let seats = book.with(shard, out(&seat, to, book.epoch + 1));
+        let seats = set_record.with(shard, out(&seat, to, set_record.epoch + 1));
         let mut now = self.state().shards.clone();
         now[shard.index()] = ShardNow::away(why);
-        let member = book.members[shard.index()].clone().filter(|_| for_now);
-        self.commit(&mut book, seats, now).await?;
+        let member = set_record.members[shard.index()].clone().filter(|_| for_now);
+        self.commit(&mut set_record, seats, now).await?;
         if let Some(member) = member {
             self.is_away(shard, member);
         }
@@ -96,26 +96,26 @@ impl LiveSet {
     /// If no shard that would be live can write it; then nothing changes.
     async fn commit(
         &self,
-        book: &mut Book,
+        set_record: &mut SetRecord,
         mut seats: Vec<Seat>,
         mut now: Vec<ShardNow>,
     ) -> Result<(), Error> {
-        let epoch = book.epoch + 1;
+        let epoch = set_record.epoch + 1;
         let mut lost_members = Vec::new();
         loop {
             let mut tables = Vec::new();
             for shard in ShardNumber::all(seats.len()) {
                 let is_live = seats[shard.index()].standing.state.is_live();
-                let member = book.members.get_mut(shard.index()).filter(|_| is_live);
+                let member = set_record.members.get_mut(shard.index()).filter(|_| is_live);
                 let Some(member) = member.and_then(Option::take) else { continue };
-                let table = book.table(Role::Shard(shard), (epoch, seats.clone()), &member);
-                book.members[shard.index()] = Some(member);
+                let table = set_record.table(Role::Shard(shard), (epoch, seats.clone()), &member);
+                set_record.members[shard.index()] = Some(member);
                 tables.push((shard, table));
             }
-            let members = &book.members;
+            let members = &set_record.members;
             let writing = tables.iter().map(async |(shard, table)| {
                 let member = members[shard.index()].as_ref().expect("it has a table");
-                let written = within(&*self.clock, WRITE_WAIT, write(member, table)).await;
+                let written = with_timeout(&*self.clock, WRITE_WAIT, write(member, table)).await;
                 let late = || Error::new(ErrorKind::Device, "cannot be written in time");
                 (*shard, written.unwrap_or_else(|| Err(late())))
             });
@@ -135,16 +135,17 @@ impl LiveSet {
                 now[shard.index()] = ShardNow::away(&error.to_string());
                 self.counts.failed.fetch_add(1, Ordering::Relaxed);
                 events::shard_down(shard.index(), &error.to_string());
-                lost_members.extend(book.members[shard.index()].clone().map(|it| (shard, it)));
+                lost_members
+                    .extend(set_record.members[shard.index()].clone().map(|it| (shard, it)));
             }
         }
-        (book.seats, book.epoch) = (seats, epoch);
-        for (seat, member) in book.seats.iter().zip(&mut book.members) {
+        (set_record.seats, set_record.epoch) = (seats, epoch);
+        for (seat, member) in set_record.seats.iter().zip(&mut set_record.members) {
             if !seat.standing.state.is_live() {
                 *member = None;
             }
         }
-        self.publish(book, now);
+        self.publish(set_record, now);
         lost_members.into_iter().for_each(|(shard, member)| self.is_away(shard, member));
         Ok(())
     }
@@ -153,33 +154,33 @@ impl LiveSet {
     /// state, or returns `None` if the change is obsolete.
     async fn commit_alone(
         &self,
-        mut change: impl FnMut(&mut Book) -> Option<(Vec<Seat>, Vec<ShardNow>)>,
+        mut change: impl FnMut(&mut SetRecord) -> Option<(Vec<Seat>, Vec<ShardNow>)>,
     ) -> Result<(), Error> {
         loop {
-            let mut book = self.book.lock().await;
-            book.check_open()?;
-            let held = within(&*self.clock, DRAIN_WAIT, self.gate.hold()).await;
+            let mut set_record = self.set_record.lock().await;
+            set_record.check_open()?;
+            let held = with_timeout(&*self.clock, DRAIN_WAIT, self.gate.hold()).await;
             if let Some(held) = held {
                 let held = held?;
-                let Some((seats, now)) = change(&mut book) else { return Ok(()) };
-                let committed = self.commit(&mut book, seats, now).await;
+                let Some((seats, now)) = change(&mut set_record) else { return Ok(()) };
+                let committed = self.commit(&mut set_record, seats, now).await;
                 drop(held);
                 return committed;
             }
-            drop(book);
+            drop(set_record);
             self.clock.sleep_until(self.clock.monotonic().saturating_add(DRAIN_WAIT)).await;
         }
     }
 
     /// Marks a shard as healthy, once it has got its values.
     pub(super) async fn refilled(&self, shard: ShardNumber, device: Uuid) -> Result<(), Error> {
-        self.commit_alone(|book| {
-            let seat = *book.seat(shard)?;
+        self.commit_alone(|set_record| {
+            let seat = *set_record.seat(shard)?;
             if seat.standing.state != ShardState::Refilling || seat.device != device {
                 return None;
             }
-            let standing = Standing { state: ShardState::Healthy, ..seat.standing };
-            let seats = book.with(shard, Seat { standing, ..seat });
+            let standing = ShardStanding { state: ShardState::Healthy, ..seat.standing };
+            let seats = set_record.with(shard, Seat { standing, ..seat });
             Some((seats, self.state().shards.clone()))
         })
         .await
@@ -188,21 +189,21 @@ impl LiveSet {
     /// Adds a shard. It has its share of the keys when this returns, and gets their values from the others.
     pub(crate) async fn add(&self, device: Arc<dyn Device>) -> Result<ShardNumber, Error> {
         let _bringing = self.bringing.lock().await;
-        let mut book = self.book.lock().await;
-        let device = self.claimed(device, &mut book).await?;
+        let mut set_record = self.set_record.lock().await;
+        let device = self.claimed(device, &mut set_record).await?;
         let weight = weight_of(&*device.device);
         // Reuse the number of a retired shard with the same weight: numbers last longer, and the same keys move
         // again.
         let is_free = |seat: &Seat| {
             seat.standing.state == ShardState::Retired && seat.standing.weight == weight
         };
-        let number = book.seats.iter().position(is_free).unwrap_or(book.seats.len());
+        let number = set_record.seats.iter().position(is_free).unwrap_or(set_record.seats.len());
         let Some(shard) = ShardNumber::new(number) else {
             return Err(Error::config(format!(
                 "a set has at most {SHARDS_MAX} shards, those that were retired among them"
             )));
         };
-        drop(book);
+        drop(set_record);
         self.bring(shard, weight, device).await?;
         Ok(shard)
     }
@@ -214,15 +215,16 @@ impl LiveSet {
         device: Arc<dyn Device>,
     ) -> Result<(), Error> {
         let _bringing = self.bringing.lock().await;
-        let mut book = self.book.lock().await;
-        let Some(seat) = book.seat(shard).filter(|it| it.standing.state != ShardState::Retired)
+        let mut set_record = self.set_record.lock().await;
+        let Some(seat) =
+            set_record.seat(shard).filter(|it| it.standing.state != ShardState::Retired)
         else {
             let message = format!("there is no {shard} any more, or there never was");
             return Err(Error::new(ErrorKind::InvalidInput, message));
         };
         let weight = seat.standing.weight;
-        let device = self.claimed(device, &mut book).await?;
-        drop(book);
+        let device = self.claimed(device, &mut set_record).await?;
+        drop(set_record);
         self.step_in(shard, weight, device).await
     }
 
@@ -235,47 +237,51 @@ impl LiveSet {
     /// Adds a spare device, which takes the place of a shard that fails.
     pub(crate) async fn spare(&self, device: Arc<dyn Device>) -> Result<(), Error> {
         let _bringing = self.bringing.lock().await;
-        let mut book = self.book.lock().await;
-        book.check_open()?;
-        let mut member = self.claimed(device, &mut book).await?;
+        let mut set_record = self.set_record.lock().await;
+        set_record.check_open()?;
+        let mut member = self.claimed(device, &mut set_record).await?;
         // It may have been a shard: its old content is not used any more.
         member.parts.clear();
-        let now = (book.epoch, book.seats.clone());
-        let table = book.table(Role::Spare, now, &member);
+        let now = (set_record.epoch, set_record.seats.clone());
+        let table = set_record.table(Role::Spare, now, &member);
         write(&member, &table).await?;
-        book.spares.push(member);
+        set_record.spares.push(member);
         Ok(())
     }
 
     /// Puts a spare in the place of a failed shard. Returns whether it did.
     pub(super) async fn use_spares(&self) -> Result<bool, Error> {
         let _bringing = self.bringing.lock().await;
-        let mut book = self.book.lock().await;
-        let failed = ShardNumber::all(book.seats.len())
-            .find(|shard| book.seats[shard.index()].standing.state == ShardState::Failed);
+        let mut set_record = self.set_record.lock().await;
+        let failed = ShardNumber::all(set_record.seats.len())
+            .find(|shard| set_record.seats[shard.index()].standing.state == ShardState::Failed);
         let Some(shard) = failed else { return Ok(false) };
-        let Some(spare) = book.spares.pop() else { return Ok(false) };
-        let weight = book.seats[shard.index()].standing.weight;
-        drop(book);
+        let Some(spare) = set_record.spares.pop() else { return Ok(false) };
+        let weight = set_record.seats[shard.index()].standing.weight;
+        drop(set_record);
         self.bring(shard, weight, spare).await?;
         Ok(true)
     }
 
     /// Claims a device that is free, or that belongs to this set as a spare or as a shard that is away.
-    async fn claimed(&self, device: Arc<dyn Device>, book: &mut Book) -> Result<Member, Error> {
+    async fn claimed(
+        &self,
+        device: Arc<dyn Device>,
+        set_record: &mut SetRecord,
+    ) -> Result<Member, Error> {
         let name = device.info().name.clone();
         self.forget_away(&name);
         let claim = Arc::new(Claim::take(&device)?);
-        let pulse = Arc::new(Pulse::new(&self.alarm));
-        let observer = Arc::clone(&pulse) as _;
+        let health = Arc::new(DeviceHealth::new(&self.alarm));
+        let observer = Arc::clone(&health) as _;
         let device: Arc<dyn Device> =
             Arc::new(ObservedDevice::new(device, observer, Arc::clone(&self.clock)));
         let found = partition::read(&device, false).await?;
         let is_ours = |table: &PartitionTable| {
-            let member = table.membership.as_ref().filter(|member| member.set == book.id);
+            let member = table.membership.as_ref().filter(|member| member.set == set_record.id);
             member.is_some_and(|member| match member.role {
                 Role::Spare => true,
-                Role::Shard(number) => book
+                Role::Shard(number) => set_record
                     .seat(number)
                     .is_none_or(|seat| !seat.standing.state.is_live() || seat.device != table.uuid),
             })
@@ -287,10 +293,10 @@ impl LiveSet {
             );
             return Err(Error::new(ErrorKind::Foreign, message));
         }
-        book.generations.note(found.as_ref().map_or(0, |table| table.generation));
+        set_record.generations.note(found.as_ref().map_or(0, |table| table.generation));
         let uuid = found.as_ref().map_or_else(Uuid::draw, |table| table.uuid);
         let parts = found.map_or(Vec::new(), |table| table.parts);
-        Ok(Member { device, claim, pulse, uuid, parts })
+        Ok(Member { device, claim, health, uuid, parts })
     }
 
     /// Makes a device serve as a shard that is new or not live. It starts empty.
@@ -306,29 +312,29 @@ impl LiveSet {
         partition::erase(&member.device, &division).await.map_err(whose)?;
         member.parts.clone_from(&division.parts);
         // Write a table that says that its content is not valid, before there are caches on it.
-        let mut book = self.book.lock().await;
-        book.check_open()?;
-        book.epoch += 1;
-        let epoch = book.epoch;
-        let failed = Standing { state: ShardState::Failed, weight, since: epoch };
-        let seats = book.with(shard, Seat { device: member.uuid, standing: failed });
-        let table = book.table(Role::Shard(shard), (epoch, seats), &member);
-        drop(book);
+        let mut set_record = self.set_record.lock().await;
+        set_record.check_open()?;
+        set_record.epoch += 1;
+        let epoch = set_record.epoch;
+        let failed = ShardStanding { state: ShardState::Failed, weight, since: epoch };
+        let seats = set_record.with(shard, Seat { device: member.uuid, standing: failed });
+        let table = set_record.table(Role::Shard(shard), (epoch, seats), &member);
+        drop(set_record);
         write(&member, &table).await.map_err(whose)?;
         let (device, claim, parts) = (&member.device, &member.claim, &member.parts[..]);
         let on = ShardDevice { device, claim, parts };
         let caches = self.tenancy.open(shard, on).await.map_err(whose)?;
         let shard_now = ShardNow::on(caches, &member);
         let mut member = Some(member);
-        let committed = self.commit_alone(|book| {
+        let committed = self.commit_alone(|set_record| {
             let member = member.take()?;
-            let since = book.seat(shard).map_or(0, |seat| seat.standing.since);
-            let standing = Standing { state: ShardState::Refilling, weight, since };
-            let seats = book.with(shard, Seat { device: member.uuid, standing });
+            let since = set_record.seat(shard).map_or(0, |seat| seat.standing.since);
+            let standing = ShardStanding { state: ShardState::Refilling, weight, since };
+            let seats = set_record.with(shard, Seat { device: member.uuid, standing });
             let mut now = self.state().shards.clone();
             now.resize_with(seats.len(), ShardNow::default);
-            book.members.resize_with(seats.len(), || None);
-            book.members[shard.index()] = Some(member);
+            set_record.members.resize_with(seats.len(), || None);
+            set_record.members[shard.index()] = Some(member);
             now[shard.index()] = shard_now.clone();
             Some((seats, now))
         });

@@ -109,7 +109,7 @@ impl Flight {
 
 /// How a request ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ended {
+pub(super) enum RequestEnd {
     Well,
     Failed(ErrorKind),
     /// The caller does not wait for it any more.
@@ -124,10 +124,10 @@ impl Vitals {
         self.next
     }
 
-    pub(super) fn ended(&mut self, number: u64, now: Duration, ended: Ended) {
+    pub(super) fn ended(&mut self, number: u64, now: Duration, ended: RequestEnd) {
         let Some(flight) = self.in_flight.remove(&number) else { return };
         let (kind, took) = (flight.kind, flight.took(now));
-        if ended == Ended::GivenUp {
+        if ended == RequestEnd::GivenUp {
             // Its latency is at least this: only a long one says something.
             if kind == RequestKind::Read && took > SLOW {
                 self.note_read(now, took);
@@ -136,14 +136,14 @@ impl Vitals {
         }
         self.answered = self.answered.max(now);
         match ended {
-            Ended::Failed(ErrorKind::Gone) => self.is_gone = true,
+            RequestEnd::Failed(ErrorKind::Gone) => self.is_gone = true,
             // The fault of the caller, or a temporary state.
-            Ended::Failed(ErrorKind::InvalidRequest | ErrorKind::Busy) => {}
+            RequestEnd::Failed(ErrorKind::InvalidRequest | ErrorKind::Busy) => {}
             // The host slept for most of its time.
-            Ended::Failed(ErrorKind::TimedOut) if flight.excused > took => {}
-            Ended::Failed(ErrorKind::TimedOut) => self.note_timeout(flight, now),
-            Ended::Failed(_) => self.errors += 1,
-            Ended::Well | Ended::GivenUp => {
+            RequestEnd::Failed(ErrorKind::TimedOut) if flight.excused > took => {}
+            RequestEnd::Failed(ErrorKind::TimedOut) => self.note_timeout(flight, now),
+            RequestEnd::Failed(_) => self.errors += 1,
+            RequestEnd::Well | RequestEnd::GivenUp => {
                 self.errors = 0;
                 if took > allowance(kind) {
                     self.note_timeout(flight, now);
@@ -287,7 +287,7 @@ mod tests {
         Duration::from_millis(ms)
     }
 
-    fn run(vitals: &mut Vitals, at: Duration, took: Duration, ended: Ended) {
+    fn run(vitals: &mut Vitals, at: Duration, took: Duration, ended: RequestEnd) {
         let number = vitals.begins(RequestKind::Read, at);
         vitals.ended(number, at + took, ended);
     }
@@ -299,12 +299,12 @@ mod tests {
     #[test]
     fn errors_in_a_row_fail_it_and_one_that_ends_well_forgives() {
         let mut vitals = Vitals::default();
-        let failed = Ended::Failed(ErrorKind::Io);
+        let failed = RequestEnd::Failed(ErrorKind::Io);
         for (ended, expected) in [
             (failed, Verdict::Suspect(Cause::Errors(1))),
             (failed, Verdict::Suspect(Cause::Errors(2))),
-            (Ended::Well, Verdict::Well),
-            (Ended::Failed(ErrorKind::Busy), Verdict::Well),
+            (RequestEnd::Well, Verdict::Well),
+            (RequestEnd::Failed(ErrorKind::Busy), Verdict::Well),
             (failed, Verdict::Suspect(Cause::Errors(1))),
             (failed, Verdict::Suspect(Cause::Errors(2))),
             (failed, Verdict::Failed(Cause::Errors(3))),
@@ -313,7 +313,7 @@ mod tests {
             assert_eq!(verdict(&mut vitals, ms(10)), expected);
         }
         let mut vitals = Vitals::default();
-        run(&mut vitals, ms(5), ms(1), Ended::Failed(ErrorKind::Gone));
+        run(&mut vitals, ms(5), ms(1), RequestEnd::Failed(ErrorKind::Gone));
         assert_eq!(verdict(&mut vitals, ms(10)), Verdict::Failed(Cause::Gone));
     }
 
@@ -322,17 +322,17 @@ mod tests {
         let mut vitals = Vitals::default();
         let flush = vitals.begins(RequestKind::Other, ms(0));
         assert_eq!(verdict(&mut vitals, ms(11_000)), Verdict::Well, "a flush may take long");
-        vitals.ended(flush, ms(11_000), Ended::Well);
+        vitals.ended(flush, ms(11_000), RequestEnd::Well);
         let lost = vitals.begins(RequestKind::Write, ms(11_000));
         assert_eq!(verdict(&mut vitals, ms(11_900)), Verdict::Well);
         assert!(matches!(verdict(&mut vitals, ms(12_100)), Verdict::Suspect(_)));
         // It answers other requests: a single request may be lost.
-        run(&mut vitals, ms(13_000), ms(1), Ended::Well);
+        run(&mut vitals, ms(13_000), ms(1), RequestEnd::Well);
         assert_eq!(verdict(&mut vitals, ms(13_900)), Verdict::Well);
         assert!(matches!(verdict(&mut vitals, ms(16_100)), Verdict::Failed(Cause::Unanswered(3))));
-        vitals.ended(lost, ms(16_200), Ended::Well);
+        vitals.ended(lost, ms(16_200), RequestEnd::Well);
         assert!(matches!(verdict(&mut vitals, ms(16_300)), Verdict::Suspect(_)), "it took long");
-        run(&mut vitals, ms(16_400), ms(1), Ended::Well);
+        run(&mut vitals, ms(16_400), ms(1), RequestEnd::Well);
         assert_eq!(verdict(&mut vitals, ms(16_500)), Verdict::Well);
     }
 
@@ -345,7 +345,7 @@ mod tests {
             for (number, vitals) in all.iter_mut().enumerate() {
                 let slow = number == 2 && step > 1000;
                 let took = if slow { ms(10) } else { Duration::from_micros(100) };
-                run(vitals, now.saturating_sub(took), took, Ended::Well);
+                run(vitals, now.saturating_sub(took), took, RequestEnd::Well);
             }
             let mut shards: Vec<&mut Vitals> = all.iter_mut().collect();
             let verdicts = judge(&mut shards, now, now);
@@ -369,7 +369,7 @@ mod tests {
         let mut all: Vec<Vitals> = (0..3).map(|_| Vitals::default()).collect();
         for step in 0..400_u64 {
             let now = ms(10 * step);
-            all.iter_mut().for_each(|it| run(it, now, ms(500), Ended::Well));
+            all.iter_mut().for_each(|it| run(it, now, ms(500), RequestEnd::Well));
             let mut shards: Vec<&mut Vitals> = all.iter_mut().collect();
             let verdicts = judge(&mut shards, now, now + ms(500));
             assert!(verdicts.iter().all(|verdict| *verdict == Verdict::Well));
@@ -380,10 +380,10 @@ mod tests {
     fn abandoned_reads_count_if_they_took_long() {
         let mut all: Vec<Vitals> = (0..2).map(|_| Vitals::default()).collect();
         for step in 0..40_u64 {
-            run(&mut all[0], ms(100 * step), ms(0), Ended::Well);
-            run(&mut all[0], ms(100 * step), ms(0), Ended::Well);
-            run(&mut all[1], ms(100 * step), ms(100), Ended::GivenUp);
-            run(&mut all[1], ms(100 * step), ms(1), Ended::GivenUp);
+            run(&mut all[0], ms(100 * step), ms(0), RequestEnd::Well);
+            run(&mut all[0], ms(100 * step), ms(0), RequestEnd::Well);
+            run(&mut all[1], ms(100 * step), ms(100), RequestEnd::GivenUp);
+            run(&mut all[1], ms(100 * step), ms(1), RequestEnd::GivenUp);
         }
         let mut shards: Vec<&mut Vitals> = all.iter_mut().collect();
         let verdicts = judge(&mut shards, ms(4000), ms(4000));
@@ -443,7 +443,7 @@ mod tests {
             under_way.retain(|(shard, number, due)| {
                 let ends = *due <= step && !is_still(*shard);
                 if ends {
-                    all[*shard].ended(*number, now, Ended::Well);
+                    all[*shard].ended(*number, now, RequestEnd::Well);
                 }
                 !ends
             });

@@ -1,7 +1,7 @@
 //! An open set of shards: its current state, and the rules for changing it.
 //!
-//! The state of all shards is a [`State`], one per epoch. A look-up takes the latest one. A call that changes a key,
-//! or copies a value from one place of it to another, is inside a gate:
+//! The state of all shards is an [`EpochState`], one per epoch. A look-up takes the latest one. A call that changes a
+//! key, or copies a value from one place of it to another, is inside a gate:
 //!
 //! 1. A state in which a shard is added, comes back, or is fully refilled, is published with the gate held: no call
 //!    that uses the old state is in flight then. Otherwise such a call could leave a value at a place that is asked
@@ -24,25 +24,25 @@ use larder_device::{Clock, Device};
 
 use super::awake::Beat;
 use super::away::AwayDevices;
-use super::book::Book;
+use super::health::DeviceHealth;
 use super::options::ShardOptions;
 use super::places::{Chain, chain};
-use super::pulse::Pulse;
+use super::set_record::SetRecord;
 use super::succession::Succession;
 use super::tenancy::Tenancy;
 use crate::base::key::KeyHasher;
 use crate::cache::gate::Gate;
 use crate::cache::{Allotment, Larder};
-use crate::fleet::partition::{Part, ShardNumber, ShardState, Standing};
+use crate::fleet::partition::{Part, ShardNumber, ShardStanding, ShardState};
 use crate::observe::stats::Stats;
 
 /// The caches of all shards, and for each shard without caches the reason.
 pub(super) type Opened = (Vec<Option<Vec<Larder>>>, Vec<Option<Arc<str>>>);
 
 /// The state of all shards in an epoch.
-pub(crate) struct State {
+pub(crate) struct EpochState {
     pub(crate) epoch: u32,
-    pub(super) standings: Vec<Standing>,
+    pub(super) standings: Vec<ShardStanding>,
     pub(super) shards: Vec<ShardNow>,
 }
 
@@ -54,12 +54,12 @@ pub(crate) struct ShardNow {
     pub(crate) device: Option<Arc<dyn Device>>,
     /// The parts of the device, one per cache.
     pub(crate) parts: Arc<[Part]>,
-    pub(super) pulse: Option<Arc<Pulse>>,
+    pub(super) health: Option<Arc<DeviceHealth>>,
     /// Why it is not live.
     pub(super) down: Option<Arc<str>>,
 }
 
-impl State {
+impl EpochState {
     pub(super) fn chain(&self, hash: u64) -> Chain {
         chain(&self.standings, hash)
     }
@@ -69,7 +69,7 @@ impl State {
         self.shards.get(shard.index())?.caches.as_ref()?.get(tenant)
     }
 
-    pub(super) fn standing(&self, shard: ShardNumber) -> Standing {
+    pub(super) fn standing(&self, shard: ShardNumber) -> ShardStanding {
         self.standings[shard.index()]
     }
 
@@ -88,14 +88,14 @@ impl State {
 
 /// Caches of shards that are away.
 #[derive(Default)]
-struct Left {
+struct AwayCaches {
     /// Caches that have not ended, with their tenant.
     caches: Vec<(usize, Arc<Larder>)>,
     /// Counters of caches that have ended, by tenant.
     past: BTreeMap<usize, Stats>,
 }
 
-impl Left {
+impl AwayCaches {
     fn ended(&mut self, tenant: usize, cache: &Arc<Larder>) {
         let Some(at) = self.caches.iter().position(|(_, other)| Arc::ptr_eq(other, cache)) else {
             return;
@@ -133,20 +133,20 @@ pub(super) struct Counts {
 
 /// See the module.
 pub(crate) struct LiveSet {
-    states: Succession<State>,
+    states: Succession<EpochState>,
     pub(super) gate: Gate,
     /// Notified when the state changes.
     pub(super) changed: Event,
     /// Notified when a request to a device fails, and at the end.
     pub(super) alarm: Arc<Event>,
-    pub(super) book: async_lock::Mutex<Book>,
+    pub(super) set_record: async_lock::Mutex<SetRecord>,
     /// Locked while a device is added, from the first look at it to the end.
     pub(super) bringing: async_lock::Mutex<()>,
     pub(super) hasher: KeyHasher,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) options: ShardOptions,
     pub(super) tenancy: Arc<dyn Tenancy>,
-    left: Mutex<Left>,
+    left: Mutex<AwayCaches>,
     away: Mutex<AwayDevices>,
     pub(super) counts: Counts,
     pub(super) beat: Beat,
@@ -163,7 +163,7 @@ pub(crate) struct LiveSet {
 impl LiveSet {
     /// `opened` has the caches of all shards, and the reasons of those without.
     pub(super) fn new(
-        book: Book,
+        set_record: SetRecord,
         (opened, down): Opened,
         (tenancy, tenants): (Arc<dyn Tenancy>, usize),
         (options, clock, alarm): (ShardOptions, Arc<dyn Clock>, Arc<Event>),
@@ -174,16 +174,16 @@ impl LiveSet {
             (Some(caches), Some(member)) => ShardNow::on(caches, member),
             _ => ShardNow { down, ..ShardNow::default() },
         };
-        let shards = opened.into_iter().zip(&book.members).zip(down).map(now).collect();
-        let standings = book.seats.iter().map(|seat| seat.standing).collect();
-        let state = State { epoch: book.epoch, standings, shards };
+        let shards = opened.into_iter().zip(&set_record.members).zip(down).map(now).collect();
+        let standings = set_record.seats.iter().map(|seat| seat.standing).collect();
+        let state = EpochState { epoch: set_record.epoch, standings, shards };
         Self {
             states: Succession::new(state),
             gate: Gate::default(),
             changed: Event::new(),
             alarm,
-            hasher: book.hasher,
-            book: async_lock::Mutex::new(book),
+            hasher: set_record.hasher,
+            set_record: async_lock::Mutex::new(set_record),
             bringing: async_lock::Mutex::new(()),
             clock,
             options,
@@ -199,13 +199,14 @@ impl LiveSet {
         }
     }
 
-    pub(crate) fn state(&self) -> &State {
+    pub(crate) fn state(&self) -> &EpochState {
         self.states.latest()
     }
 
     /// Publishes the new state. Calls that wait at a shard that is away now continue at another.
-    pub(super) fn publish(&self, book: &Book, shards: Vec<ShardNow>) {
-        let standings: Vec<Standing> = book.seats.iter().map(|seat| seat.standing).collect();
+    pub(super) fn publish(&self, set_record: &SetRecord, shards: Vec<ShardNow>) {
+        let standings: Vec<ShardStanding> =
+            set_record.seats.iter().map(|seat| seat.standing).collect();
         assert_eq!(standings.len(), shards.len(), "each shard is something");
         for (standing, shard) in standings.iter().zip(&shards) {
             assert_eq!(
@@ -215,7 +216,7 @@ impl LiveSet {
             );
         }
         let before = self.state();
-        assert!(book.epoch > before.epoch, "an epoch is never used again");
+        assert!(set_record.epoch > before.epoch, "an epoch is never used again");
         let is_kept = |cache: &Arc<Larder>| {
             let all = shards.iter().filter_map(|shard| shard.caches.as_ref());
             all.flat_map(|caches| caches.iter()).any(|other| Arc::ptr_eq(cache, other))
@@ -228,7 +229,7 @@ impl LiveSet {
             .collect();
         let mut left = self.left();
         left.caches.extend(gone);
-        self.states.follow(State { epoch: book.epoch, standings, shards });
+        self.states.follow(EpochState { epoch: set_record.epoch, standings, shards });
         drop(left);
         self.changed.notify(crate::base::signal::ALL);
         share_memory(before, self.state());
@@ -238,7 +239,7 @@ impl LiveSet {
         self.away.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn left(&self) -> MutexGuard<'_, Left> {
+    fn left(&self) -> MutexGuard<'_, AwayCaches> {
         self.left.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -324,7 +325,7 @@ impl LiveSet {
             return;
         }
         let closing = self.gate.close().await;
-        self.book.lock().await.is_closed = true;
+        self.set_record.lock().await.is_closed = true;
         closing.done();
         self.alarm.notify(crate::base::signal::ALL);
     }
@@ -336,23 +337,23 @@ impl LiveSet {
 
     /// Releases the devices after their caches were closed.
     pub(super) fn release(&self) {
-        if let Some(mut book) = self.book.try_lock()
-            && book.is_closed
+        if let Some(mut set_record) = self.set_record.try_lock()
+            && set_record.is_closed
         {
-            book.members.iter_mut().for_each(|member| *member = None);
-            book.spares.clear();
+            set_record.members.iter_mut().for_each(|member| *member = None);
+            set_record.spares.clear();
             self.away().devices.clear();
         }
     }
 }
 
 impl ShardNow {
-    pub(super) fn on(caches: Vec<Larder>, member: &super::book::Member) -> Self {
+    pub(super) fn on(caches: Vec<Larder>, member: &super::set_record::Member) -> Self {
         Self {
             caches: Some(caches.into_iter().map(Arc::new).collect()),
             device: Some(Arc::clone(&member.device)),
             parts: member.parts.iter().cloned().collect(),
-            pulse: Some(Arc::clone(&member.pulse)),
+            health: Some(Arc::clone(&member.health)),
             down: None,
         }
     }
@@ -364,8 +365,8 @@ impl ShardNow {
 }
 
 /// Divides each tenant's memory at all old shards equally among the shards that are live now.
-fn share_memory(before: &State, now: &State) {
-    let of = |state: &State, tenant: usize| {
+fn share_memory(before: &EpochState, now: &EpochState) {
+    let of = |state: &EpochState, tenant: usize| {
         let live = state.shards.iter().filter_map(|shard| shard.caches.as_ref()?.get(tenant));
         live.cloned().collect::<Vec<_>>()
     };

@@ -9,8 +9,8 @@ use crate::base::error::Error;
 use crate::base::key::check_key;
 use crate::base::side_by_side::together;
 use crate::cache::Larder;
-use crate::cache::many::Missed;
-use crate::dram::value::{Pinned, Value};
+use crate::cache::many::MissedKey;
+use crate::dram::value::{PinnedValue, Value};
 use crate::fleet::partition::ShardNumber;
 
 /// The keys of one cache: their names there, and their indexes among all keys.
@@ -22,15 +22,15 @@ struct Group<'a> {
 }
 
 /// Keys of one cache that DRAM cannot answer at once.
-struct Unanswered<'a> {
+struct OpenGroup<'a> {
     group: Group<'a>,
-    missed: Vec<Missed>,
+    missed: Vec<MissedKey>,
 }
 
 /// Keys that were not answered at once.
-pub(crate) struct Asked<'a> {
+pub(crate) struct OpenLookups<'a> {
     view: View<'a>,
-    unanswered: Vec<Unanswered<'a>>,
+    unanswered: Vec<OpenGroup<'a>>,
     /// Keys with several places, with their indexes among all keys.
     others: Vec<(usize, &'a [u8])>,
 }
@@ -44,8 +44,8 @@ impl<'a> View<'a> {
     pub(crate) fn many_at_once<K: AsRef<[u8]>>(
         self,
         keys: &'a [K],
-        mut hit: impl FnMut(usize, Pinned),
-    ) -> Result<Asked<'a>, Error> {
+        mut hit: impl FnMut(usize, PinnedValue),
+    ) -> Result<OpenLookups<'a>, Error> {
         keys.iter().try_for_each(|key| check_key(key.as_ref()))?;
         let mut groups: Vec<Option<Group<'a>>> = Vec::new();
         let mut others = Vec::new();
@@ -80,14 +80,14 @@ impl<'a> View<'a> {
             let found = |at: usize, value| hit(group.places[at], value);
             let missed = group.cache.get_many_at_once(&group.names, found)?;
             if !missed.is_empty() {
-                unanswered.push(Unanswered { group, missed });
+                unanswered.push(OpenGroup { group, missed });
             }
         }
-        Ok(Asked { view: self, unanswered, others })
+        Ok(OpenLookups { view: self, unanswered, others })
     }
 }
 
-impl Asked<'_> {
+impl OpenLookups<'_> {
     pub(crate) fn is_empty(&self) -> bool {
         self.unanswered.is_empty() && self.others.is_empty()
     }
@@ -95,7 +95,7 @@ impl Asked<'_> {
     /// Looks up the remaining keys, concurrently in all caches. Returns values with the indexes among all keys.
     pub(crate) async fn answers(&self) -> Result<Vec<(usize, Option<Value>)>, Error> {
         let together_asked = self.unanswered.iter().map(async |asked| {
-            let Unanswered { group, missed } = asked;
+            let OpenGroup { group, missed } = asked;
             let found = group.cache.get_missed(&group.names, missed);
             let found = self.view.while_at(group.shard, group.cache, found);
             let found = match self.view.set.in_time(found).await {
@@ -105,10 +105,9 @@ impl Asked<'_> {
             };
             Ok(found.into_iter().map(|(at, value)| (group.places[at], value)).collect())
         });
-        let alone = self
-            .others
-            .iter()
-            .map(async |(place, key)| Ok((*place, self.view.look_up(key, Pinned::keep).await?)));
+        let alone = self.others.iter().map(async |(place, key)| {
+            Ok((*place, self.view.look_up(key, PinnedValue::keep).await?))
+        });
         let (groups, alone) =
             futures_util::future::join(together(together_asked), together(alone)).await;
         let groups: Vec<Vec<_>> = groups.into_iter().collect::<Result<_, Error>>()?;

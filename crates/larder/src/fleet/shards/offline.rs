@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use larder_device::{Clock, Device};
 
-use super::book::out;
 use super::generations::Generations;
-use super::pulse::Pulse;
+use super::health::DeviceHealth;
 use super::set::{Candidate, NOBODY, latest};
+use super::set_record::out;
 use super::status::{SetStatus, ShardDeviceStatus, ShardStatus};
 use crate::base::error::{Error, ErrorKind};
 use crate::fleet::partition::{
-    self, Membership, PartitionTable, Role, SHARDS_MAX, Seat, ShardNumber, ShardState, Standing,
+    self, Membership, PartitionTable, Role, SHARDS_MAX, Seat, ShardNumber, ShardStanding,
+    ShardState,
 };
 
 /// A change of a set that is not open.
@@ -65,8 +66,8 @@ impl ClosedSet {
         let alarm = Arc::default();
         let mut candidates = Vec::new();
         for device in devices {
-            let pulse = Pulse::new(&alarm);
-            candidates.push(Candidate::examine(Some(device), false, &clock, pulse).await?);
+            let health = DeviceHealth::new(&alarm);
+            candidates.push(Candidate::examine(Some(device), false, &clock, health).await?);
         }
         let Some((newest, generation, epoch)) = latest(&candidates)? else {
             let message = "none of these devices is a shard of a set";
@@ -157,7 +158,7 @@ impl ClosedSet {
                     return Err(Error::config(format!("a set has at most {SHARDS_MAX} shards")));
                 }
                 let weight = u32::try_from(capacity_bytes >> 20).unwrap_or(u32::MAX).max(1);
-                let standing = Standing { state: ShardState::Refilling, weight, since: 0 };
+                let standing = ShardStanding { state: ShardState::Refilling, weight, since: 0 };
                 seats.push(Seat { device: NOBODY, standing });
                 return Ok(seats);
             }

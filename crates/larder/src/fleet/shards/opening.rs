@@ -12,10 +12,10 @@ use std::sync::Arc;
 use event_listener::Event;
 use larder_device::{Clock, Device};
 
+use super::health::DeviceHealth;
 use super::live::LiveSet;
 use super::options::ShardOptions;
-use super::pulse::Pulse;
-use super::set::{Candidate, Set};
+use super::set::{Candidate, ShardSet};
 use super::tenancy::{ShardDevice, Tenancy};
 use crate::base::error::{Error, ErrorKind};
 use crate::cache::Larder;
@@ -53,11 +53,11 @@ pub(crate) async fn open(
     let alarm = Arc::new(Event::new());
     let mut candidates = Vec::new();
     for device in devices {
-        let pulse = Pulse::new(&alarm);
-        candidates.push(Candidate::examine(device, start_empty, &clock, pulse).await?);
+        let health = DeviceHealth::new(&alarm);
+        candidates.push(Candidate::examine(device, start_empty, &clock, health).await?);
     }
     // Steps 1 and 2. An error up to here has changed nothing.
-    let mut set = Set::assemble(candidates, &clock, start_empty, hash_seed)?;
+    let mut set = ShardSet::assemble(candidates, &clock, start_empty, hash_seed)?;
     for shard in set.numbers() {
         let Some(device) = set.serving(shard) else { continue };
         let division = tenancy.divide(device.info(), set.believed(shard));
@@ -84,13 +84,18 @@ pub(crate) async fn open(
             events::shard_down(shard, reason);
         }
     }
-    Ok(LiveSet::new(set.into_book(), (opened, down), (tenancy, tenants), (options, clock, alarm)))
+    Ok(LiveSet::new(
+        set.into_set_record(),
+        (opened, down),
+        (tenancy, tenants),
+        (options, clock, alarm),
+    ))
 }
 
 /// The caches of each shard that has its device. A shard whose device fails is lost.
 async fn open_caches(
     tenancy: &dyn Tenancy,
-    set: &mut Set,
+    set: &mut ShardSet,
 ) -> Result<Vec<Option<Vec<Larder>>>, Error> {
     let mut opened = Vec::new();
     for shard in set.numbers() {

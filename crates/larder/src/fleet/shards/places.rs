@@ -16,11 +16,11 @@
 
 use super::log2::{FRACTION_BITS, log2};
 use crate::base::key::mixed;
-use crate::fleet::partition::{ShardNumber, ShardState, Standing};
+use crate::fleet::partition::{ShardNumber, ShardStanding, ShardState};
 
 /// A shard, and the epoch in the names of keys there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct ShardPlace {
     pub(crate) shard: ShardNumber,
     /// The largest epoch since which one of the shards ranked before it is away; 0 if none is.
     pub(crate) since: u32,
@@ -30,9 +30,9 @@ pub(crate) struct Place {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Chain {
     /// `None` if no shard is live.
-    pub(crate) first: Option<Place>,
+    pub(crate) first: Option<ShardPlace>,
     /// Places that may have values that the first place does not have yet, in the order of look-up.
-    pub(crate) later: Vec<Place>,
+    pub(crate) later: Vec<ShardPlace>,
 }
 
 /// Rank of a shard for a key: the larger one comes first.
@@ -45,7 +45,7 @@ struct Rank {
 }
 
 /// Computes the places of the key with this hash, among shards with these standings.
-pub(crate) fn chain(shards: &[Standing], hash: u64) -> Chain {
+pub(crate) fn chain(shards: &[ShardStanding], hash: u64) -> Chain {
     let rank = |number: usize| Rank::of(hash, number, shards[number].weight);
     let best = (0..shards.len()).map(|number| (rank(number), number));
     let best = best.reduce(|best, next| if next.0 > best.0 { next } else { best });
@@ -74,8 +74,8 @@ pub(crate) fn chain(shards: &[Standing], hash: u64) -> Chain {
     chain
 }
 
-fn place(number: usize, since: u32) -> Option<Place> {
-    ShardNumber::new(number).map(|shard| Place { shard, since })
+fn place(number: usize, since: u32) -> Option<ShardPlace> {
+    ShardNumber::new(number).map(|shard| ShardPlace { shard, since })
 }
 
 impl Rank {

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use larder_device::{BufferPool, Io};
 
-use super::awake::within;
+use super::awake::with_timeout;
 use super::away::Away;
-use super::book::{Member, write};
 use super::detect::{SLOW, SLOWER_THAN_PEERS};
 use super::live::LiveSet;
+use super::set_record::{Member, write};
 use crate::base::error::Error;
 use crate::fleet::partition::{Role, ShardNumber, ShardState};
 use crate::observe::events;
@@ -83,7 +83,7 @@ impl LiveSet {
             let begun = self.clock.monotonic();
             let buffer = pool.take(bytes as usize);
             let read = member.device.submit(Io::Read { offset, buffer });
-            match within(&*self.clock, READ_WAIT, read).await {
+            match with_timeout(&*self.clock, READ_WAIT, read).await {
                 None => return Err(format!("a read takes over {READ_WAIT:?}")),
                 Some(Err(error)) => return Err(error.to_string()),
                 Some(Ok(_)) => took.push(self.clock.monotonic().saturating_sub(begun)),
@@ -103,23 +103,23 @@ impl LiveSet {
     /// Makes it serve as its old shard again, or as a spare if another device has that place.
     async fn take_back(&self, shard: ShardNumber, member: Member) -> Result<(), Error> {
         let _bringing = self.bringing.lock().await;
-        let mut book = self.book.lock().await;
-        book.check_open()?;
-        let seat = book.seat(shard).copied();
+        let mut set_record = self.set_record.lock().await;
+        set_record.check_open()?;
+        let seat = set_record.seat(shard).copied();
         let is_its = seat
             .filter(|seat| seat.standing.state == ShardState::Failed && seat.device == member.uuid);
-        member.pulse.vitals().begin_anew();
+        member.health.vitals().begin_anew();
         let Some(seat) = is_its else {
             let mut member = member;
             member.parts.clear();
-            let now = (book.epoch, book.seats.clone());
-            let table = book.table(Role::Spare, now, &member);
+            let now = (set_record.epoch, set_record.seats.clone());
+            let table = set_record.table(Role::Spare, now, &member);
             write(&member, &table).await?;
-            book.spares.push(member);
+            set_record.spares.push(member);
             events::shard_is_spare(shard.index());
             return Ok(());
         };
-        drop(book);
+        drop(set_record);
         self.bring(shard, seat.standing.weight, member).await?;
         self.counts.returned.fetch_add(1, Ordering::Relaxed);
         events::shard_back(shard.index());

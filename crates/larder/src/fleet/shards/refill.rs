@@ -13,7 +13,7 @@ use larder_device::label::Uuid;
 
 use super::LiveSet;
 use super::calls::View;
-use super::live::State;
+use super::live::EpochState;
 use super::name::key_of;
 use crate::cache::Larder;
 use crate::fleet::partition::{ShardNumber, ShardState};
@@ -35,9 +35,9 @@ impl LiveSet {
             return false;
         }
         let refilling: Vec<(ShardNumber, Uuid)> = {
-            let book = self.book.lock().await;
+            let set_record = self.set_record.lock().await;
             let all = state.numbers().filter_map(|shard| {
-                let seat = book.seat(shard)?;
+                let seat = set_record.seat(shard)?;
                 let is_it = seat.standing.state == ShardState::Refilling;
                 is_it.then_some((shard, seat.device))
             });
@@ -47,7 +47,7 @@ impl LiveSet {
         let time = self.options.refill_time_max;
         // Boxed, because the future is large.
         let copying: Pin<Box<dyn Future<Output = ()> + '_>> = Box::pin(self.copy_all(state, now));
-        super::awake::within(&*self.clock, time, copying).await;
+        super::awake::with_timeout(&*self.clock, time, copying).await;
         for (shard, device) in refilling {
             if self.refilled(shard, device).await.is_err() {
                 return false;
@@ -57,7 +57,7 @@ impl LiveSet {
         true
     }
 
-    async fn copy_all(&self, state: &State, begun: Duration) {
+    async fn copy_all(&self, state: &EpochState, begun: Duration) {
         let mut pace = Pace { begun, bytes: 0 };
         let mut walks = Vec::new();
         for shard in state.numbers() {

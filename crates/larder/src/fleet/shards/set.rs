@@ -12,13 +12,13 @@ use larder_device::label::Uuid;
 use larder_device::{Claim, Clock, Device, ObservedDevice};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::book::{Book, Member};
 use super::generations::Generations;
-use super::pulse::Pulse;
+use super::health::DeviceHealth;
+use super::set_record::{Member, SetRecord};
 use crate::base::error::{Error, ErrorKind};
 use crate::base::key::{KeyHasher, mixed};
 use crate::fleet::partition::{
-    self, Division, Membership, PartitionTable, Role, Seat, ShardNumber, ShardState, Standing,
+    self, Division, Membership, PartitionTable, Role, Seat, ShardNumber, ShardStanding, ShardState,
 };
 
 /// A shard that never had a device.
@@ -31,7 +31,7 @@ const WEIGHT_BYTES: u64 = 1 << 20;
 pub(super) struct Candidate {
     device: Option<Arc<dyn Device>>,
     pub(super) claim: Option<Arc<Claim>>,
-    pulse: Arc<Pulse>,
+    health: Arc<DeviceHealth>,
     table: Option<PartitionTable>,
     /// UUID of its table, also of one that is still to be written.
     uuid: Uuid,
@@ -48,12 +48,12 @@ impl Candidate {
         device: Option<Arc<dyn Device>>,
         start_empty: bool,
         clock: &Arc<dyn Clock>,
-        pulse: Pulse,
+        health: DeviceHealth,
     ) -> Result<Self, Error> {
         let claim = device.as_ref().map(Claim::take).transpose()?.map(Arc::new);
-        let pulse = Arc::new(pulse);
+        let health = Arc::new(health);
         let device = device.map(|device| -> Arc<dyn Device> {
-            let observer = Arc::clone(&pulse) as _;
+            let observer = Arc::clone(&health) as _;
             Arc::new(ObservedDevice::new(device, observer, Arc::clone(clock)))
         });
         let read = match &device {
@@ -69,7 +69,7 @@ impl Candidate {
             Err(Some(error)) => return Err(error),
         };
         let uuid = table.as_ref().map_or_else(Uuid::draw, |table| table.uuid);
-        Ok(Self { device, claim, pulse, table, uuid, division: Division::default(), down })
+        Ok(Self { device, claim, health, table, uuid, division: Division::default(), down })
     }
 
     /// The device, if it serves.
@@ -110,8 +110,8 @@ impl Candidate {
     /// The member that it becomes once it serves.
     pub(super) fn into_member(self) -> Option<Member> {
         let (device, claim) = (self.device?, self.claim?);
-        let (parts, pulse, uuid) = (self.division.parts, self.pulse, self.uuid);
-        Some(Member { device, claim, pulse, uuid, parts })
+        let (parts, health, uuid) = (self.division.parts, self.health, self.uuid);
+        Some(Member { device, claim, health, uuid, parts })
     }
 
     /// Its weight in a new set, which determines its share of the keys.
@@ -122,7 +122,7 @@ impl Candidate {
 }
 
 /// A set in the order of its shards.
-pub(super) struct Set {
+pub(super) struct ShardSet {
     id: u64,
     /// Determines which key belongs to which shard.
     pub(super) hasher: KeyHasher,
@@ -140,7 +140,7 @@ pub(super) struct Set {
     believed: Vec<bool>,
 }
 
-impl Set {
+impl ShardSet {
     /// Puts the devices in the order of their shards. Blank devices take the free numbers.
     ///
     /// Keys are divided as in the latest table, or anew if the set starts empty. A table with another division
@@ -185,7 +185,7 @@ impl Set {
         let usual = candidates.iter().find_map(Candidate::weight).unwrap_or(1);
         let seat = |candidate: &Candidate| {
             let weight = candidate.weight().unwrap_or(usual);
-            let standing = Standing { state: ShardState::Healthy, weight, since: 0 };
+            let standing = ShardStanding { state: ShardState::Healthy, weight, since: 0 };
             Seat { device: NOBODY, standing }
         };
         let believed = vec![false; candidates.len()];
@@ -342,8 +342,8 @@ impl Set {
         let epoch = self.epoch + 1;
         let anew = self.begins || self.numbers().all(|shard| self.believed(shard).is_none());
         let settle = |(shard, seat): (ShardNumber, &Seat)| {
-            let Standing { state, weight, since } = seat.standing;
-            let of = |state, since| Standing { state, weight, since };
+            let ShardStanding { state, weight, since } = seat.standing;
+            let of = |state, since| ShardStanding { state, weight, since };
             let serves = self.candidate(shard).filter(|candidate| candidate.serving().is_some());
             let device = serves.map_or(seat.device, |candidate| candidate.uuid);
             let standing = match (state, serves) {
@@ -412,7 +412,7 @@ impl Set {
     }
 
     /// The persistent state while the set is open.
-    pub(super) fn into_book(self) -> Book {
+    pub(super) fn into_set_record(self) -> SetRecord {
         let Self { id, hasher, seats, epoch, generations, .. } = self;
         let member = |candidate: Option<Candidate>| {
             candidate.filter(|it| it.down.is_none()).and_then(Candidate::into_member)
@@ -420,7 +420,7 @@ impl Set {
         let members = self.candidates.into_iter().map(member).collect();
         let spares = self.spares.into_iter().filter_map(|spare| member(Some(spare))).collect();
         let is_closed = false;
-        Book { id, hasher, seats, epoch, generations, members, spares, is_closed }
+        SetRecord { id, hasher, seats, epoch, generations, members, spares, is_closed }
     }
 }
 

@@ -129,8 +129,8 @@ impl LiveSet {
             return;
         };
         for shard in &self.state().shards {
-            if let Some(pulse) = &shard.pulse {
-                pulse.vitals().host_slept(slept);
+            if let Some(health) = &shard.health {
+                health.vitals().host_slept(slept);
             }
         }
         self.counts.host_pauses.fetch_add(1, Ordering::Relaxed);
@@ -159,25 +159,25 @@ impl LiveSet {
     /// The lowest median read latency of the live shards; `None` if they read little.
     pub(super) fn peers_read_in(&self) -> Option<Duration> {
         let now = self.clock.monotonic();
-        let pulses = self.state().shards.iter().filter_map(|shard| shard.pulse.as_ref());
-        pulses.filter_map(|pulse| pulse.vitals().median_read(now)).min()
+        let all_health = self.state().shards.iter().filter_map(|shard| shard.health.as_ref());
+        all_health.filter_map(|health| health.vitals().median_read(now)).min()
     }
 
     /// Takes failed shards out, and records suspected ones.
     pub(super) async fn look_at_all(&self) {
         self.notice_pause();
         let state = self.state();
-        let pulse_of = |shard: ShardNumber| Some((shard, state.shard(shard).pulse.as_ref()?));
-        let pulses: Vec<_> = state.numbers().filter_map(pulse_of).collect();
+        let health_of = |shard: ShardNumber| Some((shard, state.shard(shard).health.as_ref()?));
+        let all_health: Vec<_> = state.numbers().filter_map(health_of).collect();
         let verdicts = {
-            let mut vitals: Vec<_> = pulses.iter().map(|(_, pulse)| pulse.vitals()).collect();
+            let mut vitals: Vec<_> = all_health.iter().map(|(_, health)| health.vitals()).collect();
             let mut all: Vec<&mut Vitals> = vitals.iter_mut().map(|it| &mut **it).collect();
             let now = self.clock.monotonic();
             let mut judged = self.judged.lock().unwrap_or_else(PoisonError::into_inner);
             let since = judged.replace(now).unwrap_or(now);
             judge(&mut all, since, now)
         };
-        for ((shard, _), verdict) in pulses.into_iter().zip(verdicts) {
+        for ((shard, _), verdict) in all_health.into_iter().zip(verdicts) {
             match verdict {
                 Verdict::Well => self.suspect(shard, None),
                 Verdict::Suspect(cause) => self.suspect(shard, Some(cause.to_string())),

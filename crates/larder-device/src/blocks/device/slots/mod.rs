@@ -33,7 +33,7 @@ use crate::buffer::IoBuffer;
 use crate::error::{Error, ErrorKind};
 use crate::io::{Completer, IoFailure, IoFuture, IoResult};
 use crate::steps;
-use queue::{Active, Change, GivenUp, Request};
+use queue::{Active, Change, DiscardedSlot, SlotRequest};
 
 /// Bytes of zeros that are appended at a time.
 const PADDING_BYTES: u64 = 1 << 20;
@@ -41,14 +41,14 @@ const PADDING_BYTES: u64 = 1 << 20;
 const COPIED_BYTES: usize = 1 << 20;
 
 /// The slots of a device on blocks.
-pub(super) struct Slots {
+pub(super) struct BlockSlots {
     store: Arc<dyn BlockStore>,
     shape: Shape,
     counters: Arc<Counters>,
-    state: Mutex<State>,
+    state: Mutex<SlotsState>,
 }
 
-struct State {
+struct SlotsState {
     blocks: Vec<Option<BlockId>>,
     /// Slots with requests waiting or in flight.
     active: HashMap<u32, Active>,
@@ -59,22 +59,22 @@ struct State {
 }
 
 /// The next step for a slot.
-enum Step {
+enum SlotStep {
     /// Nothing can be begun now.
     Rest,
     Append {
         block: BlockId,
-        request: Request,
+        request: SlotRequest,
     },
     /// No other request of the slot is in flight.
     Alone {
         block: Option<BlockId>,
         end: u64,
-        request: Request,
+        request: SlotRequest,
     },
 }
 
-impl Slots {
+impl BlockSlots {
     pub(super) fn new(
         store: Arc<dyn BlockStore>,
         shape: Shape,
@@ -86,11 +86,11 @@ impl Slots {
         let takes_no_more = |block: BlockId| ledger.get(block).is_some_and(|known| known.closed);
         let cut = (0..).zip(&blocks).filter(|(_, block)| block.is_some_and(takes_no_more));
         let cut = cut.map(|(slot, _)| slot).collect();
-        let state = State { blocks, active: HashMap::new(), cut, left: HashMap::new() };
+        let state = SlotsState { blocks, active: HashMap::new(), cut, left: HashMap::new() };
         Self { store, shape, counters, state: Mutex::new(state) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, SlotsState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -119,9 +119,9 @@ impl Slots {
         self.submit(slot, Change::Free { behind: None })
     }
 
-    fn give_up_behind(self: &Arc<Self>, slot: u32) -> GivenUp {
+    fn give_up_behind(self: &Arc<Self>, slot: u32) -> DiscardedSlot {
         let (behind, go) = IoFuture::pending();
-        GivenUp { go, gone: self.submit(slot, Change::Free { behind: Some(behind) }) }
+        DiscardedSlot { go, gone: self.submit(slot, Change::Free { behind: Some(behind) }) }
     }
 
     fn submit(self: &Arc<Self>, slot: u32, change: Change) -> IoFuture {
@@ -133,7 +133,7 @@ impl Slots {
                 let known = block.and_then(|block| self.store.ledger().get(block));
                 Active { end: known.map_or(0, |it| it.written_bytes), ..Active::default() }
             });
-            active.queue.push_back(Request { change, completer });
+            active.queue.push_back(SlotRequest { change, completer });
         }
         self.carry_on(slot);
         future
@@ -163,42 +163,42 @@ impl Slots {
         loop {
             let step = self.next_step(slot);
             match step {
-                Step::Rest => return,
-                Step::Append { block, request } => self.append(slot, block, request),
-                Step::Alone { block, end, request } => {
+                SlotStep::Rest => return,
+                SlotStep::Append { block, request } => self.append(slot, block, request),
+                SlotStep::Alone { block, end, request } => {
                     self.alone(slot, (block, end), request).await;
                 }
             }
         }
     }
 
-    fn next_step(&self, slot: u32) -> Step {
+    fn next_step(&self, slot: u32) -> SlotStep {
         let state = &mut *self.lock();
         let block = state.blocks[slot as usize];
-        let Entry::Occupied(mut entry) = state.active.entry(slot) else { return Step::Rest };
+        let Entry::Occupied(mut entry) = state.active.entry(slot) else { return SlotStep::Rest };
         let active = entry.get_mut();
         if let (Some(at), Some(block), false) =
             (active.in_order(), block, state.cut.contains(&slot))
         {
             let request = active.queue.remove(at).expect("it was found there");
-            return Step::Append { block, request };
+            return SlotStep::Append { block, request };
         }
         if active.in_flight == 0
             && let Some(at) = active.first_alone()
         {
             let request = active.queue.remove(at).expect("it was found there");
-            return Step::Alone { block, end: active.end, request };
+            return SlotStep::Alone { block, end: active.end, request };
         }
         active.is_carried = false;
         if active.in_flight == 0 {
             entry.remove();
         }
-        Step::Rest
+        SlotStep::Rest
     }
 
     /// Begins an append that is next in order.
-    fn append(self: &Arc<Self>, slot: u32, block: BlockId, request: Request) {
-        let Request { change, completer } = request;
+    fn append(self: &Arc<Self>, slot: u32, block: BlockId, request: SlotRequest) {
+        let SlotRequest { change, completer } = request;
         let Change::Write { at, buffer, .. } = change else {
             unreachable!("writes alone are in order")
         };
@@ -234,9 +234,9 @@ impl Slots {
         self: &Arc<Self>,
         slot: u32,
         (block, end): (Option<BlockId>, u64),
-        request: Request,
+        request: SlotRequest,
     ) {
-        let Request { change, completer } = request;
+        let SlotRequest { change, completer } = request;
         match change {
             Change::Free { behind: Some(behind) } => match behind.await {
                 Ok(_) => completer.complete(self.given_up(slot, block).await),
@@ -278,12 +278,12 @@ impl Slots {
     async fn begin(
         &self,
         slot: u32,
-        (old, others): (Option<BlockId>, Vec<GivenUp>),
+        (old, others): (Option<BlockId>, Vec<DiscardedSlot>),
         stream: Stream,
     ) -> Result<BlockId, Error> {
         let first = self.give_up(slot, old).await;
         let mut under_way = Vec::with_capacity(others.len());
-        for GivenUp { go, gone } in others {
+        for DiscardedSlot { go, gone } in others {
             let ended = first.as_ref().map(|()| IoBuffer::empty()).map_err(|error| {
                 let context = format!("given up behind slot {slot}: {error}");
                 IoFailure::without_buffer(Error::new(error.kind(), context))

@@ -9,7 +9,7 @@ use crate::io::{Completer, IoFuture};
 /// A slot with requests waiting or in flight.
 #[derive(Debug, Default)]
 pub(super) struct Active {
-    pub(super) queue: VecDeque<Request>,
+    pub(super) queue: VecDeque<SlotRequest>,
     /// Appends in flight.
     pub(super) in_flight: u32,
     /// End of the last append that was begun.
@@ -20,7 +20,7 @@ pub(super) struct Active {
 
 /// A request to a slot.
 #[derive(Debug)]
-pub(super) struct Request {
+pub(super) struct SlotRequest {
     pub(super) change: Change,
     pub(super) completer: Completer,
 }
@@ -34,7 +34,7 @@ pub(super) enum Change {
         buffer: IoBuffer,
         stream: Stream,
         /// Slots that are discarded together with this one's old content, before the write proceeds.
-        given_up: Vec<GivenUp>,
+        given_up: Vec<DiscardedSlot>,
     },
     /// Zeroes everything from `at` on.
     Zeros { at: u64 },
@@ -44,7 +44,7 @@ pub(super) enum Change {
 
 /// A slot that is discarded after another one.
 #[derive(Debug)]
-pub(super) struct GivenUp {
+pub(super) struct DiscardedSlot {
     /// Completed when the other slot is gone.
     pub(super) go: Completer,
     /// Ends when this slot is gone.

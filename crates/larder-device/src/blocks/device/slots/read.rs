@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Slots;
+use super::BlockSlots;
 use crate::blocks::device::counts::add;
 use crate::blocks::device::shape::PAGE_BYTES;
 use crate::blocks::info::BlockId;
@@ -10,7 +10,7 @@ use crate::buffer::IoBuffer;
 use crate::error::{Error, ErrorKind};
 use crate::io::{IoFailure, IoResult};
 
-impl Slots {
+impl BlockSlots {
     /// Reads whole pages.
     pub(in crate::blocks::device) async fn read(
         self: Arc<Self>,

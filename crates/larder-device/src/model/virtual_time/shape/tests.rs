@@ -24,7 +24,7 @@ fn any_io(rng: &mut fastrand::Rng) -> (u64, Io) {
 }
 
 #[derive(Clone, Copy)]
-struct Served {
+struct ServedRequest {
     came: Moment,
     end: Moment,
     bytes: u64,
@@ -33,7 +33,7 @@ struct Served {
 }
 
 /// Makes `count` requests and returns how each was served.
-fn serve(shape: Shape, seed: u64, count: usize) -> (ShapedStorage, Vec<Served>) {
+fn serve(shape: Shape, seed: u64, count: usize) -> (ShapedStorage, Vec<ServedRequest>) {
     let mut rng = fastrand::Rng::with_seed(seed);
     let mut storage = ShapedStorage::new(shape, CAPACITY).unwrap();
     let mut now = Moment::default();
@@ -44,12 +44,12 @@ fn serve(shape: Shape, seed: u64, count: usize) -> (ShapedStorage, Vec<Served>) 
         let end = storage.serve(now, &io).unwrap();
         let is_write = matches!(io, Io::Write { .. });
         let is_transfer = is_write || matches!(io, Io::Read { .. });
-        served.push(Served { came: now, end, bytes: io.extent().2, is_write, is_transfer });
+        served.push(ServedRequest { came: now, end, bytes: io.extent().2, is_write, is_transfer });
     }
     (storage, served)
 }
 
-fn for_all(check: impl Fn(Shape, &ShapedStorage, &[Served])) {
+fn for_all(check: impl Fn(Shape, &ShapedStorage, &[ServedRequest])) {
     for shape in shapes::ALL {
         for seed in 0..20 {
             let (storage, served) = serve(shape, seed, 400);

@@ -89,7 +89,7 @@ fn a_division_follows_another_load_and_outlives_a_restart() {
     let log = LogPlace { first_sequence: 2 << 32, ..layout.log.clone() };
     let later = ArrayPlace { log, ..layout };
     let mut again = Bench::on(Arc::clone(&bench.device), later.clone());
-    block_on(again.array.import(&part, &Kept::Snapshot)).unwrap();
+    block_on(again.array.import(&part, &ShutdownMark::Snapshot)).unwrap();
     assert_eq!(again.handles()[29..], [1, 2, 3], "from the first region on");
     // A snapshot that lacks a group is invalid.
     let short = &part[..part.len() - 8];

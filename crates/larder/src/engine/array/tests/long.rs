@@ -36,7 +36,7 @@ impl Bench {
     }
 
     /// The head as it was read, and its entry.
-    fn head(&self, key: u64) -> (Fetched, super::super::entry::Entry) {
+    fn head(&self, key: u64) -> (FlashItem, super::super::entry::SetEntry) {
         let hash = KeyHash::of(&key.to_le_bytes());
         let entry = block_on(self.array.find(hash)).unwrap();
         (block_on(self.array.fetch(hash, entry, self.now_s())).unwrap(), entry)

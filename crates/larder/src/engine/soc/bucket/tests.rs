@@ -6,11 +6,16 @@ use proptest::prelude::*;
 const IDENTITY: BucketIdentity =
     BucketIdentity { cache: CACHE, number: 5, epoch: 3, generation: 9, stamp: 1 << 40 };
 const CACHE: CacheId = CacheId::ZERO;
-const WANTED: Wanted =
-    Wanted { cache: CACHE, number: 5, oldest_epoch: 3, latest_epoch: 3, generation: Some(9) };
+const WANTED: AcceptedWrites = AcceptedWrites {
+    cache: CACHE,
+    number: 5,
+    oldest_epoch: 3,
+    latest_epoch: 3,
+    generation: Some(9),
+};
 const FIRST: BucketIdentity =
     BucketIdentity { cache: CacheId::ZERO, number: 0, epoch: 0, generation: 0, stamp: 0 };
-const ZERO: Wanted = Wanted {
+const ZERO: AcceptedWrites = AcceptedWrites {
     cache: CacheId::ZERO,
     number: 0,
     oldest_epoch: 0,
@@ -18,9 +23,9 @@ const ZERO: Wanted = Wanted {
     generation: Some(0),
 };
 
-fn entry<'a>(key: &'a [u8], value: &'a [u8], expiry_s: u32) -> Entry<'a> {
+fn entry<'a>(key: &'a [u8], value: &'a [u8], expiry_s: u32) -> BucketEntry<'a> {
     let (tag, tiers) = (KeyHash::of(key).tag(), Tiers::on_flash(expiry_s % 2 == 1));
-    Entry { tag, key, value, expiry_s, flags: expiry_s / 2, tiers }
+    BucketEntry { tag, key, value, expiry_s, flags: expiry_s / 2, tiers }
 }
 
 fn empty() -> Bucket {
@@ -37,7 +42,7 @@ fn sealed(entries: &[(&[u8], &[u8])]) -> IoBuffer {
     bucket.seal(IDENTITY)
 }
 
-fn refusal(buffer: IoBuffer, wanted: Wanted) -> Option<BadBucket> {
+fn refusal(buffer: IoBuffer, wanted: AcceptedWrites) -> Option<BadBucket> {
     Bucket::parse(buffer, wanted).err().map(|(reason, _)| reason)
 }
 
@@ -54,8 +59,9 @@ fn what_was_sealed_is_found_again() {
 #[test]
 fn a_bucket_has_its_bytes_in_place() {
     let mut bucket = empty();
-    let plain = Entry { tag: 0x0102, flags: 0, tiers: Tiers::Both, ..entry(b"k", b"plain", 0) };
-    let full = Entry {
+    let plain =
+        BucketEntry { tag: 0x0102, flags: 0, tiers: Tiers::Both, ..entry(b"k", b"plain", 0) };
+    let full = BucketEntry {
         tag: 0x1112,
         key: b"key",
         value: b"value",
@@ -85,16 +91,16 @@ fn a_bucket_has_its_bytes_in_place() {
 fn identity_is_checked() {
     let refusal_of = |identity| refusal(sealed(&[(b"a", b"b")]), identity);
     assert_eq!(refusal_of(WANTED), None);
-    assert_eq!(refusal_of(Wanted { oldest_epoch: 1, generation: None, ..WANTED }), None);
-    let number = Wanted { number: 6, ..WANTED };
+    assert_eq!(refusal_of(AcceptedWrites { oldest_epoch: 1, generation: None, ..WANTED }), None);
+    let number = AcceptedWrites { number: 6, ..WANTED };
     assert_eq!(refusal_of(number), Some(BadBucket::Corrupt));
-    let epoch = Wanted { oldest_epoch: 4, latest_epoch: 9, ..WANTED };
+    let epoch = AcceptedWrites { oldest_epoch: 4, latest_epoch: 9, ..WANTED };
     assert_eq!(refusal_of(epoch), Some(BadBucket::Stale));
-    let future = Wanted { oldest_epoch: 1, latest_epoch: 2, ..WANTED };
+    let future = AcceptedWrites { oldest_epoch: 1, latest_epoch: 2, ..WANTED };
     assert_eq!(refusal_of(future), Some(BadBucket::Stale));
-    let another = Wanted { cache: CacheId::from_number(1), ..WANTED };
+    let another = AcceptedWrites { cache: CacheId::from_number(1), ..WANTED };
     assert_eq!(refusal_of(another), Some(BadBucket::Stale));
-    let generation = Wanted { generation: Some(10), ..WANTED };
+    let generation = AcceptedWrites { generation: Some(10), ..WANTED };
     assert_eq!(refusal_of(generation), Some(BadBucket::Stale));
     assert_eq!(refusal(IoBuffer::zeroed(BUCKET_BYTES), ZERO), Some(BadBucket::Foreign));
     assert_eq!(refusal(IoBuffer::zeroed(100), ZERO), Some(BadBucket::Foreign));

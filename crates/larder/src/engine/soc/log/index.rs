@@ -63,13 +63,13 @@ pub(super) struct LogEntry {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Entry([u8; ENTRY_BYTES]);
+struct PageEntry([u8; ENTRY_BYTES]);
 
 #[derive(Debug, Default)]
-struct Partition(Vec<Entry>);
+struct Partition(Vec<PageEntry>);
 
 #[derive(Debug)]
-pub(super) struct Index {
+pub(super) struct PageIndex {
     /// Partition p is at index p / [`SHARDS`] of shard p % [`SHARDS`].
     shards: Box<[Mutex<Box<[Partition]>>]>,
     partitions: u64,
@@ -83,7 +83,7 @@ pub(super) fn partitions(buckets: u64) -> u64 {
     buckets.div_ceil(PARTITION_BUCKETS)
 }
 
-impl Index {
+impl PageIndex {
     pub(super) fn new(buckets: u64) -> Self {
         let partitions = partitions(buckets);
         let shard = |number| {
@@ -102,7 +102,7 @@ impl Index {
     pub(super) fn candidates(&self, bucket: u64, hash: KeyHash) -> Vec<LogEntry> {
         let wanted = mark(bucket, hash);
         self.with(bucket, |partition| {
-            let entries = partition.0.iter().rev().map(Entry::get);
+            let entries = partition.0.iter().rev().map(PageEntry::get);
             entries.filter(|entry| is_marked(*entry, wanted)).map(found).collect()
         })
     }
@@ -122,7 +122,7 @@ impl Index {
     pub(super) fn of_bucket(&self, bucket: u64) -> Vec<LogEntry> {
         let within = bucket % PARTITION_BUCKETS;
         self.with(bucket, |partition| {
-            let entries = partition.0.iter().map(Entry::get);
+            let entries = partition.0.iter().map(PageEntry::get);
             entries.filter(|entry| entry >> BUCKET_AT & 0xf == within).map(found).collect()
         })
     }
@@ -159,7 +159,7 @@ impl Index {
         let bits = if expired { HIT | DEAD } else { HIT };
         self.with(bucket, |partition| {
             if let Some(at) = partition.position(bucket, place) {
-                partition.0[at] = Entry::of(partition.0[at].get() | bits);
+                partition.0[at] = PageEntry::of(partition.0[at].get() | bits);
             }
         });
     }
@@ -170,7 +170,7 @@ impl Index {
         for partition in 0..self.partitions {
             let first = partition * PARTITION_BUCKETS;
             self.with(first, |partition| {
-                let entries = partition.0.iter().map(Entry::get);
+                let entries = partition.0.iter().map(PageEntry::get);
                 let inside = entries.filter(|entry| found(*entry).place.page == page);
                 all.extend(inside.map(|e| (first + (e >> BUCKET_AT & 0xf), found(e).place)));
             });
@@ -209,7 +209,7 @@ impl Index {
         left_out
     }
 
-    /// Takes over what [`Index::export`] wrote. Returns whether `bytes` was exactly that, with only pages for which
+    /// Takes over what [`PageIndex::export`] wrote. Returns whether `bytes` was exactly that, with only pages for which
     /// `is_known` is true; if not, the index is empty.
     pub(super) fn import(&self, bytes: &[u8], is_known: impl Fn(u32) -> bool) -> bool {
         let taken = self.take_in(bytes, is_known).is_some();
@@ -236,7 +236,7 @@ impl Index {
             let (entries, behind) = behind.split_at_checked(count.checked_mul(ENTRY_BYTES)?)?;
             rest = behind;
             for entry in entries.chunks_exact(ENTRY_BYTES) {
-                let entry = Entry(entry.try_into().ok()?).get();
+                let entry = PageEntry(entry.try_into().ok()?).get();
                 if !is_known(found(entry).place.page) {
                     return None;
                 }
@@ -253,7 +253,7 @@ impl Index {
                 partition.0.reserve_exact(before / 8 + 2);
                 self.room.fetch_add((partition.0.capacity() - before) as u64, Ordering::Relaxed);
             }
-            partition.0.push(Entry::of(entry));
+            partition.0.push(PageEntry::of(entry));
         });
         self.len.fetch_add(1, Ordering::Relaxed);
     }
@@ -276,7 +276,7 @@ impl Partition {
     }
 }
 
-impl Entry {
+impl PageEntry {
     fn of(entry: u64) -> Self {
         let [bytes @ .., rest] = entry.to_le_bytes();
         debug_assert_eq!(rest, 0, "an entry has 56 bits");
@@ -328,7 +328,7 @@ mod tests {
 
     #[test]
     fn of_one_tag_the_newest_comes_first() {
-        let index = Index::new(BUCKETS);
+        let index = PageIndex::new(BUCKETS);
         let hash = KeyHash::of(b"key");
         (0..3).for_each(|n| index.insert(1099, hash, place(n), false));
         index.insert(1098, hash, place(3), false);
@@ -342,7 +342,7 @@ mod tests {
 
     #[test]
     fn hits_and_deaths_are_remembered() {
-        let index = Index::new(1);
+        let index = PageIndex::new(1);
         let hash = KeyHash::of(b"key");
         index.insert(0, hash, place(5), false);
         index.touch(0, place(5), false);
@@ -357,7 +357,7 @@ mod tests {
     /// Removing an object does not reallocate the others each time: memory is freed when a third of it is unused.
     #[test]
     fn a_partition_keeps_its_memory_until_much_of_it_is_empty() {
-        let index = Index::new(1);
+        let index = PageIndex::new(1);
         let hash = KeyHash::of(b"key");
         (0..160).for_each(|n| index.insert(0, hash, place(n), false));
         let capacity = || index.with(0, |partition| partition.0.capacity());
@@ -370,12 +370,12 @@ mod tests {
 
     #[test]
     fn a_snapshot_without_room_says_what_it_left_out() {
-        let index = Index::new(40);
+        let index = PageIndex::new(40);
         (0..40).for_each(|n| index.insert(u64::from(n), KeyHash(0), place(n), n % 2 == 0));
         let mut bytes = Vec::new();
         let left_out = index.export(&mut bytes, 30);
         assert_eq!(left_out, (30..40).map(|n| (u64::from(n), place(n))).collect::<Vec<_>>());
-        let other = Index::new(40);
+        let other = PageIndex::new(40);
         assert!(!other.import(&bytes, |_| false), "unknown pages");
         assert!(!other.import(&bytes[..bytes.len() - 1], |_| true));
         assert_eq!((other.len(), other.of_bucket(0).len()), (0, 0));
@@ -390,7 +390,7 @@ mod tests {
         fn agrees_with_a_list(
             ops in prop::collection::vec((0..BUCKETS / 8, 0..400_u32, any::<bool>()), 1..600),
         ) {
-            let index = Index::new(BUCKETS);
+            let index = PageIndex::new(BUCKETS);
             let mut list: Vec<(u64, u32)> = Vec::new();
             for (bucket, n, insert) in ops {
                 let known = list.iter().position(|&known| known == (bucket, n));

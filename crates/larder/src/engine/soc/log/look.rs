@@ -1,8 +1,8 @@
 //! Looks a key up in the log.
 
 use super::index::LogPosition;
-use super::{LogRecord, Looked, Page, Soc};
-use crate::base::item::{Fetched, ItemRef, Kind, is_expired};
+use super::{LogLookup, LogRecord, Page, Soc};
+use crate::base::item::{FlashItem, ItemRef, Kind, is_expired};
 use crate::base::key::KeyHash;
 use crate::base::removal::RemovalReason;
 use crate::base::tier::Tier;
@@ -11,8 +11,8 @@ use crate::base::tier::Tier;
 const LOOKS: usize = 3;
 
 /// Result of trying one candidate.
-enum Tried {
-    Is(Looked),
+enum CandidateOutcome {
+    Is(LogLookup),
     /// It belongs to another key.
     Other,
     /// It was moved while it was read.
@@ -27,23 +27,23 @@ impl Soc {
         hash: KeyHash,
         key: &[u8],
         now_s: u32,
-    ) -> Looked {
-        let Some(log) = &self.log else { return Looked::Absent };
+    ) -> LogLookup {
+        let Some(log) = &self.log else { return LogLookup::Absent };
         let number = self.bucket_of(hash);
         'look: for _ in 0..LOOKS {
             for candidate in log.index.candidates(number, hash) {
                 if candidate.dead {
-                    return Looked::Gone;
+                    return LogLookup::Gone;
                 }
                 match self.try_candidate(hash, key, candidate.place, now_s).await {
-                    Tried::Is(looked) => return looked,
-                    Tried::Other => {}
-                    Tried::Moved => continue 'look,
+                    CandidateOutcome::Is(looked) => return looked,
+                    CandidateOutcome::Other => {}
+                    CandidateOutcome::Moved => continue 'look,
                 }
             }
-            return Looked::Absent;
+            return LogLookup::Absent;
         }
-        Looked::Moving
+        LogLookup::Moving
     }
 
     async fn try_candidate(
@@ -52,8 +52,8 @@ impl Soc {
         key: &[u8],
         place: LogPosition,
         now_s: u32,
-    ) -> Tried {
-        let Some(log) = &self.log else { return Tried::Other };
+    ) -> CandidateOutcome {
+        let Some(log) = &self.log else { return CandidateOutcome::Other };
         let number = self.bucket_of(hash);
         let page = self.read_page(log, place.page).await;
         let record = page.as_ref().and_then(|page| page.record(place.number));
@@ -61,13 +61,13 @@ impl Soc {
             // The result for this place counts only if the place belonged to this object during the whole read.
             let stayed = page.as_ref().is_none_or(|p| log.is_current(place.page, p.identity));
             if !stayed || !log.index.holds(number, place) {
-                return Tried::Moved;
+                return CandidateOutcome::Moved;
             }
             if record.is_none() {
-                return Tried::Is(Looked::Gone);
+                return CandidateOutcome::Is(LogLookup::Gone);
             }
             self.counters.soc_log_false_positives.add(1);
-            return Tried::Other;
+            return CandidateOutcome::Other;
         };
         if is_expired(record.expiry_s, now_s) {
             self.counters.expired.add(1);
@@ -77,17 +77,17 @@ impl Soc {
             } else {
                 log.index.remove(number, place);
             }
-            return Tried::Is(Looked::Gone);
+            return CandidateOutcome::Is(LogLookup::Gone);
         }
         log.index.touch(number, place, false);
         self.counters.soc_log_hits.add(1);
         let (at, key_bytes, value_bytes) = (record.at, record.key.len(), record.value.len());
         let LogRecord { expiry_s, flags, tiers, .. } = record;
-        let Some(Page { buffer, .. }) = page else { return Tried::Other };
+        let Some(Page { buffer, .. }) = page else { return CandidateOutcome::Other };
         let kind = Kind::Whole;
         let fetched =
-            Fetched { buffer, hash, at, key_bytes, value_bytes, expiry_s, flags, kind, tiers };
-        Tried::Is(Looked::Found(fetched))
+            FlashItem { buffer, hash, at, key_bytes, value_bytes, expiry_s, flags, kind, tiers };
+        CandidateOutcome::Is(LogLookup::Found(fetched))
     }
 
     /// Reports the object of this record as removed.

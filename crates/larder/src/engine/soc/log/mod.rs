@@ -41,15 +41,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use larder_device::{Io, IoBuffer, IoFuture, PlacementHandle};
 
 use super::Soc;
-use crate::base::item::{Fetched, ItemRef};
+use crate::base::item::{FlashItem, ItemRef};
 use crate::base::key::KeyHash;
 use crate::base::removal::RemovalReason;
 use crate::observe::events;
-use index::Index;
 pub(super) use index::LogPosition;
+use index::PageIndex;
 use larder_log::CacheId;
 use page::{LogRecord, PAGE_BYTES, PageIdentity};
-use segments::{Activation, Appended, Cause, Segments, Whereabouts};
+use segments::{Activation, AppendedObject, Cause, Segments, Whereabouts};
 pub(crate) use snapshot::snapshot_bytes_max;
 
 /// Maximum bytes of a log.
@@ -59,8 +59,8 @@ pub(crate) const BYTES_MAX: u64 = index::PAGES_MAX * PAGE_BYTES as u64;
 const _: () = assert!(crate::config::SOC_OBJECT_BYTES_MAX <= page::OBJECT_BYTES_MAX);
 
 /// Result of a look-up in the log.
-pub(super) enum Looked {
-    Found(Fetched),
+pub(super) enum LogLookup {
+    Found(FlashItem),
     /// Its newest version has expired or cannot be read: an older version must not answer for it.
     Gone,
     /// It is not in the log; the bucket may have it.
@@ -101,7 +101,7 @@ type SegmentWrite = Option<IoFuture>;
 /// The log of a small-object engine.
 pub(super) struct Log {
     place: SocLogPlace,
-    index: Index,
+    index: PageIndex,
     segments: Mutex<Segments>,
     /// Held by a task that writes a segment, reclaims, or changes to the next segment.
     turn: async_lock::Mutex<SegmentWrite>,
@@ -133,7 +133,7 @@ impl Log {
         assert!(place.threshold > 0, "a write is for one object at least: {place:?}");
         Self {
             place,
-            index: Index::new(buckets),
+            index: PageIndex::new(buckets),
             segments: Mutex::new(Segments::new(&place)),
             turn: async_lock::Mutex::new(None),
         }
@@ -173,7 +173,7 @@ impl Log {
         item: &ItemRef<'_>,
         older: Option<LogPosition>,
         cause: Cause,
-    ) -> Option<Appended> {
+    ) -> Option<AppendedObject> {
         let mut segments = self.lock();
         debug_assert!(!item.key.is_empty(), "a record without a key is damage");
         let appended = segments.append(item, cause)?;
@@ -230,7 +230,7 @@ impl Soc {
             let older = older.map(|(place, _)| place);
             let appended = log.append(number, item, older, Cause::New);
             drop(stripe);
-            if let Some(Appended { began_page, .. }) = appended {
+            if let Some(AppendedObject { began_page, .. }) = appended {
                 self.counters.soc_log_objects.add(1);
                 if began_page {
                     self.keep_pace(log, now_s).await;

@@ -43,7 +43,7 @@ pub(crate) const PAGE_MAGIC: [u8; 4] = *b"LLOG";
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
-struct Header {
+struct PageHeader {
     magic: [u8; 4],
     version: U16,
     reserved: U16,
@@ -54,10 +54,10 @@ struct Header {
     segment: U32,
     page: U32,
 }
-const HEADER_BYTES: usize = size_of::<Header>();
+const HEADER_BYTES: usize = size_of::<PageHeader>();
 const _: () = assert!(HEADER_BYTES == 32);
 /// The checksum covers what follows it.
-const CHECKED_FROM: usize = offset_of!(Header, used);
+const CHECKED_FROM: usize = offset_of!(PageHeader, used);
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
@@ -160,7 +160,7 @@ pub(super) fn has_room(page: &[u8], record_bytes: usize) -> bool {
 /// Writes header and checksum, so that the page can go to flash.
 pub(super) fn seal(page: &mut [u8], identity: PageIdentity) {
     let Some(header) = header_of_mut(page) else { return };
-    *header = Header {
+    *header = PageHeader {
         magic: PAGE_MAGIC,
         version: FORMAT_VERSION.into(),
         reserved: 0.into(),
@@ -177,12 +177,12 @@ pub(super) fn seal(page: &mut [u8], identity: PageIdentity) {
     }
 }
 
-fn header_of(page: &[u8]) -> Option<&Header> {
-    Header::ref_from_prefix(page).ok().map(|(header, _)| header)
+fn header_of(page: &[u8]) -> Option<&PageHeader> {
+    PageHeader::ref_from_prefix(page).ok().map(|(header, _)| header)
 }
 
-fn header_of_mut(page: &mut [u8]) -> Option<&mut Header> {
-    Header::mut_from_prefix(page).ok().map(|(header, _)| header)
+fn header_of_mut(page: &mut [u8]) -> Option<&mut PageHeader> {
+    PageHeader::mut_from_prefix(page).ok().map(|(header, _)| header)
 }
 
 /// Whether the bytes are the page with this identity.
@@ -212,19 +212,19 @@ pub(crate) fn is_valid(page: &[u8], identity: PageIdentity) -> bool {
 }
 
 /// The records of a page that is valid or still in memory; for other bytes, the records that fit.
-pub(crate) fn records(page: &[u8]) -> Records<'_> {
+pub(crate) fn records(page: &[u8]) -> PageRecords<'_> {
     let used = used_bytes(page);
-    Records { page, at: HEADER_BYTES, end: HEADER_BYTES + used }
+    PageRecords { page, at: HEADER_BYTES, end: HEADER_BYTES + used }
 }
 
 /// Iterates over the records of a page.
-pub(crate) struct Records<'a> {
+pub(crate) struct PageRecords<'a> {
     page: &'a [u8],
     at: usize,
     end: usize,
 }
 
-impl<'a> Iterator for Records<'a> {
+impl<'a> Iterator for PageRecords<'a> {
     type Item = LogRecord<'a>;
 
     fn next(&mut self) -> Option<LogRecord<'a>> {

@@ -11,7 +11,7 @@ use crate::base::item::{ItemRef, is_expired};
 use crate::base::removal::RemovalReason;
 use crate::base::side_by_side::{run_all, together};
 use crate::engine::soc::Stripe;
-use crate::engine::soc::bucket::{Bucket, ENTRIES_BYTES_MAX, Entry};
+use crate::engine::soc::bucket::{Bucket, BucketEntry, ENTRIES_BYTES_MAX};
 
 /// Pages that are reclaimed at the same time.
 const PAGES_AT_ONCE: u32 = 8;
@@ -30,7 +30,7 @@ struct Move {
 }
 
 /// Objects of one bucket that leave a page.
-struct Sorted {
+struct SortedObjects {
     /// They move to the bucket.
     moving: Vec<LogEntry>,
     /// Too few to justify a write of the bucket, and without hits.
@@ -121,7 +121,7 @@ impl Soc {
             leaving.iter().for_each(|found| self.lose(log, number, *found, page.1));
             return;
         }
-        let Sorted { mut moving, few } =
+        let SortedObjects { mut moving, few } =
             self.sort_out(log, number, leaving, (&others, page.1), now_s);
         if moving.is_empty() && few.is_empty() {
             return;
@@ -188,7 +188,7 @@ impl Soc {
         leaving: Vec<LogEntry>,
         (others, page): (&[LogEntry], &Page),
         now_s: u32,
-    ) -> Sorted {
+    ) -> SortedObjects {
         let is_dead = |found: &LogEntry| {
             let record = page.record(found.place.number);
             found.dead || record.is_none_or(|record| is_expired(record.expiry_s, now_s))
@@ -196,7 +196,7 @@ impl Soc {
         let alive = leaving.iter().filter(|found| !is_dead(found)).count();
         let alive = alive + others.iter().filter(|found| !found.dead).count();
         let is_worth_a_write = alive >= usize::from(log.place.threshold);
-        let mut sorted = Sorted { moving: Vec::new(), few: Vec::new() };
+        let mut sorted = SortedObjects { moving: Vec::new(), few: Vec::new() };
         for found in leaving {
             let Some(record) = page.record(found.place.number) else {
                 self.give_up(number, found.place);
@@ -329,8 +329,8 @@ impl Soc {
         self.counters.soc_evicted_objects.add(u64::from(evicted));
     }
 
-    fn entry_of<'a>(&self, record: &LogRecord<'a>) -> Entry<'a> {
+    fn entry_of<'a>(&self, record: &LogRecord<'a>) -> BucketEntry<'a> {
         let LogRecord { key, value, expiry_s, flags, tiers, .. } = *record;
-        Entry { tag: self.hash_of(key).tag(), key, value, expiry_s, flags, tiers }
+        BucketEntry { tag: self.hash_of(key).tag(), key, value, expiry_s, flags, tiers }
     }
 }

@@ -90,7 +90,7 @@ pub(super) enum Cause {
 
 /// An object that was added to the active segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Appended {
+pub(super) struct AppendedObject {
     pub(super) place: LogPosition,
     /// Whether it started a new page.
     pub(super) began_page: bool,
@@ -137,7 +137,7 @@ impl Segments {
     }
 
     /// Appends `item`. `None` if there is no room.
-    pub(super) fn append(&mut self, item: &ItemRef<'_>, cause: Cause) -> Option<Appended> {
+    pub(super) fn append(&mut self, item: &ItemRef<'_>, cause: Cause) -> Option<AppendedObject> {
         let pages = self.pages;
         let active = self.active.as_mut().filter(|active| !active.closed)?;
         let bytes = page::record_bytes(item);
@@ -159,7 +159,7 @@ impl Segments {
             active.readmitted_room -= bytes;
         }
         let place = LogPosition { page: active.segment * pages + active.page, number };
-        Some(Appended { place, began_page })
+        Some(AppendedObject { place, began_page })
     }
 
     /// Closes the active segment and returns its number and its bytes, to be written. `None` if there is none or it is
@@ -381,7 +381,7 @@ mod tests {
         segments.activate(|| IoBuffer::zeroed(2 * PAGE_BYTES))
     }
 
-    fn append(segments: &mut Segments, cause: Cause) -> Option<Appended> {
+    fn append(segments: &mut Segments, cause: Cause) -> Option<AppendedObject> {
         let value = [7; 2900];
         segments.append(&ItemRef::new(KeyHash::of(b"key"), b"key", &value, 0), cause)
     }

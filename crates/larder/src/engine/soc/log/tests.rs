@@ -62,7 +62,7 @@ fn set(soc: &Soc, key: u32, version: u32) {
     assert!(block_on(soc.set(&ItemRef::new(KeyHash::of(&key), &key, &value, 0), 0)));
 }
 
-fn version_in(fetched: &crate::base::item::Fetched) -> u32 {
+fn version_in(fetched: &crate::base::item::FlashItem) -> u32 {
     u32::from_le_bytes(*fetched.item().value.first_chunk().unwrap())
 }
 
@@ -226,7 +226,8 @@ fn a_write_whose_caller_gave_up_has_ended_when_a_snapshot_is_made() {
     let mut stripe = block_on(soc.lock_bucket(number));
     let bucket = block_on(soc.load_or_empty(number));
     {
-        let store = soc.store(&mut stripe, number, bucket, crate::engine::soc::Change::default());
+        let store =
+            soc.store(&mut stripe, number, bucket, crate::engine::soc::BucketChange::default());
         assert!(pin!(store).poll(&mut context).is_pending());
     }
     drop(stripe);

@@ -8,15 +8,15 @@ use super::*;
 use crate::base::key::KeyHasher;
 use crate::fleet::partition::SHARDS_MAX;
 
-const fn healthy(weight: u32) -> Standing {
-    Standing { state: ShardState::Healthy, weight, since: 0 }
+const fn healthy(weight: u32) -> ShardStanding {
+    ShardStanding { state: ShardState::Healthy, weight, since: 0 }
 }
 
 fn hashes(count: u64) -> impl Iterator<Item = u64> {
     (0..count).map(|key| KeyHasher::UNSEEDED.hash(&key.to_le_bytes()).0)
 }
 
-fn first(shards: &[Standing], hash: u64) -> usize {
+fn first(shards: &[ShardStanding], hash: u64) -> usize {
     chain(shards, hash).first.expect("a shard is live").shard.index()
 }
 
@@ -45,10 +45,10 @@ fn keys_are_divided_by_weight() {
 
 #[test]
 fn only_keys_that_must_move_do() {
-    let before: Vec<Standing> = (1..=8).map(|weight| healthy(weight * 100)).collect();
+    let before: Vec<ShardStanding> = (1..=8).map(|weight| healthy(weight * 100)).collect();
     let added = [&before[..], &[healthy(600)]].concat();
     let mut lost = before.clone();
-    lost[5] = Standing { state: ShardState::Failed, since: 3, ..lost[5] };
+    lost[5] = ShardStanding { state: ShardState::Failed, since: 3, ..lost[5] };
     let (mut came, mut went) = (0, 0);
     for hash in hashes(20_000) {
         let home = first(&before, hash);
@@ -71,10 +71,10 @@ fn a_chain_names_what_its_places_had_before() {
     order.sort_by_key(|&number| std::cmp::Reverse(mix(hash, number)));
     let mut states = |states: [(ShardState, u32); 3]| {
         for (number, (state, since)) in order.iter().zip(states) {
-            shards[*number] = Standing { state, weight: 1, since };
+            shards[*number] = ShardStanding { state, weight: 1, since };
         }
         let chain = chain(&shards, hash);
-        let rank = |place: &Place| {
+        let rank = |place: &ShardPlace| {
             (order.iter().position(|&it| it == place.shard.index()).unwrap(), place.since)
         };
         chain.first.iter().chain(&chain.later).map(rank).collect::<Vec<_>>()
@@ -123,7 +123,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 /// A set with one key, whose shards hold versions of it under names.
 struct Model {
-    shards: Vec<Standing>,
+    shards: Vec<ShardStanding>,
     held: Vec<HashMap<u32, u32>>,
     epoch: u32,
     hash: u64,
@@ -195,7 +195,7 @@ impl Model {
             }
             Step::Add(weight) if self.shards.len() < 8 => {
                 self.epoch += 1;
-                self.shards.push(Standing { state: Refilling, weight, since: 0 });
+                self.shards.push(ShardStanding { state: Refilling, weight, since: 0 });
                 self.held.push(HashMap::new());
             }
             Step::Fail(_) | Step::Retire(_) | Step::Add(_) => {}

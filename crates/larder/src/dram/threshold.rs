@@ -20,7 +20,7 @@ const CLASSES: usize = FREQUENCY_MAX as usize + 1;
 
 /// Statistics of the last segment of a queue.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct SegmentStats {
     /// Bytes of its live records, by frequency.
     living: [usize; CLASSES],
     /// Bytes of the segment; 0 if there is no estimate from it.
@@ -29,7 +29,7 @@ pub(super) struct Seen {
 
 /// The reinsertion threshold for the records of a segment.
 #[derive(Debug)]
-pub(super) struct Bar {
+pub(super) struct ReinsertionThreshold {
     /// Records with at least this frequency are reinserted.
     frequency: u64,
     /// Except for this number of bytes of records with exactly this frequency.
@@ -39,9 +39,14 @@ pub(super) struct Bar {
     capacity: usize,
 }
 
-impl Seen {
+impl SegmentStats {
     /// The threshold for the next segment of the queue, which has `capacity` bytes.
-    pub(super) fn bar(&self, policy: DramPolicy, queue: Queue, capacity: usize) -> Bar {
+    pub(super) fn threshold(
+        &self,
+        policy: DramPolicy,
+        queue: Queue,
+        capacity: usize,
+    ) -> ReinsertionThreshold {
         let needed = frequency_needed(policy, queue);
         debug_assert!(needed <= FREQUENCY_MAX, "{policy:?} asks for what no item can have");
         let (mut frequency, mut too_many) = (needed, 0);
@@ -57,11 +62,11 @@ impl Seen {
             }
         }
         debug_assert!(frequency <= FREQUENCY_MAX + 1, "no record is above the highest frequency");
-        Bar { frequency, too_many, living: [0; CLASSES], records: 0, capacity }
+        ReinsertionThreshold { frequency, too_many, living: [0; CLASSES], records: 0, capacity }
     }
 }
 
-impl Bar {
+impl ReinsertionThreshold {
     /// Whether a live record of this frequency is reinserted.
     pub(super) fn is_passed_by(&self, frequency: u64) -> bool {
         frequency > self.frequency || frequency == self.frequency && self.too_many == 0
@@ -78,9 +83,9 @@ impl Bar {
     }
 
     /// The statistics for the next segment.
-    pub(super) fn into_seen(self) -> Seen {
+    pub(super) fn into_seen(self) -> SegmentStats {
         let capacity = if self.records < RECORDS_MIN { 0 } else { self.capacity };
-        Seen { living: self.living, capacity }
+        SegmentStats { living: self.living, capacity }
     }
 }
 
@@ -97,18 +102,18 @@ mod tests {
 
     /// Bytes evicted from a segment like the previous one; 10-byte records have these frequencies.
     fn leaving(queue: Queue, records: [usize; CLASSES]) -> [usize; CLASSES] {
-        let mut seen = Seen::default();
+        let mut seen = SegmentStats::default();
         let mut leaving = [0; CLASSES];
         for _ in 0..2 {
             leaving = [0; CLASSES];
-            let mut bar = seen.bar(DramPolicy::S3Fifo, queue, CAPACITY);
+            let mut threshold = seen.threshold(DramPolicy::S3Fifo, queue, CAPACITY);
             for (frequency, leaving) in (0..).zip(&mut leaving) {
                 for _ in 0..records[class(frequency)] {
-                    *leaving += if bar.is_passed_by(frequency) { 0 } else { 10 };
-                    bar.note(frequency, 10);
+                    *leaving += if threshold.is_passed_by(frequency) { 0 } else { 10 };
+                    threshold.note(frequency, 10);
                 }
             }
-            seen = bar.into_seen();
+            seen = threshold.into_seen();
         }
         leaving
     }
@@ -131,12 +136,14 @@ mod tests {
     #[test]
     fn nothing_is_concluded_from_a_few_long_records_or_a_segment_of_another_length() {
         let seen = |records, capacity| {
-            let mut bar = Seen::default().bar(DramPolicy::S3Fifo, Queue::Main, capacity);
-            (0..records).for_each(|_| bar.note(3, capacity / records));
-            bar.into_seen()
+            let mut threshold =
+                SegmentStats::default().threshold(DramPolicy::S3Fifo, Queue::Main, capacity);
+            (0..records).for_each(|_| threshold.note(3, capacity / records));
+            threshold.into_seen()
         };
-        let stays =
-            |seen: Seen| seen.bar(DramPolicy::S3Fifo, Queue::Main, CAPACITY).is_passed_by(3);
+        let stays = |seen: SegmentStats| {
+            seen.threshold(DramPolicy::S3Fifo, Queue::Main, CAPACITY).is_passed_by(3)
+        };
         assert!(stays(seen(1, CAPACITY)));
         assert!(stays(seen(800, 2 * CAPACITY)));
         assert!(!stays(seen(800, CAPACITY)));

@@ -8,13 +8,13 @@ use larder_log::{Footer, RegionId};
 use crate::engine::tombstones::Inheritance;
 
 /// Which records of a region are current, as a snapshot lists them.
-pub(super) struct Listed {
+pub(super) struct ListedRecords {
     pub(super) sequence: u64,
     pub(super) count: usize,
     pub(super) bitmap: Box<[u8]>,
 }
 
-impl Listed {
+impl ListedRecords {
     /// Whether this is the footer that the list describes.
     pub(super) fn is_of(&self, footer: &Footer) -> bool {
         footer.sequence == self.sequence && footer.entries.len() == self.count
@@ -33,14 +33,14 @@ impl Listed {
 }
 
 /// The source that names the dead records in the regions that an earlier opening has left.
-pub(super) enum Witness {
+pub(super) enum DeathSource {
     /// The tombstone log.
     Log(Arc<Inheritance>),
     /// The snapshot, by region: what is not listed is dead.
-    Snapshot(HashMap<RegionId, Listed>),
+    Snapshot(HashMap<RegionId, ListedRecords>),
 }
 
-impl Witness {
+impl DeathSource {
     pub(super) fn is_log(&self) -> bool {
         matches!(self, Self::Log(_))
     }

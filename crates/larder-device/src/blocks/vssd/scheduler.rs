@@ -30,19 +30,19 @@ use crate::driver::{Driver, Parker};
 use crate::io::{Completer, IoFuture};
 
 /// The array, and the client whose turn it is.
-pub(super) struct Turnstile {
-    state: Mutex<State>,
+pub(super) struct VirtualTimeScheduler {
+    state: Mutex<SchedulerState>,
     turn: Condvar,
 }
 
-pub(super) struct State {
+pub(super) struct SchedulerState {
     pub(super) timed: TimedVssds<MemoryImages>,
     pub(super) now: Nanoseconds,
     /// The bytes of the blocks.
     pub(super) bytes: HashMap<BlockId, Vec<u8>>,
     clients: Vec<Client>,
     running: Option<usize>,
-    under_way: HashMap<u64, (UnderWay, Completer)>,
+    under_way: HashMap<u64, (RunningRequest, Completer)>,
     /// Requests that the dies have done, and when their clients are told.
     ended: BinaryHeap<Reverse<(Nanoseconds, u64)>>,
     last: u64,
@@ -60,22 +60,22 @@ pub(super) enum Client {
 }
 
 /// A request in flight.
-pub(super) struct UnderWay {
+pub(super) struct RunningRequest {
     pub(super) client: usize,
     pub(super) buffer: IoBuffer,
     /// For an append, where it lands.
     pub(super) lands: Option<(Arc<Ledger>, BlockId, u64)>,
 }
 
-/// A client's place at the turnstile: a thread that waits for one of its requests gives up its turn.
-pub(super) struct Seat {
-    pub(super) turnstile: Arc<Turnstile>,
+/// A client's place at the scheduler: a thread that waits for one of its requests gives up its turn.
+pub(super) struct ClientHandle {
+    pub(super) scheduler: Arc<VirtualTimeScheduler>,
     pub(super) client: usize,
 }
 
-impl Turnstile {
+impl VirtualTimeScheduler {
     pub(super) fn new(timed: TimedVssds<MemoryImages>, clients: &[VssdId]) -> Self {
-        let state = State {
+        let state = SchedulerState {
             timed,
             now: 0,
             bytes: HashMap::new(),
@@ -89,7 +89,7 @@ impl Turnstile {
         Self { state: Mutex::new(state), turn: Condvar::new() }
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, SchedulerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -125,7 +125,7 @@ impl Turnstile {
         self.turn.notify_all();
     }
 
-    fn await_turn(&self, mut state: MutexGuard<'_, State>, client: usize) {
+    fn await_turn(&self, mut state: MutexGuard<'_, SchedulerState>, client: usize) {
         while state.running != Some(client) {
             assert!(state.can_go_on(), "clients wait for what does not come: {:?}", state.clients);
             state = self.turn.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -133,7 +133,7 @@ impl Turnstile {
     }
 }
 
-impl State {
+impl SchedulerState {
     /// The time of `client`, whose turn it is.
     ///
     /// # Panics
@@ -150,9 +150,14 @@ impl State {
     }
 
     /// The future of a request that the array has taken.
-    pub(super) fn begin(&mut self, token: u64, request: UnderWay, seat: &Arc<Seat>) -> IoFuture {
+    pub(super) fn begin(
+        &mut self,
+        token: u64,
+        request: RunningRequest,
+        handle: &Arc<ClientHandle>,
+    ) -> IoFuture {
         let (future, completer) = IoFuture::pending();
-        completer.driven_by(Arc::clone(seat) as _);
+        completer.driven_by(Arc::clone(handle) as _);
         self.under_way.insert(token, (request, completer));
         future
     }
@@ -217,7 +222,7 @@ impl State {
 
     fn end(&mut self, at: Nanoseconds, token: u64) {
         let Some((request, completer)) = self.under_way.remove(&token) else { return };
-        let UnderWay { client, buffer, lands } = request;
+        let RunningRequest { client, buffer, lands } = request;
         if let Some((ledger, block, place)) = lands {
             ledger.landed(block, place, place + buffer.len() as u64);
         }
@@ -229,10 +234,10 @@ impl State {
 }
 
 /// A thread that waits for its request lets the other clients run until one of its own requests has ended.
-impl Driver for Seat {
+impl Driver for ClientHandle {
     fn drive(self: Arc<Self>, parker: &Arc<Parker>) {
         while !parker.is_woken() {
-            self.turnstile.pass(self.client, Client::Waiting);
+            self.scheduler.pass(self.client, Client::Waiting);
         }
     }
 

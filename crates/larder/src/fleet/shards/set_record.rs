@@ -6,7 +6,7 @@ use larder_device::label::Uuid;
 use larder_device::{Claim, Device};
 
 use super::generations::Generations;
-use super::pulse::Pulse;
+use super::health::DeviceHealth;
 use crate::base::error::{Error, ErrorKind};
 use crate::base::key::KeyHasher;
 use crate::fleet::partition::{
@@ -18,7 +18,7 @@ use crate::fleet::partition::{
 pub(super) struct Member {
     pub(super) device: Arc<dyn Device>,
     pub(super) claim: Arc<Claim>,
-    pub(super) pulse: Arc<Pulse>,
+    pub(super) health: Arc<DeviceHealth>,
     /// UUID of its table.
     pub(super) uuid: Uuid,
     /// A part for each cache.
@@ -26,7 +26,7 @@ pub(super) struct Member {
 }
 
 /// The set as recorded on its devices.
-pub(super) struct Book {
+pub(super) struct SetRecord {
     pub(super) id: u64,
     pub(super) hasher: KeyHasher,
     pub(super) seats: Vec<Seat>,
@@ -39,7 +39,7 @@ pub(super) struct Book {
     pub(super) is_closed: bool,
 }
 
-impl Book {
+impl SetRecord {
     /// Number of live shards.
     pub(super) fn live(&self) -> usize {
         self.seats.iter().filter(|seat| seat.standing.state.is_live()).count()
@@ -90,6 +90,6 @@ pub(super) async fn write(member: &Member, table: &PartitionTable) -> Result<(),
 
 /// The seat of a shard that is out since this epoch.
 pub(super) fn out(seat: &Seat, state: ShardState, since: u32) -> Seat {
-    let standing = partition::Standing { state, since, ..seat.standing };
+    let standing = partition::ShardStanding { state, since, ..seat.standing };
     Seat { standing, ..*seat }
 }

@@ -6,17 +6,17 @@ use std::time::Duration;
 use event_listener::Event;
 use larder_device::{Ending, Observer, RequestKind};
 
-use super::detect::{Ended, Vitals};
+use super::detect::{RequestEnd, Vitals};
 use crate::base::signal::ALL;
 
 /// Records how the requests of a device end, for [`detect`](super::detect).
-pub(super) struct Pulse {
+pub(super) struct DeviceHealth {
     vitals: Mutex<Vitals>,
     /// Notified when a request fails.
     alarm: Arc<Event>,
 }
 
-impl Pulse {
+impl DeviceHealth {
     pub(super) fn new(alarm: &Arc<Event>) -> Self {
         Self { vitals: Mutex::default(), alarm: Arc::clone(alarm) }
     }
@@ -26,19 +26,19 @@ impl Pulse {
     }
 }
 
-impl Observer for Pulse {
+impl Observer for DeviceHealth {
     fn begins(&self, kind: RequestKind, now: Duration) -> u64 {
         self.vitals().begins(kind, now)
     }
 
     fn ended(&self, number: u64, now: Duration, ending: Ending<'_>) {
         let ended = match ending {
-            Ending::Well => Ended::Well,
-            Ending::Failed(error) => Ended::Failed(error.kind()),
-            Ending::GivenUp => Ended::GivenUp,
+            Ending::Well => RequestEnd::Well,
+            Ending::Failed(error) => RequestEnd::Failed(error.kind()),
+            Ending::GivenUp => RequestEnd::GivenUp,
         };
         self.vitals().ended(number, now, ended);
-        if matches!(ended, Ended::Failed(_)) {
+        if matches!(ended, RequestEnd::Failed(_)) {
             self.alarm.notify(ALL);
         }
     }

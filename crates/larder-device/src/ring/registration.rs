@@ -4,22 +4,22 @@ use std::time::Instant;
 
 use crate::file_options::FileOptions;
 use crate::transfer::Piece;
-use crate::transfer::waiting::Waiting;
+use crate::transfer::waiting::WaitingPieces;
 
 /// A device in a ring, with the bounds that its options give it for each ring.
-pub(super) struct Seat<T> {
+pub(super) struct Registration<T> {
     /// Number of the device, unique within the process.
     pub(super) device: u64,
     pub(super) target: T,
-    pub(super) waiting: Waiting,
+    pub(super) waiting: WaitingPieces,
     /// Pieces that the kernel has, or will have at the next submission.
     pub(super) under_way: usize,
     depth: usize,
 }
 
-impl<T> Seat<T> {
+impl<T> Registration<T> {
     pub(super) fn new(device: u64, target: T, options: &FileOptions) -> Self {
-        let (waiting, depth) = (Waiting::new(options), usize::from(options.queue_depth));
+        let (waiting, depth) = (WaitingPieces::new(options), usize::from(options.queue_depth));
         Self { device, target, waiting, under_way: 0, depth }
     }
 

@@ -16,26 +16,26 @@ use crate::base::signal::ALL;
 
 /// The turn to work; one task has it at a time.
 #[derive(Default)]
-pub(crate) struct Turns<T> {
+pub(crate) struct Combining<T> {
     turn: Mutex<T>,
     ended: Event,
 }
 
 /// A turn that a task has taken. Dropping it wakes all waiters.
-pub(crate) struct Taken<'a, T> {
+pub(crate) struct CombiningTurn<'a, T> {
     turn: Option<MutexGuard<'a, T>>,
     ended: &'a Event,
 }
 
-impl<T> Turns<T> {
+impl<T> Combining<T> {
     /// Waits for a turn.
-    pub(crate) async fn lock(&self) -> Taken<'_, T> {
-        Taken { turn: Some(self.turn.lock().await), ended: &self.ended }
+    pub(crate) async fn lock(&self) -> CombiningTurn<'_, T> {
+        CombiningTurn { turn: Some(self.turn.lock().await), ended: &self.ended }
     }
 
     /// Takes the turn, if it is free.
-    pub(crate) fn try_lock(&self) -> Option<Taken<'_, T>> {
-        self.turn.try_lock().map(|turn| Taken { turn: Some(turn), ended: &self.ended })
+    pub(crate) fn try_lock(&self) -> Option<CombiningTurn<'_, T>> {
+        self.turn.try_lock().map(|turn| CombiningTurn { turn: Some(turn), ended: &self.ended })
     }
 
     /// Completes at the next end of a turn. Listen first, check your condition afterwards.
@@ -44,7 +44,7 @@ impl<T> Turns<T> {
     }
 }
 
-impl<T> Deref for Taken<'_, T> {
+impl<T> Deref for CombiningTurn<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -52,13 +52,13 @@ impl<T> Deref for Taken<'_, T> {
     }
 }
 
-impl<T> DerefMut for Taken<'_, T> {
+impl<T> DerefMut for CombiningTurn<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
         self.turn.as_mut().expect("it is taken by its drop alone")
     }
 }
 
-impl<T> Drop for Taken<'_, T> {
+impl<T> Drop for CombiningTurn<'_, T> {
     fn drop(&mut self) {
         // Release the turn first, because a woken task may want it.
         drop(self.turn.take());
