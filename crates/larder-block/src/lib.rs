@@ -13,7 +13,8 @@
 //! use std::sync::Arc;
 //! use larder_block::cache::Mode;
 //! use larder_block::layout::CoreId;
-//! use larder_block::manage::{Core, CreateOptions, OpenOptions, create, open};
+//! use larder_block::layout::log::LogOptions;
+//! use larder_block::manage::{Core, CreateOptions, LayoutOptions, OpenOptions, create, open};
 //! use larder_block::volume::{CachedVolume, Volume};
 //! use larder_device::{Device, Durability, IoBuffer, MemoryDevice, block_on};
 //!
@@ -22,7 +23,11 @@
 //! let id = CoreId::new(0).unwrap();
 //! let cores = [Core { id, name: "slow".to_owned(), device: memory(16 << 20) }];
 //! block_on(async {
-//!     let options = CreateOptions { mode: Mode::WriteBack, ..CreateOptions::default() };
+//!     // A log needs at least eight segments.
+//!     let log = LogOptions { segment_bytes: 256 << 10, ..LogOptions::default() };
+//!     let layout = LayoutOptions::Log(log);
+//!     let mode = Mode::WriteBack;
+//!     let options = CreateOptions { layout, mode, ..CreateOptions::default() };
 //!     create(&cache_device, &cores, &options).await?;
 //!     let opened = open(&cache_device, &cores, &OpenOptions::default()).await?;
 //!     let volume = CachedVolume::new(opened.cache.core(id).unwrap());
