@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 
-pub(crate) const TICK: Duration = Duration::from_millis(200);
+const TICK: Duration = Duration::from_millis(200);
 const TEMPLATE: &str = "{prefix:14} {wide_bar} {percent:>3} %  {msg}  {eta:>4} left";
 /// Steps of a bar. Bars show shares, not requests, since the number of requests in a trace is not known.
 const STEPS: u64 = 10_000;
@@ -22,16 +22,24 @@ pub(crate) fn watch_share<T: Send>(
         set_share(&bar, share, message);
     };
     draw();
+    while_working(draw, || bar.finish_and_clear(), work)
+}
+
+/// Runs `work`. Until it ends, even by a panic, calls `draw` every 200 ms; then calls `clear`.
+pub(crate) fn while_working<T: Send>(
+    draw: impl Fn() + Send,
+    clear: impl FnOnce() + Send,
+    work: impl FnOnce() -> T + Send,
+) -> T {
     let (finished, wait) = mpsc::channel::<()>();
     std::thread::scope(|scope| {
-        scope.spawn(|| {
-            // Owned here: the sender is dropped with the work.
-            let wait = wait;
+        scope.spawn(move || {
             while wait.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
                 draw();
             }
-            bar.finish_and_clear();
+            clear();
         });
+        // Dropped when the work ends; the drawing ends then.
         let _finished = finished;
         work()
     })

@@ -1,11 +1,9 @@
 //! Progress bars of the runs with and without placement.
 
-use std::sync::mpsc::{self, RecvTimeoutError};
-
 use indicatif::{MultiProgress, ProgressBar};
 use larder_lab::replay::Monitor;
 
-use crate::bars::{TICK, bar, set};
+use crate::bars::{bar, set, while_working};
 
 /// Runs `work` while bars show the progress of the runs of `monitor`. Draws nothing if standard error is not a
 /// terminal.
@@ -21,19 +19,11 @@ pub(crate) fn watch<T: Send>(
             (placement, all.add(bar(if placement { "placement on" } else { "placement off" })))
         })
         .collect();
-    let (finished, wait) = mpsc::channel::<()>();
-    std::thread::scope(|scope| {
-        let bars = &bars;
-        scope.spawn(move || {
-            while wait.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
-                bars.iter().for_each(|(placement, bar)| draw(monitor, *placement, bar));
-            }
-            bars.iter().for_each(|(_, bar)| bar.finish_and_clear());
-        });
-        // Dropped when the work ends, even by a panic; the drawing ends then.
-        let _finished = finished;
-        work()
-    })
+    while_working(
+        || bars.iter().for_each(|(placement, bar)| draw(monitor, *placement, bar)),
+        || bars.iter().for_each(|(_, bar)| bar.finish_and_clear()),
+        work,
+    )
 }
 
 fn draw(monitor: &Monitor, placement: bool, bar: &ProgressBar) {

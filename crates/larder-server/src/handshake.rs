@@ -29,7 +29,7 @@ enum Failure {
     Socket(io::Error),
     Tls(TlsError),
     /// The certificate names no user, and no user has a password.
-    Nobody,
+    UnknownUser,
 }
 
 /// Makes a handshake, and logs in the user that the client's certificate names. Returns `None` if it failed; the
@@ -97,7 +97,7 @@ async fn shake<S: Socket>(socket: &mut TlsSocket<S>, caller: &mut Caller) -> Res
     }
     caller.holds_nothing();
     let name = socket.client_name();
-    if caller.comes_with_certificate(name.as_deref()) { Ok(()) } else { Err(Failure::Nobody) }
+    if caller.comes_with_certificate(name.as_deref()) { Ok(()) } else { Err(Failure::UnknownUser) }
 }
 
 /// For the log. Text from the client is escaped as in Rust's debug format.
@@ -107,7 +107,7 @@ impl fmt::Debug for Failure {
             Self::Over(why) => f.write_str(why),
             Self::Socket(error) => write!(f, "{:?}", error.kind()),
             Self::Tls(error) => write!(f, "{error:?}"),
-            Self::Nobody => f.write_str("the client's certificate names no user"),
+            Self::UnknownUser => f.write_str("the client's certificate names no user"),
         }
     }
 }

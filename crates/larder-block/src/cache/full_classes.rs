@@ -24,7 +24,7 @@ impl Cache {
             match self.cleaning.class_turn(self.now) {
                 ClassTurn::Now(class, sectors) => self.relieve(class, sectors),
                 ClassTurn::At(due) => return Some(due),
-                ClassTurn::Nobody => return None,
+                ClassTurn::NoClass => return None,
             }
         }
     }

@@ -95,7 +95,7 @@ struct Slot {
 enum Care {
     /// None yet: the future was not polled.
     #[default]
-    Nobody,
+    NotYet,
     /// A thread inside [`block_on`].
     Noted,
     /// The driver runs by itself.
@@ -119,7 +119,7 @@ impl Slot {
 
 fn count_care(driver: &dyn Driver, care: Care, more: bool) {
     match care {
-        Care::Nobody => {}
+        Care::NotYet => {}
         Care::Noted => driver.noted(more),
         Care::Adopted => driver.adopted(more),
     }

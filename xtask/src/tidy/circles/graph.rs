@@ -12,11 +12,7 @@ type Arrows<'a> = BTreeMap<&'a str, BTreeSet<&'a str>>;
 
 /// Sets of files that are tied by cycles, each sorted by path.
 pub(super) fn circles<'a>(arrows: impl Iterator<Item = &'a (String, String)>) -> Vec<Vec<&'a str>> {
-    let mut out = Arrows::new();
-    for (from, to) in arrows {
-        out.entry(from).or_default().insert(to);
-    }
-    let reached: Arrows<'_> = out.keys().map(|from| (*from, reached(&out, from))).collect();
+    let (out, reached) = drawn(arrows);
     // Arrows whose two ends reach each other, without direction.
     let mut both = Arrows::new();
     for (from, to) in out.iter().flat_map(|(from, to)| to.iter().map(|to| (*from, *to))) {
@@ -39,16 +35,22 @@ pub(super) fn circles<'a>(arrows: impl Iterator<Item = &'a (String, String)>) ->
 pub(super) fn components<'a>(
     arrows: impl Iterator<Item = &'a (String, String)>,
 ) -> BTreeSet<BTreeSet<&'a str>> {
-    let mut out = Arrows::new();
-    for (from, to) in arrows {
-        out.entry(from).or_default().insert(to);
-    }
-    let reached: Arrows<'_> = out.keys().map(|from| (*from, reached(&out, from))).collect();
+    let (_, reached) = drawn(arrows);
     let back = |from: &str, to: &str| reached.get(to).is_some_and(|reached| reached.contains(from));
     let component = |(from, to): (&&'a str, &BTreeSet<&'a str>)| {
         to.iter().copied().filter(|to| back(from, to)).chain([*from]).collect::<BTreeSet<_>>()
     };
     reached.iter().map(component).filter(|component| component.len() > 1).collect()
+}
+
+/// The arrows by their beginnings, and what is reached from each beginning.
+fn drawn<'a>(arrows: impl Iterator<Item = &'a (String, String)>) -> (Arrows<'a>, Arrows<'a>) {
+    let mut out = Arrows::new();
+    for (from, to) in arrows {
+        out.entry(from).or_default().insert(to);
+    }
+    let reached = out.keys().map(|from| (*from, reached(&out, from))).collect();
+    (out, reached)
 }
 
 /// All files that are reached from a file. The file itself is included only through a cycle.

@@ -10,48 +10,42 @@ use super::graph;
 use super::house::Ties;
 
 /// A set of sibling modules in which each imports, directly or through others, each other one.
-pub(super) struct Circle {
+pub(super) struct Circle<'a> {
     /// The names of the modules.
-    pub(super) modules: BTreeSet<String>,
-    /// The ties between them.
-    pub(super) ties: Vec<(String, String)>,
+    pub(super) modules: Vec<String>,
+    /// The ties of files between them.
+    pub(super) ties: Vec<&'a (String, String)>,
 }
 
+/// Ties of files by the siblings that they tie.
+type Arrows<'a> = BTreeMap<(String, String), Vec<&'a (String, String)>>;
+
 /// The cycles of siblings in a crate whose sources are in `folder`, such as `crates/larder/src/`.
-pub(super) fn circles(folder: &str, ties: &Ties) -> Vec<Circle> {
-    let mut levels: BTreeMap<Vec<&str>, Arrows> = BTreeMap::new();
-    for (from, to) in ties.keys() {
-        let (importer, origin) = (module(folder, from), module(folder, to));
+pub(super) fn circles<'a>(folder: &str, ties: &'a Ties) -> Vec<Circle<'a>> {
+    let mut levels: BTreeMap<Vec<&str>, Arrows<'_>> = BTreeMap::new();
+    for tie in ties.keys() {
+        let (importer, origin) = (module(folder, &tie.0), module(folder, &tie.1));
         let shared = importer.iter().zip(&origin).take_while(|(a, b)| a == b).count();
         if let (Some(one), Some(other)) = (importer.get(shared), origin.get(shared)) {
             let level = levels.entry(importer[..shared].to_vec()).or_default();
-            let arrow = ((*one).to_owned(), (*other).to_owned());
-            level.entry(arrow).or_default().push((from.clone(), to.clone()));
+            level.entry(((*one).to_owned(), (*other).to_owned())).or_default().push(tie);
         }
     }
     levels.values().flat_map(circles_of_level).collect()
 }
 
-/// Ties of files by the siblings that they tie.
-type Arrows = BTreeMap<(String, String), Vec<(String, String)>>;
-
-fn circles_of_level(level: &Arrows) -> Vec<Circle> {
-    let within = |modules: &BTreeSet<&str>| {
+fn circles_of_level<'a>(level: &Arrows<'a>) -> Vec<Circle<'a>> {
+    let circle = |modules: &BTreeSet<&str>| {
         let inside = |(from, to): &(String, String)| {
             modules.contains(from.as_str()) && modules.contains(to.as_str())
         };
-        level
-            .iter()
-            .filter(move |(arrow, _)| inside(arrow))
-            .flat_map(|(_, ties)| ties.clone())
-            .collect()
+        let within = level.iter().filter(|(arrow, _)| inside(arrow));
+        Circle {
+            ties: within.flat_map(|(_, ties)| ties.iter().copied()).collect(),
+            modules: modules.iter().map(|name| (*name).to_owned()).collect(),
+        }
     };
-    let components = graph::components(level.keys());
-    let circle = |modules: &BTreeSet<&str>| Circle {
-        ties: within(modules),
-        modules: modules.iter().map(|name| (*name).to_owned()).collect(),
-    };
-    components.iter().map(circle).collect()
+    graph::components(level.keys()).iter().map(circle).collect()
 }
 
 /// The modules on the way from the crate's root to a file; none for the root itself.

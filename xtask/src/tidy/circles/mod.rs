@@ -12,7 +12,7 @@ mod levels;
 mod module;
 mod tokens;
 
-use self::house::{Tie, Ties};
+use self::house::Ties;
 use super::arrows;
 use super::finding::Finding;
 use super::tree::Tree;
@@ -47,42 +47,37 @@ pub(super) fn count(tree: &Tree, folder: &str) -> usize {
     ["src/lib.rs", "src/main.rs"].into_iter().map(of).sum()
 }
 
-/// The finding about a cycle, at an import of its first file.
+/// The finding about a cycle of files, at an import of its first file.
 fn found(folder: &str, circle: &[&str], ties: &Ties) -> Finding {
     let inside = |path: &String| circle.contains(&path.as_str());
-    let within: Vec<(&(String, String), &Tie)> =
-        ties.iter().filter(|((from, to), _)| inside(from) && inside(to)).collect();
-    let short = |path: &str| path.trim_start_matches(folder).trim_start_matches("src/").to_owned();
-    let arrows: Vec<String> = (within.iter())
-        .map(|((from, to), tie)| {
-            format!("{} -> {}: {}", short(from), short(to), tie.names.join(", "))
-        })
-        .collect();
-    let message = format!("{} files import each other: {}", circle.len(), arrows.join("; "));
-    let line = within.first().map_or(1, |(_, tie)| tie.line);
+    let within: Vec<_> = ties.keys().filter(|(from, to)| inside(from) && inside(to)).collect();
+    let message =
+        format!("{} files import each other: {}", circle.len(), told(folder, &within, ties));
     let fix = "move what is needed from below into a file below";
-    Finding::error((circle[0], line), RULE, message, fix)
+    Finding::error((circle[0], line(&within, ties)), RULE, message, fix)
 }
 
-/// The finding about modules that import each other, at an import of the first tie.
-fn found_modules(folder: &str, circle: &levels::Circle, ties: &Ties) -> Finding {
-    let short = |path: &str| path.trim_start_matches(folder).trim_start_matches("src/").to_owned();
-    let tied = |tie: &(String, String)| {
-        let names = ties.get(tie).map_or_else(String::new, |tie| tie.names.join(", "));
-        format!("{} -> {}: {names}", short(&tie.0), short(&tie.1))
-    };
-    let names: Vec<&str> = circle.modules.iter().map(String::as_str).collect();
-    let arrows: Vec<String> = circle.ties.iter().map(tied).collect();
-    let message = format!(
-        "{} modules import each other: {} ({})",
-        names.len(),
-        names.join(", "),
-        arrows.join("; ")
-    );
-    let first = &circle.ties[0];
-    let line = ties.get(first).map_or(1, |tie| tie.line);
+/// The finding about a cycle of modules, at an import of its first tie.
+fn found_modules(folder: &str, circle: &levels::Circle<'_>, ties: &Ties) -> Finding {
+    let (count, names) = (circle.modules.len(), circle.modules.join(", "));
+    let told = told(folder, &circle.ties, ties);
+    let message = format!("{count} modules import each other: {names} ({told})");
     let fix = "move what is needed from below into a module below";
-    Finding::error((&first.0, line), RULE, message, fix)
+    Finding::error((&circle.ties[0].0, line(&circle.ties, ties)), RULE, message, fix)
+}
+
+/// The ties of a cycle, each with the names that are imported.
+fn told(folder: &str, within: &[&(String, String)], ties: &Ties) -> String {
+    let short = |path: &str| path.trim_start_matches(folder).trim_start_matches("src/").to_owned();
+    let arrows = within.iter().map(|tie| {
+        format!("{} -> {}: {}", short(&tie.0), short(&tie.1), ties[*tie].names.join(", "))
+    });
+    arrows.collect::<Vec<_>>().join("; ")
+}
+
+/// The line of the first tie.
+fn line(within: &[&(String, String)], ties: &Ties) -> usize {
+    within.first().map_or(1, |tie| ties[*tie].line)
 }
 
 #[cfg(test)]

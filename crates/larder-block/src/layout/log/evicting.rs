@@ -47,7 +47,7 @@ impl LogLayout {
         }
         let evicted = self.evict(class, wanted);
         if evicted.sectors < needed && evicted.has_seen_dirty {
-            self.evicting.is_full_of_dirty(class);
+            self.evicting.note_full_of_dirty(class);
         }
         evicted.sectors >= needed
     }

@@ -112,7 +112,7 @@ impl Evicting {
     }
 
     /// A class was refused room because of dirty data.
-    pub(super) fn is_full_of_dirty(&mut self, class: ClassId) {
+    pub(super) fn note_full_of_dirty(&mut self, class: ClassId) {
         self.full_of_dirty |= class.bit();
     }
 

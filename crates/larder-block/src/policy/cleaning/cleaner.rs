@@ -381,16 +381,16 @@ impl Cleaning {
     /// The class for which data is to be destaged now.
     pub fn class_turn(&mut self, now: Duration) -> ClassTurn {
         if self.full_classes.is_batch_under_way() {
-            return ClassTurn::Nobody;
+            return ClassTurn::NoClass;
         }
         let at = self.elapsed.at(now);
         let later = |wait: Duration| ClassTurn::At(now.saturating_add(wait.max(WAIT_MIN)));
         let Some((class, wanted)) = self.full_classes.next(at) else {
-            return self.full_classes.until_rested(at).map_or(ClassTurn::Nobody, later);
+            return self.full_classes.until_rested(at).map_or(ClassTurn::NoClass, later);
         };
         let (under_way, bytes_max) = (self.all_bytes_under_way(), self.bytes_max());
         if under_way > bytes_max / 2 {
-            return ClassTurn::Nobody;
+            return ClassTurn::NoClass;
         }
         let wait = self.rate.wait(at);
         if !wait.is_zero() {

@@ -25,7 +25,7 @@ pub enum ClassTurn {
     /// Ask again at this time.
     At(Duration),
     /// No class, until one is refused room or the batch in flight ends.
-    Nobody,
+    NoClass,
 }
 
 #[derive(Debug, Default)]

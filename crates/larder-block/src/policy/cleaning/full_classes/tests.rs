@@ -30,12 +30,12 @@ fn begin(cleaning: &mut Cleaning, found: u64, now: Duration) -> Option<(u8, u64)
 #[test]
 fn a_class_has_a_part_of_its_share_destaged_in_batches_one_at_a_time() {
     let mut cleaning = cleaning(CleaningOptions::default());
-    assert_eq!(cleaning.class_turn(SECOND), ClassTurn::Nobody);
+    assert_eq!(cleaning.class_turn(SECOND), ClassTurn::NoClass);
     for _ in 0..2 {
         cleaning.class_is_full(class(3), SHARE);
         for wanted in [BATCH, BATCH, 2000 - 2 * BATCH] {
             assert_eq!(begin(&mut cleaning, u64::MAX, SECOND), Some((3, wanted)));
-            assert_eq!(cleaning.class_turn(SECOND), ClassTurn::Nobody, "one is under way");
+            assert_eq!(cleaning.class_turn(SECOND), ClassTurn::NoClass, "one is under way");
             // The class asks for no more before it has this.
             cleaning.class_is_full(class(3), SHARE);
             if wanted < BATCH {
@@ -43,11 +43,11 @@ fn a_class_has_a_part_of_its_share_destaged_in_batches_one_at_a_time() {
             }
             cleaning.class_destaged(class(3), true, SECOND);
         }
-        assert_eq!(cleaning.class_turn(SECOND), ClassTurn::Nobody, "it has what it wanted");
+        assert_eq!(cleaning.class_turn(SECOND), ClassTurn::NoClass, "it has what it wanted");
     }
     [3, 4].into_iter().for_each(|number| cleaning.class_is_full(class(number), 1));
     assert_eq!(begin(&mut cleaning, u64::MAX, SECOND), Some((4, 1)), "of a small share");
-    assert_eq!(cleaning.class_turn(SECOND), ClassTurn::Nobody, "however little is under way");
+    assert_eq!(cleaning.class_turn(SECOND), ClassTurn::NoClass, "however little is under way");
 }
 
 #[test]
@@ -83,15 +83,15 @@ fn with_nop_nothing_is_destaged_for_a_class() {
     let nop = CleaningOptions { policy: CleaningPolicy::Nop, ..CleaningOptions::default() };
     let mut cleaning = cleaning(nop);
     cleaning.class_is_full(class(1), SHARE);
-    assert_eq!(cleaning.class_turn(SECOND), ClassTurn::Nobody);
+    assert_eq!(cleaning.class_turn(SECOND), ClassTurn::NoClass);
     // Neither earlier wishes nor wishes of a batch in flight count afterwards.
     cleaning.set(CleaningOptions::default()).unwrap();
-    assert_eq!(cleaning.class_turn(SECOND), ClassTurn::Nobody);
+    assert_eq!(cleaning.class_turn(SECOND), ClassTurn::NoClass);
     cleaning.class_is_full(class(1), SHARE);
     cleaning.set(nop).unwrap();
-    assert_eq!(cleaning.class_turn(SECOND), ClassTurn::Nobody);
+    assert_eq!(cleaning.class_turn(SECOND), ClassTurn::NoClass);
     cleaning.set(CleaningOptions::default()).unwrap();
-    assert_eq!(cleaning.class_turn(SECOND), ClassTurn::Nobody);
+    assert_eq!(cleaning.class_turn(SECOND), ClassTurn::NoClass);
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn the_rate_holds_of_classes_too() {
                 assert!(bytes < 1 << 30, "it never waits");
             }
             ClassTurn::At(due) => now = due,
-            ClassTurn::Nobody => unreachable!("none is under way"),
+            ClassTurn::NoClass => unreachable!("none is under way"),
         }
     }
     let tenth = (1 << 20) / 10;
@@ -133,7 +133,7 @@ fn classes_and_the_policy_share_what_may_be_under_way() {
     cleaning.class_destaged(class(1), true, SECOND * 60);
     cleaning.work(SECOND * 60, &facts, &mut pieces);
     assert!(!pieces.is_empty());
-    assert_eq!(cleaning.class_turn(SECOND * 60), ClassTurn::Nobody, "the policy has it now");
+    assert_eq!(cleaning.class_turn(SECOND * 60), ClassTurn::NoClass, "the policy has it now");
     pieces.into_iter().for_each(|piece| cleaning.destaged(piece, true, SECOND * 60));
     assert_eq!(begin(&mut cleaning, u64::MAX, SECOND * 60), Some((1, BATCH)));
 }
