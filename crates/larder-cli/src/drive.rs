@@ -1,9 +1,8 @@
-//! What the drive under a replay counted during it, for people and as JSON.
+//! The counters of the drive under a replay.
 
 use indicatif::HumanBytes;
-use larder_device::nvme::{DriveReport, LiveCounters};
-use larder_lab::replay::{Outcome, Run, Storage};
-use serde::Serialize;
+use larder_device::nvme::LiveCounters;
+use larder_lab::replay::{DriveFacts, EventCount, Storage, UnavailableFact};
 
 /// A drive whose counters are read before a replay and after it.
 pub(crate) struct Drive(LiveCounters);
@@ -27,115 +26,30 @@ impl Drive {
     }
 }
 
-/// The result of a replay, with the counters of the drive.
-#[derive(Debug, Serialize)]
-pub(crate) struct Told<'a> {
-    command: &'static str,
-    parameters: &'a serde_json::Map<String, serde_json::Value>,
-    seed: u64,
-    runs: Vec<ToldRun<'a>>,
-    drive: Option<&'a DriveFacts>,
-}
-
-#[derive(Debug, Serialize)]
-struct ToldRun<'a> {
-    #[serde(flatten)]
-    run: &'a Run,
-    placement_active: bool,
-}
-
-impl<'a> Told<'a> {
-    pub(crate) fn of(outcome: &'a Outcome, drive: Option<&'a DriveFacts>) -> Self {
-        let told = |run: &'a Run| ToldRun { run, placement_active: is_placing(run) };
-        Self {
-            command: outcome.command,
-            parameters: &outcome.parameters,
-            seed: outcome.seed,
-            runs: outcome.runs.iter().map(told).collect(),
-            drive,
-        }
+/// The counters as text for people.
+pub(crate) fn render(facts: &DriveFacts) -> String {
+    let mut text = format!("\ndrive of {}, by its own counters\n", facts.path);
+    let mut line = |name: &str, value: Option<String>| {
+        let value = value.unwrap_or_else(|| "-".to_owned());
+        text += &format!("{name:24}{value:>16}\n");
+    };
+    let bytes = |bytes: Option<u64>| bytes.map(|bytes| HumanBytes(bytes).to_string());
+    line("host bytes written", bytes(facts.host_bytes));
+    line("media bytes written", bytes(facts.media_bytes));
+    line("DLWA", facts.dlwa.map(|dlwa| format!("{dlwa:.4}")));
+    line("life used", facts.used_percent.map(|percent| format!("{percent} %")));
+    for EventCount { code, events } in &facts.events {
+        line(&format!("events {code:02x}h"), Some(events.to_string()));
     }
-}
-
-/// Whether any stream had its own handle.
-pub(crate) fn is_placing(run: &Run) -> bool {
-    run.streams.iter().any(|stream| stream.handle != 0)
-}
-
-/// The drive's own counters, of its endurance group.
-#[derive(Debug, Serialize)]
-pub(crate) struct DriveFacts {
-    path: String,
-    host_bytes: Option<u64>,
-    media_bytes: Option<u64>,
-    dlwa: Option<f64>,
-    host_bytes_ever: Option<u64>,
-    media_bytes_ever: Option<u64>,
-    erased_bytes_ever: Option<u64>,
-    used_percent: Option<u8>,
-    events: Vec<EventCount>,
-    unavailable: Vec<Unavailable>,
-}
-
-#[derive(Debug, Serialize)]
-struct EventCount {
-    code: u8,
-    events: u64,
-}
-
-#[derive(Debug, Serialize)]
-struct Unavailable {
-    what: &'static str,
-    why: String,
-}
-
-impl DriveFacts {
-    fn of(report: &DriveReport) -> Self {
-        let clamp = |bytes: u128| u64::try_from(bytes).unwrap_or(u64::MAX);
-        let (written, ever) = (report.since_open, report.counters);
-        let events = report.events.iter();
-        let unsaid = report.unavailable.iter();
-        Self {
-            path: report.path.clone(),
-            host_bytes: written.map(|it| it.host_bytes),
-            media_bytes: written.map(|it| it.media_bytes),
-            dlwa: written.and_then(|it| it.dlwa()),
-            host_bytes_ever: ever.map(|it| clamp(it.host_bytes)),
-            media_bytes_ever: ever.map(|it| clamp(it.media_bytes)),
-            erased_bytes_ever: ever.and_then(|it| it.erased_bytes).map(clamp),
-            used_percent: report.used_percent,
-            events: events.map(|&(code, events)| EventCount { code, events }).collect(),
-            unavailable: unsaid
-                .map(|unsaid| Unavailable { what: unsaid.what, why: unsaid.why.clone() })
-                .collect(),
-        }
+    for UnavailableFact { what, why } in &facts.unavailable {
+        text += &format!("note: {what} not available: {why}\n");
     }
-
-    pub(crate) fn render(&self) -> String {
-        let mut text = format!("\ndrive of {}, by its own counters\n", self.path);
-        let mut line = |name: &str, value: Option<String>| {
-            let value = value.unwrap_or_else(|| "-".to_owned());
-            text += &format!("{name:24}{value:>16}\n");
-        };
-        let bytes = |bytes: Option<u64>| bytes.map(|bytes| HumanBytes(bytes).to_string());
-        line("host bytes written", bytes(self.host_bytes));
-        line("media bytes written", bytes(self.media_bytes));
-        line("DLWA", self.dlwa.map(|dlwa| format!("{dlwa:.4}")));
-        line("life used", self.used_percent.map(|percent| format!("{percent} %")));
-        for EventCount { code, events } in &self.events {
-            line(&format!("events {code:02x}h"), Some(events.to_string()));
-        }
-        for Unavailable { what, why } in &self.unavailable {
-            text += &format!("note: {what} not available: {why}\n");
-        }
-        text
-    }
+    text
 }
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use larder_device::nvme::{FdpCounters, Unsaid, Written};
+    use larder_device::nvme::{DriveReport, FdpCounters, Unsaid, Written};
     use std::time::Duration;
 
     #[test]
@@ -145,7 +59,7 @@ mod tests {
         let report = DriveReport { path: "/dev/x".to_owned(), unavailable, ..Default::default() };
         let facts = DriveFacts::of(&report);
         assert_eq!((facts.host_bytes, facts.dlwa, facts.used_percent), (None, None, None));
-        let text = facts.render();
+        let text = render(&facts);
         assert!(text.contains("note: host and media bytes not available: no permission"), "{text}");
     }
 
@@ -163,22 +77,7 @@ mod tests {
         let facts = DriveFacts::of(&report);
         assert_eq!((facts.dlwa, facts.host_bytes_ever), (Some(2.0), Some(10_000)));
         assert_eq!(facts.media_bytes_ever, Some(u64::MAX));
-        let text = facts.render();
+        let text = render(&facts);
         assert!(text.contains("2.0000") && text.contains("events 80h"), "{text}");
-    }
-
-    #[test]
-    fn the_page_names_each_key() {
-        let page = include_str!("../../../docs/replay-json.md");
-        let (_, section) = page.split_once("### Drive\n").unwrap();
-        let (section, _) = section.split_once("\n### ").unwrap();
-        let rows = section.lines().filter_map(|line| line.strip_prefix("| `"));
-        let named: Vec<_> = rows.filter_map(|row| Some(row.split_once('`')?.0)).collect();
-        let facts = serde_json::to_value(DriveFacts::of(&DriveReport::default())).unwrap();
-        let mut keys: Vec<_> = facts.as_object().unwrap().keys().collect();
-        let mut sorted = named.clone();
-        sorted.sort_unstable();
-        keys.sort();
-        assert_eq!(sorted, keys);
     }
 }

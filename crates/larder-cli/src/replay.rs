@@ -12,7 +12,7 @@ use larder_lab::report;
 use larder_workload::Error;
 
 use crate::args::{DeviceArg, IsolationArg, KindArg, PlacementArg, ReplayArgs, VssdArg};
-use crate::drive::{Drive, DriveFacts, Told, is_placing};
+use crate::drive::{self, Drive};
 use crate::ending::Ending;
 use crate::interrupt::on_interrupt;
 use crate::json::JsonTarget;
@@ -37,17 +37,17 @@ pub(crate) fn run(arguments: &ReplayArgs) -> Result<Ending, Error> {
         PlacementRuns::Both => &[true, false],
     };
     let drive = Drive::of(&options.storage);
-    let outcome =
+    let mut outcome =
         run_bars::watch(&monitor, placements, || larder_lab::replay::replay(&options, &monitor))?;
-    let drive = drive.map(|drive| drive.facts());
+    outcome.drive = drive.map(|drive| drive.facts());
     outcome.runs.iter().for_each(tell_device);
     let mut rendered = table::render(&outcome) + &notes(&options, &outcome);
-    rendered.extend(drive.as_ref().map(DriveFacts::render));
+    rendered.extend(outcome.drive.as_ref().map(drive::render));
     if arguments.show_handles {
         rendered += &handles(&outcome);
     }
     json.tell(&rendered)?;
-    json.write(&Told::of(&outcome, drive.as_ref()))?;
+    json.write(&outcome)?;
     if let Some(dir) = &arguments.report {
         eprintln!("report: {}", report::write(dir, &outcome)?.display());
     }
@@ -62,7 +62,7 @@ fn tell_device(run: &larder_lab::replay::Run) {
     if let Some(notice) = &run.notice {
         eprintln!("notice: {notice}");
     }
-    eprintln!("placement_active {}", u8::from(is_placing(run)));
+    eprintln!("placement_active {}", u8::from(run.placement_active));
     eprintln!("host bytes by handle, after warm-up: {:?}", run.host_bytes_by_handle);
 }
 

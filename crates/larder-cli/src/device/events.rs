@@ -14,43 +14,72 @@ use crate::args::{EventsArgs, NamedRange};
 use crate::ending::Ending;
 
 #[derive(Debug, Serialize)]
-struct Events {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct Events {
+    /// The block device.
     path: String,
+    /// The endurance group.
     endurance_group: Option<u16>,
+    /// Number of events by type, sorted by code.
     counts: Vec<Count>,
+    /// Events by the ranges of `--range`, and one entry for all other events.
     ranges: Vec<RangeFacts>,
+    /// Events of hosts, in the order of the log.
     host: Vec<EventFacts>,
+    /// Events of the controller, in the order of the log.
     controller: Vec<EventFacts>,
+    /// The facts that could not be found out.
     unavailable: Vec<Unavailable>,
 }
 
 #[derive(Debug, Serialize)]
-struct Count {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct Count {
+    /// Type of the event.
     name: String,
+    /// Code of the type.
     code: u8,
+    /// Number of such events in the log.
     events: usize,
 }
 
 #[derive(Debug, Serialize)]
-struct RangeFacts {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct RangeFacts {
+    /// Name of the range, as given; null for all other events.
     name: Option<String>,
+    /// First byte of the range, in the device that the command was given.
     start: Option<u64>,
+    /// End of the range, exclusive.
     end: Option<u64>,
+    /// Events of moved data in the range.
     events: usize,
+    /// Logical blocks that these events report as moved.
     blocks_moved: u64,
 }
 
 #[derive(Debug, Serialize)]
-struct EventFacts {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct EventFacts {
+    /// Type of the event.
     name: String,
+    /// Code of the type.
     code: u8,
+    /// Time of the event by the drive's clock: milliseconds since 1970 if a host has set it.
     timestamp_ms: u64,
+    /// Namespace.
     nsid: Option<u32>,
+    /// Placement identifier.
     placement_id: Option<u16>,
+    /// Reclaim group.
     group: Option<u16>,
+    /// Reclaim unit handle.
     handle: Option<u16>,
+    /// Logical blocks moved; 0 for not reported, 65535 for that number or more.
     blocks_moved: Option<u16>,
+    /// Address of one of these blocks.
     lba: Option<u64>,
+    /// The range of `--range` that holds the address.
     range: Option<String>,
 }
 

@@ -16,71 +16,123 @@ use crate::args::InfoArgs;
 use crate::ending::Ending;
 
 #[derive(Debug, Serialize)]
-struct Info {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct Info {
+    /// The device that the command was given.
     path: String,
+    /// `namespace`, `partition` or `character device`.
     kind: &'static str,
+    /// Name of the namespace's block device.
     namespace: String,
+    /// Number of the namespace on the drive.
     nsid: u32,
+    /// Model and serial number.
     model: String,
+    /// Size of the device that the command was given.
     bytes: u64,
+    /// Where in the namespace the device begins; 0 except for a partition.
     offset: u64,
+    /// Size of the namespace.
     namespace_bytes: u64,
+    /// Size of a logical block.
     block_bytes: u32,
+    /// The most bytes that one command transfers.
     max_transfer_bytes: u32,
-    /// "yes", "no" or "unknown".
+    /// `yes` if a loss of power may undo writes that no flush has covered; otherwise `no` or `unknown`.
     volatile_cache: String,
+    /// Longest write that a loss of power leaves whole or undone, where the kernel reports it.
     atomic_write_bytes: Option<u32>,
+    /// Whether the kernel refuses all writes.
     read_only: bool,
+    /// The drive's controllers.
     controllers: Vec<String>,
+    /// Release of the running kernel.
     kernel: Option<String>,
+    /// Whether the drive has FDP.
     fdp_supported: Option<bool>,
+    /// Whether FDP is enabled.
     fdp_enabled: Option<bool>,
+    /// The endurance group; 0 for none.
     endurance_group: Option<u16>,
+    /// Number of FDP configurations that the group offers.
     configurations: Option<usize>,
+    /// Index of the FDP configuration in use.
     configuration_index: Option<u8>,
+    /// The FDP configuration in use.
     configuration: Option<ConfigurationFacts>,
+    /// The placement handles, one for each reclaim group and reclaim unit handle.
     handles: Vec<Handle>,
+    /// Number of write streams of the block layer; 0 for none.
     write_streams: u16,
+    /// Bytes that a write stream fills before it goes on to its next unit; 0 for unknown.
     write_stream_granularity: u64,
+    /// The placement path that Larder would choose.
     placement: Option<&'static str>,
+    /// The placement paths, best first.
     ways: Vec<Way>,
+    /// What this user may do with the device nodes.
     permissions: Vec<Permission>,
+    /// The NVMe commands that Larder sends, and whether they worked.
     commands: Vec<CommandFacts>,
+    /// The facts that could not be found out.
     unavailable: Vec<Unavailable>,
 }
 
 #[derive(Debug, Serialize)]
-struct ConfigurationFacts {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct ConfigurationFacts {
+    /// Reclaim groups.
     groups: u32,
+    /// Nominal size of a reclaim unit.
     unit_bytes: u64,
+    /// Seconds that a unit may stay open; 0 if not reported.
     unit_time_limit_s: u32,
+    /// Reclaim unit handles.
     handles: usize,
+    /// Isolation of the handles: `initially`, `persistently`, `otherwise` or `mixed`.
     isolation: &'static str,
+    /// The most namespaces that the configuration allows.
     namespaces_max: u32,
+    /// Whether the drive has a volatile write cache for FDP.
     volatile_write_cache: bool,
 }
 
 #[derive(Debug, Serialize)]
-struct Handle {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct Handle {
+    /// Placement identifier that a write names.
     placement_id: u16,
+    /// Its reclaim group.
     group: Option<u16>,
+    /// The reclaim unit handle behind it.
     handle: u16,
+    /// Isolation of the handle, as in the configuration.
     isolation: Option<&'static str>,
+    /// Room in its open reclaim unit (RUAMW, in bytes).
     bytes_left: u64,
+    /// Seconds until the unit is closed, if the drive reports it.
     time_left_s: Option<u32>,
 }
 
 #[derive(Debug, Serialize)]
-struct Permission {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct Permission {
+    /// A device node.
     path: String,
+    /// Whether this user may read from it.
     read: bool,
+    /// Whether this user may write to it.
     write: bool,
 }
 
 #[derive(Debug, Serialize)]
-struct CommandFacts {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct CommandFacts {
+    /// `identify`, `get features`, `get log page` or `handle status`.
     name: &'static str,
+    /// Whether the kernel lets this user send it.
     allowed: bool,
+    /// Why the command brought no answer.
     error: Option<String>,
 }
 

@@ -10,21 +10,35 @@ use crate::args::ListArgs;
 use crate::ending::Ending;
 
 #[derive(Debug, Serialize)]
-struct List {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct List {
+    /// The namespaces, sorted by name.
     namespaces: Vec<Line>,
 }
 
 #[derive(Debug, Serialize)]
-struct Line {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct Line {
+    /// Path of its block device.
     path: String,
+    /// Model and serial number.
     model: String,
+    /// Size of the namespace.
     bytes: u64,
+    /// Size of a logical block.
     block_bytes: u32,
+    /// Whether the drive has FDP; null if it could not be queried.
     fdp_supported: Option<bool>,
+    /// Whether it is enabled in the namespace's endurance group.
     fdp_enabled: Option<bool>,
+    /// Placement handles of the namespace.
     handles: Option<usize>,
+    /// The placement path that Larder would choose: `write streams`, `passthrough` or `none`; null if this user may not
+    /// write to the namespace.
     placement: Option<&'static str>,
+    /// Why there is no placement.
     why_not: Option<String>,
+    /// Whether a permission is missing for some of these facts.
     denied: bool,
 }
 

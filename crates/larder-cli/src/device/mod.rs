@@ -42,8 +42,11 @@ fn answer(command: &DeviceCommand, machine: &dyn Machine) -> Result<Ending, Erro
 
 /// A fact that could not be found out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Unavailable {
+    /// The fact that could not be found out.
     what: &'static str,
+    /// The reason.
     why: String,
 }
 
@@ -111,9 +114,13 @@ fn group_of(survey: &Survey) -> Asked<u16> {
 
 /// A placement mechanism.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Way {
+    /// `write streams`, `passthrough` or `none`.
     name: &'static str,
+    /// Whether Larder could take it.
     available: bool,
+    /// Why it is not available.
     why_not: Option<String>,
 }
 

@@ -15,30 +15,49 @@ use crate::args::PrepareArgs;
 use crate::ending::Ending;
 
 #[derive(Debug, Serialize)]
-struct Prepared {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct Prepared {
+    /// The controller.
     controller: String,
+    /// The endurance group.
     endurance_group: u16,
+    /// Whether FDP was enabled before.
     enabled: bool,
+    /// Index of the FDP configuration that is used, or will be.
     configuration_index: u8,
+    /// Reclaim groups of the configuration.
     groups: u32,
+    /// Nominal size of its reclaim units.
     unit_bytes: u64,
+    /// Its reclaim unit handles.
     handles: usize,
+    /// The steps; none if the drive is ready.
     steps: Vec<StepFacts>,
+    /// The namespaces that are deleted.
     destroys: Vec<Doomed>,
+    /// Whether the steps were carried out.
     done: bool,
+    /// Number of the new namespace.
     nsid: Option<u32>,
+    /// Its block device, if the kernel has found it.
     path: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
-struct StepFacts {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct StepFacts {
+    /// What the step does.
     what: String,
+    /// The command of `nvme-cli` that does the same.
     command: String,
 }
 
 #[derive(Debug, Serialize)]
-struct Doomed {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct Doomed {
+    /// Number of the namespace.
     nsid: u32,
+    /// Its size.
     bytes: u64,
 }
 

@@ -26,44 +26,77 @@ const COLUMNS: usize = 40;
 const INTERVALS_KEPT: u32 = 3600;
 
 #[derive(Debug, Serialize)]
-struct Stats {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct Stats {
+    /// The block device.
     path: String,
+    /// Model and serial number.
     model: String,
+    /// The endurance group whose counters these are.
     endurance_group: Option<u16>,
+    /// Bytes that hosts wrote (HBMW; else data units written).
     host_bytes: Option<u64>,
+    /// Bytes written to media (MBMW; else media units written).
     media_bytes: Option<u64>,
+    /// Bytes of media erased (MBE).
     erased_bytes: Option<u64>,
+    /// Media bytes per host byte since the group was made.
     dlwa: Option<f64>,
+    /// Life that is used up; may exceed 100.
     used_percent: Option<u8>,
+    /// Spare capacity that is left.
     spare_percent: Option<u8>,
+    /// Spare capacity below which the drive warns.
     spare_threshold_percent: Option<u8>,
+    /// Hours under power.
     power_on_hours: Option<u64>,
+    /// Errors of media and data integrity.
     media_errors: Option<u64>,
+    /// Bits of the SMART log's first byte.
     critical_warning: Option<u8>,
+    /// Media bytes of the drive's lifetime, by its maker's estimate.
     endurance_bytes: Option<u64>,
+    /// Years until the life is used up at the rate so far.
     life_years_left: Option<f64>,
+    /// `endurance estimate` or `percentage used`.
     life_basis: Option<&'static str>,
+    /// What `--watch` measured.
     watch: Option<Watched>,
+    /// The facts that could not be found out.
     unavailable: Vec<Unavailable>,
 }
 
 #[derive(Debug, Serialize)]
-struct Watched {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct Watched {
+    /// Seconds between two readings.
     interval_s: f64,
+    /// Bytes that hosts wrote since the start.
     host_bytes: u64,
+    /// Bytes written to media since the start.
     media_bytes: u64,
+    /// Bytes of media erased since the start.
     erased_bytes: Option<u64>,
+    /// Media bytes per host byte since the start; null if no host wrote.
     dlwa: Option<f64>,
+    /// Number of times that counters went back, which restarts the watch.
     restarts: u32,
+    /// The intervals, oldest first; the last 3600.
     intervals: Vec<IntervalFacts>,
 }
 
 #[derive(Debug, Serialize)]
-struct IntervalFacts {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct IntervalFacts {
+    /// Length of the interval.
     seconds: f64,
+    /// Bytes that hosts wrote in it.
     host_bytes: u64,
+    /// Bytes written to media.
     media_bytes: u64,
+    /// Bytes of media erased.
     erased_bytes: Option<u64>,
+    /// Media bytes per host byte; null if no host wrote.
     dlwa: Option<f64>,
 }
 

@@ -7,7 +7,10 @@ use larder_device::nvme::access::Permissions;
 use larder_ssd::nvme::Command;
 use serde_json::Value;
 
+use larder_json_page::{Table, check as check_page};
+
 use super::machine::Machine;
+use super::{Unavailable, Way, events, info, list, prepare, stats, trim};
 use bench::{Bench, DRIVE_BYTES};
 use documented::{Tables, check, document, tables};
 
@@ -27,6 +30,33 @@ fn check_all(tables: &Tables, heading: &str, object: &Value, within: &[(&str, &s
 
 fn page() -> Tables {
     tables(&document("device-json.md"), "## ")
+}
+
+#[test]
+fn the_page_has_the_types() {
+    let tables = [
+        ("## List", Table::of::<list::List>()),
+        ("## Namespace", Table::of::<list::Line>()),
+        ("## Info", Table::of::<info::Info>()),
+        ("## Configuration", Table::of::<info::ConfigurationFacts>()),
+        ("## Handle", Table::of::<info::Handle>()),
+        ("## Way", Table::of::<Way>()),
+        ("## Permission", Table::of::<info::Permission>()),
+        ("## Command", Table::of::<info::CommandFacts>()),
+        ("## Stats", Table::of::<stats::Stats>()),
+        ("## Watch", Table::of::<stats::Watched>()),
+        ("## Interval", Table::of::<stats::IntervalFacts>()),
+        ("## Events", Table::of::<events::Events>()),
+        ("## Count", Table::of::<events::Count>()),
+        ("## Range", Table::of::<events::RangeFacts>()),
+        ("## Event", Table::of::<events::EventFacts>()),
+        ("## Prepare", Table::of::<prepare::Prepared>()),
+        ("## Step", Table::of::<prepare::StepFacts>()),
+        ("## Destroyed", Table::of::<prepare::Doomed>()),
+        ("## Trim", Table::of::<trim::Trimmed>()),
+        ("## Unavailable", Table::of::<Unavailable>()),
+    ];
+    check_page("device-json.md", "-p larder-cli --bins the_page_has_the_types", &tables);
 }
 
 const MISSING: (&str, &str) = ("unavailable", "Unavailable");

@@ -12,9 +12,13 @@ use crate::ending::Ending;
 const PIECE_BYTES: u64 = 64 << 30;
 
 #[derive(Debug, Serialize)]
-struct Trimmed {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct Trimmed {
+    /// The block device.
     path: String,
+    /// Its size.
     bytes: u64,
+    /// Whether it was deallocated.
     done: bool,
 }
 

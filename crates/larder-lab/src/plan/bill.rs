@@ -13,6 +13,7 @@ const GB: f64 = 1e9;
 
 /// The bill for a drive at a utilisation over the life of the system.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Bill {
     /// Years until the drive is worn out according to its rating; wear only.
     pub life_years: f64,

@@ -7,6 +7,7 @@ const BISECTIONS: u32 = 40;
 
 /// Where a limit is exceeded, between the least and the highest utilisation that was simulated.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Limit {
     /// `passed` (at [`utilization`](Self::utilization)), `kept` (up to the highest utilisation) or `exceeded` (from the
     /// least on).

@@ -7,6 +7,7 @@ use super::limit::Limit;
 
 /// Everything about one plan.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Plan {
     /// Always "plan".
     pub command: &'static str,
@@ -28,6 +29,7 @@ pub struct Plan {
 
 /// The drive that was simulated in place of the one to buy.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ModelFacts {
     /// Its size as a fraction of the drive to buy; DRAM is scaled alike.
     pub scale: f64,
@@ -49,6 +51,7 @@ pub struct ModelFacts {
 
 /// The cache's load at the requested utilisation.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Load {
     /// Share of GETs that found their key.
     pub hit_ratio: f64,
@@ -66,6 +69,7 @@ pub struct Load {
 
 /// One column of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Answer {
     /// "on" or "off".
     pub placement: &'static str,
@@ -84,6 +88,7 @@ pub struct Answer {
 
 /// One simulated point.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SweepPoint {
     /// Share of the drive that the cache used, percent.
     pub utilization: f64,
@@ -102,4 +107,24 @@ pub struct SweepPoint {
     /// Life, carbon and cost.
     #[serde(flatten)]
     pub bill: Bill,
+}
+
+#[cfg(test)]
+mod tests {
+    use larder_json_page::{Table, check};
+
+    use super::*;
+
+    #[test]
+    fn the_page_has_the_types() {
+        let tables = [
+            ("## Result", Table::of::<Plan>()),
+            ("## Model", Table::of::<ModelFacts>()),
+            ("## Load", Table::of::<Load>()),
+            ("## Answer", Table::of::<Answer>()),
+            ("## Limit", Table::of::<Limit>()),
+            ("## Point", Table::of::<SweepPoint>()),
+        ];
+        check("plan-json.md", "-p larder-lab --lib the_page_has_the_types", &tables);
+    }
 }

@@ -12,11 +12,12 @@
 //! | `shared`, `timed` | several caches on one drive: in turns, or under virtual time with many clients |
 //! | `vssd`, `from_fresh` | a run on a virtual SSD; a run on a fresh drive, measured in drive writes |
 //! | `counted`, `timeline`, `progress` | counters of any drive, samples of a run, its progress |
-//! | `outcome` | the result, also as JSON |
+//! | `outcome`, `drive` | the result, also as JSON; what an NVMe drive counted |
 
 mod client;
 mod configs;
 mod counted;
+mod drive;
 pub mod from_fresh;
 mod options;
 pub mod outcome;
@@ -35,6 +36,7 @@ use larder_workload::RequestSource;
 use crate::Error;
 use client::{Client, ClientCounts};
 pub use counted::CountedDrive;
+pub use drive::{DriveFacts, EventCount, UnavailableFact};
 pub use options::{EngineOptions, PlacementRuns, ReplayOptions, Storage, VssdPlace, Workload};
 pub use outcome::{ArrayRun, Outcome, Run, ShardRun, SocLog, StreamPlan};
 pub use progress::{Monitor, RunProgress};
@@ -74,7 +76,8 @@ pub fn replay(options: &ReplayOptions, monitor: &Monitor) -> Result<Outcome, Err
             .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
         joined.collect::<Result<Vec<Run>, Error>>()
     })?;
-    Ok(Outcome { command: "replay", parameters: options.to_json(), seed: options.seed, runs })
+    let parameters = options.to_json();
+    Ok(Outcome { command: "replay", parameters, seed: options.seed, runs, drive: None })
 }
 
 fn run(options: &ReplayOptions, placement: bool, monitor: &Monitor) -> Result<Run, Error> {
@@ -83,8 +86,10 @@ fn run(options: &ReplayOptions, placement: bool, monitor: &Monitor) -> Result<Ru
     let (timeline, interrupted) = play(options, &stage, monitor, placement)?;
     let seconds = start.elapsed().as_secs_f64();
     let run = Run::sum_up(placement, &timeline, options.warmup_percent);
+    let streams = StreamPlan::of(stage.some_cache().placement());
     #[allow(clippy::cast_precision_loss)]
     Ok(Run {
+        placement_active: streams.iter().any(|stream| stream.handle != 0),
         drive_writes_before: timeline.warm(options.warmup_percent).device.host_written_bytes as f64
             / stage.capacity_bytes().max(1) as f64,
         requests_per_second: run.requests as f64 / seconds,
@@ -92,7 +97,7 @@ fn run(options: &ReplayOptions, placement: bool, monitor: &Monitor) -> Result<Ru
         units: stage.picture(),
         placement_path: stage.placement_path.clone(),
         notice: stage.notice.clone(),
-        streams: StreamPlan::of(stage.some_cache().placement()),
+        streams,
         placement_table: stage.some_cache().placement().to_string(),
         array_memory: stage.some_cache().array_memory(),
         ..run

@@ -3,8 +3,11 @@
 use larder::{ArrayMemory, PlacementPlan};
 use serde::Serialize;
 
+use super::drive::DriveFacts;
+
 /// The whole result of a `larder replay`.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Outcome {
     /// Always "replay".
     pub command: &'static str,
@@ -12,16 +15,21 @@ pub struct Outcome {
     pub parameters: serde_json::Map<String, serde_json::Value>,
     /// Seed of all random numbers.
     pub seed: u64,
-    /// One run for each placement setting.
+    /// One run for each placement setting: `on` before `off` where both were asked for.
     pub runs: Vec<Run>,
+    /// Counters of the NVMe drive during the replay; null unless `device` is a real device on an NVMe drive.
+    pub drive: Option<DriveFacts>,
 }
 
 /// One run over the workload. Client counters (requests, hits) count from the start; device counters (bytes, DLWA,
 /// ALWA) are measured after warm-up.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Run {
-    /// "on" or "off".
+    /// `on`: each stream has its own handle. `off`: all streams have the default handle.
     pub placement: &'static str,
+    /// Whether any stream wrote with a placement handle of its own.
+    pub placement_active: bool,
     /// Requests of the workload. Fills after misses are not requests.
     pub requests: u64,
     /// Requests of the warm-up.
@@ -30,23 +38,23 @@ pub struct Run {
     pub gets: u64,
     /// GETs that found their key.
     pub hits: u64,
-    /// `hits / gets`.
+    /// `hits / gets`; 0 without GETs.
     pub hit_ratio: f64,
-    /// GETs answered from DRAM, of all GETs.
+    /// GETs answered from DRAM, of all GETs; 0 without GETs.
     pub dram_hit_ratio: f64,
-    /// GETs answered from flash, of those that DRAM could not answer (CacheLib's "NVM hit ratio").
+    /// GETs answered from flash, of those that DRAM could not answer (CacheLib's "NVM hit ratio"); 0 if there are none.
     pub flash_hit_ratio: f64,
-    /// Device-level write amplification: media bytes per host byte; null where the device does not
-    /// count media bytes.
+    /// Device-level write amplification: `media_bytes / host_bytes`; null if `media_bytes` is null or `host_bytes` is 0.
     pub dlwa: Option<f64>,
     /// Application-level write amplification: host bytes per byte of keys and values admitted to
     /// flash; null if none was.
     pub alwa: Option<f64>,
-    /// Bytes written to the device.
+    /// Bytes written to the device: `soc_bytes + loc_bytes + array_bytes + metadata_bytes`.
     pub host_bytes: u64,
-    /// Bytes that the device wrote to its media; null where unknown, as for the next two.
+    /// Bytes that the device wrote to its media: `host_bytes + copied_bytes`. Null, as the next two, if there is no
+    /// device or it does not count them (a file, a real device).
     pub media_bytes: Option<u64>,
-    /// Bytes of media erased.
+    /// Bytes of media erased, in whole reclaim units.
     pub erased_bytes: Option<u64>,
     /// Bytes moved by garbage collection.
     pub copied_bytes: Option<u64>,
@@ -62,7 +70,7 @@ pub struct Run {
     pub loc_bytes: u64,
     /// Host bytes written by the array engine, for objects and index.
     pub array_bytes: u64,
-    /// Counters of the array engine; null without one.
+    /// Counters of the array engine; null without one, and until it has written something.
     pub array: Option<ArrayRun>,
     /// Host bytes written for metadata.
     pub metadata_bytes: u64,
@@ -84,16 +92,17 @@ pub struct Run {
     pub refused_objects: u64,
     /// Results of each shard, by number; empty unless there are several.
     pub shards: Vec<ShardRun>,
-    /// The streams and their placement handles.
+    /// The streams and their placement handles; empty without flash.
     pub streams: Vec<StreamPlan>,
     /// Times that the drive's capacity was written before the measurement began. DLWA measured after fewer than about 3
-    /// is not steady yet.
+    /// is not steady yet. 0 without flash.
     pub drive_writes_before: f64,
-    /// Requests per second of real time. Not deterministic.
+    /// Requests per second of real time, including the time to generate or read them. The only value that differs
+    /// between runs with the same seed; two runs at once share the machine.
     pub requests_per_second: f64,
     /// Whether the run was cut short.
     pub interrupted: bool,
-    /// The run from its start, in equal parts.
+    /// The run from its start, in at most 256 equal parts.
     pub intervals: Vec<Interval>,
     /// The drive at the end, for the report; not part of the JSON.
     #[serde(skip)]
@@ -111,12 +120,13 @@ pub struct Run {
 
 /// A stream of writes and its placement handle.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct StreamPlan {
-    /// "SOC", "LOC", …
+    /// `SOC`, `LOC`, `SOC log`, `array, tables`, `array, TTL group N` or `metadata`.
     pub class: String,
     /// Expected lifetime in seconds, if the device is written over once a day; null if unknown.
     pub lifetime_s: Option<u64>,
-    /// Expected part of the writes.
+    /// Expected part of the writes, 0 to 1.
     pub write_share: f64,
     /// The handle; 0 is the default.
     pub handle: u16,
@@ -143,6 +153,7 @@ impl StreamPlan {
 
 /// Counters of the small-object log after warm-up, and its content at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SocLog {
     /// Host bytes written to the log.
     pub bytes: u64,
@@ -170,6 +181,7 @@ pub struct SocLog {
 
 /// Counters of the array engine after warm-up, and its content at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ArrayRun {
     /// Host bytes of records and their region footers, including reinserted records.
     pub data_bytes: u64,
@@ -201,6 +213,7 @@ pub struct ArrayRun {
 
 /// Results of one shard and its drive: client counters over the whole run, drive counters after warm-up.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ShardRun {
     /// Its number in the set.
     pub number: usize,
@@ -224,6 +237,7 @@ pub struct ShardRun {
 
 /// One part of a run.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Interval {
     /// Requests since the start of the run, at the end of this part.
     pub requests: u64,
@@ -233,13 +247,13 @@ pub struct Interval {
     pub dlwa: Option<f64>,
     /// Hit ratio of this part; null without GETs.
     pub hit_ratio: Option<f64>,
-    /// Host bytes of this part by stream.
+    /// Part of `host_bytes` that was written by the small-object engine.
     pub soc_bytes: u64,
-    /// Host bytes of this part by stream.
+    /// Part of `host_bytes` that was written by the large-object engine.
     pub loc_bytes: u64,
-    /// Host bytes of this part by stream.
+    /// Part of `host_bytes` that was written by the array engine.
     pub array_bytes: u64,
-    /// Host bytes of this part by stream.
+    /// Part of `host_bytes` that was written for metadata.
     pub metadata_bytes: u64,
     /// Whether this part belongs to the warm-up.
     pub warmup: bool,
@@ -262,4 +276,27 @@ pub struct UnitPicture {
     pub free: u32,
     /// Whether the unit is open for writing.
     pub open: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use larder_json_page::{Table, check};
+
+    use super::*;
+    use crate::replay::DriveFacts;
+
+    #[test]
+    fn the_page_has_the_types() {
+        let tables = [
+            ("### Result", Table::of::<Outcome>()),
+            ("### Run", Table::of::<Run>()),
+            ("### Drive", Table::of::<DriveFacts>()),
+            ("### Log", Table::of::<SocLog>()),
+            ("### Array", Table::of::<ArrayRun>()),
+            ("### Shard", Table::of::<ShardRun>()),
+            ("### Stream", Table::of::<StreamPlan>()),
+            ("### Interval", Table::of::<Interval>()),
+        ];
+        check("replay-json.md", "-p larder-lab --lib the_page_has_the_types", &tables);
+    }
 }

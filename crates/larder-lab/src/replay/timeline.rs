@@ -94,19 +94,19 @@ pub(super) fn soc_bytes(sample: &Sample) -> u64 {
 }
 
 fn soc_log(from: &Sample, to: &Sample) -> Option<SocLog> {
-    let (from, to) = (&from.cache, &to.cache);
-    (to.soc_log_objects > 0).then(|| SocLog {
-        bytes: to.soc_log_written_bytes - from.soc_log_written_bytes,
-        objects: to.soc_log_objects - from.soc_log_objects,
-        moved_objects: to.soc_log_moved_objects - from.soc_log_moved_objects,
-        bucket_writes: to.soc_bucket_writes - from.soc_bucket_writes,
-        dropped_objects: to.soc_log_dropped_objects - from.soc_log_dropped_objects,
-        readmitted_objects: to.soc_log_readmitted_objects - from.soc_log_readmitted_objects,
-        hits: to.soc_log_hits - from.soc_log_hits,
-        reads: to.soc_log_reads - from.soc_log_reads,
-        false_positives: to.soc_log_false_positives - from.soc_log_false_positives,
-        held_objects: to.soc_log_held_objects,
-        index_bytes: to.soc_log_index_bytes,
+    let past = to.cache.since(&from.cache);
+    (to.cache.soc_log_objects > 0).then_some(SocLog {
+        bytes: past.soc_log_written_bytes,
+        objects: past.soc_log_objects,
+        moved_objects: past.soc_log_moved_objects,
+        bucket_writes: past.soc_bucket_writes,
+        dropped_objects: past.soc_log_dropped_objects,
+        readmitted_objects: past.soc_log_readmitted_objects,
+        hits: past.soc_log_hits,
+        reads: past.soc_log_reads,
+        false_positives: past.soc_log_false_positives,
+        held_objects: past.soc_log_held_objects,
+        index_bytes: past.soc_log_index_bytes,
     })
 }
 
@@ -116,21 +116,21 @@ fn array_bytes(sample: &Sample) -> u64 {
 }
 
 fn array(from: &Sample, to: &Sample) -> Option<ArrayRun> {
-    let (from, to) = (&from.cache, &to.cache);
-    (to.array_data_written_bytes > 0).then(|| ArrayRun {
-        data_bytes: to.array_data_written_bytes - from.array_data_written_bytes,
-        index_written_bytes: to.array_index_written_bytes - from.array_index_written_bytes,
-        reinserted_bytes: to.array_reinserted_bytes - from.array_reinserted_bytes,
-        record_reads: to.array_record_reads - from.array_record_reads,
-        table_reads: to.array_table_reads - from.array_table_reads,
-        table_writes: to.array_table_writes - from.array_table_writes,
-        reclaimed_regions: to.array_reclaimed_regions - from.array_reclaimed_regions,
-        expired_regions: to.array_expired_regions - from.array_expired_regions,
-        table_overflows: to.array_table_overflows - from.array_table_overflows,
-        collisions: to.array_collisions - from.array_collisions,
-        stale_entries: to.array_stale_entries - from.array_stale_entries,
-        objects: to.array_objects,
-        index_bytes: to.array_index_bytes,
+    let past = to.cache.since(&from.cache);
+    (to.cache.array_data_written_bytes > 0).then_some(ArrayRun {
+        data_bytes: past.array_data_written_bytes,
+        index_written_bytes: past.array_index_written_bytes,
+        reinserted_bytes: past.array_reinserted_bytes,
+        record_reads: past.array_record_reads,
+        table_reads: past.array_table_reads,
+        table_writes: past.array_table_writes,
+        reclaimed_regions: past.array_reclaimed_regions,
+        expired_regions: past.array_expired_regions,
+        table_overflows: past.array_table_overflows,
+        collisions: past.array_collisions,
+        stale_entries: past.array_stale_entries,
+        objects: past.array_objects,
+        index_bytes: past.array_index_bytes,
     })
 }
 
@@ -180,6 +180,7 @@ impl Run {
         Self {
             placement: if placement { "on" } else { "off" },
             requests: last.client.requests,
+            placement_active: false,
             warmup_requests: warm.client.requests,
             gets,
             hits,

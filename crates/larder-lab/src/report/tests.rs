@@ -13,6 +13,7 @@ pub(super) fn run(placement: &'static str) -> Run {
     Run {
         placement,
         requests: 0,
+        placement_active: placement == "on",
         warmup_requests: 0,
         gets: 0,
         hits: 0,
@@ -76,7 +77,7 @@ pub(super) fn unit(soc: u32, loc: u32) -> UnitPicture {
 
 /// An outcome with seed 7 and no parameters.
 pub(super) fn outcome(runs: Vec<Run>) -> Outcome {
-    Outcome { command: "replay", parameters: serde_json::Map::new(), seed: 7, runs }
+    Outcome { command: "replay", parameters: serde_json::Map::new(), seed: 7, runs, drive: None }
 }
 
 fn full_run(placement: &'static str, units: u32) -> Run {

@@ -1,16 +1,7 @@
-//! Checks that `docs/lab-json.md` lists the metrics that experiments declare.
+//! `docs/lab-json.md` has the parameters and metrics that experiments declare.
 
+use larder_json_page::{cell, check_rendered, markdown};
 use larder_lab::experiment::{self, Experiment};
-
-const DOCUMENT: &str = include_str!("../../../../docs/lab-json.md");
-
-/// The section of the document about one experiment.
-fn section(name: &str) -> &'static str {
-    let heading = format!("\n### `{name}`\n");
-    let start = DOCUMENT.find(&heading).unwrap_or_else(|| panic!("no section {heading:?}"));
-    let rest = &DOCUMENT[start + heading.len()..];
-    rest.find("\n#").map_or(rest, |end| &rest[..end])
-}
 
 /// Whether the experiment declares `metric`, by name or as part of a series.
 pub(crate) fn declares(experiment: &Experiment, metric: &str) -> bool {
@@ -20,30 +11,34 @@ pub(crate) fn declares(experiment: &Experiment, metric: &str) -> bool {
     })
 }
 
-#[test]
-fn every_metric_and_parameter_is_documented() {
-    for experiment in experiment::all() {
-        let section = section(experiment.name);
-        let parameters = experiment.parameters.iter().map(|parameter| parameter.name);
-        for name in experiment.metrics.iter().map(|(name, _)| *name).chain(parameters) {
-            assert!(section.contains(&format!("| `{name}` |")), "{}: {name}", experiment.name);
-        }
+/// The tables of an experiment's parameters and metrics.
+fn tables(experiment: &Experiment) -> String {
+    let head = |columns: &[&str; 3]| columns.map(str::to_owned);
+    let mut parameters = vec![head(&["parameter", "default", "meaning"])];
+    for parameter in experiment.parameters {
+        let default = parameter.default.to_owned();
+        parameters.push([format!("`{}`", parameter.name), default, cell(parameter.help)]);
     }
+    let mut metrics = vec![["metric".to_owned(), "meaning".to_owned()]];
+    for (name, meaning) in experiment.metrics {
+        metrics.push([format!("`{name}`"), cell(meaning)]);
+    }
+    if experiment.parameters.is_empty() {
+        return markdown(&metrics);
+    }
+    markdown(&parameters) + "\n" + &markdown(&metrics)
 }
 
 #[test]
-fn nothing_is_documented_that_is_not_there() {
-    for experiment in experiment::all() {
-        for line in section(experiment.name).lines() {
-            let Some(name) = line.strip_prefix("| `").and_then(|rest| rest.split('`').next())
-            else {
-                continue;
-            };
-            let known = experiment.metrics.iter().any(|(metric, _)| *metric == name)
-                || experiment.parameters.iter().any(|parameter| parameter.name == name);
-            assert!(known, "{}: {name}", experiment.name);
-        }
-    }
+fn the_page_has_all_parameters_and_metrics() {
+    let sections: Vec<_> = experiment::all()
+        .iter()
+        .map(|experiment| (format!("### `{}`", experiment.name), tables(experiment)))
+        .collect();
+    let sections: Vec<_> =
+        sections.iter().map(|(heading, it)| (heading.as_str(), it.clone())).collect();
+    let command = "-p larder-lab --test it the_page_has_all_parameters_and_metrics";
+    check_rendered("lab-json.md", command, &sections);
 }
 
 #[test]

@@ -15,6 +15,7 @@ const NONE: u32 = u32::MAX;
 /// It starts cold, inserts on every miss, and counts keys and values without overhead. It does not cache an object
 /// larger than the cache.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct LruStats {
     /// Its capacity, in bytes.

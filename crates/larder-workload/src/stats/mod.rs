@@ -24,6 +24,7 @@ const REQUESTS_PER_PROGRESS: u64 = 1 << 16;
 /// The size of an object is the last known one: a request without a size does not change it. The p-th percentile is the
 /// smallest value that at least p of a hundred objects do not exceed.
 #[derive(Clone, PartialEq, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Stats {
     /// Requests.
@@ -218,5 +219,16 @@ mod tests {
         assert_eq!([0, 1, 65_535, 65_536].map(coarse), [0, 1, 65_535, 65_536]);
         assert_eq!(coarse(65_537), 65_536);
         assert_eq!(coarse(u32::MAX), 0xffff_0000);
+    }
+
+    #[test]
+    fn the_page_has_the_types() {
+        use larder_json_page::{Table, check};
+        let tables = [
+            ("### Statistics", Table::of::<Stats>()),
+            ("### Percentiles", Table::of::<Percentiles>()),
+            ("### LRU cache", Table::of::<LruStats>()),
+        ];
+        check("replay-json.md", "-p larder-workload --lib the_page_has_the_types", &tables);
     }
 }

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 /// Percentiles of a set of numbers; all 0 if it is empty.
 #[derive(Clone, Copy, PartialEq, Default, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Percentiles {
     /// Mean.

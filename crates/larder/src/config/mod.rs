@@ -167,9 +167,6 @@ pub struct Config {
     /// only where a run must be repeatable. It has no effect on a cache that is already on flash: that cache keeps
     /// its seed.
     pub hash_seed: Option<u64>,
-    /// Share of the cache's flash for the example engine, in percent.
-    #[cfg(test)]
-    pub(crate) plain_percent: u8,
 }
 
 impl Default for Config {
@@ -199,8 +196,6 @@ impl Default for Config {
             removal_listener: None,
             seed: 0,
             hash_seed: None,
-            #[cfg(test)]
-            plain_percent: 0,
         }
     }
 }

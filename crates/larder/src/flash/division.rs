@@ -55,7 +55,7 @@ impl Layout {
         check_block(info)?;
         let usable = usable_bytes(config.utilization_percent, info.capacity_bytes);
         #[cfg(test)]
-        let (usable, plain_blocks) = super::plain::carve(config, usable);
+        let (usable, plain_blocks) = super::plain::carve(usable);
         let tombstone_log_bytes = tombstone_log_bytes(config, usable);
         let fixed = fixed_bytes(tombstone_log_bytes);
         let snapshot_fixed = SNAPSHOT_FIXED_BYTES;

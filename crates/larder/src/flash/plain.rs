@@ -12,6 +12,7 @@
 //!  28  *  key and value
 //! ```
 
+use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
 use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,7 +26,6 @@ use crate::base::error::Error;
 use crate::base::item::{FlashItem, ItemRef, Kind};
 use crate::base::key::KeyHash;
 use crate::base::tier::{Tier, Tiers};
-use crate::config::Config;
 use crate::engine::tombstones::Inheritance;
 use crate::engine::{Cursor, DeadRecords, Engine, InvalidateOutcome, Judge, Memory, ShutdownMark};
 use crate::observe::stats::{Counters, Stats};
@@ -59,10 +59,20 @@ struct PlainEntry {
     blocks: U32,
 }
 
+thread_local! {
+    /// Percent of the usable space that the engine gets in caches that this thread opens.
+    static PERCENT: Cell<u8> = const { Cell::new(0) };
+}
+
+/// Gives the engine this percent of the usable space in caches that this thread opens from now on.
+pub(super) fn set_percent(percent: u8) {
+    PERCENT.set(percent);
+}
+
 /// Takes the engine's share from the end of the usable space. Returns the bytes left for other engines and this
 /// engine's number of blocks.
-pub(super) fn carve(config: &Config, usable: u64) -> (u64, u64) {
-    let blocks = usable / 100 * u64::from(config.plain_percent) / BLOCK_BYTES as u64;
+pub(super) fn carve(usable: u64) -> (u64, u64) {
+    let blocks = usable / 100 * u64::from(PERCENT.get()) / BLOCK_BYTES as u64;
     (usable - blocks * BLOCK_BYTES as u64, blocks)
 }
 

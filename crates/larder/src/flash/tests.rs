@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use larder_device::{Device, Fault, FaultDevice, FaultPlan, FaultRule, MemoryDevice, VirtualClock};
 
+use super::plain;
 use crate::config::{Demotions, OnChange};
 use crate::{
     Config, CrashSafety, Larder, LocConfig, Recovery, SetOptions, SocConfig, Tier, block_on,
@@ -18,6 +19,9 @@ const KEYS: u32 = 160;
 const STEPS: u32 = 1500;
 
 type Below = Arc<FaultDevice<Arc<MemoryDevice>>>;
+
+/// Name of the case with the example engine.
+const THIRD: &str = "the third";
 
 /// A configuration to test: in which tier its objects are, and their sizes.
 struct Case {
@@ -43,13 +47,11 @@ fn cases() -> Vec<Case> {
         ..base()
     };
     let loc = Config { soc: SocConfig { percent: Some(0.0), ..base().soc }, ..base() };
-    let plain =
-        Config { soc: SocConfig { percent: Some(0.0), ..base().soc }, plain_percent: 70, ..base() };
     vec![
         Case { name: "SOC", config: soc, tier: small, bytes: 20..600 },
         Case { name: "SOC with a log", config: logged, tier: small, bytes: 20..600 },
-        Case { name: "LOC", config: loc, tier: large, bytes: 20..9000 },
-        Case { name: "the third", config: plain, tier: large, bytes: 20..9000 },
+        Case { name: "LOC", config: loc.clone(), tier: large, bytes: 20..9000 },
+        Case { name: THIRD, config: loc, tier: large, bytes: 20..9000 },
     ]
 }
 
@@ -90,6 +92,7 @@ struct Fixture {
 
 impl Fixture {
     fn open(&mut self) {
+        plain::set_percent(if self.case.name == THIRD { 70 } else { 0 });
         let device: Arc<dyn Device> = Arc::clone(&self.device) as _;
         let clock = Arc::clone(&self.clock) as _;
         let opened = block_on(Larder::open(self.case.config.clone(), Some(device), clock));

@@ -85,6 +85,29 @@ macro_rules! numbers {
         }
 
         impl Stats {
+            /// The counters since an earlier snapshot of the same cache, for rates and intervals. Everything else is as in
+            /// `self`: gauges, the drives and their life, latencies, which count from the opening, and the last error. A
+            /// counter that is lower than before (the cache was opened anew) counts as zero.
+            ///
+            /// ```
+            /// use std::sync::Arc;
+            /// use larder::{Config, Larder, RealClock, block_on};
+            ///
+            /// let cache = block_on(Larder::open(Config::default(), None, Arc::new(RealClock)))?;
+            /// block_on(cache.set(b"key", b"value", None))?;
+            /// let before = cache.stats();
+            /// block_on(cache.get(b"key"))?;
+            /// let minute = cache.stats().since(&before);
+            /// assert_eq!((minute.sets, minute.gets, minute.dram_hits), (0, 1, 1));
+            /// # Ok::<(), larder::Error>(())
+            /// ```
+            pub fn since(&self, earlier: &Self) -> Self {
+                Self {
+                    $($name: self.$name.saturating_sub(earlier.$name),)*
+                    ..self.clone()
+                }
+            }
+
             /// Adds the counters of another cache.
             fn add_counters(&mut self, other: &Self) {
                 $(self.$name += other.$name;)*

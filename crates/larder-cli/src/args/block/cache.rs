@@ -54,7 +54,7 @@ pub(crate) struct CacheCreateArgs {
 /// How a cache device is formatted.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct DeviceFormatArgs {
-    /// Layout of the data on the cache device; the others are Open CAS's, for comparison
+    /// Layout of the data on the cache device. Persistent memory (dax:PATH) has the log
     #[arg(long, value_enum, default_value_t = LayoutArg::Log)]
     pub(crate) layout: LayoutArg,
 
@@ -285,10 +285,16 @@ pub(crate) struct StoppedArgs {
 /// See [`larder_block::manage::LayoutOptions`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LayoutArg {
+    /// Records beside their data, in the order in which they came
     Log,
-    Ocf22,
-    Ocf26,
+    /// Lines at fixed places, as Open CAS has them, and a write-ahead log of their records
     Wal,
+    /// For comparison: the layout of Open CAS 22.6
+    #[value(hide = true)]
+    Ocf22,
+    /// For comparison: the layout of Open CAS 26.3
+    #[value(hide = true)]
+    Ocf26,
 }
 
 impl LayoutArg {
