@@ -85,7 +85,9 @@ pub use claim::Claim;
 pub use clock::{Clock, LoopClock, RealClock, Sleep, VirtualClock};
 pub use device::{Device, DeviceIdentity, Extent};
 pub use error::{Error, ErrorKind};
-pub use fault::{Condition, DegradedDevice, Fault, FaultCounts, FaultDevice, FaultPlan, FaultRule};
+pub use fault::{
+    Condition, DegradedDevice, Fault, FaultCounts, FaultDevice, FaultPlan, FaultRule, HeldDevice,
+};
 pub use file::FileDevice;
 pub use file_options::{DirectIo, FileOptions, IoEngine};
 pub use heap::give_back_free_memory;

@@ -15,13 +15,14 @@ enum May {
 }
 
 /// The crates, from the bottom up.
-const HOUSE: [(&str, May); 16] = [
+const HOUSE: [(&str, May); 17] = [
     ("larder-workload", May::Use(&[], &[])),
     ("larder-bench", May::Use(&["larder-workload"], &[])),
     ("larder-checksum", May::Use(&[], &[])),
     ("larder-ssd", May::Use(&["larder-checksum"], &[])),
     ("larder-device", May::Use(&["larder-checksum", "larder-ssd"], &[])),
     ("larder-tls", May::Use(&["larder-device"], &[])),
+    ("larder-export", May::Use(&["larder-device", "larder-tls"], &[])),
     ("larder-fs", May::Use(&["larder-checksum", "larder-device"], &[])),
     ("larder-log", May::Use(&["larder-checksum", "larder-device"], &["larder-ssd"])),
     ("larder", May::Use(&["larder-checksum", "larder-device", "larder-log"], &["larder-ssd"])),
@@ -36,7 +37,7 @@ const HOUSE: [(&str, May); 16] = [
     (
         "larder-block",
         May::Use(
-            &["larder", "larder-checksum", "larder-log", "larder-device", "larder-tls"],
+            &["larder", "larder-checksum", "larder-log", "larder-device", "larder-export"],
             &["larder-ssd", "larder-sim", "larder-workload"],
         ),
     ),

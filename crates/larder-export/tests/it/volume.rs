@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use larder_block::volume::{DeviceVolume, Volume};
 use larder_device::{Durability, IoBuffer, MemoryDevice};
+use larder_export::volume::{DeviceVolume, Volume};
 use proptest::prelude::*;
 
-use crate::held::HeldDevice;
+use crate::held::{held_device, is_change};
 
 const BYTES: usize = 64 << 10;
 
@@ -87,9 +87,9 @@ proptest! {
 /// A write of part of a block reads the block first. It must not undo what another write has put there since.
 #[test]
 fn changes_of_one_block_are_made_in_the_order_in_which_they_came() {
-    let device = HeldDevice::new(BYTES);
+    let device = held_device(BYTES);
     let volume = DeviceVolume::new(Arc::clone(&device) as _);
-    device.hold(true, false);
+    device.hold(is_change);
     let part = volume.write(100, buffer(50, 1), Durability::Device);
     let whole = volume.write(0, buffer(8192, 2), Durability::Device);
     let other = volume.write(8192, buffer(4096, 3), Durability::Device);
@@ -104,7 +104,7 @@ fn changes_of_one_block_are_made_in_the_order_in_which_they_came() {
     assert!(whole.wait().is_ok());
     device.let_go();
     assert!(zeroes.wait().is_ok());
-    let bytes = device.bytes();
+    let bytes = device.inner().bytes();
     assert!(bytes[..4000].iter().all(|byte| *byte == 2), "the part came before the whole");
     assert!(bytes[4000..4200].iter().all(|byte| *byte == 0));
     assert!(bytes[4200..8192].iter().all(|byte| *byte == 2));
@@ -113,9 +113,9 @@ fn changes_of_one_block_are_made_in_the_order_in_which_they_came() {
 /// The changes have no byte in common, and still one could undo the other.
 #[test]
 fn changes_of_two_places_in_a_block_take_turns() {
-    let device = HeldDevice::new(BYTES);
+    let device = held_device(BYTES);
     let volume = DeviceVolume::new(Arc::clone(&device) as _);
-    device.hold(true, false);
+    device.hold(is_change);
     let one = volume.write(100, buffer(50, 1), Durability::Device);
     let other = volume.write_zeroes(10..90, true, Durability::Device);
     let third = volume.write(300, buffer(50, 3), Durability::Device);
@@ -124,16 +124,16 @@ fn changes_of_two_places_in_a_block_take_turns() {
         device.let_go();
         assert!(write.wait().is_ok());
     }
-    let bytes = device.bytes();
+    let bytes = device.inner().bytes();
     assert_eq!((bytes[100..150].to_vec(), bytes[300..350].to_vec()), (vec![1; 50], vec![3; 50]));
 }
 
 /// As a client that has disconnected leaves its requests.
 #[test]
 fn changes_whose_futures_were_dropped_keep_their_turns() {
-    let device = HeldDevice::new(BYTES);
+    let device = held_device(BYTES);
     let volume = DeviceVolume::new(Arc::clone(&device) as _);
-    device.hold(true, false);
+    device.hold(is_change);
     drop(volume.write(100, buffer(50, 1), Durability::Device));
     drop(volume.write(120, buffer(50, 2), Durability::Device));
     let last = volume.write(0, buffer(4096, 3), Durability::Device);
@@ -143,5 +143,5 @@ fn changes_whose_futures_were_dropped_keep_their_turns() {
     device.let_go();
     device.let_go();
     assert!(last.wait().is_ok());
-    assert!(device.bytes()[..4096].iter().all(|byte| *byte == 3));
+    assert!(device.inner().bytes()[..4096].iter().all(|byte| *byte == 3));
 }

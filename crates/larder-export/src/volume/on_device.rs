@@ -32,7 +32,7 @@ const PREFERRED_BYTES_MIN: u32 = 4096;
 ///
 /// ```
 /// use std::sync::Arc;
-/// use larder_block::volume::{DeviceVolume, Volume};
+/// use larder_export::volume::{DeviceVolume, Volume};
 /// use larder_device::{Durability, IoBuffer, MemoryDevice};
 ///
 /// let volume = DeviceVolume::new(Arc::new(MemoryDevice::holding(vec![7; 1 << 20])));

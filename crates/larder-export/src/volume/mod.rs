@@ -1,9 +1,13 @@
 //! What an export serves: a range of bytes that can be read, written, zeroed, trimmed and queried.
 //!
-//! A protocol server sends its requests to a [`Volume`]. Behind the volume is a cached core ([`CachedVolume`]) or any
-//! other [`Device`](larder_device::Device) ([`DeviceVolume`]).
+//! A protocol server sends its requests to a [`Volume`]. Any [`Device`](larder_device::Device) is one
+//! ([`DeviceVolume`]); `larder-block` has another for a core behind its cache.
+//!
+//! | file | content |
+//! |---|---|
+//! | `on_device` | any device as a volume |
+//! | `turns` | the order of changes that overlap |
 
-mod cached;
 mod on_device;
 mod turns;
 
@@ -11,7 +15,6 @@ use std::ops::Range;
 
 use larder_device::{Durability, IoBuffer, IoFuture};
 
-pub use cached::CachedVolume;
 pub use on_device::DeviceVolume;
 
 /// Properties of a volume. They do not change while it is exported.

@@ -63,8 +63,8 @@ impl Default for NbdConfig {
 ///
 /// ```
 /// use std::sync::Arc;
-/// use larder_block::export::nbd::{Export, NbdConfig, NbdServer};
-/// use larder_block::volume::DeviceVolume;
+/// use larder_export::nbd::{Export, NbdConfig, NbdServer};
+/// use larder_export::volume::DeviceVolume;
 /// use larder_device::MemoryDevice;
 /// use larder_device::sockets::Endpoint;
 ///

@@ -5,8 +5,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use larder_device::{Durability, IoBuffer, IoFuture, steps};
+use larder_export::volume::{Context, DeviceVolume, Extent, Volume, VolumeInfo};
 
-use super::{Context, DeviceVolume, Extent, Volume, VolumeInfo};
 use crate::layout::{Piece, PieceState, SECTOR_BYTES, Span};
 use crate::running::CachedCore;
 

@@ -17,7 +17,7 @@ use super::driver::Driver;
 use super::kernel::QueueRing;
 use super::queue::Queue;
 use super::request::Limits;
-use crate::export::mailbox;
+use crate::mailbox;
 use crate::volume::Volume;
 
 /// The only message: end at once, because the driver will send nothing more.

@@ -8,23 +8,23 @@ use std::task::{Wake, Waker};
 use larder_device::sockets::Inbox;
 
 /// Messages to one thread, which polls futures and sleeps.
-pub(super) struct Mailbox<L> {
+pub(crate) struct Mailbox<L> {
     inbox: Inbox<L>,
     /// Whether a waker was called since the thread last checked.
     is_woken: AtomicBool,
 }
 
 impl<L: Send + 'static> Mailbox<L> {
-    pub(super) fn new() -> std::io::Result<Arc<Self>> {
+    pub(crate) fn new() -> std::io::Result<Arc<Self>> {
         Ok(Arc::new(Self { inbox: Inbox::new()?, is_woken: AtomicBool::new(false) }))
     }
 
     /// Whether a waker was called since the last call.
-    pub(super) fn take_woken(&self) -> bool {
+    pub(crate) fn take_woken(&self) -> bool {
         self.is_woken.swap(false, Ordering::SeqCst)
     }
 
-    pub(super) fn waker(self: &Arc<Self>) -> Waker {
+    pub(crate) fn waker(self: &Arc<Self>) -> Waker {
         Waker::from(Arc::clone(self))
     }
 }

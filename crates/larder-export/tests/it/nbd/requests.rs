@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use larder_device::sockets::SocketBackend;
-use larder_device::{Condition, DegradedDevice, RealClock};
+use larder_device::{Condition, DegradedDevice, Io, RealClock};
 use proptest::prelude::*;
 
 use super::{BACKENDS, Served, export, is_there, memory};
 use crate::client::{Client, FLUSH, FUA, READ, TRIM, WRITE, WRITE_ZEROES};
-use crate::held::{HeldDevice, until};
+use crate::held::{held_device, is_change, until};
 
 const BYTES: usize = 256 << 10;
 const EPERM: u32 = 1;
@@ -192,12 +192,12 @@ fn errors_of_the_device_are_told_and_the_connection_goes_on() {
 /// A write that was answered on one connection is durable when a flush on another connection is answered.
 #[test]
 fn a_flush_reaches_the_device_after_the_writes_of_all_connections() {
-    let device = HeldDevice::new(1 << 20);
+    let device = held_device(1 << 20);
     let served = Served::device(Arc::clone(&device) as _, SocketBackend::IoUring);
     let (mut one, mut other) = (Client::open(&served.socket()), Client::open(&served.socket()));
     one.write(0, &[5; 4096]);
     assert_eq!(one.reply(|_| 0).error, 0);
-    device.hold(false, true);
+    device.hold(|io| matches!(io, Io::Flush));
     other.ask(FLUSH, 0, 0, 0, &[]);
     device.wait_for(1);
     // A flush in flight holds up neither reads nor writes.
@@ -226,11 +226,11 @@ fn what_is_asked_to_be_durable_is() {
 
 #[test]
 fn what_has_begun_is_answered_before_the_server_ends() {
-    let device = HeldDevice::new(1 << 20);
+    let device = held_device(1 << 20);
     let mut served = Served::device(Arc::clone(&device) as _, SocketBackend::IoUring);
     let mut client = Client::open(&served.socket());
     let mut idle = Client::connect(&served.socket());
-    device.hold(true, false);
+    device.hold(is_change);
     client.write(0, &[9; 4096]);
     device.wait_for(1);
     let socket = served.socket();
@@ -243,5 +243,5 @@ fn what_has_begun_is_answered_before_the_server_ends() {
     client.expect_end();
     idle.expect_end();
     ending.join().unwrap().unwrap();
-    assert_eq!(device.bytes()[..4096], [9; 4096]);
+    assert_eq!(device.inner().bytes()[..4096], [9; 4096]);
 }

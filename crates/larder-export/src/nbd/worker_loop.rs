@@ -20,10 +20,10 @@ use larder_device::sockets::{Backend, Epoll, SocketBackend, SocketRing};
 use larder_device::{Clock, LoopClock, ring};
 use larder_tls::Tls;
 
-use super::super::mailbox;
 use super::connection::serve;
 use super::exports::Exports;
 use super::worker::Worker;
+use crate::mailbox;
 
 /// Messages to a worker.
 pub(super) type Mailbox = mailbox::Mailbox<Letter>;
