@@ -3,8 +3,9 @@
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
-use larder_device::blocks::vssd::VssdArray;
-use larder_device::{BlockStore, IoBuffer, Stream};
+use larder_blocks::vssd::VssdArray;
+use larder_blocks::{BlockStore, Stream};
+use larder_device::IoBuffer;
 use larder_ssd::image::{ImageConfig, ImageIo, ModelImage};
 use larder_ssd::nand::{ChannelIndex, DieArray, NandGeometry};
 use larder_ssd::raw::{RawConfig, RawSsd};

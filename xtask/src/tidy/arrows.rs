@@ -15,7 +15,7 @@ enum May {
 }
 
 /// The crates, from the bottom up.
-const HOUSE: [(&str, May); 17] = [
+const HOUSE: [(&str, May); 18] = [
     ("larder-workload", May::Use(&[], &[])),
     ("larder-bench", May::Use(&["larder-workload"], &[])),
     ("larder-checksum", May::Use(&[], &[])),
@@ -23,10 +23,23 @@ const HOUSE: [(&str, May); 17] = [
     ("larder-device", May::Use(&["larder-checksum", "larder-ssd"], &[])),
     ("larder-tls", May::Use(&["larder-device"], &[])),
     ("larder-export", May::Use(&["larder-device", "larder-tls"], &[])),
-    ("larder-fs", May::Use(&["larder-checksum", "larder-device"], &[])),
+    ("larder-blocks", May::Use(&["larder-checksum", "larder-device", "larder-ssd"], &[])),
+    ("larder-fs", May::Use(&["larder-blocks", "larder-checksum", "larder-device"], &[])),
     ("larder-log", May::Use(&["larder-checksum", "larder-device"], &["larder-ssd"])),
-    ("larder", May::Use(&["larder-checksum", "larder-device", "larder-log"], &["larder-ssd"])),
-    ("larder-sim", May::Use(&["larder", "larder-device", "larder-ssd", "larder-workload"], &[])),
+    (
+        "larder",
+        May::Use(
+            &["larder-blocks", "larder-checksum", "larder-device", "larder-log"],
+            &["larder-ssd"],
+        ),
+    ),
+    (
+        "larder-sim",
+        May::Use(
+            &["larder", "larder-blocks", "larder-device", "larder-ssd", "larder-workload"],
+            &[],
+        ),
+    ),
     (
         "larder-server",
         May::Use(
@@ -46,6 +59,7 @@ const HOUSE: [(&str, May); 17] = [
         May::Use(
             &[
                 "larder",
+                "larder-blocks",
                 "larder-checksum",
                 "larder-device",
                 "larder-ssd",

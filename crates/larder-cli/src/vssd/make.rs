@@ -1,8 +1,8 @@
 //! `larder vssd format`, `create` and `delete`.
 
+use larder_blocks::VssdArray;
+use larder_blocks::vssd::ImageFile;
 use larder_device::ErrorKind;
-use larder_device::blocks::VssdArray;
-use larder_device::blocks::vssd::ImageFile;
 use larder_device::label::Uuid;
 use larder_ssd::image::ImageConfig;
 use larder_ssd::nand::{DieArray, Endurance, NandGeometry};

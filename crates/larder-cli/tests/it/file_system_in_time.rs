@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use larder_device::blocks::TimedBlocks;
+use larder_blocks::TimedBlocks;
 use larder_fs::{FileSystem, Options, Owner, ROOT};
 use larder_ssd::raw::{RawConfig, RawSsd};
 use larder_ssd::timed::{DriveTiming, NandTiming, open_channel};

@@ -6,9 +6,9 @@
 
 use std::sync::Arc;
 
-use larder_device::blocks::vssd::{ImageFile, MemoryKeeper};
-use larder_device::blocks::{OnBlocksCounts, VssdArray, VssdBlocks};
-use larder_device::{BlockStore, Device, DeviceOnBlocks, block_on};
+use larder_blocks::vssd::{ImageFile, MemoryKeeper};
+use larder_blocks::{BlockStore, DeviceOnBlocks, OnBlocksCounts, VssdArray, VssdBlocks};
+use larder_device::{Device, block_on};
 use larder_ssd::managed::{self, PAGE_BYTES};
 use larder_ssd::nand::{DieArray, NandGeometry};
 use larder_ssd::raw::{RawConfig, RawSsd};
