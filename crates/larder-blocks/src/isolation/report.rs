@@ -13,7 +13,7 @@ use larder_device::nvme::{Commands, Node, NodeKind, Silence, Survey};
 use larder_device::zones::queue;
 use larder_device::{Error, ErrorKind, Isolation, ZoneLimits};
 use larder_ssd::nvme::PlacementId;
-use larder_ssd::image::is_image;
+use larder_vssd::image::is_image;
 
 use super::level::IsolationLevel;
 

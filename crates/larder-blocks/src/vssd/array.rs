@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use larder_device::{Error, ErrorKind};
 use larder_ssd::nand::DieIndex;
 use larder_ssd::raw::RawSsd;
-use larder_ssd::vssd::{Images, Recovered, Request, Swap, Throughputs, VssdId, VssdInfo, Vssds};
+use larder_vssd::{Images, Recovered, Request, Swap, Throughputs, VssdId, VssdInfo, Vssds};
 
 use super::errors::of_model;
 use super::keeper::Keeper;
@@ -22,7 +22,7 @@ use crate::info::PAGE_BYTES_MIN;
 /// use larder_device::IoBuffer;
 /// use larder_ssd::raw::{RawConfig, RawSsd};
 /// use larder_ssd::timed::small;
-/// use larder_ssd::vssd::{Isolation, MemoryImages, Request, Throughputs};
+/// use larder_vssd::{Isolation, MemoryImages, Request, Throughputs};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let config = RawConfig { page_words: true, ..RawConfig::new(small().geometry(16)?) };

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use larder_device::{Error, ErrorKind, create_private_file};
-use larder_ssd::image::{ImageConfig, ImageIo, ModelImage, TailRecord};
 use larder_ssd::raw::RawSsd;
-use larder_ssd::vssd::{ImageFailed, Images, LogicalBlock, Recovered, Throughputs};
+use larder_vssd::image::{ImageConfig, ImageIo, ModelImage, TailRecord};
+use larder_vssd::{ImageFailed, Images, LogicalBlock, Recovered, Throughputs};
 
 use super::array::VssdArray;
 use super::errors::of_model;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use larder_device::{Error, ErrorKind};
 use larder_ssd::raw::RawSsd;
-use larder_ssd::vssd::LogicalBlock;
+use larder_vssd::LogicalBlock;
 
 /// Pages at the end of a block that do not fill a stripe yet, in the drive's protected buffer.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,7 +6,7 @@
 //!        └───────────┴──────┐
 //!                       VssdArray     the array behind one lock: makes vSSDs and ends them, exchanges channels
 //!        ┌──────────────────┼──────────────────┐
-//!   larder_ssd::vssd     word.rs, slots.rs   Keeper
+//!   larder_vssd     word.rs, slots.rs   Keeper
 //!   where pages are      a word a page says  the bytes of pages, and tails: in memory, or in a model image
 //!                        which bytes it has
 //! ```

@@ -1,7 +1,7 @@
 //! The bytes of blocks: the effects of appends, reads and freeings on words, slots and tails.
 
 use larder_device::{Error, ErrorKind, IoBuffer};
-use larder_ssd::vssd::{LogicalBlock, Pages, Vssds};
+use larder_vssd::{LogicalBlock, Pages, Vssds};
 
 use super::errors::of_model;
 use super::state::{AnyImages, ArrayState, slots_of};

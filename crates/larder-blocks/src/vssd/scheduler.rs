@@ -21,8 +21,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use larder_device::{Advance, Completer, IoBuffer, IoFuture};
 use larder_ssd::timed::Nanoseconds;
-use larder_ssd::vssd::timed::{Completed, TimedVssds};
-use larder_ssd::vssd::{MemoryImages, VssdId};
+use larder_vssd::timed::{Completed, TimedVssds};
+use larder_vssd::{MemoryImages, VssdId};
 
 use crate::info::BlockId;
 use crate::ledger::Ledger;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use larder_device::{Completer, DeviceStats, Error, ErrorKind, IoBuffer};
 use larder_ssd::raw::RawSsd;
-use larder_ssd::vssd::{Images, LogicalBlock, Recovered, VssdId, Vssds};
+use larder_vssd::{Images, LogicalBlock, Recovered, VssdId, Vssds};
 
 use super::errors::of_model;
 use super::keeper::{Keeper, Tail};

@@ -3,7 +3,7 @@
 use larder_device::{
     Completer, DeviceStats, Error, ErrorKind, IoBuffer, IoFailure, IoFuture, IoResult,
 };
-use larder_ssd::vssd::{Isolation, LogicalBlock, VssdId};
+use larder_vssd::{Isolation, LogicalBlock, VssdId};
 
 use super::array::VssdArray;
 use super::errors::of_model;

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use larder_device::{DeviceStats, Error, ErrorKind, IoBuffer, IoFailure, IoFuture};
 use larder_ssd::timed::Nanoseconds;
-use larder_ssd::vssd::timed::TimedVssds;
-use larder_ssd::vssd::{LogicalBlock, MemoryImages, Pages, VssdId};
+use larder_vssd::timed::TimedVssds;
+use larder_vssd::{LogicalBlock, MemoryImages, Pages, VssdId};
 
 use super::errors::of_model;
 use super::scheduler::{
@@ -18,7 +18,7 @@ use crate::ledger::Ledger;
 use crate::request::{BlockIo, CheckedBlockIo};
 use crate::store::{AllocFuture, BlockStore};
 
-/// The blocks of a vSSD whose requests end when the array's dies have done them ([`larder_ssd::vssd::timed`]).
+/// The blocks of a vSSD whose requests end when the array's dies have done them ([`larder_vssd::timed`]).
 ///
 /// Its client is one thread, which waits for its futures with [`IoFuture::wait`] or in
 /// [`block_on`](larder_device::block_on); other executors would wait forever. Among all clients of an array the one
@@ -33,8 +33,8 @@ use crate::store::{AllocFuture, BlockStore};
 /// use larder_device::IoBuffer;
 /// use larder_ssd::raw::{RawConfig, RawSsd};
 /// use larder_ssd::timed::{NandTiming, open_channel, DriveTiming};
-/// use larder_ssd::vssd::timed::{SharePolicy, TimedVssds};
-/// use larder_ssd::vssd::{Isolation, MemoryImages, Request, Throughputs, Vssds};
+/// use larder_vssd::timed::{SharePolicy, TimedVssds};
+/// use larder_vssd::{Isolation, MemoryImages, Request, Throughputs, Vssds};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let nand = NandTiming { planes: 1, ..open_channel().nand };

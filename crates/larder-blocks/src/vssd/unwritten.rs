@@ -5,8 +5,8 @@ use std::fs::File;
 use std::path::Path;
 
 use larder_device::Error;
-use larder_ssd::image::ImageIo;
-use larder_ssd::vssd::ImageFailed;
+use larder_vssd::ImageFailed;
+use larder_vssd::image::ImageIo;
 
 use super::image::ImageFile;
 

@@ -9,7 +9,7 @@
 //! The checksum covers the number of the logical block, the number of the page in it, and the bytes. So the content of
 //! a page's slot is verified to be its own, and not an older page's or another tenant's.
 
-use larder_ssd::vssd::LogicalBlock;
+use larder_vssd::LogicalBlock;
 
 /// The checksum of `bytes`, which are page `page` of `block`.
 pub(super) fn checksum(block: LogicalBlock, page: u64, bytes: &[u8]) -> u32 {

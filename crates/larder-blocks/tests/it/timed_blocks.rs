@@ -4,8 +4,8 @@ use larder_blocks::{BlockStore, Stream, TimedBlocks};
 use larder_device::IoBuffer;
 use larder_ssd::raw::{RawConfig, RawSsd};
 use larder_ssd::timed::{DriveTiming, NandTiming, open_channel};
-use larder_ssd::vssd::timed::{SharePolicy, TimedVssds};
-use larder_ssd::vssd::{Isolation, MemoryImages, Request, Throughputs, VssdId, Vssds};
+use larder_vssd::timed::{SharePolicy, TimedVssds};
+use larder_vssd::{Isolation, MemoryImages, Request, Throughputs, VssdId, Vssds};
 
 const PAGE: usize = 16 << 10;
 /// Time of the transfer of a page to a die, and of programming it there.

@@ -1,6 +1,6 @@
 //! `larder vssd list`.
 
-use larder_ssd::vssd::Isolation;
+use larder_vssd::Isolation;
 use larder_workload::Error;
 use serde::Serialize;
 

@@ -1,7 +1,7 @@
 //! The description of a vSSD.
 
 use larder_blocks::{BlockStore, VssdArray};
-use larder_ssd::vssd::{Isolation, VssdId, VssdInfo};
+use larder_vssd::{Isolation, VssdId, VssdInfo};
 use larder_workload::Error;
 use serde::Serialize;
 

@@ -2,7 +2,7 @@
 
 use larder_blocks::VssdArray;
 use larder_ssd::nand::ChannelIndex;
-use larder_ssd::vssd::VssdInfo;
+use larder_vssd::VssdInfo;
 use larder_workload::Error;
 use serde::Serialize;
 

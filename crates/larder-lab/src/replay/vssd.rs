@@ -12,7 +12,7 @@ use larder_device::{Device, block_on};
 use larder_ssd::managed::{self, PAGE_BYTES};
 use larder_ssd::nand::{DieArray, NandGeometry};
 use larder_ssd::raw::{RawConfig, RawSsd};
-use larder_ssd::vssd::{Isolation, MemoryImages, Request, Throughputs, VssdId};
+use larder_vssd::{Isolation, MemoryImages, Request, Throughputs, VssdId};
 
 use super::configs::{config, drive_config, no_such_drive};
 use super::counted::CountedDrive;

@@ -9,7 +9,7 @@ use larder_blocks::vssd::MemoryKeeper;
 use larder_lab::leveldb::{BlockEnv, Time};
 use larder_ssd::nand::{DieArray, NandGeometry};
 use larder_ssd::raw::{RawConfig, RawSsd};
-use larder_ssd::vssd::{Isolation, MemoryImages, Request, Throughputs, VssdId};
+use larder_vssd::{Isolation, MemoryImages, Request, Throughputs, VssdId};
 use rusty_leveldb::env::Env;
 use rusty_leveldb::{DB, Options, WriteBatch};
 

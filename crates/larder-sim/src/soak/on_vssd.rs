@@ -13,9 +13,7 @@ use larder_blocks::{
 use larder_device::{DeviceStats, Error, ErrorKind, IoBuffer, IoFuture, IoResult};
 use larder_ssd::nand::{ChannelIndex, DieArray, NandGeometry};
 use larder_ssd::raw::{RawConfig, RawSsd};
-use larder_ssd::vssd::{
-    Isolation, MemoryImages, Request, Swap, Throughputs, VssdId, channel_pairs,
-};
+use larder_vssd::{Isolation, MemoryImages, Request, Swap, Throughputs, VssdId, channel_pairs};
 
 use super::device::StagedDevice;
 

@@ -9,7 +9,7 @@ use larder_blocks::{BlockId, BlockIo, BlockStore, Stream, VssdBlocks};
 use larder_device::{Error, ErrorKind, IoBuffer};
 use larder_ssd::nand::{BlockIndex, ChannelIndex, DieIndex};
 use larder_ssd::raw::RawSsd;
-use larder_ssd::vssd::{Isolation, Swap, channel_pairs};
+use larder_vssd::{Isolation, Swap, channel_pairs};
 
 use super::rig::{GEOMETRY, PAGE, Rig, request};
 

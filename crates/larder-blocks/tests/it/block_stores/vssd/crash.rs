@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use larder_blocks::{BlockId, BlockStore, Stream, VssdBlocks};
 use larder_device::{Error, ErrorKind, IoBuffer};
 use larder_ssd::nand::{ChannelIndex, DieIndex};
-use larder_ssd::vssd::{Isolation, Swap, VssdId, channel_pairs};
+use larder_vssd::{Isolation, Swap, VssdId, channel_pairs};
 
 use super::rig::{GEOMETRY, PAGE, Rig, request};
 

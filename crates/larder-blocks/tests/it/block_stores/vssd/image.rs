@@ -11,10 +11,10 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use larder_blocks::vssd::{ImageFile, VssdArray, VssdBlocks};
 use larder_blocks::{BlockId, BlockStore, Stream};
 use larder_device::{Error, ErrorKind, IoBuffer};
-use larder_ssd::image::{ImageConfig, ImageIo};
 use larder_ssd::nand::{ChannelIndex, DieArray, NandGeometry};
 use larder_ssd::raw::RawConfig;
-use larder_ssd::vssd::{ImageFailed, Isolation, Swap, VssdId, channel_pairs};
+use larder_vssd::image::{ImageConfig, ImageIo};
+use larder_vssd::{ImageFailed, Isolation, Swap, VssdId, channel_pairs};
 
 use super::rig::{RATES, request};
 
@@ -152,7 +152,7 @@ impl Life {
     }
 
     fn store_of(&self, block: BlockId) -> &VssdBlocks {
-        let id = larder_ssd::vssd::LogicalBlock::from_number(block.number()).vssd();
+        let id = larder_vssd::LogicalBlock::from_number(block.number()).vssd();
         &self.stores[&id]
     }
 
@@ -176,8 +176,7 @@ impl Life {
         self.stores.remove(&id);
         self.array.destroy(id).unwrap();
         self.shadow.vssds.remove(&id);
-        let of =
-            |block: &BlockId| larder_ssd::vssd::LogicalBlock::from_number(block.number()).vssd();
+        let of = |block: &BlockId| larder_vssd::LogicalBlock::from_number(block.number()).vssd();
         self.shadow.blocks.retain(|block, _| of(block) != id);
     }
 
@@ -225,7 +224,7 @@ fn found(array: &VssdArray) -> Shadow {
 fn is_between(found: &Shadow, before: &Shadow, after: &Shadow) -> bool {
     let vssds = found.vssds == before.vssds || found.vssds == after.vssds;
     let of_vssd = |block: &BlockId| {
-        let id = larder_ssd::vssd::LogicalBlock::from_number(block.number()).vssd();
+        let id = larder_vssd::LogicalBlock::from_number(block.number()).vssd();
         found.vssds.contains(&id)
     };
     let kept = before.blocks.iter().filter(|(block, _)| of_vssd(block)).all(|(block, bytes)| {
@@ -334,7 +333,7 @@ fn refused(bytes: &[u8]) -> Error {
 fn of_what_is_there_twice_the_copy_serves_and_both_gone_are_refused() {
     let (good, shadow) = example();
     let layout =
-        *larder_ssd::image::ModelImage::open(Recording::holding(good.clone())).unwrap().0.layout();
+        *larder_vssd::image::ModelImage::open(Recording::holding(good.clone())).unwrap().0.layout();
     let [headers, catalogues, records, tails] = layout.copies();
     for (what, [one, other], offset, says) in [
         ("header", headers, 40, "checksum"),
@@ -381,7 +380,7 @@ fn what_is_no_image_says_why() {
 fn damaged_pages_are_found() {
     let (good, _) = example();
     let layout =
-        *larder_ssd::image::ModelImage::open(Recording::holding(good.clone())).unwrap().0.layout();
+        *larder_vssd::image::ModelImage::open(Recording::holding(good.clone())).unwrap().0.layout();
     let at = (layout.bytes - layout.slots * layout.slot_bytes) as usize;
     let mut bytes = good;
     bytes[at + 17] ^= 1;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use larder_blocks::{BlockStore, IsolationLevel};
 use larder_device::ErrorKind;
-use larder_ssd::vssd::Isolation;
+use larder_vssd::Isolation;
 
 use super::promises::a_block_store_keeps_its_promises;
 use rig::{Rig, request};

@@ -6,7 +6,7 @@ use larder_blocks::VssdArray;
 use larder_blocks::vssd::{Keeper, MemoryKeeper};
 use larder_ssd::nand::{BlockIndex, DieArray, NandGeometry};
 use larder_ssd::raw::{RawConfig, RawSsd};
-use larder_ssd::vssd::{IMAGES, ImageFailed, Images, Isolation, Request, Throughputs};
+use larder_vssd::{IMAGES, ImageFailed, Images, Isolation, Request, Throughputs};
 
 /// 4 channels of 2 dies of 12 blocks of 3 stripes of 4 pages.
 pub(crate) const GEOMETRY: NandGeometry = NandGeometry {
