@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
 use image::Image;
-use larder_device::MemoryBlocks;
+use larder_blocks::MemoryBlocks;
 use larder_fs::fsck::Fsck;
 use larder_fs::{FileSystem, Ino, Options, Owner, ROOT, fsck};
 use larder_fuzz::patches;

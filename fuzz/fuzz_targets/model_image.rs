@@ -7,8 +7,9 @@
 
 use std::sync::LazyLock;
 
-use larder_device::blocks::vssd::{VssdArray, VssdBlocks};
-use larder_device::{BlockStore, IoBuffer, Stream};
+use larder_blocks::vssd::{VssdArray, VssdBlocks};
+use larder_blocks::{BlockStore, Stream};
+use larder_device::IoBuffer;
 use larder_fuzz::array::{self, FILL, MemoryImage, Sections};
 use larder_fuzz::patches;
 use libfuzzer_sys::fuzz_target;

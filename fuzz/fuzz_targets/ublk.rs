@@ -3,9 +3,9 @@
 
 use std::sync::{Arc, LazyLock};
 
-use larder_block::export::ublk::fuzzing;
-use larder_block::volume::{DeviceVolume, Volume};
 use larder_device::MemoryDevice;
+use larder_export::ublk::fuzzing;
+use larder_export::volume::{DeviceVolume, Volume};
 use libfuzzer_sys::fuzz_target;
 
 /// Made once, because only zeros are written to it.

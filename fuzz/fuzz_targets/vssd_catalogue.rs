@@ -5,7 +5,7 @@
 use larder_fuzz::array::{self, STRIPE_PAGES};
 use larder_fuzz::seal;
 use larder_ssd::raw::RawSsd;
-use larder_ssd::vssd::{MemoryImages, Pages, Swap, Vssds};
+use larder_vssd::{MemoryImages, Pages, Swap, Vssds};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

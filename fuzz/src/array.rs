@@ -3,12 +3,13 @@
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
-use larder_device::blocks::vssd::VssdArray;
-use larder_device::{BlockStore, IoBuffer, Stream};
-use larder_ssd::image::{ImageConfig, ImageIo, ModelImage};
+use larder_blocks::vssd::VssdArray;
+use larder_blocks::{BlockStore, Stream};
+use larder_device::IoBuffer;
+use larder_vssd::image::{ImageConfig, ImageIo, ModelImage};
 use larder_ssd::nand::{ChannelIndex, DieArray, NandGeometry};
 use larder_ssd::raw::{RawConfig, RawSsd};
-use larder_ssd::vssd::{
+use larder_vssd::{
     ImageFailed, Isolation, MemoryImages, Pages, Request, Throughputs, Vssds, channel_pairs,
 };
 

@@ -8,7 +8,8 @@ use crate::workspace;
 
 /// The crates that others embed. They must build wherever Rust does. The other crates contain C code, which needs a
 /// compiler for each target.
-const LIBRARIES: [&str; 3] = ["larder-ssd", "larder-device", "larder"];
+const LIBRARIES: [&str; 5] =
+    ["larder-ssd", "larder-vssd", "larder-device", "larder-blocks", "larder"];
 
 /// Targets on which they are checked, in addition to this machine's.
 const TARGETS: [&str; 4] = [

@@ -1,11 +1,11 @@
-//! A block cache in front of a slow device, exported to the system.
+//! A block cache in front of a slow device.
 //!
 //! A *core* device is large and slow. A *cache* device in front of it is small and fast. The cache keeps parts of a
 //! core in cache lines. A *layout* decides where on the cache device the lines are stored, and which metadata is
 //! written with them so that they are found again after a crash.
 //!
-//! An export serves a [`Volume`](volume::Volume): a cached core or any other device. The protocols are in `export`
-//! (Linux).
+//! A cached core is a [`Volume`](larder_export::volume::Volume) ([`CachedVolume`](volume::CachedVolume)), which
+//! `larder-export` exports to the system.
 //!
 //! A cache of 8 MiB in front of a core of 16 MiB, both in memory:
 //!
@@ -15,8 +15,9 @@
 //! use larder_block::layout::CoreId;
 //! use larder_block::layout::log::LogOptions;
 //! use larder_block::manage::{Core, CreateOptions, LayoutOptions, OpenOptions, create, open};
-//! use larder_block::volume::{CachedVolume, Volume};
+//! use larder_block::volume::CachedVolume;
 //! use larder_device::{Device, Durability, IoBuffer, MemoryDevice, block_on};
+//! use larder_export::volume::Volume;
 //!
 //! let memory = |bytes| Arc::new(MemoryDevice::holding(vec![0; bytes])) as Arc<dyn Device>;
 //! let cache_device = memory(8 << 20);
@@ -43,8 +44,6 @@ pub mod accounting;
 pub mod cache;
 pub mod calibration;
 mod error;
-#[cfg(target_os = "linux")]
-pub mod export;
 pub mod fingerprint;
 pub mod layout;
 pub mod manage;

@@ -144,8 +144,8 @@ fn vssd(arguments: &ReplayArgs) -> Result<Option<VssdPlace>, Error> {
     }
 }
 
-fn isolation(kind: KindArg) -> larder_ssd::vssd::Isolation {
-    use larder_ssd::vssd::Isolation;
+fn isolation(kind: KindArg) -> larder_vssd::Isolation {
+    use larder_vssd::Isolation;
     match kind {
         KindArg::Channel => Isolation::Channel,
         KindArg::Die => Isolation::Die,

@@ -34,6 +34,35 @@ pub(crate) trait Driver: Send + Sync {
     }
 }
 
+/// Moves virtual time on, for the thread that waits for a request ([`Completer::advanced_by`]).
+///
+/// [`Completer::advanced_by`]: crate::Completer::advanced_by
+pub trait Advance: Send + Sync {
+    /// Advances to the next event. A thread inside [`block_on`](crate::block_on) that has nothing to poll calls it
+    /// again and again until it is woken; it may block until other threads have had their turns.
+    fn advance(&self);
+}
+
+impl<A: Advance + 'static> Driver for A {
+    fn drive(self: Arc<Self>, parker: &Arc<Parker>) {
+        while !parker.is_woken() {
+            self.advance();
+        }
+    }
+
+    fn tell(&self) {}
+
+    fn interrupt(&self) {}
+
+    fn reap(&self) {}
+
+    fn noted(&self, _more: bool) {}
+
+    fn adopted(&self, _more: bool) {}
+
+    fn left(&self) {}
+}
+
 /// Where one thread sleeps, and whether it must not.
 pub(crate) struct Parker {
     thread: Thread,

@@ -7,14 +7,12 @@
 //! |---|---|
 //! | [`device`] | the [`Device`] trait, and where a device stores its bytes |
 //! | [`io`] | requests, their checks (bounds, alignment), their completion |
-//! | [`blocks`] | the [`BlockStore`] trait for append-only storage, and its implementations |
 //! | [`buffer`] | aligned, pooled buffers |
 //! | [`placement`] | placement handles, and what a device reports of them |
 //! | [`claim`] | claims on device bytes within a process |
 //! | [`clock`] | real and virtual time |
 //! | [`error`] | errors below the cache |
 //! | [`identity`] | recognises a device under any name |
-//! | `ladder` (Linux) | the ways in which a device can isolate tenants |
 //! | [`label`] | the label at the start of our devices |
 //! | [`opening`] | opens the device that a user names, with the best placement available |
 //! | [`mod@file`] | a device on a plain file or a block device: io_uring or a thread pool |
@@ -32,7 +30,6 @@
 //! | [`timeout`] | a device around any other whose requests end within a time limit |
 //! | [`fault`] | a device around any other that misbehaves according to a plan |
 
-pub mod blocks;
 pub mod buffer;
 pub mod claim;
 pub mod clock;
@@ -49,8 +46,6 @@ pub mod identity;
 mod info;
 pub mod io;
 pub mod label;
-#[cfg(target_os = "linux")]
-pub mod ladder;
 #[cfg(target_os = "linux")]
 pub mod mapped;
 pub mod memory;
@@ -76,16 +71,15 @@ pub mod timeout;
 mod transfer;
 pub mod zones;
 
-pub use blocks::{
-    BlockId, BlockState, BlockStore, BlocksOnDevice, DeviceOnBlocks, DeviceOnBlocksOptions,
-    MemoryBlocks, StoreInfo, Stream, ZonedBlocks,
-};
 pub use buffer::{BufferPool, IoBuffer};
 pub use claim::Claim;
 pub use clock::{Clock, LoopClock, RealClock, Sleep, VirtualClock};
 pub use device::{Device, DeviceIdentity, Extent};
+pub use driver::Advance;
 pub use error::{Error, ErrorKind};
-pub use fault::{Condition, DegradedDevice, Fault, FaultCounts, FaultDevice, FaultPlan, FaultRule};
+pub use fault::{
+    Condition, DegradedDevice, Fault, FaultCounts, FaultDevice, FaultPlan, FaultRule, HeldDevice,
+};
 pub use file::FileDevice;
 pub use file_options::{DirectIo, FileOptions, IoEngine};
 pub use heap::give_back_free_memory;

@@ -36,8 +36,8 @@ thread_local! {
     static WOKEN: RefCell<Option<VecDeque<Arc<Work>>>> = const { RefCell::new(None) };
 }
 
-/// Begins `steps` at once, on this thread, and carries them out to their end.
-pub(crate) fn carry_on(steps: impl Future<Output = ()> + Send + 'static) {
+/// Begins `steps` at once, on this thread, and carries them out to their end. No future waits for them.
+pub fn carry_on(steps: impl Future<Output = ()> + Send + 'static) {
     let work = Work {
         steps: Mutex::new(Some(Box::pin(steps))),
         polled: AtomicBool::new(false),

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::num::NonZeroU64;
 
-use larder_device::BlockId;
+use larder_blocks::BlockId;
 
 /// Maximum number of pages per block that an address can hold.
 pub(crate) const BLOCK_PAGES_MAX: u64 = 1 << 24;

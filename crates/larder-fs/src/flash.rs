@@ -2,7 +2,8 @@
 
 use std::sync::{Arc, OnceLock};
 
-use larder_device::{BlockId, BlockState, BlockStore, IoBuffer, IoFuture, Stream};
+use larder_blocks::{BlockId, BlockState, BlockStore, Stream};
+use larder_device::{IoBuffer, IoFuture};
 
 use crate::address::{Address, BLOCK_NUMBERS, Pointer};
 use crate::error::{Error, Result};

@@ -4,7 +4,7 @@
 //! files cannot use: open blocks, the largest batch, two victims of the cleaner with the nodes that point to them, the
 //! checkpoint twice, and 1/32 of all blocks so that the cleaner always has some garbage to clean.
 
-use larder_device::StoreInfo;
+use larder_blocks::StoreInfo;
 
 use crate::address::BLOCK_PAGES_MAX;
 use crate::error::{Error, ErrorKind, Result};

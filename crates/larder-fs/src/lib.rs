@@ -1,6 +1,6 @@
 //! A log-structured file system on sequentially written storage: erase blocks, zones, regions of any device.
 //!
-//! It works on any [`BlockStore`](larder_device::BlockStore), and is used in process ([`FileSystem`]) or mounted
+//! It works on any [`BlockStore`](larder_blocks::BlockStore), and is used in process ([`FileSystem`]) or mounted
 //! (`mount`, Linux). Changes go to a log in batches; a power loss leaves the state between two calls. Inodes and data
 //! are only in the log, and are found by a map in memory, of which a checkpoint is written from time to time. A cleaner
 //! empties blocks that are mostly dead.

@@ -115,7 +115,7 @@ impl Table {
 
 #[cfg(test)]
 mod tests {
-    use larder_device::BlockId;
+    use larder_blocks::BlockId;
 
     use super::*;
 

@@ -7,12 +7,7 @@
 //! bytes: it maps logical pages to places, and a caller that needs contents keeps them by logical address.
 //!
 //! [`raw`] is the firmware of an open-channel drive: it exposes the blocks of its dies to a host that does its own
-//! mapping.
-//!
-//! [`vssd`] divides such drives among tenants: virtual SSDs on channels, dies or parts of dies of their own. It levels
-//! the wear among them.
-//!
-//! [`image`] stores such drives in a file, in any state.
+//! mapping. `larder-vssd` is such a host: it divides drives among tenants.
 //!
 //! [`nand`] is the medium under both: blocks, wear, failures, power.
 //!
@@ -47,14 +42,11 @@
 
 pub mod analytic;
 pub mod error;
-mod fields;
-pub mod image;
 pub mod managed;
 pub mod nand;
 pub mod nvme;
 pub mod raw;
 mod rng;
 pub mod timed;
-pub mod vssd;
 
 pub use error::{Error, ErrorKind};

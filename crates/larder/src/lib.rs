@@ -83,8 +83,6 @@ pub use fleet::tenants::{self, Tenant, Tenants, TenantsConfig};
 pub use fleet::typed::{Codec, Typed, TypedError};
 #[cfg(feature = "serde")]
 pub use fleet::typed::{Postcard, PostcardError};
-/// The device layer: all kinds of devices and their options.
-pub use larder_device as device;
 pub use larder_device::{
     Clock, Device, DirectIo, FileDevice, FileOptions, IoEngine, RealClock, VirtualClock, block_on,
 };
@@ -94,6 +92,16 @@ pub use observe::metrics::{Metric, MetricKind};
 pub use observe::open_metrics::OpenMetrics;
 pub use observe::recovery::Recovery;
 pub use observe::stats::{self, Stats};
+
+/// The device layer: all kinds of devices and their options, and the stores of blocks.
+pub mod device {
+    pub use larder_blocks as blocks;
+    pub use larder_blocks::{
+        BlockId, BlockState, BlockStore, BlocksOnDevice, DeviceOnBlocks, DeviceOnBlocksOptions,
+        MemoryBlocks, StoreInfo, Stream, ZonedBlocks,
+    };
+    pub use larder_device::*;
+}
 
 /// Compiles the example on that page.
 #[cfg(doctest)]

@@ -15,17 +15,42 @@ enum May {
 }
 
 /// The crates, from the bottom up.
-const HOUSE: [(&str, May); 16] = [
+const HOUSE: [(&str, May); 19] = [
     ("larder-workload", May::Use(&[], &[])),
     ("larder-bench", May::Use(&["larder-workload"], &[])),
     ("larder-checksum", May::Use(&[], &[])),
     ("larder-ssd", May::Use(&["larder-checksum"], &[])),
+    ("larder-vssd", May::Use(&["larder-checksum", "larder-ssd"], &["larder-workload"])),
     ("larder-device", May::Use(&["larder-checksum", "larder-ssd"], &[])),
     ("larder-tls", May::Use(&["larder-device"], &[])),
-    ("larder-fs", May::Use(&["larder-checksum", "larder-device"], &[])),
+    ("larder-export", May::Use(&["larder-device", "larder-tls"], &[])),
+    (
+        "larder-blocks",
+        May::Use(&["larder-checksum", "larder-device", "larder-ssd", "larder-vssd"], &[]),
+    ),
+    ("larder-fs", May::Use(&["larder-blocks", "larder-checksum", "larder-device"], &[])),
     ("larder-log", May::Use(&["larder-checksum", "larder-device"], &["larder-ssd"])),
-    ("larder", May::Use(&["larder-checksum", "larder-device", "larder-log"], &["larder-ssd"])),
-    ("larder-sim", May::Use(&["larder", "larder-device", "larder-ssd", "larder-workload"], &[])),
+    (
+        "larder",
+        May::Use(
+            &["larder-blocks", "larder-checksum", "larder-device", "larder-log"],
+            &["larder-ssd", "larder-vssd"],
+        ),
+    ),
+    (
+        "larder-sim",
+        May::Use(
+            &[
+                "larder",
+                "larder-blocks",
+                "larder-device",
+                "larder-ssd",
+                "larder-vssd",
+                "larder-workload",
+            ],
+            &[],
+        ),
+    ),
     (
         "larder-server",
         May::Use(
@@ -36,7 +61,7 @@ const HOUSE: [(&str, May); 16] = [
     (
         "larder-block",
         May::Use(
-            &["larder", "larder-checksum", "larder-log", "larder-device", "larder-tls"],
+            &["larder", "larder-checksum", "larder-log", "larder-device", "larder-export"],
             &["larder-ssd", "larder-sim", "larder-workload"],
         ),
     ),
@@ -45,9 +70,11 @@ const HOUSE: [(&str, May); 16] = [
         May::Use(
             &[
                 "larder",
+                "larder-blocks",
                 "larder-checksum",
                 "larder-device",
                 "larder-ssd",
+                "larder-vssd",
                 "larder-workload",
                 "larder-sim",
                 "larder-server",
@@ -156,6 +183,22 @@ mod tests {
         for above in ["larder-lab", "larder-cli", "larder-server"] {
             let uses = format!("[dev-dependencies]\n{above}.workspace = true\n");
             assert_eq!(tree("larder-sim", &uses).len(), 1, "{above}");
+        }
+    }
+
+    #[test]
+    fn exports_blocks_and_virtual_ssds_know_nothing_above_them() {
+        for (name, above) in [
+            ("larder-export", "larder-block"),
+            ("larder-blocks", "larder-fs"),
+            ("larder-device", "larder-blocks"),
+            ("larder-vssd", "larder-device"),
+            ("larder-ssd", "larder-vssd"),
+        ] {
+            let back = format!("[dev-dependencies]\n{above}.workspace = true\n");
+            assert_eq!(tree(name, &back).len(), 1, "{name}");
+            let uses = format!("[dependencies]\n{name}.workspace = true\n");
+            assert!(tree("larder-cli", &uses).is_empty(), "{name}");
         }
     }
 

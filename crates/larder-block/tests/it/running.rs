@@ -11,12 +11,13 @@ use larder_block::layout::log::{Geometry, LogLayout, LogOptions};
 use larder_block::policy::routing::RoutingPolicy;
 use larder_block::policy::{CutOffPolicy, NHit, PromotionPolicy};
 use larder_block::running::{Handles, RunningCache};
-use larder_block::volume::{CachedVolume, Context, DeviceVolume, Volume};
+use larder_block::volume::CachedVolume;
 use larder_device::model::virtual_time::{Shape, ShapedStorage};
 use larder_device::{
     Device, Durability, Fault, FaultDevice, FaultPlan, FaultRule, Io, IoBuffer, MemoryDevice,
     Payload, PlacementHandle, VirtualClock, VirtualTimeDevice, block_on,
 };
+use larder_export::volume::{Context, DeviceVolume, Volume};
 
 use super::classes::by_chance;
 use super::rig::{IDENTITY, core};

@@ -7,7 +7,8 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use larder::block_on;
-use larder_device::{BlockId, BlockStore, IoBuffer, Stream, ZonedBlocks};
+use larder_blocks::{BlockId, BlockStore, Stream, ZonedBlocks};
+use larder_device::IoBuffer;
 
 use super::{Failure, open};
 

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use clap::Parser;
 use larder::{Config, Larder, LocConfig, RealClock, SocConfig, block_on};
-use larder_device::{BlockStore, Device, DeviceOnBlocks, ZonedBlocks, ZonedDevice, ZonedFile};
+use larder_blocks::{BlockStore, DeviceOnBlocks, ZonedBlocks};
+use larder_device::{Device, ZonedDevice, ZonedFile};
 
 #[path = "kills.rs"]
 mod kills;

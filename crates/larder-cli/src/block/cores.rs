@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use larder_block::export::nbd::Export;
 use larder_block::layout::CoreId;
 use larder_block::manage::{Core, Opened, StoredCache};
 use larder_block::volume::CachedVolume;
 use larder_block::{Error as BlockError, ErrorKind};
 use larder_device::Device;
+use larder_export::nbd::Export;
 use larder_workload::Error;
 
 use super::target;

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use larder_block::export::nbd::{Export, NbdConfig, NbdServer};
-use larder_block::export::ublk::UblkConfig;
-use larder_block::volume::{DeviceVolume, Volume};
+use larder_export::nbd::{Export, NbdConfig, NbdServer};
+use larder_export::ublk::UblkConfig;
+use larder_export::volume::{DeviceVolume, Volume};
 use larder_workload::Error;
 
 use super::serving::{self, say};

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use larder_block::cache::CacheOptions;
-use larder_block::export::ublk::UblkId;
 use larder_block::layout::CoreId;
 use larder_block::manage::{ChangedCore, OpenOptions, StoredCache};
 use larder_block::policy::classes::IoClasses;
 use larder_block::policy::routing::RoutingPolicy;
+use larder_export::ublk::UblkId;
 use larder_server::SocketBackend;
 use larder_tls::Tls;
 use larder_workload::Error;

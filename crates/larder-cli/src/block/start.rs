@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use indicatif::BinaryBytes;
-use larder_block::export::nbd::{NbdConfig, NbdServer};
-use larder_block::export::ublk::UblkConfig;
 use larder_block::manage::{self, Opened};
 use larder_block::running::Handles;
 use larder_block::volume::CachedVolume;
 use larder_device::{RealClock, block_on};
+use larder_export::nbd::{NbdConfig, NbdServer};
+use larder_export::ublk::UblkConfig;
 use larder_server::MetricsServer;
 use larder_workload::Error;
 

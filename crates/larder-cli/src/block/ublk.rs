@@ -6,10 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use indicatif::BinaryBytes;
-use larder_block::export::ublk::{
-    self, Owner, UblkConfig, UblkDevice, UblkId, UblkService, UblkStatus,
-};
 use larder_device::{Device, ErrorKind};
+use larder_export::ublk::{self, Owner, UblkConfig, UblkDevice, UblkId, UblkService, UblkStatus};
 use larder_workload::Error;
 use serde::{Deserialize, Serialize};
 use signal_hook::consts::SIGTERM;

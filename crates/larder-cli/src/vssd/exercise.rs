@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use larder_device::blocks::VssdBlocks;
-use larder_device::{BlockId, BlockStore, IoBuffer, Stream};
+use larder_blocks::{BlockId, BlockStore, Stream, VssdBlocks};
+use larder_device::IoBuffer;
 use larder_workload::Error;
 use serde::Serialize;
 

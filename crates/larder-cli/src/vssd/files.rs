@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use larder_device::BlockStore;
-use larder_device::blocks::VssdArray;
+use larder_blocks::{BlockStore, VssdArray};
 use larder_fs::fsck::{self, Fsck};
 use larder_workload::Error;
 use serde::Serialize;

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
+use larder_blocks::VssdArray;
+use larder_blocks::vssd::{ImageFile, UnwrittenImage};
 use larder_device::ErrorKind;
-use larder_device::blocks::VssdArray;
-use larder_device::blocks::vssd::{ImageFile, UnwrittenImage};
-use larder_ssd::vssd::{Recovered, VssdId};
+use larder_vssd::{Recovered, VssdId};
 use larder_workload::Error;
 
 use crate::args::ImageArgs;

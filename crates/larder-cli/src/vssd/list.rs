@@ -1,6 +1,6 @@
 //! `larder vssd list`.
 
-use larder_ssd::vssd::Isolation;
+use larder_vssd::Isolation;
 use larder_workload::Error;
 use serde::Serialize;
 
@@ -85,7 +85,7 @@ fn render(list: &List) -> String {
         text += &format!(
             "{:>4}  {isolation:12}{:12}{:>6}  {:18}{:>7}{:>7}{:>12}{:>13}{:>13}  {}\n",
             tenant.vssd,
-            tenant.rung,
+            tenant.kind,
             tenant.units,
             tenant.unit,
             tenant.blocks,

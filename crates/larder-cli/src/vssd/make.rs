@@ -1,13 +1,13 @@
 //! `larder vssd format`, `create` and `delete`.
 
+use larder_blocks::VssdArray;
+use larder_blocks::vssd::ImageFile;
 use larder_device::ErrorKind;
-use larder_device::blocks::VssdArray;
-use larder_device::blocks::vssd::ImageFile;
 use larder_device::label::Uuid;
-use larder_ssd::image::ImageConfig;
 use larder_ssd::nand::{DieArray, Endurance, NandGeometry};
 use larder_ssd::raw::RawConfig;
-use larder_ssd::vssd::{Isolation, Request, Throughputs};
+use larder_vssd::image::ImageConfig;
+use larder_vssd::{Isolation, Request, Throughputs};
 use larder_workload::Error;
 use serde::Serialize;
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use larder_device::BlockStore;
+use larder_blocks::BlockStore;
 use larder_fs::{ErrorKind, FileSystem, MountOptions, Mounted, Options, fsck, mount};
 use larder_workload::Error;
 use serde::Serialize;

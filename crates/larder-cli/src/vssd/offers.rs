@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use larder_device::ladder::Ladder;
+use larder_blocks::isolation::{IsolationMechanism, IsolationReport};
 use larder_device::nvme::node::Roots;
 use larder_device::nvme::{Commands, DriveFile};
 use larder_workload::Error;
@@ -21,14 +21,16 @@ struct Offers {
 struct Device {
     path: String,
     /// Best first.
-    rungs: Vec<Offer>,
-    /// What could not be found out, or is missing for a better rung.
+    #[serde(rename = "rungs")]
+    mechanisms: Vec<Offer>,
+    /// What could not be found out, or is missing for a better mechanism.
     notes: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
 struct Offer {
-    rung: &'static str,
+    #[serde(rename = "rung")]
+    name: &'static str,
     /// What tenants share: "channels", "reclaim groups", "namespace", "partition", or "unknown".
     isolation: String,
     /// Zones, reclaim groups or namespaces.
@@ -47,26 +49,26 @@ pub(super) fn run(paths: &[PathBuf], json: JsonTarget) -> Result<Ending, Error> 
 impl Device {
     fn of(path: &Path) -> Result<Self, Error> {
         let open = |path: &Path| Ok(Box::new(DriveFile::open(path, false)?) as Box<dyn Commands>);
-        let ladder = Ladder::look(path, &Roots::default(), &open);
-        let ladder = ladder.map_err(|error| Error::run(format!("--device {error}")))?;
-        let offer = |rung: larder_device::ladder::Rung| Offer {
-            rung: rung.name,
-            isolation: rung.isolation.to_string(),
-            parts: rung.parts,
-            says: rung.says,
+        let report = IsolationReport::look(path, &Roots::default(), &open);
+        let report = report.map_err(|error| Error::run(format!("--device {error}")))?;
+        let offer = |mechanism: IsolationMechanism| Offer {
+            name: mechanism.name,
+            isolation: mechanism.level.to_string(),
+            parts: mechanism.parts,
+            says: mechanism.says,
         };
         Ok(Self {
-            path: ladder.path.display().to_string(),
-            rungs: ladder.rungs.into_iter().map(offer).collect(),
-            notes: ladder.notes,
+            path: report.path.display().to_string(),
+            mechanisms: report.mechanisms.into_iter().map(offer).collect(),
+            notes: report.notes,
         })
     }
 
     fn render(&self) -> String {
         let mut text = format!("{}\n", self.path);
-        for Offer { rung, isolation, parts, says } in &self.rungs {
+        for Offer { name, isolation, parts, says } in &self.mechanisms {
             let parts = parts.map_or("-".to_owned(), count);
-            text += &format!("  {rung:20}isolation {isolation:16}{parts:>8}  {says}\n");
+            text += &format!("  {name:20}isolation {isolation:16}{parts:>8}  {says}\n");
         }
         self.notes.iter().for_each(|note| text += &format!("  note: {note}\n"));
         text

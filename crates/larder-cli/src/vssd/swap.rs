@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use larder_device::blocks::VssdArray;
+use larder_blocks::VssdArray;
 use larder_ssd::nand::{ChannelIndex, DieArray};
-use larder_ssd::vssd::levelling::{PairRule, SwapRule, Trigger};
-use larder_ssd::vssd::{Swap, channel_pairs};
+use larder_vssd::levelling::{PairRule, SwapRule, Trigger};
+use larder_vssd::{Swap, channel_pairs};
 use larder_workload::Error;
 use serde::Serialize;
 

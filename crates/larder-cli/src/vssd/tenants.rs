@@ -1,8 +1,7 @@
 //! The description of a vSSD.
 
-use larder_device::BlockStore;
-use larder_device::blocks::VssdArray;
-use larder_ssd::vssd::{Isolation, VssdId, VssdInfo};
+use larder_blocks::{BlockStore, VssdArray};
+use larder_vssd::{Isolation, VssdId, VssdInfo};
 use larder_workload::Error;
 use serde::Serialize;
 
@@ -16,7 +15,8 @@ pub(super) struct Tenant {
     /// What it shares with others: "channels", "dies", "software" or "none".
     pub(super) isolation: String,
     /// The kind of its store.
-    pub(super) rung: &'static str,
+    #[serde(rename = "rung")]
+    pub(super) kind: &'static str,
     pub(super) weight: Option<u32>,
     pub(super) units: u32,
     pub(super) unit: &'static str,
@@ -62,7 +62,7 @@ impl Tenant {
         Ok(Self {
             vssd: id.0,
             isolation: store.info().isolation.to_string(),
-            rung: store.info().rung,
+            kind: store.info().kind,
             weight: match request.isolation {
                 Isolation::Software { weight } => Some(weight),
                 _ => None,

@@ -1,8 +1,8 @@
 //! `larder vssd wear`: the wear of channels and dies, and their tenants.
 
-use larder_device::blocks::VssdArray;
+use larder_blocks::VssdArray;
 use larder_ssd::nand::ChannelIndex;
-use larder_ssd::vssd::VssdInfo;
+use larder_vssd::VssdInfo;
 use larder_workload::Error;
 use serde::Serialize;
 

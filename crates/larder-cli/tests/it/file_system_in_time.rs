@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use larder_device::blocks::TimedBlocks;
+use larder_blocks::TimedBlocks;
 use larder_fs::{FileSystem, Options, Owner, ROOT};
 use larder_ssd::raw::{RawConfig, RawSsd};
 use larder_ssd::timed::{DriveTiming, NandTiming, open_channel};
-use larder_ssd::vssd::timed::{SharePolicy, TimedVssds};
-use larder_ssd::vssd::{Isolation, MemoryImages, Request, Throughputs, VssdId, Vssds};
+use larder_vssd::timed::{SharePolicy, TimedVssds};
+use larder_vssd::{Isolation, MemoryImages, Request, Throughputs, VssdId, Vssds};
 
 const OWNER: Owner = Owner { uid: 1, gid: 2, permissions: 0o644 };
 

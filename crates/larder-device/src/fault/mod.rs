@@ -1,6 +1,15 @@
 //! A device that misbehaves according to a plan, around any other device.
+//!
+//! | file | content |
+//! |---|---|
+//! | `plan` | what happens when |
+//! | `inject` | the faults of a plan |
+//! | `volatile` | writes that a crash may undo |
+//! | `degraded` | a device that works, fails or is slow |
+//! | `held` | a device whose requests wait until a test lets them go |
 
 mod degraded;
+mod held;
 mod inject;
 mod plan;
 mod volatile;
@@ -9,6 +18,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 pub use degraded::{Condition, DegradedDevice};
+pub use held::HeldDevice;
 pub use plan::{Fault, FaultPlan, FaultRule};
 
 use crate::device::Device;

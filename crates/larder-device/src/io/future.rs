@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use super::observed::ObservedRequest;
 use super::outcome::{IoFailure, IoResult};
-use crate::driver::Driver;
+use crate::driver::{Advance, Driver};
 use crate::error::{Error, ErrorKind};
 use crate::park::{block_on, is_inside_block_on, note};
 use crate::spares::{Heap, Spares, sole};
@@ -371,6 +371,11 @@ impl Completer {
             let mut slot = completion.slot.lock().unwrap_or_else(PoisonError::into_inner);
             slot.driver = Some(driver);
         }
+    }
+
+    /// Sets what moves time on until the request ends. Must be called before the request can be polled.
+    pub fn advanced_by<A: Advance + 'static>(&self, advance: &Arc<A>) {
+        self.driven_by(Arc::clone(advance) as Arc<dyn Driver>);
     }
 
     /// Ends the request and wakes the task that waits for it.

@@ -19,7 +19,7 @@ pub struct IoFailure {
 
 impl IoFailure {
     /// A failure of a request that has no buffer, or whose buffer is elsewhere.
-    pub(crate) fn without_buffer(error: Error) -> Self {
+    pub fn without_buffer(error: Error) -> Self {
         Self { error, buffer: IoBuffer::empty() }
     }
 }

@@ -8,13 +8,13 @@
 //! |---|---|
 //! | `file` | a zoned block device on Linux |
 //! | `ioctl` | its zones, through the kernel's ioctls |
-//! | `queue` | the zone attributes in sysfs |
+//! | [`queue`] | the zone attributes in sysfs |
 
 #[cfg(target_os = "linux")]
 mod file;
 #[cfg(target_os = "linux")]
 mod ioctl;
-pub(crate) mod queue;
+pub mod queue;
 
 use crate::device::Device;
 use crate::error::Error;

@@ -5,14 +5,14 @@ use std::path::Path;
 use super::ZoneLimits;
 
 /// `host-managed` or `host-aware`; `None` if the device has no zones.
-pub(crate) fn model(queue: &Path) -> Option<String> {
+pub fn model(queue: &Path) -> Option<String> {
     let said = std::fs::read_to_string(queue.join("zoned")).ok()?;
     let said = said.trim();
     (!said.is_empty() && said != "none").then(|| said.to_owned())
 }
 
 /// The limits on zones in use.
-pub(crate) fn limits(queue: &Path) -> ZoneLimits {
+pub fn limits(queue: &Path) -> ZoneLimits {
     let most = |name| number(queue, name).and_then(|most| u32::try_from(most).ok());
     // 0 means no limit.
     let [open, active] = ["max_open_zones", "max_active_zones"].map(most);
@@ -20,6 +20,6 @@ pub(crate) fn limits(queue: &Path) -> ZoneLimits {
 }
 
 /// The number in the attribute `name`.
-pub(crate) fn number(queue: &Path, name: &str) -> Option<u64> {
+pub fn number(queue: &Path, name: &str) -> Option<u64> {
     std::fs::read_to_string(queue.join(name)).ok()?.trim().parse().ok()
 }

@@ -4,9 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod allocations;
-mod block_stores;
 mod blocks;
-mod device_on_blocks;
 mod disorder;
 mod fault;
 mod file;
@@ -20,5 +18,4 @@ mod lists;
 mod mapped;
 mod striped;
 mod support;
-mod timed_blocks;
 mod zeroes;

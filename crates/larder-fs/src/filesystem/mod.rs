@@ -9,8 +9,9 @@ mod names;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use larder_blocks::BlockStore;
 use larder_device::label::Uuid;
-use larder_device::{BlockStore, Clock, RealClock};
+use larder_device::{Clock, RealClock};
 
 use crate::attributes::{Ino, Kind, Owner, ROOT, Time};
 use crate::error::{Error, ErrorKind, Result};
@@ -63,7 +64,7 @@ pub struct Space {
 /// ```
 /// use std::sync::Arc;
 ///
-/// use larder_device::MemoryBlocks;
+/// use larder_blocks::MemoryBlocks;
 /// use larder_fs::{FileSystem, Options, Owner, ROOT};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

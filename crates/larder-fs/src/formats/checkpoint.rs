@@ -243,7 +243,7 @@ pub(crate) fn other_version(page: &[u8]) -> Option<u16> {
 
 #[cfg(test)]
 mod tests {
-    use larder_device::BlockId;
+    use larder_blocks::BlockId;
 
     use super::*;
 

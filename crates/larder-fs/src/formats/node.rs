@@ -251,7 +251,7 @@ fn pointers(body: &[u8]) -> Option<Pointers> {
 
 #[cfg(test)]
 mod tests {
-    use larder_device::BlockId;
+    use larder_blocks::BlockId;
 
     use super::*;
 

@@ -183,7 +183,7 @@ fn entry(raw: &RawEntry) -> Option<Entry> {
 
 #[cfg(test)]
 mod tests {
-    use larder_device::BlockId;
+    use larder_blocks::BlockId;
 
     use super::*;
 

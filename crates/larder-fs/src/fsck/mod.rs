@@ -11,7 +11,7 @@ mod report;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use larder_device::BlockStore;
+use larder_blocks::BlockStore;
 
 use crate::error::{ErrorKind, Result};
 use crate::flash::Flash;

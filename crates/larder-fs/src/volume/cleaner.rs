@@ -9,7 +9,7 @@
 //! It terminates: the number of live pages does not grow, so the number of dead pages is constant until their block is
 //! freed, and the reserve ensures that there are always some.
 
-use larder_device::BlockId;
+use larder_blocks::BlockId;
 
 use super::{DirtyPage, NodeKey, Volume};
 use crate::address::Address;

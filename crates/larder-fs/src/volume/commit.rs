@@ -5,7 +5,8 @@
 //! together, so a batch costs only one wait. An append that fails closes its block; then the whole batch is written
 //! again elsewhere, as its next attempt.
 
-use larder_device::{BlockId, IoFuture};
+use larder_blocks::BlockId;
+use larder_device::IoFuture;
 
 use super::{NodeKey, Volume};
 use crate::address::{Address, Pointer};

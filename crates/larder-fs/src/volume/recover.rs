@@ -12,8 +12,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use larder_blocks::{BlockId, BlockState};
 use larder_device::label::Uuid;
-use larder_device::{BlockId, BlockState};
 
 use super::NodeKey;
 use crate::address::{Address, Pointer};

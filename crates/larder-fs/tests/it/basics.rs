@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use larder_device::{BlockStore, MemoryBlocks};
+use larder_blocks::{BlockStore, MemoryBlocks};
 use larder_fs::{ErrorKind, FileSystem, Kind, Options, Owner, ROOT, Renaming, SetAttributes};
 
 pub(crate) fn store(blocks: u64, block_pages: u64) -> Arc<MemoryBlocks> {
@@ -117,7 +117,7 @@ fn stores_that_hold_no_file_system_are_refused() {
     assert_eq!(kind(FileSystem::open(store(64, 32), Options::default())), ErrorKind::Setup);
     assert_eq!(kind(FileSystem::format(store(8, 32), false, Options::default())), ErrorKind::Setup);
     let foreign = store(64, 32);
-    foreign.alloc(larder_device::Stream::DEFAULT, 7).wait().unwrap();
+    foreign.alloc(larder_blocks::Stream::DEFAULT, 7).wait().unwrap();
     assert_eq!(kind(FileSystem::open(foreign.clone(), Options::default())), ErrorKind::Setup);
     let refused = FileSystem::format(foreign.clone(), false, Options::default());
     assert_eq!(kind(refused), ErrorKind::Setup);

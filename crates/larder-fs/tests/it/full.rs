@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use larder_device::blocks::{IsolationRung, StoreInfo};
-use larder_device::{BlockStore, MemoryBlocks};
+use larder_blocks::{BlockStore, MemoryBlocks, StoreInfo};
 use larder_fs::{ErrorKind, FileSystem, Ino, Options, ROOT, SetAttributes, fsck, fsck::Fsck};
 
 use super::basics::owner;
@@ -17,8 +16,8 @@ fn info(blocks: u64, block_pages: u64, streams: u16, open: Option<u32>) -> Store
         blocks,
         streams,
         open_blocks_max: open,
-        isolation: IsolationRung::Unknown,
-        rung: "memory",
+        isolation: larder_blocks::IsolationLevel::Unknown,
+        kind: "memory",
     }
 }
 

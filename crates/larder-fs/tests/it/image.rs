@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use larder_device::{BlockId, BlockStore, IoBuffer, MemoryBlocks, Stream};
+use larder_blocks::{BlockId, BlockStore, MemoryBlocks, Stream};
+use larder_device::IoBuffer;
 
 const PAGE: usize = 4096;
 /// Position of the checksum in a run and in a page of a checkpoint; the covered bytes begin at its end.
@@ -28,7 +29,7 @@ pub(crate) struct Image {
 
 impl Image {
     pub(crate) fn of(store: &MemoryBlocks) -> Self {
-        let read = |state: larder_device::BlockState| {
+        let read = |state: larder_blocks::BlockState| {
             let length = usize::try_from(state.written_bytes).unwrap();
             let mut bytes = vec![0; length];
             if length > 0 {

@@ -3,10 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use larder_device::blocks::{BlockIo, CheckedBlockIo, Ledger};
-use larder_device::{
-    BlockStore, DeviceStats, Error, ErrorKind, IoBuffer, IoFuture, MemoryBlocks, StoreInfo,
-};
+use larder_blocks::{BlockIo, BlockStore, CheckedBlockIo, Ledger, MemoryBlocks, StoreInfo};
+use larder_device::{DeviceStats, Error, ErrorKind, IoBuffer, IoFuture};
 
 /// Blocks in memory, until power is lost. Requests in flight at that time are done, not done, or done in part.
 pub(crate) struct Mains {

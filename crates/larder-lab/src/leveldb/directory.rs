@@ -14,7 +14,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use larder_device::{BlockId, BlockStore, Stream};
+use larder_blocks::{BlockId, BlockStore, Stream};
 use serde::{Deserialize, Serialize};
 
 use super::pages::{self, Piece, Result, buffer_of, corrupt, of_store};
@@ -70,9 +70,8 @@ impl Directory {
         }
         let mut epochs: Vec<_> = blocks.iter().filter(|it| it.tag & OF_DIRECTORY != 0).collect();
         epochs.sort_by_key(|it| std::cmp::Reverse(it.tag & NUMBER));
-        let read = |state: &&larder_device::blocks::BlockState| {
-            replay(&*store, state.block, state.written_bytes)
-        };
+        let read =
+            |state: &&larder_blocks::BlockState| replay(&*store, state.block, state.written_bytes);
         let found = epochs.iter().find_map(read);
         if found.is_none() && blocks.iter().any(|it| it.written_bytes > 0) {
             return Err(corrupt("there are blocks, and no directory of them"));

@@ -5,7 +5,8 @@ use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::rc::Rc;
 
-use larder_device::{BlockId, IoBuffer, IoFuture, Stream};
+use larder_blocks::{BlockId, Stream};
+use larder_device::{IoBuffer, IoFuture};
 use rusty_leveldb::Status;
 use rusty_leveldb::env::RandomAccess;
 

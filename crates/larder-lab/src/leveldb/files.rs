@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use larder_device::{BlockId, BlockStore};
+use larder_blocks::{BlockId, BlockStore};
 use rusty_leveldb::{Status, StatusCode};
 
 use super::directory::{Change, Directory};

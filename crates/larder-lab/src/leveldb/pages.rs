@@ -1,6 +1,7 @@
 //! The bytes of files on blocks: pieces, each within one block.
 
-use larder_device::{BlockId, BlockStore, IoBuffer};
+use larder_blocks::{BlockId, BlockStore};
+use larder_device::IoBuffer;
 use rusty_leveldb::{Status, StatusCode};
 use serde::{Deserialize, Serialize};
 

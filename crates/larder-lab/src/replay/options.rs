@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use larder::{AdmissionPolicy, ArrayConfig, DramPolicy, RegionEviction, Reinsertion};
 use larder_device::{Isolation, PlacementMode, Target};
-use larder_ssd::vssd::Isolation as VssdIsolation;
+use larder_vssd::Isolation as VssdIsolation;
 use larder_workload::RequestSource;
 use larder_workload::generate::{self, GeneratorOptions};
 use larder_workload::trace::{self, TraceOptions};

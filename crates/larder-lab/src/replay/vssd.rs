@@ -6,13 +6,13 @@
 
 use std::sync::Arc;
 
-use larder_device::blocks::vssd::{ImageFile, MemoryKeeper};
-use larder_device::blocks::{OnBlocksCounts, VssdArray, VssdBlocks};
-use larder_device::{BlockStore, Device, DeviceOnBlocks, block_on};
+use larder_blocks::vssd::{ImageFile, MemoryKeeper};
+use larder_blocks::{BlockStore, DeviceOnBlocks, OnBlocksCounts, VssdArray, VssdBlocks};
+use larder_device::{Device, block_on};
 use larder_ssd::managed::{self, PAGE_BYTES};
 use larder_ssd::nand::{DieArray, NandGeometry};
 use larder_ssd::raw::{RawConfig, RawSsd};
-use larder_ssd::vssd::{Isolation, MemoryImages, Request, Throughputs, VssdId};
+use larder_vssd::{Isolation, MemoryImages, Request, Throughputs, VssdId};
 
 use super::configs::{config, drive_config, no_such_drive};
 use super::counted::CountedDrive;

@@ -4,12 +4,12 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use larder_device::blocks::VssdArray;
-use larder_device::blocks::vssd::MemoryKeeper;
+use larder_blocks::VssdArray;
+use larder_blocks::vssd::MemoryKeeper;
 use larder_lab::leveldb::{BlockEnv, Time};
 use larder_ssd::nand::{DieArray, NandGeometry};
 use larder_ssd::raw::{RawConfig, RawSsd};
-use larder_ssd::vssd::{Isolation, MemoryImages, Request, Throughputs, VssdId};
+use larder_vssd::{Isolation, MemoryImages, Request, Throughputs, VssdId};
 use rusty_leveldb::env::Env;
 use rusty_leveldb::{DB, Options, WriteBatch};
 
@@ -179,7 +179,8 @@ fn names_and_lengths_are_found_again_and_blocks_of_files_that_are_gone_are_free(
 
 #[test]
 fn blocks_of_something_else_are_refused() {
-    use larder_device::{BlockStore, IoBuffer, Stream};
+    use larder_blocks::{BlockStore, Stream};
+    use larder_device::IoBuffer;
     let (array, id) = array();
     let store = Arc::new(array.store(id).unwrap());
     let block = store.alloc(Stream::DEFAULT, 9).wait().unwrap();

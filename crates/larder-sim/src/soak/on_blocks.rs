@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use larder_device::blocks::BlocksOptions;
-use larder_device::{BlockStore, BlocksOnDevice, Device, MemoryDevice, StoreInfo, block_on};
+use larder_blocks::{BlockStore, BlocksOnDevice, BlocksOptions, StoreInfo};
+use larder_device::{Device, MemoryDevice, block_on};
 
 use super::on_vssd::{BLOCK_BYTES, OnVssd};
 use super::plan::{DRIVE_BYTES, Plan, Trouble};

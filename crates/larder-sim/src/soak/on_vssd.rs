@@ -5,17 +5,15 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use larder_device::blocks::vssd::MemoryKeeper;
-use larder_device::blocks::{AllocFuture, BlockIo, CheckedBlockIo, Ledger, VssdArray, VssdBlocks};
-use larder_device::{
-    BlockId, BlockStore, DeviceStats, Error, ErrorKind, IoBuffer, IoFuture, IoResult, StoreInfo,
-    Stream,
+use larder_blocks::vssd::MemoryKeeper;
+use larder_blocks::{
+    AllocFuture, BlockId, BlockIo, BlockStore, CheckedBlockIo, Ledger, StoreInfo, Stream,
+    VssdArray, VssdBlocks,
 };
+use larder_device::{DeviceStats, Error, ErrorKind, IoBuffer, IoFuture, IoResult};
 use larder_ssd::nand::{ChannelIndex, DieArray, NandGeometry};
 use larder_ssd::raw::{RawConfig, RawSsd};
-use larder_ssd::vssd::{
-    Isolation, MemoryImages, Request, Swap, Throughputs, VssdId, channel_pairs,
-};
+use larder_vssd::{Isolation, MemoryImages, Request, Swap, Throughputs, VssdId, channel_pairs};
 
 use super::device::StagedDevice;
 

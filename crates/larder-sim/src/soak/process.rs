@@ -7,10 +7,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use larder_device::blocks::{BlocksOptions, DeviceOnBlocksOptions};
+use larder_blocks::{
+    BlockStore, BlocksOnDevice, BlocksOptions, DeviceOnBlocks, DeviceOnBlocksOptions,
+};
 use larder_device::{
-    BlockStore, BlocksOnDevice, CheckedIo, Device, DeviceInfo, DeviceOnBlocks, DeviceStats, Error,
-    ErrorKind, Extent, IoFuture,
+    CheckedIo, Device, DeviceInfo, DeviceStats, Error, ErrorKind, Extent, IoFuture,
 };
 
 use super::device::StagedDevice;

@@ -19,7 +19,7 @@ pub struct PageIndex(pub u32);
 impl ChannelIndex {
     /// Index into tables with one entry per channel.
     #[inline]
-    pub(crate) fn at(self) -> usize {
+    pub fn at(self) -> usize {
         self.0 as usize
     }
 }
@@ -27,7 +27,7 @@ impl ChannelIndex {
 impl DieIndex {
     /// Index into tables with one entry per die.
     #[inline]
-    pub(crate) fn at(self) -> usize {
+    pub fn at(self) -> usize {
         self.0 as usize
     }
 }

@@ -65,7 +65,11 @@ impl RawConfig {
         u32::try_from(thousandths.div_ceil(1000)).map_or(u32::MAX, |spare| spare.max(1))
     }
 
-    pub(crate) fn check(&self) -> Result<(), Error> {
+    /// Checks that there can be such a drive.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] with the parameter that is wrong.
+    pub fn check(&self) -> Result<(), Error> {
         let fail = |message: String| Err(Error::new(ErrorKind::Config, message));
         self.geometry.check()?;
         self.endurance.check(self.geometry.blocks(), "block")?;

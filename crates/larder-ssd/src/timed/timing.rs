@@ -115,7 +115,8 @@ impl DriveTiming {
         u32::try_from(self.nand.page_bytes / PAGE_BYTES).unwrap_or(u32::MAX).max(1)
     }
 
-    pub(crate) fn channel_ns(&self, bytes: u64) -> u64 {
+    /// Time that `bytes` take through a channel, in nanoseconds.
+    pub fn channel_ns(&self, bytes: u64) -> u64 {
         transfer_ns(bytes, self.channel_bytes_per_s)
     }
 

@@ -1,6 +1,6 @@
 //! Computes how to divide a device on blocks so that regions are aligned to blocks.
 
-use larder_device::blocks::{DeviceOnBlocksOptions, StoreInfo};
+use larder_blocks::{DeviceOnBlocksOptions, StoreInfo};
 use larder_device::{DeviceInfo, PlacementInfo};
 
 use crate::base::error::Error;
@@ -41,7 +41,7 @@ fn regions_of(layout: &Layout) -> Result<(u64, u64, u64), Error> {
 }
 
 impl Config {
-    /// How [`DeviceOnBlocks`](larder_device::DeviceOnBlocks) has to divide a block store for a cache with this
+    /// How [`DeviceOnBlocks`](larder_blocks::DeviceOnBlocks) has to divide a block store for a cache with this
     /// configuration: regions of large objects become slots, which are written sequentially; label, tombstones,
     /// snapshot and small objects are mapped page by page. The capacity is the largest that the store has room for.
     /// Opening the device again needs the same options: compute them from the same configuration and the same store, or
@@ -58,7 +58,7 @@ impl Config {
     /// ```
     /// use std::sync::Arc;
     /// use larder::{Config, Larder, LocConfig, RealClock, block_on};
-    /// use larder_device::blocks::{BlockStore, DeviceOnBlocks, MemoryBlocks};
+    /// use larder_blocks::{BlockStore, DeviceOnBlocks, MemoryBlocks};
     ///
     /// let store = Arc::new(MemoryBlocks::new(64, 1 << 20, 4096).unwrap());
     /// let loc = LocConfig { region_bytes: Some(1 << 20), ..LocConfig::default() };

@@ -4,9 +4,11 @@
 use std::sync::Arc;
 
 use larder::{ArrayConfig, Config, ErrorKind, LocConfig, Recovery, SocConfig, block_on};
-use larder_device::blocks::{BlocksOptions, DeviceOnBlocksOptions};
+use larder_blocks::{
+    BlockStore, BlocksOnDevice, BlocksOptions, DeviceOnBlocks, DeviceOnBlocksOptions, MemoryBlocks,
+};
+use larder_device::Device;
 use larder_device::plan::Class;
-use larder_device::{BlockStore, BlocksOnDevice, Device, DeviceOnBlocks, MemoryBlocks};
 
 use crate::rig::{Rig, config, drive_of};
 

@@ -7,12 +7,12 @@ use larder::{
     Config, ErrorKind, Larder, LocConfig, Recovery, Tenant, Tenants, TenantsConfig, VirtualClock,
     block_on,
 };
-use larder_device::blocks::VssdArray;
-use larder_device::blocks::vssd::MemoryKeeper;
-use larder_device::{BlockStore, Device, DeviceOnBlocks, MemoryDevice};
+use larder_blocks::vssd::MemoryKeeper;
+use larder_blocks::{BlockStore, DeviceOnBlocks, VssdArray};
+use larder_device::{Device, MemoryDevice};
 use larder_ssd::nand::{BlockIndex, ChannelIndex, DieArray, NandGeometry};
 use larder_ssd::raw::{RawConfig, RawSsd};
-use larder_ssd::vssd::{Isolation, MemoryImages, Request, Throughputs, VssdId};
+use larder_vssd::{Isolation, MemoryImages, Request, Throughputs, VssdId};
 
 use crate::rig::{self, key_of, value_of, version_in};
 

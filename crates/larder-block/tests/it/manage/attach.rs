@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use larder_block::cache::BypassReason;
 use larder_block::manage::{AttachOptions, Over, look};
 use larder_block::policy::{ReadAheadOptions, ReadAheadPolicy};
-use larder_block::volume::{CachedVolume, Volume};
+use larder_block::volume::CachedVolume;
 use larder_device::Durability;
+use larder_export::volume::Volume;
 
-use super::super::held::HeldDevice;
 use super::*;
 
 fn attaching(create: &CreateOptions, over: Over) -> AttachOptions {
@@ -77,7 +77,7 @@ fn devices_come_and_go_under_load_and_nothing_is_lost_or_stale() {
 #[test]
 fn a_detach_comes_while_something_is_read_ahead() {
     for create in layouts() {
-        let held = HeldDevice::new(16 * MIB);
+        let held = held_device(16 * MIB);
         let device = Arc::clone(&held) as Shared;
         let core_0 = Core { id: core(0), name: "core-0".to_owned(), device };
         let rig = Rig { cores: vec![core_0], ..Rig::new() };
@@ -89,13 +89,13 @@ fn a_detach_comes_while_something_is_read_ahead() {
             |opened: &Opened| opened.cache.with(|cache| cache.statistics().read_ahead.requests);
         let seen = opened.cache.core(core(0)).unwrap();
         (0..3).for_each(|number| drop(read(&seen, number << 14, 1 << 14)));
-        held.hold_reads(true);
+        held.hold(|io| matches!(io, Io::Read { .. }));
         let last = seen.submit(Io::Read { offset: 3 << 14, buffer: IoBuffer::zeroed(1 << 14) });
         held.wait_for(2);
         held.let_go();
         last.wait().unwrap();
         assert_eq!(requests(&opened), 1, "it has not waited for that");
-        held.hold_reads(false);
+        held.hold(|_| false);
         std::thread::scope(|scope| {
             let detach = scope.spawn(|| block_on(opened.detach()).unwrap());
             held.let_go();

@@ -8,8 +8,9 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use larder_block::manage::{AttachOptions, look};
-use larder_block::volume::{CachedVolume, DeviceVolume, Volume};
+use larder_block::volume::CachedVolume;
 use larder_device::ErrorKind as DeviceErrorKind;
+use larder_export::volume::{DeviceVolume, Volume};
 
 use super::overlapping::{Past, SECTORS};
 use super::power::Power;
@@ -328,13 +329,13 @@ fn a_core_that_cannot_be_destaged_is_served_on() {
 #[test]
 fn what_is_written_to_a_core_that_leaves_goes_there_too() {
     let mut rig = Rig::new();
-    let held = super::super::held::HeldDevice::new(MIB);
+    let held = held_device(MIB);
     rig.cores[1].device = Arc::clone(&held) as _;
     rig.create(&log());
     let mut opened = rig.open();
     let cached = opened.cache.core(core(5)).unwrap();
     write(&cached, 0, 1, 4096);
-    held.hold(true, false);
+    held.hold(is_change);
     std::thread::scope(|scope| {
         let removing = scope.spawn(|| block_on(opened.remove_core(core(5))));
         held.wait_for(1);
@@ -342,13 +343,16 @@ fn what_is_written_to_a_core_that_leaves_goes_there_too() {
         buffer.as_mut_slice().fill(2);
         let written = cached.submit(Io::write(65536, buffer, PlacementHandle::DEFAULT));
         let has_come = comes_true(|| held.waiting() == 2);
-        held.hold(false, false);
+        held.hold(|_| false);
         (0..held.waiting()).for_each(|_| held.let_go());
         written.wait().unwrap();
         removing.join().unwrap().unwrap();
         assert!(has_come, "it is in the cache alone");
     });
-    assert_eq!((held.bytes()[0], held.bytes()[65536], is_gone(&cached)), (1, 2, true));
+    assert_eq!(
+        (held.inner().bytes()[0], held.inner().bytes()[65536], is_gone(&cached)),
+        (1, 2, true)
+    );
 }
 
 /// Writes around the cache are durable on a removed core, which is not flushed afterwards.
@@ -490,13 +494,13 @@ fn a_core_that_comes_has_blocks_that_the_cache_device_has_too() {
 fn the_cleaning_of_a_core_pauses_while_others_wait() {
     let mut rig = Rig::new();
     rig.device = memory(64 * MIB);
-    let held = super::super::held::HeldDevice::new(64 * MIB);
+    let held = held_device(64 * MIB);
     rig.cores[0].device = Arc::clone(&held) as _;
     rig.create(&log());
     let mut opened = rig.open();
     // More than is cleaned at a time.
     (0..12).for_each(|chunk| write_to(&opened, 0, chunk * 4 * MIB as u64, 1, 65536));
-    held.hold(true, false);
+    held.hold(is_change);
     let cleaning = opened.cache.clean_core(core(0));
     held.wait_for(4);
     let new = another(6, MIB);
@@ -505,7 +509,7 @@ fn the_cleaning_of_a_core_pauses_while_others_wait() {
         std::thread::sleep(Duration::from_millis(20));
         (0..4).for_each(|_| held.let_go());
         let was_added = comes_true(|| adding.is_finished());
-        held.hold(false, false);
+        held.hold(|_| false);
         while held.waiting() > 0 {
             held.let_go();
         }
@@ -514,6 +518,6 @@ fn the_cleaning_of_a_core_pauses_while_others_wait() {
     });
     cleaning.wait().unwrap();
     assert_eq!(opened.cache.with(|cache| cache.usage().dirty_sectors), 0);
-    assert!(held.bytes()[44 * MIB..][..65536] == [1; 65536]);
+    assert!(held.inner().bytes()[44 * MIB..][..65536] == [1; 65536]);
     block_on(opened.stop(true)).unwrap();
 }

@@ -27,8 +27,8 @@ use larder_block::manage::{
 use larder_block::policy::CutOffPolicy;
 use larder_device::label::Uuid;
 use larder_device::{
-    Device, Fault, FaultDevice, FaultPlan, FaultRule, Io, IoBuffer, MemoryDevice, PlacementHandle,
-    block_on,
+    Device, Fault, FaultDevice, FaultPlan, FaultRule, HeldDevice, Io, IoBuffer, MemoryDevice,
+    PlacementHandle, block_on,
 };
 
 use super::rig::core;
@@ -39,6 +39,16 @@ type Shared = Arc<dyn Device>;
 
 fn memory(bytes: usize) -> Shared {
     Arc::new(MemoryDevice::holding(vec![0; bytes]))
+}
+
+fn held_device(bytes: usize) -> Arc<HeldDevice<MemoryDevice>> {
+    let below = MemoryDevice::with_blocks(vec![0; bytes], 4096).unwrap();
+    Arc::new(HeldDevice::new(below))
+}
+
+/// Whether the request changes data.
+fn is_change(io: &Io) -> bool {
+    !matches!(io, Io::Read { .. } | Io::Flush)
 }
 
 fn log() -> CreateOptions {

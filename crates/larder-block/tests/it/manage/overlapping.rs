@@ -5,8 +5,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use larder_block::manage::{AttachOptions, Over};
-use larder_block::volume::{CachedVolume, Volume};
+use larder_block::volume::CachedVolume;
 use larder_device::{Durability, Error, IoResult};
+use larder_export::volume::Volume;
 
 use super::*;
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use clap::Args;
-use larder_block::export::ublk::UblkId;
+use larder_export::ublk::UblkId;
 
 use super::output::BlockOutputArgs;
 

@@ -1,6 +1,6 @@
 //! The exports of the cores of a running cache.
 
-use larder_block::export::nbd::Exports;
+use larder_export::nbd::Exports;
 
 /// The exports of the cores.
 #[derive(Default)]

@@ -5,7 +5,7 @@ use std::time::Instant;
 use larder_ssd::managed::{Geometry, ManagedConfig, ManagedSsd};
 use larder_ssd::nand::{DieArray, NandGeometry};
 use larder_ssd::raw::{RawConfig, RawSsd};
-use larder_ssd::vssd::{Isolation, MemoryImages, Pages, Request, Throughputs, Vssds};
+use larder_vssd::{Isolation, MemoryImages, Pages, Request, Throughputs, Vssds};
 
 use super::failed;
 use crate::Error;

@@ -10,7 +10,7 @@ mod moves;
 
 use std::sync::Arc;
 
-use larder_ssd::vssd::Isolation;
+use larder_vssd::Isolation;
 
 use super::judge::{Checks, NEXT_TO_NONE};
 use super::rig::{self, DRIFT, DRIVE_WRITES, LOC_WRAPS};

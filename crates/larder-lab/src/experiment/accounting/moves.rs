@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use larder_ssd::nand::{ChannelIndex, DieArray, NandGeometry, PhysicalOp};
 use larder_ssd::raw::{DieCounters, RawConfig, RawSsd};
-use larder_ssd::vssd::{
+use larder_vssd::{
     Isolation, LogicalBlock, MemoryImages, Pages, Request, Swap, Throughputs, VssdId, Vssds,
     channel_pairs,
 };

@@ -2,7 +2,7 @@
 //! with one handle for all, and on blocks without a page map.
 
 use larder::ArrayConfig;
-use larder_ssd::vssd::Isolation;
+use larder_vssd::Isolation;
 
 use crate::Error;
 use crate::experiment::judge::Checks;

@@ -3,8 +3,8 @@
 use larder_ssd::nand::NandGeometry;
 use larder_ssd::raw::{RawConfig, RawSsd};
 use larder_ssd::timed::{DieService, DriveTiming, NandTiming, open_channel};
-use larder_ssd::vssd::timed::{SharePolicy, TimedVssds};
-use larder_ssd::vssd::{Isolation, MemoryImages, Request, Throughputs, VssdId, Vssds};
+use larder_vssd::timed::{SharePolicy, TimedVssds};
+use larder_vssd::{Isolation, MemoryImages, Request, Throughputs, VssdId, Vssds};
 
 use super::failed;
 use crate::Error;

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use larder_ssd::timed::Nanoseconds;
-use larder_ssd::vssd::timed::TimedVssds;
-use larder_ssd::vssd::{LogicalBlock, MemoryImages, Pages, VssdId};
+use larder_vssd::timed::TimedVssds;
+use larder_vssd::{LogicalBlock, MemoryImages, Pages, VssdId};
 
 use super::failed;
 use crate::Error;

@@ -2,8 +2,8 @@
 
 use larder_ssd::nand::ChannelIndex;
 use larder_ssd::timed::{DieService, Nanoseconds};
-use larder_ssd::vssd::channel_pairs;
-use larder_ssd::vssd::timed::Pace;
+use larder_vssd::channel_pairs;
+use larder_vssd::timed::Pace;
 
 use super::drive::{CHANNELS, Drive, Kind, PLANES};
 use super::failed;

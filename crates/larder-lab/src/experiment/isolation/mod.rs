@@ -1,6 +1,6 @@
 //! Concurrent tenants on virtual SSDs of every kind, in a drive's time.
 //!
-//! The array of [`larder_ssd::vssd`] executes the tenants' requests; [`larder_ssd::vssd::timed`] gives dies and
+//! The array of [`larder_vssd`] executes the tenants' requests; [`larder_vssd::timed`] gives dies and
 //! channels their timing.
 //!
 //! | module | what it is |

@@ -1,8 +1,8 @@
 //! Runs concurrent tenants for some seconds of a drive's time.
 
 use larder_ssd::timed::Nanoseconds;
-use larder_ssd::vssd::MemoryImages;
-use larder_ssd::vssd::timed::TimedVssds;
+use larder_vssd::MemoryImages;
+use larder_vssd::timed::TimedVssds;
 
 use super::drive::{Drive, Kind};
 use super::failed;

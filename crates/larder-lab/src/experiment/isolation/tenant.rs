@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use larder_ssd::timed::Nanoseconds;
-use larder_ssd::vssd::timed::{Completed, TimedVssds};
-use larder_ssd::vssd::{MemoryImages, VssdId};
+use larder_vssd::timed::{Completed, TimedVssds};
+use larder_vssd::{MemoryImages, VssdId};
 
 use super::failed;
 use super::log::Log;

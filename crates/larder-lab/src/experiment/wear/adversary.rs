@@ -3,7 +3,7 @@
 //! A tenant that writes everything to one channel is the worst case: without exchanges the drive lives for a channel's
 //! share of its life. Policies are compared on the same load, and migrations are counted.
 
-use larder_ssd::vssd::levelling::DEFAULT_DIVISOR;
+use larder_vssd::levelling::DEFAULT_DIVISOR;
 
 use super::load::Load;
 use super::policy::{Channels, Policy};

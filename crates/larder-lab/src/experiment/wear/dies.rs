@@ -1,6 +1,6 @@
 //! Wear of dies: what moves along when channels migrate, and what does not.
 
-use larder_ssd::vssd::levelling::{Carry, DEFAULT_DIVISOR};
+use larder_vssd::levelling::{Carry, DEFAULT_DIVISOR};
 
 use super::load::Load;
 use super::policy::{Channels, Dies, Policy};

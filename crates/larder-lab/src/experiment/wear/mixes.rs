@@ -1,7 +1,7 @@
 //! Tenants that write at different rates: random mixes, one as uneven as the paper's workloads, and an even one.
 
 use fastrand::Rng;
-use larder_ssd::vssd::levelling::DEFAULT_DIVISOR;
+use larder_vssd::levelling::DEFAULT_DIVISOR;
 
 use super::load::Load;
 use super::policy::{Channels, Policy};

@@ -1,6 +1,6 @@
 //! Wear of channels and dies over the years of a drive's life, in erase counts only.
 //!
-//! The rules are those of [`larder_ssd::vssd::levelling`]. This module simulates a drive under them: tenants erase at
+//! The rules are those of [`larder_vssd::levelling`]. This module simulates a drive under them: tenants erase at
 //! given rates, exchanges cost erases too, and the drive ends when the first die has used up its rated erases.
 //!
 //! | module | what it is |

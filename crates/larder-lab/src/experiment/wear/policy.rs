@@ -1,7 +1,7 @@
 //! When exchanges are made.
 
 use larder_ssd::analytic::levelling::Rotation;
-use larder_ssd::vssd::levelling::{
+use larder_vssd::levelling::{
     Carry, DieLevelling, Leveller, LiteralRule, PairRule, SwapRule, Trigger, Turns,
 };
 

@@ -1,7 +1,7 @@
 //! A drive's life in steps of some hours: erases of tenants, exchanges, and its end.
 
 use fastrand::Rng;
-use larder_ssd::vssd::levelling::DieLevelling;
+use larder_vssd::levelling::DieLevelling;
 
 use super::load::{Contents, Load, events};
 use super::policy::{ChannelLeveller, Policy};

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use larder_device::blocks::TimedBlocks;
+use larder_blocks::TimedBlocks;
 use larder_workload::Latencies;
 use larder_workload::generate::ZipfMandelbrot;
 use rusty_leveldb::{DB, LdbIterator, Options, Status};

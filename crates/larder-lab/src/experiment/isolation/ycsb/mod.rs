@@ -2,7 +2,7 @@
 
 mod client;
 
-use larder_device::blocks::TimedBlocks;
+use larder_blocks::TimedBlocks;
 use larder_ssd::timed::{DriveTiming, NandTiming, open_channel};
 
 use super::drive::{Drive, Kind};

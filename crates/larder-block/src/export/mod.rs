@@ -1,5 +1,0 @@
-//! Protocols that export volumes.
-
-mod mailbox;
-pub mod nbd;
-pub mod ublk;

@@ -1,0 +1,14 @@
+//! How tenants of a drive are isolated from each other.
+//!
+//! | file | content |
+//! |---|---|
+//! | `level` | the levels: what tenants share |
+//! | `report` (Linux) | the mechanisms that a drive offers, each with its level |
+
+mod level;
+#[cfg(target_os = "linux")]
+mod report;
+
+pub use level::IsolationLevel;
+#[cfg(target_os = "linux")]
+pub use report::{IsolationMechanism, IsolationReport, Opener};

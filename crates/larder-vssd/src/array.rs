@@ -1,0 +1,487 @@
+//! The array: creates, destroys and lists vSSDs.
+
+use std::fmt;
+
+use larder_ssd::nand::{BlockIndex, DieIndex, PhysicalOp, Tag};
+use larder_ssd::raw::{BlockTag, RawSsd};
+use larder_ssd::{Error, ErrorKind};
+
+use super::images::{Images, Journal};
+use super::kind::{Isolation, LogicalBlock, Request, Throughputs, VssdId};
+use super::record::Change;
+use super::state::{SOFT_PLANES, Seat, Shape, State, SwapState, Vssd};
+use super::table::{BlockTable, Slot};
+use super::units::{Dies, FreeUnits, Place};
+
+/// Virtual SSDs on one or more open-channel drives, all of one geometry.
+///
+/// Invariants: acknowledged changes are durable; a physical block is part of at most one logical block; on a die that
+/// is not read-only, the quotas of all its vSSDs fit.
+#[derive(Debug)]
+pub struct Vssds<I> {
+    pub(super) drives: Vec<RawSsd>,
+    pub(super) journal: Journal<I>,
+    pub(super) state: State,
+    pub(super) free: FreeUnits,
+    /// Stamp of the next tag.
+    stamp: u64,
+    /// Remaining moves of the pair of dies that is being swapped.
+    pub(super) moves: Moves,
+}
+
+/// Remaining moves of parts of logical blocks between the two dies of a pair.
+#[derive(Debug, Default)]
+pub(super) struct Moves {
+    pub(super) queues: [Vec<Move>; 2],
+}
+
+/// A part of a logical block to move.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Move {
+    pub(super) part: Part,
+    pub(super) to: DieIndex,
+}
+
+/// A part of a logical block: its data on one logical die.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Part {
+    pub(super) vssd: u32,
+    pub(super) slot: Slot,
+    pub(super) member: usize,
+}
+
+/// A read-only view of a virtual SSD.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VssdInfo {
+    /// The vSSD.
+    pub id: VssdId,
+    /// The request of its creation.
+    pub request: Request,
+    /// Number of its units: channels, dies or soft planes.
+    pub units: u32,
+    /// Drive and die of each part of its blocks, in the order in which stripes go round them.
+    pub dies: Vec<(u32, DieIndex)>,
+    /// Pages of a logical block.
+    pub block_pages: u64,
+    /// Maximum number of logical blocks.
+    pub blocks: u32,
+    /// Logical blocks in use.
+    pub allocated: u32,
+    /// Whether one of its dies lost more blocks than its spare covers: data can be read, but no block can be allocated.
+    pub read_only: bool,
+}
+
+/// The error of an array that could not be created or opened, with its drives and images.
+pub struct NotOpened<I>(Box<(Error, Vec<RawSsd>, I)>);
+
+impl<I> NotOpened<I> {
+    pub(super) fn new(error: Error, drives: Vec<RawSsd>, images: I) -> Self {
+        Self(Box::new((error, drives, images)))
+    }
+
+    /// The error.
+    pub fn error(&self) -> &Error {
+        &self.0.0
+    }
+
+    /// The drives and images, for another try.
+    pub fn into_parts(self) -> (Vec<RawSsd>, I) {
+        (self.0.1, self.0.2)
+    }
+}
+
+impl<I> fmt::Debug for NotOpened<I> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.error(), f)
+    }
+}
+
+impl<I> fmt::Display for NotOpened<I> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self.error(), f)
+    }
+}
+
+impl<I> std::error::Error for NotOpened<I> {}
+
+/// Stamps that a record of the journal reserves.
+const STAMPS_RESERVED: u64 = 1 << 20;
+
+/// Wear and health of the dies, for the choice of units.
+struct Wear<'a> {
+    drives: &'a [RawSsd],
+    swap: Option<&'a SwapState>,
+}
+
+impl Dies for Wear<'_> {
+    fn usable(&self, place: Place) -> bool {
+        let swapping = self
+            .swap
+            .is_some_and(|swap| swap.drive == place.drive && swap.partner(place.die).is_some());
+        let view = self.drives[place.drive as usize].die(place.die);
+        !swapping && view.is_some_and(|view| !view.read_only)
+    }
+
+    fn erases(&self, place: Place) -> u64 {
+        let view = self.drives[place.drive as usize].die(place.die);
+        view.map_or(0, |view| view.counters.erases)
+    }
+}
+
+/// The common shape of the drives; refuses drives that differ.
+pub(super) fn shape_of(drives: &[RawSsd]) -> Result<Shape, Error> {
+    let fail = |message: &str| Err(Error::new(ErrorKind::Config, message));
+    let (Some(first), Ok(count)) = (drives.first(), u32::try_from(drives.len())) else {
+        return fail("no drives: an array has at least one");
+    };
+    let (geometry, capacity_blocks) = (*first.geometry(), first.capacity_blocks());
+    let alike = |drive: &RawSsd| {
+        *drive.geometry() == geometry && drive.capacity_blocks() == capacity_blocks
+    };
+    if !drives.iter().all(alike) {
+        return fail("drives of different geometry or spare: make an array of each kind");
+    }
+    if count.checked_mul(geometry.array.dies()).is_none_or(|dies| dies > 1 << 20) {
+        return fail("more than 2^20 dies: make several arrays");
+    }
+    Ok(Shape { drives: count, geometry, capacity_blocks })
+}
+
+impl<I: Images> Vssds<I> {
+    /// Creates an array: erases all of `drives`, and writes an empty catalogue to both `images`. The caller draws the
+    /// `identity`, which distinguishes arrays.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] for drives that differ, or rates of 0; [`ErrorKind::InUse`] if an image already belongs to
+    /// an array; [`ErrorKind::PowerLoss`].
+    pub fn create(
+        drives: Vec<RawSsd>,
+        images: I,
+        identity: [u8; 16],
+        throughputs: Throughputs,
+    ) -> Result<Self, NotOpened<I>> {
+        let shape = match shape_of(&drives).and_then(|shape| throughputs.check().map(|()| shape)) {
+            Ok(shape) => shape,
+            Err(error) => return Err(NotOpened::new(error, drives, images)),
+        };
+        let journal = match Journal::create(images, identity) {
+            Ok(journal) => journal,
+            Err((images, error)) => return Err(NotOpened::new(error, drives, images)),
+        };
+        let mut array = Self::assemble(drives, journal, State::new(shape, throughputs));
+        match array.erase_all().and_then(|()| array.write_catalogue()) {
+            Ok(()) => Ok(array),
+            Err(error) => Err(array.not_opened(error)),
+        }
+    }
+
+    /// Previous content of the drives belongs to no vSSD.
+    fn erase_all(&mut self) -> Result<(), Error> {
+        for drive in &mut self.drives {
+            for found in drive.power_on() {
+                erase(drive, found.block)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn not_opened(self, error: Error) -> NotOpened<I> {
+        let (drives, images) = self.into_parts();
+        NotOpened::new(error, drives, images)
+    }
+
+    pub(super) fn assemble(drives: Vec<RawSsd>, journal: Journal<I>, state: State) -> Self {
+        let mut free = FreeUnits::new(state.shape);
+        state.vssds.values().flat_map(|vssd| &vssd.seats).for_each(|seat| free.take(seat));
+        let stamp = state.stamps_end;
+        Self { drives, journal, state, free, stamp, moves: Moves::default() }
+    }
+
+    /// Rewrites the catalogue, and reserves stamps for the time after.
+    pub(super) fn write_catalogue(&mut self) -> Result<(), Error> {
+        self.state.stamps_end = (self.stamp + STAMPS_RESERVED).min(BlockTag::STAMPS - 1);
+        self.journal.write_catalogue(&self.state)
+    }
+
+    /// Appends a change that was already applied to the state to the journal.
+    pub(super) fn log(&mut self, change: &Change) -> Result<(), Error> {
+        if self.journal.append(change)? {
+            self.write_catalogue()?;
+        }
+        Ok(())
+    }
+
+    /// Creates a vSSD with enough units for both its throughput and its capacity (FlashBlox §3.1). It is in the
+    /// catalogue when this returns.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] for a request of 0 bytes or a weight of 0; [`ErrorKind::NoResources`] if there are not
+    /// enough free units: the message says how many are free, and what they could provide; [`ErrorKind::PowerLoss`].
+    pub fn alloc(&mut self, request: Request) -> Result<VssdId, Error> {
+        self.journal.check()?;
+        let units = self.units_of(&request)?;
+        let Self { drives, free, state, .. } = self;
+        let wear = Wear { drives, swap: state.swap.as_ref() };
+        let places = free.choose(request.isolation, units, &wear);
+        let mut places = places.map_err(|free| self.no_resources(&request, units, free))?;
+        // Consecutive dies are on different channels, because dies are numbered round-robin over them.
+        places.sort_by_key(|place| (place.die, place.drive));
+        let planes = match request.isolation {
+            Isolation::Channel | Isolation::Die => SOFT_PLANES,
+            Isolation::Software { .. } | Isolation::None => 1,
+        };
+        let seats = (self.state.next_seat..).zip(&places);
+        let seats: Vec<Seat> = seats
+            .map(|(id, place)| Seat { id, drive: place.drive, die: place.die, planes })
+            .collect();
+        let next_seat =
+            self.state.next_seat.checked_add(seats.len().try_into().unwrap_or(u32::MAX));
+        let next_seat = next_seat.filter(|&next| next <= BlockTag::DIES);
+        let id = self.state.next_vssd;
+        let Some(next_seat) = next_seat.filter(|_| id < VssdId::COUNT) else {
+            let message = "all numbers of vSSDs or logical dies were given out: make a new array";
+            return Err(Error::new(ErrorKind::NoResources, message));
+        };
+        let table = BlockTable::new(self.state.shape.quota(planes), seats.len());
+        seats.iter().for_each(|seat| self.free.take(seat));
+        let Request { isolation, mb_s, bytes } = request;
+        self.state.vssds.insert(id, Vssd { isolation, mb_s, bytes, seats, table });
+        (self.state.next_vssd, self.state.next_seat) = (id + 1, next_seat);
+        self.write_catalogue()?;
+        Ok(VssdId(id))
+    }
+
+    /// Units for a request: the maximum of those for its throughput and those for its capacity.
+    fn units_of(&self, request: &Request) -> Result<u32, Error> {
+        let fail = |kind, message: String| Err(Error::new(kind, message));
+        let Request { isolation, mb_s, bytes } = *request;
+        if bytes == 0 {
+            return fail(ErrorKind::Config, "a vSSD of 0 bytes: ask for at least 1".to_owned());
+        }
+        if isolation == (Isolation::Software { weight: 0 }) {
+            return fail(ErrorKind::Config, "a weight of 0: the least share is 1".to_owned());
+        }
+        let unit_bytes = self.unit_bytes(isolation);
+        if unit_bytes == 0 {
+            let message = format!(
+                "a soft plane of dies that serve with {} blocks has none: use dies of more blocks",
+                self.state.shape.capacity_blocks
+            );
+            return fail(ErrorKind::Config, message);
+        }
+        let for_rate = u64::from(mb_s.div_ceil(self.state.throughputs.of(isolation)));
+        let units = for_rate.max(bytes.div_ceil(unit_bytes));
+        Ok(u32::try_from(units).unwrap_or(u32::MAX))
+    }
+
+    /// Capacity of a unit in bytes.
+    pub fn unit_bytes(&self, isolation: Isolation) -> u64 {
+        let shape = &self.state.shape;
+        let blocks = match isolation {
+            Isolation::Channel => shape.quota(SOFT_PLANES) * shape.geometry.array.dies_per_channel,
+            Isolation::Die => shape.quota(SOFT_PLANES),
+            Isolation::Software { .. } | Isolation::None => shape.quota(1),
+        };
+        u64::from(blocks) * self.block_bytes()
+    }
+
+    /// Bytes of a physical block.
+    pub(super) fn block_bytes(&self) -> u64 {
+        let geometry = &self.state.shape.geometry;
+        u64::from(geometry.block_pages()) * u64::from(geometry.mapping_bytes)
+    }
+
+    #[cold]
+    fn no_resources(&self, request: &Request, units: u32, free: u32) -> Error {
+        let name = request.isolation.unit_name();
+        let bytes = self.unit_bytes(request.isolation);
+        let rate = self.state.throughputs.of(request.isolation);
+        let message = format!(
+            "{} MB/s and {} bytes take {units} {name}s of {rate} MB/s and {bytes} bytes: {free} are \
+             free, enough for {} MB/s and {} bytes",
+            request.mb_s,
+            request.bytes,
+            u64::from(free) * u64::from(rate),
+            u64::from(free) * bytes
+        );
+        Error::new(ErrorKind::NoResources, message)
+    }
+
+    /// Ends a vSSD without blocks.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InUse`] if it has blocks; else as [`Self::destroy`].
+    pub fn dealloc(&mut self, id: VssdId) -> Result<(), Error> {
+        let live = self.vssd(id)?.table.live();
+        if live > 0 {
+            let message = format!(
+                "vSSD {} has {live} blocks: free them, or destroy it with what it holds",
+                id.0
+            );
+            return Err(Error::new(ErrorKind::InUse, message));
+        }
+        self.destroy(id)
+    }
+
+    /// Ends a vSSD with all its data. When this returns it is gone permanently, its units are free, and its blocks are
+    /// erased.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotOwned`] if there is no such vSSD. [`ErrorKind::PowerLoss`]: it may be gone or not; if it is
+    /// gone, opening the array erases its remaining blocks.
+    pub fn destroy(&mut self, id: VssdId) -> Result<(), Error> {
+        self.journal.check()?;
+        self.vssd(id)?;
+        let Some(vssd) = self.state.vssds.remove(&id.0) else { unreachable!("it is there") };
+        self.write_catalogue()?;
+        // No table refers to these blocks any more, so they cannot be read. Erase them before the units are free, so
+        // that they do not take room from the next owner.
+        for slot in vssd.table.live_slots() {
+            for (member, seat) in vssd.seats.iter().enumerate() {
+                if let Some(block) = vssd.table.member(slot, member) {
+                    erase(&mut self.drives[seat.drive as usize], block)?;
+                }
+            }
+        }
+        vssd.seats.iter().for_each(|seat| self.free.give(seat));
+        Ok(())
+    }
+
+    /// All vSSDs, in order of their numbers.
+    pub fn list(&self) -> impl Iterator<Item = VssdInfo> + '_ {
+        self.state.vssds.keys().filter_map(|&id| self.info(VssdId(id)).ok())
+    }
+
+    /// The state of a vSSD.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotOwned`] if there is no such vSSD.
+    pub fn info(&self, id: VssdId) -> Result<VssdInfo, Error> {
+        let vssd = self.vssd(id)?;
+        let Vssd { isolation, mb_s, bytes, .. } = *vssd;
+        let seats = u32::try_from(vssd.seats.len()).unwrap_or(u32::MAX);
+        let units = match isolation {
+            Isolation::Channel => seats / self.state.shape.geometry.array.dies_per_channel,
+            _ => seats,
+        };
+        Ok(VssdInfo {
+            id,
+            request: Request { isolation, mb_s, bytes },
+            units,
+            dies: vssd.seats.iter().map(|seat| (seat.drive, seat.die)).collect(),
+            block_pages: self.state.superblock_pages(vssd),
+            blocks: vssd.table.slots(),
+            allocated: vssd.table.live(),
+            read_only: self.read_only_seat(vssd).is_some(),
+        })
+    }
+
+    /// A die of `vssd` that accepts no more blocks.
+    pub(super) fn read_only_seat(&self, vssd: &Vssd) -> Option<Seat> {
+        let read_only = |seat: &&Seat| {
+            let view = self.drives[seat.drive as usize].die(seat.die);
+            view.is_none_or(|view| view.read_only)
+        };
+        vssd.seats.iter().find(read_only).copied()
+    }
+
+    pub(super) fn vssd(&self, id: VssdId) -> Result<&Vssd, Error> {
+        self.state.vssd(id).ok_or_else(|| {
+            let message = format!("there is no vSSD {}: list says which there are", id.0);
+            Error::new(ErrorKind::NotOwned, message)
+        })
+    }
+
+    /// Free units of `isolation`.
+    pub fn free_units(&self, isolation: Isolation) -> u32 {
+        let wear = Wear { drives: &self.drives, swap: self.state.swap.as_ref() };
+        self.free.count_free(isolation, &wear)
+    }
+
+    /// The promised throughput of each kind of unit.
+    pub fn throughputs(&self) -> Throughputs {
+        self.state.throughputs
+    }
+
+    /// The identity of this array.
+    pub fn identity(&self) -> [u8; 16] {
+        self.journal.identity()
+    }
+
+    /// Read access to a drive.
+    pub fn drive(&self, drive: u32) -> Option<&RawSsd> {
+        self.drives.get(drive as usize)
+    }
+
+    /// Bytes of memory of the map from logical to physical blocks: at most 16 for each physical block.
+    pub fn map_bytes(&self) -> u64 {
+        self.state.vssds.values().map(|vssd| vssd.table.memory_bytes()).sum()
+    }
+
+    /// The drives, for a caller that stores their content. The caller must not change their state.
+    pub fn drives_mut(&mut self) -> &mut [RawSsd] {
+        &mut self.drives
+    }
+
+    /// Starts or stops recording the operations on the media of `drive`.
+    pub fn record_ops(&mut self, drive: u32, record: bool) {
+        if let Some(drive) = self.drives.get_mut(drive as usize) {
+            drive.record_ops(record);
+        }
+    }
+
+    /// Appends the operations of `drive` recorded since the last call to `ops`.
+    pub fn take_ops(&mut self, drive: u32, ops: &mut Vec<PhysicalOp>) {
+        if let Some(drive) = self.drives.get_mut(drive as usize) {
+            drive.take_ops(ops);
+        }
+    }
+
+    /// Makes the power of `drive` fail during the operation after the next `operations`.
+    pub fn cut_power_after(&mut self, drive: u32, operations: u64) {
+        if let Some(drive) = self.drives.get_mut(drive as usize) {
+            drive.cut_power_after(operations);
+        }
+    }
+
+    /// The images, for the caller that stores them.
+    pub fn images_mut(&mut self) -> &mut I {
+        self.journal.images_mut()
+    }
+
+    /// Returns drives and images unchanged. Without preparation this is equivalent to a power loss.
+    pub fn into_parts(self) -> (Vec<RawSsd>, I) {
+        (self.drives, self.journal.into_images())
+    }
+
+    /// The tag of a block of seat `seat` on a physical block with `erases` erases. The stamp must be reserved.
+    pub(super) fn tag(stamp: u64, seat: u32, block: LogicalBlock, erases: u32) -> Tag {
+        let erases = BlockTag::saturated(erases);
+        BlockTag { die: seat, block: block.block(), erases, stamp }.encode()
+    }
+
+    /// A stamp that no tag has used.
+    pub(super) fn next_stamp(&mut self) -> Result<u64, Error> {
+        if self.stamp == self.state.stamps_end {
+            let end = self.stamp + STAMPS_RESERVED;
+            if end >= BlockTag::STAMPS {
+                let message = "all stamps were given out: make a new array";
+                return Err(Error::new(ErrorKind::NoResources, message));
+            }
+            self.state.stamps_end = end;
+            self.log(&Change::StampsReserved { end })?;
+        }
+        let stamp = self.stamp;
+        self.stamp += 1;
+        assert!(stamp < self.state.stamps_end, "stamps on flash are reserved before");
+        Ok(stamp)
+    }
+}
+
+/// Erases `block` if possible. A block that fails is out of use, and no table refers to it.
+pub(super) fn erase(drive: &mut RawSsd, block: BlockIndex) -> Result<(), Error> {
+    match drive.erase(block) {
+        Err(error) if error.kind() != ErrorKind::BadBlock => Err(error),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,50 @@
+//! A token bucket in I/Os: FlashBlox (§3.3) limits tenants that share dies with it. Each tenant has a fixed rate; what
+//! it does not use is lost.
+//!
+//! Instead of a count of tokens and a timer it stores the time at which the bucket would be full again (the generic
+//! cell rate algorithm of ATM), which is equivalent.
+
+use larder_ssd::timed::Nanoseconds;
+
+/// Limits the I/Os per second of one tenant.
+#[derive(Debug, Clone)]
+pub struct TokenBucket {
+    /// Time until the next token.
+    interval_ns: u64,
+    /// Tokens of a full bucket, expressed as the time in which they accumulate.
+    burst_ns: u64,
+    /// When the bucket is full, if no token is taken.
+    full_at: Nanoseconds,
+}
+
+impl TokenBucket {
+    /// A full bucket of `burst` tokens that gets `per_s` tokens per second. Values of 0 count as 1.
+    pub fn new(per_s: u32, burst: u32) -> Self {
+        let interval_ns = 1_000_000_000 / u64::from(per_s.max(1));
+        Self { interval_ns, burst_ns: interval_ns * u64::from(burst.max(1)), full_at: 0 }
+    }
+
+    /// Takes a token for an I/O that arrives at `now`. Returns when it may start: at once if there was a token.
+    pub fn admit(&mut self, now: Nanoseconds) -> Nanoseconds {
+        self.full_at = self.full_at.max(now) + self.interval_ns;
+        let at = now.max(self.full_at.saturating_sub(self.burst_ns));
+        debug_assert!(at >= now, "an I/O starts no earlier than it arrives");
+        at
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_burst_goes_at_once_and_then_one_each_interval() {
+        let mut bucket = TokenBucket::new(1_000, 3);
+        let at: Vec<u64> = (0..6).map(|_| bucket.admit(5_000_000)).collect();
+        let ms = 1_000_000;
+        assert_eq!(at, [5 * ms, 5 * ms, 5 * ms, 6 * ms, 7 * ms, 8 * ms]);
+        assert_eq!(bucket.admit(20 * ms), 20 * ms, "it filled up");
+        let at: Vec<u64> = (0..3).map(|_| bucket.admit(20 * ms)).collect();
+        assert_eq!(at, [20 * ms, 20 * ms, 21 * ms], "and not beyond its size");
+    }
+}

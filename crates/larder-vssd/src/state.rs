@@ -1,0 +1,205 @@
+//! The state that must survive a power loss and is not on flash: the owner of each unit, the existing blocks, the dies
+//! that are being swapped. The catalogue and its journal encode it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use larder_ssd::nand::{DieIndex, NandGeometry};
+use larder_ssd::raw::BlockTag;
+
+use super::kind::{Isolation, Throughputs, VssdId};
+use super::record::Change;
+use super::table::BlockTable;
+
+/// Number of soft planes per die.
+pub(super) const SOFT_PLANES: u32 = 4;
+
+/// A vSSD's place on a die: a *logical die*, which is named in the tags of its blocks. It stays the same when its data
+/// moves to another die.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Seat {
+    /// The logical die; numbers are not reused.
+    pub(super) id: u32,
+    pub(super) drive: u32,
+    /// The die of its blocks; during a swap, the die before the swap.
+    pub(super) die: DieIndex,
+    /// Its quarters of the die: 1 or 4.
+    pub(super) planes: u32,
+}
+
+/// A virtual SSD.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Vssd {
+    pub(super) isolation: Isolation,
+    /// The request of its creation.
+    pub(super) mb_s: u32,
+    pub(super) bytes: u64,
+    /// In the order in which stripes go round them.
+    pub(super) seats: Vec<Seat>,
+    pub(super) table: BlockTable,
+}
+
+/// Dies of a drive that swap their data.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SwapState {
+    /// The drive.
+    pub drive: u32,
+    /// The pairs of dies that swap.
+    pub pairs: Vec<(DieIndex, DieIndex)>,
+    /// Whether the swap was abandoned: moved data goes back.
+    pub back: bool,
+}
+
+impl SwapState {
+    /// The die on which the data of `die` belongs.
+    pub(super) fn destination(&self, die: DieIndex) -> DieIndex {
+        if self.back { die } else { self.partner(die).unwrap_or(die) }
+    }
+
+    /// The die that `die` swaps with.
+    pub(super) fn partner(&self, die: DieIndex) -> Option<DieIndex> {
+        self.pairs.iter().find_map(|&(a, b)| match die {
+            _ if die == a => Some(b),
+            _ if die == b => Some(a),
+            _ => None,
+        })
+    }
+}
+
+/// The common shape of the drives of an array.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Shape {
+    pub(super) drives: u32,
+    /// Geometry of each drive.
+    pub(super) geometry: NandGeometry,
+    /// Usable blocks of a die: all but its spare.
+    pub(super) capacity_blocks: u32,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct State {
+    pub(super) shape: Shape,
+    pub(super) throughputs: Throughputs,
+    pub(super) next_vssd: u32,
+    pub(super) next_seat: u32,
+    /// Stamps below this may be on flash.
+    pub(super) stamps_end: u64,
+    pub(super) swap: Option<SwapState>,
+    /// By drive and die: its erases at the last swap of dies of that drive.
+    pub(super) erases_at_swap: Vec<Vec<u64>>,
+    pub(super) vssds: BTreeMap<u32, Vssd>,
+}
+
+impl Shape {
+    /// Maximum number of blocks of a seat with this number of soft planes.
+    pub(super) fn quota(&self, planes: u32) -> u32 {
+        debug_assert!(planes == 1 || planes == SOFT_PLANES, "{planes} planes");
+        if planes == SOFT_PLANES {
+            self.capacity_blocks
+        } else {
+            self.capacity_blocks / SOFT_PLANES
+        }
+    }
+
+    /// Dies of each drive.
+    pub(super) fn dies(&self) -> u32 {
+        self.geometry.array.dies()
+    }
+}
+
+impl State {
+    /// The state of an empty array.
+    pub(super) fn new(shape: Shape, throughputs: Throughputs) -> Self {
+        Self {
+            shape,
+            throughputs,
+            next_vssd: 0,
+            next_seat: 0,
+            stamps_end: 0,
+            swap: None,
+            erases_at_swap: vec![vec![0; shape.dies() as usize]; shape.drives as usize],
+            vssds: BTreeMap::new(),
+        }
+    }
+
+    /// Pages of a logical block of `vssd`.
+    pub(super) fn superblock_pages(&self, vssd: &Vssd) -> u64 {
+        u64::from(self.shape.geometry.block_pages()) * vssd.seats.len() as u64
+    }
+
+    pub(super) fn vssd(&self, id: VssdId) -> Option<&Vssd> {
+        self.vssds.get(&id.0)
+    }
+
+    /// Applies a record of the journal. Returns `false` and does nothing if the record is impossible in this state.
+    pub(super) fn apply(&mut self, change: &Change) -> bool {
+        match *change {
+            Change::Allocated { block, tag } => self
+                .vssds
+                .get_mut(&block.vssd().0)
+                .is_some_and(|vssd| vssd.table.replay_take(block.block(), tag)),
+            Change::Freed { block } => self.vssds.get_mut(&block.vssd().0).is_some_and(|vssd| {
+                let slot = vssd.table.find(block.block());
+                slot.inspect(|&slot| vssd.table.release(slot)).is_some()
+            }),
+            Change::StampsReserved { end } => {
+                let later = end > self.stamps_end && end < BlockTag::STAMPS;
+                if later {
+                    self.stamps_end = end;
+                }
+                later
+            }
+        }
+    }
+
+    /// Checks that the state is possible: a decoded catalogue must pass this.
+    pub(super) fn check(&self) -> Result<(), String> {
+        if self.next_vssd > VssdId::COUNT || self.next_seat > BlockTag::DIES {
+            return Err("it has given out more numbers than there are".to_owned());
+        }
+        if self.stamps_end >= BlockTag::STAMPS {
+            return Err(format!("stamps up to {}", self.stamps_end));
+        }
+        let dies = self.shape.dies();
+        let mut planes = vec![0; self.shape.drives as usize * dies as usize];
+        let mut seats = BTreeSet::new();
+        for (&id, vssd) in &self.vssds {
+            if id >= self.next_vssd || vssd.seats.is_empty() {
+                return Err(format!("vSSD {id} is not one that was given out"));
+            }
+            for seat in &vssd.seats {
+                let there = seat.die.0 < dies && seat.drive < self.shape.drives;
+                let whole = matches!(vssd.isolation, Isolation::Channel | Isolation::Die);
+                let fits = seat.planes == if whole { SOFT_PLANES } else { 1 };
+                if !there || !fits || seat.id >= self.next_seat || !seats.insert(seat.id) {
+                    return Err(format!("vSSD {id} has a place that cannot be: {seat:?}"));
+                }
+                let taken = &mut planes[(seat.drive * dies + seat.die.0) as usize];
+                *taken += seat.planes;
+                if *taken > SOFT_PLANES {
+                    return Err(format!(
+                        "die {} of drive {} is taken twice",
+                        seat.die.0, seat.drive
+                    ));
+                }
+            }
+        }
+        self.swap.as_ref().map_or(Ok(()), |swap| self.check_swap(swap))
+    }
+
+    pub(super) fn check_swap(&self, swap: &SwapState) -> Result<(), String> {
+        let mut seen = BTreeSet::new();
+        for die in swap.pairs.iter().flat_map(|&(a, b)| [a, b]) {
+            if die.0 >= self.shape.dies() {
+                let dies = self.shape.dies();
+                return Err(format!("die {} to exchange: each drive has {dies}", die.0));
+            }
+            if !seen.insert(die) {
+                return Err(format!("die {} is exchanged twice", die.0));
+            }
+        }
+        if swap.drive >= self.shape.drives || seen.is_empty() {
+            return Err(format!("an exchange of {} dies of drive {}", seen.len(), swap.drive));
+        }
+        Ok(())
+    }
+}

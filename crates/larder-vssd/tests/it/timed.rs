@@ -1,0 +1,240 @@
+//! An array under a clock: queue depths, which operations wait for which, and swaps in parallel with tenants.
+
+use std::collections::BTreeMap;
+
+use larder_ssd::ErrorKind;
+use larder_ssd::nand::ChannelIndex;
+use larder_ssd::raw::{RawConfig, RawSsd};
+use larder_ssd::timed::{DieService, DriveTiming, NandTiming, open_channel};
+use larder_vssd::timed::{Completed, Pace, QUEUE_DEPTH, SharePolicy, TimedVssds};
+use larder_vssd::{
+    Isolation, LogicalBlock, MemoryImages, Pages, Request, VssdId, Vssds, channel_pairs,
+};
+
+use super::rig::{IDENTITY, RATES};
+
+const MS: u64 = 1_000_000;
+
+/// 4 channels of 2 dies of blocks of 16 stripes of 4 pages.
+fn timing() -> DriveTiming {
+    let nand = NandTiming { planes: 1, block_stripes: 16, ..open_channel().nand };
+    DriveTiming { channels: 4, dies_per_channel: 2, nand, ..open_channel() }
+}
+
+const STRIPE: u64 = 4;
+
+struct Rig {
+    timed: TimedVssds<MemoryImages>,
+    vssds: Vec<VssdId>,
+    /// The expected words of each block.
+    words: BTreeMap<LogicalBlock, Vec<u64>>,
+    blocks: Vec<Vec<LogicalBlock>>,
+    /// The next submissions: time and tenant.
+    due: Vec<(u64, usize)>,
+    rng: fastrand::Rng,
+}
+
+impl Rig {
+    /// vSSDs on a channel each, with `blocks` written blocks each.
+    fn new(vssds: u32, blocks: usize, policy: &SharePolicy) -> Self {
+        let timing = timing();
+        let config = RawConfig { page_words: true, ..RawConfig::new(timing.geometry(24).unwrap()) };
+        let drives = vec![RawSsd::new(config).unwrap()];
+        let mut array = Vssds::create(drives, MemoryImages::default(), IDENTITY, RATES).unwrap();
+        let request = Request { isolation: Isolation::Channel, mb_s: 0, bytes: 1 };
+        let vssds: Vec<_> = (0..vssds).map(|_| array.alloc(request).unwrap()).collect();
+        let mut rig = Self {
+            timed: TimedVssds::new(array, &timing, policy).unwrap(),
+            words: BTreeMap::new(),
+            blocks: Vec::new(),
+            due: (0..vssds.len()).flat_map(|tenant| [(0, tenant); 4]).collect(),
+            rng: fastrand::Rng::with_seed(3),
+            vssds,
+        };
+        for vssd in rig.vssds.clone() {
+            let written = (0..blocks).map(|_| rig.written(vssd)).collect();
+            rig.blocks.push(written);
+        }
+        // Start over with a new clock, so that the writes so far took no time.
+        let array = rig.timed.into_array();
+        rig.timed = TimedVssds::new(array, &timing, policy).unwrap();
+        rig
+    }
+
+    fn written(&mut self, vssd: VssdId) -> LogicalBlock {
+        let array = self.timed.array_mut();
+        let block = array.alloc_block(vssd, 0).unwrap();
+        let pages = array.info(vssd).unwrap().block_pages;
+        let words: Vec<u64> = (0..pages).map(|_| self.rng.u64(1..)).collect();
+        array.append(vssd, block, 0, Pages::Words(&words)).unwrap();
+        self.words.insert(block, words);
+        block
+    }
+
+    /// Each vSSD reads with queue depth 4 until `until`. Returns the completed requests.
+    fn read(&mut self, until: u64) -> Vec<Completed> {
+        let (mut all, mut done) = (Vec::new(), Vec::new());
+        loop {
+            self.due.sort_unstable_by(|a, b| b.cmp(a));
+            let submit = self.due.last().map_or(u64::MAX, |&(at, _)| at);
+            let next = submit.min(self.timed.next_at().unwrap_or(u64::MAX));
+            if next >= until {
+                return all;
+            }
+            self.timed.run(next, &mut done).unwrap();
+            for one in done.drain(..) {
+                let tenant = self.vssds.iter().position(|&vssd| vssd == one.vssd).unwrap();
+                self.due.push((one.at.max(next), tenant));
+                all.push(one);
+            }
+            while let Some((at, tenant)) = self.due.pop_if(|&mut (at, _)| at <= next) {
+                let block = self.blocks[tenant][self.rng.usize(..self.blocks[tenant].len())];
+                // Many lengths, so that there is no step at the percentile.
+                let (pages, token) = (self.rng.u64(1..=24), block.number());
+                let page = self.rng.u64(..16 * STRIPE - pages);
+                self.timed.read(at, self.vssds[tenant], block, page, pages, token).unwrap();
+            }
+        }
+    }
+
+    /// Checks that each word of each block is the written one.
+    fn check(&self) {
+        for (&block, words) in &self.words {
+            for (page, &word) in (0..).zip(words) {
+                let array = self.timed.array();
+                assert_eq!(array.word(block.vssd(), block, page).unwrap(), Some(word));
+            }
+        }
+        self.timed.array().audit().unwrap();
+    }
+}
+
+fn p99(done: &[Completed], vssd: VssdId) -> u64 {
+    let mut times: Vec<_> =
+        done.iter().filter(|one| one.vssd == vssd).map(|one| one.at - one.submitted).collect();
+    times.sort_unstable();
+    times[times.len() * 99 / 100]
+}
+
+#[test]
+fn a_swap_takes_no_time_from_other_tenants() {
+    for (policy, seed) in [(SharePolicy::None, 1), (SharePolicy::Fair, 2)] {
+        let mut rig = Rig::new(4, 6, &policy);
+        rig.rng.seed(seed);
+        let before = rig.read(400 * MS);
+        let array = timing().array();
+        let pairs = channel_pairs(array, ChannelIndex(0), ChannelIndex(1), None).unwrap();
+        let pace = Pace { bytes_per_s: 8_000_000, p99_ns: None };
+        rig.timed.swap_begin(400 * MS, 0, &pairs, pace).unwrap();
+        assert!(rig.timed.is_swapping());
+        // 2 vSSDs of 6 blocks of 2 MiB, 8 MB/s.
+        let bytes = 2 * 6 * (2 << 18);
+        let during = rig.read(400 * MS + bytes * 125 * 9 / 10);
+        assert!(rig.timed.is_swapping(), "{:?}", rig.timed.swap_progress());
+        rig.read(1_300 * MS);
+        let after = rig.read(2_300 * MS);
+        let progress = rig.timed.swap_progress();
+        assert_eq!((progress.swaps, progress.bytes), (1, bytes), "{policy:?}");
+        let took_ms = progress.ended_at / MS - 400;
+        let expected_ms = bytes / 8_000;
+        assert!(took_ms.abs_diff(expected_ms) * 10 <= expected_ms, "{took_ms} {expected_ms}");
+        for &vssd in &rig.vssds {
+            let (then, now) = (p99(&before, vssd), p99(&during, vssd));
+            let dies = rig.timed.array().info(vssd).unwrap().dies;
+            let moved = |&(_, die)| pairs.iter().any(|&(a, b)| die == a || die == b);
+            let uninvolved = !dies.iter().any(moved);
+            assert_eq!(now.abs_diff(then) * 20 <= then, uninvolved, "{vssd:?} {then} {now}");
+            let after = p99(&after, vssd);
+            assert!(after.abs_diff(then) * 10 <= then, "{vssd:?} {then} {after}");
+        }
+        rig.check();
+    }
+}
+
+#[test]
+fn only_the_block_that_moves_waits_for_it() {
+    let mut rig = Rig::new(2, 3, &SharePolicy::Fair);
+    let pairs = channel_pairs(timing().array(), ChannelIndex(0), ChannelIndex(1), None).unwrap();
+    let pace = Pace { bytes_per_s: 1_000_000, p99_ns: None };
+    rig.timed.swap_begin(0, 0, &pairs, pace).unwrap();
+    // A part of 256 KiB takes a quarter of a second: a read that arrives during it either completes soon or waits.
+    let done = rig.read(200 * MS);
+    let slow = rig.read(2_000 * MS);
+    let held =
+        |done: &[Completed]| done.iter().filter(|one| one.at - one.submitted > 50 * MS).count();
+    assert_eq!(held(&done), 0, "those that wait are not done yet");
+    assert!((1..=40).contains(&held(&slow)), "{}", held(&slow));
+    let quick = slow.iter().filter(|one| one.at - one.submitted < 5 * MS).count();
+    assert!(quick > 100, "{quick}");
+    rig.check();
+}
+
+#[test]
+fn a_swap_rests_for_tenants_that_suffer_and_ends_all_the_same() {
+    let worst = |p99_ns| {
+        let mut rig = Rig::new(2, 4, &SharePolicy::None);
+        let pairs = channel_pairs(timing().array(), ChannelIndex(0), ChannelIndex(1), None);
+        let pace = Pace { bytes_per_s: 1 << 40, p99_ns };
+        rig.timed.swap_begin(0, 0, &pairs.unwrap(), pace).unwrap();
+        let mut at = 0;
+        let mut done = Vec::new();
+        while rig.timed.is_swapping() {
+            done.extend(rig.read(at + 50 * MS));
+            at += 50 * MS;
+            assert!(at < 20_000 * MS, "it ends");
+        }
+        rig.check();
+        let slow = done.iter().filter(|one| one.at - one.submitted > 2 * MS).count();
+        (rig.timed.swap_progress(), slow * 1000 / done.len())
+    };
+    let (hurried, slow) = worst(None);
+    let (rested, slow_with_rests) = worst(Some(2 * MS));
+    assert_eq!((hurried.pauses, hurried.bytes), (0, rested.bytes));
+    assert!(rested.pauses > 2 && rested.ended_at > hurried.ended_at, "{rested:?} {hurried:?}");
+    assert!(slow_with_rests * 3 < slow * 2, "{slow_with_rests} of 1000 slow, {slow} without rests");
+}
+
+#[test]
+fn a_die_takes_operations_of_a_tenant_up_to_the_queue_depth() {
+    let mut rig = Rig::new(2, 1, &SharePolicy::Fair);
+    let (vssd, block) = (rig.vssds[0], rig.blocks[0][0]);
+    let mut taken = 0;
+    let refused = loop {
+        match rig.timed.read(0, vssd, block, 0, 1, taken) {
+            Ok(()) => taken += 1,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!((taken, refused.kind()), (u64::from(QUEUE_DEPTH), ErrorKind::InUse), "{refused}");
+    rig.timed.read(0, rig.vssds[1], rig.blocks[1][0], 0, 1, 0).unwrap();
+    let mut done = Vec::new();
+    let next = rig.timed.next_at().unwrap();
+    rig.timed.run(next, &mut done).unwrap();
+    rig.timed.read(next, vssd, block, 0, 1, taken).unwrap();
+    rig.timed.run(1_000 * MS, &mut done).unwrap();
+    let tokens: Vec<_> = done.iter().filter(|one| one.vssd == vssd).map(|one| one.token).collect();
+    assert_eq!(tokens, (0..=taken).collect::<Vec<_>>(), "one after the other");
+    assert!(rig.timed.next_at().is_none());
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let mut rig = Rig::new(2, 1, &SharePolicy::Fair);
+    let (vssd, block) = (rig.vssds[0], rig.blocks[0][0]);
+    let kind = |done: Result<(), larder_ssd::Error>| done.unwrap_err().kind();
+    assert_eq!(kind(rig.timed.read(0, rig.vssds[1], block, 0, 1, 0)), ErrorKind::NotOwned);
+    assert_eq!(kind(rig.timed.read(0, VssdId(9), block, 0, 1, 0)), ErrorKind::NotOwned);
+    assert_eq!(kind(rig.timed.read(0, vssd, block, 0, 0, 0)), ErrorKind::OutOfRange);
+    assert_eq!(
+        kind(rig.timed.append(0, vssd, block, 0, Pages::Count(4), 0)),
+        ErrorKind::OutOfOrder
+    );
+    let pairs = channel_pairs(timing().array(), ChannelIndex(0), ChannelIndex(1), None).unwrap();
+    let pace = Pace { bytes_per_s: 0, p99_ns: None };
+    assert_eq!(kind(rig.timed.swap_begin(0, 0, &pairs, pace)), ErrorKind::Config);
+    assert!(rig.timed.next_at().is_none(), "nothing was booked");
+    let other = DriveTiming { channels: 2, service: DieService::ReadsFirst, ..timing() };
+    let array = rig.timed.into_array();
+    let refused = TimedVssds::new(array, &other, &SharePolicy::None).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Config);
+}
