@@ -20,9 +20,9 @@ const HOUSE: [(&str, May); 17] = [
     ("larder-bench", May::Use(&["larder-workload"], &[])),
     ("larder-checksum", May::Use(&[], &[])),
     ("larder-ssd", May::Use(&["larder-checksum"], &[])),
-    ("larder-device", May::Use(&["larder-checksum", "larder-ssd"], &[])),
-    ("larder-tls", May::Use(&["larder-device"], &[])),
-    ("larder-export", May::Use(&["larder-device", "larder-tls"], &[])),
+    ("larder-device", May::Use(&["larder-checksum", "larder-ssd"], &["larder-net"])),
+    ("larder-net", May::Use(&["larder-device"], &[])),
+    ("larder-export", May::Use(&["larder-device", "larder-net"], &[])),
     ("larder-fs", May::Use(&["larder-checksum", "larder-device"], &[])),
     ("larder-log", May::Use(&["larder-checksum", "larder-device"], &["larder-ssd"])),
     ("larder", May::Use(&["larder-checksum", "larder-device", "larder-log"], &["larder-ssd"])),
@@ -30,7 +30,7 @@ const HOUSE: [(&str, May); 17] = [
     (
         "larder-server",
         May::Use(
-            &["larder", "larder-device", "larder-tls"],
+            &["larder", "larder-device", "larder-net"],
             &["larder-ssd", "larder-workload", "larder-sim"],
         ),
     ),
