@@ -18,10 +18,10 @@ use larder_block::layout::CoreId;
 use larder_block::layout::log::LogOptions;
 use larder_block::manage::{Core, CreateOptions, LayoutOptions, OpenOptions, create, open};
 use larder_block::volume::CachedVolume;
-use larder_device::sockets::{Endpoint, SocketBackend};
 use larder_device::{Device, MemoryDevice, RealClock, block_on};
 use larder_export::nbd::{Export, NbdConfig, NbdServer};
 use larder_export::volume::{DeviceVolume, Volume};
+use larder_net::sockets::{Endpoint, SocketBackend};
 use larder_workload::{Spread, machine};
 
 type Failed = Box<dyn std::error::Error>;

@@ -24,7 +24,6 @@
 //! | `ring` (Linux) | an io_uring that a thread hosts for all its devices |
 //! | [`steps`] | a request that consists of several in turn |
 //! | [`striped`] | several devices as one |
-//! | [`sockets`] | stream sockets of one thread, with io_uring or `epoll`, and listening sockets (Linux) |
 //! | [`mod@slice`] | a part of a device as a device, for one tenant of a drive |
 //! | [`zones`] | zoned devices: their additions to a device |
 //! | [`timeout`] | a device around any other whose requests end within a time limit |
@@ -61,8 +60,6 @@ pub mod private;
 #[cfg(target_os = "linux")]
 pub mod ring;
 pub mod slice;
-#[cfg(target_os = "linux")]
-pub mod sockets;
 mod spares;
 pub mod steps;
 pub mod striped;

@@ -1,8 +1,8 @@
 //! Exports volumes to the system: by NBD over sockets, and as disks of the kernel by ublk.
 //!
 //! A [`Volume`](volume::Volume) is a range of bytes. Any device is one ([`DeviceVolume`](volume::DeviceVolume));
-//! `larder-block` makes one of a core behind its cache. The protocols know only volumes. They use sockets and rings of
-//! [`larder_device`], and TLS of `larder-tls`.
+//! `larder-block` makes one of a core behind its cache. The protocols know only volumes. Sockets, TLS
+//! and the loop of a thread come from `larder-net`.
 //!
 //! ```text
 //!   NBD clients ──► nbd ──┐
@@ -33,10 +33,7 @@
 //! | `volume` | what is exported: the trait, and devices as volumes |
 //! | `nbd` (Linux) | a server of NBD |
 //! | `ublk` (Linux) | disks of the kernel |
-//! | `mailbox` (Linux) | messages to a serving thread |
 
-#[cfg(target_os = "linux")]
-mod mailbox;
 #[cfg(target_os = "linux")]
 pub mod nbd;
 #[cfg(target_os = "linux")]

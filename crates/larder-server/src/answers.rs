@@ -17,9 +17,9 @@ use std::time::Duration;
 use larder::Value;
 
 use crate::account::{Holder, Passing};
-use crate::within::within;
 use crate::worker::Worker;
-use larder_device::sockets::{Output, Socket};
+use larder_net::sockets::{Output, Socket};
+use larder_net::within;
 
 /// Most answers of a connection that wait for flash at a time.
 const WAITING_MAX: usize = 64;

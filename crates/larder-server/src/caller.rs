@@ -18,7 +18,7 @@ use crate::tenant::{Calls, Tenant};
 use crate::users::{Asker, Denied, Login};
 use crate::work::Work;
 use crate::worker::Worker;
-use larder_device::sockets::{BUFFER_BYTES, Peer};
+use larder_net::sockets::{BUFFER_BYTES, Peer};
 
 /// What a protocol knows about its connection.
 pub(crate) struct Caller {

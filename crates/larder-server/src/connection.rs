@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 use crate::answers::Answers;
 use crate::caller::{Caller, bytes_to_hold};
 use crate::protocol::{Protocol, Step};
-use crate::within::within;
-use larder_device::sockets::{BUFFER_BYTES, Buffers, Socket, yield_now};
+use larder_net::sockets::{BUFFER_BYTES, Buffers, Socket, yield_now};
+use larder_net::within;
 
 /// How long we try to send the close notification.
 const FAREWELL: Duration = Duration::from_millis(200);

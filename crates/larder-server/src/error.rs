@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use larder_tls::TlsFault;
+use larder_net::tls::TlsFault;
 
 /// The kind of failure, to match on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,17 +1,17 @@
-//! The event loop of a worker: one thread serves its connections, its timers and its flash ring.
-//!
-//! In each turn it takes completions of the drive, wakes the timers that are due, runs the tasks that were woken,
-//! submits the reads that they have begun, and sleeps. A hit in DRAM is answered within the turn.
+//! The service of a worker: its connections, its timers and what else it does in each turn of the
+//! [loop](larder_net::Reactor). A hit in DRAM is answered within the turn.
 
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use larder_device::sockets::{Backend, Epoll, Socket, SocketBackend, SocketRing};
-use larder_device::{Clock, ring};
+use larder_device::Clock;
+use larder_device::ring::HostedRing;
+use larder_net::sockets::{Backend, Epoll, Socket, SocketBackend, SocketRing};
+use larder_net::{Reactor, Service};
 
 use crate::caller::Caller;
 use crate::config::ProtocolKind;
@@ -26,11 +26,11 @@ use crate::worker::{RingWatch, Worker};
 
 /// Runs until it is told to end, or until it drains and has no connections.
 pub(crate) fn run(number: usize, shared: Arc<Shared>) -> io::Result<()> {
-    let mailbox = Arc::clone(&shared.mailboxes[number]);
+    let reactor = Reactor::new(Arc::clone(&shared.mailboxes[number]));
     let worker = Rc::new(Worker::new(number, shared));
     match sockets_of(&worker) {
-        Some(sockets) => serve_with(&worker, &mailbox, sockets),
-        None => serve_with(&worker, &mailbox, Epoll::new()?),
+        Some(sockets) => serve_with(worker, reactor, sockets),
+        None => serve_with(worker, reactor, Epoll::new()?),
     }
 }
 
@@ -45,55 +45,69 @@ fn sockets_of(worker: &Worker) -> Option<SocketRing> {
 }
 
 fn serve_with<B: Backend>(
-    worker: &Rc<Worker>,
-    mailbox: &Arc<Mailbox>,
+    worker: Rc<Worker>,
+    reactor: Reactor<Letter>,
     backend: B,
 ) -> io::Result<()> {
+    let watch = RingWatch::new(Arc::clone(&worker.shared.rings[worker.number]));
+    let mailbox = Arc::clone(&worker.shared.mailboxes[worker.number]);
     let backend = Rc::new(backend);
-    // Without a ring, threads of the device complete the flash reads and wake this thread.
-    let ring = ring::host().ok();
-    backend.watch(mailbox.fd())?;
-    if let Some(ring) = &ring {
-        backend.watch(ring.as_fd())?;
-    }
-    turn_until_the_end(worker, &backend, ring.as_ref(), mailbox)
+    let mut service =
+        WorkerService { worker, mailbox, backend, watch, now: Duration::ZERO, ends: false };
+    reactor.run(&mut service)?;
+    // This closes the remaining connections.
+    service.worker.tasks.drop_all();
+    Ok(())
 }
 
-fn turn_until_the_end<B: Backend>(
-    worker: &Rc<Worker>,
-    backend: &Rc<B>,
-    ring: Option<&ring::HostedRing>,
-    mailbox: &Arc<Mailbox>,
-) -> io::Result<()> {
-    let watch = RingWatch::new(Arc::clone(&worker.shared.rings[worker.number]));
-    loop {
-        if let Some(ring) = ring {
-            // Reap on every wake-up: the kernel may wake us before it marks the ring readable.
-            ring.reap();
+/// What the thread of a worker serves.
+struct WorkerService<B> {
+    worker: Rc<Worker>,
+    mailbox: Arc<Mailbox>,
+    backend: Rc<B>,
+    watch: RingWatch,
+    /// When the turn began, by the clock of the worker.
+    now: Duration,
+    ends: bool,
+}
+
+impl<B: Backend> Service for WorkerService<B> {
+    type Letter = Letter;
+
+    fn receive(&mut self, letter: Letter) {
+        match letter {
+            Letter::Arrived(arrived) => welcome(&self.worker, arrived, &self.backend),
+            Letter::UsersChanged => self.worker.idle.look_again(),
+            Letter::Drain => self.worker.idle.drain(),
+            Letter::End => self.ends = true,
         }
-        let mut ends = false;
-        for letter in mailbox.take() {
-            match letter {
-                Letter::Arrived(arrived) => welcome(worker, arrived, backend),
-                Letter::UsersChanged => worker.idle.look_again(),
-                Letter::Drain => worker.idle.drain(),
-                Letter::End => ends = true,
-            }
-        }
-        let now = worker.clock.monotonic();
-        let mut due = [worker.clock.work(now), worker.idle.sweep(now)].into_iter().flatten().min();
+    }
+
+    fn work(&mut self) -> io::Result<Option<Duration>> {
+        let worker = &self.worker;
+        self.now = worker.clock.monotonic();
+        let due = [worker.clock.work(self.now), worker.idle.sweep(self.now)];
         worker.tasks.run_all();
-        due = due.into_iter().chain(worker.drop_unused(now, &**backend)).min();
-        if let Some(ring) = ring {
-            ring.submit();
-            due = due.into_iter().chain(watch.look(ring, now)).min();
-        }
-        if ends || worker.idle.is_draining() && mailbox.load.load(Ordering::Relaxed) == 0 {
-            // This closes the remaining connections.
-            worker.tasks.drop_all();
-            return Ok(());
-        }
-        backend.sleep(if mailbox.is_empty() { due } else { Some(Duration::ZERO) })?;
+        let unused = worker.drop_unused(self.now, &*self.backend);
+        Ok(due.into_iter().chain([unused]).flatten().min())
+    }
+
+    fn submitted(&mut self, ring: &HostedRing) -> Option<Duration> {
+        self.watch.look(ring, self.now)
+    }
+
+    /// It is told to end, or it drains and has no connections.
+    fn is_over(&self) -> bool {
+        self.ends
+            || self.worker.idle.is_draining() && self.mailbox.load.load(Ordering::Relaxed) == 0
+    }
+
+    fn watch(&mut self, fd: BorrowedFd<'_>) -> io::Result<()> {
+        self.backend.watch(fd)
+    }
+
+    fn sleep(&mut self, at_most: Option<Duration>) -> io::Result<()> {
+        self.backend.sleep(at_most)
     }
 }
 

@@ -11,7 +11,7 @@
 //!
 //! The acceptor gives each connection to the worker with the fewest (`acceptor.rs`). A worker (`event_loop.rs`,
 //! `worker/`) sleeps in one place for all its event sources; the kernel interface of the loop is behind one trait
-//! (`larder_device::sockets`). A connection (`connection.rs`) knows no protocol. The protocols are in `protocol/`, a
+//! (`larder_net::sockets`). A connection (`connection.rs`) knows no protocol. The protocols are in `protocol/`, a
 //! folder each, and know no sockets. Idle connections own no buffers.
 //!
 //! A server in memory, on a free port:
@@ -70,7 +70,6 @@ mod shared;
 mod slow_log;
 mod tenant;
 mod users;
-mod within;
 mod work;
 mod worker;
 
@@ -79,8 +78,8 @@ pub use block_caches::{BlockCacheReport, BlockCaches};
 pub use config::{ListenerConfig, NodeList, Otlp, ProtocolKind, ServerConfig, SlotMap, SlotNode};
 pub use debug_clock::DebugClock;
 pub use error::{Error, ErrorKind};
-pub use larder_device::sockets::{Endpoint, SocketBackend};
-pub use larder_tls::{Tls, TlsFault, TlsFile, TlsFiles};
+pub use larder_net::sockets::{Endpoint, SocketBackend};
+pub use larder_net::tls::{Tls, TlsFault, TlsFile, TlsFiles};
 pub use metrics_text::MetricsText;
 pub use policy::{OverLimit, TenantPolicy};
 pub use server::{BoundServer, Server};

@@ -2,10 +2,9 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use larder_device::sockets::{Endpoint, ListeningSocket, Peer, why_not};
+use larder_net::sockets::{Endpoint, ListeningSocket, why_not};
 
 use crate::config::{ListenerConfig, ProtocolKind};
 use crate::error::{Error, ErrorKind};
@@ -43,9 +42,8 @@ impl Listener {
         &self.entrance
     }
 
-    /// Accepts the next connection, if one has come.
-    pub(crate) fn accept(&self) -> io::Result<Option<(OwnedFd, Peer)>> {
-        self.socket.accept()
+    pub(crate) fn socket(&self) -> &ListeningSocket {
+        &self.socket
     }
 
     /// Its TCP address, with the port that the kernel chose if none was configured.
@@ -59,12 +57,6 @@ impl Listener {
         let Entrance { protocol, is_tls, tenant } = &*self.entrance;
         let tenant = tenant.as_ref().map(|tenant| tenant.name().to_owned());
         ListenerConfig { endpoint, protocol: *protocol, is_tls: *is_tls, tenant }
-    }
-}
-
-impl AsFd for Listener {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
     }
 }
 

@@ -3,11 +3,12 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use larder::{Larder, Shards, Tenants, block_on};
-use larder_device::sockets::{ListeningSocket, SocketBackend, Stop};
-use larder_tls::Tls;
+use larder_net::Threads;
+use larder_net::sockets::{ListeningSocket, SocketBackend, Stop};
+use larder_net::tls::Tls;
 
 use crate::acceptor;
 use crate::admin::Admin;
@@ -17,7 +18,7 @@ use crate::event_loop;
 use crate::finder::Finder;
 use crate::housekeeper::Housekeeper;
 use crate::listener::{self, Listener};
-use crate::mailbox::{Letter, Mailbox};
+use crate::mailbox::Letter;
 use crate::protocol::resp;
 use crate::resp_board::Board;
 use crate::shared::{Shared, check_policies};
@@ -27,7 +28,6 @@ use crate::users::Users;
 /// A running server; [`Server::end`] ends it.
 pub struct Server {
     shared: Arc<Shared>,
-    stop: Arc<Stop>,
     addresses: Vec<SocketAddr>,
     listeners: Vec<ListenerConfig>,
     admin: Option<AdminThread>,
@@ -35,7 +35,7 @@ pub struct Server {
     finder: Option<Finder>,
     #[cfg(feature = "otlp")]
     exporter: Option<crate::otlp::Exporter>,
-    threads: Vec<JoinHandle<std::io::Result<()>>>,
+    threads: Threads<Letter>,
 }
 
 /// A server that listens but does not serve yet; clients that connect wait. So errors of listening are known before a
@@ -109,17 +109,14 @@ impl BoundServer {
         let told = listeners.iter().map(Listener::config).collect();
         let refused =
             |error| Error::system(ErrorKind::System, "the system has no event descriptor", error);
-        let mailboxes: Result<Vec<_>, _> =
-            (0..config.workers).map(|_| Mailbox::new().map(Arc::new)).collect();
-        let stop = Arc::new(Stop::new().map_err(refused)?);
+        let threads = Threads::new(config.workers).map_err(refused)?;
         check_policies(&config.tenants, &tenants)?;
-        let mailboxes = mailboxes.map_err(refused)?;
+        let mailboxes = threads.mailboxes().to_vec();
         let board = Board::new(config.workers, tenants.len(), resp::commands());
         let shared = Shared::new(config, caches, tenants, users, tls, mailboxes, board);
         let shared = Arc::new(shared);
         let mut server = Server {
             shared,
-            stop,
             addresses,
             listeners: told,
             admin: None,
@@ -127,7 +124,7 @@ impl BoundServer {
             finder: None,
             #[cfg(feature = "otlp")]
             exporter: None,
-            threads: Vec::new(),
+            threads,
         };
         server.begin(listeners)?;
         let no_thread = |error| Error::system(ErrorKind::System, "the system has no thread", error);
@@ -149,7 +146,7 @@ impl Server {
             let shared = Arc::clone(&self.shared);
             self.spawn(format!("larder-{number}"), move || event_loop::run(number, shared))?;
         }
-        let (shared, stop) = (Arc::clone(&self.shared), Arc::clone(&self.stop));
+        let (shared, stop) = (Arc::clone(&self.shared), Arc::clone(self.threads.stop()));
         self.spawn("larder-accept".to_owned(), move || acceptor::run(&listeners, &shared, &stop))
     }
 
@@ -158,10 +155,8 @@ impl Server {
         name: String,
         run: impl FnOnce() -> std::io::Result<()> + Send + 'static,
     ) -> Result<(), Error> {
-        let thread = std::thread::Builder::new().name(name).spawn(run);
         let refused = |error| Error::system(ErrorKind::System, "the system has no thread", error);
-        self.threads.push(thread.map_err(refused)?);
-        Ok(())
+        self.threads.spawn(name, run).map_err(refused)
     }
 
     /// The TCP addresses that it listens on, in the order of the configuration, with the ports that the kernel chose.
@@ -212,21 +207,12 @@ impl Server {
     /// Ends all threads.
     fn halt(&mut self) -> Result<(), Error> {
         self.shared.drain();
-        self.stop.set();
-        self.shared.mailboxes.iter().for_each(|mailbox| mailbox.send(Letter::Drain));
-        let deadline = Instant::now() + self.shared.config.drain_time;
-        while Instant::now() < deadline && !self.threads.iter().all(JoinHandle::is_finished) {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        self.shared.mailboxes.iter().for_each(|mailbox| mailbox.send(Letter::End));
-        for thread in self.threads.drain(..) {
-            let ended = thread.join();
-            let ended =
-                ended.map_err(|_| Error::new(ErrorKind::System, "a thread has panicked"))?;
-            ended
-                .map_err(|error| Error::system(ErrorKind::System, "a thread has failed", error))?;
-        }
-        Ok(())
+        let orders = (|| Letter::Drain, || Letter::End);
+        let ended = self.threads.end(orders, self.shared.config.drain_time, drop);
+        ended.map_err(|error| match error {
+            Some(error) => Error::system(ErrorKind::System, "a thread has failed", error),
+            None => Error::new(ErrorKind::System, "a thread has panicked"),
+        })
     }
 }
 

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime};
 
-use larder_device::sockets::{SocketBackend, SocketRing};
-use larder_tls::Tls;
+use larder_net::sockets::{SocketBackend, SocketRing};
+use larder_net::tls::Tls;
 
 use crate::account::Account;
 use crate::config::ServerConfig;
@@ -219,7 +219,7 @@ impl Shared {
 
     /// Open connections.
     pub(crate) fn connections(&self) -> usize {
-        self.mailboxes.iter().map(|mailbox| mailbox.load.load(Ordering::Relaxed)).sum()
+        larder_net::connections(&self.mailboxes)
     }
 
     /// Connections since the start, including the open ones.

@@ -7,7 +7,7 @@
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-use larder_device::sockets::yield_now;
+use larder_net::sockets::yield_now;
 
 /// About how many units a connection does before others get their turns.
 pub(crate) const UNITS_A_TURN: usize = 1000;

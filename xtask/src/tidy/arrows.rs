@@ -15,15 +15,16 @@ enum May {
 }
 
 /// The crates, from the bottom up.
-const HOUSE: [(&str, May); 19] = [
-    ("larder-workload", May::Use(&[], &[])),
+const HOUSE: [(&str, May); 20] = [
+    ("larder-json-page", May::Use(&[], &[])),
+    ("larder-workload", May::Use(&[], &["larder-json-page"])),
     ("larder-bench", May::Use(&["larder-workload"], &[])),
     ("larder-checksum", May::Use(&[], &[])),
     ("larder-ssd", May::Use(&["larder-checksum"], &[])),
     ("larder-vssd", May::Use(&["larder-checksum", "larder-ssd"], &["larder-workload"])),
-    ("larder-device", May::Use(&["larder-checksum", "larder-ssd"], &[])),
-    ("larder-tls", May::Use(&["larder-device"], &[])),
-    ("larder-export", May::Use(&["larder-device", "larder-tls"], &[])),
+    ("larder-device", May::Use(&["larder-checksum", "larder-ssd"], &["larder-net"])),
+    ("larder-net", May::Use(&["larder-device"], &[])),
+    ("larder-export", May::Use(&["larder-device", "larder-net"], &[])),
     (
         "larder-blocks",
         May::Use(&["larder-checksum", "larder-device", "larder-ssd", "larder-vssd"], &[]),
@@ -54,7 +55,7 @@ const HOUSE: [(&str, May); 19] = [
     (
         "larder-server",
         May::Use(
-            &["larder", "larder-device", "larder-tls"],
+            &["larder", "larder-device", "larder-net"],
             &["larder-ssd", "larder-workload", "larder-sim"],
         ),
     ),
@@ -80,7 +81,7 @@ const HOUSE: [(&str, May); 19] = [
                 "larder-server",
                 "larder-block",
             ],
-            &[],
+            &["larder-json-page"],
         ),
     ),
     ("larder-readme", May::Use(&["larder"], &[])),

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use larder_tls::TlsFile;
+use larder_net::tls::TlsFile;
 use larder_workload::Error;
 
 #[derive(Debug, Clone, Default, Args)]

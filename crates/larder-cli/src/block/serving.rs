@@ -4,9 +4,9 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use larder_device::sockets::{Endpoint, SocketBackend};
 use larder_export::nbd::{NbdConfig, NbdServer};
-use larder_tls::{Tls, TlsFault, TlsFiles};
+use larder_net::sockets::{Endpoint, SocketBackend};
+use larder_net::tls::{Tls, TlsFault, TlsFiles};
 use larder_workload::Error;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;

@@ -10,8 +10,8 @@ use larder_block::manage::{ChangedCore, OpenOptions, StoredCache};
 use larder_block::policy::classes::IoClasses;
 use larder_block::policy::routing::RoutingPolicy;
 use larder_export::ublk::UblkId;
+use larder_net::tls::Tls;
 use larder_server::SocketBackend;
-use larder_tls::Tls;
 use larder_workload::Error;
 use tracing::level_filters::LevelFilter;
 

@@ -239,8 +239,8 @@ mod tests {
     use larder_block::layout::CoreId;
     use larder_block::layout::log::LogOptions;
     use larder_block::manage::{Core, CreateOptions, LayoutOptions, OpenOptions};
-    use larder_device::sockets::Endpoint;
     use larder_device::{Device, MemoryDevice};
+    use larder_net::sockets::Endpoint;
 
     use super::*;
 

@@ -44,6 +44,9 @@
 //! # }
 //! ```
 
+#[cfg(test)]
+#[cfg(not(shuttle))]
+mod asleep_tests;
 mod core;
 pub(crate) mod fixed;
 mod host;

@@ -11,10 +11,10 @@ use std::time::Duration;
 use event_listener::EventListener;
 use futures_util::future::{Either, select};
 use larder_device::Clock;
-use larder_device::sockets::{Output, Socket, yield_now};
-use larder_tls::TlsSocket;
+use larder_net::accept_tls;
+use larder_net::sockets::{Output, Socket, yield_now};
+use larder_net::tls::TlsSocket;
 
-use super::encryption::encrypt;
 use super::negotiation::{Agreement, Encryption, Negotiation, OPTION_BYTES_MAX, Step};
 use super::transmission::Transmission;
 use super::withdrawal::Withdrawal;
@@ -78,8 +78,14 @@ async fn begin<S: Socket>(mut socket: S, worker: &Worker) -> io::Result<Option<B
         Shaken::Encrypts => {
             let Some(tls) = &worker.tls else { return Ok(None) };
             let buffers = Rc::clone(&worker.buffers);
-            let encrypted = encrypt(socket, tls, buffers, &worker.handshake_turn).await?;
-            let Some(mut socket) = encrypted else { return Ok(None) };
+            let (turn, time) = (&worker.handshake_turn, (&worker.clock as _, None));
+            let mut socket = match accept_tls(socket, (tls, buffers), turn, time, &mut ()).await {
+                Ok(socket) => socket,
+                Err(failure) => {
+                    tracing::debug!(?failure, "a TLS handshake failed");
+                    return Ok(None);
+                }
+            };
             let shaken = shake(&mut socket, &mut negotiation, Output::default()).await?;
             let Shaken::Agreed(agreement, input, output) = shaken else { return Ok(None) };
             Ok(Some(Begun::Encrypted(Opening { socket, agreement, input, output })))

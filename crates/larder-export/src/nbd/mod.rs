@@ -17,7 +17,6 @@
 
 mod connection;
 mod contexts;
-mod encryption;
 mod exports;
 mod fields;
 #[doc(hidden)]

@@ -2,17 +2,13 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use larder_device::sockets::{
-    Endpoint, ListeningSocket, SocketBackend, SocketRing, Stop, wait_for, why_not,
-};
 use larder_device::{Error, ErrorKind};
-use larder_tls::Tls;
+use larder_net::sockets::{Endpoint, ListeningSocket, SocketBackend, SocketRing, Stop, why_not};
+use larder_net::tls::Tls;
+use larder_net::{Threads, accept_until, connections, send_to_least_loaded};
 use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepidle};
 
 use super::exports::{Export, Exports};
@@ -20,11 +16,6 @@ use super::worker_loop::{self, Letter, Mailbox};
 
 /// A client that has been silent for this long is probed by TCP keep-alive.
 const SILENCE: Duration = Duration::from_secs(60);
-/// How long to wait before accepting connections again, after descriptors or memory ran out.
-const PAUSE: Duration = Duration::from_millis(50);
-
-/// How often the drain callback gets the number of open connections.
-const TELLS_EVERY: Duration = Duration::from_secs(1);
 
 /// The endpoints of a server, its exports and its limits.
 #[derive(Debug)]
@@ -66,7 +57,7 @@ impl Default for NbdConfig {
 /// use larder_export::nbd::{Export, NbdConfig, NbdServer};
 /// use larder_export::volume::DeviceVolume;
 /// use larder_device::MemoryDevice;
-/// use larder_device::sockets::Endpoint;
+/// use larder_net::sockets::Endpoint;
 ///
 /// let device = MemoryDevice::holding(vec![0; 1 << 20]);
 /// let volume = Arc::new(DeviceVolume::new(Arc::new(device)));
@@ -84,9 +75,7 @@ pub struct NbdServer {
     sockets: SocketBackend,
     exports: Exports,
     drain_time: Duration,
-    stop: Arc<Stop>,
-    mailboxes: Vec<Arc<Mailbox>>,
-    threads: Vec<JoinHandle<io::Result<()>>>,
+    threads: Threads<Letter>,
 }
 
 impl NbdServer {
@@ -112,7 +101,6 @@ impl NbdServer {
         }
         let exports = Exports::new(exports)?;
         let listeners = endpoints.iter().map(listen).collect::<Result<Vec<_>, _>>()?;
-        let mailboxes: io::Result<Vec<_>> = (0..workers).map(|_| Mailbox::new()).collect();
         let system = |error| Error::from_os("the system has no event descriptor", error);
         let sockets = match sockets {
             SocketBackend::IoUring if SocketRing::new().is_err() => SocketBackend::Epoll,
@@ -123,9 +111,7 @@ impl NbdServer {
             sockets,
             exports,
             drain_time,
-            stop: Arc::new(Stop::new().map_err(system)?),
-            mailboxes: mailboxes.map_err(system)?,
-            threads: Vec::new(),
+            threads: Threads::new(workers).map_err(system)?,
         };
         server.begin(listeners, tls.as_ref(), connections_max)?;
         Ok(server)
@@ -138,26 +124,16 @@ impl NbdServer {
         tls: Option<&Tls>,
         connections_max: usize,
     ) -> Result<(), Error> {
-        for (number, mailbox) in self.mailboxes.clone().into_iter().enumerate() {
+        let refused = |error| Error::from_os("the system has no thread", error);
+        let mailboxes = self.threads.mailboxes().to_vec();
+        for (number, mailbox) in mailboxes.iter().cloned().enumerate() {
             let (exports, tls, sockets) = (self.exports.clone(), tls.cloned(), self.sockets);
             let run = move || worker_loop::run(&mailbox, exports, tls, sockets);
-            self.spawn(format!("larder-nbd-{number}"), run)?;
+            self.threads.spawn(format!("larder-nbd-{number}"), run).map_err(refused)?;
         }
-        let (mailboxes, stop) = (self.mailboxes.clone(), Arc::clone(&self.stop));
-        self.spawn("larder-accept".to_owned(), move || {
-            accept_until(&stop, &listeners, &mailboxes, connections_max)
-        })
-    }
-
-    fn spawn(
-        &mut self,
-        name: String,
-        run: impl FnOnce() -> io::Result<()> + Send + 'static,
-    ) -> Result<(), Error> {
-        let thread = std::thread::Builder::new().name(name).spawn(run);
-        let refused = |error| Error::from_os("the system has no thread", error);
-        self.threads.push(thread.map_err(refused)?);
-        Ok(())
+        let stop = Arc::clone(self.threads.stop());
+        let accept = move || accept(&stop, &listeners, &mailboxes, connections_max);
+        self.threads.spawn("larder-accept".to_owned(), accept).map_err(refused)
     }
 
     /// Its exports; they can be added and removed.
@@ -177,7 +153,7 @@ impl NbdServer {
 
     /// The number of open connections.
     pub fn connections(&self) -> usize {
-        load(&self.mailboxes)
+        self.threads.connections()
     }
 
     /// Stops accepting and reading, and answers pending requests, for at most [`NbdConfig::drain_time`]. Does not
@@ -204,25 +180,12 @@ impl NbdServer {
     }
 
     /// Ends all threads. `waits` gets the number of open connections once per second.
-    fn halt(&mut self, mut waits: impl FnMut(usize)) -> Result<(), Error> {
-        self.stop.set();
-        self.mailboxes.iter().for_each(|mailbox| mailbox.send(Letter::Drain));
-        let deadline = Instant::now() + self.drain_time;
-        let mut tells = Instant::now() + TELLS_EVERY;
-        while Instant::now() < deadline && !self.threads.iter().all(JoinHandle::is_finished) {
-            std::thread::sleep(Duration::from_millis(1));
-            if Instant::now() >= tells {
-                tells += TELLS_EVERY;
-                waits(self.connections());
-            }
-        }
-        self.mailboxes.iter().for_each(|mailbox| mailbox.send(Letter::End));
-        for thread in self.threads.drain(..) {
-            let ended = thread.join();
-            let ended = ended.map_err(|_| Error::new(ErrorKind::Io, "a thread has panicked"))?;
-            ended.map_err(|error| Error::from_os("a thread has failed", error))?;
-        }
-        Ok(())
+    fn halt(&mut self, waits: impl FnMut(usize)) -> Result<(), Error> {
+        let ended = self.threads.end((|| Letter::Drain, || Letter::End), self.drain_time, waits);
+        ended.map_err(|error| match error {
+            Some(error) => Error::from_os("a thread has failed", error),
+            None => Error::new(ErrorKind::Io, "a thread has panicked"),
+        })
     }
 }
 
@@ -248,47 +211,20 @@ fn listen(endpoint: &Endpoint) -> Result<ListeningSocket, Error> {
     })
 }
 
-fn load(mailboxes: &[Arc<Mailbox>]) -> usize {
-    mailboxes.iter().map(|mailbox| mailbox.load.load(Ordering::Relaxed)).sum()
-}
-
-/// Gives each connection to the worker with the fewest connections, until told to stop. Then the listeners close.
-fn accept_until(
+/// Gives each connection to the worker with the fewest, until told to stop. Then the listeners close.
+fn accept(
     stop: &Stop,
     listeners: &[ListeningSocket],
     mailboxes: &[Arc<Mailbox>],
     connections_max: usize,
 ) -> io::Result<()> {
     let all: Vec<&ListeningSocket> = listeners.iter().collect();
-    while !stop.is_set() {
-        for number in wait_for(&all, stop)? {
-            accept_all(&listeners[number], mailboxes, connections_max);
+    accept_until(stop, &all, |_, fd, _| {
+        if connections(mailboxes) >= connections_max {
+            return; // This closes it.
         }
-    }
-    Ok(())
-}
-
-fn accept_all(listener: &ListeningSocket, mailboxes: &[Arc<Mailbox>], connections_max: usize) {
-    loop {
-        match listener.accept() {
-            Ok(Some((fd, _))) if load(mailboxes) < connections_max => admit(fd, mailboxes),
-            // There are too many connections: close it.
-            Ok(Some(_)) => {}
-            Ok(None) => return,
-            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
-            Err(error) => {
-                tracing::warn!(%error, "no connection can be accepted; is the limit of open files too low?");
-                return std::thread::sleep(PAUSE);
-            }
-        }
-    }
-}
-
-fn admit(fd: OwnedFd, mailboxes: &[Arc<Mailbox>]) {
-    // So that the loss of a client's machine is noticed eventually. Unix sockets do not need it.
-    let _ = set_socket_keepalive(&fd, true).and_then(|()| set_tcp_keepidle(&fd, SILENCE));
-    let fewest = mailboxes.iter().min_by_key(|mailbox| mailbox.load.load(Ordering::Relaxed));
-    let mailbox = fewest.expect("there is a worker");
-    mailbox.load.fetch_add(1, Ordering::Relaxed);
-    mailbox.send(Letter::Arrived(fd));
+        // So that the loss of a client's machine is noticed eventually. Unix sockets do not need it.
+        let _ = set_socket_keepalive(&fd, true).and_then(|()| set_tcp_keepidle(&fd, SILENCE));
+        send_to_least_loaded(mailboxes, Letter::Arrived(fd));
+    })
 }

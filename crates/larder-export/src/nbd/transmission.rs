@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures_util::stream::{FuturesUnordered, Stream};
-use larder_device::sockets::{Output, Socket};
 use larder_device::{BufferPool, Durability, IoBuffer, IoFuture, IoResult};
+use larder_net::sockets::{Output, Socket};
 
 use super::contexts::Numbered;
 use super::negotiation::Agreement;

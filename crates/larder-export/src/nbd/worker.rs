@@ -4,9 +4,10 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use event_listener::Event;
-use larder_device::sockets::Buffers;
 use larder_device::{BufferPool, LoopClock};
-use larder_tls::Tls;
+use larder_net::HandshakeTurn;
+use larder_net::sockets::Buffers;
+use larder_net::tls::Tls;
 
 use super::exports::Exports;
 
@@ -19,7 +20,7 @@ pub(super) struct Worker {
     pub(super) buffers: Rc<Buffers>,
     pub(super) pool: BufferPool,
     /// Held by the TLS handshake that is computing.
-    pub(super) handshake_turn: async_lock::Mutex<()>,
+    pub(super) handshake_turn: HandshakeTurn,
     pub(super) clock: LoopClock,
     /// Notified when connections must stop reading.
     pub(super) drained: Event,
@@ -33,7 +34,7 @@ impl Worker {
             tls,
             buffers: Rc::default(),
             pool: BufferPool::new(),
-            handshake_turn: async_lock::Mutex::new(()),
+            handshake_turn: HandshakeTurn::default(),
             clock,
             drained: Event::new(),
             is_draining: Cell::new(false),

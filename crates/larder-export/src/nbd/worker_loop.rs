@@ -1,32 +1,23 @@
-//! A worker: one thread that runs its connections, its timers, and its ring to the devices.
-//!
-//! In each turn it reaps the completions of the devices, polls the woken connections, submits what they have begun to
-//! the kernel, and sleeps once for all of them.
+//! The service of a worker: its connections and its timers in the [loop](larder_net::Reactor) of a thread.
 
-use std::future::Future;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
-use std::panic::AssertUnwindSafe;
-use std::pin::Pin;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use futures_util::FutureExt;
-use futures_util::stream::{FuturesUnordered, Stream};
-use larder_device::sockets::{Backend, Epoll, SocketBackend, SocketRing};
-use larder_device::{Clock, LoopClock, ring};
-use larder_tls::Tls;
+use larder_device::{Clock, LoopClock};
+use larder_net::sockets::{Backend, Epoll, SocketBackend, SocketRing};
+use larder_net::tls::Tls;
+use larder_net::{Reactor, Service, Tasks};
 
 use super::connection::serve;
 use super::exports::Exports;
 use super::worker::Worker;
-use crate::mailbox;
 
 /// Messages to a worker.
-pub(super) type Mailbox = mailbox::Mailbox<Letter>;
+pub(super) type Mailbox = larder_net::Mailbox<Letter>;
 
 /// A message to a worker.
 pub(super) enum Letter {
@@ -38,8 +29,6 @@ pub(super) enum Letter {
     End,
 }
 
-type Connections = FuturesUnordered<Pin<Box<dyn Future<Output = ()>>>>;
-
 /// Runs until it is told to end and its connections have ended.
 pub(super) fn run(
     mailbox: &Arc<Mailbox>,
@@ -47,11 +36,11 @@ pub(super) fn run(
     tls: Option<Tls>,
     sockets: SocketBackend,
 ) -> io::Result<()> {
-    mailbox.belongs_here();
+    let reactor = Reactor::new(Arc::clone(mailbox));
     let worker = Worker::new(exports, tls, LoopClock::new(mailbox.waker()));
     match ring_for(sockets) {
-        Some(backend) => turn_until_the_end(Rc::new(worker), mailbox, &Rc::new(backend)),
-        None => turn_until_the_end(Rc::new(worker), mailbox, &Rc::new(Epoll::new()?)),
+        Some(backend) => serve_with(reactor, worker, mailbox, backend),
+        None => serve_with(reactor, worker, mailbox, Epoll::new()?),
     }
 }
 
@@ -59,70 +48,92 @@ pub(super) fn run(
 fn ring_for(sockets: SocketBackend) -> Option<SocketRing> {
     match sockets {
         SocketBackend::Epoll => None,
-        SocketBackend::IoUring => SocketRing::new().ok(),
+        SocketBackend::IoUring => SocketRing::new()
+            .inspect_err(|error| {
+                tracing::warn!(%error, "the kernel refuses io_uring for sockets; they are served by epoll");
+            })
+            .ok(),
     }
 }
 
-fn turn_until_the_end<B: Backend>(
-    worker: Rc<Worker>,
+fn serve_with<B: Backend>(
+    reactor: Reactor<Letter>,
+    worker: Worker,
     mailbox: &Arc<Mailbox>,
-    backend: &Rc<B>,
+    backend: B,
 ) -> io::Result<()> {
-    // If the kernel refuses a ring, threads complete the requests to devices, and wake this thread.
-    let ring = ring::host().ok();
-    backend.watch(mailbox.fd())?;
-    if let Some(ring) = &ring {
-        backend.watch(ring.as_fd())?;
+    let (mailbox, tasks) = (Arc::clone(mailbox), Tasks::new(Arc::clone(mailbox)));
+    let (worker, backend) = (Rc::new(worker), Rc::new(backend));
+    let mut service = WorkerService { worker, mailbox, tasks, backend, ends: false };
+    reactor.run(&mut service)?;
+    // This closes the remaining connections.
+    service.tasks.drop_all();
+    Ok(())
+}
+
+/// What the thread of a worker serves.
+struct WorkerService<B> {
+    worker: Rc<Worker>,
+    mailbox: Arc<Mailbox>,
+    /// The connections.
+    tasks: Tasks<Letter>,
+    backend: Rc<B>,
+    ends: bool,
+}
+
+impl<B: Backend> Service for WorkerService<B> {
+    type Letter = Letter;
+
+    fn receive(&mut self, letter: Letter) {
+        match letter {
+            Letter::Arrived(fd) => self.welcome(fd),
+            Letter::Drain => self.worker.drain(),
+            Letter::End => self.ends = true,
+        }
     }
-    let waker = mailbox.waker();
-    let mut connections = Connections::new();
-    loop {
-        if let Some(ring) = &ring {
-            // Reap on every wake-up: the kernel may wake us before it marks the ring readable.
-            ring.reap();
-        }
-        for letter in mailbox.take() {
-            match letter {
-                Letter::Arrived(fd) => welcome(&worker, mailbox, backend, &mut connections, fd),
-                Letter::Drain => {
-                    worker.drain();
-                }
-                Letter::End => return Ok(()),
-            }
-        }
-        let due = worker.clock.work(worker.clock.monotonic());
-        mailbox.take_woken();
-        let mut cx = Context::from_waker(&waker);
-        while let Poll::Ready(Some(())) = Pin::new(&mut connections).poll_next(&mut cx) {
-            mailbox.load.fetch_sub(1, Ordering::Relaxed);
-        }
-        if let Some(ring) = &ring {
-            ring.submit();
-        }
-        if worker.is_draining() && connections.is_empty() {
-            return Ok(());
-        }
-        backend.sleep(if mailbox.take_woken() { Some(Duration::ZERO) } else { due })?;
+
+    fn work(&mut self) -> io::Result<Option<Duration>> {
+        let due = self.worker.clock.work(self.worker.clock.monotonic());
+        self.tasks.run_all();
+        Ok(due)
+    }
+
+    /// It is told to end, or it drains and has no connections.
+    fn is_over(&self) -> bool {
+        self.ends || self.worker.is_draining() && self.mailbox.load.load(Ordering::Relaxed) == 0
+    }
+
+    fn watch(&mut self, fd: BorrowedFd<'_>) -> io::Result<()> {
+        self.backend.watch(fd)
+    }
+
+    fn sleep(&mut self, at_most: Option<Duration>) -> io::Result<()> {
+        self.backend.sleep(at_most)
     }
 }
 
-fn welcome<B: Backend>(
-    worker: &Rc<Worker>,
-    mailbox: &Mailbox,
-    backend: &Rc<B>,
-    connections: &mut Connections,
-    fd: OwnedFd,
-) {
-    let attached = fd.try_clone().and_then(|look| Ok((backend.attach(fd)?, look)));
-    match attached {
-        Ok((socket, look)) => {
-            let connection = serve(socket, look, Rc::clone(worker));
-            // A panic of one connection does not end the others. The panic has dropped the connection.
-            connections.push(Box::pin(AssertUnwindSafe(connection).catch_unwind().map(drop)));
+impl<B: Backend> WorkerService<B> {
+    fn welcome(&self, fd: OwnedFd) {
+        let leaves = Leaves(Arc::clone(&self.mailbox));
+        let attached = fd.try_clone().and_then(|look| Ok((self.backend.attach(fd)?, look)));
+        match attached {
+            Ok((socket, look)) => {
+                let worker = Rc::clone(&self.worker);
+                self.tasks.spawn(async move {
+                    serve(socket, look, worker).await;
+                    drop(leaves);
+                });
+            }
+            Err(error) => tracing::warn!(%error, "a connection could not be taken in"),
         }
-        Err(error) => {
-            tracing::warn!(%error, "a connection could not be taken in");
-            mailbox.load.fetch_sub(1, Ordering::Relaxed);
-        }
+    }
+}
+
+/// Takes a connection off the worker's load when it is dropped.
+struct Leaves(Arc<Mailbox>);
+
+impl Drop for Leaves {
+    fn drop(&mut self) {
+        self.0.load.fetch_sub(1, Ordering::Relaxed);
     }
 }

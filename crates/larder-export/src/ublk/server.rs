@@ -178,9 +178,10 @@ impl UblkDevice {
     /// Starts a thread for each queue, and starts the device when all tags were fetched.
     fn serve(&mut self, known: &Known, shape: &Shape) -> Result<(), Error> {
         let node = open_node(known.id).map_err(|error| self.failed("its node", error))?;
-        let (is_ready, ready) = mpsc::sync_channel(usize::from(known.queues));
+        let (begun, begins) = mpsc::sync_channel(usize::from(known.queues));
         for queue in 0..known.queues {
-            let mailbox = Mailbox::new().map_err(|error| self.failed("an event", error))?;
+            let mailbox =
+                Mailbox::new().map(Arc::new).map_err(|error| self.failed("an event", error))?;
             self.mailboxes.push(Arc::clone(&mailbox));
             let work = Work {
                 device: Arc::clone(&node),
@@ -189,9 +190,9 @@ impl UblkDevice {
                 volume: Arc::clone(&self.volume),
                 limits: shape.limits(),
             };
-            let (is_ready, ends) = (is_ready.clone(), Arc::clone(&self.ends));
+            let (begun, ends) = (begun.clone(), Arc::clone(&self.ends));
             let run = move || {
-                let run = AssertUnwindSafe(|| worker::run(work, &mailbox, &is_ready));
+                let run = AssertUnwindSafe(|| worker::run(work, &mailbox, &begun));
                 let panicked = |_| Err(io::Error::other("a thread has panicked"));
                 ends.tell(catch_unwind(run).unwrap_or_else(panicked));
             };
@@ -199,11 +200,11 @@ impl UblkDevice {
             let thread = std::thread::Builder::new().name(name).spawn(run);
             self.threads.push(thread.map_err(|error| self.failed("a thread", error))?);
         }
-        drop((is_ready, node));
+        drop((begun, node));
         for _ in 0..known.queues {
             let panicked = |_| io::Error::other("a thread has ended");
-            let is_ready = ready.recv().map_err(panicked).and_then(|told| told);
-            is_ready.map_err(|error| self.failed("a queue", error))?;
+            let ready = begins.recv().map_err(panicked).and_then(|told| told);
+            ready.map_err(|error| self.failed("a queue", error))?;
         }
         if self.was_taken_over {
             let ended = self.control.end_recovery(self.id);

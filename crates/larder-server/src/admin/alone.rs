@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use larder_device::sockets::Stop;
+use larder_net::sockets::Stop;
 
 use super::hosts;
 use super::http::{Method, Request, Response};

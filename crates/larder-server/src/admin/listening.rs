@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use larder_device::sockets::{Stop, wait_for};
+use larder_net::sockets::{Stop, wait_for};
 
 use super::http::{self, Method, Request, Response};
 use super::places::Places;

@@ -39,7 +39,7 @@ use self::places::Places;
 use self::token::{Gate, Refused};
 use crate::error::Error;
 use crate::shared::Shared;
-use larder_device::sockets::Stop;
+use larder_net::sockets::Stop;
 
 /// The listener for operators.
 pub(crate) struct Admin(Listening);

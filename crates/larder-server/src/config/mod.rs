@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use larder::VALUE_BYTES_MAX;
-use larder_device::sockets::{Endpoint, SocketBackend};
-use larder_tls::TlsFiles;
+use larder_net::sockets::{Endpoint, SocketBackend};
+use larder_net::tls::TlsFiles;
 
 use crate::block_caches::BlockCaches;
 use crate::debug_clock::DebugClock;

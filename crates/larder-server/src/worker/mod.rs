@@ -2,7 +2,6 @@
 
 mod idle;
 mod ring;
-mod tasks;
 mod turns;
 
 use std::cell::Cell;
@@ -12,15 +11,16 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use larder::{Error, Value};
-use larder_device::sockets::{Backend, Buffers};
 use larder_device::{Clock, LoopClock};
+use larder_net::sockets::{Backend, Buffers};
+use larder_net::{HandshakeTurn, Tasks};
 
 pub(crate) use idle::Idle;
 pub(crate) use ring::RingWatch;
-pub(crate) use tasks::Tasks;
 use turns::Turns;
 
 use crate::counters::Counters;
+use crate::mailbox::Letter;
 use crate::rates::Purse;
 use crate::shared::Shared;
 use crate::tenant::Tenant;
@@ -37,7 +37,7 @@ pub(crate) struct Worker {
     /// Written by this worker alone, read by any thread.
     pub(crate) counters: Arc<Counters>,
     pub(crate) clock: Arc<LoopClock>,
-    pub(crate) tasks: Tasks,
+    pub(crate) tasks: Tasks<Letter>,
     /// Its stock of each tenant's tokens, by the tenant's number.
     pub(crate) purses: Vec<Purse>,
     /// Turns to read flash.
@@ -47,7 +47,7 @@ pub(crate) struct Worker {
     /// When to look for unused buffers next.
     next_look: Cell<Duration>,
     /// Held by the TLS handshake that computes now.
-    pub(crate) handshake_turn: async_lock::Mutex<()>,
+    pub(crate) handshake_turn: HandshakeTurn,
 }
 
 impl Worker {
@@ -69,7 +69,7 @@ impl Worker {
             flash_turns,
             idle: Idle::default(),
             next_look: Cell::default(),
-            handshake_turn: async_lock::Mutex::new(()),
+            handshake_turn: HandshakeTurn::default(),
         }
     }
 

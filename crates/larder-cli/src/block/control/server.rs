@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use larder_device::sockets::{Endpoint, ListeningSocket, Stop, wait_for, why_not};
+use larder_net::sockets::{Endpoint, ListeningSocket, Stop, wait_for, why_not};
 use larder_workload::Error;
 
 use super::answers::Answers;

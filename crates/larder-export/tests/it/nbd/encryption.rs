@@ -4,8 +4,8 @@
 use std::fs;
 use std::sync::Arc;
 
-use larder_device::sockets::SocketBackend;
-use larder_tls::{Tls, TlsFiles};
+use larder_net::sockets::SocketBackend;
+use larder_net::tls::{Tls, TlsFiles};
 use rcgen::{BasicConstraints, Certificate, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore};

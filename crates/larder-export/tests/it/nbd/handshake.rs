@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use larder_device::sockets::SocketBackend;
 use larder_device::{Durability, IoBuffer, IoFuture};
 use larder_export::nbd::Export;
 use larder_export::volume::{BlockSizes, Context, DeviceVolume, Extent, Volume, VolumeInfo};
+use larder_net::sockets::SocketBackend;
 
 use super::{Served, export, memory};
 use crate::client::{BLOCK_STATUS, Bytes, CACHE, Client, DISC, OPTION_MAGIC, READ, number};

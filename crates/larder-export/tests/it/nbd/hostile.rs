@@ -4,9 +4,9 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use larder_device::sockets::SocketBackend;
 use larder_export::nbd::fuzzing;
 use larder_export::volume::{DeviceVolume, Volume};
+use larder_net::sockets::SocketBackend;
 use proptest::prelude::*;
 
 use super::{BACKENDS, Served, memory};

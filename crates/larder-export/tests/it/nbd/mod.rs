@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use larder_device::sockets::{Endpoint, SocketBackend};
 use larder_device::{Device, MemoryDevice};
 use larder_export::nbd::{Export, NbdConfig, NbdServer};
 use larder_export::volume::{DeviceVolume, Volume};
+use larder_net::sockets::{Endpoint, SocketBackend};
 use tempfile::TempDir;
 
 /// A server on a Unix socket, in a directory that is deleted with it.

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use larder_device::sockets::SocketBackend;
 use larder_device::{Condition, DegradedDevice, Io, RealClock};
+use larder_net::sockets::SocketBackend;
 use proptest::prelude::*;
 
 use super::{BACKENDS, Served, export, is_there, memory};

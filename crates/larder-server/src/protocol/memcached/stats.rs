@@ -10,7 +10,7 @@ use super::line::Words;
 use super::version::VERSION;
 use crate::caller::Caller;
 use crate::config::{ListenerConfig, ProtocolKind};
-use larder_device::sockets::Endpoint;
+use larder_net::sockets::Endpoint;
 
 /// How the answer ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

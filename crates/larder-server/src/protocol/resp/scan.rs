@@ -1,7 +1,7 @@
 //! Requests about all keys: walking over them, counting them, picking one.
 
 use larder::{ScanPage, Scanned};
-use larder_device::sockets::yield_now;
+use larder_net::sockets::yield_now;
 
 use super::context::{Context, no_room};
 use super::glob::{Matcher, PATTERN_BYTES_MAX};

@@ -8,7 +8,7 @@ use std::time::Duration;
 use larder_device::Clock;
 
 /// The output of `future`, or `None` if it takes longer than `time`. The caller may poll it further then.
-pub(crate) async fn within<F: Future>(
+pub async fn within<F: Future>(
     clock: &dyn Clock,
     time: Duration,
     mut future: Pin<&mut F>,

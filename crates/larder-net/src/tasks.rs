@@ -1,4 +1,4 @@
-//! The tasks of a worker. Each runs when it was woken, on this thread only.
+//! The futures of a thread. Each runs when it was woken, on this thread only.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -14,9 +14,9 @@ use crate::mailbox::Mailbox;
 /// Rounds of woken tasks per turn: a task that keeps waking itself does not keep the loop from its sockets.
 const ROUNDS_A_TURN: usize = 4;
 
-/// The tasks of a worker.
-pub(crate) struct Tasks {
-    mailbox: Arc<Mailbox>,
+/// The tasks of a thread.
+pub struct Tasks<L> {
+    mailbox: Arc<Mailbox<L>>,
     /// All tasks that have not ended. A task that is dropped here is not polled again.
     tasks: RefCell<Slab<Task<()>>>,
     /// The places in `tasks` of tasks that have ended.
@@ -34,14 +34,14 @@ impl Drop for Ends {
     }
 }
 
-impl Tasks {
-    pub(crate) fn new(mailbox: Arc<Mailbox>) -> Self {
-        mailbox.belongs_here();
+impl<L: Send + 'static> Tasks<L> {
+    /// No tasks. The mailbox is that of the calling thread.
+    pub fn new(mailbox: Arc<Mailbox<L>>) -> Self {
         Self { mailbox, tasks: RefCell::default(), ended: Rc::default(), woken: RefCell::default() }
     }
 
     /// Starts a task, which runs to its end whether or not anything waits for it.
-    pub(crate) fn spawn(&self, future: impl Future<Output = ()> + 'static) {
+    pub fn spawn(&self, future: impl Future<Output = ()> + 'static) {
         let mailbox = Arc::clone(&self.mailbox);
         let mut tasks = self.tasks.borrow_mut();
         let place = tasks.vacant_entry();
@@ -53,16 +53,16 @@ impl Tasks {
             future.as_mut().await;
             drop(ends);
         };
-        let (runnable, task) = async_task::spawn_local(future, move |task| mailbox.wake(task));
+        let (runnable, task) = async_task::spawn_local(future, move |task| mailbox.push_task(task));
         place.insert(task);
         runnable.schedule();
     }
 
     /// Runs all woken tasks, and those that they wake, for up to [`ROUNDS_A_TURN`] rounds.
-    pub(crate) fn run_all(&self) {
+    pub fn run_all(&self) {
         let mut woken = self.woken.borrow_mut();
         for _ in 0..ROUNDS_A_TURN {
-            self.mailbox.take_woken(&mut woken);
+            self.mailbox.take_tasks(&mut woken);
             if woken.is_empty() {
                 return;
             }
@@ -76,12 +76,12 @@ impl Tasks {
     }
 
     /// Drops all tasks, and with them what they hold.
-    pub(crate) fn drop_all(&self) {
+    pub fn drop_all(&self) {
         let tasks = std::mem::take(&mut *self.tasks.borrow_mut());
         drop(tasks);
         // Dropping a task schedules it once more; dropping that `Runnable` frees it, and nothing is polled.
         let mut woken = Vec::new();
-        self.mailbox.take_woken(&mut woken);
+        self.mailbox.take_tasks(&mut woken);
         drop(woken);
         self.ended.borrow_mut().clear();
     }

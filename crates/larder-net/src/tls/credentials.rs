@@ -12,7 +12,7 @@ use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{RootCertStore, ServerConfig};
 
-use crate::certificate::Validity;
+use super::certificate::Validity;
 
 /// The files of a server that speaks TLS, in PEM.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -50,7 +50,7 @@ pub struct TlsFault {
 ///
 /// # Examples
 /// ```
-/// use larder_tls::{Tls, TlsFiles};
+/// use larder_net::tls::{Tls, TlsFiles};
 ///
 /// let files = TlsFiles { certificate: "/none".into(), key: "/none".into(), client_ca: None };
 /// let fault = Tls::load(&files).err().expect("there is no such file");

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use io_uring::IoUring;
 use io_uring::types::BufRingEntry;
 
-use crate::buffer::IoBuffer;
+use larder_device::IoBuffer;
 
 /// The group by which requests name these buffers.
 pub(super) const GROUP: u16 = 0;

@@ -9,12 +9,12 @@ use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use larder_device::sockets::{BUFFER_BYTES, Buffers, Output, Socket};
+use crate::sockets::{BUFFER_BYTES, Buffers, Output, Socket};
 use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
 
-use crate::certificate::common_name;
-use crate::credentials::Tls;
+use super::certificate::common_name;
+use super::credentials::Tls;
 
 /// Most ciphertext of a client that is kept: a record has 18 KiB, and the client's handshake messages, mainly its
 /// certificates, must fit too.

@@ -17,7 +17,7 @@
 //! use std::os::unix::net::UnixStream;
 //! use std::task::{Context, Poll, Waker};
 //!
-//! use larder_device::sockets::SocketRing;
+//! use larder_net::sockets::SocketRing;
 //!
 //! # fn main() -> std::io::Result<()> {
 //! let Ok(ring) = SocketRing::new() else { return Ok(println!("the kernel refuses it")) };
