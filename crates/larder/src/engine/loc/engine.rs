@@ -90,18 +90,8 @@ impl Engine for Loc {
         add_head(self, parts, item, now_s).await
     }
 
-    async fn set_together<'i, 'a>(
-        &self,
-        items: &'i [ItemRef<'a>],
-        now_s: u32,
-    ) -> Vec<&'i ItemRef<'a>> {
-        let mut lost = Vec::new();
-        for item in items {
-            if !self.set(item, now_s).await {
-                lost.push(item);
-            }
-        }
-        lost
+    async fn set(&self, item: &ItemRef<'_>, now_s: u32) -> bool {
+        self.set(item, now_s).await
     }
 
     fn append_bytes_max(&self) -> Option<u64> {

@@ -52,6 +52,10 @@ impl Engine for Soc {
         self.get(hash, key, now_s).await
     }
 
+    async fn set(&self, item: &ItemRef<'_>, now_s: u32) -> bool {
+        self.set(item, now_s).await
+    }
+
     async fn set_together<'i, 'a>(
         &self,
         items: &'i [ItemRef<'a>],
