@@ -23,8 +23,8 @@
 //!    until a table on flash knows it. Records, deaths and tables get their numbers under the lock of the log, so that
 //!    they are totally ordered.
 //! 4. *Tables* lie in their own regions, which are not reclaimed to make room. When there are more of these regions
-//!    than necessary, the live tables of one are written elsewhere (`tables/mod.rs`). Every table is written from time to
-//!    time, so that recovery after a crash can ignore older records ([`larder_log::Closing::horizon`]).
+//!    than necessary, the live tables of one are written elsewhere (`tables/mod.rs`). Every table is written from time
+//!    to time, so that recovery after a crash can ignore older records ([`larder_log::Closing::horizon`]).
 //! 5. A crash leaves tables, which know all records up to their stamps, and the footers of regions, which list all
 //!    other records with their stamps (`recover.rs`).
 //!

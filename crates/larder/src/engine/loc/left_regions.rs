@@ -80,8 +80,8 @@ struct FoundFilling {
     dead: u32,
 }
 
-/// The regions that an earlier opening has left, on their way to the index. Every method takes the log whose regions they
-/// are.
+/// The regions that an earlier opening has left, on their way to the index. Every method takes the log whose regions
+/// they are.
 pub(super) struct LeftRegions {
     /// Number of regions of the log.
     regions: u32,

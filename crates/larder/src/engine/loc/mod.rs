@@ -324,8 +324,8 @@ impl Loc {
         }
         // First submit the rest of the open region: a stream has only one open region.
         self.log.close_open(&mut writer, stream).await;
-        // After a crash regions are Unknown, and an Unknown region is not reclaimed (`left_regions.rs`, rule 1): without
-        // this, a cache that has not read any region yet would find none to fill.
+        // After a crash regions are Unknown, and an Unknown region is not reclaimed (`left_regions.rs`, rule 1):
+        // without this, a cache that has not read any region yet would find none to fill.
         self.left.find_room(&self.log).await;
         // Still holding the writer: two concurrent reclaims would both empty a region where one is enough.
         let hot = HotObjects { loc: self, now_s };

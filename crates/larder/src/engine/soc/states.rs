@@ -114,8 +114,8 @@ impl BucketStates {
         self.generations[at(number)].fetch_add(1, Ordering::AcqRel);
     }
 
-    /// A write with this filter is about to start. Until it has ended, the bucket may be the old or the new one. Returns
-    /// the generation to write.
+    /// A write with this filter is about to start. Until it has ended, the bucket may be the old or the new one.
+    /// Returns the generation to write.
     pub(super) fn begin_write(&self, number: u64, filter: [u64; 2]) -> u16 {
         self.filters.add(number, filter);
         let generation = self.generations[at(number)].load(Ordering::Relaxed).wrapping_add(1);

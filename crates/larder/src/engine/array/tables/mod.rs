@@ -37,8 +37,8 @@ enum Step {
 /// Number of times that all tables are written during one round of the regions.
 const SWEEPS_A_ROUND: u64 = 8;
 
-/// Progress of a sweep, which writes all tables in turn, so that recovery after a crash can ignore what is older than the
-/// last complete sweep.
+/// Progress of a sweep, which writes all tables in turn, so that recovery after a crash can ignore what is older than
+/// the last complete sweep.
 #[derive(Debug)]
 struct Sweep {
     /// The next table.
