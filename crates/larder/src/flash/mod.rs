@@ -199,7 +199,7 @@ impl Flash {
             engines: &self.engines,
             tombstones: self.tombstones.as_deref(),
             counters: &self.counters,
-            now_s: self.clock.now_s(),
+            clock: &self.clock,
             stop,
         };
         shutdown.run().await

@@ -6,6 +6,7 @@ use super::label_area::LabelArea;
 use super::snapshot::{self, SNAPSHOT_AT};
 use crate::base::error::Error;
 use crate::base::side_by_side::together;
+use crate::base::time::CacheClock;
 use crate::engine::superblock::Superblock;
 use crate::engine::tombstones::{KeysIn, Tombstones};
 use crate::engine::{DeadRecords, Stop};
@@ -21,8 +22,7 @@ pub(super) struct Shutdown<'a> {
     pub(super) engines: &'a Engines,
     pub(super) tombstones: Option<&'a Tombstones>,
     pub(super) counters: &'a Counters,
-    /// The time in seconds.
-    pub(super) now_s: u32,
+    pub(super) clock: &'a CacheClock,
     /// Says when there is no more time.
     pub(super) stop: Stop<'a>,
 }
@@ -105,7 +105,7 @@ impl Shutdown<'_> {
         );
         self.front.write(SNAPSHOT_AT, &bytes, "the snapshot").await?;
         self.front.flush().await?;
-        let second = self.now_s;
+        let second = self.clock.now_s();
         self.front
             .write_superblock(Superblock { clean: true, second, ..self.front.superblock() })
             .await
