@@ -12,13 +12,14 @@
 //! | `log/` | the log in front of the buckets |
 //! | `log_index` | the index of the log's objects |
 //! | `buckets/` | the buckets on flash, and their locks |
-//! | `bucket` | the bytes of a bucket |
+//! | `bucket`, `change` | the bytes of a bucket, and the dead keys that a rewrite leaves out |
 //! | `states` | what DRAM knows of each bucket |
 //! | `filter` | the Bloom filters of the buckets |
 //! | `temperature` | which buckets are rewritten frequently |
 
 pub(crate) mod bucket;
 mod buckets;
+mod change;
 mod engine;
 mod filter;
 pub(crate) mod log;

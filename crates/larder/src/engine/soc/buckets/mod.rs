@@ -16,6 +16,7 @@ use larder_device::{BufferPool, Device, Durability, Io, PlacementHandle, Volatil
 use larder_log::CacheId;
 
 use super::bucket::{AcceptedWrites, BUCKET_BYTES, Bucket, BucketEntry};
+use super::change::BucketChange;
 use super::states::{BucketStates, Knowledge};
 use super::temperature::{self, Temperatures};
 use crate::base::item::{FlashItem, ItemRef, is_expired};
@@ -28,7 +29,6 @@ use crate::engine::breaker::CircuitBreaker;
 use crate::engine::shared_flush::SharedFlush;
 use crate::engine::tombstones::{KeysIn, Tombstones};
 use crate::observe::stats::Counters;
-pub(super) use recovered::BucketChange;
 use write::UnfinishedWrite;
 
 /// Number of locks for all buckets. Buckets that share a lock only wait unnecessarily.

@@ -11,17 +11,9 @@ use larder_device::{Io, IoBuffer};
 use super::Buckets;
 use crate::base::key::KeyHash;
 use crate::engine::soc::bucket::{BUCKET_BYTES, BadBucket, Bucket};
+use crate::engine::soc::change::BucketChange;
 use crate::engine::soc::states::Knowledge;
 use crate::engine::tombstones::KeysIn;
-
-/// The dead keys that were taken into account when a bucket was prepared for its write.
-#[derive(Debug, Default)]
-pub(in crate::engine::soc) struct BucketChange {
-    /// Index of the first tombstone that the new bucket does not know of.
-    pub(super) stamp: u64,
-    /// Sorted hashes.
-    pub(super) dead: Vec<u64>,
-}
 
 /// Buckets that are read with one request.
 const LEARNT_AT_ONCE: usize = 64;

@@ -2,11 +2,12 @@
 
 use larder_device::{Durability, Io, IoBuffer, IoFuture, PlacementHandle};
 
-use super::{BucketChange, Buckets, Stripe};
+use super::{Buckets, Stripe};
 use crate::base::removal::RemovalReason;
 use crate::base::tier::Tier;
 use crate::engine::shared_flush::NeededFlush;
 use crate::engine::soc::bucket::{BUCKET_BYTES, Bucket, BucketEntry, BucketIdentity};
+use crate::engine::soc::change::BucketChange;
 use crate::engine::soc::filter;
 use crate::engine::soc::log_index::MovingObjects;
 use crate::engine::soc::states::Knowledge;

@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use super::SocLogPlace;
 use crate::base::item::ItemRef;
 use crate::base::key::{KeyHash, KeyHasher};
-use crate::engine::soc::buckets::BucketChange;
+use crate::engine::soc::change::BucketChange;
 use crate::engine::soc::{Log, Soc, SocPlace};
 use crate::observe::stats::Counters;
 use larder_device::block_on;
