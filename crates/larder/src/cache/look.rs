@@ -1,9 +1,25 @@
-//! Copies values to the buffer of a caller.
+//! What look-ups find, and how it is copied to the buffer of a caller.
 
 use bytes::BufMut;
 
 use crate::base::error::{Error, ErrorKind};
-use crate::dram::value::{Value, ValueMeta};
+use crate::base::key::KeyHash;
+use crate::base::tier::Tier;
+use crate::dram::value::{PinnedValue, Value, ValueMeta};
+
+/// A value and the tier where it was found.
+#[derive(Debug, Clone)]
+pub(super) struct Hit<V = PinnedValue> {
+    pub(super) value: V,
+    pub(super) tier: Tier,
+}
+
+/// A key that DRAM cannot answer at once: its index among the keys, and its hash.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MissedKey {
+    pub(super) at: usize,
+    pub(super) hash: KeyHash,
+}
 
 /// A value that [`Larder::get_many_into`](crate::Larder::get_many_into) has copied.
 ///

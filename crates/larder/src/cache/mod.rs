@@ -23,7 +23,7 @@
 //! | file | what it is |
 //! |---|---|
 //! | `life` | the calls by which a cache is opened, flushed, emptied and closed; `close`, `flush`: what these send |
-//! | `read` | the calls that look keys up; `look`: copies of values; `single_flight`: shared reads |
+//! | `read` | the calls that look keys up; `look`: what they find; `single_flight`: shared reads |
 //! | `write` | the calls that set, change and remove; `change`: what an update does |
 //! | `inspect` | the calls for statistics, scans and memory budgets |
 //! | `item`, `options` | how a caller describes an item |
@@ -75,12 +75,10 @@ pub use flush::Flushed;
 use item::ItemBuilder;
 pub use iterate::{Scan, Scanned};
 pub use look::Copied;
+use look::Hit;
 pub use options::SetOptions;
 pub use pages::{EstimatedItems, ScanPage};
-use read::Hit;
-pub(crate) use read::MissedKey;
 use single_flight::SingleFlight;
-use stream::ValueStream;
 
 /// A hybrid cache, DRAM in front of flash. Share it between threads and tasks behind an [`Arc`].
 ///

@@ -17,8 +17,9 @@ use bytes::BufMut;
 use larder_device::block_on;
 
 use super::fetch::{Absent, Bringing, Brought, Errand};
-use super::look::{copy, copy_many};
-use super::{Copied, FetchError, Fetched, Larder, SetOptions, ValueStream};
+use super::look::{Hit, MissedKey, copy, copy_many};
+use super::stream::ValueStream;
+use super::{Copied, FetchError, Fetched, Larder, SetOptions};
 use crate::base::error::Error;
 use crate::base::key::{KeyHash, check_key};
 use crate::base::removal::RemovalReason;
@@ -32,20 +33,6 @@ use crate::observe::latency::{CallStart, TimedCall};
 /// Number of keys whose memory is prefetched at a time: a few more than the memory accesses that a core has in
 /// flight, and few enough that all are still in its caches when they are read.
 const ASKED_TOGETHER: usize = 16;
-
-/// A value and the tier where it was found.
-#[derive(Debug, Clone)]
-pub(super) struct Hit<V = PinnedValue> {
-    pub(super) value: V,
-    tier: Tier,
-}
-
-/// A key that DRAM cannot answer at once: its index among the keys, and its hash.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct MissedKey {
-    at: usize,
-    hash: KeyHash,
-}
 
 impl Larder {
     /// Looks `key` up. `None` is a miss. A hit on flash brings the item back to DRAM.

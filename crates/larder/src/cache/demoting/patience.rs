@@ -1,7 +1,6 @@
 //! The patience of a call that waits for room: in DRAM, or in the limit for bytes on their way to flash above DRAM's
 //! budget.
 
-use std::future::Future;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
