@@ -287,6 +287,9 @@ impl Larder {
     /// assert_eq!(keys, [&b"oat"[..], b"rye", b"spelt"]);
     /// # Ok::<(), larder::Error>(())
     /// ```
+    ///
+    /// [`ErrorKind::InvalidInput`]: crate::ErrorKind::InvalidInput
+    /// [`ErrorKind::Closed`]: crate::ErrorKind::Closed
     pub async fn scan_from(&self, cursor: u64, count: usize) -> Result<ScanPage, Error> {
         ScanPage::of(&self.core, self.hasher, (cursor, count)).await
     }

@@ -363,6 +363,8 @@ impl Larder {
     /// assert_eq!(cache.get_at_once_with(b"cake", |value, _| value.len())?, None);
     /// # Ok::<(), larder::Error>(())
     /// ```
+    ///
+    /// [`ErrorKind::InvalidInput`]: crate::ErrorKind::InvalidInput
     pub fn get_at_once_with<T>(
         &self,
         key: &[u8],
@@ -438,6 +440,8 @@ impl Larder {
     /// assert_eq!(reply, b"VALUE bread 0 3\r\nrye");
     /// # Ok::<(), larder::Error>(())
     /// ```
+    ///
+    /// [`ErrorKind::InvalidInput`]: crate::ErrorKind::InvalidInput
     pub async fn get_into(
         &self,
         key: &[u8],
@@ -468,6 +472,8 @@ impl Larder {
     /// assert_eq!([bytes(0), bytes(1), bytes(2)], [Some(6), None, Some(8)]);
     /// # Ok::<(), larder::Error>(())
     /// ```
+    ///
+    /// [`ErrorKind::InvalidInput`]: crate::ErrorKind::InvalidInput
     pub async fn get_many_into<K: AsRef<[u8]>>(
         &self,
         keys: &[K],

@@ -154,8 +154,10 @@ impl Flash {
         let array_memory = places.array.as_ref().map(|place| place.memory);
         let breaker = Arc::new(CircuitBreaker::new(Arc::clone(&clock)));
         let engines = Engines::open(places, &device, tombstones.as_ref(), (&counters, &breaker));
-        let shared = (Arc::clone(&device), Arc::clone(&counters));
-        let front = LabelArea::new(shared.0, (labeller, superblock), shared.1);
+        let front = {
+            let (device, counters) = (Arc::clone(&device), Arc::clone(&counters));
+            LabelArea::new(device, (labeller, superblock), counters)
+        };
         let expected_items = layout.usable_bytes / OBJECT_BYTES_GUESS;
         let flash = Self {
             in_order_bytes: AtomicU64::new(0),
