@@ -3,10 +3,16 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::gate::Gate;
-use super::memory::MemoryBudget;
+use super::gate::{Gate, GateEntry};
+use super::memory::{MemoryBudget, is_another, left_for_dram};
+use super::reentry;
+use crate::base::error::{Error, ErrorKind};
+use crate::base::item::ItemRef;
 use crate::base::key::KeyHash;
+use crate::base::removal::RemovalReason;
+use crate::base::tier::{Tier, Tiers};
 use crate::base::time::CacheClock;
+use crate::config::DRAM_BYTES_MIN;
 use crate::dram::DramTier;
 use crate::flash::Flash;
 use crate::observe::stats::Counters;
@@ -74,5 +80,123 @@ impl Core {
 
     pub(super) fn now_ms(&self) -> u64 {
         self.clock.now_ms()
+    }
+
+    /// Makes sure that flash's version of a key does not come back after a crash. The caller holds the key's lock and
+    /// is about to change the key.
+    pub(super) async fn invalidate_on_flash(&self, hash: KeyHash) -> Result<(), Error> {
+        debug_assert!(
+            self.is_key_locked(hash),
+            "rule 1: the caller that changes a key holds its lock"
+        );
+        match &self.flash {
+            Some(flash) => flash.invalidate(hash).await,
+            None => Ok(()),
+        }
+    }
+
+    /// The tier of `key`, if it is stored, and its bytes if DRAM has it; only for the removal listener.
+    pub(super) fn tier_and_bytes(&self, hash: KeyHash, key: &[u8]) -> Option<(Tier, usize)> {
+        if !self.counters.removals.wanted() {
+            return None;
+        }
+        let mut residents = self.dram.residents(hash).into_iter();
+        if let Some(there) = residents.find(|resident| resident.value.key() == key) {
+            return Some((Tier::Dram, key.len() + there.value.len()));
+        }
+        let tier = self.flash.as_deref().and_then(|flash| flash.tier_of(hash));
+        Some((tier.unwrap_or(Tier::SmallObjects), 0))
+    }
+
+    /// Counts an item that was not stored because there was no room.
+    pub(super) fn count_refused(&self, reason: RemovalReason, item: &ItemRef<'_>) {
+        let counters = &self.counters;
+        match reason {
+            RemovalReason::RejectedDemotions => counters.rejected_demotions_objects.add(1),
+            _ => counters.rejected_dram_pinned_objects.add(1),
+        }
+        counters.removals.key(reason, Tier::Dram, item.key, item.object_bytes());
+    }
+
+    /// Enters the gate, for a call that may touch the device. Without flash a clear or a close need not wait for
+    /// calls.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Closed`].
+    pub(super) async fn enter(&self) -> Result<Option<GateEntry<'_>>, Error> {
+        if self.flash.is_some() {
+            self.gate.enter().await.map(Some)
+        } else {
+            self.gate.check().map(|()| None)
+        }
+    }
+
+    /// Leaves the gate, and then reports removals to the listener, with no locks held.
+    pub(super) fn leave(&self, inside: Option<GateEntry<'_>>) {
+        drop(inside);
+        self.counters.removals.tell();
+    }
+
+    /// Refuses a call that would wait for a lock that the caller's own thread holds. Without flash there are no such
+    /// locks.
+    pub(super) fn check_reentry(&self) -> Result<(), Error> {
+        if self.flash.is_some() { reentry::check_update(self.id()) } else { Ok(()) }
+    }
+
+    /// Identifies the cache while it is not moved, as during a call.
+    pub(super) fn id(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    /// Whether a tier allowed for `item` can hold it.
+    pub(super) fn can_hold(&self, item: &ItemRef<'_>) -> bool {
+        // Ask flash first: it answers without a lock.
+        self.flash
+            .as_deref()
+            .is_some_and(|flash| item.tiers != Tiers::DramOnly && flash.takes(item))
+            || self.stays_in_dram(item)
+    }
+
+    /// Whether `item` may stay in DRAM; if not, it goes straight to flash.
+    pub(super) fn stays_in_dram(&self, item: &ItemRef<'_>) -> bool {
+        let is_for_flash = item.tiers == Tiers::FlashOnly && self.flash.is_some();
+        !is_for_flash && self.dram.can_hold(item.object_bytes())
+    }
+
+    pub(super) fn too_large(&self, item: &ItemRef<'_>) -> Error {
+        let object_bytes = item.object_bytes();
+        let message = match &self.flash {
+            Some(_) if item.tiers == Tiers::DramOnly => format!(
+                "object of {object_bytes} bytes, for DRAM only: dram_bytes is too small for it"
+            ),
+            Some(flash) => format!(
+                "object of {object_bytes} bytes: flash holds at most {} (use more of it, or set \
+                 region_bytes higher), and dram_bytes is too small for it",
+                flash.object_bytes_max()
+            ),
+            None => format!("object of {object_bytes} bytes: dram_bytes is too small for it"),
+        };
+        Error::new(ErrorKind::InvalidInput, message)
+    }
+
+    /// Called after something went to flash, which may need more memory for it.
+    pub(super) fn keep_memory_budget(&self) {
+        if let Some(all) = self.memory.due() {
+            self.divide_memory(all);
+        }
+    }
+
+    /// Memory that flash needs, regardless of the budget.
+    pub(super) fn flash_bytes(&self) -> u64 {
+        self.flash.as_deref().map_or(0, Flash::memory_bytes_to_keep)
+    }
+
+    /// Divides a budget of all memory between DRAM and flash.
+    pub(super) fn divide_memory(&self, all: u64) {
+        let needed = self.flash_bytes();
+        let share = left_for_dram(all, needed).max(DRAM_BYTES_MIN);
+        if is_another(share, self.dram.budget_bytes(), all) {
+            self.dram.set_budget(share, self.now_s());
+        }
     }
 }

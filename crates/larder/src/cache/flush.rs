@@ -1,6 +1,6 @@
 //! Makes the content that only DRAM holds survive a crash, while the cache serves.
 
-use super::Larder;
+use super::core::Core;
 use crate::base::error::Error;
 use crate::base::key::KeyHash;
 use crate::base::side_by_side::together;
@@ -9,7 +9,7 @@ use crate::flash::{Flash, FlashOutcome};
 /// Items that are sent to flash concurrently.
 const SENT_AT_ONCE: usize = 32;
 
-/// Outcome of [`Larder::flush`].
+/// Outcome of [`Larder::flush`](crate::Larder::flush).
 ///
 /// ```
 /// use larder::Flushed;
@@ -44,68 +44,25 @@ impl std::ops::AddAssign for Flushed {
     }
 }
 
-impl Larder {
-    /// Sends to flash what only DRAM holds, and waits until it is there. After this returns, every value that was set
-    /// before the call survives a crash ([`CrashSafety::Process`](crate::CrashSafety::Process)). Exceptions are
-    /// values that the admission policy or their size keeps from flash, or that are lost to device errors
-    /// ([`Flushed`] counts both), values that flash drops to make room, and values that are changed later. Large
-    /// objects are found again once the opening has indexed them ([`Larder::rebuild`]). A loss of power still empties
-    /// flash, except with [`CrashSafety::Power`](crate::CrashSafety::Power), which gives the same guarantee then.
-    ///
-    /// Items stay in DRAM; a later eviction writes nothing again. The cache serves during the flush. The cost is a
-    /// read and a write of 4 KiB for each small object that only DRAM held, and on average half a block of 4 KiB of a
-    /// large-object region, which stays unused. Each call offers rejected objects to the admission policy once more.
-    ///
-    /// Without flash there is nothing to do.
-    ///
-    /// Objects in the small-object log ([`SocConfig::log_percent`](crate::SocConfig::log_percent)) do not survive a
-    /// crash, flushed or not.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Device`](crate::ErrorKind::Device) if the device cannot flush. DRAM still has all of its content.
-    /// [`ErrorKind::Closed`](crate::ErrorKind::Closed).
-    ///
-    /// ```
-    /// use std::sync::Arc;
-    /// use larder::{Config, Larder, RealClock, block_on};
-    /// use larder_device::{ModelDevice, Payload};
-    /// use larder_ssd::managed::{Geometry, ManagedConfig};
-    ///
-    /// let geometry = Geometry::with_overprovisioning(8 << 20, 256 << 10, 60.0).unwrap();
-    /// let drive = ModelDevice::new(ManagedConfig::new(geometry), Payload::Memory).unwrap();
-    /// let drive: Arc<dyn larder_device::Device> = Arc::new(drive);
-    /// let open = || {
-    ///     let config = Config { dram_bytes: 1 << 20, ..Config::default() };
-    ///     block_on(Larder::open(config, Some(Arc::clone(&drive)), Arc::new(RealClock)))
-    /// };
-    /// let cache = open()?;
-    /// block_on(cache.set(b"bread", b"rye", None))?;
-    /// assert_eq!(block_on(cache.flush())?.objects, 1);
-    /// drop(cache); // without a close, as if the process had died
-    /// let cache = open()?;
-    /// block_on(cache.rebuild()); // it could serve already
-    /// assert_eq!(block_on(cache.get(b"bread"))?.as_deref(), Some(&b"rye"[..]));
-    /// # Ok::<(), larder::Error>(())
-    /// ```
-    pub async fn flush(&self) -> Result<Flushed, Error> {
-        let inside = self.enter().await?;
-        let flushed = self.flush_inside().await;
-        self.leave(inside);
-        flushed
-    }
+/// The content that only DRAM holds on its way to flash. The caller is inside the gate.
+pub(super) struct Flushing<'a> {
+    pub(super) core: &'a Core,
+    pub(super) flash: &'a Flash,
+}
 
-    async fn flush_inside(&self) -> Result<Flushed, Error> {
+impl Flushing<'_> {
+    /// Sends it, and waits until it is durable.
+    pub(super) async fn run(&self) -> Result<Flushed, Error> {
         let mut flushed = Flushed::default();
-        let Some(flash) = &self.core.flash else { return Ok(flushed) };
         let lost_before = self.core.counters.lost_to_device_errors_objects.get();
         let parts = self.core.dram.parts();
         for part in 0..parts {
             // Demoted items are listed too, until flash has them.
             let listed = self.core.dram.hashes_in(part, parts).into_iter();
-            let missing = |&(hash, clean): &(KeyHash, bool)| !(clean && flash.may_hold(hash));
+            let missing = |&(hash, clean): &(KeyHash, bool)| !(clean && self.flash.may_hold(hash));
             let hashes: Vec<KeyHash> = listed.filter(missing).map(|(hash, _)| hash).collect();
             for group in hashes.chunks(SENT_AT_ONCE) {
-                for sent in together(group.iter().map(|&hash| self.send(flash, hash))).await {
+                for sent in together(group.iter().map(|&hash| self.send(hash))).await {
                     flushed.objects += sent.objects;
                     flushed.bytes += sent.bytes;
                     flushed.refused += sent.refused;
@@ -113,7 +70,7 @@ impl Larder {
                 }
             }
         }
-        flash.persist().await?;
+        self.flash.persist().await?;
         let lost_after = self.core.counters.lost_to_device_errors_objects.get();
         debug_assert!(lost_before <= lost_after, "counters grow: {lost_before}, then {lost_after}");
         flushed.lost += lost_after - lost_before;
@@ -121,7 +78,7 @@ impl Larder {
     }
 
     /// Sends DRAM's items of this hash to flash, unless they are there already.
-    async fn send(&self, flash: &Flash, hash: KeyHash) -> Flushed {
+    async fn send(&self, hash: KeyHash) -> Flushed {
         let mut flushed = Flushed::default();
         let _key_lock = self.core.lock_key(hash).await;
         debug_assert!(
@@ -132,10 +89,10 @@ impl Larder {
         for resident in self.core.dram.residents(hash) {
             let value = &resident.value;
             let item = value.item(hash);
-            if flash.is_over(&item) || resident.clean && flash.may_hold(hash) {
+            if self.flash.is_over(&item) || resident.clean && self.flash.may_hold(hash) {
                 continue;
             }
-            match flash.send(&item, self.core.now_s()).await {
+            match self.flash.send(&item, self.core.now_s()).await {
                 FlashOutcome::Stored => {
                     self.core.dram.note_clean(hash, value.key());
                     flushed.objects += 1;

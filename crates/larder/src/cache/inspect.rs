@@ -1,12 +1,18 @@
-//! Statistics and other information about the cache, and maintenance while it runs.
+//! Inspection: statistics, content and memory of the cache, and maintenance while it runs.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use larder_device::PlacementHandle;
 use larder_device::nvme::DriveReport;
 
-use super::Larder;
+use super::lending::Borrower;
+use super::pages::{self, EstimatedItems, ScanPage};
+use super::{Allotment, Larder, Scan};
+use crate::base::error::Error;
 use crate::base::layout::Layout;
+use crate::base::time::Moment;
+use crate::config::{DRAM_BYTES_MAX, DRAM_BYTES_MIN};
 use crate::engine::array::memory::ArrayMemory;
 use crate::engine::flash_region::FlashRegion;
 use crate::flash::Flash;
@@ -44,9 +50,11 @@ impl Larder {
     /// # Ok::<(), larder::Error>(())
     /// ```
     pub async fn rebuild(&self) -> u64 {
-        let (Some(flash), Ok(inside)) = (&self.core.flash, self.enter().await) else { return 0 };
+        let (Some(flash), Ok(inside)) = (&self.core.flash, self.core.enter().await) else {
+            return 0;
+        };
         let looked_at = flash.rebuild(&|| self.core.gate.is_wanted()).await;
-        self.leave(inside);
+        self.core.leave(inside);
         looked_at
     }
 
@@ -178,5 +186,227 @@ impl Larder {
     /// ```
     pub fn recovery(&self) -> Option<Recovery> {
         self.core.flash.as_deref().map(Flash::recovery)
+    }
+
+    /// The cache's time, by which values expire: its [`Clock`](crate::Clock), made monotonic even if that clock is
+    /// set back. Read it once for many values.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use std::time::Duration;
+    /// # use larder::{Larder, block_on};
+    /// use larder_device::VirtualClock;
+    ///
+    /// let clock = Arc::new(VirtualClock::starting_at(Duration::from_secs(100)));
+    /// let cache = block_on(Larder::open(Default::default(), None, clock))?;
+    /// block_on(cache.set(b"bread", b"rye", Some(Duration::from_millis(1500))))?;
+    /// let meta = block_on(cache.get_with(b"bread", |_, meta| meta))?.unwrap();
+    /// assert_eq!(meta.remaining(cache.now()), Some(Duration::from_millis(1500)));
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub fn now(&self) -> Duration {
+        self.core.clock.now()
+    }
+
+    /// The current moment, by the cache's time and by the wall clock.
+    ///
+    /// ```
+    /// # let cache = larder::Larder::in_memory(1 << 20)?;
+    /// let moment = cache.moment();
+    /// assert_eq!(moment.wall(), moment.wall_time_of(moment.now()));
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub fn moment(&self) -> Moment {
+        self.core.clock.moment()
+    }
+
+    /// Starts a scan of everything in the cache, in no meaningful order. The cache may be used and changed during the
+    /// scan. The scan holds no lock between two calls, and within a call only while it copies from memory. If a
+    /// small-object bucket is rewritten again and again, its writers wait for one read.
+    ///
+    /// The scan returns each item exactly once that is in the cache during the whole scan and is not changed. It
+    /// returns an item that is added, removed or changed during the scan once or not at all, in a version that was
+    /// the newest at some time during the call that returns it. Items that had expired before are not returned. There
+    /// are three exceptions: of two large objects whose keys have the same hash of 64 bits one may be missing; an
+    /// object that comes from flash to DRAM and is dropped by flash during the scan of its slice may be missing; and
+    /// so may objects that cannot be read from the device.
+    ///
+    /// The scan brings nothing to DRAM and does not count as a use. It takes the memory of a batch (about 1 MiB, or
+    /// eight large objects), and 8 bytes for each item of a slice. The number of slices depends on `dram_bytes`, up
+    /// to 1024. It reads each bucket that is not empty, and each large object.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use larder::{Config, Larder, RealClock, block_on};
+    ///
+    /// let cache = block_on(Larder::open(Config::default(), None, Arc::new(RealClock)))?;
+    /// for name in ["rye", "oat", "spelt"] {
+    ///     block_on(cache.set(name.as_bytes(), b"flour", None))?;
+    /// }
+    /// let mut scan = cache.scan();
+    /// let mut keys = Vec::new();
+    /// while let Some(batch) = block_on(scan.next()) {
+    ///     keys.extend(batch.iter().map(|item| item.key().to_vec()));
+    /// }
+    /// keys.sort();
+    /// assert_eq!(keys, [&b"oat"[..], b"rye", b"spelt"]);
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub fn scan(&self) -> Scan<'_> {
+        Scan::of(&self.core, self.hasher)
+    }
+
+    /// Returns a page of a scan of everything in the cache, from `cursor` on: 0 for the first page,
+    /// [`ScanPage::next`] for the others. A page has about `count` items or more. In DRAM alone it seldom has many
+    /// more. With flash it has at least the items of a part of the index of large objects, which are read whole, so
+    /// pages may be long there. A scan need not be finished: no state is kept between two pages, and cursors stay
+    /// valid as the cache grows and shrinks.
+    ///
+    /// Every item that is in the cache from the first page to the last is in one of them, changed or not; an
+    /// unchanged item is in no other. Apart from that the guarantees are those of [`Larder::scan`].
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidInput`] for an invalid cursor; [`ErrorKind::Closed`] after a close.
+    ///
+    /// ```
+    /// # use larder::{Larder, block_on};
+    /// # let cache = Larder::in_memory(1 << 20)?;
+    /// for name in ["rye", "oat", "spelt"] {
+    ///     block_on(cache.set(name.as_bytes(), b"flour", None))?;
+    /// }
+    /// let (mut keys, mut cursor) = (Vec::new(), 0);
+    /// loop {
+    ///     let page = block_on(cache.scan_from(cursor, 2))?;
+    ///     keys.extend(page.items.iter().map(|item| item.key().to_vec()));
+    ///     cursor = page.next;
+    ///     if cursor == 0 {
+    ///         break;
+    ///     }
+    /// }
+    /// keys.sort();
+    /// assert_eq!(keys, [&b"oat"[..], b"rye", b"spelt"]);
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    ///
+    /// [`ErrorKind::InvalidInput`]: crate::ErrorKind::InvalidInput
+    /// [`ErrorKind::Closed`]: crate::ErrorKind::Closed
+    pub async fn scan_from(&self, cursor: u64, count: usize) -> Result<ScanPage, Error> {
+        ScanPage::of(&self.core, self.hasher, (cursor, count)).await
+    }
+
+    /// Approximate number of items; each key counts once, whichever tiers it is in. Exact for a cache in DRAM only of
+    /// up to some hundred thousand items, except that expired items count until they are found. Otherwise an estimate
+    /// from parts of the indexes: within some percent for many items, within a few items for few on flash.
+    ///
+    /// ```
+    /// # use larder::{Larder, block_on};
+    /// # let cache = Larder::in_memory(1 << 20)?;
+    /// block_on(cache.set(b"rye", b"flour", None))?;
+    /// assert_eq!(cache.estimated_len(), 1);
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub fn estimated_len(&self) -> u64 {
+        pages::estimated_len(&self.core)
+    }
+
+    /// The same estimate, by tier and with the number of items with a lifetime. The index of flash does not store
+    /// lifetimes: items on flash are assumed to have the same share as those in DRAM. So after a restart none counts
+    /// as having a lifetime until some have been read.
+    ///
+    /// ```
+    /// # use larder::{Larder, block_on};
+    /// # use std::time::Duration;
+    /// # let cache = Larder::in_memory(1 << 20)?;
+    /// block_on(cache.set(b"rye", b"flour", None))?;
+    /// block_on(cache.set(b"sourdough", b"fed", Some(Duration::from_secs(60))))?;
+    /// let items = cache.estimated_items();
+    /// assert_eq!((items.total(), items.in_dram_alone, items.with_lifetime), (2, 2, 1));
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub fn estimated_items(&self) -> EstimatedItems {
+        EstimatedItems::of(&self.core)
+    }
+
+    /// Changes [`Config::memory_bytes`](crate::Config::memory_bytes): from now on the budget of all memory is
+    /// `bytes`. The DRAM tier gets what flash leaves, as with [`Larder::set_dram_bytes`], but at least an eighth.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// cache.set_memory_bytes(8 << 20);
+    /// block_on(cache.set(b"bread", b"rye", None))?;
+    /// assert!(cache.stats().dram_used_bytes <= 8 << 20);
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub fn set_memory_bytes(&self, bytes: u64) {
+        let bytes = bytes.max(1);
+        self.core.memory.set(bytes);
+        self.core.divide_memory(bytes);
+        self.demoter.wake();
+    }
+
+    /// Changes the budget of the DRAM tier, in bytes. A budget of all memory no longer applies then. Values below
+    /// 8 KiB, except 0, become 8 KiB, and values above 1 TiB become 1 TiB. The budget cannot fall below 1/256 of the
+    /// largest budget that the cache has had, because the index keeps a few bytes of that.
+    ///
+    /// After a reduction, the excess leaves in steps while the cache serves: up to 64 MiB before this returns, the
+    /// rest with later calls. A set evicts several times as much as it brings, so the excess has left after sets of
+    /// half as many bytes as the new budget. None of these sets is refused if it fits the new budget. A get evicts
+    /// one segment (1 MiB at most). Without calls nothing leaves. If the old budget was more than twice the new one,
+    /// memory that values in use pin is no longer counted, and is freed when the values are dropped.
+    ///
+    /// With flash, evicted objects must be written there, at the speed of flash. The cache's thread does that until
+    /// all has left. With [`Demotions::Callers`](crate::config::Demotions::Callers) the callers that set, or miss
+    /// DRAM, do it; then hits in DRAM alone evict no further than the next segment.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// cache.set_dram_bytes(8 << 20);
+    /// block_on(cache.set(b"bread", b"rye", None))?;
+    /// assert_eq!(cache.stats().dram_items, 1);
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub fn set_dram_bytes(&self, bytes: u64) {
+        self.core.memory.set(0);
+        let bytes = if bytes == 0 { 0 } else { bytes.clamp(DRAM_BYTES_MIN, DRAM_BYTES_MAX) };
+        self.set_budget(bytes);
+    }
+
+    /// The cache's part of a budget, unless it shares one by lending: then `None`.
+    pub(crate) fn allotment(&self) -> Option<Allotment> {
+        if self.demoter.membership().get().is_some() {
+            return None;
+        }
+        Some(match self.core.memory.get() {
+            0 => Allotment::Dram(self.core.dram.budget_bytes()),
+            all => Allotment::All(all),
+        })
+    }
+
+    /// The memory limit in bytes, as it was last set: of everything, or of DRAM if only that is limited (see
+    /// [`Config::memory_bytes`](crate::Config::memory_bytes)). For a cache that lends memory to others: its current
+    /// budget.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// cache.set_dram_bytes(5 << 20);
+    /// assert_eq!(cache.memory_limit_bytes(), 5 << 20);
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub fn memory_limit_bytes(&self) -> u64 {
+        match self.core.memory.get() {
+            0 => self.core.dram.budget_bytes(),
+            all => all,
+        }
+    }
+
+    /// Sets the cache's part of a budget.
+    pub(crate) fn allot(&self, allotment: Allotment) {
+        match allotment {
+            Allotment::Dram(bytes) => self.set_dram_bytes(bytes),
+            Allotment::All(bytes) => self.set_memory_bytes(bytes),
+        }
     }
 }

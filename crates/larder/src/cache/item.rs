@@ -1,46 +1,31 @@
-//! Builds items from the caller's options, and gives the time by which they expire.
+//! Builds items from the caller's options.
 
 use std::num::NonZeroU64;
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Change, Larder, SetOptions};
+use super::{Change, SetOptions};
 use crate::base::item::{DramFields, ItemRef, Marks};
 use crate::base::key::KeyHash;
 use crate::base::tier::Tiers;
-use crate::base::time::Moment;
+use crate::base::time::CacheClock;
 use crate::dram::value::Value;
 
-impl Larder {
-    /// The cache's time, by which values expire: its [`Clock`](crate::Clock), made monotonic even if that clock is
-    /// set back. Read it once for many values.
-    ///
-    /// ```
-    /// # use std::sync::Arc;
-    /// # use std::time::Duration;
-    /// # use larder::{Larder, block_on};
-    /// use larder_device::VirtualClock;
-    ///
-    /// let clock = Arc::new(VirtualClock::starting_at(Duration::from_secs(100)));
-    /// let cache = block_on(Larder::open(Default::default(), None, clock))?;
-    /// block_on(cache.set(b"bread", b"rye", Some(Duration::from_millis(1500))))?;
-    /// let meta = block_on(cache.get_with(b"bread", |_, meta| meta))?.unwrap();
-    /// assert_eq!(meta.remaining(cache.now()), Some(Duration::from_millis(1500)));
-    /// # Ok::<(), larder::Error>(())
-    /// ```
-    pub fn now(&self) -> Duration {
-        self.core.clock.now()
+/// Builds the items of a cache.
+pub(super) struct ItemBuilder {
+    clock: Arc<CacheClock>,
+    /// Whether items record when they were requested.
+    notes_access: bool,
+}
+
+impl ItemBuilder {
+    pub(super) fn new(clock: &Arc<CacheClock>, notes_access: bool) -> Self {
+        Self { clock: Arc::clone(clock), notes_access }
     }
 
-    /// The current moment, by the cache's time and by the wall clock.
-    ///
-    /// ```
-    /// # let cache = larder::Larder::in_memory(1 << 20)?;
-    /// let moment = cache.moment();
-    /// assert_eq!(moment.wall(), moment.wall_time_of(moment.now()));
-    /// # Ok::<(), larder::Error>(())
-    /// ```
-    pub fn moment(&self) -> Moment {
-        self.core.clock.moment()
+    /// The second of a request, if items record it.
+    pub(super) fn accessed_s(&self) -> Option<u32> {
+        self.notes_access.then(|| self.clock.now_s())
     }
 
     /// Builds an item with these options.
@@ -117,14 +102,14 @@ impl Larder {
 
     /// The marks of an item that is set now.
     fn marks_of_new(&self, won: bool) -> Marks {
-        Marks::of_new(won, self.notes_access.then(|| self.core.now_s()))
+        Marks::of_new(won, self.accessed_s())
     }
 
     /// The second at which an item with this lifetime expires, and the number of milliseconds by which it expires
     /// earlier. 0 means never.
     fn expiry(&self, ttl: Option<Duration>) -> (u32, u16) {
         let Some(ttl) = ttl else { return (0, 0) };
-        let now = self.core.clock.now();
+        let now = self.clock.now();
         let end_ms = match ttl {
             // No look-up finds such a value: an update that stores it removes the existing value.
             Duration::ZERO => now.as_millis(),

@@ -14,9 +14,9 @@ use std::fmt;
 use std::ops::{Range, RangeInclusive};
 use std::time::Duration;
 
-use super::Larder;
+use super::core::Core;
 use crate::base::item::ItemRef;
-use crate::base::key::KeyHash;
+use crate::base::key::{KeyHash, KeyHasher};
 use crate::base::tier::Tier;
 use crate::dram::value::{PinnedValue, Value};
 use crate::flash::{Flash, FlashCursor};
@@ -62,7 +62,8 @@ impl Scanned {
         Self { prefix_bytes, ..self }
     }
 
-    /// The value, with its flags. Its [`Value::version`] is valid for [`Larder::cas`] only if it was found in DRAM.
+    /// The value, with its flags. Its [`Value::version`] is valid for [`Larder::cas`](crate::Larder::cas) only if it
+    /// was found in DRAM.
     pub fn value(&self) -> &Value {
         &self.value
     }
@@ -78,49 +79,7 @@ impl Scanned {
     }
 }
 
-impl Larder {
-    /// Starts a scan of everything in the cache, in no meaningful order. The cache may be used and changed during the
-    /// scan. The scan holds no lock between two calls, and within a call only while it copies from memory. If a
-    /// small-object bucket is rewritten again and again, its writers wait for one read.
-    ///
-    /// The scan returns each item exactly once that is in the cache during the whole scan and is not changed. It
-    /// returns an item that is added, removed or changed during the scan once or not at all, in a version that was
-    /// the newest at some time during the call that returns it. Items that had expired before are not returned. There
-    /// are three exceptions: of two large objects whose keys have the same hash of 64 bits one may be missing; an
-    /// object that comes from flash to DRAM and is dropped by flash during the scan of its slice may be missing; and
-    /// so may objects that cannot be read from the device.
-    ///
-    /// The scan brings nothing to DRAM and does not count as a use. It takes the memory of a batch (about 1 MiB, or
-    /// eight large objects), and 8 bytes for each item of a slice. The number of slices depends on `dram_bytes`, up
-    /// to 1024. It reads each bucket that is not empty, and each large object.
-    ///
-    /// ```
-    /// use std::sync::Arc;
-    /// use larder::{Config, Larder, RealClock, block_on};
-    ///
-    /// let cache = block_on(Larder::open(Config::default(), None, Arc::new(RealClock)))?;
-    /// for name in ["rye", "oat", "spelt"] {
-    ///     block_on(cache.set(name.as_bytes(), b"flour", None))?;
-    /// }
-    /// let mut scan = cache.scan();
-    /// let mut keys = Vec::new();
-    /// while let Some(batch) = block_on(scan.next()) {
-    ///     keys.extend(batch.iter().map(|item| item.key().to_vec()));
-    /// }
-    /// keys.sort();
-    /// assert_eq!(keys, [&b"oat"[..], b"rye", b"spelt"]);
-    /// # Ok::<(), larder::Error>(())
-    /// ```
-    pub fn scan(&self) -> Scan<'_> {
-        let dram = self.core.dram.parts();
-        let flash = self.core.flash.as_deref().map_or(dram, Flash::scan_parts_max);
-        let count = dram.min(flash);
-        debug_assert!(count.is_power_of_two(), "slices are whole parts of either tier");
-        Scan { cache: self, slices: 0..count, count, left: None, found: Batch::default() }
-    }
-}
-
-/// A scan of a cache: see [`Larder::scan`].
+/// A scan of a cache: see [`Larder::scan`](crate::Larder::scan).
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -131,7 +90,8 @@ impl Larder {
 /// # Ok::<(), larder::Error>(())
 /// ```
 pub struct Scan<'a> {
-    cache: &'a Larder,
+    core: &'a Core,
+    hasher: KeyHasher,
     /// Slices that are not begun.
     slices: Range<usize>,
     /// Number of slices; a power of two.
@@ -174,25 +134,34 @@ pub(super) struct SliceRest {
     seen: HashSet<(u64, u64)>,
 }
 
-impl Scan<'_> {
+impl<'a> Scan<'a> {
+    /// A scan of everything.
+    pub(super) fn of(core: &'a Core, hasher: KeyHasher) -> Self {
+        let dram = core.dram.parts();
+        let flash = core.flash.as_deref().map_or(dram, Flash::scan_parts_max);
+        let count = dram.min(flash);
+        debug_assert!(count.is_power_of_two(), "slices are whole parts of either tier");
+        Self { core, hasher, slices: 0..count, count, left: None, found: Batch::default() }
+    }
+
     /// The next items, at least one; `None` at the end, or if the cache was closed before the end (see
     /// [`Scan::is_whole`]). If the future is dropped, the next call continues at the same place.
     pub async fn next(&mut self) -> Option<Vec<Scanned>> {
-        let inside = self.cache.enter().await.ok()?;
+        let inside = self.core.enter().await.ok()?;
         while !self.found.is_enough() {
             if self.left.is_none() {
-                if let Some(flash) = &self.cache.core.flash {
+                if let Some(flash) = &self.core.flash {
                     flash.index_all().await;
                 }
                 let Some(slice) = self.slices.next() else { break };
                 self.left = Some(self.begin(slice));
             }
             let Some(left) = &mut self.left else { break };
-            if !left.step(self.cache, &mut self.found).await {
+            if !left.step((self.core, self.hasher), &mut self.found).await {
                 self.left = None;
             }
         }
-        self.cache.leave(inside);
+        self.core.leave(inside);
         let Batch { items, .. } = std::mem::take(&mut self.found);
         (!items.is_empty()).then_some(items)
     }
@@ -205,14 +174,14 @@ impl Scan<'_> {
     fn begin(&self, slice: usize) -> SliceRest {
         let start = |slice: usize| ((slice as u128) << 64) >> self.count.trailing_zeros();
         let narrow = |hash: u128| u64::try_from(hash).expect("slices divide 2^64");
-        SliceRest::over(self.cache, narrow(start(slice))..=narrow(start(slice + 1) - 1))
+        SliceRest::over(self.core, narrow(start(slice))..=narrow(start(slice + 1) - 1))
     }
 }
 
 impl SliceRest {
     /// A whole slice. It covers whole parts of the flash engines, if there are any.
-    pub(super) fn over(cache: &Larder, hashes: RangeInclusive<u64>) -> Self {
-        let dram = &cache.core.dram;
+    pub(super) fn over(core: &Core, hashes: RangeInclusive<u64>) -> Self {
+        let dram = &core.dram;
         let parts = dram.parts();
         let part_of = |hash: u64| {
             let part = KeyHash(hash).spread_over(parts as u64);
@@ -224,7 +193,7 @@ impl SliceRest {
         let mut resident: Vec<KeyHash> = wanted.collect();
         resident.sort_unstable_by_key(|hash| hash.0);
         resident.dedup();
-        let flash = cache.core.flash.as_deref();
+        let flash = core.flash.as_deref();
         Self {
             dram: resident,
             flash: flash.map(|flash| flash.scan(&hashes)),
@@ -234,55 +203,62 @@ impl SliceRest {
     }
 
     /// Makes a step. `false` if nothing is left.
-    pub(super) async fn step(&mut self, cache: &Larder, found: &mut Batch) -> bool {
+    pub(super) async fn step(
+        &mut self,
+        (core, hasher): (&Core, KeyHasher),
+        found: &mut Batch,
+    ) -> bool {
         if let Some(hash) = self.dram.pop() {
-            for resident in cache.core.dram.residents(hash) {
+            for resident in core.dram.residents(hash) {
                 // Also if it has expired: flash has only an older version of the key.
-                self.seen.insert(cache.hasher.marked(hash, resident.value.key()));
-                if let Some(item) = cache.alive(resident.value, Tier::Dram) {
+                self.seen.insert(hasher.marked(hash, resident.value.key()));
+                if let Some(item) = alive(core, resident.value, Tier::Dram) {
                     found.push(item);
                 }
             }
             return true;
         }
-        let Some(flash) = &cache.core.flash else { return false };
+        let Some(flash) = &core.flash else { return false };
         let Some(cursor) = &mut self.flash else { return false };
         let Some(tier) = flash.scans(cursor) else { return false };
         let (hashes, seen) = (&self.hashes, &self.seen);
         let judge = |item: &ItemRef<'_>| {
             // The first or last place of a slice on flash may also hold objects of other slices.
             let wanted = hashes.contains(&item.hash.0)
-                && !seen.contains(&cache.hasher.marked(item.hash, item.key));
-            wanted.then(|| cache.newest(item, tier))?
+                && !seen.contains(&hasher.marked(item.hash, item.key));
+            wanted.then(|| newest(core, item, tier))?
         };
         let Some(read) = flash.scan_on(cursor, &judge).await else { return false };
-        self.keep(cache, read, found);
+        self.keep(hasher, read, found);
         true
     }
 
-    fn keep(&mut self, cache: &Larder, read: impl IntoIterator<Item = Scanned>, found: &mut Batch) {
+    fn keep(
+        &mut self,
+        hasher: KeyHasher,
+        read: impl IntoIterator<Item = Scanned>,
+        found: &mut Batch,
+    ) {
         for item in read {
-            let hash = cache.hasher.hash(item.key());
-            if self.seen.insert(cache.hasher.marked(hash, item.key())) {
+            let hash = hasher.hash(item.key());
+            if self.seen.insert(hasher.marked(hash, item.key())) {
                 found.push(item);
             }
         }
     }
 }
 
-impl Larder {
-    /// The newest version of an object that was read from flash, if it is alive.
-    fn newest(&self, item: &ItemRef<'_>, tier: Tier) -> Option<Scanned> {
-        let mut residents = self.core.dram.residents(item.hash).into_iter();
-        match residents.find(|resident| resident.value.key() == item.key) {
-            Some(resident) => self.alive(resident.value, Tier::Dram),
-            None if item.is_expired(self.core.now_s()) => None,
-            None => Some(Scanned { value: Value::alone(item), tier, prefix_bytes: 0 }),
-        }
+/// The newest version of an object that was read from flash, if it is alive.
+fn newest(core: &Core, item: &ItemRef<'_>, tier: Tier) -> Option<Scanned> {
+    let mut residents = core.dram.residents(item.hash).into_iter();
+    match residents.find(|resident| resident.value.key() == item.key) {
+        Some(resident) => alive(core, resident.value, Tier::Dram),
+        None if item.is_expired(core.now_s()) => None,
+        None => Some(Scanned { value: Value::alone(item), tier, prefix_bytes: 0 }),
     }
+}
 
-    fn alive(&self, value: PinnedValue, tier: Tier) -> Option<Scanned> {
-        let expired = value.is_over(self.core.now_ms());
-        (!expired).then(|| Scanned { value: value.keep(), tier, prefix_bytes: 0 })
-    }
+fn alive(core: &Core, value: PinnedValue, tier: Tier) -> Option<Scanned> {
+    let expired = value.is_over(core.now_ms());
+    (!expired).then(|| Scanned { value: value.keep(), tier, prefix_bytes: 0 })
 }

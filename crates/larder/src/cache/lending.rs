@@ -234,8 +234,8 @@ impl<C: Borrower> Lending<C> {
         used > self.tiers.load(Ordering::Relaxed)
     }
 
-    /// The other members that must give memory back.
-    pub(super) fn debtors(&self, than: &C) -> Vec<Arc<C>> {
+    /// The members that must give memory back, except the one with this membership.
+    fn debtors(&self, than: &Membership<C>) -> Vec<Arc<C>> {
         if !self.owed.swap(false, Ordering::Relaxed) {
             return Vec::new();
         }
@@ -245,7 +245,9 @@ impl<C: Borrower> Lending<C> {
         if !debtors.is_empty() {
             self.owed.store(true, Ordering::Relaxed);
         }
-        debtors.into_iter().filter(|cache| !std::ptr::eq(&**cache, than)).collect()
+        let is_other =
+            |cache: &Arc<C>| cache.membership().get().is_none_or(|its| !std::ptr::eq(its, than));
+        debtors.into_iter().filter(is_other).collect()
     }
 }
 
@@ -257,6 +259,11 @@ impl<C: Borrower> Membership<C> {
             self.brought.store(0, Ordering::Relaxed);
             self.lending.divide();
         }
+    }
+
+    /// The other members that must give memory back.
+    pub(super) fn debtors(&self) -> Vec<Arc<C>> {
+        self.lending.debtors(self)
     }
 
     pub(super) fn lending(&self) -> &Lending<C> {
@@ -335,6 +342,7 @@ mod tests {
         let lending = Lending::new(18 << 20, true);
         lending.begin(caches.iter().map(member).collect()).unwrap();
         let budgets = || caches.each_ref().map(|cache| cache.budget_bytes() >> 20);
+        let debtors = |of: &Arc<Fake>| of.membership().get().unwrap().debtors();
         assert_eq!(budgets(), [8, 8], "what flash needs comes off first");
         let [hungry, idle] = &caches;
         hungry.used.store(8 << 20, Ordering::Relaxed);
@@ -343,16 +351,16 @@ mod tests {
         assert_eq!(budgets(), [8, 8], "a quarter of an eighth of its part is due");
         membership.note_brought(1);
         assert_eq!(budgets(), [15, 8]);
-        assert!(lending.debtors(idle).is_empty() && !lending.is_over());
+        assert!(debtors(idle).is_empty() && !lending.is_over());
         // The other member needs its part, and the loan is recalled.
         hungry.used.store(15 << 20, Ordering::Relaxed);
         idle.used.store(8 << 20, Ordering::Relaxed);
         idle.membership().get().unwrap().note_brought(8 << 20);
         assert_eq!(budgets(), [8, 8]);
-        assert!(lending.is_over() && lending.debtors(hungry).is_empty());
-        assert!(matches!(&lending.debtors(idle)[..], [debtor] if Arc::ptr_eq(debtor, hungry)));
+        assert!(lending.is_over() && debtors(hungry).is_empty());
+        assert!(matches!(&debtors(idle)[..], [debtor] if Arc::ptr_eq(debtor, hungry)));
         hungry.used.store(8 << 20, Ordering::Relaxed);
-        assert!(lending.debtors(idle).is_empty(), "it has given it back");
+        assert!(debtors(idle).is_empty(), "it has given it back");
     }
 
     proptest! {

@@ -1,4 +1,4 @@
-//! Look-ups of keys, in DRAM and below it.
+//! Reading: look-ups of keys, in DRAM and below it, one or many, with and without a fetch of what is missing.
 //!
 //! A read of flash holds no lock of its key. It is a call that other callers join when they miss the key
 //! (`single_flight.rs`), and that a change of the key overtakes. The result enters DRAM under the lock of the key's
@@ -11,24 +11,28 @@
 //!   that value has gone on to flash. A look-up that finds nothing waits for a change in flight and checks DRAM
 //!   again, so that a key that is overwritten always has a value.
 
+use std::future::Future;
+
+use bytes::BufMut;
 use larder_device::block_on;
 
-use super::Larder;
+use super::fetch::{Absent, Bringing, Brought, Errand};
+use super::look::{Hit, MissedKey, copy, copy_many};
+use super::stream::ValueStream;
+use super::{Copied, FetchError, Fetched, Larder, SetOptions};
 use crate::base::error::Error;
 use crate::base::key::{KeyHash, check_key};
 use crate::base::removal::RemovalReason;
+use crate::base::side_by_side::together;
 use crate::base::tier::Tier;
-use crate::dram::value::{PinnedValue, Value};
+use crate::dram::value::{PinnedValue, Value, ValueMeta};
 use crate::dram::{ItemView, Lookup};
 use crate::flash::Flash;
 use crate::observe::latency::{CallStart, TimedCall};
 
-/// A value and the tier where it was found.
-#[derive(Debug, Clone)]
-pub(super) struct Hit<V = PinnedValue> {
-    pub(super) value: V,
-    tier: Tier,
-}
+/// Number of keys whose memory is prefetched at a time: a few more than the memory accesses that a core has in
+/// flight, and few enough that all are still in its caches when they are read.
+const ASKED_TOGETHER: usize = 16;
 
 impl Larder {
     /// Looks `key` up. `None` is a miss. A hit on flash brings the item back to DRAM.
@@ -72,9 +76,9 @@ impl Larder {
             return Ok(alive);
         }
         let Some(flash) = &self.core.flash else { return Ok(false) };
-        let inside = self.enter().await?;
+        let inside = self.core.enter().await?;
         let found = flash.get(hash, key, self.core.now_s()).await.is_some();
-        self.leave(inside);
+        self.core.leave(inside);
         Ok(found)
     }
 
@@ -150,14 +154,14 @@ impl Larder {
         key: &[u8],
         begun: CallStart,
     ) -> Result<Option<Value>, Error> {
-        self.check_reentry()?;
-        let inside = self.enter().await?;
+        self.core.check_reentry()?;
+        let inside = self.core.enter().await?;
         self.core.counters.gets.add(1);
         if let Some(flash) = &self.core.flash {
             flash.asked(hash);
         }
         let found = self.find(hash, key).await;
-        self.leave(inside);
+        self.core.leave(inside);
         self.note_get(begun, found.as_ref().map(|hit| hit.tier));
         Ok(found.map(|hit| hit.value))
     }
@@ -202,9 +206,9 @@ impl Larder {
         if let Some(Hit { value, tier }) = &found
             && *tier != Tier::Dram
         {
-            self.demote_for(key.len() + value.len()).await;
+            self.demoter.demote_for(key.len() + value.len()).await;
         } else if self.core.dram.is_shrinking() {
-            self.demote_for(0).await;
+            self.demoter.demote_for(0).await;
         }
         found
     }
@@ -261,7 +265,7 @@ impl Larder {
             Lookup::Hit(value) => return Some(Hit { value, tier: Tier::Dram }),
             Lookup::Expired => {
                 self.core.counters.expired.add(1);
-                let (_, bytes) = self.tier_and_bytes(hash, key).unwrap_or((Tier::Dram, 0));
+                let (_, bytes) = self.core.tier_and_bytes(hash, key).unwrap_or((Tier::Dram, 0));
                 self.note_expired(Tier::Dram, key, bytes);
                 // Flash first: while the key is in DRAM, it hides an older version on flash.
                 if let Some(flash) = &self.core.flash {
@@ -302,9 +306,9 @@ impl Larder {
             self.note_expired(tier, key, item.object_bytes());
             return None;
         }
-        let now_s = self.notes_access.then(|| self.core.now_s());
+        let now_s = self.items.accessed_s();
         item.dram.marks = item.dram.marks.after_hit(now_s);
-        let kept = if self.stays_in_dram(&item) {
+        let kept = if self.core.stays_in_dram(&item) {
             let kept =
                 self.core.dram.insert_if(&item, self.core.now_s(), &|there| unchanged(there));
             kept.ok().flatten().map(PinnedValue::unmarked)
@@ -315,5 +319,439 @@ impl Larder {
         let value = kept.unwrap_or_else(|| PinnedValue::alone(&item));
         debug_assert!(value.key() == key, "an engine answers for the key that it was asked for");
         Some(Hit { value, tier })
+    }
+
+    /// Looks `key` up and calls `look` with its value and metadata. `None` is a miss.
+    ///
+    /// The value is kept only while `look` runs, because its memory may have to be written out and reused. That waits
+    /// for `look`, so `look` should copy or count, and not wait. It may call the cache.
+    ///
+    /// # Errors
+    /// As [`Larder::get`].
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// block_on(cache.set(b"bread", b"rye", None))?;
+    /// let seen = block_on(cache.get_with(b"bread", |value, meta| (value.len(), meta.flags)))?;
+    /// assert_eq!(seen, Some((3, 0)));
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub async fn get_with<T>(
+        &self,
+        key: &[u8],
+        look: impl FnOnce(&[u8], ValueMeta) -> T,
+    ) -> Result<Option<T>, Error> {
+        let found = self.look_up(key, PinnedValue::for_now).await?;
+        Ok(found.map(|value| look(&value, value.meta())))
+    }
+
+    /// Looks `key` up in DRAM only, without any wait: calls `look` with its value if it is there. `None` gives no
+    /// answer; call [`Larder::get_with`] or a similar method then. This is for a loop that answers what it can at
+    /// once, and starts the rest concurrently.
+    ///
+    /// A hit counts like one of [`Larder::get`]; `None` is not counted.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidInput`] for an invalid key.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// block_on(cache.set(b"bread", b"rye", None))?;
+    /// assert_eq!(cache.get_at_once_with(b"bread", |value, _| value.len())?, Some(3));
+    /// assert_eq!(cache.get_at_once_with(b"cake", |value, _| value.len())?, None);
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    ///
+    /// [`ErrorKind::InvalidInput`]: crate::ErrorKind::InvalidInput
+    pub fn get_at_once_with<T>(
+        &self,
+        key: &[u8],
+        look: impl FnOnce(&[u8], ValueMeta) -> T,
+    ) -> Result<Option<T>, Error> {
+        check_key(key)?;
+        let found = self.get_at_once(self.hasher.hash(key), key, self.stopwatch.begin());
+        Ok(found.map(|value| look(&value, value.meta())))
+    }
+
+    /// Calls `look` with the value of `key`, without counting a use: the value is not marked as found, stays in its
+    /// tier, and appears in no statistics. For questions about an item. `None` is a miss.
+    ///
+    /// # Errors
+    /// As [`Larder::get`].
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// block_on(cache.set(b"bread", b"rye", None))?;
+    /// let fetched = || block_on(cache.peek_with(b"bread", |_, meta| meta.fetched));
+    /// assert_eq!([fetched()?, fetched()?], [Some(false), Some(false)]);
+    /// block_on(cache.get(b"bread"))?;
+    /// assert_eq!(fetched()?, Some(true));
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub async fn peek_with<T>(
+        &self,
+        key: &[u8],
+        look: impl FnOnce(&[u8], ValueMeta) -> T,
+    ) -> Result<Option<T>, Error> {
+        self.peek_at(key, |value| look(&value, value.meta())).await
+    }
+
+    /// The value itself, without counting a use.
+    pub(crate) async fn peek(&self, key: &[u8]) -> Result<Option<Value>, Error> {
+        self.peek_at(key, PinnedValue::keep).await
+    }
+
+    async fn peek_at<T>(
+        &self,
+        key: &[u8],
+        look: impl FnOnce(PinnedValue) -> T,
+    ) -> Result<Option<T>, Error> {
+        check_key(key)?;
+        self.core.gate.check()?;
+        let hash = self.hasher.hash(key);
+        // DRAM first, for the reason given in `Larder::contains`.
+        let residents = self.core.dram.residents(hash).into_iter();
+        if let Some(resident) = residents.map(|it| it.value).find(|value| value.key() == key) {
+            let alive = !resident.is_over(self.core.now_ms());
+            return Ok(alive.then(|| look(resident)));
+        }
+        let Some(flash) = &self.core.flash else { return Ok(None) };
+        let inside = self.core.enter().await?;
+        let found = flash.get(hash, key, self.core.now_s()).await;
+        self.core.leave(inside);
+        Ok(found.map(|(fetched, _)| look(PinnedValue::alone(&fetched.item()))))
+    }
+
+    /// Looks `key` up and appends its value to `buffer`. `None` is a miss; then nothing is appended.
+    ///
+    /// # Errors
+    /// As [`Larder::get`]. [`ErrorKind::InvalidInput`] if `buffer` has no room for the value; then nothing is
+    /// appended.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// block_on(cache.set(b"bread", b"rye", None))?;
+    /// let mut reply = b"VALUE bread 0 3\r\n".to_vec();
+    /// assert!(block_on(cache.get_into(b"bread", &mut reply))?.is_some());
+    /// assert_eq!(reply, b"VALUE bread 0 3\r\nrye");
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    ///
+    /// [`ErrorKind::InvalidInput`]: crate::ErrorKind::InvalidInput
+    pub async fn get_into(
+        &self,
+        key: &[u8],
+        buffer: &mut impl BufMut,
+    ) -> Result<Option<ValueMeta>, Error> {
+        let found = self.look_up(key, PinnedValue::for_now).await?;
+        found.map(|value| copy(&value, buffer)).transpose()
+    }
+
+    /// Looks all `keys` up as [`Larder::get_many`] does and appends the values found to `buffer`, in the order of
+    /// `keys`. Returns for each key the length and the metadata of its value, if there is one.
+    ///
+    /// To put other bytes between the values use [`Larder::get_many_with`], which shows them one by one.
+    ///
+    /// # Errors
+    /// As [`Larder::get_many`]. [`ErrorKind::InvalidInput`] if `buffer` has no room for all of them; then nothing is
+    /// appended.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// block_on(cache.set(b"rye", b"1 loaf", None))?;
+    /// block_on(cache.set(b"oat", b"2 loaves", None))?;
+    /// let mut reply = Vec::new();
+    /// let copied = block_on(cache.get_many_into(&["rye", "corn", "oat"], &mut reply))?;
+    /// assert_eq!(reply, b"1 loaf2 loaves");
+    /// let bytes = |at: usize| copied[at].map(|copied| copied.bytes);
+    /// assert_eq!([bytes(0), bytes(1), bytes(2)], [Some(6), None, Some(8)]);
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    ///
+    /// [`ErrorKind::InvalidInput`]: crate::ErrorKind::InvalidInput
+    pub async fn get_many_into<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        buffer: &mut impl BufMut,
+    ) -> Result<Vec<Option<Copied>>, Error> {
+        copy_many(&self.look_up_many(keys, PinnedValue::for_now).await?, buffer)
+    }
+
+    /// Looks all `keys` up; the answers are in the same order. Look-ups in DRAM wait for memory together, and reads
+    /// of flash run concurrently.
+    ///
+    /// # Errors
+    /// As [`Larder::get`], for the first key that has one.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// block_on(cache.set(b"rye", b"1", None))?;
+    /// let found = block_on(cache.get_many(&["rye", "oat"]))?;
+    /// assert_eq!(found[0].as_deref(), Some(&b"1"[..]));
+    /// assert!(found[1].is_none());
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub async fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>, Error> {
+        self.look_up_many(keys, PinnedValue::keep).await
+    }
+
+    /// As [`Larder::look_up`], for many keys.
+    pub(super) async fn look_up_many<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        look: impl Fn(PinnedValue) -> Value,
+    ) -> Result<Vec<Option<Value>>, Error> {
+        let mut found = vec![None; keys.len()];
+        let missed = self.get_many_at_once(keys, |at, value| found[at] = Some(look(value)))?;
+        if missed.is_empty() {
+            return Ok(found);
+        }
+        // Keep the values found so far before the first wait.
+        found.iter_mut().for_each(|value| *value = value.take().map(Value::kept));
+        for (at, value) in self.get_missed(keys, &missed).await? {
+            found[at] = value;
+        }
+        Ok(found)
+    }
+
+    /// Looks all `keys` up as [`Larder::get_many`] does and calls `look` for each value found, with the index of its
+    /// key, the value and its metadata. Values in DRAM come first. Returns the number of values found.
+    ///
+    /// Each value is kept only while `look` runs, and no list of values is built: a server can copy each to its send
+    /// buffer.
+    ///
+    /// # Errors
+    /// As [`Larder::get`], for the first key that has one.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// block_on(cache.set(b"oat", b"2", None))?;
+    /// let mut reply = Vec::new();
+    /// let copy = |at: usize, value: &[u8], _| reply.push((at, value.to_vec()));
+    /// assert_eq!(block_on(cache.get_many_with(&["rye", "oat"], copy))?, 1);
+    /// assert_eq!(reply, [(1, b"2".to_vec())]);
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub async fn get_many_with<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        mut look: impl FnMut(usize, &[u8], ValueMeta),
+    ) -> Result<usize, Error> {
+        let mut hits = 0;
+        let mut show = |at: usize, value: Value| {
+            hits += 1;
+            look(at, &value, value.meta());
+        };
+        let missed = self.get_many_at_once(keys, |at, value| show(at, value.for_now()))?;
+        for (at, value) in self.get_missed(keys, &missed).await? {
+            if let Some(value) = value {
+                show(at, value);
+            }
+        }
+        Ok(hits)
+    }
+
+    /// Calls `hit` for each value in DRAM. Returns the keys that DRAM cannot answer at once.
+    pub(crate) fn get_many_at_once<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        mut hit: impl FnMut(usize, PinnedValue),
+    ) -> Result<Vec<MissedKey>, Error> {
+        keys.iter().try_for_each(|key| check_key(key.as_ref()))?;
+        let mut missed = Vec::new();
+        let mut hashes = [KeyHash(0); ASKED_TOGETHER];
+        for (chunk, keys) in keys.chunks(ASKED_TOGETHER).enumerate() {
+            for (hash, key) in hashes.iter_mut().zip(keys) {
+                *hash = self.hasher.hash(key.as_ref());
+            }
+            self.core.dram.prefetch(&hashes[..keys.len()]);
+            for (at, (key, hash)) in keys.iter().zip(hashes).enumerate() {
+                let at = chunk * ASKED_TOGETHER + at;
+                match self.get_at_once(hash, key.as_ref(), self.stopwatch.begin()) {
+                    Some(value) => hit(at, value),
+                    None => missed.push(MissedKey { at, hash }),
+                }
+            }
+        }
+        debug_assert!(missed.is_sorted_by(|a, b| a.at < b.at), "a key is missed once");
+        Ok(missed)
+    }
+
+    /// Looks up the keys that DRAM could not answer at once.
+    pub(crate) async fn get_missed<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        missed: &[MissedKey],
+    ) -> Result<Vec<(usize, Option<Value>)>, Error> {
+        if missed.is_empty() {
+            return Ok(Vec::new());
+        }
+        debug_assert!(missed.iter().all(|missed| missed.at < keys.len()), "of these keys");
+        let get = |&MissedKey { at, hash }: &MissedKey| {
+            self.get_below_dram(hash, keys[at].as_ref(), self.stopwatch.begin())
+        };
+        let values: Result<Vec<_>, _> =
+            together(missed.iter().map(get)).await.into_iter().collect();
+        Ok(missed.iter().map(|missed| missed.at).zip(values?).collect())
+    }
+
+    /// Looks `key` up and returns its value in chunks. A value that is longer than a region lies in parts on flash,
+    /// and each part is a chunk; any other value is one chunk. A part is at most an eighth of a region, and only one
+    /// is in memory at a time. The value is not brought to DRAM.
+    ///
+    /// All chunks belong to one version, the newest when this returns. A later set or delete of the key does not stop
+    /// the stream, unless a part of it is reclaimed before it is read.
+    ///
+    /// # Errors
+    /// If the key is invalid or the cache is closed.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// block_on(cache.set(b"bread", b"rye", None))?;
+    /// let mut stream = block_on(cache.get_stream(b"bread"))?.unwrap();
+    /// assert_eq!(stream.value_bytes(), 3);
+    /// assert_eq!(block_on(stream.next())?.as_deref(), Some(&b"rye"[..]));
+    /// assert!(block_on(stream.next())?.is_none());
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub async fn get_stream(&self, key: &[u8]) -> Result<Option<ValueStream<'_>>, Error> {
+        check_key(key)?;
+        let hash = self.hasher.hash(key);
+        let begun = self.stopwatch.begin();
+        if let Some(found) = self.get_at_once(hash, key, begun) {
+            return Ok(Some(ValueStream::whole(&self.core, found.keep())));
+        }
+        self.core.check_reentry()?;
+        let inside = self.core.enter().await?;
+        self.core.counters.gets.add(1);
+        let found = ValueStream::begin(&self.core, hash, key).await;
+        self.core.leave(inside);
+        self.note_get(begun, found.as_ref().map(|(_, tier)| *tier));
+        Ok(found.map(|(stream, _)| stream))
+    }
+
+    /// Looks `key` up. If it is missing, fetches its value, stores it as [`Larder::set_with`] does, with `options` or
+    /// those that the fetch returns, and returns it. While a key is being fetched, other callers that miss it wait
+    /// for the same fetch and get its value or its error. If the fetching caller's future is dropped, one of the
+    /// waiting callers fetches instead.
+    ///
+    /// A concurrent [`Larder::set`] or [`Larder::delete`] of the key wins: the fetched value is returned, but not
+    /// stored. A value that no tier can hold, or that DRAM has no room for because values in use pin it, is returned
+    /// and counted, but not stored. A value that arrives after the cache was closed is returned, but not stored. If
+    /// flash may hold an older value and cannot record that it is void, the fetched value is stored all the same, and
+    /// the error is counted: a crash may bring the older value back, as after a [`Larder::set`] that fails in this
+    /// way.
+    ///
+    /// # Errors
+    /// [`FetchError`]. A fetch that asks for the key that it is fetching would wait for itself: that is
+    /// [`FetchError::Cache`] if it can be detected, on the same thread.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// let bake = async || Ok::<_, std::io::Error>(b"rye".to_vec());
+    /// let bread = block_on(cache.get_or_fetch(b"bread", SetOptions::default(), bake)).unwrap();
+    /// assert_eq!(*bread, *b"rye");
+    /// assert!(block_on(cache.contains(b"bread"))?);
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub async fn get_or_fetch<F, V, E>(
+        &self,
+        key: &[u8],
+        options: SetOptions,
+        fetch: impl FnOnce() -> F,
+    ) -> Result<Value, FetchError>
+    where
+        F: Future<Output = Result<V, E>>,
+        V: Into<Fetched>,
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        self.get_or_replace(key, options, |_| true, fetch).await
+    }
+
+    /// As [`Larder::get_or_fetch`]; a value for which `good` is false counts as missing.
+    pub(crate) async fn get_or_replace<F, V, E>(
+        &self,
+        key: &[u8],
+        options: SetOptions,
+        mut good: impl FnMut(&Value) -> bool,
+        fetch: impl FnOnce() -> F,
+    ) -> Result<Value, FetchError>
+    where
+        F: Future<Output = Result<V, E>>,
+        V: Into<Fetched>,
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        if let Some(value) = self.get(key).await?.filter(&mut good) {
+            return Ok(value);
+        }
+        self.fetch_missed(key, options, good, fetch).await
+    }
+
+    /// As [`Larder::get_or_replace`], after a look-up that missed.
+    pub(crate) async fn fetch_missed<F, V, E>(
+        &self,
+        key: &[u8],
+        options: SetOptions,
+        mut good: impl FnMut(&Value) -> bool,
+        fetch: impl FnOnce() -> F,
+    ) -> Result<Value, FetchError>
+    where
+        F: Future<Output = Result<V, E>>,
+        V: Into<Fetched>,
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        // A caller that joined a copy that found nothing must fetch after all.
+        let mut fetch = Some(fetch);
+        loop {
+            let bring = async || match fetch.take() {
+                Some(fetch) => Ok(Brought::Fetched(fetch().await.map_err(Into::into)?.into())),
+                None => Err(Absent.into()),
+            };
+            let call = Bringing { cache: self, key, options, errand: Errand::Fetch };
+            let outcome = call.together(&mut good, bring).await;
+            self.core.counters.removals.tell();
+            match outcome {
+                Err(FetchError::Fetch(error)) if fetch.is_some() && error.is::<Absent>() => {}
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// The fetched value of a key that is not stored anywhere.
+    pub(crate) fn unstored(&self, key: &[u8], fetched: &Fetched, options: SetOptions) -> Value {
+        let (value, options) = fetched.parts(options);
+        Value::alone(&self.items.item(self.hasher.hash(key), key, value, options))
+    }
+
+    /// After a look-up that missed: stores what `copy` brings from elsewhere, and returns it. The value keeps its
+    /// flags, its version and its expiry. Other callers that miss the key wait for it. A change of the key overtakes
+    /// it, as with a fetch.
+    pub(crate) async fn copy_missed<F>(
+        &self,
+        key: &[u8],
+        copy: impl FnOnce() -> F,
+    ) -> Result<Option<Value>, Error>
+    where
+        F: Future<Output = Option<Value>>,
+    {
+        let bring = async || copy().await.map(Brought::Copied).ok_or_else(|| Absent.into());
+        let (options, any) = (SetOptions::default(), &mut |_: &Value| true);
+        let call = Bringing { cache: self, key, options, errand: Errand::Copy };
+        let outcome = call.together(any, bring).await;
+        self.core.counters.removals.tell();
+        match outcome {
+            Ok(value) => Ok(Some(value)),
+            Err(FetchError::Fetch(_)) => Ok(None),
+            Err(FetchError::Cache(error)) => Err(Error::new(error.kind(), error.to_string())),
+        }
     }
 }

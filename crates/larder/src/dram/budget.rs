@@ -116,23 +116,24 @@ impl DramTier {
         let least = self.index.memory_bytes_min() * INDEX_PART;
         let budget = usize::try_from(bytes.min(DRAM_BYTES_MAX)).unwrap_or(usize::MAX).max(least);
         // Raise the budget before longer segments are opened, for which the old one would have no room.
-        if budget > self.pool.budget_bytes() {
-            self.pool.set_budget(budget);
+        if budget > self.segments.pool().budget_bytes() {
+            self.segments.pool().set_budget(budget);
         }
         if budget / 2 > *shaped_for || budget < *shaped_for / 2 {
             self.reshape(budget);
             *shaped_for = budget;
         }
         debug_assert!(
-            self.pool.segment_bytes() <= *SEGMENT_BYTES.end(),
+            self.segments.pool().segment_bytes() <= *SEGMENT_BYTES.end(),
             "an entry can name all places in it"
         );
-        self.pool.set_budget(budget);
-        self.pool.permits().follow(budget, self.pool.segment_bytes());
+        self.segments.pool().set_budget(budget);
+        self.segments.pool().permits().follow(budget, self.segments.pool().segment_bytes());
         drop(shaped_for);
-        let is_above = self.pool.shrink(self.other_bytes());
+        let is_above = self.segments.pool().shrink(self.other_bytes());
         if is_above {
-            let above = (self.pool.kept_bytes() + self.other_bytes()).saturating_sub(budget);
+            let above =
+                (self.segments.pool().kept_bytes() + self.other_bytes()).saturating_sub(budget);
             let leaving = above.saturating_mul(2) / budget.max(1) + 2;
             self.change.leaving.store(leaving, Ordering::Relaxed);
         }
@@ -147,7 +148,7 @@ impl DramTier {
         if self.has_room_for(object_bytes) {
             return true;
         }
-        if object_bytes >= self.pool.budget_bytes() {
+        if object_bytes >= self.segments.pool().budget_bytes() {
             return false;
         }
         // The values read during a change may be inconsistent: check again under the lock.
@@ -157,9 +158,9 @@ impl DramTier {
 
     fn has_room_for(&self, object_bytes: usize) -> bool {
         // The index shrinks when items leave, except for its minimum.
-        let budget = self.pool.budget_bytes();
+        let budget = self.segments.pool().budget_bytes();
         let others = self.index.memory_bytes_min() + self.ghost.memory_bytes() + budget / 32;
-        let others = others + self.pool.segment_bytes() * 4;
+        let others = others + self.segments.pool().segment_bytes() * 4;
         object_bytes.saturating_add(64 + others) <= budget
     }
 
@@ -168,8 +169,8 @@ impl DramTier {
         let shape = Shape::later(budget, self.policy);
         assert!(SEGMENT_BYTES.contains(&shape.segment_bytes), "{shape:?}");
         assert!(shape.shards.is_power_of_two(), "hashes are divided by their bits: {shape:?}");
-        let are_too_long = shape.segment_bytes < self.pool.segment_bytes();
-        self.pool.set_segment_bytes(shape.segment_bytes);
+        let are_too_long = shape.segment_bytes < self.segments.pool().segment_bytes();
+        self.segments.pool().set_segment_bytes(shape.segment_bytes);
         self.index.want_shards(shape.shards);
         // The caller's lock is the only lock of the ghost.
         self.ghost.resize(shape.ghost_bytes, self.index.readers(), &mut LockProofAlone::new());
@@ -201,9 +202,9 @@ impl DramTier {
     /// Evicts at least `bytes` bytes, unless the tier is within its budget before that, or records must be demoted
     /// first.
     pub(super) fn shrink_by(&self, bytes: usize, now_s: u32) {
-        let before = self.pool.kept_bytes();
-        while self.pool.shrink(self.other_bytes()) {
-            if before.saturating_sub(self.pool.kept_bytes()) >= bytes {
+        let before = self.segments.pool().kept_bytes();
+        while self.segments.pool().shrink(self.other_bytes()) {
+            if before.saturating_sub(self.segments.pool().kept_bytes()) >= bytes {
                 return;
             }
             if !self.make_room(now_s) {

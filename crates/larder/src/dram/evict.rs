@@ -52,8 +52,8 @@ impl DramTier {
     /// wait for it at once.
     pub(super) fn keep_headroom(&self, now_s: u32) {
         for _ in 0..DEMOTING_FOR_ONE {
-            let room = self.pool.room_bytes(self.other_bytes());
-            if room >= HEADROOM * self.pool.segment_bytes() || !self.make_room(now_s) {
+            let room = self.segments.pool().room_bytes(self.other_bytes());
+            if room >= HEADROOM * self.segments.pool().segment_bytes() || !self.make_room(now_s) {
                 return;
             }
         }
@@ -61,16 +61,17 @@ impl DramTier {
 
     /// Evicts to compensate for the growth of the index.
     pub(super) fn keep_budget(&self, now_s: u32) {
-        while self.pool.shrink(self.other_bytes()) && self.make_room(now_s) {}
+        while self.segments.pool().shrink(self.other_bytes()) && self.make_room(now_s) {}
     }
 
     /// Evicts or compacts the segment whose turn it is. `false` if there is none, or if others must be demoted first.
     pub(super) fn make_room(&self, now_s: u32) -> bool {
         let mut evictor = self.evictors.free_one();
-        if self.demotions.are_enough(self.pool.budget_bytes()) {
+        if self.demotions.are_enough(self.segments.pool().budget_bytes()) {
             return false;
         }
-        let (budget, segment_bytes) = (self.pool.budget_bytes(), self.pool.segment_bytes());
+        let (budget, segment_bytes) =
+            (self.segments.pool().budget_bytes(), self.segments.pool().segment_bytes());
         let next = || lock(&self.queues).next_turn(budget, segment_bytes, now_s);
         let turn = next().or_else(|| {
             // With a small budget all segments may be open.
@@ -229,7 +230,7 @@ impl DramTier {
                 let segment = segment.clone();
                 // Copy the marks again, since a caller may have won the record after the copy was made.
                 let marked = |locked: &LockProofAlone| {
-                    let old = self.slots.get(from, locked).segment();
+                    let old = self.segments.get(from, locked).segment();
                     segment.take_marks(to.at, (old, from.at), locked);
                 };
                 if !self.index.relocate(item.hash, from, (to, frequency), marked) {
@@ -238,7 +239,7 @@ impl DramTier {
                 return true;
             }
             // The victim is freed or demoted afterwards, so this exceeds the budget only for a moment.
-            let writer = self.pool.open_anyway(record_bytes(item), self.other_bytes());
+            let writer = self.segments.pool().open_anyway(record_bytes(item), self.other_bytes());
             if self.reopen(evictor, place, writer).is_err() {
                 return false;
             }

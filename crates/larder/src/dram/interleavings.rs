@@ -127,15 +127,19 @@ impl Fixture {
 
     /// At the end nothing is left, and neither memory nor a permit is lost.
     fn empty(&self) {
-        let permits = self.tier.pool.permits();
+        let permits = self.tier.segments.pool().permits();
         assert_eq!(permits.free(), permits.limit(), "a permit was lost");
         self.tier.evict_all();
         if self.tier.above_flash {
             self.demote(usize::MAX);
             assert_eq!(self.tier.len(), 0);
             let other = self.tier.other_bytes();
-            let room = self.tier.pool.room_bytes(other);
-            assert_eq!(room, self.tier.pool.budget_bytes() - other, "a segment was lost");
+            let room = self.tier.segments.pool().room_bytes(other);
+            assert_eq!(
+                room,
+                self.tier.segments.pool().budget_bytes() - other,
+                "a segment was lost"
+            );
         }
     }
 }

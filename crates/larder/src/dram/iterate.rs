@@ -103,7 +103,7 @@ impl DramTier {
             // An entry may be visited twice, because the two buckets of a hash may be the same.
             let known = found.iter().any(|resident: &Resident| resident.value.key() == key);
             if !known && self.hasher.hash(key) == hash {
-                let pin = self.slots.get(at, locked).pin_locked(at.at, locked);
+                let pin = self.segments.get(at, locked).pin_locked(at.at, locked);
                 let value = PinnedValue::new(pin, record.marks);
                 found.push(Resident { value, clean: entry.is_clean() });
             }

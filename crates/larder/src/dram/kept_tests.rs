@@ -58,7 +58,7 @@ fn one_of_each_segment(
 
 /// Number of values with a permit.
 fn lent(tier: &DramTier) -> usize {
-    let permits = tier.pool.permits();
+    let permits = tier.segments.pool().permits();
     permits.limit() - permits.free()
 }
 
@@ -78,10 +78,10 @@ fn a_value_kept_of_every_segment_keeps_nothing_new_away() {
             } else {
                 one_of_each_segment(&tier, numbers.rev())
             };
-            let segments = tier.pool.allocated_bytes() / tier.segment_bytes();
+            let segments = tier.segments.pool().allocated_bytes() / tier.segment_bytes();
             assert!(kept.len() >= segments * 9 / 10, "{} of {segments} segments", kept.len());
             let meta: Vec<_> = kept.values().map(|(_, value)| value.meta()).collect();
-            assert_eq!(lent(&tier), tier.pool.permits().limit().min(kept.len()));
+            assert_eq!(lent(&tier), tier.segments.pool().permits().limit().min(kept.len()));
             assert_eq!(tier.copied_values(), (kept.len() - lent(&tier)) as u64);
 
             for key in fits * 2..fits * 5 {
@@ -168,7 +168,7 @@ fn permits_are_all_there_again_when_values_were_dropped_wherever() {
                 scope.spawn(move || drop(half));
             }
         });
-        assert_eq!((lent(&tier), tier.pool.permits().limit()), (0, 64));
+        assert_eq!((lent(&tier), tier.segments.pool().permits().limit()), (0, 64));
     }
 }
 
@@ -188,7 +188,7 @@ fn permits_follow_the_budget() {
     let kept = one_of_each_segment(&tier, 0..200_000);
     assert_eq!(lent(&tier), 64);
     tier.set_budget(1 << 20, 0);
-    let limit = tier.pool.permits().limit();
+    let limit = tier.segments.pool().permits().limit();
     assert_eq!(limit, (1 << 20) / tier.segment_bytes() / 8);
     assert!((1..64).contains(&limit), "{limit}");
     // The kept values pin longer segments than those to come, and these are not counted in the budget.
@@ -199,9 +199,9 @@ fn permits_follow_the_budget() {
     assert!(tier.used_bytes() <= (1 << 20) + tier.segment_bytes() as u64, "{}", tier.used_bytes());
     kept.values().for_each(|(key, value)| assert_eq!(value[..], value_of(*key, VALUE_BYTES)));
     drop(kept);
-    assert_eq!((lent(&tier), tier.pool.permits().free()), (0, limit));
+    assert_eq!((lent(&tier), tier.segments.pool().permits().free()), (0, limit));
     tier.set_budget(640 << 20, 0);
-    assert_eq!((lent(&tier), tier.pool.permits().limit()), (0, 80));
+    assert_eq!((lent(&tier), tier.segments.pool().permits().limit()), (0, 80));
 }
 
 #[test]

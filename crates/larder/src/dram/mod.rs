@@ -15,7 +15,7 @@
 //! | `segment` | memory that is appended to, overwritten, pinned and reused; `pins`: references that keep it |
 //! | `record`, `versions` | one item in a segment, and the version numbers of a key's values |
 //! | `permits` | how many values may be kept without a copy |
-//! | `slots` | numbers for segments |
+//! | `slots`, `tier_segments` | numbers for segments, and when a segment is freed |
 //! | `readers`, `retired` | readers without a lock, and memory that waits for them |
 //! | `published` | a slice that such readers find |
 //! | `index`, `table` | from a key's hash to slot and offset, with a lock or without |
@@ -42,7 +42,6 @@ mod demotions;
 mod directory;
 mod evict;
 mod evictors;
-mod freeing;
 mod ghost;
 mod index;
 mod iterate;
@@ -62,6 +61,7 @@ mod slots;
 mod sparse;
 mod table;
 mod threshold;
+mod tier_segments;
 mod together;
 pub(crate) mod value;
 pub(crate) mod versions;
@@ -83,13 +83,12 @@ use evictors::Evictors;
 use ghost::Ghost;
 use index::{Entry, Index, IndexMoved, Location, Looking, OFFSETS_END, Records};
 use lane::Lane;
-use pool::Pool;
 pub(crate) use put::OnItsWay;
 use queues::Queues;
 use readers::LockProof;
 pub(crate) use record::ItemView;
 use segment::{Segment, Share};
-use slots::Slots;
+use tier_segments::TierSegments;
 pub(crate) use together::{Receiver, Together};
 use value::PinnedValue;
 use versions::Versions;
@@ -102,8 +101,7 @@ const LOOKS_WITHOUT_LOCK: usize = 3;
 #[derive(Debug)]
 pub(crate) struct DramTier {
     index: Index,
-    slots: Slots,
-    pool: Pool,
+    segments: TierSegments,
     lanes: Box<[Mutex<Lane>]>,
     evictors: Evictors,
     versions: Arc<Versions>,
@@ -178,8 +176,7 @@ impl DramTier {
         );
         Self {
             index: Index::new(shape.shards),
-            slots: Slots::new(),
-            pool: Pool::new(budget, shape.segment_bytes),
+            segments: TierSegments::new(budget, shape.segment_bytes),
             lanes: (0..shape.lanes).map(|_| Mutex::default()).collect(),
             evictors: Evictors::beside(shape.lanes),
             versions: Arc::new(Versions::after(first_version)),
@@ -270,7 +267,7 @@ impl DramTier {
     /// two memory accesses, and many together wait for two as well.
     pub(crate) fn prefetch(&self, hashes: &[KeyHash]) {
         hashes.iter().for_each(|&hash| self.index.prefetch(hash));
-        self.index.peek_all(hashes, |at, held| self.slots.get(at, held).prefetch(at.at));
+        self.index.peek_all(hashes, |at, held| self.segments.get(at, held).prefetch(at.at));
     }
 
     /// The result of an entry for `key`. `None` if it belongs to another key, or if the record may be being
@@ -284,7 +281,7 @@ impl DramTier {
         now_ms: &impl Fn() -> u64,
     ) -> Option<Lookup> {
         let at = entry.location();
-        let pin = self.slots.get(at, looking.held()).pin(at.at, looking)?;
+        let pin = self.segments.get(at, looking.held()).pin(at.at, looking)?;
         let record = pin.record();
         if record.key != key {
             return None;
@@ -323,7 +320,7 @@ impl DramTier {
             let at = entry.location();
             let record = self.record(at, locked);
             let is_it = record.version == version && !record.is_over(now_ms);
-            let win = || is_it && self.slots.get(at, locked).segment().win(at.at, locked);
+            let win = || is_it && self.segments.get(at, locked).segment().win(at.at, locked);
             (record.key == key).then(win)
         });
         won.unwrap_or(false)
@@ -347,7 +344,7 @@ impl DramTier {
 
     /// Bytes of a segment.
     pub(crate) fn segment_bytes(&self) -> usize {
-        self.pool.segment_bytes()
+        self.segments.pool().segment_bytes()
     }
 
     /// The next evicted record that must be written to flash or removed there. It stays visible until
@@ -365,12 +362,19 @@ impl DramTier {
 
     /// Urgency of demotions, from 0 to `most`; at `most`, callers with new items have to wait.
     pub(crate) fn urgency_of_demotions(&self, most: usize) -> usize {
-        self.demotions.urgency(most, self.pool.budget_bytes())
+        self.demotions.urgency(most, self.segments.pool().budget_bytes())
     }
 
     /// Records on their way to flash.
     pub(crate) fn demotions(&self) -> &Demotions {
         &self.demotions
+    }
+
+    /// Demotes the next few records, in their order in memory. The caller has exclusive use of the tier.
+    pub(crate) fn demote_together(&self, receiver: &mut impl Receiver) -> Together {
+        let to = (&self.index, self.hasher);
+        let went = self.demotions.with_first(|demoting| together::demote(to, demoting, receiver));
+        went.unwrap_or(Together::Nothing)
     }
 
     /// Puts back a record from [`DramTier::next_demotion`] that was not dealt with.
@@ -403,11 +407,11 @@ impl DramTier {
 
     /// Number of values that were copied for a caller because too many were kept already.
     pub(crate) fn copied_values(&self) -> u64 {
-        self.pool.permits().copied.get()
+        self.segments.pool().permits().copied.get()
     }
 
     pub(crate) fn budget_bytes(&self) -> u64 {
-        self.pool.budget_bytes() as u64
+        self.segments.pool().budget_bytes() as u64
     }
 
     /// Number of items in the tier.
@@ -417,11 +421,21 @@ impl DramTier {
 
     /// Memory of the tier: segments, index, ghost.
     pub(crate) fn used_bytes(&self) -> u64 {
-        (self.pool.allocated_bytes() + self.other_bytes()) as u64
+        (self.segments.pool().allocated_bytes() + self.other_bytes()) as u64
+    }
+
+    /// Gives back a segment that no index entry names any more.
+    fn free(&self, segment: Share) {
+        self.segments.free(segment, self.other_bytes(), self.index.readers());
+    }
+
+    /// Frees memory that no reader can see any more.
+    fn reclaim(&self) {
+        self.segments.reclaim(self.index.readers());
     }
 
     fn note_dead(&self, at: Location, locked: &LockProof) {
-        let segment = self.slots.get(at, locked).segment();
+        let segment = self.segments.get(at, locked).segment();
         if segment.note_dead(segment.record_bytes(at.at, locked)) {
             lock(&self.queues).note_sparser(at.slot);
         }
@@ -432,7 +446,7 @@ impl DramTier {
     }
 
     fn record<'a>(&'a self, at: Location, locked: &'a LockProof) -> ItemView<'a> {
-        self.slots.get(at, locked).segment().record(at.at, locked)
+        self.segments.get(at, locked).segment().record(at.at, locked)
     }
 
     /// The lane of a hash, or another lane that is free: with more threads than cores, the thread that holds it may
@@ -447,7 +461,7 @@ impl DramTier {
 
     /// Memory besides segments.
     fn other_bytes(&self) -> usize {
-        self.index.memory_bytes() + self.ghost.memory_bytes() + self.slots.memory_bytes()
+        self.index.memory_bytes() + self.ghost.memory_bytes() + self.segments.overhead_bytes()
     }
 
     /// Number of demotions that the ghost remembers: about the number of items in the tier.

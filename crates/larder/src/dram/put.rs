@@ -9,8 +9,7 @@ use super::policy::first_queue;
 use super::queues::Queue;
 use super::readers::{LockProof, LockProofAlone};
 use super::record::{encode, record_bytes, record_in};
-use super::segment::{Frozen, Writer};
-use super::segment::{Pin, Share};
+use super::segment::{Frozen, Pin, Writer};
 use super::value::PinnedValue;
 use super::{Admit, DramFull, DramTier, TakenBytes, lock};
 use crate::base::item::{DramFields, ItemRef};
@@ -81,14 +80,14 @@ impl Putting for ToSegment<'_> {
             return false;
         }
         let bytes = record_bytes(&self.drawn());
-        let segment = self.tier.slots.get(old, locked).segment();
+        let segment = self.tier.segments.get(old, locked).segment();
         segment.record_bytes(old.at, locked) == bytes
             && may_lie_with(self.item.expiry_s, segment.last_expiry_s(), self.now_s)
     }
 
     fn overwrite(&mut self, old: Location, locked: &LockProofAlone) -> Option<PutOutcome> {
         let drawn = self.drawn();
-        let segment = self.tier.slots.get(old, locked).segment();
+        let segment = self.tier.segments.get(old, locked).segment();
         segment.overwrite(old.at, self.bytes, locked, |room| {
             if !(self.admit)(Some(&record_in(room))) {
                 return PutOutcome::Refused;
@@ -127,7 +126,7 @@ impl Putting for ToSegment<'_> {
 
     fn take_back(&mut self, appended: Location, locked: &LockProof) {
         debug_assert!(self.appended, "what is taken back was appended");
-        self.tier.slots.get(appended, locked).segment().note_dead(self.bytes);
+        self.tier.segments.get(appended, locked).segment().note_dead(self.bytes);
         if let Some(pinned) = &mut self.pinned {
             **pinned = None;
         }
@@ -186,7 +185,7 @@ impl DramTier {
 
     /// Memory that [`DramTier::insert_to_demote`] takes for `item`.
     pub(crate) fn demoting_bytes(&self, item: &ItemRef<'_>) -> usize {
-        bytes_at_most(item).max(self.pool.segment_bytes())
+        bytes_at_most(item).max(self.segments.pool().segment_bytes())
     }
 
     /// Stores `item` above the budget, with bytes `taken` from the allowance for that, and demotes it at once.
@@ -197,8 +196,8 @@ impl DramTier {
         taken: TakenBytes<'_>,
         admit: Admit<'_>,
     ) -> Result<OnItsWay, DramFull> {
-        let writer = self.pool.open_anyway(bytes_at_most(item), self.other_bytes());
-        let slot = self.number(writer.segment())?;
+        let writer = self.segments.pool().open_anyway(bytes_at_most(item), self.other_bytes());
+        let slot = self.segments.number(&writer, self.other_bytes()).ok_or(DramFull)?;
         // Freeze it before it can be found: a demoting record is not overwritten.
         let segment = Frozen::new(writer.segment().clone());
         let mut putting = ToDemote { tier: self, item, writer, slot, admit };
@@ -215,7 +214,7 @@ impl DramTier {
     pub(crate) fn is_on_its_way(&self, it: OnItsWay) -> bool {
         let found = self.index.peek(it.hash, |entry, locked| {
             let at = entry.location();
-            let is_above = || self.slots.get(at, locked).segment().is_above();
+            let is_above = || self.segments.get(at, locked).segment().is_above();
             (at == it.location).then(is_above)
         });
         found.unwrap_or(false)
@@ -246,10 +245,10 @@ impl DramTier {
             if lane.has_room(place, bytes) {
                 continue; // another caller has opened a segment
             }
-            let room = self.pool.open(bytes, self.other_bytes()).or_else(|| {
+            let room = self.segments.pool().open(bytes, self.other_bytes()).or_else(|| {
                 // This exceeds the budget, but by less than before.
                 let may = has_made_room && self.is_shrinking();
-                may.then(|| self.pool.open_anyway(bytes, self.other_bytes()))
+                may.then(|| self.segments.pool().open_anyway(bytes, self.other_bytes()))
             });
             if let Some(writer) = room {
                 self.reopen(&mut lane, place, writer)?;
@@ -324,19 +323,11 @@ impl DramTier {
         place: (Queue, usize),
         writer: Writer,
     ) -> Result<(), DramFull> {
-        let slot = self.number(writer.segment())?;
+        let slot = self.segments.number(&writer, self.other_bytes()).ok_or(DramFull)?;
         if let Some(sealed) = lane.reopen(place, writer, slot) {
             lock(&self.queues).push(sealed);
         }
         Ok(())
-    }
-
-    /// Gives a segment of the pool a slot; if there is none left, the segment goes back to the pool.
-    fn number(&self, segment: &Share) -> Result<u32, DramFull> {
-        self.slots.fill(segment).ok_or_else(|| {
-            self.pool.give_back(segment.clone(), self.other_bytes());
-            DramFull
-        })
     }
 }
 

@@ -127,7 +127,7 @@ fn a_reader_whose_segment_is_used_again_before_it_has_pinned_it_gets_no_record()
         (1..20_000).filter(|&key| hash_of(key).0 >> 60 != hash.0 >> 60).collect();
     let found = tier.index.find_without_lock(hash, |entry, looking| {
         let at = entry.location();
-        let segment = tier.slots.get(at, looking.held());
+        let segment = tier.segments.get(at, looking.held());
         assert!(segment.pin(at.at, looking).is_some(), "nothing has happened");
         others.iter().for_each(|&key| insert(&tier, key, 999, 0).unwrap());
         segment.pin(at.at, looking)
@@ -155,11 +155,11 @@ fn what_others_gave_up_is_not_waited_for_in_vain() {
         let inside = tier.index.readers().enter();
         let setting =
             scope.spawn(|| (0..40).for_each(|key| insert(&tier, key, 40_000, 0).unwrap()));
-        while !tier.pool.has_many_retired() {
+        while !tier.segments.pool().has_many_retired() {
             std::thread::yield_now();
         }
-        let segment = tier.pool.open_anyway(200_000, 0).segment().clone();
-        tier.pool.give_back(segment, 0);
+        let segment = tier.segments.pool().open_anyway(200_000, 0).segment().clone();
+        tier.segments.pool().give_back(segment, 0);
         drop(inside);
         let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
         while !setting.is_finished() && std::time::Instant::now() < end {

@@ -6,13 +6,12 @@
 
 use std::collections::VecDeque;
 
-use super::DramTier;
 use super::demotions::{Demoting, Demotion};
-use super::index::{Entry, Location};
+use super::index::{Entry, Index, Location};
 use super::record::ItemView;
 use super::segment::Frozen;
 use crate::base::item::ItemRef;
-use crate::base::key::KeyHash;
+use crate::base::key::{KeyHash, KeyHasher};
 
 /// Number of records ahead whose index entries are prefetched.
 const FETCHED_AHEAD: usize = 24;
@@ -30,53 +29,51 @@ pub(crate) trait Receiver {
     fn take(&mut self, item: &ItemRef<'_>) -> bool;
 }
 
-/// Outcome of a step of [`DramTier::demote_together`].
+/// Outcome of a step of [`DramTier::demote_together`](super::DramTier::demote_together).
 #[derive(Debug)]
 pub(crate) enum Together {
     /// This number of records was dealt with.
     Went(usize),
     /// This record was not taken. Those before it were.
     Refused(Demotion),
-    /// Nothing can leave in this way: [`DramTier::next_demotion`] has the rest.
+    /// Nothing can leave in this way: [`DramTier::next_demotion`](super::DramTier::next_demotion) has the rest.
     Nothing,
 }
 
-impl DramTier {
-    /// Demotes the next few records, in their order in memory. The caller has exclusive use of the tier.
-    pub(crate) fn demote_together(&self, receiver: &mut impl Receiver) -> Together {
-        let went = self.demotions.with_first(|demoting| self.send_some(demoting, receiver));
-        went.unwrap_or(Together::Nothing)
-    }
-
-    fn send_some(&self, demoting: &mut Demoting, receiver: &mut impl Receiver) -> Together {
-        let segment = demoting.segment.clone();
-        let mut ahead =
-            Ahead { tier: self, segment: &segment, next: demoting.next, seen: VecDeque::new() };
-        (0..FETCHED_AHEAD).for_each(|_| ahead.look(receiver));
-        let mut went = 0;
-        while went < SENT_AT_ONCE
-            && let Some(SeenRecord { at, end, hash, record }) = ahead.seen.pop_front()
-        {
-            let location = Location { slot: demoting.slot, at };
-            debug_assert!(
-                at == demoting.next && end > at,
-                "records leave in the order in which they lie"
-            );
-            demoting.next = end;
-            let leaves = |entry: Entry| receiver.take(&record.item(hash, entry.is_clean()));
-            if self.index.leave(hash, location, leaves) == Some(false) {
-                return Together::Refused(demoting.give_out(location, hash));
-            }
-            ahead.look(receiver);
-            went += 1;
+/// Demotes the next few records, in their order in memory. The caller has exclusive use of the tier.
+pub(super) fn demote(
+    (index, hasher): (&Index, KeyHasher),
+    demoting: &mut Demoting,
+    receiver: &mut impl Receiver,
+) -> Together {
+    let segment = demoting.segment.clone();
+    let mut ahead =
+        Ahead { index, hasher, segment: &segment, next: demoting.next, seen: VecDeque::new() };
+    (0..FETCHED_AHEAD).for_each(|_| ahead.look(receiver));
+    let mut went = 0;
+    while went < SENT_AT_ONCE
+        && let Some(SeenRecord { at, end, hash, record }) = ahead.seen.pop_front()
+    {
+        let location = Location { slot: demoting.slot, at };
+        debug_assert!(
+            at == demoting.next && end > at,
+            "records leave in the order in which they lie"
+        );
+        demoting.next = end;
+        let leaves = |entry: Entry| receiver.take(&record.item(hash, entry.is_clean()));
+        if index.leave(hash, location, leaves) == Some(false) {
+            return Together::Refused(demoting.give_out(location, hash));
         }
-        if went == 0 { Together::Nothing } else { Together::Went(went) }
+        ahead.look(receiver);
+        went += 1;
     }
+    if went == 0 { Together::Nothing } else { Together::Went(went) }
 }
 
 /// The next records, whose memory was prefetched.
 struct Ahead<'a> {
-    tier: &'a DramTier,
+    index: &'a Index,
+    hasher: KeyHasher,
     segment: &'a Frozen,
     /// Offset of the first record that was not looked at.
     next: usize,
@@ -99,8 +96,8 @@ impl Ahead<'_> {
             return;
         }
         let (record, end) = self.segment.record_and_end(at);
-        let hash = self.tier.hasher.hash(record.key);
-        self.tier.index.prefetch(hash);
+        let hash = self.hasher.hash(record.key);
+        self.index.prefetch(hash);
         receiver.expect(hash);
         debug_assert!(
             self.seen.len() <= FETCHED_AHEAD,

@@ -197,13 +197,24 @@ pub(crate) trait Engine {
         false
     }
 
-    /// Stores items of one group; each replaces an older version. Returns the items that are not stored: no version
-    /// of their keys is on flash any more, and the engine has counted and reported the reason.
+    /// Stores an item in place of an older version. Returns whether it is stored; if not, no version of the key is on
+    /// flash any more, and the engine has counted and reported the reason.
+    async fn set(&self, item: &ItemRef<'_>, now_s: u32) -> bool;
+
+    /// The same for items of one group. Returns the items that are not stored.
     async fn set_together<'i, 'a>(
         &self,
         items: &'i [ItemRef<'a>],
         now_s: u32,
-    ) -> Vec<&'i ItemRef<'a>>;
+    ) -> Vec<&'i ItemRef<'a>> {
+        let mut lost = Vec::new();
+        for item in items {
+            if !self.set(item, now_s).await {
+                lost.push(item);
+            }
+        }
+        lost
+    }
 
     /// Bytes that can be appended in order to this engine, for objects of any engine. A close appends there what it
     /// has no time to write elsewhere. `None` if the engine cannot append.

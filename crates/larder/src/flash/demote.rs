@@ -1,16 +1,32 @@
-//! Handles items that DRAM evicts: decides whether an item is worth a write, and to which engine it goes.
+//! Writes items: those that DRAM evicts, those that stay in DRAM, and values part by part. Decides whether an item is
+//! worth a write, and to which engine it goes.
 
 use super::Flash;
 use super::engines::{EngineId, call};
+use crate::base::error::Error;
 use crate::base::item::{ItemRef, is_over};
 use crate::base::key::KeyHash;
 use crate::base::removal::RemovalReason;
 use crate::base::tier::{Tier, Tiers};
+use crate::engine::long::NewParts;
 use crate::flash::admission::Candidate;
 use crate::observe::endurance;
 
 /// Result of admission for an item.
 pub(crate) type Admitted = Result<EngineId, RemovalReason>;
+
+/// Result of sending an item to flash.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FlashOutcome {
+    /// Flash holds this version of the key.
+    Stored,
+    /// Admission refused it, no engine can hold it, or it is for DRAM only. Flash holds what it held before.
+    Refused,
+    /// A device error: flash holds no version of the key.
+    Lost,
+    /// Writes are suspended because writes have failed: flash holds no version of the key.
+    InOutage,
+}
 
 impl Flash {
     /// Takes an item that DRAM has evicted. Afterwards flash holds this version of its key or none. The caller holds
@@ -141,5 +157,74 @@ impl Flash {
         }
         let lost = self.set_in(engine, std::slice::from_ref(item), now_s).await;
         if lost.is_empty() { Ok(()) } else { Err(None) }
+    }
+
+    /// Writes an item that stays in DRAM and hides there what flash holds of the key. The caller holds the key's lock.
+    pub(crate) async fn send(&self, item: &ItemRef<'_>, now_s: u32) -> FlashOutcome {
+        if item.tiers == Tiers::DramOnly {
+            return FlashOutcome::Refused;
+        }
+        match self.admit(item, now_s) {
+            Err(_) => FlashOutcome::Refused,
+            Ok(engine) => match self.store(item, engine, now_s).await {
+                Ok(()) => FlashOutcome::Stored,
+                // `None`: the engine has counted the loss. `Some`: the item never reached an engine.
+                Err(Some(_)) => FlashOutcome::InOutage,
+                Err(None) => FlashOutcome::Lost,
+            },
+        }
+    }
+
+    /// Writes what the engines hold in memory, then flushes the device's volatile cache.
+    ///
+    /// # Errors
+    /// If the flush fails. Losses from other device errors are counted.
+    pub(crate) async fn persist(&self) -> Result<(), Error> {
+        for any in self.engines.iter() {
+            call!(any, persist().await);
+        }
+        self.front.flush().await
+    }
+
+    /// Starts storing an object with a value of this length, if it would be stored in parts and admission accepts it.
+    pub(crate) fn new_parts(
+        &self,
+        item: &ItemRef<'_>,
+        value_bytes: usize,
+        now_s: u32,
+    ) -> Option<(EngineId, NewParts)> {
+        if item.tiers == Tiers::DramOnly || self.is_over(item) || !self.breaker.allows() {
+            return None;
+        }
+        // As for whole objects, the last engine that takes it.
+        let begun = self.engines.named().rev().find_map(|(engine, any)| {
+            call!(any, new_parts(item, value_bytes)).map(|parts| (engine, parts))
+        })?;
+        let object_bytes = item.key.len() + value_bytes;
+        self.is_worth_a_write(item.hash, object_bytes, now_s).then_some(begun)
+    }
+
+    /// Stores the next part. Returns whether it is stored.
+    pub(crate) async fn add_part(
+        &self,
+        engine: EngineId,
+        parts: &mut NewParts,
+        bytes: &[u8],
+        now_s: u32,
+    ) -> bool {
+        self.breaker.allows()
+            && call!(self.engines.get(engine), add_part(parts, bytes, now_s).await)
+    }
+
+    /// Stores the head record, which makes the parts an object. No older version of its key may exist anywhere. The
+    /// caller holds the key's lock.
+    pub(crate) async fn add_head(
+        &self,
+        engine: EngineId,
+        parts: &NewParts,
+        item: &ItemRef<'_>,
+        now_s: u32,
+    ) -> bool {
+        call!(self.engines.get(engine), add_head(parts, item, now_s).await)
     }
 }

@@ -18,10 +18,12 @@
 //! | `changes` | finds settings that have changed since the cache was made |
 //! | `places` | gives each engine its part and its handle |
 //! | `engines` | the list of the engines |
-//! | `demote`, `persist`, `stream` | write items: evicted ones, those that stay in DRAM, values in parts |
-//! | `invalidate`, `clear` | void a key, or everything |
+//! | `mod` | look-ups, and what there is to know of flash |
+//! | `demote` | writes items: evicted ones, those that stay in DRAM, values in parts |
+//! | `invalidate` | voids a key, or everything |
 //! | `scan` | lists what flash holds |
-//! | `memory`, `needs` | how much memory flash needs, now and before an opening |
+//! | `needs` | how much memory flash needs before an opening |
+//! | `label_area` | the label and the snapshot on the device |
 //! | `recovery` | opens: takes over what a shutdown or a crash has left |
 //! | `close`, `shutdown`, `snapshot`, `dead_keys` | close: sends DRAM's content, and writes the snapshot |
 //! | `plain` | a minimal engine for tests |
@@ -29,17 +31,15 @@
 pub mod admission;
 mod array_layout;
 mod changes;
-mod clear;
 mod close;
 mod dead_keys;
 mod demote;
 mod division;
 mod engines;
 mod invalidate;
-mod memory;
+mod label_area;
 mod needs;
 mod on_blocks;
-mod persist;
 mod places;
 #[cfg(test)]
 mod plain;
@@ -48,17 +48,16 @@ mod recovery;
 mod scan;
 mod shutdown;
 mod snapshot;
-mod stream;
 #[cfg(test)]
 mod tests;
 mod unit;
 
+use std::ops::RangeInclusive;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use larder_device::Device;
-use larder_device::label::Labeller;
 
 use self::plan::PlacementPlan;
 use crate::base::error::Error;
@@ -71,21 +70,24 @@ use crate::config::Config;
 use crate::engine::array::memory::ArrayMemory;
 use crate::engine::breaker::CircuitBreaker;
 use crate::engine::flash_region::FlashRegion;
-use crate::engine::superblock::Superblock;
+use crate::engine::long::{Lack, LongLookup, Parts};
 use crate::engine::tombstones::Tombstones;
-use crate::engine::{FoundAgain, Stop};
+use crate::engine::{FoundAgain, Judge, Memory, Stop};
 use crate::flash::admission::Admission;
 use crate::observe::endurance::{DriveLife, Wear};
+use crate::observe::events;
 use crate::observe::recovery::Recovery;
 use crate::observe::stats::{Counters, Stats};
-pub(crate) use demote::Admitted;
+pub(crate) use demote::{Admitted, FlashOutcome};
 pub(crate) use engines::EngineId;
 use engines::{Engines, call};
+use label_area::LabelArea;
 pub(crate) use needs::memory_bytes_needed;
-pub(crate) use persist::FlashOutcome;
 use places::Places;
+use recovery::Takeover;
 pub(crate) use recovery::{RecoveredState, Start, examine, fuzz_snapshot};
 pub(crate) use scan::FlashCursor;
+use shutdown::Shutdown;
 
 /// Guessed bytes per object, from which admission policies that remember keys derive the number of objects to expect.
 const OBJECT_BYTES_GUESS: u64 = 1024;
@@ -105,9 +107,8 @@ pub(crate) struct Flash {
     wear: Option<Wear>,
     placement: PlacementPlan,
     array_memory: Option<ArrayMemory>,
-    labeller: Labeller,
-    /// As last written.
-    superblock: Mutex<Superblock>,
+    /// The label, and the snapshot behind it.
+    front: LabelArea,
     recovery: Recovery,
     /// How long a look-up waits for an index that an opening has left incomplete; `None`: until it is complete.
     index_wait: Option<Duration>,
@@ -153,6 +154,10 @@ impl Flash {
         let array_memory = places.array.as_ref().map(|place| place.memory);
         let breaker = Arc::new(CircuitBreaker::new(Arc::clone(&clock)));
         let engines = Engines::open(places, &device, tombstones.as_ref(), (&counters, &breaker));
+        let front = {
+            let (device, counters) = (Arc::clone(&device), Arc::clone(&counters));
+            LabelArea::new(device, (labeller, superblock), counters)
+        };
         let expected_items = layout.usable_bytes / OBJECT_BYTES_GUESS;
         let flash = Self {
             in_order_bytes: AtomicU64::new(0),
@@ -166,13 +171,40 @@ impl Flash {
             layout,
             engines,
             tombstones,
-            labeller,
-            superblock: Mutex::new(superblock),
+            front,
             recovery,
             index_wait: config.flash_wait,
             counters,
         };
         Ok((flash, recovered))
+    }
+
+    /// Takes over what a clean shutdown or a crash has left, or starts empty. Marks the device as in use.
+    pub(crate) async fn recover(&mut self, recovered: RecoveredState) -> Result<(), Error> {
+        let mut takeover = Takeover {
+            device: &*self.device,
+            front: &self.front,
+            engines: &mut self.engines,
+            tombstones: self.tombstones.as_deref(),
+            counters: &self.counters,
+        };
+        takeover.run(recovered).await?;
+        events::opened(&self.device.info().name, &self.recovery());
+        Ok(())
+    }
+
+    /// Writes what a clean restart needs. Work that would take longer than `stop` allows is left out and counted. No
+    /// write may follow.
+    pub(crate) async fn close(&self, stop: Stop<'_>) -> Result<(), Error> {
+        let shutdown = Shutdown {
+            front: &self.front,
+            engines: &self.engines,
+            tombstones: self.tombstones.as_deref(),
+            counters: &self.counters,
+            clock: &self.clock,
+            stop,
+        };
+        shutdown.run().await
     }
 
     /// Whether the next opening could recover the cache if it crashed now.
@@ -271,11 +303,7 @@ impl Flash {
 
     /// Current epoch. It grows with each opening and each clear.
     pub(crate) fn epoch(&self) -> u64 {
-        self.superblock().epoch
-    }
-
-    fn superblock(&self) -> Superblock {
-        *self.superblock.lock().unwrap_or_else(PoisonError::into_inner)
+        self.front.superblock().epoch
     }
 
     pub(crate) fn layout(&self) -> &Layout {
@@ -345,6 +373,47 @@ impl Flash {
         None
     }
 
+    /// Looks `key` up. Of a value in parts, reads only the list of its parts. Also returns the engine that had it.
+    pub(crate) async fn look_up(
+        &self,
+        hash: KeyHash,
+        key: &[u8],
+        now_s: u32,
+    ) -> Option<(LongLookup, EngineId, Tier)> {
+        let found = self.look_up_known(hash, key, now_s).await;
+        if found.is_some() || !self.is_found_meanwhile(hash).await {
+            return found;
+        }
+        self.look_up_known(hash, key, now_s).await
+    }
+
+    /// The same, as far as the indexes know now.
+    async fn look_up_known(
+        &self,
+        hash: KeyHash,
+        key: &[u8],
+        now_s: u32,
+    ) -> Option<(LongLookup, EngineId, Tier)> {
+        for (engine, any) in self.engines.named() {
+            if let Some(found) = call!(any, look_up(hash, key, now_s).await) {
+                return Some((found, engine, call!(any, tier())));
+            }
+        }
+        None
+    }
+
+    /// The next part of a value that [`Flash::look_up`] has found; `None` after the last one.
+    ///
+    /// # Errors
+    /// If the part is not there.
+    pub(crate) async fn next_part(
+        &self,
+        engine: EngineId,
+        parts: &mut Parts,
+    ) -> Result<Option<FlashItem>, Lack> {
+        call!(self.engines.get(engine), next_part(parts).await)
+    }
+
     /// Whether a look-up of this hash may find an object, once the content that an opening has left is indexed.
     pub(crate) fn may_answer(&self, hash: KeyHash) -> bool {
         self.may_hold(hash) || self.is_behind()
@@ -380,5 +449,57 @@ impl Flash {
     /// Forecast of the drive's remaining life, if its rating is known.
     pub(crate) fn drive_life(&self, now: Duration) -> Option<DriveLife> {
         Some(self.wear.as_ref()?.forecast(&*self.device, now))
+    }
+
+    /// Bytes of memory that flash uses now.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.memory_bytes_with(|memory| memory.buffer_bytes)
+    }
+
+    /// Bytes of memory to reserve for flash. Includes the buffers that regions need only at times: these are allocated
+    /// faster than other parts of the cache could free memory for them.
+    pub(crate) fn memory_bytes_to_keep(&self) -> u64 {
+        self.memory_bytes_with(|memory| memory.buffer_bytes_max)
+    }
+
+    fn memory_bytes_with(&self, buffers: impl Fn(Memory) -> u64) -> u64 {
+        let memory = self.engines.iter().map(|any| call!(any, memory()));
+        let engines: u64 = memory.map(|memory| memory.index_bytes + buffers(memory)).sum();
+        engines + self.tombstone_bytes() + self.admission_memory_bytes()
+    }
+
+    /// Bytes of memory for tombstones.
+    fn tombstone_bytes(&self) -> u64 {
+        self.tombstones.as_ref().map_or(0, |tombstones| tombstones.memory_bytes())
+    }
+
+    /// Maximum number of equal parts, a power of two, into which a scan can divide the hash space.
+    pub(crate) fn scan_parts_max(&self) -> usize {
+        let most = self.engines.iter().map(|any| call!(any, scan_parts_max()));
+        most.min().unwrap_or(usize::MAX)
+    }
+
+    /// Approximate number of objects.
+    pub(crate) fn estimated_len(&self) -> u64 {
+        self.engines.iter().map(|any| call!(any, estimated_len())).sum()
+    }
+
+    /// Starts a scan over the objects with these hashes. It may visit other objects too.
+    pub(crate) fn scan(&self, hashes: &RangeInclusive<u64>) -> FlashCursor {
+        FlashCursor::over(&self.engines, hashes)
+    }
+
+    /// The tier that the next step scans. `None` at the end.
+    pub(crate) fn scans(&self, cursor: &FlashCursor) -> Option<Tier> {
+        cursor.tier(&self.engines)
+    }
+
+    /// Continues the scan. Returns the results of `judge` for the next few objects. `None` at the end.
+    pub(crate) async fn scan_on<T>(
+        &self,
+        cursor: &mut FlashCursor,
+        judge: Judge<'_, T>,
+    ) -> Option<Vec<T>> {
+        cursor.go_on(&self.engines, judge).await
     }
 }

@@ -248,18 +248,8 @@ impl Engine for Plain {
         (!found.item().is_expired(now_s)).then_some(found)
     }
 
-    async fn set_together<'i, 'a>(
-        &self,
-        items: &'i [ItemRef<'a>],
-        _now_s: u32,
-    ) -> Vec<&'i ItemRef<'a>> {
-        let mut lost = Vec::new();
-        for item in items {
-            if !self.write(item).await {
-                lost.push(item);
-            }
-        }
-        lost
+    async fn set(&self, item: &ItemRef<'_>, _now_s: u32) -> bool {
+        self.write(item).await
     }
 
     async fn remove(&self, hash: KeyHash, _key: &[u8], _now_s: u32) -> bool {

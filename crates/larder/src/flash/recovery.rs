@@ -17,13 +17,14 @@ use std::time::Duration;
 use larder_device::label::{
     self, FORMAT_VERSION, FRONT_BYTES, Found, Kind, Labeller, OldFormat, Uuid,
 };
-use larder_device::{Device, Io, IoBuffer, PlacementHandle};
+use larder_device::{Device, Io, IoBuffer};
 use larder_log::CacheId;
 
+use super::changes;
 use super::dead_keys::DeadKeysSnapshot;
-use super::engines::call;
+use super::engines::{Engines, call};
+use super::label_area::LabelArea;
 use super::snapshot::{self, SNAPSHOT_AT};
-use super::{Flash, changes};
 use crate::base::error::{Error, ErrorKind};
 use crate::base::key::KeyHasher;
 use crate::base::layout::Layout;
@@ -31,8 +32,8 @@ use crate::config::{Config, CrashSafety, OnChange};
 use crate::engine::superblock::{EPOCH_MAX, Superblock};
 use crate::engine::tombstones::{self, Inheritance, KeysIn, Tombstones};
 use crate::engine::{DeadRecords, ShutdownMark};
-use crate::observe::events;
 use crate::observe::recovery::Recovery;
+use crate::observe::stats::Counters;
 
 const BLOCK: usize = 4096;
 const STARTS_EMPTY: &str = "the configuration says to start empty";
@@ -303,20 +304,23 @@ async fn read(
     read.map_err(|f| Error::device(format!("cannot read {what}"), f.error))
 }
 
-impl Flash {
-    /// Takes over what a clean shutdown or a crash has left, or starts empty. Marks the device as in use.
-    pub(crate) async fn recover(&mut self, recovered: RecoveredState) -> Result<(), Error> {
-        self.take_over(recovered).await?;
-        events::opened(&self.device.info().name, &self.recovery());
-        Ok(())
-    }
+/// The takeover of what a clean shutdown or a crash has left.
+pub(super) struct Takeover<'a> {
+    pub(super) device: &'a dyn Device,
+    pub(super) front: &'a LabelArea,
+    pub(super) engines: &'a mut Engines,
+    pub(super) tombstones: Option<&'a Tombstones>,
+    pub(super) counters: &'a Counters,
+}
 
-    async fn take_over(&mut self, recovered: RecoveredState) -> Result<(), Error> {
+impl Takeover<'_> {
+    /// Takes it over, or starts empty. Marks the device as in use.
+    pub(super) async fn run(&mut self, recovered: RecoveredState) -> Result<(), Error> {
         // What an earlier opening left may still be in a volatile cache of the device, and this opening has read it.
         // Once the superblock is written, the cache builds on that content, so it must survive a power loss too. There
         // is nothing to flush if the cache starts empty.
-        if self.superblock().power && !matches!(recovered, RecoveredState::None) {
-            self.flush().await?;
+        if self.front.superblock().power && !matches!(recovered, RecoveredState::None) {
+            self.front.flush().await?;
         }
         match recovered {
             RecoveredState::None => self.begin_empty().await,
@@ -331,8 +335,8 @@ impl Flash {
             RecoveredState::Log(mut log) => {
                 debug_assert!(self.tombstones.is_some(), "its log says what a crash has left");
                 // First, so that no epoch is ever used twice.
-                self.write_superblock(self.superblock()).await?;
-                if let Some(tombstones) = &self.tombstones {
+                self.front.write_superblock(self.front.superblock()).await?;
+                if let Some(tombstones) = self.tombstones {
                     tombstones.inherit(&mut log);
                 }
                 let log = Arc::new(log);
@@ -348,8 +352,8 @@ impl Flash {
     /// Ends the takeover after a clean shutdown: marks the device as in use.
     async fn serve_again(&self) -> Result<(), Error> {
         // The new log may have failed already; without a log, nothing is trusted after a crash.
-        let recoverable = self.is_crash_safe();
-        self.write_superblock(Superblock { recoverable, ..self.superblock() }).await?;
+        let recoverable = self.tombstones.is_some_and(Tombstones::is_trusted);
+        self.front.write_superblock(Superblock { recoverable, ..self.front.superblock() }).await?;
         for any in self.engines.iter() {
             call!(any, index_eagerly().await);
         }
@@ -357,16 +361,20 @@ impl Flash {
     }
 
     async fn begin_empty(&self) -> Result<(), Error> {
-        let Superblock { epoch, oldest_epoch, .. } = self.superblock();
+        let Superblock { epoch, oldest_epoch, .. } = self.front.superblock();
         debug_assert_eq!(oldest_epoch, epoch, "whatever the device holds is void");
-        let Some(place) = self.layout.tombstones() else {
-            return self.write_superblock(self.superblock()).await;
+        let Some(place) = self.front.superblock().layout.tombstones() else {
+            return self.front.write_superblock(self.front.superblock()).await;
         };
         // While the log is being erased, an empty log must not make the content of the device look valid.
-        self.write_superblock(Superblock { recoverable: false, ..self.superblock() }).await?;
-        tombstones::erase(&*self.device, place).await?;
-        self.counters.metadata_written_bytes.add(self.layout.tombstone_log_bytes);
-        self.write_superblock(self.superblock()).await
+        self.front
+            .write_superblock(Superblock { recoverable: false, ..self.front.superblock() })
+            .await?;
+        tombstones::erase(self.device, place).await?;
+        self.counters
+            .metadata_written_bytes
+            .add(self.front.superblock().layout.tombstone_log_bytes);
+        self.front.write_superblock(self.front.superblock()).await
     }
 
     /// Takes over what a clean shutdown left that relied on the log.
@@ -377,7 +385,7 @@ impl Flash {
         // For dead keys in buckets, the snapshot says more than the log: which of them are already gone from their
         // buckets.
         log.settle_keys(dead.clock, dead.of(KeysIn::Tables));
-        if let Some(tombstones) = &self.tombstones {
+        if let Some(tombstones) = self.tombstones {
             tombstones.inherit(&mut log);
             // Add them again: a tombstone may be older than the stamp of a bucket whose write failed, or may not. For
             // dead keys in tables, the log has the indices, which are compared with stamps.
@@ -389,12 +397,14 @@ impl Flash {
     /// Takes over a snapshot that is complete by itself.
     async fn import(&mut self, snapshot: &[u8]) -> Result<(), Error> {
         let mut rest = snapshot;
-        if let (Some(tombstones), Some(place)) = (&self.tombstones, self.layout.tombstones()) {
+        if let (Some(tombstones), Some(place)) =
+            (self.tombstones, self.front.superblock().layout.tombstones())
+        {
             // A new log starts among the blocks of the old one, which must not look damaged.
-            let Superblock { cache, ring, .. } = self.superblock();
-            let is_whole = tombstones::replay(&*self.device, place, (cache, ring)).await?;
+            let Superblock { cache, ring, .. } = self.front.superblock();
+            let is_whole = tombstones::replay(self.device, place, (cache, ring)).await?;
             if is_whole.is_none() {
-                tombstones::erase(&*self.device, place).await?;
+                tombstones::erase(self.device, place).await?;
             }
             let (dead, behind) =
                 DeadKeysSnapshot::split_off(snapshot).expect("the snapshot was looked at before");
@@ -412,46 +422,9 @@ impl Flash {
             let part = snapshot::part(snapshot, call!(any, section()));
             call!(any, import(part, kept).await)?;
         }
-        if let Some(tombstones) = &self.tombstones {
+        if let Some(tombstones) = self.tombstones {
             tombstones.commit(tombstones.all_so_far()).await?;
         }
-        Ok(())
-    }
-
-    pub(super) async fn write_superblock(&self, superblock: Superblock) -> Result<(), Error> {
-        let before = self.superblock();
-        assert!(
-            before.epoch <= superblock.epoch && superblock.oldest_epoch <= superblock.epoch,
-            "epochs grow, and what is written from now on counts: {superblock:?} after {before:?}"
-        );
-        let content = superblock.encode();
-        self.counters.metadata_written_bytes.add(Labeller::written_bytes(content.len()));
-        let written = self.labeller.write(content).await;
-        written.map_err(|error| Error::device("cannot write the label", error))
-    }
-
-    pub(super) async fn write(&self, offset: u64, bytes: &[u8], what: &str) -> Result<(), Error> {
-        debug_assert!(
-            offset + bytes.len() as u64 <= self.layout.metadata_bytes,
-            "{what} stays within what is reserved for metadata"
-        );
-        let mut buffer = IoBuffer::zeroed(bytes.len());
-        buffer.as_mut_slice().copy_from_slice(bytes);
-        self.counters.metadata_written_bytes.add(bytes.len() as u64);
-        let write = Io::write(offset, buffer, PlacementHandle::DEFAULT);
-        let written = self.device.submit(write).await;
-        written.map_err(|f| Error::device(format!("cannot write {what}"), f.error))?;
-        Ok(())
-    }
-
-    /// Flushes the device's volatile cache. A device that reports none is not asked if the cache was told to rely on
-    /// the device ([`CrashSafety::Power`]).
-    pub(super) async fn flush(&self) -> Result<(), Error> {
-        if self.superblock().power && self.device.info().volatile_cache.is_none() {
-            return Ok(());
-        }
-        let flushed = self.device.submit(Io::Flush).await;
-        flushed.map_err(|f| Error::device("cannot flush the device", f.error))?;
         Ok(())
     }
 }

@@ -24,7 +24,7 @@
 //! 3. locks below key locks (buckets, writers of logs). Their holders wait only for the device and for lower locks:
 //!    no task waits for a key lock while it holds one of these.
 //!
-//! Callers wait for a run if DRAM has no room, or too much is in flight above its budget (`room`); they hold no lock
+//! Callers wait for a run if DRAM has no room, or too much is in flight above its budget (`demoter`); they hold no lock
 //! then. They are inside the gate, so a task that shuts the gate waits for them, while no new run begins. So a caller
 //! that sees that the gate is wanted, or that there is no sender, sends records itself, one by one. It is woken for
 //! that (`Gate::wanted`, and `Demotions::added` when a run or another caller gives records back). `demotion_wait`
@@ -33,11 +33,12 @@
 //! The thread never calls a user's code, so user code cannot block it. It never drops the cache, whose drop waits for
 //! the thread. Removals are reported to the listener by callers, with their next call, and by a task after each run.
 
+mod demoter;
 mod group;
-mod room;
+mod patience;
 mod run;
 mod thread;
 
+pub(super) use demoter::Demoter;
 pub(super) use group::BeingDemoted;
-pub(super) use room::{Patience, Wait};
-pub(super) use thread::Sender;
+pub(super) use patience::{Patience, Wait};

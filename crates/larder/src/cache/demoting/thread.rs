@@ -6,13 +6,12 @@ use std::thread::{Builder, JoinHandle};
 
 use larder_device::block_on;
 
-use super::super::Larder;
 use super::super::core::Core;
 use crate::base::signal::ALL;
 use crate::config::Demotions;
 
 /// The sender of demotions.
-pub(in crate::cache) struct Sender {
+pub(super) struct Sender {
     mode: Demotions,
     core: Arc<Core>,
     state: Arc<DemotingState>,
@@ -26,24 +25,24 @@ struct DemotingState {
     /// The thread must not be started any more: it has ended, or could not be created.
     over: AtomicBool,
     stop: AtomicBool,
-    /// Number of tasks in [`Larder::send_demotions`].
+    /// Number of tasks in [`Larder::send_demotions`](crate::Larder::send_demotions).
     tasks: AtomicUsize,
 }
 
 impl Sender {
-    pub(in crate::cache) fn new(mode: Demotions, core: &Arc<Core>) -> Self {
+    pub(super) fn new(mode: Demotions, core: &Arc<Core>) -> Self {
         let (core, state) = (Arc::clone(core), Arc::default());
         Self { mode, core, state, thread: Mutex::default() }
     }
 
     /// Whether the thread sends by itself; `false` while another task wants the gate.
-    pub(in crate::cache) fn sends(&self) -> bool {
+    pub(super) fn sends(&self) -> bool {
         self.state.runs.load(Ordering::SeqCst) && !self.core.gate.is_wanted()
     }
 
     /// Whether a thread or a task sends, so that a caller that brings something need not help. Starts the thread if
     /// records wait for it.
-    pub(in crate::cache) fn relieves(&self) -> bool {
+    pub(super) fn relieves(&self) -> bool {
         let is_over = self.state.over.load(Ordering::Relaxed);
         match self.mode {
             Demotions::Thread if !is_over => {
@@ -75,6 +74,20 @@ impl Sender {
             Err(_) => drop(Ends { core: &self.core, state: &self.state }),
         }
         thread.is_some()
+    }
+
+    /// Sends until the cache is closed, with [`Demotions::Callers`].
+    pub(super) async fn send_as_a_task(&self) {
+        if self.mode == Demotions::Thread {
+            return;
+        }
+        self.state.tasks.fetch_add(1, Ordering::SeqCst);
+        self.core.dram.demotions().set_ahead(true);
+        let task = Task(self);
+        let stop = AtomicBool::new(false);
+        let core = &self.core;
+        core.send_until_closed(&stop, || core.counters.removals.tell()).await;
+        drop(task);
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<JoinHandle<()>>> {
@@ -113,7 +126,7 @@ impl Drop for Sender {
     }
 }
 
-/// A task in [`Larder::send_demotions`].
+/// A task in [`Larder::send_demotions`](crate::Larder::send_demotions).
 struct Task<'a>(&'a Sender);
 
 impl Drop for Task<'_> {
@@ -123,42 +136,5 @@ impl Drop for Task<'_> {
         if before == 1 {
             self.0.core.dram.demotions().set_ahead(false);
         }
-    }
-}
-
-impl Larder {
-    /// Sends evicted records to flash until the cache is closed: for a task next to the users of the cache, with
-    /// [`Demotions::Callers`]. While it runs, callers send only if DRAM has no room. Many records are in flight at a
-    /// time, and those of one bucket are written together. Like all futures of a cache it must be polled on or
-    /// dropped, since it may hold key locks while it is suspended. When it is dropped, it leaves unsent records to
-    /// other senders.
-    ///
-    /// It reports its removals to the listener. Without flash, and with [`Demotions::Thread`], it has nothing to do
-    /// and returns at once.
-    ///
-    /// ```
-    /// use std::sync::Arc;
-    /// use larder::config::Demotions;
-    /// use larder::{Config, Larder, RealClock, block_on};
-    ///
-    /// let config = Config { demotions: Demotions::Callers, ..Config::default() };
-    /// let cache = Arc::new(block_on(Larder::open(config, None, Arc::new(RealClock)))?);
-    /// let beside = Arc::clone(&cache);
-    /// let task = std::thread::spawn(move || block_on(beside.send_demotions()));
-    /// block_on(cache.close())?;
-    /// task.join().unwrap();
-    /// # Ok::<(), larder::Error>(())
-    /// ```
-    pub async fn send_demotions(&self) {
-        if self.sender.mode == Demotions::Thread {
-            return;
-        }
-        self.sender.state.tasks.fetch_add(1, Ordering::SeqCst);
-        self.core.dram.demotions().set_ahead(true);
-        let task = Task(&self.sender);
-        let stop = AtomicBool::new(false);
-        let core = &self.core;
-        core.send_until_closed(&stop, || core.counters.removals.tell()).await;
-        drop(task);
     }
 }

@@ -8,49 +8,54 @@
 //! better; otherwise handles of groups at a boundary would change all the time.
 
 use larder_device::PlacementHandle;
+use larder_log::RegionLog;
 
-use super::Array;
+use super::group_bytes::GroupBytes;
+use super::host::LogHost;
+use super::index::ArrayIndex;
+use super::place::ArrayPlace;
 
-/// Regions of objects that are begun between two checks.
-pub(super) const LOOK_EVERY: u32 = 32;
 /// Until bytes for this number of regions have been written, the plan's division stays.
 const MEASURED_REGIONS: u64 = 32;
 /// A new division must have at most this percentage of the old one's cost.
 const BETTER_PERCENT: u128 = 90;
 
-impl Array {
-    /// Checks whether another division of the groups among the plan's handles is better, and applies it.
-    pub(super) fn divide_groups(&self) {
-        let groups = self.place.index_stream;
-        let mut handles: Vec<PlacementHandle> = Vec::new();
-        for stream in &self.place.log.streams[..groups] {
-            if !handles.contains(&stream.handle) {
-                handles.push(stream.handle);
-            }
-        }
-        let written = &self.log.host().group_bytes;
-        let bytes = written.get();
-        let total: u64 = bytes.iter().sum();
-        let region_bytes = u64::from(self.place.log.region_bytes);
-        if handles.len() < 2 || total < MEASURED_REGIONS * region_bytes {
-            return;
-        }
-        let state = &mut *self.lock();
-        let now: Vec<usize> = (0..groups)
-            .map(|group| handles.iter().position(|&handle| handle == state.handle(group)))
-            .map(Option::unwrap_or_default)
-            .collect();
-        let best = divided(&bytes, handles.len());
-        if cost(&bytes, &best) * 100 <= cost(&bytes, &now) * BETTER_PERCENT {
-            for (group, &part) in best.iter().enumerate() {
-                state.set_handle(group, handles[part]);
-            }
-            self.counters().array_group_divisions.add(1);
-        }
-        if total > u64::from(self.place.log.regions) * region_bytes {
-            written.fade();
+/// Checks whether another division of the groups among the plan's handles is better, and applies it. Returns whether it
+/// was.
+pub(super) fn divide(
+    place: &ArrayPlace,
+    written: &GroupBytes,
+    log: &RegionLog<ArrayIndex, LogHost>,
+) -> bool {
+    let groups = place.index_stream;
+    let mut handles: Vec<PlacementHandle> = Vec::new();
+    for stream in &place.log.streams[..groups] {
+        if !handles.contains(&stream.handle) {
+            handles.push(stream.handle);
         }
     }
+    let bytes = written.get();
+    let total: u64 = bytes.iter().sum();
+    let region_bytes = u64::from(place.log.region_bytes);
+    if handles.len() < 2 || total < MEASURED_REGIONS * region_bytes {
+        return false;
+    }
+    let state = &mut *log.lock();
+    let now: Vec<usize> = (0..groups)
+        .map(|group| handles.iter().position(|&handle| handle == state.handle(group)))
+        .map(Option::unwrap_or_default)
+        .collect();
+    let best = divided(&bytes, handles.len());
+    let is_better = cost(&bytes, &best) * 100 <= cost(&bytes, &now) * BETTER_PERCENT;
+    if is_better {
+        for (group, &part) in best.iter().enumerate() {
+            state.set_handle(group, handles[part]);
+        }
+    }
+    if total > u64::from(place.log.regions) * region_bytes {
+        written.fade();
+    }
+    is_better
 }
 
 /// Sum of the squares of each part's bytes: lowest if all parts have the same.

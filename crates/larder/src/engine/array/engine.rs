@@ -11,9 +11,7 @@ use crate::base::key::KeyHash;
 use crate::base::layout;
 use crate::base::tier::Tier;
 use crate::engine::flash_region::FlashRegion;
-use crate::engine::long::{
-    Lack, LongLookup, NewParts, Parts, add_head, add_part, has_room_for_head, next_part,
-};
+use crate::engine::long::{Lack, LongLookup, NewParts, Parts, add_head, add_part, next_part};
 use crate::engine::tombstones::{Inheritance, KeysIn};
 use crate::engine::{Cursor, DeadRecords, Engine, InvalidateOutcome, Judge, Memory, ShutdownMark};
 use crate::observe::stats::Stats;
@@ -28,14 +26,14 @@ impl Engine for Array {
     }
 
     fn takes(&self, item: &ItemRef<'_>) -> bool {
-        let (bytes, in_record) = (item.object_bytes(), self.place.record_object_bytes_max());
-        bytes >= self.place.object_bytes_min as usize
+        let (bytes, in_record) = (item.object_bytes(), self.log.place().record_object_bytes_max());
+        bytes >= self.log.place().object_bytes_min as usize
             && (bytes <= in_record || self.takes_in_parts(item.key.len(), item.value.len()))
     }
 
     /// Includes values in parts. It is shorter for a key that leaves less than 24 bytes of room in a record.
     fn object_bytes_max(&self) -> usize {
-        self.place.object_bytes_max()
+        self.log.place().object_bytes_max()
     }
 
     fn may_hold(&self, hash: KeyHash) -> bool {
@@ -43,7 +41,7 @@ impl Engine for Array {
     }
 
     async fn holds(&self, hash: KeyHash, _key: &[u8], _now_s: u32) -> bool {
-        self.find(hash).await.is_some()
+        self.tables.find(hash).await.is_some()
     }
 
     async fn get(&self, hash: KeyHash, key: &[u8], now_s: u32) -> Option<FlashItem> {
@@ -72,34 +70,24 @@ impl Engine for Array {
         add_head(self, parts, item, now_s).await
     }
 
-    async fn set_together<'i, 'a>(
-        &self,
-        items: &'i [ItemRef<'a>],
-        now_s: u32,
-    ) -> Vec<&'i ItemRef<'a>> {
-        let mut lost = Vec::new();
-        for item in items {
-            if !self.set(item, now_s).await {
-                lost.push(item);
-            }
-        }
-        lost
+    async fn set(&self, item: &ItemRef<'_>, now_s: u32) -> bool {
+        self.set(item, now_s).await
     }
 
     async fn remove(&self, hash: KeyHash, _key: &[u8], _now_s: u32) -> bool {
-        let was_there = self.may_hold(hash) && self.find(hash).await.is_some();
+        let was_there = self.may_hold(hash) && self.tables.find(hash).await.is_some();
         self.die(hash);
-        self.relieve(hash).await;
+        self.tables.relieve(hash).await;
         was_there
     }
 
     async fn void(&self, hash: KeyHash) {
         self.die(hash);
-        self.relieve(hash).await;
+        self.tables.relieve(hash).await;
     }
 
     async fn invalidate(&self, hash: KeyHash) -> Result<InvalidateOutcome, Error> {
-        if self.tombstones().is_none() {
+        if self.log.tombstones().is_none() {
             return Ok(InvalidateOutcome::default());
         }
         let (was_there, receipt) = self.die(hash);
@@ -107,7 +95,7 @@ impl Engine for Array {
     }
 
     async fn relieve_tombstones(&self, hash: KeyHash) {
-        self.relieve(hash).await;
+        self.tables.relieve(hash).await;
     }
 
     fn keys_in(&self) -> Option<KeysIn> {
@@ -115,8 +103,8 @@ impl Engine for Array {
     }
 
     async fn write_without_dead(&self, hash: u64) {
-        let table = self.lock().entries.slot(hash).table;
-        self.write_table(table, Why::Upkeep).await;
+        let table = self.log.lock().entries.slot(hash).table;
+        self.tables.write_table(table, Why::Upkeep).await;
     }
 
     fn inherit(&mut self, log: &Arc<Inheritance>) {
@@ -134,22 +122,22 @@ impl Engine for Array {
                     self.inherit_from(Arc::clone(log));
                     self.recover_all().await
                 }
-                ShutdownMark::Snapshot => self.void_what_is_free().await,
+                ShutdownMark::Snapshot => self.log.void_what_is_free().await,
             };
         }
-        self.restart_sweep();
-        self.divide_groups();
-        self.void_what_is_free().await
+        self.tables.restart_sweep();
+        self.log.divide_groups();
+        self.log.void_what_is_free().await
     }
 
     async fn persist(&self) {
-        self.log.write_out().await;
+        self.log.regions().write_out().await;
     }
 
     async fn finish(&self) {
-        self.write_all_tables().await;
-        let mut writer = self.log.writer().await;
-        self.log.seal_all(&mut writer).await;
+        self.tables.write_all_tables().await;
+        let mut writer = self.log.regions().writer().await;
+        self.log.regions().seal_all(&mut writer).await;
     }
 
     async fn export(&self, _dead: DeadRecords) -> Vec<u8> {
@@ -157,7 +145,7 @@ impl Engine for Array {
     }
 
     async fn finish_writes(&self) {
-        self.log.finish_writes().await;
+        self.log.regions().finish_writes().await;
     }
 
     fn clear(&self, epoch: u64) {
@@ -165,59 +153,41 @@ impl Engine for Array {
     }
 
     fn memory(&self) -> Memory {
-        let buffer_bytes = self.log.buffer_bytes();
+        let buffer_bytes = self.log.regions().buffer_bytes();
         Memory {
             index_bytes: self.index_bytes(),
             buffer_bytes,
-            buffer_bytes_max: buffer_bytes.max(self.log.buffer_bytes_expected()),
+            buffer_bytes_max: buffer_bytes.max(self.log.regions().buffer_bytes_expected()),
         }
     }
 
     fn add_to(&self, stats: &mut Stats) {
-        stats.array_objects = self.lock().entries.estimated_len();
+        stats.array_objects = self.log.lock().entries.estimated_len();
         stats.array_index_bytes = self.index_bytes();
     }
 
     fn regions(&self) -> Vec<FlashRegion> {
-        let state = self.lock();
+        let state = self.log.lock();
         let numbered = (0..).zip(state.regions.all());
-        numbered.map(|(number, region)| self.place.describe(number, region)).collect()
+        numbered.map(|(number, region)| self.log.place().describe(number, region)).collect()
     }
 
     fn estimated_len(&self) -> u64 {
-        self.lock().entries.estimated_len()
+        self.log.lock().entries.estimated_len()
     }
 
     fn scan_parts_max(&self) -> usize {
         // A power of two such that each part has a table.
-        1 << self.place.tables.ilog2()
+        1 << self.log.place().tables.ilog2()
     }
 
     fn scan(&self, hashes: &RangeInclusive<u64>) -> Cursor {
-        let state = self.lock();
+        let state = self.log.lock();
         let table_of = |hash: u64| u64::from(state.entries.slot(hash).table);
         Cursor { parts: table_of(*hashes.start())..table_of(*hashes.end()) + 1, names: Vec::new() }
     }
 
     async fn scan_on<T>(&self, cursor: &mut Cursor, judge: Judge<'_, T>) -> Option<Vec<T>> {
         self.scan_a_table(cursor, judge).await
-    }
-}
-
-impl Array {
-    /// Whether an object is too long for a record, but not too long to be stored in parts.
-    fn takes_in_parts(&self, key_bytes: usize, value_bytes: usize) -> bool {
-        let in_record = self.place.record_object_bytes_max();
-        let least = in_record.max((self.place.object_bytes_min as usize).saturating_sub(1));
-        let bytes = key_bytes + value_bytes;
-        bytes > least
-            && bytes <= self.place.object_bytes_max()
-            && has_room_for_head(key_bytes, in_record)
-    }
-
-    /// Bytes of the data about objects, tables and regions.
-    fn index_bytes(&self) -> u64 {
-        let state = self.lock();
-        (size_of_val(state.regions.all()) + state.entries.memory_bytes()) as u64
     }
 }

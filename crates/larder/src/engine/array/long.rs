@@ -12,22 +12,24 @@ use crate::base::item::{FlashItem, ItemRef, Kind};
 use crate::base::key::KeyHasher;
 use crate::base::removal::RemovalReason;
 use crate::base::tier::Tier;
-use crate::engine::long::{Lack, ReadPurpose, Records, Stamps, assemble, is_part};
+use crate::engine::long::{
+    Lack, ReadPurpose, Records, Stamps, assemble, has_room_for_head, is_part,
+};
 
 /// Earlier than any expiry: the caller has already checked the expiry of the head.
 const NO_TIME: u32 = 0;
 
 impl Records for Array {
     fn hasher(&self) -> KeyHasher {
-        self.place.hasher
+        self.log.place().hasher
     }
 
     fn pool(&self) -> &BufferPool {
-        self.log.pool()
+        self.log.regions().pool()
     }
 
     fn part_bytes(&self) -> usize {
-        self.place.part_bytes()
+        self.log.place().part_bytes()
     }
 
     fn stamps(&self) -> &Stamps {
@@ -39,14 +41,24 @@ impl Records for Array {
     }
 
     async fn part(&self, key: &[u8], asked: ReadPurpose) -> Result<FlashItem, Lack> {
-        let hash = self.place.hasher.hash(key);
-        let entry = self.locate(hash, asked).await?;
+        let hash = self.log.place().hasher.hash(key);
+        let entry = self.tables.locate(hash, asked).await?;
         let fetched = self.fetch(hash, entry, NO_TIME).await?;
         if is_part(&fetched, key) { Ok(fetched) } else { Err(Lack::Gone) }
     }
 }
 
 impl Array {
+    /// Whether an object is too long for a record, but not too long to be stored in parts.
+    pub(super) fn takes_in_parts(&self, key_bytes: usize, value_bytes: usize) -> bool {
+        let in_record = self.log.place().record_object_bytes_max();
+        let least = in_record.max((self.log.place().object_bytes_min as usize).saturating_sub(1));
+        let bytes = key_bytes + value_bytes;
+        bytes > least
+            && bytes <= self.log.place().object_bytes_max()
+            && has_room_for_head(key_bytes, in_record)
+    }
+
     /// Completes the item of a head with this entry. If a part is missing for good, forgets the item.
     pub(super) async fn complete(&self, head: FlashItem, entry: SetEntry) -> Option<FlashItem> {
         match assemble(self, &head, ReadPurpose::Counts).await {
@@ -73,25 +85,27 @@ impl Array {
     /// Marks the key of a head dead, unless something newer is there by now. This may take a read: looking for the
     /// parts may have displaced its entry from DRAM.
     async fn forget_head(&self, head: &FlashItem, entry: SetEntry) {
-        if self.find(head.hash).await.is_none() {
+        if self.tables.find(head.hash).await.is_none() {
             return;
         }
         let receipt = {
-            let state = &mut *self.lock();
+            let state = &mut *self.log.lock();
             let slot = state.entries.slot(head.hash.0);
             let there = state.entries.set(slot).get(state.entries.shape(), slot.fingerprint);
-            if !there.is_some_and(|there| there.is_same(entry)) || !self.is_current(state, entry) {
+            if !there.is_some_and(|there| there.is_same(entry))
+                || !self.log.is_current(state, entry)
+            {
                 return;
             }
             self.die_in(state, head.hash).1
         };
-        if let (Some(tombstones), Some(receipt)) = (self.tombstones(), receipt)
+        if let (Some(tombstones), Some(receipt)) = (self.log.tombstones(), receipt)
             && tombstones.commit(receipt).await.is_err()
         {
             return; // a crash may bring it back, which is a miss again
         }
-        self.counters().array_incomplete_objects.add(1);
+        self.log.counters().array_incomplete_objects.add(1);
         let (reason, tier) = (RemovalReason::Damaged, Tier::ArrayObjects);
-        self.counters().removals.key(reason, tier, head.item().key, 0);
+        self.log.counters().removals.key(reason, tier, head.item().key, 0);
     }
 }

@@ -23,10 +23,27 @@
 //!    until a table on flash knows it. Records, deaths and tables get their numbers under the lock of the log, so that
 //!    they are totally ordered.
 //! 4. *Tables* lie in their own regions, which are not reclaimed to make room. When there are more of these regions
-//!    than necessary, the live tables of one are written elsewhere (`tables.rs`). Every table is written from time to
-//!    time, so that recovery after a crash can ignore older records ([`larder_log::Closing::horizon`]).
+//!    than necessary, the live tables of one are written elsewhere (`tables/mod.rs`). Every table is written from time
+//!    to time, so that recovery after a crash can ignore older records ([`larder_log::Closing::horizon`]).
 //! 5. A crash leaves tables, which know all records up to their stamps, and the footers of regions, which list all
 //!    other records with their stamps (`recover.rs`).
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `mod` | stores and deaths |
+//! | `look` | look-ups and scans of objects |
+//! | `long` | values in parts |
+//! | `engine` | the implementation of [`Engine`](super::Engine) |
+//! | `log`, `host` | the regions, and what the log asks of the engine |
+//! | `place` | where the regions lie |
+//! | `rescue` | what stays at a reclaim |
+//! | `division`, `group_bytes` | which groups of times to live share a placement handle |
+//! | `tables/` | look-ups in sets and tables; writes of tables |
+//! | `table`, `entry`, `set`, `index` | bytes of a table; entries, sets, and all that DRAM has of the index |
+//! | `dead` | keys that have died while their table on flash does not know it |
+//! | `recover` | recovery after a crash |
+//! | `snapshot`, `stored` | what a clean shutdown keeps |
+//! | `memory` | the memory of the index |
 
 mod dead;
 mod division;
@@ -35,29 +52,27 @@ mod entry;
 mod group_bytes;
 mod host;
 mod index;
+mod log;
 mod long;
 mod look;
 pub(crate) mod memory;
 pub(crate) mod place;
 mod recover;
 mod rescue;
-mod rotate;
-mod scan;
 mod set;
 mod snapshot;
 pub(crate) mod stored;
-mod sweep;
 pub(crate) mod table;
 mod tables;
 #[cfg(test)]
 mod tests;
 
-use std::sync::atomic::{AtomicBool, AtomicU32};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use larder_device::Device;
-use larder_log::{LogState, RegionIdentity, RegionLog, RegionState};
+use larder_log::{RegionIdentity, RegionState};
 
+use crate::base::error::Error;
 use crate::base::item::{ItemRef, Kind};
 use crate::base::key::KeyHash;
 use crate::base::removal::RemovalReason;
@@ -65,37 +80,24 @@ use crate::base::tier::Tier;
 use crate::base::ttl_groups::group_of;
 use crate::engine::breaker::CircuitBreaker;
 use crate::engine::long::{Stamps, set_in_parts};
-use crate::engine::region_tombstones::RegionTombstones;
 use crate::engine::stored::record_of;
 use crate::engine::tombstones::{Inheritance, Receipt, Tombstones};
 use crate::observe::stats::Counters;
-use dead::{DEATHS_PER_TABLE, Dead};
-use group_bytes::GroupBytes;
-use host::{LogHost, Why};
-use index::ArrayIndex;
+use host::Why;
+use log::{ArrayLog, State};
 use place::ArrayPlace;
-use sweep::Sweep;
+use recover::ArrayRecovery;
+use tables::Tables;
 
 /// See the [module](self).
 pub(crate) struct Array {
-    log: RegionLog<ArrayIndex, LogHost>,
-    place: ArrayPlace,
-    dead: Arc<Dead>,
-    /// Whether a task is emptying a region of tables: one at a time is enough.
-    cleaning: AtomicBool,
-    /// Whether there may be too many regions of tables.
-    is_crowded: AtomicBool,
-    /// Number of regions of objects that were begun.
-    begun: AtomicU32,
-    /// Progress of the sweep that writes all tables.
-    sweep: async_lock::Mutex<Sweep>,
+    log: Arc<ArrayLog>,
+    tables: Tables,
     /// Stamps of values in parts.
     stamps: Stamps,
     /// What a crash has left, until it has been recovered.
     inheritance: Mutex<Option<Arc<Inheritance>>>,
 }
-
-type State = LogState<ArrayIndex>;
 
 /// Result of an attempt to append.
 enum AppendOutcome {
@@ -114,50 +116,16 @@ impl Array {
         tombstones: Option<Arc<Tombstones>>,
         (counters, breaker): (Arc<Counters>, Arc<CircuitBreaker>),
     ) -> Self {
-        assert_eq!(place.log.streams.len(), place.index_stream + 1, "each stream has a handle");
-        let most = DEATHS_PER_TABLE * place.tables as usize;
-        let dead = Arc::new(Dead::new(tombstones.as_ref(), most));
-        let regions = RegionTombstones { tombstones, breaker, first: place.first_region_number };
-        let host = LogHost {
-            regions,
-            counters,
-            dead: Arc::clone(&dead),
-            index_stream: place.index_stream,
-            group_bytes: GroupBytes::of(place.index_stream),
-            learnt: Mutex::default(),
-        };
-        let log = RegionLog::new(device, place.log.clone(), empty_index(&place), host);
-        let sweep = async_lock::Mutex::new(Sweep::beginning_at(dead.clock()));
         let stamps = Stamps::from(place.log.first_sequence);
-        Self {
-            log,
-            place,
-            dead,
-            cleaning: AtomicBool::new(false),
-            is_crowded: AtomicBool::new(true),
-            begun: AtomicU32::new(0),
-            sweep,
-            stamps,
-            inheritance: Mutex::default(),
-        }
-    }
-
-    fn counters(&self) -> &Counters {
-        &self.log.host().counters
-    }
-
-    fn tombstones(&self) -> Option<&Arc<Tombstones>> {
-        self.log.host().regions.tombstones.as_ref()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.log.lock()
+        let log = Arc::new(ArrayLog::new(device, place, tombstones, (counters, breaker)));
+        let tables = Tables::in_log(Arc::clone(&log));
+        Self { log, tables, stamps, inheritance: Mutex::default() }
     }
 
     /// Stores `item` in place of an older version. Returns whether it is stored; if not, no version of the key is
     /// stored.
     async fn set(&self, item: &ItemRef<'_>, now_s: u32) -> bool {
-        match item.object_bytes() <= self.place.record_object_bytes_max() {
+        match item.object_bytes() <= self.log.place().record_object_bytes_max() {
             true => self.set_record(item, now_s).await,
             false => set_in_parts(self, item, now_s).await,
         }
@@ -179,25 +147,37 @@ impl Array {
                 // Only once: if other tasks filled the set again, one of their entries is lost instead of making
                 // another read.
                 AppendOutcome::AllDirty(table) => {
-                    self.write_table(table, Why::Request).await;
+                    self.tables.write_table(table, Why::Request).await;
                     may_merge = false;
                 }
             }
         }
-        match self.tombstones() {
+        match self.log.tombstones() {
             // The request that set the item has already voided older versions on flash.
-            Some(_) => self.lock().entries.remove(item.hash.0),
+            Some(_) => self.log.lock().entries.remove(item.hash.0),
             None => _ = self.die(item.hash),
         }
-        self.counters().lost_to_device_errors_objects.add(1);
+        self.log.counters().lost_to_device_errors_objects.add(1);
         let (hash, bytes) = (item.hash.0, item.object_bytes());
-        self.counters().removals.hash(RemovalReason::Lost, Tier::ArrayObjects, hash, bytes);
+        self.log.counters().removals.hash(RemovalReason::Lost, Tier::ArrayObjects, hash, bytes);
         false
+    }
+
+    /// Makes sure that the open region of a group has room for an object of this size. `false` if no region is
+    /// available.
+    async fn rotate(&self, stream: usize, object_bytes: usize, now_s: u32) -> bool {
+        debug_assert_ne!(stream, self.log.place().index_stream);
+        let opened = rescue::open_next(&self.log, stream, object_bytes, now_s).await;
+        if opened == Some(true) {
+            let begun = self.log.object_region_began();
+            self.tables.sweep_for_region(begun).await;
+        }
+        opened.is_some()
     }
 
     /// Appends `item` to the open region of its group.
     fn append(&self, item: &ItemRef<'_>, now_s: u32, may_merge: bool) -> AppendOutcome {
-        let state = &mut *self.lock();
+        let state = &mut *self.log.lock();
         let slot = state.entries.slot(item.hash.0);
         let shape = state.entries.shape();
         // Compare without the stamp: the earlier append may have had another one.
@@ -215,20 +195,20 @@ impl Array {
         if may_merge && !state.entries.set(slot).has_room_for(shape, slot.fingerprint) {
             return AppendOutcome::AllDirty(slot.table);
         }
-        let stream = group_of(self.place.groups, item.expiry_s, now_s);
+        let stream = group_of(self.log.place().groups, item.expiry_s, now_s);
         let open = state.active.open(stream);
         if !open.is_some_and(|active| active.has_room_for(item.object_bytes())) {
             return AppendOutcome::Full(stream);
         }
-        if self.tombstones().is_none() && item.kind != Kind::Part {
+        if self.log.tombstones().is_none() && item.kind != Kind::Part {
             // Without a log, DRAM has hidden the version on flash until now. Mark it dead no earlier than this: if a
             // table were written between the death and this append, it would treat an entry still in its set as newer
             // than the death.
-            self.dead.die(item.hash.0);
+            self.log.dead().die(item.hash.0);
         }
         let lost_before = state.entries.lost;
-        let region = state.append(stream, &record_of(item, Some(self.dead.clock())));
-        self.counters().array_lost_entries.add(state.entries.lost - lost_before);
+        let region = state.append(stream, &record_of(item, Some(self.log.dead().clock())));
+        self.log.counters().array_lost_entries.add(state.entries.lost - lost_before);
         let piece_is_due = state.active.is_due(region);
         AppendOutcome::Yes { filling: state.filling(region), piece_is_due }
     }
@@ -236,17 +216,17 @@ impl Array {
     /// Writes the data that is due of the active regions. Returns whether this filling, to which something was
     /// appended, is still valid: a failed write loses its whole region.
     async fn write_pieces(&self, filling: RegionIdentity) -> bool {
-        let mut writer = self.log.writer().await;
-        self.log.write_due(&mut writer).await;
+        let mut writer = self.log.regions().writer().await;
+        self.log.regions().write_due(&mut writer).await;
         drop(writer);
-        let state = self.lock();
+        let state = self.log.lock();
         let is_kept = state.filling(filling.region) == filling;
         is_kept && state.regions.get(filling.region).state() != RegionState::Retired
     }
 
     /// Marks everything of this hash dead. Returns whether there may have been something.
     fn die(&self, hash: KeyHash) -> (bool, Option<Receipt>) {
-        self.die_in(&mut self.lock(), hash)
+        self.die_in(&mut self.log.lock(), hash)
     }
 
     fn die_in(&self, state: &mut State, hash: KeyHash) -> (bool, Option<Receipt>) {
@@ -259,38 +239,57 @@ impl Array {
         // A record that came after the last death is in a table that knows of that death.
         let stamp = state.entries.place(slot.table).map_or(0, |at| at.stamp);
         let may_be_newer = was_here || state.entries.hides(slot.table);
-        if !may_be_newer && self.dead.has_died_since(hash.0, stamp) {
-            return (true, self.dead.all_so_far());
+        if !may_be_newer && self.log.dead().has_died_since(hash.0, stamp) {
+            return (true, self.log.dead().all_so_far());
         }
-        (true, self.dead.die(hash.0))
+        (true, self.log.dead().die(hash.0))
     }
 
     /// Whether an object of this hash may be stored.
     fn may_hold(&self, hash: KeyHash) -> bool {
-        let state = self.lock();
+        let state = self.log.lock();
         let slot = state.entries.slot(hash.0);
         if state.entries.set(slot).get(state.entries.shape(), slot.fingerprint).is_some() {
             return true;
         }
         let place = state.entries.place(slot.table);
-        place.is_some_and(|at| !self.dead.has_died_since(hash.0, at.stamp))
+        place.is_some_and(|at| !self.log.dead().has_died_since(hash.0, at.stamp))
+    }
+
+    /// Bytes of the data about objects, tables and regions.
+    fn index_bytes(&self) -> u64 {
+        let state = self.log.lock();
+        (size_of_val(state.regions.all()) + state.entries.memory_bytes()) as u64
+    }
+
+    /// Marks all regions Unknown: an earlier opening has left them.
+    fn inherit_from(&self, log: Arc<Inheritance>) {
+        self.log.lock().regions.forget_all();
+        let mut slot = self.inheritance.lock().unwrap_or_else(PoisonError::into_inner);
+        *slot = Some(log);
+    }
+
+    /// Recovers what a crash has left.
+    ///
+    /// # Errors
+    /// If it cannot be recorded which regions are void.
+    async fn recover_all(&self) -> Result<(), Error> {
+        let inheritance = self.inheritance.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let Some(inheritance) = inheritance else { return Ok(()) };
+        ArrayRecovery::of(&self.log, &self.tables, inheritance).run().await?;
+        *self.inheritance.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        Ok(())
     }
 
     /// Voids everything before this epoch. The caller makes sure that no other request uses the engine and that nothing
     /// is in flight.
     fn clear_all(&self, epoch: u64) {
         let first_sequence = epoch << 32;
-        let first = self.place.log.first_sequence;
+        let first = self.log.place().log.first_sequence;
         assert!(first_sequence > first, "epoch {epoch}: fillings from {first} on are void");
-        self.log.clear(first_sequence, empty_index(&self.place));
-        self.dead.forget_all();
+        self.log.clear(first_sequence);
         self.stamps.restart(first_sequence);
-        self.restart_sweep();
-        self.divide_groups();
+        self.tables.restart_sweep();
+        self.log.divide_groups();
     }
-}
-
-fn empty_index(place: &ArrayPlace) -> ArrayIndex {
-    let sizes = (place.tables, place.sets_per_table);
-    ArrayIndex::new(sizes, place.log.region_bytes, place.index_stream)
 }

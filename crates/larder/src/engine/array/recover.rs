@@ -6,7 +6,7 @@
 //!    footer is written for them. All other regions are void, and are recorded as void.
 //! 2. Of each table, the newest writing is valid. An older one may be anywhere, and knows less than the tombstone log
 //!    relies on. So a region of tables is given up only when newer writings of its tables are on flash elsewhere
-//!    (`tables.rs`). And if a region cannot be read that may have the newest writing of a table, nothing at all is
+//!    (`tables/mod.rs`). And if a region cannot be read that may have the newest writing of a table, nothing at all is
 //!    valid: an older writing could bring back deleted objects.
 //! 3. Records with later stamps than their table, whose hash has not died since, are put into the sets of that table,
 //!    the newest of a hash last. If the sets do not have room for all of them, they are put into the table itself, all
@@ -14,17 +14,16 @@
 //!    the horizon have no such records.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use larder_device::IoFuture;
-use larder_log::{
-    Closing, Footer, FooterEntry, Record, RegionId, RegionIdentity, RegionState, Unreadable,
-};
+use larder_log::{Closing, Footer, FooterEntry, Record, RegionId, RegionIdentity, Unreadable};
 
 use super::entry::{GRAIN_BYTES, RecordPlace, SetEntry};
 use super::host::Why;
+use super::log::{ArrayLog, State};
 use super::table::{KEY_BYTES, PAGE_BYTES, TABLE_BYTES};
-use super::{Array, State};
+use super::tables::Tables;
 use crate::base::error::Error;
 use crate::base::ttl_groups::group_of;
 use crate::engine::stored::IS_TABLE;
@@ -50,42 +49,44 @@ struct News {
     stream: u16,
 }
 
-impl Array {
-    /// Marks all regions Unknown: an earlier opening has left them.
-    pub(super) fn inherit_from(&self, log: Arc<Inheritance>) {
-        self.lock().regions.forget_all();
-        let mut slot = self.inheritance.lock().unwrap_or_else(PoisonError::into_inner);
-        *slot = Some(log);
+/// The recovery of an array, while it runs.
+pub(super) struct ArrayRecovery<'a> {
+    log: &'a ArrayLog,
+    tables: &'a Tables,
+    /// What the tombstone log says of the time before the crash.
+    inheritance: Arc<Inheritance>,
+}
+
+impl<'a> ArrayRecovery<'a> {
+    pub(super) fn of(log: &'a ArrayLog, tables: &'a Tables, inheritance: Arc<Inheritance>) -> Self {
+        Self { log, tables, inheritance }
     }
 
     /// Recovers what a crash has left.
     ///
     /// # Errors
     /// If it cannot be recorded which regions are void.
-    pub(super) async fn recover_all(&self) -> Result<(), Error> {
-        let inheritance = self.inheritance.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let Some(log) = inheritance else { return Ok(()) };
-        let (mut found, void) = self.read_footers(&log).await.unwrap_or_else(|unreadable| {
+    pub(super) async fn run(&self) -> Result<(), Error> {
+        let (mut found, void) = self.read_footers().await.unwrap_or_else(|unreadable| {
             events::array_given_up(unreadable.number());
-            self.counters().arrays_given_up.add(1);
-            (Vec::new(), (0..self.place.log.regions).map(RegionId::new).collect())
+            self.log.counters().arrays_given_up.add(1);
+            (Vec::new(), (0..self.log.place().log.regions).map(RegionId::new).collect())
         });
-        self.log.empty_regions(&void).await?;
+        self.log.regions().empty_regions(&void).await?;
         self.restore(&found);
         self.find_tables(&found);
         self.forget_known_deaths();
         let horizon = found.iter().map(|it| it.closing.horizon).max().unwrap_or(0);
-        let index_stream = self.place.index_stream;
+        let index_stream = self.log.place().index_stream;
         found.retain(|it| usize::from(it.closing.stream) != index_stream);
         let news = self.news_in(&found, horizon);
         drop(found);
         for news in news.chunk_by(|one, next| one.table == next.table) {
             self.learn(news).await;
         }
-        self.lock().active.set_horizon(horizon);
-        self.divide_groups();
-        self.restart_sweep();
-        *self.inheritance.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.log.lock().active.set_horizon(horizon);
+        self.log.divide_groups();
+        self.tables.restart_sweep();
         Ok(())
     }
 
@@ -93,24 +94,21 @@ impl Array {
     ///
     /// # Errors
     /// The region, if it may have tables and cannot be read.
-    async fn read_footers(
-        &self,
-        log: &Inheritance,
-    ) -> Result<(Vec<RecoveredFilling>, Vec<RegionId>), RegionId> {
+    async fn read_footers(&self) -> Result<(Vec<RecoveredFilling>, Vec<RegionId>), RegionId> {
         let (mut found, mut void) = (Vec::new(), Vec::new());
         let mut reads: VecDeque<(RegionId, IoFuture)> = VecDeque::new();
-        let mut regions = (0..self.place.log.regions).map(RegionId::new);
+        let mut regions = (0..self.log.place().log.regions).map(RegionId::new);
         loop {
             while reads.len() < READS_AT_ONCE {
                 let Some(region) = regions.next() else { break };
-                reads.push_back((region, self.log.read_tail(region)));
+                reads.push_back((region, self.log.regions().read_tail(region)));
             }
             let Some((region, read)) = reads.pop_front() else { break };
             let footer = match read.await {
-                Ok(tail) => self.log.footer_in(region, &tail).await,
-                Err(_) => self.log.read_any_footer(region).await,
+                Ok(tail) => self.log.regions().footer_in(region, &tail).await,
+                Err(_) => self.log.regions().read_any_footer(region).await,
             };
-            match self.judge(log, region, footer).await {
+            match self.judge(region, footer).await {
                 Ok(Some(filling)) => found.push(filling),
                 Ok(None) => void.push(region),
                 Err(Unreadable) => return Err(region),
@@ -125,12 +123,12 @@ impl Array {
     /// If the region may have tables and cannot be read.
     async fn judge(
         &self,
-        log: &Inheritance,
         region: RegionId,
         footer: Result<Option<Footer>, Unreadable>,
     ) -> Result<Option<RecoveredFilling>, Unreadable> {
-        let first = log.first_filling(self.log.host().regions.number(region));
-        let counts = first.max(self.place.oldest_sequence)..self.place.log.first_sequence;
+        let first = self.inheritance.first_filling(self.log.host().regions.number(region));
+        let counts =
+            first.max(self.log.place().oldest_sequence)..self.log.place().log.first_sequence;
         let is_readable = footer.is_ok();
         let footer = footer.ok().flatten();
         let footer = match footer.filter(|footer| counts.contains(&footer.sequence)) {
@@ -141,13 +139,13 @@ impl Array {
         };
         let Ok(footer) = footer else {
             let is_of_objects = |first: &Record<'_>| first.marks != IS_TABLE;
-            let is_of_objects = self.log.look_at_first(region, is_of_objects).await;
+            let is_of_objects = self.log.regions().look_at_first(region, is_of_objects).await;
             return if is_of_objects == Some(true) { Ok(None) } else { Err(Unreadable) };
         };
         let Some(Footer { sequence, latest_expiry_s, entries, closing }) = footer else {
             return Ok(None);
         };
-        let closing = closing.filter(|it| usize::from(it.stream) <= self.place.index_stream);
+        let closing = closing.filter(|it| usize::from(it.stream) <= self.log.place().index_stream);
         Ok(closing.map(|closing| RecoveredFilling {
             filling: RegionIdentity { region, sequence },
             closing,
@@ -164,66 +162,40 @@ impl Array {
         let now_s = self.log.host().regions.breaker.now_s();
         let hash_of = |record: &Record<'_>| match record.marks == IS_TABLE {
             true => table_of(record).map_or(u64::MAX, u64::from),
-            false => self.place.hasher.hash(record.key()).0,
+            false => self.log.place().hasher.hash(record.key()).0,
         };
         let closing = |first: &Record<'_>| {
             let stream = match first.marks == IS_TABLE {
-                true => self.place.index_stream,
-                false => group_of(self.place.groups, first.expiry_s, now_s),
+                true => self.log.place().index_stream,
+                false => group_of(self.log.place().groups, first.expiry_s, now_s),
             };
             let stream = u16::try_from(stream).ok()?;
             Some(Closing { horizon: 0, closed_s: now_s, stream })
         };
         let filling = RegionIdentity { region, sequence };
-        self.log.seal_unsealed(filling, hash_of, closing).await
-    }
-
-    /// Records that regions which were not taken over stay empty after a crash.
-    pub(super) async fn void_what_is_free(&self) -> Result<(), Error> {
-        let free = self.lock().regions.in_state(RegionState::Free);
-        self.log.empty_regions(&free).await
+        self.log.regions().seal_unsealed(filling, hash_of, closing).await
     }
 
     fn restore(&self, found: &[RecoveredFilling]) {
         for RecoveredFilling { filling, closing, latest_expiry_s, .. } in found {
-            self.restore_filling(*filling, closing.stream, *latest_expiry_s);
-        }
-    }
-
-    /// Restores a valid filling of an earlier opening.
-    pub(super) fn restore_filling(
-        &self,
-        filling: RegionIdentity,
-        stream: u16,
-        latest_expiry_s: u32,
-    ) {
-        let stays = usize::from(stream) == self.place.index_stream;
-        let mut state = self.lock();
-        state.regions.restore(filling, latest_expiry_s);
-        state.regions.note_filled(filling.region, (stream, stays));
-        drop(state);
-        // A substitute for the bytes that were written to this group before.
-        let host = self.log.host();
-        host.group_bytes.add(usize::from(stream), self.place.log.region_bytes.into());
-        if let Some(tombstones) = self.tombstones() {
-            let number = self.log.host().regions.number(filling.region);
-            tombstones.inherit_filling(number, filling.sequence, 0);
+            self.log.restore_filling(*filling, closing.stream, *latest_expiry_s);
         }
     }
 
     /// Notes the newest writing of each table.
     fn find_tables(&self, found: &[RecoveredFilling]) {
-        let of_tables =
-            found.iter().filter(|it| usize::from(it.closing.stream) == self.place.index_stream);
+        let of_tables = found
+            .iter()
+            .filter(|it| usize::from(it.closing.stream) == self.log.place().index_stream);
         let mut fillings: Vec<&RecoveredFilling> = of_tables.collect();
         fillings.sort_by_key(|it| it.filling.sequence);
-        let mut state = self.lock();
+        let mut state = self.log.lock();
         for RecoveredFilling { filling, entries, .. } in fillings {
             for entry in entries {
                 let is_one = entry.length as usize == TABLE_BYTES
                     && (entry.offset as usize).is_multiple_of(PAGE_BYTES);
                 let table = u32::try_from(entry.hash).ok();
-                let table = table.filter(|&table| is_one && table < self.place.tables);
+                let table = table.filter(|&table| is_one && table < self.log.place().tables);
                 if let Some(table) = table {
                     state.entries.table_found(table, (filling.region, entry.offset), entry.stamp);
                 }
@@ -233,18 +205,18 @@ impl Array {
 
     /// Forgets the deaths that tables on flash know: the log need not keep them any longer.
     fn forget_known_deaths(&self) {
-        let state = self.lock();
-        for table in 0..self.place.tables {
+        let state = self.log.lock();
+        for table in 0..self.log.place().tables {
             let Some(at) = state.entries.place(table) else { continue };
-            let mut deaths = self.dead.within(state.entries.hashes_of(table));
+            let mut deaths = self.log.dead().within(state.entries.hashes_of(table));
             deaths.retain(|(_, index)| *index < at.stamp);
-            self.dead.known(&deaths);
+            self.log.dead().known(&deaths);
         }
     }
 
     /// The live records that no table knows, by table, in the order of their stamps.
     fn news_in(&self, found: &[RecoveredFilling], horizon: u64) -> Vec<News> {
-        let mut state = self.lock();
+        let mut state = self.log.lock();
         let mut news = Vec::new();
         for RecoveredFilling { filling, closing, entries, .. } in found {
             // Stamps ascend within a region.
@@ -255,7 +227,8 @@ impl Array {
                 let table = state.entries.slot(entry.hash).table;
                 state.entries.touch(table);
                 let known = state.entries.place(table).map_or(0, |at| at.stamp);
-                if entry.stamp >= known && !self.dead.has_died_since(entry.hash, entry.stamp) {
+                if entry.stamp >= known && !self.log.dead().has_died_since(entry.hash, entry.stamp)
+                {
                     news.push(News { table, entry, filling: *filling, stream: closing.stream });
                 }
             }
@@ -271,7 +244,7 @@ impl Array {
     async fn learn(&self, news: &[News]) {
         let Some(&News { table, .. }) = news.first() else { return };
         let (entries, all_fit) = {
-            let mut state = self.lock();
+            let mut state = self.log.lock();
             let shape = state.entries.shape();
             let mut entries: Vec<SetEntry> = Vec::with_capacity(news.len());
             for entry in news.iter().filter_map(|news| self.entry_of(&state, news)) {
@@ -283,9 +256,9 @@ impl Array {
             let all_fit = state.entries.install_all(table, &entries);
             (entries, all_fit)
         };
-        let is_learnt = all_fit || self.write_table_with(table, &entries, Why::Upkeep).await;
+        let is_learnt = all_fit || self.tables.write_table_with(table, &entries, Why::Upkeep).await;
         if is_learnt {
-            self.counters().array_found_objects.add(entries.len() as u64);
+            self.log.counters().array_found_objects.add(entries.len() as u64);
         }
     }
 

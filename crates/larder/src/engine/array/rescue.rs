@@ -1,4 +1,4 @@
-//! Decides which objects are appended again when their region is reclaimed.
+//! Moves from a full region to the next one, and decides which objects are appended again when theirs is reclaimed.
 //!
 //! These are objects whose entry is in DRAM and that were requested since they were written (BigKV, EuroSys'23, takes
 //! an entry in DRAM as sufficient evidence of use). None are kept while the data that waits to be written exceeds its
@@ -8,20 +8,39 @@ use std::sync::Arc;
 
 use larder_log::{AsRecord, FooterEntry, Kept, NewRecord, RecordForm, RegionIdentity, Rescue};
 
-use super::Array;
 use super::dead::Dead;
+use super::log::ArrayLog;
 use crate::base::item::FlashItem;
 use crate::base::ttl_groups::group_of;
 use crate::engine::stored::record_of;
 
+/// Makes sure that the open region of a stream has room for a record of this size. Returns whether a region was opened;
+/// `None` if no region is available.
+pub(super) async fn open_next(
+    log: &ArrayLog,
+    stream: usize,
+    object_bytes: usize,
+    now_s: u32,
+) -> Option<bool> {
+    let regions = log.regions();
+    let mut writer = regions.writer().await;
+    if regions.has_room_for(stream, object_bytes) {
+        return Some(false); // the previous holder of the writer made room
+    }
+    regions.close_open(&mut writer, stream).await;
+    let hot = HotObjects { log, now_s };
+    let asked = (stream, object_bytes);
+    regions.open_next(&mut writer, asked, now_s, &hot).await.then_some(true)
+}
+
 /// Keeps requested objects that have not expired at `now_s`.
-pub(super) struct HotObjects<'a> {
-    pub(super) array: &'a Array,
-    pub(super) now_s: u32,
+struct HotObjects<'a> {
+    log: &'a ArrayLog,
+    now_s: u32,
 }
 
 /// An object that is appended again, with a stamp after all deaths so far.
-pub(super) struct RescuedObject {
+struct RescuedObject {
     fetched: FlashItem,
     dead: Arc<Dead>,
 }
@@ -42,13 +61,13 @@ impl Rescue for HotObjects<'_> {
         mut room: usize,
         kept: &mut Vec<Kept<RescuedObject>>,
     ) -> usize {
-        let Self { array, now_s } = *self;
-        if !array.place.reinsertion {
+        let Self { log, now_s } = *self;
+        if !log.place().reinsertion {
             return room;
         }
         for entry in listed {
             let at = {
-                let state = array.lock();
+                let state = log.lock();
                 if state.active.is_over_budget() {
                     return room;
                 }
@@ -63,12 +82,12 @@ impl Rescue for HotObjects<'_> {
             else {
                 break;
             };
-            match array.read_record(at, filling, None).await {
+            match log.read_record(at, filling, None).await {
                 Ok(fetched) if !fetched.item().is_expired(now_s) => {
                     room = left;
-                    let stream = group_of(array.place.groups, fetched.expiry_s, now_s);
+                    let stream = group_of(log.place().groups, fetched.expiry_s, now_s);
                     let (region, offset) = (at.region, at.offset);
-                    let record = RescuedObject { fetched, dead: Arc::clone(&array.dead) };
+                    let record = RescuedObject { fetched, dead: Arc::clone(log.dead()) };
                     kept.push(Kept { region, offset, stream, record });
                 }
                 _ => {}

@@ -30,15 +30,16 @@ const HIDES: u8 = 2;
 impl Array {
     /// What the next opening needs. Nothing may be in flight.
     pub(super) fn export_all(&self) -> Vec<u8> {
-        let clock = self.dead.clock_in_memory();
-        let is_logged = self.tombstones().is_some();
+        let clock = self.log.dead().clock_in_memory();
+        let is_logged = self.log.tombstones().is_some();
         // What could not be written is lost. Without a log of deaths, a table that lacks deaths must be dropped too.
-        let left: Vec<bool> = (0..self.place.tables).map(|table| self.has_news(table)).collect();
-        let state = self.lock();
+        let left: Vec<bool> =
+            (0..self.log.place().tables).map(|table| self.tables.has_news(table)).collect();
+        let state = self.log.lock();
         let header = StoredHeader {
             clock: clock.into(),
-            tables: self.place.tables.into(),
-            regions: self.place.log.regions.into(),
+            tables: self.log.place().tables.into(),
+            regions: self.log.place().log.regions.into(),
         };
         let mut bytes = header.as_bytes().to_vec();
         for (table, has_news) in (0..).zip(left) {
@@ -88,30 +89,34 @@ impl Array {
             let sequence = region.sequence.get();
             if sequence > 0 {
                 let filling = RegionIdentity { region: RegionId::new(number), sequence };
-                self.restore_filling(filling, region.stream.get(), region.latest_expiry_s.get());
+                self.log.restore_filling(
+                    filling,
+                    region.stream.get(),
+                    region.latest_expiry_s.get(),
+                );
             }
         }
-        let mut state = self.lock();
+        let mut state = self.log.lock();
         for (number, table) in (0..).zip(tables) {
             state.entries.take_over(number, kept_of(table));
         }
         drop(state);
         let groups: Vec<u64> = groups.iter().map(|bytes| bytes.get()).collect();
         self.log.host().group_bytes.begin_with(&groups);
-        self.dead.set_clock(header.clock.get());
+        self.log.dead().set_clock(header.clock.get());
         true
     }
 
     /// Whether it belongs to an index and a log of these sizes.
     fn can_be(&self, snapshot: &Snapshot<'_>) -> bool {
         let Snapshot { header, tables, regions, groups } = snapshot;
-        let is_alike = header.tables.get() == self.place.tables
-            && header.regions.get() == self.place.log.regions
-            && groups.len() == self.place.index_stream;
-        let counts = self.place.oldest_sequence..self.place.log.first_sequence;
+        let is_alike = header.tables.get() == self.log.place().tables
+            && header.regions.get() == self.log.place().log.regions
+            && groups.len() == self.log.place().index_stream;
+        let counts = self.log.place().oldest_sequence..self.log.place().log.first_sequence;
         let is_region = |region: &StoredRegion| {
             let is_none = region.sequence.get() == 0;
-            let is_stream = usize::from(region.stream.get()) <= self.place.index_stream;
+            let is_stream = usize::from(region.stream.get()) <= self.log.place().index_stream;
             is_none || counts.contains(&region.sequence.get()) && is_stream
         };
         // A table lies in a valid filling, of tables.
@@ -120,12 +125,12 @@ impl Array {
             let filled = usize::try_from(region).ok().and_then(|region| regions.get(region));
             let holds_tables = |filled: &StoredRegion| {
                 let stream = usize::from(filled.stream.get());
-                filled.sequence.get() > 0 && stream == self.place.index_stream
+                filled.sequence.get() > 0 && stream == self.log.place().index_stream
             };
             let end = u64::from(table.offset.get()) + TABLE_BYTES as u64;
             region == NO_REGION
                 || filled.is_some_and(holds_tables)
-                    && end <= u64::from(self.place.log.region_bytes)
+                    && end <= u64::from(self.log.place().log.region_bytes)
                     && table.offset.get().is_multiple_of(4096)
         };
         is_alike && regions.iter().all(is_region) && tables.iter().all(is_table)

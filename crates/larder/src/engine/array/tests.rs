@@ -210,7 +210,7 @@ fn an_absent_key_costs_a_read_and_none_where_no_table_was_written() {
     for key in 0..2000 {
         bench.set(key, &value(key, 0, 1000), 0);
     }
-    block_on(bench.array.log.write_out());
+    block_on(bench.array.log.regions().write_out());
     let before = bench.reads();
     (10_000..10_100).for_each(|key| assert!(bench.get(key).is_none()));
     let after = bench.reads();
@@ -284,6 +284,7 @@ fn tables_are_moved_before_their_region_is_given_up() {
     let emptied = bench.counters.array_emptied_regions.get();
     let regions = bench
         .array
+        .log
         .lock()
         .regions
         .all()
@@ -291,7 +292,10 @@ fn tables_are_moved_before_their_region_is_given_up() {
         .filter(|region| region.stream() == Some(1) && region.state() == RegionState::Sealed)
         .count();
     assert!(emptied > 5, "{emptied} emptied");
-    assert!(regions <= bench.array.place.table_regions_max() + 1, "{regions} regions of tables");
+    assert!(
+        regions <= bench.array.log.place().table_regions_max() + 1,
+        "{regions} regions of tables"
+    );
     let found = (0..5000).filter(|&key| bench.get(key).is_some()).count();
     assert!(found > 4900, "{found}");
 }

@@ -18,9 +18,10 @@ pub(super) struct Appending<'a> {
     now_s: u32,
 }
 
-impl Loc {
-    pub(super) fn start_appending(&self, now_s: u32) -> Appending<'_> {
-        Appending { loc: self, state: self.lock(), now_s }
+impl<'a> Appending<'a> {
+    /// Takes the lock of the index.
+    pub(super) fn to(loc: &'a Loc, now_s: u32) -> Self {
+        Self { loc, state: loc.lock(), now_s }
     }
 }
 
@@ -52,7 +53,7 @@ impl Append for Appending<'_> {
         }
         debug_assert!(entries.get(item.hash).is_some(), "the index has it before the region does");
         state.append_indexed(stream, &new, place);
-        loc.void_unindexed(state, item.hash);
+        loc.left.void(&loc.log, item.hash);
         true
     }
 }

@@ -5,11 +5,11 @@
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use zerocopy::FromBytes;
 use zerocopy::little_endian::U64;
 
+use super::appending::Appending;
 use super::long::long_object_bytes_max;
 use super::{Loc, object_bytes_max};
 use crate::base::error::Error;
@@ -19,9 +19,7 @@ use crate::base::layout;
 use crate::base::side_by_side::together;
 use crate::base::tier::Tier;
 use crate::engine::flash_region::FlashRegion;
-use crate::engine::long::{
-    Lack, LongLookup, NewParts, Parts, add_head, add_part, has_room_for_head, next_part,
-};
+use crate::engine::long::{Lack, LongLookup, NewParts, Parts, add_head, add_part, next_part};
 use crate::engine::tombstones::Inheritance;
 use crate::engine::{
     Append, Cursor, DeadRecords, Engine, FoundAgain, InvalidateOutcome, Judge, Memory,
@@ -92,18 +90,8 @@ impl Engine for Loc {
         add_head(self, parts, item, now_s).await
     }
 
-    async fn set_together<'i, 'a>(
-        &self,
-        items: &'i [ItemRef<'a>],
-        now_s: u32,
-    ) -> Vec<&'i ItemRef<'a>> {
-        let mut lost = Vec::new();
-        for item in items {
-            if !self.set(item, now_s).await {
-                lost.push(item);
-            }
-        }
-        lost
+    async fn set(&self, item: &ItemRef<'_>, now_s: u32) -> bool {
+        self.set(item, now_s).await
     }
 
     fn append_bytes_max(&self) -> Option<u64> {
@@ -115,7 +103,7 @@ impl Engine for Loc {
     }
 
     fn appending(&self, now_s: u32) -> Option<Box<dyn Append + '_>> {
-        Some(Box::new(self.start_appending(now_s)))
+        Some(Box::new(Appending::to(self, now_s)))
     }
 
     async fn write_appended(&self) {
@@ -150,14 +138,14 @@ impl Engine for Loc {
     }
 
     fn inherit(&mut self, log: &Arc<Inheritance>) {
-        self.inherit(Arc::clone(log));
+        self.left.inherit(&self.log, Arc::clone(log));
     }
 
     async fn import(&mut self, part: &[u8], kept: &ShutdownMark) -> Result<(), Error> {
-        self.left = match kept {
+        self.listed_objects = match kept {
             ShutdownMark::Log(log) => {
                 let objects = objects_in(part);
-                self.inherit(Arc::clone(log));
+                self.left.inherit(&self.log, Arc::clone(log));
                 // A damaged count must not reserve more than the regions can hold.
                 let most = self.region_bytes_of_all() / RECORD_BYTES_MIN;
                 self.expect(objects.filter(|&objects| objects <= most).unwrap_or(0));
@@ -178,31 +166,31 @@ impl Engine for Loc {
 
     async fn index_eagerly(&self) {
         let most = self.place.eager_index_objects;
-        let too_many = self.left.is_some_and(|objects| objects > most)
-            || u64::from(self.unindexed_regions()) > most / OBJECTS_PER_EAGER_REGION;
+        let too_many = self.listed_objects.is_some_and(|objects| objects > most)
+            || u64::from(self.left.unindexed_regions()) > most / OBJECTS_PER_EAGER_REGION;
         if !too_many {
-            self.index_until(&|| self.found_objects() > most).await;
+            self.left.index_until(&self.log, &|| self.left.found_objects() > most).await;
         }
     }
 
     async fn index_until(&self, stop: Stop<'_>) -> u64 {
-        self.index_until(stop).await
+        self.left.index_until(&self.log, stop).await
     }
 
     async fn index_a_little(&self) {
-        self.index_a_little().await;
+        self.left.index_a_little(&self.log).await;
     }
 
     async fn index_in_turn(&self) -> bool {
-        self.index_in_turn().await
+        self.left.index_in_turn(&self.log).await
     }
 
     fn is_indexed(&self) -> bool {
-        self.is_indexed()
+        self.left.is_indexed()
     }
 
     async fn unindexed_objects(&self) -> u64 {
-        self.unindexed_objects().await
+        self.left.unindexed_objects(&self.log).await
     }
 
     fn has_records(&self) -> bool {
@@ -210,7 +198,10 @@ impl Engine for Loc {
     }
 
     fn found_again(&self) -> FoundAgain {
-        FoundAgain { objects: self.found_objects(), regions_left: self.unindexed_regions() }
+        FoundAgain {
+            objects: self.left.found_objects(),
+            regions_left: self.left.unindexed_regions(),
+        }
     }
 
     async fn persist(&self) {
@@ -225,14 +216,15 @@ impl Engine for Loc {
         match dead {
             DeadRecords::Listed => self.export_listed().await,
             DeadRecords::InLog => {
-                let known = if self.is_indexed() { self.len() as u64 } else { UNKNOWN_OBJECTS };
+                let known =
+                    if self.left.is_indexed() { self.len() as u64 } else { UNKNOWN_OBJECTS };
                 known.to_le_bytes().to_vec()
             }
         }
     }
 
     async fn finish_writes(&self) {
-        self.finish_writes().await;
+        self.log.finish_writes().await;
     }
 
     fn clear(&self, epoch: u64) {
@@ -251,7 +243,7 @@ impl Engine for Loc {
     fn add_to(&self, stats: &mut Stats) {
         stats.loc_objects = self.len() as u64;
         stats.loc_index_bytes = self.index_bytes() as u64;
-        stats.loc_unindexed_regions = u64::from(self.unindexed.load(Ordering::Acquire));
+        stats.loc_unindexed_regions = u64::from(self.left.unindexed_regions());
     }
 
     fn regions(&self) -> Vec<FlashRegion> {
@@ -262,8 +254,8 @@ impl Engine for Loc {
 
     fn estimated_len(&self) -> u64 {
         let known = self.len() as u64;
-        match self.left {
-            Some(left) if !self.is_indexed() => known.max(left),
+        match self.listed_objects {
+            Some(left) if !self.left.is_indexed() => known.max(left),
             _ => known,
         }
     }
@@ -289,17 +281,6 @@ impl Engine for Loc {
         // Not earlier: if this future is dropped, the next call visits the same objects again.
         cursor.names.truncate(rest);
         Some(judged.into_iter().flatten().collect())
-    }
-}
-
-impl Loc {
-    /// Whether an object is too long for a region, but not too long to be stored in parts.
-    fn takes_in_parts(&self, key_bytes: usize, value_bytes: usize) -> bool {
-        let in_region = object_bytes_max(self.region_bytes());
-        let bytes = key_bytes + value_bytes;
-        bytes > in_region
-            && bytes <= self.object_bytes_max()
-            && has_room_for_head(key_bytes, in_region)
     }
 }
 

@@ -11,6 +11,7 @@ use crate::base::key::KeyHash;
 use crate::base::removal::RemovalReason;
 use crate::base::tier::Tier;
 use crate::engine::region_tombstones::RegionTombstones;
+use crate::engine::tombstones::Tombstones;
 use crate::observe::events;
 use crate::observe::stats::Counters;
 
@@ -22,6 +23,11 @@ pub(super) struct LogHost {
 }
 
 impl LogHost {
+    /// Records what is dead, if the content must survive a crash.
+    pub(super) fn tombstones(&self) -> Option<&Arc<Tombstones>> {
+        self.regions.tombstones.as_ref()
+    }
+
     /// Reports the objects of these entries as removed.
     fn removed(&self, reason: RemovalReason, entries: &[FooterEntry]) {
         for &FooterEntry { hash, length, .. } in entries {

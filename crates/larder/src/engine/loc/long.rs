@@ -10,7 +10,8 @@ use crate::base::key::{KeyHash, KeyHasher};
 use crate::base::removal::RemovalReason;
 use crate::base::tier::Tier;
 use crate::engine::long::{
-    Lack, ReadPurpose, Records, Stamps, assemble, is_part, part_bytes, set_in_parts,
+    Lack, ReadPurpose, Records, Stamps, assemble, has_room_for_head, is_part, part_bytes,
+    set_in_parts,
 };
 
 /// Number of attempts for a part that moves while it is read.
@@ -66,6 +67,15 @@ impl Records for Loc {
 }
 
 impl Loc {
+    /// Whether an object is too long for a region, but not too long to be stored in parts.
+    pub(super) fn takes_in_parts(&self, key_bytes: usize, value_bytes: usize) -> bool {
+        let in_region = object_bytes_max(self.region_bytes());
+        let bytes = key_bytes + value_bytes;
+        bytes > in_region
+            && bytes <= long_object_bytes_max(self.place.log.regions, self.region_bytes())
+            && has_room_for_head(key_bytes, in_region)
+    }
+
     /// Stores an item in parts. Returns whether it is stored; if not, no version of the key is stored.
     pub(super) async fn set_long(&self, item: &ItemRef<'_>, now_s: u32) -> bool {
         let stored = set_in_parts(self, item, now_s).await;
@@ -83,7 +93,7 @@ impl Loc {
         identity: RegionIdentity,
     ) -> Option<FlashItem> {
         // Read this before the look-up: parts that are not yet indexed may still be added.
-        let all_known = self.is_indexed();
+        let all_known = self.left.is_indexed();
         let hash = head.hash;
         match assemble(self, &head, ReadPurpose::Counts).await {
             Ok(whole) => Some(whole),

@@ -11,29 +11,39 @@
 //! a unit holds its number of bytes in write order. This is exact if the device was empty at the start. A failed write,
 //! or a unit that an earlier cache left half full, shifts it; then it takes two consecutive reclaims to empty a unit
 //! instead of one.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `mod` | look-ups, stores and invalidations of single records |
+//! | `engine` | the implementation of [`Engine`](super::Engine) |
+//! | `long` | values in parts |
+//! | `iterate` | scans |
+//! | `appending` | stores many objects of a closing cache in order |
+//! | `streams`, `rescue`, `reinsertion` | which objects share a stream of regions, and which stay at a reclaim |
+//! | `index` | the place of each object |
+//! | `host` | what the log asks of the engine |
+//! | `snapshot` | the list of regions for the next opening |
+//! | `left_regions`, `death_source` | regions that an earlier opening has left, on their way to the index |
 
 mod appending;
-mod clear;
 mod death_source;
 mod engine;
-mod expiry;
 mod host;
 mod index;
 mod iterate;
+mod left_regions;
 mod long;
-mod recover;
 mod reinsertion;
 mod rescue;
-mod rotate;
 pub(crate) mod snapshot;
 pub(crate) mod streams;
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, MutexGuard};
 
 use larder_device::{Device, IoBuffer};
 use larder_log::{
-    LogPlace, LogState, RecordForm, RecordIdentity, RegionIdentity, RegionLog, RegionState,
+    LogPlace, LogState, RecordForm, RecordIdentity, RegionId, RegionIdentity, RegionLog,
+    RegionState,
 };
 
 use crate::base::error::Error;
@@ -46,12 +56,13 @@ use crate::engine::breaker::CircuitBreaker;
 use crate::engine::long::Stamps;
 use crate::engine::region_tombstones::RegionTombstones;
 use crate::engine::stored::record_of;
-use crate::engine::tombstones::{LostFillings, Receipt, Tombstones};
+use crate::engine::tombstones::{Receipt, Tombstones};
 use crate::observe::stats::Counters;
 use host::LogHost;
 pub(crate) use index::BYTES_MAX;
 use index::{LocIndex, Location};
-use recover::Rebuild;
+use left_regions::LeftRegions;
+use rescue::HotObjects;
 
 /// Where the engine's data lies, and its settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,28 +86,19 @@ pub(crate) fn object_bytes_max(region_bytes: u32) -> usize {
 }
 
 pub(crate) struct Loc {
-    log: RegionLog<LocIndex, LogHost>,
+    log: LocLog,
     place: LocPlace,
-    /// State of indexing what an earlier opening has left, until all of it is in the index. If it is taken together
-    /// with the log's writer, the writer comes first. It is never taken while the log's state is locked.
-    rebuild: async_lock::Mutex<Option<Rebuild>>,
-    /// Whether everything that an earlier opening has left is in the index.
-    indexed: AtomicBool,
-    /// Number of threads that are putting a batch of records, taken out of `rebuild`, into the index.
-    batches: AtomicU32,
-    /// Number of regions in state Unknown.
-    unindexed: AtomicU32,
-    /// Number of objects found so far in regions that were Unknown.
-    found: AtomicU64,
+    /// What an earlier opening has left and the index does not know yet.
+    left: LeftRegions,
     /// Number of objects that a clean shutdown has left, if it says so.
-    left: Option<u64>,
-    /// Without tombstones: hashes whose records in Unknown regions are no longer valid.
-    forgotten: LostFillings,
+    listed_objects: Option<u64>,
     /// Stamps of values in parts.
     stamps: Stamps,
 }
 
 type State = LogState<LocIndex>;
+
+type LocLog = RegionLog<LocIndex, LogHost>;
 
 /// Where a look-up finds the record.
 enum LookUp {
@@ -134,21 +136,16 @@ impl Loc {
         let stamps = Stamps::from(place.log.first_sequence);
         Self {
             log: RegionLog::new(device, place.log.clone(), index, host),
+            left: LeftRegions::none_in(&place),
+            listed_objects: None,
             place,
-            rebuild: async_lock::Mutex::new(None),
-            indexed: AtomicBool::new(true),
-            batches: AtomicU32::new(0),
-            unindexed: AtomicU32::new(0),
-            found: AtomicU64::new(0),
-            left: None,
-            forgotten: LostFillings::default(),
             stamps,
         }
     }
 
     /// Records what is dead, if the content must survive a crash.
     fn tombstones(&self) -> Option<&Arc<Tombstones>> {
-        self.log.host().regions.tombstones.as_ref()
+        self.log.host().tombstones()
     }
 
     fn counters(&self) -> &Counters {
@@ -300,7 +297,7 @@ impl Loc {
             "the index knows what was appended"
         );
         let piece_is_due = state.active.is_due(region);
-        self.void_unindexed(state, item.hash);
+        self.left.void(&self.log, item.hash);
         AppendOutcome::Yes { piece_is_due }
     }
 
@@ -313,10 +310,32 @@ impl Loc {
         self.has(hash)
     }
 
-    /// Without tombstones: voids what Unknown regions hold of this hash.
-    fn void_unindexed(&self, _under_its_lock: &mut State, hash: KeyHash) {
-        if !self.is_indexed() && self.tombstones().is_none() {
-            self.forgotten.add(hash.0, self.place.log.first_sequence);
+    /// Makes sure that the open region of a stream has room for an object of this size. `false` if no region is
+    /// available: all are retired.
+    async fn rotate(&self, stream: usize, object_bytes: usize, now_s: u32) -> bool {
+        debug_assert!(stream < self.place.streams(), "stream {stream} has a handle");
+        debug_assert!(
+            object_bytes <= object_bytes_max(self.region_bytes()),
+            "an empty region has room for {object_bytes} bytes, or the caller's loop never ends"
+        );
+        let mut writer = self.log.writer().await;
+        if self.log.has_room_for(stream, object_bytes) {
+            return true; // the previous holder of the writer made room
+        }
+        // First submit the rest of the open region: a stream has only one open region.
+        self.log.close_open(&mut writer, stream).await;
+        // After a crash regions are Unknown, and an Unknown region is not reclaimed (`left_regions.rs`, rule 1):
+        // without this, a cache that has not read any region yet would find none to fill.
+        self.left.find_room(&self.log).await;
+        // Still holding the writer: two concurrent reclaims would both empty a region where one is enough.
+        let hot = HotObjects { loc: self, now_s };
+        self.log.open_next(&mut writer, (stream, object_bytes), now_s, &hot).await
+    }
+
+    /// Empties a sealed region early, because the tombstone log is full of tombstones of its records.
+    async fn give_up_region(&self, region: u32) {
+        if self.log.give_up_region(RegionId::new(region)).await {
+            self.counters().loc_given_up_regions.add(1);
         }
     }
 
@@ -347,6 +366,30 @@ impl Loc {
         Ok(was_there)
     }
 
+    /// Forgets an object that expired in this second. With one stream, no tombstone is necessary once the current time
+    /// is recorded on flash: the object is still expired after a crash, and any later object of the key is newer. This
+    /// does not hold with several streams, see `streams.rs`.
+    async fn forget_expired(
+        &self,
+        hash: KeyHash,
+        at: Location,
+        (identity, expiry_s): (RegionIdentity, u32),
+    ) {
+        if let Some(tombstones) = self.tombstones() {
+            let is_over = if self.place.streams() > 1 {
+                let receipt =
+                    tombstones.invalidate_record(at.region.number(), at.offset, identity.sequence);
+                tombstones.commit(receipt).await.is_ok()
+            } else {
+                tombstones.is_over(expiry_s).await
+            };
+            if !is_over {
+                return; // it stays; a set of the same key will invalidate it
+            }
+        }
+        self.forget(hash, at, identity);
+    }
+
     fn place_of(&self, hash: KeyHash) -> Option<(Location, RegionIdentity)> {
         let state = self.lock();
         let location = location_of(&state, hash)?;
@@ -359,7 +402,7 @@ impl Loc {
         let was_there = location_of(state, hash).is_some();
         state.entries.remove(hash);
         debug_assert!(location_of(state, hash).is_none(), "what is removed is not found");
-        self.void_unindexed(state, hash);
+        self.left.void(&self.log, hash);
         was_there
     }
 
@@ -440,6 +483,19 @@ impl Loc {
             }
         }
         fetched
+    }
+
+    /// Voids all fillings before this epoch. The caller makes sure that no other request uses the engine and that
+    /// nothing is in flight.
+    fn clear(&self, epoch: u64) {
+        let first_sequence = epoch << 32;
+        let first = self.place.log.first_sequence;
+        assert!(first_sequence > first, "epoch {epoch}: fillings from {first} on are void");
+        self.left.clear();
+        let index = LocIndex::new(self.place.log.regions, self.place.log.region_bytes);
+        self.log.clear(first_sequence, index);
+        self.stamps.restart(first_sequence);
+        debug_assert_eq!(self.len(), 0, "nothing is found that is void");
     }
 }
 

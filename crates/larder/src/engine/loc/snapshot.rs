@@ -12,10 +12,11 @@
 
 use std::collections::HashMap;
 
-use larder_log::{FooterEntry, RegionId, RegionIdentity, footer, record};
+use larder_log::{FooterEntry, RegionId, RegionIdentity, RegionState, footer, record};
 
-use super::Loc;
 use super::death_source::ListedRecords;
+use super::{Loc, LocPlace};
+use crate::base::error::Error;
 use crate::base::key::KeyHash;
 
 /// Upper bound of the snapshot bytes for one region of this size.
@@ -57,31 +58,37 @@ impl Loc {
     }
 
     /// Seals what is in memory. Little is appended afterwards.
-    pub(crate) async fn seal(&self) {
+    pub(super) async fn seal(&self) {
         let mut writer = self.log.writer().await;
         self.log.seal_all(&mut writer).await;
     }
 
+    /// Records that regions which were not taken over stay empty after a crash.
+    pub(super) async fn empty_unsealed(&self) -> Result<(), Error> {
+        let regions = self.lock().regions.in_state(RegionState::Free);
+        self.log.empty_regions(&regions).await
+    }
+
     /// Takes over the regions that the snapshot of a clean shutdown lists; they are indexed while the engine serves.
     /// Only used without tombstones. Returns the number of objects.
-    pub(crate) fn inherit_listed(&mut self, bytes: &[u8]) -> u64 {
+    pub(super) fn inherit_listed(&mut self, bytes: &[u8]) -> u64 {
         let mut regions = HashMap::new();
         let (mut rest, mut objects) = (bytes, 0);
-        while let Some((identity, count, bitmap, behind)) = self.split_region(rest) {
+        while let Some((identity, count, bitmap, behind)) = split_region(&self.place, rest) {
             rest = behind;
             let listed =
                 ListedRecords { sequence: identity.sequence, count, bitmap: bitmap.into() };
             objects += listed.current();
             regions.insert(identity.region, listed);
         }
-        self.begin_rebuild_of(regions);
+        self.left.begin_rebuild_of(&self.log, regions);
         objects
     }
 
     /// Takes over the snapshot of a clean shutdown and indexes all of it at once.
     pub(super) async fn import_listed(&self, bytes: &[u8]) {
         let mut rest = bytes;
-        while let Some((identity, _, bitmap, behind)) = self.split_region(rest) {
+        while let Some((identity, _, bitmap, behind)) = split_region(&self.place, rest) {
             rest = behind;
             // The same program wrote this list for the same layout, and it has a checksum. Nevertheless the footer
             // decides.
@@ -106,22 +113,22 @@ impl Loc {
                 }
             }
         }
-        self.note_found(self.len() as u64);
+        self.left.note_found(self.len() as u64);
     }
+}
 
-    fn split_region<'a>(
-        &self,
-        bytes: &'a [u8],
-    ) -> Option<(RegionIdentity, usize, &'a [u8], &'a [u8])> {
-        let (region, rest) = bytes.split_first_chunk::<4>()?;
-        let (count, rest) = rest.split_first_chunk::<4>()?;
-        let (sequence, rest) = rest.split_first_chunk::<8>()?;
-        let region = RegionId::new(u32::from_le_bytes(*region));
-        let sequence = u64::from_le_bytes(*sequence);
-        let count = usize::try_from(u32::from_le_bytes(*count)).ok()?;
-        let (bitmap, rest) = rest.split_at_checked(count.div_ceil(8))?;
-        let known =
-            region.number() < self.place.log.regions && sequence < self.place.log.first_sequence;
-        known.then_some((RegionIdentity { region, sequence }, count, bitmap, rest))
-    }
+/// Takes the first region off the list; `None` if it is not one of an earlier opening in this place.
+fn split_region<'a>(
+    place: &LocPlace,
+    bytes: &'a [u8],
+) -> Option<(RegionIdentity, usize, &'a [u8], &'a [u8])> {
+    let (region, rest) = bytes.split_first_chunk::<4>()?;
+    let (count, rest) = rest.split_first_chunk::<4>()?;
+    let (sequence, rest) = rest.split_first_chunk::<8>()?;
+    let region = RegionId::new(u32::from_le_bytes(*region));
+    let sequence = u64::from_le_bytes(*sequence);
+    let count = usize::try_from(u32::from_le_bytes(*count)).ok()?;
+    let (bitmap, rest) = rest.split_at_checked(count.div_ceil(8))?;
+    let known = region.number() < place.log.regions && sequence < place.log.first_sequence;
+    known.then_some((RegionIdentity { region, sequence }, count, bitmap, rest))
 }

@@ -1,15 +1,35 @@
 //! Writes the log: the first caller that waits for a tombstone writes for all callers that wait.
+//!
+//! A full block is sealed: written again so that the device itself confirms it.
+//!
+//! A write that only has to survive the process is in the kernel's page cache, and if the kernel cannot write it later,
+//! the cache gets no error. So a full block is written again, past the page cache. Only the seal of the next block
+//! waits for this write; until then its entries are kept, to be logged again if it fails. So at most the open block can
+//! be lost without an error.
 
-use larder_device::{Durability, Io, IoBuffer, IoFuture, PlacementHandle};
+use larder_device::{IoBuffer, IoFuture};
 
-use super::block::{BLOCK_BYTES, ENTRIES_MAX, LogBlock, Tombstone};
+use super::block::{ENTRIES_MAX, Tombstone};
 use super::number::BlockNumber;
+use super::ring::NewBlock;
 use super::{
-    BlockWrite, FullBlock, KeysIn, LogFull, Receipt, Tombstones, TombstonesState, Trust, Turn,
-    UnfinishedStep,
+    BlockWrite, KeysIn, LogFull, Receipt, Tombstones, TombstonesState, Trust, Turn, UnfinishedStep,
 };
 use crate::base::error::Error;
-use crate::engine::superblock::Superblock;
+
+/// The block that is being sealed.
+pub(super) struct Sealing {
+    future: IoFuture,
+    number: BlockNumber,
+    entries: Vec<Tombstone>,
+}
+
+/// A block that survives the process; it is sealed when the previous one is.
+pub(super) struct FullBlock {
+    number: BlockNumber,
+    entries: Vec<Tombstone>,
+    buffer: IoBuffer,
+}
 
 impl Tombstones {
     /// Waits until a tombstone is durable.
@@ -95,7 +115,7 @@ impl Tombstones {
         while let Some(number) = oldest {
             // If the device did not take a block, its entries are waiting to be logged again: there is nothing to copy.
             let is_sealed = !self.lock().not_sealed.remove(&number);
-            let entries = if is_sealed { self.read_block(number).await } else { Some(Vec::new()) };
+            let entries = if is_sealed { self.ring.read(number).await } else { Some(Vec::new()) };
             // Rule 4: a log that has lost entries is worse than none.
             let Some(entries) = entries else {
                 return self.give_up(turn).await.map(|()| false);
@@ -152,20 +172,6 @@ impl Tombstones {
         }
     }
 
-    async fn read_block(&self, number: BlockNumber) -> Option<Vec<Tombstone>> {
-        let buffer = IoBuffer::zeroed(BLOCK_BYTES);
-        let read = Io::Read { offset: self.place.slot_offset(number), buffer };
-        let block = match self.device.submit(read).await {
-            Ok(buffer) => LogBlock::parse(buffer.as_slice(), self.superblock.cache),
-            Err(failure) => {
-                self.counters.device_failed(&failure.error);
-                None
-            }
-        };
-        let is_it = |block: &LogBlock| (block.ring, block.number) == (self.superblock.ring, number);
-        block.filter(is_it).map(|block| block.entries)
-    }
-
     /// Starts writing the open block, filled with as many waiting tombstones as fit.
     pub(super) fn write_block(&self, turn: &mut Turn) {
         assert!(
@@ -185,12 +191,7 @@ impl Tombstones {
         let (number, oldest, clock) = (state.number, state.oldest, state.clock);
         drop(state);
         let count = entries.len();
-        let offset = self.place.slot_offset(number);
-        let mut buffer = IoBuffer::zeroed(BLOCK_BYTES);
-        let Superblock { cache, ring, .. } = self.superblock;
-        LogBlock { cache, ring, number, oldest, clock, second, entries }
-            .encode(buffer.as_mut_slice());
-        let future = self.submit_write(offset, buffer, self.durability());
+        let future = self.ring.write(NewBlock { number, oldest, clock, second, entries });
         let write = BlockWrite { future, number, up_to, entries: count, second };
         turn.unfinished = Some(UnfinishedStep::Block(write));
     }
@@ -208,7 +209,7 @@ impl Tombstones {
                     Ok(buffer) => {
                         let full = self.lock().block_written(&write, buffer);
                         // A block that survives a power loss is sealed already.
-                        turn.full = full.filter(|_| self.durability() == Durability::Process);
+                        turn.full = full.filter(|_| self.ring.seals());
                         self.finish_full(turn).await
                     }
                     Err(failure) => {
@@ -228,30 +229,44 @@ impl Tombstones {
         }
     }
 
+    /// Starts sealing the full block, if there is one. Returns whether the previous one was sealed; if not, its entries
+    /// wait to be logged again.
+    async fn seal(&self, turn: &mut Turn) -> bool {
+        if turn.full.is_none() {
+            return true;
+        }
+        let is_sealed = self.is_sealed(&mut turn.sealing).await;
+        // Not earlier: the caller may be dropped while it waits, and the next one must still find the block.
+        if let Some(FullBlock { number, entries, buffer }) = turn.full.take() {
+            assert!(turn.sealing.is_none(), "one block is sealed at a time");
+            debug_assert_eq!(entries.len(), ENTRIES_MAX, "it is full");
+            let future = self.ring.seal(number, buffer);
+            turn.sealing = Some(Sealing { future, number, entries });
+        }
+        is_sealed
+    }
+
+    async fn is_sealed(&self, sealing: &mut Option<Sealing>) -> bool {
+        let Some(under_way) = sealing else { return true };
+        let ended = (&mut under_way.future).await;
+        let (Some(Sealing { number, entries, .. }), Err(failure)) = (sealing.take(), ended) else {
+            return true;
+        };
+        self.counters.device_failed(&failure.error);
+        let mut state = self.lock();
+        state.not_sealed.insert(number);
+        for tombstone in entries {
+            state.enqueue(tombstone);
+        }
+        false
+    }
+
     /// Seals the full block, if there is one.
     async fn finish_full(&self, turn: &mut Turn) -> Result<bool, Error> {
         if self.seal(turn).await {
             return Ok(true);
         }
         self.give_up(turn).await.map(|()| false)
-    }
-
-    /// What a tombstone must survive before its caller may continue (rule 1).
-    fn durability(&self) -> Durability {
-        if self.superblock.power { Durability::Power } else { Durability::Process }
-    }
-
-    pub(super) fn submit_write(
-        &self,
-        offset: u64,
-        buffer: IoBuffer,
-        durability: Durability,
-    ) -> IoFuture {
-        let log = self.place.offset..self.place.offset + self.place.blocks * BLOCK_BYTES as u64;
-        assert!(log.contains(&offset) && buffer.len() == BLOCK_BYTES, "{offset} of {log:?}");
-        self.counters.tombstone_log_written_bytes.add(buffer.len() as u64);
-        let handle = PlacementHandle::DEFAULT;
-        self.device.submit(Io::Write { offset, buffer, handle, durability })
     }
 }
 

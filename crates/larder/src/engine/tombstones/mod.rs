@@ -49,14 +49,13 @@
 mod block;
 mod commit;
 mod dead;
-mod epoch;
 mod fillings;
 mod keys;
 mod lost;
 mod number;
 mod place;
 mod replay;
-mod sealing;
+mod ring;
 mod trust;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -71,6 +70,7 @@ use crate::base::time::CacheClock;
 use crate::engine::superblock::Superblock;
 use crate::observe::stats::Counters;
 use block::{BLOCK_BYTES, ENTRIES_MAX, Tombstone};
+use commit::{FullBlock, Sealing};
 use dead::DeadByPlace;
 pub(crate) use dead::KeysIn;
 use fillings::Fillings;
@@ -79,7 +79,7 @@ use number::BlockNumber;
 use place::SPARE_BLOCKS;
 pub(crate) use place::TombstonesPlace;
 pub(crate) use replay::{Inheritance, erase, fuzz_log, replay};
-use sealing::{FullBlock, Sealing};
+use ring::BlockRing;
 use trust::Retry;
 
 /// Maximum clock after recovery: buckets store 48 bits of it, and one opening may count up to as many again.
@@ -107,7 +107,7 @@ pub(crate) enum Pressure {
 pub(crate) struct Receipt(u64);
 
 pub(crate) struct Tombstones {
-    device: Arc<dyn Device>,
+    ring: BlockRing,
     place: TombstonesPlace,
     /// What the device's superblock says, except for its epochs: see [`TombstonesState::epochs`].
     superblock: Superblock,
@@ -236,8 +236,9 @@ impl Tombstones {
             retry: Retry::new(place.entries()),
             epochs: (superblock.epoch, superblock.oldest_epoch),
         };
+        let ring = BlockRing::new(device, place, superblock, Arc::clone(&counters));
         Self {
-            device,
+            ring,
             place,
             superblock,
             labeller,

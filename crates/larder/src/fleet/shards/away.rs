@@ -2,7 +2,10 @@
 //! out: a device that fails again and again is probed less and less often.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use larder_device::label::Uuid;
 
 use super::set_record::Member;
 use crate::fleet::partition::ShardNumber;
@@ -12,31 +15,76 @@ const WAIT_MIN: Duration = Duration::from_secs(2);
 const WAIT_MAX: Duration = Duration::from_secs(600);
 /// After this time in service a shard that has come back counts as good again.
 const RELAPSE: Duration = Duration::from_secs(3600);
+
 /// Devices of shards that were taken out, and may come back.
 #[derive(Default)]
-pub(super) struct AwayDevices {
-    pub(super) devices: Vec<Away>,
-    pub(super) relapses: BTreeMap<usize, Relapses>,
+pub(super) struct AwayDevices(Mutex<AwayState>);
+
+#[derive(Default)]
+struct AwayState {
+    devices: Vec<Away>,
+    relapses: BTreeMap<usize, Relapses>,
 }
 
 /// A device that is away.
-pub(super) struct Away {
-    pub(super) shard: ShardNumber,
-    pub(super) member: Member,
+struct Away {
+    shard: ShardNumber,
+    member: Member,
     /// When it is probed next.
-    pub(super) ask_at: Duration,
+    ask_at: Duration,
+}
+
+impl AwayDevices {
+    /// Registers the device of a shard that was taken out automatically.
+    pub(super) fn add(&self, shard: ShardNumber, member: Member, now: Duration) {
+        let mut state = self.lock();
+        let wait = state.relapses.entry(shard.index()).or_default().note(now);
+        state.devices.push(Away { shard, member, ask_at: now.saturating_add(wait) });
+    }
+
+    /// Stops probing this device, because an operator has given it to the set.
+    pub(super) fn forget(&self, name: &str) {
+        self.lock().devices.retain(|it| it.member.device.info().name != name);
+    }
+
+    /// Stops probing the former device of this shard, because an operator has decided about the shard.
+    pub(super) fn forget_of(&self, shard: ShardNumber) {
+        self.lock().devices.retain(|it| it.shard != shard);
+    }
+
+    /// Forgets all devices.
+    pub(super) fn clear(&self) {
+        self.lock().devices.clear();
+    }
+
+    /// A device that is to be probed now.
+    pub(super) fn due(&self, now: Duration) -> Option<(ShardNumber, Member)> {
+        // Not while a cache that is still closing may write to it.
+        let is_due = |it: &&Away| it.ask_at <= now && Arc::strong_count(&it.member.claim) == 1;
+        self.lock().devices.iter().find(is_due).map(|it| (it.shard, it.member.clone()))
+    }
+
+    /// Takes a device that was probed out of the list. `false` if it is not there any more.
+    pub(super) fn take(&self, shard: ShardNumber, device: Uuid) -> bool {
+        let is_it = |it: &mut Away| (it.shard, it.member.uuid) == (shard, device);
+        self.lock().devices.extract_if(.., is_it).next().is_some()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, AwayState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// How often a shard was taken out recently.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Relapses {
+struct Relapses {
     count: u32,
     last: Duration,
 }
 
 impl Relapses {
     /// Records that it was taken out. Returns the time until the first probe.
-    pub(super) fn note(&mut self, now: Duration) -> Duration {
+    fn note(&mut self, now: Duration) -> Duration {
         if now.saturating_sub(self.last) > RELAPSE.max(self.wait() * 2) {
             self.count = 0;
         }

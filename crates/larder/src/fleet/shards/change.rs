@@ -60,7 +60,7 @@ impl LiveSet {
         let mut set_record = self.set_record.lock().await;
         set_record.check_open()?;
         if !for_now {
-            self.forget_away_of(shard);
+            self.away.forget_of(shard);
         }
         let Some(seat) = set_record.seat(shard).copied() else {
             let message = format!("there is no {shard}; there are {}", set_record.seats.len());
@@ -80,7 +80,7 @@ impl LiveSet {
         let member = set_record.members[shard.index()].clone().filter(|_| for_now);
         self.commit(&mut set_record, seats, now).await?;
         if let Some(member) = member {
-            self.is_away(shard, member);
+            self.away.add(shard, member, self.clock.monotonic());
         }
         if was.is_live() && to == ShardState::Failed {
             self.counts.failed.fetch_add(1, Ordering::Relaxed);
@@ -146,7 +146,9 @@ impl LiveSet {
             }
         }
         self.publish(set_record, now);
-        lost_members.into_iter().for_each(|(shard, member)| self.is_away(shard, member));
+        for (shard, member) in lost_members {
+            self.away.add(shard, member, self.clock.monotonic());
+        }
         Ok(())
     }
 
@@ -270,7 +272,7 @@ impl LiveSet {
         set_record: &mut SetRecord,
     ) -> Result<Member, Error> {
         let name = device.info().name.clone();
-        self.forget_away(&name);
+        self.away.forget(&name);
         let claim = Arc::new(Claim::take(&device)?);
         let health = Arc::new(DeviceHealth::new(&self.alarm));
         let observer = Arc::clone(&health) as _;

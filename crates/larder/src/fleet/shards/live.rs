@@ -17,7 +17,6 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
-use std::time::Duration;
 
 use event_listener::Event;
 use larder_device::{Clock, Device};
@@ -28,7 +27,9 @@ use super::health::DeviceHealth;
 use super::options::ShardOptions;
 use super::places::{Chain, chain};
 use super::set_record::SetRecord;
+use super::status::{SetStatus, ShardDeviceStatus, ShardStatus};
 use super::succession::Succession;
+use super::suspects::Suspects;
 use super::tenancy::Tenancy;
 use crate::base::key::KeyHasher;
 use crate::cache::gate::Gate;
@@ -123,7 +124,6 @@ pub(super) struct Counts {
     pub(super) refilled_bytes: AtomicU64,
     /// Changes that were made and lost at once.
     pub(super) lost_changes: AtomicU64,
-    pub(super) suspected: AtomicU64,
     /// Pauses of the host.
     pub(super) host_pauses: AtomicU64,
     /// Shards that came back automatically.
@@ -147,13 +147,12 @@ pub(crate) struct LiveSet {
     pub(super) options: ShardOptions,
     pub(super) tenancy: Arc<dyn Tenancy>,
     left: Mutex<AwayCaches>,
-    away: Mutex<AwayDevices>,
+    /// Devices that may come back: a change of the set adds and forgets some, and a probe takes them back.
+    pub(super) away: AwayDevices,
     pub(super) counts: Counts,
     pub(super) beat: Beat,
-    /// Time of the last judgement of the shards.
-    pub(super) judged: Mutex<Option<Duration>>,
-    /// For each shard, why the detector suspects it.
-    pub(super) suspects: Mutex<Vec<Option<Arc<str>>>>,
+    /// The detector's, which a status shows.
+    pub(super) suspects: Suspects,
     /// Number of tenants that have not closed their caches.
     open_maps: AtomicUsize,
     /// Progress of the current refill, in thousandths.
@@ -189,11 +188,10 @@ impl LiveSet {
             options,
             tenancy,
             left: Mutex::default(),
-            away: Mutex::default(),
+            away: AwayDevices::default(),
             counts: Counts::default(),
             beat: Beat::default(),
-            judged: Mutex::default(),
-            suspects: Mutex::default(),
+            suspects: Suspects::default(),
             open_maps: AtomicUsize::new(tenants),
             refilled_permille: AtomicU64::new(0),
         }
@@ -235,10 +233,6 @@ impl LiveSet {
         share_memory(before, self.state());
     }
 
-    pub(super) fn away(&self) -> MutexGuard<'_, AwayDevices> {
-        self.away.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn left(&self) -> MutexGuard<'_, AwayCaches> {
         self.left.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -249,6 +243,38 @@ impl LiveSet {
         let live = self.state().shards.iter();
         let live = live.filter_map(|shard| shard.caches.as_ref()?.get(tenant));
         left.with_past(tenant, live.map(|cache| cache.stats()).sum())
+    }
+
+    /// The current status.
+    pub(crate) fn status(&self) -> SetStatus {
+        let state = self.state();
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let shard = |number: ShardNumber| {
+            let (standing, now) = (state.standing(number), state.shard(number));
+            let device =
+                now.device.as_ref().map(|device| ShardDeviceStatus::of(&**device, &device.stats()));
+            ShardStatus {
+                number: number.index(),
+                state: standing.state,
+                since: standing.since,
+                weight: standing.weight,
+                suspicion: self.suspects.reason(number).map(|why| why.to_string()),
+                down: now.down.as_deref().map(str::to_owned),
+                device,
+            }
+        };
+        SetStatus {
+            epoch: state.epoch,
+            shards: state.numbers().map(shard).collect(),
+            refilled_permille: count(&self.refilled_permille),
+            refilled_bytes: count(&self.counts.refilled_bytes),
+            late_gets: count(&self.counts.late_gets),
+            lost_changes: count(&self.counts.lost_changes),
+            suspected: self.suspects.count(),
+            failed: count(&self.counts.failed),
+            returned: count(&self.counts.returned),
+            host_pauses: count(&self.counts.host_pauses),
+        }
     }
 
     /// Adds the counters of the tenant's caches that are away to `stats`.
@@ -342,7 +368,7 @@ impl LiveSet {
         {
             set_record.members.iter_mut().for_each(|member| *member = None);
             set_record.spares.clear();
-            self.away().devices.clear();
+            self.away.clear();
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::base::error::Error;
 use crate::base::key::check_key;
 use crate::base::side_by_side::together;
 use crate::cache::Larder;
-use crate::cache::many::MissedKey;
+use crate::cache::look::MissedKey;
 use crate::dram::value::{PinnedValue, Value};
 use crate::fleet::partition::ShardNumber;
 

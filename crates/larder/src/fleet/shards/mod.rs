@@ -33,6 +33,7 @@ mod set;
 mod set_record;
 pub mod status;
 mod succession;
+mod suspects;
 pub(crate) mod tenancy;
 mod upkeep;
 

@@ -1,14 +1,12 @@
 //! Probes the devices of shards that were taken out. A device that answers well becomes a shard again, which starts
 //! empty, or a spare if another device has its place.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use larder_device::{BufferPool, Io};
 
 use super::awake::with_timeout;
-use super::away::Away;
 use super::detect::{SLOW, SLOWER_THAN_PEERS};
 use super::live::LiveSet;
 use super::set_record::{Member, write};
@@ -24,36 +22,13 @@ const READ_WAIT: Duration = Duration::from_secs(1);
 const SLOW_ALONE: Duration = Duration::from_millis(100);
 
 impl LiveSet {
-    /// Registers the device of a shard that was taken out automatically.
-    pub(super) fn is_away(&self, shard: ShardNumber, member: Member) {
-        let mut away = self.away();
-        let now = self.clock.monotonic();
-        let ask_at = now.saturating_add(away.relapses.entry(shard.index()).or_default().note(now));
-        away.devices.push(Away { shard, member, ask_at });
-    }
-
-    /// Stops probing this device, because an operator has given it to the set.
-    pub(super) fn forget_away(&self, name: &str) {
-        self.away().devices.retain(|it| it.member.device.info().name != name);
-    }
-
-    /// Stops probing the former device of this shard, because an operator has decided about the shard.
-    pub(super) fn forget_away_of(&self, shard: ShardNumber) {
-        self.away().devices.retain(|it| it.shard != shard);
-    }
-
     /// Probes a device that is away and due. Returns whether it came back.
     pub(super) async fn ask_away(&self) -> bool {
         let now = self.clock.monotonic();
-        // Not while a cache that is still closing may write to it.
-        let is_due = |it: &&Away| it.ask_at <= now && Arc::strong_count(&it.member.claim) == 1;
-        let due = self.away().devices.iter().find(is_due).map(|it| (it.shard, it.member.clone()));
-        let Some((shard, member)) = due else { return false };
+        let Some((shard, member)) = self.away.due(now) else { return false };
         let asked = self.answers_well(&member).await;
         // Check that an operator has not decided otherwise during the probe.
-        let is_it = |it: &Away| (it.shard, it.member.uuid) == (shard, member.uuid);
-        let waiting = self.away().devices.extract_if(.., |it| is_it(it)).next();
-        if waiting.is_none() {
+        if !self.away.take(shard, member.uuid) {
             return false;
         }
         let back = match asked {
@@ -65,7 +40,7 @@ impl LiveSet {
             Err(why) => {
                 events::shard_stays_away(shard.index(), &why);
                 if !self.is_closed() {
-                    self.is_away(shard, member);
+                    self.away.add(shard, member, self.clock.monotonic());
                 }
                 false
             }

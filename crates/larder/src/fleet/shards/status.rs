@@ -1,10 +1,7 @@
 //! Status of a set of shards.
 
-use std::sync::atomic::Ordering;
-
 use larder_device::{Device, DeviceStats};
 
-use super::LiveSet;
 use crate::fleet::partition::ShardState;
 
 /// Status of a set: all its shards, and counters since it was opened.
@@ -89,40 +86,6 @@ impl ShardDeviceStatus {
             capacity_bytes: info.capacity_bytes,
             dlwa: stats.dlwa(),
             used_percent: stats.drives.iter().filter_map(|drive| drive.used_percent).max(),
-        }
-    }
-}
-
-impl LiveSet {
-    /// The current status.
-    pub(crate) fn status(&self) -> SetStatus {
-        let state = self.state();
-        let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
-        let shard = |number: crate::fleet::partition::ShardNumber| {
-            let (standing, now) = (state.standing(number), state.shard(number));
-            let device =
-                now.device.as_ref().map(|device| ShardDeviceStatus::of(&**device, &device.stats()));
-            ShardStatus {
-                number: number.index(),
-                state: standing.state,
-                since: standing.since,
-                weight: standing.weight,
-                suspicion: self.suspicion(number).map(|why| why.to_string()),
-                down: now.down.as_deref().map(str::to_owned),
-                device,
-            }
-        };
-        SetStatus {
-            epoch: state.epoch,
-            shards: state.numbers().map(shard).collect(),
-            refilled_permille: count(&self.refilled_permille),
-            refilled_bytes: count(&self.counts.refilled_bytes),
-            late_gets: count(&self.counts.late_gets),
-            lost_changes: count(&self.counts.lost_changes),
-            suspected: count(&self.counts.suspected),
-            failed: count(&self.counts.failed),
-            returned: count(&self.counts.returned),
-            host_pauses: count(&self.counts.host_pauses),
         }
     }
 }

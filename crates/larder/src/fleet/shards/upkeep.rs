@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -141,7 +141,7 @@ impl LiveSet {
     /// host is the cause. The suspect is not probed, because an answer to a probe would hide that it does not answer
     /// other requests.
     fn probe_peers(&self, probes: &mut BTreeMap<usize, IoFuture>) {
-        let suspected: Vec<bool> = self.suspects().iter().map(Option::is_some).collect();
+        let suspected = self.suspects.suspected();
         if !suspected.contains(&true) {
             return;
         }
@@ -173,48 +173,20 @@ impl LiveSet {
             let mut vitals: Vec<_> = all_health.iter().map(|(_, health)| health.vitals()).collect();
             let mut all: Vec<&mut Vitals> = vitals.iter_mut().map(|it| &mut **it).collect();
             let now = self.clock.monotonic();
-            let mut judged = self.judged.lock().unwrap_or_else(PoisonError::into_inner);
-            let since = judged.replace(now).unwrap_or(now);
-            judge(&mut all, since, now)
+            judge(&mut all, self.suspects.judge_at(now), now)
         };
         for ((shard, _), verdict) in all_health.into_iter().zip(verdicts) {
             match verdict {
-                Verdict::Well => self.suspect(shard, None),
-                Verdict::Suspect(cause) => self.suspect(shard, Some(cause.to_string())),
+                Verdict::Well => self.suspects.note(shard, None),
+                Verdict::Suspect(cause) => self.suspects.note(shard, Some(cause.to_string())),
                 Verdict::Failed(cause) => {
                     let why = cause.to_string();
-                    self.suspect(shard, Some(why.clone()));
+                    self.suspects.note(shard, Some(why.clone()));
                     // The last live shard stays in any case.
                     let _stays = self.fail_for_now(shard, &why).await;
                 }
             }
         }
-    }
-
-    fn suspect(&self, shard: ShardNumber, why: Option<String>) {
-        let mut all = self.suspects();
-        if all.len() <= shard.index() {
-            all.resize(shard.index() + 1, None);
-        }
-        let there = &mut all[shard.index()];
-        if there.is_none() && why.is_some() {
-            self.counts.suspected.fetch_add(1, Ordering::Relaxed);
-        }
-        match (&*there, &why) {
-            (None, Some(why)) => events::shard_suspected(shard.index(), why),
-            (Some(_), None) => events::shard_is_well(shard.index()),
-            _ => {}
-        }
-        *there = why.map(Arc::from);
-    }
-
-    fn suspects(&self) -> MutexGuard<'_, Vec<Option<Arc<str>>>> {
-        self.suspects.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Why a shard is suspected, if it is.
-    pub(super) fn suspicion(&self, shard: ShardNumber) -> Option<Arc<str>> {
-        self.suspects().get(shard.index()).cloned().flatten()
     }
 }
 

@@ -36,7 +36,7 @@ fn drive() -> Arc<dyn Device> {
 impl Bench {
     /// The handle of each group for regions that are begun from now on.
     fn handles(&self) -> Vec<u16> {
-        let state = self.array.lock();
+        let state = self.array.log.lock();
         (0..32).map(|group| state.handle(group).index()).collect()
     }
 
@@ -65,7 +65,7 @@ fn groups_that_are_written_most_have_handles_of_their_own() {
     bench.fill(400, &[30, 90, 150, 210, 30, 90, 150, 210, 30]);
     assert_eq!(bench.counters.array_group_divisions.get(), divisions);
     // A region is written entirely with the handle that it was begun with; and tables have their own.
-    let state = bench.array.lock();
+    let state = bench.array.log.lock();
     let regions = state.regions.all().iter().filter(|region| region.handle().is_some());
     let mut seen = [0; HANDLES as usize + 1];
     for region in regions {

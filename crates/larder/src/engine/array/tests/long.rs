@@ -29,7 +29,7 @@ impl Bench {
         let found = block_on(self.array.find_whole(KeyHash::of(&key), &key, now_s))?;
         let after = self.reads();
         let value = found.item().value.to_vec();
-        let records = 1 + value.len().div_ceil(self.array.place.part_bytes()) as u64;
+        let records = 1 + value.len().div_ceil(self.array.log.place().part_bytes()) as u64;
         assert!(after.0 - before.0 <= records, "{before:?} to {after:?}, {records} records");
         assert!(after.1 - before.1 <= records, "{before:?} to {after:?}, {records} records");
         Some(value)
@@ -38,7 +38,7 @@ impl Bench {
     /// The head as it was read, and its entry.
     fn head(&self, key: u64) -> (FlashItem, super::super::entry::SetEntry) {
         let hash = KeyHash::of(&key.to_le_bytes());
-        let entry = block_on(self.array.find(hash)).unwrap();
+        let entry = block_on(self.array.tables.find(hash)).unwrap();
         (block_on(self.array.fetch(hash, entry, self.now_s())).unwrap(), entry)
     }
 }
@@ -50,7 +50,7 @@ fn a_part_costs_two_reads_at_most_and_one_with_its_entry_in_dram() {
         assert!(bench.set_long(key, &long(key, 1, 2)));
         assert_eq!(bench.get_long(key), Some(long(key, 1, 2)), "{key}");
     }
-    block_on(bench.array.log.write_out());
+    block_on(bench.array.log.regions().write_out());
     // The latest key: DRAM has all of its entries, while those of the first keys are in tables.
     let before = bench.reads();
     assert!(bench.get_long(11).is_some());
@@ -107,8 +107,8 @@ fn a_scan_has_long_values_whole_and_counts_no_hit() {
     (10..60).for_each(|key| assert!(bench.set(key, &value(key, 0, 3000), 0)));
     bench.delete(3);
     let hits = |bench: &Bench| {
-        let state = bench.array.lock();
-        let tables = 0..bench.array.place.tables;
+        let state = bench.array.log.lock();
+        let tables = 0..bench.array.log.place().tables;
         let sets = tables.flat_map(|table| state.entries.sets_of(table).to_vec());
         sets.flat_map(|set| set.entries().collect::<Vec<_>>()).filter(|it| it.has_hit()).count()
     };

@@ -27,7 +27,6 @@
 //! Reads take no lock. A page that was reclaimed while it was read is detected by its sequence number, and the look-up
 //! starts again.
 
-mod index;
 mod look;
 pub(crate) mod page;
 mod reclaim;
@@ -36,24 +35,25 @@ mod snapshot;
 #[cfg(test)]
 mod tests;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use larder_device::{Io, IoBuffer, IoFuture, PlacementHandle};
+use larder_device::{BufferPool, Device, Io, IoBuffer, IoFuture, PlacementHandle};
 
-use super::Soc;
 use crate::base::item::{FlashItem, ItemRef};
 use crate::base::key::KeyHash;
 use crate::base::removal::RemovalReason;
+use crate::engine::breaker::CircuitBreaker;
+use crate::engine::soc::buckets::Buckets;
+use crate::engine::soc::log_index::{self, LogPosition, PageIndex};
 use crate::observe::events;
-pub(super) use index::LogPosition;
-use index::PageIndex;
+use crate::observe::stats::Counters;
 use larder_log::CacheId;
 use page::{LogRecord, PAGE_BYTES, PageIdentity};
 use segments::{Activation, AppendedObject, Cause, Segments, Whereabouts};
 pub(crate) use snapshot::snapshot_bytes_max;
 
 /// Maximum bytes of a log.
-pub(crate) const BYTES_MAX: u64 = index::PAGES_MAX * PAGE_BYTES as u64;
+pub(crate) const BYTES_MAX: u64 = log_index::PAGES_MAX * PAGE_BYTES as u64;
 
 /// What fits into a bucket fits into a page.
 const _: () = assert!(crate::config::SOC_OBJECT_BYTES_MAX <= page::OBJECT_BYTES_MAX);
@@ -98,10 +98,16 @@ impl SocLogPlace {
 /// stays here, and the next holder of the turn waits for its end first.
 type SegmentWrite = Option<IoFuture>;
 
-/// The log of a small-object engine.
+/// The log in front of the buckets of a small-object engine.
 pub(super) struct Log {
+    buckets: Arc<Buckets>,
+    device: Arc<dyn Device>,
+    /// The buckets take their buffers from the same pool.
+    pool: BufferPool,
+    breaker: Arc<CircuitBreaker>,
+    counters: Arc<Counters>,
     place: SocLogPlace,
-    index: PageIndex,
+    index: Arc<PageIndex>,
     segments: Mutex<Segments>,
     /// Held by a task that writes a segment, reclaims, or changes to the next segment.
     turn: async_lock::Mutex<SegmentWrite>,
@@ -127,21 +133,31 @@ impl Page {
 }
 
 impl Log {
-    pub(super) fn new(place: SocLogPlace, buckets: u64) -> Self {
+    pub(super) fn new(
+        place: SocLogPlace,
+        buckets: Arc<Buckets>,
+        (device, pool): (Arc<dyn Device>, BufferPool),
+        (counters, breaker): (Arc<Counters>, Arc<CircuitBreaker>),
+    ) -> Self {
         let bytes = u64::from(place.segments) * u64::from(place.segment_bytes);
         assert!((1..=BYTES_MAX).contains(&bytes), "the index has bits for its pages: {place:?}");
         assert!(place.threshold > 0, "a write is for one object at least: {place:?}");
         Self {
             place,
-            index: PageIndex::new(buckets),
+            index: Arc::new(PageIndex::new(buckets.count())),
             segments: Mutex::new(Segments::new(&place)),
             turn: async_lock::Mutex::new(None),
+            buckets,
+            device,
+            pool,
+            breaker,
+            counters,
         }
     }
 
     /// Whether an object of this hash may be in the log. "No" is certain, unless the object is marked dead.
-    pub(super) fn may_hold(&self, bucket: u64, hash: KeyHash) -> bool {
-        self.index.may_hold(bucket, hash)
+    pub(super) fn may_hold(&self, hash: KeyHash) -> bool {
+        self.index.may_hold(self.buckets.number_of(hash), hash)
     }
 
     /// Memory of the index.
@@ -156,12 +172,12 @@ impl Log {
 
     /// Forgets everything. Sequence numbers continue with this one.
     pub(super) fn clear(&self, first_sequence: u64) {
-        let mut segments = self.lock();
+        let mut segments = self.segments();
         *segments = Segments::new(&SocLogPlace { first_sequence, ..self.place });
         self.index.clear();
     }
 
-    fn lock(&self) -> MutexGuard<'_, Segments> {
+    fn segments(&self) -> MutexGuard<'_, Segments> {
         self.segments.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -174,7 +190,7 @@ impl Log {
         older: Option<LogPosition>,
         cause: Cause,
     ) -> Option<AppendedObject> {
-        let mut segments = self.lock();
+        let mut segments = self.segments();
         debug_assert!(!item.key.is_empty(), "a record without a key is damage");
         let appended = segments.append(item, cause)?;
         debug_assert_ne!(older, Some(appended.place), "two objects, two places");
@@ -188,56 +204,57 @@ impl Log {
 
     /// Whether the page still has this identity.
     fn is_current(&self, page: u32, identity: PageIdentity) -> bool {
-        self.lock().identity(page) == identity
+        self.segments().identity(page) == identity
     }
 
     fn offset_of(&self, page: u32) -> u64 {
         debug_assert!(page < self.place.segments * self.place.pages_per_segment(), "page {page}");
         self.place.offset + u64::from(page) * PAGE_BYTES as u64
     }
-}
 
-impl Soc {
+    /// Waits for all writes in flight.
+    pub(super) async fn finish_writes(&self) {
+        drop(self.take_turn().await);
+    }
+
     /// Marks the log's object of this hash dead. This may also hit an object of another key that the index cannot tell
     /// from it.
-    pub(crate) async fn invalidate_in_log(&self, hash: KeyHash) {
-        let Some(log) = &self.log else { return };
-        let number = self.bucket_of(hash);
-        if !log.may_hold(number, hash) {
+    pub(in crate::engine::soc) async fn invalidate(&self, hash: KeyHash) {
+        if !self.may_hold(hash) {
             return;
         }
+        let number = self.buckets.number_of(hash);
         // Under the bucket's lock, so not while the object moves.
-        let _stripe = self.lock_bucket(number).await;
-        for candidate in log.index.candidates(number, hash) {
-            log.index.touch(number, candidate.place, true);
+        let _stripe = self.buckets.lock(number).await;
+        for candidate in self.index.candidates(number, hash) {
+            self.index.touch(number, candidate.place, true);
         }
     }
 
     /// Logs `item` in place of an older version. Returns whether it is stored; if not, no version of the key is stored.
-    /// `None` if there is no log that could take it.
-    pub(super) async fn set_in_log(&self, item: &ItemRef<'_>, now_s: u32) -> Option<bool> {
-        let log = self.log.as_ref()?;
-        let number = self.bucket_of(item.hash);
+    /// `None` if the log cannot take it.
+    pub(super) async fn set(&self, item: &ItemRef<'_>, now_s: u32) -> Option<bool> {
+        let number = self.buckets.number_of(item.hash);
         loop {
-            let stripe = self.lock_bucket(number).await;
-            if !self.is_usable(number) {
+            let stripe = self.buckets.lock(number).await;
+            if !self.buckets.is_usable(number) {
                 // It would be lost when it moves to its bucket.
                 self.counters.lost_to_device_errors_objects.add(1);
-                self.note_item(RemovalReason::Lost, item);
+                self.buckets.note_item(RemovalReason::Lost, item);
                 return Some(false);
             }
-            let older = self.find_in_log(number, item.hash, item.key, now_s).await;
+            let older = self.find(number, item.hash, item.key, now_s).await;
             let older = older.map(|(place, _)| place);
-            let appended = log.append(number, item, older, Cause::New);
+            let appended = self.append(number, item, older, Cause::New);
             drop(stripe);
             if let Some(AppendedObject { began_page, .. }) = appended {
                 self.counters.soc_log_objects.add(1);
                 if began_page {
-                    self.keep_pace(log, now_s).await;
+                    self.keep_pace(now_s).await;
                 }
                 return Some(true);
             }
-            if !self.rotate(log, page::record_bytes(item), now_s).await {
+            if !self.rotate(page::record_bytes(item), now_s).await {
                 return None;
             }
         }
@@ -245,17 +262,17 @@ impl Soc {
 
     /// Makes sure that the active segment has room for a record of this length. `false` if no segment is available: all
     /// are retired.
-    async fn rotate(&self, log: &Log, record_bytes: usize, now_s: u32) -> bool {
-        let mut turn = self.take_turn(log).await;
-        if log.lock().has_room(record_bytes) {
+    async fn rotate(&self, record_bytes: usize, now_s: u32) -> bool {
+        let mut turn = self.take_turn().await;
+        if self.segments().has_room(record_bytes) {
             return true; // an earlier holder of the turn made room
         }
-        self.write_active(log, &mut turn, now_s).await;
+        self.write_active(&mut turn, now_s).await;
         loop {
-            self.reclaim_victim(log, now_s).await;
-            let buffer = || self.pool.take(log.place.segment_bytes as usize);
+            self.reclaim_victim(now_s).await;
+            let buffer = || self.pool.take(self.place.segment_bytes as usize);
             let activation = {
-                let mut segments = log.lock();
+                let mut segments = self.segments();
                 segments.revive(self.breaker.now_s());
                 segments.activate(buffer)
             };
@@ -268,37 +285,34 @@ impl Soc {
     }
 
     /// Waits for the turn, and for a write that an earlier holder may have left in flight.
-    pub(super) async fn take_turn<'a>(
-        &self,
-        log: &'a Log,
-    ) -> async_lock::MutexGuard<'a, SegmentWrite> {
-        let mut turn = log.turn.lock().await;
-        self.finish_segment(log, &mut turn).await;
+    async fn take_turn(&self) -> async_lock::MutexGuard<'_, SegmentWrite> {
+        let mut turn = self.turn.lock().await;
+        self.finish_segment(&mut turn).await;
         turn
     }
 
     /// Writes the active segment as it is. If that fails, its objects go to their buckets from memory, and its place is
     /// retired.
-    async fn write_active(&self, log: &Log, turn: &mut SegmentWrite, now_s: u32) {
+    async fn write_active(&self, turn: &mut SegmentWrite, now_s: u32) {
         assert!(
             turn.is_none(),
             "the holder of the turn has waited for the previous holder's write"
         );
-        let closed = log.lock().close().map(|(segment, bytes)| {
+        let closed = self.segments().close().map(|(segment, bytes)| {
             let mut buffer = self.pool.take(bytes.len());
             buffer.as_mut_slice().copy_from_slice(bytes);
             (segment, buffer)
         });
         if let Some((segment, buffer)) = closed {
             self.counters.soc_log_written_bytes.add(buffer.len() as u64);
-            let offset = log.offset_of(segment * log.place.pages_per_segment());
-            let handle = log.place.handle;
+            let offset = self.offset_of(segment * self.place.pages_per_segment());
+            let handle = self.place.handle;
             *turn = Some(self.device.submit(Io::write(offset, buffer, handle)));
-            self.finish_segment(log, turn).await;
+            self.finish_segment(turn).await;
         }
-        let failed = log.lock().failed_pages();
-        self.empty_pages(log, failed, now_s).await;
-        let retired = log.lock().retire_failed(self.breaker.now_s());
+        let failed = self.segments().failed_pages();
+        self.empty_pages(failed, now_s).await;
+        let retired = self.segments().retire_failed(self.breaker.now_s());
         if let Some(segment) = retired {
             self.counters.soc_log_retired_segments.add(1);
             // Its objects have been saved or counted page by page.
@@ -307,7 +321,7 @@ impl Soc {
     }
 
     /// Waits for the end of the write in flight.
-    async fn finish_segment(&self, log: &Log, turn: &mut SegmentWrite) {
+    async fn finish_segment(&self, turn: &mut SegmentWrite) {
         let Some(future) = turn else { return };
         let ended = future.await;
         *turn = None;
@@ -315,12 +329,12 @@ impl Soc {
             self.counters.device_failed(&failure.error);
         }
         self.breaker.ended(ended.is_ok());
-        log.lock().written(ended.is_ok());
+        self.segments().written(ended.is_ok());
     }
 
     /// Starts reading a page of the log.
-    fn start_reading(&self, log: &Log, page: u32) -> Reading {
-        let segments = log.lock();
+    fn start_reading(&self, page: u32) -> Reading {
+        let segments = self.segments();
         let identity = segments.identity(page);
         match segments.whereabouts(page) {
             Whereabouts::Nowhere => return Reading::Nowhere,
@@ -333,12 +347,12 @@ impl Soc {
         }
         drop(segments);
         self.counters.soc_log_reads.add(1);
-        let read = Io::Read { offset: log.offset_of(page), buffer: self.pool.take(PAGE_BYTES) };
+        let read = Io::Read { offset: self.offset_of(page), buffer: self.pool.take(PAGE_BYTES) };
         Reading::Flash(self.device.submit(read), identity)
     }
 
     /// Waits for a page. `None` if it cannot be read, or is not the page that was requested.
-    async fn finish_reading(&self, log: &Log, page: u32, reading: Reading) -> Option<Page> {
+    async fn finish_reading(&self, page: u32, reading: Reading) -> Option<Page> {
         let (future, identity) = match reading {
             Reading::Here(page) => return Some(page),
             Reading::Nowhere => return None,
@@ -352,14 +366,14 @@ impl Soc {
             }
         };
         let valid = page::is_valid(buffer.as_slice(), identity);
-        if !valid && log.is_current(page, identity) {
+        if !valid && self.is_current(page, identity) {
             self.counters.soc_log_bad_pages.add(1);
         }
         valid.then_some(Page { buffer, identity })
     }
 
-    async fn read_page(&self, log: &Log, page: u32) -> Option<Page> {
-        let reading = self.start_reading(log, page);
-        self.finish_reading(log, page, reading).await
+    async fn read_page(&self, page: u32) -> Option<Page> {
+        let reading = self.start_reading(page);
+        self.finish_reading(page, reading).await
     }
 }

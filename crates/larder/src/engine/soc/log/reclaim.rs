@@ -3,15 +3,15 @@
 
 use std::ops::Range;
 
-use super::index::{LogEntry, LogPosition};
 use super::page::{self, LogRecord};
 use super::segments::Cause;
-use super::{Log, Page, Soc};
+use super::{Log, Page};
 use crate::base::item::{ItemRef, is_expired};
 use crate::base::removal::RemovalReason;
 use crate::base::side_by_side::{run_all, together};
-use crate::engine::soc::Stripe;
 use crate::engine::soc::bucket::{Bucket, BucketEntry, ENTRIES_BYTES_MAX};
+use crate::engine::soc::buckets::Stripe;
+use crate::engine::soc::log_index::{LogEntry, LogPosition};
 
 /// Pages that are reclaimed at the same time.
 const PAGES_AT_ONCE: u32 = 8;
@@ -37,57 +37,57 @@ struct SortedObjects {
     few: Vec<LogEntry>,
 }
 
-impl Soc {
+impl Log {
     /// Reclaims the victim as far as the active segment has been filled.
-    pub(super) async fn keep_pace(&self, log: &Log, now_s: u32) {
-        let _turn = self.take_turn(log).await;
+    pub(super) async fn keep_pace(&self, now_s: u32) {
+        let _turn = self.take_turn().await;
         loop {
-            let pages = log.lock().due_pages(PAGES_AT_ONCE);
+            let pages = self.segments().due_pages(PAGES_AT_ONCE);
             if pages.is_empty() {
                 return;
             }
-            self.reclaim_pages(log, pages, now_s).await;
+            self.reclaim_pages(pages, now_s).await;
         }
     }
 
     /// Reclaims what is left of the victim. The caller holds the turn.
-    pub(super) async fn reclaim_victim(&self, log: &Log, now_s: u32) {
+    pub(super) async fn reclaim_victim(&self, now_s: u32) {
         loop {
-            let pages = log.lock().victim_pages(PAGES_AT_ONCE);
+            let pages = self.segments().victim_pages(PAGES_AT_ONCE);
             if pages.is_empty() {
                 return;
             }
-            self.reclaim_pages(log, pages, now_s).await;
+            self.reclaim_pages(pages, now_s).await;
         }
     }
 
     /// Reclaims pages of the victim concurrently. The caller holds the turn.
-    async fn reclaim_pages(&self, log: &Log, pages: Range<u32>, now_s: u32) {
+    async fn reclaim_pages(&self, pages: Range<u32>, now_s: u32) {
         debug_assert!(!pages.is_empty() && pages.len() <= PAGES_AT_ONCE as usize, "{pages:?}");
-        self.empty_pages(log, pages.clone(), now_s).await;
-        pages.for_each(|_| self.page_reclaimed(log));
+        self.empty_pages(pages.clone(), now_s).await;
+        pages.for_each(|_| self.page_reclaimed());
     }
 
-    fn page_reclaimed(&self, log: &Log) {
-        if log.lock().page_reclaimed() {
+    fn page_reclaimed(&self) {
+        if self.segments().page_reclaimed() {
             self.counters.soc_log_reclaimed_segments.add(1);
         }
     }
 
     /// Removes all objects in these pages from the index, many buckets at a time. The caller holds the turn. If it is
     /// dropped, it can be started again.
-    pub(super) async fn empty_pages(&self, log: &Log, pages: Range<u32>, now_s: u32) {
-        let read = together(pages.clone().map(|page| self.read_page(log, page))).await;
+    pub(super) async fn empty_pages(&self, pages: Range<u32>, now_s: u32) {
+        let read = together(pages.clone().map(|page| self.read_page(page))).await;
         let read: Vec<(u32, Option<Page>)> = pages.zip(read).collect();
         let mut leaving = Vec::new();
         for (page, read) in &read {
             let Some(read) = read else {
-                self.give_up_page(log, *page).await;
+                self.give_up_page(*page).await;
                 continue;
             };
             for (number, record) in (0..=u8::MAX).zip(page::records(read.buffer.as_slice())) {
-                let bucket = self.bucket_of(self.hash_of(record.key));
-                if log.index.holds(bucket, LogPosition { page: *page, number }) {
+                let bucket = self.buckets.number_of_key(record.key);
+                if self.index.holds(bucket, LogPosition { page: *page, number }) {
                     leaving.push((bucket, *page, read));
                 }
             }
@@ -97,56 +97,56 @@ impl Soc {
         leaving.dedup_by_key(|(bucket, page, _)| (*bucket, *page));
         let each = leaving
             .into_iter()
-            .map(|(bucket, page, read)| self.reclaim_bucket(log, bucket, (page, read), now_s));
+            .map(|(bucket, page, read)| self.reclaim_bucket(bucket, (page, read), now_s));
         run_all(each.collect()).await;
     }
 
     /// Gives up the objects of a page that cannot be read.
-    async fn give_up_page(&self, log: &Log, page: u32) {
-        for (number, place) in log.index.of_page(page) {
-            let _stripe = self.lock_bucket(number).await;
-            if log.index.holds(number, place) {
+    async fn give_up_page(&self, page: u32) {
+        for (number, place) in self.index.of_page(page) {
+            let _stripe = self.buckets.lock(number).await;
+            if self.index.holds(number, place) {
                 self.give_up(number, place);
             }
         }
     }
 
     /// Takes the objects of one bucket out of a page.
-    async fn reclaim_bucket(&self, log: &Log, number: u64, page: (u32, &Page), now_s: u32) {
-        let mut stripe = self.lock_bucket(number).await;
-        let all = log.index.of_bucket(number);
+    async fn reclaim_bucket(&self, number: u64, page: (u32, &Page), now_s: u32) {
+        let mut stripe = self.buckets.lock(number).await;
+        let all = self.index.of_bucket(number);
         let (leaving, others): (Vec<_>, Vec<_>) =
             all.into_iter().partition(|found| found.place.page == page.0);
-        if !self.is_usable(number) {
-            leaving.iter().for_each(|found| self.lose(log, number, *found, page.1));
+        if !self.buckets.is_usable(number) {
+            leaving.iter().for_each(|found| self.lose(number, *found, page.1));
             return;
         }
         let SortedObjects { mut moving, few } =
-            self.sort_out(log, number, leaving, (&others, page.1), now_s);
+            self.sort_out(number, leaving, (&others, page.1), now_s);
         if moving.is_empty() && few.is_empty() {
             return;
         }
-        let bucket = self.load_or_empty(number).await;
+        let bucket = self.buckets.load_or_empty(number).await;
         if moving.is_empty() {
-            moving = self.fit_or_drop(log, &bucket, few, page.1, now_s);
+            moving = self.fit_or_drop(&bucket, few, page.1, now_s);
         } else {
             moving.extend(few); // the bucket is written anyway, for other objects
         }
         if !moving.is_empty() {
             let moving = (&moving[..], page.1);
-            self.move_together(log, &mut stripe, (number, bucket), moving, &others, now_s).await;
+            self.move_together(&mut stripe, (number, bucket), moving, &others, now_s).await;
         }
     }
 
     /// Loses an object that cannot move to its bucket, together with the older version that it may hide there.
-    fn lose(&self, log: &Log, number: u64, found: LogEntry, page: &Page) {
+    fn lose(&self, number: u64, found: LogEntry, page: &Page) {
         let Some(record) = page.record(found.place.number) else {
             return self.give_up(number, found.place);
         };
-        if self.bucket_may_hold(self.hash_of(record.key)) {
-            self.empty(number);
+        if self.buckets.may_hold(self.buckets.hash_of(record.key)) {
+            self.buckets.empty(number);
         }
-        if log.index.remove(number, found.place) {
+        if self.index.remove(number, found.place) {
             self.counters.lost_to_device_errors_objects.add(1);
             self.note_record(RemovalReason::Lost, &record);
         }
@@ -157,7 +157,6 @@ impl Soc {
     /// many objects as they are, so they are dropped.
     fn fit_or_drop(
         &self,
-        log: &Log,
         bucket: &Bucket,
         mut few: Vec<LogEntry>,
         page: &Page,
@@ -173,7 +172,7 @@ impl Soc {
             }
             self.counters.soc_log_dropped_objects.add(1);
             self.note_record(RemovalReason::LogDropped, &record);
-            log.index.remove(self.bucket_of(self.hash_of(record.key)), found.place);
+            self.index.remove(self.buckets.number_of_key(record.key), found.place);
             false
         });
         few
@@ -183,7 +182,6 @@ impl Soc {
     /// bucket for them.
     fn sort_out(
         &self,
-        log: &Log,
         number: u64,
         leaving: Vec<LogEntry>,
         (others, page): (&[LogEntry], &Page),
@@ -195,27 +193,27 @@ impl Soc {
         };
         let alive = leaving.iter().filter(|found| !is_dead(found)).count();
         let alive = alive + others.iter().filter(|found| !found.dead).count();
-        let is_worth_a_write = alive >= usize::from(log.place.threshold);
+        let is_worth_a_write = alive >= usize::from(self.place.threshold);
         let mut sorted = SortedObjects { moving: Vec::new(), few: Vec::new() };
         for found in leaving {
             let Some(record) = page.record(found.place.number) else {
                 self.give_up(number, found.place);
                 continue;
             };
-            let hash = self.hash_of(record.key);
-            let hides_older = self.bucket_may_hold(hash);
+            let hash = self.buckets.hash_of(record.key);
+            let hides_older = self.buckets.may_hold(hash);
             let dead = is_dead(&found);
             if dead && !hides_older {
                 if !found.dead {
                     self.counters.expired.add(1);
                     self.note_record(RemovalReason::Expired, &record);
                 }
-                log.index.remove(number, found.place);
+                self.index.remove(number, found.place);
             } else if is_worth_a_write {
                 sorted.moving.push(found);
             } else if !found.hit && !hides_older {
                 sorted.few.push(found);
-            } else if !self.readmit(log, number, (found.place, dead), &record) {
+            } else if !self.readmit(number, (found.place, dead), &record) {
                 sorted.moving.push(found);
             }
         }
@@ -225,20 +223,19 @@ impl Soc {
     /// Logs the object at `place` again. Of a dead object only the key matters. Returns whether there was room.
     fn readmit(
         &self,
-        log: &Log,
         number: u64,
         (place, dead): (LogPosition, bool),
         record: &LogRecord<'_>,
     ) -> bool {
-        let hash = self.hash_of(record.key);
+        let hash = self.buckets.hash_of(record.key);
         let value = if dead { &[] } else { record.value };
         let LogRecord { flags, tiers, .. } = *record;
         let item =
             ItemRef { flags, tiers, ..ItemRef::new(hash, record.key, value, record.expiry_s) };
-        let appended = log.append(number, &item, Some(place), Cause::Readmitted);
+        let appended = self.append(number, &item, Some(place), Cause::Readmitted);
         if let Some(appended) = appended {
             if dead {
-                log.index.touch(number, appended.place, true);
+                self.index.touch(number, appended.place, true);
             }
             self.counters.soc_log_readmitted_objects.add(1);
         }
@@ -249,56 +246,42 @@ impl Soc {
     /// index forgets them once they are in the bucket.
     async fn move_together(
         &self,
-        log: &Log,
         stripe: &mut Stripe,
         (number, mut bucket): (u64, Bucket),
         (leaving, page): (&[LogEntry], &Page),
         others: &[LogEntry],
         now_s: u32,
     ) {
-        let change = self.invalidate_dead(number, &mut bucket);
+        let change = self.buckets.invalidate_dead(number, &mut bucket);
         let mut gathered = Move { bucket, bytes: 0, places: Vec::new(), objects: 0, expired: 0 };
         for found in leaving {
             if let Some(record) = page.record(found.place.number) {
                 self.put_in(&mut gathered, *found, &record, now_s);
             }
         }
-        self.gather(log, number, &mut gathered, others, now_s).await;
+        self.gather(number, &mut gathered, others, now_s).await;
         let Move { bucket, places, objects, expired, .. } = gathered;
         debug_assert!(objects <= places.len() as u64, "what moves leaves its place");
         self.counters.soc_log_moved_objects.add(objects);
         self.counters.expired.add(expired);
         // If this call is dropped here, the next holder of the bucket's lock finishes it.
-        self.store_moved(stripe, number, bucket, change, places).await;
-    }
-
-    /// Forgets objects of the log that a bucket now has, or that were lost with it.
-    pub(in crate::engine::soc) fn leave_log(&self, number: u64, moved: &[LogPosition]) {
-        if let Some(log) = &self.log {
-            moved.iter().for_each(|&place| _ = log.index.remove(number, place));
-        }
+        let moving = self.index.moving(number, places);
+        self.buckets.store_moved(stripe, number, bucket, change, Some(moving)).await;
     }
 
     /// Adds objects of other pages, oldest first, until they fill the bucket; stops before they would evict one
     /// another.
-    async fn gather(
-        &self,
-        log: &Log,
-        number: u64,
-        gathered: &mut Move,
-        others: &[LogEntry],
-        now_s: u32,
-    ) {
+    async fn gather(&self, number: u64, gathered: &mut Move, others: &[LogEntry], now_s: u32) {
         for group in others.chunks(READS_AT_ONCE) {
             let readings: Vec<_> =
-                group.iter().map(|found| self.start_reading(log, found.place.page)).collect();
+                group.iter().map(|found| self.start_reading(found.place.page)).collect();
             for (found, reading) in group.iter().zip(readings) {
                 // An unreadable object stays: it may be readable when its page is reclaimed.
-                let Some(page) = self.finish_reading(log, found.place.page, reading).await else {
+                let Some(page) = self.finish_reading(found.place.page, reading).await else {
                     continue;
                 };
                 let Some(record) = page.record(found.place.number) else { continue };
-                if self.bucket_of(self.hash_of(record.key)) != number {
+                if self.buckets.number_of_key(record.key) != number {
                     continue;
                 }
                 if gathered.bytes + self.entry_of(&record).stored_bytes() > ENTRIES_BYTES_MAX {
@@ -312,7 +295,7 @@ impl Soc {
     /// Puts an object into the bucket in place of an older version. For an expired object, only removes the older
     /// version.
     fn put_in(&self, gathered: &mut Move, found: LogEntry, record: &LogRecord<'_>, now_s: u32) {
-        gathered.bucket.remove(self.hash_of(record.key), record.key);
+        gathered.bucket.remove(self.buckets.hash_of(record.key), record.key);
         gathered.places.push(found.place);
         if found.dead || is_expired(record.expiry_s, now_s) {
             if !found.dead {
@@ -324,13 +307,11 @@ impl Soc {
         let entry = self.entry_of(record);
         gathered.bytes += entry.stored_bytes();
         gathered.objects += 1;
-        let (expired, evicted) = gathered.bucket.push_and_tell(entry, now_s, &self.gone());
-        self.counters.expired.add(u64::from(expired));
-        self.counters.soc_evicted_objects.add(u64::from(evicted));
+        self.buckets.push(&mut gathered.bucket, entry, now_s);
     }
 
     fn entry_of<'a>(&self, record: &LogRecord<'a>) -> BucketEntry<'a> {
         let LogRecord { key, value, expiry_s, flags, tiers, .. } = *record;
-        BucketEntry { tag: self.hash_of(key).tag(), key, value, expiry_s, flags, tiers }
+        BucketEntry { tag: self.buckets.hash_of(key).tag(), key, value, expiry_s, flags, tiers }
     }
 }

@@ -22,9 +22,9 @@ use larder_device::IoBuffer;
 use larder_log::{Backoff, CacheId};
 
 use super::SocLogPlace;
-use super::index::LogPosition;
 use super::page::{self, PAGE_BYTES, PageIdentity};
 use crate::base::item::ItemRef;
+use crate::engine::soc::log_index::LogPosition;
 
 /// At most `1 / READMITTED_PART` of a segment is filled with readmitted objects.
 const READMITTED_PART: usize = 2;

@@ -13,11 +13,11 @@
 //! The snapshot has room for [`PAGE_OBJECTS`] objects per page. Objects beyond that are given up, together with the
 //! content of their buckets, which may hold older versions of them.
 
-use super::index::{self, ENTRY_SNAPSHOT_BYTES, PARTITION_SNAPSHOT_BYTES};
 use super::page::PAGE_BYTES;
-use super::{Soc, SocLogPlace};
+use super::{Log, SocLogPlace};
 use crate::base::removal::RemovalReason;
 use crate::base::tier::Tier;
+use crate::engine::soc::log_index::{self, ENTRY_SNAPSHOT_BYTES, PARTITION_SNAPSHOT_BYTES};
 
 /// Objects per page that the snapshot has room for. It is enough if objects have 34 bytes (key and value) on average.
 const PAGE_OBJECTS: u64 = 96;
@@ -29,25 +29,22 @@ pub(crate) fn snapshot_bytes_max(segment_bytes: u32, buckets: u64) -> (u64, u64)
     let pages = u64::from(segment_bytes) / PAGE_BYTES as u64;
     let segment = SEGMENT_BYTES as u64 + pages * PAGE_OBJECTS * ENTRY_SNAPSHOT_BYTES as u64;
     let fixed = LENGTH_BYTES as u64 + 8;
-    (segment, fixed + index::partitions(buckets) * PARTITION_SNAPSHOT_BYTES as u64)
+    (segment, fixed + log_index::partitions(buckets) * PARTITION_SNAPSHOT_BYTES as u64)
 }
 
-impl Soc {
+impl Log {
     /// Writes what the log has in memory.
-    pub(in crate::engine::soc) async fn write_log_out(&self) {
-        let Some(log) = &self.log else { return };
-        let mut turn = self.take_turn(log).await;
+    pub(in crate::engine::soc) async fn write_out(&self) {
+        let mut turn = self.take_turn().await;
         // At second 0 no object counts as expired.
-        self.write_active(log, &mut turn, 0).await;
+        self.write_active(&mut turn, 0).await;
     }
 
-    /// The log's part of the snapshot, for what is on flash. Empty without a log. Must be called before the buckets'
-    /// part is exported.
-    pub(in crate::engine::soc) async fn export_log(&self) -> Vec<u8> {
-        let Some(log) = &self.log else { return Vec::new() };
-        let _turn = self.take_turn(log).await;
+    /// The log's part of the snapshot, for what is on flash. Must be called before the buckets' part is exported.
+    pub(in crate::engine::soc) async fn export(&self) -> Vec<u8> {
+        let _turn = self.take_turn().await;
         let mut out = vec![0; LENGTH_BYTES];
-        let (newest, sealed) = log.lock().sealed();
+        let (newest, sealed) = self.segments().sealed();
         let count = u32::try_from(sealed.len()).expect("segments are counted in 32 bits");
         out.extend_from_slice(&newest.to_le_bytes());
         out.extend_from_slice(&count.to_le_bytes());
@@ -55,15 +52,15 @@ impl Soc {
             out.extend_from_slice(&number.to_le_bytes());
             out.extend_from_slice(&sequence.to_le_bytes());
         }
-        let SocLogPlace { segments, .. } = log.place;
-        let pages = u64::from(segments) * u64::from(log.place.pages_per_segment());
-        for (number, _) in log.index.export(&mut out, pages * PAGE_OBJECTS) {
-            let _stripe = self.lock_bucket(number).await;
-            self.empty(number);
+        let SocLogPlace { segments, .. } = self.place;
+        let pages = u64::from(segments) * u64::from(self.place.pages_per_segment());
+        for (number, _) in self.index.export(&mut out, pages * PAGE_OBJECTS) {
+            let _stripe = self.buckets.lock(number).await;
+            self.buckets.empty(number);
             self.counters.soc_log_dropped_objects.add(1);
             self.counters.removals.unknown(RemovalReason::LogDropped, Tier::SmallObjects, 1);
         }
-        let (segment, fixed) = snapshot_bytes_max(log.place.segment_bytes, self.place.buckets);
+        let (segment, fixed) = snapshot_bytes_max(self.place.segment_bytes, self.buckets.count());
         let most = fixed + u64::from(segments) * segment;
         assert!(out.len() as u64 <= most, "the layout reserves {most} bytes: {}", out.len());
         let length = (out.len() - LENGTH_BYTES) as u64;
@@ -72,9 +69,8 @@ impl Soc {
     }
 
     /// Takes the log's part from the front of `bytes` and returns the rest. `None` if it is not what
-    /// [`Soc::export_log`] wrote; then nothing was taken over. Without a log there is no such part.
-    pub(in crate::engine::soc) fn import_log<'a>(&self, bytes: &'a [u8]) -> Option<&'a [u8]> {
-        let Some(log) = &self.log else { return Some(bytes) };
+    /// [`Log::export`] wrote; then nothing was taken over.
+    pub(in crate::engine::soc) fn import<'a>(&self, bytes: &'a [u8]) -> Option<&'a [u8]> {
         let (length, rest) = bytes.split_first_chunk::<LENGTH_BYTES>()?;
         let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;
         let (part, behind) = rest.split_at_checked(length)?;
@@ -91,17 +87,17 @@ impl Soc {
             })
             .collect();
         let listed = listed?;
-        let mut sealed = vec![false; log.place.segments as usize];
+        let mut sealed = vec![false; self.place.segments as usize];
         for (number, _) in &listed {
             *sealed.get_mut(*number as usize)? = true;
         }
-        let pages = log.place.pages_per_segment();
+        let pages = self.place.pages_per_segment();
         let is_known = |page: u32| sealed.get((page / pages) as usize) == Some(&true);
-        let taken = log.lock().restore(u32::from_le_bytes(*newest), &listed);
-        if taken && log.index.import(entries, is_known) {
+        let taken = self.segments().restore(u32::from_le_bytes(*newest), &listed);
+        if taken && self.index.import(entries, is_known) {
             return Some(behind);
         }
-        *log.lock() = super::Segments::new(&log.place);
+        *self.segments() = super::Segments::new(&self.place);
         None
     }
 }

@@ -13,7 +13,8 @@ use proptest::prelude::*;
 use super::SocLogPlace;
 use crate::base::item::ItemRef;
 use crate::base::key::{KeyHash, KeyHasher};
-use crate::engine::soc::{Knowledge, Soc, SocPlace};
+use crate::engine::soc::change::BucketChange;
+use crate::engine::soc::{Log, Soc, SocPlace};
 use crate::observe::stats::Counters;
 use larder_device::block_on;
 
@@ -54,6 +55,10 @@ fn soc(device: &Arc<Faulty>, threshold: u8, epoch: u64) -> Soc {
     let clock = Arc::new(crate::base::time::CacheClock::new(Arc::new(larder_device::RealClock)));
     let breaker = Arc::new(crate::engine::breaker::CircuitBreaker::new(clock));
     Soc::new(device, place, Some(log), None, (Arc::new(Counters::default()), breaker))
+}
+
+fn log(soc: &Soc) -> &Log {
+    soc.log.as_ref().unwrap()
 }
 
 fn set(soc: &Soc, key: u32, version: u32) {
@@ -173,16 +178,15 @@ fn what_has_nowhere_to_go_is_lost_and_uncovers_nothing() {
     set(&soc, 1, 1);
     go_round(&soc, 1000);
     set(&soc, 1, 2);
-    let bucket_of = |key: u32| soc.bucket_of(KeyHash::of(&key.to_le_bytes()));
+    let bucket_of = |key: u32| soc.buckets.number_of(KeyHash::of(&key.to_le_bytes()));
     let number = bucket_of(1);
-    soc.know(number, Knowledge::Retired);
-    soc.retired().entry(number).or_default().failed(soc.breaker.now_s());
+    soc.buckets.states().failed(number, log(&soc).breaker.now_s());
     let lost = soc.counters.lost_to_device_errors_objects.get();
     let others = (5000..).filter(|&key| bucket_of(key) != number);
     others.take(400).for_each(|key| set(&soc, key, 1));
     assert_eq!(get(&soc, 1), None);
     assert!(soc.counters.lost_to_device_errors_objects.get() > lost);
-    assert!(soc.log.as_ref().unwrap().index.of_bucket(number).is_empty());
+    assert!(log(&soc).index.of_bucket(number).is_empty());
 }
 
 /// The buckets have room for all objects: an object that waits in vain for others of its bucket goes there alone.
@@ -218,24 +222,24 @@ fn an_object_that_waits_alone_evicts_no_other() {
 fn a_write_whose_caller_gave_up_has_ended_when_a_snapshot_is_made() {
     let device = device();
     let soc = soc(&device, 1, 1);
-    let number = soc.bucket_of(KeyHash::of(&1_u32.to_le_bytes()));
+    let number = soc.buckets.number_of(KeyHash::of(&1_u32.to_le_bytes()));
     let buckets = (2 << 20)..(4 << 20);
     let slow = FaultRule::new(Fault::Delay { submissions: u32::MAX }).on_writes().within(buckets);
     device.set_plan(&FaultPlan::new(1).with(slow));
     let mut context = Context::from_waker(Waker::noop());
-    let mut stripe = block_on(soc.lock_bucket(number));
-    let bucket = block_on(soc.load_or_empty(number));
+    let mut stripe = block_on(soc.buckets.lock(number));
+    let bucket = block_on(soc.buckets.load_or_empty(number));
     {
-        let store =
-            soc.store(&mut stripe, number, bucket, crate::engine::soc::BucketChange::default());
+        let change = BucketChange::default();
+        let store = soc.buckets.store_moved(&mut stripe, number, bucket, change, None);
         assert!(pin!(store).poll(&mut context).is_pending());
     }
     drop(stripe);
-    let mut finishing = pin!(soc.finish_all());
+    let mut finishing = pin!(soc.buckets.finish_all());
     assert!(finishing.as_mut().poll(&mut context).is_pending(), "it is slow");
     device.release_delayed();
     assert!(finishing.as_mut().poll(&mut context).is_ready());
-    assert!(block_on(soc.stripe(number).lock()).is_none());
+    assert!(block_on(soc.buckets.lock(number)).is_none());
 }
 
 #[test]
@@ -245,14 +249,14 @@ fn a_snapshot_brings_the_log_back() {
     (0..500).for_each(|key| set(&first, key, key + 1));
     let (held, found): (_, Vec<_>) =
         (first.log_objects(), (0..500).map(|k| get(&first, k)).collect());
-    block_on(first.write_log_out());
-    let part = block_on(first.export_log());
+    block_on(log(&first).write_out());
+    let part = block_on(log(&first).export());
     let mut buckets = Vec::new();
-    first.export_buckets(&mut buckets);
+    first.buckets.export(&mut buckets);
     drop(first);
     let second = soc(&device, 2, 2);
-    assert_eq!(second.import_log(&[&part[..], b"behind"].concat()), Some(&b"behind"[..]));
-    second.import_buckets(&buckets);
+    assert_eq!(log(&second).import(&[&part[..], b"behind"].concat()), Some(&b"behind"[..]));
+    second.buckets.states().import(&buckets);
     assert_eq!(second.log_objects(), held);
     (0..500).zip(found).for_each(|(key, found)| assert_eq!(get(&second, key), found, "{key}"));
     go_round(&second, 1000);
@@ -270,7 +274,7 @@ proptest! {
         let device = device();
         let soc = with_key_in_log(&device, 2);
         let mut part = match damage {
-            Some(_) => block_on(soc.export_log()),
+            Some(_) => block_on(log(&soc).export()),
             None => [&(bytes.len() as u64).to_le_bytes()[..], &bytes].concat(),
         };
         if let Some((at, byte)) = damage {
@@ -278,7 +282,7 @@ proptest! {
             part[at] = byte;
         }
         let next = self::soc(&device, 2, 2);
-        if next.import_log(&part).is_none() {
+        if log(&next).import(&part).is_none() {
             prop_assert_eq!(next.log_objects(), 0);
         }
         prop_assert!(matches!(get(&next, 1), None | Some(1)));

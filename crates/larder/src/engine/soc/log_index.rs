@@ -18,7 +18,7 @@
 //! Objects of one bucket change under the lock of the bucket, except for the bits hit and dead.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::base::key::KeyHash;
 
@@ -47,7 +47,7 @@ pub(super) const PARTITION_SNAPSHOT_BYTES: usize = 4;
 
 /// Where a record lies: the page of the log, and the record's number in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::engine::soc) struct LogPosition {
+pub(super) struct LogPosition {
     pub(super) page: u32,
     pub(super) number: u8,
 }
@@ -78,6 +78,20 @@ pub(super) struct PageIndex {
     len: AtomicU64,
 }
 
+/// Objects of the log that move to their bucket with one write of it.
+pub(super) struct MovingObjects {
+    index: Arc<PageIndex>,
+    bucket: u64,
+    places: Vec<LogPosition>,
+}
+
+impl MovingObjects {
+    /// Makes the index forget them: the bucket has them now, or they were lost with it.
+    pub(super) fn leave_log(self) {
+        self.places.iter().for_each(|&place| _ = self.index.remove(self.bucket, place));
+    }
+}
+
 /// The number of partitions for this number of buckets.
 pub(super) fn partitions(buckets: u64) -> u64 {
     buckets.div_ceil(PARTITION_BUCKETS)
@@ -96,6 +110,11 @@ impl PageIndex {
             room: AtomicU64::new(0),
             len: AtomicU64::new(0),
         }
+    }
+
+    /// The objects at these places, which move to their bucket.
+    pub(super) fn moving(self: &Arc<Self>, bucket: u64, places: Vec<LogPosition>) -> MovingObjects {
+        MovingObjects { index: Arc::clone(self), bucket, places }
     }
 
     /// Objects that may be the one of `hash`, newest first.

@@ -1,84 +1,182 @@
-//! Atomic read-modify-write operations.
+//! Writing: values are set, changed in one step, and removed.
 
-use std::borrow::Cow;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-use super::demoting::{Patience, Wait};
-use super::place::PUTS_BEFORE_WRITE_AROUND;
-use super::{Larder, SetOptions, reentry};
+use super::change::{Attempt, names, number_in};
+use super::demoting::Wait;
+use super::place::{PUTS_BEFORE_WRITE_AROUND, Placing};
+use super::stream::{Source, store_parts};
+use super::{Cas, Change, FetchError, Larder, SetOptions, reentry};
 use crate::base::error::{Error, ErrorKind};
 use crate::base::item::ItemRef;
-use crate::base::key::{KeyHash, check_key, check_value};
+use crate::base::key::{KeyHash, check_key, check_length, check_value};
 use crate::base::removal::RemovalReason;
-use crate::base::tier::Tiers;
+use crate::base::tier::{Tier, Tiers};
 use crate::dram::value::{PinnedValue, Value};
-use crate::dram::{DramFull, ItemView, TakenBytes};
-
-/// The change that [`Larder::update`] makes to a key.
-///
-/// ```
-/// use larder::Change;
-///
-/// assert_ne!(Change::Keep, Change::StoreKeepingExpiry(b"rye"[..].into()));
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Change<'a> {
-    /// Leave the value as it is.
-    Keep,
-    /// Store a value.
-    Store(Cow<'a, [u8]>, SetOptions),
-    /// Store a value with the expiry of the existing one; it is [stale](crate::ValueMeta::stale) if the existing one
-    /// is.
-    StoreKeepingExpiry(Cow<'a, [u8]>),
-    /// The same, with a given version, as in [`SetOptions::version`]: a caller that must report the version draws it
-    /// first ([`Larder::draw_version`]).
-    StoreKeepingExpiryAs(Cow<'a, [u8]>, NonZeroU64),
-    /// Keep the value and its version, and set its remaining lifetime; `None` means for ever.
-    Touch(Option<Duration>),
-    /// Keep the value, but mark it as stale, as [`Larder::invalidate`] does.
-    Invalidate {
-        /// Its remaining lifetime; `None` keeps the old one, [`Duration::MAX`] means for ever.
-        ttl: Option<Duration>,
-        /// Its new version; `None` assigns a larger one.
-        version: Option<NonZeroU64>,
-    },
-}
-
-/// Outcome of [`Larder::cas`].
-///
-/// ```
-/// # use larder::{Cas, Larder, RealClock, block_on};
-/// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
-/// let missing = block_on(cache.cas(b"bread", b"rye", 1, Default::default()))?;
-/// assert_eq!(missing, Cas::NotFound);
-/// # Ok::<(), larder::Error>(())
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub enum Cas {
-    /// The value was stored.
-    Stored,
-    /// The value has another version.
-    OtherVersion,
-    /// There is no value.
-    #[default]
-    NotFound,
-}
-
-/// Outcome of an attempt to update.
-enum Attempt {
-    /// The value that was there before, if any.
-    Done(Option<Value>),
-    /// Another caller was faster.
-    Again,
-    /// There is no room in DRAM yet.
-    Full,
-    /// The item is for flash only, and this number of bytes must be taken from the limit first.
-    NoneTaken(usize),
-}
+use crate::dram::{Admit, DramFull, ItemView, TakenBytes};
+use crate::engine::long::NewParts;
+use crate::flash::{EngineId, Flash};
+use crate::observe::latency::TimedCall;
 
 impl Larder {
+    /// Stores `value` under `key` and replaces any older value. It expires after `ttl` (rounded up to milliseconds,
+    /// and on flash to whole seconds), or never.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidInput`] for a key or a value that no tier can hold; the key then has no value at all.
+    /// [`ErrorKind::Device`] if flash holds an older value and cannot record that it is void: the new value is
+    /// stored, but a crash may bring the older one back.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// use std::time::Duration;
+    /// block_on(cache.set(b"bread", b"rye", Some(Duration::from_secs(3600))))?;
+    /// block_on(cache.set(b"bread", b"oat", None))?; // in its place
+    /// assert_eq!(block_on(cache.get(b"bread"))?.as_deref(), Some(&b"oat"[..]));
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub async fn set(&self, key: &[u8], value: &[u8], ttl: Option<Duration>) -> Result<(), Error> {
+        self.set_with(key, value, SetOptions { ttl, ..SetOptions::default() }).await
+    }
+
+    /// As [`Larder::set`], with all options of a value.
+    ///
+    /// # Errors
+    /// As [`Larder::set`].
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// block_on(cache.set_with(b"bread", b"rye", SetOptions { flags: 7, ..Default::default() }))?;
+    /// assert_eq!(block_on(cache.get(b"bread"))?.map(|value| value.flags()), Some(7));
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub async fn set_with(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        options: SetOptions,
+    ) -> Result<(), Error> {
+        check_key(key)?;
+        self.core.check_reentry()?;
+        let inside = self.core.enter().await?;
+        let begun = self.stopwatch.begin();
+        let stored = self.store(key, value, options).await;
+        self.stopwatch.end(begun, TimedCall::Set);
+        self.core.leave(inside);
+        stored
+    }
+
+    /// [`Larder::set_with`], for a valid key.
+    async fn store(&self, key: &[u8], value: &[u8], options: SetOptions) -> Result<(), Error> {
+        let hash = self.hasher.hash(key);
+        self.core.counters.sets.add(1);
+        if let Err(refusal) = check_value(value) {
+            self.remove(hash, key).await?;
+            return Err(refusal);
+        }
+        let item = self.items.item(hash, key, value, options);
+        if !self.core.can_hold(&item) {
+            self.remove(hash, key).await?;
+            return Err(self.core.too_large(&item));
+        }
+        let supersede = |there: Option<&ItemView<'_>>| self.supersede(hash, key, there);
+        let (stored, told_flash) = self.placing(&item, &supersede).run(None).await;
+        if !stored {
+            self.remove(hash, key).await?;
+        }
+        told_flash
+    }
+
+    /// A version for a value of `key` that is about to be stored, for [`SetOptions::version`]: larger than those of
+    /// all earlier values of the key. For callers that must report the version of their change.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// let version = cache.draw_version(b"bread");
+    /// let options = SetOptions { version: Some(version), ..SetOptions::default() };
+    /// block_on(cache.set_with(b"bread", b"rye", options))?;
+    /// assert_eq!(block_on(cache.get(b"bread"))?.map(|it| it.version()), Some(version.get()));
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub fn draw_version(&self, key: &[u8]) -> NonZeroU64 {
+        self.core.dram.draw_version(key)
+    }
+
+    /// Removes `key` from both tiers. Returns whether it was there. A large object on flash counts as there even if
+    /// it has expired, because it is not read to find out.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidInput`] for an invalid key; [`ErrorKind::Device`] as for
+    /// [`Larder::set`].
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// block_on(cache.set(b"bread", b"rye", None))?;
+    /// assert!(block_on(cache.delete(b"bread"))?);
+    /// assert!(!block_on(cache.delete(b"bread"))?);
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub async fn delete(&self, key: &[u8]) -> Result<bool, Error> {
+        check_key(key)?;
+        self.core.check_reentry()?;
+        let inside = self.core.enter().await?;
+        self.core.counters.deletes.add(1);
+        let begun = self.stopwatch.begin();
+        let removed = self.remove(self.hasher.hash(key), key).await;
+        self.stopwatch.end(begun, TimedCall::Delete);
+        self.core.leave(inside);
+        removed
+    }
+
+    /// For an item on its way into the cache.
+    pub(super) fn placing<'a>(&'a self, item: &'a ItemRef<'a>, admit: Admit<'a>) -> Placing<'a> {
+        Placing { core: &self.core, demoter: &self.demoter, item, admit }
+    }
+
+    /// Called at the moment at which the key changes: overtakes reads and fetches in flight, and counts the replaced
+    /// value.
+    pub(super) fn supersede(
+        &self,
+        hash: KeyHash,
+        key: &[u8],
+        there: Option<&ItemView<'_>>,
+    ) -> bool {
+        self.reads.overtake(hash, &hash.0);
+        self.fetches.overtake(hash, key);
+        if let Some(ItemView { key, value, .. }) = there {
+            self.core.counters.replaced_objects.add(1);
+            let bytes = key.len() + value.len();
+            self.core.counters.removals.key(RemovalReason::Replaced, Tier::Dram, key, bytes);
+        }
+        true
+    }
+
+    /// Removes `key` from both tiers.
+    async fn remove(&self, hash: KeyHash, key: &[u8]) -> Result<bool, Error> {
+        let _key_lock = self.core.lock_key(hash).await;
+        let seen = self.core.tier_and_bytes(hash, key);
+        let on_flash = match &self.core.flash {
+            Some(flash) => flash.remove(hash, key, self.core.now_s()).await,
+            None => Ok(false),
+        };
+        // Overtake between the two removals: a read that begins now finds nothing on flash, and one that began before
+        // brings nothing to DRAM afterwards.
+        self.supersede(hash, key, None);
+        let in_dram = self.core.dram.remove(hash, key, self.core.now_ms());
+        let was_there = in_dram.unwrap_or(matches!(on_flash, Ok(true)));
+        if was_there {
+            self.core.counters.deleted_objects.add(1);
+            let (tier, bytes) = seen.unwrap_or((Tier::SmallObjects, 0));
+            self.core.counters.removals.key(RemovalReason::Deleted, tier, key, bytes);
+        }
+        on_flash.map(|_| was_there)
+    }
+
     /// Reads the value of `key` and changes it in one atomic step. `change` may be called more than once, and must
     /// not call the cache, because the key is locked. Returns the value as it was before.
     ///
@@ -105,10 +203,10 @@ impl Larder {
         mut change: impl FnMut(Option<&Value>) -> Change<'a>,
     ) -> Result<Option<Value>, Error> {
         check_key(key)?;
-        self.check_reentry()?;
-        let inside = self.enter().await?;
+        self.core.check_reentry()?;
+        let inside = self.core.enter().await?;
         let updated = self.update_inside(self.hasher.hash(key), key, &mut change).await;
-        self.leave(inside);
+        self.core.leave(inside);
         updated
     }
 
@@ -118,7 +216,7 @@ impl Larder {
         key: &[u8],
         change: &mut impl FnMut(Option<&Value>) -> Change<'a>,
     ) -> Result<Option<Value>, Error> {
-        let mut patience = Patience::new(&self.core, self.demotion_wait);
+        let mut patience = self.demoter.patience();
         let mut taken = None;
         let mut goes_above = false;
         loop {
@@ -126,7 +224,7 @@ impl Larder {
             let waited = match attempt {
                 Attempt::Done(before) => {
                     let brought = before.as_ref().map_or(0, |value| value.len()) + key.len();
-                    self.demote_for(brought).await;
+                    self.demoter.demote_for(brought).await;
                     return Ok(before);
                 }
                 Attempt::Again => Wait::Again,
@@ -146,10 +244,10 @@ impl Larder {
                 }
                 Attempt::Full => {
                     let bytes = self.core.dram.segment_bytes();
-                    self.wait_for_room(&mut patience, bytes).await
+                    self.demoter.wait_for_room(&mut patience, bytes).await
                 }
                 Attempt::NoneTaken(bytes) => {
-                    taken = self.take_above(bytes, &mut patience).await;
+                    taken = self.demoter.take_above(bytes, &mut patience).await;
                     if taken.is_some() { Wait::Again } else { Wait::Over }
                 }
             };
@@ -163,7 +261,7 @@ impl Larder {
 
     /// Counts a change that was not made because there was no room.
     fn refuse(&self, reason: RemovalReason, key: &[u8], message: &str) -> Error {
-        self.count_refused(reason, &ItemRef::new(self.hasher.hash(key), key, &[], 0));
+        self.core.count_refused(reason, &ItemRef::new(self.hasher.hash(key), key, &[], 0));
         Error::new(ErrorKind::Busy, message)
     }
 
@@ -391,8 +489,8 @@ impl Larder {
         // Without flash nothing waits here, and the value is identified by its address, so a copy would not do.
         let look = if self.core.flash.is_some() { PinnedValue::keep } else { PinnedValue::for_now };
         let before = self.look(hash, key).await.map(|found| look(found.value));
-        let changed = reentry::updating(self.id(), || change(before.as_ref()));
-        let Some(item) = self.item_after(hash, key, &changed, before.as_ref()) else {
+        let changed = reentry::updating(self.core.id(), || change(before.as_ref()));
+        let Some(item) = self.items.item_after(hash, key, &changed, before.as_ref()) else {
             return Ok(Attempt::Done(before.map(Value::kept)));
         };
         check_value(item.value)?;
@@ -401,11 +499,11 @@ impl Larder {
             return Err(Error::new(ErrorKind::InvalidInput, message));
         }
         let goes_above = goes_above && item.tiers != Tiers::DramOnly;
-        let stays = !goes_above && self.stays_in_dram(&item);
+        let stays = !goes_above && self.core.stays_in_dram(&item);
         if !stays && taken.is_none() {
             return Ok(Attempt::NoneTaken(self.core.dram.demoting_bytes(&item)));
         }
-        let told_flash = self.invalidate_on_flash(hash).await;
+        let told_flash = self.core.invalidate_on_flash(hash).await;
         let now_s = self.core.now_s();
         let now_ms = self.core.now_ms();
         let unchanged = |there: Option<&ItemView<'_>>| {
@@ -450,14 +548,142 @@ impl Larder {
             }
         })
     }
-}
 
-/// Whether the value has this version. 0 is the version of values that DRAM has no room for, and matches none.
-fn names(version: u64, value: &Value) -> bool {
-    version != 0 && value.version() == version
-}
+    /// Marks the key's value as [stale](crate::ValueMeta::stale): it is still served, from DRAM only, until it is
+    /// replaced or evicted, and the first caller that asks for the right to replace it gets it ([`Larder::win`]). The
+    /// value gets a new version, and lives on for `ttl`, or for its old lifetime. Returns whether there is a value.
+    ///
+    /// A value that replaces it is not stale. [`Larder::touch`], [`Larder::append`], [`Larder::incr`] and similar
+    /// calls leave it stale. [`Change::Invalidate`] does the same inside an update, and can set the version.
+    ///
+    /// # Errors
+    /// As [`Larder::update`]: a value that DRAM cannot hold is not marked. Delete it.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// block_on(cache.set(b"bread", b"rye of yesterday", None))?;
+    /// assert!(block_on(cache.invalidate(b"bread", None))?);
+    /// let meta = block_on(cache.get_with(b"bread", |_, meta| meta))?.unwrap();
+    /// assert!(meta.stale && !meta.won);
+    /// assert!(cache.win(b"bread", meta.version)?, "bake!");
+    /// assert!(!cache.win(b"bread", meta.version)?, "another caller bakes");
+    /// block_on(cache.set(b"bread", b"rye of today", None))?;
+    /// assert!(!block_on(cache.get_with(b"bread", |_, meta| meta.stale))?.unwrap());
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub async fn invalidate(&self, key: &[u8], ttl: Option<Duration>) -> Result<bool, Error> {
+        let before = self
+            .update(key, |current| match current {
+                Some(_) => Change::Invalidate { ttl, version: None },
+                None => Change::Keep,
+            })
+            .await?;
+        Ok(before.is_some())
+    }
 
-fn number_in(value: &[u8]) -> Option<u64> {
-    let digits = std::str::from_utf8(value).ok()?;
-    digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?
+    /// Asks for the right to replace this version of the key's value, because it is stale, expires soon, or is a
+    /// stub. Returns whether the caller has won it: no other caller wins with this version. The cache remembers that
+    /// while this version is in DRAM. Also returns `false` if the version is not there any more.
+    ///
+    /// It does not wait, and changes nothing but [`ValueMeta::won`](crate::ValueMeta::won).
+    ///
+    /// # Errors
+    /// As [`Larder::get`].
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// // A stub for callers that come while we fetch.
+    /// let stub = SetOptions { won: true, ..SetOptions::default() };
+    /// assert!(block_on(cache.add(b"bread", b"", stub))?, "we fetch");
+    /// let meta = block_on(cache.get_with(b"bread", |_, meta| meta))?.unwrap();
+    /// assert!(meta.won && !cache.win(b"bread", meta.version)?, "they wait");
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub fn win(&self, key: &[u8], version: u64) -> Result<bool, Error> {
+        check_key(key)?;
+        self.core.gate.check()?;
+        Ok(version != 0
+            && self.core.dram.win(self.hasher.hash(key), key, version, self.core.now_ms()))
+    }
+
+    /// Stores a value of `value_bytes` bytes that `source` returns in pieces of any length, and replaces an older
+    /// value. If the value will lie in parts on flash, it goes there as it comes, past DRAM, with the memory of a
+    /// part; any other value is collected and set as usual. The key keeps its older value until the whole new one is
+    /// there; a look-up during the last step may find nothing.
+    ///
+    /// # Errors
+    /// The error of the source, or an error if the source ends (with an empty piece) too early or goes on too long:
+    /// then nothing has changed. As [`Larder::set_with`]: then the key has no value.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// let mut pieces = ["rye ", "loaf"].into_iter();
+    /// let source = async || Ok::<_, std::io::Error>(pieces.next().unwrap_or(""));
+    /// block_on(cache.set_stream(b"bread", 8, SetOptions::default(), source)).unwrap();
+    /// assert_eq!(block_on(cache.get(b"bread"))?.as_deref(), Some(&b"rye loaf"[..]));
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub async fn set_stream<B, E>(
+        &self,
+        key: &[u8],
+        value_bytes: usize,
+        options: SetOptions,
+        source: impl AsyncFnMut() -> Result<B, E>,
+    ) -> Result<(), FetchError>
+    where
+        B: AsRef<[u8]>,
+        E: std::error::Error + Send + Sync + 'static,
+    {
+        check_key(key)?;
+        check_length(value_bytes)?;
+        let hash = self.hasher.hash(key);
+        let mut source = Source::of(source, value_bytes);
+        let item = self.items.item(hash, key, &[], options);
+        let begun = match &self.core.flash {
+            Some(flash) => {
+                let begun = flash.new_parts(&item, value_bytes, self.core.now_s());
+                begun.map(|begun| (flash, begun))
+            }
+            None => None,
+        };
+        let Some((flash, (engine, parts))) = begun else {
+            let value = source.take(value_bytes).await?;
+            source.end().await?;
+            return Ok(self.set_with(key, &value, options).await?);
+        };
+        self.core.check_reentry()?;
+        let stored = store_parts(&self.core, flash, (engine, parts), &mut source).await?;
+        let inside = self.core.enter().await?;
+        let ended = match stored {
+            Some(parts) => self.store_head(flash, (engine, &parts), key, options).await,
+            None => self.remove(hash, key).await.map(|_| ()),
+        };
+        self.core.counters.sets.add(1);
+        self.core.leave(inside);
+        Ok(ended?)
+    }
+
+    /// Stores the head, which makes the new value replace that of the key.
+    async fn store_head(
+        &self,
+        flash: &Flash,
+        (engine, parts): (EngineId, &NewParts),
+        key: &[u8],
+        options: SetOptions,
+    ) -> Result<(), Error> {
+        let hash = self.hasher.hash(key);
+        let _key_lock = self.core.lock_key(hash).await;
+        let seen = self.core.tier_and_bytes(hash, key);
+        let now_s = self.core.now_s();
+        flash.remove(hash, key, now_s).await?;
+        self.supersede(hash, key, None);
+        if self.core.dram.remove(hash, key, self.core.now_ms()).is_some() || seen.is_some() {
+            self.core.counters.replaced_objects.add(1);
+        }
+        flash.add_head(engine, parts, &self.items.item(hash, key, &[], options), now_s).await;
+        Ok(())
+    }
 }

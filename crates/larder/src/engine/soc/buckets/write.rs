@@ -1,22 +1,21 @@
 //! Reads a bucket to change it, and writes it.
 
-use std::sync::atomic::Ordering;
-
 use larder_device::{Durability, Io, IoBuffer, IoFuture, PlacementHandle};
 
-use super::bucket::{BUCKET_BYTES, Bucket, BucketEntry, BucketIdentity};
-use super::change::BucketChange;
-use super::log::LogPosition;
-use super::{Knowledge, Soc, Stripe, filter};
-use crate::base::key::KeyHash;
+use super::{Buckets, Stripe};
 use crate::base::removal::RemovalReason;
 use crate::base::tier::Tier;
 use crate::engine::shared_flush::NeededFlush;
+use crate::engine::soc::bucket::{BUCKET_BYTES, Bucket, BucketEntry, BucketIdentity};
+use crate::engine::soc::change::BucketChange;
+use crate::engine::soc::filter;
+use crate::engine::soc::log_index::MovingObjects;
+use crate::engine::soc::states::Knowledge;
 use crate::engine::tombstones::KeysIn;
 use crate::observe::events;
 
 /// The write of a bucket that is still in flight.
-pub(super) struct UnfinishedWrite {
+pub(in crate::engine::soc) struct UnfinishedWrite {
     number: u64,
     /// Objects that are lost if it fails.
     objects: u64,
@@ -26,8 +25,8 @@ pub(super) struct UnfinishedWrite {
     filter: [u64; 2],
     /// Dead keys that the new bucket no longer holds, sorted.
     dead: Vec<u64>,
-    /// Positions in the log of the objects that move to the bucket with this write.
-    moved: Vec<LogPosition>,
+    /// Objects that move from the log to the bucket with this write.
+    moving: Option<MovingObjects>,
     progress: Progress,
 }
 
@@ -39,11 +38,11 @@ enum Progress {
     Written(NeededFlush),
 }
 
-impl Soc {
+impl Buckets {
     /// Reads a bucket. If the content on flash cannot be used, `Err` carries a buffer for an empty bucket.
     pub(super) async fn load(&self, number: u64) -> Result<Bucket, IoBuffer> {
         // Check this before the read: a concurrent reader may learn the bucket while the read runs.
-        let is_unknown = self.knows(number) == Knowledge::Unknown;
+        let is_unknown = self.states.knows(number) == Knowledge::Unknown;
         let buffer = self.pool.take(BUCKET_BYTES);
         self.counters.soc_bucket_reads.add(1);
         let read = self.device.submit(Io::Read { offset: self.offset_of(number), buffer }).await;
@@ -55,7 +54,7 @@ impl Soc {
         if is_unknown {
             return self.learn(number, buffer);
         }
-        let generation = self.generation(number).load(Ordering::Relaxed);
+        let generation = self.states.generation(number);
         Bucket::parse(buffer, self.wanted(number, Some(generation))).map_err(|(_reason, buffer)| {
             self.counters.soc_bad_buckets.add(1);
             buffer
@@ -66,9 +65,9 @@ impl Soc {
     ///
     /// A bucket that cannot be read now counts as empty from now on: it may hold what the caller wants to remove, and a
     /// later read might succeed.
-    pub(super) async fn load_or_empty(&self, number: u64) -> Bucket {
+    pub(in crate::engine::soc) async fn load_or_empty(&self, number: u64) -> Bucket {
         // The content of a retired bucket is unknown: it is overwritten as a whole.
-        if self.filters.is_empty(number) || self.knows(number) == Knowledge::Retired {
+        if self.is_empty(number) || self.states.knows(number) == Knowledge::Retired {
             return Bucket::empty(self.pool.take(BUCKET_BYTES));
         }
         self.load(number).await.unwrap_or_else(|buffer| {
@@ -77,29 +76,12 @@ impl Soc {
         })
     }
 
-    /// Makes sure that nothing of this hash is stored, without reading its bucket: the bucket is emptied with
-    /// everything in it, and so is what the log has for it. Only used without tombstones.
-    pub(crate) async fn void(&self, hash: KeyHash) {
-        if !self.may_hold(hash) {
-            return;
-        }
-        assert!(self.tombstones.is_none(), "where there are tombstones, one of them does it");
-        let number = self.bucket_of(hash);
-        let _stripe = self.lock_bucket(number).await;
-        self.clear_log_of(number);
-        self.empty(number);
-        self.counters.left_out_buckets.add(1);
-    }
-
     /// Makes a bucket empty without a write, because it may hold what must not be seen again. The caller holds its
     /// lock. With tombstones nothing is done: they take care of that.
-    pub(super) fn empty(&self, number: u64) {
-        if self.tombstones.is_some() {
-            return;
+    pub(in crate::engine::soc) fn empty(&self, number: u64) {
+        if self.tombstones.is_none() {
+            self.states.empty(number);
         }
-        self.filters.clear(number);
-        // A request that asked the filter earlier must not accept the content either.
-        self.generation(number).fetch_add(1, Ordering::AcqRel);
     }
 
     /// Writes a bucket. If that fails, the bucket is retired for some time and holds nothing: its content on flash is
@@ -111,27 +93,25 @@ impl Soc {
         bucket: Bucket,
         change: BucketChange,
     ) -> bool {
-        self.store_moved(stripe, number, bucket, change, Vec::new()).await
+        self.store_moved(stripe, number, bucket, change, None).await
     }
 
-    /// The same; when the write has ended, the log forgets the objects at the places `moved`.
-    pub(super) async fn store_moved(
+    /// The same; when the write has ended, the log forgets the objects that were `moving`.
+    pub(in crate::engine::soc) async fn store_moved(
         &self,
         stripe: &mut Stripe,
         number: u64,
         bucket: Bucket,
         change: BucketChange,
-        moved: Vec<LogPosition>,
+        moving: Option<MovingObjects>,
     ) -> bool {
         assert!(stripe.is_none(), "one write of a stripe's buckets is under way at a time");
         debug_assert!(
-            bucket.entries().all(|entry| self.bucket_of(self.hash_of(entry.key)) == number),
+            bucket.entries().all(|entry| self.number_of_key(entry.key) == number),
             "what is in bucket {number} belongs there"
         );
         debug_assert!(self.tombstones.is_some() || change.dead.is_empty(), "{change:?}");
         let filter = filter::sum(bucket.entries().map(|entry| entry.tag));
-        // Until the write has ended, a crash may bring back the old bucket.
-        self.filters.add(number, filter);
         let objects = bucket.entries().count() as u64;
         let listed = if self.counters.removals.wanted() {
             let listed =
@@ -140,15 +120,14 @@ impl Soc {
         } else {
             Vec::new()
         };
-        let generation = self.generation(number).load(Ordering::Relaxed).wrapping_add(1);
-        // Before the write starts: a concurrent reader must detect the write.
-        self.generation(number).store(generation, Ordering::Release);
+        // Until the write has ended, a crash may bring back the old bucket.
+        let generation = self.states.begin_write(number, filter);
         let BucketChange { stamp, dead } = change;
         // After the generation: a reader that finds a key no longer dead must also see the new generation.
         if let Some(tombstones) = &self.tombstones {
             tombstones.resolve(KeysIn::Buckets, &dead, stamp);
         }
-        let (cache, epoch) = (self.place.cache, self.epoch.load(Ordering::Acquire));
+        let (cache, epoch) = (self.place.cache, self.latest_epoch());
         let buffer = bucket.seal(BucketIdentity { cache, number, epoch, generation, stamp });
         let handle = self.handle_for_write(number);
         // When the write has ended, dead keys that the bucket no longer holds need no tombstone. Objects dropped for
@@ -158,7 +137,7 @@ impl Soc {
         self.counters.soc_bucket_writes.add(1);
         self.counters.soc_written_bytes.add(BUCKET_BYTES as u64);
         let progress = Progress::UnderWay(self.device.submit(write));
-        *stripe = Some(UnfinishedWrite { number, objects, listed, filter, dead, moved, progress });
+        *stripe = Some(UnfinishedWrite { number, objects, listed, filter, dead, moving, progress });
         self.finish(stripe).await
     }
 
@@ -183,7 +162,7 @@ impl Soc {
     /// Waits for the end of every write whose caller was dropped.
     pub(crate) async fn finish_all(&self) {
         for stripe in 0..self.stripes.len() as u64 {
-            drop(self.lock_bucket(stripe).await); // of this bucket and of all that share its lock
+            drop(self.lock(stripe).await); // of this bucket and of all that share its lock
         }
     }
 
@@ -213,44 +192,37 @@ impl Soc {
         let Some(unfinished) = stripe else { return true };
         let went_well = self.until_durable(&mut unfinished.progress).await;
         let Some(unfinished) = stripe.take() else { return true };
-        let UnfinishedWrite { number, objects, listed, filter, dead, moved, .. } = unfinished;
+        let UnfinishedWrite { number, objects, listed, filter, dead, moving, .. } = unfinished;
         self.breaker.ended(went_well);
         match went_well {
             true => {
-                debug_assert!(
-                    self.filters.covers(number, filter),
-                    "until the write has ended the filter says yes to old and new"
-                );
-                self.filters.set(number, filter);
-                if self.knows(number) == Knowledge::Retired {
-                    self.retired().remove(&number);
+                if self.states.written(number, filter) {
                     self.counters.soc_revived_buckets.add(1);
                     events::revived(events::Place::Bucket, 1);
                 }
-                self.know(number, Knowledge::Known);
             }
             false => {
-                if self.knows(number) != Knowledge::Retired {
+                if self.states.failed(number, self.breaker.now_s()) {
                     self.counters.soc_retired_buckets.add(1);
                     events::retired(events::Place::Bucket, number, objects);
                 }
-                self.retired().entry(number).or_default().failed(self.breaker.now_s());
                 self.counters.lost_to_device_errors_objects.add(objects);
                 let removals = &self.counters.removals;
                 for (key, bytes) in &listed {
                     removals.key(RemovalReason::Lost, Tier::SmallObjects, key, *bytes);
                 }
-                self.know(number, Knowledge::Retired);
                 // With tombstones, dead keys that may be in the bucket still need theirs.
                 if self.tombstones.is_none() {
-                    self.filters.clear(number);
+                    self.states.give_up(number);
                 }
             }
         }
         if let Some(tombstones) = &self.tombstones {
             tombstones.resolved(KeysIn::Buckets, &dead, went_well);
         }
-        self.leave_log(number, &moved);
+        if let Some(moving) = moving {
+            moving.leave_log();
+        }
         went_well
     }
 }

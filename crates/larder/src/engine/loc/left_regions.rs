@@ -26,19 +26,20 @@
 //! A task that runs this may be dropped at any await; what was read and not yet indexed stays here.
 
 use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::task::Poll;
 
 use larder_device::IoFuture;
 use larder_log::{Footer, FooterEntry, LogState, Record, RegionId, RegionIdentity, RegionState};
 
-use super::Loc;
 use super::death_source::{DeathSource, ListedRecords};
 use super::index::Was;
+use super::{LocLog, LocPlace};
 use crate::base::error::Error;
-use crate::base::key::KeyHash;
-use crate::engine::tombstones::{Inheritance, Pressure};
+use crate::base::key::{KeyHash, KeyHasher};
+use crate::engine::tombstones::{Inheritance, LostFillings, Pressure};
 
 /// Regions whose footers are read at a time.
 const READS_AT_ONCE: usize = 32;
@@ -79,8 +80,31 @@ struct FoundFilling {
     dead: u32,
 }
 
+/// The regions that an earlier opening has left, on their way to the index. Every method takes the log whose regions
+/// they are.
+pub(super) struct LeftRegions {
+    /// Number of regions of the log.
+    regions: u32,
+    /// Valid numbers of fillings of earlier openings.
+    fillings: Range<u64>,
+    hasher: KeyHasher,
+    /// What was read, until all of it is in the index. If it is taken together with the log's writer, the writer comes
+    /// first. It is never taken while the log's state is locked.
+    rebuild: async_lock::Mutex<Option<Rebuild>>,
+    /// Whether everything that an earlier opening has left is in the index.
+    indexed: AtomicBool,
+    /// Number of threads that are putting a batch of records, taken out of `rebuild`, into the index.
+    batches: AtomicU32,
+    /// Number of regions in state Unknown.
+    unindexed: AtomicU32,
+    /// Number of objects found so far in regions that were Unknown.
+    found: AtomicU64,
+    /// Without tombstones: hashes whose records in Unknown regions are no longer valid.
+    forgotten: LostFillings,
+}
+
 /// State of what was read of the regions that an earlier opening has left, and is not yet in the index.
-pub(super) struct Rebuild {
+struct Rebuild {
     death_source: DeathSource,
     /// A filling number that is never used for a filling: everything older in void regions is dead.
     void_before: u64,
@@ -97,26 +121,67 @@ pub(super) struct Rebuild {
     seen: (u32, u64),
 }
 
-impl Loc {
+impl LeftRegions {
+    /// Nothing is left, for regions in this place.
+    pub(super) fn none_in(place: &LocPlace) -> Self {
+        Self {
+            regions: place.log.regions,
+            fillings: place.oldest_sequence..place.log.first_sequence,
+            hasher: place.hasher,
+            rebuild: async_lock::Mutex::new(None),
+            indexed: AtomicBool::new(true),
+            batches: AtomicU32::new(0),
+            unindexed: AtomicU32::new(0),
+            found: AtomicU64::new(0),
+            forgotten: LostFillings::default(),
+        }
+    }
+
+    /// Forgets everything that is left: a new epoch has voided it. The caller makes sure that no other request uses the
+    /// engine and that nothing is in flight.
+    pub(super) fn clear(&self) {
+        // The lock is free. A task that held it and was dropped has left what it had read.
+        if let Some(mut rebuild) = self.rebuild.try_lock() {
+            *rebuild = None;
+        }
+        self.forgotten.end();
+        self.unindexed.store(0, Ordering::Release);
+        self.indexed.store(true, Ordering::Release);
+    }
+
+    /// Without tombstones: voids what Unknown regions hold of this hash. The caller holds the lock of the log's state.
+    pub(super) fn void(&self, log: &LocLog, hash: KeyHash) {
+        if !self.is_indexed() && log.host().tombstones().is_none() {
+            self.forgotten.add(hash.0, self.fillings.end);
+        }
+    }
+
     /// Marks all regions Unknown: an earlier opening has left them.
-    pub(super) fn inherit(&mut self, inheritance: Arc<Inheritance>) {
-        self.lock().regions.forget_all();
-        self.begin_rebuild(DeathSource::Log(inheritance), self.place.log.regions);
+    pub(super) fn inherit(&mut self, log: &LocLog, inheritance: Arc<Inheritance>) {
+        log.lock().regions.forget_all();
+        self.begin_rebuild(log, DeathSource::Log(inheritance), self.regions);
     }
 
     /// Marks these regions Unknown: a clean shutdown has left them.
-    pub(super) fn begin_rebuild_of(&mut self, listed: HashMap<RegionId, ListedRecords>) {
-        debug_assert!(self.tombstones().is_none(), "where there are, the log says what is dead");
-        listed.keys().for_each(|&region| self.lock().regions.forget(region));
+    pub(super) fn begin_rebuild_of(
+        &mut self,
+        log: &LocLog,
+        listed: HashMap<RegionId, ListedRecords>,
+    ) {
+        debug_assert!(
+            log.host().tombstones().is_none(),
+            "where there are, the log says what is dead"
+        );
+        listed.keys().for_each(|&region| log.lock().regions.forget(region));
         self.forgotten.begin(HashMap::new());
         let regions = u32::try_from(listed.len()).expect("no more than there are regions");
-        self.begin_rebuild(DeathSource::Snapshot(listed), regions);
+        self.begin_rebuild(log, DeathSource::Snapshot(listed), regions);
     }
 
-    fn begin_rebuild(&mut self, death_source: DeathSource, regions: u32) {
+    fn begin_rebuild(&mut self, log: &LocLog, death_source: DeathSource, regions: u32) {
         debug_assert!(self.rebuild.get_mut().is_none(), "an opening inherits once");
-        debug_assert!(regions <= self.place.log.regions, "{regions} of {}", self.place.log.regions);
-        let void_before = self.lock().regions.number_filling();
+        debug_assert!(regions <= self.regions, "{regions} of {}", self.regions);
+        let void_before = log.lock().regions.number_filling();
         self.unindexed.store(regions, Ordering::Release);
         self.indexed.store(false, Ordering::Release);
         *self.rebuild.get_mut() = Some(Rebuild {
@@ -133,27 +198,27 @@ impl Loc {
     }
 
     /// Whether the index knows everything in regions.
-    pub(crate) fn is_indexed(&self) -> bool {
+    pub(super) fn is_indexed(&self) -> bool {
         self.indexed.load(Ordering::Acquire)
     }
 
     /// Number of regions that the index knows nothing of.
-    pub(crate) fn unindexed_regions(&self) -> u32 {
+    pub(super) fn unindexed_regions(&self) -> u32 {
         self.unindexed.load(Ordering::Acquire)
     }
 
     /// Number of objects of an earlier opening that were found so far.
-    pub(crate) fn found_objects(&self) -> u64 {
+    pub(super) fn found_objects(&self) -> u64 {
         self.found.load(Ordering::Acquire)
     }
 
     /// Objects that a snapshot lists in regions that are still Unknown.
-    pub(crate) async fn unindexed_objects(&self) -> u64 {
+    pub(super) async fn unindexed_objects(&self, log: &LocLog) -> u64 {
         let rebuild = self.rebuild.lock().await;
         let Some(Rebuild { death_source: DeathSource::Snapshot(regions), .. }) = &*rebuild else {
             return 0;
         };
-        let state = self.lock();
+        let state = log.lock();
         let unknown = regions
             .iter()
             .filter(|(region, _)| state.regions.get(**region).state() == RegionState::Unknown);
@@ -166,17 +231,17 @@ impl Loc {
     }
 
     /// Reads all regions. Returns the number that were read; some may be left if the device fails.
-    pub(crate) async fn index_all(&self) -> u64 {
-        self.index_until(&|| false).await
+    pub(super) async fn index_all(&self, log: &LocLog) -> u64 {
+        self.index_until(log, &|| false).await
     }
 
     /// The same, until `stop` returns true. Several threads that call it share the work: while one thread sorts what it
     /// has read and puts it into the index, the next one reads on.
-    pub(crate) async fn index_until(&self, stop: &(dyn Fn() -> bool + Sync)) -> u64 {
+    pub(super) async fn index_until(&self, log: &LocLog, stop: &(dyn Fn() -> bool + Sync)) -> u64 {
         let mut regions = 0;
         while !self.is_indexed() && !stop() {
             let mut rebuild = self.rebuild.lock().await;
-            match self.look_at_one(&mut rebuild, READS_AT_ONCE).await {
+            match self.look_at_one(log, &mut rebuild, READS_AT_ONCE).await {
                 Ok(looked_at) => regions += u64::from(looked_at),
                 Err(_) => break,
             }
@@ -185,7 +250,7 @@ impl Loc {
                 // No await until the batch is in the index, so a dropped task never drops a batch.
                 self.batches.fetch_add(1, Ordering::AcqRel);
                 drop(rebuild);
-                self.index_batch(batch);
+                self.index_batch(log, batch);
                 self.batches.fetch_sub(1, Ordering::AcqRel);
                 yield_now().await;
             }
@@ -195,13 +260,13 @@ impl Loc {
 
     /// Reads one region if no other task is reading. Under pressure from tombstones by hash, waits for its turn; under
     /// high pressure, reads all regions.
-    pub(crate) async fn index_a_little(&self) {
+    pub(super) async fn index_a_little(&self, log: &LocLog) {
         if self.is_indexed() {
             return;
         }
-        let mut rebuild = match self.tombstones().map(|tombstones| tombstones.pressure()) {
+        let mut rebuild = match log.host().tombstones().map(|tombstones| tombstones.pressure()) {
             Some(Pressure::High) => {
-                self.index_all().await;
+                self.index_all(log).await;
                 return;
             }
             Some(Pressure::Some) => self.rebuild.lock().await,
@@ -213,42 +278,42 @@ impl Loc {
         // One step at a time: a region may hold many objects. An error here is not fatal: it occurs again for a request
         // that needs the result.
         if !rebuild.as_ref().is_some_and(Rebuild::is_behind) {
-            let _ = self.look_at_one(&mut rebuild, 1).await;
+            let _ = self.look_at_one(log, &mut rebuild, 1).await;
         }
-        self.index_found(&mut rebuild, LOCKED_AT_ONCE);
+        self.index_found(log, &mut rebuild, LOCKED_AT_ONCE);
     }
 
     /// Advances by one step, in turn with other tasks. Returns whether there is more to find.
-    pub(crate) async fn index_in_turn(&self) -> bool {
+    pub(super) async fn index_in_turn(&self, log: &LocLog) -> bool {
         if self.is_indexed() {
             return false;
         }
         let mut rebuild = self.rebuild.lock().await;
         let is_behind = rebuild.as_ref().is_some_and(Rebuild::is_behind);
-        if !is_behind && self.look_at_one(&mut rebuild, READS_AT_ONCE).await.is_err() {
+        if !is_behind && self.look_at_one(log, &mut rebuild, READS_AT_ONCE).await.is_err() {
             return false;
         }
-        self.index_found(&mut rebuild, LOCKED_AT_ONCE);
+        self.index_found(log, &mut rebuild, LOCKED_AT_ONCE);
         drop(rebuild);
         yield_now().await;
         !self.is_indexed()
     }
 
     /// Makes sure that there is a region to fill, if any region can be had.
-    pub(super) async fn find_room(&self) {
+    pub(super) async fn find_room(&self, log: &LocLog) {
         while !self.is_indexed() {
             let mut rebuild = self.rebuild.lock().await;
-            self.index_found(&mut rebuild, usize::MAX);
-            let known = self.place.log.regions - self.unindexed_regions();
-            let found = self.log.has_next();
+            self.index_found(log, &mut rebuild, usize::MAX);
+            let known = self.regions - self.unindexed_regions();
+            let found = log.has_next();
             if found && known >= KNOWN_MIN {
                 break;
             }
             let ended = match &mut *rebuild {
                 Some(rebuild) if !found && !rebuild.void.is_empty() => {
-                    self.write_void(rebuild).await
+                    self.write_void(log, rebuild).await
                 }
-                _ => self.look_at_one(&mut rebuild, KNOWN_MIN as usize).await.map(drop),
+                _ => self.look_at_one(log, &mut rebuild, KNOWN_MIN as usize).await.map(drop),
             };
             if ended.is_err() {
                 break;
@@ -257,20 +322,25 @@ impl Loc {
     }
 
     /// Advances by one region, with the footers of up to `ahead` regions in flight. Returns whether there was one.
-    async fn look_at_one(&self, slot: &mut Option<Rebuild>, ahead: usize) -> Result<bool, Error> {
+    async fn look_at_one(
+        &self,
+        log: &LocLog,
+        slot: &mut Option<Rebuild>,
+        ahead: usize,
+    ) -> Result<bool, Error> {
         let Some(rebuild) = slot else { return Ok(false) };
-        while rebuild.reads.len() < ahead && rebuild.next < self.place.log.regions {
+        while rebuild.reads.len() < ahead && rebuild.next < self.regions {
             let region = RegionId::new(rebuild.next);
             if rebuild.death_source.knows_of(region) {
-                rebuild.reads.push_back((region, Some(self.log.read_tail(region))));
+                rebuild.reads.push_back((region, Some(log.read_tail(region))));
             }
             rebuild.next += 1;
         }
-        let looked_at = self.look_at_first(rebuild).await;
-        let is_last = rebuild.reads.is_empty() && rebuild.next == self.place.log.regions;
+        let looked_at = self.look_at_first(log, rebuild).await;
+        let is_last = rebuild.reads.is_empty() && rebuild.next == self.regions;
         if is_last || rebuild.records.len() >= INDEXED_AT_ONCE {
             while slot.as_ref().is_some_and(Rebuild::is_behind) {
-                self.index_found(slot, INDEXED_A_TURN);
+                self.index_found(log, slot, INDEXED_A_TURN);
                 yield_now().await;
             }
         }
@@ -279,11 +349,11 @@ impl Loc {
         }
         let Some(rebuild) = slot else { return Ok(looked_at) };
         if is_last || rebuild.void.len() >= VOID_AT_ONCE {
-            self.write_void(rebuild).await?;
+            self.write_void(log, rebuild).await?;
         }
         if is_last {
             debug_assert_eq!(self.unindexed_regions(), 0, "nothing Unknown is left (rule 4)");
-            if let Some(tombstones) = self.tombstones() {
+            if let Some(tombstones) = log.host().tombstones() {
                 tombstones.commit(tombstones.all_so_far()).await?;
                 tombstones.all_found();
             }
@@ -295,7 +365,7 @@ impl Loc {
     }
 
     /// Handles the region whose footer read is the oldest.
-    async fn look_at_first(&self, rebuild: &mut Rebuild) -> bool {
+    async fn look_at_first(&self, log: &LocLog, rebuild: &mut Rebuild) -> bool {
         let Some((region, read)) = rebuild.reads.front_mut() else { return false };
         let region = *region;
         let tail = match read {
@@ -305,22 +375,22 @@ impl Loc {
         *read = None;
         // Read again if that failed: the device may have been overloaded.
         let footer = match tail {
-            Some(tail) => self.log.footer_in(region, &tail).await,
-            None => self.log.read_any_footer(region).await,
+            Some(tail) => log.footer_in(region, &tail).await,
+            None => log.read_any_footer(region).await,
         };
         // Regions that cannot be read contain nothing valid: older versions have tombstones as long as their regions
         // are full.
         let footer = footer.ok().flatten();
         let footer = footer.filter(|footer| rebuild.death_source.believes(region, footer));
         let first = rebuild.death_source.first_filling(region);
-        let counts = first.max(self.place.oldest_sequence)..self.place.log.first_sequence;
+        let counts = first.max(self.fillings.start)..self.fillings.end;
         let filling = match footer.filter(|footer| counts.contains(&footer.sequence)) {
             Some(filling) => Some(filling),
             None if counts.contains(&first) && rebuild.death_source.is_log() => {
-                let hasher = self.place.hasher;
+                let hasher = self.hasher;
                 let unsealed = RegionIdentity { region, sequence: first };
                 let hash_of = |record: &Record<'_>| hasher.hash(record.key()).0;
-                self.log.seal_unsealed(unsealed, hash_of, |_| None).await.ok().flatten()
+                log.seal_unsealed(unsealed, hash_of, |_| None).await.ok().flatten()
             }
             None => None,
         };
@@ -330,10 +400,10 @@ impl Loc {
             None => rebuild.void.push(region),
         }
         rebuild.seen.0 += 1;
-        if rebuild.seen.0 == self.place.log.regions.min(32) {
+        if rebuild.seen.0 == self.regions.min(32) {
             // Extrapolate: the other regions are probably similar.
             let expected = rebuild.seen.1 * u64::from(self.unindexed_regions());
-            let index = &mut self.lock().entries;
+            let index = &mut log.lock().entries;
             if !index.knows_what_to_expect() {
                 index.expect(expected / u64::from(rebuild.seen.0));
             }
@@ -342,10 +412,10 @@ impl Loc {
     }
 
     /// Records that regions without valid content stay empty after a crash. Then they are free.
-    async fn write_void(&self, rebuild: &mut Rebuild) -> Result<(), Error> {
+    async fn write_void(&self, log: &LocLog, rebuild: &mut Rebuild) -> Result<(), Error> {
         let sequence = rebuild.void_before;
-        self.log.void_before(&rebuild.void, sequence).await?;
-        let mut state = self.lock();
+        log.void_before(&rebuild.void, sequence).await?;
+        let mut state = log.lock();
         for &region in &rebuild.void {
             state.regions.empty(region, sequence, RegionState::Free);
         }
@@ -356,55 +426,49 @@ impl Loc {
         Ok(())
     }
 
-    /// Records that regions which were not taken over stay empty after a crash.
-    pub(crate) async fn empty_unsealed(&self) -> Result<(), Error> {
-        let regions = self.lock().regions.in_state(RegionState::Free);
-        self.log.empty_regions(&regions).await
-    }
-
     /// Puts at most `most` records into the index, in the order of the index, so that its memory is accessed
     /// sequentially. When no record is left, their regions become Sealed.
-    fn index_found(&self, slot: &mut Option<Rebuild>, most: usize) {
+    fn index_found(&self, log: &LocLog, slot: &mut Option<Rebuild>, most: usize) {
         let Some(rebuild) = slot else { return };
         if rebuild.recognized < rebuild.fillings.len() {
-            self.recognize(&rebuild.fillings[rebuild.recognized..]);
+            self.recognize(log, &rebuild.fillings[rebuild.recognized..]);
             rebuild.recognized = rebuild.fillings.len();
             rebuild.records.sort_unstable_by_key(|found| found.entry.hash);
         }
         let rest = rebuild.records.len().saturating_sub(most);
         for records in rebuild.records[rest..].chunks(LOCKED_AT_ONCE) {
-            self.index_records(records);
+            self.index_records(log, records);
         }
         rebuild.records.truncate(rest);
         if rest == 0 {
-            self.restore(&rebuild.fillings);
+            self.restore(log, &rebuild.fillings);
             rebuild.fillings.clear();
             rebuild.recognized = 0;
         }
     }
 
     /// Puts a whole batch into the index.
-    fn index_batch(&self, mut batch: Batch) {
+    fn index_batch(&self, log: &LocLog, mut batch: Batch) {
         batch.records.sort_unstable_by_key(|found| found.entry.hash);
-        self.recognize(&batch.fillings);
-        batch.records.chunks(LOCKED_AT_ONCE).for_each(|records| self.index_records(records));
-        self.restore(&batch.fillings);
+        self.recognize(log, &batch.fillings);
+        batch.records.chunks(LOCKED_AT_ONCE).for_each(|records| self.index_records(log, records));
+        self.restore(log, &batch.fillings);
     }
 
     /// Makes these fillings readable; called before their records enter the index.
-    fn recognize(&self, fillings: &[FoundFilling]) {
-        let mut state = self.lock();
+    fn recognize(&self, log: &LocLog, fillings: &[FoundFilling]) {
+        let mut state = log.lock();
         for FoundFilling { identity, dead, .. } in fillings {
             state.regions.recognize(*identity);
-            if let Some(tombstones) = self.tombstones() {
+            if let Some(tombstones) = log.host().tombstones() {
                 tombstones.inherit_filling(identity.region.number(), identity.sequence, *dead);
             }
         }
     }
 
     /// Marks these fillings Sealed: all of their records are in the index.
-    fn restore(&self, fillings: &[FoundFilling]) {
-        let mut state = self.lock();
+    fn restore(&self, log: &LocLog, fillings: &[FoundFilling]) {
+        let mut state = log.lock();
         for FoundFilling { identity, latest_expiry_s, .. } in fillings {
             state.regions.restore(*identity, *latest_expiry_s);
         }
@@ -413,7 +477,7 @@ impl Loc {
         assert!(regions <= before, "{regions} of {before} regions were Unknown");
     }
 
-    fn index_records(&self, records: &[FoundRecord]) {
+    fn index_records(&self, log: &LocLog, records: &[FoundRecord]) {
         debug_assert!(
             records.is_sorted_by_key(|found| found.entry.hash),
             "in the order of the index: one part of its memory after another"
@@ -421,8 +485,8 @@ impl Loc {
         let mut dead = Vec::new();
         let mut found = 0;
         {
-            let LogState { entries: index, regions, .. } = &mut *self.lock();
-            let firsts = match self.tombstones() {
+            let LogState { entries: index, regions, .. } = &mut *log.lock();
+            let firsts = match log.host().tombstones() {
                 Some(tombstones) => tombstones.firsts(),
                 None => self.forgotten.firsts(),
             };
@@ -451,9 +515,9 @@ impl Loc {
             }
         }
         self.note_found(found);
-        let Some(tombstones) = self.tombstones() else { return };
+        let Some(tombstones) = log.host().tombstones() else { return };
         for (region, offset) in dead {
-            let RegionIdentity { region, sequence } = self.lock().filling(region);
+            let RegionIdentity { region, sequence } = log.lock().filling(region);
             let _before_the_end = tombstones.invalidate_record(region.number(), offset, sequence);
         }
     }

@@ -5,29 +5,32 @@
 //! as dead.
 
 use std::ops::Range;
-use std::sync::atomic::Ordering;
 
 use larder_device::{Io, IoBuffer};
 
-use super::bucket::{BUCKET_BYTES, BadBucket, Bucket};
-use super::change::BucketChange;
-use super::filter::UNKNOWN_FILTER;
-use super::{Knowledge, Soc};
+use super::Buckets;
 use crate::base::key::KeyHash;
+use crate::engine::soc::bucket::{BUCKET_BYTES, BadBucket, Bucket};
+use crate::engine::soc::change::BucketChange;
+use crate::engine::soc::states::Knowledge;
 use crate::engine::tombstones::KeysIn;
 
 /// Buckets that are read with one request.
 const LEARNT_AT_ONCE: usize = 64;
 
-impl Soc {
+impl Buckets {
     /// Removes the dead keys from a bucket that is about to be written. The caller holds its lock.
-    pub(super) fn invalidate_dead(&self, number: u64, bucket: &mut Bucket) -> BucketChange {
+    pub(in crate::engine::soc) fn invalidate_dead(
+        &self,
+        number: u64,
+        bucket: &mut Bucket,
+    ) -> BucketChange {
         let Some(tombstones) = &self.tombstones else { return BucketChange::default() };
         // Read the clock first: a key that dies after this has a tombstone that the stamp does not cover.
         let stamp = tombstones.clock();
         let dead = tombstones.dead_in(KeysIn::Buckets, self.hashes_of(number));
         debug_assert!(
-            dead.iter().all(|&hash| self.bucket_of(KeyHash(hash)) == number),
+            dead.iter().all(|&hash| self.number_of(KeyHash(hash)) == number),
             "hashes of bucket {number} are those that `bucket_of` sends there"
         );
         bucket.remove_dead(&dead, self.place.hasher);
@@ -37,7 +40,7 @@ impl Soc {
     /// Parses a bucket that is read for the first time after a crash.
     pub(super) fn learn(&self, number: u64, buffer: IoBuffer) -> Result<Bucket, IoBuffer> {
         debug_assert_eq!(
-            self.knows(number),
+            self.states.knows(number),
             Knowledge::Unknown,
             "of a bucket that was written since, the stamp says nothing of what was inherited"
         );
@@ -60,22 +63,9 @@ impl Soc {
         if let Some(tombstones) = &self.tombstones {
             tombstones.settle_inherited(KeysIn::Buckets, self.hashes_of(number), stamp);
         }
-        self.generation(number).store(bucket.generation(), Ordering::Release);
-        self.filters.rebuild(number, bucket.entries().map(|entry| entry.tag));
-        self.know(number, Knowledge::Known);
+        let tags = bucket.entries().map(|entry| entry.tag);
+        self.states.learnt(number, bucket.generation(), tags);
         Ok(bucket)
-    }
-
-    /// Marks all buckets Unknown: a crash has left them.
-    pub(crate) fn forget_all(&self) {
-        debug_assert!(
-            self.log.as_ref().is_none_or(|log| log.len() == 0),
-            "a crash empties the log"
-        );
-        for number in 0..self.place.buckets {
-            self.filters.set(number, UNKNOWN_FILTER);
-            self.know(number, Knowledge::Unknown);
-        }
     }
 
     /// Reads the Unknown buckets, many with one request, until `stop` returns true. Returns how many were read.
@@ -86,16 +76,16 @@ impl Soc {
                 break;
             }
             let numbers = first..self.place.buckets.min(first + LEARNT_AT_ONCE as u64);
-            if numbers.clone().all(|number| self.knows(number) != Knowledge::Unknown) {
+            if numbers.clone().all(|number| self.states.knows(number) != Knowledge::Unknown) {
                 continue;
             }
             let bytes = BUCKET_BYTES * usize::try_from(numbers.end - first).unwrap_or(0);
             let read = Io::Read { offset: self.offset_of(first), buffer: self.pool.take(bytes) };
             let Ok(buffer) = self.device.submit(read).await else { continue };
             for (number, bytes) in numbers.zip(buffer.as_slice().chunks_exact(BUCKET_BYTES)) {
-                let _reading = self.lock_bucket(number).await;
+                let _reading = self.lock(number).await;
                 // Every write of a bucket makes it Known: if it is still Unknown, it was not written during the read.
-                if self.knows(number) == Knowledge::Unknown {
+                if self.states.knows(number) == Knowledge::Unknown {
                     let mut bucket = self.pool.take(BUCKET_BYTES);
                     bucket.as_mut_slice().copy_from_slice(bytes);
                     learnt += u64::from(self.learn(number, bucket).is_ok());
@@ -105,20 +95,18 @@ impl Soc {
         learnt
     }
 
-    /// Reads the bucket of a hash if it is Unknown.
-    pub(crate) async fn learn_bucket_of(&self, hash: u64) {
-        let number = self.bucket_of(KeyHash(hash));
-        if self.knows(number) == Knowledge::Unknown {
-            let _reading = self.lock_bucket(number).await;
+    /// Reads a bucket if it is Unknown.
+    pub(crate) async fn learn_bucket(&self, number: u64) {
+        if self.states.knows(number) == Knowledge::Unknown {
+            let _reading = self.lock(number).await;
             // Bad buckets are counted.
             let _ = self.load(number).await;
         }
     }
 
-    /// Rewrites the bucket of a dead key without it and without its other dead keys.
-    pub(crate) async fn work_off(&self, hash: u64) {
-        let number = self.bucket_of(KeyHash(hash));
-        let mut stripe = self.lock_bucket(number).await;
+    /// Rewrites a bucket without its dead keys.
+    pub(crate) async fn work_off(&self, number: u64) {
+        let mut stripe = self.lock(number).await;
         if !self.is_usable(number) {
             return;
         }

@@ -12,9 +12,9 @@ use larder_device::{
 };
 use larder_log::CacheId;
 
-use super::{Soc, SocPlace};
 use crate::base::item::ItemRef;
 use crate::base::key::{KeyHash, KeyHasher};
+use crate::engine::soc::{Soc, SocPlace};
 use crate::observe::stats::Counters;
 
 /// A device that holds writes and flushes back. Reads end at once.
@@ -93,7 +93,7 @@ fn soc(device: &Arc<HoldingDevice>) -> Soc {
 fn keys(soc: &Soc, buckets: usize) -> Vec<[u8; 4]> {
     let mut keys: Vec<[u8; 4]> = Vec::new();
     for key in (0..1000_u32).map(u32::to_le_bytes) {
-        let bucket = |key: &[u8; 4]| soc.bucket_of(KeyHash::of(key));
+        let bucket = |key: &[u8; 4]| soc.buckets.number_of(KeyHash::of(key));
         if keys.len() < buckets && keys.iter().all(|other| bucket(other) != bucket(&key)) {
             keys.push(key);
         }
@@ -158,12 +158,12 @@ fn what_a_bucket_has_dropped_may_come_back_until_the_flush_has_ended() {
         assert!(poll(&mut remove).is_pending());
         device.end(0);
         assert!(poll(&mut remove).is_pending());
-        assert_eq!((device.held(), soc.is_listed(hash)), (vec![FLUSH], true));
+        assert_eq!((device.held(), soc.buckets.is_listed(hash)), (vec![FLUSH], true));
     }
     // The caller was dropped: the next caller waits for the same flush.
     device.end(0);
     assert!(!block_on(soc.remove(hash, &keys[0], 0)));
-    assert!(!soc.is_listed(hash) && device.held().is_empty());
+    assert!(!soc.buckets.is_listed(hash) && device.held().is_empty());
 }
 
 #[test]
