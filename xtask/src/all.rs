@@ -2,10 +2,12 @@
 
 use std::process::ExitCode;
 
-use crate::step::{self, Verdict};
+use larder_harness::step::{self, Verdict};
+use larder_harness::{fs, guest, nbd, page, report, ycsb};
+
 use crate::{
-    block_soak, fs, fuzz, guest, interleave, kills, mutants, nbd, packages, page, peers,
-    report_check, sanitize, served_kills, soak, spelling, tidy, toolchain, ycsb,
+    block_soak, fuzz, interleave, kills, mutants, packages, peers, sanitize, served_kills, soak,
+    spelling, tidy, toolchain,
 };
 
 /// Seconds for each fuzz target.
@@ -78,7 +80,7 @@ const STEPS: [Step; 29] = [
     ("nbd", nbd::usual),
     ("guest", guest::usual),
     ("peers", peers::check),
-    ("report", report_check::run),
+    ("report", report::run),
     ("page", page::run),
 ];
 

@@ -3,8 +3,9 @@
 use std::ffi::OsString;
 
 use clap::{Args, Parser, Subcommand};
+use larder_harness::{conformance, fs, guest, nbd, servers, ycsb};
 
-use crate::{conformance, fs, fuzz, guest, mutants, nbd, servers, soak, tidy, ycsb};
+use crate::{fuzz, mutants, soak, tidy};
 
 /// House rules and long checks of Larder.
 #[derive(Debug, Parser)]

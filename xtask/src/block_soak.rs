@@ -3,8 +3,8 @@
 
 use std::ffi::OsString;
 
-use crate::step::{self, Verdict};
-use crate::workspace;
+use larder_harness::step::{self, Verdict};
+use larder_harness::workspace;
 
 /// Requests on each layout when this is part of `all`.
 const USUAL_OPS: &str = "200000";

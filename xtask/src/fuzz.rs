@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process;
 
 use clap::Args;
+use larder_harness::step::{self, Verdict};
+use larder_harness::workspace;
 
-use crate::step::{self, Verdict};
-use crate::{toolchain, workspace};
+use crate::toolchain;
 
 /// Options of `fuzz`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Args)]

@@ -1,8 +1,8 @@
 //! `cargo xtask interleave`: tests the parts of the cache and of the rings that threads share. They are compiled with
 //! locks that let a scheduler choose the next thread at every use.
 
-use crate::step::{self, Verdict};
-use crate::workspace;
+use larder_harness::step::{self, Verdict};
+use larder_harness::workspace;
 
 /// Builds and runs these tests in a separate target directory, because everything is compiled with other options.
 pub(crate) fn run() -> Verdict {

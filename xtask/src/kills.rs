@@ -4,8 +4,8 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use crate::step::{self, Verdict};
-use crate::workspace;
+use larder_harness::step::{self, Verdict};
+use larder_harness::workspace;
 
 /// Number of killed processes when this is part of `all`.
 const USUAL: [&str; 2] = ["--times", "30"];

@@ -1,47 +1,30 @@
 //! House rules and long checks of Larder: `cargo xtask help`.
 //!
-//! It depends on no other crate of the workspace, so that it can check a tree that does not build.
+//! This crate has the rules (`tidy`, `mutants`), and the wrappers of cargo and of programs that cargo builds. The test
+//! rigs are in `larder-harness`. Neither links another crate of the workspace, so that they can check a tree that does
+//! not build.
 
 mod all;
 mod args;
 mod block_soak;
-mod browser;
-mod conformance;
 mod files;
-mod fs;
 mod fuzz;
-mod guest;
-mod hears;
-mod hits;
 mod interleave;
 mod kills;
-mod log;
-mod maven;
 mod mutants;
-mod nbd;
 mod packages;
-mod page;
 mod peers;
-mod png;
-mod port;
-mod problem;
-mod report_check;
 mod sanitize;
-mod served;
 mod served_kills;
-mod servers;
 mod soak;
 mod spelling;
-mod step;
 mod tidy;
 mod toolchain;
-mod tools;
-mod workspace;
-mod ycsb;
 
 use std::process::ExitCode;
 
 use clap::Parser;
+use larder_harness::{conformance, fs, guest, hits, nbd, page, servers, ycsb};
 
 use self::args::{Cli, Command};
 

@@ -1,7 +1,7 @@
 //! `cargo xtask package` and `cargo xtask deny`: check what users get when they depend on our crates.
 
-use crate::step::{self, Verdict};
-use crate::{tools, workspace};
+use larder_harness::step::{self, Verdict};
+use larder_harness::{tools, workspace};
 
 const DENY: &str = "cargo-deny";
 

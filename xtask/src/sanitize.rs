@@ -1,8 +1,10 @@
 //! `cargo xtask sanitize`: the tests of the DRAM tier under AddressSanitizer. The tier tells the sanitizer which parts
 //! of a segment may be accessed (`crates/larder/src/dram/memory/shadow.rs`).
 
-use crate::step::{self, Verdict};
-use crate::{toolchain, workspace};
+use larder_harness::step::{self, Verdict};
+use larder_harness::workspace;
+
+use crate::toolchain;
 
 /// The target on which the sanitizer is known to work. It is passed explicitly, or build scripts would be sanitized
 /// too.

@@ -3,8 +3,8 @@
 
 use std::ffi::OsString;
 
-use crate::step::{self, Verdict};
-use crate::workspace;
+use larder_harness::step::{self, Verdict};
+use larder_harness::workspace;
 
 /// Number of kills when this is part of `all`.
 const USUAL: [&str; 2] = ["--times", "10"];

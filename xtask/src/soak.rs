@@ -3,8 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-
-use crate::step::{self, Verdict};
+use larder_harness::step::{self, Verdict};
 
 /// Environment variable that tells the test on threads its number of operations.
 const THREADS_VARIABLE: &str = "LARDER_HISTORY_OPS";

@@ -2,8 +2,8 @@
 
 use std::process::Command;
 
-use crate::step::{self, Verdict};
-use crate::workspace;
+use larder_harness::step::{self, Verdict};
+use larder_harness::workspace;
 
 /// Checks the spelling of code and documents, if `typos` is installed.
 pub(crate) fn check() -> Verdict {

@@ -3,8 +3,8 @@
 use std::fs;
 use std::process::Command;
 
-use crate::step::{self, Verdict};
-use crate::workspace;
+use larder_harness::step::{self, Verdict};
+use larder_harness::workspace;
 
 /// The crates that others embed. They must build wherever Rust does. The other crates contain C code, which needs a
 /// compiler for each target.

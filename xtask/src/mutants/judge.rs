@@ -1,10 +1,11 @@
 //! Decides whether enough mutants were caught.
 
+use larder_harness::step::Verdict;
+
 use super::Mutant;
 use super::mutant::FOLDERS;
 use super::reasons::{Reason, Reasons, Sort};
 use super::stages::Fate;
-use crate::step::Verdict;
 
 /// Smallest percentage of noticeable mutants that must be caught.
 const CAUGHT_PERCENT_MIN: usize = 95;

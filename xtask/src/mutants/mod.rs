@@ -17,13 +17,13 @@ use std::fs;
 use std::path::Path;
 
 use clap::Args;
+use larder_harness::step::Verdict;
+use larder_harness::{tools, workspace};
 
 use self::mutant::{FOLDERS, Mutant};
 use self::reasons::Reasons;
 use self::stages::{Course, Fate};
 use self::workshop::Workshop;
-use crate::step::Verdict;
-use crate::{tools, workspace};
 
 /// A seed draws from its list of mutants. Another version may list other mutants.
 const TOOL: &str = "cargo-mutants@27.1.0";

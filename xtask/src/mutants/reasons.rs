@@ -101,9 +101,10 @@ impl Reasons {
 
 #[cfg(test)]
 mod tests {
+    use larder_harness::workspace;
+
     use super::super::mutant::tests::mutant;
     use super::*;
-    use crate::workspace;
 
     #[test]
     fn a_reason_holds_for_its_line_alone() {

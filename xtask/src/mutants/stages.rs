@@ -7,9 +7,10 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use larder_harness::step;
+
 use super::Mutant;
 use super::workshop::Workshop;
-use crate::step;
 
 /// Memory limit of a mutant's tests. It stops a mutant that never stops appending.
 const MEMORY_BYTES_MAX: u64 = 8 << 30;

@@ -48,8 +48,9 @@ fn told(path: &Path, cause: &dyn std::fmt::Display) -> String {
 
 #[cfg(test)]
 mod tests {
+    use larder_harness::workspace;
+
     use super::*;
-    use crate::workspace;
 
     #[test]
     fn only_what_differs_is_written() {

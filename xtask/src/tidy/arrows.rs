@@ -15,7 +15,7 @@ enum May {
 }
 
 /// The crates, from the bottom up.
-const HOUSE: [(&str, May); 20] = [
+const HOUSE: [(&str, May); 21] = [
     ("larder-json-page", May::Use(&[], &[])),
     ("larder-workload", May::Use(&[], &["larder-json-page"])),
     ("larder-bench", May::Use(&["larder-workload"], &[])),
@@ -86,7 +86,8 @@ const HOUSE: [(&str, May); 20] = [
     ),
     ("larder-readme", May::Use(&["larder"], &[])),
     ("larder-cli", May::UseAll),
-    ("xtask", May::Use(&[], &[])),
+    ("larder-harness", May::Use(&[], &[])),
+    ("xtask", May::Use(&["larder-harness"], &[])),
 ];
 
 /// Checks every dependency between crates of the workspace.
@@ -101,7 +102,10 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
 pub(super) fn manifests(tree: &Tree) -> impl Iterator<Item = &SourceFile> {
     tree.files().iter().filter(|file| {
         let parts: Vec<&str> = file.path.split('/').collect();
-        matches!(parts.as_slice(), ["crates", _, "Cargo.toml"] | ["xtask", "Cargo.toml"])
+        matches!(
+            parts.as_slice(),
+            ["crates", _, "Cargo.toml"] | ["harness" | "xtask", "Cargo.toml"]
+        )
     })
 }
 

@@ -34,11 +34,11 @@ mod words;
 use std::process::ExitCode;
 
 use clap::Args;
+use larder_harness::step::Verdict;
+use larder_harness::workspace;
 
 use self::finding::{Finding, Weight};
 use self::tree::Tree;
-use crate::step::Verdict;
-use crate::workspace;
 
 /// The checks. A new rule needs a file and a line here.
 const CHECKS: [fn(&Tree) -> Vec<Finding>; 11] = [

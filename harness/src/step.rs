@@ -14,7 +14,7 @@ const POLL: Duration = Duration::from_millis(50);
 
 /// The result of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub enum Verdict {
     /// Everything passed, with a remark about what was checked, or an empty text.
     Passed(String),
     /// Something failed.
@@ -25,25 +25,25 @@ pub(crate) enum Verdict {
 
 impl Verdict {
     /// Passed, without a remark.
-    pub(crate) fn passed() -> Self {
+    pub fn passed() -> Self {
         Self::Passed(String::new())
     }
 }
 
 /// A `cargo` command at the root of the workspace.
-pub(crate) fn cargo<S: AsRef<OsStr>>(arguments: &[S]) -> Command {
+pub fn cargo<S: AsRef<OsStr>>(arguments: &[S]) -> Command {
     let mut command = Command::new(cargo_program());
     command.args(arguments).current_dir(workspace::root());
     command
 }
 
 /// The cargo that started us.
-pub(crate) fn cargo_program() -> OsString {
+pub fn cargo_program() -> OsString {
     std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
 /// Runs a command with its output on the terminal.
-pub(crate) fn run(command: &mut Command) -> Verdict {
+pub fn run(command: &mut Command) -> Verdict {
     let shown = shown(command);
     eprintln!("\n$ {shown}");
     match command.status() {
@@ -54,7 +54,7 @@ pub(crate) fn run(command: &mut Command) -> Verdict {
 }
 
 /// Runs a command silently. Returns whether it succeeded.
-pub(crate) fn succeeds(command: &mut Command) -> bool {
+pub fn succeeds(command: &mut Command) -> bool {
     let silent = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     silent.status().is_ok_and(|status| status.success())
 }
@@ -73,10 +73,7 @@ pub(crate) fn run_within(command: &mut Command, limit: Duration) -> Result<(), S
 
 /// Runs a command silently and returns its exit status. After `limit` it is killed with all processes that it has
 /// started, and the result is `None`.
-pub(crate) fn ended_within(
-    command: &mut Command,
-    limit: Duration,
-) -> io::Result<Option<ExitStatus>> {
+pub fn ended_within(command: &mut Command, limit: Duration) -> io::Result<Option<ExitStatus>> {
     // Use its own process group, so that its children are killed with it.
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(command, 0);
@@ -100,14 +97,14 @@ pub(crate) fn ended_within(
 }
 
 /// The first of these programs on the path.
-pub(crate) fn find_program(names: &[&str]) -> Option<PathBuf> {
+pub fn find_program(names: &[&str]) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     let dirs: Vec<PathBuf> = std::env::split_paths(&path).collect();
     names.iter().flat_map(|name| dirs.iter().map(move |dir| dir.join(name))).find(|p| is_file(p))
 }
 
 /// Whether these arguments for another program contain a directory for its files.
-pub(crate) fn names_dir(arguments: &[OsString]) -> bool {
+pub fn names_dir(arguments: &[OsString]) -> bool {
     let names = |word: &OsString| word == "--dir" || word.as_encoded_bytes().starts_with(b"--dir=");
     arguments.iter().any(names)
 }

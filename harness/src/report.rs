@@ -12,7 +12,7 @@ const HEIGHT: u32 = 2400;
 const PICTURE_BYTES_MIN: usize = 60_000;
 
 /// Replays a short workload, and takes a screenshot of its report.
-pub(crate) fn run() -> Verdict {
+pub fn run() -> Verdict {
     let Some(browser) = browser::find() else {
         return Verdict::Skipped("no chromium is installed".to_owned());
     };

@@ -36,7 +36,7 @@ use crate::workspace;
 
 /// Options of `guest`.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Args)]
-pub(crate) struct Options {
+pub struct Options {
     /// Only the scenario of this name; may be given several times
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
@@ -59,12 +59,12 @@ pub(crate) struct Options {
 }
 
 /// Runs every scenario.
-pub(crate) fn usual() -> Verdict {
+pub fn usual() -> Verdict {
     run(&Options::default())
 }
 
 /// Runs the selected scenarios.
-pub(crate) fn run(options: &Options) -> Verdict {
+pub fn run(options: &Options) -> Verdict {
     let scenarios = match chosen(options) {
         Ok(scenarios) => scenarios,
         Err(message) => return Verdict::Failed(message),
@@ -210,20 +210,26 @@ impl Host {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
-    use crate::args::{self, Command};
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: Options,
+    }
 
     #[test]
     fn arguments_are_read() {
-        let read = args::read("guest --only a --keep --only b --json x");
-        let Ok(Command::Guest(options)) = read else { panic!("{read:?}") };
+        let read = |line: &str| Line::try_parse_from(line.split(' ')).map(|line| line.options);
+        let options = read("guest --only a --keep --only b --json x").unwrap();
         assert_eq!(options.only, ["a", "b"]);
         assert!(options.keep && !options.list && options.json == Some("x".into()));
-        let read = args::read("guest --dev --features a/b,c");
-        let Ok(Command::Guest(options)) = read else { panic!("{read:?}") };
+        let options = read("guest --dev --features a/b,c").unwrap();
         assert!(options.dev && options.features == "a/b,c");
         for wrong in ["guest --only", "guest a", "guest --features a"] {
-            assert!(args::read(wrong).is_err(), "{wrong}");
+            assert!(read(wrong).is_err(), "{wrong}");
         }
         let missing = Options { only: vec!["no-such".to_owned()], ..Options::default() };
         assert!(chosen(&missing).unwrap_err().contains("no scenario no-such"));

@@ -25,7 +25,7 @@ use settings::{Bench, Settings};
 
 /// Options of `servers`.
 #[derive(Debug, Clone, Args)]
-pub(crate) struct Options {
+pub struct Options {
     /// What to measure [default: all]
     #[arg(value_name = "WHAT")]
     what: Vec<What>,
@@ -50,7 +50,8 @@ enum What {
     Tools,
 }
 
-pub(crate) fn run(options: &Options) -> Verdict {
+/// Runs the selected measurements, and prints a table of each.
+pub fn run(options: &Options) -> Verdict {
     let larder = match served::program(options.settings.larder.as_deref()) {
         Ok(larder) => larder,
         Err(verdict) => return verdict,

@@ -65,7 +65,7 @@ pub(super) struct Scenario {
 
 /// Every scenario, sorted by name.
 pub(super) fn all() -> Result<Vec<Scenario>, String> {
-    let dir = workspace::root().join("xtask/src/guest/scenarios");
+    let dir = workspace::root().join("harness/src/guest/scenarios");
     let told = |cause: std::io::Error| format!("{}: {cause}", dir.display());
     let mut paths: Vec<PathBuf> = Vec::new();
     for entry in fs::read_dir(&dir).map_err(told)? {
@@ -260,7 +260,7 @@ step x false
 
     #[test]
     fn the_example_for_contributors_is_a_scenario() {
-        let path = workspace::root().join("xtask/src/guest/scenarios/README.md");
+        let path = workspace::root().join("harness/src/guest/scenarios/README.md");
         let text = fs::read_to_string(path).unwrap();
         let example = text.split("```sh\n").nth(1).unwrap().split("```").next().unwrap();
         let scenario = Scenario::read("example", example).unwrap();

@@ -20,7 +20,7 @@ use crate::workspace;
 const HITS: [(&str, &str); 2] = [("dram", "one_hit::hit_in_dram"), ("loc", "one_hit::hit_in_loc")];
 
 /// Measures both kinds of hits, and prints the files of each.
-pub(crate) fn run() -> Verdict {
+pub fn run() -> Verdict {
     if !cfg!(target_os = "linux") {
         return Verdict::Skipped("valgrind is asked on Linux alone".to_owned());
     }

@@ -33,7 +33,7 @@ const PICTURES: [(&str, u32, &str); 4] = [
 ];
 
 /// Tests the page in the browser of this machine.
-pub(crate) fn run() -> Verdict {
+pub fn run() -> Verdict {
     let Some(browser) = browser::find() else {
         return Verdict::Skipped("no chromium is installed".to_owned());
     };

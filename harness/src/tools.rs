@@ -7,7 +7,7 @@ use crate::workspace;
 
 /// The program of a crate `NAME` or `NAME@VERSION`: the one on the path, whatever its version, or one that is installed
 /// into the build directory. The error says what is not available.
-pub(crate) fn find(wanted: &str) -> Result<PathBuf, String> {
+pub fn find(wanted: &str) -> Result<PathBuf, String> {
     let name = wanted.split_once('@').map_or(wanted, |(name, _)| name);
     let dir = workspace::target().join("xtask");
     let program = step::find_program(&[name]).unwrap_or_else(|| dir.join("bin").join(name));

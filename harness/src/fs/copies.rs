@@ -28,7 +28,7 @@ pub(super) fn run(rig: &mut Rig) -> Result<String, Problem> {
     rig.run(
         Command::new("cp")
             .args(["-a"])
-            .args(["crates", "docs", "xtask"].map(|name| root.join(name)))
+            .args(["crates", "docs", "harness", "xtask"].map(|name| root.join(name)))
             .arg(&tree),
     )?;
     let original = scratch.join("tree.tar");

@@ -27,7 +27,7 @@ const FLASH_SPARE_BYTES: u64 = 256 << 20;
 
 /// Options of `ycsb`.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
-pub(crate) struct Options {
+pub struct Options {
     /// Number of records to load
     #[arg(long, value_name = "N", default_value_t = 8000, value_parser = clap::value_parser!(u64).range(1..))]
     records: u64,
@@ -77,7 +77,7 @@ const fn workload(
 }
 
 /// A short run with default server options, as part of `all`.
-pub(crate) fn usual() -> Verdict {
+pub fn usual() -> Verdict {
     run(&Options {
         records: 8000,
         operations: 20_000,
@@ -89,7 +89,7 @@ pub(crate) fn usual() -> Verdict {
 }
 
 /// Loads the data, runs every workload, and prints a table.
-pub(crate) fn run(options: &Options) -> Verdict {
+pub fn run(options: &Options) -> Verdict {
     let dir = workspace::target().join("xtask/ycsb");
     let java = match Java::find(&dir) {
         Ok(java) => java,

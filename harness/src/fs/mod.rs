@@ -26,7 +26,7 @@ use crate::workspace;
 
 /// Options of `fs`.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Args)]
-pub(crate) struct Options {
+pub struct Options {
     /// Only the suite of this name; may be given several times
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
@@ -63,12 +63,12 @@ const SUITES: [Suite; 7] = [
 ];
 
 /// Runs every suite.
-pub(crate) fn usual() -> Verdict {
+pub fn usual() -> Verdict {
     run(&Options::default())
 }
 
 /// Runs the selected suites.
-pub(crate) fn run(options: &Options) -> Verdict {
+pub fn run(options: &Options) -> Verdict {
     let unknown = |name: &&String| SUITES.iter().all(|suite| suite.name != **name);
     if let Some(name) = options.only.iter().find(unknown) {
         return Verdict::Failed(format!("there is no suite {name}; --list shows those that are"));
@@ -158,13 +158,20 @@ fn verdict(outcomes: &[(&str, Result<String, Problem>)]) -> Verdict {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
-    use crate::args::{self, Command};
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: Options,
+    }
 
     #[test]
     fn arguments_are_read() {
-        let read = args::read("fs --only a --only b --keep");
-        let Ok(Command::Fs(options)) = read else { panic!("{read:?}") };
+        let words = "fs --only a --only b --keep".split(' ');
+        let Line { options } = Line::try_parse_from(words).unwrap();
         assert!(options.only == ["a", "b"] && options.keep && !options.list);
         let missing = Options { only: vec!["no-such".to_owned()], ..Options::default() };
         assert!(matches!(run(&missing), Verdict::Failed(why) if why.contains("no suite no-such")));

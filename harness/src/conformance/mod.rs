@@ -23,7 +23,7 @@ use crate::workspace;
 
 /// Options of `conformance`.
 #[derive(Debug, Clone, Args)]
-pub(crate) struct Options {
+pub struct Options {
     /// How the server waits for sockets
     #[arg(long, value_name = "HOW", value_enum, default_value_t = Sockets::Both)]
     sockets: Sockets,
@@ -72,7 +72,7 @@ impl Sockets {
 }
 
 /// Runs all suites that are available here, and prints a table.
-pub(crate) fn run(options: &Options) -> Verdict {
+pub fn run(options: &Options) -> Verdict {
     let larder = match served::program(options.larder.as_deref()) {
         Ok(larder) => larder,
         Err(verdict) => return verdict,

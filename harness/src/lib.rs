@@ -1,0 +1,46 @@
+//! Test rigs of Larder: our programs under the tests, clients, browsers and kernels of others.
+//!
+//! `cargo xtask NAME` runs a rig. The rigs start programs, and link none of the code that they test: a tree that does
+//! not build can still be checked. What a rig fetches and writes is in `target/xtask/NAME`.
+//!
+//! | rig | what it runs |
+//! |---|---|
+//! | `conformance` | the tests of memcached, Redis, Valkey and their clients, against `larder serve` |
+//! | `fs` | fsx, pjdfstest, RocksDB, fio, git and sqlite on a mounted virtual SSD |
+//! | `guest` | Linux under QEMU with an FDP drive, and our programs in it |
+//! | `hits` | a hit under valgrind: the source files that it passes through |
+//! | `nbd` | libnbd, QEMU, fio and nbd-tester-client, against `larder block export` |
+//! | `page` | the admin page of `larder serve` in Chromium |
+//! | `report` | a report of `larder replay` in Chromium |
+//! | `servers` | `larder serve` next to memcached and Valkey, under one load |
+//! | `ycsb` | YCSB in Java, against `larder serve` |
+//!
+//! | shared by them | content |
+//! |---|---|
+//! | `step` | commands that are run, and the verdict of a step |
+//! | `workspace` | the root of the workspace, and the build directory |
+//! | `tools`, `maven` | programs that cargo installs, jars that Maven fetches |
+//! | `problem`, `log` | why a suite did not pass, and the log of its programs |
+//! | `served`, `hears`, `port` | a server under test: its start, its first output, its port |
+//! | `browser`, `png` | a headless browser, and the size of its screenshots |
+
+mod browser;
+pub mod conformance;
+pub mod fs;
+pub mod guest;
+mod hears;
+pub mod hits;
+mod log;
+mod maven;
+pub mod nbd;
+pub mod page;
+mod png;
+mod port;
+mod problem;
+pub mod report;
+mod served;
+pub mod servers;
+pub mod step;
+pub mod tools;
+pub mod workspace;
+pub mod ycsb;
