@@ -1,4 +1,5 @@
-//! Test rigs of Larder: our programs under the tests, clients, browsers and kernels of others.
+//! Test rigs of Larder: our programs under the tests, clients, browsers and kernels of others; and, as examples,
+//! programs that measure the libraries.
 //!
 //! `cargo xtask NAME` runs a rig. The rigs start programs, and link none of the code that they test: a tree that does
 //! not build can still be checked. What a rig fetches and writes is in `target/xtask/NAME`.
@@ -23,6 +24,16 @@
 //! | `problem`, `log` | why a suite did not pass, and the log of its programs |
 //! | `served`, `hears`, `port` | a server under test: its start, its first output, its port |
 //! | `browser`, `png` | a headless browser, and the size of its screenshots |
+//!
+//! | example | what it measures |
+//! |---|---|
+//! | `budgets` | memory of a cache whose budget changes under load |
+//! | `cache_on` | a cache on a device: the counters of the drive, and the time after the drive is gone |
+//! | `closing` | the time in which a cache closes and opens |
+//! | `crash_safety` | sets a second at each level of crash safety |
+//! | `one_hit` | one hit and nothing else, for `hits` |
+//! | `resident` | resident memory of a cache that runs for long, next to its budget |
+//! | `small_sets` | sets of small values when DRAM and flash are full |
 
 mod browser;
 pub mod conformance;

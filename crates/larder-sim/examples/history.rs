@@ -1,5 +1,7 @@
 //! The cache on threads that change the same keys, judged by the history of each key. At the same time its budget
-//! changes by a factor of a hundred, values are held, and above flash changes are dropped midway; see `--help`.
+//! changes by a factor of a hundred, values are held, and above flash changes are dropped midway.
+//!
+//! `cargo run --release -p larder-sim --example history -- --help`.
 //!
 //! If the history is impossible, the exit status is 1, and the command that repeats the run is printed; the order of
 //! the threads' steps is not repeated.

@@ -1,7 +1,7 @@
 //! `cargo xtask hits`: lists the source files of the workspace that a hit passes through, that is, the files that a
 //! reader must open to follow it.
 //!
-//! The cache's example `one_hit`, built without optimisation, makes one hit in DRAM and one of a large object in a
+//! The example `one_hit`, built without optimisation, makes one hit in DRAM and one of a large object in a
 //! file, which stays out of DRAM. Callgrind records every function that runs on the calling thread between the call and
 //! its return. An earlier hit has already done all one-time work.
 
@@ -28,8 +28,15 @@ pub fn run() -> Verdict {
         return Verdict::Skipped("valgrind is not installed".to_owned());
     };
     let dir = workspace::target().join("xtask/hits");
-    let mut build =
-        step::cargo(&["build", "--quiet", "--locked", "-p", "larder-lab", "--example", "one_hit"]);
+    let mut build = step::cargo(&[
+        "build",
+        "--quiet",
+        "--locked",
+        "-p",
+        "larder-harness",
+        "--example",
+        "one_hit",
+    ]);
     build.env("CARGO_PROFILE_DEV_OPT_LEVEL", "0").env("CARGO_TARGET_DIR", &dir);
     let built = step::run(&mut build);
     if built != Verdict::passed() {

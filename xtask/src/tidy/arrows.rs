@@ -86,7 +86,11 @@ const HOUSE: [(&str, May); 21] = [
     ),
     ("larder-readme", May::Use(&["larder"], &[])),
     ("larder-cli", May::UseAll),
-    ("larder-harness", May::Use(&[], &[])),
+    // Its examples measure the libraries; its rigs start programs.
+    (
+        "larder-harness",
+        May::Use(&[], &["larder", "larder-device", "larder-sim", "larder-workload"]),
+    ),
     ("xtask", May::Use(&["larder-harness"], &[])),
 ];
 

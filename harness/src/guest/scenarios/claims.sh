@@ -2,7 +2,7 @@
 #: memory 1G
 #: subsystem fdp=on fdp.runs=16M fdp.nruh=4
 #: namespace size=256M block=4096 ruhs=0;1;2;3
-#: example larder-cli:cache_on
+#: example larder-harness:cache_on
 #: check exit(beside_block) = 1
 #: check says(beside_block, "in use")
 #: check says(block, "wrong 0")

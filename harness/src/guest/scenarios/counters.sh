@@ -2,7 +2,7 @@
 #: memory 1G
 #: subsystem fdp=on fdp.runs=16M fdp.nruh=8
 #: namespace size=256M block=4096 ruhs=0;1;2;3;4;5;6;7
-#: example larder-cli:cache_on
+#: example larder-harness:cache_on
 #: check number(wrong) = 0
 #: check number(active) = 1
 #: check says(placed, "placement_path write streams")

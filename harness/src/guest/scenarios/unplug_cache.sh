@@ -5,7 +5,7 @@
 #: variant nvme TARGET=nvme:/dev/ng0n1
 #: subsystem fdp=on fdp.runs=16M fdp.nruh=4
 #: namespace size=256M block=4096 ruhs=0;1;2;3
-#: example larder-cli:cache_on
+#: example larder-harness:cache_on
 #: binary larder-cli:larder
 #: at pull device_del nvme0
 #: check exit(cache) = 0

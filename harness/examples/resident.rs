@@ -1,10 +1,10 @@
 //! The memory of a long-running cache: `meta-kv` on a file, with one budget for all memory ([`Config::memory_bytes`]),
 //! compared with the resident memory of this process.
 //!
-//! `cargo run --release -p larder-lab --example resident -- [MINUTES [DIR]]`. The file is 4 GiB and is removed at the
-//! end. Prints a line each minute. The process's memory without the cache is measured first and subtracted. The exit
-//! status is 1 if the resident memory is ever more than a tenth above the budget, or more than a tenth below it at the
-//! end.
+//! `cargo run --release -p larder-harness --example resident -- [MINUTES [DIR]]`. The file is 4 GiB and is removed at
+//! the end. Prints a line each minute. The process's memory without the cache is measured first and subtracted. The
+//! exit status is 1 if the resident memory is ever more than a tenth above the budget, or more than a tenth below it at
+//! the end.
 
 use std::error::Error;
 use std::path::PathBuf;

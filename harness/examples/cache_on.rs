@@ -1,7 +1,7 @@
 //! Runs a cache on a device, prints the counters of the drive below it, and shows what happens if the device goes away:
 //!
 //! ```sh
-//! cargo run --release -p larder-cli --example cache_on -- TARGET --help
+//! cargo run --release -p larder-harness --example cache_on -- TARGET --help
 //! ```
 //!
 //! **The content of the target is lost.** The example sets and gets keys, a few of them so frequently that they stay in

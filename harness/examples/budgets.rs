@@ -1,9 +1,9 @@
 //! A cache in DRAM whose budget changes while threads set and get. Prints, after each pass of traffic, its memory by
 //! its own count, the resident memory of this process, and the slowest call.
 //!
-//! `cargo run --release -p larder-lab --example budgets -- --help`. The budget goes SMALL, LARGE, SMALL, LARGE, SMALL.
-//! Prints a line for each. The exit status is 1 if a set was refused, or if the resident memory is more than a tenth
-//! above the budget after sets of as many bytes as the budget.
+//! `cargo run --release -p larder-harness --example budgets -- --help`. The budget goes SMALL, LARGE, SMALL, LARGE,
+//! SMALL. Prints a line for each. The exit status is 1 if a set was refused, or if the resident memory is more than a
+//! tenth above the budget after sets of as many bytes as the budget.
 
 use std::error::Error;
 use std::process::ExitCode;

@@ -1,9 +1,9 @@
 //! How fast small values can be set when both DRAM and flash are full: items that leave DRAM must be written as fast as
 //! values arrive.
 //!
-//! `cargo run --release -p larder-lab --example small_sets -- --help`. Each setting is measured twice, in turn: once
-//! with the cache's own thread, and once with callers writing the items that leave DRAM. With callers, filling flash
-//! takes minutes.
+//! `cargo run --release -p larder-harness --example small_sets -- --help`. Each setting is measured twice, in turn:
+//! once with the cache's own thread, and once with callers writing the items that leave DRAM. With callers, filling
+//! flash takes minutes.
 //!
 //! A line shows: values set a second, microseconds of CPU of this process for each, the 99th percentile and the maximum
 //! latency of a set, bytes written to flash for each byte set, and refused sets.

@@ -1,5 +1,7 @@
 //! The cost of each level of crash safety: sets a second of keys that are on flash, for comparison.
 //!
+//! `cargo run --release -p larder-harness --example crash_safety -- FILE [SECONDS [ROUNDS]]`. The file is overwritten.
+//!
 //! Each round opens an empty cache of each level in turn, fills it, flushes, and then replaces keys that are on flash,
 //! which is when tombstones are written. Runs on a file with threads in real time; on a virtual NVMe SSD, whose write
 //! cache survives a loss of power; and on a virtual SATA SSD, whose write cache does not, with 64 clients. Prints

@@ -1,8 +1,9 @@
 //! Isolates a single hit, in DRAM or of a large object on flash, in a function of its own, to study the code that runs
 //! in it.
 //!
-//! `one_hit dram`, or `one_hit fill FILE`, which makes a file of 64 MiB, and `one_hit loc FILE`. `cargo xtask hits`
-//! counts the source files that each hit passes through.
+//! `cargo run -p larder-harness --example one_hit -- dram` hits in DRAM. With `fill FILE` it makes a file of 64 MiB,
+//! and with `loc FILE` it hits an object there. `cargo xtask hits` runs it, and counts the source files that each hit
+//! passes through.
 
 use std::future::Future;
 use std::hint::black_box;

@@ -1,7 +1,7 @@
 //! How long a cache on a file takes to close and to open again: the time that it adds to a restart.
 //!
-//! `cargo run --release -p larder-lab --example closing -- --help`. `large` fills a cache with large objects, closes
-//! and opens it. Prints the time to the first answer, and how fast the index comes back (`Larder::rebuild`).
+//! `cargo run --release -p larder-harness --example closing -- --help`. `large` fills a cache with large objects,
+//! closes and opens it. Prints the time to the first answer, and how fast the index comes back (`Larder::rebuild`).
 //!
 //! `small` fills flash with large objects, then DRAM with small ones; closes the cache, opens it again, and looks up at
 //! most 200,000 of the earlier keys. For comparison it measures a sequential write of the same number of bytes to
