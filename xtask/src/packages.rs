@@ -5,9 +5,10 @@ use larder_harness::{tools, workspace};
 
 const DENY: &str = "cargo-deny";
 
-/// Packages every crate, and builds it from the package.
+/// Packages every crate, and builds it from the package. Cargo cannot package `xtask`, which depends on a crate that is
+/// not published.
 pub(crate) fn package() -> Verdict {
-    let arguments = ["package", "--workspace", "--locked", "--allow-dirty"];
+    let arguments = ["package", "--workspace", "--exclude", "xtask", "--locked", "--allow-dirty"];
     let mut command = step::cargo(&arguments);
     step::run(command.env("CARGO_TARGET_DIR", workspace::target().join("xtask/package")))
 }
