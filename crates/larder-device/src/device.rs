@@ -81,7 +81,7 @@ pub trait Device: Send + Sync {
     /// Where the bytes of `range`, which is not empty, are finally stored. A device over others returns what they
     /// report for their parts of it, so that [`Claim`](crate::Claim) detects two devices with bytes in common. A device
     /// that stores bytes itself, and whose requests may outlive it, names them by its own
-    /// [`DeviceIdentity`](crate::DeviceIdentity).
+    /// [`DeviceIdentity`].
     fn stored_at(&self, range: Range<u64>) -> Vec<Extent> {
         vec![Extent::of(self, range)]
     }
