@@ -22,6 +22,7 @@ mod boxed;
 mod data;
 mod dirty_sectors;
 mod io_class;
+mod io_queue;
 mod line;
 pub mod log;
 pub mod ocf;

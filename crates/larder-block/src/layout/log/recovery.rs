@@ -6,7 +6,7 @@
 //! read whole, and their data is checked. Like the layout, this does no I/O: it says what to read. Segments do not
 //! depend on each other, so as many reads may be in flight at the same time.
 //!
-//! After an orderly stop nothing was in flight, and the label describes what there is ([`stopping`](super::stopping)):
+//! After an orderly stop nothing was in flight, and the label describes what there is ([`serving`](super::serving)):
 //! any deviation is damage. Without a deviation, the data in drained segments is recovered too.
 //!
 //! *Always:* everything acknowledged is found, because its batch and all earlier ones in its segment were complete. An
@@ -18,6 +18,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use larder_device::DeviceInfo;
 
+use super::LogLayout;
 use super::appender::Appender;
 use super::batch::{BatchHeader, CacheUuid, HEADER_BYTES_MAX};
 use super::blocks::Blocks;
@@ -26,13 +27,12 @@ use super::footer::{Footer, footer_bytes};
 use super::geometry::{Geometry, LoadOptions, LogOptions, NotePlace};
 use super::index::Extent;
 use super::record::{Record, RecordKind};
-use super::segments::Adopted;
-use super::state::{LogIdentity, LogLayout};
-use super::stopping::checksum;
+use super::record_log::{LogIdentity, RecordLog};
+use super::segments::{Adopted, checksum};
 use super::unloaded::{Said, Unloaded};
 use super::verifying::Verifying;
 use crate::layout::line::pack_line;
-use crate::layout::{CoreId, Layout, Left, Span};
+use crate::layout::{CoreId, Left, Span};
 
 /// Bytes that are read at once to follow a chain of headers.
 const CHAIN_BYTES: usize = 128 << 10;
@@ -427,19 +427,18 @@ impl LogRecovery {
             filling.take_if(|filling| filling.generation < lowest);
         }
         let identity = LogIdentity { uuid: self.uuid, epoch };
-        let mut log = LogLayout::new(self.geometry, identity, info, options);
+        let align = self.geometry.overwrite_align(info, options);
+        let mut log = RecordLog::new(self.geometry, identity, align);
         log.appender = Appender::new(last_sequence);
         log.segments.adopt_bounds(void_below, youngest);
         self.adopt_segments(&mut log, &horizons, void_below);
-        let may_overwrite = log.policy.overwrite_align_bytes.is_some();
-        let unloaded = self.put_records(&options.load, may_overwrite, void_below);
-        log.unloaded = Some(unloaded).filter(|unloaded| unloaded.left() > 0);
+        log.adopt(self.put_records(&options.load, align.is_some(), void_below));
         if self.found.records <= options.load.at_start_max as u64 {
             log.load_all();
-            log.loaded_dirty.clear();
+            drop(log.take_loaded_dirty());
         }
         self.verifying.drop_unsound(&mut log, &mut self.found.unsound);
-        (log, self.found)
+        (LogLayout::of(log, options), self.found)
     }
 
     /// After an orderly stop: the lowest generation that counts, if the content is as it was left.
@@ -457,7 +456,7 @@ impl LogRecovery {
         is_whole.then_some(left.lowest)
     }
 
-    fn adopt_segments(&self, log: &mut LogLayout, horizons: &HashMap<u32, u64>, void_below: u64) {
+    fn adopt_segments(&self, log: &mut RecordLog, horizons: &HashMap<u32, u64>, void_below: u64) {
         // For each first sequence: the youngest generation that begins up to it.
         let mut youngest: Vec<(u64, u64)> =
             self.found().map(|filling| (filling.first().sequence, filling.generation)).collect();

@@ -42,6 +42,14 @@ pub(super) enum State {
 /// The state of a segment: number, generation, batches that count, sequence of the last one.
 pub(super) type Standing = (u32, u64, u32, u64);
 
+/// The checksum of all segments, in the order of their numbers.
+pub(super) fn checksum(standing: impl IntoIterator<Item = Standing>) -> u32 {
+    standing.into_iter().fold(0, |sum, (segment, generation, batches, last)| {
+        let parts = [u64::from(segment), generation, u64::from(batches), last];
+        parts.iter().fold(sum, |sum, part| larder_checksum::crc32c_append(sum, &part.to_le_bytes()))
+    })
+}
+
 #[derive(Debug)]
 pub(super) struct Segment {
     state: State,
