@@ -204,14 +204,6 @@ impl Statistics {
         self.bypassed[reason as usize] += 1;
     }
 
-    pub(super) fn read(&mut self, span: Span, coverage: Coverage, passes: bool) {
-        self.reads.count(span, coverage, passes);
-    }
-
-    pub(super) fn write(&mut self, span: Span, coverage: Coverage, passes: bool) {
-        self.writes.count(span, coverage, passes);
-    }
-
     pub(super) fn io(&mut self, io: &DeviceIo) {
         let is_cache = io.target() == Target::Cache;
         match io {
