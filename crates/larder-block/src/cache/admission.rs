@@ -208,7 +208,7 @@ impl Admission {
         IoStart { began, of_core: self.pressure.begins(io, now) }
     }
 
-    /// An I/O of the layout has ended. `is_write_done`: it has succeeded, and has read no data for the layout itself.
+    /// An I/O of the layout has ended. `is_done`: it has succeeded, and has read no data for the layout itself.
     pub(super) fn io_ended(
         &mut self,
         start: IoStart,

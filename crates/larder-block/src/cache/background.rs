@@ -20,7 +20,9 @@ use std::time::Duration;
 use super::Cache;
 use super::ahead::absent_pieces;
 use super::op::{Clean, Op, Step, What};
-use crate::layout::{ClassId, CoreId, DeviceIo, Request, RequestId, SECTOR_BYTES, Span, Target};
+use crate::layout::{
+    ClassId, CoreId, DeviceIo, LayoutRequest, RequestId, SECTOR_BYTES, Span, Target,
+};
 use crate::policy::ReadAheadPolicy;
 use crate::policy::cleaning::{ClassTurn, CleaningFacts};
 
@@ -50,7 +52,7 @@ impl Cache {
         };
         let mut pieces = Vec::new();
         let cleans_at = self.cleaning.work(self.now, &facts, &mut pieces);
-        pieces.into_iter().for_each(|span| self.destage_as(Request::Destage { span }, None));
+        pieces.into_iter().for_each(|span| self.destage_as(LayoutRequest::Destage { span }, None));
         let dues = [self.health.retry_at(), loads_at, relieves_at, cleans_at, self.admission.due()];
         dues.into_iter().flatten().min()
     }
@@ -171,7 +173,7 @@ impl Cache {
         }
     }
 
-    fn destage_as(&mut self, request: Request, of: Option<usize>) {
+    fn destage_as(&mut self, request: LayoutRequest, of: Option<usize>) {
         let span = request.span().expect("a chunk");
         let key = self.ops.begin_own(What::Destage { span, of });
         self.step(key, Step::Destage);
@@ -281,8 +283,8 @@ impl Cache {
 }
 
 impl Clean {
-    fn request(&self, span: Span) -> Request {
-        if self.settles { Request::Settle { span } } else { Request::Destage { span } }
+    fn request(&self, span: Span) -> LayoutRequest {
+        if self.settles { LayoutRequest::Settle { span } } else { LayoutRequest::Destage { span } }
     }
 }
 

@@ -16,7 +16,7 @@
 //!
 //! ```text
 //!   Cache ─┬─ admission: options and policies, what a request is allowed      serving: the steps of requests
-//!          ├─ ops: requests, locks and I/Os in flight                         background: read-ahead, destages, loading
+//!          ├─ ops: requests, locks and I/Os in flight                         background: what it does by itself
 //!          ├─ device_health: errors of the cache device                       health: what follows from them
 //!          ├─ tally: counts                                                   exchanging: devices and cores change
 //!          └─ layout

@@ -11,7 +11,8 @@ use super::request::Keep;
 use super::state::Health;
 use super::statistics::BypassReason;
 use crate::layout::{
-    Class, Data, DeviceIo, Ending, Refusal, Request, RequestId, SECTOR_BYTES, Span, Target,
+    Data, DeviceIo, Ending, LayoutRequest, PlacementClass, Refusal, RequestId, SECTOR_BYTES, Span,
+    Target,
 };
 use crate::policy::Direction;
 
@@ -24,11 +25,11 @@ impl Cache {
             What::Trim(span) => self.begin_trim(key, span),
             What::Flush => {
                 self.step(key, Step::Flush);
-                self.ask_layout(key, Request::Flush);
+                self.ask_layout(key, LayoutRequest::Flush);
             }
             What::PrepareStop => {
                 self.step(key, Step::Flush);
-                self.ask_layout(key, Request::PrepareStop);
+                self.ask_layout(key, LayoutRequest::PrepareStop);
             }
             What::Clean(_) => self.begin_cleaning(key),
             What::Destage { .. } | What::Relieve { .. } => unreachable!("it needs no lock"),
@@ -53,14 +54,14 @@ impl Cache {
         match mode {
             Ok(_) if self.goes_to_core(coverage) => {
                 self.step(key, Step::CoreHit);
-                self.ask_layout(key, Request::PassThroughRead { span });
+                self.ask_layout(key, LayoutRequest::PassThroughRead { span });
             }
             Ok(mode) => {
                 let keep = coverage.absent.filter(|absent| {
                     mode.keeps_reads() && self.keeps_missed(key, *absent, coverage)
                 });
                 self.step(key, Step::Read { keep });
-                self.ask_layout(key, Request::Read { span });
+                self.ask_layout(key, LayoutRequest::Read { span });
                 self.read_ahead(key, span);
             }
             Err(reason) => {
@@ -91,12 +92,12 @@ impl Cache {
         let span = self.ops[key].span();
         self.tally.tried_again();
         self.step(key, Step::Read { keep: None });
-        self.ask_layout(key, Request::Read { span });
+        self.ask_layout(key, LayoutRequest::Read { span });
     }
 
     fn pass_through(&mut self, key: usize, span: Span) {
         self.step(key, Step::PassThroughRead);
-        self.ask_layout(key, Request::PassThroughRead { span });
+        self.ask_layout(key, LayoutRequest::PassThroughRead { span });
     }
 
     fn read_ended(&mut self, key: usize, keep: Option<Span>, is_well: bool) {
@@ -138,7 +139,7 @@ impl Cache {
             return self.forget(key);
         }
         self.step(key, Step::Insert);
-        self.ask_layout(key, Request::InsertClean { span, data });
+        self.ask_layout(key, LayoutRequest::InsertClean { span, data });
     }
 
     fn begin_write(&mut self, key: usize, span: Span, durable: bool) {
@@ -171,13 +172,13 @@ impl Cache {
 
     fn write_back(&mut self, key: usize, span: Span, data: Data) {
         self.step(key, Step::WriteBack);
-        self.ask_layout(key, Request::Write { span, data });
+        self.ask_layout(key, LayoutRequest::Write { span, data });
     }
 
     fn bypass(&mut self, key: usize, data: Data, durable: bool, keeps: bool) {
         let span = self.ops[key].span();
         self.step(key, Step::Bypass { keeps });
-        self.ask_layout(key, Request::Bypass { span, data, durable });
+        self.ask_layout(key, LayoutRequest::Bypass { span, data, durable });
     }
 
     /// Writes to the core alone, because the cache device has failed; waits until the label says so.
@@ -198,7 +199,7 @@ impl Cache {
                 target,
                 offset: span.offset(),
                 parts: vec![data],
-                class: Class::Dirty,
+                class: PlacementClass::Dirty,
                 beside: None,
                 metadata_bytes: 0,
                 durable,
@@ -216,7 +217,7 @@ impl Cache {
         self.admission.forget(span);
         if !self.health.has_failed() {
             self.step(key, Step::Discard);
-            return self.ask_layout(key, Request::Discard { span });
+            return self.ask_layout(key, LayoutRequest::Discard { span });
         }
         self.go_past_layout(key);
     }
@@ -314,7 +315,7 @@ impl Cache {
         (op.step, op.cache_errors) = (step, self.health.errors());
     }
 
-    pub(super) fn ask_layout(&mut self, key: usize, request: Request) {
+    pub(super) fn ask_layout(&mut self, key: usize, request: LayoutRequest) {
         self.layout.submit_of(self.ops[key].class, RequestId(key as u64), request);
     }
 

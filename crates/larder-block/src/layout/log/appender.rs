@@ -9,10 +9,10 @@ use std::collections::VecDeque;
 
 use super::batch::RECORDS_MAX;
 use super::footer::Listing;
-use super::grace::Phase;
+use super::grace::GracePhase;
 use super::index::Found;
 use super::record::Record;
-use crate::layout::{Class, ClassId, Data, RequestId, Span};
+use crate::layout::{ClassId, Data, PlacementClass, RequestId, Span};
 
 /// A batch of this many bytes does not wait for others to complete.
 const FULL_BATCH_BYTES: usize = 128 << 10;
@@ -93,7 +93,7 @@ pub(super) struct Batch {
     pub(super) records: Vec<Appended>,
     /// What the index had before; in force again if the batch fails.
     pub(super) displaced: Vec<Found>,
-    pub(super) phase: Phase,
+    pub(super) phase: GracePhase,
     /// An earlier batch of its segment has failed. A start does not find batches after such a hole.
     pub(super) is_behind_hole: bool,
     /// The result of the device write, once it has ended.
@@ -103,7 +103,7 @@ pub(super) struct Batch {
 /// Appends of one class. They go to a segment of their own.
 #[derive(Debug)]
 struct Lane {
-    class: Class,
+    class: PlacementClass,
     pending: VecDeque<Pending>,
     pending_bytes: usize,
     /// Number of client records that were taken out of `pending`.
@@ -160,7 +160,7 @@ impl Appender {
             awaits_note: false,
         };
         Self {
-            lanes: [lane(Class::Dirty), lane(Class::Clean)],
+            lanes: [lane(PlacementClass::Dirty), lane(PlacementClass::Clean)],
             in_flight: VecDeque::new(),
             next_sequence: last_sequence + 1,
             completed: last_sequence,
@@ -215,7 +215,7 @@ impl Appender {
     }
 
     /// The kind of data of a lane.
-    pub(super) fn placement(&self, lane: usize) -> Class {
+    pub(super) fn placement(&self, lane: usize) -> PlacementClass {
         self.lanes[lane].class
     }
 

@@ -4,8 +4,8 @@
 //! ended, it is read, written to the core and made durable there. Data that another mover has taken is waited for, and
 //! taken over if that mover fails.
 //!
-//! A request that [settles](crate::layout::Request::Settle) a range also wants the range to be clean after a crash.
-//! Destaged data whose record says dirty gets a marker ([`record`](super::record)) once a flush of the core has
+//! A request that [settles](crate::layout::LayoutRequest::Settle) a range also wants the range to be clean after a
+//! crash. Destaged data whose record says dirty gets a marker ([`record`](super::record)) once a flush of the core has
 //! covered it. From the start of the flush it is not overwritten in place, because the flush would not cover the new
 //! data. Markers go in front of all pending records, so that later writes get younger records.
 //!
@@ -16,9 +16,9 @@ use super::LogLayout;
 use super::appender::{DIRTY_LANE, Pending, Source};
 use super::destaging::{read_for_core, split};
 use super::index::{Extent, Found};
-use super::purpose::{Mover, Purpose};
-use super::range_cleaning::{Aim, Cleaning, Stage};
-use super::segments::State;
+use super::purpose::{LogPurpose, Mover};
+use super::range_cleaning::{CleaningAim, CleaningStage, RangeCleaning};
+use super::segments::SegmentState;
 use crate::layout::{ClassId, Data, DeviceIo, RequestId, Span, Target};
 
 impl LogLayout {
@@ -26,7 +26,12 @@ impl LogLayout {
     pub(super) fn clean(&mut self, request: RequestId, span: Span, settles: bool) {
         self.requests.add_part(request);
         let left = self.log.index.found(span);
-        self.begin_cleaning((request, settles), Aim::Range(span), left, Stage::Looking);
+        self.begin_cleaning(
+            (request, settles),
+            CleaningAim::Range(span),
+            left,
+            CleaningStage::Looking,
+        );
     }
 
     /// Begins to destage about `sectors` sectors of a class. Returns the number of sectors; 0: none were found soon.
@@ -35,8 +40,13 @@ impl LogLayout {
         let taken = busy.iter().map(|one| u64::from(one.span.sectors)).sum();
         if taken > 0 {
             self.requests.begin(request);
-            let stage = Stage::Waiting(busy, self.log.ask_grace());
-            self.begin_cleaning((request, false), Aim::Oldest(class, from), Vec::new(), stage);
+            let stage = CleaningStage::Waiting(busy, self.log.ask_grace());
+            self.begin_cleaning(
+                (request, false),
+                CleaningAim::Oldest(class, from),
+                Vec::new(),
+                stage,
+            );
         }
         taken
     }
@@ -44,11 +54,11 @@ impl LogLayout {
     fn begin_cleaning(
         &mut self,
         (request, settles): (RequestId, bool),
-        aim: Aim,
+        aim: CleaningAim,
         left: Vec<Found>,
-        stage: Stage,
+        stage: CleaningStage,
     ) {
-        self.cleanings.push(Cleaning::new((request, settles), aim, left, stage));
+        self.cleanings.push(RangeCleaning::new((request, settles), aim, left, stage));
         self.ios.note_change();
     }
 
@@ -58,8 +68,8 @@ impl LogLayout {
             while one.outstanding == 0 && self.go_on_with(&mut one) {
                 self.ios.note_change();
             }
-            if one.outstanding == 0 && matches!(one.stage, Stage::Ended) {
-                if let Aim::Oldest(class, from) = one.aim {
+            if one.outstanding == 0 && matches!(one.stage, CleaningStage::Ended) {
+                if let CleaningAim::Oldest(class, from) = one.aim {
                     self.classes.look_from(class, from);
                 }
                 self.requests.end_part(one.request, !one.has_failed);
@@ -70,18 +80,18 @@ impl LogLayout {
     }
 
     /// Advances by one stage; returns whether it could. Nothing of it may be in flight.
-    fn go_on_with(&mut self, one: &mut Cleaning) -> bool {
-        match std::mem::replace(&mut one.stage, Stage::Ended) {
-            Stage::Looking => self.look_for_dirty(one),
-            Stage::Waiting(busy, asked) => {
+    fn go_on_with(&mut self, one: &mut RangeCleaning) -> bool {
+        match std::mem::replace(&mut one.stage, CleaningStage::Ended) {
+            CleaningStage::Looking => self.look_for_dirty(one),
+            CleaningStage::Waiting(busy, asked) => {
                 if !self.log.has_passed(asked) {
-                    one.stage = Stage::Waiting(busy, asked);
+                    one.stage = CleaningStage::Waiting(busy, asked);
                     return false;
                 }
                 self.read_busy(one, &busy);
                 true
             }
-            Stage::Reading(read) => {
+            CleaningStage::Reading(read) => {
                 if one.has_failed {
                     read.iter().for_each(|(found, _)| {
                         self.no_longer_busy(std::slice::from_ref(found));
@@ -90,51 +100,51 @@ impl LogLayout {
                 }
                 let mover = Mover::Request(one.request);
                 one.outstanding = self.destaging.write(read, mover, &self.log.index, &mut self.ios);
-                one.stage = Stage::Writing;
+                one.stage = CleaningStage::Writing;
                 true
             }
-            Stage::Writing => {
-                let looks_again = !one.has_failed && matches!(one.aim, Aim::Range(_));
-                one.stage = if looks_again { Stage::Looking } else { Stage::Ended };
+            CleaningStage::Writing => {
+                let looks_again = !one.has_failed && matches!(one.aim, CleaningAim::Range(_));
+                one.stage = if looks_again { CleaningStage::Looking } else { CleaningStage::Ended };
                 looks_again
             }
-            Stage::Flushing if !one.has_failed => self.mark(one),
-            Stage::Voiding(asked) if self.log.appender.has_taken(asked) => {
-                one.stage = Stage::Marking(self.log.ask_grace());
+            CleaningStage::Flushing if !one.has_failed => self.mark(one),
+            CleaningStage::Voiding(asked) if self.log.appender.has_taken(asked) => {
+                one.stage = CleaningStage::Marking(self.log.ask_grace());
                 true
             }
-            Stage::Voiding(asked) => {
+            CleaningStage::Voiding(asked) => {
                 // The voids have no room, and it is unknown when there will be some.
                 one.has_failed |= self.draining.waits_for_retry();
                 if !one.has_failed {
-                    one.stage = Stage::Voiding(asked);
+                    one.stage = CleaningStage::Voiding(asked);
                 }
                 false
             }
-            Stage::Marking(asked)
+            CleaningStage::Marking(asked)
                 if !self.log.has_passed(asked) || !self.cleanings.has_turn(one) =>
             {
-                one.stage = Stage::Marking(asked);
+                one.stage = CleaningStage::Marking(asked);
                 false
             }
-            Stage::Flushing | Stage::Marking(_) | Stage::Ended => false,
+            CleaningStage::Flushing | CleaningStage::Marking(_) | CleaningStage::Ended => false,
         }
     }
 
     /// Marks the remaining data that no other mover has taken. If nothing is left, flushes the core if needed.
-    fn look_for_dirty(&mut self, one: &mut Cleaning) -> bool {
-        let Aim::Range(span) = one.aim else { return false };
+    fn look_for_dirty(&mut self, one: &mut RangeCleaning) -> bool {
+        let CleaningAim::Range(span) = one.aim else { return false };
         one.left = one.left.iter().flat_map(|found| self.log.index.still_there(found)).collect();
         one.left.retain(|found| found.extent.is_dirty);
         if one.left.is_empty() {
             if one.settles && !self.look_for_marks(one, span) {
                 return false;
             }
-            one.stage = Stage::Flushing;
+            one.stage = CleaningStage::Flushing;
             if let Some(covers) = self.cores.unflushed_destages(span.core) {
                 let io = DeviceIo::Flush { target: Target::Core(span.core) };
                 let (core, request) = (span.core, one.request);
-                self.ios.issue(io, Purpose::FlushCleaned { core, covers, request });
+                self.ios.issue(io, LogPurpose::FlushCleaned { core, covers, request });
                 one.outstanding = 1;
             }
             return true;
@@ -144,21 +154,21 @@ impl LogLayout {
         // the flush.
         free.retain(|found| !self.destaging.is_moving(found) && !self.is_draining(found));
         if free.is_empty() {
-            one.stage = Stage::Looking;
+            one.stage = CleaningStage::Looking;
             return false;
         }
         self.log.index.mark_busy(&free);
-        one.stage = Stage::Waiting(free, self.log.ask_grace());
+        one.stage = CleaningStage::Waiting(free, self.log.ask_grace());
         true
     }
 
     /// Finds data of `span` that is clean but looks dirty, and prevents overwrites of it. `false`: not possible now.
-    fn look_for_marks(&mut self, one: &mut Cleaning, span: Span) -> bool {
+    fn look_for_marks(&mut self, one: &mut RangeCleaning, span: Span) -> bool {
         let mut marks = self.log.index.recorded(span);
         marks.retain(|found| found.extent.was_dirty && !found.extent.is_dirty);
         if marks.iter().any(|found| self.is_draining(found)) {
             // A copy of it that says dirty may be in flight.
-            one.stage = Stage::Looking;
+            one.stage = CleaningStage::Looking;
             return false;
         }
         for found in &marks {
@@ -170,17 +180,17 @@ impl LogLayout {
     }
 
     /// The core durably has the data that looks dirty: writes markers for the part that is still in place.
-    fn mark(&mut self, one: &mut Cleaning) -> bool {
+    fn mark(&mut self, one: &mut RangeCleaning) -> bool {
         if one.settles && !one.left.is_empty() {
             // Some of it was copied in the meantime, and may look dirty at its new place.
-            one.stage = Stage::Looking;
+            one.stage = CleaningStage::Looking;
             return true;
         }
         let marks = std::mem::take(&mut one.marks);
         let marks: Vec<Found> = marks.iter().flat_map(|found| self.still_clean(found)).collect();
         if marks.iter().any(|found| self.is_draining(found)) {
             // A copy that says dirty may be about to get a younger sequence than the marker.
-            one.stage = Stage::Looking;
+            one.stage = CleaningStage::Looking;
             return true;
         }
         for Found { span, extent } in marks {
@@ -191,11 +201,11 @@ impl LogLayout {
             self.log.appender.push_first(DIRTY_LANE, marker);
             one.outstanding += 1;
         }
-        if let (true, Aim::Range(span)) = (one.settles, one.aim) {
+        if let (true, CleaningAim::Range(span)) = (one.settles, one.aim) {
             self.cleanings.set_out(one, span);
             one.stage = match self.log.appender.pending_voids(span) {
-                Some(asked) => Stage::Voiding(asked),
-                None => Stage::Marking(self.log.ask_grace()),
+                Some(asked) => CleaningStage::Voiding(asked),
+                None => CleaningStage::Marking(self.log.ask_grace()),
             };
         }
         true
@@ -219,7 +229,7 @@ impl LogLayout {
         self.cleanings.not_marked(span);
     }
 
-    fn read_busy(&mut self, one: &mut Cleaning, busy: &[Found]) {
+    fn read_busy(&mut self, one: &mut RangeCleaning, busy: &[Found]) {
         let index = &self.log.index;
         let still_there = busy.iter().flat_map(|found| index.still_there(found));
         let (read, unread) = self.destaging.take_held(still_there);
@@ -227,9 +237,9 @@ impl LogLayout {
             self.log.segments.pin(self.log.segment_of(found.extent.location));
         }
         let request = one.request;
-        let purpose = |found| Purpose::CleaningRead { found, request };
+        let purpose = |found| LogPurpose::CleaningRead { found, request };
         one.outstanding = read_for_core(unread, &mut self.ios, purpose);
-        one.stage = Stage::Reading(read);
+        one.stage = CleaningStage::Reading(read);
     }
 
     pub(super) fn cleaning_read_ended(
@@ -258,6 +268,6 @@ impl LogLayout {
     fn is_draining(&self, found: &Found) -> bool {
         let segment = self.log.segment_of(found.extent.location);
         let waits = self.draining.waits_for_retry();
-        self.log.segments.get(segment).state() == State::Draining && !waits
+        self.log.segments.get(segment).state() == SegmentState::Draining && !waits
     }
 }

@@ -6,7 +6,7 @@ use crate::layout::CoreId;
 
 /// Counts of the writes to a core. A flush covers the counts at the time when it was issued.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct CoreWrites {
+pub(super) struct WriteCounts {
     /// Number of writes around; a client flush must make them durable.
     bypasses: u64,
     bypasses_flushed: u64,
@@ -15,7 +15,7 @@ pub(super) struct CoreWrites {
     destages_flushed: u64,
 }
 
-impl CoreWrites {
+impl WriteCounts {
     fn has_bypasses(&self) -> bool {
         self.bypasses > self.bypasses_flushed
     }
@@ -31,17 +31,17 @@ impl CoreWrites {
 
 /// The writes to all cores.
 #[derive(Debug, Default)]
-pub(super) struct Cores(Vec<CoreWrites>);
+pub(super) struct CoreWrites(Vec<WriteCounts>);
 
-impl Cores {
-    fn at(&mut self, core: CoreId) -> &mut CoreWrites {
+impl CoreWrites {
+    fn at(&mut self, core: CoreId) -> &mut WriteCounts {
         if self.0.len() <= core.index() {
-            self.0.resize(core.index() + 1, CoreWrites::default());
+            self.0.resize(core.index() + 1, WriteCounts::default());
         }
         &mut self.0[core.index()]
     }
 
-    fn of(&self, core: CoreId) -> CoreWrites {
+    fn of(&self, core: CoreId) -> WriteCounts {
         self.0.get(core.index()).copied().unwrap_or_default()
     }
 
@@ -56,7 +56,7 @@ impl Cores {
     }
 
     /// A flush has succeeded that covers these writes.
-    pub(super) fn flushed(&mut self, core: CoreId, covers: CoreWrites) {
+    pub(super) fn flushed(&mut self, core: CoreId, covers: WriteCounts) {
         let now = self.at(core);
         now.bypasses_flushed = now.bypasses_flushed.max(covers.bypasses);
         now.destages_flushed = now.destages_flushed.max(covers.destages);
@@ -64,7 +64,7 @@ impl Cores {
 
     /// A core was removed.
     pub(super) fn forget(&mut self, core: CoreId) {
-        *self.at(core) = CoreWrites::default();
+        *self.at(core) = WriteCounts::default();
     }
 
     /// Whether a crash leaves everything on a core that it has.
@@ -73,29 +73,29 @@ impl Cores {
     }
 
     /// The writes to a core, if it has destaged data that is not durable.
-    pub(super) fn unflushed_destages(&self, core: CoreId) -> Option<CoreWrites> {
-        Some(self.of(core)).filter(CoreWrites::has_destages)
+    pub(super) fn unflushed_destages(&self, core: CoreId) -> Option<WriteCounts> {
+        Some(self.of(core)).filter(WriteCounts::has_destages)
     }
 
     /// The cores with writes around that are not durable.
-    pub(super) fn with_bypasses(&self) -> impl Iterator<Item = (CoreId, CoreWrites)> {
-        self.those(CoreWrites::has_bypasses)
+    pub(super) fn with_bypasses(&self) -> impl Iterator<Item = (CoreId, WriteCounts)> {
+        self.those(WriteCounts::has_bypasses)
     }
 
     /// The cores with destaged data that is not durable.
-    pub(super) fn with_destages(&self) -> impl Iterator<Item = (CoreId, CoreWrites)> {
-        self.those(CoreWrites::has_destages)
+    pub(super) fn with_destages(&self) -> impl Iterator<Item = (CoreId, WriteCounts)> {
+        self.those(WriteCounts::has_destages)
     }
 
     /// The cores with any data that is not durable.
-    pub(super) fn unsettled(&self) -> impl Iterator<Item = (CoreId, CoreWrites)> {
+    pub(super) fn unsettled(&self) -> impl Iterator<Item = (CoreId, WriteCounts)> {
         self.those(|writes| !writes.is_settled())
     }
 
     fn those(
         &self,
-        wanted: impl Fn(&CoreWrites) -> bool,
-    ) -> impl Iterator<Item = (CoreId, CoreWrites)> {
+        wanted: impl Fn(&WriteCounts) -> bool,
+    ) -> impl Iterator<Item = (CoreId, WriteCounts)> {
         let all = (0..).map_while(CoreId::new).zip(self.0.iter().copied());
         all.filter(move |(_, writes)| wanted(writes))
     }

@@ -5,10 +5,10 @@
 
 use super::index::{Found, Index};
 use super::leaving::Leaving;
-use super::purpose::{Mover, Purpose};
+use super::purpose::{LogPurpose, Mover};
 use super::write_buffer::{Held, WriteBuffer};
 use crate::layout::io_queue::IoQueue;
-use crate::layout::{Class, Data, DeviceIo, SECTOR_BYTES, Span, Target};
+use crate::layout::{Data, DeviceIo, PlacementClass, SECTOR_BYTES, Span, Target};
 
 /// Longest read for destaging, and longest write to a core.
 const TRANSFER_BYTES_MAX: usize = 1 << 20;
@@ -81,7 +81,7 @@ impl Destaging {
         data: Vec<(Found, Data)>,
         mover: Mover,
         index: &Index,
-        ios: &mut IoQueue<Purpose>,
+        ios: &mut IoQueue<LogPurpose>,
     ) -> usize {
         // Called in each turn, and mostly without data.
         if data.is_empty() {
@@ -99,11 +99,11 @@ impl Destaging {
                 offset: first.offset(),
                 parts,
                 beside: None,
-                class: Class::Dirty,
+                class: PlacementClass::Dirty,
                 metadata_bytes: 0,
                 durable: false,
             };
-            ios.issue(io, Purpose::Destage { found, mover });
+            ios.issue(io, LogPurpose::Destage { found, mover });
         }
         writes
     }
@@ -123,7 +123,7 @@ impl Destaging {
     }
 
     /// Destages stream data from memory, once there is enough of it.
-    pub(super) fn write_streams(&mut self, index: &mut Index, ios: &mut IoQueue<Purpose>) {
+    pub(super) fn write_streams(&mut self, index: &mut Index, ios: &mut IoQueue<LogPurpose>) {
         let mut leaving = Vec::new();
         for held in self.buffer.take_if_worth_it() {
             let found = index.found(held.span);
@@ -166,8 +166,8 @@ impl Destaging {
 /// Reads from the cache device, in the order of the device. Returns the number of reads.
 pub(super) fn read_for_core(
     mut unread: Vec<Found>,
-    ios: &mut IoQueue<Purpose>,
-    purpose: impl Fn(Vec<Found>) -> Purpose,
+    ios: &mut IoQueue<LogPurpose>,
+    purpose: impl Fn(Vec<Found>) -> LogPurpose,
 ) -> usize {
     unread.sort_by_key(|one| one.extent.location);
     let mut reads = 0;

@@ -6,8 +6,8 @@ use super::appender::{Pending, Source};
 use super::destaging::{read_for_core, runs_of, split};
 use super::drain::{Drained, includes};
 use super::index::Found;
-use super::purpose::{Mover, Purpose};
-use super::segments::{RESERVED_SEGMENTS, State};
+use super::purpose::{LogPurpose, Mover};
+use super::segments::{RESERVED_SEGMENTS, SegmentState};
 use crate::layout::{Data, DeviceIo, Span, Target};
 
 /// Number of segments that should be ready to be filled.
@@ -24,7 +24,7 @@ impl LogLayout {
             if !self.knows_lines_of(segment) {
                 return;
             }
-            let is_open = self.log.segments.get(segment).state() == State::Open;
+            let is_open = self.log.segments.get(segment).state() == SegmentState::Open;
             if is_open && !self.log.close(segment) {
                 return;
             }
@@ -65,7 +65,7 @@ impl LogLayout {
         // Data that is not in memory is read, in device order.
         let (read, unread) =
             self.destaging.take_held(dirty.into_iter().chain(kept.iter().copied()));
-        let purpose = |found| Purpose::DrainRead { found, attempt };
+        let purpose = |found| LogPurpose::DrainRead { found, attempt };
         let outstanding = read_for_core(unread, &mut self.ios, purpose);
         self.draining.begin_reading(outstanding, read, kept);
         self.ios.note_change();
@@ -171,7 +171,7 @@ impl LogLayout {
         let mut outstanding = 0;
         for (core, covers) in self.cores.with_destages() {
             let io = DeviceIo::Flush { target: Target::Core(core) };
-            self.ios.issue(io, Purpose::Flush { core, covers, request: None });
+            self.ios.issue(io, LogPurpose::Flush { core, covers, request: None });
             outstanding += 1;
         }
         self.draining.begin_flushing(outstanding);

@@ -31,8 +31,9 @@
 //!   record_log     index     segments (written)     appender     grace     unloaded
 //! ```
 //!
-//! A start reads the log with [`LogRecovery`] (`recovery`, `filling`, `gaps`, `verifying`). Formats: `batch`,
-//! `short_header`, `metadata_header`, `footer`, `record`, `superblock`; `geometry` has the sizes.
+//! `waiting` has the requests that cannot begin yet, `purpose` what each I/O is for. A start reads the log with
+//! [`LogRecovery`] (`recovery`, `filling`, `gaps`, `verifying`, `blocks`). Formats: `batch`, `short_header`,
+//! `metadata_header`, `footer`, `record`, `superblock`; `geometry` has the sizes, `fuzzing` what a fuzzer calls.
 
 mod appender;
 mod appending;
@@ -77,21 +78,21 @@ use larder_device::DeviceInfo;
 use super::io_queue::IoQueue;
 use super::requests::Requests;
 use super::{
-    ClassId, CoreId, DeviceIo, Ending, IoId, Layout, Left, Outcome, Piece, PieceState, Refusal,
-    Request, RequestId, Room, Shares, Span, Usage,
+    ClassId, CoreId, DeviceIo, Ending, IoId, Layout, LayoutRequest, Left, Outcome, Piece,
+    PieceState, Refusal, RequestId, Room, Shares, Span, Usage,
 };
 use crate::streams::Streams;
 use classes::Classes;
-use cores::{CoreWrites, Cores};
+use cores::{CoreWrites, WriteCounts};
 use destaging::Destaging;
 use drain::Draining;
 pub use geometry::{Geometry, LoadOptions, LogOptions, SEGMENTS_MIN};
 use oldest_dirty::OldestDirty;
-use purpose::Purpose;
+use purpose::LogPurpose;
 use range_cleaning::Cleanings;
 pub use record_log::LogIdentity;
 use record_log::RecordLog;
-pub use recovery::{LogRecovery, Recovered, RecoveryRead};
+pub use recovery::{LogRecovery, RecoveredLog, RecoveryRead};
 pub use superblock::LogSuperblock;
 use waiting::{HeldWrite, Waiting};
 
@@ -103,8 +104,8 @@ const STREAMS: usize = 128;
 pub struct LogLayout {
     log: RecordLog,
     requests: Requests,
-    ios: IoQueue<Purpose>,
-    cores: Cores,
+    ios: IoQueue<LogPurpose>,
+    cores: CoreWrites,
     classes: Classes,
     oldest_dirty: OldestDirty,
     destaging: Destaging,
@@ -141,7 +142,7 @@ impl LogLayout {
             log,
             requests: Requests::default(),
             ios: IoQueue::default(),
-            cores: Cores::default(),
+            cores: CoreWrites::default(),
             classes: Classes::new(kept_bytes, geometry.segments),
             oldest_dirty: OldestDirty::default(),
             destaging: Destaging::new(options.write_buffer_bytes, geometry.line_sectors()),
@@ -154,21 +155,21 @@ impl LogLayout {
         }
     }
 
-    fn check(&self, request: &Request) {
+    fn check(&self, request: &LayoutRequest) {
         let Some(span) = request.span() else { return };
         let block = u64::from(self.log.geometry().block_bytes);
         let is_whole =
             span.offset().is_multiple_of(block) && (span.bytes() as u64).is_multiple_of(block);
         assert!(span.sectors > 0 && is_whole, "{span:?} is not whole blocks of {block} bytes");
-        if let Request::Write { data, .. }
-        | Request::InsertClean { data, .. }
-        | Request::Bypass { data, .. } = request
+        if let LayoutRequest::Write { data, .. }
+        | LayoutRequest::InsertClean { data, .. }
+        | LayoutRequest::Bypass { data, .. } = request
         {
             assert_eq!(data.len(), span.bytes(), "data of {span:?}");
         }
     }
 
-    fn flush_ended(&mut self, (core, covers): (CoreId, CoreWrites), is_well: bool) {
+    fn flush_ended(&mut self, (core, covers): (CoreId, WriteCounts), is_well: bool) {
         if is_well {
             self.cores.flushed(core, covers);
         }
@@ -178,22 +179,24 @@ impl LogLayout {
 impl Layout for LogLayout {
     /// # Panics
     /// If the request does not begin and end at a block of the cache device, or if its data has another length.
-    fn submit_of(&mut self, class: ClassId, id: RequestId, request: Request) {
+    fn submit_of(&mut self, class: ClassId, id: RequestId, request: LayoutRequest) {
         self.check(&request);
         self.requests.begin(id);
         if let Some(span) = request.span() {
             self.log.load(span);
         }
         match request {
-            Request::Read { span } => self.read(id, span, Some(class)),
-            Request::PassThroughRead { span } => self.read(id, span, None),
-            Request::Destage { span } => self.clean(id, span, false),
-            Request::Settle { span } => self.clean(id, span, true),
-            Request::Write { span, data } => self.write(class, id, span, &data),
-            Request::InsertClean { span, data } => self.insert_clean(class, id, span, &data),
-            Request::Bypass { .. } | Request::Discard { .. } => self.void_or_wait(id, request),
-            Request::Flush => self.flush(id),
-            Request::PrepareStop => self.prepare_stop(id),
+            LayoutRequest::Read { span } => self.read(id, span, Some(class)),
+            LayoutRequest::PassThroughRead { span } => self.read(id, span, None),
+            LayoutRequest::Destage { span } => self.clean(id, span, false),
+            LayoutRequest::Settle { span } => self.clean(id, span, true),
+            LayoutRequest::Write { span, data } => self.write(class, id, span, &data),
+            LayoutRequest::InsertClean { span, data } => self.insert_clean(class, id, span, &data),
+            LayoutRequest::Bypass { .. } | LayoutRequest::Discard { .. } => {
+                self.void_or_wait(id, request)
+            }
+            LayoutRequest::Flush => self.flush(id),
+            LayoutRequest::PrepareStop => self.prepare_stop(id),
         }
         self.classes.shrink_lowered(&mut self.log);
         self.requests.end_part(id, true);
@@ -202,32 +205,32 @@ impl Layout for LogLayout {
     fn completed(&mut self, io: IoId, outcome: Outcome) {
         let is_well = !matches!(outcome, Outcome::Failed);
         match self.ios.ended(io) {
-            Purpose::Read { request, segment } => self.read_ended(request, segment, is_well),
-            Purpose::Overwrite { request, segment, phase } => {
+            LogPurpose::Read { request, segment } => self.read_ended(request, segment, is_well),
+            LogPurpose::Overwrite { request, segment, phase } => {
                 self.overwrite_ended(request, (segment, phase), is_well)
             }
-            Purpose::Append { sequence } => self.append_ended(sequence, is_well),
-            Purpose::DrainRead { found, attempt } => {
+            LogPurpose::Append { sequence } => self.append_ended(sequence, is_well),
+            LogPurpose::DrainRead { found, attempt } => {
                 let data = if let Outcome::Read(data) = &outcome { Some(data) } else { None };
                 self.drain_read_ended(found, attempt, data);
             }
-            Purpose::CleaningRead { found, request } => {
+            LogPurpose::CleaningRead { found, request } => {
                 let data = if let Outcome::Read(data) = &outcome { Some(data) } else { None };
                 self.cleaning_read_ended(found, request, data);
             }
-            Purpose::Destage { found, mover } => self.destage_ended(&found, mover, is_well),
-            Purpose::Bypass { request, span, durable } => {
+            LogPurpose::Destage { found, mover } => self.destage_ended(&found, mover, is_well),
+            LogPurpose::Bypass { request, span, durable } => {
                 self.bypass_ended(request, span, durable, is_well)
             }
-            Purpose::FlushBefore { core, covers, request } => {
+            LogPurpose::FlushBefore { core, covers, request } => {
                 self.flush_ended((core, covers), is_well);
                 self.prepared(request, is_well, true);
             }
-            Purpose::FlushCleaned { core, covers, request } => {
+            LogPurpose::FlushCleaned { core, covers, request } => {
                 self.flush_ended((core, covers), is_well);
                 self.cleaning_io_ended(request, is_well);
             }
-            Purpose::Flush { core, covers, request } => {
+            LogPurpose::Flush { core, covers, request } => {
                 self.flush_ended((core, covers), is_well);
                 match request {
                     Some(request) => self.requests.end_part(request, is_well),

@@ -1,5 +1,5 @@
 //! Destages the oldest dirty data of a class, so that the class may evict it and cache new data
-//! ([`evicting`](super::evicting)). The driver of the log decides when, and how much at a time.
+//! ([`eviction`](super::eviction)). The driver of the log decides when, and how much at a time.
 //!
 //! Each class searches from its own position, segment by segment in the order in which they were opened, and after the
 //! last one from the first on. So data that a core has refused blocks no other data. Data already in flight to a core
@@ -11,7 +11,7 @@
 use super::destaging::Destaging;
 use super::index::Found;
 use super::record_log::RecordLog;
-use super::segments::State;
+use super::segments::SegmentState;
 use super::written::Place;
 use crate::layout::ClassId;
 
@@ -86,6 +86,6 @@ impl OldestDirty {
 /// mover takes to the core.
 fn next_dirty_line(log: &RecordLog, class: ClassId, segment: u32, from: usize) -> Option<usize> {
     let one = log.segments.get(segment);
-    let may_have = matches!(one.state(), State::Open | State::Sealed);
+    let may_have = matches!(one.state(), SegmentState::Open | SegmentState::Sealed);
     may_have.then(|| one.written().next_of(class, from)).flatten()
 }

@@ -1,7 +1,7 @@
 //! The purposes of the log's I/Os in flight.
 
-use super::cores::CoreWrites;
-use super::grace::Phase;
+use super::cores::WriteCounts;
+use super::grace::GracePhase;
 use super::index::Found;
 use crate::layout::{CoreId, RequestId, Span};
 
@@ -18,11 +18,11 @@ pub(super) enum Mover {
 
 /// The purpose of an I/O.
 #[derive(Debug)]
-pub(super) enum Purpose {
+pub(super) enum LogPurpose {
     /// A client read; the segment that it pins.
     Read { request: RequestId, segment: Option<u32> },
     /// An overwrite in place.
-    Overwrite { request: RequestId, segment: u32, phase: Phase },
+    Overwrite { request: RequestId, segment: u32, phase: GracePhase },
     /// The write of a batch. Ids of I/Os are reused after their completion; a batch lives longer than that.
     Append { sequence: u64 },
     /// A read of this data of a draining segment.
@@ -34,9 +34,9 @@ pub(super) enum Purpose {
     /// A write around.
     Bypass { request: RequestId, span: Span, durable: bool },
     /// A flush of a core that a write around waits for.
-    FlushBefore { core: CoreId, covers: CoreWrites, request: RequestId },
+    FlushBefore { core: CoreId, covers: WriteCounts, request: RequestId },
     /// The flush of a core that ends a cleaning, except for markers.
-    FlushCleaned { core: CoreId, covers: CoreWrites, request: RequestId },
+    FlushCleaned { core: CoreId, covers: WriteCounts, request: RequestId },
     /// A flush of a core: the writes that it covers, and the request that waits for it.
-    Flush { core: CoreId, covers: CoreWrites, request: Option<RequestId> },
+    Flush { core: CoreId, covers: WriteCounts, request: Option<RequestId> },
 }

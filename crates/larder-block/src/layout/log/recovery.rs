@@ -69,7 +69,7 @@ enum Want {
 
 /// Result of a recovery.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Recovered {
+pub struct RecoveredLog {
     /// Valid batches.
     pub batches: u64,
     /// Their records.
@@ -102,7 +102,7 @@ pub struct LogRecovery {
     wanted: VecDeque<RecoveryRead>,
     outstanding: usize,
     has_checked: bool,
-    pub(super) found: Recovered,
+    pub(super) found: RecoveredLog,
     pub(super) clean_up_to: u64,
     settled_up_to: u64,
     /// The state that an orderly stop recorded, if the log was stopped in that way.
@@ -125,7 +125,7 @@ impl LogRecovery {
             wanted: VecDeque::new(),
             outstanding: 0,
             has_checked: false,
-            found: Recovered::default(),
+            found: RecoveredLog::default(),
             clean_up_to: 0,
             settled_up_to: 0,
             left: None,
@@ -152,7 +152,7 @@ impl LogRecovery {
         Self { settled_up_to: sequence, ..self }
     }
 
-    /// Compares dirty data with the checksums of its records. Data that differs is [dropped](Recovered::unsound).
+    /// Compares dirty data with the checksums of its records. Data that differs is [dropped](RecoveredLog::unsound).
     #[must_use]
     pub fn verifying_dirty(mut self, is_wanted: bool) -> Self {
         self.verifying.want(is_wanted);
@@ -406,7 +406,7 @@ impl LogRecovery {
         epoch: u32,
         info: &DeviceInfo,
         options: &LogOptions,
-    ) -> (LogLayout, Recovered) {
+    ) -> (LogLayout, RecoveredLog) {
         let is_done = self.has_checked && self.wanted.is_empty() && self.outstanding == 0;
         assert!(is_done, "a recovery is finished when all is read");
         let horizons = self.horizons();

@@ -32,15 +32,16 @@
 
 use super::LogLayout;
 use super::appender::{DIRTY_LANE, Pending, Source};
-use super::grace::Phase;
+use super::grace::GracePhase;
 use super::index::{Found, HITS_MAX, gaps};
-use super::purpose::Purpose;
+use super::purpose::LogPurpose;
 use super::record_log::{OverwriteRun, WritePlacement, entries_bytes};
-use super::segments::{RESERVED_SEGMENTS, State, checksum};
+use super::segments::{RESERVED_SEGMENTS, SegmentState, checksum};
 use super::waiting::{HeldWrite, Waiting};
 use crate::layout::line::{by_line, unpack_line};
 use crate::layout::{
-    Class, ClassId, Data, DeviceIo, Left, Request, RequestId, SECTOR_BYTES, Span, Target,
+    ClassId, Data, DeviceIo, LayoutRequest, Left, PlacementClass, RequestId, SECTOR_BYTES, Span,
+    Target,
 };
 use crate::streams::Direction;
 
@@ -90,7 +91,7 @@ impl LogLayout {
             usize::try_from(part.first - span.first).expect("within a request") * SECTOR_BYTES;
         let bytes = part.bytes();
         let io = DeviceIo::Read { target, offset, bytes, reader: Some((request, into)) };
-        self.ios.issue(io, Purpose::Read { request, segment });
+        self.ios.issue(io, LogPurpose::Read { request, segment });
     }
 
     pub(super) fn read_ended(&mut self, request: RequestId, segment: Option<u32>, is_well: bool) {
@@ -192,13 +193,13 @@ impl LogLayout {
                 target: Target::Cache,
                 offset: run.location,
                 parts: vec![data.slice(from..from + bytes(run.sectors))],
-                class: Class::Dirty,
+                class: PlacementClass::Dirty,
                 beside: None,
                 metadata_bytes: 0,
                 durable: true,
             };
             let phase = self.log.begin_overwrite(segment);
-            self.ios.issue(io, Purpose::Overwrite { request, segment, phase });
+            self.ios.issue(io, LogPurpose::Overwrite { request, segment, phase });
         }
         self.log.index.change(span, |extent| {
             extent.is_dirty = true;
@@ -214,7 +215,7 @@ impl LogLayout {
     pub(super) fn overwrite_ended(
         &mut self,
         request: RequestId,
-        (segment, phase): (u32, Phase),
+        (segment, phase): (u32, GracePhase),
         is_well: bool,
     ) {
         self.log.overwrite_ended(segment, phase);
@@ -223,7 +224,7 @@ impl LogLayout {
     }
 
     /// Begins a write around or a discard, or lets it wait. It counts as a part of its request until it has begun.
-    pub(super) fn void_or_wait(&mut self, id: RequestId, request: Request) {
+    pub(super) fn void_or_wait(&mut self, id: RequestId, request: LayoutRequest) {
         self.requests.add_part(id);
         self.waiting.push(Waiting::new(id, request));
         self.ios.note_change();
@@ -256,7 +257,7 @@ impl LogLayout {
             return Some(false);
         }
         self.destaging.forget(span);
-        let Request::Bypass { data, durable, .. } = &one.request else {
+        let LayoutRequest::Bypass { data, durable, .. } = &one.request else {
             let known: Vec<Span> = if self.may_come_back() {
                 vec![span]
             } else {
@@ -293,7 +294,7 @@ impl LogLayout {
     fn prepare(&mut self, id: RequestId, span: Span) -> u32 {
         if let Some(covers) = self.cores.unflushed_destages(span.core) {
             let io = DeviceIo::Flush { target: Target::Core(span.core) };
-            self.ios.issue(io, Purpose::FlushBefore { core: span.core, covers, request: id });
+            self.ios.issue(io, LogPurpose::FlushBefore { core: span.core, covers, request: id });
             return 1;
         }
         let dirty: Vec<_> =
@@ -318,11 +319,11 @@ impl LogLayout {
             offset: span.offset(),
             parts: vec![data.clone()],
             beside: None,
-            class: Class::Clean,
+            class: PlacementClass::Clean,
             metadata_bytes: 0,
             durable,
         };
-        self.ios.issue(io, Purpose::Bypass { request, span, durable });
+        self.ios.issue(io, LogPurpose::Bypass { request, span, durable });
     }
 
     pub(super) fn bypass_ended(
@@ -370,7 +371,7 @@ impl LogLayout {
         for (core, covers) in self.cores.with_bypasses() {
             self.requests.add_part(request);
             let io = DeviceIo::Flush { target: Target::Core(core) };
-            self.ios.issue(io, Purpose::Flush { core, covers, request: Some(request) });
+            self.ios.issue(io, LogPurpose::Flush { core, covers, request: Some(request) });
         }
     }
 
@@ -380,7 +381,7 @@ impl LogLayout {
         for (core, covers) in self.cores.unsettled() {
             self.requests.add_part(request);
             let io = DeviceIo::Flush { target: Target::Core(core) };
-            self.ios.issue(io, Purpose::Flush { core, covers, request: Some(request) });
+            self.ios.issue(io, LogPurpose::Flush { core, covers, request: Some(request) });
         }
         let stale = self.stale_of_drained();
         if !self.has_room_to_stop(stale.len()) {
@@ -398,8 +399,8 @@ impl LogLayout {
     /// The sectors in the lines of drained segments that are not cached.
     fn stale_of_drained(&self) -> Vec<Span> {
         let drained = self.log.segments.standing_in_order();
-        let drained =
-            drained.filter(|&number| self.log.segments.get(number).state() == State::Drained);
+        let drained = drained
+            .filter(|&number| self.log.segments.get(number).state() == SegmentState::Drained);
         let mut lines: Vec<u64> =
             drained.flat_map(|number| self.log.segments.get(number).lines()).copied().collect();
         lines.sort_unstable();

@@ -1,19 +1,19 @@
 //! Writes around, discards and writes that cannot begin yet.
 
-use crate::layout::{ClassId, Data, Request, RequestId, Span};
+use crate::layout::{ClassId, Data, LayoutRequest, RequestId, Span};
 
 /// A write around or a discard that has to wait.
 #[derive(Debug)]
 pub(super) struct Waiting {
     pub(super) id: RequestId,
-    pub(super) request: Request,
+    pub(super) request: LayoutRequest,
     /// Flushes and records that must end before the core is written; `None` until these were determined.
     pub(super) before: Option<u32>,
     pub(super) has_failed: bool,
 }
 
 impl Waiting {
-    pub(super) fn new(id: RequestId, request: Request) -> Self {
+    pub(super) fn new(id: RequestId, request: LayoutRequest) -> Self {
         Self { id, request, before: None, has_failed: false }
     }
 

@@ -11,7 +11,7 @@ pub(super) struct LinePiece {
 
 /// A change of the state of lines; all of them change in the same way.
 #[derive(Debug)]
-pub(super) struct Change {
+pub(super) struct LineChange {
     pub(super) request: RequestId,
     pub(super) kind: ChangeKind,
     /// The sectors of each line. The change uses each of these lines.

@@ -4,7 +4,7 @@
 //! may call dirty gets no new owner before the table durably says otherwise.
 
 use super::OcfLayout;
-use super::change::{Change, ChangeKind, ChangeStage, LinePiece};
+use super::change::{ChangeKind, ChangeStage, LineChange, LinePiece};
 use super::lists::Kind;
 use super::pages::Waiter;
 use crate::layout::RequestId;
@@ -21,7 +21,7 @@ impl OcfLayout {
         pieces.iter().for_each(|piece| self.lines.add_user(piece.line));
         self.requests.add_part(request);
         self.ios.note_change();
-        self.changes.insert(Change {
+        self.changes.insert(LineChange {
             request,
             kind,
             pieces,
@@ -109,7 +109,7 @@ impl OcfLayout {
     }
 
     fn end_change(&mut self, number: usize) {
-        let Change { request, pieces, has_failed, .. } = self.changes.remove(number);
+        let LineChange { request, pieces, has_failed, .. } = self.changes.remove(number);
         pieces.iter().for_each(|piece| self.release(piece.line));
         self.requests.end_part(request, !has_failed);
     }

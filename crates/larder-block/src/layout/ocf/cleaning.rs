@@ -16,8 +16,10 @@ use super::cleaner::{CleanedLine, CleaningPhase, LineCleaning};
 use super::destages::Destage;
 use super::lists::Kind;
 use super::pages::Waiter;
-use super::purpose::Purpose;
-use crate::layout::{Class, CoreId, Data, DeviceIo, RequestId, SECTOR_BYTES, Span, Target};
+use super::purpose::OcfPurpose;
+use crate::layout::{
+    CoreId, Data, DeviceIo, PlacementClass, RequestId, SECTOR_BYTES, Span, Target,
+};
 
 /// Number of lines that are cleaned at once to make room.
 const ROOM_LINES: usize = 32;
@@ -76,7 +78,7 @@ impl OcfLayout {
     fn issue_cleaning(&mut self, number: usize, ios: Vec<(usize, DeviceIo)>) {
         self.cleanings[number].outstanding = u32::try_from(ios.len()).expect("a few lines");
         for (first, io) in ios {
-            self.ios.issue(io, Purpose::Cleaning { number, first });
+            self.ios.issue(io, OcfPurpose::Cleaning { number, first });
         }
     }
 
@@ -155,7 +157,7 @@ impl OcfLayout {
                 target: Target::Core(span.core),
                 offset: span.offset(),
                 parts,
-                class: Class::Dirty,
+                class: PlacementClass::Dirty,
                 beside: None,
                 metadata_bytes: 0,
                 durable: false,

@@ -24,8 +24,8 @@
 //! durably. A line gets another owner only when the table no longer calls it dirty.
 //!
 //! [`OcfLayout`] has these parts: `cache_lines` (whose each line is; below it `table`, `lines`, `lists`, `locks`),
-//! `table_writer` (which records it on the device; below it `pages`, `journal`, `stop`), and what requests do with both:
-//! `serving`, `changing` (`change`) and `cleaning` (`cleaner`, `destages`). A start reads the table with
+//! `table_writer` (which records it on the device; below it `pages`, `journal`, `stop`), and what requests do with
+//! both: `serving`, `changing` (`change`) and `cleaning` (`cleaner`, `destages`). A start reads the table with
 //! [`OcfRecovery`].
 
 mod bits;
@@ -58,17 +58,17 @@ use slab::Slab;
 use super::io_queue::IoQueue;
 use super::requests::Requests;
 use super::{
-    ClassId, CoreId, DeviceIo, Ending, IoId, Layout, Left, Outcome, Piece, Refusal, Request,
+    ClassId, CoreId, DeviceIo, Ending, IoId, Layout, LayoutRequest, Left, Outcome, Piece, Refusal,
     RequestId, Shares, Span, Usage,
 };
 use cache_lines::CacheLines;
-use change::Change;
+use change::LineChange;
 use cleaner::LineCleaning;
 use destages::Destage;
 pub use geometry::{Geometry, OcfOptions};
 use journal::Journal;
-use purpose::Purpose;
-pub use recovery::{OcfRecovery, Recovered, RecoveryRead};
+use purpose::OcfPurpose;
+pub use recovery::{OcfRecovery, RecoveredLines, RecoveryRead};
 pub use superblock::OcfSuperblock;
 use table::{CORE_LINE_BITS, Table};
 use table_writer::TableWriter;
@@ -80,10 +80,10 @@ pub struct OcfLayout {
     lines: CacheLines,
     writer: TableWriter,
     requests: Requests,
-    ios: IoQueue<Purpose>,
+    ios: IoQueue<OcfPurpose>,
     /// Requests that wait until lines may be changed.
-    waiting: Vec<(ClassId, RequestId, Request)>,
-    changes: Slab<Change>,
+    waiting: Vec<(ClassId, RequestId, LayoutRequest)>,
+    changes: Slab<LineChange>,
     cleanings: Slab<LineCleaning>,
     destages: Vec<Destage>,
     /// The cleaning for a request that found no clean line.
@@ -125,7 +125,7 @@ impl OcfLayout {
         }
     }
 
-    fn check(&self, request: &Request) {
+    fn check(&self, request: &LayoutRequest) {
         let Some(span) = request.span() else { return };
         let block = u64::from(self.lines.geometry().block_bytes);
         let is_whole =
@@ -133,42 +133,42 @@ impl OcfLayout {
         assert!(span.sectors > 0 && is_whole, "{span:?} is not whole blocks of {block} bytes");
         let last_line = (span.end() - 1) / u64::from(self.lines.geometry().line_sectors());
         assert!(last_line < 1 << CORE_LINE_BITS, "{span:?} is beyond 2^46 lines");
-        if let Request::Write { data, .. }
-        | Request::InsertClean { data, .. }
-        | Request::Bypass { data, .. } = request
+        if let LayoutRequest::Write { data, .. }
+        | LayoutRequest::InsertClean { data, .. }
+        | LayoutRequest::Bypass { data, .. } = request
         {
             assert_eq!(data.len(), span.bytes(), "data of {span:?}");
         }
     }
 
     /// Begins a request. `false`: it has to wait for lines.
-    fn begin(&mut self, class: ClassId, id: RequestId, request: &Request) -> bool {
+    fn begin(&mut self, class: ClassId, id: RequestId, request: &LayoutRequest) -> bool {
         match request {
-            Request::Write { span, data } => self.write(class, id, *span, data),
-            Request::Bypass { span, data, durable } => self.bypass(id, *span, data, *durable),
-            Request::Discard { span } => self.discard(id, *span),
-            Request::Read { span } => {
+            LayoutRequest::Write { span, data } => self.write(class, id, *span, data),
+            LayoutRequest::Bypass { span, data, durable } => self.bypass(id, *span, data, *durable),
+            LayoutRequest::Discard { span } => self.discard(id, *span),
+            LayoutRequest::Read { span } => {
                 self.read(id, *span, Some(class));
                 true
             }
-            Request::PassThroughRead { span } => {
+            LayoutRequest::PassThroughRead { span } => {
                 self.read(id, *span, None);
                 true
             }
             // When it ends, the pages of the table say so, as a settling requires.
-            Request::Destage { span } | Request::Settle { span } => {
+            LayoutRequest::Destage { span } | LayoutRequest::Settle { span } => {
                 self.destage(id, *span);
                 true
             }
-            Request::InsertClean { span, data } => {
+            LayoutRequest::InsertClean { span, data } => {
                 self.insert_clean(class, id, *span, data);
                 true
             }
-            Request::Flush => {
+            LayoutRequest::Flush => {
                 self.flush(id);
                 true
             }
-            Request::PrepareStop => {
+            LayoutRequest::PrepareStop => {
                 self.prepare_stop(id);
                 true
             }
@@ -190,7 +190,7 @@ impl OcfLayout {
 impl Layout for OcfLayout {
     /// # Panics
     /// If the request does not begin and end at a block of the cache device, or if its data has another length.
-    fn submit_of(&mut self, class: ClassId, id: RequestId, request: Request) {
+    fn submit_of(&mut self, class: ClassId, id: RequestId, request: LayoutRequest) {
         self.check(&request);
         self.requests.begin(id);
         if self.begin(class, id, &request) {
@@ -203,23 +203,23 @@ impl Layout for OcfLayout {
     fn completed(&mut self, io: IoId, outcome: Outcome) {
         let is_well = !matches!(outcome, Outcome::Failed);
         match self.ios.ended(io) {
-            Purpose::Read { request, lines } => self.read_ended(request, lines, is_well),
-            Purpose::Change { number } => self.change_went_on(number, is_well),
-            Purpose::Pages { pages } => {
+            OcfPurpose::Read { request, lines } => self.read_ended(request, lines, is_well),
+            OcfPurpose::Change { number } => self.change_went_on(number, is_well),
+            OcfPurpose::Pages { pages } => {
                 let waiters = self.writer.pages_written(pages, is_well);
                 self.hear_all(waiters, is_well);
             }
-            Purpose::Journal { lines } => {
+            OcfPurpose::Journal { lines } => {
                 let waiters = self.writer.journal_written(&lines, is_well);
                 self.hear_all(waiters, is_well);
             }
-            Purpose::Copy => self.writer.copy_went_on(is_well, &mut self.ios),
-            Purpose::Stop => self.stopping_went_on(is_well),
-            Purpose::Cleaning { number, first } => match outcome {
+            OcfPurpose::Copy => self.writer.copy_went_on(is_well, &mut self.ios),
+            OcfPurpose::Stop => self.stopping_went_on(is_well),
+            OcfPurpose::Cleaning { number, first } => match outcome {
                 Outcome::Read(data) => self.cleaning_read(number, first, &data),
                 _ => self.cleaning_went_on(number, is_well),
             },
-            Purpose::Flush { request } => self.requests.end_part(request, is_well),
+            OcfPurpose::Flush { request } => self.requests.end_part(request, is_well),
         }
     }
 

@@ -6,7 +6,7 @@ use crate::layout::RequestId;
 
 /// The purpose of an I/O.
 #[derive(Debug)]
-pub(super) enum Purpose {
+pub(super) enum OcfPurpose {
     /// A client read, and its lines.
     Read { request: RequestId, lines: Vec<u32> },
     /// A write of the data of a change, to the cache device or to the core.

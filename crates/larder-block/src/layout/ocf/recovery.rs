@@ -37,7 +37,7 @@ enum Want {
 
 /// Result of a recovery.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Recovered {
+pub struct RecoveredLines {
     /// Lines with dirty sectors.
     pub dirty_lines: u64,
     /// Sectors of the table that are not what was written: dirty data may be lost. A device writes sectors atomically,
@@ -61,7 +61,7 @@ pub struct OcfRecovery {
     /// Blocks of the log by sequence: their positions and entries.
     entries: BTreeMap<u64, Block>,
     outstanding: usize,
-    found: Recovered,
+    found: RecoveredLines,
     told_up_to: u64,
     was_left: bool,
     /// The existing cores, if they were given.
@@ -86,7 +86,7 @@ impl OcfRecovery {
             next_block: 0,
             entries: BTreeMap::new(),
             outstanding: 0,
-            found: Recovered::default(),
+            found: RecoveredLines::default(),
             told_up_to: 0,
             was_left: false,
             cores: None,
@@ -187,7 +187,7 @@ impl OcfRecovery {
     ///
     /// # Panics
     /// If there are reads left.
-    pub fn finish(mut self) -> (OcfLayout, Recovered) {
+    pub fn finish(mut self) -> (OcfLayout, RecoveredLines) {
         let is_read = self.next_page == self.geometry.pages()
             && self.next_block == self.geometry.journal_blocks();
         let is_done = is_read && self.outstanding == 0;

@@ -10,10 +10,11 @@ use super::OcfLayout;
 use super::bits::runs;
 use super::change::{ChangeKind, LinePiece};
 use super::pages::Waiter;
-use super::purpose::Purpose;
+use super::purpose::OcfPurpose;
 use crate::layout::line::by_line;
 use crate::layout::{
-    Class, ClassId, Data, DeviceIo, Left, PieceState, RequestId, SECTOR_BYTES, Span, Target,
+    ClassId, Data, DeviceIo, Left, PieceState, PlacementClass, RequestId, SECTOR_BYTES, Span,
+    Target,
 };
 
 /// Sectors that one read returns.
@@ -54,7 +55,7 @@ impl OcfLayout {
                 bytes: part.bytes(),
                 reader: Some((request, into * SECTOR_BYTES)),
             };
-            self.ios.issue(io, Purpose::Read { request, lines });
+            self.ios.issue(io, OcfPurpose::Read { request, lines });
         }
     }
 
@@ -158,7 +159,8 @@ impl OcfLayout {
     ) {
         let runs = self.merged(span, &pieces);
         let ios = u32::try_from(runs.len()).expect("sectors of a request");
-        let class = if kind == ChangeKind::Dirty { Class::Dirty } else { Class::Clean };
+        let class =
+            if kind == ChangeKind::Dirty { PlacementClass::Dirty } else { PlacementClass::Clean };
         let number = self.begin_change(request, kind, pieces, ios);
         for WriteRun { at, from, sectors } in runs {
             let bytes =
@@ -173,7 +175,7 @@ impl OcfLayout {
                 // Clean data may be lost.
                 durable: kind == ChangeKind::Dirty,
             };
-            self.ios.issue(io, Purpose::Change { number });
+            self.ios.issue(io, OcfPurpose::Change { number });
         }
     }
 
@@ -236,11 +238,11 @@ impl OcfLayout {
             offset: span.offset(),
             parts: vec![data.clone()],
             beside: None,
-            class: Class::Clean,
+            class: PlacementClass::Clean,
             metadata_bytes: 0,
             durable: durable || covers_dirty,
         };
-        self.ios.issue(io, Purpose::Change { number });
+        self.ios.issue(io, OcfPurpose::Change { number });
     }
 
     /// Discards cached data. Returns `false` if the discard has to wait.
@@ -259,7 +261,7 @@ impl OcfLayout {
         let cores: Vec<Target> = self.cores.iter().copied().map(Target::Core).collect();
         for target in cores.into_iter().chain([Target::Cache]) {
             self.requests.add_part(request);
-            self.ios.issue(DeviceIo::Flush { target }, Purpose::Flush { request });
+            self.ios.issue(DeviceIo::Flush { target }, OcfPurpose::Flush { request });
         }
         for page in self.writer.doubtful().clone() {
             self.requests.add_part(request);

@@ -10,10 +10,10 @@ use std::ops::Range;
 use super::cache_lines::CacheLines;
 use super::journal::{CopyStep, Journal};
 use super::pages::{Pages, Waiter};
-use super::purpose::Purpose;
+use super::purpose::OcfPurpose;
 use super::stop::Stopping;
 use crate::layout::io_queue::IoQueue;
-use crate::layout::{Class, DeviceIo, RequestId, Target};
+use crate::layout::{DeviceIo, PlacementClass, RequestId, Target};
 
 /// Most blocks of one write of entries.
 const WRITE_BLOCKS: u32 = 64;
@@ -70,20 +70,24 @@ impl TableWriter {
     pub(super) fn write_due(
         &mut self,
         lines: &mut CacheLines,
-        ios: &mut IoQueue<Purpose>,
+        ios: &mut IoQueue<OcfPurpose>,
     ) -> Vec<Waiter> {
         if self.journal.is_some() {
             return self.write_journal(lines, ios);
         }
         for run in self.pages.take_due() {
             let io = page_write(lines, run.pages.clone(), run.durable);
-            ios.issue(io, Purpose::Pages { pages: run.pages });
+            ios.issue(io, OcfPurpose::Pages { pages: run.pages });
         }
         Vec::new()
     }
 
     /// Writes the wanted entries to the log, if no write to it is in flight and it has room.
-    fn write_journal(&mut self, lines: &mut CacheLines, ios: &mut IoQueue<Purpose>) -> Vec<Waiter> {
+    fn write_journal(
+        &mut self,
+        lines: &mut CacheLines,
+        ios: &mut IoQueue<OcfPurpose>,
+    ) -> Vec<Waiter> {
         let Some(journal) = &mut self.journal else { return Vec::new() };
         if !self.pages.has_wanted() || journal.is_writing {
             return Vec::new();
@@ -111,10 +115,10 @@ impl TableWriter {
             beside: None,
             metadata_bytes: data.len(),
             parts: vec![data],
-            class: Class::Metadata,
+            class: PlacementClass::Metadata,
             durable: true,
         };
-        ios.issue(io, Purpose::Journal { lines: written });
+        ios.issue(io, OcfPurpose::Journal { lines: written });
         Vec::new()
     }
 
@@ -137,10 +141,10 @@ impl TableWriter {
     }
 
     /// An I/O of a copy from the log to the table has ended.
-    pub(super) fn copy_went_on(&mut self, is_well: bool, ios: &mut IoQueue<Purpose>) {
+    pub(super) fn copy_went_on(&mut self, is_well: bool, ios: &mut IoQueue<OcfPurpose>) {
         let Some(journal) = &mut self.journal else { return };
         if journal.copy_went_on(is_well) == CopyStep::Flush {
-            ios.issue(DeviceIo::Flush { target: Target::Cache }, Purpose::Copy);
+            ios.issue(DeviceIo::Flush { target: Target::Cache }, OcfPurpose::Copy);
         }
     }
 
@@ -149,7 +153,7 @@ impl TableWriter {
         &mut self,
         request: RequestId,
         lines: &mut CacheLines,
-        ios: &mut IoQueue<Purpose>,
+        ios: &mut IoQueue<OcfPurpose>,
     ) -> Option<(RequestId, bool)> {
         self.stopping = Some(Stopping::new(request));
         self.write_table(lines, ios)
@@ -161,7 +165,7 @@ impl TableWriter {
         &mut self,
         is_well: bool,
         lines: &mut CacheLines,
-        ios: &mut IoQueue<Purpose>,
+        ios: &mut IoQueue<OcfPurpose>,
     ) -> Option<(RequestId, bool)> {
         if let Some(stopping) = &mut self.stopping {
             stopping.write_ended(is_well);
@@ -172,21 +176,21 @@ impl TableWriter {
     fn write_table(
         &mut self,
         lines: &mut CacheLines,
-        ios: &mut IoQueue<Purpose>,
+        ios: &mut IoQueue<OcfPurpose>,
     ) -> Option<(RequestId, bool)> {
         let stopping = self.stopping.as_mut()?;
         let pages = lines.geometry().pages();
         while let Some(run) = stopping.next_run(pages) {
-            ios.issue(page_write(lines, run, true), Purpose::Stop);
+            ios.issue(page_write(lines, run, true), OcfPurpose::Stop);
         }
         let is_well = stopping.ended()?;
         self.stopping.take().map(|stopping| (stopping.request(), is_well))
     }
 }
 
-fn copy(lines: &mut CacheLines, runs: Vec<Range<u32>>, ios: &mut IoQueue<Purpose>) {
+fn copy(lines: &mut CacheLines, runs: Vec<Range<u32>>, ios: &mut IoQueue<OcfPurpose>) {
     for pages in runs {
-        ios.issue(page_write(lines, pages, false), Purpose::Copy);
+        ios.issue(page_write(lines, pages, false), OcfPurpose::Copy);
     }
 }
 
@@ -200,7 +204,7 @@ fn page_write(lines: &mut CacheLines, pages: Range<u32>, durable: bool) -> Devic
         beside: None,
         metadata_bytes: data.len(),
         parts: vec![data],
-        class: Class::Metadata,
+        class: PlacementClass::Metadata,
         durable,
     }
 }

@@ -2,9 +2,9 @@
 
 use super::super::appender::{Appended, Batch, Pending, Source};
 use super::super::batch::BatchHeader;
-use super::super::cores::Cores;
+use super::super::cores::CoreWrites;
 use super::super::index::{Extent, Found};
-use super::super::purpose::Purpose;
+use super::super::purpose::LogPurpose;
 use super::super::record::{Record, RecordKind};
 use super::RecordLog;
 use super::room::BatchPlace;
@@ -23,8 +23,8 @@ impl RecordLog {
         &mut self,
         lane: usize,
         taken: Vec<Pending>,
-        cores: &Cores,
-        ios: &mut IoQueue<Purpose>,
+        cores: &CoreWrites,
+        ios: &mut IoQueue<LogPurpose>,
     ) {
         let may_overwrite = self.may_overwrite(self.used_bytes(lane));
         let record = |one| self.record_of(one, may_overwrite, cores);
@@ -76,7 +76,7 @@ impl RecordLog {
         let offset = self.geometry.offset_of(segment, header.position);
         let durable = true;
         let io = DeviceIo::Write { target, offset, parts, beside, class, metadata_bytes, durable };
-        ios.issue(io, Purpose::Append { sequence: header.sequence });
+        ios.issue(io, LogPurpose::Append { sequence: header.sequence });
         self.appender.sets_out(batch);
     }
 
@@ -134,7 +134,7 @@ impl RecordLog {
         (header, place, footer)
     }
 
-    fn record_of(&self, pending: &Pending, is_overwritable: bool, cores: &Cores) -> Record {
+    fn record_of(&self, pending: &Pending, is_overwritable: bool, cores: &CoreWrites) -> Record {
         let kind = match pending.source {
             Source::Write { .. } | Source::Kept { is_dirty: true, .. } => {
                 RecordKind::Dirty { is_overwritable }

@@ -20,7 +20,7 @@ use larder_device::BufferPool;
 
 use super::appender::Appender;
 use super::geometry::Geometry;
-use super::grace::{Grace, Phase};
+use super::grace::{Grace, GracePhase};
 use super::index::{Found, Index};
 use super::segments::Segments;
 use super::unloaded::Unloaded;
@@ -158,11 +158,11 @@ impl RecordLog {
 
     /// The value to pass to [`has_passed`](Self::has_passed), which tells whether all device writes now in flight have
     /// ended.
-    pub(super) fn ask_grace(&self) -> Phase {
+    pub(super) fn ask_grace(&self) -> GracePhase {
         self.grace.ask()
     }
 
-    pub(super) fn has_passed(&mut self, asked: Phase) -> bool {
+    pub(super) fn has_passed(&mut self, asked: GracePhase) -> bool {
         self.grace.has_passed(asked)
     }
 

@@ -1,7 +1,7 @@
 //! Dirty data is overwritten in place if the device writes sectors atomically, and a durable header says that the batch
 //! of the data was complete.
 
-use super::super::grace::Phase;
+use super::super::grace::GracePhase;
 use super::super::index::Found;
 use super::RecordLog;
 use crate::layout::{SECTOR_BYTES, Span};
@@ -92,13 +92,13 @@ impl RecordLog {
     }
 
     /// An overwrite of data in a segment begins.
-    pub(in crate::layout::log) fn begin_overwrite(&mut self, segment: u32) -> Phase {
+    pub(in crate::layout::log) fn begin_overwrite(&mut self, segment: u32) -> GracePhase {
         self.segments.begin_write(segment);
         self.overwrites += 1;
         self.grace.begin()
     }
 
-    pub(in crate::layout::log) fn overwrite_ended(&mut self, segment: u32, phase: Phase) {
+    pub(in crate::layout::log) fn overwrite_ended(&mut self, segment: u32, phase: GracePhase) {
         self.grace.end(phase);
         self.segments.end_write(segment);
         self.overwrites -= 1;

@@ -1,5 +1,5 @@
-//! The lines of the cache: whose they are, which of their sectors are valid or dirty, in which order they were used, and
-//! which are in use.
+//! The lines of the cache: whose they are, which of their sectors are valid or dirty, in which order they were used,
+//! and which are in use.
 //!
 //! - `allocating`: selects lines for data that is not cached yet, and dirty lines to be cleaned.
 //! - `classes`: how many lines IO classes may have.
@@ -224,8 +224,8 @@ impl CacheLines {
         })
     }
 
-    /// The lines for `span`: existing and new ones; `None` if there are too few. No line on a page of `doubtful` gets a new
-    /// owner.
+    /// The lines for `span`: existing and new ones; `None` if there are too few. No line on a page of `doubtful` gets a
+    /// new owner.
     pub(super) fn place(
         &mut self,
         class: ClassId,
