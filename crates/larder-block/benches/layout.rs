@@ -13,7 +13,7 @@ use std::time::Duration;
 use larder_block::accounting::{BLIND_BYTE, Blind};
 use larder_block::cache::{self, Cache, CacheOptions, CacheShape, Ended, Mode};
 use larder_block::layout::log::{Geometry, LogIdentity, LogLayout, LogOptions};
-use larder_block::layout::{CoreId, Data, DeviceIo, IoId, Outcome, Request, RequestId, Span};
+use larder_block::layout::{CoreId, Data, DeviceIo, IoId, LayoutRequest, Outcome, RequestId, Span};
 use larder_block::policy::CutOffPolicy;
 use larder_device::DeviceInfo;
 use larder_workload::{Spread, machine};
@@ -193,8 +193,10 @@ fn carry_out(subject: &mut Subject, load: Load, order: &[u64], depth: usize) {
         match subject {
             Subject::Log(blind) => {
                 let requests = spans.map(|span| match load {
-                    Load::Hit => Request::Read { span },
-                    Load::FirstTouch | Load::Rewrite => Request::Write { span, data: data.clone() },
+                    Load::Hit => LayoutRequest::Read { span },
+                    Load::FirstTouch | Load::Rewrite => {
+                        LayoutRequest::Write { span, data: data.clone() }
+                    }
                 });
                 blind.run(requests, |io| {
                     black_box(io);

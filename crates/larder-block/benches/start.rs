@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crashed::{Crashed, IDENTITY};
 use larder_block::layout::log::{LoadOptions, LogOptions, LogRecovery};
-use larder_block::layout::{CoreId, Layout, Request, RequestId, Span};
+use larder_block::layout::{CoreId, Layout, LayoutRequest, RequestId, Span};
 use larder_workload::{Spread, machine};
 
 type Failed = Box<dyn std::error::Error>;
@@ -87,7 +87,7 @@ fn round(crashed: &Crashed) -> Result<Round, Failed> {
     let finishing = clock.lap()?;
     let parts = layout.unloaded_parts();
     let span = Span { core: CoreId::new(0).ok_or("no core")?, first: 0, sectors: 8 };
-    layout.submit(RequestId(0), Request::Read { span });
+    layout.submit(RequestId(0), LayoutRequest::Read { span });
     let answering = clock.lap()?;
     layout.load_all();
     let loading = clock.lap()?;

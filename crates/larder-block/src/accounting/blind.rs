@@ -1,6 +1,6 @@
 //! A layout without devices: every I/O ends at once, and no bytes are moved.
 
-use crate::layout::{Data, DeviceIo, Ending, IoId, Layout, Outcome, Request, RequestId};
+use crate::layout::{Data, DeviceIo, Ending, IoId, Layout, LayoutRequest, Outcome, RequestId};
 
 /// The value of each byte that reads return.
 pub const BLIND_BYTE: u8 = 7;
@@ -30,7 +30,11 @@ impl<L: Layout> Blind<L> {
     ///
     /// # Panics
     /// If the layout does not end a request.
-    pub fn run(&mut self, requests: impl Iterator<Item = Request>, mut see: impl FnMut(&DeviceIo)) {
+    pub fn run(
+        &mut self,
+        requests: impl Iterator<Item = LayoutRequest>,
+        mut see: impl FnMut(&DeviceIo),
+    ) {
         let mut under_way = 0;
         for request in requests {
             self.layout.submit(RequestId(self.next), request);

@@ -1,6 +1,6 @@
 //! The cost of a pattern of requests.
 
-use crate::layout::{Class, Data, DeviceIo, Target};
+use crate::layout::{Data, DeviceIo, PlacementClass, Target};
 
 /// Bytes and I/Os that were read and written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -98,9 +98,9 @@ impl Counts {
                 self.cache_written_metadata_bytes += *metadata_bytes as u64;
                 self.cache_writes += 1;
                 let number = match class {
-                    Class::Metadata => 0,
-                    Class::Dirty => 1,
-                    Class::Clean => 2,
+                    PlacementClass::Metadata => 0,
+                    PlacementClass::Dirty => 1,
+                    PlacementClass::Clean => 2,
                 };
                 self.cache_written_bytes_by_class[number] += bytes_of(parts);
             }

@@ -39,9 +39,9 @@ pub trait Asked: Clone + fmt::Debug {
 }
 
 impl<L: Layout> Driven for L {
-    type Request = layout::Request;
+    type Request = layout::LayoutRequest;
 
-    fn submit(&mut self, id: RequestId, request: layout::Request) {
+    fn submit(&mut self, id: RequestId, request: layout::LayoutRequest) {
         Layout::submit(self, id, request);
     }
 
@@ -68,7 +68,7 @@ impl<L: Layout> Driven for L {
     }
 }
 
-impl Asked for layout::Request {
+impl Asked for layout::LayoutRequest {
     fn span(&self) -> Option<Span> {
         self.span()
     }

@@ -15,7 +15,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::cache::Ended;
 use crate::layout::{
-    CoreId, Data, DeviceIo, Ending, IoId, Outcome, Request, RequestId, SECTOR_BYTES, Span, Target,
+    CoreId, Data, DeviceIo, Ending, IoId, LayoutRequest, Outcome, RequestId, SECTOR_BYTES, Span,
+    Target,
 };
 pub use blind::{BLIND_BYTE, Blind};
 pub use counts::Counts;
@@ -444,9 +445,9 @@ fn beside_each(
 }
 
 /// A write of `sectors` from `first` on. Each sector contains its position and the version.
-pub fn stamped(core: CoreId, first: u64, sectors: u32, version: u64) -> Request {
+pub fn stamped(core: CoreId, first: u64, sectors: u32, version: u64) -> LayoutRequest {
     let span = Span { core, first, sectors };
-    Request::Write { span, data: stamps(span, version) }
+    LayoutRequest::Write { span, data: stamps(span, version) }
 }
 
 /// The data of a write: each sector contains its place and the version.

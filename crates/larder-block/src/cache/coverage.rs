@@ -1,6 +1,6 @@
 //! Which part of a request is cached.
 
-use crate::layout::Span;
+use crate::layout::{Piece, PieceState, Span};
 
 /// What the layout has of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +14,24 @@ pub(super) struct Coverage {
 }
 
 impl Coverage {
+    /// Of the pieces of a range, in order and without gaps.
+    pub(super) fn of(pieces: &[Piece]) -> Self {
+        let mut absent: Option<Span> = None;
+        let (mut has_cached, mut has_dirty) = (false, false);
+        for piece in pieces {
+            match (piece.state, &mut absent) {
+                (PieceState::Absent, Some(hull)) => {
+                    let sectors = piece.span.end() - hull.first;
+                    hull.sectors = u32::try_from(sectors).expect("within a request");
+                }
+                (PieceState::Absent, none) => *none = Some(piece.span),
+                (PieceState::Clean | PieceState::Dirty, _) => has_cached = true,
+            }
+            has_dirty |= piece.state == PieceState::Dirty;
+        }
+        Self { absent, has_cached, has_dirty }
+    }
+
     pub(super) fn is_full(self) -> bool {
         self.absent.is_none()
     }

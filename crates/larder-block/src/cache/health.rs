@@ -13,46 +13,36 @@
 //!
 //! Writes that arrive before this is settled wait.
 
-use super::op::{IoUnderWay, Op, Step};
-use super::state::{Cache, Health, Mark, RETRY};
-use super::statistics::BypassReason;
-use crate::layout::{CoreId, Layout, Span, Target};
+use super::Cache;
+use crate::layout::{CoreId, Layout, Span};
 
 impl Cache {
     /// Whether the label must say that the content of the device is void. Returns `true` once; the caller answers with
     /// [`marked`](Self::marked).
     pub fn wants_mark(&mut self) -> bool {
-        let wants = self.mark == Mark::Wanted;
-        if wants {
-            self.mark = Mark::Asked;
-        }
-        wants
+        self.health.takes_mark()
     }
 
     /// Decides about the parked writes, once no other write in flight can leave dirty data. Returns whether some have
     /// ended.
     pub(super) fn settle_parked(&mut self) -> bool {
-        if self.parked.is_empty() || self.mark != Mark::Unneeded {
-            return false;
-        }
-        let writes =
-            |op: &Op| matches!(op.step, Step::WriteBack | Step::Bypass { .. } | Step::Discard);
-        if self.ops.iter().any(|(key, op)| writes(op) && !self.parked.contains(&key)) {
+        let Some(parked) = self.health.undecided() else { return false };
+        if self.ops.writes_besides(parked) {
             return false;
         }
         self.layout.load_all();
         if self.layout.is_on_cores() {
-            self.mark = Mark::Wanted;
+            self.health.want_mark();
             return false;
         }
-        std::mem::take(&mut self.parked).into_iter().for_each(|key| self.end(key, false));
+        self.health.take_parked().into_iter().for_each(|key| self.end(key, false));
         true
     }
 
     /// The label says so, or the device has refused that write too and nothing better can be done. Writes go on.
     pub fn marked(&mut self) {
-        self.mark = Mark::Done;
-        for key in std::mem::take(&mut self.parked) {
+        self.health.marked();
+        for key in self.health.take_parked() {
             self.go_past_layout(key);
         }
     }
@@ -61,33 +51,12 @@ impl Cache {
     /// device has refused that. In the latter case the owner of the label tries again: if the device came back with
     /// the old label, its content would be trusted.
     pub fn has_marked(&self) -> bool {
-        self.mark == Mark::Done
+        self.health.has_marked()
     }
 
     /// Whether the label must say that the content of the device is void, whatever else it says.
     pub fn is_given_up(&self) -> bool {
-        self.mark != Mark::Unneeded
-    }
-
-    /// An I/O has failed.
-    pub(super) fn io_failed(&mut self, io: &IoUnderWay) {
-        let (IoUnderWay::Layout { target, reads, .. } | IoUnderWay::Own { target, reads, .. }) =
-            *io;
-        self.statistics.errors.count(target, reads);
-        if self.retry_at.is_none() {
-            self.retry_at = Some(self.now + RETRY);
-        }
-        if target == Target::Cache {
-            self.cache_errors += 1;
-            if self.cache_errors >= u64::from(self.options.cache_errors_max) {
-                self.health = Health::Failed;
-            }
-        }
-    }
-
-    /// Whether the cache device has failed since this step of the op began. If so, a retry makes sense.
-    pub(super) fn has_cache_failed_since(&self, key: usize) -> bool {
-        self.cache_errors > self.ops[key].cache_errors
+        self.health.is_given_up()
     }
 
     /// The dirty ranges of a core, in sectors, joined where they touch; at most `ranges_max`.
@@ -105,28 +74,6 @@ impl Cache {
             }
         }
         ranges
-    }
-
-    /// The reason why all requests bypass the cache, if they do.
-    pub(super) fn why_unused(&self) -> Option<BypassReason> {
-        match self.health {
-            Health::Whole => None,
-            Health::Failed => Some(BypassReason::CacheFailed),
-            Health::Detached => Some(BypassReason::Detached),
-        }
-    }
-
-    /// Counts a request that bypasses the cache.
-    pub(super) fn passes(&mut self, key: usize, reason: BypassReason) {
-        self.statistics.bypassed(reason);
-        let op = &self.ops[key];
-        self.parts.bypassed((op.span().core, op.class));
-    }
-
-    /// Counts writes that the layout itself has sent around the cache. It may decide this long after the submission.
-    pub(super) fn count_writes_around(&mut self) {
-        let before = std::mem::replace(&mut self.writes_around, self.layout.writes_around());
-        (before..self.writes_around).for_each(|_| self.statistics.bypassed(BypassReason::NoRoom));
     }
 }
 

@@ -13,7 +13,7 @@ use crate::layout::Span;
 pub(super) type Holder = usize;
 
 #[derive(Debug)]
-struct Entry {
+struct LockEntry {
     holder: Holder,
     span: Span,
     is_exclusive: bool,
@@ -24,7 +24,7 @@ struct Entry {
 #[derive(Debug, Default)]
 pub(super) struct Locks {
     /// In order of arrival.
-    entries: Vec<Entry>,
+    entries: Vec<LockEntry>,
 }
 
 impl Locks {
@@ -34,7 +34,7 @@ impl Locks {
             .entries
             .iter()
             .any(|one| one.span.overlaps(span) && (is_exclusive || one.is_exclusive));
-        self.entries.push(Entry { holder, span, is_exclusive, is_held });
+        self.entries.push(LockEntry { holder, span, is_exclusive, is_held });
         is_held
     }
 
@@ -191,7 +191,7 @@ mod tests {
                 let entries = locks.entries.iter().filter(|one| one.is_held).collect::<Vec<_>>();
                 assert_eq!(entries.len(), held.len(), "seed {seed}");
                 for (number, one) in entries.iter().enumerate() {
-                    let conflicts = |other: &&Entry| {
+                    let conflicts = |other: &&LockEntry| {
                         one.span.overlaps(other.span) && (one.is_exclusive || other.is_exclusive)
                     };
                     assert!(

@@ -13,52 +13,83 @@
 //!
 //! *Always:* nothing that overlaps a write is in flight together with it. Cached clean data equals the data of the
 //! core. A request that bypasses the cache invalidates the cached data of its range before it is acknowledged.
+//!
+//! ```text
+//!   Cache ─┬─ admission: options and policies, what a request is allowed      serving: the steps of requests
+//!          ├─ ops: requests, locks and I/Os in flight                         background: what it does by itself
+//!          ├─ device_health: errors of the cache device                       health: what follows from them
+//!          ├─ tally: counts                                                   exchanging: devices and cores change
+//!          └─ layout
+//! ```
+//!
+//! Types: `request` and `state` (options, shape) for clients; `op`, `locks`, `coverage`, `ahead`, `load_pace`,
+//! `statistics`, `parts` below.
 
+mod admission;
 mod ahead;
-mod cleaning;
+mod background;
 mod coverage;
+mod device_health;
 mod exchanging;
-mod full_classes;
 mod health;
-mod leaving;
 mod load_pace;
-mod loading;
 mod locks;
-mod missing;
 mod op;
+mod ops;
 mod parts;
-mod reading;
 mod request;
+mod serving;
 mod state;
 mod statistics;
-mod work;
-mod writing;
+mod tally;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use slab::Slab;
-
+use crate::Error;
 use crate::layout::{
     ClassId, CoreId, Data, DeviceIo, Ending, IoId, Layout, Left, Outcome, Piece, RequestId, Span,
-    Target, Usage,
+    Usage,
 };
 pub use crate::mode::Mode;
 use crate::policy::classes::IoClasses;
 use crate::policy::cleaning::{Cleaning, CleaningOptions};
-use crate::policy::pressure::{BypassPolicy, Pressure, PressureState};
-use crate::policy::routing::{Router, RoutingPolicy, RoutingState};
-use crate::policy::{CutOffPolicy, Promotion, PromotionPolicy, ReadAheadPolicy, SequentialCutOff};
-use crate::{Error, ErrorKind};
+use crate::policy::pressure::{BypassPolicy, PressureState};
+use crate::policy::routing::{RoutingPolicy, RoutingState};
+use crate::policy::{CutOffPolicy, PromotionPolicy, ReadAheadPolicy};
+use admission::Admission;
+use ahead::AheadLimits;
+use device_health::DeviceHealth;
 use load_pace::Loading;
-use locks::Locks;
-use op::{IoUnderWay, Op};
+use op::IoUnderWay;
+use ops::{Ops, key_of};
 pub use parts::PartCounts;
-use parts::Parts;
 pub use request::{Ended, Keep, Request};
-use state::Mark;
-pub use state::{Cache, CacheOptions, CacheShape, Health};
+pub use state::{CacheOptions, CacheShape, Health};
 pub use statistics::{BypassReason, Errors, ReadAheadCounts, RequestCounts, Statistics};
+use tally::Tally;
+
+/// See the [module](self).
+#[derive(Debug)]
+pub struct Cache {
+    layout: Box<dyn Layout>,
+    admission: Admission,
+    ops: Ops,
+    health: DeviceHealth,
+    cleaning: Cleaning,
+    ahead: AheadLimits,
+    loading: Loading,
+    tally: Tally,
+    /// Cores that are missing.
+    missing: BTreeSet<CoreId>,
+    now: Duration,
+    /// When the last client request was submitted.
+    asked_at: Duration,
+    /// Empty: reusable buffers for look-ups, for ended requests of the layout, and for its I/Os.
+    pieces: Vec<Piece>,
+    layout_ended: Vec<(RequestId, Ending)>,
+    layout_ios: Vec<(IoId, DeviceIo)>,
+}
 
 impl Cache {
     /// A cache on `layout`.
@@ -72,40 +103,18 @@ impl Cache {
     ) -> Result<Self, Error> {
         options.check()?;
         layout.set_shares(options.classes.shares());
-        let lines = shape.capacity_bytes / u64::from(shape.line_bytes);
         Ok(Self {
             layout,
-            shape,
-            cut_off: SequentialCutOff::new(options.cut_off, options.cut_off_bytes),
-            promotion: Promotion::new(options.promotion, lines, shape.line_bytes)?,
             cleaning: Cleaning::new(options.cleaning, shape.line_bytes)?,
-            exports: BTreeMap::new(),
-            core_sectors: BTreeMap::new(),
-            ahead_bytes: 0,
-            router: Router::new(options.routing),
-            pressure: Pressure::new(options.bypass),
-            saturated_sectors: 0,
-            writes_around: 0,
-            options,
-            locks: Locks::default(),
-            ops: Slab::new(),
-            ios: Slab::new(),
-            issued: Vec::new(),
-            ended: Vec::new(),
-            health: Health::Whole,
-            mark: Mark::default(),
-            parked: Vec::new(),
-            cache_errors: 0,
-            statistics: Statistics::default(),
-            parts: Parts::default(),
-            held: None,
-            leaving: None,
+            admission: Admission::new(options, shape)?,
+            ops: Ops::default(),
+            health: DeviceHealth::new(Health::Whole),
+            ahead: AheadLimits::default(),
+            loading: Loading::default(),
+            tally: Tally::default(),
             missing: BTreeSet::new(),
-            has_no_dirty: false,
             now: Duration::ZERO,
             asked_at: Duration::ZERO,
-            retry_at: None,
-            loading: Loading::default(),
             pieces: Vec::new(),
             layout_ended: Vec::new(),
             layout_ios: Vec::new(),
@@ -115,35 +124,21 @@ impl Cache {
     /// Submits a request. The caller need not act before the next [`turn`](Self::turn).
     pub fn submit(&mut self, id: RequestId, request: Request) {
         self.asked_at = self.now;
-        let Some(request) = self.held_back(id, request) else { return };
-        let op = Op::new(id, request);
-        let lock = op.lock();
-        let key = self.ops.insert(op);
-        let may_begin = match lock {
-            Some((span, is_exclusive)) => self.locks.acquire(key, span, is_exclusive),
-            None => true,
-        };
-        if may_begin {
+        if let Some(key) = self.ops.submit(id, request) {
             self.begin(key);
         }
     }
 
     /// Reports how an I/O of an earlier turn has ended.
     pub fn completed(&mut self, io: IoId, outcome: Outcome) {
-        let under_way = self.ios.remove(io.0);
+        let under_way = self.ops.io_ended(io);
         if matches!(outcome, Outcome::Failed) {
             self.io_failed(&under_way);
         }
         match under_way {
-            IoUnderWay::Layout { io, target, began, of_core, .. } => {
-                if let Some(of_core) = of_core {
-                    self.pressure.ended(&of_core, self.now);
-                }
-                match (began, &outcome) {
-                    (Some(began), _) if target != Target::Cache => self.router.core_io_ended(began),
-                    (Some(began), Outcome::Done) => self.router.read_ended(began),
-                    _ => {}
-                }
+            IoUnderWay::Layout { io, target, start, .. } => {
+                let is_done = matches!(outcome, Outcome::Done);
+                self.admission.io_ended(start, target, is_done, self.now);
                 self.layout.completed(io, outcome);
             }
             IoUnderWay::Own { key, .. } => {
@@ -160,7 +155,7 @@ impl Cache {
     /// these the caller answers with [`keep`](Self::keep).
     pub fn ended(&mut self, ended: &mut Vec<Ended>) {
         self.hear_of_layout();
-        ended.append(&mut self.ended);
+        self.ops.take_ended(ended);
     }
 
     /// Appends the I/Os to carry out. Requests may end in a turn.
@@ -172,24 +167,22 @@ impl Cache {
             self.layout.turn(&mut of_layout);
             for (io, mut what) in of_layout.drain(..) {
                 if let DeviceIo::Read { reader: Some((request, _)), .. } = &mut what {
-                    *request = self.user_of(*request);
+                    *request = self.ops.user_of(*request);
                 }
-                self.statistics.io(&what);
+                self.tally.io(&what);
+                let start = self.admission.io_begins(&what, self.now);
                 let (target, reads) = (what.target(), what.reads());
-                let is_timed = target != Target::Cache || is_of_user(&what);
-                let began = self.router.read_begins().filter(|_| is_timed);
-                let of_core = self.pressure.begins(&what, self.now);
-                let under_way = IoUnderWay::Layout { io, target, reads, began, of_core };
-                ios.push((IoId(self.ios.insert(under_way)), what));
+                let under_way = IoUnderWay::Layout { io, target, reads, start };
+                ios.push((self.ops.io_begins(under_way), what));
             }
             // An op whose step ended in this turn may need another step.
             if !self.hear_of_layout() && !self.settle_parked() {
                 break;
             }
         }
-        self.count_writes_around();
+        self.tally.writes_around(self.layout.writes_around());
         self.layout_ios = of_layout;
-        ios.append(&mut self.issued);
+        self.ops.take_issued(ios);
     }
 
     /// Continues with the requests that the layout has ended. Returns whether there were any.
@@ -197,9 +190,8 @@ impl Cache {
         let mut of_layout = std::mem::take(&mut self.layout_ended);
         self.layout.ended(&mut of_layout);
         let has_ended = !of_layout.is_empty();
-        for (RequestId(key), ending) in of_layout.drain(..) {
-            let key = usize::try_from(key).expect("a key of this cache");
-            self.step_ended(key, ending == Ending::Done);
+        for (id, ending) in of_layout.drain(..) {
+            self.step_ended(key_of(id), ending == Ending::Done);
         }
         self.layout_ended = of_layout;
         has_ended
@@ -262,17 +254,17 @@ impl Cache {
 
     /// The statistics up to now.
     pub fn statistics(&self) -> &Statistics {
-        &self.statistics
+        self.tally.statistics()
     }
 
     /// Counts of the requests to a core.
     pub fn core_counts(&self, core: CoreId) -> PartCounts {
-        self.parts.core(core)
+        self.tally.core(core)
     }
 
     /// Counts of the requests of an IO class.
     pub fn class_counts(&self, class: ClassId) -> PartCounts {
-        self.parts.class(class)
+        self.tally.class(class)
     }
 
     /// The valid cached sectors of an IO class. The sum over all classes equals [`usage`](Self::usage). Data that was
@@ -283,34 +275,32 @@ impl Cache {
 
     /// Resets the statistics.
     pub fn reset_statistics(&mut self) {
-        self.statistics = Statistics::default();
-        self.parts = Parts::default();
+        self.tally.reset();
     }
 
     /// The state of the cache device.
     pub fn health(&self) -> Health {
-        self.health
+        self.health.get()
     }
 
     /// The options of the cache.
     pub fn options(&self) -> &CacheOptions {
-        &self.options
+        self.admission.options()
     }
 
     /// The shape of its devices.
     pub fn shape(&self) -> CacheShape {
-        self.shape
+        self.admission.shape()
     }
 
     /// Changes the mode for requests that have not begun. Dirty data stays until it is destaged ([`Request::Clean`]).
     pub fn set_mode(&mut self, mode: Mode) {
-        self.options.mode = mode;
+        self.admission.set_mode(mode);
     }
 
     /// Changes which sequential requests bypass the cache.
     pub fn set_cut_off(&mut self, policy: CutOffPolicy, threshold_bytes: u64) {
-        (self.options.cut_off, self.options.cut_off_bytes) = (policy, threshold_bytes);
-        self.cut_off.set(policy, threshold_bytes);
+        self.admission.set_cut_off(policy, threshold_bytes);
     }
 
     /// Changes which read streams are read ahead, from the next read on.
@@ -318,9 +308,7 @@ impl Cache {
     /// # Errors
     /// [`ErrorKind::Setup`] if the policy is invalid.
     pub fn set_read_ahead(&mut self, policy: ReadAheadPolicy) -> Result<(), Error> {
-        policy.check()?;
-        self.options.read_ahead = policy;
-        Ok(())
+        self.admission.set_read_ahead(policy)
     }
 
     /// Changes which misses are cached.
@@ -328,9 +316,7 @@ impl Cache {
     /// # Errors
     /// [`ErrorKind::Setup`] if the policy is invalid.
     pub fn set_promotion(&mut self, policy: PromotionPolicy) -> Result<(), Error> {
-        self.promotion.set(policy)?;
-        self.options.promotion = policy;
-        Ok(())
+        self.admission.set_promotion(policy)
     }
 
     /// Changes when dirty data goes to the core in the background.
@@ -339,7 +325,7 @@ impl Cache {
     /// [`ErrorKind::Setup`] if the options are invalid.
     pub fn set_cleaning(&mut self, cleaning: CleaningOptions) -> Result<(), Error> {
         self.cleaning.set(cleaning)?;
-        self.options.cleaning = cleaning;
+        self.admission.note_cleaning(cleaning);
         Ok(())
     }
 
@@ -348,7 +334,7 @@ impl Cache {
     pub fn set_classes(&mut self, classes: IoClasses) {
         self.layout.set_shares(classes.shares());
         self.cleaning.shares_change();
-        self.options.classes = classes;
+        self.admission.set_classes(classes);
     }
 
     /// Changes which clean hits the core serves, and resets the measurements.
@@ -356,36 +342,32 @@ impl Cache {
     /// # Errors
     /// [`ErrorKind::Setup`] if the policy is invalid.
     pub fn set_routing(&mut self, policy: RoutingPolicy) -> Result<(), Error> {
-        policy.check()?;
-        self.options.routing = policy;
-        self.router = Router::new(policy);
-        Ok(())
+        self.admission.set_routing(policy)
     }
 
     /// The state of routing, and the share of clean hits that go to the core, in thousandths. `None` if it is off.
     pub fn routing(&self) -> Option<(RoutingState, u16)> {
-        self.router.state()
+        self.admission.routing()
     }
 
     /// Whether it must be told the time ([`at`](Self::at)) before each turn and each completion of an I/O.
     pub fn wants_time(&self) -> bool {
-        self.router.measures() || self.pressure.measures()
+        self.admission.wants_time()
     }
 
     /// Changes which writes bypass the cache when the cache is full of dirty data, and resets the measurements.
     pub fn set_bypass(&mut self, policy: BypassPolicy) {
-        self.options.bypass = policy;
-        self.pressure = Pressure::new(policy);
+        self.admission.set_bypass(policy);
     }
 
     /// How short of room writes of dirty data are.
     pub fn pressure(&self) -> PressureState {
-        self.pressure.state()
+        self.admission.pressure()
     }
 
     /// Sets the export name of a core, for rules of IO classes.
     pub fn set_export(&mut self, core: CoreId, name: impl Into<String>) {
-        self.exports.insert(core, name.into());
+        self.admission.set_export(core, name.into());
     }
 
     /// Tells the cleaning policy which data of these cores a start has found dirty. It learns of parts that are not
@@ -401,53 +383,35 @@ impl Cache {
 
     /// Bytes of memory that grow with the cached data.
     pub fn memory_bytes(&self) -> usize {
-        self.layout.memory_bytes() + self.promotion.memory_bytes() + self.cleaning.memory_bytes()
+        self.layout.memory_bytes() + self.admission.memory_bytes() + self.cleaning.memory_bytes()
     }
 
     /// The number of requests that have not ended.
     pub fn under_way(&self) -> usize {
-        self.ops.len() + self.held.as_ref().map_or(0, Vec::len)
+        self.ops.under_way()
     }
 
-    fn user_of(&self, RequestId(key): RequestId) -> RequestId {
-        self.ops[usize::try_from(key).expect("a key of this cache")].user
-    }
-
-    /// The used share of the capacity, in percent.
-    fn occupancy_percent(&self) -> u8 {
-        self.percent_of(self.layout.usage().valid_sectors)
-    }
-
-    /// The dirty share of the capacity, in percent.
-    fn dirty_percent(&self) -> u8 {
-        self.percent_of(self.layout.usage().dirty_sectors)
-    }
-
-    fn percent_of(&self, sectors: u64) -> u8 {
-        let bytes = sectors * crate::layout::SECTOR_BYTES as u64;
-        u8::try_from((bytes * 100 / self.shape.capacity_bytes.max(1)).min(100))
-            .expect("100 at most")
-    }
-}
-
-impl CacheOptions {
-    /// Checks the options.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Setup`], naming the option, if one is invalid.
-    pub fn check(&self) -> Result<(), Error> {
-        if self.cache_errors_max == 0 {
-            let message = "cache_errors_max of 0: give how many errors of the cache device are one too many, 1 or more";
-            return Err(Error::new(ErrorKind::Setup, message));
+    /// Sets the time. A time before the current one is ignored, so a clock that was set back does no harm.
+    pub fn at(&mut self, now: Duration) {
+        self.now = self.now.max(now);
+        if self.admission.at(now, &*self.layout) {
+            self.tally.saturated();
         }
-        self.cleaning.check()?;
-        self.routing.check()?;
-        self.read_ahead.check()?;
-        Promotion::new(self.promotion, 1, 4096).map(drop)
     }
-}
 
-/// Whether the I/O reads data for a client.
-fn is_of_user(io: &DeviceIo) -> bool {
-    matches!(io, DeviceIo::Read { reader: Some(_), .. })
+    /// The time that was set last.
+    pub fn now(&self) -> Duration {
+        self.now
+    }
+
+    /// The number of parts that are not loaded yet.
+    pub fn unloaded_parts(&self) -> usize {
+        self.layout.unloaded_parts()
+    }
+
+    /// Sets the length of a core in bytes, in whole blocks of the core and of the cache device. Cores of unknown
+    /// length are not read ahead.
+    pub fn set_core_bytes(&mut self, core: CoreId, bytes: u64) {
+        self.ahead.set_core_bytes(core, bytes);
+    }
 }

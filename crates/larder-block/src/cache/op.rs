@@ -1,10 +1,8 @@
 //! Requests in flight: their current step, and the purpose of their I/Os.
 
-use std::time::Duration;
-
+use super::admission::IoStart;
 use super::request::Request;
 use crate::layout::{ClassId, CoreId, Data, IoId, RequestId, Span, Target};
-use crate::policy::pressure::CoreIo;
 
 /// A client request, or an internal one.
 #[derive(Debug)]
@@ -109,15 +107,8 @@ pub(super) enum Step {
 /// An I/O in flight.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum IoUnderWay {
-    /// An I/O of the layout. `began`: its start, if routing is tuned, for client reads of the cache device and all
-    /// I/Os of cores. `of_core`: the cost of an I/O of a core, if that is measured.
-    Layout {
-        io: IoId,
-        target: Target,
-        reads: bool,
-        began: Option<Duration>,
-        of_core: Option<CoreIo>,
-    },
+    /// An I/O of the layout.
+    Layout { io: IoId, target: Target, reads: bool, start: IoStart },
     /// An I/O that the cache itself does for an op.
     Own { key: usize, target: Target, reads: bool },
 }

@@ -18,7 +18,7 @@ pub struct PartCounts {
 }
 
 /// The core and the IO class of a request.
-type Whose = (CoreId, ClassId);
+pub(super) type Whose = (CoreId, ClassId);
 
 /// The counts of all cores and classes that had requests.
 #[derive(Debug, Default)]

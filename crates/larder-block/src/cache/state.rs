@@ -1,26 +1,14 @@
-//! The state and the options of a cache.
+//! The options of a cache, the shape of its devices, and the state of the cache device.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use slab::Slab;
-
-use super::load_pace::Loading;
-use super::locks::Locks;
-use super::op::{IoUnderWay, Op};
-use super::parts::Parts;
-use super::request::{Ended, Request};
-use super::statistics::Statistics;
-use crate::layout::{CoreId, DeviceIo, Ending, IoId, Layout, Piece, RequestId};
 use crate::mode::Mode;
 use crate::policy::classes::IoClasses;
-use crate::policy::cleaning::{Cleaning, CleaningOptions};
-use crate::policy::pressure::{BypassPolicy, Pressure};
-use crate::policy::routing::{Router, RoutingPolicy};
-use crate::policy::{CutOffPolicy, Promotion, PromotionPolicy, ReadAheadPolicy, SequentialCutOff};
-
-/// How long after a failed I/O the layout retries it.
-pub(super) const RETRY: Duration = Duration::from_secs(1);
+use crate::policy::cleaning::CleaningOptions;
+use crate::policy::pressure::BypassPolicy;
+use crate::policy::routing::RoutingPolicy;
+use crate::policy::{CutOffPolicy, Promotion, PromotionPolicy, ReadAheadPolicy};
+use crate::{Error, ErrorKind};
 
 /// Options of a cache. Use `..Default::default()` for the rest. All of them may be changed while it runs.
 #[derive(Clone, Debug)]
@@ -77,68 +65,21 @@ pub struct CacheShape {
     pub line_bytes: u32,
 }
 
-/// See the [module](super).
-#[derive(Debug)]
-pub struct Cache {
-    pub(super) layout: Box<dyn Layout>,
-    pub(super) shape: CacheShape,
-    pub(super) options: CacheOptions,
-    pub(super) cut_off: SequentialCutOff,
-    pub(super) promotion: Promotion,
-    pub(super) cleaning: Cleaning,
-    pub(super) router: Router,
-    pub(super) pressure: Pressure,
-    /// Valid sectors when the cache device was last found saturated.
-    pub(super) saturated_sectors: u64,
-    /// Writes that the layout has sent around the cache and that are already counted.
-    pub(super) writes_around: u64,
-    /// The export name of each core.
-    pub(super) exports: BTreeMap<CoreId, String>,
-    /// The length of each core, if it was set.
-    pub(super) core_sectors: BTreeMap<CoreId, u64>,
-    /// Bytes that are being read ahead.
-    pub(super) ahead_bytes: u64,
-    pub(super) locks: Locks,
-    pub(super) ops: Slab<Op>,
-    pub(super) ios: Slab<IoUnderWay>,
-    /// I/Os of the cache itself, for the next turn.
-    pub(super) issued: Vec<(IoId, DeviceIo)>,
-    pub(super) ended: Vec<Ended>,
-    pub(super) health: Health,
-    pub(super) mark: Mark,
-    /// Writes that wait for the mark.
-    pub(super) parked: Vec<usize>,
-    /// I/Os that the cache device has refused.
-    pub(super) cache_errors: u64,
-    pub(super) statistics: Statistics,
-    pub(super) parts: Parts,
-    pub(super) now: Duration,
-    /// The requests that are held back; `None` if requests are not held back.
-    pub(super) held: Option<Vec<(RequestId, Request)>>,
-    /// The core that is to be removed.
-    pub(super) leaving: Option<CoreId>,
-    /// Cores that are missing.
-    pub(super) missing: BTreeSet<CoreId>,
-    /// Writes that would be dirty also go to the core.
-    pub(super) has_no_dirty: bool,
-    /// When the last client request was submitted.
-    pub(super) asked_at: Duration,
-    /// When refused I/Os are retried.
-    pub(super) retry_at: Option<Duration>,
-    pub(super) loading: Loading,
-    pub(super) pieces: Vec<Piece>,
-    pub(super) layout_ended: Vec<(RequestId, Ending)>,
-    pub(super) layout_ios: Vec<(IoId, DeviceIo)>,
-}
-
-/// Progress of the mark in the label that says that the content of the device is void.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Mark {
-    #[default]
-    Unneeded,
-    Wanted,
-    Asked,
-    Done,
+impl CacheOptions {
+    /// Checks the options.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Setup`], naming the option, if one is invalid.
+    pub fn check(&self) -> Result<(), Error> {
+        if self.cache_errors_max == 0 {
+            let message = "cache_errors_max of 0: give how many errors of the cache device are one too many, 1 or more";
+            return Err(Error::new(ErrorKind::Setup, message));
+        }
+        self.cleaning.check()?;
+        self.routing.check()?;
+        self.read_ahead.check()?;
+        Promotion::new(self.promotion, 1, 4096).map(drop)
+    }
 }
 
 /// The state of the cache device.

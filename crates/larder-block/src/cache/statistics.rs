@@ -2,7 +2,7 @@
 //! for which requests bypassed the cache, and the metadata that was written.
 
 use super::coverage::Coverage;
-use crate::layout::{Class, DeviceIo, Refusal, Span, Target};
+use crate::layout::{DeviceIo, PlacementClass, Refusal, Span, Target};
 
 /// Why a request has bypassed the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -204,14 +204,6 @@ impl Statistics {
         self.bypassed[reason as usize] += 1;
     }
 
-    pub(super) fn read(&mut self, span: Span, coverage: Coverage, passes: bool) {
-        self.reads.count(span, coverage, passes);
-    }
-
-    pub(super) fn write(&mut self, span: Span, coverage: Coverage, passes: bool) {
-        self.writes.count(span, coverage, passes);
-    }
-
     pub(super) fn io(&mut self, io: &DeviceIo) {
         let is_cache = io.target() == Target::Cache;
         match io {
@@ -223,9 +215,9 @@ impl Statistics {
                     self.cache_written_bytes += bytes;
                     self.metadata_bytes += *metadata_bytes as u64;
                     let data = match class {
-                        Class::Metadata => &mut self.metadata_bytes,
-                        Class::Dirty => &mut self.dirty_bytes,
-                        Class::Clean => &mut self.clean_bytes,
+                        PlacementClass::Metadata => &mut self.metadata_bytes,
+                        PlacementClass::Dirty => &mut self.dirty_bytes,
+                        PlacementClass::Clean => &mut self.clean_bytes,
                     };
                     *data += bytes - *metadata_bytes as u64;
                     self.beside_bytes += beside.as_ref().map_or(0, |beside| beside.len()) as u64;

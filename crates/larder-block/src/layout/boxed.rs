@@ -1,12 +1,12 @@
 //! Implements `Layout` for boxed layouts.
 
 use super::{
-    ClassId, CoreId, DeviceIo, Ending, IoId, Layout, Left, Outcome, Piece, Refusal, Request,
+    ClassId, CoreId, DeviceIo, Ending, IoId, Layout, LayoutRequest, Left, Outcome, Piece, Refusal,
     RequestId, Room, Shares, Span, Usage,
 };
 
 impl<L: Layout + ?Sized> Layout for Box<L> {
-    fn submit_of(&mut self, class: ClassId, id: RequestId, request: Request) {
+    fn submit_of(&mut self, class: ClassId, id: RequestId, request: LayoutRequest) {
         (**self).submit_of(class, id, request);
     }
 

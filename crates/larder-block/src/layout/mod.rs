@@ -22,6 +22,7 @@ mod boxed;
 mod data;
 mod dirty_sectors;
 mod io_class;
+mod io_queue;
 mod line;
 pub mod log;
 pub mod ocf;
@@ -41,7 +42,7 @@ pub struct RequestId(pub u64);
 
 /// A request of a client, or of the cache above.
 #[derive(Clone, Debug)]
-pub enum Request {
+pub enum LayoutRequest {
     /// Reads these sectors: cached ones from the cache device, the rest from the core. The data arrives with the reads
     /// that name the request ([`DeviceIo::Read`]).
     Read {
@@ -101,7 +102,7 @@ pub enum Request {
     PrepareStop,
 }
 
-impl Request {
+impl LayoutRequest {
     /// The sectors that it is about; `None` for a flush and for the preparation of a stop.
     pub fn span(&self) -> Option<Span> {
         match self {
@@ -129,7 +130,7 @@ pub enum Target {
 
 /// The kind of bytes on the cache device, which determines their lifetime. Each has its own placement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Class {
+pub enum PlacementClass {
     /// Metadata: bytes that only say where others are.
     Metadata,
     /// Data that the core does not have yet, with its metadata.
@@ -169,7 +170,7 @@ pub enum DeviceIo {
         beside: Option<Box<Data>>,
         /// The kind of data on the cache device. For a core: `Dirty` for destages, `Clean` for writes that bypass the
         /// cache.
-        class: Class,
+        class: PlacementClass,
         /// How many of the bytes are metadata.
         metadata_bytes: usize,
         /// Whether it must be durable when it completes.
@@ -280,13 +281,13 @@ pub struct Left {
 /// Decides where data is stored: see the [module](self).
 pub trait Layout: Send + fmt::Debug {
     /// Submits a request without an IO class. The caller need not act before the next [`turn`](Self::turn).
-    fn submit(&mut self, id: RequestId, request: Request) {
+    fn submit(&mut self, id: RequestId, request: LayoutRequest) {
         self.submit_of(ClassId::UNCLASSIFIED, id, request);
     }
 
     /// Submits a request of an IO class. Data cached for it gets that class, and so does cached data that it hits, as
     /// far as the class has room.
-    fn submit_of(&mut self, class: ClassId, id: RequestId, request: Request);
+    fn submit_of(&mut self, class: ClassId, id: RequestId, request: LayoutRequest);
 
     /// Reports the result of an I/O of an earlier turn.
     fn completed(&mut self, io: IoId, outcome: Outcome);
@@ -326,8 +327,8 @@ pub trait Layout: Send + fmt::Debug {
         None
     }
 
-    /// The state in which it is left, once [`Request::PrepareStop`] has succeeded; `None` if a start must treat it as
-    /// after a crash.
+    /// The state in which it is left, once [`LayoutRequest::PrepareStop`] has succeeded; `None` if a start must treat
+    /// it as after a crash.
     fn left(&self) -> Option<Left> {
         None
     }

@@ -4,8 +4,8 @@ use slab::Slab;
 
 use super::requests::Requests;
 use super::{
-    Class, ClassId, CoreId, Data, DeviceIo, Ending, IoId, Layout, Outcome, Piece, PieceState,
-    Refusal, Request, RequestId, Shares, Span, Target, Usage,
+    ClassId, CoreId, Data, DeviceIo, Ending, IoId, Layout, LayoutRequest, Outcome, Piece,
+    PieceState, PlacementClass, Refusal, RequestId, Shares, Span, Target, Usage,
 };
 
 /// The layout without a cache: see the module page.
@@ -43,7 +43,7 @@ impl Uncached {
             target: Target::Core(span.core),
             offset: span.offset(),
             parts: vec![data],
-            class: Class::Dirty,
+            class: PlacementClass::Dirty,
             beside: None,
             metadata_bytes: 0,
             durable,
@@ -71,17 +71,19 @@ impl Uncached {
 }
 
 impl Layout for Uncached {
-    fn submit_of(&mut self, _: ClassId, id: RequestId, request: Request) {
+    fn submit_of(&mut self, _: ClassId, id: RequestId, request: LayoutRequest) {
         self.requests.begin(id);
         match request {
-            Request::Read { span } | Request::PassThroughRead { span } => self.read(id, span),
-            Request::Write { span, data } => self.write(id, span, data, true),
-            Request::Bypass { span, data, durable } => self.write(id, span, data, durable),
-            Request::Flush | Request::PrepareStop => self.flush(id),
-            Request::InsertClean { .. }
-            | Request::Discard { .. }
-            | Request::Destage { .. }
-            | Request::Settle { .. } => {}
+            LayoutRequest::Read { span } | LayoutRequest::PassThroughRead { span } => {
+                self.read(id, span)
+            }
+            LayoutRequest::Write { span, data } => self.write(id, span, data, true),
+            LayoutRequest::Bypass { span, data, durable } => self.write(id, span, data, durable),
+            LayoutRequest::Flush | LayoutRequest::PrepareStop => self.flush(id),
+            LayoutRequest::InsertClean { .. }
+            | LayoutRequest::Discard { .. }
+            | LayoutRequest::Destage { .. }
+            | LayoutRequest::Settle { .. } => {}
         }
         self.requests.end_part(id, true);
     }

@@ -6,7 +6,7 @@ use larder_device::{Durability, Io, IoBuffer, steps};
 
 use super::{Front, Handles, Shared};
 use crate::fingerprint::{Change, ChangeKind};
-use crate::layout::{Class, Data, DeviceIo, IoId, Outcome, RequestId, Target};
+use crate::layout::{Data, DeviceIo, IoId, Outcome, PlacementClass, RequestId, Target};
 
 /// Where the data of an I/O goes.
 enum Into {
@@ -47,8 +47,11 @@ impl Shared {
         let (bytes, kind) = match io {
             DeviceIo::Write { offset, parts, class, .. } => {
                 let bytes = parts.iter().map(|part| part.len() as u64).sum::<u64>();
-                let kind =
-                    if *class == Class::Dirty { ChangeKind::Destage } else { ChangeKind::Write };
+                let kind = if *class == PlacementClass::Dirty {
+                    ChangeKind::Destage
+                } else {
+                    ChangeKind::Write
+                };
                 (*offset..offset + bytes, kind)
             }
             DeviceIo::Deallocate { offset, bytes, .. } => {

@@ -26,7 +26,7 @@ use slab::Slab;
 use crate::cache::{Cache, Ended, Request};
 use crate::fingerprint::Watch;
 use crate::layout::{
-    Class, CoreId, Data, DeviceIo, Ending, IoId, Outcome, RequestId, SECTOR_BYTES, Span,
+    CoreId, Data, DeviceIo, Ending, IoId, Outcome, PlacementClass, RequestId, SECTOR_BYTES, Span,
 };
 use crate::{Error, ErrorKind};
 pub use core::CachedCore;
@@ -51,11 +51,11 @@ pub struct Handles {
 }
 
 impl Handles {
-    fn of(self, class: Class) -> PlacementHandle {
+    fn of(self, class: PlacementClass) -> PlacementHandle {
         match class {
-            Class::Metadata => self.metadata,
-            Class::Dirty => self.dirty,
-            Class::Clean => self.clean,
+            PlacementClass::Metadata => self.metadata,
+            PlacementClass::Dirty => self.dirty,
+            PlacementClass::Clean => self.clean,
         }
     }
 }

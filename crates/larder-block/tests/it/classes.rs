@@ -317,7 +317,7 @@ fn starts_in_class_0<S: Subject>() {
     let mut subject = S::draw(&mut rng);
     let mut run = Accounting::new(subject.create(), Image::default());
     let span = line(0, 3);
-    let request = larder_block::layout::Request::Write { span, data: stamps(span, 1) };
+    let request = larder_block::layout::LayoutRequest::Write { span, data: stamps(span, 1) };
     run.layout_mut().submit_of(class(7), larder_block::layout::RequestId(1 << 32), request);
     run.settle();
     assert_eq!(run.layout().occupied_sectors(class(7)).min(8), 8);

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use fastrand::Rng;
 use larder_block::accounting::{Accounting, Image, stamps};
-use larder_block::layout::{CoreId, Data, Ending, Request, RequestId, Span};
+use larder_block::layout::{CoreId, Data, Ending, LayoutRequest, RequestId, Span};
 
 use super::rig::{CORE_SECTORS, CORES, LONGEST_SECTORS, core, span_by_chance};
 use super::seeds::each_seed;
@@ -109,7 +109,7 @@ impl<S: Subject> World<S> {
         for (span, data) in inserts {
             let is_free = under_way.iter().all(|(_, other)| !other.span.overlaps(span));
             if is_free && self.rng.bool() {
-                let id = run.submit(Request::InsertClean { span, data });
+                let id = run.submit(LayoutRequest::InsertClean { span, data });
                 under_way.push((id, Known { span, kind: Kind::Insert, version: 0 }));
             }
         }
@@ -127,7 +127,7 @@ impl<S: Subject> World<S> {
                 "nothing is under way, and these do not end: {under_way:?}"
             );
         }
-        if run.run(Request::Flush).0 == Ending::Done {
+        if run.run(LayoutRequest::Flush).0 == Ending::Done {
             self.shadow.flushed();
         }
     }
@@ -137,11 +137,11 @@ impl<S: Subject> World<S> {
         for number in 0..CORES {
             for first in (0..CORE_SECTORS).step_by(64) {
                 let span = Span { core: core(number), first, sectors: 64 };
-                let (_, read) = run.run(Request::Read { span });
+                let (_, read) = run.run(LayoutRequest::Read { span });
                 self.shadow.found(span, &read);
                 if self.rng.u8(..8) == 0 {
                     let data = Data::copy_of(&read);
-                    run.run(Request::InsertClean { span, data });
+                    run.run(LayoutRequest::InsertClean { span, data });
                 }
             }
         }

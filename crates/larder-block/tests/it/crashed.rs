@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use larder_block::accounting::{BLIND_BYTE, Blind};
 use larder_block::layout::log::{Geometry, LogIdentity, LogLayout, LogOptions};
-use larder_block::layout::{CoreId, Data, DeviceIo, Request, Span, Target};
+use larder_block::layout::{CoreId, Data, DeviceIo, LayoutRequest, Span, Target};
 use larder_device::DeviceInfo;
 
 pub(crate) const IDENTITY: LogIdentity = LogIdentity { uuid: *b"a cache's UUID..", epoch: 1 };
@@ -50,7 +50,7 @@ impl Crashed {
             lines.dedup();
             let write = |line: u64| {
                 let span = Span { core, first: line * 8, sectors: 8 };
-                Request::Write { span, data: data.clone() }
+                LayoutRequest::Write { span, data: data.clone() }
             };
             blind.run(lines.into_iter().map(write), |io| crashed.write(io));
             number += 32;

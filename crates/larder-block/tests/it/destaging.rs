@@ -2,7 +2,7 @@
 
 use larder_block::accounting::{Accounting, Image, stamps};
 use larder_block::layout::ocf::{Geometry, OcfLayout, OcfOptions, OcfVersion};
-use larder_block::layout::{Ending, Layout, Request, Span};
+use larder_block::layout::{Ending, Layout, LayoutRequest, Span};
 
 use super::rig::{IDENTITY, Log, core, device};
 
@@ -28,7 +28,7 @@ fn dirty<L: Layout>(mut run: Accounting<L>, seed: u64) -> (Accounting<L>, Vec<u6
         let first = rng.u32(..SECTORS - sectors);
         let span = Span { core: core(3), first: first.into(), sectors };
         versions[first as usize..][..sectors as usize].fill(version);
-        let (ending, _) = run.run(Request::Write { span, data: stamps(span, version) });
+        let (ending, _) = run.run(LayoutRequest::Write { span, data: stamps(span, version) });
         assert_eq!(ending, Ending::Done);
     }
     (run, versions)
@@ -72,7 +72,7 @@ fn destages_durably_in_sorted_runs(
     let (mut run, versions) = dirty(run, seed);
     let before = run.counts();
     let span = Span { core: core(3), first: 0, sectors: SECTORS };
-    assert_eq!(run.run(Request::Destage { span }).0, Ending::Done);
+    assert_eq!(run.run(LayoutRequest::Destage { span }).0, Ending::Done);
     assert_eq!(run.layout().usage().dirty_sectors, 0);
     assert!(dirty_spans(run.layout()).is_empty());
     let counts = run.counts().since(&before);
@@ -108,16 +108,16 @@ fn what_is_destaged_is_on_the_core_durably_in_sorted_runs() {
 fn spares_devices_what_is_clean(run: Accounting<impl Layout>) {
     let (mut run, _) = dirty(run, 1);
     let span = Span { core: core(3), first: 0, sectors: SECTORS };
-    run.run(Request::Destage { span });
+    run.run(LayoutRequest::Destage { span });
     let before = run.counts();
-    assert_eq!(run.run(Request::Destage { span }).0, Ending::Done);
+    assert_eq!(run.run(LayoutRequest::Destage { span }).0, Ending::Done);
     let counts = run.counts().since(&before);
     assert_eq!((counts.core_writes, counts.cache_read_bytes, counts.flushes), (0, 0, [0, 0]));
     let span = Span { sectors: 64, ..span };
-    let (_, hit) = run.run(Request::Read { span });
+    let (_, hit) = run.run(LayoutRequest::Read { span });
     assert!(run.counts().since(&before).cache_read_bytes > 0);
     let before = run.counts();
-    let (_, passed) = run.run(Request::PassThroughRead { span });
+    let (_, passed) = run.run(LayoutRequest::PassThroughRead { span });
     assert_eq!(hit, passed);
     let counts = run.counts().since(&before);
     assert_eq!((counts.core_read_bytes, counts.cache_read_bytes), (64 * 512, 0));
@@ -127,12 +127,12 @@ fn outlives_a_core_that_fails(run: Accounting<impl Layout>) {
     let (mut run, versions) = dirty(run, 1);
     let span = Span { core: core(3), first: 0, sectors: SECTORS };
     run.fail_one_in(2, 1);
-    assert_eq!(run.run(Request::Destage { span }).0, Ending::Failed);
+    assert_eq!(run.run(LayoutRequest::Destage { span }).0, Ending::Failed);
     assert!(run.layout().usage().dirty_sectors > 0);
     run.fail_one_in(0, 1);
-    assert_eq!(run.run(Request::Destage { span }).0, Ending::Done);
+    assert_eq!(run.run(LayoutRequest::Destage { span }).0, Ending::Done);
     assert_eq!(run.layout().usage().dirty_sectors, 0);
-    let (_, read) = run.run(Request::Read { span });
+    let (_, read) = run.run(LayoutRequest::Read { span });
     let version =
         |number: usize| u64::from_le_bytes(read[number * 512 + 8..][..8].try_into().unwrap());
     assert!(versions.iter().enumerate().all(|(number, wanted)| version(number) == *wanted));

@@ -122,10 +122,10 @@ fn turned(subject: &Log, rng: &mut Rng) -> Accounting<layout::log::LogLayout> {
         if let std::collections::hash_map::Entry::Vacant(free) = under_way.entry(number) {
             let span = line(number);
             free.insert(run.submit(match rng.u8(..8) {
-                0..4 => layout::Request::Read { span },
+                0..4 => layout::LayoutRequest::Read { span },
                 // Data of it that is kept is clean.
-                4..6 => layout::Request::Destage { span },
-                _ => layout::Request::Write { span, data: stamps(span, 1) },
+                4..6 => layout::LayoutRequest::Destage { span },
+                _ => layout::LayoutRequest::Write { span, data: stamps(span, 1) },
             }));
         }
         run.turn();
@@ -150,14 +150,14 @@ fn a_copy_of_it_that_was_on_its_way_does_not_come_back_either() {
         let mut run = turned(&subject, &mut rng);
         for number in 0..LINES {
             let (span, durable) = (line(number), true);
-            let request = layout::Request::Bypass { span, data: stamps(span, 2), durable };
+            let request = layout::LayoutRequest::Bypass { span, data: stamps(span, 2), durable };
             assert_eq!(run.run(request).0, Ending::Done);
         }
         let (image, cores) = run.lose_power(|| true);
         let found = subject.recover(&mut rng, &image);
         let mut run = Accounting::new(found, image).with_cores(cores);
         for number in 0..LINES {
-            let (_, read) = run.run(layout::Request::Read { span: line(number) });
+            let (_, read) = run.run(layout::LayoutRequest::Read { span: line(number) });
             assert!(read == stamps(line(number), 2).bytes(), "seed {seed}: line {number}");
         }
     }

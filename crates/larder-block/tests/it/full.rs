@@ -5,7 +5,7 @@ use std::time::Duration;
 use larder_block::accounting::timed::{Bare, ProcessorCost, Timed, TimedRun};
 use larder_block::cache::{self, Cache, CacheOptions, CacheShape, Mode};
 use larder_block::layout::log::{Geometry, LogLayout, LogOptions};
-use larder_block::layout::{Data, Request, Span};
+use larder_block::layout::{Data, LayoutRequest, Span};
 use larder_device::model::virtual_time::{Shape, ShapedStorage, shapes};
 
 use super::rig::{IDENTITY, core, device};
@@ -60,7 +60,10 @@ fn alone(shape: Shape) -> TimedRun {
     );
     let data = Data::copy_of(&[0; WRITE]);
     let span = |first| Span { core: core(0), first, sectors: u32::try_from(WRITE / 512).unwrap() };
-    bare.run(32, stream().map(|first| Request::Write { span: span(first), data: data.clone() }))
+    bare.run(
+        32,
+        stream().map(|first| LayoutRequest::Write { span: span(first), data: data.clone() }),
+    )
 }
 
 /// The log alone, full of scattered dirty lines, while a segment drains.
@@ -76,7 +79,9 @@ fn log(shape: Shape) -> Timed<LogLayout> {
     let data = Data::copy_of(&[0; 4096]);
     run.run(
         32,
-        lines.into_iter().map(|line| Request::Write { span: line_at(line), data: data.clone() }),
+        lines
+            .into_iter()
+            .map(|line| LayoutRequest::Write { span: line_at(line), data: data.clone() }),
     );
     run
 }
@@ -89,7 +94,7 @@ fn line_at(line: u64) -> Span {
 fn what_is_written_around_does_not_wait_for_the_segment_that_holds_it() {
     let mut run = log(shapes::HDD);
     let data = Data::copy_of(&[0; 4096]);
-    let around = |span| Request::Bypass { span, data: data.clone(), durable: false };
+    let around = |span| LayoutRequest::Bypass { span, data: data.clone(), durable: false };
     // Among a stream: one write in eight hits a dirty line, in any segment.
     let requests = (0..800).map(|number| match number % 8 {
         0 => around(line_at(number / 8 * 80)),

@@ -176,7 +176,7 @@ fn a_log_gives_way_whose_lines_are_not_loaded() {
     run.run_all(4, (0..1000).map(far));
     for number in 0..LINES {
         let span = line(number);
-        let (_, read) = run.run(layout::Request::Read { span });
+        let (_, read) = run.run(layout::LayoutRequest::Read { span });
         assert_eq!(read, expected(number), "line {number}, from the cache device or the core");
     }
 }

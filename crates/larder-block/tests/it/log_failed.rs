@@ -2,7 +2,7 @@
 
 use larder_block::accounting::{Image, stamped, stamps};
 use larder_block::layout::log::LogOptions;
-use larder_block::layout::{Class, DeviceIo, Ending, Request, Span};
+use larder_block::layout::{DeviceIo, Ending, LayoutRequest, PlacementClass, Span};
 
 use super::rig::{core, device, start};
 
@@ -22,11 +22,12 @@ fn what_is_written_behind_a_failed_append_is_found_again() {
     for seed in 0..8 {
         let mut run = start(&device, &options, 1, Image::default());
         let clean = line(1000);
-        run.submit(Request::InsertClean { span: clean, data: stamps(clean, 1) });
+        run.submit(LayoutRequest::InsertClean { span: clean, data: stamps(clean, 1) });
         run.turn();
         let failing = run.submit(stamped(core(0), 2000 * 8, 8, 2));
         run.turn();
-        let is_dirty = |io: &DeviceIo| matches!(io, DeviceIo::Write { class: Class::Dirty, .. });
+        let is_dirty =
+            |io: &DeviceIo| matches!(io, DeviceIo::Write { class: PlacementClass::Dirty, .. });
         let dirty = run.under_way().position(is_dirty).unwrap();
         assert_eq!(run.under_way().count(), 2, "the clean one is before it");
         run.fail_one_in(1, seed);
@@ -44,7 +45,7 @@ fn what_is_written_behind_a_failed_append_is_found_again() {
         let (cache, cores) = run.lose_power(|| false);
         let mut run = start(&device, &options, 2, cache).with_cores(cores);
         for number in 0..LINES {
-            let (_, read) = run.run(Request::Read { span: line(number) });
+            let (_, read) = run.run(LayoutRequest::Read { span: line(number) });
             assert!(read == stamps(line(number), 3).bytes(), "seed {seed}: line {number} is lost");
         }
     }

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use fastrand::Rng;
 use larder_block::accounting::{Image, stamps};
-use larder_block::layout::log::{Geometry, LogOptions, LogRecovery, Recovered};
-use larder_block::layout::{CoreId, Request, Span};
+use larder_block::layout::log::{Geometry, LogOptions, LogRecovery, RecoveredLog};
+use larder_block::layout::{CoreId, LayoutRequest, Span};
 use larder_device::DeviceInfo;
 
 use super::rig::{IDENTITY, Log, core, device, read_back, start};
@@ -45,13 +45,13 @@ fn crashed(lines: u64, writes: u64) -> Crashed {
         let number = rng.u64(..lines);
         versions[usize::try_from(number).unwrap()] = version;
         let span = line(number);
-        log.run.run(Request::Write { span, data: stamps(span, version) });
+        log.run.run(LayoutRequest::Write { span, data: stamps(span, version) });
     }
     let (cache, cores) = log.run.lose_power(|| true);
     Crashed { cache, cores, versions }
 }
 
-fn recover(image: &Image) -> Recovered {
+fn recover(image: &Image) -> RecoveredLog {
     let geometry = Geometry::new(&info(), 0, &options()).unwrap();
     let mut recovery = LogRecovery::new(geometry, IDENTITY.uuid).verifying_dirty(true);
     while let Some(read) = recovery.next_read() {
@@ -68,7 +68,7 @@ fn wrong(image: &Image, crashed: &Crashed) -> usize {
     let mut wrong = 0;
     for (number, version) in (0..).zip(&crashed.versions).filter(|(_, version)| **version > 0) {
         let span = line(number);
-        let (_, read) = run.run(Request::Read { span });
+        let (_, read) = run.run(LayoutRequest::Read { span });
         wrong += usize::from(read != stamps(span, *version).bytes());
     }
     wrong

@@ -3,7 +3,7 @@
 
 use larder_block::accounting::{Accounting, Image};
 use larder_block::layout::log::{LogLayout, LogOptions};
-use larder_block::layout::{Data, DeviceIo, Ending, Request, RequestId, Span, Target};
+use larder_block::layout::{Data, DeviceIo, Ending, LayoutRequest, RequestId, Span, Target};
 use larder_device::DeviceInfo;
 
 use super::rig::{core, device, start};
@@ -85,7 +85,7 @@ impl Life {
 
     fn check(&mut self, lines: u64) {
         for number in 0..lines {
-            let (_, read) = self.run.run(Request::Read { span: line(number) });
+            let (_, read) = self.run.run(LayoutRequest::Read { span: line(number) });
             self.shadow.found(line(number), &read);
         }
     }

@@ -4,7 +4,7 @@ use allocation_counter::measure;
 use larder_block::accounting::Blind;
 use larder_block::layout::log::{Geometry, LogLayout, LogOptions};
 use larder_block::layout::ocf::{self, OcfLayout, OcfOptions, OcfVersion};
-use larder_block::layout::{Data, Layout, Request, Span};
+use larder_block::layout::{Data, Layout, LayoutRequest, Span};
 
 use super::rig::{IDENTITY, core, device};
 
@@ -26,7 +26,7 @@ fn bytes_a_line<L: Layout>(
             let line = if is_random { rng.u64(0..100 * lines) } else { number };
             let sectors = line_bytes / 512;
             let span = Span { core: core(0), first: line * u64::from(sectors), sectors };
-            let request = Request::Write { span, data: data.clone() };
+            let request = LayoutRequest::Write { span, data: data.clone() };
             blind.run(std::iter::once(request), |_| ());
         }
         let layout = blind.into_layout();

@@ -5,7 +5,7 @@
 
 use larder_block::accounting::{Accounting, Counts, Image};
 use larder_block::layout::ocf::{Geometry, OcfLayout, OcfOptions, OcfVersion};
-use larder_block::layout::{Data, Request, Span};
+use larder_block::layout::{Data, LayoutRequest, Span};
 
 use super::rig::{IDENTITY, core, device, zipf};
 
@@ -44,7 +44,10 @@ impl Ocf {
         let data = self.zeros.slice(0..usize::try_from(bytes).unwrap());
         self.run.run_one_by_one(at.into_iter().map(|number| {
             let first = number * u64::from(sectors);
-            Request::Write { span: Span { core: core(0), first, sectors }, data: data.clone() }
+            LayoutRequest::Write {
+                span: Span { core: core(0), first, sectors },
+                data: data.clone(),
+            }
         }));
         self.run.counts().since(&before)
     }
@@ -131,11 +134,11 @@ fn what_was_read_is_kept_without_metadata() {
     for version in [V26, V22] {
         let mut ocf = Ocf::new(version, (4096, 1024));
         let span = Span { core: core(0), first: 0, sectors: 8 };
-        ocf.run.run(Request::InsertClean { span, data: ocf.zeros.slice(0..4096) });
+        ocf.run.run(LayoutRequest::InsertClean { span, data: ocf.zeros.slice(0..4096) });
         ocf.run.settle();
         let counts = ocf.run.counts();
         assert_eq!((counts.cache_written_bytes, counts.cache_written_metadata_bytes), (4096, 0));
-        ocf.run.run(Request::Read { span });
+        ocf.run.run(LayoutRequest::Read { span });
         assert_eq!(ocf.run.counts().since(&counts).cache_read_bytes, 4096);
     }
 }
@@ -296,7 +299,7 @@ fn a_log_before_the_table_costs_a_block_a_write_and_pages_now_and_then() {
         32,
         (0..u64::from(LINES) / 2).map(|line| {
             let span = Span { core: core(0), first: line * 8, sectors: 8 };
-            Request::Write { span, data: data.clone() }
+            LayoutRequest::Write { span, data: data.clone() }
         }),
     );
     let counts = ocf.run.counts().since(&before);

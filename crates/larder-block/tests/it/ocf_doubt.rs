@@ -3,7 +3,7 @@
 
 use larder_block::accounting::{Accounting, Image, stamped, stamps};
 use larder_block::layout::ocf::{Geometry, OcfLayout, OcfOptions, OcfRecovery, OcfVersion};
-use larder_block::layout::{Ending, Layout, Request, Span};
+use larder_block::layout::{Ending, Layout, LayoutRequest, Span};
 
 use super::rig::{IDENTITY, core, device};
 
@@ -23,7 +23,7 @@ fn line(number: u64) -> Span {
     Span { core: core(0), first: number * 128, sectors: 128 }
 }
 
-fn write(number: u64, version: u64) -> Request {
+fn write(number: u64, version: u64) -> LayoutRequest {
     stamped(core(0), number * 128, 128, version)
 }
 
@@ -37,14 +37,14 @@ impl Lines {
         Self { run: Accounting::new(layout, Image::default()), geometry }
     }
 
-    fn done(&mut self, request: Request) {
+    fn done(&mut self, request: LayoutRequest) {
         assert_eq!(self.run.run(request).0, Ending::Done);
     }
 
     /// Discards a dirty line whose page cannot be written.
     fn fail_to_discard(&mut self, number: u64, seed: u64) {
         self.run.fail_one_in(1, seed);
-        let request = Request::Discard { span: line(number) };
+        let request = LayoutRequest::Discard { span: line(number) };
         assert_eq!(self.run.run(request).0, Ending::Failed);
         self.run.fail_one_in(0, 0);
     }
@@ -60,7 +60,7 @@ impl Lines {
         }
         let mut run = Accounting::new(recovery.finish().0, cache).with_cores(cores);
         let span = line(number);
-        let (_, read) = run.run(Request::Read { span });
+        let (_, read) = run.run(LayoutRequest::Read { span });
         let version = u64::from_le_bytes(read[8..16].try_into().unwrap());
         let own = if version == 0 {
             vec![0; span.bytes()]
@@ -111,7 +111,7 @@ fn what_a_cleaning_could_not_finish_is_dirty_on_the_device_too() {
     for seed in SEEDS {
         let mut lines = Lines::new();
         lines.done(write(0, 1));
-        let id = lines.run.submit(Request::Destage { span: line(0) });
+        let id = lines.run.submit(LayoutRequest::Destage { span: line(0) });
         // Reads, writes, flushes the core and writes the page; then the flush of the cache device fails.
         for step in 0..5 {
             assert!(lines.run.turn());

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use larder_block::accounting::stamps;
-use larder_block::layout::{CoreId, Request, Span};
+use larder_block::layout::{CoreId, LayoutRequest, Span};
 
 use super::owed::Owed;
 
@@ -83,24 +83,24 @@ impl Shadow {
         Known { span, kind, version: self.next_version }
     }
 
-    pub(crate) fn request(&mut self, span: Span, kind: Kind) -> (Known, Request) {
+    pub(crate) fn request(&mut self, span: Span, kind: Kind) -> (Known, LayoutRequest) {
         let known = self.known(span, kind);
         let version = known.version;
         let request = match kind {
-            Kind::Read => Request::Read { span },
-            Kind::PassThroughRead => Request::PassThroughRead { span },
-            Kind::Destage => Request::Destage { span },
-            Kind::Settle => Request::Settle { span },
+            Kind::Read => LayoutRequest::Read { span },
+            Kind::PassThroughRead => LayoutRequest::PassThroughRead { span },
+            Kind::Destage => LayoutRequest::Destage { span },
+            Kind::Settle => LayoutRequest::Settle { span },
             Kind::Insert => unreachable!("it has the data of another request"),
             Kind::Write => {
                 self.owed.begins(span, version);
-                Request::Write { span, data: stamps(span, version) }
+                LayoutRequest::Write { span, data: stamps(span, version) }
             }
             Kind::Bypass | Kind::DurableBypass => {
                 let durable = kind == Kind::DurableBypass;
-                Request::Bypass { span, data: stamps(span, version), durable }
+                LayoutRequest::Bypass { span, data: stamps(span, version), durable }
             }
-            Kind::Discard => Request::Discard { span },
+            Kind::Discard => LayoutRequest::Discard { span },
         };
         (known, request)
     }

@@ -3,7 +3,7 @@
 
 use larder_block::accounting::{Accounting, Image, stamps};
 use larder_block::layout::ocf::{Geometry, OcfLayout, OcfOptions, OcfVersion};
-use larder_block::layout::{Ending, Layout, PieceState, Request, Span};
+use larder_block::layout::{Ending, Layout, LayoutRequest, PieceState, Span};
 
 use super::rig::{IDENTITY, Log, core, device};
 
@@ -21,21 +21,21 @@ fn tells_the_state_of_each_sector(mut run: Accounting<impl Layout>, seed: u64) {
         let request = match rng.u8(..6) {
             0 | 1 => {
                 own.fill(PieceState::Dirty);
-                Request::Write { span, data }
+                LayoutRequest::Write { span, data }
             }
             2 => {
                 own.iter_mut()
                     .filter(|state| **state == PieceState::Absent)
                     .for_each(|state| *state = PieceState::Clean);
-                Request::InsertClean { span, data }
+                LayoutRequest::InsertClean { span, data }
             }
             3 => {
                 own.fill(PieceState::Absent);
-                Request::Discard { span }
+                LayoutRequest::Discard { span }
             }
             4 => {
                 own.fill(PieceState::Absent);
-                Request::Bypass { span, data, durable: rng.bool() }
+                LayoutRequest::Bypass { span, data, durable: rng.bool() }
             }
             _ => {
                 // Whole lines are destaged, with the rest of their dirty data.
@@ -43,7 +43,7 @@ fn tells_the_state_of_each_sector(mut run: Accounting<impl Layout>, seed: u64) {
                     .iter_mut()
                     .filter(|state| **state == PieceState::Dirty)
                     .for_each(|state| *state = PieceState::Clean);
-                Request::Destage { span: Span { first: 0, sectors: SECTORS, ..span } }
+                LayoutRequest::Destage { span: Span { first: 0, sectors: SECTORS, ..span } }
             }
         };
         assert_eq!(run.run(request).0, Ending::Done);

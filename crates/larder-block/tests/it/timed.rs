@@ -5,7 +5,7 @@ use std::time::Duration;
 use larder_block::accounting::timed::{Bare, IoCost, ProcessorCost, Timed};
 use larder_block::cache::{self, Cache, CacheOptions, CacheShape, Mode};
 use larder_block::layout::log::{Geometry, LogLayout, LogOptions};
-use larder_block::layout::{Data, Request, Span};
+use larder_block::layout::{Data, LayoutRequest, Span};
 use larder_block::policy::{CutOffPolicy, ReadAheadOptions, ReadAheadPolicy};
 use larder_device::model::virtual_time::{Shape, ShapedStorage, shapes};
 
@@ -23,9 +23,9 @@ fn lines(numbers: std::ops::Range<u64>) -> impl Iterator<Item = Span> {
     numbers.map(|number| Span { core: core(0), first: number * 8, sectors: 8 })
 }
 
-fn writes(numbers: std::ops::Range<u64>) -> impl Iterator<Item = Request> {
+fn writes(numbers: std::ops::Range<u64>) -> impl Iterator<Item = LayoutRequest> {
     let data = Data::copy_of(&[0; LINE]);
-    lines(numbers).map(move |span| Request::Write { span, data: data.clone() })
+    lines(numbers).map(move |span| LayoutRequest::Write { span, data: data.clone() })
 }
 
 fn bare(shape: Shape, processor: ProcessorCost) -> Timed<Bare> {

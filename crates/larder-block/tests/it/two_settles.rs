@@ -3,7 +3,7 @@
 
 use fastrand::Rng;
 use larder_block::accounting::{Accounting, Image, stamps};
-use larder_block::layout::{Ending, Layout, Request, Span};
+use larder_block::layout::{Ending, Layout, LayoutRequest, Span};
 
 use super::rig::core;
 use super::subject::{Log, Ocf, Subject};
@@ -16,16 +16,16 @@ fn settle_twice<S: Subject>(seed: u64, before: [usize; 2], newest_first: bool) {
         Accounting::new(subject.create(), Image::default()).tearing_between(subject.whole_bytes());
     let span = Span { core: core(1), first: 8, sectors: 16 };
     let all = Span { first: 0, sectors: 512, ..span };
-    assert_eq!(run.run(Request::Write { span, data: stamps(span, 1) }).0, Ending::Done);
+    assert_eq!(run.run(LayoutRequest::Write { span, data: stamps(span, 1) }).0, Ending::Done);
     let mut settles = Vec::new();
     for (number, ios) in (1..).zip(before) {
         // Other writes are in flight, so that a marker is not written at once.
         for place in 0..8 {
             let other = Span { core: core(0), first: (number * 8 + place) * 16, sectors: 16 };
-            run.submit(Request::Write { span: other, data: stamps(other, 2) });
+            run.submit(LayoutRequest::Write { span: other, data: stamps(other, 2) });
             run.turn();
         }
-        settles.push(run.submit(Request::Settle { span: all }));
+        settles.push(run.submit(LayoutRequest::Settle { span: all }));
         for _ in 0..ios {
             run.turn();
             run.carry_out_all(|count| (0..count).take(1).collect());

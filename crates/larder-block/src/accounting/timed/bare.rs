@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use crate::accounting::Driven;
 use crate::cache::{Ended, Keep};
 use crate::layout::{
-    Class, Data, DeviceIo, Ending, IoId, Outcome, Request, RequestId, Span, Target,
+    Data, DeviceIo, Ending, IoId, LayoutRequest, Outcome, PlacementClass, RequestId, Span, Target,
 };
 
 /// Passes each request to its core as one I/O.
@@ -29,7 +29,7 @@ impl Bare {
             target: Target::Core(span.core),
             offset: span.offset(),
             parts: vec![data],
-            class: Class::Dirty,
+            class: PlacementClass::Dirty,
             beside: None,
             metadata_bytes: 0,
             durable: durable || self.writes_durably,
@@ -38,20 +38,22 @@ impl Bare {
 }
 
 impl Driven for Bare {
-    type Request = Request;
+    type Request = LayoutRequest;
 
     /// # Panics
     /// If the request is one that only a cache can serve.
-    fn submit(&mut self, id: RequestId, request: Request) {
+    fn submit(&mut self, id: RequestId, request: LayoutRequest) {
         let io = match request {
-            Request::Read { span } | Request::PassThroughRead { span } => DeviceIo::Read {
-                target: Target::Core(span.core),
-                offset: span.offset(),
-                bytes: span.bytes(),
-                reader: Some((id, 0)),
-            },
-            Request::Write { span, data } => self.write(span, data, false),
-            Request::Bypass { span, data, durable } => self.write(span, data, durable),
+            LayoutRequest::Read { span } | LayoutRequest::PassThroughRead { span } => {
+                DeviceIo::Read {
+                    target: Target::Core(span.core),
+                    offset: span.offset(),
+                    bytes: span.bytes(),
+                    reader: Some((id, 0)),
+                }
+            }
+            LayoutRequest::Write { span, data } => self.write(span, data, false),
+            LayoutRequest::Bypass { span, data, durable } => self.write(span, data, durable),
             other => panic!("a bare core does not know {other:?}"),
         };
         self.under_way.insert(self.next_io, id);

@@ -7,10 +7,17 @@
 
 use std::collections::VecDeque;
 
+use super::batch::RECORDS_MAX;
 use super::footer::Listing;
-use super::grace::Phase;
+use super::grace::GracePhase;
 use super::index::Found;
-use crate::layout::{Class, ClassId, Data, RequestId, Span};
+use super::record::Record;
+use crate::layout::{ClassId, Data, PlacementClass, RequestId, Span};
+
+/// A batch of this many bytes does not wait for others to complete.
+const FULL_BATCH_BYTES: usize = 128 << 10;
+/// Most batches of a lane in flight.
+const IN_FLIGHT_MAX: usize = 8;
 
 /// A record to append: sectors of one line.
 #[derive(Debug)]
@@ -86,7 +93,7 @@ pub(super) struct Batch {
     pub(super) records: Vec<Appended>,
     /// What the index had before; in force again if the batch fails.
     pub(super) displaced: Vec<Found>,
-    pub(super) phase: Phase,
+    pub(super) phase: GracePhase,
     /// An earlier batch of its segment has failed. A start does not find batches after such a hole.
     pub(super) is_behind_hole: bool,
     /// The result of the device write, once it has ended.
@@ -95,21 +102,21 @@ pub(super) struct Batch {
 
 /// Appends of one class. They go to a segment of their own.
 #[derive(Debug)]
-pub(super) struct Lane {
-    pub(super) class: Class,
-    pub(super) pending: VecDeque<Pending>,
-    pub(super) pending_bytes: usize,
+struct Lane {
+    class: PlacementClass,
+    pending: VecDeque<Pending>,
+    pending_bytes: usize,
     /// Number of client records that were taken out of `pending`.
     taken: u64,
-    pub(super) open: Option<u32>,
+    open: Option<u32>,
     /// What the footer of the open segment will list.
-    pub(super) listing: Listing,
-    pub(super) in_flight: usize,
+    listing: Listing,
+    in_flight: usize,
     /// A header without records is in flight to the open segment; nothing else may be written there before it.
-    pub(super) awaits_note: bool,
+    awaits_note: bool,
     /// Overwrites in place that were in flight when the first pending record arrived, and still are; `None` until the
-    /// first call of [`Appender::has_waited`].
-    pub(super) company: Option<usize>,
+    /// first call of `has_waited`.
+    company: Option<usize>,
 }
 
 /// Number of the lane for dirty data and voids.
@@ -117,9 +124,12 @@ pub(super) const DIRTY_LANE: usize = 0;
 /// Number of the lane for clean data.
 pub(super) const CLEAN_LANE: usize = 1;
 
+/// The number of lanes.
+pub(super) const LANES: usize = 2;
+
 #[derive(Debug)]
 pub(super) struct Appender {
-    pub(super) lanes: [Lane; 2],
+    lanes: [Lane; LANES],
     /// Ordered by sequence.
     in_flight: VecDeque<Batch>,
     next_sequence: u64,
@@ -150,7 +160,7 @@ impl Appender {
             awaits_note: false,
         };
         Self {
-            lanes: [lane(Class::Dirty), lane(Class::Clean)],
+            lanes: [lane(PlacementClass::Dirty), lane(PlacementClass::Clean)],
             in_flight: VecDeque::new(),
             next_sequence: last_sequence + 1,
             completed: last_sequence,
@@ -189,6 +199,85 @@ impl Appender {
         Some(pending)
     }
 
+    /// The next pending record of a lane.
+    pub(super) fn first(&self, lane: usize) -> Option<&Pending> {
+        self.lanes[lane].pending.front()
+    }
+
+    /// Bytes of all pending records.
+    pub(super) fn pending_bytes(&self) -> usize {
+        self.lanes.iter().map(|lane| lane.pending_bytes).sum()
+    }
+
+    /// The segment to which a lane appends.
+    pub(super) fn open(&self, lane: usize) -> Option<u32> {
+        self.lanes[lane].open
+    }
+
+    /// The kind of data of a lane.
+    pub(super) fn placement(&self, lane: usize) -> PlacementClass {
+        self.lanes[lane].class
+    }
+
+    /// What the footer of the lane's open segment will list.
+    pub(super) fn listing(&self, lane: usize) -> &Listing {
+        &self.lanes[lane].listing
+    }
+
+    /// The footer of the lane's open segment will list this batch.
+    pub(super) fn list(&mut self, lane: usize, sequence: u64, records: &[Record]) {
+        self.lanes[lane].listing.push(sequence, records);
+    }
+
+    /// A lane appends to this newly opened segment from now on.
+    pub(super) fn set_open(&mut self, lane: usize, segment: u32, awaits_note: bool) {
+        let lane = &mut self.lanes[lane];
+        (lane.open, lane.awaits_note) = (Some(segment), awaits_note);
+        lane.listing.clear();
+    }
+
+    /// A lane appends to its segment no longer: returns it, to be sealed.
+    pub(super) fn take_open(&mut self, lane: usize) -> Option<u32> {
+        self.lanes[lane].open.take()
+    }
+
+    /// No lane appends to this segment any longer.
+    pub(super) fn closes(&mut self, segment: u32) {
+        for lane in &mut self.lanes {
+            lane.open = lane.open.filter(|&open| open != segment);
+        }
+    }
+
+    /// Moves all that is pending to the lane for dirty data. Returns the segment to be sealed.
+    pub(super) fn leave_clean_lane(&mut self) -> Option<u32> {
+        while let Some(pending) = self.pop(CLEAN_LANE) {
+            self.push(DIRTY_LANE, pending);
+        }
+        self.take_open(CLEAN_LANE)
+    }
+
+    /// Whether a header without records is in flight to the lane's open segment.
+    pub(super) fn awaits_note(&self, lane: usize) -> bool {
+        self.lanes[lane].awaits_note
+    }
+
+    /// Whether client data waits for a segment to be opened.
+    pub(super) fn waits_for_segment(&self) -> bool {
+        let is_of_client = |one: &Pending| !matches!(one.source, Source::Kept { .. });
+        let waits =
+            |lane: &Lane| lane.open.is_none() && lane.pending.back().is_some_and(is_of_client);
+        self.lanes.iter().any(waits)
+    }
+
+    /// Whether a batch of a lane should be written now. While a batch is in flight, a small one waits for more records.
+    pub(super) fn is_due(&mut self, lane: usize, overwrites: usize) -> bool {
+        let state = &self.lanes[lane];
+        let is_full = state.pending_bytes >= FULL_BATCH_BYTES || state.pending.len() >= RECORDS_MAX;
+        let may_follow = is_full && state.in_flight < IN_FLIGHT_MAX && !state.awaits_note;
+        let is_free = state.in_flight == 0 || may_follow;
+        !state.pending.is_empty() && is_free && (is_full || self.has_waited(lane, overwrites))
+    }
+
     /// If voids of parts of `span` are pending: the number to pass to [`has_taken`](Self::has_taken), which tells
     /// whether they were taken out.
     pub(super) fn pending_voids(&self, span: Span) -> Option<u64> {
@@ -224,7 +313,7 @@ impl Appender {
     /// Whether the pending records have waited as long as a write takes, so that more records can join the batch.
     /// Otherwise a few records between many overwrites would each get a header, which would take an eighth of the
     /// room. Without overwrites in flight, records do not wait.
-    pub(super) fn has_waited(&mut self, lane: usize, overwrites: usize) -> bool {
+    fn has_waited(&mut self, lane: usize, overwrites: usize) -> bool {
         *self.lanes[lane].company.get_or_insert(overwrites) == 0
     }
 

@@ -34,12 +34,12 @@ use larder_device::label::FORMAT_VERSION;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::record::{ENTRY_BYTES, Entry, Record};
+use super::record::{ENTRY_BYTES, Record, RecordEntry};
 use crate::layout::SECTOR_BYTES;
 
 const MAGIC: [u8; 4] = *b"LBCB";
 const CHECKED_FROM: usize = 12;
-const HEADER_BYTES: usize = size_of::<Fixed>();
+const HEADER_BYTES: usize = size_of::<BatchFixed>();
 const _: () = assert!(HEADER_BYTES == 64);
 
 /// Most records of a batch: its header then has 4096 bytes.
@@ -54,7 +54,7 @@ pub(super) type CacheUuid = [u8; 16];
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
-struct Fixed {
+struct BatchFixed {
     magic: [u8; 4],
     version: U16,
     records: U16,
@@ -96,7 +96,7 @@ impl BatchHeader {
     /// If there are more than [`RECORDS_MAX`] records, or if one is longer than 128 sectors.
     pub(super) fn encode(&self, uuid: &CacheUuid, records: &[Record], into: &mut [u8]) {
         assert!(records.len() <= RECORDS_MAX, "{} records of {RECORDS_MAX}", records.len());
-        let mut fixed = Fixed {
+        let mut fixed = BatchFixed {
             magic: MAGIC,
             version: FORMAT_VERSION.into(),
             records: u16::try_from(records.len()).expect("checked").into(),
@@ -112,7 +112,7 @@ impl BatchHeader {
             reserved: 0.into(),
         };
         let (head, rest) = into.split_at_mut(HEADER_BYTES);
-        let entries = Entry::put_all(records, rest);
+        let entries = RecordEntry::put_all(records, rest);
         let checked = fixed.as_bytes().get(CHECKED_FROM..).unwrap_or_default();
         let checksum = larder_checksum::crc32c_append(larder_checksum::crc32c(uuid), checked);
         fixed.checksum = larder_checksum::crc32c_append(checksum, entries).into();
@@ -127,7 +127,7 @@ impl BatchHeader {
         (segment, position): (u32, u32),
         (room, block_bytes): (u32, u32),
     ) -> Option<(Self, Vec<Record>)> {
-        let (fixed, rest) = Fixed::ref_from_prefix(bytes).ok()?;
+        let (fixed, rest) = BatchFixed::ref_from_prefix(bytes).ok()?;
         let count = usize::from(fixed.records.get());
         if fixed.magic != MAGIC || fixed.version.get() != FORMAT_VERSION || count > RECORDS_MAX {
             return None;
@@ -143,7 +143,7 @@ impl BatchHeader {
         if !is_whole {
             return None;
         }
-        let records = Entry::take_all(rest, count)?;
+        let records = RecordEntry::take_all(rest, count)?;
         let data: usize = records.iter().map(Record::data_bytes).sum();
         let header = header_bytes(count).next_multiple_of(block_bytes as usize);
         let header_and_data = u32::try_from(header + data).ok()?;

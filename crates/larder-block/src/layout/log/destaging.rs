@@ -3,57 +3,91 @@
 //! *Always:* dirty data that is marked as busy is in flight to the core for one mover only, and is not overwritten in
 //! place during that. So when it has arrived, the core has what is here.
 
-use super::index::Found;
-use super::state::{LogLayout, Mover, Purpose};
-use crate::layout::{Class, Data, DeviceIo, SECTOR_BYTES, Span, Target};
+use super::index::{Found, Index};
+use super::leaving::Leaving;
+use super::purpose::{LogPurpose, Mover};
+use super::write_buffer::{Held, WriteBuffer};
+use crate::layout::io_queue::IoQueue;
+use crate::layout::{Data, DeviceIo, PlacementClass, SECTOR_BYTES, Span, Target};
 
 /// Longest read for destaging, and longest write to a core.
 const TRANSFER_BYTES_MAX: usize = 1 << 20;
 
-impl LogLayout {
-    pub(super) fn mark_busy(&mut self, found: &[Found]) {
-        for one in found {
-            self.index.change(one.span, |extent| extent.is_busy = true);
-        }
+/// Data on its way to the cores: what is in flight, and what is in memory for them.
+#[derive(Debug)]
+pub(super) struct Destaging {
+    /// Stream data that is held until it is on its core.
+    buffer: WriteBuffer,
+    /// Ranges in flight to cores, of destages and of writes around.
+    leaving: Leaving,
+    line_sectors: u32,
+}
+
+impl Destaging {
+    /// `buffer_bytes`: the most stream data that is held in memory.
+    pub(super) fn new(buffer_bytes: u64, line_sectors: u32) -> Self {
+        let (buffer, leaving) = (WriteBuffer::new(buffer_bytes), Leaving::default());
+        Self { buffer, leaving, line_sectors }
     }
 
-    pub(super) fn no_longer_busy(&mut self, found: &[Found]) {
-        for one in found {
-            for now in self.still_there(one) {
-                self.index.change(now.span, |extent| extent.is_busy = false);
-            }
-        }
-        self.has_changed = true;
+    /// Holds stream data in memory, if there is room.
+    pub(super) fn hold(&mut self, held: Held) {
+        self.buffer.add(held);
     }
 
-    /// Reads from the cache device, in the order of the device. Returns the number of reads.
-    pub(super) fn read_for_core(
+    /// Data of `span` is or will be void.
+    pub(super) fn forget(&mut self, span: Span) {
+        self.buffer.forget(span, self.line_sectors);
+    }
+
+    /// Takes out the data that is in memory. Returns it, and what has to be read.
+    pub(super) fn take_held(
         &mut self,
-        mut unread: Vec<Found>,
-        purpose: impl Fn(Vec<Found>) -> Purpose,
-    ) -> usize {
-        unread.sort_by_key(|one| one.extent.location);
-        let mut reads = 0;
-        for run in unread.chunk_by(|a, b| a.extent.end() == b.extent.location) {
-            for found in chunks_of_bytes(run) {
-                let offset = found[0].extent.location;
-                let bytes = found.iter().map(|one| one.span.bytes()).sum();
-                let io = DeviceIo::Read { target: Target::Cache, offset, bytes, reader: None };
-                self.issue(io, purpose(found));
-                reads += 1;
+        found: impl IntoIterator<Item = Found>,
+    ) -> (Vec<(Found, Data)>, Vec<Found>) {
+        let (mut read, mut unread) = (Vec::new(), Vec::new());
+        for one in found {
+            match self.buffer.take(one.span, one.extent.location) {
+                Some(data) => read.push((one, data)),
+                None => unread.push(one),
             }
         }
-        reads
+        (read, unread)
+    }
+
+    /// Whether a part of `span` is in flight to its core.
+    pub(super) fn is_leaving(&self, span: Span) -> bool {
+        self.leaving.has(span)
+    }
+
+    /// Whether it is in flight to the core, or being read for that.
+    pub(super) fn is_moving(&self, found: &Found) -> bool {
+        found.extent.is_busy || self.leaving.has(found.span)
+    }
+
+    /// A write around of `span` begins. Nothing of it may be in flight.
+    pub(super) fn around_begins(&mut self, span: Span) {
+        self.leaving.add(span);
+    }
+
+    pub(super) fn around_ends(&mut self, span: Span) {
+        self.leaving.remove(span);
     }
 
     /// Writes data that is marked as busy to its cores, in sorted runs. Leaves out data that was overwritten or became
     /// void since it was read: a write around may have overtaken it. Returns the number of writes.
-    pub(super) fn destage(&mut self, data: Vec<(Found, Data)>, mover: Mover) -> usize {
+    pub(super) fn write(
+        &mut self,
+        data: Vec<(Found, Data)>,
+        mover: Mover,
+        index: &Index,
+        ios: &mut IoQueue<LogPurpose>,
+    ) -> usize {
         // Called in each turn, and mostly without data.
         if data.is_empty() {
             return 0;
         }
-        let data = data.iter().flat_map(|(one, data)| self.current(one, data)).collect();
+        let data = data.iter().flat_map(|(one, data)| self.current(one, data, index)).collect();
         let runs = runs_of(data);
         let writes = runs.len();
         for run in runs {
@@ -65,23 +99,23 @@ impl LogLayout {
                 offset: first.offset(),
                 parts,
                 beside: None,
-                class: Class::Dirty,
+                class: PlacementClass::Dirty,
                 metadata_bytes: 0,
                 durable: false,
             };
-            self.issue(io, Purpose::Destage { found, mover });
+            ios.issue(io, LogPurpose::Destage { found, mover });
         }
         writes
     }
 
     /// The parts of read data that are still in force.
-    fn current(&self, found: &Found, data: &Data) -> Vec<(Found, Data)> {
+    fn current(&self, found: &Found, data: &Data, index: &Index) -> Vec<(Found, Data)> {
         let part = |now: Found| {
             let from = usize::try_from(now.span.first - found.span.first).expect("within a line")
                 * SECTOR_BYTES;
             (now, data.slice(from..from + now.span.bytes()))
         };
-        let mut now = self.still_there(found);
+        let mut now = index.still_there(found);
         // Data that is in force again after a failed batch belongs to no mover, and another mover may have taken it
         // since.
         now.retain(|one| one.extent.is_busy && !self.leaving.has(one.span));
@@ -89,46 +123,74 @@ impl LogLayout {
     }
 
     /// Destages stream data from memory, once there is enough of it.
-    pub(super) fn destage_streams(&mut self) {
+    pub(super) fn write_streams(&mut self, index: &mut Index, ios: &mut IoQueue<LogPurpose>) {
         let mut leaving = Vec::new();
         for held in self.buffer.take_if_worth_it() {
-            let found = self.find(held.span);
+            let found = index.found(held.span);
             let is_current = matches!(found.as_slice(), [one] if one.span == held.span
                 && one.extent.location == held.location && one.extent.is_dirty && !self.is_moving(one));
             if is_current {
-                self.mark_busy(&found);
+                index.mark_busy(&found);
                 leaving.push((found[0], held.data));
             } else {
                 self.buffer.has_left(held.span.bytes());
             }
         }
-        self.destage(leaving, Mover::Streams);
+        self.write(leaving, Mover::Streams, index, ios);
     }
 
-    /// Whether it is in flight to the core, or being read for that.
-    pub(super) fn is_moving(&self, found: &Found) -> bool {
-        found.extent.is_busy || self.leaving.has(found.span)
-    }
-
-    pub(super) fn destage_ended(&mut self, found: &[Found], mover: Mover, is_well: bool) {
+    /// A write to a core has ended: what it wrote, unless it was overwritten since, is clean if the write succeeded.
+    pub(super) fn ended(
+        &mut self,
+        found: &[Found],
+        mover: Mover,
+        is_well: bool,
+        index: &mut Index,
+    ) {
         self.leaving.remove(run_of(found));
         for one in found {
-            for now in self.still_there(one) {
-                self.index.change(now.span, |extent| {
+            for now in index.still_there(one) {
+                index.change(now.span, |extent| {
                     extent.is_busy = false;
                     extent.was_dirty |= is_well && extent.is_dirty;
                     extent.is_dirty &= !is_well;
                 });
             }
         }
-        self.core(found[0].span.core).destages += 1;
-        self.has_changed = true;
-        match mover {
-            Mover::Streams => self.buffer.has_left(found.iter().map(|one| one.span.bytes()).sum()),
-            Mover::Drain(attempt) => self.drain_write_ended(attempt, is_well),
-            Mover::Request(request) => self.cleaning_io_ended(request, is_well),
+        if mover == Mover::Streams {
+            self.buffer.has_left(found.iter().map(|one| one.span.bytes()).sum());
         }
     }
+}
+
+/// Reads from the cache device, in the order of the device. Returns the number of reads.
+pub(super) fn read_for_core(
+    mut unread: Vec<Found>,
+    ios: &mut IoQueue<LogPurpose>,
+    purpose: impl Fn(Vec<Found>) -> LogPurpose,
+) -> usize {
+    unread.sort_by_key(|one| one.extent.location);
+    let mut reads = 0;
+    for run in unread.chunk_by(|a, b| a.extent.end() == b.extent.location) {
+        for found in chunks_of_bytes(run) {
+            let offset = found[0].extent.location;
+            let bytes = found.iter().map(|one| one.span.bytes()).sum();
+            let io = DeviceIo::Read { target: Target::Cache, offset, bytes, reader: None };
+            ios.issue(io, purpose(found));
+            reads += 1;
+        }
+    }
+    reads
+}
+
+/// Splits the data of one read among the parts for which it was read.
+pub(super) fn split(found: Vec<Found>, data: &Data) -> impl Iterator<Item = (Found, Data)> {
+    let mut at = 0;
+    found.into_iter().map(move |one| {
+        let from = at;
+        at += one.span.bytes();
+        (one, data.slice(from..at))
+    })
 }
 
 /// Groups data for the cores into sorted runs of at most [`TRANSFER_BYTES_MAX`].

@@ -1,22 +1,41 @@
-//! What the eviction of classes remembers between requests: where each class searches, and what is at stake.
-//! [`evicting`](super::evicting) has the rules.
+//! A class that has used up its share makes room for new data by evicting its oldest data.
+//!
+//! The eviction happens in memory, without an I/O, and frees no segment: the log advances with what is written. The
+//! record stays on the device until its segment is filled again, so a start would find it. Therefore the index
+//! remembers it as evicted ([`Extent::is_evicted`](super::index::Extent)), and a write past it to the core makes it
+//! void first, as with cached data. Nothing else is written for it.
+//!
+//! The log advances by what such a class writes. So the class gets more room only while no other class has data in the
+//! segment that is filled next. Otherwise a scan within a small share would evict everything of all classes.
+//!
+//! Dirty data cannot be evicted. A class that is refused for this reason is recorded, so that its oldest dirty data
+//! may be destaged ([`oldest_dirty`](super::oldest_dirty)); but only where it would then get room.
+//!
+//! Each class searches the lines written for it, segment by segment in the order in which they were opened, and
+//! remembers its position. The number of lines that one request searches is bounded.
 
+use super::record_log::RecordLog;
 use super::written::Place;
 use crate::layout::{ClassId, Shares};
+
+/// Most segments that one request searches.
+const SEGMENTS_MAX: u32 = 256;
+/// Most lines that one request searches, beyond the lines that it needs.
+const LINES_MAX: u32 = 64;
 
 /// Number of refusals because of other classes' data in a segment after which that data is searched again.
 const REFUSALS_MAX: u32 = 1000;
 
 /// The position at which a class searches for data to evict.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Cursor {
-    pub(super) next: Place,
+struct Cursor {
+    next: Place,
     /// The first place before `next` where the class may have data: it could not be evicted, or has arrived later.
-    pub(super) left: Option<Place>,
+    left: Option<Place>,
 }
 
 impl Cursor {
-    pub(super) fn leaves(&mut self, place: Place) {
+    fn leaves(&mut self, place: Place) {
         self.left = Some(self.left.map_or(place, |left| left.min(place)));
     }
 }
@@ -34,18 +53,16 @@ struct AtStake {
 
 /// What a class has evicted.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Evicted {
-    pub(super) sectors: u64,
+struct Evicted {
+    sectors: u64,
     /// Whether data was found that is dirty, or in flight to the core.
-    pub(super) has_seen_dirty: bool,
+    has_seen_dirty: bool,
 }
 
 /// Where classes search for data to evict, and which of them lack room.
 #[derive(Debug)]
-pub(super) struct Evicting {
+pub(super) struct Eviction {
     cursors: [Cursor; ClassId::COUNT],
-    /// Where each class searches for its oldest dirty data.
-    pub(super) oldest_dirty: [Place; ClassId::COUNT],
     /// Bit set of the classes that were refused room because of dirty data.
     full_of_dirty: u64,
     at_stake: AtStake,
@@ -56,12 +73,11 @@ pub(super) struct Evicting {
     lowered: u64,
 }
 
-impl Default for Evicting {
+impl Default for Eviction {
     fn default() -> Self {
         let cursors = [Cursor::default(); ClassId::COUNT];
         Self {
             cursors,
-            oldest_dirty: [Place::default(); ClassId::COUNT],
             full_of_dirty: 0,
             at_stake: AtStake::default(),
             has_shares: false,
@@ -70,7 +86,7 @@ impl Default for Evicting {
     }
 }
 
-impl Evicting {
+impl Eviction {
     /// Fillings from `generation` on may have data of a class that was not there when they were searched.
     pub(super) fn look_again(&mut self, class: ClassId, generation: u64) {
         let cursor = &mut self.cursors[class.index()];
@@ -103,33 +119,38 @@ impl Evicting {
         (self.has_shares, self.full_of_dirty) = (true, 0);
     }
 
-    pub(super) fn cursor(&self, class: ClassId) -> Cursor {
-        self.cursors[class.index()]
+    /// Makes room for `sectors` more sectors of a class that then has `too_many`. Returns whether there is room.
+    pub(super) fn make_room(
+        &mut self,
+        log: &mut RecordLog,
+        class: ClassId,
+        sectors: u32,
+        too_many: u64,
+    ) -> bool {
+        // A class that exceeds its share, because a start has found its data, evicts twice the amount that it gets.
+        let (wanted, needed) =
+            (too_many.min(2 * u64::from(sectors)), too_many.min(u64::from(sectors)));
+        if !self.takes_from_no_other(log, class) {
+            return false;
+        }
+        let evicted = self.evict(log, class, wanted);
+        if evicted.sectors < needed && evicted.has_seen_dirty {
+            self.full_of_dirty |= class.bit();
+        }
+        evicted.sectors >= needed
     }
 
-    pub(super) fn set_cursor(&mut self, class: ClassId, cursor: Cursor) {
-        self.cursors[class.index()] = cursor;
-    }
-
-    /// A class was refused room because of dirty data.
-    pub(super) fn note_full_of_dirty(&mut self, class: ClassId) {
-        self.full_of_dirty |= class.bit();
-    }
-
-    /// Whether it knows well enough what is at stake in the filling of this generation.
-    pub(super) fn knows_stake(&self, generation: u64) -> bool {
-        self.at_stake.generation == generation && self.at_stake.refusals < REFUSALS_MAX
-    }
-
-    /// The classes with data in the filling of this generation, which is the next to be lost.
-    pub(super) fn learn_stake(&mut self, generation: u64, classes: u64) {
-        self.at_stake = AtStake { generation, classes, refusals: 0 };
-    }
-
-    /// Whether no other class has data at stake. If not, this counts as a refusal.
-    pub(super) fn takes_from_no_other(&mut self, class: ClassId) -> bool {
-        let takes_none = self.at_stake.classes & !class.bit() == 0;
-        self.at_stake.refusals += u32::from(!takes_none);
+    /// Whether no other class has data in the segment that is filled next. If not, this counts as a refusal.
+    fn takes_from_no_other(&mut self, log: &RecordLog, class: ClassId) -> bool {
+        let Some((generation, segment)) = log.segments.next_filled() else { return true };
+        let stake = &mut self.at_stake;
+        if stake.generation != generation || stake.refusals >= REFUSALS_MAX {
+            let found = log.found_in(segment);
+            let classes = found.iter().fold(0, |all, one| all | one.extent.class.bit());
+            *stake = AtStake { generation, classes, refusals: 0 };
+        }
+        let takes_none = stake.classes & !class.bit() == 0;
+        stake.refusals += u32::from(!takes_none);
         takes_none
     }
 
@@ -144,8 +165,79 @@ impl Evicting {
         ClassId::all().filter(move |class| lowered & class.bit() != 0)
     }
 
-    /// A class no longer exceeds its lowered share.
-    pub(super) fn has_shrunk(&mut self, class: ClassId) {
-        self.lowered &= !class.bit();
+    /// Evicts a little of a class that exceeds its lowered share by `too_many` sectors.
+    pub(super) fn shrink(&mut self, log: &mut RecordLog, class: ClassId, too_many: u64) {
+        if too_many == 0 {
+            self.lowered &= !class.bit();
+        } else {
+            let few = u64::from(LINES_MAX * log.line_sectors());
+            self.evict(log, class, too_many.min(few));
+        }
     }
+
+    /// Evicts `wanted` sectors of a class, or a few more, the oldest first, as far as they are clean and found soon.
+    fn evict(&mut self, log: &mut RecordLog, class: ClassId, wanted: u64) -> Evicted {
+        if log.take_has_loaded() {
+            self.look_again(ClassId::UNCLASSIFIED, 0);
+        }
+        let mut cursor = self.cursors[class.index()];
+        let (began, mut has_turned) = (cursor.next, false);
+        let needed = u32::try_from(wanted / u64::from(log.line_sectors()));
+        let mut lines = needed.unwrap_or(u32::MAX).saturating_mul(2).saturating_add(LINES_MAX);
+        let (mut segments, mut evicted) = (SEGMENTS_MAX, Evicted::default());
+        while evicted.sectors < wanted && lines > 0 && segments > 0 {
+            let Some((generation, segment)) = log.segments.filling_from(cursor.next.generation)
+            else {
+                // After the last segment: go once more through what was left.
+                match cursor.left.take() {
+                    Some(left) if !has_turned => (cursor.next, has_turned) = (left, true),
+                    left => {
+                        cursor.left = left;
+                        break;
+                    }
+                }
+                continue;
+            };
+            if generation > cursor.next.generation {
+                cursor.next = Place { generation, line: 0 };
+            }
+            if has_turned && cursor.next >= began {
+                break;
+            }
+            let written = log.segments.get(segment).written();
+            let Some(line) = written.next_of(class, cursor.next.line) else {
+                let end = Place { generation, line: written.lines().len() };
+                if log.segments.get(segment).is_open() {
+                    cursor.leaves(end);
+                }
+                cursor.next = Place { generation: generation + 1, line: 0 };
+                segments -= 1;
+                continue;
+            };
+            lines -= 1;
+            cursor.next.line = line + 1;
+            let (gone, is_left) = evict_line(log, class, segment, line);
+            evicted.sectors += gone;
+            if is_left {
+                evicted.has_seen_dirty = true;
+                cursor.leaves(Place { generation, line });
+            }
+        }
+        self.cursors[class.index()] = cursor;
+        evicted
+    }
+}
+
+/// Evicts the data of a class in a line of a segment. Returns the sectors, and whether some could not be evicted.
+fn evict_line(log: &mut RecordLog, class: ClassId, segment: u32, line: usize) -> (u64, bool) {
+    let (mut gone, mut is_left) = (0, false);
+    log.see_class_in_line(class, (segment, line), |index, one| {
+        if one.extent.is_dirty || one.extent.is_busy {
+            is_left = true;
+        } else {
+            index.evict(one);
+            gone += u64::from(one.span.sectors);
+        }
+    });
+    (gone, is_left)
 }

@@ -40,7 +40,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use super::batch::{BatchHeader, CacheUuid, RECORDS_MAX};
 use super::filling::{Filling, are_in_lines};
 use super::geometry::Geometry;
-use super::record::{ENTRY_BYTES, Entry, Record};
+use super::record::{ENTRY_BYTES, Record, RecordEntry};
 
 const MAGIC: [u8; 4] = *b"LBSF";
 const CHECKED_FROM: usize = 12;
@@ -74,7 +74,7 @@ pub(super) fn footer_bytes(entries: usize, block_bytes: u32) -> usize {
 #[derive(Debug, Default)]
 pub(super) struct Listing {
     first_sequence: u64,
-    entries: Vec<Entry>,
+    entries: Vec<RecordEntry>,
 }
 
 impl Listing {
@@ -98,8 +98,8 @@ impl Listing {
         }
         let word = u32::try_from(sequence - self.first_sequence).expect("asked before");
         match records {
-            [] => self.entries.push(Entry::of_none(word)),
-            _ => self.entries.extend(records.iter().map(|record| Entry::of(record, word))),
+            [] => self.entries.push(RecordEntry::of_none(word)),
+            _ => self.entries.extend(records.iter().map(|record| RecordEntry::of(record, word))),
         }
     }
 
@@ -172,7 +172,7 @@ impl Footer {
         if trailer.checksum.get() != checksum(uuid, entries, trailer.as_bytes()) {
             return Self::None;
         }
-        let filling = <[Entry]>::ref_from_bytes(entries)
+        let filling = <[RecordEntry]>::ref_from_bytes(entries)
             .ok()
             .and_then(|entries| filling(trailer, entries, geometry));
         filling.map_or(Self::None, Self::Of)
@@ -180,7 +180,7 @@ impl Footer {
 }
 
 /// The batches of a footer; `None` if their positions are impossible.
-fn filling(trailer: &Trailer, entries: &[Entry], geometry: &Geometry) -> Option<Filling> {
+fn filling(trailer: &Trailer, entries: &[RecordEntry], geometry: &Geometry) -> Option<Filling> {
     let footer = u32::try_from(footer_bytes(entries.len(), geometry.block_bytes)).ok()?;
     let footer_position = geometry.segment_bytes.checked_sub(footer)?;
     let (mut filling, mut records): (Option<Filling>, Vec<Record>) = (None, Vec::new());

@@ -187,6 +187,12 @@ impl Geometry {
         u64::from(self.segments) * u64::from(self.segment_bytes)
     }
 
+    /// The alignment at which data on the device described by `info` may be overwritten in place; `None`: nowhere.
+    pub(super) fn overwrite_align(&self, info: &DeviceInfo, options: &LogOptions) -> Option<u32> {
+        let whole = info.atomic_write_bytes.filter(|&bytes| bytes >= options.write_unit_bytes);
+        whole.map(|_| options.write_unit_bytes.max(self.block_bytes))
+    }
+
     pub(super) fn line_sectors(&self) -> u32 {
         self.line_bytes / 512
     }

@@ -12,28 +12,28 @@ pub(super) struct Grace {
 
 /// The phase of a write or of a waiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Phase(u64);
+pub(super) struct GracePhase(u64);
 
 impl Grace {
     /// A write begins.
-    pub(super) fn begin(&mut self) -> Phase {
+    pub(super) fn begin(&mut self) -> GracePhase {
         self.under_way[parity(self.phase)] += 1;
-        Phase(self.phase)
+        GracePhase(self.phase)
     }
 
     /// A write ends.
-    pub(super) fn end(&mut self, Phase(phase): Phase) {
+    pub(super) fn end(&mut self, GracePhase(phase): GracePhase) {
         let count = &mut self.under_way[parity(phase)];
         *count = count.checked_sub(1).expect("begun before");
     }
 
     /// The value to pass to [`has_passed`](Self::has_passed), which tells whether all writes now in flight have ended.
-    pub(super) fn ask(&self) -> Phase {
-        Phase(self.phase)
+    pub(super) fn ask(&self) -> GracePhase {
+        GracePhase(self.phase)
     }
 
     /// Whether all writes that were in flight at the time of `asked` have ended.
-    pub(super) fn has_passed(&mut self, Phase(asked): Phase) -> bool {
+    pub(super) fn has_passed(&mut self, GracePhase(asked): GracePhase) -> bool {
         if self.phase == asked && self.under_way[parity(asked + 1)] == 0 {
             self.phase += 1;
         }

@@ -19,18 +19,32 @@
 //! *Always:* of two records of a sector the one with the higher sequence counts, and outlives the other. A copy never
 //! gets a higher sequence than a record that replaced its original. Nothing is acknowledged before its batch and all
 //! earlier ones are durable. A segment is filled again only when the core durably has its dirty data.
+//!
+//! The layout has two halves. The `RecordLog` is the log itself: `segments`, the `index`, the `appender` and what is
+//! written. [`LogLayout`] decides above it, with a part for each concern:
+//!
+//! ```text
+//!   serving (reads, writes, writes around, flushes, a stop)     appending (batches, and how they have ended)
+//!   draining (drain, yielding)   cleaning (range_cleaning)      classes (eviction, oldest_dirty)
+//!   destaging (write_buffer, leaving)   cores (what is durable there)
+//!  ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+//!   record_log     index     segments (written)     appender     grace     unloaded
+//! ```
+//!
+//! `waiting` has the requests that cannot begin yet, `purpose` what each I/O is for. A start reads the log with
+//! [`LogRecovery`] (`recovery`, `filling`, `gaps`, `verifying`, `blocks`). Formats: `batch`, `short_header`,
+//! `metadata_header`, `footer`, `record`, `superblock`; `geometry` has the sizes, `fuzzing` what a fuzzer calls.
 
 mod appender;
+mod appending;
 mod batch;
-mod batches;
 mod blocks;
-mod bypassing;
 mod classes;
 mod cleaning;
+mod cores;
 mod destaging;
 mod drain;
 mod draining;
-mod evicting;
 mod eviction;
 mod filling;
 mod footer;
@@ -41,54 +55,70 @@ mod geometry;
 mod grace;
 mod index;
 mod leaving;
-mod loading;
 mod metadata_header;
 mod oldest_dirty;
+mod purpose;
 mod range_cleaning;
-mod reading;
 mod record;
+mod record_log;
 mod recovery;
-mod room;
 mod segments;
+mod serving;
 mod short_header;
-mod state;
-mod stopping;
 mod superblock;
 mod unloaded;
 mod verifying;
 mod waiting;
 mod write_buffer;
-mod writing;
 mod written;
 mod yielding;
 
-use larder_device::{BufferPool, DeviceInfo};
-use slab::Slab;
+use larder_device::DeviceInfo;
 
+use super::io_queue::IoQueue;
 use super::requests::Requests;
 use super::{
-    ClassId, CoreId, DeviceIo, Ending, IoId, Layout, Left, Outcome, Piece, PieceState, Refusal,
-    Request, RequestId, Room, Shares, Span, Usage,
+    ClassId, CoreId, DeviceIo, Ending, IoId, Layout, LayoutRequest, Left, Outcome, Piece,
+    PieceState, Refusal, RequestId, Room, Shares, Span, Usage,
 };
 use crate::streams::Streams;
-use appender::Appender;
-use eviction::Evicting;
+use classes::Classes;
+use cores::{CoreWrites, WriteCounts};
+use destaging::Destaging;
+use drain::Draining;
 pub use geometry::{Geometry, LoadOptions, LogOptions, SEGMENTS_MIN};
-use grace::Grace;
-use index::Index;
-use leaving::Leaving;
-use range_cleaning::Markers;
-pub use recovery::{LogRecovery, Recovered, RecoveryRead};
-use segments::Segments;
-use state::{CoreState, Policy, Purpose};
-pub use state::{LogIdentity, LogLayout};
+use oldest_dirty::OldestDirty;
+use purpose::LogPurpose;
+use range_cleaning::Cleanings;
+pub use record_log::LogIdentity;
+use record_log::RecordLog;
+pub use recovery::{LogRecovery, RecoveredLog, RecoveryRead};
 pub use superblock::LogSuperblock;
-use unloaded::Unloaded;
-use write_buffer::WriteBuffer;
-use yielding::Yielding;
+use waiting::{HeldWrite, Waiting};
 
-/// Capacity for I/Os of a turn that is kept between turns.
-const ISSUED_KEPT: usize = 64;
+/// Number of runs of writes that are remembered.
+const STREAMS: usize = 128;
+
+/// A log of segments: see the [module](self).
+#[derive(Debug)]
+pub struct LogLayout {
+    log: RecordLog,
+    requests: Requests,
+    ios: IoQueue<LogPurpose>,
+    cores: CoreWrites,
+    classes: Classes,
+    oldest_dirty: OldestDirty,
+    destaging: Destaging,
+    draining: Draining,
+    cleanings: Cleanings,
+    streams: Streams,
+    /// Requests that wait until they may make data void.
+    waiting: Vec<Waiting>,
+    /// Writes that wait until a header states that the data that they overwrite is complete.
+    held_writes: Vec<HeldWrite>,
+    /// A stop has ensured that a start finds the data in drained segments.
+    is_prepared: bool,
+}
 
 impl LogLayout {
     /// An empty log with `geometry`, on the device described by `info`.
@@ -98,62 +128,50 @@ impl LogLayout {
         info: &DeviceInfo,
         options: &LogOptions,
     ) -> Self {
-        let whole = info.atomic_write_bytes.filter(|&bytes| bytes >= options.write_unit_bytes);
-        let align = options.write_unit_bytes.max(geometry.block_bytes);
-        let reinsert_percent = u64::from(options.reinsert_percent.min(50));
-        let reinsert_bytes = u64::from(geometry.segment_bytes) * reinsert_percent / 100;
-        let policy = Policy {
-            overwrite_align_bytes: whole.map(|_| align),
-            reinsert_bytes: usize::try_from(reinsert_bytes).expect("half of a segment"),
-        };
+        let log = RecordLog::new(geometry, identity, geometry.overwrite_align(info, options));
+        Self::of(log, options)
+    }
+
+    /// A layout on a log.
+    fn of(log: RecordLog, options: &LogOptions) -> Self {
+        let geometry = *log.geometry();
+        let kept_percent = u64::from(options.reinsert_percent.min(50));
+        let kept_bytes = u64::from(geometry.segment_bytes) * kept_percent / 100;
+        let kept_bytes = usize::try_from(kept_bytes).expect("half of a segment");
         Self {
-            geometry,
-            uuid: identity.uuid,
-            epoch: identity.epoch,
-            policy,
-            shares: Shares::default(),
-            evicting: Evicting::default(),
-            has_ranks: false,
-            credit_bytes: u64::MAX,
-            index: Index::new(geometry.line_sectors()),
-            segments: Segments::new(geometry.segments),
-            appender: Appender::new(0),
+            log,
             requests: Requests::default(),
-            streams: Streams::remembering(writing::STREAMS),
-            buffer: WriteBuffer::new(options.write_buffer_bytes),
-            drain: None,
-            drain_attempts: 0,
-            yielding: Yielding::default(),
-            leaving: Leaving::default(),
-            cleanings: Vec::new(),
-            markers: Markers::default(),
-            cores: Vec::new(),
+            ios: IoQueue::default(),
+            cores: CoreWrites::default(),
+            classes: Classes::new(kept_bytes, geometry.segments),
+            oldest_dirty: OldestDirty::default(),
+            destaging: Destaging::new(options.write_buffer_bytes, geometry.line_sectors()),
+            draining: Draining::default(),
+            cleanings: Cleanings::default(),
+            streams: Streams::remembering(STREAMS),
             waiting: Vec::new(),
             held_writes: Vec::new(),
-            overwrites: 0,
-            unloaded: None,
-            loaded_dirty: Vec::new(),
-            grace: Grace::default(),
-            ios: Slab::new(),
-            found: Vec::new(),
-            headers: BufferPool::new(),
-            issued: Vec::new(),
             is_prepared: false,
-            has_changed: false,
         }
     }
 
-    fn check(&self, request: &Request) {
+    fn check(&self, request: &LayoutRequest) {
         let Some(span) = request.span() else { return };
-        let block = u64::from(self.geometry.block_bytes);
+        let block = u64::from(self.log.geometry().block_bytes);
         let is_whole =
             span.offset().is_multiple_of(block) && (span.bytes() as u64).is_multiple_of(block);
         assert!(span.sectors > 0 && is_whole, "{span:?} is not whole blocks of {block} bytes");
-        if let Request::Write { data, .. }
-        | Request::InsertClean { data, .. }
-        | Request::Bypass { data, .. } = request
+        if let LayoutRequest::Write { data, .. }
+        | LayoutRequest::InsertClean { data, .. }
+        | LayoutRequest::Bypass { data, .. } = request
         {
             assert_eq!(data.len(), span.bytes(), "data of {span:?}");
+        }
+    }
+
+    fn flush_ended(&mut self, (core, covers): (CoreId, WriteCounts), is_well: bool) {
+        if is_well {
+            self.cores.flushed(core, covers);
         }
     }
 }
@@ -161,57 +179,59 @@ impl LogLayout {
 impl Layout for LogLayout {
     /// # Panics
     /// If the request does not begin and end at a block of the cache device, or if its data has another length.
-    fn submit_of(&mut self, class: ClassId, id: RequestId, request: Request) {
+    fn submit_of(&mut self, class: ClassId, id: RequestId, request: LayoutRequest) {
         self.check(&request);
         self.requests.begin(id);
         if let Some(span) = request.span() {
-            self.load(span);
+            self.log.load(span);
         }
         match request {
-            Request::Read { span } => self.read(id, span, Some(class)),
-            Request::PassThroughRead { span } => self.read(id, span, None),
-            Request::Destage { span } => self.clean(id, span, false),
-            Request::Settle { span } => self.clean(id, span, true),
-            Request::Write { span, data } => self.write(class, id, span, &data),
-            Request::InsertClean { span, data } => self.insert_clean(class, id, span, &data),
-            Request::Bypass { .. } | Request::Discard { .. } => self.void_or_wait(id, request),
-            Request::Flush => self.flush(id),
-            Request::PrepareStop => self.prepare_stop(id),
+            LayoutRequest::Read { span } => self.read(id, span, Some(class)),
+            LayoutRequest::PassThroughRead { span } => self.read(id, span, None),
+            LayoutRequest::Destage { span } => self.clean(id, span, false),
+            LayoutRequest::Settle { span } => self.clean(id, span, true),
+            LayoutRequest::Write { span, data } => self.write(class, id, span, &data),
+            LayoutRequest::InsertClean { span, data } => self.insert_clean(class, id, span, &data),
+            LayoutRequest::Bypass { .. } | LayoutRequest::Discard { .. } => {
+                self.void_or_wait(id, request)
+            }
+            LayoutRequest::Flush => self.flush(id),
+            LayoutRequest::PrepareStop => self.prepare_stop(id),
         }
-        self.shrink_lowered();
+        self.classes.shrink_lowered(&mut self.log);
         self.requests.end_part(id, true);
     }
 
     fn completed(&mut self, io: IoId, outcome: Outcome) {
         let is_well = !matches!(outcome, Outcome::Failed);
-        match self.ios.remove(io.0) {
-            Purpose::Read { request, segment } => self.read_ended(request, segment, is_well),
-            Purpose::Overwrite { request, segment, phase } => {
+        match self.ios.ended(io) {
+            LogPurpose::Read { request, segment } => self.read_ended(request, segment, is_well),
+            LogPurpose::Overwrite { request, segment, phase } => {
                 self.overwrite_ended(request, (segment, phase), is_well)
             }
-            Purpose::Append { sequence } => self.append_ended(sequence, is_well),
-            Purpose::DrainRead { found, attempt } => {
+            LogPurpose::Append { sequence } => self.append_ended(sequence, is_well),
+            LogPurpose::DrainRead { found, attempt } => {
                 let data = if let Outcome::Read(data) = &outcome { Some(data) } else { None };
                 self.drain_read_ended(found, attempt, data);
             }
-            Purpose::CleaningRead { found, request } => {
+            LogPurpose::CleaningRead { found, request } => {
                 let data = if let Outcome::Read(data) = &outcome { Some(data) } else { None };
                 self.cleaning_read_ended(found, request, data);
             }
-            Purpose::Destage { found, mover } => self.destage_ended(&found, mover, is_well),
-            Purpose::Bypass { request, span, durable } => {
+            LogPurpose::Destage { found, mover } => self.destage_ended(&found, mover, is_well),
+            LogPurpose::Bypass { request, span, durable } => {
                 self.bypass_ended(request, span, durable, is_well)
             }
-            Purpose::FlushBefore { core, covers, request } => {
-                self.flush_ended(core, covers, is_well);
+            LogPurpose::FlushBefore { core, covers, request } => {
+                self.flush_ended((core, covers), is_well);
                 self.prepared(request, is_well, true);
             }
-            Purpose::FlushCleaned { core, covers, request } => {
-                self.flush_ended(core, covers, is_well);
+            LogPurpose::FlushCleaned { core, covers, request } => {
+                self.flush_ended((core, covers), is_well);
                 self.cleaning_io_ended(request, is_well);
             }
-            Purpose::Flush { core, covers, request } => {
-                self.flush_ended(core, covers, is_well);
+            LogPurpose::Flush { core, covers, request } => {
+                self.flush_ended((core, covers), is_well);
                 match request {
                     Some(request) => self.requests.end_part(request, is_well),
                     None => self.drain_flush_ended(is_well),
@@ -226,47 +246,44 @@ impl Layout for LogLayout {
 
     fn turn(&mut self, ios: &mut Vec<(IoId, DeviceIo)>) {
         loop {
-            self.has_changed = false;
+            self.ios.take_change();
             self.begin_waiting();
             self.begin_held_writes();
             self.form_batches();
-            self.destage_streams();
+            self.destaging.write_streams(&mut self.log.index, &mut self.ios);
             self.go_on_draining();
             self.go_on_cleaning();
-            if !self.has_changed {
+            if !self.ios.take_change() {
                 break;
             }
         }
-        ios.append(&mut self.issued);
-        // Give back the memory of a burst of destages.
-        self.issued.shrink_to(ISSUED_KEPT);
+        self.ios.take_issued(ios);
     }
 
     fn core_was_written(&mut self, core: CoreId) {
-        self.core(core).bypasses += 1;
+        self.cores.bypassed(core);
     }
 
     fn core_is_gone(&mut self, core: CoreId) {
-        *self.core(core) = CoreState::default();
+        self.cores.forget(core);
     }
 
     /// Stream data goes to the cores without a flush.
     fn is_on_cores(&self) -> bool {
-        let is_durable = |core: &CoreState| core.destages == core.destages_flushed;
-        self.unloaded.is_none()
-            && self.index.dirty_sectors().all() == 0
-            && self.cores.iter().all(is_durable)
+        self.log.unloaded_parts() == 0
+            && self.log.index.dirty_sectors().all() == 0
+            && self.cores.with_destages().next().is_none()
     }
 
     fn tell_clean(&mut self) -> Option<u64> {
         self.is_on_cores().then(|| {
-            self.segments.are_told_clean();
-            self.appender.last_sequence()
+            self.log.segments.are_told_clean();
+            self.log.appender.last_sequence()
         })
     }
 
     fn tell_settled(&self) -> Option<u64> {
-        self.settled_up_to()
+        self.cores.unsettled().next().is_none().then(|| self.log.appender.last_sequence())
     }
 
     fn left(&self) -> Option<Left> {
@@ -274,7 +291,7 @@ impl Layout for LogLayout {
     }
 
     fn dirty_when_left(&self, core: CoreId) -> u64 {
-        Self::dirty_when_left(self, core)
+        self.log.dirty_when_left(core)
     }
 
     fn retry(&mut self) {
@@ -282,24 +299,28 @@ impl Layout for LogLayout {
     }
 
     fn dirty_after(&self, core: CoreId, sector: u64) -> Option<Span> {
-        self.index.first_after(core, sector, |extent| extent.is_dirty).map(|found| found.span)
+        self.log.index.first_after(core, sector, |extent| extent.is_dirty).map(|found| found.span)
     }
 
     fn looks_dirty_after(&self, core: CoreId, sector: u64) -> Option<Span> {
-        self.index.first_after(core, sector, |extent| extent.looks_dirty()).map(|found| found.span)
+        self.log
+            .index
+            .first_after(core, sector, |extent| extent.looks_dirty())
+            .map(|found| found.span)
     }
 
     fn clean_after(&self, core: CoreId, sector: u64) -> Option<(Span, u64)> {
         let found = self
+            .log
             .index
             .first_after(core, sector, |extent| !extent.is_dirty && !extent.is_evicted)?;
         Some((found.span, found.extent.location))
     }
 
     fn lookup(&mut self, span: Span, pieces: &mut Vec<Piece>) {
-        self.load(span);
-        let mut found = std::mem::take(&mut self.found);
-        self.index.find(span, &mut found);
+        self.log.load(span);
+        let mut found = self.log.take_buffer();
+        self.log.index.find(span, &mut found);
         let absent = |gap: Span| Piece { span: gap, state: PieceState::Absent };
         let mut next = span.first;
         for one in found.drain(..) {
@@ -309,47 +330,43 @@ impl Layout for LogLayout {
             next = one.span.end();
         }
         pieces.extend(index::gap(span.core, next, span.end()).map(absent));
-        self.found = found;
+        self.log.give_back(found);
     }
 
     fn usage(&self) -> Usage {
-        let (valid, dirty) = self.unloaded.as_ref().map_or((0, 0), Unloaded::sectors);
-        Usage {
-            valid_sectors: self.index.valid_sectors() + valid,
-            dirty_sectors: self.index.dirty_sectors().all() + dirty,
-        }
+        self.log.usage()
     }
 
     fn dirty_sectors(&self, core: CoreId) -> u64 {
-        self.index.dirty_sectors().of(core)
+        self.log.index.dirty_sectors().of(core)
     }
 
     fn unloaded_parts(&self) -> usize {
-        self.unloaded.as_ref().map_or(0, Unloaded::left)
+        self.log.unloaded_parts()
     }
 
     fn load_part(&mut self) {
-        self.load_next();
+        self.log.load_next();
     }
 
     fn take_loaded_dirty(&mut self) -> Vec<Span> {
-        std::mem::take(&mut self.loaded_dirty)
+        self.log.take_loaded_dirty()
     }
 
     fn set_shares(&mut self, shares: Shares) {
-        self.change_shares(shares);
+        self.classes.change_shares(&mut self.log, shares);
     }
 
     fn refuses(&self, class: ClassId, sectors: u32) -> Option<Refusal> {
-        self.refused(class, sectors)
+        self.classes.refused(&self.log, class, sectors)
     }
 
     fn make_room(&mut self, class: ClassId, sectors: u32) -> bool {
-        self.make_room_in(class, sectors)
+        self.classes.make_room(&mut self.log, class, sectors)
     }
 
     fn take_full_of_dirty(&mut self) -> Option<ClassId> {
-        self.evicting.take_full_of_dirty()
+        self.classes.take_full_of_dirty()
     }
 
     fn destage_oldest(&mut self, id: RequestId, class: ClassId, sectors: u64) -> u64 {
@@ -357,16 +374,14 @@ impl Layout for LogLayout {
     }
 
     fn occupied_sectors(&self, class: ClassId) -> u64 {
-        let unloaded = self.unloaded.as_ref().filter(|_| class == ClassId::UNCLASSIFIED);
-        self.index.class_sectors(class) + unloaded.map_or(0, |unloaded| unloaded.sectors().0)
+        self.log.occupied_sectors(class)
     }
 
     fn room(&self) -> Option<Room> {
-        Some(self.room_of_users())
+        Some(self.log.room_of_users())
     }
 
     fn memory_bytes(&self) -> usize {
-        let unloaded = self.unloaded.as_ref().map_or(0, Unloaded::memory_bytes);
-        self.index.memory_bytes() + self.segments.memory_bytes() + unloaded
+        self.log.memory_bytes()
     }
 }

@@ -1,5 +1,5 @@
 //! Destages the oldest dirty data of a class, so that the class may evict it and cache new data
-//! ([`evicting`](super::evicting)). The driver of the log decides when, and how much at a time.
+//! ([`eviction`](super::eviction)). The driver of the log decides when, and how much at a time.
 //!
 //! Each class searches from its own position, segment by segment in the order in which they were opened, and after the
 //! last one from the first on. So data that a core has refused blocks no other data. Data already in flight to a core
@@ -8,38 +8,43 @@
 //! *Always:* no data of other classes is taken. This costs no flush: the destaged data is as durable on the cores as
 //! stream data, and becomes durable before its segment is filled again.
 
+use super::destaging::Destaging;
 use super::index::Found;
-use super::segments::State;
-use super::state::LogLayout;
+use super::record_log::RecordLog;
+use super::segments::SegmentState;
 use super::written::Place;
-use crate::layout::{ClassId, RequestId};
+use crate::layout::ClassId;
 
 /// Most segments that one call searches.
 const SEGMENTS_MAX: u32 = 4096;
 /// Most lines that one call searches, beyond four for each line that is wanted.
 const LINES_MAX: u64 = 64;
 
-impl LogLayout {
-    /// Begins to destage about `sectors` sectors of a class. Returns the number of sectors; 0: none were found soon.
-    pub(super) fn clean_oldest(&mut self, request: RequestId, class: ClassId, sectors: u64) -> u64 {
-        let (from, busy) = self.mark_oldest_dirty(class, sectors);
-        let taken = busy.iter().map(|one| u64::from(one.span.sectors)).sum();
-        if taken > 0 {
-            self.requests.begin(request);
-            self.clean_busy(request, (class, from), busy);
-            self.requests.end_part(request, true);
-        }
-        taken
-    }
+/// Where each class searches for its oldest dirty data.
+#[derive(Debug)]
+pub(super) struct OldestDirty([Place; ClassId::COUNT]);
 
+impl Default for OldestDirty {
+    fn default() -> Self {
+        Self([Place::default(); ClassId::COUNT])
+    }
+}
+
+impl OldestDirty {
     /// Marks `sectors` sectors as busy, or up to a line more. Returns them, and the place of the first.
-    fn mark_oldest_dirty(&mut self, class: ClassId, sectors: u64) -> (Place, Vec<Found>) {
-        let began = self.evicting.oldest_dirty[class.index()];
+    pub(super) fn mark(
+        &mut self,
+        log: &mut RecordLog,
+        destaging: &Destaging,
+        class: ClassId,
+        sectors: u64,
+    ) -> (Place, Vec<Found>) {
+        let began = self.0[class.index()];
         let (mut at, mut has_turned, mut first) = (began, false, None);
-        let mut lines = 4 * sectors.div_ceil(u64::from(self.geometry.line_sectors())) + LINES_MAX;
+        let mut lines = 4 * sectors.div_ceil(u64::from(log.line_sectors())) + LINES_MAX;
         let (mut segments, mut taken, mut busy) = (SEGMENTS_MAX, 0, Vec::new());
         while taken < sectors && lines > 0 && segments > 0 {
-            let Some((generation, segment)) = self.segments.filling_from(at.generation) else {
+            let Some((generation, segment)) = log.segments.filling_from(at.generation) else {
                 if has_turned {
                     break;
                 }
@@ -52,7 +57,7 @@ impl LogLayout {
             if has_turned && at >= began {
                 break;
             }
-            let Some(line) = self.next_dirty_line(class, segment, at.line) else {
+            let Some(line) = next_dirty_line(log, class, segment, at.line) else {
                 at = Place { generation: generation + 1, line: 0 };
                 segments -= 1;
                 continue;
@@ -60,37 +65,27 @@ impl LogLayout {
             lines -= 1;
             at.line = line + 1;
             let before = busy.len();
-            self.mark_dirty_of_line(class, segment, line, &mut busy);
+            // A line may be listed twice: marked data is not found again.
+            log.see_class_in_line(class, (segment, line), |index, one| {
+                if one.extent.is_dirty && !destaging.is_moving(&one) {
+                    index.mark_busy(&[one]);
+                    busy.push(one);
+                }
+            });
             taken += busy[before..].iter().map(|one| u64::from(one.span.sectors)).sum::<u64>();
             if busy.len() > before {
                 first.get_or_insert(Place { generation, line });
             }
         }
-        self.evicting.oldest_dirty[class.index()] = at;
+        self.0[class.index()] = at;
         (first.unwrap_or(at), busy)
     }
+}
 
-    /// The number of the next line of a segment, from number `from` on, in which a class may have dirty data that no
-    /// other mover takes to the core.
-    fn next_dirty_line(&self, class: ClassId, segment: u32, from: usize) -> Option<usize> {
-        let one = self.segments.get(segment);
-        let may_have = matches!(one.state(), State::Open | State::Sealed);
-        may_have.then(|| one.written().next_of(class, from)).flatten()
-    }
-
-    /// A line may be listed twice: marked data is not found again.
-    fn mark_dirty_of_line(
-        &mut self,
-        class: ClassId,
-        segment: u32,
-        line: usize,
-        busy: &mut Vec<Found>,
-    ) {
-        let mut found = std::mem::take(&mut self.found);
-        self.find_of_class(class, segment, line, &mut found);
-        found.retain(|one| one.extent.is_dirty && !self.is_moving(one));
-        self.mark_busy(&found);
-        busy.append(&mut found);
-        self.found = found;
-    }
+/// The number of the next line of a segment, from number `from` on, in which a class may have dirty data that no other
+/// mover takes to the core.
+fn next_dirty_line(log: &RecordLog, class: ClassId, segment: u32, from: usize) -> Option<usize> {
+    let one = log.segments.get(segment);
+    let may_have = matches!(one.state(), SegmentState::Open | SegmentState::Sealed);
+    may_have.then(|| one.written().next_of(class, from)).flatten()
 }

@@ -27,7 +27,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::layout::{CoreId, SECTOR_BYTES, Span};
 
-pub(super) const ENTRY_BYTES: usize = size_of::<Entry>();
+pub(super) const ENTRY_BYTES: usize = size_of::<RecordEntry>();
 const _: () = assert!(ENTRY_BYTES == 16);
 
 /// No record: stands in a footer for a batch without records.
@@ -101,7 +101,7 @@ impl Record {
 /// A record in its format on the device.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
-pub(super) struct Entry {
+pub(super) struct RecordEntry {
     first: U64,
     core: U16,
     sectors_less_one: u8,
@@ -109,7 +109,7 @@ pub(super) struct Entry {
     word: U32,
 }
 
-impl Entry {
+impl RecordEntry {
     /// # Panics
     /// If the record is longer than 128 sectors.
     pub(super) fn of(record: &Record, word: u32) -> Self {

@@ -6,7 +6,7 @@
 //! read whole, and their data is checked. Like the layout, this does no I/O: it says what to read. Segments do not
 //! depend on each other, so as many reads may be in flight at the same time.
 //!
-//! After an orderly stop nothing was in flight, and the label describes what there is ([`stopping`](super::stopping)):
+//! After an orderly stop nothing was in flight, and the label describes what there is ([`serving`](super::serving)):
 //! any deviation is damage. Without a deviation, the data in drained segments is recovered too.
 //!
 //! *Always:* everything acknowledged is found, because its batch and all earlier ones in its segment were complete. An
@@ -18,6 +18,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use larder_device::DeviceInfo;
 
+use super::LogLayout;
 use super::appender::Appender;
 use super::batch::{BatchHeader, CacheUuid, HEADER_BYTES_MAX};
 use super::blocks::Blocks;
@@ -26,13 +27,12 @@ use super::footer::{Footer, footer_bytes};
 use super::geometry::{Geometry, LoadOptions, LogOptions, NotePlace};
 use super::index::Extent;
 use super::record::{Record, RecordKind};
-use super::segments::Adopted;
-use super::state::{LogIdentity, LogLayout};
-use super::stopping::checksum;
+use super::record_log::{LogIdentity, RecordLog};
+use super::segments::{Adopted, checksum};
 use super::unloaded::{Said, Unloaded};
 use super::verifying::Verifying;
 use crate::layout::line::pack_line;
-use crate::layout::{CoreId, Layout, Left, Span};
+use crate::layout::{CoreId, Left, Span};
 
 /// Bytes that are read at once to follow a chain of headers.
 const CHAIN_BYTES: usize = 128 << 10;
@@ -69,7 +69,7 @@ enum Want {
 
 /// Result of a recovery.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Recovered {
+pub struct RecoveredLog {
     /// Valid batches.
     pub batches: u64,
     /// Their records.
@@ -102,7 +102,7 @@ pub struct LogRecovery {
     wanted: VecDeque<RecoveryRead>,
     outstanding: usize,
     has_checked: bool,
-    pub(super) found: Recovered,
+    pub(super) found: RecoveredLog,
     pub(super) clean_up_to: u64,
     settled_up_to: u64,
     /// The state that an orderly stop recorded, if the log was stopped in that way.
@@ -125,7 +125,7 @@ impl LogRecovery {
             wanted: VecDeque::new(),
             outstanding: 0,
             has_checked: false,
-            found: Recovered::default(),
+            found: RecoveredLog::default(),
             clean_up_to: 0,
             settled_up_to: 0,
             left: None,
@@ -152,7 +152,7 @@ impl LogRecovery {
         Self { settled_up_to: sequence, ..self }
     }
 
-    /// Compares dirty data with the checksums of its records. Data that differs is [dropped](Recovered::unsound).
+    /// Compares dirty data with the checksums of its records. Data that differs is [dropped](RecoveredLog::unsound).
     #[must_use]
     pub fn verifying_dirty(mut self, is_wanted: bool) -> Self {
         self.verifying.want(is_wanted);
@@ -406,7 +406,7 @@ impl LogRecovery {
         epoch: u32,
         info: &DeviceInfo,
         options: &LogOptions,
-    ) -> (LogLayout, Recovered) {
+    ) -> (LogLayout, RecoveredLog) {
         let is_done = self.has_checked && self.wanted.is_empty() && self.outstanding == 0;
         assert!(is_done, "a recovery is finished when all is read");
         let horizons = self.horizons();
@@ -427,19 +427,18 @@ impl LogRecovery {
             filling.take_if(|filling| filling.generation < lowest);
         }
         let identity = LogIdentity { uuid: self.uuid, epoch };
-        let mut log = LogLayout::new(self.geometry, identity, info, options);
+        let align = self.geometry.overwrite_align(info, options);
+        let mut log = RecordLog::new(self.geometry, identity, align);
         log.appender = Appender::new(last_sequence);
         log.segments.adopt_bounds(void_below, youngest);
         self.adopt_segments(&mut log, &horizons, void_below);
-        let may_overwrite = log.policy.overwrite_align_bytes.is_some();
-        let unloaded = self.put_records(&options.load, may_overwrite, void_below);
-        log.unloaded = Some(unloaded).filter(|unloaded| unloaded.left() > 0);
+        log.adopt(self.put_records(&options.load, align.is_some(), void_below));
         if self.found.records <= options.load.at_start_max as u64 {
             log.load_all();
-            log.loaded_dirty.clear();
+            drop(log.take_loaded_dirty());
         }
         self.verifying.drop_unsound(&mut log, &mut self.found.unsound);
-        (log, self.found)
+        (LogLayout::of(log, options), self.found)
     }
 
     /// After an orderly stop: the lowest generation that counts, if the content is as it was left.
@@ -457,7 +456,7 @@ impl LogRecovery {
         is_whole.then_some(left.lowest)
     }
 
-    fn adopt_segments(&self, log: &mut LogLayout, horizons: &HashMap<u32, u64>, void_below: u64) {
+    fn adopt_segments(&self, log: &mut RecordLog, horizons: &HashMap<u32, u64>, void_below: u64) {
         // For each first sequence: the youngest generation that begins up to it.
         let mut youngest: Vec<(u64, u64)> =
             self.found().map(|filling| (filling.first().sequence, filling.generation)).collect();

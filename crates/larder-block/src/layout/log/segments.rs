@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 
 use super::geometry::NotePlace;
 use super::written::Written;
-use crate::layout::{Class, ClassId};
+use crate::layout::{ClassId, PlacementClass};
 
 /// Segments that are not opened for clients, so that kept data of a draining one, dirty and clean, finds room.
 pub(super) const RESERVED_SEGMENTS: usize = 2;
@@ -31,7 +31,7 @@ const ADOPTED: u8 = 1;
 const LISTED: u8 = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum SegmentState {
     Free,
     Open,
     Sealed,
@@ -42,10 +42,18 @@ pub(super) enum State {
 /// The state of a segment: number, generation, batches that count, sequence of the last one.
 pub(super) type Standing = (u32, u64, u32, u64);
 
+/// The checksum of all segments, in the order of their numbers.
+pub(super) fn checksum(standing: impl IntoIterator<Item = Standing>) -> u32 {
+    standing.into_iter().fold(0, |sum, (segment, generation, batches, last)| {
+        let parts = [u64::from(segment), generation, u64::from(batches), last];
+        parts.iter().fold(sum, |sum, part| larder_checksum::crc32c_append(sum, &part.to_le_bytes()))
+    })
+}
+
 #[derive(Debug)]
 pub(super) struct Segment {
-    state: State,
-    class: Class,
+    state: SegmentState,
+    class: PlacementClass,
     generation: u64,
     /// The youngest generation that was open before this segment was sealed.
     barrier: u64,
@@ -85,8 +93,8 @@ pub(super) struct Segments {
 impl Segments {
     pub(super) fn new(count: u32) -> Self {
         let blank = || Segment {
-            state: State::Free,
-            class: Class::Dirty,
+            state: SegmentState::Free,
+            class: PlacementClass::Dirty,
             generation: 0,
             barrier: 0,
             used_bytes: 0,
@@ -144,7 +152,7 @@ impl Segments {
             .order
             .values()
             .copied()
-            .take_while(|&segment| self.get(segment).state == State::Drained);
+            .take_while(|&segment| self.get(segment).state == SegmentState::Drained);
         drained.filter(move |&segment| {
             let one = self.get(segment);
             one.barrier < self.void_below && one.pins == 0 && one.writes == 0
@@ -153,7 +161,10 @@ impl Segments {
 
     /// The next segment to drain, or the draining one.
     pub(super) fn oldest_undrained(&self) -> Option<u32> {
-        self.order.values().copied().find(|&segment| self.get(segment).state != State::Drained)
+        self.order
+            .values()
+            .copied()
+            .find(|&segment| self.get(segment).state != SegmentState::Drained)
     }
 
     /// The filling that is overwritten next, and its segment. `None`: there are free segments.
@@ -167,18 +178,19 @@ impl Segments {
     }
 
     /// Opens a segment.
-    pub(super) fn open(&mut self, class: Class) -> Option<Opened> {
+    pub(super) fn open(&mut self, class: PlacementClass) -> Option<Opened> {
         let segment = self.free.pop().or_else(|| self.ready_drained().next())?;
         let generation = self.next_generation;
         self.next_generation += 1;
         let one = &mut self.all[segment as usize];
-        let needs_note = one.state == State::Drained && one.barrier >= self.stated_void_below;
-        if one.state == State::Drained {
+        let needs_note =
+            one.state == SegmentState::Drained && one.barrier >= self.stated_void_below;
+        if one.state == SegmentState::Drained {
             self.order.remove(&one.generation);
         }
         assert!(one.pins == 0 && one.writes == 0, "a segment that is filled anew is not in use");
         let lines = std::mem::take(&mut one.written).into_lines();
-        (one.state, one.class, one.generation) = (State::Open, class, generation);
+        (one.state, one.class, one.generation) = (SegmentState::Open, class, generation);
         (one.barrier, one.used_bytes, one.covered_bytes) = (generation, 0, 0);
         (one.told_bytes, one.marks) = (0, 0);
         (one.batches, one.last_sequence) = (0, 0);
@@ -201,7 +213,7 @@ impl Segments {
 
     /// The segments that are not free, by number, as a start finds them.
     pub(super) fn standing(&self) -> impl Iterator<Item = Standing> + '_ {
-        let standing = (0..).zip(&self.all).filter(|(_, one)| one.state != State::Free);
+        let standing = (0..).zip(&self.all).filter(|(_, one)| one.state != SegmentState::Free);
         standing.map(|(number, one)| (number, one.generation, one.batches, one.last_sequence))
     }
 
@@ -218,7 +230,7 @@ impl Segments {
     /// Takes the room up to `end`.
     pub(super) fn append(&mut self, segment: u32, end: u32) {
         let one = self.at(segment);
-        assert_eq!(one.state, State::Open, "only an open segment grows");
+        assert_eq!(one.state, SegmentState::Open, "only an open segment grows");
         assert!(one.used_bytes < end, "{end} is not behind {}", one.used_bytes);
         one.used_bytes = end;
     }
@@ -241,21 +253,21 @@ impl Segments {
     pub(super) fn seal(&mut self, segment: u32) {
         let youngest = self.next_generation - 1;
         let one = self.at(segment);
-        assert_eq!(one.state, State::Open, "only an open segment is sealed");
-        (one.state, one.barrier) = (State::Sealed, youngest);
+        assert_eq!(one.state, SegmentState::Open, "only an open segment is sealed");
+        (one.state, one.barrier) = (SegmentState::Sealed, youngest);
         one.written.shrink_to_fit();
     }
 
     pub(super) fn begin_draining(&mut self, segment: u32) {
         let one = self.at(segment);
-        assert_eq!(one.state, State::Sealed, "a segment drains when it is sealed");
-        one.state = State::Draining;
+        assert_eq!(one.state, SegmentState::Sealed, "a segment drains when it is sealed");
+        one.state = SegmentState::Draining;
     }
 
     pub(super) fn end_draining(&mut self, segment: u32) {
         let one = self.at(segment);
-        assert_eq!(one.state, State::Draining);
-        one.state = State::Drained;
+        assert_eq!(one.state, SegmentState::Draining);
+        one.state = SegmentState::Drained;
         self.void_below = self.void_below.max(self.voidable_below());
     }
 
@@ -268,7 +280,7 @@ impl Segments {
             if one.generation > barrier {
                 below = barrier + 1;
             }
-            if one.state != State::Drained {
+            if one.state != SegmentState::Drained {
                 return below;
             }
             barrier = barrier.max(one.barrier);
@@ -302,7 +314,7 @@ impl Segments {
     /// A label will say that the cores have everything that was written up to now.
     pub(super) fn are_told_clean(&mut self) {
         for one in &mut self.all {
-            let is_open = one.state == State::Open;
+            let is_open = one.state == SegmentState::Open;
             one.told_bytes = if is_open { one.used_bytes } else { u32::MAX };
         }
     }
@@ -328,8 +340,8 @@ impl Segments {
     /// Takes over a recovered segment: sealed, or drained.
     pub(super) fn adopt(&mut self, segment: u32, found: Adopted) {
         let one = self.at(segment);
-        let state = if found.is_drained { State::Drained } else { State::Sealed };
-        (one.state, one.class, one.generation) = (state, Class::Dirty, found.generation);
+        let state = if found.is_drained { SegmentState::Drained } else { SegmentState::Sealed };
+        (one.state, one.class, one.generation) = (state, PlacementClass::Dirty, found.generation);
         (one.barrier, one.covered_bytes) = (found.barrier, found.covered_bytes);
         (one.batches, one.last_sequence) = (found.batches, found.last_sequence);
         one.written = Written::of_no_class(found.lines);
@@ -345,7 +357,7 @@ impl Segments {
 
     /// All recovered segments have been taken over.
     pub(super) fn end_adopting(&mut self) {
-        let is_free = |(_, one): &(u32, &Segment)| one.state == State::Free;
+        let is_free = |(_, one): &(u32, &Segment)| one.state == SegmentState::Free;
         self.free = (0..).zip(&self.all).filter(is_free).map(|(segment, _)| segment).collect();
         self.free.reverse();
     }
@@ -399,11 +411,11 @@ impl Segment {
         self.note_place
     }
 
-    pub(super) fn state(&self) -> State {
+    pub(super) fn state(&self) -> SegmentState {
         self.state
     }
 
-    pub(super) fn class(&self) -> Class {
+    pub(super) fn class(&self) -> PlacementClass {
         self.class
     }
 
@@ -424,7 +436,7 @@ impl Segment {
     }
 
     pub(super) fn is_open(&self) -> bool {
-        self.state == State::Open
+        self.state == SegmentState::Open
     }
 
     /// Whether no write to it is in flight.
@@ -440,13 +452,13 @@ impl Segment {
 
     /// Whether dirty data that ends at `position` can be overwritten in place as soon as a header states more.
     pub(super) fn will_take_overwrites(&self, position: u32) -> bool {
-        let is_there = matches!(self.state, State::Open | State::Sealed);
+        let is_there = matches!(self.state, SegmentState::Open | SegmentState::Sealed);
         is_there && position > self.told_bytes && self.marks & ADOPTED == 0
     }
 
     /// Whether dirty data that ends at `position` may be overwritten in place.
     pub(super) fn takes_overwrites(&self, position: u32) -> bool {
-        let is_there = matches!(self.state, State::Open | State::Sealed);
+        let is_there = matches!(self.state, SegmentState::Open | SegmentState::Sealed);
         is_there && position > self.told_bytes && position <= self.covered_bytes
     }
 }

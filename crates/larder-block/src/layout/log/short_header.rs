@@ -32,16 +32,16 @@ use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::batch::{BatchHeader, CacheUuid, RECORDS_MAX};
-use super::record::{ENTRY_BYTES, Entry, Record};
+use super::record::{ENTRY_BYTES, Record, RecordEntry};
 
 const MAGIC: [u8; 4] = *b"LBSH";
 const CHECKED_FROM: usize = 12;
-const HEADER_BYTES: usize = size_of::<Fixed>();
+const HEADER_BYTES: usize = size_of::<ShortFixed>();
 const _: () = assert!(HEADER_BYTES + ENTRY_BYTES == 64);
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
-struct Fixed {
+struct ShortFixed {
     magic: [u8; 4],
     version: U16,
     records: U16,
@@ -75,7 +75,7 @@ pub(super) fn encode_as(
     into: &mut [u8],
 ) {
     assert!(records.len() <= RECORDS_MAX, "{} records of {RECORDS_MAX}", records.len());
-    let mut fixed = Fixed {
+    let mut fixed = ShortFixed {
         magic,
         version: FORMAT_VERSION.into(),
         records: u16::try_from(records.len()).expect("checked").into(),
@@ -87,7 +87,7 @@ pub(super) fn encode_as(
         void_below: header.void_below.into(),
     };
     let (head, rest) = into.split_at_mut(HEADER_BYTES);
-    let entries = Entry::put_all(records, rest);
+    let entries = RecordEntry::put_all(records, rest);
     let checked = fixed.as_bytes().get(CHECKED_FROM..).unwrap_or_default();
     let checksum =
         larder_checksum::crc32c_append(identity(uuid, header.segment, header.position), checked);
@@ -116,7 +116,7 @@ pub(super) fn parse_as(
     uuid: &CacheUuid,
     (segment, position): (u32, u32),
 ) -> Option<(BatchHeader, Vec<Record>)> {
-    let (fixed, rest) = Fixed::ref_from_prefix(bytes).ok()?;
+    let (fixed, rest) = ShortFixed::ref_from_prefix(bytes).ok()?;
     let count = usize::from(fixed.records.get());
     if fixed.magic != magic || fixed.version.get() != FORMAT_VERSION || count > RECORDS_MAX {
         return None;
@@ -128,7 +128,7 @@ pub(super) fn parse_as(
     if fixed.checksum.get() != checksum {
         return None;
     }
-    let records = Entry::take_all(rest, count)?;
+    let records = RecordEntry::take_all(rest, count)?;
     let header = BatchHeader {
         segment,
         position,

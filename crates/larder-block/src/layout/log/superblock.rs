@@ -33,7 +33,7 @@ const LAYOUT: [u8; 4] = *b"LOG1";
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
-struct Fixed {
+struct LogFixed {
     layout: [u8; 4],
     epoch: U32,
     offset: U64,
@@ -49,7 +49,7 @@ struct Fixed {
     reserved: U32,
 }
 
-const _: () = assert!(size_of::<Fixed>() == 72);
+const _: () = assert!(size_of::<LogFixed>() == 72);
 
 /// What is fixed at format, and the state of the last start and stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +79,7 @@ impl LogSuperblock {
         let Geometry { offset, segments, segment_bytes, block_bytes, line_bytes, metadata_bytes } =
             self.geometry;
         let left = self.left.unwrap_or_default();
-        let fixed = Fixed {
+        let fixed = LogFixed {
             layout: LAYOUT,
             epoch: self.epoch.into(),
             offset: offset.into(),
@@ -109,7 +109,7 @@ impl LogSuperblock {
         let wrong =
             |what: String| Error::new(ErrorKind::Format, format!("superblock of a log: {what}"));
         let cut = || wrong(format!("it has {} bytes and must have 72 or 74", content.len()));
-        let (fixed, rest) = Fixed::ref_from_prefix(content).map_err(|_| cut())?;
+        let (fixed, rest) = LogFixed::ref_from_prefix(content).map_err(|_| cut())?;
         let metadata_bytes = match rest {
             [] => 0,
             rest => U16::read_from_bytes(rest).map_err(|_| cut())?.get(),

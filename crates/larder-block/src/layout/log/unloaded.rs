@@ -2,7 +2,7 @@
 //!
 //! Putting each record of a large cache into the index takes longer than reading all of them. So the records are
 //! divided by ranges of cores into small parts. The first request waits only for the part that it needs. The others
-//! are loaded one by one in the background ([`loading`](super::loading)).
+//! are loaded one by one in the background ([`record_log`](super::record_log)).
 //!
 //! *Always:* the index contains nothing of a sector whose part is not loaded, and is not queried for it before.
 

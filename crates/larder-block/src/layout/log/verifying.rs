@@ -9,7 +9,7 @@ use super::blocks::Blocks;
 use super::filling::{Batch, Filling};
 use super::geometry::Geometry;
 use super::record::{Record, RecordKind};
-use super::state::{LogLayout, bytes_between};
+use super::record_log::RecordLog;
 use crate::layout::Span;
 
 /// What to verify, and what has turned out to be wrong.
@@ -76,12 +76,11 @@ impl Verifying {
 
     /// Removes dirty data from `log` that is not what was written, and adds it to `dropped`. Data with a younger record
     /// is not affected.
-    pub(super) fn drop_unsound(&mut self, log: &mut LogLayout, dropped: &mut Vec<Span>) {
+    pub(super) fn drop_unsound(&mut self, log: &mut RecordLog, dropped: &mut Vec<Span>) {
         for (span, location) in std::mem::take(&mut self.unsound) {
             log.load(span);
-            for now in log.find(span) {
-                let is_it = now.extent.location == location + bytes_between(span, now.span);
-                if is_it && now.extent.is_dirty {
+            for now in log.index.found(span) {
+                if now.is_part_of(span, location) && now.extent.is_dirty {
                     log.index.replace(now.span, None, &mut Vec::new());
                     dropped.push(now.span);
                 }

@@ -16,7 +16,7 @@ pub(super) struct Written {
     /// Core lines, packed into numbers.
     lines: Vec<u64>,
     /// Where lines of another class begin. Lines before the first run are of class 0.
-    runs: Vec<Run>,
+    runs: Vec<ClassRun>,
     /// Bit set of the classes for which lines were written.
     classes: u64,
     /// Bit set of the classes with data that was written for another class or arrived later, in any line.
@@ -24,7 +24,7 @@ pub(super) struct Written {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Run {
+struct ClassRun {
     /// The first line of the run.
     from: u32,
     class: ClassId,
@@ -46,7 +46,7 @@ impl Written {
         }
         if class != last {
             let from = u32::try_from(self.lines.len()).expect("lines of a segment");
-            self.runs.push(Run { from, class });
+            self.runs.push(ClassRun { from, class });
         }
         self.lines.push(line);
         self.classes |= class.bit();
@@ -87,7 +87,7 @@ impl Written {
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        self.lines.capacity() * size_of::<u64>() + self.runs.capacity() * size_of::<Run>()
+        self.lines.capacity() * size_of::<u64>() + self.runs.capacity() * size_of::<ClassRun>()
     }
 }
 

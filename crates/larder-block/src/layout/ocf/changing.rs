@@ -3,11 +3,11 @@
 //! *Always:* the table on the device calls a sector dirty only if the line has all of its data. A line that the table
 //! may call dirty gets no new owner before the table durably says otherwise.
 
-use super::change::{Change, ChangeKind, Piece, Stage};
+use super::OcfLayout;
+use super::change::{ChangeKind, ChangeStage, LineChange, LinePiece};
 use super::lists::Kind;
 use super::pages::Waiter;
-use super::state::{OcfLayout, Purpose};
-use crate::layout::{Class, DeviceIo, RequestId, Target};
+use crate::layout::RequestId;
 
 impl OcfLayout {
     /// Begins a change of these lines, which it uses until it ends. The caller issues its I/Os.
@@ -15,19 +15,19 @@ impl OcfLayout {
         &mut self,
         request: RequestId,
         kind: ChangeKind,
-        pieces: Vec<Piece>,
+        pieces: Vec<LinePiece>,
         ios: u32,
     ) -> usize {
-        pieces.iter().for_each(|piece| self.locks.add_user(piece.line));
+        pieces.iter().for_each(|piece| self.lines.add_user(piece.line));
         self.requests.add_part(request);
-        self.has_changed = true;
-        self.changes.insert(Change {
+        self.ios.note_change();
+        self.changes.insert(LineChange {
             request,
             kind,
             pieces,
             outstanding: ios,
             has_failed: false,
-            stage: Stage::Data,
+            stage: ChangeStage::Data,
         })
     }
 
@@ -36,11 +36,11 @@ impl OcfLayout {
         let change = &mut self.changes[number];
         change.outstanding -= 1;
         change.has_failed |= !is_well;
-        self.has_changed = true;
+        self.ios.note_change();
         if change.outstanding == 0 {
             match change.stage {
-                Stage::Data => self.data_arrived(number),
-                Stage::Pages => self.end_change(number),
+                ChangeStage::Data => self.data_arrived(number),
+                ChangeStage::Pages => self.end_change(number),
             }
         }
     }
@@ -48,18 +48,18 @@ impl OcfLayout {
     /// The data of a change has been written, or its writes have failed.
     pub(super) fn data_arrived(&mut self, number: usize) {
         let change = &mut self.changes[number];
-        change.stage = Stage::Pages;
+        change.stage = ChangeStage::Pages;
         let (kind, has_failed) = (change.kind, change.has_failed);
         let pieces = std::mem::take(&mut change.pieces);
         let mut pages: Vec<u32> = Vec::new();
         for piece in &pieces {
             if self.apply(kind, *piece, has_failed) {
-                pages.push(self.geometry.unit_of(piece.line));
+                pages.push(self.lines.geometry().unit_of(piece.line));
             }
         }
         self.changes[number].pieces = pieces;
         if kind != ChangeKind::Clean {
-            pages.extend(self.pages.doubtful());
+            pages.extend(self.writer.doubtful());
         }
         pages.sort_unstable();
         pages.dedup();
@@ -68,35 +68,40 @@ impl OcfLayout {
         }
         self.changes[number].outstanding = u32::try_from(pages.len()).expect("pages of a table");
         for page in pages {
-            self.pages.want(page, Some(Waiter::Change(number)), true);
+            self.writer.want(page, Some(Waiter::Change(number)), true);
         }
     }
 
     /// Updates the state of a line. Returns whether its page must record it.
-    fn apply(&mut self, kind: ChangeKind, Piece { line, mask }: Piece, has_failed: bool) -> bool {
-        let (valid, dirty) = (self.lines.table.valid(line), self.lines.table.dirty(line));
+    fn apply(
+        &mut self,
+        kind: ChangeKind,
+        LinePiece { line, mask }: LinePiece,
+        has_failed: bool,
+    ) -> bool {
+        let (valid, dirty) = (self.lines.table().valid(line), self.lines.table().dirty(line));
         if has_failed {
             // Keep dirty sectors: only the cache has their data, whichever version it is. Of the others the core has a
             // definite version.
-            self.set_sectors(line, valid & !(mask & !dirty), dirty);
+            self.lines.set_sectors(line, valid & !(mask & !dirty), dirty);
             return false;
         }
         match kind {
             ChangeKind::Dirty => {
-                self.set_sectors(line, valid | mask, dirty | mask);
-                self.put(Kind::Dirty, line);
+                self.lines.set_sectors(line, valid | mask, dirty | mask);
+                self.lines.put(Kind::Dirty, line);
                 mask & !dirty != 0
             }
             ChangeKind::Clean => {
-                self.set_sectors(line, valid | mask, dirty);
-                let kind = self.lists.kind(line).unwrap_or(Kind::Clean);
-                self.put(kind, line);
+                self.lines.set_sectors(line, valid | mask, dirty);
+                let kind = self.lines.kind(line).unwrap_or(Kind::Clean);
+                self.lines.put(kind, line);
                 false
             }
             ChangeKind::Void => {
-                self.set_sectors(line, valid & !mask, dirty & !mask);
-                if dirty & !mask == 0 && self.lists.kind(line) == Some(Kind::Dirty) {
-                    self.put(Kind::Clean, line);
+                self.lines.set_sectors(line, valid & !mask, dirty & !mask);
+                if dirty & !mask == 0 && self.lines.kind(line) == Some(Kind::Dirty) {
+                    self.lines.put(Kind::Clean, line);
                 }
                 mask & dirty != 0
             }
@@ -104,45 +109,26 @@ impl OcfLayout {
     }
 
     fn end_change(&mut self, number: usize) {
-        let Change { request, pieces, has_failed, .. } = self.changes.remove(number);
+        let LineChange { request, pieces, has_failed, .. } = self.changes.remove(number);
         pieces.iter().for_each(|piece| self.release(piece.line));
         self.requests.end_part(request, !has_failed);
     }
 
-    /// Writes the wanted pages that are not in flight, or entries of the log instead.
-    pub(super) fn write_pages(&mut self) {
-        if self.journal.is_some() {
-            return self.write_journal();
-        }
-        for run in self.pages.take_due() {
-            let io = self.page_write(run.pages.clone(), run.durable);
-            self.issue(io, Purpose::Pages { pages: run.pages });
-        }
-    }
-
-    /// A write of these pages of the table, in their current state.
-    pub(super) fn page_write(&mut self, pages: std::ops::Range<u32>, durable: bool) -> DeviceIo {
-        let offset = self.geometry.page_offset(pages.start);
-        let data = self.lines.table.sealed(pages);
-        DeviceIo::Write {
-            target: Target::Cache,
-            offset,
-            beside: None,
-            metadata_bytes: data.len(),
-            parts: vec![data],
-            class: Class::Metadata,
-            durable,
-        }
-    }
-
-    pub(super) fn pages_written(&mut self, pages: std::ops::Range<u32>, is_well: bool) {
-        self.has_changed = true;
-        for waiter in self.pages.ended(pages, is_well) {
+    /// Tells waiters how the write of their pages has ended.
+    pub(super) fn hear_all(&mut self, waiters: Vec<Waiter>, is_well: bool) {
+        self.ios.note_change();
+        for waiter in waiters {
             self.hears(waiter, is_well);
         }
     }
 
-    pub(super) fn hears(&mut self, waiter: Waiter, is_well: bool) {
+    /// Ends the use of a line.
+    pub(super) fn release(&mut self, line: u32) {
+        self.lines.release(line);
+        self.ios.note_change();
+    }
+
+    fn hears(&mut self, waiter: Waiter, is_well: bool) {
         match waiter {
             Waiter::Change(number) => self.change_went_on(number, is_well),
             Waiter::Cleaning(number) => self.cleaning_went_on(number, is_well),

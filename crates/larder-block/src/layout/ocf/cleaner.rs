@@ -5,16 +5,16 @@ use crate::layout::{Data, Span};
 
 /// Lines whose dirty sectors are being written to their cores.
 #[derive(Debug)]
-pub(super) struct Cleaning {
+pub(super) struct LineCleaning {
     /// Ordered by core and line.
-    pub(super) lines: Vec<Cleaned>,
-    pub(super) phase: Phase,
+    pub(super) lines: Vec<CleanedLine>,
+    pub(super) phase: CleaningPhase,
     /// I/Os in flight, or pages that are not written yet.
     pub(super) outstanding: u32,
     pub(super) has_failed: bool,
 }
 
-impl Cleaning {
+impl LineCleaning {
     /// Whether it includes a line of `span`.
     pub(super) fn has_some_of(&self, span: Span, line_sectors: u32) -> bool {
         let line_sectors = u64::from(line_sectors);
@@ -25,7 +25,7 @@ impl Cleaning {
 }
 
 #[derive(Debug)]
-pub(super) struct Cleaned {
+pub(super) struct CleanedLine {
     pub(super) of: CoreLine,
     pub(super) line: u32,
     pub(super) dirty: u128,
@@ -34,7 +34,7 @@ pub(super) struct Cleaned {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum CleaningPhase {
     Reading,
     Writing,
     /// Flushes of the cores are in flight.

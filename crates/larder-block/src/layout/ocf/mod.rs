@@ -22,148 +22,153 @@
 //!
 //! *Always:* the table on the device calls a sector dirty only if its data is there, and clean only if the core has it
 //! durably. A line gets another owner only when the table no longer calls it dirty.
+//!
+//! [`OcfLayout`] has these parts: `cache_lines` (whose each line is; below it `table`, `lines`, `lists`, `locks`),
+//! `table_writer` (which records it on the device; below it `pages`, `journal`, `stop`), and what requests do with
+//! both: `serving`, `changing` (`change`) and `cleaning` (`cleaner`, `destages`). A start reads the table with
+//! [`OcfRecovery`].
 
-mod allocating;
+mod bits;
+mod cache_lines;
 mod change;
 mod changing;
-mod classes;
 mod cleaner;
 mod cleaning;
 mod destages;
-mod destaging;
 mod dirty_lines;
 mod geometry;
 mod journal;
-mod journaling;
 mod lines;
 mod lists;
 mod locks;
 mod pages;
-mod reading;
+mod purpose;
 mod recovery;
-mod state;
+mod serving;
 mod stop;
-mod stopping;
 mod superblock;
 mod table;
+mod table_writer;
 mod version;
-mod voiding;
-mod writing;
 
 use std::collections::BTreeSet;
 
 use slab::Slab;
 
+use super::io_queue::IoQueue;
 use super::requests::Requests;
 use super::{
-    ClassId, CoreId, DeviceIo, Ending, IoId, Layout, Left, Outcome, Piece, Refusal, Request,
+    ClassId, CoreId, DeviceIo, Ending, IoId, Layout, LayoutRequest, Left, Outcome, Piece, Refusal,
     RequestId, Shares, Span, Usage,
 };
+use cache_lines::CacheLines;
+use change::LineChange;
+use cleaner::LineCleaning;
+use destages::Destage;
 pub use geometry::{Geometry, OcfOptions};
 use journal::Journal;
-use lines::Lines;
-use lists::{Kind, Lists};
-use locks::Locks;
-use pages::Pages;
-pub use recovery::{OcfRecovery, Recovered, RecoveryRead};
-pub use state::OcfLayout;
-use state::Purpose;
+use purpose::OcfPurpose;
+pub use recovery::{OcfRecovery, RecoveredLines, RecoveryRead};
 pub use superblock::OcfSuperblock;
 use table::{CORE_LINE_BITS, Table};
+use table_writer::TableWriter;
 pub use version::OcfVersion;
+
+/// A cache of lines like Open CAS: see the [module](self).
+#[derive(Debug)]
+pub struct OcfLayout {
+    lines: CacheLines,
+    writer: TableWriter,
+    requests: Requests,
+    ios: IoQueue<OcfPurpose>,
+    /// Requests that wait until lines may be changed.
+    waiting: Vec<(ClassId, RequestId, LayoutRequest)>,
+    changes: Slab<LineChange>,
+    cleanings: Slab<LineCleaning>,
+    destages: Vec<Destage>,
+    /// The cleaning for a request that found no clean line.
+    makes_room: Option<usize>,
+    wants_room: Option<ClassId>,
+    /// Writes that found too few lines and went to the core instead.
+    writes_around: u64,
+    /// Cores that were written.
+    cores: BTreeSet<CoreId>,
+    /// The table on the device is complete.
+    is_prepared: bool,
+}
 
 impl OcfLayout {
     /// An empty cache with `geometry`, whose table is zeros, and the UUID of its label.
     pub fn new(geometry: Geometry, uuid: [u8; 16]) -> Self {
-        let mut layout = Self::with_table(geometry, Table::new(&geometry, uuid));
-        layout.journal = geometry.version.has_journal().then(|| Journal::new(&geometry, uuid));
-        layout.fill_free_lists();
-        layout
+        let journal = geometry.version.has_journal().then(|| Journal::new(&geometry, uuid));
+        let mut lines = CacheLines::new(geometry, Table::new(&geometry, uuid));
+        lines.fill_free_lists();
+        Self::of(lines, TableWriter::new(journal))
     }
 
-    /// A layout whose lines are in no list yet.
-    fn with_table(geometry: Geometry, table: Table) -> Self {
+    /// A layout of these lines.
+    fn of(lines: CacheLines, writer: TableWriter) -> Self {
         Self {
-            geometry,
-            lines: Lines::new(&geometry, table),
-            lists: Lists::new(geometry.lines),
-            shares: Shares::default(),
-            class_lines: [0; ClassId::COUNT],
-            locks: Locks::default(),
-            pages: Pages::default(),
-            journal: None,
+            lines,
+            writer,
             requests: Requests::default(),
+            ios: IoQueue::default(),
             waiting: Vec::new(),
             changes: Slab::new(),
             cleanings: Slab::new(),
             destages: Vec::new(),
             makes_room: None,
             wants_room: None,
-            next_taken: 0,
-            next_cleaned: 0,
             writes_around: 0,
             cores: BTreeSet::new(),
-            stopping: None,
             is_prepared: false,
-            ios: Slab::new(),
-            issued: Vec::new(),
-            has_changed: false,
         }
     }
 
-    /// Puts all lines that are in no list into the free lists.
-    fn fill_free_lists(&mut self) {
-        for line in self.geometry.version.lines_in_order(self.geometry.lines) {
-            if self.lists.kind(line).is_none() {
-                self.put(Kind::Free, line);
-            }
-        }
-    }
-
-    fn check(&self, request: &Request) {
+    fn check(&self, request: &LayoutRequest) {
         let Some(span) = request.span() else { return };
-        let block = u64::from(self.geometry.block_bytes);
+        let block = u64::from(self.lines.geometry().block_bytes);
         let is_whole =
             span.offset().is_multiple_of(block) && (span.bytes() as u64).is_multiple_of(block);
         assert!(span.sectors > 0 && is_whole, "{span:?} is not whole blocks of {block} bytes");
-        let last_line = (span.end() - 1) / u64::from(self.geometry.line_sectors());
+        let last_line = (span.end() - 1) / u64::from(self.lines.geometry().line_sectors());
         assert!(last_line < 1 << CORE_LINE_BITS, "{span:?} is beyond 2^46 lines");
-        if let Request::Write { data, .. }
-        | Request::InsertClean { data, .. }
-        | Request::Bypass { data, .. } = request
+        if let LayoutRequest::Write { data, .. }
+        | LayoutRequest::InsertClean { data, .. }
+        | LayoutRequest::Bypass { data, .. } = request
         {
             assert_eq!(data.len(), span.bytes(), "data of {span:?}");
         }
     }
 
     /// Begins a request. `false`: it has to wait for lines.
-    fn begin(&mut self, class: ClassId, id: RequestId, request: &Request) -> bool {
+    fn begin(&mut self, class: ClassId, id: RequestId, request: &LayoutRequest) -> bool {
         match request {
-            Request::Write { span, data } => self.write(class, id, *span, data),
-            Request::Bypass { span, data, durable } => self.bypass(id, *span, data, *durable),
-            Request::Discard { span } => self.discard(id, *span),
-            Request::Read { span } => {
+            LayoutRequest::Write { span, data } => self.write(class, id, *span, data),
+            LayoutRequest::Bypass { span, data, durable } => self.bypass(id, *span, data, *durable),
+            LayoutRequest::Discard { span } => self.discard(id, *span),
+            LayoutRequest::Read { span } => {
                 self.read(id, *span, Some(class));
                 true
             }
-            Request::PassThroughRead { span } => {
+            LayoutRequest::PassThroughRead { span } => {
                 self.read(id, *span, None);
                 true
             }
             // When it ends, the pages of the table say so, as a settling requires.
-            Request::Destage { span } | Request::Settle { span } => {
+            LayoutRequest::Destage { span } | LayoutRequest::Settle { span } => {
                 self.destage(id, *span);
                 true
             }
-            Request::InsertClean { span, data } => {
+            LayoutRequest::InsertClean { span, data } => {
                 self.insert_clean(class, id, *span, data);
                 true
             }
-            Request::Flush => {
+            LayoutRequest::Flush => {
                 self.flush(id);
                 true
             }
-            Request::PrepareStop => {
+            LayoutRequest::PrepareStop => {
                 self.prepare_stop(id);
                 true
             }
@@ -174,7 +179,7 @@ impl OcfLayout {
         for (class, id, request) in std::mem::take(&mut self.waiting) {
             if self.begin(class, id, &request) {
                 self.requests.end_part(id, true);
-                self.has_changed = true;
+                self.ios.note_change();
             } else {
                 self.waiting.push((class, id, request));
             }
@@ -185,7 +190,7 @@ impl OcfLayout {
 impl Layout for OcfLayout {
     /// # Panics
     /// If the request does not begin and end at a block of the cache device, or if its data has another length.
-    fn submit_of(&mut self, class: ClassId, id: RequestId, request: Request) {
+    fn submit_of(&mut self, class: ClassId, id: RequestId, request: LayoutRequest) {
         self.check(&request);
         self.requests.begin(id);
         if self.begin(class, id, &request) {
@@ -197,18 +202,24 @@ impl Layout for OcfLayout {
 
     fn completed(&mut self, io: IoId, outcome: Outcome) {
         let is_well = !matches!(outcome, Outcome::Failed);
-        match self.ios.remove(io.0) {
-            Purpose::Read { request, lines } => self.read_ended(request, lines, is_well),
-            Purpose::Change { number } => self.change_went_on(number, is_well),
-            Purpose::Pages { pages } => self.pages_written(pages, is_well),
-            Purpose::Journal { lines } => self.journal_written(&lines, is_well),
-            Purpose::Copy => self.copy_went_on(is_well),
-            Purpose::Stop => self.stopping_went_on(is_well),
-            Purpose::Cleaning { number, first } => match outcome {
+        match self.ios.ended(io) {
+            OcfPurpose::Read { request, lines } => self.read_ended(request, lines, is_well),
+            OcfPurpose::Change { number } => self.change_went_on(number, is_well),
+            OcfPurpose::Pages { pages } => {
+                let waiters = self.writer.pages_written(pages, is_well);
+                self.hear_all(waiters, is_well);
+            }
+            OcfPurpose::Journal { lines } => {
+                let waiters = self.writer.journal_written(&lines, is_well);
+                self.hear_all(waiters, is_well);
+            }
+            OcfPurpose::Copy => self.writer.copy_went_on(is_well, &mut self.ios),
+            OcfPurpose::Stop => self.stopping_went_on(is_well),
+            OcfPurpose::Cleaning { number, first } => match outcome {
                 Outcome::Read(data) => self.cleaning_read(number, first, &data),
                 _ => self.cleaning_went_on(number, is_well),
             },
-            Purpose::Flush { request } => self.requests.end_part(request, is_well),
+            OcfPurpose::Flush { request } => self.requests.end_part(request, is_well),
         }
     }
 
@@ -218,16 +229,19 @@ impl Layout for OcfLayout {
 
     fn turn(&mut self, ios: &mut Vec<(IoId, DeviceIo)>) {
         loop {
-            self.has_changed = false;
+            self.ios.take_change();
             self.begin_waiting();
             self.go_on_destaging();
             self.make_room();
-            self.write_pages();
-            if !self.has_changed {
+            let refused = self.writer.write_due(&mut self.lines, &mut self.ios);
+            if !refused.is_empty() {
+                self.hear_all(refused, false);
+            }
+            if !self.ios.take_change() {
                 break;
             }
         }
-        ios.append(&mut self.issued);
+        self.ios.take_issued(ios);
     }
 
     fn core_was_written(&mut self, core: CoreId) {
@@ -245,37 +259,32 @@ impl Layout for OcfLayout {
     /// Rewrites the pages of the table that could not be written. A later request that needs room retries the
     /// cleaning.
     fn retry(&mut self) {
-        if let Some(journal) = &mut self.journal {
-            journal.is_stuck = false;
-        }
-        for page in self.pages.doubtful().clone() {
-            self.pages.want(page, None, true);
-        }
+        self.writer.retry();
     }
 
     fn lookup(&mut self, span: Span, pieces: &mut Vec<Piece>) {
-        self.known(span, pieces);
+        let known = self.lines.pieces(span).into_iter();
+        pieces.extend(known.map(|(span, _, state)| Piece { span, state }));
     }
 
     fn dirty_after(&self, core: CoreId, sector: u64) -> Option<Span> {
-        self.dirty_run(core, sector)
+        self.lines.dirty_run(core, sector)
     }
 
     fn usage(&self) -> Usage {
-        let dirty_sectors = self.lines.dirty_sectors.all();
-        Usage { valid_sectors: self.lines.valid_sectors, dirty_sectors }
+        self.lines.usage()
     }
 
     fn dirty_sectors(&self, core: CoreId) -> u64 {
-        self.lines.dirty_sectors.of(core)
+        self.lines.dirty_sectors(core)
     }
 
     fn set_shares(&mut self, shares: Shares) {
-        self.shares = shares;
+        self.lines.set_shares(shares);
     }
 
     fn refuses(&self, class: ClassId, sectors: u32) -> Option<Refusal> {
-        self.refused(class, u64::from(sectors.div_ceil(self.geometry.line_sectors())))
+        self.lines.refused(class, u64::from(sectors.div_ceil(self.lines.geometry().line_sectors())))
     }
 
     /// Writes that found too few lines.
@@ -284,10 +293,10 @@ impl Layout for OcfLayout {
     }
 
     fn occupied_sectors(&self, class: ClassId) -> u64 {
-        self.lines.class_sectors[class.index()]
+        self.lines.class_sectors(class)
     }
 
     fn memory_bytes(&self) -> usize {
-        self.lines.memory_bytes() + self.lists.memory_bytes()
+        self.lines.memory_bytes()
     }
 }

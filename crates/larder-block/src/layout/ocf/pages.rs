@@ -29,7 +29,7 @@ struct Wanted {
 
 /// A page in flight.
 #[derive(Debug, Default)]
-struct UnderWay {
+struct PageUnderWay {
     waiters: Vec<Waiter>,
     /// The write began before the page became doubtful, so its success does not settle the doubt.
     is_stale: bool,
@@ -37,7 +37,7 @@ struct UnderWay {
 
 /// Adjacent pages that are to be written in one I/O.
 #[derive(Debug)]
-pub(super) struct Run {
+pub(super) struct PageRun {
     pub(super) pages: Range<u32>,
     pub(super) durable: bool,
 }
@@ -45,7 +45,7 @@ pub(super) struct Run {
 #[derive(Debug, Default)]
 pub(super) struct Pages {
     wanted: BTreeMap<u32, Wanted>,
-    under_way: BTreeMap<u32, UnderWay>,
+    under_way: BTreeMap<u32, PageUnderWay>,
     /// Pages whose content on the device is unknown because a write of them has failed. They may call lines dirty that
     /// have changed owner since. So each change writes them again before it ends.
     doubtful: BTreeSet<u32>,
@@ -70,21 +70,21 @@ impl Pages {
     }
 
     /// Takes the pages that may be written now.
-    pub(super) fn take_due(&mut self) -> Vec<Run> {
-        let mut runs: Vec<Run> = Vec::new();
+    pub(super) fn take_due(&mut self) -> Vec<PageRun> {
+        let mut runs: Vec<PageRun> = Vec::new();
         let under_way = &mut self.under_way;
         self.wanted.retain(|&page, wanted| {
             if under_way.contains_key(&page) {
                 return true;
             }
             let waiters = std::mem::take(&mut wanted.waiters);
-            under_way.insert(page, UnderWay { waiters, is_stale: false });
+            under_way.insert(page, PageUnderWay { waiters, is_stale: false });
             match runs.last_mut() {
                 Some(run) if run.pages.end == page && run.pages.len() < RUN_PAGES as usize => {
                     run.pages.end += 1;
                     run.durable |= wanted.durable;
                 }
-                _ => runs.push(Run { pages: page..page + 1, durable: wanted.durable }),
+                _ => runs.push(PageRun { pages: page..page + 1, durable: wanted.durable }),
             }
             false
         });

@@ -6,12 +6,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::OcfLayout;
+use super::cache_lines::CacheLines;
 use super::geometry::{Geometry, PAGE_BYTES, TABLE_SECTOR_BYTES};
 use super::journal::Journal;
-use super::lists::Kind;
-use super::state::OcfLayout;
 use super::table::{Adopted, CORE_LINE_BITS, Table};
-use crate::layout::{ClassId, CoreId};
+use super::table_writer::TableWriter;
+use crate::layout::CoreId;
 
 /// Pages per read.
 const READ_PAGES: u32 = 64;
@@ -36,7 +37,7 @@ enum Want {
 
 /// Result of a recovery.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Recovered {
+pub struct RecoveredLines {
     /// Lines with dirty sectors.
     pub dirty_lines: u64,
     /// Sectors of the table that are not what was written: dirty data may be lost. A device writes sectors atomically,
@@ -60,7 +61,7 @@ pub struct OcfRecovery {
     /// Blocks of the log by sequence: their positions and entries.
     entries: BTreeMap<u64, Block>,
     outstanding: usize,
-    found: Recovered,
+    found: RecoveredLines,
     told_up_to: u64,
     was_left: bool,
     /// The existing cores, if they were given.
@@ -85,7 +86,7 @@ impl OcfRecovery {
             next_block: 0,
             entries: BTreeMap::new(),
             outstanding: 0,
-            found: Recovered::default(),
+            found: RecoveredLines::default(),
             told_up_to: 0,
             was_left: false,
             cores: None,
@@ -186,7 +187,7 @@ impl OcfRecovery {
     ///
     /// # Panics
     /// If there are reads left.
-    pub fn finish(mut self) -> (OcfLayout, Recovered) {
+    pub fn finish(mut self) -> (OcfLayout, RecoveredLines) {
         let is_read = self.next_page == self.geometry.pages()
             && self.next_block == self.geometry.journal_blocks();
         let is_done = is_read && self.outstanding == 0;
@@ -200,32 +201,30 @@ impl OcfRecovery {
         };
         let said: Vec<(u128, u128)> = (0..self.geometry.lines).map(said).collect();
         (0..self.geometry.lines).for_each(|line| self.table.set_maps(line, 0, 0));
-        let mut layout = OcfLayout::with_table(self.geometry, self.table);
-        layout.journal = self.journal;
+        let mut lines = CacheLines::new(self.geometry, self.table);
+        let mut writer = TableWriter::new(self.journal);
         for (line, (valid, dirty)) in (0..).zip(said) {
             if valid == 0 {
                 continue;
             }
-            let of = layout.lines.table.core_line(line);
+            let of = lines.table().core_line(line);
             let is_there = |core: &CoreId| cores.as_ref().is_none_or(|all| all.contains(core));
             let is_known = CoreId::new(of.core).as_ref().is_some_and(is_there)
                 && of.number < 1 << CORE_LINE_BITS;
-            if !is_known || layout.lines.find(of).is_some() {
+            if !is_known || lines.find(of).is_some() {
                 if dirty != 0 {
                     // Its page says dirty: it must say otherwise before the line gets another owner.
-                    layout.pages.doubt(self.geometry.unit_of(line));
+                    writer.doubt(self.geometry.unit_of(line));
                     // Lines of a removed core are not damage.
                     let is_of_gone = CoreId::new(of.core).is_some_and(|core| !is_there(&core));
                     self.found.refused_lines += u64::from(!is_of_gone);
                 }
                 continue;
             }
-            layout.map(ClassId::UNCLASSIFIED, line, of);
-            layout.set_sectors(line, valid, dirty);
-            layout.put(if dirty == 0 { Kind::Clean } else { Kind::Dirty }, line);
+            lines.adopt(line, of, valid, dirty);
             self.found.dirty_lines += u64::from(dirty != 0);
         }
-        layout.fill_free_lists();
-        (layout, self.found)
+        lines.fill_free_lists();
+        (OcfLayout::of(lines, writer), self.found)
     }
 }

@@ -29,7 +29,7 @@ const WAL: [u8; 4] = *b"OCWL";
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
-struct Fixed {
+struct OcfFixed {
     layout: [u8; 4],
     lines: U32,
     offset: U64,
@@ -40,7 +40,7 @@ struct Fixed {
     reserved: U32,
 }
 
-const _: () = assert!(size_of::<Fixed>() == 40);
+const _: () = assert!(size_of::<OcfFixed>() == 40);
 
 /// What is fixed at format, and the state of the last stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +63,7 @@ impl OcfSuperblock {
     /// Encodes the content of a label.
     pub fn encode(&self) -> Vec<u8> {
         let Geometry { version, offset, lines, line_bytes, block_bytes } = self.geometry;
-        let fixed = Fixed {
+        let fixed = OcfFixed {
             layout: match version {
                 OcfVersion::V22 => V22,
                 OcfVersion::V26 => V26,
@@ -88,7 +88,7 @@ impl OcfSuperblock {
         let wrong = |what: String| {
             Error::new(ErrorKind::Format, format!("superblock of a cache of lines: {what}"))
         };
-        let fixed = Fixed::ref_from_bytes(content)
+        let fixed = OcfFixed::ref_from_bytes(content)
             .map_err(|_| wrong(format!("it has {} bytes and must have 40", content.len())))?;
         let version = match fixed.layout {
             V22 => OcfVersion::V22,

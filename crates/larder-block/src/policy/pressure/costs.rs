@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use crate::layout::{Class, CoreId, DeviceIo, SECTOR_BYTES, Span, Target};
+use crate::layout::{CoreId, DeviceIo, PlacementClass, SECTOR_BYTES, Span, Target};
 use crate::streams::{Direction, Streams};
 
 /// Number of I/Os of one kind after which the sums are halved, so that older I/Os weigh less.
@@ -105,7 +105,7 @@ impl Costs {
                 let bytes: usize = parts.iter().map(|part| part.len()).sum();
                 let sectors = u32::try_from(bytes / SECTOR_BYTES).unwrap_or(u32::MAX);
                 let span = Span { core, first: offset / SECTOR_BYTES as u64, sectors };
-                let is_around = *class == Class::Clean;
+                let is_around = *class == PlacementClass::Clean;
                 let what = if is_around {
                     let is_stream = of.streams.saw(span, Direction::Write) > 0;
                     What::Around(Kind::of(bytes as u64, is_stream))

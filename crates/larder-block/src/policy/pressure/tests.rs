@@ -1,7 +1,7 @@
 //! States by free room, and decisions by measured costs.
 
 use super::*;
-use crate::layout::{Class, Data, Target};
+use crate::layout::{Data, PlacementClass, Target};
 
 const MIB: u64 = 1 << 20;
 
@@ -17,14 +17,20 @@ fn facts(bytes: u64, room_bytes: u64, dirty_percent: u8) -> WriteFacts {
 }
 
 /// 200 writes to the core, one after the other, each of which takes `each`.
-fn writes(pressure: &mut Pressure, class: Class, bytes: usize, each: Duration, now: &mut Duration) {
+fn writes(
+    pressure: &mut Pressure,
+    class: PlacementClass,
+    bytes: usize,
+    each: Duration,
+    now: &mut Duration,
+) {
     writes_of(pressure, CoreId::new(0).unwrap(), class, (bytes, each), now);
 }
 
 fn writes_of(
     pressure: &mut Pressure,
     core: CoreId,
-    class: Class,
+    class: PlacementClass,
     (bytes, each): (usize, Duration),
     now: &mut Duration,
 ) {
@@ -69,7 +75,7 @@ fn what_the_core_takes_for_less_passes_by() {
     let mut pressure = Pressure::new(BypassPolicy::Cost);
     assert!(!pressure.passes(&facts(1 << 17, 0, 100)), "nothing is known of what destaging costs");
     let mut now = Duration::ZERO;
-    writes(&mut pressure, Class::Dirty, 4096, Duration::from_millis(4), &mut now);
+    writes(&mut pressure, PlacementClass::Dirty, 4096, Duration::from_millis(4), &mut now);
     // A disk: 128 KiB in lines take 128 ms; the guess for one write is 8 ms.
     assert!(pressure.passes(&facts(1 << 17, 0, 100)));
     assert!(!pressure.passes(&facts(4096, 0, 100)));
@@ -79,14 +85,14 @@ fn what_the_core_takes_for_less_passes_by() {
     assert!(!pressure.passes(&facts(32 << 10, MIB, 100)));
     assert!(pressure.passes(&WriteFacts { is_stream: true, ..facts(32 << 10, MIB, 100) }));
     // Bypassing takes 120 ms: no longer a fifth less. These writes still bypass the cache, until they cost more.
-    writes(&mut pressure, Class::Clean, 1 << 17, Duration::from_millis(120), &mut now);
+    writes(&mut pressure, PlacementClass::Clean, 1 << 17, Duration::from_millis(120), &mut now);
     assert!(pressure.passes(&facts(1 << 17, 0, 100)));
     assert!(!pressure.passes(&facts(1 << 17, 0, 90)), "a tenth of the room is made for nothing");
     assert!(!pressure.passes(&facts(1 << 17, 0, 100)), "what was refused has to gain a fifth");
-    writes(&mut pressure, Class::Clean, 1 << 17, Duration::from_millis(90), &mut now);
+    writes(&mut pressure, PlacementClass::Clean, 1 << 17, Duration::from_millis(90), &mut now);
     assert!(pressure.passes(&facts(1 << 17, 0, 100)));
     // After many refusals the cost is measured again.
-    writes(&mut pressure, Class::Clean, 1 << 17, Duration::from_millis(500), &mut now);
+    writes(&mut pressure, PlacementClass::Clean, 1 << 17, Duration::from_millis(500), &mut now);
     assert!((1..ASKED_AGAIN).all(|_| !pressure.passes(&facts(1 << 17, 0, 100))));
     assert!(!pressure.passes(&facts(1 << 17, 0, 100)) && pressure.passes(&facts(1 << 17, 0, 100)));
 }
@@ -99,12 +105,18 @@ fn what_a_write_costs_is_its_cores_matter_and_what_room_costs_that_of_whose_data
     pressure.passes(&long(flash));
     // The cache is full of lines of the disk: destaging 128 KiB of them takes 128 ms, whichever core is written.
     let line = |micros| (4096, Duration::from_micros(micros));
-    writes_of(&mut pressure, disk, Class::Dirty, line(4000), &mut now);
+    writes_of(&mut pressure, disk, PlacementClass::Dirty, line(4000), &mut now);
     assert!(pressure.passes(&long(flash)));
-    writes_of(&mut pressure, flash, Class::Clean, (1 << 17, Duration::from_millis(1)), &mut now);
+    writes_of(
+        &mut pressure,
+        flash,
+        PlacementClass::Clean,
+        (1 << 17, Duration::from_millis(1)),
+        &mut now,
+    );
     assert!(pressure.passes(&long(flash)));
     // Then of lines of the flash device, 3.2 ms. A write takes 8 ms on the disk and 1 ms on the flash device.
-    writes_of(&mut pressure, flash, Class::Dirty, line(100), &mut now);
+    writes_of(&mut pressure, flash, PlacementClass::Dirty, line(100), &mut now);
     assert!(!pressure.passes(&long(disk)));
     assert!(pressure.passes(&long(flash)));
 }
@@ -114,7 +126,7 @@ fn what_goes_on_is_tried_before_it_is_known_and_left_if_it_is_no_cheaper() {
     let (mut pressure, mut now) = (Pressure::new(BypassPolicy::Cost), Duration::ZERO);
     let line = facts(4096, 0, 100);
     pressure.passes(&line);
-    writes(&mut pressure, Class::Dirty, 4096, Duration::from_millis(4), &mut now);
+    writes(&mut pressure, PlacementClass::Dirty, 4096, Duration::from_millis(4), &mut now);
     let stream = WriteFacts { is_stream: true, ..line };
     assert!(!pressure.passes(&line) && pressure.passes(&stream));
     let io = |sector: u64| DeviceIo::Write {
@@ -122,7 +134,7 @@ fn what_goes_on_is_tried_before_it_is_known_and_left_if_it_is_no_cheaper() {
         offset: (1 << 40) + sector * 512,
         parts: vec![Data::copy_of(&[0; 4096])],
         beside: None,
-        class: Class::Clean,
+        class: PlacementClass::Clean,
         metadata_bytes: 0,
         durable: false,
     };
@@ -168,7 +180,7 @@ fn several_at_a_time_cost_what_the_core_is_busy() {
         durable: false,
     };
     let begun: Vec<CoreIo> = (0..32)
-        .map(|_| pressure.begins(&io(Class::Dirty), Duration::from_millis(1)).unwrap())
+        .map(|_| pressure.begins(&io(PlacementClass::Dirty), Duration::from_millis(1)).unwrap())
         .collect();
     for (number, io) in begun.iter().enumerate() {
         pressure.ended(io, Duration::from_millis(2 + number as u64));
@@ -176,7 +188,7 @@ fn several_at_a_time_cost_what_the_core_is_busy() {
     let core = CoreId::new(0).unwrap();
     assert_eq!(pressure.costs.of_destaging(4096), Some(1_000_000));
     // Without an I/O in flight, time is not charged.
-    let late = pressure.begins(&io(Class::Clean), Duration::from_millis(500)).unwrap();
+    let late = pressure.begins(&io(PlacementClass::Clean), Duration::from_millis(500)).unwrap();
     pressure.ended(&late, Duration::from_millis(503));
     assert_eq!(pressure.costs.of_writing(core, Kind::of(4096, false), 4096), Some(3_000_000));
 }

@@ -5,7 +5,7 @@
 use larder_block::accounting::{Accounting, Counts, Image};
 use larder_block::layout::log::{Geometry, LogIdentity, LogLayout, LogOptions};
 use larder_block::layout::ocf::{self, OcfLayout, OcfOptions, OcfVersion};
-use larder_block::layout::{CoreId, Data, Layout, Request, Span};
+use larder_block::layout::{CoreId, Data, Layout, LayoutRequest, Span};
 use larder_device::DeviceInfo;
 
 use crate::Error;
@@ -135,7 +135,7 @@ impl Counted {
         let data = self.zeros.slice(0..sectors as usize * 512);
         let mut requests = at.into_iter().map(|number| {
             let span = Span { core, first: number * u64::from(sectors), sectors };
-            Request::Write { span, data: data.clone() }
+            LayoutRequest::Write { span, data: data.clone() }
         });
         loop {
             if monitor.is_stopped() {
@@ -217,7 +217,7 @@ pub(super) fn core() -> Result<CoreId, Error> {
 fn carry_out(
     run: &mut Accounting<impl Layout>,
     depth: usize,
-    requests: impl Iterator<Item = Request>,
+    requests: impl Iterator<Item = LayoutRequest>,
 ) {
     match depth {
         1 => run.run_one_by_one(requests),

@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 use larder_block::accounting::{Accounting, Image};
 use larder_block::layout::log::{self, LogOptions, LogRecovery};
 use larder_block::layout::ocf::{self, OcfRecovery, OcfVersion};
-use larder_block::layout::{Data, DeviceIo, Layout, Request, RequestId, Span, Target, Usage};
+use larder_block::layout::{Data, DeviceIo, Layout, LayoutRequest, RequestId, Span, Target, Usage};
 use larder_device::DeviceInfo;
 use larder_device::model::virtual_time::{Moment, Shape, ShapedStorage, shapes};
 
@@ -250,7 +250,7 @@ fn filled<L: Layout>(
     let (core, data) = (core()?, Data::copy_of(&[0; LINE_BYTES as usize]));
     let request = |line: &u64| {
         let span = Span { core, first: line * 8, sectors: 8 };
-        Request::Write { span, data: data.clone() }
+        LayoutRequest::Write { span, data: data.clone() }
     };
     let enough = bytes / u64::from(LINE_BYTES) * 3 / 2 / WRITE_DEPTH as u64;
     for (number, lines) in (0..).zip(lines.chunks(WRITE_DEPTH)) {
@@ -265,7 +265,10 @@ fn filled<L: Layout>(
 }
 
 /// Returns the end offset of the last write to the cache device.
-fn write_all<L: Layout>(run: &mut Accounting<L>, requests: impl Iterator<Item = Request>) -> u64 {
+fn write_all<L: Layout>(
+    run: &mut Accounting<L>,
+    requests: impl Iterator<Item = LayoutRequest>,
+) -> u64 {
     let mut waiting: Vec<RequestId> = requests.map(|request| run.submit(request)).collect();
     let mut last = 0;
     while !waiting.is_empty() {

@@ -151,8 +151,8 @@ impl Pair {
         let spans =
             numbers.map(|number| Span { core, first: number * u64::from(sectors), sectors });
         let of_layout = |span| match asks.is_read {
-            true => layout::Request::Read { span },
-            false => layout::Request::Write { span, data: data.clone() },
+            true => layout::LayoutRequest::Read { span },
+            false => layout::LayoutRequest::Write { span, data: data.clone() },
         };
         let of_cache = |span| match asks.is_read {
             true => cache::Request::Read { span },

@@ -44,6 +44,13 @@ pub(crate) struct Found {
     pub(crate) extent: Extent,
 }
 
+impl Found {
+    /// Whether it is a part of the data of `span` that is at `location`.
+    pub(crate) fn is_part_of(&self, span: Span, location: u64) -> bool {
+        self.extent.location == location + (self.span.offset() - span.offset())
+    }
+}
+
 impl Index {
     /// # Panics
     /// If lines are longer than an extent may be.
@@ -79,6 +86,50 @@ impl Index {
     /// The same including evicted sectors: all sectors that have records on the device.
     pub(crate) fn find_recorded(&self, span: Span, found: &mut Vec<Found>) {
         self.find_those(span, |_| true, found);
+    }
+
+    /// What is cached of `span`, in order.
+    pub(crate) fn found(&self, span: Span) -> Vec<Found> {
+        let mut found = Vec::new();
+        self.find(span, &mut found);
+        found
+    }
+
+    /// What is cached of `span`, and what is evicted but would be found by a start.
+    pub(crate) fn recorded(&self, span: Span) -> Vec<Found> {
+        let mut found = Vec::new();
+        self.find_recorded(span, &mut found);
+        found
+    }
+
+    /// The parts of `found` that are still at the same location.
+    pub(crate) fn still_there(&self, found: &Found) -> Vec<Found> {
+        let mut now = self.found(found.span);
+        now.retain(|one| one.is_part_of(found.span, found.extent.location));
+        now
+    }
+
+    /// The parts of `found` that are still at the same location, evicted or not.
+    pub(crate) fn still_recorded(&self, found: &Found) -> Vec<Found> {
+        let mut now = self.recorded(found.span);
+        now.retain(|one| one.is_part_of(found.span, found.extent.location));
+        now
+    }
+
+    /// This data is about to go to its core.
+    pub(crate) fn mark_busy(&mut self, found: &[Found]) {
+        for one in found {
+            self.change(one.span, |extent| extent.is_busy = true);
+        }
+    }
+
+    /// This data does not go to its core after all.
+    pub(crate) fn no_longer_busy(&mut self, found: &[Found]) {
+        for one in found {
+            for now in self.still_there(one) {
+                self.change(now.span, |extent| extent.is_busy = false);
+            }
+        }
     }
 
     fn find_those(&self, span: Span, wanted: impl Fn(&Extent) -> bool, found: &mut Vec<Found>) {

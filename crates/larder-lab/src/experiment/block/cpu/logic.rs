@@ -5,7 +5,7 @@ use std::hint::black_box;
 use larder_block::accounting::Blind;
 use larder_block::layout::log::{self, LogLayout};
 use larder_block::layout::ocf::{self, OcfLayout};
-use larder_block::layout::{Data, Layout, Request, Span};
+use larder_block::layout::{Data, Layout, LayoutRequest, Span};
 use larder_block::manage::LayoutOptions;
 use larder_device::DeviceInfo;
 
@@ -48,7 +48,7 @@ fn passes_us<L: Layout>(layout: L, point: &Point, file_bytes: u64) -> Result<[f6
         for lines in lines.chunks(point.depth) {
             let requests = lines.iter().map(|line| {
                 let span = Span { core, first: line * u64::from(sectors), sectors };
-                Request::Write { span, data: data.clone() }
+                LayoutRequest::Write { span, data: data.clone() }
             });
             blind.run(requests, |io| {
                 black_box(io);

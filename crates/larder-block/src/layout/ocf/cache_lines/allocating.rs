@@ -1,16 +1,22 @@
 //! Selects the lines for data that is not cached yet: free lines first, then the least recently used clean ones. Never
-//! waits for dirty lines: these are cleaned for later requests. For the classes of lines, see [`super::classes`].
+//! waits for dirty lines: these are cleaned for later requests. For the classes of lines, see `classes`.
 
-use super::lists::Kind;
-use super::state::OcfLayout;
-use super::version::LISTS;
+use std::collections::BTreeSet;
+
+use super::super::lists::Kind;
+use super::super::version::LISTS;
+use super::CacheLines;
 use crate::layout::ClassId;
 
-impl OcfLayout {
-    /// Takes `count` lines for a class out of their lists, without an owner, or none. If there are too few, requests a
-    /// cleaning, and the clean lines taken up to then become free. Lines beyond the share of a class come from its own
-    /// lines.
-    pub(super) fn take_lines(&mut self, class: ClassId, count: usize) -> Option<Vec<u32>> {
+impl CacheLines {
+    /// Takes `count` lines for a class out of their lists, without an owner, or none. If there are too few, the
+    /// clean lines taken up to then become free. Lines beyond the share of a class come from its own lines.
+    pub(super) fn take_lines(
+        &mut self,
+        class: ClassId,
+        count: usize,
+        doubtful: &BTreeSet<u32>,
+    ) -> Option<Vec<u32>> {
         let mut taken = Vec::with_capacity(count);
         if count == 0 {
             return Some(taken);
@@ -18,11 +24,11 @@ impl OcfLayout {
         let first = self.next_taken;
         self.next_taken = (first + 1) % LISTS;
         let own = self.lines_of_its_own(class, count);
-        self.take_of((Kind::Clean, class), first, own, &mut taken);
+        self.take_of((Kind::Clean, class), first, own, doubtful, &mut taken);
         if taken.len() == own {
-            self.take_of((Kind::Free, class), first, count, &mut taken);
+            self.take_of((Kind::Free, class), first, count, doubtful, &mut taken);
             for other in self.giving_way_to(class) {
-                self.take_of((Kind::Clean, other), first, count, &mut taken);
+                self.take_of((Kind::Clean, other), first, count, doubtful, &mut taken);
             }
         }
         if taken.len() < count {
@@ -30,8 +36,6 @@ impl OcfLayout {
             for line in taken.into_iter().rev() {
                 self.put(Kind::Free, line);
             }
-            self.wants_room = Some(class);
-            self.has_changed = true;
             return None;
         }
         Some(taken)
@@ -42,6 +46,7 @@ impl OcfLayout {
         (kind, class): (Kind, ClassId),
         first: usize,
         count: usize,
+        doubtful: &BTreeSet<u32>,
         taken: &mut Vec<u32>,
     ) {
         let at_once = self.geometry.version.taken_at_once();
@@ -49,7 +54,7 @@ impl OcfLayout {
         while taken.len() < count && empty < LISTS {
             let before = taken.len();
             while taken.len() < count && taken.len() - before < at_once {
-                let Some(line) = self.oldest_idle(kind, class, list) else { break };
+                let Some(line) = self.oldest_idle((kind, class), list, doubtful) else { break };
                 self.take_out(line);
                 if kind == Kind::Clean {
                     self.unmap(line);
@@ -62,9 +67,13 @@ impl OcfLayout {
     }
 
     /// The least recently used line of a list, among those that may change owner.
-    fn oldest_idle(&self, kind: Kind, class: ClassId, list: usize) -> Option<u32> {
+    fn oldest_idle(
+        &self,
+        (kind, class): (Kind, ClassId),
+        list: usize,
+        doubtful: &BTreeSet<u32>,
+    ) -> Option<u32> {
         let mut line = self.lists.oldest(kind, class, list)?;
-        let doubtful = self.pages.doubtful();
         while !self.locks.is_idle(line) || doubtful.contains(&self.geometry.unit_of(line)) {
             line = self.lists.newer(line)?;
         }
@@ -72,7 +81,11 @@ impl OcfLayout {
     }
 
     /// The least recently used dirty and idle lines that may be evicted for a class, at most `count`.
-    pub(super) fn choose_dirty(&mut self, class: ClassId, count: usize) -> Vec<u32> {
+    pub(in crate::layout::ocf) fn choose_dirty(
+        &mut self,
+        class: ClassId,
+        count: usize,
+    ) -> Vec<u32> {
         let mut chosen = Vec::with_capacity(count);
         let is_full = self.lines_of_its_own(class, 1) > 0;
         let classes = if is_full { vec![class] } else { self.giving_way_to(class) };

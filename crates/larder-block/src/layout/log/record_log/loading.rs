@@ -1,22 +1,42 @@
 //! Puts the records that a start has found into the index: the parts that a request needs, and the others one by one
 //! ([`Layout::load_part`](crate::layout::Layout::load_part)).
 
-use super::index::Extent;
-use super::state::LogLayout;
-use super::unloaded::{Late, Said, Unloaded};
+use super::super::index::Extent;
+use super::super::unloaded::{Late, Said, Unloaded};
+use super::RecordLog;
+use crate::layout::Span;
 use crate::layout::line::{pack_line, unpack_line};
-use crate::layout::{ClassId, Span};
 
-impl LogLayout {
+impl RecordLog {
+    /// Takes over what a start has found.
+    pub(in crate::layout::log) fn adopt(&mut self, unloaded: Unloaded) {
+        self.unloaded = Some(unloaded).filter(|unloaded| unloaded.left() > 0);
+    }
+
+    /// The number of parts that are not loaded.
+    pub(in crate::layout::log) fn unloaded_parts(&self) -> usize {
+        self.unloaded.as_ref().map_or(0, Unloaded::left)
+    }
+
+    /// The dirty data that was loaded since the last call.
+    pub(in crate::layout::log) fn take_loaded_dirty(&mut self) -> Vec<Span> {
+        std::mem::take(&mut self.loaded_dirty)
+    }
+
+    /// Whether data was loaded since the last call.
+    pub(in crate::layout::log) fn take_has_loaded(&mut self) -> bool {
+        std::mem::take(&mut self.has_loaded)
+    }
+
     /// Ensures that the index contains everything known of `span`.
-    pub(super) fn load(&mut self, span: Span) {
+    pub(in crate::layout::log) fn load(&mut self, span: Span) {
         while let Some(part) = self.unloaded.as_ref().and_then(|unloaded| unloaded.missing(span)) {
             self.load_number(part);
         }
     }
 
     /// Loads a part that contains lines of a segment. Returns whether one was missing.
-    pub(super) fn load_one_of(&mut self, segment: u32) -> bool {
+    pub(in crate::layout::log) fn load_one_of(&mut self, segment: u32) -> bool {
         let Some(unloaded) = &self.unloaded else { return false };
         let line_sectors = self.geometry.line_sectors();
         let mut lines = self.segments.get(segment).lines().iter();
@@ -27,9 +47,17 @@ impl LogLayout {
         })
     }
 
-    pub(super) fn load_next(&mut self) {
+    /// Loads the next part.
+    pub(in crate::layout::log) fn load_next(&mut self) {
         if let Some(part) = self.unloaded.as_mut().and_then(Unloaded::next) {
             self.load_number(part);
+        }
+    }
+
+    /// Loads all parts.
+    pub(in crate::layout::log) fn load_all(&mut self) {
+        while self.unloaded.is_some() {
+            self.load_next();
         }
     }
 
@@ -39,7 +67,7 @@ impl LogLayout {
         if unloaded.left() == 0 {
             self.unloaded = None;
         }
-        self.evicting.look_again(ClassId::UNCLASSIFIED, 0);
+        self.has_loaded = true;
         for line in records.chunk_by(|a, b| a.line(line_shift) == b.line(line_shift)) {
             self.load_line(line);
         }
@@ -60,12 +88,11 @@ impl LogLayout {
         }
         let line_sectors = self.geometry.line_sectors();
         let line = unpack_line(pack_line(span, line_sectors), line_sectors);
-        let mut found = std::mem::take(&mut self.found);
+        let mut found = self.take_buffer();
         self.index.find(line, &mut found);
         let dirty = found.iter().filter(|found| found.extent.is_dirty);
         self.loaded_dirty.extend(dirty.map(|found| found.span));
-        found.clear();
-        self.found = found;
+        self.give_back(found);
     }
 
     fn load_record(&mut self, span: Span, said: Said) {

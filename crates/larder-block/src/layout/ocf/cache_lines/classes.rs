@@ -4,11 +4,11 @@
 
 use std::cmp::Reverse;
 
-use super::lists::Kind;
-use super::state::OcfLayout;
+use super::super::lists::Kind;
+use super::CacheLines;
 use crate::layout::{ClassId, Refusal};
 
-impl OcfLayout {
+impl CacheLines {
     /// The most lines that a class may have.
     fn lines_max(&self, class: ClassId) -> u64 {
         self.shares.get(class).of(u64::from(self.geometry.lines))
@@ -49,7 +49,7 @@ impl OcfLayout {
 
     /// Why a class cannot have `lines` more lines, as far as classes are concerned. Lines in use count as if they were
     /// idle.
-    pub(super) fn refused(&self, class: ClassId, lines: u64) -> Option<Refusal> {
+    pub(in crate::layout::ocf) fn refused(&self, class: ClassId, lines: u64) -> Option<Refusal> {
         if lines > u64::from(self.geometry.lines) {
             // There is no room for it in any class.
             return None;
@@ -68,7 +68,7 @@ impl OcfLayout {
     }
 
     /// Moves a hit line to the class of the request, as far as that class has room.
-    pub(super) fn take_over(&mut self, class: ClassId, line: u32) {
+    pub(in crate::layout::ocf) fn take_over(&mut self, class: ClassId, line: u32) {
         if self.lists.class(line) != class && self.has(class) < self.lines_max(class) {
             self.reclassify(line, class);
         }
