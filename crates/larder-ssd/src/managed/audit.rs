@@ -70,8 +70,7 @@ impl ManagedSsd {
                 UnitState::Retired => retired += u64::from(unit.live == 0 && block.is_retired()),
             }
         }
-        let frontiers = self.host_frontiers.iter().chain(&self.gc_frontiers);
-        let with_room = frontiers.filter(|frontier| frontier.room() > 0).count();
+        let with_room = self.frontiers.with_room();
         ensure(open == with_room, || {
             format!("{open} units are open, {with_room} frontiers have room")
         })?;

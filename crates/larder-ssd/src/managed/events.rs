@@ -3,7 +3,6 @@
 
 use std::collections::VecDeque;
 
-use super::ManagedSsd;
 use super::frontier::Placement;
 
 /// Something that the drive did to a reclaim unit or a handle.
@@ -86,7 +85,7 @@ pub struct EventCounts {
     pub unit_retired: u64,
 }
 
-/// All events since the record was last taken; see [`ManagedSsd::take_event_record`].
+/// All events since the record was last taken; see [`ManagedSsd::take_event_record`](super::ManagedSsd::take_event_record).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EventRecord {
     /// The events, oldest first.
@@ -143,27 +142,20 @@ impl Events {
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Event> {
         self.ring.iter()
     }
-}
 
-impl ManagedSsd {
-    /// Starts or stops keeping a record of every event, in addition to the ring of the newest. The record grows until
-    /// it is taken.
-    pub fn keep_event_record(&mut self, keep: bool) {
-        self.events.record = keep.then(EventRecord::default);
+    /// Starts or stops the record of all events.
+    pub(crate) fn keep_record(&mut self, keep: bool) {
+        self.record = keep.then(EventRecord::default);
     }
 
-    /// Takes the events since the last call; empty if no record is kept.
-    pub fn take_event_record(&mut self) -> EventRecord {
-        self.events.record.as_mut().map(std::mem::take).unwrap_or_default()
+    /// The events since the last call; empty if no record is kept.
+    pub(crate) fn take_record(&mut self) -> EventRecord {
+        self.record.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Records which pages were moved out of `unit`. Must run before their live bits are cleared.
-    pub(super) fn record_moved_pages(&mut self, unit: u32) {
-        if self.events.record.is_none() {
-            return;
-        }
-        let pages: Vec<u64> = self.live_pages_of(unit).collect();
-        if let Some(record) = &mut self.events.record {
+    /// Records, if a record is kept, which logical pages were moved for the next [`Event::MediaReallocated`].
+    pub(crate) fn record_moved(&mut self, pages: impl Iterator<Item = u64>) {
+        if let Some(record) = &mut self.record {
             record.moved_pages.extend(pages);
         }
     }

@@ -1,24 +1,32 @@
-//! Garbage collection: turns full units into erased ones.
+//! Garbage collection and wear: turns full units into erased ones.
 //!
 //! Invariant: a group has at least one erased unit whenever collection starts. It holds because the host opens a unit
 //! only while the reserve (at least two) is erased, and because reclaiming a unit opens at most one other and gives
 //! itself back. Two things can break it: an erase that fails, and a power loss between the opening and the erase. Then
 //! a victim is taken only if its live pages fit into the open unit.
+//!
+//! An erase that fails retires its unit.
+//! *Dynamic* levelling opens the least worn erased unit first, but it does not reach units whose data never dies.
+//! *Static* levelling does: when the gap between the most and the least worn unit grows too large, the least worn full
+//! unit, which holds the coldest data, is copied to the most worn erased unit and returns to the pool. The copy keeps
+//! its owner, so isolation holds. Dead pages of the old unit become padding in the new one, so no space is gained or
+//! lost.
 
 use super::ManagedSsd;
 use super::events::Event;
-use super::frontier::{Frontier, Placement, Role};
+use super::frontier::{Frontier, Placement};
 use super::options::{GcDestination, VictimPolicy, VictimScope};
-use super::units::{Owner, UnitState};
+use super::units::{Owner, Role, UnitState};
 use crate::error::{Error, ErrorKind};
+use crate::nand::BlockIndex;
 
 impl ManagedSsd {
     /// Gives host frontier `index` a unit with room. Reclaims others first while erased units are short.
     pub(super) fn open_for_host(&mut self, index: usize) -> Result<(), Error> {
-        let group = index / self.streams;
+        let group = self.frontiers.group_of(index);
         self.fill_reserve(group, index)?;
         // With a shared frontier, collection may itself have opened a unit with room for the host.
-        if self.host_frontiers[index].room() > 0 {
+        if self.frontiers.host(index).room() > 0 {
             return Ok(());
         }
         // Each erase may fail and take a unit of the reserve, which the next move needs: refill the reserve before
@@ -29,14 +37,15 @@ impl ManagedSsd {
         }
         self.level_wear(group)?;
         self.fill_reserve(group, index)?;
-        if self.host_frontiers[index].room() == 0 {
-            let owner = self.owner_of_stream(index % self.streams);
+        if self.frontiers.host(index).room() == 0 {
+            let owner = self.frontiers.owner_of(index);
             let role = Role::Host(narrow(index));
-            let full = self.host_frontiers[index];
+            let full = self.frontiers.host(index);
             let frontier = self.open(group, owner, role)?;
-            self.host_frontiers[index] = frontier;
+            *self.frontiers.host_mut(index) = frontier;
             if full.is_of_a_unit() {
-                let (placement, unit) = (self.placement_of(index), self.map.unit_of(frontier.next));
+                let (placement, unit) =
+                    (self.frontiers.placement_of(index), self.map.unit_of(frontier.next));
                 self.events.record(Event::MovedOn { placement, unit });
             }
         }
@@ -54,7 +63,7 @@ impl ManagedSsd {
             let victim = self.choose_victim(group, index, fruitless)?;
             let live = self.reclaim(victim, group)?;
             self.check_not_worn_out()?;
-            if self.host_frontiers[index].room() > 0 && self.units.erased(group) > 0 {
+            if self.frontiers.host(index).room() > 0 && self.units.erased(group) > 0 {
                 break;
             }
             fruitless = if live == pages_per_unit { fruitless + 1 } else { 0 };
@@ -107,7 +116,7 @@ impl ManagedSsd {
         if let Role::Host(index) = role
             && full.is_of_a_unit()
         {
-            let placement = self.placement_of(index as usize);
+            let placement = self.frontiers.placement_of(index as usize);
             let unit = self.map.unit_of(frontier.next);
             self.events.record(Event::ImplicitlyModified { placement, unit });
         }
@@ -151,11 +160,12 @@ impl ManagedSsd {
         if self.config.victim_scope == VictimScope::Global {
             return self.victims.choose(narrow(group), &self.units);
         }
-        let first = narrow(group * (self.streams + 1));
-        let own = self.victims.choose(first + narrow(index % self.streams), &self.units);
+        let streams = self.frontiers.streams();
+        let first = narrow(group * (streams + 1));
+        let own = self.victims.choose(first + narrow(self.frontiers.stream_of(index)), &self.units);
         let frees = |unit: &u32| self.units.get(*unit).live < self.config.geometry.pages_per_unit;
         own.filter(frees).or_else(|| {
-            (first..=first + narrow(self.streams))
+            (first..=first + narrow(streams))
                 .filter_map(|set| self.victims.choose(set, &self.units))
                 .min_by_key(|&unit| self.units.get(unit).live)
         })
@@ -175,11 +185,8 @@ impl ManagedSsd {
     }
 
     fn room_for(&self, group: usize, owner: Owner) -> u32 {
-        match self.destination(group, owner).1 {
-            Role::Host(index) => self.host_frontiers[index as usize].room(),
-            Role::Collection(index) => self.gc_frontiers[index as usize].room(),
-            Role::Levelling => 0,
-        }
+        let (_, role) = self.frontiers.destination(group, owner);
+        self.frontiers.of(role).map_or(0, Frontier::room)
     }
 
     /// Moves the live pages of the full unit `victim` and erases it. Returns the number of moved pages.
@@ -187,10 +194,10 @@ impl ManagedSsd {
         let unit = *self.units.get(victim);
         self.victims.remove(victim, unit.set, unit.live);
         if unit.live > 0 {
-            let (owner, role) = self.destination(group, unit.owner);
-            let mut frontier = *self.frontier(role);
+            let (owner, role) = self.frontiers.destination(group, unit.owner);
+            let mut frontier = self.frontiers.of(role).unwrap_or_default();
             let moved = self.move_live_pages(victim, group, owner, role, &mut frontier);
-            *self.frontier(role) = frontier;
+            self.frontiers.set(role, frontier);
             moved?;
         }
         self.finish_unit(victim, unit.live);
@@ -200,7 +207,7 @@ impl ManagedSsd {
     /// Erases a unit whose `moved` live pages have all been copied.
     pub(super) fn finish_unit(&mut self, unit: u32, moved: u32) {
         if moved > 0 {
-            self.record_moved_pages(unit);
+            self.events.record_moved(self.map.live_pages(unit));
             self.map.clear_unit(unit);
             self.units.get_mut(unit).live = 0;
             self.stats.units_collected_with_copies += 1;
@@ -224,7 +231,7 @@ impl ManagedSsd {
         let slot = self.copies_slot(self.units.get(victim).owner);
         let mut batch_start = frontier.next;
         // Move runs of neighbours together, unless each page needs out-of-band data or a journal entry.
-        let longest = if self.out_of_band.is_some() || self.journal.is_some() { 1 } else { 64 };
+        let longest = if self.out_of_band.is_some() || self.journal.is_kept() { 1 } else { 64 };
         for word in 0..self.map.words_per_unit() {
             let mut bits = self.map.live_word(victim, word);
             let base = first + narrow(word) * 64;
@@ -243,7 +250,7 @@ impl ManagedSsd {
                 let count = (bits >> start).trailing_ones().min(frontier.room()).min(longest);
                 bits &= !(u64::MAX >> (64 - count) << start);
                 self.map.relocate(source, frontier.next, count);
-                self.journal_move(source, frontier.next);
+                self.journal.moved(source, frontier.next);
                 frontier.next += count;
             }
         }
@@ -275,33 +282,6 @@ impl ManagedSsd {
         }
     }
 
-    /// The owner of the units to which data of `owner` is moved, and the frontier to use.
-    fn destination(&self, group: usize, owner: Owner) -> (Owner, Role) {
-        let stream = match owner {
-            Owner::Handle(handle) => usize::from(handle),
-            Owner::Sequential => self.streams - 1,
-            Owner::Mixed | Owner::Nobody => 0,
-        };
-        let index = narrow(group * self.streams + stream);
-        match self.config.gc_destination {
-            GcDestination::HostFrontier => (owner, Role::Host(index)),
-            GcDestination::Handle(handle) => {
-                let index = narrow(group * self.streams) + u32::from(handle);
-                (Owner::Handle(handle), Role::Host(index))
-            }
-            GcDestination::Shared => (Owner::Mixed, Role::Collection(narrow(group))),
-            GcDestination::PerHandle => (owner, Role::Collection(index)),
-        }
-    }
-
-    fn frontier(&mut self, role: Role) -> &mut Frontier {
-        match role {
-            Role::Host(index) => &mut self.host_frontiers[index as usize],
-            Role::Collection(index) => &mut self.gc_frontiers[index as usize],
-            Role::Levelling => unreachable!("wear levelling keeps its own frontier"),
-        }
-    }
-
     /// The entry under which copies out of a unit of `owner` are counted.
     fn copies_slot(&self, owner: Owner) -> usize {
         match owner {
@@ -311,21 +291,94 @@ impl ManagedSsd {
         }
     }
 
-    pub(super) fn owner_of_stream(&self, stream: usize) -> Owner {
-        match u16::try_from(stream) {
-            Ok(handle) if handle < self.config.active_handles() => Owner::Handle(handle),
-            _ => Owner::Sequential,
+    /// Erases `unit`, whose live pages were all moved, or retires it if the erase fails.
+    pub(super) fn erase(&mut self, unit: u32) {
+        if let Some(beside) = &mut self.out_of_band {
+            beside.before_erase(&self.map);
+        }
+        let outcome = self.medium.erase(BlockIndex(unit));
+        let erases = self.erases_of(unit);
+        if outcome.is_err() {
+            self.units.retire(unit);
+            self.stats.retired_units += 1;
+            self.events.record(Event::UnitRetired { unit, erases });
+            self.read_only |= self.spare_is_used_up(self.units.group_of(unit));
+        } else {
+            self.units.erased_again(unit, erases);
+            self.journal.erased(unit);
+            self.stats.erased_units += 1;
         }
     }
 
-    /// The placement whose writes go to host frontier `index`.
-    pub(super) fn placement_of(&self, index: usize) -> Placement {
-        let narrow = |n: usize| u16::try_from(n).unwrap_or(u16::MAX);
-        let handle = match self.owner_of_stream(index % self.streams) {
-            Owner::Handle(handle) => handle,
-            _ => 0,
+    fn erases_of(&self, unit: u32) -> u32 {
+        self.medium.block(BlockIndex(unit)).erases
+    }
+
+    fn spare_is_used_up(&self, group: usize) -> bool {
+        self.units.good_of_all() < self.config.units_required()
+            || u64::from(self.units.good(group)) <= self.config.group_overhead_units()
+    }
+
+    /// Static wear levelling: moves at most one unit each time the host opens one.
+    pub(super) fn level_wear(&mut self, group: usize) -> Result<(), Error> {
+        let Some(gap) = self.config.wear_levelling_gap else { return Ok(()) };
+        let counts = self.medium.wear();
+        let max = counts.max();
+        if max - counts.min() <= gap {
+            return Ok(());
+        }
+        let full = self
+            .units
+            .of_group(group)
+            .filter(|&unit| self.units.get(unit).state == UnitState::Full);
+        let Some(coldest) = full.min_by_key(|&unit| self.erases_of(unit)) else {
+            return Ok(());
         };
-        Placement { group: narrow(index / self.streams), handle }
+        let erases = self.erases_of(coldest);
+        match self.units.most_worn_erased(group) {
+            Some((worn, worn_erases)) if worn_erases > erases && max - erases > gap => {
+                self.relocate(coldest, worn, group)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Copies the live pages of `from` to `to`, which is erased, and erases `from`.
+    fn relocate(&mut self, from: u32, to: u32, group: usize) -> Result<(), Error> {
+        let source = *self.units.get(from);
+        if source.live == 0 {
+            return self.reclaim(from, group).map(|_| ());
+        }
+        self.victims.remove(from, source.set, source.live);
+        self.units.open_this(to, source.owner, Role::Levelling);
+        let pages_per_unit = self.config.geometry.pages_per_unit;
+        let next = to * pages_per_unit;
+        let mut frontier = Frontier { next, end: next + pages_per_unit };
+        self.move_live_pages(from, group, source.owner, Role::Levelling, &mut frontier)?;
+        self.stats.wear_levelled_pages += u64::from(source.live);
+        self.pad(frontier);
+        self.finish_unit(from, source.live);
+        Ok(())
+    }
+
+    /// Fails once failed erases have used up the spare units.
+    #[inline]
+    pub(super) fn check_not_worn_out(&self) -> Result<(), Error> {
+        if self.read_only { Err(self.worn_out()) } else { Ok(()) }
+    }
+
+    #[cold]
+    pub(super) fn worn_out(&self) -> Error {
+        Error::new(
+            ErrorKind::ReadOnly,
+            format!(
+                "the drive is read-only: {} of its {} reclaim units are retired and {} are needed; \
+                 what it holds can be read",
+                self.stats.retired_units,
+                self.config.geometry.units,
+                self.config.units_required(),
+            ),
+        )
     }
 
     /// The error for a `group` that cannot provide a unit.

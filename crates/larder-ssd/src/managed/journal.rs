@@ -1,8 +1,6 @@
 //! An optional record of the operations on the media: the timed drive charges them to dies and channels. While it is
 //! off, it costs one branch per batch.
 
-use super::ManagedSsd;
-
 /// One operation of the firmware on the media.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MediaOp {
@@ -25,45 +23,49 @@ pub enum MediaOp {
     },
 }
 
-impl ManagedSsd {
-    /// Starts or stops recording the operations on the media.
-    pub fn record_media_ops(&mut self, record: bool) {
-        self.journal = record.then(Vec::new);
+/// The operations since they were last taken, while they are recorded.
+#[derive(Debug, Default)]
+pub(super) struct Journal(Option<Vec<MediaOp>>);
+
+impl Journal {
+    /// Starts or stops the record.
+    pub(super) fn keep(&mut self, keep: bool) {
+        self.0 = keep.then(Vec::new);
     }
 
-    /// Appends the operations recorded since the last call to `ops`, in order.
-    pub fn take_media_ops(&mut self, ops: &mut Vec<MediaOp>) {
-        if let Some(journal) = &mut self.journal {
+    #[inline]
+    pub(super) fn is_kept(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Moves the operations to the end of `ops`.
+    pub(super) fn take(&mut self, ops: &mut Vec<MediaOp>) {
+        if let Some(journal) = &mut self.0 {
             ops.append(journal);
         }
     }
 
-    /// The physical page that holds `lpn`, if it is mapped.
-    pub fn physical_page(&self, lpn: u64) -> Option<u32> {
-        let lpn =
-            u32::try_from(lpn).ok().filter(|&lpn| (lpn as usize) < self.map.logical_pages())?;
-        self.map.physical(lpn)
-    }
-
+    /// The host wrote `count` pages from `first` on.
     #[inline]
-    pub(super) fn journal_programs(&mut self, first: u32, count: u32) {
-        if let Some(journal) = &mut self.journal {
+    pub(super) fn programs(&mut self, first: u32, count: u32) {
+        if let Some(journal) = &mut self.0 {
             let programs = first..first + count;
             journal.extend(programs.map(|ppn| MediaOp::Program { ppn, from_host: true }));
         }
     }
 
+    /// Garbage collection moved page `from` to `to`.
     #[inline]
-    pub(super) fn journal_move(&mut self, from: u32, to: u32) {
-        if let Some(journal) = &mut self.journal {
+    pub(super) fn moved(&mut self, from: u32, to: u32) {
+        if let Some(journal) = &mut self.0 {
             journal.push(MediaOp::Read { ppn: from });
             journal.push(MediaOp::Program { ppn: to, from_host: false });
         }
     }
 
     #[inline]
-    pub(super) fn journal_erase(&mut self, unit: u32) {
-        if let Some(journal) = &mut self.journal {
+    pub(super) fn erased(&mut self, unit: u32) {
+        if let Some(journal) = &mut self.0 {
             journal.push(MediaOp::Erase { unit });
         }
     }

@@ -199,6 +199,14 @@ impl PageMap {
         self.division.quotient(ppn)
     }
 
+    /// The logical pages that are live in `unit`, in the order of their places.
+    pub(crate) fn live_pages(&self, unit: u32) -> impl Iterator<Item = u64> {
+        let first = unit * self.pages_per_unit;
+        (first..first + self.pages_per_unit)
+            .filter(|&ppn| self.is_live(ppn))
+            .filter_map(|ppn| self.logical(ppn).map(u64::from))
+    }
+
     pub(crate) fn words_per_unit(&self) -> usize {
         self.words_per_unit
     }

@@ -10,16 +10,16 @@
 //! | file | content |
 //! |---|---|
 //! | `config`, `geometry`, `options` | the drive: its size, its options, and the check that such a drive can work |
-//! | `host` | host commands: write, deallocate, close a unit |
+//! | `host` | host commands: write, also many single pages at once; deallocate, close a unit |
 //! | `frontier` | where the next page is written: placements, streams, open units |
 //! | `map` | the two page maps and the live bits |
 //! | `units` | reclaim units: their state, and the owner of their data |
-//! | `gc`, `victim` | garbage collection, and the choice of its victims, one file per policy |
-//! | `wear` | failed erases, wear levelling, end of life |
+//! | `gc` | garbage collection, wear levelling, failed erases, end of life |
+//! | `victim` | the choice of victims, one file per policy |
 //! | `events`, `stats` | the FDP event log, counters |
 //! | `journal` | an optional record of the operations on the media, for the timed drive |
 //! | `out_of_band`, `recovery` | data beside the pages, power loss and recovery |
-//! | `scattered`, `sequential` | many single pages in one call; detection of sequential streams |
+//! | `sequential` | detection of sequential streams |
 //! | `audit` | checks all counts and maps from scratch |
 //!
 //! ```
@@ -48,12 +48,10 @@ mod map;
 mod options;
 mod out_of_band;
 mod recovery;
-mod scattered;
 mod sequential;
 mod stats;
 mod units;
 mod victim;
-mod wear;
 
 pub use config::ManagedConfig;
 pub use events::{Event, EventCounts, EventRecord};
@@ -66,14 +64,14 @@ pub use options::{
 pub use recovery::Recovery;
 pub use stats::Stats;
 pub use units::{Owner, UnitState};
-pub use wear::Wear;
 
 pub use crate::nand::Endurance;
 
 use crate::error::Error;
 use crate::nand::{BlockIndex, DieIndex, Division, Medium};
 use events::Events;
-use frontier::Frontier;
+use frontier::Frontiers;
+use journal::Journal;
 use map::PageMap;
 use out_of_band::OutOfBand;
 use sequential::Detector;
@@ -88,23 +86,15 @@ pub struct ManagedSsd {
     map: PageMap,
     units: Units,
     victims: Victims,
-    /// One per stream in each group.
-    host_frontiers: Vec<Frontier>,
-    /// Per group none, one, or one per stream: see [`GcDestination`].
-    gc_frontiers: Vec<Frontier>,
+    frontiers: Frontiers,
     stats: Stats,
     events: Events,
     sequential: Option<Detector>,
     out_of_band: Option<Box<OutOfBand>>,
-    /// From the configuration.
-    active_handles: u16,
-    /// Host frontiers of a group, from the configuration.
-    streams: usize,
     /// Collection runs while a group has fewer erased units than this. From the configuration.
     reserve: usize,
     read_only: bool,
-    /// Operations on the media, while they are recorded.
-    journal: Option<Vec<MediaOp>>,
+    journal: Journal,
 }
 
 /// A read-only view of one reclaim unit.
@@ -122,6 +112,24 @@ pub struct UnitView {
     pub erases: u32,
 }
 
+/// Wear of the drive. Retired units are not included in the erase counts.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Wear {
+    /// Erases of the least worn unit.
+    pub min_erases: u32,
+    /// Mean erases per unit.
+    pub mean_erases: f64,
+    /// Erases of the most worn unit.
+    pub max_erases: u32,
+    /// Retired units.
+    pub retired_units: u64,
+    /// Units that may still be retired before the drive becomes read-only. If there are several groups, one group may
+    /// reach its limit earlier.
+    pub spare_units: u64,
+    /// Whether the drive is at the end of its life.
+    pub read_only: bool,
+}
+
 impl ManagedSsd {
     /// A new drive: everything erased, nothing mapped.
     ///
@@ -129,24 +137,20 @@ impl ManagedSsd {
     /// [`ErrorKind::Config`](crate::ErrorKind::Config) if no such drive could work.
     pub fn new(config: ManagedConfig) -> Result<Self, Error> {
         config.check()?;
-        let groups = usize::from(config.groups);
         let geometry = &config.geometry;
         Ok(Self {
             medium: medium(&config),
             map: PageMap::new(geometry),
             units: Units::new(config.groups, config.units_per_group()),
             victims: Victims::new(&config, sets(&config)),
-            host_frontiers: vec![Frontier::default(); groups * config.streams()],
-            gc_frontiers: vec![Frontier::default(); groups * config.gc_frontiers()],
+            frontiers: Frontiers::new(&config),
             stats: Stats::new(config.handles),
             events: Events::new(config.event_capacity),
             sequential: config.save_sequential.map(Detector::new),
             out_of_band: config.out_of_band.then(|| Box::new(OutOfBand::new(geometry))),
-            active_handles: config.active_handles(),
-            streams: config.streams(),
             reserve: config.reserve_units() as usize,
             read_only: false,
-            journal: None,
+            journal: Journal::default(),
             config,
         })
     }
@@ -171,11 +175,37 @@ impl ManagedSsd {
         self.events.counts()
     }
 
+    /// Starts or stops keeping a record of every event, in addition to the ring of the newest. The record grows until
+    /// it is taken.
+    pub fn keep_event_record(&mut self, keep: bool) {
+        self.events.keep_record(keep);
+    }
+
+    /// Takes the events since the last call; empty if no record is kept.
+    pub fn take_event_record(&mut self) -> EventRecord {
+        self.events.take_record()
+    }
+
+    /// Starts or stops recording the operations on the media.
+    pub fn record_media_ops(&mut self, record: bool) {
+        self.journal.keep(record);
+    }
+
+    /// Appends the operations recorded since the last call to `ops`, in order.
+    pub fn take_media_ops(&mut self, ops: &mut Vec<MediaOp>) {
+        self.journal.take(ops);
+    }
+
     /// Whether `lpn` holds data.
     pub fn is_mapped(&self, lpn: u64) -> bool {
-        u32::try_from(lpn).is_ok_and(|lpn| {
-            (lpn as usize) < self.map.logical_pages() && self.map.physical(lpn).is_some()
-        })
+        self.physical_page(lpn).is_some()
+    }
+
+    /// The physical page that holds `lpn`, if it is mapped.
+    pub fn physical_page(&self, lpn: u64) -> Option<u32> {
+        let lpn =
+            u32::try_from(lpn).ok().filter(|&lpn| (lpn as usize) < self.map.logical_pages())?;
+        self.map.physical(lpn)
     }
 
     /// All units, in order of their numbers; those of group 0 come first.
@@ -201,11 +231,20 @@ impl ManagedSsd {
 
     /// The logical pages that are live in `unit`, in the order in which they were written.
     pub fn live_pages_of(&self, unit: u32) -> impl Iterator<Item = u64> {
-        let pages = self.config.geometry.pages_per_unit;
-        let first = unit * pages;
-        (first..first + pages)
-            .filter(|&ppn| self.map.is_live(ppn))
-            .filter_map(|ppn| self.map.logical(ppn).map(u64::from))
+        self.map.live_pages(unit)
+    }
+
+    /// The current wear of the drive.
+    pub fn wear(&self) -> Wear {
+        let counts = self.medium.wear();
+        Wear {
+            min_erases: counts.min(),
+            mean_erases: counts.mean(),
+            max_erases: counts.max(),
+            retired_units: self.stats.retired_units,
+            spare_units: self.units.good_of_all().saturating_sub(self.config.units_required()),
+            read_only: self.read_only,
+        }
     }
 
     /// Bytes of memory of the maps, including out-of-band data if it is kept.

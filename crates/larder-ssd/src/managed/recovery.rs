@@ -17,7 +17,7 @@
 //! random policies and the ages of cost-benefit start over.
 
 use super::ManagedSsd;
-use super::frontier::{Frontier, Role};
+use super::frontier::Frontier;
 use super::out_of_band::OutOfBand;
 use super::sequential::Detector;
 use super::units::{Owner, UnitState};
@@ -174,8 +174,7 @@ impl ManagedSsd {
     }
 
     fn rebuild_frontiers(&mut self) -> u32 {
-        self.host_frontiers.fill(Frontier::default());
-        self.gc_frontiers.fill(Frontier::default());
+        self.frontiers.clear();
         let pages_per_unit = self.config.geometry.pages_per_unit;
         let mut reopened = 0;
         for unit in 0..self.config.geometry.units {
@@ -193,15 +192,11 @@ impl ManagedSsd {
             }
             let first = unit * pages_per_unit;
             let frontier = Frontier { next: first + written, end: first + pages_per_unit };
-            match role {
-                Role::Host(index) => self.host_frontiers[index as usize] = frontier,
-                Role::Collection(index) => self.gc_frontiers[index as usize] = frontier,
-                Role::Levelling => {
-                    self.pad(frontier);
-                    continue;
-                }
+            if self.frontiers.set(role, frontier) {
+                reopened += 1;
+            } else {
+                self.pad(frontier);
             }
-            reopened += 1;
         }
         self.units.find_erased(&self.medium);
         reopened

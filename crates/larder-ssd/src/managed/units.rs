@@ -12,7 +12,6 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::frontier::Role;
 use crate::nand::{BlockIndex, Medium};
 
 /// The owner of the data of a unit.
@@ -39,6 +38,18 @@ pub enum UnitState {
     Full,
     /// Its erase failed; never used again.
     Retired,
+}
+
+/// The kind of data that fills an open unit, with the number of its frontier. It is stored on the media with the unit,
+/// so that the frontiers can be found again after a power loss.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Host writes.
+    Host(u32),
+    /// Pages that garbage collection moves.
+    Collection(u32),
+    /// The pages of one cold unit; no frontier continues it.
+    Levelling,
 }
 
 /// One reclaim unit.
