@@ -17,12 +17,10 @@ use larder_ssd::nand::{DieIndex, PhysicalOp};
 use larder_ssd::timed::{DriveTiming, Nanoseconds};
 use larder_ssd::{Error, ErrorKind};
 
-use super::array::Vssds;
-use super::blocks::Pages;
+use super::array::{Pages, Swap, Vssds};
 use super::images::Images;
 use super::kind::{Isolation, LogicalBlock, VssdId};
 use super::share::{Dispatcher, Served, Sharing, TokenBucket};
-use super::swap::Swap;
 use mover::{Mover, Next};
 pub use pace::Pace;
 use requests::{OpenRequest, Requests};
@@ -99,7 +97,7 @@ impl<I: Images> TimedVssds<I> {
         policy: &SharePolicy,
     ) -> Result<Self, Error> {
         let infos: Vec<_> = array.list().collect();
-        let shape = array.state.shape;
+        let shape = *array.shape();
         let stripe = (timing.array(), timing.stripe_pages());
         if infos.is_empty() || stripe != (shape.geometry.array, shape.geometry.stripe_pages()) {
             let message = format!(
@@ -318,7 +316,7 @@ impl<I: Images> TimedVssds<I> {
             self.array.take_ops(u32::try_from(drive).unwrap_or(u32::MAX), &mut ops);
             for &op in &ops {
                 let waits = !matches!(op, PhysicalOp::Erase { .. });
-                let die = drive * self.array.state.shape.dies() as usize + op.die().at();
+                let die = drive * self.array.shape().dies() as usize + op.die().at();
                 let number = self.requests.add(tenant, die, request.filter(|_| waits));
                 // Operations on a block that is being copied are held until the copy is done.
                 match self.mover.as_mut().filter(|mover| mover.holds(block)) {

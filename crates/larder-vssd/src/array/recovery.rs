@@ -17,9 +17,10 @@ use larder_ssd::nand::{BlockIndex, Health};
 use larder_ssd::raw::{BlockTag, FoundBlock, RawSsd};
 use larder_ssd::{Error, ErrorKind};
 
-use super::array::{NotOpened, Part, Vssds, erase, shape_of};
-use super::images::{Images, Journal};
-use super::state::{State, Vssd};
+use super::moves::Part;
+use super::{NotOpened, Vssds, erase, shape_of};
+use crate::images::{Images, Journal};
+use crate::state::{State, Vssd};
 
 /// The findings of opening an array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -79,14 +80,20 @@ impl<I: Images> Vssds<I> {
 
     fn recover(&mut self) -> Result<Recovered, Error> {
         let scan = self.scan()?;
-        self.write_catalogue()?;
+        self.ledger.write_catalogue()?;
         for &(drive, block) in &scan.stale {
             erase(&mut self.drives[drive], block)?;
         }
         let cut_off = self.cut_off()?;
         Ok(Recovered {
-            vssds: self.state.vssds.len() as u64,
-            blocks: self.state.vssds.values().map(|vssd| u64::from(vssd.table.live())).sum(),
+            vssds: self.ledger.state().vssds.len() as u64,
+            blocks: self
+                .ledger
+                .state()
+                .vssds
+                .values()
+                .map(|vssd| u64::from(vssd.table.live()))
+                .sum(),
             parts: scan.parts,
             erased: scan.stale.len() as u64,
             cut_off,
@@ -95,7 +102,7 @@ impl<I: Images> Vssds<I> {
 
     /// Fills the map from the tags of all drives.
     fn scan(&mut self) -> Result<Scan, Error> {
-        let seats = seats(&self.state);
+        let seats = seats(self.ledger.state());
         let mut scan = Scan::default();
         for drive in 0..self.drives.len() {
             let mut best: BTreeMap<(u32, u64), (Part, Candidate)> = BTreeMap::new();
@@ -130,7 +137,7 @@ impl<I: Images> Vssds<I> {
     fn check_place(&self, part: Part, block: BlockIndex) -> Result<(), Error> {
         let (seat, _) = self.part(part);
         let (home, other) = self.dies_of(&seat);
-        let die = self.state.shape.geometry.die_of(block);
+        let die = self.ledger.state().shape.geometry.die_of(block);
         if die == home || die == other || self.is_at_its_end(seat.drive, home) {
             return Ok(());
         }
@@ -151,7 +158,7 @@ impl<I: Images> Vssds<I> {
     ) -> Option<(Part, BlockTag)> {
         let tag = BlockTag::decode(&found.tag?)?;
         let &(vssd, member) = seats.get(&tag.die)?;
-        let entry = &self.state.vssds[&vssd];
+        let entry = &self.ledger.state().vssds[&vssd];
         let slot = entry.table.find(tag.block)?;
         debug_assert_eq!(
             self.drives[drive].block(found.block).map(|view| BlockTag::saturated(view.erases)),
@@ -164,9 +171,9 @@ impl<I: Images> Vssds<I> {
 
     /// Drops all stripes after a gap: stripes without their predecessors are of no use.
     fn cut_off(&mut self) -> Result<u64, Error> {
-        let stripe_pages = self.state.shape.geometry.stripe_pages();
+        let stripe_pages = self.ledger.state().shape.geometry.stripe_pages();
         let (mut cut, mut blocks) = (Vec::new(), 0);
-        for (&vssd, entry) in &self.state.vssds {
+        for (&vssd, entry) in &self.ledger.state().vssds {
             for slot in entry.table.live_slots() {
                 let stripes = self.written_of(entry, slot) / u64::from(stripe_pages);
                 let width = entry.seats.len() as u64;

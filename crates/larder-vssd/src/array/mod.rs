@@ -1,17 +1,37 @@
-//! The array: creates, destroys and lists vSSDs.
+//! The array: creates, destroys and lists vSSDs, and says how worn its channels and dies are.
+//!
+//! | file | content |
+//! |---|---|
+//! | `ledger` | the state with the images that make it durable; stamps |
+//! | `blocks` | logical blocks of vSSDs: allocate, append, read, free |
+//! | `moves` | moves of parts of blocks; dies that swap their data |
+//! | `recovery` | opening an array after a power loss |
+//! | `audit` | checks that map, drives and quotas agree |
+
+mod audit;
+mod blocks;
+mod ledger;
+mod moves;
+mod recovery;
+
+pub use blocks::{BlockState, Pages};
+pub use moves::{Swap, channel_pairs};
+pub use recovery::Recovered;
 
 use std::fmt;
 
-use larder_ssd::nand::{BlockIndex, DieIndex, PhysicalOp, Tag};
+use larder_ssd::nand::{BlockIndex, ChannelIndex, DieIndex, PhysicalOp, Tag};
 use larder_ssd::raw::{BlockTag, RawSsd};
 use larder_ssd::{Error, ErrorKind};
 
-use super::images::{Images, Journal};
-use super::kind::{Isolation, LogicalBlock, Request, Throughputs, VssdId};
-use super::record::Change;
-use super::state::{SOFT_PLANES, Seat, Shape, State, SwapState, Vssd};
-use super::table::{BlockTable, Slot};
-use super::units::{Dies, FreeUnits, Place};
+use crate::images::{Images, Journal};
+use crate::kind::{Isolation, LogicalBlock, Request, Throughputs, VssdId};
+use crate::levelling::UnitWear;
+use crate::state::{SOFT_PLANES, Seat, Shape, State, SwapState, Vssd};
+use crate::table::BlockTable;
+use crate::units::{Dies, FreeUnits, Place};
+use ledger::Ledger;
+use moves::Moves;
 
 /// Virtual SSDs on one or more open-channel drives, all of one geometry.
 ///
@@ -19,35 +39,11 @@ use super::units::{Dies, FreeUnits, Place};
 /// is not read-only, the quotas of all its vSSDs fit.
 #[derive(Debug)]
 pub struct Vssds<I> {
-    pub(super) drives: Vec<RawSsd>,
-    pub(super) journal: Journal<I>,
-    pub(super) state: State,
-    pub(super) free: FreeUnits,
-    /// Stamp of the next tag.
-    stamp: u64,
+    drives: Vec<RawSsd>,
+    ledger: Ledger<I>,
+    free: FreeUnits,
     /// Remaining moves of the pair of dies that is being swapped.
-    pub(super) moves: Moves,
-}
-
-/// Remaining moves of parts of logical blocks between the two dies of a pair.
-#[derive(Debug, Default)]
-pub(super) struct Moves {
-    pub(super) queues: [Vec<Move>; 2],
-}
-
-/// A part of a logical block to move.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Move {
-    pub(super) part: Part,
-    pub(super) to: DieIndex,
-}
-
-/// A part of a logical block: its data on one logical die.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Part {
-    pub(super) vssd: u32,
-    pub(super) slot: Slot,
-    pub(super) member: usize,
+    moves: Moves,
 }
 
 /// A read-only view of a virtual SSD.
@@ -71,11 +67,21 @@ pub struct VssdInfo {
     pub read_only: bool,
 }
 
+/// Wear of a channel or a die.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct WearSinceSwap {
+    /// Erases of its blocks so far.
+    pub erases: u64,
+    /// Bytes of the blocks that were erased since the last swap of dies of the drive (c of FlashBlox §3.4.3), without
+    /// the moves of the swap itself.
+    pub erased_bytes: u64,
+}
+
 /// The error of an array that could not be created or opened, with its drives and images.
 pub struct NotOpened<I>(Box<(Error, Vec<RawSsd>, I)>);
 
 impl<I> NotOpened<I> {
-    pub(super) fn new(error: Error, drives: Vec<RawSsd>, images: I) -> Self {
+    fn new(error: Error, drives: Vec<RawSsd>, images: I) -> Self {
         Self(Box::new((error, drives, images)))
     }
 
@@ -104,9 +110,6 @@ impl<I> fmt::Display for NotOpened<I> {
 
 impl<I> std::error::Error for NotOpened<I> {}
 
-/// Stamps that a record of the journal reserves.
-const STAMPS_RESERVED: u64 = 1 << 20;
-
 /// Wear and health of the dies, for the choice of units.
 struct Wear<'a> {
     drives: &'a [RawSsd],
@@ -129,7 +132,7 @@ impl Dies for Wear<'_> {
 }
 
 /// The common shape of the drives; refuses drives that differ.
-pub(super) fn shape_of(drives: &[RawSsd]) -> Result<Shape, Error> {
+fn shape_of(drives: &[RawSsd]) -> Result<Shape, Error> {
     let fail = |message: &str| Err(Error::new(ErrorKind::Config, message));
     let (Some(first), Ok(count)) = (drives.first(), u32::try_from(drives.len())) else {
         return fail("no drives: an array has at least one");
@@ -169,7 +172,7 @@ impl<I: Images> Vssds<I> {
             Err((images, error)) => return Err(NotOpened::new(error, drives, images)),
         };
         let mut array = Self::assemble(drives, journal, State::new(shape, throughputs));
-        match array.erase_all().and_then(|()| array.write_catalogue()) {
+        match array.erase_all().and_then(|()| array.ledger.write_catalogue()) {
             Ok(()) => Ok(array),
             Err(error) => Err(array.not_opened(error)),
         }
@@ -185,30 +188,15 @@ impl<I: Images> Vssds<I> {
         Ok(())
     }
 
-    pub(super) fn not_opened(self, error: Error) -> NotOpened<I> {
+    fn not_opened(self, error: Error) -> NotOpened<I> {
         let (drives, images) = self.into_parts();
         NotOpened::new(error, drives, images)
     }
 
-    pub(super) fn assemble(drives: Vec<RawSsd>, journal: Journal<I>, state: State) -> Self {
+    fn assemble(drives: Vec<RawSsd>, journal: Journal<I>, state: State) -> Self {
         let mut free = FreeUnits::new(state.shape);
         state.vssds.values().flat_map(|vssd| &vssd.seats).for_each(|seat| free.take(seat));
-        let stamp = state.stamps_end;
-        Self { drives, journal, state, free, stamp, moves: Moves::default() }
-    }
-
-    /// Rewrites the catalogue, and reserves stamps for the time after.
-    pub(super) fn write_catalogue(&mut self) -> Result<(), Error> {
-        self.state.stamps_end = (self.stamp + STAMPS_RESERVED).min(BlockTag::STAMPS - 1);
-        self.journal.write_catalogue(&self.state)
-    }
-
-    /// Appends a change that was already applied to the state to the journal.
-    pub(super) fn log(&mut self, change: &Change) -> Result<(), Error> {
-        if self.journal.append(change)? {
-            self.write_catalogue()?;
-        }
-        Ok(())
+        Self { drives, ledger: Ledger::new(journal, state), free, moves: Moves::default() }
     }
 
     /// Creates a vSSD with enough units for both its throughput and its capacity (FlashBlox §3.1). It is in the
@@ -218,11 +206,10 @@ impl<I: Images> Vssds<I> {
     /// [`ErrorKind::Config`] for a request of 0 bytes or a weight of 0; [`ErrorKind::NoResources`] if there are not
     /// enough free units: the message says how many are free, and what they could provide; [`ErrorKind::PowerLoss`].
     pub fn alloc(&mut self, request: Request) -> Result<VssdId, Error> {
-        self.journal.check()?;
+        self.ledger.check()?;
         let units = self.units_of(&request)?;
-        let Self { drives, free, state, .. } = self;
-        let wear = Wear { drives, swap: state.swap.as_ref() };
-        let places = free.choose(request.isolation, units, &wear);
+        let wear = Wear { drives: &self.drives, swap: self.ledger.state().swap.as_ref() };
+        let places = self.free.choose(request.isolation, units, &wear);
         let mut places = places.map_err(|free| self.no_resources(&request, units, free))?;
         // Consecutive dies are on different channels, because dies are numbered round-robin over them.
         places.sort_by_key(|place| (place.die, place.drive));
@@ -230,24 +217,25 @@ impl<I: Images> Vssds<I> {
             Isolation::Channel | Isolation::Die => SOFT_PLANES,
             Isolation::Software { .. } | Isolation::None => 1,
         };
-        let seats = (self.state.next_seat..).zip(&places);
+        let seats = (self.ledger.state().next_seat..).zip(&places);
         let seats: Vec<Seat> = seats
             .map(|(id, place)| Seat { id, drive: place.drive, die: place.die, planes })
             .collect();
         let next_seat =
-            self.state.next_seat.checked_add(seats.len().try_into().unwrap_or(u32::MAX));
+            self.ledger.state().next_seat.checked_add(seats.len().try_into().unwrap_or(u32::MAX));
         let next_seat = next_seat.filter(|&next| next <= BlockTag::DIES);
-        let id = self.state.next_vssd;
+        let id = self.ledger.state().next_vssd;
         let Some(next_seat) = next_seat.filter(|_| id < VssdId::COUNT) else {
             let message = "all numbers of vSSDs or logical dies were given out: make a new array";
             return Err(Error::new(ErrorKind::NoResources, message));
         };
-        let table = BlockTable::new(self.state.shape.quota(planes), seats.len());
+        let table = BlockTable::new(self.ledger.state().shape.quota(planes), seats.len());
         seats.iter().for_each(|seat| self.free.take(seat));
         let Request { isolation, mb_s, bytes } = request;
-        self.state.vssds.insert(id, Vssd { isolation, mb_s, bytes, seats, table });
-        (self.state.next_vssd, self.state.next_seat) = (id + 1, next_seat);
-        self.write_catalogue()?;
+        let state = self.ledger.state_mut();
+        state.vssds.insert(id, Vssd { isolation, mb_s, bytes, seats, table });
+        (state.next_vssd, state.next_seat) = (id + 1, next_seat);
+        self.ledger.write_catalogue()?;
         Ok(VssdId(id))
     }
 
@@ -265,18 +253,18 @@ impl<I: Images> Vssds<I> {
         if unit_bytes == 0 {
             let message = format!(
                 "a soft plane of dies that serve with {} blocks has none: use dies of more blocks",
-                self.state.shape.capacity_blocks
+                self.ledger.state().shape.capacity_blocks
             );
             return fail(ErrorKind::Config, message);
         }
-        let for_rate = u64::from(mb_s.div_ceil(self.state.throughputs.of(isolation)));
+        let for_rate = u64::from(mb_s.div_ceil(self.ledger.state().throughputs.of(isolation)));
         let units = for_rate.max(bytes.div_ceil(unit_bytes));
         Ok(u32::try_from(units).unwrap_or(u32::MAX))
     }
 
     /// Capacity of a unit in bytes.
     pub fn unit_bytes(&self, isolation: Isolation) -> u64 {
-        let shape = &self.state.shape;
+        let shape = &self.ledger.state().shape;
         let blocks = match isolation {
             Isolation::Channel => shape.quota(SOFT_PLANES) * shape.geometry.array.dies_per_channel,
             Isolation::Die => shape.quota(SOFT_PLANES),
@@ -286,8 +274,8 @@ impl<I: Images> Vssds<I> {
     }
 
     /// Bytes of a physical block.
-    pub(super) fn block_bytes(&self) -> u64 {
-        let geometry = &self.state.shape.geometry;
+    fn block_bytes(&self) -> u64 {
+        let geometry = &self.ledger.state().shape.geometry;
         u64::from(geometry.block_pages()) * u64::from(geometry.mapping_bytes)
     }
 
@@ -295,7 +283,7 @@ impl<I: Images> Vssds<I> {
     fn no_resources(&self, request: &Request, units: u32, free: u32) -> Error {
         let name = request.isolation.unit_name();
         let bytes = self.unit_bytes(request.isolation);
-        let rate = self.state.throughputs.of(request.isolation);
+        let rate = self.ledger.state().throughputs.of(request.isolation);
         let message = format!(
             "{} MB/s and {} bytes take {units} {name}s of {rate} MB/s and {bytes} bytes: {free} are \
              free, enough for {} MB/s and {} bytes",
@@ -330,10 +318,12 @@ impl<I: Images> Vssds<I> {
     /// [`ErrorKind::NotOwned`] if there is no such vSSD. [`ErrorKind::PowerLoss`]: it may be gone or not; if it is
     /// gone, opening the array erases its remaining blocks.
     pub fn destroy(&mut self, id: VssdId) -> Result<(), Error> {
-        self.journal.check()?;
+        self.ledger.check()?;
         self.vssd(id)?;
-        let Some(vssd) = self.state.vssds.remove(&id.0) else { unreachable!("it is there") };
-        self.write_catalogue()?;
+        let Some(vssd) = self.ledger.state_mut().vssds.remove(&id.0) else {
+            unreachable!("it is there")
+        };
+        self.ledger.write_catalogue()?;
         // No table refers to these blocks any more, so they cannot be read. Erase them before the units are free, so
         // that they do not take room from the next owner.
         for slot in vssd.table.live_slots() {
@@ -349,7 +339,7 @@ impl<I: Images> Vssds<I> {
 
     /// All vSSDs, in order of their numbers.
     pub fn list(&self) -> impl Iterator<Item = VssdInfo> + '_ {
-        self.state.vssds.keys().filter_map(|&id| self.info(VssdId(id)).ok())
+        self.ledger.state().vssds.keys().filter_map(|&id| self.info(VssdId(id)).ok())
     }
 
     /// The state of a vSSD.
@@ -361,7 +351,7 @@ impl<I: Images> Vssds<I> {
         let Vssd { isolation, mb_s, bytes, .. } = *vssd;
         let seats = u32::try_from(vssd.seats.len()).unwrap_or(u32::MAX);
         let units = match isolation {
-            Isolation::Channel => seats / self.state.shape.geometry.array.dies_per_channel,
+            Isolation::Channel => seats / self.ledger.state().shape.geometry.array.dies_per_channel,
             _ => seats,
         };
         Ok(VssdInfo {
@@ -369,7 +359,7 @@ impl<I: Images> Vssds<I> {
             request: Request { isolation, mb_s, bytes },
             units,
             dies: vssd.seats.iter().map(|seat| (seat.drive, seat.die)).collect(),
-            block_pages: self.state.superblock_pages(vssd),
+            block_pages: self.ledger.state().superblock_pages(vssd),
             blocks: vssd.table.slots(),
             allocated: vssd.table.live(),
             read_only: self.read_only_seat(vssd).is_some(),
@@ -377,7 +367,7 @@ impl<I: Images> Vssds<I> {
     }
 
     /// A die of `vssd` that accepts no more blocks.
-    pub(super) fn read_only_seat(&self, vssd: &Vssd) -> Option<Seat> {
+    fn read_only_seat(&self, vssd: &Vssd) -> Option<Seat> {
         let read_only = |seat: &&Seat| {
             let view = self.drives[seat.drive as usize].die(seat.die);
             view.is_none_or(|view| view.read_only)
@@ -385,8 +375,8 @@ impl<I: Images> Vssds<I> {
         vssd.seats.iter().find(read_only).copied()
     }
 
-    pub(super) fn vssd(&self, id: VssdId) -> Result<&Vssd, Error> {
-        self.state.vssd(id).ok_or_else(|| {
+    fn vssd(&self, id: VssdId) -> Result<&Vssd, Error> {
+        self.ledger.state().vssd(id).ok_or_else(|| {
             let message = format!("there is no vSSD {}: list says which there are", id.0);
             Error::new(ErrorKind::NotOwned, message)
         })
@@ -394,18 +384,71 @@ impl<I: Images> Vssds<I> {
 
     /// Free units of `isolation`.
     pub fn free_units(&self, isolation: Isolation) -> u32 {
-        let wear = Wear { drives: &self.drives, swap: self.state.swap.as_ref() };
+        let wear = Wear { drives: &self.drives, swap: self.ledger.state().swap.as_ref() };
         self.free.count_free(isolation, &wear)
+    }
+
+    /// Wear of each die of `drive`, in order; empty if the drive does not exist.
+    pub fn die_wear(&self, drive: u32) -> Vec<WearSinceSwap> {
+        let at = drive as usize;
+        let (Some(raw), Some(baselines)) =
+            (self.drives.get(at), self.ledger.state().erases_at_swap.get(at))
+        else {
+            return Vec::new();
+        };
+        let wear = |(die, baseline): (u32, &u64)| {
+            let erases = raw.die(DieIndex(die)).map_or(0, |view| view.counters.erases);
+            let since = erases.saturating_sub(*baseline);
+            WearSinceSwap { erases, erased_bytes: since * self.block_bytes() }
+        };
+        (0..).zip(baselines).map(wear).collect()
+    }
+
+    /// Wear of each channel of `drive`, in order: the sums over its dies.
+    pub fn channel_wear(&self, drive: u32) -> Vec<WearSinceSwap> {
+        let dies = self.die_wear(drive);
+        if dies.is_empty() {
+            return Vec::new();
+        }
+        let array = self.ledger.state().shape.geometry.array;
+        let of_channel = |channel| {
+            let dies = array.dies_of(ChannelIndex(channel)).map(|die| dies[die.at()]);
+            dies.fold(WearSinceSwap::default(), |sum, die| WearSinceSwap {
+                erases: sum.erases + die.erases,
+                erased_bytes: sum.erased_bytes + die.erased_bytes,
+            })
+        };
+        (0..array.channels).map(of_channel).collect()
+    }
+
+    /// The channels of `drive` as input of the levelling rules. Rates count from the last swap of dies of the drive; if
+    /// nothing was erased since, all rates are unknown.
+    #[allow(clippy::cast_precision_loss)] // a share needs no more than 52 bits
+    pub fn channel_units(&self, drive: u32) -> Vec<UnitWear> {
+        let wear = self.channel_wear(drive);
+        let since = |unit: &WearSinceSwap| unit.erased_bytes / self.block_bytes();
+        let all: u64 = wear.iter().map(since).sum();
+        let unit = |unit: &WearSinceSwap| UnitWear {
+            erases: unit.erases,
+            since_turn: since(unit),
+            rate: (all > 0).then(|| since(unit) as f64 / all as f64),
+        };
+        wear.iter().map(unit).collect()
+    }
+
+    /// The common shape of the drives.
+    pub(crate) fn shape(&self) -> &Shape {
+        &self.ledger.state().shape
     }
 
     /// The promised throughput of each kind of unit.
     pub fn throughputs(&self) -> Throughputs {
-        self.state.throughputs
+        self.ledger.state().throughputs
     }
 
     /// The identity of this array.
     pub fn identity(&self) -> [u8; 16] {
-        self.journal.identity()
+        self.ledger.identity()
     }
 
     /// Read access to a drive.
@@ -415,7 +458,7 @@ impl<I: Images> Vssds<I> {
 
     /// Bytes of memory of the map from logical to physical blocks: at most 16 for each physical block.
     pub fn map_bytes(&self) -> u64 {
-        self.state.vssds.values().map(|vssd| vssd.table.memory_bytes()).sum()
+        self.ledger.state().vssds.values().map(|vssd| vssd.table.memory_bytes()).sum()
     }
 
     /// The drives, for a caller that stores their content. The caller must not change their state.
@@ -446,40 +489,23 @@ impl<I: Images> Vssds<I> {
 
     /// The images, for the caller that stores them.
     pub fn images_mut(&mut self) -> &mut I {
-        self.journal.images_mut()
+        self.ledger.images_mut()
     }
 
     /// Returns drives and images unchanged. Without preparation this is equivalent to a power loss.
     pub fn into_parts(self) -> (Vec<RawSsd>, I) {
-        (self.drives, self.journal.into_images())
+        (self.drives, self.ledger.into_images())
     }
 
     /// The tag of a block of seat `seat` on a physical block with `erases` erases. The stamp must be reserved.
-    pub(super) fn tag(stamp: u64, seat: u32, block: LogicalBlock, erases: u32) -> Tag {
+    fn tag(stamp: u64, seat: u32, block: LogicalBlock, erases: u32) -> Tag {
         let erases = BlockTag::saturated(erases);
         BlockTag { die: seat, block: block.block(), erases, stamp }.encode()
-    }
-
-    /// A stamp that no tag has used.
-    pub(super) fn next_stamp(&mut self) -> Result<u64, Error> {
-        if self.stamp == self.state.stamps_end {
-            let end = self.stamp + STAMPS_RESERVED;
-            if end >= BlockTag::STAMPS {
-                let message = "all stamps were given out: make a new array";
-                return Err(Error::new(ErrorKind::NoResources, message));
-            }
-            self.state.stamps_end = end;
-            self.log(&Change::StampsReserved { end })?;
-        }
-        let stamp = self.stamp;
-        self.stamp += 1;
-        assert!(stamp < self.state.stamps_end, "stamps on flash are reserved before");
-        Ok(stamp)
     }
 }
 
 /// Erases `block` if possible. A block that fails is out of use, and no table refers to it.
-pub(super) fn erase(drive: &mut RawSsd, block: BlockIndex) -> Result<(), Error> {
+fn erase(drive: &mut RawSsd, block: BlockIndex) -> Result<(), Error> {
     match drive.erase(block) {
         Err(error) if error.kind() != ErrorKind::BadBlock => Err(error),
         _ => Ok(()),

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use larder_ssd::nand::{BlockIndex, DieIndex, Health};
 
-use super::array::Vssds;
-use super::images::Images;
+use super::Vssds;
+use crate::images::Images;
 
 impl<I: Images> Vssds<I> {
     /// Checks that each physical block is part of at most one logical block, on a die of its seat; that all written
@@ -16,11 +16,11 @@ impl<I: Images> Vssds<I> {
     /// The first disagreement, in words.
     pub fn audit(&self) -> Result<(), String> {
         let mut owners = BTreeMap::new();
-        for (&id, vssd) in &self.state.vssds {
+        for (&id, vssd) in &self.ledger.state().vssds {
             let mut of_seat = vec![0; vssd.seats.len()];
             for slot in vssd.table.live_slots() {
                 let stripes = self.written_of(vssd, slot)
-                    / u64::from(self.state.shape.geometry.stripe_pages());
+                    / u64::from(self.ledger.state().shape.geometry.stripe_pages());
                 let mut held = 0;
                 for (member, seat) in vssd.seats.iter().enumerate() {
                     held += u64::from(self.rows(vssd, slot, member, seat));
@@ -30,7 +30,7 @@ impl<I: Images> Vssds<I> {
                     if let Some(other) = owners.insert((seat.drive, block), (id, number)) {
                         return Err(format!("{block:?} is of {other:?} and of {id}, {number}"));
                     }
-                    let die = self.state.shape.geometry.die_of(block);
+                    let die = self.ledger.state().shape.geometry.die_of(block);
                     let (home, other) = self.dies_of(seat);
                     if die != home && die != other && !self.is_at_its_end(seat.drive, home) {
                         return Err(format!("{block:?} of {seat:?} is on {die:?}"));
@@ -40,7 +40,7 @@ impl<I: Images> Vssds<I> {
                     return Err(format!("vSSD {id}, {slot:?}: {held} stripes, {stripes} in a row"));
                 }
             }
-            let quota = self.state.shape.quota(vssd.seats[0].planes);
+            let quota = self.ledger.state().shape.quota(vssd.seats[0].planes);
             if let Some(most) = of_seat.iter().find(|&&blocks| blocks > quota) {
                 return Err(format!("vSSD {id} has {most} blocks of a die, of {quota}"));
             }

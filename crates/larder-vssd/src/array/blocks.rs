@@ -15,12 +15,13 @@ use larder_ssd::nand::{BlockIndex, Health};
 use larder_ssd::raw::RawSsd;
 use larder_ssd::{Error, ErrorKind};
 
-use super::array::{Part, Vssds, erase};
-use super::images::Images;
-use super::kind::{LogicalBlock, VssdId};
-use super::record::Change;
-use super::state::{Seat, Vssd};
-use super::table::Slot;
+use super::moves::Part;
+use super::{Vssds, erase};
+use crate::images::Images;
+use crate::kind::{LogicalBlock, VssdId};
+use crate::record::Change;
+use crate::state::{Seat, Vssd};
+use crate::table::Slot;
 
 /// The pages to append.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +33,7 @@ pub enum Pages<'a> {
 }
 
 impl Pages<'_> {
-    pub(super) fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         match self {
             Self::Count(count) => u64::from(*count),
             Self::Words(words) => words.len() as u64,
@@ -61,7 +62,7 @@ impl<I: Images> Vssds<I> {
     /// blocks than its spare covers; [`ErrorKind::PowerLoss`]: the block may exist then, and if so is in
     /// [`Self::blocks`] after the array was opened.
     pub fn alloc_block(&mut self, vssd: VssdId, tag: u64) -> Result<LogicalBlock, Error> {
-        self.journal.check()?;
+        self.ledger.check()?;
         let entry = self.vssd(vssd)?;
         if let Some(seat) = self.read_only_seat(entry) {
             let message = format!(
@@ -71,7 +72,9 @@ impl<I: Images> Vssds<I> {
             return Err(Error::new(ErrorKind::ReadOnly, message));
         }
         let (slots, live) = (entry.table.slots(), entry.table.live());
-        let Some(entry) = self.state.vssds.get_mut(&vssd.0) else { unreachable!("it is there") };
+        let Some(entry) = self.ledger.state_mut().vssds.get_mut(&vssd.0) else {
+            unreachable!("it is there")
+        };
         let number = entry.table.take(tag).ok_or_else(|| {
             if live < slots {
                 let message = format!("vSSD {} has given out all numbers of blocks", vssd.0);
@@ -81,7 +84,7 @@ impl<I: Images> Vssds<I> {
             Error::new(ErrorKind::NoSpace, message)
         })?;
         let block = LogicalBlock::new(vssd, number);
-        self.log(&Change::Allocated { block, tag })?;
+        self.ledger.log(&Change::Allocated { block, tag })?;
         Ok(block)
     }
 
@@ -101,11 +104,11 @@ impl<I: Images> Vssds<I> {
         at: u64,
         pages: Pages<'_>,
     ) -> Result<(), Error> {
-        self.journal.check()?;
+        self.ledger.check()?;
         let slot = self.resolve(vssd, block)?;
         self.check_append(vssd, slot, at, pages.count())?;
         let width = self.vssd(vssd)?.table.width() as u64;
-        let stripe_pages = self.state.shape.geometry.stripe_pages();
+        let stripe_pages = self.ledger.state().shape.geometry.stripe_pages();
         let first = at / u64::from(stripe_pages);
         for stripe in first..first + pages.count() / u64::from(stripe_pages) {
             let member = usize::try_from(stripe % width).unwrap_or(usize::MAX);
@@ -132,8 +135,8 @@ impl<I: Images> Vssds<I> {
     fn check_append(&self, vssd: VssdId, slot: Slot, at: u64, pages: u64) -> Result<(), Error> {
         let fail = |kind, message: String| Err(Error::new(kind, message));
         let entry = self.vssd(vssd)?;
-        let stripe = u64::from(self.state.shape.geometry.stripe_pages());
-        let block_pages = self.state.superblock_pages(entry);
+        let stripe = u64::from(self.ledger.state().shape.geometry.stripe_pages());
+        let block_pages = self.ledger.state().superblock_pages(entry);
         if !at.is_multiple_of(stripe) || !pages.is_multiple_of(stripe) {
             let message = format!("{pages} pages at {at}: a die programs {stripe} pages at once");
             return fail(ErrorKind::OutOfRange, message);
@@ -187,7 +190,7 @@ impl<I: Images> Vssds<I> {
 
     fn allocate_part(&mut self, part: Part) -> Result<BlockIndex, Error> {
         let (seat, _) = self.part(part);
-        let stamp = self.next_stamp()?;
+        let stamp = self.ledger.next_stamp()?;
         let block = self.logical(part);
         let (home, other) = self.dies_of(&seat);
         let drive = &mut self.drives[seat.drive as usize];
@@ -220,7 +223,7 @@ impl<I: Images> Vssds<I> {
             let message = format!("{pages} pages at {at}: the block has {written}");
             return Err(Error::new(ErrorKind::NotWritten, message));
         };
-        let stripe = u64::from(self.state.shape.geometry.stripe_pages());
+        let stripe = u64::from(self.ledger.state().shape.geometry.stripe_pages());
         let mut next = at;
         while next < end {
             let until = (next / stripe + 1).saturating_mul(stripe).min(end);
@@ -253,8 +256,10 @@ impl<I: Images> Vssds<I> {
         page: u64,
     ) -> Result<(usize, BlockIndex, u32), Error> {
         let entry = self.vssd(vssd)?;
-        let (stripe_pages, width) =
-            (u64::from(self.state.shape.geometry.stripe_pages()), entry.table.width() as u64);
+        let (stripe_pages, width) = (
+            u64::from(self.ledger.state().shape.geometry.stripe_pages()),
+            entry.table.width() as u64,
+        );
         let stripe = page / stripe_pages;
         let member = usize::try_from(stripe % width).unwrap_or(usize::MAX);
         let at = stripe / width * stripe_pages + page % stripe_pages;
@@ -271,7 +276,7 @@ impl<I: Images> Vssds<I> {
     /// [`ErrorKind::NotOwned`] if the vSSD does not have this block (any more); [`ErrorKind::PowerLoss`]: it is gone or
     /// not, as opening the array shows.
     pub fn free_block(&mut self, vssd: VssdId, block: LogicalBlock) -> Result<(), Error> {
-        self.journal.check()?;
+        self.ledger.check()?;
         let slot = self.resolve(vssd, block)?;
         let entry = self.vssd(vssd)?;
         let members = entry.seats.iter().enumerate();
@@ -281,17 +286,17 @@ impl<I: Images> Vssds<I> {
         let members: Vec<_> = members.collect();
         // The record must be durable before the first physical block is erased: a block with missing parts would be
         // torn.
-        if let Some(entry) = self.state.vssds.get_mut(&vssd.0) {
+        if let Some(entry) = self.ledger.state_mut().vssds.get_mut(&vssd.0) {
             entry.table.release(slot);
         }
-        self.log(&Change::Freed { block })?;
+        self.ledger.log(&Change::Freed { block })?;
         members.into_iter().try_for_each(|(drive, block)| erase(&mut self.drives[drive], block))
     }
 
     /// The block that [`Self::alloc_block`] would return next; `None` if there is no such vSSD, or it can have no more
     /// blocks.
     pub fn next_block(&self, vssd: VssdId) -> Option<LogicalBlock> {
-        let number = self.state.vssd(vssd)?.table.next_number()?;
+        let number = self.ledger.state().vssd(vssd)?.table.next_number()?;
         Some(LogicalBlock::new(vssd, number))
     }
 
@@ -323,13 +328,13 @@ impl<I: Images> Vssds<I> {
     /// Pages of the block in `slot` without a gap: up to the first missing stripe.
     pub(super) fn written_of(&self, vssd: &Vssd, slot: Slot) -> u64 {
         let (width, stripe_pages) =
-            (vssd.seats.len() as u64, u64::from(self.state.shape.geometry.stripe_pages()));
+            (vssd.seats.len() as u64, u64::from(self.ledger.state().shape.geometry.stripe_pages()));
         let missing =
             (0u64..).zip(vssd.seats.iter().enumerate()).map(|(offset, (member, seat))| {
                 let rows = u64::from(self.rows(vssd, slot, member, seat));
                 rows * width + offset
             });
-        let full = self.state.superblock_pages(vssd);
+        let full = self.ledger.state().superblock_pages(vssd);
         missing.min().map_or(0, |stripe| (stripe * stripe_pages).min(full))
     }
 
@@ -337,7 +342,9 @@ impl<I: Images> Vssds<I> {
     pub(super) fn rows(&self, vssd: &Vssd, slot: Slot, member: usize, seat: &Seat) -> u32 {
         let drive = &self.drives[seat.drive as usize];
         let view = vssd.table.member(slot, member).and_then(|block| drive.block(block));
-        view.map_or(0, |view| view.written_pages / self.state.shape.geometry.stripe_pages())
+        view.map_or(0, |view| {
+            view.written_pages / self.ledger.state().shape.geometry.stripe_pages()
+        })
     }
 
     /// The slot of `block`, if it belongs to `vssd`.

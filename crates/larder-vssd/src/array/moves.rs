@@ -1,4 +1,12 @@
-//! Swaps of channels and dies: they exchange their data, block by block (FlashBlox §3.4.3).
+//! Moves of parts of logical blocks to other physical blocks: because the current block accepts no more, to level the
+//! wear of a die, or because dies swap their data.
+//!
+//! Each move is a copy with a newer stamp, then an update of the map, then the erase of the old block. A part is not
+//! appended to while it moves. So after a power loss the block with more stripes is the part, and of equally long ones
+//! the newer: an incomplete copy is shorter, and a complete one has all the data. This needs no record.
+//!
+//! # Swaps
+//! Swaps of channels and dies exchange their data, block by block (FlashBlox §3.4.3).
 //!
 //! Rules that look at [`Vssds::channel_wear`] decide which dies are swapped. A swap begins with the pairs of dies,
 //! which are in the catalogue from then on. Each step moves one part of a logical block: the part is held, read,
@@ -12,13 +20,36 @@
 //! Moves alternate between both sides, so that the fill level of the dies changes by at most a block, for which there
 //! is the spare.
 
-use larder_ssd::nand::{BlockIndex, ChannelIndex, DieArray, DieIndex};
+use larder_ssd::nand::{BlockIndex, ChannelIndex, DieArray, DieIndex, Health};
+use larder_ssd::raw::{BlockTag, Levelled};
 use larder_ssd::{Error, ErrorKind};
 
-use super::array::{Move, Moves, Part, Vssds};
-use super::images::Images;
-use super::kind::{Isolation, LogicalBlock};
-use super::state::{SOFT_PLANES, SwapState};
+use super::{Vssds, erase};
+use crate::images::Images;
+use crate::kind::{Isolation, LogicalBlock, VssdId};
+use crate::state::{SOFT_PLANES, Seat, SwapState};
+use crate::table::Slot;
+
+/// Remaining moves of parts of logical blocks between the two dies of a pair.
+#[derive(Debug, Default)]
+pub(super) struct Moves {
+    queues: [Vec<Move>; 2],
+}
+
+/// A part of a logical block to move.
+#[derive(Debug, Clone, Copy)]
+struct Move {
+    part: Part,
+    to: DieIndex,
+}
+
+/// A part of a logical block: its data on one logical die.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Part {
+    pub(super) vssd: u32,
+    pub(super) slot: Slot,
+    pub(super) member: usize,
+}
 
 /// The result of a step of a swap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,6 +97,139 @@ pub fn channel_pairs(
 }
 
 impl<I: Images> Vssds<I> {
+    /// The logical die of `part`, and its physical block.
+    pub(super) fn part(&self, part: Part) -> (Seat, Option<BlockIndex>) {
+        let vssd = &self.ledger.state().vssds[&part.vssd];
+        (vssd.seats[part.member], vssd.table.member(part.slot, part.member))
+    }
+
+    pub(super) fn set_part(&mut self, part: Part, block: Option<BlockIndex>) {
+        let vssd = self.ledger.state_mut().vssds.get_mut(&part.vssd);
+        let vssd = vssd.unwrap_or_else(|| unreachable!("{part:?} is of a vSSD"));
+        vssd.table.set_member(part.slot, part.member, block);
+    }
+
+    /// The logical block of `part`.
+    pub(super) fn logical(&self, part: Part) -> LogicalBlock {
+        LogicalBlock::new(
+            VssdId(part.vssd),
+            self.ledger.state().vssds[&part.vssd].table.number(part.slot),
+        )
+    }
+
+    /// The die for blocks of `seat`, and the alternative if it has no room. They are the same, unless the die is being
+    /// swapped.
+    pub(super) fn dies_of(&self, seat: &Seat) -> (DieIndex, DieIndex) {
+        let swap = self.ledger.state().swap.as_ref().filter(|swap| swap.drive == seat.drive);
+        let Some(swap) = swap else { return (seat.die, seat.die) };
+        let home = swap.destination(seat.die);
+        (home, swap.partner(home).unwrap_or(home))
+    }
+
+    /// Moves the data of `part` to another block, because its block accepts no more programs. `None` if it has no data:
+    /// then it has no block any more.
+    pub(super) fn replace(&mut self, part: Part) -> Result<Option<BlockIndex>, Error> {
+        let (seat, Some(from)) = self.part(part) else { return Ok(None) };
+        let pages =
+            self.drives[seat.drive as usize].block(from).map_or(0, |view| view.written_pages);
+        self.relocate(part, pages)
+    }
+
+    /// The same for the first `pages` pages of `part`; the others are dropped.
+    pub(super) fn relocate(&mut self, part: Part, pages: u32) -> Result<Option<BlockIndex>, Error> {
+        let (seat, Some(from)) = self.part(part) else { return Ok(None) };
+        if pages == 0 {
+            self.set_part(part, None);
+            self.erase_old(seat, from)?;
+            return Ok(None);
+        }
+        let (home, other) = self.dies_of(&seat);
+        let drive = &self.drives[seat.drive as usize];
+        let to = if drive.room_to_move(home) == 0 && drive.room_to_move(other) > 0 {
+            other
+        } else {
+            home
+        };
+        self.move_part(part, pages, to).map(Some)
+    }
+
+    /// Moves the first `pages` pages of `part`, at least a stripe, to `die` of its drive.
+    pub(super) fn move_part(
+        &mut self,
+        part: Part,
+        pages: u32,
+        die: DieIndex,
+    ) -> Result<BlockIndex, Error> {
+        let (seat, from) = self.part(part);
+        let from = from.unwrap_or_else(|| unreachable!("{part:?} has nothing to move"));
+        let block = self.logical(part);
+        let to = loop {
+            let stamp = self.ledger.next_stamp()?;
+            let tag = |erases| Self::tag(stamp, seat.id, block, erases);
+            let drive = &mut self.drives[seat.drive as usize];
+            match drive.copy_to(from, pages, die, tag) {
+                // The block of the copy failed. Try again: the die has other blocks, or will become read-only.
+                Err(error) if error.kind() == ErrorKind::BadBlock => {}
+                copied => break copied?,
+            }
+        };
+        self.set_part(part, Some(to));
+        self.erase_old(seat, from)?;
+        Ok(to)
+    }
+
+    /// Erases the old block of a move. A block whose program failed cannot be erased: it is out of use permanently.
+    fn erase_old(&mut self, seat: Seat, block: BlockIndex) -> Result<(), Error> {
+        let drive = &mut self.drives[seat.drive as usize];
+        let health = drive.block(block).map(|view| view.health);
+        if matches!(health, Some(Health::Good | Health::Torn)) {
+            erase(drive, block)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// One step of static levelling in a die: see [`RawSsd::level_step`](larder_ssd::raw::RawSsd::level_step). Returns
+    /// whether a block was moved.
+    ///
+    /// # Errors
+    /// [`ErrorKind::OutOfRange`] for a drive or die that does not exist; [`ErrorKind::ReadOnly`] for a die that accepts
+    /// no more blocks; [`ErrorKind::BadBlock`] if the target block failed: the data is still in the old block;
+    /// [`ErrorKind::PowerLoss`].
+    pub fn level_step(&mut self, drive: u32, die: DieIndex) -> Result<bool, Error> {
+        self.ledger.check()?;
+        let stamp = self.ledger.next_stamp()?;
+        let drives = self.drives.len();
+        let Some(raw) = self.drives.get_mut(drive as usize) else {
+            let message = format!("drive {drive}: there are {drives}");
+            return Err(Error::new(ErrorKind::OutOfRange, message));
+        };
+        let mut moved = None;
+        let retag = |old, erases| {
+            let old = BlockTag::decode(&old);
+            let old = old.unwrap_or_else(|| unreachable!("blocks have tags of this array"));
+            moved = Some(old);
+            BlockTag { erases: BlockTag::saturated(erases), stamp, ..old }.encode()
+        };
+        let Some(Levelled { from, to }) = raw.level_step(die, retag)? else { return Ok(false) };
+        let tag = moved.unwrap_or_else(|| unreachable!("a copy has a tag"));
+        let part = self.part_of(tag.die, tag.block);
+        let part = part.unwrap_or_else(|| unreachable!("{from:?} is part of a block"));
+        debug_assert_eq!(self.part(part).1, Some(from), "the map says where it was");
+        let (seat, _) = self.part(part);
+        self.set_part(part, Some(to));
+        self.erase_old(seat, from)?;
+        Ok(true)
+    }
+
+    /// The part of block `number` on logical die `seat`, if the block exists.
+    fn part_of(&self, seat: u32, number: u64) -> Option<Part> {
+        self.ledger.state().vssds.iter().find_map(|(&vssd, entry)| {
+            let member = entry.seats.iter().position(|other| other.id == seat)?;
+            Some(Part { vssd, slot: entry.table.find(number)?, member })
+        })
+    }
+
     /// Begins to swap the data of the dies of each of `pairs`, all on `drive`. The swap is in the catalogue when this
     /// returns.
     ///
@@ -74,13 +238,16 @@ impl<I: Images> Vssds<I> {
     /// occur twice; [`ErrorKind::NotOwned`] if a vSSD with channels of its own would have to share one afterwards;
     /// [`ErrorKind::ReadOnly`] for dies that accept no more blocks; [`ErrorKind::PowerLoss`].
     pub fn swap_begin(&mut self, drive: u32, pairs: &[(DieIndex, DieIndex)]) -> Result<(), Error> {
-        self.journal.check()?;
-        if self.state.swap.is_some() {
+        self.ledger.check()?;
+        if self.ledger.state().swap.is_some() {
             let message = "dies are being exchanged: step until it is done, or give it up first";
             return Err(Error::new(ErrorKind::InUse, message));
         }
         let swap = SwapState { drive, pairs: pairs.to_vec(), back: false };
-        self.state.check_swap(&swap).map_err(|why| Error::new(ErrorKind::OutOfRange, why))?;
+        self.ledger
+            .state()
+            .check_swap(&swap)
+            .map_err(|why| Error::new(ErrorKind::OutOfRange, why))?;
         for die in pairs.iter().flat_map(|&(a, b)| [a, b]) {
             if self.drives[drive as usize].die(die).is_none_or(|view| view.read_only) {
                 let message = format!("die {} of drive {drive} is read-only: leave it out", die.0);
@@ -88,15 +255,15 @@ impl<I: Images> Vssds<I> {
             }
         }
         self.check_isolation(&swap)?;
-        self.state.swap = Some(swap);
+        self.ledger.state_mut().swap = Some(swap);
         self.moves = Moves::default();
-        self.write_catalogue()
+        self.ledger.write_catalogue()
     }
 
     /// Refuses a swap after which a vSSD with channels of its own would have only parts of channels.
     fn check_isolation(&self, swap: &SwapState) -> Result<(), Error> {
-        let array = self.state.shape.geometry.array;
-        for (&id, vssd) in &self.state.vssds {
+        let array = self.ledger.state().shape.geometry.array;
+        for (&id, vssd) in &self.ledger.state().vssds {
             if vssd.isolation != Isolation::Channel {
                 continue;
             }
@@ -123,8 +290,8 @@ impl<I: Images> Vssds<I> {
     /// [`ErrorKind::ReadOnly`] if a die has become read-only: [`Self::swap_abandon`] moves the data back.
     /// [`ErrorKind::PowerLoss`].
     pub fn swap_step(&mut self) -> Result<Swap, Error> {
-        self.journal.check()?;
-        let Some(drive) = self.state.swap.as_ref().map(|swap| swap.drive as usize) else {
+        self.ledger.check()?;
+        let Some(drive) = self.ledger.state().swap.as_ref().map(|swap| swap.drive as usize) else {
             return Ok(Swap::Done);
         };
         loop {
@@ -144,7 +311,7 @@ impl<I: Images> Vssds<I> {
             let Some(next) = self.moves.queues[queue].pop() else { continue };
             let Some(from) = self.still_to_move(&next) else { continue };
             let pages = self.drives[drive].block(from).map_or(0, |view| view.written_pages);
-            let from_die = self.state.shape.geometry.die_of(from);
+            let from_die = self.ledger.state().shape.geometry.die_of(from);
             self.move_part(next.part, pages, next.to)?;
             let block = self.logical(next.part);
             return Ok(Swap::Moved { block, from: from_die, to: next.to, pages });
@@ -166,7 +333,7 @@ impl<I: Images> Vssds<I> {
     /// The physical block of a move, if it still has to move: since the move was planned its block may have been freed,
     /// moved or never written.
     fn still_to_move(&self, next: &Move) -> Option<BlockIndex> {
-        let vssd = self.state.vssds.get(&next.part.vssd)?;
+        let vssd = self.ledger.state().vssds.get(&next.part.vssd)?;
         let slot = vssd.table.live_slot(next.part.slot)?;
         let block = vssd.table.member(slot, next.part.member)?;
         let written = self.drives[vssd.seats[next.part.member].drive as usize].block(block)?;
@@ -175,7 +342,7 @@ impl<I: Images> Vssds<I> {
 
     /// Plans the moves of the first pair that has any. `false` if no pair has any.
     fn find_moves(&mut self) -> bool {
-        let Some(swap) = self.state.swap.clone() else { return false };
+        let Some(swap) = self.ledger.state().swap.clone() else { return false };
         for (a, b) in &swap.pairs {
             let mut queues = [Vec::new(), Vec::new()];
             for (queue, home) in [a, b].into_iter().enumerate() {
@@ -198,7 +365,7 @@ impl<I: Images> Vssds<I> {
             // A die that became read-only cannot take its data back, so that data stays away.
             return moves;
         }
-        for (&vssd, entry) in &self.state.vssds {
+        for (&vssd, entry) in &self.ledger.state().vssds {
             let seats = entry.seats.iter().enumerate();
             let here = seats.filter(|(_, seat)| seat.drive == swap.drive && seat.die == home);
             for (member, _) in here {
@@ -214,20 +381,20 @@ impl<I: Images> Vssds<I> {
 
     /// Ends the swap: nothing is left to move, and the dies have been swapped.
     fn end_swap(&mut self) -> Result<(), Error> {
-        let Some(swap) = self.state.swap.take() else { return Ok(()) };
+        let Some(swap) = self.ledger.state_mut().swap.take() else { return Ok(()) };
         if !swap.back {
-            let seats = self.state.vssds.values_mut().flat_map(|vssd| &mut vssd.seats);
+            let seats = self.ledger.state_mut().vssds.values_mut().flat_map(|vssd| &mut vssd.seats);
             for seat in seats.filter(|seat| seat.drive == swap.drive) {
                 seat.die = swap.destination(seat.die);
             }
             swap.pairs.iter().for_each(|&(a, b)| self.free.exchange(swap.drive, a, b));
         }
         let drive = swap.drive as usize;
-        let erases = (0..self.state.shape.dies()).map(|die| {
+        let erases = (0..self.ledger.state().shape.dies()).map(|die| {
             self.drives[drive].die(DieIndex(die)).map_or(0, |view| view.counters.erases)
         });
-        self.state.erases_at_swap[drive] = erases.collect();
-        self.write_catalogue()
+        self.ledger.state_mut().erases_at_swap[drive] = erases.collect();
+        self.ledger.write_catalogue()
     }
 
     /// Abandons the swap in progress: further steps move the data back. This is in the catalogue when this returns.
@@ -236,15 +403,17 @@ impl<I: Images> Vssds<I> {
     /// # Errors
     /// [`ErrorKind::PowerLoss`].
     pub fn swap_abandon(&mut self) -> Result<(), Error> {
-        self.journal.check()?;
-        let Some(swap) = self.state.swap.as_mut().filter(|swap| !swap.back) else { return Ok(()) };
+        self.ledger.check()?;
+        let Some(swap) = self.ledger.state_mut().swap.as_mut().filter(|swap| !swap.back) else {
+            return Ok(());
+        };
         swap.back = true;
         self.moves = Moves::default();
-        self.write_catalogue()
+        self.ledger.write_catalogue()
     }
 
     /// The swap in progress.
     pub fn swap_under_way(&self) -> Option<&SwapState> {
-        self.state.swap.as_ref()
+        self.ledger.state().swap.as_ref()
     }
 }
