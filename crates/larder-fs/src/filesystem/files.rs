@@ -41,7 +41,7 @@ impl FileSystem {
             return Ok(0);
         }
         let written = volume.write(ino, offset, bytes)?;
-        volume.bytes_changed(ino)?;
+        volume.data_changed(ino)?;
         Ok(written)
     }
 
@@ -55,10 +55,10 @@ impl FileSystem {
         must_be_range(&mut volume, ino, &range)?;
         volume.before_change()?;
         volume.allocate(ino, range.clone())?;
-        if !keeps_size && volume.inode(ino)?.size < range.end {
-            volume.inode_mut(ino)?.size = range.end;
+        if !keeps_size && volume.nodes().inode(ino)?.size < range.end {
+            volume.nodes().inode_mut(ino)?.size = range.end;
         }
-        volume.bytes_changed(ino)
+        volume.data_changed(ino)
     }
 
     /// Zeros a range of a file, and frees whole pages of it. The length of the file does not change.
@@ -70,7 +70,7 @@ impl FileSystem {
         must_be_range(&mut volume, ino, &range)?;
         volume.before_change()?;
         volume.punch(ino, range)?;
-        volume.bytes_changed(ino)
+        volume.data_changed(ino)
     }
 
     /// The next byte from `offset` on that is data or in a hole, by `to`; the end of the file counts as a hole.
@@ -80,7 +80,7 @@ impl FileSystem {
     pub fn seek(&self, ino: Ino, offset: u64, to: SeekTo) -> Result<u64> {
         let mut volume = self.lock();
         must_have_bytes(&mut volume, ino)?;
-        let (end, page) = (volume.inode(ino)?.size, volume.page_bytes());
+        let (end, page) = (volume.nodes().inode(ino)?.size, volume.page_bytes());
         if offset >= end {
             let context = format!("inode {ino} ends at {end}");
             return Err(Error::new(ErrorKind::NoAttribute, context));
@@ -103,7 +103,7 @@ impl FileSystem {
 }
 
 fn must_have_bytes(volume: &mut Volume, ino: Ino) -> Result<()> {
-    match volume.inode(ino)?.kind {
+    match volume.nodes().inode(ino)?.kind {
         Kind::File | Kind::Symlink => Ok(()),
         Kind::Directory => {
             Err(Error::new(ErrorKind::IsDirectory, format!("inode {ino} is a directory")))

@@ -1,14 +1,10 @@
 //! Inodes: attributes, extended attributes, and open counts.
 
 use super::FileSystem;
-use crate::attributes::{Attributes, Ino, Kind, SetAttributes, Time};
+use crate::attributes::{Attributes, Ino, Kind, SetAttributes};
 use crate::error::{Error, ErrorKind, Result};
 use crate::formats::attributes::{self as page, NAME_BYTES_MAX};
-use crate::formats::node::{Inode, PART_ATTRIBUTES, PART_INODE};
-use crate::volume::Volume;
-
-/// Seconds after which a read updates the access time even if nothing has changed.
-const ACCESS_IS_OLD_SECONDS: i64 = 24 * 60 * 60;
+use crate::formats::node::PART_ATTRIBUTES;
 
 /// Whether an extended attribute may exist before it is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -28,7 +24,7 @@ impl FileSystem {
     /// # Errors
     /// [`ErrorKind::NotFound`], [`ErrorKind::Damaged`].
     pub fn attributes(&self, ino: Ino) -> Result<Attributes> {
-        self.lock().stat(ino)
+        self.lock().nodes().stat(ino)
     }
 
     /// Changes attributes. Returns the new ones.
@@ -40,7 +36,7 @@ impl FileSystem {
         let mut volume = self.lock();
         volume.before_change()?;
         if let Some(bytes) = set.size {
-            match volume.inode(ino)?.kind {
+            match volume.nodes().inode(ino)?.kind {
                 Kind::File => volume.resize(ino, bytes)?,
                 Kind::Directory => {
                     let context = format!("inode {ino} is a directory");
@@ -51,10 +47,10 @@ impl FileSystem {
                     return Err(Error::new(ErrorKind::InvalidRequest, context));
                 }
             }
-            volume.bytes_changed(ino)?;
+            volume.data_changed(ino)?;
         }
         let now = volume.now();
-        let inode = volume.inode_mut(ino)?;
+        let inode = volume.nodes().inode_mut(ino)?;
         if let Some(permissions) = set.permissions {
             inode.permissions = permissions & 0o7777;
         }
@@ -63,7 +59,7 @@ impl FileSystem {
         inode.accessed = set.accessed.unwrap_or(inode.accessed);
         inode.modified = set.modified.unwrap_or(inode.modified);
         inode.changed = now;
-        volume.stat(ino)
+        volume.nodes().stat(ino)
     }
 
     /// Increases the open count of an inode by `times`. The inode stays until it is released as many times, even if its
@@ -72,10 +68,7 @@ impl FileSystem {
     /// # Errors
     /// [`ErrorKind::NotFound`].
     pub fn hold(&self, ino: Ino, times: u64) -> Result<()> {
-        let mut volume = self.lock();
-        volume.inode(ino)?;
-        *volume.pins.entry(ino).or_default() += times;
-        Ok(())
+        self.lock().hold(ino, times)
     }
 
     /// Decreases the open count of an inode by `times`.
@@ -83,18 +76,7 @@ impl FileSystem {
     /// # Errors
     /// Errors of freeing its pages, after the last release of an inode without a name.
     pub fn release(&self, ino: Ino, times: u64) -> Result<()> {
-        let mut volume = self.lock();
-        let Some(held) = volume.pins.get_mut(&ino) else { return Ok(()) };
-        *held = held.saturating_sub(times);
-        if *held > 0 {
-            return Ok(());
-        }
-        volume.pins.remove(&ino);
-        if volume.orphans.contains(&ino) && volume.failed.is_none() {
-            volume.before_change()?;
-            volume.remove_inode(ino)?;
-        }
-        Ok(())
+        self.lock().release(ino, times)
     }
 
     /// Reads an extended attribute.
@@ -103,8 +85,8 @@ impl FileSystem {
     /// [`ErrorKind::NoAttribute`] if there is none with this name; [`ErrorKind::NotFound`].
     pub fn extended(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
         let mut volume = self.lock();
-        volume.inode(ino)?;
-        let value = volume.attributes(ino)?.get(name).map(|value| value.to_vec());
+        volume.nodes().inode(ino)?;
+        let value = volume.nodes().attributes(ino)?.get(name).map(|value| value.to_vec());
         value.ok_or_else(|| no_attribute(ino))
     }
 
@@ -114,8 +96,8 @@ impl FileSystem {
     /// [`ErrorKind::NotFound`].
     pub fn extended_names(&self, ino: Ino) -> Result<Vec<Vec<u8>>> {
         let mut volume = self.lock();
-        volume.inode(ino)?;
-        Ok(volume.attributes(ino)?.keys().map(|name| name.to_vec()).collect())
+        volume.nodes().inode(ino)?;
+        Ok(volume.nodes().attributes(ino)?.keys().map(|name| name.to_vec()).collect())
     }
 
     /// Sets an extended attribute.
@@ -127,12 +109,12 @@ impl FileSystem {
     pub fn set_extended(&self, ino: Ino, name: &[u8], value: &[u8], how: Setting) -> Result<()> {
         let mut volume = self.lock();
         volume.before_change()?;
-        volume.inode(ino)?;
+        volume.nodes().inode(ino)?;
         if name.is_empty() || name.len() > NAME_BYTES_MAX {
             let context = format!("an attribute's name of {} bytes", name.len());
             return Err(Error::new(ErrorKind::NameTooLong, context));
         }
-        let mut all = volume.attributes(ino)?;
+        let mut all = volume.nodes().attributes(ino)?;
         match (how, all.contains_key(name)) {
             (Setting::Create, true) => {
                 return Err(Error::new(ErrorKind::Exists, "the attribute is there"));
@@ -144,9 +126,9 @@ impl FileSystem {
             let context = format!("the attributes of inode {ino} do not fit a page");
             return Err(Error::new(ErrorKind::NoSpace, context));
         }
-        let is_new = !volume.nodes.contains_key(&(ino, PART_ATTRIBUTES));
+        let is_new = !volume.nodes().contains((ino, PART_ATTRIBUTES));
         volume.need_room(0, u64::from(is_new))?;
-        volume.set_attributes(ino, all);
+        volume.nodes().set_attributes(ino, all);
         volume.touch(ino)
     }
 
@@ -157,75 +139,17 @@ impl FileSystem {
     pub fn remove_extended(&self, ino: Ino, name: &[u8]) -> Result<()> {
         let mut volume = self.lock();
         volume.before_change()?;
-        volume.inode(ino)?;
-        let mut all = volume.attributes(ino)?;
+        volume.nodes().inode(ino)?;
+        let mut all = volume.nodes().attributes(ino)?;
         if all.remove(name).is_none() {
             return Err(no_attribute(ino));
         }
         // Keep the node even if it is empty: a single node of an inode cannot be removed without all that follow.
-        volume.set_attributes(ino, all);
+        volume.nodes().set_attributes(ino, all);
         volume.touch(ino)
     }
 }
 
 fn no_attribute(ino: Ino) -> Error {
     Error::new(ErrorKind::NoAttribute, format!("inode {ino} has no such attribute"))
-}
-
-impl Volume {
-    /// The attributes of an inode, as for `stat`.
-    pub(super) fn stat(&mut self, ino: Ino) -> Result<Attributes> {
-        let page_bytes = self.page_bytes();
-        let it = self.inode(ino)?;
-        Ok(Attributes {
-            ino,
-            kind: it.kind,
-            permissions: it.permissions,
-            uid: it.uid,
-            gid: it.gid,
-            links: it.links,
-            rdev: it.rdev,
-            size: it.size,
-            allocated_bytes: it.pages.saturating_mul(page_bytes),
-            accessed: it.accessed,
-            modified: it.modified,
-            changed: it.changed,
-            created: it.created,
-        })
-    }
-
-    /// Number of inodes.
-    pub(super) fn inodes(&self) -> u64 {
-        self.nodes.keys().filter(|(_, part)| *part == PART_INODE).count() as u64
-    }
-
-    /// Records that the data of a file has changed.
-    pub(super) fn bytes_changed(&mut self, ino: Ino) -> Result<()> {
-        let now = self.now();
-        let inode = self.inode_mut(ino)?;
-        (inode.modified, inode.changed) = (now, now);
-        Ok(())
-    }
-
-    /// Records a read as with `relatime`. If that fails, the read succeeds nevertheless.
-    pub(super) fn accessed(&mut self, ino: Ino) {
-        let now = self.now();
-        let is_old = |inode: &Inode| {
-            inode.accessed <= inode.modified.max(inode.changed)
-                || inode.accessed < Time { seconds: now.seconds - ACCESS_IS_OLD_SECONDS, ..now }
-        };
-        let is_due = self.inode(ino).is_ok_and(is_old);
-        if is_due
-            && self.before_change().is_ok()
-            && let Ok(inode) = self.inode_mut(ino)
-        {
-            inode.accessed = now;
-        }
-    }
-
-    /// Writes all changes to the log, and then a checkpoint.
-    pub(super) fn settle(&mut self) -> Result<()> {
-        self.commit_and_clean()?;
-        self.checkpoint_now()
-    }
 }

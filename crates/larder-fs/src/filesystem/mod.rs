@@ -115,7 +115,7 @@ impl FileSystem {
         let owner = Owner { permissions: 0o755, ..Owner::default() };
         let pointers = volume.geometry().inode_pointers();
         let root = Inode::new(Kind::Directory, owner, ROOT, now, pointers);
-        volume.insert_inode(ROOT, root);
+        volume.nodes().insert_inode(ROOT, root);
         volume.settle()?;
         Ok(Self { volume: Mutex::new(volume) })
     }
@@ -130,15 +130,15 @@ impl FileSystem {
         let recovered = recover::recover(&flash)?;
         let is_behind = recovered.is_behind;
         let mut volume = Volume::new(flash, recovered, options.clock);
-        let root = volume.inode(ROOT)?;
+        let root = volume.nodes().inode(ROOT)?;
         if root.kind != Kind::Directory {
             return Err(Error::damaged("the root is no directory"));
         }
         if options.read_only {
-            volume.failed = Some("it was opened to be read alone".to_owned());
+            volume.make_read_only("it was opened to be read alone");
             return Ok(Self { volume: Mutex::new(volume) });
         }
-        if is_behind || !volume.orphans.is_empty() {
+        if is_behind || volume.has_orphans() {
             // Write a checkpoint before the first batch, so that remains of the power loss after the runs of a block
             // are skipped from now on.
             volume.settle()?;
@@ -156,7 +156,7 @@ impl FileSystem {
     pub fn sync(&self) -> Result<()> {
         let mut volume = self.lock();
         volume.commit_and_clean()?;
-        volume.flash.flush()
+        volume.flush()
     }
 
     /// Like [`FileSystem::sync`], for a file: its data, its length, and the names that lead to it. Other changes become
@@ -165,7 +165,7 @@ impl FileSystem {
     /// # Errors
     /// As [`FileSystem::sync`]; [`ErrorKind::NotFound`] if there is no such inode.
     pub fn fsync(&self, ino: Ino) -> Result<()> {
-        self.lock().inode(ino)?;
+        self.lock().nodes().inode(ino)?;
         self.sync()
     }
 
@@ -175,21 +175,21 @@ impl FileSystem {
     /// As [`FileSystem::sync`].
     pub fn close(&self) -> Result<()> {
         let mut volume = self.lock();
-        if volume.failed.is_none() {
+        if !volume.is_read_only() {
             volume.settle()?;
         }
-        volume.flash.flush()
+        volume.flush()
     }
 
     /// Total and free space.
     pub fn space(&self) -> Space {
-        let volume = self.lock();
+        let mut volume = self.lock();
         let capacity = volume.capacity_pages(0);
         Space {
             page_bytes: u32::try_from(volume.page_bytes()).unwrap_or(u32::MAX),
             pages: capacity,
             free_pages: capacity.saturating_sub(volume.used_pages()),
-            inodes: volume.inodes(),
+            inodes: volume.nodes().inode_count(),
         }
     }
 
@@ -200,7 +200,7 @@ impl FileSystem {
 
     /// Counters since it was opened.
     pub fn counts(&self) -> Counts {
-        self.lock().counts
+        self.lock().counts()
     }
 
     fn lock(&self) -> MutexGuard<'_, Volume> {

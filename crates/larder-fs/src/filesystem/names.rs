@@ -33,10 +33,10 @@ impl FileSystem {
         let mut volume = self.lock();
         let ino = match name {
             b"." => parent,
-            b".." => volume.inode(parent)?.parent,
+            b".." => volume.nodes().inode(parent)?.parent,
             _ => volume.find(parent, name)?.ino,
         };
-        volume.stat(ino)
+        volume.nodes().stat(ino)
     }
 
     /// Creates an empty file.
@@ -74,7 +74,7 @@ impl FileSystem {
         }
         let mut volume = self.lock();
         let ino = volume.make((parent, name), (kind, rdev), owner, b"")?;
-        volume.stat(ino)
+        volume.nodes().stat(ino)
     }
 
     /// Creates a symbolic link.
@@ -100,7 +100,7 @@ impl FileSystem {
         let owner = Owner { permissions: 0o777, ..owner };
         let mut volume = self.lock();
         let ino = volume.make((parent, name), (Kind::Symlink, 0), owner, target)?;
-        volume.stat(ino)
+        volume.nodes().stat(ino)
     }
 
     /// The target of a symbolic link.
@@ -109,7 +109,7 @@ impl FileSystem {
     /// [`ErrorKind::InvalidRequest`] if it is not a symbolic link; [`ErrorKind::NotFound`], [`ErrorKind::Damaged`].
     pub fn read_link(&self, ino: Ino) -> Result<Vec<u8>> {
         let mut volume = self.lock();
-        if volume.inode(ino)?.kind != Kind::Symlink {
+        if volume.nodes().inode(ino)?.kind != Kind::Symlink {
             let context = format!("inode {ino} is no symbolic link");
             return Err(Error::new(ErrorKind::InvalidRequest, context));
         }
@@ -124,7 +124,7 @@ impl FileSystem {
     pub fn link(&self, ino: Ino, parent: Ino, name: &[u8]) -> Result<Attributes> {
         let mut volume = self.lock();
         volume.link(ino, parent, name)?;
-        volume.stat(ino)
+        volume.nodes().stat(ino)
     }
 
     /// Removes a name. A file without names is removed, or once it is no longer open.
@@ -170,7 +170,7 @@ impl FileSystem {
         let mut volume = self.lock();
         volume.directory(ino)?;
         volume.accessed(ino);
-        let above = volume.inode(ino)?.parent;
+        let above = volume.nodes().inode(ino)?.parent;
         let dots = [(1, b".".as_slice(), ino), (2, b"..".as_slice(), above)];
         let mut entries: Vec<DirectoryEntry> = dots
             .into_iter()

@@ -125,7 +125,7 @@ impl Volume {
         let keys: Vec<(u64, u64)> = self.pages.keys().copied().collect();
         let mut old = Vec::with_capacity(keys.len());
         for (ino, index) in keys {
-            old.push(self.pointer(ino, index)?);
+            old.push(self.nodes.pointer(ino, index)?);
         }
         let mut attempt = 0;
         let runs = loop {
@@ -145,7 +145,7 @@ impl Volume {
     fn plan(&mut self) -> Result<Vec<PlannedRun>> {
         let data: Vec<(u64, u64, bool)> =
             self.pages.iter().map(|((ino, index), page)| (*ino, *index, page.moved)).collect();
-        let nodes: Vec<NodeKey> = self.cache.dirty().collect();
+        let nodes: Vec<NodeKey> = self.nodes.dirty().collect();
         let gone: Vec<(u64, u32)> = self.gone.iter().map(|(ino, part)| (*ino, *part)).collect();
         let (flash, batch) = (&self.flash, self.next_batch);
         let (runs, current) = (Vec::new(), Vec::new());
@@ -166,9 +166,9 @@ impl Volume {
             let checksum = self.pages.get(&(ino, index)).map_or(0, |page| {
                 page.damaged.unwrap_or_else(|| larder_checksum::crc32c(&page.bytes))
             });
-            let (part, slot) = self.holder(index);
+            let (part, slot) = self.nodes.holder(index);
             let pointer = address.map(|address| Pointer { address, checksum });
-            if let Some(slot) = self.pointers_mut(ino, part)?.get_mut(slot) {
+            if let Some(slot) = self.nodes.pointers_mut(ino, part)?.get_mut(slot) {
                 *slot = pointer;
             }
         }
@@ -231,7 +231,7 @@ impl Volume {
                 }
                 Item::Node((inode, part)) => {
                     let missing = || Error::damaged("a node left its batch");
-                    let page = self.cache.encode((inode, part), page_bytes).ok_or_else(missing)?;
+                    let page = self.nodes.encode((inode, part)).ok_or_else(missing)?;
                     bytes.extend_from_slice(&page);
                     Entry::Node { inode, part, checksum: larder_checksum::crc32c(&page) }
                 }
@@ -250,14 +250,13 @@ impl Volume {
         for pointer in old.iter().flatten() {
             self.table.died(pointer.address);
         }
-        let page_bytes = self.flash.geometry.page_bytes;
         for (item, address) in runs.iter().flat_map(|run| &run.items) {
             let Some(address) = *address else { continue };
             self.table.became_live(address);
             if let Item::Node(key) = *item {
-                let page = self.cache.encode(key, page_bytes).unwrap_or_default();
+                let page = self.nodes.encode(key).unwrap_or_default();
                 let pointer = Pointer { address, checksum: larder_checksum::crc32c(&page) };
-                if let Some(Some(before)) = self.nodes.insert(key, Some(pointer)) {
+                if let Some(before) = self.nodes.was_written(key, pointer) {
                     self.table.died(before.address);
                 }
             }
@@ -269,7 +268,7 @@ impl Volume {
         self.counts.moved_pages += self.pages.values().filter(|page| page.moved).count() as u64;
         self.pages.clear();
         self.gone.clear();
-        self.cache.written();
+        self.nodes.all_written();
         self.next_batch += 1;
     }
 }

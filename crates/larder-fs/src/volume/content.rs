@@ -41,19 +41,13 @@ impl Span {
 }
 
 impl Volume {
-    /// The location of a page of a file in the log; `None` if it is a hole, or was not written yet.
-    pub(crate) fn pointer(&mut self, ino: u64, index: u64) -> Result<Option<Pointer>> {
-        let (part, slot) = self.holder(index);
-        Ok(self.pointers(ino, part)?.and_then(|pointers| pointers.get(slot).copied().flatten()))
-    }
-
     /// Pages of data and nodes that a write to this page of a file would add.
     pub(crate) fn page_adds(&mut self, ino: u64, index: u64) -> Result<(u64, u64)> {
-        if self.pages.contains_key(&(ino, index)) || self.pointer(ino, index)?.is_some() {
+        if self.pages.contains_key(&(ino, index)) || self.nodes.pointer(ino, index)?.is_some() {
             return Ok((0, 0));
         }
-        let (part, _) = self.holder(index);
-        Ok((1, u64::from(!self.nodes.contains_key(&(ino, part)))))
+        let (part, _) = self.nodes.holder(index);
+        Ok((1, u64::from(!self.nodes.contains((ino, part)))))
     }
 
     /// The current content of a page of a file. `None` is a hole.
@@ -64,7 +58,7 @@ impl Volume {
                 Some(_) => Err(damaged(ino, index)),
             };
         }
-        let pointer = self.pointer(ino, index)?;
+        let pointer = self.nodes.pointer(ino, index)?;
         pointer.map(|pointer| self.flash.read_checked(pointer)).transpose()
     }
 
@@ -73,7 +67,7 @@ impl Volume {
     pub(crate) fn page_mut(&mut self, ino: u64, index: u64, whole: bool) -> Result<&mut [u8]> {
         let key = (ino, index);
         if !self.pages.contains_key(&key) {
-            let pointer = self.pointer(ino, index)?;
+            let pointer = self.nodes.pointer(ino, index)?;
             let bytes = match pointer {
                 Some(pointer) if !whole => self.flash.read_checked(pointer)?,
                 _ => vec![0; self.geometry().page_bytes],
@@ -89,11 +83,11 @@ impl Volume {
     }
 
     fn insert_page(&mut self, key: (u64, u64), is_new: bool, bytes: Vec<u8>) -> Result<()> {
-        let (part, _) = self.holder(key.1);
-        self.pointers_mut(key.0, part)?;
+        let (part, _) = self.nodes.holder(key.1);
+        self.nodes.pointers_mut(key.0, part)?;
         if is_new {
             self.data_pages += 1;
-            let inode = self.inode_mut(key.0)?;
+            let inode = self.nodes.inode_mut(key.0)?;
             inode.pages = inode.pages.saturating_add(1);
         }
         self.pages.insert(key, DirtyPage { bytes, moved: false, damaged: None });
@@ -102,7 +96,7 @@ impl Volume {
 
     /// Reads data of a file from `offset` on, up to its end.
     pub(crate) fn read(&mut self, ino: u64, offset: u64, length: usize) -> Result<Vec<u8>> {
-        let end = self.inode(ino)?.size;
+        let end = self.nodes.inode(ino)?.size;
         let length = length.min(usize::try_from(end.saturating_sub(offset)).unwrap_or(usize::MAX));
         let mut bytes = vec![0; length];
         let mut stored: Vec<(Pointer, Span)> = Vec::new();
@@ -112,7 +106,7 @@ impl Volume {
                     return Err(damaged(ino, span.index));
                 }
                 bytes[span.of_range].copy_from_slice(&page.bytes[span.within]);
-            } else if let Some(pointer) = self.pointer(ino, span.index)? {
+            } else if let Some(pointer) = self.nodes.pointer(ino, span.index)? {
                 stored.push((pointer, span));
             }
         }
@@ -180,8 +174,8 @@ impl Volume {
             }
         }
         let end = offset + written as u64;
-        if self.inode(ino)?.size < end {
-            self.inode_mut(ino)?.size = end;
+        if self.nodes.inode(ino)?.size < end {
+            self.nodes.inode_mut(ino)?.size = end;
         }
         Ok(written)
     }
@@ -201,11 +195,11 @@ impl Volume {
             let context = format!("inode {ino}: {bytes} bytes are longer than files can be");
             return Err(Error::new(ErrorKind::FileTooLarge, context));
         }
-        if bytes < self.inode(ino)?.size {
+        if bytes < self.nodes.inode(ino)?.size {
             self.clear_rest(ino, bytes)?;
             self.cut(ino, bytes.div_ceil(self.page_bytes()))?;
         }
-        self.inode_mut(ino)?.size = bytes;
+        self.nodes.inode_mut(ino)?.size = bytes;
         Ok(())
     }
 
@@ -224,15 +218,14 @@ impl Volume {
         for index in self.existing(ino, from..u64::MAX)? {
             self.drop_page(ino, index)?;
         }
-        let first = match self.holder(from) {
+        let first = match self.nodes.holder(from) {
             (PART_INODE, _) => PART_LEAVES,
             (part, 0) => part,
             (part, _) => part.saturating_add(1),
         };
-        let leaves = self.nodes.range((ino, first)..=(ino, u32::MAX));
-        let leaves: Vec<NodeKey> = leaves.map(|(key, _)| *key).collect();
+        let leaves = self.nodes.parts(ino, first..=u32::MAX);
         if !leaves.is_empty() {
-            leaves.into_iter().for_each(|key| self.drop_node(key));
+            leaves.into_iter().for_each(|part| self.drop_node((ino, part)));
             self.parts_gone(ino, first);
         }
         Ok(())
@@ -242,18 +235,17 @@ impl Volume {
     pub(crate) fn existing(&mut self, ino: u64, range: Range<u64>) -> Result<BTreeSet<u64>> {
         let dirty = self.pages.range((ino, range.start)..(ino, range.end));
         let mut found: BTreeSet<u64> = dirty.map(|((_, index), _)| *index).collect();
-        let first = self.holder(range.start).0;
-        let last = self.holder(range.end - 1).0.max(first);
-        let parts = self.nodes.range((ino, first)..=(ino, last)).map(|((_, part), _)| *part);
-        let parts: Vec<u32> = parts.filter(|part| *part != PART_ATTRIBUTES).collect();
-        for part in parts {
+        let first = self.nodes.holder(range.start).0;
+        let last = self.nodes.holder(range.end - 1).0.max(first);
+        let parts = self.nodes.parts(ino, first..=last).into_iter();
+        for part in parts.filter(|part| *part != PART_ATTRIBUTES) {
             let (inode_pointers, leaf_pointers) =
                 (self.geometry().inode_pointers() as u64, self.geometry().leaf_pointers() as u64);
             let begins = match part.checked_sub(PART_LEAVES) {
                 Some(leaf) => inode_pointers + u64::from(leaf) * leaf_pointers,
                 None => 0,
             };
-            let pointers = match self.pointers(ino, part) {
+            let pointers = match self.nodes.pointers(ino, part) {
                 Ok(pointers) => pointers.map(Vec::as_slice).unwrap_or_default(),
                 // The pages of a damaged leaf are lost, but the file can still be truncated and deleted.
                 Err(error) if error.kind() == ErrorKind::Damaged && part != PART_INODE => &[],
@@ -267,33 +259,32 @@ impl Volume {
 
     /// Turns a page into a hole.
     pub(crate) fn drop_page(&mut self, ino: u64, index: u64) -> Result<()> {
-        let (part, slot) = self.holder(index);
-        let pointer = self.pointer(ino, index)?;
+        let (part, slot) = self.nodes.holder(index);
+        let pointer = self.nodes.pointer(ino, index)?;
         let dirty = self.pages.remove(&(ino, index));
         if pointer.is_none() && dirty.is_none() {
             return Ok(());
         }
         if let Some(pointer) = pointer {
-            if let Some(slot) = self.pointers_mut(ino, part)?.get_mut(slot) {
+            if let Some(slot) = self.nodes.pointers_mut(ino, part)?.get_mut(slot) {
                 *slot = None;
             }
             self.table.died(pointer.address);
         }
         self.data_pages = self.data_pages.saturating_sub(1);
-        let inode = self.inode_mut(ino)?;
+        let inode = self.nodes.inode_mut(ino)?;
         inode.pages = inode.pages.saturating_sub(1);
         Ok(())
     }
 
-    /// Removes a node. The caller must also record it for the next batch ([`Volume::parts_gone`]).
-    pub(crate) fn drop_node(&mut self, key: NodeKey) {
-        if let Some(Some(pointer)) = self.nodes.remove(&key) {
+    /// Removes a node. The caller must also record it for the next batch (`parts_gone`).
+    fn drop_node(&mut self, key: NodeKey) {
+        if let Some(pointer) = self.nodes.remove(key) {
             self.table.died(pointer.address);
         }
-        self.cache.forget(key);
     }
 
-    pub(crate) fn parts_gone(&mut self, ino: u64, first: u32) {
+    fn parts_gone(&mut self, ino: u64, first: u32) {
         let from = self.gone.entry(ino).or_insert(first);
         *from = (*from).min(first);
     }
@@ -305,14 +296,14 @@ impl Volume {
         self.drop_node((ino, PART_INODE));
         self.parts_gone(ino, PART_INODE);
         self.directories.remove(&ino);
-        self.orphans.remove(&ino);
+        self.open.removed(ino);
         Ok(())
     }
 
     /// Zeros a range of a file; whole pages become holes.
     pub(crate) fn punch(&mut self, ino: u64, range: Range<u64>) -> Result<()> {
-        let range =
-            range.start..range.end.min(self.inode(ino)?.size.next_multiple_of(self.page_bytes()));
+        let range = range.start
+            ..range.end.min(self.nodes.inode(ino)?.size.next_multiple_of(self.page_bytes()));
         if range.is_empty() {
             return Ok(());
         }
@@ -345,8 +336,9 @@ impl Volume {
         let there = self.existing(ino, pages.clone())?;
         let missing = (pages.end - pages.start) - there.len() as u64;
         self.need_room(missing, 0)?;
-        let parts = self.holder(pages.start).0.max(PART_LEAVES)..=self.holder(pages.end - 1).0;
-        let leaves = parts.filter(|part| !self.nodes.contains_key(&(ino, *part))).count();
+        let parts =
+            self.nodes.holder(pages.start).0.max(PART_LEAVES)..=self.nodes.holder(pages.end - 1).0;
+        let leaves = parts.filter(|part| !self.nodes.contains((ino, *part))).count();
         self.need_room(missing, leaves as u64)?;
         let (missing, most) = (size(missing), self.change_pages_max());
         for (number, index) in pages.filter(|index| !there.contains(index)).enumerate() {

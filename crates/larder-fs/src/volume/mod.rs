@@ -6,86 +6,84 @@
 //! 1. A changed page is in `pages`, and the node that points to it is among the dirty ones.
 //! 2. Every page and node counts as used from the call that creates it. Calls that would exceed the capacity are
 //!    refused before they change anything. So a batch always finds room.
-//! 3. `nodes` has every existing node; one without a pointer was never written.
-//! 4. Everything dirty is in the caches; clean entries may be dropped from them at any time.
 //!
 //! | module | content |
 //! |---|---|
-//! | `node_cache` | inodes and leaves, read on demand |
+//! | `nodes` | inodes, attributes and leaves: their places, and those in memory |
 //! | `content` | pages of files |
-//! | `directory` | names |
+//! | `names` | looks up, creates, removes and renames names |
+//! | `directory` | the index of the names of a directory |
+//! | `open_inodes` | open counts, and inodes without a name |
 //! | `commit` | writes a batch to the log |
-//! | `checkpoint` | writes the state to separate blocks, and frees dead ones |
-//! | `cleaner` | moves live pages out of blocks that are mostly dead |
+//! | `reclaim` | frees blocks of the log: the cleaner and checkpoints |
 //! | `recover` | rebuilds the state from the blocks |
 
-mod checkpoint;
-mod cleaner;
 mod commit;
 mod content;
 mod directory;
-mod links;
-mod node_cache;
+mod names;
+mod nodes;
+mod open_inodes;
+mod reclaim;
 pub(crate) mod recover;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use larder_device::Clock;
 use larder_device::label::Uuid;
 
-use crate::address::Pointer;
 use crate::attributes::{ROOT, Time};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flash::Flash;
-use crate::formats::node::PART_INODE;
+use crate::formats::node::{Inode, PART_INODE};
 use crate::geometry::Geometry;
 use crate::table::Table;
-pub(crate) use directory::Directory;
-pub use links::Renaming;
-pub(crate) use node_cache::NodeCache;
+use directory::Directory;
+pub use names::Renaming;
+use nodes::NodeMap;
+use open_inodes::OpenInodes;
 use recover::Recovered;
+
+/// Seconds after which a read updates the access time even if nothing has changed.
+const ACCESS_IS_OLD_SECONDS: i64 = 24 * 60 * 60;
 
 /// An inode, and one of its parts.
 pub(crate) type NodeKey = (u64, u32);
 
 /// A page that is not yet written.
 #[derive(Debug, Clone)]
-pub(crate) struct DirtyPage {
-    pub(crate) bytes: Vec<u8>,
+struct DirtyPage {
+    bytes: Vec<u8>,
     /// The cleaner moves it, and it has not been changed since.
-    pub(crate) moved: bool,
+    moved: bool,
     /// Set if it was damaged when the cleaner read it: it keeps the checksum that it fails.
-    pub(crate) damaged: Option<u32>,
+    damaged: Option<u32>,
 }
 
 /// A file system in memory.
 pub(crate) struct Volume {
-    pub(crate) flash: Flash,
-    pub(crate) uuid: Uuid,
-    pub(crate) table: Table,
-    pub(crate) nodes: BTreeMap<NodeKey, Option<Pointer>>,
-    pub(crate) cache: NodeCache,
-    pub(crate) directories: HashMap<u64, Directory>,
-    pub(crate) pages: BTreeMap<(u64, u64), DirtyPage>,
+    flash: Flash,
+    uuid: Uuid,
+    table: Table,
+    nodes: NodeMap,
+    directories: HashMap<u64, Directory>,
+    pages: BTreeMap<(u64, u64), DirtyPage>,
     /// Per inode: the first part from which on all parts are gone, not yet recorded in a batch.
-    pub(crate) gone: BTreeMap<u64, u32>,
-    /// Inodes without a name that are open.
-    pub(crate) orphans: BTreeSet<u64>,
-    /// Open count of each inode.
-    pub(crate) pins: HashMap<u64, u64>,
-    pub(crate) next_ino: u64,
-    pub(crate) next_batch: u64,
+    gone: BTreeMap<u64, u32>,
+    open: OpenInodes,
+    next_ino: u64,
+    next_batch: u64,
     /// Sequence of the newest checkpoint.
-    pub(crate) sequence: u64,
+    sequence: u64,
     /// Pages of data of all files, written or not.
-    pub(crate) data_pages: u64,
+    data_pages: u64,
     /// Pages written to the log since the newest checkpoint.
-    pub(crate) logged_pages: u64,
+    logged_pages: u64,
     /// Why nothing can be written any more.
-    pub(crate) failed: Option<String>,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) counts: Counts,
+    failed: Option<String>,
+    clock: Arc<dyn Clock>,
+    counts: Counts,
 }
 
 /// Counters since the file system was opened.
@@ -110,20 +108,17 @@ pub struct Counts {
 
 impl Volume {
     pub(crate) fn new(flash: Flash, recovered: Recovered, clock: Arc<dyn Clock>) -> Self {
-        let nodes: BTreeMap<_, _> =
-            recovered.nodes.into_iter().map(|(key, pointer)| (key, Some(pointer))).collect();
-        let data_pages = recovered.table.live_pages().saturating_sub(nodes.len() as u64);
+        let nodes = NodeMap::new(flash.clone(), recovered.nodes);
+        let data_pages = recovered.table.live_pages().saturating_sub(nodes.count());
         Self {
             flash,
             uuid: recovered.uuid,
             table: recovered.table,
             nodes,
-            cache: NodeCache::default(),
             directories: HashMap::new(),
             pages: BTreeMap::new(),
             gone: BTreeMap::new(),
-            orphans: recovered.orphans,
-            pins: HashMap::new(),
+            open: OpenInodes::new(recovered.orphans),
             next_ino: recovered.next_ino,
             next_batch: recovered.next_batch,
             sequence: recovered.sequence,
@@ -133,6 +128,15 @@ impl Volume {
             clock,
             counts: Counts::default(),
         }
+    }
+
+    /// The inodes and their attributes. A caller that changes one has called [`Volume::before_change`].
+    pub(crate) fn nodes(&mut self) -> &mut NodeMap {
+        &mut self.nodes
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        self.counts
     }
 
     pub(crate) fn geometry(&self) -> &Geometry {
@@ -149,12 +153,12 @@ impl Volume {
 
     /// Number of pages of data and nodes.
     pub(crate) fn used_pages(&self) -> u64 {
-        self.data_pages + self.nodes.len() as u64
+        self.data_pages + self.nodes.count()
     }
 
     /// Capacity in pages, if it includes `more_nodes` more nodes.
     pub(crate) fn capacity_pages(&self, more_nodes: u64) -> u64 {
-        self.geometry().capacity_pages(self.nodes.len() as u64 + more_nodes)
+        self.geometry().capacity_pages(self.nodes.count() + more_nodes)
     }
 
     /// Whether there is room for `pages` more pages of data and `nodes` more nodes.
@@ -176,12 +180,12 @@ impl Volume {
 
     /// Approximate number of pages of the next batch in the log.
     fn pending_pages(&self) -> usize {
-        self.pages.len() + self.cache.dirty_count() + self.gone.len() / 64
+        self.pages.len() + self.nodes.dirty_count() + self.gone.len() / 64
     }
 
     /// Whether there is nothing to write in a batch.
     pub(crate) fn is_clean(&self) -> bool {
-        self.pages.is_empty() && self.cache.dirty_count() == 0 && self.gone.is_empty()
+        self.pages.is_empty() && self.nodes.dirty_count() == 0 && self.gone.is_empty()
     }
 
     /// Must be called before each change of a few pages, so that a batch does not exceed the reserve. Changes until the
@@ -244,10 +248,81 @@ impl Volume {
         done
     }
 
+    /// Records a change of attributes, but not of data.
+    pub(crate) fn touch(&mut self, ino: u64) -> Result<()> {
+        let now = self.now();
+        self.nodes.inode_mut(ino)?.changed = now;
+        Ok(())
+    }
+
+    /// Records that the data of a file, or the names of a directory, have changed.
+    pub(crate) fn data_changed(&mut self, ino: u64) -> Result<()> {
+        let now = self.now();
+        let inode = self.nodes.inode_mut(ino)?;
+        (inode.modified, inode.changed) = (now, now);
+        Ok(())
+    }
+
+    /// Records a read as with `relatime`. If that fails, the read succeeds nevertheless.
+    pub(crate) fn accessed(&mut self, ino: u64) {
+        let now = self.now();
+        let is_old = |inode: &Inode| {
+            inode.accessed <= inode.modified.max(inode.changed)
+                || inode.accessed < Time { seconds: now.seconds - ACCESS_IS_OLD_SECONDS, ..now }
+        };
+        let is_due = self.nodes.inode(ino).is_ok_and(is_old);
+        if is_due
+            && self.before_change().is_ok()
+            && let Ok(inode) = self.nodes.inode_mut(ino)
+        {
+            inode.accessed = now;
+        }
+    }
+
+    /// Writes all changes to the log, and then a checkpoint.
+    pub(crate) fn settle(&mut self) -> Result<()> {
+        self.commit_and_clean()?;
+        self.checkpoint_now()
+    }
+
+    /// Makes what the store has acknowledged durable.
+    pub(crate) fn flush(&self) -> Result<()> {
+        self.flash.flush()
+    }
+
+    /// Refuses all changes from now on, because of `why`.
+    pub(crate) fn make_read_only(&mut self, why: &str) {
+        self.failed = Some(why.to_owned());
+    }
+
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.failed.is_some()
+    }
+
+    /// Increases the open count of an inode by `times`.
+    pub(crate) fn hold(&mut self, ino: u64, times: u64) -> Result<()> {
+        self.nodes.inode(ino)?;
+        self.open.hold(ino, times);
+        Ok(())
+    }
+
+    /// Decreases the open count of an inode by `times`. Removes the inode after its last release if it has no name.
+    pub(crate) fn release(&mut self, ino: u64, times: u64) -> Result<()> {
+        if self.open.release(ino, times) && !self.is_read_only() {
+            self.before_change()?;
+            self.remove_inode(ino)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn has_orphans(&self) -> bool {
+        self.open.orphans().next().is_some()
+    }
+
     /// Removes inodes that a power loss has left without a name and without an open handle.
     pub(crate) fn drop_orphans(&mut self) -> Result<()> {
-        for ino in std::mem::take(&mut self.orphans) {
-            if self.nodes.contains_key(&(ino, PART_INODE)) && ino != ROOT {
+        for ino in self.open.take_orphans() {
+            if self.nodes.contains((ino, PART_INODE)) && ino != ROOT {
                 self.before_change()?;
                 self.remove_inode(ino)?;
             }

@@ -1,12 +1,15 @@
-//! Creates, removes and renames names. Each of these is one change: a batch has all of it or nothing.
+//! Looks up, creates, removes and renames names. Each of these is one change: a batch has all of it or nothing.
 
 use super::Volume;
+use super::directory::{Directory, Place};
 use crate::attributes::{Kind, Owner};
 use crate::error::{Error, ErrorKind, Result};
-use crate::formats::directory::{NAME_BYTES_MAX, is_name};
+use crate::formats::directory::{self as page, NAME_BYTES_MAX, Name, is_name};
 use crate::formats::node::{Inode, PART_INODE};
 use crate::geometry::size;
 
+/// Approximate limit of names kept in memory, for all directories together.
+const NAMES_MAX: usize = 1 << 20;
 /// Maximum number of links of an inode.
 const LINKS_MAX: u32 = i32::MAX.unsigned_abs();
 /// Set-group-ID: files created in a directory with this bit get its group.
@@ -77,7 +80,7 @@ impl Volume {
         if self.look_up(parent, name)?.is_some() {
             return Err(error(ErrorKind::Exists, "the name is taken", name));
         }
-        let above = self.inode(parent)?;
+        let above = self.nodes.inode(parent)?;
         if above.links == 0 {
             return Err(error(ErrorKind::NotFound, "the directory is gone, for", name));
         }
@@ -96,11 +99,11 @@ impl Volume {
         let owner = Owner { gid, permissions: owner.permissions | inherited, ..owner };
         let pointers = self.geometry().inode_pointers();
         let inode = Inode { rdev, ..Inode::new(kind, owner, parent, now, pointers) };
-        self.insert_inode(ino, inode);
+        self.nodes.insert_inode(ino, inode);
         self.write_at_once(ino, 0, bytes)?;
         self.add_name(parent, name, ino, kind)?;
         self.count_link(parent, if kind == Kind::Directory { 1 } else { 0 })?;
-        self.names_changed(parent)?;
+        self.data_changed(parent)?;
         Ok(ino)
     }
 
@@ -108,7 +111,7 @@ impl Volume {
     pub(crate) fn link(&mut self, ino: u64, parent: u64, name: &[u8]) -> Result<()> {
         check_name(name)?;
         self.before_change()?;
-        let inode = self.inode(ino)?;
+        let inode = self.nodes.inode(ino)?;
         let (kind, links) = (inode.kind, inode.links);
         if kind == Kind::Directory {
             return Err(error(ErrorKind::NotPermitted, "a directory has one name, not", name));
@@ -122,7 +125,7 @@ impl Volume {
         if self.look_up(parent, name)?.is_some() {
             return Err(error(ErrorKind::Exists, "the name is taken", name));
         }
-        if self.inode(parent)?.links == 0 {
+        if self.nodes.inode(parent)?.links == 0 {
             return Err(error(ErrorKind::NotFound, "the directory is gone, for", name));
         }
         let (pages, nodes) = self.name_adds(parent, name.len())?;
@@ -130,7 +133,7 @@ impl Volume {
         self.add_name(parent, name, ino, kind)?;
         self.count_link(ino, 1)?;
         self.touch(ino)?;
-        self.names_changed(parent)
+        self.data_changed(parent)
     }
 
     /// Removes a name. Removes the file with its last name, unless it is open.
@@ -141,7 +144,7 @@ impl Volume {
             return Err(error(ErrorKind::IsDirectory, "a directory", name));
         }
         self.remove_name(parent, name)?;
-        self.names_changed(parent)?;
+        self.data_changed(parent)?;
         self.lost_name(found.ino)
     }
 
@@ -157,13 +160,13 @@ impl Volume {
         }
         self.remove_name(parent, name)?;
         self.count_link(parent, -1)?;
-        self.names_changed(parent)?;
+        self.data_changed(parent)?;
         self.lost_name(found.ino)
     }
 
     /// Records that an inode has lost a name; a directory has lost its only one.
     fn lost_name(&mut self, ino: u64) -> Result<()> {
-        let inode = match self.inode_mut(ino) {
+        let inode = match self.nodes.inode_mut(ino) {
             Ok(inode) => inode,
             // The inode is missing or damaged: the name can be removed nevertheless.
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Damaged) => {
@@ -176,8 +179,7 @@ impl Volume {
         if inode.links > 0 {
             return self.touch(ino);
         }
-        if self.pins.contains_key(&ino) {
-            self.orphans.insert(ino);
+        if self.open.lost_last_name(ino) {
             return self.touch(ino);
         }
         self.remove_inode(ino)
@@ -198,7 +200,7 @@ impl Volume {
         if source.kind == Kind::Directory && self.is_within(new_parent, source.ino)? {
             return Err(error(ErrorKind::InvalidRequest, "a directory within itself", new_name));
         }
-        if self.inode(new_parent)?.links == 0 {
+        if self.nodes.inode(new_parent)?.links == 0 {
             return Err(error(ErrorKind::NotFound, "the directory is gone, for", new_name));
         }
         match (how, target) {
@@ -216,8 +218,8 @@ impl Volume {
                 self.point_name(parent, name, target.ino, target.kind)?;
                 self.moved(source, parent, new_parent)?;
                 self.moved(target, new_parent, parent)?;
-                self.names_changed(new_parent)?;
-                self.names_changed(parent)
+                self.data_changed(new_parent)?;
+                self.data_changed(parent)
             }
             (_, Some(target)) => {
                 self.may_replace(source, target, new_name)?;
@@ -252,14 +254,14 @@ impl Volume {
     fn left(&mut self, source: Found, (parent, name): (u64, &[u8]), to: u64) -> Result<()> {
         self.remove_name(parent, name)?;
         self.moved(source, parent, to)?;
-        self.names_changed(parent)?;
-        self.names_changed(to)
+        self.data_changed(parent)?;
+        self.data_changed(to)
     }
 
     /// Updates the parent and link counts after a move between directories.
     fn moved(&mut self, what: Found, from: u64, to: u64) -> Result<()> {
         if what.kind == Kind::Directory && from != to {
-            self.inode_mut(what.ino)?.parent = to;
+            self.nodes.inode_mut(what.ino)?.parent = to;
             self.count_link(from, -1)?;
             self.count_link(to, 1)?;
         }
@@ -270,12 +272,12 @@ impl Volume {
     fn is_within(&mut self, directory: u64, above: u64) -> Result<bool> {
         let mut at = directory;
         // Damage may have created a cycle of directories: bound the walk by the number of nodes.
-        for _ in 0..=self.nodes.len() {
+        for _ in 0..=self.nodes.count() {
             if at == above {
                 return Ok(true);
             }
-            let parent = self.inode(at)?.parent;
-            if parent == at || !self.nodes.contains_key(&(parent, PART_INODE)) {
+            let parent = self.nodes.inode(at)?.parent;
+            if parent == at || !self.nodes.contains((parent, PART_INODE)) {
                 return Ok(false);
             }
             at = parent;
@@ -285,23 +287,135 @@ impl Volume {
 
     fn count_link(&mut self, ino: u64, by: i32) -> Result<()> {
         if by != 0 {
-            let inode = self.inode_mut(ino)?;
+            let inode = self.nodes.inode_mut(ino)?;
             inode.links = inode.links.saturating_add_signed(by);
         }
         Ok(())
     }
 
-    fn names_changed(&mut self, ino: u64) -> Result<()> {
-        let now = self.now();
-        let inode = self.inode_mut(ino)?;
-        (inode.modified, inode.changed) = (now, now);
+    /// The names of a directory.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotDirectory`]; [`ErrorKind::Damaged`].
+    pub(crate) fn directory(&mut self, ino: u64) -> Result<&Directory> {
+        if !self.directories.contains_key(&ino) {
+            let directory = self.read_directory(ino)?;
+            let kept: usize = self.directories.values().map(Directory::len).sum();
+            if kept > NAMES_MAX {
+                self.directories.clear();
+            }
+            self.directories.insert(ino, directory);
+        }
+        let missing = || Error::new(ErrorKind::NotFound, format!("there is no directory {ino}"));
+        self.directories.get(&ino).ok_or_else(missing)
+    }
+
+    fn read_directory(&mut self, ino: u64) -> Result<Directory> {
+        let inode = self.nodes.inode(ino)?;
+        if inode.kind != Kind::Directory {
+            return Err(Error::new(
+                ErrorKind::NotDirectory,
+                format!("inode {ino} is no directory"),
+            ));
+        }
+        let (next, bytes) = (inode.next_cookie, inode.size);
+        let (page_bytes, pages) = (self.geometry().page_bytes, bytes.div_ceil(self.page_bytes()));
+        let mut directory = Directory::default();
+        for index in self.existing(ino, 0..pages.max(1))? {
+            let page = self.page(ino, index)?.unwrap_or_default();
+            let names = self.names_of(ino, index, &page)?;
+            directory.set_used(index, page::used_bytes(&names), page_bytes);
+            for name in names {
+                if directory.conflicts(&name) || name.cookie >= next {
+                    let context = format!("directory {ino} has a name or a cookie twice");
+                    return Err(Error::damaged(context));
+                }
+                directory.insert(name, index);
+            }
+        }
+        Ok(directory)
+    }
+
+    fn names_of(&self, ino: u64, index: u64, bytes: &[u8]) -> Result<Vec<Name>> {
+        let damaged = || Error::damaged(format!("page {index} of directory {ino} has no names"));
+        page::decode(bytes).ok_or_else(damaged)
+    }
+
+    /// Pages of data and nodes that one more name would add.
+    pub(crate) fn name_adds(&mut self, ino: u64, name_bytes: usize) -> Result<(u64, u64)> {
+        let page = self.directory(ino)?.page_for(name_bytes);
+        self.page_adds(ino, page)
+    }
+
+    /// Adds a name that does not exist yet. The caller must have checked for room.
+    pub(crate) fn add_name(&mut self, ino: u64, name: &[u8], to: u64, kind: Kind) -> Result<()> {
+        let index = self.directory(ino)?.page_for(name.len());
+        let cookie = self.nodes.inode(ino)?.next_cookie.max(1);
+        let following = cookie.checked_add(1).ok_or_else(|| {
+            Error::new(ErrorKind::NoSpace, format!("directory {ino} has no cookies left"))
+        })?;
+        let entry = Name { cookie, ino: to, kind, name: name.into() };
+        self.change_names(ino, index, |names| names.push(entry.clone()))?;
+        let page_bytes = self.page_bytes();
+        let inode = self.nodes.inode_mut(ino)?;
+        inode.next_cookie = following;
+        inode.size = inode.size.max((index + 1) * page_bytes);
+        if let Some(directory) = self.directories.get_mut(&ino) {
+            directory.insert(entry, index);
+        }
         Ok(())
     }
 
-    /// Records a change of attributes, but not of data.
-    pub(crate) fn touch(&mut self, ino: u64) -> Result<()> {
-        let now = self.now();
-        self.inode_mut(ino)?.changed = now;
+    /// Removes an existing name, and with it pages at the end that have no names left.
+    pub(crate) fn remove_name(&mut self, ino: u64, name: &[u8]) -> Result<()> {
+        let place = self.place(ino, name)?;
+        self.change_names(ino, place.page, |names| names.retain(|it| *it.name != *name))?;
+        let page_bytes = self.geometry().page_bytes;
+        let Some(directory) = self.directories.get_mut(&ino) else { return Ok(()) };
+        if let Some(pages) = directory.remove(name, page_bytes) {
+            self.cut(ino, pages as u64)?;
+            self.nodes.inode_mut(ino)?.size = pages as u64 * page_bytes as u64;
+        }
+        Ok(())
+    }
+
+    /// Changes the inode of an existing name.
+    pub(crate) fn point_name(&mut self, ino: u64, name: &[u8], to: u64, kind: Kind) -> Result<()> {
+        let place = self.place(ino, name)?;
+        self.change_names(ino, place.page, |names| {
+            for it in names.iter_mut().filter(|it| *it.name == *name) {
+                (it.ino, it.kind) = (to, kind);
+            }
+        })?;
+        if let Some(directory) = self.directories.get_mut(&ino) {
+            directory.point(name, to, kind);
+        }
+        Ok(())
+    }
+
+    fn place(&mut self, ino: u64, name: &[u8]) -> Result<Place> {
+        let missing = || Error::new(ErrorKind::NotFound, format!("no such name in {ino}"));
+        self.directory(ino)?.get(name).ok_or_else(missing)
+    }
+
+    fn change_names(
+        &mut self,
+        ino: u64,
+        index: u64,
+        change: impl FnOnce(&mut Vec<Name>),
+    ) -> Result<()> {
+        let before = self.page(ino, index)?;
+        let mut names = match before {
+            Some(page) => self.names_of(ino, index, &page)?,
+            None => Vec::new(),
+        };
+        change(&mut names);
+        let page_bytes = self.geometry().page_bytes;
+        let encoded = page::encode(&names, page_bytes);
+        self.page_mut(ino, index, true)?.copy_from_slice(&encoded);
+        if let Some(directory) = self.directories.get_mut(&ino) {
+            directory.set_used(index, page::used_bytes(&names), page_bytes);
+        }
         Ok(())
     }
 }
