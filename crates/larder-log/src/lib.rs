@@ -38,13 +38,11 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | `log` | the log: its parts, and how records are appended |
+//! | `log` | the log: appends, writes, reads and reclaims |
 //! | `region`, `regions` | one region; all regions and their states |
 //! | `active`, `chunks`, `in_flight` | regions that are being filled: their bytes in memory, and on the way to flash |
 //! | `record`, `footer`, `form`, `identity`, `expiry` | the bytes on flash |
-//! | `writer` | sends pieces |
-//! | `reclaim`, `eviction`, `expired` | from a full region to the next one; which one is next; regions given up whole |
-//! | `read`, `unsealed` | reads records and footers; seals a region that a crash left open |
+//! | `eviction`, `sweep` | which region is reclaimed next; forgets what pointed into regions given up whole |
 //! | `host` | the traits of the engine above: `Entries`, `Host`, `Rescue` |
 //! | `backoff` | when to try again after a failure |
 
@@ -52,7 +50,6 @@ mod active;
 mod backoff;
 mod chunks;
 mod eviction;
-mod expired;
 mod expiry;
 pub mod footer;
 mod form;
@@ -60,14 +57,10 @@ mod host;
 mod identity;
 mod in_flight;
 mod log;
-mod read;
-mod reclaim;
 pub mod record;
 mod region;
 mod regions;
 mod sweep;
-mod unsealed;
-mod writer;
 
 pub use active::{ActiveRegion, ActiveRegions};
 pub use backoff::Backoff;
@@ -78,8 +71,7 @@ pub use form::RecordForm;
 pub use host::{AsRecord, Entries, Event, Host, Kept, Rescue};
 pub use identity::{CACHE_ID_BYTES, CacheId};
 pub use in_flight::{PIECES_IN_FLIGHT, Writer};
-pub use log::{LogPlace, LogState, RegionLog, Stream, buffer_bytes};
-pub use read::Unreadable;
+pub use log::{LogPlace, LogState, RegionLog, Stream, Unreadable, buffer_bytes};
 pub use record::{NewRecord, Record, RecordIdentity};
 pub use region::{Region, RegionId, RegionIdentity, RegionState};
 pub use regions::{Next, Regions, SEGMENTS};

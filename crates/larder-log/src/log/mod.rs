@@ -1,4 +1,18 @@
 //! The log: its parts, and how records are appended to it.
+//!
+//! | file | content |
+//! |---|---|
+//! | `writer` | sends pieces |
+//! | `reclaim` | from a full region to the next one; regions that are given up whole |
+//! | `read` | reads records and footers |
+//! | `unsealed` | seals a region that a crash left open |
+
+mod read;
+mod reclaim;
+mod unsealed;
+mod writer;
+
+pub use read::Unreadable;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -62,14 +76,14 @@ pub struct Stream {
 
 /// A log with an index of type `E`, owned by a host of type `H`.
 pub struct RegionLog<E, H> {
-    pub(crate) device: Arc<dyn Device>,
-    pub(crate) pool: BufferPool,
-    pub(crate) place: LogPlace,
-    pub(crate) state: Mutex<LogState<E>>,
+    device: Arc<dyn Device>,
+    pool: BufferPool,
+    place: LogPlace,
+    state: Mutex<LogState<E>>,
     /// Held by the task that writes to flash: pieces of active regions, their ends, the change to the next region. It
     /// is never locked while `state` is locked.
-    pub(crate) writer: async_lock::Mutex<Writer>,
-    pub(crate) host: H,
+    writer: async_lock::Mutex<Writer>,
+    host: H,
 }
 
 /// The state that changes in one step: the index, and the regions with the records.
@@ -83,8 +97,8 @@ pub struct LogState<E> {
     pub active: ActiveRegions,
     /// Regions that are being emptied, and the number of the filling that needs them. A caller that gave up and comes
     /// again goes on with this number.
-    pub(crate) emptying: Option<(Vec<RegionId>, u64)>,
-    pub(crate) sweep: Sweep,
+    emptying: Option<(Vec<RegionId>, u64)>,
+    sweep: Sweep,
     /// The placement handle of each stream.
     handles: Vec<PlacementHandle>,
 }
@@ -196,7 +210,7 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
     }
 
     /// Length of a region.
-    pub(crate) fn region_bytes(&self) -> usize {
+    fn region_bytes(&self) -> usize {
         self.place.region_bytes as usize
     }
 
@@ -226,7 +240,7 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
     }
 
     /// Makes a region Active, and open for its stream.
-    pub(crate) fn begin(&self, state: &mut LogState<E>, filling: RegionIdentity, stream: usize) {
+    fn begin(&self, state: &mut LogState<E>, filling: RegionIdentity, stream: usize) {
         state.regions.activate(filling.region, filling.sequence);
         let stays = self.place.streams[stream].stays;
         let handle = state.handle(stream);

@@ -10,11 +10,11 @@ use std::task::{Context, Poll};
 use async_lock::MutexGuard;
 use larder_device::{Durability, Io, IoResult};
 
+use super::RegionLog;
 use crate::active::Piece;
 use crate::footer::FooterEntry;
 use crate::host::{Entries, Event, Host};
 use crate::in_flight::Writer;
-use crate::log::RegionLog;
 use crate::region::{RegionId, RegionIdentity, RegionState};
 
 impl<E: Entries, H: Host> RegionLog<E, H> {
@@ -84,7 +84,7 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
     }
 
     /// Waits until at most `most` closed regions are not completely on flash.
-    pub(crate) async fn drain_closed(&self, writer: &mut Writer, most: usize) {
+    pub(super) async fn drain_closed(&self, writer: &mut Writer, most: usize) {
         loop {
             self.send_pieces(writer).await;
             if writer.is_idle() || self.lock().active.closed() <= most {
@@ -95,7 +95,7 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
     }
 
     /// Sends off pieces that are due, as many as may be under way.
-    pub(crate) async fn send_pieces(&self, writer: &mut Writer) {
+    pub(super) async fn send_pieces(&self, writer: &mut Writer) {
         while writer.has_room() {
             let (next, handle) = {
                 let mut state = self.lock();
@@ -236,7 +236,7 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
         Ok(())
     }
 
-    pub(crate) async fn finish_deallocation(&self, writer: &mut Writer) {
+    pub(super) async fn finish_deallocation(&self, writer: &mut Writer) {
         let Some((future, bytes)) = &mut writer.deallocation else { return };
         let (ended, bytes) = (future.await, *bytes);
         writer.deallocation = None;

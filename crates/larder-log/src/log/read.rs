@@ -2,10 +2,10 @@
 
 use larder_device::{Io, IoBuffer, IoFuture};
 
+use super::RegionLog;
 use crate::BLOCK_BYTES;
 use crate::footer::{self, Footer};
 use crate::host::{Entries, Event, Host};
-use crate::log::RegionLog;
 use crate::region::{RegionId, RegionIdentity};
 
 /// The device could not read the data, so its content is unknown.

@@ -3,14 +3,14 @@
 
 use larder_device::{Io, IoBuffer};
 
+use super::read::Unreadable;
+use super::{LogPlace, RegionLog};
 use crate::BLOCK_BYTES;
 use crate::expiry::later_expiry;
 use crate::footer::{Closing, Footer, FooterEntry, NewFooter};
 use crate::form::RecordForm;
 use crate::host::{Entries, Event, Host};
 use crate::identity::CacheId;
-use crate::log::{LogPlace, RegionLog};
-use crate::read::Unreadable;
 use crate::record::{self, Record, RecordIdentity};
 use crate::region::{RegionId, RegionIdentity};
 
