@@ -85,7 +85,8 @@ pub struct EventCounts {
     pub unit_retired: u64,
 }
 
-/// All events since the record was last taken; see [`ManagedSsd::take_event_record`](super::ManagedSsd::take_event_record).
+/// All events since the record was last taken; see
+/// [`ManagedSsd::take_event_record`](super::ManagedSsd::take_event_record).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EventRecord {
     /// The events, oldest first.

@@ -5,12 +5,11 @@
 //! itself back. Two things can break it: an erase that fails, and a power loss between the opening and the erase. Then
 //! a victim is taken only if its live pages fit into the open unit.
 //!
-//! An erase that fails retires its unit.
-//! *Dynamic* levelling opens the least worn erased unit first, but it does not reach units whose data never dies.
-//! *Static* levelling does: when the gap between the most and the least worn unit grows too large, the least worn full
-//! unit, which holds the coldest data, is copied to the most worn erased unit and returns to the pool. The copy keeps
-//! its owner, so isolation holds. Dead pages of the old unit become padding in the new one, so no space is gained or
-//! lost.
+//! An erase that fails retires its unit. *Dynamic* levelling opens the least worn erased unit first, but it does not
+//! reach units whose data never dies. *Static* levelling does: when the gap between the most and the least worn unit
+//! grows too large, the least worn full unit, which holds the coldest data, is copied to the most worn erased unit and
+//! returns to the pool. The copy keeps its owner, so isolation holds. Dead pages of the old unit become padding in the
+//! new one, so no space is gained or lost.
 
 use super::ManagedSsd;
 use super::events::Event;

@@ -1,51 +1,49 @@
-//! Records state changes of blocks, for a caller that stores the media content, for example in a file.
+//! Records of what the drive does to its media: operations for a caller that charges them, and state changes of blocks
+//! for a caller that stores the content, for example in a file.
 
-use std::ops::Range;
+use super::image::BlockChange;
+use crate::nand::PhysicalOp;
 
-use super::drive::RawSsd;
-use super::image::{BlockChange, BlockImage};
-use crate::nand::BlockIndex;
+/// Operations and state changes since they were last taken, each while it is recorded.
+#[derive(Debug, Default)]
+pub(super) struct MediaRecord {
+    ops: Option<Vec<PhysicalOp>>,
+    changes: Option<Vec<BlockChange>>,
+}
 
-impl RawSsd {
-    /// Starts or stops recording state changes of blocks. A caller that writes the changes down in order has at any
-    /// time the state that a power loss at that time would have left.
-    pub fn record_changes(&mut self, record: bool) {
-        self.changes = record.then(Vec::new);
+impl MediaRecord {
+    pub(super) fn keep_ops(&mut self, keep: bool) {
+        self.ops = keep.then(Vec::new);
     }
 
-    /// Takes the changes recorded since the last call, in order.
-    pub fn take_changes(&mut self) -> Vec<BlockChange> {
+    pub(super) fn keep_changes(&mut self, keep: bool) {
+        self.changes = keep.then(Vec::new);
+    }
+
+    /// Moves the operations to the end of `ops`.
+    pub(super) fn take_ops(&mut self, ops: &mut Vec<PhysicalOp>) {
+        if let Some(recorded) = &mut self.ops {
+            ops.append(recorded);
+        }
+    }
+
+    pub(super) fn take_changes(&mut self) -> Vec<BlockChange> {
         self.changes.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// The state of `block`; `None` if the drive has no such block.
-    pub fn block_image(&self, block: BlockIndex) -> Option<BlockImage> {
-        (block.0 < self.geometry.blocks()).then(|| self.image(block))
-    }
-
-    fn image(&self, block: BlockIndex) -> BlockImage {
-        let entry = self.medium.block(block);
-        let counters = self.dies[self.geometry.die_of(block).at()].counters;
-        BlockImage {
-            erases: entry.erases,
-            written_pages: entry.written,
-            health: entry.health,
-            tag: self.medium.tag(block),
-            die_appended_pages: counters.appended_pages,
-            die_migrated_pages: counters.migrated_pages,
+    pub(super) fn op(&mut self, op: PhysicalOp) {
+        if let Some(recorded) = &mut self.ops {
+            recorded.push(op);
         }
     }
 
-    /// Records a change of `block`: the pages `programmed` were programmed; empty if none.
-    pub(super) fn note(&mut self, block: BlockIndex, programmed: Range<u32>) {
-        if self.changes.is_none() {
-            return;
-        }
-        let word = |page| self.medium.word(self.page_of(block, page)).unwrap_or(0);
-        let change =
-            BlockChange { block, image: self.image(block), words: programmed.map(word).collect() };
-        if let Some(changes) = &mut self.changes {
-            changes.push(change);
+    pub(super) fn keeps_changes(&self) -> bool {
+        self.changes.is_some()
+    }
+
+    pub(super) fn change(&mut self, change: BlockChange) {
+        if let Some(recorded) = &mut self.changes {
+            recorded.push(change);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Host commands on blocks: program, read, erase.
 
-use super::drive::RawSsd;
+use super::RawSsd;
 use crate::error::{Error, ErrorKind};
 use crate::nand::{BlockIndex, Health, PhysicalOp};
 
@@ -69,16 +69,16 @@ impl RawSsd {
             return Err(self.power_failed());
         }
         let bytes = u64::from(stripe) * u64::from(self.geometry.mapping_bytes);
-        self.record(PhysicalOp::Program { die, bytes, urgent: false });
+        self.record.op(PhysicalOp::Program { die, bytes, urgent: false });
         if self.program_failures.strikes(block, at, stripe) {
             self.medium.fail_program(block);
             self.dies[die.at()].failed += 1;
-            self.tags.remove(&block);
+            self.allocation.take_tag(block);
             self.note(block, 0..0);
             return Err(self.failed(block, "its program failed"));
         }
         if at == 0
-            && let Some(tag) = self.tags.remove(&block)
+            && let Some(tag) = self.allocation.take_tag(block)
         {
             self.medium.write_tag(block, tag);
         }
@@ -115,7 +115,7 @@ impl RawSsd {
             return Err(Error::new(ErrorKind::NotWritten, message));
         }
         let die = self.geometry.die_of(block);
-        self.rows(at, end).for_each(|bytes| self.record(PhysicalOp::HostRead { die, bytes }));
+        self.rows(at, end).for_each(|bytes| self.record.op(PhysicalOp::HostRead { die, bytes }));
         Ok(())
     }
 
@@ -140,9 +140,9 @@ impl RawSsd {
                 return Err(self.power_failed());
             }
             let die = self.geometry.die_of(block);
-            self.record(PhysicalOp::Erase { die, blocks: 1, between_programs: false });
+            self.record.op(PhysicalOp::Erase { die, blocks: 1, between_programs: false });
             if self.medium.erase(block).is_err() {
-                self.allocated[block.at()] = false;
+                self.allocation.drop_failed(block);
                 self.dies[die.at()].failed += 1;
                 self.note(block, 0..0);
                 return Err(self.failed(block, "its erase failed"));
@@ -150,11 +150,9 @@ impl RawSsd {
             self.dies[die.at()].counters.erases += 1;
             self.note(block, 0..0);
         }
-        self.allocated[block.at()] = false;
-        self.tags.remove(&block);
         let erased = self.medium.block(block);
         assert!(erased.written == 0 && erased.health == Health::Good, "free blocks are erased");
-        self.free.give(self.geometry.die_of(block), block, erased.erases);
+        self.allocation.give_back(self.geometry.die_of(block), block, erased.erases);
         Ok(())
     }
 
@@ -214,7 +212,7 @@ impl RawSsd {
     }
 
     pub(super) fn check_allocated(&self, block: BlockIndex) -> Result<(), Error> {
-        if !self.allocated[block.at()] {
+        if !self.allocation.has(block) {
             let message = format!("block {} is not allocated", block.0);
             return Err(Error::new(ErrorKind::NotWritten, message));
         }

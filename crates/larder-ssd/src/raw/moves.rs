@@ -3,8 +3,8 @@
 //! Each move is a copy. The host gives the copy a newer tag, uses it in place of the old block from then on, and erases
 //! the old one. After a power loss in between it finds both, and the copy is valid if it has as many pages.
 
+use super::RawSsd;
 use super::commands::Cause;
-use super::drive::RawSsd;
 use super::free::BlockChoice;
 use crate::error::{Error, ErrorKind};
 use crate::nand::{BlockIndex, DieIndex, Health, PhysicalOp, Tag};
@@ -70,11 +70,11 @@ impl RawSsd {
         };
         let erases = |block: &BlockIndex| (self.medium.block(*block).erases, *block);
         let written = |block: &BlockIndex| {
-            self.allocated[block.at()] && self.medium.block(*block).written > 0
+            self.allocation.has(*block) && self.medium.block(*block).written > 0
         };
         let (max, _) = good().map(|block| erases(&block)).max()?;
         let (min, from) = good().filter(written).map(|block| erases(&block)).min()?;
-        let worn_more = self.free.most_worn(die).is_some_and(|most| most > min);
+        let worn_more = self.allocation.free().most_worn(die).is_some_and(|most| most > min);
         (max - min > self.level_threshold && worn_more).then_some(from)
     }
 
@@ -102,11 +102,12 @@ impl RawSsd {
             return Err(Error::new(ErrorKind::NotWritten, message));
         }
         let to = self.take(die, wanted)?;
-        self.tags.insert(to, tag(self.medium.block(to).erases));
+        self.allocation.set_tag(to, tag(self.medium.block(to).erases));
         let from_die = self.geometry.die_of(from);
         for at in (0..end).step_by(stripe as usize) {
-            self.rows(at, at + stripe)
-                .for_each(|bytes| self.record(PhysicalOp::FirmwareRead { die: from_die, bytes }));
+            self.rows(at, at + stripe).for_each(|bytes| {
+                self.record.op(PhysicalOp::FirmwareRead { die: from_die, bytes })
+            });
             for page in at..at + stripe {
                 self.medium.copy_word(self.page_of(from, page), self.page_of(to, page));
             }

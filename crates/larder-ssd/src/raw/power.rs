@@ -1,7 +1,7 @@
 //! Power loss, and the scan of the media afterwards.
 
-use super::drive::RawSsd;
-use super::free::FreeBlocks;
+use super::RawSsd;
+use super::allocation::Allocation;
 use crate::error::{Error, ErrorKind};
 use crate::nand::{BlockIndex, Health, Tag};
 
@@ -40,9 +40,7 @@ impl RawSsd {
             let entry = self.medium.block(block);
             (entry.health == Health::Good && entry.written == 0).then_some(entry.erases)
         };
-        self.free = FreeBlocks::find(&self.geometry, is_free);
-        self.allocated.fill(false);
-        self.tags.clear();
+        self.allocation = Allocation::new(&self.geometry, is_free);
         let mut found = Vec::new();
         for block in (0..self.geometry.blocks()).map(BlockIndex) {
             let entry = self.medium.block(block);
@@ -52,7 +50,7 @@ impl RawSsd {
             }
             let tag = self.medium.tag(block);
             assert!(tag.is_some() || entry.written == 0, "{block:?} was programmed without a tag");
-            self.allocated[block.at()] = true;
+            self.allocation.found(block);
             found.push(FoundBlock {
                 block,
                 tag,

@@ -1,8 +1,8 @@
 //! Restores a drive from the saved state of its media.
 
+use super::RawSsd;
 use super::config::RawConfig;
 use super::die::DieState;
-use super::drive::RawSsd;
 use super::image::BlockImage;
 use crate::error::{Error, ErrorKind};
 use crate::nand::{Block, BlockIndex, Health};

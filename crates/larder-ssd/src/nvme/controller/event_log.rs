@@ -17,16 +17,31 @@ pub(super) struct EventLog {
     controller: VecDeque<Event>,
     /// Reclaim unit handle and event type.
     enabled: BTreeSet<(u16, u8)>,
+    /// Reclaim group identifier format of the drive.
+    pub(super) rgif: u8,
+    /// Whether its handles are persistently isolated.
+    pub(super) is_persistent: bool,
+    /// The time of events that are recorded from now on.
+    now_ms: u64,
 }
 
 impl EventLog {
-    /// Stores `event`, replacing the oldest of its ring if the ring is full.
+    pub(super) fn new(rgif: u8, is_persistent: bool) -> Self {
+        Self { rgif, is_persistent, ..Self::default() }
+    }
+
+    /// Sets the time of events that are recorded from now on.
+    pub(super) fn set_now(&mut self, now_ms: u64) {
+        self.now_ms = now_ms;
+    }
+
+    /// Stores `event` with the current time, replacing the oldest of its ring if the ring is full.
     pub(super) fn record(&mut self, event: Event) {
         let ring = if event.kind.is_host_event() { &mut self.host } else { &mut self.controller };
         if ring.len() == EVENTS_MAX {
             ring.pop_front();
         }
-        ring.push_back(event);
+        ring.push_back(Event { timestamp_ms: self.now_ms, ..event });
     }
 
     /// The events of the host or of the controller, oldest first.
@@ -68,10 +83,10 @@ mod tests {
     #[test]
     fn each_ring_keeps_its_newest() {
         let mut log = EventLog::default();
-        let event = |kind, timestamp_ms| Event { timestamp_ms, ..Event::of(kind) };
-        log.record(event(EventType::InvalidPlacementId, 0));
+        log.record(Event::of(EventType::InvalidPlacementId));
         for time in 1..=100 {
-            log.record(event(EventType::MediaReallocated, time));
+            log.set_now(time);
+            log.record(Event::of(EventType::MediaReallocated));
         }
         let times = |of_host| {
             log.events(of_host).iter().map(|event| event.timestamp_ms).collect::<Vec<_>>()

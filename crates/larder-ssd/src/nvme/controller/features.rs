@@ -49,7 +49,7 @@ impl Controller {
 
     fn get_event_types(&self, command: &Command, data: &mut [u8]) -> Answer {
         let (handle, room) = self.event_selection(command)?;
-        let supported: Vec<_> = self.supported_events().collect();
+        let supported: Vec<_> = self.log.supported_events().collect();
         let entries = supported.iter().take(room);
         let reply: Vec<u8> = entries
             .flat_map(|kind| [kind.to_byte(), u8::from(self.log.is_enabled(handle, *kind))])
@@ -61,7 +61,7 @@ impl Controller {
     fn set_event_types(&mut self, command: &Command, data: &[u8]) -> Answer {
         let (handle, count) = self.event_selection(command)?;
         let kinds = data.get(..count).ok_or(Status::DataTransferError)?;
-        let supported = |kind: &u8| self.supported_events().any(|s| s.to_byte() == *kind);
+        let supported = |kind: &u8| self.log.supported_events().any(|s| s.to_byte() == *kind);
         if !kinds.iter().all(supported) {
             return Err(Status::InvalidField);
         }

@@ -77,7 +77,7 @@ impl Controller {
                     None => {
                         let group = self.emptiest_group();
                         let chosen = Placement { group, handle: default };
-                        self.report_invalid_pid(command.nsid, pid, chosen);
+                        self.log.report_invalid_pid(command.nsid, pid, chosen);
                         Ok(chosen)
                     }
                 }

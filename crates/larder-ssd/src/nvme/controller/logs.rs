@@ -12,7 +12,7 @@ use super::super::fdp_log::{self, Configuration, HandleType, Statistics};
 use super::super::smart::SmartLog;
 use super::super::status::Status;
 use super::namespaces::NAMESPACES_MAX;
-use super::{Answer, Controller, ENDURANCE_GROUP, answer};
+use super::{Answer, Controller, ENDURANCE_GROUP, answer, is_persistent};
 use crate::managed::PAGE_BYTES;
 
 const FRESH_SPARE_PERCENT: u8 = 100;
@@ -67,7 +67,7 @@ impl Controller {
 
     fn configuration(&self) -> Configuration {
         let firmware = &self.config.firmware;
-        let kind = if self.is_persistent() {
+        let kind = if is_persistent(&self.config) {
             HandleType::PersistentlyIsolated
         } else {
             HandleType::InitiallyIsolated

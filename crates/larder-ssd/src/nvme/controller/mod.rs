@@ -155,7 +155,7 @@ impl Controller {
             ssd: recorded(config.firmware.clone())?,
             namespaces: Namespaces::new(config.firmware.geometry.logical_pages),
             payload: Payload::new(config.keep_data),
-            log: EventLog::default(),
+            log: EventLog::new(rgif_for(config.firmware.groups), is_persistent(&config)),
             host_bytes: 0,
             commands: 0,
             config,
@@ -170,6 +170,7 @@ impl Controller {
     /// Processes a command of the admin queue. `data` is the data that the command sends, or the buffer for its reply.
     pub fn admin(&mut self, command: &Command, data: &mut [u8]) -> Completion {
         self.commands += 1;
+        self.log.set_now(self.commands);
         complete(match command.opcode {
             opcode::IDENTIFY => self.identify(command, data),
             opcode::GET_LOG_PAGE => self.get_log_page(command, data),
@@ -185,6 +186,7 @@ impl Controller {
     /// Processes a command of an I/O queue.
     pub fn io(&mut self, command: &Command, data: &mut [u8]) -> Completion {
         self.commands += 1;
+        self.log.set_now(self.commands);
         let answer = self.io_command(command, data);
         self.report_events(command.nsid);
         complete(answer)
@@ -204,8 +206,9 @@ impl Controller {
         self.ssd.config().fdp
     }
 
-    fn is_persistent(&self) -> bool {
-        self.config.firmware.gc_destination == GcDestination::PerHandle
+    /// Reports the firmware's events during a command for namespace `nsid`.
+    fn report_events(&mut self, nsid: u32) {
+        self.log.report(self.ssd.take_event_record(), nsid, &self.namespaces);
     }
 
     /// Reclaim group identifier format of the one configuration.
@@ -217,7 +220,8 @@ impl Controller {
     fn switch_fdp(&mut self, enable: bool) -> Result<(), Error> {
         self.ssd = recorded(self.config.firmware_with(enable))?;
         self.payload.clear();
-        self.log = EventLog::default();
+        self.log = EventLog::new(self.rgif(), is_persistent(&self.config));
+        self.log.set_now(self.commands);
         self.host_bytes = 0;
         Ok(())
     }
@@ -228,6 +232,10 @@ fn recorded(firmware: ManagedConfig) -> Result<ManagedSsd, Error> {
     let mut ssd = ManagedSsd::new(firmware)?;
     ssd.keep_event_record(true);
     Ok(ssd)
+}
+
+fn is_persistent(config: &ControllerConfig) -> bool {
+    config.firmware.gc_destination == GcDestination::PerHandle
 }
 
 fn complete(answer: Answer) -> Completion {
