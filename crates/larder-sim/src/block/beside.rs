@@ -55,11 +55,11 @@ impl Run<'_> {
         let is_flush = words.first().is_some_and(|word| word == "flush");
         let may_be_dirty = mode.map(|mode| may_be_dirty(mode));
         if may_be_dirty == Some(true) {
-            lock(&self.shadow).owed().set_may_be_dirty(true);
+            lock(self.shadow).owed().set_may_be_dirty(true);
         }
-        let asked = lock(&self.shadow).now();
+        let asked = lock(self.shadow).now();
         self.ask(words)?;
-        let mut shadow = lock(&self.shadow);
+        let mut shadow = lock(self.shadow);
         if may_be_dirty == Some(false) {
             shadow.owed().set_may_be_dirty(false);
         }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use fastrand::Rng;
 
 use super::draw::{Chooser, Crowd, Request, Verb};
+use super::end::End;
 use super::shadow::Wrong;
 use super::stand::Visitor;
 use super::wire::{Connection, nonsense};
@@ -21,14 +22,6 @@ enum Answer {
     Wrong(Wrong),
     /// An error of the device.
     Refused(io::Error),
-}
-
-/// Why a connection ended.
-pub(super) enum End {
-    /// The server was told to end.
-    Gone,
-    Wrong(Wrong),
-    Failed(String),
 }
 
 /// The core to which a connection goes.
@@ -100,7 +93,7 @@ impl Run<'_> {
         depth: usize,
     ) -> io::Result<()> {
         while connection.under_way() < depth {
-            let known = lock(&self.shadow).begin(chooser.next());
+            let known = lock(self.shadow).begin(chooser.next());
             connection.ask(known)?;
         }
         Ok(())
@@ -117,7 +110,7 @@ impl Run<'_> {
                 return Ok(Answer::Refused(nonsense(&what)));
             }
         };
-        let judged = lock(&self.shadow).ended(&known, data);
+        let judged = lock(self.shadow).ended(&known, data);
         self.count(&known.request);
         Ok(judged.map_or_else(Answer::Wrong, |()| Answer::Good))
     }
@@ -160,7 +153,7 @@ impl Run<'_> {
             {
                 let sectors = LOOK_SECTORS.min(end - first);
                 let read = Request { verb: Verb::Read, first, sectors, fua: false, no_hole: false };
-                let known = lock(&self.shadow).begin(read);
+                let known = lock(self.shadow).begin(read);
                 connection.ask(known).map_err(failed)?;
             }
             if connection.under_way() == 0 {

@@ -26,15 +26,17 @@
 //! | `stand` | the known state of the visitor |
 //! | `numbers` | the numbers that the visitor may have |
 //! | `tally` | counters of the visitor |
-//! | `bare` | access to the files without the cache |
+//! | `end` | why a thread ends |
+//! | `files` | the files, and access to them without the cache |
 //! | `round` | a server from start to end |
 //! | `process` | the server process |
 
-mod bare;
 mod beside;
 mod client;
 mod content;
 mod draw;
+mod end;
+mod files;
 mod history;
 mod numbers;
 mod owed;
@@ -52,9 +54,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use fastrand::Rng;
 
-use self::client::End;
 use self::content::SECTOR_BYTES;
 use self::draw::{Request, Verb};
+use self::end::End;
+use self::files::Files;
 use self::shadow::Shadow;
 pub use self::shadow::Wrong;
 use self::stand::Stand;
@@ -202,9 +205,11 @@ impl Report {
 
 /// Runs the test, and passes each round to `show`.
 pub fn run(options: &Options, show: &mut dyn FnMut(&Round)) -> Report {
+    let shadow = Mutex::new(Shadow::new(options.seed, options.files(), options.core_sectors()));
     let run = Run {
         options,
-        shadow: Mutex::new(Shadow::new(options.seed, options.files(), options.core_sectors())),
+        shadow: &shadow,
+        files: Files::new(options, &shadow),
         is_over: AtomicBool::new(false),
         has_failed: AtomicBool::new(false),
         hurries: AtomicBool::new(false),
@@ -225,7 +230,7 @@ pub fn run(options: &Options, show: &mut dyn FnMut(&Round)) -> Report {
     (report.reads, report.writes, report.trims) = (of(reads), of(writes), of(trims));
     (report.zeroes, report.flushes) = (of(zeroes), of(flushes));
     (report.durable, report.read_bytes) = (of(durable), of(read_bytes));
-    report.met = lock(&run.shadow).met();
+    report.met = lock(run.shadow).met();
     let visits = &run.visits;
     (report.came, report.came_again) = (of(&visits.came), of(&visits.came_again));
     (report.went, report.past) = (of(&visits.went), of(&visits.past));
@@ -236,7 +241,8 @@ pub fn run(options: &Options, show: &mut dyn FnMut(&Round)) -> Report {
 /// State shared by the threads of a run.
 struct Run<'a> {
     options: &'a Options,
-    shadow: Mutex<Shadow>,
+    shadow: &'a Mutex<Shadow>,
+    files: Files<'a>,
     /// The server was told to end, or something is wrong.
     is_over: AtomicBool,
     /// Something is wrong: all threads stop.
@@ -259,26 +265,6 @@ struct Counts {
 impl Run<'_> {
     fn socket(&self) -> PathBuf {
         self.options.dir.join("s")
-    }
-
-    /// Path of a permanent core or of a visitor file.
-    fn file_path(&self, file: u64) -> PathBuf {
-        let cores = self.options.cores;
-        let name = match file.checked_sub(cores) {
-            None => format!("core{file}"),
-            Some(visitor) => format!("visitor{visitor}"),
-        };
-        self.options.dir.join(name)
-    }
-
-    fn cache_path(&self) -> PathBuf {
-        self.options.dir.join("cache")
-    }
-
-    /// The cache as named on the command line.
-    fn cache(&self) -> String {
-        let kind = if self.options.layout == "dax" { "dax" } else { "file" };
-        format!("{kind}:{}", self.cache_path().display())
     }
 
     /// The random numbers of a purpose in a round.

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 
-use super::client::{End, Post};
+use super::client::Post;
+use super::end::End;
 use super::process::{self, Process};
 use super::stand::{Stand, Visitor};
 use super::{ADMINISTRATION, Ending, LOOKS, ROUNDS, Round, Run, VISITORS, beside, lock};
@@ -49,8 +50,8 @@ impl Run<'_> {
         }
         fs::create_dir_all(dir).map_err(told)?;
         let sized = |path: PathBuf, bytes| File::create(path)?.set_len(bytes);
-        sized(self.cache_path(), self.options.cache_bytes).map_err(told)?;
-        let cache = self.cache();
+        sized(self.files.cache_path(), self.options.cache_bytes).map_err(told)?;
+        let cache = self.files.cache();
         let mut words = vec!["create".to_owned(), cache, "--mode".to_owned(), "wb".to_owned()];
         match self.options.layout.as_str() {
             "dax" => {}
@@ -61,7 +62,7 @@ impl Run<'_> {
             words.extend(["--segment".to_owned(), "512K".to_owned()]);
         }
         for file in 0..self.options.files() {
-            sized(self.file_path(file), self.options.core_bytes).map_err(told)?;
+            sized(self.files.path(file), self.options.core_bytes).map_err(told)?;
         }
         for core in 0..self.options.cores {
             words.extend(["--core".to_owned(), self.spec(core, core)]);
@@ -72,7 +73,7 @@ impl Run<'_> {
 
     /// A file as a core, as named on the command line.
     fn spec(&self, number: u64, file: u64) -> String {
-        format!("{number}={}", self.file_path(file).display())
+        format!("{number}={}", self.files.path(file).display())
     }
 
     /// Runs one round. `was_detached`: the previous round has left a cache without cached data.
@@ -84,7 +85,7 @@ impl Run<'_> {
         let visitor = self.settle(was_detached)?;
         self.compare_others(visitor)?;
         let mut command = Command::new(&self.options.larder);
-        command.args(["block", "start", &self.cache(), "--unix"]).arg(self.socket());
+        command.args(["block", "start", &self.files.cache(), "--unix"]).arg(self.socket());
         command.args(beside::start_words(&mut rng));
         if rng.bool() {
             // The cores must match the label: with one more or one fewer the start would be refused.
@@ -107,8 +108,8 @@ impl Run<'_> {
         let commands = self.load(number, until, (ending, &mut rng), process)?;
         let cut_off = self.server_gone();
         if ending.leaves_nothing_dirty() {
-            lock(&self.shadow).flushed(None, u64::MAX);
-            (0..self.options.files()).try_for_each(|file| self.compare(file))?;
+            lock(self.shadow).flushed(None, u64::MAX);
+            (0..self.options.files()).try_for_each(|file| self.files.compare(file))?;
         }
         Ok(Round { found, ops: self.operations(), commands, ending, cut_off })
     }
@@ -117,14 +118,14 @@ impl Run<'_> {
     fn server_gone(&self) -> usize {
         let visited = lock(&self.stand).served();
         let stay = 0..self.options.cores;
-        lock(&self.shadow).server_gone(stay.chain(visited))
+        lock(self.shadow).server_gone(stay.chain(visited))
     }
 
     /// Checks the files that are not cores.
     fn compare_others(&self, visitor: Option<Visitor>) -> Result<(), End> {
         let others = (self.options.cores..self.options.files())
             .filter(|file| visitor.is_none_or(|visitor| visitor.file != *file));
-        others.into_iter().try_for_each(|file| self.compare(file))
+        others.into_iter().try_for_each(|file| self.files.compare(file))
     }
 
     /// Lets clients work until the given number of requests has ended, then ends the server. Returns the number of

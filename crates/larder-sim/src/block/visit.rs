@@ -7,7 +7,8 @@ use std::time::Duration;
 use fastrand::Rng;
 use serde_json::Value;
 
-use super::client::{End, Post};
+use super::client::Post;
+use super::end::End;
 use super::stand::{Listed, Stand, Visitor};
 use super::{Run, VISITS, beside, lock, process};
 
@@ -68,7 +69,7 @@ impl Run<'_> {
         let stay = self.options.cores;
         let file = stay + rng.u64(0..self.options.visitors);
         if rng.bool() {
-            let times = self.write_past(file, rng.fork())?;
+            let times = self.files.write_past(file, rng.fork())?;
             self.visits.past.fetch_add(times, Ordering::Relaxed);
         }
         let (told, lowest) = {
@@ -76,7 +77,7 @@ impl Run<'_> {
             let told = numbers.drawn(&mut rng, stay);
             (told.map(|number| (number, numbers.may_be(number))), numbers.lowest(stay))
         };
-        let path = self.file_path(file).display().to_string();
+        let path = self.files.path(file).display().to_string();
         let number = match told {
             Some((number, false)) => {
                 if !self.is_refused(&format!("{number}={path}"))? {
@@ -89,7 +90,7 @@ impl Run<'_> {
         let spec = number.map_or(path.clone(), |number| format!("{number}={path}"));
         let comes = Visitor { file, number: number.unwrap_or(lowest) };
         // Nothing of it is dirty, because it was not a core.
-        lock(&self.shadow).flushed(Some(file), u64::MAX);
+        lock(self.shadow).flushed(Some(file), u64::MAX);
         *lock(&self.stand) = Stand::Comes(comes);
         let Some(listed) = self.cores(["--add", &spec])? else { return Ok(false) };
         if listed.visitor != Some(comes) {
@@ -176,12 +177,12 @@ impl Run<'_> {
 
     /// Checks a removed core that no client uses any more: its file must have all data.
     fn has_gone(&self, visitor: Visitor) -> Result<(), End> {
-        let cut_off = lock(&self.shadow).left(visitor.file);
+        let cut_off = lock(self.shadow).left(visitor.file);
         self.visits.cut_off.fetch_add(cut_off as u64, Ordering::Relaxed);
         self.visits.went.fetch_add(1, Ordering::Relaxed);
         *lock(&self.stand) = Stand::Out;
         lock(&self.visits.numbers).went(visitor.number);
-        self.compare(visitor.file)?;
+        self.files.compare(visitor.file)?;
         match self.connect(visitor.file, visitor.number) {
             Err(error) if error.kind() != std::io::ErrorKind::InvalidData => Ok(()),
             Err(error) => {
@@ -211,7 +212,7 @@ impl Run<'_> {
         let status = process::said(&self.options.larder, &words);
         let status = status.map_err(End::Failed)?;
         let mode = serde_json::from_str::<Value>(&status).unwrap_or_default()["mode"].clone();
-        lock(&self.shadow).owed().set_may_be_dirty(mode.as_str().is_none_or(beside::may_be_dirty));
+        lock(self.shadow).owed().set_may_be_dirty(mode.as_str().is_none_or(beside::may_be_dirty));
         let listed = self.listed(&status).map_err(End::Failed)?;
         match listed == (Listed { visitor, changed: Some(0) }) {
             true => Ok(()),
@@ -240,7 +241,7 @@ impl Run<'_> {
                 else {
                     return Err(nonsense("a range without its place"));
                 };
-                let shadow = lock(&self.shadow);
+                let shadow = lock(self.shadow);
                 shadow.is_dirty(file, first..first + bytes).map_err(End::Wrong)?;
             }
         }
@@ -250,7 +251,7 @@ impl Run<'_> {
     /// Decodes a status.
     fn listed(&self, status: &str) -> Result<Listed, String> {
         let files: Vec<String> = (0..self.options.files())
-            .map(|file| self.file_path(file).display().to_string())
+            .map(|file| self.files.path(file).display().to_string())
             .collect();
         Listed::of(status, &files, self.options.cores)
     }
@@ -258,7 +259,8 @@ impl Run<'_> {
     /// Determines the result of an interrupted command, after the server is gone. `is_forgotten`: the next start finds
     /// no cached data.
     pub(super) fn settle(&self, is_forgotten: bool) -> Result<Option<Visitor>, End> {
-        let status = process::said(&self.options.larder, &["status", &self.cache(), "--json", "-"]);
+        let status =
+            process::said(&self.options.larder, &["status", &self.files.cache(), "--json", "-"]);
         let listed = status.and_then(|status| self.listed(&status)).map_err(End::Failed)?;
         let mut stand = lock(&self.stand);
         let settled = stand.settled(&listed).map_err(End::Failed)?;

@@ -3,8 +3,10 @@
 
 use std::time::Duration;
 
+use fastrand::Rng;
+
+use super::plan::Plan;
 use super::request::{Request, Verb, Write};
-use super::scheduler::Scheduler;
 use super::value::{Content, first_number};
 
 /// Maximum concurrent calls on one key. The number of orders to try grows with its factorial.
@@ -12,9 +14,57 @@ const OPEN_MAX: usize = 5;
 /// One key in this number is a counter.
 const COUNTED_ONE_IN: u32 = 6;
 
-impl Scheduler {
-    /// The next request, or `None` if every drawn key is busy.
-    pub(super) fn choose(&mut self) -> Option<Request> {
+/// The source of requests.
+///
+/// Invariant: a key has at most [`OPEN_MAX`] calls, and at most one of them has not begun.
+pub(super) struct RequestSource {
+    /// Calls chosen but not begun, by key.
+    planned: Vec<usize>,
+    /// Version and content of each key as last read.
+    tokens: Vec<Option<(u64, Content)>>,
+    /// Number of pieces drawn so far: each has a number of its own.
+    pieces: u32,
+}
+
+/// What a request is drawn from.
+struct Drawing<'a> {
+    source: &'a mut RequestSource,
+    rng: &'a mut Rng,
+    plan: &'a Plan,
+    /// Calls on a key that have begun.
+    open: &'a dyn Fn(u32) -> usize,
+}
+
+impl RequestSource {
+    pub(super) fn new(keys: usize) -> Self {
+        Self { planned: vec![0; keys], tokens: vec![None; keys], pieces: 0 }
+    }
+
+    /// The next request, or `None` if every drawn key is busy. `open` says how many calls on a key have begun.
+    pub(super) fn choose(
+        &mut self,
+        rng: &mut Rng,
+        plan: &Plan,
+        open: &dyn Fn(u32) -> usize,
+    ) -> Option<Request> {
+        let request = Drawing { source: self, rng, plan, open }.choose()?;
+        request.keys().iter().for_each(|key| self.planned[*key as usize] += 1);
+        Some(request)
+    }
+
+    /// Records that the call on `key` has begun, or was given up before.
+    pub(super) fn begun(&mut self, key: u32) {
+        self.planned[key as usize] -= 1;
+    }
+
+    /// Records the version and content of `key` as read.
+    pub(super) fn was_read(&mut self, key: u32, version: u64, content: Content) {
+        self.tokens[key as usize] = Some((version, content));
+    }
+}
+
+impl Drawing<'_> {
+    fn choose(&mut self) -> Option<Request> {
         let key = self.free_key()?;
         if self.rng.u32(..24) == 0 {
             let mut keys: Vec<u32> = (0..4).filter_map(|_| self.free_key()).collect();
@@ -45,7 +95,7 @@ impl Scheduler {
             12..20 => self.store(key, Verb::Set),
             20 | 21 => self.store(key, Verb::Add),
             22 => self.store(key, Verb::Replace),
-            23 | 24 => match self.tokens[key as usize].clone() {
+            23 | 24 => match self.source.tokens[key as usize].clone() {
                 Some((version, seen)) => self.store(key, Verb::Cas(version, seen)),
                 None => Request::Get(key),
             },
@@ -73,9 +123,7 @@ impl Scheduler {
                 _ => keys,
             };
             let key = self.rng.u32(..below);
-            (self.log.borrow().keys[key as usize].open < OPEN_MAX
-                && self.planned[key as usize] == 0)
-                .then_some(key)
+            ((self.open)(key) < OPEN_MAX && self.source.planned[key as usize] == 0).then_some(key)
         })
     }
 
@@ -113,8 +161,8 @@ impl Scheduler {
     }
 
     fn new_piece(&mut self) -> u32 {
-        self.pieces += 1;
-        self.pieces
+        self.source.pieces += 1;
+        self.source.pieces
     }
 }
 

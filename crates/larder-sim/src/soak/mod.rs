@@ -14,16 +14,13 @@
 //! | `device` | the SSD model with faults, whose completions the scheduler releases |
 //! | `on_array` | large objects under an index on flash |
 //! | `on_shards` | several drives with a shard each, and which of them an opening gets |
-//! | `opening_set` | opens a cache of several shards on these drives |
-//! | `misfortunes` | events in drives and shards during the run |
 //! | `on_vssd` | blocks of a virtual SSD as the lowest layer |
-//! | `on_blocks`, `process` | a device on blocks on top of it, for seeds that have one, and the process that opens it |
+//! | `process` | a device on blocks on top of it, for seeds that have one, and the process that opens it |
 //! | `subject` | the cache, and defects to test the oracle |
 //! | `request` | requests of clients, and what an answer tells about the key |
 //! | `choose` | draws the next request |
-//! | `scheduler` | the scheduler |
-//! | `incarnation` | a cache from its opening to its end, and its counters |
-//! | `look` | reads every key after an opening |
+//! | `run_time` | virtual time, and the wall clock, which may be set |
+//! | `scheduler` | the scheduler, and each cache from its opening to its end |
 //! | `history`, `oracle` | the history of each key, and its judge |
 //! | `kept` | objects covered by flushes, which a power loss must not take |
 //! | `value` | values that identify themselves |
@@ -33,19 +30,15 @@ mod choose;
 mod device;
 mod drive;
 mod history;
-mod incarnation;
 mod kept;
-mod look;
-mod misfortunes;
 mod on_array;
-mod on_blocks;
 mod on_shards;
 mod on_vssd;
-mod opening_set;
 mod oracle;
 mod plan;
 mod process;
 mod request;
+mod run_time;
 mod scheduler;
 mod set_plan;
 mod subject;

@@ -7,16 +7,17 @@ use std::time::Duration;
 use larder::{AnyRoute, Larder, Recovery, Routed, Stats};
 use larder_device::{Device, FaultPlan, Io, IoBuffer, PlacementHandle};
 
-use super::device::StagedDevice;
-use super::history::KeyHistory;
-use super::kept;
-use super::plan::{Ending, Trouble};
-use super::request::Answer;
-use super::scheduler::{Issued, Scheduler};
-use super::subject::{InjectedBug, Subject};
-use super::theme::Theme;
+use super::{Issued, Scheduler};
 use crate::any_cache::{Cache, only};
 use crate::executor::{Running, Tasks};
+use crate::soak::device::StagedDevice;
+use crate::soak::history::{KeyHistory, Need, Operation};
+use crate::soak::kept;
+use crate::soak::plan::{Ending, Trouble};
+use crate::soak::request::Answer;
+use crate::soak::subject::{InjectedBug, Subject};
+use crate::soak::theme::Theme;
+use crate::soak::value::{content_of, key_of};
 
 /// Number of openings on a device with faults before the faults are removed.
 const OPENINGS_MAX: u32 = 3;
@@ -125,7 +126,8 @@ impl Scheduler {
                 self.send_beside(subject);
             }
             idle = if self.step(subject, &mut more) { 0 } else { idle + 1 };
-            let is_patient = idle <= PATIENCE && self.now_ns - self.answered_ns < PATIENCE_NS;
+            let is_patient =
+                idle <= PATIENCE && self.time.now_ns() - self.answered_ns < PATIENCE_NS;
             if !is_patient && self.calls_under_way() > 0 {
                 let (hung, which) = (self.calls_under_way(), self.under_way());
                 self.complain(&format!("{hung} calls hang, and will never wake: {which}"));
@@ -232,7 +234,7 @@ impl Scheduler {
             true => Some(self.device_below(crash_at)?),
             false => None,
         };
-        let (config, clock) = (self.plan.config.clone(), Arc::clone(&self.clock) as _);
+        let (config, clock) = (self.plan.config.clone(), self.time.clock() as _);
         Some(Box::pin(async move {
             let cache = Larder::open(config, device, clock).await?;
             Ok(Routed::new(AnyRoute::One(Arc::new(cache))))
@@ -255,6 +257,61 @@ impl Scheduler {
         self.totals.crashed_rebuilds += 1;
         self.crash_as_ever();
         None
+    }
+
+    /// After a crash, reads every key, if objects are required: objects covered by a flush must be present, and for the
+    /// others nothing void may be returned.
+    fn look_at_all(&mut self, cache: Cache) -> Option<Cache> {
+        if !self.kept.follows() || self.rng.u32(..3) == 0 {
+            return Some(cache);
+        }
+        let cache = Rc::new(cache);
+        let beside = Rc::clone(&cache);
+        self.drive(Box::pin(async move { beside.rebuild().await }), None)?;
+        for key in 0..self.plan.keys {
+            let what = format!("look at {key} after an opening at {} ns", self.time.now_ns());
+            let begun = Operation::begun(what, self.time.judged_ns());
+            let number = self.log.borrow_mut().keys[key as usize].begin(begun);
+            let beside = Rc::clone(&cache);
+            let get = async move { beside.get(&key_of(key)).await };
+            self.issued.gets += 1;
+            let value = match self.drive(Box::pin(get), None)? {
+                Ok(value) => value,
+                Err(error) => {
+                    self.complain(&format!("key {key} cannot be looked up: {error}"));
+                    return None;
+                }
+            };
+            self.issued.hits += u64::from(value.is_some());
+            let content = value.map(|value| content_of(key, &value));
+            self.totals.kept_lookups += u64::from(self.kept.owed(key).is_some());
+            match (&content, self.kept.owed(key)) {
+                (Some(Ok(content)), Some(owed)) if content == owed => {}
+                (_, Some(owed)) => {
+                    let tail = self.log.borrow().keys[key as usize].tail(number, 12);
+                    let recovery = only(&cache).and_then(Larder::recovery);
+                    let what = format!(
+                        "key {key}: a flush returned for {owed:?}, and it is {content:?}, \
+                         {recovery:?}\n{tail}"
+                    );
+                    self.complain(&what);
+                }
+                _ => {}
+            }
+            let mut wrong = None;
+            self.log.borrow_mut().keys[key as usize].end(number, |operation| {
+                operation.certain = true;
+                match content {
+                    Some(Ok(content)) => operation.need = Need::Content(content),
+                    Some(Err(complaint)) => wrong = Some(complaint),
+                    None => {}
+                }
+            });
+            if let Some(complaint) = wrong {
+                self.complain(&format!("key {key}: {complaint}"));
+            }
+        }
+        Rc::try_unwrap(cache).ok()
     }
 
     /// Sometimes starts a rebuild in parallel with other calls, or abandons it.
@@ -372,7 +429,7 @@ impl Scheduler {
         self.note(format_args!("crash"));
         self.lose_track();
         // A restart takes seconds; each epoch must begin at a new second.
-        self.now_ns += 2_000_000_000;
+        self.time.pass(2_000_000_000);
         self.tick(false);
     }
 

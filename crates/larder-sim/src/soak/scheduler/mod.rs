@@ -1,32 +1,39 @@
 //! The scheduler picks by seed which client proceeds, which request of the device ends, and which client gives up.
+//!
+//! | module | content |
+//! |---|---|
+//! | `incarnation` | a cache from its opening to its end, and its counters |
+//! | `shard_life` | the life of a set of shards: openings, failures, the operator |
+//! | `on_blocks` | a device on blocks for the cache, and the process that opens it |
 
-use std::cell::{Cell, RefCell};
+mod incarnation;
+mod on_blocks;
+mod shard_life;
+
+use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hasher;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
-use larder::VirtualClock;
 use xxhash_rust::xxh3::Xxh3;
 
-use super::device::{Outage, StagedDevice};
-use super::history::{Effect, KeyHistory, NEVER, Operation};
-use super::kept::{self, Begun, Kept};
-use super::on_shards::OnShards;
-use super::oracle::{self, Judgement};
-use super::plan::{Plan, Trouble};
-use super::process::OnBlocks;
-use super::request::{Answer, Found, Request, learn_found};
-use super::subject::{InjectedBug, Subject, flags_of};
-use super::theme::Theme;
-use super::value::{Content, content_of, first_piece};
-use super::{SeedReport, Totals};
 use crate::executor::Tasks;
+use crate::soak::choose::RequestSource;
+use crate::soak::device::{Outage, StagedDevice};
+use crate::soak::history::{Effect, KeyHistory, Operation};
+use crate::soak::kept::{self, Begun, Kept};
+use crate::soak::on_shards::OnShards;
+use crate::soak::oracle::{self, Judgement};
+use crate::soak::plan::{Plan, Trouble};
+use crate::soak::process::OnBlocks;
+use crate::soak::request::{Answer, Found, Request, learn_found};
+use crate::soak::run_time::RunTime;
+use crate::soak::subject::{InjectedBug, Subject, flags_of};
+use crate::soak::theme::Theme;
+use crate::soak::value::{Content, content_of, first_piece};
+use crate::soak::{SeedReport, Totals};
 
-/// The second at which a simulation begins. It is in 2027: versions continue to grow with the time since 2025 if no
-/// flash records an opening.
-const FIRST_SECOND: u64 = 1_800_000_000;
 /// Maximum duration of a step of a set of shards while a task is ready.
 const BUSY_STEP_NS: u64 = 2_000;
 /// One step in this number sets the wall clock, for seeds that do so.
@@ -40,47 +47,37 @@ const EVENTS_SHOWN: usize = 40;
 
 /// The state of the run of one seed.
 pub(super) struct Scheduler {
-    pub(super) seed: u64,
-    pub(super) plan: Plan,
-    pub(super) rng: fastrand::Rng,
-    pub(super) bug: InjectedBug,
-    pub(super) clock: Arc<VirtualClock>,
-    pub(super) now_ns: u64,
-    /// Total amounts by which the wall clock was set forward and back.
-    forward_ns: u64,
-    back_ns: u64,
-    /// The earliest time that the cache's clock may show now; used for the begin of operations.
-    pub(super) judged_ns: Rc<Cell<u64>>,
-    pub(super) device: Arc<StagedDevice>,
-    pub(super) on_blocks: OnBlocks,
+    seed: u64,
+    plan: Plan,
+    rng: fastrand::Rng,
+    bug: InjectedBug,
+    time: RunTime,
+    device: Arc<StagedDevice>,
+    on_blocks: OnBlocks,
     /// For seeds with several shards; `device` then only serves the callers' fetches.
-    pub(super) set: Option<OnShards>,
+    set: Option<OnShards>,
     /// The message of a call that was refused because of a device, and when the call began, until this is judged.
-    pub(super) refusal: Option<(String, u64)>,
+    refusal: Option<(String, u64)>,
     /// Number of changes lost with shards, at the end of the last call.
-    pub(super) lost_changes: u64,
+    lost_changes: u64,
     /// When a call last began or ended.
-    pub(super) answered_ns: u64,
-    pub(super) log: Rc<RefCell<Log>>,
-    pub(super) executor: Tasks<'static, Answer>,
+    answered_ns: u64,
+    log: Rc<RefCell<Log>>,
+    executor: Tasks<'static, Answer>,
     calls: Vec<Option<Call>>,
-    /// Calls chosen but not begun, by key.
-    pub(super) planned: Vec<usize>,
-    /// Version and content of each key as last read.
-    pub(super) tokens: Vec<Option<(u64, Content)>>,
+    source: RequestSource,
     /// Values that callers hold.
-    pub(super) pins: VecDeque<(u32, Found)>,
-    pub(super) pieces: u32,
-    pub(super) issued: Issued,
+    pins: VecDeque<(u32, Found)>,
+    issued: Issued,
     /// Number of failed device requests when the current cache was opened.
-    pub(super) failed_before: u64,
+    failed_before: u64,
     /// Number of large objects when the cache was cut off, if the next one should find them again.
-    pub(super) large_before: Option<u64>,
-    pub(super) kept: Kept,
+    large_before: Option<u64>,
+    kept: Kept,
     /// Number of objects that the current cache has evicted, updated with each new request.
-    pub(super) evicted: u64,
-    pub(super) totals: Totals,
-    pub(super) wrong: Option<String>,
+    evicted: u64,
+    totals: Totals,
+    wrong: Option<String>,
     digest: Xxh3,
 }
 
@@ -99,8 +96,8 @@ pub(super) enum About {
 }
 
 /// The history of each key.
-pub(super) struct Log {
-    pub(super) keys: Vec<KeyHistory>,
+struct Log {
+    keys: Vec<KeyHistory>,
     /// The operation that stores a fetched value, by piece.
     fills: HashMap<u32, usize>,
 }
@@ -116,16 +113,16 @@ struct Call {
 
 /// Calls to the current cache.
 #[derive(Debug, Default, Clone, Copy)]
-pub(super) struct Issued {
-    pub(super) gets: u64,
-    pub(super) fetches: u64,
-    pub(super) sets: u64,
-    pub(super) deletes: u64,
-    pub(super) hits: u64,
+struct Issued {
+    gets: u64,
+    fetches: u64,
+    sets: u64,
+    deletes: u64,
+    hits: u64,
 }
 
 impl Scheduler {
-    pub(super) fn new(seed: u64, bug: InjectedBug, about: About) -> Self {
+    pub(in crate::soak) fn new(seed: u64, bug: InjectedBug, about: About) -> Self {
         let mut rng = fastrand::Rng::with_seed(seed);
         let theme = (about == About::Power).then_some(Theme::Power);
         let mut plan = Plan::of(&mut rng, theme);
@@ -138,33 +135,27 @@ impl Scheduler {
             About::Anything | About::Power | About::Shards => OnBlocks::default(),
         };
         let set = (about == About::Shards).then(|| plan.put_on_shards(seed));
-        let now = Duration::from_secs(FIRST_SECOND);
-        let device = super::drive::fresh_device("drive".to_owned(), &plan, &mut rng);
+        let time = RunTime::new();
+        let device = crate::soak::drive::fresh_device("drive".to_owned(), &plan, &mut rng);
         let keys = plan.keys as usize;
         let log = Log { keys: vec![KeyHistory::default(); keys], fills: HashMap::new() };
         Self {
             seed,
             rng,
             bug,
-            clock: Arc::new(VirtualClock::starting_at(now)),
-            now_ns: FIRST_SECOND * 1_000_000_000,
-            forward_ns: 0,
-            back_ns: 0,
-            judged_ns: Rc::new(Cell::new(FIRST_SECOND * 1_000_000_000)),
+            answered_ns: time.now_ns(),
+            time,
             device,
             on_blocks,
             set,
             refusal: None,
             lost_changes: 0,
-            answered_ns: FIRST_SECOND * 1_000_000_000,
             log: Rc::new(RefCell::new(log)),
             // The last four tasks are the rebuild, the sender of demotions, the upkeep of shards, and the operator.
             executor: Tasks::new(plan.clients + 4),
             calls: (0..plan.clients + 4).map(|_| None).collect(),
-            planned: vec![0; keys],
-            tokens: vec![None; keys],
+            source: RequestSource::new(keys),
             pins: VecDeque::new(),
-            pieces: 0,
             issued: Issued::default(),
             failed_before: 0,
             large_before: None,
@@ -182,7 +173,7 @@ impl Scheduler {
     }
 
     /// Runs all incarnations and judges the history.
-    pub(super) fn run(mut self) -> SeedReport {
+    pub(in crate::soak) fn run(mut self) -> SeedReport {
         for incarnation in 0..self.plan.incarnations {
             self.live(incarnation);
             if self.wrong.is_some() {
@@ -205,7 +196,7 @@ impl Scheduler {
     }
 
     /// Records an error. Only the first is kept.
-    pub(super) fn complain(&mut self, what: &str) {
+    fn complain(&mut self, what: &str) {
         self.totals.wrong_answers += 1;
         let (seed, plan) = (self.seed, &self.plan);
         let tell = || format!("seed {seed}: {what}\nplan: {plan:?}");
@@ -230,7 +221,7 @@ impl Scheduler {
     }
 
     /// Advances virtual time; `is_busy` says whether a task is ready.
-    pub(super) fn tick(&mut self, is_busy: bool) {
+    fn tick(&mut self, is_busy: bool) {
         let mut step_ns = self.rng.u64(..=self.plan.step_ns);
         if self.rng.u32(..1000) == 0 {
             step_ns += self.rng.u64(..10_000_000_000);
@@ -239,11 +230,12 @@ impl Scheduler {
         // here.
         if self.set.is_some() {
             let busy_ns = if is_busy { BUSY_STEP_NS } else { u64::MAX };
-            let next_ns =
-                self.next_due_ns().map_or(u64::MAX, |due_ns| due_ns.max(self.now_ns) - self.now_ns);
+            let next_ns = self
+                .next_due_ns()
+                .map_or(u64::MAX, |due_ns| due_ns.max(self.time.now_ns()) - self.time.now_ns());
             step_ns = step_ns.min(busy_ns).min(next_ns);
         }
-        self.set_now(self.now_ns + step_ns);
+        self.set_now(self.time.now_ns() + step_ns);
         let one_in = match self.plan.theme {
             Theme::Setbacks => SETBACKS_ONE_IN,
             _ => CLOCK_STEPS_ONE_IN,
@@ -253,36 +245,27 @@ impl Scheduler {
         }
     }
 
-    /// Sets the wall clock. The cache's clock must not go back with it, but it may restart from it if the cache has
-    /// forgotten its last time.
+    /// Sets the wall clock.
     fn set_clock(&mut self) {
-        let step_ns = self.rng.u64(1..=20) * 1_000_000_000;
-        // Not before the epoch, and not to a time at which epochs of openings would be reused.
-        if self.rng.bool() && self.back_ns + step_ns < FIRST_SECOND * 500_000_000 {
-            self.back_ns += step_ns;
-            self.totals.steps_back += 1;
-        } else {
-            self.forward_ns += step_ns;
-            self.totals.steps_forward += 1;
-        }
-        self.set_now(self.now_ns);
+        let back = self.time.set_wall(&mut self.rng);
+        let Totals { steps_back, steps_forward, .. } = &mut self.totals;
+        *(if back { steps_back } else { steps_forward }) += 1;
+        self.set_now(self.time.now_ns());
     }
 
     fn set_now(&mut self, now_ns: u64) {
-        self.now_ns = self.now_ns.max(now_ns);
-        self.clock.set(Duration::from_nanos(self.now_ns + self.forward_ns - self.back_ns));
-        self.judged_ns.set(self.now_ns - self.back_ns);
-        self.drives().for_each(|drive| drive.advance_to(self.now_ns));
+        self.time.advance_to(now_ns);
+        self.drives().for_each(|drive| drive.advance_to(self.time.now_ns()));
     }
 
     /// All drives.
-    pub(super) fn drives(&self) -> impl Iterator<Item = &StagedDevice> {
+    fn drives(&self) -> impl Iterator<Item = &StagedDevice> {
         let of_set = self.set.iter().flat_map(|set| set.drives.iter().map(|drive| &drive.device));
         std::iter::once(&self.device).chain(of_set).map(|drive| &**drive)
     }
 
     /// Requests in flight.
-    pub(super) fn held(&self) -> usize {
+    fn held(&self) -> usize {
         self.drives().map(StagedDevice::held).sum()
     }
 
@@ -292,7 +275,7 @@ impl Scheduler {
     }
 
     /// Lets the next request of a device end. Returns whether there was one.
-    pub(super) fn release(&mut self) -> bool {
+    fn release(&mut self) -> bool {
         let Some(due_ns) = self.next_due_ns() else { return false };
         self.set_now(due_ns);
         let mut drives = self.drives();
@@ -303,8 +286,8 @@ impl Scheduler {
     }
 
     /// The same, or wakes tasks that sleep, whichever comes first.
-    pub(super) fn wait(&mut self) -> bool {
-        let wakes_ns = self.clock.next_due().filter(|_| self.set.is_some()).map(nanoseconds);
+    fn wait(&mut self) -> bool {
+        let wakes_ns = self.time.next_wake_ns().filter(|_| self.set.is_some());
         match wakes_ns.filter(|wakes_ns| self.next_due_ns().is_none_or(|due_ns| *wakes_ns < due_ns))
         {
             Some(wakes_ns) => {
@@ -317,7 +300,7 @@ impl Scheduler {
 
     /// One step of the traffic: `more` is the number of requests that clients may still send. Returns whether there was
     /// anything to do.
-    pub(super) fn step(&mut self, subject: &Rc<Subject>, more: &mut u64) -> bool {
+    fn step(&mut self, subject: &Rc<Subject>, more: &mut u64) -> bool {
         self.tick(self.executor.is_any_ready());
         self.totals.steps += 1;
         if self.plan.drop_one_in > 0 && self.rng.u32(..self.plan.drop_one_in) == 0 {
@@ -334,7 +317,7 @@ impl Scheduler {
                 *more -= 1;
             }
         }
-        let overdue = self.next_due_ns().is_some_and(|due_ns| due_ns <= self.now_ns);
+        let overdue = self.next_due_ns().is_some_and(|due_ns| due_ns <= self.time.now_ns());
         if overdue && self.rng.bool() {
             return self.release();
         }
@@ -362,8 +345,11 @@ impl Scheduler {
 
     /// Lets a client send a request, if one can be drawn.
     fn ask(&mut self, client: usize, subject: &Rc<Subject>) -> bool {
-        let Some(request) = self.choose() else { return false };
-        request.keys().iter().for_each(|key| self.planned[*key as usize] += 1);
+        let log = Rc::clone(&self.log);
+        let open = |key: u32| log.borrow().keys[key as usize].open;
+        let Some(request) = self.source.choose(&mut self.rng, &self.plan, &open) else {
+            return false;
+        };
         let fetch = self.fetch(&request);
         let future = Box::pin(Rc::clone(subject).perform(request.clone(), fetch));
         self.calls[client] = Some(Call { request, operations: None, change: None });
@@ -377,7 +363,7 @@ impl Scheduler {
     /// The fetch for a miss, which records its begin.
     fn fetch(&self, request: &Request) -> impl FnOnce() -> Fetching + use<> {
         let (log, device, judged_ns) =
-            (Rc::clone(&self.log), Arc::clone(&self.device), Rc::clone(&self.judged_ns));
+            (Rc::clone(&self.log), Arc::clone(&self.device), self.time.judged());
         let write = match request {
             Request::GetOrFetch(key, write, _) => Some((*key, write.clone())),
             _ => None,
@@ -402,7 +388,7 @@ impl Scheduler {
     }
 
     /// The calls in flight, as text.
-    pub(super) fn under_way(&self) -> String {
+    fn under_way(&self) -> String {
         let calls = self.calls.iter().enumerate();
         let calls = calls.filter_map(|(client, call)| Some((client, &call.as_ref()?.request)));
         let conditions = self.set.iter().flat_map(|set| &set.drives);
@@ -416,7 +402,7 @@ impl Scheduler {
             self.begin(client);
         }
         let Some(answer) = self.executor.poll(client) else { return };
-        self.answered_ns = self.now_ns;
+        self.answered_ns = self.time.now_ns();
         let Some(Call { request, operations: Some(operations), change }) =
             self.calls[client].take()
         else {
@@ -439,15 +425,15 @@ impl Scheduler {
 
     fn begin(&mut self, client: usize) {
         let ttl = self.calls[client].as_ref().and_then(|call| call.request.ttl());
-        let latest_expiry_ns = self.expiry_ns(ttl);
-        self.answered_ns = self.now_ns;
+        let latest_expiry_ns = self.time.expiry_ns(ttl);
+        self.answered_ns = self.time.now_ns();
         let Some(call) = &mut self.calls[client] else { return };
         self.totals.operations += 1;
         match &call.request {
             Request::Get(_) => self.issued.gets += 1,
             Request::GetMany(keys) => self.issued.gets += keys.len() as u64,
             Request::GetOrFetch(..) => self.issued.fetches += 1,
-            Request::Store(_, super::request::Verb::Set, _) => self.issued.sets += 1,
+            Request::Store(_, crate::soak::request::Verb::Set, _) => self.issued.sets += 1,
             Request::Delete(_) => self.issued.deletes += 1,
             _ => {}
         }
@@ -458,11 +444,11 @@ impl Scheduler {
             call.change = changed.first().map(|key| (*key, self.kept.begin(*key, self.evicted)));
         }
         let expiry_ns = latest_expiry_ns;
-        let what = format!("client {client} at {} ns: {:?}", self.now_ns, call.request);
+        let what = format!("client {client} at {} ns: {:?}", self.time.now_ns(), call.request);
         let mut operations = Vec::new();
         for key in call.request.keys() {
-            self.planned[key as usize] -= 1;
-            let mut operation = Operation::begun(what.clone(), self.judged_ns.get());
+            self.source.begun(key);
+            let mut operation = Operation::begun(what.clone(), self.time.judged_ns());
             operation.expiry_ns = expiry_ns;
             call.request.intend(&mut operation);
             operations.push((key, self.log.borrow_mut().keys[key as usize].begin(operation)));
@@ -493,7 +479,7 @@ impl Scheduler {
         operations: &[(u32, usize)],
         lost: bool,
     ) {
-        let latest_expiry_ns = self.expiry_ns(request.ttl());
+        let latest_expiry_ns = self.time.expiry_ns(request.ttl());
         let many = match answer {
             Answer::Many(found) => Some(found),
             _ => None,
@@ -508,7 +494,8 @@ impl Scheduler {
             let log = Rc::clone(&self.log);
             log.borrow_mut().keys[*key as usize].end(*number, |operation| {
                 // A set of a single cache computes its expiry at its begin; all others compute it later.
-                let at_once = matches!(request, Request::Store(_, super::request::Verb::Set, _));
+                let at_once =
+                    matches!(request, Request::Store(_, crate::soak::request::Verb::Set, _));
                 if !at_once || self.set.is_some() {
                     operation.expiry_ns = latest_expiry_ns;
                 }
@@ -571,7 +558,7 @@ impl Scheduler {
             None => {
                 let operation = &mut history.operations[number];
                 operation.certain = true;
-                operation.need = super::history::Need::Content(content);
+                operation.need = crate::soak::history::Need::Content(content);
                 Ok(())
             }
         }
@@ -599,7 +586,7 @@ impl Scheduler {
             return Err(format!("flags {} for {content:?}", found.flags));
         }
         if self.rng.u32(..4) == 0 {
-            self.tokens[key as usize] = Some((found.version, content));
+            self.source.was_read(key, found.version, content);
         }
         if self.plan.pins > 0 {
             self.pins.push_back((key, found.clone()));
@@ -611,7 +598,7 @@ impl Scheduler {
     }
 
     /// Releases the oldest held value, which must be unchanged.
-    pub(super) fn unpin(&mut self) -> Result<(), String> {
+    fn unpin(&mut self) -> Result<(), String> {
         let Some((key, found)) = self.pins.pop_front() else { return Ok(()) };
         let Some(value) = &found.pin else { return Ok(()) };
         if content_of(key, value) != found.content {
@@ -621,7 +608,7 @@ impl Scheduler {
     }
 
     /// A client gives up its call, or a crash cuts it off.
-    pub(super) fn give_up(&mut self, client: usize, by_crash: bool) {
+    fn give_up(&mut self, client: usize, by_crash: bool) {
         if !self.executor.drop_task(client) {
             return;
         }
@@ -633,12 +620,12 @@ impl Scheduler {
             self.kept.end(key, begun, None);
         }
         let Some(operations) = call.operations else {
-            call.request.keys().iter().for_each(|key| self.planned[*key as usize] -= 1);
+            call.request.keys().iter().for_each(|key| self.source.begun(*key));
             return;
         };
         *(if by_crash { &mut self.totals.cut_off } else { &mut self.totals.given_up }) += 1;
         self.note(format_args!("{client} gives up {:?}", call.request));
-        let latest_expiry_ns = self.expiry_ns(call.request.ttl());
+        let latest_expiry_ns = self.time.expiry_ns(call.request.ttl());
         let doubtful = self.plan.trouble.fails_writes() || self.some_drive_fails();
         for (key, number) in operations {
             let log = Rc::clone(&self.log);
@@ -652,24 +639,11 @@ impl Scheduler {
         }
     }
 
-    /// The latest expiry of a value that is stored now: the cache rounds up to seconds. Its clock may be ahead by the
-    /// total that the wall clock was set forward, and in another fraction of a second since it was set back.
-    fn expiry_ns(&self, ttl: Option<Duration>) -> u64 {
-        let Some(ttl) = ttl else { return NEVER };
-        let rounded = if self.back_ns > 0 { 1_000_000_000 } else { 0 };
-        let end_ns = self.now_ns + self.forward_ns + nanoseconds(ttl);
-        end_ns.div_ceil(1_000_000_000) * 1_000_000_000 + rounded
-    }
-
-    pub(super) fn note(&mut self, what: std::fmt::Arguments<'_>) {
+    fn note(&mut self, what: std::fmt::Arguments<'_>) {
         self.digest.write(what.to_string().as_bytes());
-        self.digest.write(&self.now_ns.to_le_bytes());
+        self.digest.write(&self.time.now_ns().to_le_bytes());
     }
 }
 
 /// The future of a fetch.
 type Fetching = std::pin::Pin<Box<dyn Future<Output = ()>>>;
-
-fn nanoseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
-}

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use larder_blocks::{BlockStore, BlocksOnDevice, BlocksOptions, StoreInfo};
 use larder_device::{Device, MemoryDevice, block_on};
 
-use super::on_vssd::{BLOCK_BYTES, OnVssd};
-use super::plan::{DRIVE_BYTES, Plan, Trouble};
-use super::process::{Below, Division, Life, OnBlocks, Way};
-use super::scheduler::Scheduler;
-use super::theme::Theme;
+use super::Scheduler;
+use crate::soak::on_vssd::{BLOCK_BYTES, OnVssd};
+use crate::soak::plan::{DRIVE_BYTES, Plan, Trouble};
+use crate::soak::process::{Below, Division, Life, OnBlocks, Way};
+use crate::soak::theme::Theme;
 
 /// Makes these random numbers independent of those of the plan.
 const APART: u64 = 0xb10c_5eed;
@@ -21,7 +21,7 @@ const SWAP_STEP_ONE_IN: u32 = 8;
 impl Plan {
     /// Puts the cache on blocks, with only those faults that such a device can detect. Silent corruption (lying drives,
     /// bit flips) is detectable only by caches, whose records identify themselves.
-    pub(super) fn put_on_blocks(&mut self, seed: u64) -> OnBlocks {
+    pub(in crate::soak) fn put_on_blocks(&mut self, seed: u64) -> OnBlocks {
         let mut rng = fastrand::Rng::with_seed(seed ^ APART);
         let unfit = matches!(
             self.trouble,

@@ -1,18 +1,20 @@
-//! Events in a set of shards while its clients work: drives fail and recover, and an operator adds, replaces and
-//! retires shards, and sometimes abandons that halfway.
+//! The life of a set of shards: openings on the drives that are available, and events while its clients work. Drives
+//! fail and recover, and an operator adds, replaces and retires shards, and sometimes abandons that halfway.
 
 use std::rc::Rc;
 use std::sync::Arc;
 
-use larder::{ErrorKind, SetStatus, ShardState, Shards};
+use larder::{AnyRoute, ClosedSet, ErrorKind, Routed, SetStatus, ShardState, Shards};
 use larder_device::{Device, Fault, FaultPlan, FaultRule};
 
-use super::on_shards::{OnShards, is_live};
-use super::request::Answer;
-use super::scheduler::Scheduler;
-use super::set_plan::{Condition, DRIVES_MAX, Order, SHARDS_MAX, SetPlan};
-use super::subject::Subject;
-use crate::any_cache::shards_of;
+use super::Scheduler;
+use crate::any_cache::{Cache, shards_of};
+use crate::executor::Running;
+use crate::soak::on_shards::{OnShards, is_live};
+use crate::soak::plan::Plan;
+use crate::soak::request::Answer;
+use crate::soak::set_plan::{Condition, DRIVES_MAX, Order, SHARDS_MAX, SetPlan};
+use crate::soak::subject::Subject;
 
 /// Time for which a drive must be healthy before it is relied on, in nanoseconds.
 const WELL_FOR_NS: u64 = 10_000_000_000;
@@ -20,6 +22,63 @@ const WELL_FOR_NS: u64 = 10_000_000_000;
 const SLOW_NS: u64 = 1_000_000;
 
 impl Scheduler {
+    /// Opens the set on its drives, some of which return and some of which are missing. `None` if reading the drives
+    /// hangs.
+    pub(super) fn opening_of_set(
+        &mut self,
+    ) -> Option<Running<'static, Result<Cache, larder::Error>>> {
+        let SetPlan { options, .. } = self.plan.shards.clone()?;
+        let devices = self.devices_of_set()?;
+        let (config, clock) = (self.plan.config.clone(), self.time.clock() as _);
+        Some(Box::pin(async move {
+            let set = Shards::open_with(config, options, devices, clock).await?;
+            Ok(Routed::new(AnyRoute::Shards(Arc::new(set))))
+        }))
+    }
+
+    /// Records the state of an open set.
+    pub(super) fn note_set(&mut self, cache: &Cache) {
+        if let (Some(set), Some(shards)) = (&mut self.set, shards_of(cache)) {
+            let status = shards.status();
+            self.totals.shards_failed += status.failed;
+            self.totals.refilled_bytes += status.refilled_bytes;
+            self.lost_changes = status.lost_changes;
+            set.note(&status);
+        }
+    }
+
+    /// The drives for an opening.
+    fn devices_of_set(&mut self) -> Option<Vec<Option<Arc<dyn Device>>>> {
+        let set = self.set.as_mut()?;
+        set.bring_back(&self.plan, &mut self.rng);
+        let present = set.present();
+        let clock = self.time.clock() as _;
+        let look =
+            async move { Ok::<_, larder::Error>(ClosedSet::look(present, clock).await?.status()) };
+        let looked = self.drive(Box::pin(look), None)?;
+        let set = self.set.as_mut()?;
+        let status = match looked {
+            Ok(status) => status,
+            // The set has never been opened completely.
+            Err(error) if error.kind() == ErrorKind::Foreign => {
+                let first = self.plan.shards.as_ref()?.shards;
+                return Some(set.first(first));
+            }
+            Err(error) => {
+                self.complain(&format!("the drives of the set cannot be read: {error}"));
+                return None;
+            }
+        };
+        Some(set.chosen(&status, &self.plan, &mut self.rng))
+    }
+
+    /// Called after an opening has refused drives.
+    pub(super) fn leave_strangers_out(&mut self) {
+        if let Some(set) = &mut self.set {
+            set.forget_roles();
+        }
+    }
+
     /// The number of the task that looks after the set.
     pub(super) fn upkeeper(&self) -> usize {
         self.plan.clients + 2
@@ -45,7 +104,7 @@ impl Scheduler {
             self.executor.spawn(upkeeper, Box::pin(upkeep));
         }
         self.note_order();
-        let now_ns = self.now_ns;
+        let now_ns = self.time.now_ns();
         for drive in self.set.iter_mut().flat_map(|set| &mut set.drives) {
             drive.well_since_ns = match drive.condition {
                 Condition::Well => drive.well_since_ns.min(now_ns),
@@ -262,7 +321,7 @@ impl OnShards {
     }
 
     /// A drive for a shard: an existing one in any condition, or a new one. It may be one in service.
-    fn free_drive(&mut self, plan: &super::plan::Plan, rng: &mut fastrand::Rng) -> Option<usize> {
+    fn free_drive(&mut self, plan: &Plan, rng: &mut fastrand::Rng) -> Option<usize> {
         if self.drives.len() < DRIVES_MAX && rng.u32(..3) == 0 {
             return Some(self.add_drive(plan, rng));
         }
