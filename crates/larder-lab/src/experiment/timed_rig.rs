@@ -15,7 +15,7 @@ use larder_ssd::timed::pm9d3_like;
 use super::{Metrics, Parameter, Settings, rig};
 use crate::Error;
 use crate::replay::shared::{self, Tenant};
-use crate::replay::timed::{self, Load, Seen, TimedDrive, TimedRun};
+use crate::replay::timed::{self, Load, TenantLatencies, TimedDrive, TimedRun};
 use crate::replay::{Monitor, ReplayOptions};
 
 /// A unit is four stripes of 192 KiB, on four dies of the drive: the next four in the order in which a unit of 6 GB
@@ -148,7 +148,12 @@ pub(super) fn note_ratios(metrics: &mut Metrics, point: &str) {
 }
 
 /// Records percentiles of reads, writes and GETs in microseconds under the point.
-pub(super) fn note_latencies(metrics: &mut Metrics, setting: &str, point: &str, seen: &Seen) {
+pub(super) fn note_latencies(
+    metrics: &mut Metrics,
+    setting: &str,
+    point: &str,
+    seen: &TenantLatencies,
+) {
     let kinds = [("read", &seen.reads), ("write", &seen.writes), ("get", &seen.gets)];
     // A workload of only SETs has no GETs.
     for (kind, times) in

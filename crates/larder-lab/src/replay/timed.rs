@@ -42,7 +42,7 @@ pub struct Load {
 
 /// The latencies of one cache and its clients.
 #[derive(Debug, Default)]
-pub struct Seen {
+pub struct TenantLatencies {
     /// Reads of the drive.
     pub reads: Latencies,
     /// Writes to the drive, until acknowledged.
@@ -59,7 +59,7 @@ pub struct TimedRun {
     /// The run, as an untimed one would report it.
     pub run: SharedRun,
     /// Results by tenant.
-    pub seen: Vec<Seen>,
+    pub seen: Vec<TenantLatencies>,
     /// Duration of the second half, in seconds of virtual time.
     pub seconds: f64,
 }
@@ -68,7 +68,7 @@ pub struct TimedRun {
 #[derive(Debug)]
 pub struct TimedDrive {
     device: Arc<VirtualTimeDevice<Metered>>,
-    seen: Arc<Mutex<Vec<Seen>>>,
+    seen: Arc<Mutex<Vec<TenantLatencies>>>,
 }
 
 impl TimedDrive {
@@ -87,7 +87,7 @@ impl TimedDrive {
         let config = configs::drive_config(options, placement, handles)?;
         let part_bytes = (config.geometry.logical_bytes() / tenants as u64).max(1);
         let ssd = SsdTiming::new(config, timing).map_err(|error| configs::no_such_drive(&error))?;
-        let seen: Vec<_> = (0..tenants).map(|_| Seen::default()).collect();
+        let seen: Vec<_> = (0..tenants).map(|_| TenantLatencies::default()).collect();
         let seen = Arc::new(Mutex::new(seen));
         let model = Metered { ssd, part_bytes, seen: Arc::clone(&seen) };
         let device = VirtualTimeDevice::new(model, Payload::Memory, Arc::default());
@@ -108,12 +108,12 @@ impl TimedDrive {
         self.device.with_model(|model| model.ssd.firmware().stats().clone())
     }
 
-    fn seen(&self) -> MutexGuard<'_, Vec<Seen>> {
+    fn seen(&self) -> MutexGuard<'_, Vec<TenantLatencies>> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the results so far, by tenant, and resets them.
-    fn take_seen(&self) -> Vec<Seen> {
+    fn take_seen(&self) -> Vec<TenantLatencies> {
         self.seen().iter_mut().map(std::mem::take).collect()
     }
 }
@@ -123,7 +123,7 @@ impl TimedDrive {
 struct Metered {
     ssd: SsdTiming,
     part_bytes: u64,
-    seen: Arc<Mutex<Vec<Seen>>>,
+    seen: Arc<Mutex<Vec<TenantLatencies>>>,
 }
 
 impl TimingModel for Metered {
@@ -209,7 +209,7 @@ struct Field<'a> {
     /// The times and drive counters at the start, at half, at three quarters, and at the end of the run.
     marks: RefCell<Vec<(Duration, managed::Stats)>>,
     /// The results of the second half, set at its end: later completions do not count.
-    seen: RefCell<Vec<Seen>>,
+    seen: RefCell<Vec<TenantLatencies>>,
     error: RefCell<Option<Error>>,
     monitor: &'a Monitor,
 }

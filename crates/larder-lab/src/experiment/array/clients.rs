@@ -37,7 +37,7 @@ pub(super) struct Load<'a> {
 
 /// What the clients measured in the second half.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct ClientResult {
     pub(super) ops: u64,
     pub(super) seconds: f64,
     pub(super) gets: Latencies,
@@ -46,7 +46,7 @@ pub(super) struct Seen {
     pub(super) hits: u64,
 }
 
-impl Seen {
+impl ClientResult {
     #[allow(clippy::cast_precision_loss)]
     pub(super) fn per_s(&self) -> f64 {
         self.ops as f64 / self.seconds
@@ -96,7 +96,7 @@ pub(super) fn play(
     tables: u64,
     index: impl Fn() -> Box<dyn ValueIndex>,
     monitor: &Monitor,
-) -> Result<Seen, Error> {
+) -> Result<ClientResult, Error> {
     let clock = Arc::new(VirtualClock::default());
     let new = |_| Shard::new(load.shard_bytes, load.value_bytes, tables, index(), &clock);
     let shards: Vec<Shard> = (0..load.shards).map(new).collect::<Result<_, _>>()?;
@@ -125,7 +125,7 @@ pub(super) fn ask(
     store: &impl Store,
     clock: &Arc<VirtualClock>,
     monitor: &Monitor,
-) -> Result<Seen, Error> {
+) -> Result<ClientResult, Error> {
     let Load { records, ops, seed, workload, .. } = load;
     let name = format!("{workload},records={records}");
     let source = preset(&name, GeneratorOptions { requests: ops, span_requests: None, seed })?;
@@ -139,7 +139,7 @@ pub(super) fn ask(
             rng: fastrand::Rng::with_seed(seed),
             begun: 0,
             from: Duration::ZERO,
-            seen: Seen::default(),
+            seen: ClientResult::default(),
             error: None,
         }),
     };
@@ -181,7 +181,7 @@ struct State {
     begun: u64,
     /// The time at which the second half began.
     from: Duration,
-    seen: Seen,
+    seen: ClientResult,
     error: Option<Error>,
 }
 

@@ -12,7 +12,7 @@ use larder_sim::executor::Executor;
 use super::clients::{Store, stalled};
 use super::engine::EngineShards;
 use super::shards::drive;
-use super::victims::{Clients, Seen};
+use super::victims::{Clients, SliceResult};
 use crate::Error;
 use crate::experiment::judge::Checks;
 use crate::experiment::measured::highest;
@@ -260,7 +260,7 @@ impl Field {
     /// Measures a part of the run, beginning now.
     async fn watch_part(&self, number: usize, part: Duration, metrics: &mut Metrics) {
         self.clients.take_seen();
-        let mut whole = Seen::default();
+        let mut whole = SliceResult::default();
         for slice in 1..=SLICES {
             self.sleep(part / SLICES).await;
             let seen = self.clients.take_seen();
@@ -283,8 +283,8 @@ impl Field {
     }
 
     /// What clients see when no drive fails.
-    fn watch_alone(&self, part: Duration, monitor: &Monitor) -> Result<Seen, Error> {
-        let mut seen = Seen::default();
+    fn watch_alone(&self, part: Duration, monitor: &Monitor) -> Result<SliceResult, Error> {
+        let mut seen = SliceResult::default();
         let plan = async {
             self.sleep(part).await;
             self.clients.take_seen();

@@ -94,7 +94,7 @@ pub(in crate::experiment) static ARRAY_TTL: Experiment = Experiment {
 
 /// The measurements of a policy.
 #[derive(Debug, Clone, Copy)]
-struct Seen {
+struct PolicyResult {
     gets: u64,
     hits: u64,
     expired_returned: u64,
@@ -105,7 +105,7 @@ struct Seen {
     last: Flash,
 }
 
-impl Seen {
+impl PolicyResult {
     fn from(before: Flash) -> Self {
         let looked = Flash::default();
         Self { gets: 0, hits: 0, expired_returned: 0, looked, before, last: before }
@@ -168,7 +168,7 @@ fn play(
     workload: &str,
     options: GeneratorOptions,
     monitor: &Monitor,
-) -> Result<Seen, Error> {
+) -> Result<PolicyResult, Error> {
     let mut source = preset(workload, options)?;
     let half = options.requests / 2;
     let every = (half / LOOKS).max(1);
@@ -178,7 +178,7 @@ fn play(
     while let Some(Request { key, op, ttl_s, time_s, .. }) = source.next_request()? {
         let now_s = u64::from(time_s);
         if number == half {
-            seen = Some(Seen::from(cache.flash(now_s)));
+            seen = Some(PolicyResult::from(cache.flash(now_s)));
         }
         let answer = match op {
             Op::Get => cache.get(key, now_s),

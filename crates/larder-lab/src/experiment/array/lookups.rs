@@ -185,7 +185,7 @@ struct Run<'a> {
 
 /// The measurements of a run.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Seen {
+struct LookupCosts {
     gets: Sums,
     sets: Sums,
     hits: u64,
@@ -198,14 +198,14 @@ impl Run<'_> {
         index: &mut dyn ValueIndex,
         metrics: &mut Metrics,
         point: &str,
-    ) -> Result<Seen, Error> {
+    ) -> Result<LookupCosts, Error> {
         let seen = self.make(index)?;
         seen.note(metrics, point);
         metrics.insert(format!("dram_mib.{point}"), index.dram_bytes() as f64 / (1 << 20) as f64);
         Ok(seen)
     }
 
-    fn make(&self, index: &mut dyn ValueIndex) -> Result<Seen, Error> {
+    fn make(&self, index: &mut dyn ValueIndex) -> Result<LookupCosts, Error> {
         let mut asked = Vec::new();
         for record in 0..self.objects {
             asked.clear();
@@ -216,7 +216,7 @@ impl Run<'_> {
         let requests = 2 * self.objects;
         let options = GeneratorOptions { requests, span_requests: None, seed: self.seed };
         let mut source = preset(&name, options)?;
-        let mut seen = Seen::default();
+        let mut seen = LookupCosts::default();
         let mut number = 0;
         while let Some(Request { key, op, .. }) = source.next_request()? {
             let counts = number >= self.objects;
@@ -248,7 +248,7 @@ impl Run<'_> {
     }
 }
 
-impl Seen {
+impl LookupCosts {
     #[allow(clippy::cast_precision_loss)]
     fn hit_ratio(&self) -> f64 {
         self.hits as f64 / self.gets.operations as f64
@@ -329,7 +329,7 @@ mod tests {
 
     const OBJECTS: u64 = 200_000;
 
-    fn seen(law: &'static str, objects: u64, index: &mut dyn ValueIndex) -> Seen {
+    fn seen(law: &'static str, objects: u64, index: &mut dyn ValueIndex) -> LookupCosts {
         let monitor = Monitor::default();
         Run { law, objects, sets: 50, seed: 1, monitor: &monitor }.make(index).unwrap()
     }

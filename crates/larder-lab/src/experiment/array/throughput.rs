@@ -5,7 +5,7 @@ use std::sync::Arc;
 use larder::{ArrayConfig, Device, VirtualClock};
 use larder_device::Payload;
 
-use super::clients::{Load, Seen, ask, play};
+use super::clients::{ClientResult, Load, ask, play};
 use super::engine::EngineShards;
 use super::index::{CutIndex, EntryCache, Order, PagedTable, ValueIndex, WholeIndex};
 use super::shards::drive;
@@ -140,7 +140,7 @@ fn measure(settings: &Settings, seed: u64, monitor: &Monitor) -> Result<Metrics,
 }
 
 /// The results of the engine, on drives of the same kind.
-fn engine(load: Load<'_>, monitor: &Monitor) -> Result<Seen, Error> {
+fn engine(load: Load<'_>, monitor: &Monitor) -> Result<ClientResult, Error> {
     let clock = Arc::new(VirtualClock::default());
     let drive = |_| {
         let drive = drive(load.shard_bytes, Payload::Memory, &clock)?;
@@ -180,7 +180,7 @@ fn new(index: &str, objects: u64, dram_bytes: u64) -> Box<dyn ValueIndex> {
     }
 }
 
-fn note(metrics: &mut Metrics, point: &str, seen: &Seen) {
+fn note(metrics: &mut Metrics, point: &str, seen: &ClientResult) {
     let get = |share| seen.gets.quantile_us(share).unwrap_or(f64::NAN);
     let values = [
         ("kops", seen.per_s() / 1000.0),

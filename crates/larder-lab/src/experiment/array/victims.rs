@@ -25,7 +25,7 @@ const FOR_HOT: f64 = 0.8;
 
 /// The measurements of a part or a slice.
 #[derive(Debug, Default, Clone)]
-pub(super) struct Seen {
+pub(super) struct SliceResult {
     pub(super) ops: u64,
     pub(super) gets: u64,
     pub(super) hits: u64,
@@ -36,7 +36,7 @@ pub(super) struct Seen {
     pub(super) deletes: Latencies,
 }
 
-impl Seen {
+impl SliceResult {
     pub(super) fn add(&mut self, other: &Self) {
         self.ops += other.ops;
         self.gets += other.gets;
@@ -69,7 +69,7 @@ pub(super) struct Client {
     /// For each of the client's keys: the version stored last, from 1 on, or 0 for nothing.
     versions: RefCell<Vec<u64>>,
     rng: RefCell<fastrand::Rng>,
-    seen: Rc<RefCell<Seen>>,
+    seen: Rc<RefCell<SliceResult>>,
     wrong: Rc<RefCell<Wrong>>,
 }
 
@@ -101,7 +101,7 @@ impl Clients {
     }
 
     /// The measurements of all clients since the last call.
-    pub(super) fn take_seen(&self) -> Seen {
+    pub(super) fn take_seen(&self) -> SliceResult {
         self.0.first().map(|client| client.seen.take()).unwrap_or_default()
     }
 

@@ -3,7 +3,7 @@
 use super::drive::{BLOCKS_PER_DIE, CHANNELS, Drive, Kind, PLANES, SECONDS, SERVICES};
 use super::run::Beside;
 use super::search::{SEARCHES, Search, TRACE};
-use super::tenant::{Pattern, Seen};
+use super::tenant::{Pattern, TenantResult};
 use super::window::Window;
 use crate::Error;
 use crate::experiment::judge::Checks;
@@ -127,7 +127,7 @@ fn note_alike(
     let like = || (4, 1, Pattern::Objects(64 << 10, 4));
     for kind in Kind::ALL {
         let mut beside = Beside::new(drive, kind, &[like(), like()], seed)?;
-        let mut both = Seen::default();
+        let mut both = TenantResult::default();
         beside.measure(window, monitor)?.into_iter().for_each(|seen| both.add(seen));
         let point = format!("like.{name}.{}", kind.name());
         metrics.insert(format!("p99_us.{point}"), both.quantile_us(0.99));

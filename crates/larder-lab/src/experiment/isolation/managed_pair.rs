@@ -38,7 +38,7 @@ pub(super) struct Pair {
 
 /// The measurements of the second part of a run.
 #[derive(Debug)]
-pub(super) struct PairSeen {
+pub(super) struct PairResult {
     pub(super) dlwa: f64,
     /// Difference of DLWA between the halves of the measurement.
     pub(super) drift: f64,
@@ -77,7 +77,7 @@ struct Run {
 impl Pair {
     /// Fills the drive, runs both tenants until the writer has overwritten its part often enough, and returns the
     /// results of the last overwrites.
-    pub(super) fn measure(self, monitor: &Monitor) -> Result<PairSeen, Error> {
+    pub(super) fn measure(self, monitor: &Monitor) -> Result<PairResult, Error> {
         let mut run = Run::new(self)?;
         let filled = run.fill()?;
         let warm = WARM_UP * run.part_pages;
@@ -105,7 +105,7 @@ impl Pair {
         let dlwa = |to: &larder_ssd::managed::Stats, from| to.dlwa_since(from).unwrap_or(f64::NAN);
         let (first, second) = (dlwa(&halfway.3, &from.3), dlwa(&until.3, &halfway.3));
         let loc_pages = run.part_pages - run.soc_pages;
-        Ok(PairSeen {
+        Ok(PairResult {
             dlwa: dlwa(&until.3, &from.3),
             drift: (second / first - 1.0).abs(),
             writes_before: share(from.1, run.part_pages),

@@ -8,7 +8,7 @@ use larder_vssd::timed::Pace;
 use super::drive::{CHANNELS, Drive, Kind, PLANES};
 use super::failed;
 use super::run::Beside;
-use super::tenant::{Pattern, Seen};
+use super::tenant::{Pattern, TenantResult};
 use super::window::Window;
 use crate::Error;
 use crate::experiment::judge::Checks;
@@ -83,7 +83,7 @@ const NAMES: [&str; 4] = ["moved", "partner", "others", "alone"];
 
 /// A swap under load: the results before, during and after it, and its duration.
 struct Swapped {
-    phases: [(Vec<Seen>, Window); 3],
+    phases: [(Vec<TenantResult>, Window); 3],
     seconds: f64,
     bytes: u64,
 }
@@ -105,7 +105,7 @@ fn swapped(
     let (a, b) = (channel_of(0, &beside)?, channel_of(1, &beside)?);
     let pairs = channel_pairs(drive.timing.array(), a, b, None).map_err(failed)?;
     beside.timed.swap_begin(BEFORE.until, 0, &pairs, pace).map_err(failed)?;
-    let mut during = vec![Seen::default(); NAMES.len()];
+    let mut during = vec![TenantResult::default(); NAMES.len()];
     let mut now = BEFORE.until;
     while beside.timed.is_swapping() && !monitor.is_stopped() {
         let seen = beside.until(BEFORE.until, now + SECOND / 10, monitor)?;

@@ -7,7 +7,7 @@ use larder_vssd::timed::TimedVssds;
 use super::drive::{Drive, Kind};
 use super::failed;
 use super::store::UNAWAITED;
-use super::tenant::{Pattern, Seen, Tenant};
+use super::tenant::{Pattern, Tenant, TenantResult};
 use super::window::Window;
 use crate::Error;
 use crate::replay::Monitor;
@@ -51,7 +51,7 @@ impl Beside {
         &mut self,
         window: Window,
         monitor: &Monitor,
-    ) -> Result<Vec<Seen>, Error> {
+    ) -> Result<Vec<TenantResult>, Error> {
         self.until(window.from, window.until, monitor)
     }
 
@@ -61,8 +61,8 @@ impl Beside {
         from: Nanoseconds,
         until: Nanoseconds,
         monitor: &Monitor,
-    ) -> Result<Vec<Seen>, Error> {
-        let mut seen = vec![Seen::default(); self.tenants.len()];
+    ) -> Result<Vec<TenantResult>, Error> {
+        let mut seen = vec![TenantResult::default(); self.tenants.len()];
         let mut completed = Vec::new();
         while !monitor.is_stopped() {
             let asked = self.tenants.iter().filter_map(Tenant::next_at);

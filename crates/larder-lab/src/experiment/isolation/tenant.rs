@@ -34,13 +34,13 @@ pub(super) enum Pattern {
 
 /// What a tenant saw of the requests that it made in the measured window.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Seen {
+pub(super) struct TenantResult {
     /// Latency of each request in nanoseconds.
     pub(super) took: Vec<u64>,
     pub(super) bytes: u64,
 }
 
-impl Seen {
+impl TenantResult {
     /// Adds the results of `other`.
     pub(super) fn add(&mut self, other: Self) {
         self.took.extend(other.took);

@@ -120,7 +120,7 @@ fn measure(settings: &Settings, _seed: u64, monitor: &Monitor) -> Result<Metrics
         (Place::files(settings, longest(file_bytes))?, file_bytes),
         (Place::memory(longest(memory_bytes))?, memory_bytes),
     ];
-    let mut seen = Seen::default();
+    let mut seen = RoundValues::default();
     for _ in 0..rounds {
         for point in &points {
             let block_bytes = places[0].0.cache.info().block_bytes;
@@ -144,9 +144,9 @@ fn measure(settings: &Settings, _seed: u64, monitor: &Monitor) -> Result<Metrics
 
 /// The values of all rounds so far, by metric.
 #[derive(Default)]
-struct Seen(BTreeMap<String, Vec<f64>>);
+struct RoundValues(BTreeMap<String, Vec<f64>>);
 
-impl Seen {
+impl RoundValues {
     fn note(&mut self, metric: String, value: f64) {
         self.0.entry(metric).or_default().push(value);
     }

@@ -65,7 +65,7 @@ pub(super) struct Load {
 
 /// The results of a workload.
 #[derive(Debug)]
-pub(super) struct Seen {
+pub(super) struct WorkloadResult {
     pub(super) ops: u64,
     pub(super) seconds: f64,
     pub(super) took: Latencies,
@@ -95,7 +95,11 @@ struct Client {
 
 /// Runs a client from start to end: it loads its records, then runs all workloads, each at the same time as the other
 /// clients.
-pub(super) fn run(store: TimedBlocks, load: Load, monitor: &Monitor) -> Result<Vec<Seen>, Error> {
+pub(super) fn run(
+    store: TimedBlocks,
+    load: Load,
+    monitor: &Monitor,
+) -> Result<Vec<WorkloadResult>, Error> {
     let store = Arc::new(store);
     store.enter();
     let env = BlockEnv::open(Arc::clone(&store) as _, Box::new(StoreTime(Arc::clone(&store))));
@@ -123,7 +127,7 @@ pub(super) fn run(store: TimedBlocks, load: Load, monitor: &Monitor) -> Result<V
 
 impl Client {
     #[allow(clippy::cast_precision_loss)] // hours in nanoseconds
-    fn play(&mut self, workload: &Workload, monitor: &Monitor) -> Result<Seen, Error> {
+    fn play(&mut self, workload: &Workload, monitor: &Monitor) -> Result<WorkloadResult, Error> {
         self.store.meet();
         let begun = self.store.now_ns();
         let mut took = Latencies::default();
@@ -136,7 +140,7 @@ impl Client {
             took.record_ns(self.store.now_ns() - asked);
         }
         let seconds = (self.store.now_ns() - begun) as f64 / 1e9;
-        Ok(Seen { ops: self.load.ops, seconds, took })
+        Ok(WorkloadResult { ops: self.load.ops, seconds, took })
     }
 
     fn make(&mut self, workload: &Workload) -> Result<(), Error> {

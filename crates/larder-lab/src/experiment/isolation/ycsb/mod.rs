@@ -10,7 +10,7 @@ use crate::Error;
 use crate::experiment::judge::Checks;
 use crate::experiment::{Experiment, Judgement, Metrics, PaperValue, Parameter, Settings, Summary};
 use crate::replay::Monitor;
-use client::{Load, Seen, WORKLOADS};
+use client::{Load, WORKLOADS, WorkloadResult};
 
 const RECORDS: Parameter = Parameter {
     name: "records",
@@ -135,7 +135,7 @@ fn beside_one_another(
     instances: u32,
     load: Load,
     monitor: &Monitor,
-) -> Result<Vec<Vec<Seen>>, Error> {
+) -> Result<Vec<Vec<WorkloadResult>>, Error> {
     let shares = vec![(EIGHTHS / instances, 1); instances as usize];
     let policy = drive.policy(kind, shares.len(), 1.0);
     let (timed, vssds) = drive.vssds(kind, &shares, &policy)?;
@@ -153,7 +153,7 @@ fn beside_one_another(
 }
 
 #[allow(clippy::cast_precision_loss)]
-fn note(metrics: &mut Metrics, point: &str, seen: &[Vec<Seen>]) {
+fn note(metrics: &mut Metrics, point: &str, seen: &[Vec<WorkloadResult>]) {
     for (number, workload) in WORKLOADS.iter().enumerate() {
         let mut took = larder_workload::Latencies::default();
         let mut kops = 0.0;
