@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use larder_device::Clock;
 
-use crate::account::{Holder, Kept, Passing};
+use crate::account::{Holder, KeptBytes, Passing};
 use crate::answers::Answers;
 use crate::config::ProtocolKind;
 use crate::rates::{Admission, DELAY_MAX};
@@ -271,7 +271,7 @@ impl Caller {
     }
 
     /// A new, empty charge for memory that it keeps from one request to the next.
-    pub(crate) fn keep(&self) -> Kept {
+    pub(crate) fn keep(&self) -> KeptBytes {
         self.worker.shared.account.keep(self.holder())
     }
 
@@ -290,8 +290,8 @@ impl Caller {
     }
 
     /// A request for `key` that begins to wait.
-    pub(crate) fn asks(&self, command: &'static str, key: &[u8]) -> Asked {
-        Asked {
+    pub(crate) fn asks(&self, command: &'static str, key: &[u8]) -> TimedRequest {
+        TimedRequest {
             worker: Rc::clone(&self.worker),
             tenant: Arc::clone(self.tenant_of(key)),
             peer: self.peer,
@@ -343,7 +343,7 @@ impl Caller {
 }
 
 /// A request that waits, with what the slow log needs if it takes long.
-pub(crate) struct Asked {
+pub(crate) struct TimedRequest {
     worker: Rc<Worker>,
     tenant: Arc<Tenant>,
     peer: Peer,
@@ -352,7 +352,7 @@ pub(crate) struct Asked {
     begun: Instant,
 }
 
-impl Asked {
+impl TimedRequest {
     /// The request for `key` has ended: logs it if it was slow.
     pub(crate) fn ends(self, key: &[u8]) {
         let (took, log) = (self.begun.elapsed(), &self.worker.shared.slow_log);

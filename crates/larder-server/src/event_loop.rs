@@ -17,15 +17,15 @@ use crate::caller::Caller;
 use crate::config::ProtocolKind;
 use crate::connection::{Connection, serve};
 use crate::handshake;
-use crate::mailbox::{Arrived, Letter, Mailbox};
+use crate::mailbox::{AcceptedConnection, Letter, Mailbox};
 use crate::protocol::Protocol;
 use crate::protocol::memcached::Memcached;
 use crate::protocol::resp::Resp;
-use crate::shared::Shared;
+use crate::shared::ServerState;
 use crate::worker::{RingWatch, Worker};
 
 /// Runs until it is told to end, or until it drains and has no connections.
-pub(crate) fn run(number: usize, shared: Arc<Shared>) -> io::Result<()> {
+pub(crate) fn run(number: usize, shared: Arc<ServerState>) -> io::Result<()> {
     let reactor = Reactor::new(Arc::clone(&shared.mailboxes[number]));
     let worker = Rc::new(Worker::new(number, shared));
     match sockets_of(&worker) {
@@ -112,8 +112,8 @@ impl<B: Backend> Service for WorkerService<B> {
 }
 
 /// Starts a task for a connection.
-fn welcome<B: Backend>(worker: &Rc<Worker>, arrived: Arrived, backend: &Rc<B>) {
-    let Arrived { fd, entrance, peer } = arrived;
+fn welcome<B: Backend>(worker: &Rc<Worker>, arrived: AcceptedConnection, backend: &Rc<B>) {
+    let AcceptedConnection { fd, entrance, peer } = arrived;
     let leaves = Leaves(Rc::clone(worker));
     let socket = match backend.attach(fd) {
         Ok(socket) => socket,

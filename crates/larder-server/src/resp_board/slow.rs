@@ -29,7 +29,7 @@ pub(crate) struct SlowLog {
 /// The entries of one tenant, the newest first.
 #[derive(Default)]
 struct Entries {
-    all: VecDeque<Entry>,
+    all: VecDeque<SlowLogEntry>,
     bytes: usize,
 }
 
@@ -61,7 +61,7 @@ impl Whose {
 
 /// A slow request.
 #[derive(Clone)]
-pub(crate) struct Entry {
+pub(crate) struct SlowLogEntry {
     pub(crate) id: u64,
     pub(crate) at_s: u64,
     pub(crate) micros: u64,
@@ -70,7 +70,7 @@ pub(crate) struct Entry {
     pub(crate) name: Vec<u8>,
 }
 
-impl Entry {
+impl SlowLogEntry {
     /// Its size in memory.
     fn bytes(&self) -> usize {
         let arguments = self.arguments.iter().map(|it| size_of::<Vec<u8>>() + it.capacity() + 16);
@@ -103,7 +103,7 @@ impl SlowLog {
         peer: String,
         name: Vec<u8>,
     ) {
-        let entry = Entry {
+        let entry = SlowLogEntry {
             id: self.next.fetch_add(1, Ordering::Relaxed),
             at_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs()),
             micros: u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
@@ -124,11 +124,11 @@ impl SlowLog {
     }
 
     /// Up to `count` entries, the newest first.
-    pub(crate) fn newest(&self, whose: Whose, count: usize) -> Vec<Entry> {
-        let of_each = |log: MutexGuard<'_, Entries>| -> Vec<Entry> {
+    pub(crate) fn newest(&self, whose: Whose, count: usize) -> Vec<SlowLogEntry> {
+        let of_each = |log: MutexGuard<'_, Entries>| -> Vec<SlowLogEntry> {
             log.all.iter().take(count).cloned().collect()
         };
-        let mut newest: Vec<Entry> = self.logs(whose).flat_map(of_each).collect();
+        let mut newest: Vec<SlowLogEntry> = self.logs(whose).flat_map(of_each).collect();
         newest.sort_unstable_by_key(|entry| Reverse(entry.id));
         newest.truncate(count);
         newest
@@ -178,7 +178,7 @@ mod tests {
         add(0);
         (0..2000).for_each(|_| add(1));
         let entries = log.newest(Whose::Of(1), usize::MAX);
-        let bytes: usize = entries.iter().map(Entry::bytes).sum();
+        let bytes: usize = entries.iter().map(SlowLogEntry::bytes).sum();
         assert!((100..300).contains(&entries.len()), "{}", entries.len());
         assert!(bytes > BYTES_MAX / 4 && bytes <= BYTES_MAX / 2, "{bytes}");
         assert_eq!(entries[0].id, 2000, "the newest are kept");

@@ -84,10 +84,10 @@ pub(crate) enum Users {
         remote: Arc<Login>,
     },
     /// Clients log in.
-    Known(Known),
+    Known(UserTable),
 }
 
-pub(crate) struct Known {
+pub(crate) struct UserTable {
     users: Vec<KnownUser>,
     /// The hash to compare an unknown user's password with.
     decoy: PasswordHash,
@@ -153,7 +153,7 @@ impl Users {
         let decoy = PasswordHash::of(b"nobody's")?;
         let key = DigestKey::random()?;
         let verifier = Verifier::start().map_err(refused)?;
-        Ok(Self::Known(Known { users: known, decoy, key, verifier }))
+        Ok(Self::Known(UserTable { users: known, decoy, key, verifier }))
     }
 
     /// Takes over the logins of `before` that still hold: users that are the same in both keep theirs. All other logins
@@ -212,7 +212,7 @@ impl Users {
         asker: Asker,
         (name, password): (&[u8], &[u8]),
     ) -> Result<Arc<Login>, Denied> {
-        let Self::Known(Known { users, decoy, key, verifier }) = self else {
+        let Self::Known(UserTable { users, decoy, key, verifier }) = self else {
             return Err(Denied::Wrong);
         };
         let user = users.iter().find(|user| user.login.name().as_bytes() == name);
@@ -242,7 +242,7 @@ impl Users {
     }
 }
 
-impl Known {
+impl UserTable {
     fn take_over(&mut self, before: &Self) {
         for old in &before.users {
             let same = self.users.iter_mut().find(|new| new.is_the_same_as(old));

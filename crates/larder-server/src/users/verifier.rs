@@ -40,12 +40,12 @@ pub(super) enum Compared {
 
 #[derive(Default)]
 struct Queues {
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<ComparisonQueue>,
     has_come: Condvar,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct ComparisonQueue {
     /// First those of connections without a wrong password, then the others.
     queues: [VecDeque<Comparison>; 2],
     ends: bool,
@@ -59,16 +59,16 @@ struct Comparison {
 }
 
 #[derive(Clone, Default)]
-struct Verdict(Arc<Mutex<State>>);
+struct Verdict(Arc<Mutex<ComparisonState>>);
 
 #[derive(Default)]
-struct State {
+struct ComparisonState {
     is_right: Option<bool>,
     waker: Option<Waker>,
 }
 
 impl Queues {
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
+    fn lock(&self) -> MutexGuard<'_, ComparisonQueue> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -149,7 +149,7 @@ impl Drop for Verifier {
 }
 
 impl Verdict {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ComparisonState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

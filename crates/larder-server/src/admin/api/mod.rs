@@ -15,7 +15,7 @@ pub(super) use self::placement::own_streams;
 use serde::Serialize;
 
 use super::http::Response;
-use crate::shared::Shared;
+use crate::shared::ServerState;
 
 /// The version of the format.
 const SHAPE: u32 = 1;
@@ -29,7 +29,7 @@ struct Answer<T> {
 }
 
 /// The answer to a path, if it is part of the API.
-pub(super) fn answer(path: &str, shared: &Shared, may_change: bool) -> Option<Response> {
+pub(super) fn answer(path: &str, shared: &ServerState, may_change: bool) -> Option<Response> {
     Some(match path {
         "/api/stats" => json(stats::of(shared, may_change)),
         "/api/placement" => json(placement::of(shared)),

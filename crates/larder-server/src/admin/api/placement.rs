@@ -4,16 +4,16 @@ use larder::Larder;
 use larder::plan::Assignment;
 use serde::Serialize;
 
-use crate::shared::Shared;
+use crate::shared::ServerState;
 use crate::tenant::Tenant;
 
 #[derive(Serialize)]
 pub(super) struct Placement {
-    tenants: Vec<OfTenant>,
+    tenants: Vec<TenantPlacement>,
 }
 
 #[derive(Serialize)]
-struct OfTenant {
+struct TenantPlacement {
     name: String,
     /// One for each device.
     shards: Vec<Shard>,
@@ -38,8 +38,8 @@ struct Stream {
     lifetime_s: Option<f64>,
 }
 
-pub(super) fn of(shared: &Shared) -> Placement {
-    let of_tenant = |tenant: &Tenant| OfTenant {
+pub(super) fn of(shared: &ServerState) -> Placement {
+    let of_tenant = |tenant: &Tenant| TenantPlacement {
         name: tenant.name().to_owned(),
         shards: tenant.caches().into_iter().map(|cache| shard(cache, tenant.name())).collect(),
     };

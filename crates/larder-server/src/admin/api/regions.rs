@@ -7,7 +7,7 @@ use larder::plan::Class;
 use larder::{FlashRegion, Larder, Layout, RegionState};
 use serde::Serialize;
 
-use crate::shared::Shared;
+use crate::shared::ServerState;
 use crate::tenant::Tenant;
 
 /// Most cells per map: more than this cannot be told apart on a screen.
@@ -15,11 +15,11 @@ const CELLS_MAX: usize = 2048;
 
 #[derive(Serialize)]
 pub(super) struct Regions {
-    tenants: Vec<OfTenant>,
+    tenants: Vec<TenantRegions>,
 }
 
 #[derive(Serialize)]
-struct OfTenant {
+struct TenantRegions {
     name: String,
     /// One for each device; none without flash.
     shards: Vec<Shard>,
@@ -66,8 +66,8 @@ struct Cell {
     age_s: Option<u64>,
 }
 
-pub(super) fn of(shared: &Shared) -> Regions {
-    let of_tenant = |tenant: &Tenant| OfTenant {
+pub(super) fn of(shared: &ServerState) -> Regions {
+    let of_tenant = |tenant: &Tenant| TenantRegions {
         name: tenant.name().to_owned(),
         shards: tenant.caches().into_iter().filter_map(|it| shard(it, tenant.name())).collect(),
     };

@@ -68,7 +68,7 @@ async fn log_in(cx: &mut Context<'_>, user: &[u8], password: &[u8]) -> Outcome {
         }
     }
     // The watched keys belong to the previous tenant.
-    cx.client.watched = super::queue::Watched::default();
+    cx.client.watched = super::queue::WatchedKeys::default();
     cx.is_known_as_it_is();
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use larder::{Change, SetOptions, Value};
 
 use super::client::Client;
-use super::queue::Watched;
+use super::queue::WatchedKeys;
 use super::write::{NO_ROOM, Outcome, Refusal, Writer};
 use crate::caller::Caller;
 use crate::resp_board::Whose;
@@ -100,7 +100,7 @@ impl Context<'_> {
         if self.client.guarded.has(key) {
             self.change(key, |_| Change::Store(value.into(), options)).await?;
         } else {
-            self.client.guarded = Watched::default();
+            self.client.guarded = WatchedKeys::default();
             self.cache(key).set_with(key, value, options).await?;
         }
         self.caller.worker.counters.cmd_set.add(1);
@@ -112,7 +112,7 @@ impl Context<'_> {
         let existed = if self.client.guarded.has(key) {
             self.change(key, |current| current.map_or(Change::Keep, |_| gone())).await?.is_some()
         } else {
-            self.client.guarded = Watched::default();
+            self.client.guarded = WatchedKeys::default();
             self.cache(key).delete(key).await?
         };
         let counters = &self.caller.worker.counters;

@@ -35,7 +35,7 @@ type Place = (u32, u32);
 
 /// What the next bytes are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Parsed {
+pub(crate) enum ParseOutcome {
     /// A request of this number of bytes; [`Parser::arguments`] has it until [`Parser::forget`].
     Request(usize),
     /// This number of bytes without a request.
@@ -146,19 +146,19 @@ pub(crate) struct Arguments<'a> {
 
 impl Parser {
     /// Parses `input`, which begins with the first byte that is not answered.
-    pub(crate) fn parse(&mut self, input: &[u8], limits: Limits) -> Parsed {
+    pub(crate) fn parse(&mut self, input: &[u8], limits: Limits) -> ParseOutcome {
         if !self.is_array {
             match input.first() {
-                None => return Parsed::Needs(1),
+                None => return ParseOutcome::Needs(1),
                 Some(b'*') => {}
                 Some(_) => return self.parse_line(input),
             }
             match head(input, 1, Broken::LongCount) {
-                Head::Broken(broken) => return Parsed::Broken(broken),
-                Head::Needs => return Parsed::Needs(input.len() + 1),
+                Head::Broken(broken) => return ParseOutcome::Broken(broken),
+                Head::Needs => return ParseOutcome::Needs(input.len() + 1),
                 Head::Of(digits, end) => match count(digits, limits) {
-                    Err(broken) => return Parsed::Broken(broken),
-                    Ok(0) => return Parsed::Nothing(end),
+                    Err(broken) => return ParseOutcome::Broken(broken),
+                    Ok(0) => return ParseOutcome::Nothing(end),
                     Ok(count) => (self.left, self.at, self.is_array) = (count, end, true),
                 },
             }
@@ -166,19 +166,19 @@ impl Parser {
         let rests_at = self.places.len() + ARGUMENTS_A_LOOK;
         while self.left > 0 {
             if self.places.len() >= rests_at {
-                return Parsed::Rests;
+                return ParseOutcome::Rests;
             }
             if self.places.len() >= ARGUMENTS_A_PART && !self.waits_for_all {
-                return Parsed::Many;
+                return ParseOutcome::Many;
             }
             if let Err(parsed) = self.parse_bulk(input, limits) {
                 return parsed;
             }
         }
-        Parsed::Request(self.at)
+        ParseOutcome::Request(self.at)
     }
 
-    fn parse_bulk(&mut self, input: &[u8], limits: Limits) -> Result<(), Parsed> {
+    fn parse_bulk(&mut self, input: &[u8], limits: Limits) -> Result<(), ParseOutcome> {
         let bytes = match self.bulk {
             Some(bytes) => bytes,
             None => {
@@ -188,38 +188,42 @@ impl Parser {
             }
         };
         if bytes > limits.value_bytes_max {
-            return Err(Parsed::TooLong);
+            return Err(ParseOutcome::TooLong);
         }
         // As in other servers, the two bytes behind a string are not checked.
         let (end, next) = (self.at + bytes, self.at + bytes + 2);
         let (Ok(begin), Ok(stop)) = (u32::try_from(self.at), u32::try_from(end)) else {
-            return Err(Parsed::Broken(Broken::LongRequest));
+            return Err(ParseOutcome::Broken(Broken::LongRequest));
         };
         if next > REQUEST_BYTES_MAX {
-            return Err(Parsed::Broken(Broken::LongRequest));
+            return Err(ParseOutcome::Broken(Broken::LongRequest));
         }
         if input.len() < next {
-            return Err(Parsed::Needs(next));
+            return Err(ParseOutcome::Needs(next));
         }
         self.places.push((begin, stop));
         (self.at, self.bulk, self.left) = (next, None, self.left - 1);
         Ok(())
     }
 
-    fn parse_line(&mut self, input: &[u8]) -> Parsed {
+    fn parse_line(&mut self, input: &[u8]) -> ParseOutcome {
         let Some(end) = input.iter().take(LINE_BYTES_MAX).position(|byte| *byte == b'\n') else {
             if input.len() >= LINE_BYTES_MAX {
-                return Parsed::Broken(Broken::LongInline);
+                return ParseOutcome::Broken(Broken::LongInline);
             }
-            return Parsed::Needs(input.len() + 1);
+            return ParseOutcome::Needs(input.len() + 1);
         };
         let line = input.get(..end).unwrap_or_default();
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         (self.line, self.places) = match inline::split(line) {
             Some(split) => split,
-            None => return Parsed::Broken(Broken::Quotes),
+            None => return ParseOutcome::Broken(Broken::Quotes),
         };
-        if self.places.is_empty() { Parsed::Nothing(end + 1) } else { Parsed::Request(end + 1) }
+        if self.places.is_empty() {
+            ParseOutcome::Nothing(end + 1)
+        } else {
+            ParseOutcome::Request(end + 1)
+        }
     }
 
     /// The parsed request, in the `input` that it was parsed from.
@@ -295,7 +299,7 @@ impl Swallow {
                 Ok((bytes, end)) => {
                     (self.left, self.bytes, at) = (self.left - 1, bytes + 2, end);
                 }
-                Err(Parsed::Broken(broken)) => return Swallowed::Broken(broken),
+                Err(ParseOutcome::Broken(broken)) => return Swallowed::Broken(broken),
                 Err(_) if at > 0 => return Swallowed::Part(at),
                 Err(_) => return Swallowed::Needs(input.len() + 1),
             }
@@ -391,22 +395,22 @@ fn count(digits: &[u8], limits: Limits) -> Result<usize, Broken> {
 }
 
 /// The length of the string whose head is at `at`, and where the string begins.
-fn bulk_head(input: &[u8], at: usize, limits: Limits) -> Result<(usize, usize), Parsed> {
+fn bulk_head(input: &[u8], at: usize, limits: Limits) -> Result<(usize, usize), ParseOutcome> {
     match input.get(at) {
-        None => return Err(Parsed::Needs(at + 1)),
+        None => return Err(ParseOutcome::Needs(at + 1)),
         Some(b'$') => {}
-        Some(other) => return Err(Parsed::Broken(Broken::Expected(*other))),
+        Some(other) => return Err(ParseOutcome::Broken(Broken::Expected(*other))),
     }
     let (digits, end) = match head(input, at + 1, Broken::LongBulkCount) {
         Head::Of(digits, end) => (digits, end),
-        Head::Needs => return Err(Parsed::Needs(input.len() + 1)),
-        Head::Broken(broken) => return Err(Parsed::Broken(broken)),
+        Head::Needs => return Err(ParseOutcome::Needs(input.len() + 1)),
+        Head::Broken(broken) => return Err(ParseOutcome::Broken(broken)),
     };
     let bytes = number::integer(digits).and_then(|bytes| usize::try_from(bytes).ok());
     let bytes = bytes.filter(|bytes| *bytes <= BULK_BYTES_MAX);
-    let bytes = bytes.ok_or(Parsed::Broken(Broken::BulkLength))?;
+    let bytes = bytes.ok_or(ParseOutcome::Broken(Broken::BulkLength))?;
     if bytes > STRANGER_BULK_BYTES_MAX && !limits.has_logged_in {
-        return Err(Parsed::Broken(Broken::StrangersBulk));
+        return Err(ParseOutcome::Broken(Broken::StrangersBulk));
     }
     Ok((bytes, end))
 }

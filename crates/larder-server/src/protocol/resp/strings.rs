@@ -199,7 +199,7 @@ pub(super) async fn getex(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome 
         _ => return Err(SYNTAX),
     };
     if touch == Change::Keep {
-        return super::read::run(cx, super::read::Read::Get, key).await;
+        return super::read::run(cx, super::read::ValueRead::Get, key).await;
     }
     let change = |current: Option<&larder::Value>| match current {
         Some(_) => touch.clone(),

@@ -1,7 +1,7 @@
 //! SASL login, with PLAIN as the only mechanism.
 
 use super::answer::{fail, succeed};
-use super::header::{Answered, Packet, Status};
+use super::header::{AnswerParts, Packet, Status};
 use super::request::LogIn;
 use crate::answers::Answers;
 use crate::caller::Caller;
@@ -22,7 +22,7 @@ pub(super) async fn answer(
         return fail(answers, header, Status::UnknownCommand);
     }
     match step {
-        LogIn::Mechanisms => succeed(answers, header, Answered::default(), PLAIN),
+        LogIn::Mechanisms => succeed(answers, header, AnswerParts::default(), PLAIN),
         // PLAIN sends everything in the first step.
         LogIn::Begin | LogIn::Continue => {
             let said = if packet.key == PLAIN { split(packet.value) } else { None };
@@ -31,7 +31,7 @@ pub(super) async fn answer(
                 None => Err(Denied::Wrong),
             };
             match said {
-                Ok(()) => succeed(answers, header, Answered::default(), b"Authenticated"),
+                Ok(()) => succeed(answers, header, AnswerParts::default(), b"Authenticated"),
                 Err(Denied::Wrong) => fail(answers, header, Status::AuthError),
                 Err(Denied::Busy) => fail(answers, header, Status::Busy),
             }

@@ -8,7 +8,7 @@ use zerocopy::IntoBytes;
 use zerocopy::big_endian::U32;
 
 use super::answer::{failed, status_of};
-use super::header::{Answered, Header, Packet, Status, head};
+use super::header::{AnswerParts, Header, Packet, Status, head};
 use super::request::Retrieval;
 use crate::answers::{Answer, Answers, COPIED_MAX};
 use crate::caller::Caller;
@@ -113,7 +113,13 @@ fn found_or_not(
         }
         Ok(None) if how.quiet => {}
         Ok(None) if how.key => {
-            head(&mut out, header, Status::KeyNotFound, Answered { key, ..Answered::default() }, 0);
+            head(
+                &mut out,
+                header,
+                Status::KeyNotFound,
+                AnswerParts { key, ..AnswerParts::default() },
+                0,
+            );
         }
         Ok(None) => failed(&mut out, header, Status::KeyNotFound),
         Err(why) => failed(&mut out, header, status_of(&why)),
@@ -130,7 +136,7 @@ fn found_head(
     meta: ValueMeta,
 ) {
     let flags = U32::new(meta.flags);
-    let answered = Answered {
+    let answered = AnswerParts {
         // A touch answers them too, though it answers no value.
         extras: flags.as_bytes(),
         key: if how.key { key } else { b"" },

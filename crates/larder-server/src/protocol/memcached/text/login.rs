@@ -6,7 +6,7 @@ use crate::caller::Caller;
 use crate::protocol::Step;
 use crate::protocol::memcached::items::Mode;
 use crate::protocol::memcached::line;
-use crate::protocol::memcached::text::request::{Request, Store, parse};
+use crate::protocol::memcached::text::request::{Store, TextRequest, parse};
 use crate::users::Denied;
 
 /// Longest line and longest value before a login, so that a stranger cannot take more memory.
@@ -31,7 +31,8 @@ pub(super) async fn step(
     if line.len() > BYTES_MAX {
         return Ok(Step::Close);
     }
-    let Ok(Request::Store(Store { mode: Mode::Set, bytes, unique: None, .. })) = parse(line) else {
+    let Ok(TextRequest::Store(Store { mode: Mode::Set, bytes, unique: None, .. })) = parse(line)
+    else {
         say(answers, "CLIENT_ERROR unauthenticated");
         return Ok(Step::Done(taken));
     };

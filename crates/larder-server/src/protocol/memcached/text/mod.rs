@@ -9,7 +9,7 @@ mod say;
 mod store;
 
 use self::dump::Dump;
-use self::request::{Request, parse};
+use self::request::{TextRequest, parse};
 use self::retrieve::{Next, Retrieving};
 use self::say::{say, say_unless};
 use super::fault::{Fault, OVER_LIMIT};
@@ -168,7 +168,7 @@ impl Text {
             }
             Err(Fault::Close) => return Step::Close,
         };
-        if request == Request::Quit {
+        if request == TextRequest::Quit {
             return Step::Close;
         }
         if let Some(bytes) = request.value_bytes() {
@@ -180,18 +180,18 @@ impl Text {
             return Step::Done(taken);
         }
         match request {
-            Request::Retrieve(how, keys) => match Retrieving::new(how, caller).check(keys) {
+            TextRequest::Retrieve(how, keys) => match Retrieving::new(how, caller).check(keys) {
                 Ok(retrieving) => {
                     self.going = Going::Retrieving(retrieving);
                     return Step::Done(line.len() - keys.len());
                 }
                 Err(answer) => say(answers, answer),
             },
-            Request::Meta(request) => {
+            TextRequest::Meta(request) => {
                 meta::answer(&request, line, caller, answers).await;
                 return Step::Done(taken);
             }
-            Request::Dump { keys_only } => {
+            TextRequest::Dump { keys_only } => {
                 self.going = Going::Dumping(Dump::new(keys_only));
                 return Step::Done(taken - 1);
             }
@@ -203,7 +203,7 @@ impl Text {
     /// Answers a request with a value, once the value has come: `taken` bytes of line, `bytes` bytes of value.
     async fn store(
         &mut self,
-        request: &Request<'_>,
+        request: &TextRequest<'_>,
         (taken, bytes): (usize, usize),
         input: &[u8],
         caller: &mut Caller,
@@ -217,11 +217,11 @@ impl Text {
         };
         if caller.may_begin(key, answers).await {
             match request {
-                Request::Store(store) => {
+                TextRequest::Store(store) => {
                     answers.settle().await;
                     store::answer(store, value, caller, answers).await;
                 }
-                Request::Meta(request) => meta::store(request, value, caller, answers).await,
+                TextRequest::Meta(request) => meta::store(request, value, caller, answers).await,
                 _ => unreachable!("no other brings a value"),
             }
         } else {
@@ -233,10 +233,10 @@ impl Text {
     }
 
     /// Answers requests that are neither a retrieval nor bring a value.
-    async fn change(&self, request: Request<'_>, caller: &Caller, answers: &mut Answers<'_>) {
+    async fn change(&self, request: TextRequest<'_>, caller: &Caller, answers: &mut Answers<'_>) {
         answers.settle().await;
         match request {
-            Request::Delete { key, quiet } => {
+            TextRequest::Delete { key, quiet } => {
                 let deleted = delete(caller, key, Delete::default()).await;
                 say_unless(
                     quiet,
@@ -248,7 +248,7 @@ impl Text {
                     },
                 );
             }
-            Request::Count { key, up, delta, quiet } => {
+            TextRequest::Count { key, up, delta, quiet } => {
                 let counted = count(caller, key, Count::new(up, delta)).await;
                 let answer = match &counted {
                     Ok(CountOutcome::Number { number, .. }) => {
@@ -266,7 +266,7 @@ impl Text {
                 };
                 say_unless(quiet, answers, answer);
             }
-            Request::Touch { key, exptime, quiet } => {
+            TextRequest::Touch { key, exptime, quiet } => {
                 touch(key, exptime, quiet, caller, answers).await;
             }
             request => admin::answer(request, caller, answers).await,
@@ -278,7 +278,7 @@ impl Text {
         &mut self,
         announced: store::Announced,
         input: &'a [u8],
-        request: &Request<'_>,
+        request: &TextRequest<'_>,
         caller: &Caller,
         answers: &mut Answers<'_>,
     ) -> Result<&'a [u8], Step> {
@@ -311,7 +311,7 @@ impl Text {
 }
 
 /// Handles a refused value: if it was to replace the old value unconditionally, deletes that.
-async fn refused(request: &Request<'_>, caller: &Caller) {
+async fn refused(request: &TextRequest<'_>, caller: &Caller) {
     if request.replaces() {
         let (key, _) = request.key_and_quiet();
         let _ = caller.cache_for(key).delete(key).await;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use larder::{Change, Value, ValueMeta};
 
-use super::request::{self, Request, Retrieval};
+use super::request::{self, Retrieval, TextRequest};
 use super::say::say;
 use crate::answers::{Answer, Answers, COPIED_MAX, Failed};
 use crate::caller::Caller;
@@ -78,7 +78,7 @@ impl Keys {
     ) -> Result<(Retrieving, usize), &'static str> {
         let head = input.get(..HEAD_BYTES_MAX).unwrap_or(input);
         match request::parse(head) {
-            Ok(Request::Retrieve(how, keys)) => {
+            Ok(TextRequest::Retrieve(how, keys)) => {
                 Ok((Retrieving::new(how, caller), head.len() - keys.len()))
             }
             Err(Fault::Answer(answer)) => Err(answer),
