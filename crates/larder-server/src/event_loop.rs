@@ -114,7 +114,7 @@ impl<B: Backend> Service for WorkerService<B> {
 /// Starts a task for a connection.
 fn welcome<B: Backend>(worker: &Rc<Worker>, arrived: AcceptedConnection, backend: &Rc<B>) {
     let AcceptedConnection { fd, entrance, peer } = arrived;
-    let leaves = Leaves(Rc::clone(worker));
+    let leaves = LoadGuard(Rc::clone(worker));
     let socket = match backend.attach(fd) {
         Ok(socket) => socket,
         Err(error) => return tracing::warn!(%error, "a connection could not be taken in"),
@@ -134,7 +134,12 @@ fn welcome<B: Backend>(worker: &Rc<Worker>, arrived: AcceptedConnection, backend
 }
 
 /// Starts a task that serves a connection.
-fn speak<S: Socket + 'static>(socket: S, protocol: ProtocolKind, caller: Caller, leaves: Leaves) {
+fn speak<S: Socket + 'static>(
+    socket: S,
+    protocol: ProtocolKind,
+    caller: Caller,
+    leaves: LoadGuard,
+) {
     let worker = Rc::clone(&caller.worker);
     match protocol {
         ProtocolKind::Memcached => {
@@ -151,7 +156,7 @@ fn speak<S: Socket + 'static>(socket: S, protocol: ProtocolKind, caller: Caller,
 fn begin<S: Socket + 'static, P: Protocol + 'static>(
     worker: &Rc<Worker>,
     connection: Box<Connection<S, P>>,
-    leaves: Leaves,
+    leaves: LoadGuard,
 ) {
     worker.tasks.spawn(async move {
         serve(connection).await;
@@ -160,9 +165,9 @@ fn begin<S: Socket + 'static, P: Protocol + 'static>(
 }
 
 /// Takes the connection off the worker's load when it is dropped.
-struct Leaves(Rc<Worker>);
+struct LoadGuard(Rc<Worker>);
 
-impl Drop for Leaves {
+impl Drop for LoadGuard {
     fn drop(&mut self) {
         self.0.shared.mailboxes[self.0.number].load.fetch_sub(1, Ordering::Relaxed);
     }

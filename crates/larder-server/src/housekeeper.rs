@@ -25,14 +25,14 @@ pub(crate) struct Housekeeper {
 }
 
 /// Estimates the free memory that the allocator holds.
-struct Freed {
+struct FreeMemoryEstimate {
     connections_ever: u64,
     peak: usize,
     /// The last return gave back much: memory freed while it ran may still be with the allocator.
     looks_again: bool,
 }
 
-impl Freed {
+impl FreeMemoryEstimate {
     /// Whether clients have released [`WORTH_BYTES`] or more. What they still hold is not counted.
     fn is_much(&mut self, shared: &ServerState) -> bool {
         let (used, ever) = (shared.account.used(), shared.connections_ever());
@@ -55,7 +55,7 @@ impl Housekeeper {
     pub(crate) fn begin(shared: &Arc<ServerState>) -> io::Result<Self> {
         let (stop, stopped) = channel();
         let shared = Arc::clone(shared);
-        let mut freed = Freed { connections_ever: 0, peak: 0, looks_again: false };
+        let mut freed = FreeMemoryEstimate { connections_ever: 0, peak: 0, looks_again: false };
         let run = move || {
             while stopped.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
                 if freed.is_much(&shared) {

@@ -26,9 +26,9 @@ pub(super) struct Gate {
 }
 
 /// A token that waits, until it is dropped.
-struct Waits<'a>(&'a AtomicUsize);
+struct WaitingToken<'a>(&'a AtomicUsize);
 
-impl Drop for Waits<'_> {
+impl Drop for WaitingToken<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -61,7 +61,7 @@ impl Gate {
         let token = token.filter(|token| token.len() <= TOKEN_BYTES_MAX);
         let token = token.ok_or(GateRefusal::Stranger)?;
         let before = self.waiting.fetch_add(1, Ordering::Relaxed);
-        let _waits = Waits(&self.waiting);
+        let _waits = WaitingToken(&self.waiting);
         if before >= WAITING_MAX {
             return Err(GateRefusal::Busy);
         }

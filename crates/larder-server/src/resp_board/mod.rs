@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::counters::Counter;
-pub(crate) use slow::{ENTRIES_MAX, SlowLog, Whose};
+pub(crate) use slow::{ClientScope, ENTRIES_MAX, SlowLog};
 
 /// What all RESP connections share.
 pub(crate) struct Board {
@@ -106,7 +106,7 @@ impl Board {
     }
 
     /// The clients that have sent a request, by number: those of one tenant, or of all.
-    pub(crate) fn clients(&self, whose: Whose) -> Vec<Arc<ClientEntry>> {
+    pub(crate) fn clients(&self, whose: ClientScope) -> Vec<Arc<ClientEntry>> {
         let clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         let visible = |it: &&Arc<ClientEntry>| whose.has(it.tenant.load(Ordering::Relaxed));
         clients.values().filter(visible).cloned().collect()

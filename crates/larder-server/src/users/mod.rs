@@ -25,7 +25,7 @@ pub(crate) use login::Login;
 pub use password::PasswordHash;
 use password::{Digest, DigestKey};
 pub(crate) use verifier::Asker;
-use verifier::{Compared, Verifier};
+use verifier::{ComparisonResult, Verifier};
 
 use crate::error::{Error, ErrorKind};
 use crate::tenant::Tenant;
@@ -38,7 +38,7 @@ const PASSWORD_BYTES_MAX: usize = 1024;
 
 /// Why a login is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Denied {
+pub(crate) enum LoginRefusal {
     /// There is no such user, or the password is not the user's.
     Wrong,
     /// Too many passwords wait to be compared: this one was not. The client may try again.
@@ -211,9 +211,9 @@ impl Users {
         clock: &dyn Clock,
         asker: Asker,
         (name, password): (&[u8], &[u8]),
-    ) -> Result<Arc<Login>, Denied> {
+    ) -> Result<Arc<Login>, LoginRefusal> {
         let Self::Known(UserTable { users, decoy, key, verifier }) = self else {
-            return Err(Denied::Wrong);
+            return Err(LoginRefusal::Wrong);
         };
         let user = users.iter().find(|user| user.login.name().as_bytes() == name);
         // A password that is too long is wrong, and takes as long as any other.
@@ -229,14 +229,14 @@ impl Users {
         let hash = user.and_then(|user| user.password.as_ref()).unwrap_or(decoy);
         let compared = verifier.verify(asker, hash, password).await;
         match (user, compared) {
-            (_, Compared::Busy) => Err(Denied::Busy),
-            (Some(user), Compared::Right) if password.len() <= PASSWORD_BYTES_MAX => {
+            (_, ComparisonResult::Busy) => Err(LoginRefusal::Busy),
+            (Some(user), ComparisonResult::Right) if password.len() <= PASSWORD_BYTES_MAX => {
                 *user.lock() = Some(digest);
                 Ok(Arc::clone(&user.login))
             }
             _ => {
                 clock.sleep_until(clock.monotonic() + WRONG_DELAY).await;
-                Err(Denied::Wrong)
+                Err(LoginRefusal::Wrong)
             }
         }
     }

@@ -31,7 +31,7 @@ pub(crate) struct Asker {
 
 /// The result of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Compared {
+pub(super) enum ComparisonResult {
     Right,
     Wrong,
     /// Not compared: too many wait.
@@ -120,12 +120,12 @@ impl Verifier {
         asker: Asker,
         hash: &PasswordHash,
         password: &[u8],
-    ) -> Compared {
+    ) -> ComparisonResult {
         let verdict = Verdict::default();
         let (hash, password) = (hash.clone(), password.to_vec());
         let comparison = Comparison { asker, hash, password, verdict: verdict.clone() };
         if !self.0.has_taken(comparison) {
-            return Compared::Busy;
+            return ComparisonResult::Busy;
         }
         let is_right = poll_fn(|cx| {
             let mut state = verdict.lock();
@@ -137,7 +137,7 @@ impl Verifier {
                 }
             }
         });
-        if is_right.await { Compared::Right } else { Compared::Wrong }
+        if is_right.await { ComparisonResult::Right } else { ComparisonResult::Wrong }
     }
 }
 

@@ -46,7 +46,7 @@ struct TurnWaiter {
 pub(crate) struct Turn(Rc<RefCell<TurnsState>>);
 
 /// A waiting request, until it is dropped.
-struct Place {
+struct QueuedTurn {
     state: Rc<RefCell<TurnsState>>,
     waiting: Rc<TurnWaiter>,
 }
@@ -68,7 +68,7 @@ impl Turns {
                 return Turn(Rc::clone(&self.0));
             }
             let waiting = state.wait(tenant, weight);
-            Place { state: Rc::clone(&self.0), waiting }
+            QueuedTurn { state: Rc::clone(&self.0), waiting }
         };
         poll_fn(|cx| {
             if place.waiting.has_turn.get() {
@@ -130,7 +130,7 @@ impl Drop for Turn {
     }
 }
 
-impl Drop for Place {
+impl Drop for QueuedTurn {
     fn drop(&mut self) {
         self.waiting.is_gone.set(true);
         if self.waiting.has_turn.get() {

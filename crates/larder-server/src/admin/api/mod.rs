@@ -22,7 +22,7 @@ const SHAPE: u32 = 1;
 
 /// The envelope of every answer.
 #[derive(Serialize)]
-struct Answer<T> {
+struct Envelope<T> {
     api: u32,
     #[serde(flatten)]
     content: T,
@@ -42,7 +42,7 @@ pub(super) fn answer(path: &str, shared: &ServerState, may_change: bool) -> Opti
 }
 
 fn json(content: impl Serialize) -> Response {
-    match serde_json::to_vec(&Answer { api: SHAPE, content }) {
+    match serde_json::to_vec(&Envelope { api: SHAPE, content }) {
         Ok(body) => Response::new(200, "application/json", body),
         Err(error) => Response::text(500, &format!("{error}\n")),
     }

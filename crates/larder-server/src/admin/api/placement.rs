@@ -16,11 +16,11 @@ pub(super) struct Placement {
 struct TenantPlacement {
     name: String,
     /// One for each device.
-    shards: Vec<Shard>,
+    shards: Vec<ShardPlacement>,
 }
 
 #[derive(Serialize)]
-struct Shard {
+struct ShardPlacement {
     /// The placement mechanism of the device: "none" if it has none; `null` without flash.
     path: Option<String>,
     flash_bytes: u64,
@@ -46,9 +46,9 @@ pub(super) fn of(shared: &ServerState) -> Placement {
     Placement { tenants: shared.tenants.iter().map(|tenant| of_tenant(tenant)).collect() }
 }
 
-fn shard(cache: &Larder, tenant: &str) -> Shard {
+fn shard(cache: &Larder, tenant: &str) -> ShardPlacement {
     let path = cache.layout().map(|_| cache.stats().placement_path.to_owned());
-    Shard {
+    ShardPlacement {
         path,
         flash_bytes: cache.layout().map_or(0, |layout| layout.usable_bytes),
         streams: own_streams(cache, tenant).map(stream).collect(),

@@ -22,11 +22,11 @@ pub(super) struct Regions {
 struct TenantRegions {
     name: String,
     /// One for each device; none without flash.
-    shards: Vec<Shard>,
+    shards: Vec<ShardRegions>,
 }
 
 #[derive(Serialize)]
-struct Shard {
+struct ShardRegions {
     parts: Vec<Part>,
     /// The map of the large-object engine.
     #[serde(flatten)]
@@ -74,14 +74,14 @@ pub(super) fn of(shared: &ServerState) -> Regions {
     Regions { tenants: shared.tenants.iter().map(|tenant| of_tenant(tenant)).collect() }
 }
 
-fn shard(cache: &Larder, tenant: &str) -> Option<Shard> {
+fn shard(cache: &Larder, tenant: &str) -> Option<ShardRegions> {
     let layout = cache.layout()?;
     let regions = cache.flash_regions();
     // Region numbers run through both engines.
     let is_loc = |region: &FlashRegion| region.number < layout.loc_regions;
     let (loc, array): (Vec<_>, Vec<_>) = regions.into_iter().partition(is_loc);
     let has_array = layout.array_regions > 0;
-    Some(Shard {
+    Some(ShardRegions {
         parts: parts(layout, |class| cache.placement().handle_of(tenant, class).index()),
         loc: map(cache, &loc, layout.region_bytes),
         array: has_array.then(|| map(cache, &array, layout.array_region_bytes)),

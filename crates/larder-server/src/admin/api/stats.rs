@@ -12,7 +12,7 @@ use crate::tenant::Tenant;
 
 #[derive(Serialize)]
 pub(super) struct Counts {
-    server: Server,
+    server: ServerCounts,
     /// By their names in `/metrics`.
     requests: BTreeMap<&'static str, u64>,
     tenants: Vec<TenantCounts>,
@@ -22,7 +22,7 @@ pub(super) struct Counts {
 }
 
 #[derive(Serialize)]
-struct Server {
+struct ServerCounts {
     version: &'static str,
     time_ms: u64,
     uptime_ms: u64,
@@ -125,9 +125,9 @@ pub(super) fn of(shared: &ServerState, may_change: bool) -> Counts {
     }
 }
 
-fn server(shared: &ServerState, may_change: bool) -> Server {
+fn server(shared: &ServerState, may_change: bool) -> ServerCounts {
     let ms = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-    Server {
+    ServerCounts {
         version: env!("CARGO_PKG_VERSION"),
         time_ms: ms(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()),
         uptime_ms: ms(shared.started.elapsed()),

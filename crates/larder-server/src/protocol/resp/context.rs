@@ -8,7 +8,7 @@ use super::client::Client;
 use super::queue::WatchedKeys;
 use super::write::{NO_ROOM, Outcome, Refusal, Writer};
 use crate::caller::Caller;
-use crate::resp_board::Whose;
+use crate::resp_board::ClientScope;
 use crate::resp_board::{Board, KnownAs};
 use crate::tenant::Calls;
 
@@ -31,8 +31,12 @@ impl Context<'_> {
     }
 
     /// Whose slow requests and connections the client may see.
-    pub(super) fn visible(&self) -> Whose {
-        if self.caller.is_admin() { Whose::All } else { Whose::Of(self.caller.tenant.number) }
+    pub(super) fn visible(&self) -> ClientScope {
+        if self.caller.is_admin() {
+            ClientScope::All
+        } else {
+            ClientScope::Of(self.caller.tenant.number)
+        }
     }
 
     /// Refuses what belongs to the process, unless the client is an administrator.

@@ -40,7 +40,7 @@ use std::sync::atomic::Ordering;
 use self::client::Client;
 use self::command::{Command, Does, flags};
 use self::context::Context;
-use self::parse::{Arguments, Limits, ParseOutcome, Parser, Swallow, Swallowed};
+use self::parse::{Arguments, DiscardProgress, Limits, ParseOutcome, Parser, Swallow};
 use self::read::ValueRead;
 use self::write::{OVER_LIMIT, Outcome, Refusal, TOO_LONG, Writer};
 use super::{Protocol, Step};
@@ -61,14 +61,14 @@ pub(crate) struct Resp {
     /// The rest of a request that was refused.
     swallow: Option<Swallow>,
     client: Client,
-    leaves: Leaves,
+    leaves: ListingGuard,
 }
 
 /// Takes the connection off the list of clients when it is dropped.
 #[derive(Default)]
-struct Leaves(Option<(Arc<crate::shared::ServerState>, u64)>);
+struct ListingGuard(Option<(Arc<crate::shared::ServerState>, u64)>);
 
-impl Drop for Leaves {
+impl Drop for ListingGuard {
     fn drop(&mut self) {
         if let Some((shared, id)) = &self.0 {
             shared.resp.strike(*id);
@@ -84,10 +84,10 @@ impl Protocol for Resp {
         };
         if let Some(swallow) = &mut self.swallow {
             return match swallow.swallow(input, limits) {
-                Swallowed::Part(bytes) => Step::Done(bytes),
-                Swallowed::Needs(bytes) => Step::Needs(bytes),
-                Swallowed::Broken(broken) => self.breaks(broken, answers),
-                Swallowed::All(bytes) => {
+                DiscardProgress::Part(bytes) => Step::Done(bytes),
+                DiscardProgress::Needs(bytes) => Step::Needs(bytes),
+                DiscardProgress::Broken(broken) => self.breaks(broken, answers),
+                DiscardProgress::All(bytes) => {
                     self.swallow = None;
                     Step::Done(bytes)
                 }
@@ -139,7 +139,7 @@ impl Protocol for Resp {
 }
 
 impl Resp {
-    fn breaks(&mut self, broken: parse::Broken, answers: &mut Answers<'_>) -> Step {
+    fn breaks(&mut self, broken: parse::ProtocolError, answers: &mut Answers<'_>) -> Step {
         let refusal = Refusal::Said(format!("ERR Protocol error: {broken}"));
         self.client.refuse(&refusal, answers);
         Step::Close

@@ -52,12 +52,12 @@ pub(crate) enum ParseOutcome {
     /// parse.
     Rests,
     /// The bytes are not RESP. The connection cannot go on.
-    Broken(Broken),
+    Broken(ProtocolError),
 }
 
 /// What is wrong with bytes that do not begin a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Broken {
+pub(crate) enum ProtocolError {
     MultibulkLength,
     BulkLength,
     StrangersMultibulk,
@@ -71,7 +71,7 @@ pub(crate) enum Broken {
     LongRequest,
 }
 
-impl fmt::Display for Broken {
+impl fmt::Display for ProtocolError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::MultibulkLength => "invalid multibulk length",
@@ -127,14 +127,14 @@ pub(crate) struct Swallow {
 
 /// The progress of discarding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Swallowed {
+pub(crate) enum DiscardProgress {
     /// The request ends after this number of bytes.
     All(usize),
     /// This number of bytes, and it goes on.
     Part(usize),
     /// More bytes are needed to continue.
     Needs(usize),
-    Broken(Broken),
+    Broken(ProtocolError),
 }
 
 /// The arguments of a request, its name first.
@@ -153,7 +153,7 @@ impl Parser {
                 Some(b'*') => {}
                 Some(_) => return self.parse_line(input),
             }
-            match head(input, 1, Broken::LongCount) {
+            match head(input, 1, ProtocolError::LongCount) {
                 Head::Broken(broken) => return ParseOutcome::Broken(broken),
                 Head::Needs => return ParseOutcome::Needs(input.len() + 1),
                 Head::Of(digits, end) => match count(digits, limits) {
@@ -193,10 +193,10 @@ impl Parser {
         // As in other servers, the two bytes behind a string are not checked.
         let (end, next) = (self.at + bytes, self.at + bytes + 2);
         let (Ok(begin), Ok(stop)) = (u32::try_from(self.at), u32::try_from(end)) else {
-            return Err(ParseOutcome::Broken(Broken::LongRequest));
+            return Err(ParseOutcome::Broken(ProtocolError::LongRequest));
         };
         if next > REQUEST_BYTES_MAX {
-            return Err(ParseOutcome::Broken(Broken::LongRequest));
+            return Err(ParseOutcome::Broken(ProtocolError::LongRequest));
         }
         if input.len() < next {
             return Err(ParseOutcome::Needs(next));
@@ -209,7 +209,7 @@ impl Parser {
     fn parse_line(&mut self, input: &[u8]) -> ParseOutcome {
         let Some(end) = input.iter().take(LINE_BYTES_MAX).position(|byte| *byte == b'\n') else {
             if input.len() >= LINE_BYTES_MAX {
-                return ParseOutcome::Broken(Broken::LongInline);
+                return ParseOutcome::Broken(ProtocolError::LongInline);
             }
             return ParseOutcome::Needs(input.len() + 1);
         };
@@ -217,7 +217,7 @@ impl Parser {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         (self.line, self.places) = match inline::split(line) {
             Some(split) => split,
-            None => return ParseOutcome::Broken(Broken::Quotes),
+            None => return ParseOutcome::Broken(ProtocolError::Quotes),
         };
         if self.places.is_empty() {
             ParseOutcome::Nothing(end + 1)
@@ -285,23 +285,23 @@ impl Parser {
 
 impl Swallow {
     /// Discards the part of the rest that has come.
-    pub(crate) fn swallow(&mut self, input: &[u8], limits: Limits) -> Swallowed {
+    pub(crate) fn swallow(&mut self, input: &[u8], limits: Limits) -> DiscardProgress {
         let mut at = 0;
         loop {
             let now = self.bytes.min(input.len() - at);
             (self.bytes, at) = (self.bytes - now, at + now);
             match () {
-                () if self.bytes > 0 => return Swallowed::Part(at),
-                () if self.left == 0 => return Swallowed::All(at),
+                () if self.bytes > 0 => return DiscardProgress::Part(at),
+                () if self.left == 0 => return DiscardProgress::All(at),
                 () => {}
             }
             match bulk_head(input, at, limits) {
                 Ok((bytes, end)) => {
                     (self.left, self.bytes, at) = (self.left - 1, bytes + 2, end);
                 }
-                Err(ParseOutcome::Broken(broken)) => return Swallowed::Broken(broken),
-                Err(_) if at > 0 => return Swallowed::Part(at),
-                Err(_) => return Swallowed::Needs(input.len() + 1),
+                Err(ParseOutcome::Broken(broken)) => return DiscardProgress::Broken(broken),
+                Err(_) if at > 0 => return DiscardProgress::Part(at),
+                Err(_) => return DiscardProgress::Needs(input.len() + 1),
             }
         }
     }
@@ -370,10 +370,10 @@ impl OwnedArguments {
 enum Head<'a> {
     Of(&'a [u8], usize),
     Needs,
-    Broken(Broken),
+    Broken(ProtocolError),
 }
 
-fn head(input: &[u8], begin: usize, too_long: Broken) -> Head<'_> {
+fn head(input: &[u8], begin: usize, too_long: ProtocolError) -> Head<'_> {
     let rest = input.get(begin..).unwrap_or_default();
     match rest.iter().take(LINE_BYTES_MAX).position(|byte| *byte == b'\r') {
         Some(end) if rest.len() >= end + 2 => {
@@ -385,11 +385,11 @@ fn head(input: &[u8], begin: usize, too_long: Broken) -> Head<'_> {
 }
 
 /// The number of arguments of an array; 0 for an empty or negative array, which is skipped.
-fn count(digits: &[u8], limits: Limits) -> Result<usize, Broken> {
+fn count(digits: &[u8], limits: Limits) -> Result<usize, ProtocolError> {
     let count = number::integer(digits).filter(|count| *count <= i64::from(i32::MAX));
-    let count = count.ok_or(Broken::MultibulkLength)?;
+    let count = count.ok_or(ProtocolError::MultibulkLength)?;
     if count > STRANGER_ARGUMENTS_MAX && !limits.has_logged_in {
-        return Err(Broken::StrangersMultibulk);
+        return Err(ProtocolError::StrangersMultibulk);
     }
     Ok(usize::try_from(count).unwrap_or(0))
 }
@@ -399,18 +399,18 @@ fn bulk_head(input: &[u8], at: usize, limits: Limits) -> Result<(usize, usize), 
     match input.get(at) {
         None => return Err(ParseOutcome::Needs(at + 1)),
         Some(b'$') => {}
-        Some(other) => return Err(ParseOutcome::Broken(Broken::Expected(*other))),
+        Some(other) => return Err(ParseOutcome::Broken(ProtocolError::Expected(*other))),
     }
-    let (digits, end) = match head(input, at + 1, Broken::LongBulkCount) {
+    let (digits, end) = match head(input, at + 1, ProtocolError::LongBulkCount) {
         Head::Of(digits, end) => (digits, end),
         Head::Needs => return Err(ParseOutcome::Needs(input.len() + 1)),
         Head::Broken(broken) => return Err(ParseOutcome::Broken(broken)),
     };
     let bytes = number::integer(digits).and_then(|bytes| usize::try_from(bytes).ok());
     let bytes = bytes.filter(|bytes| *bytes <= BULK_BYTES_MAX);
-    let bytes = bytes.ok_or(ParseOutcome::Broken(Broken::BulkLength))?;
+    let bytes = bytes.ok_or(ParseOutcome::Broken(ProtocolError::BulkLength))?;
     if bytes > STRANGER_BULK_BYTES_MAX && !limits.has_logged_in {
-        return Err(ParseOutcome::Broken(Broken::StrangersBulk));
+        return Err(ParseOutcome::Broken(ProtocolError::StrangersBulk));
     }
     Ok((bytes, end))
 }

@@ -5,7 +5,7 @@ use super::header::{AnswerParts, Packet, Status};
 use super::request::LogIn;
 use crate::answers::Answers;
 use crate::caller::Caller;
-use crate::users::Denied;
+use crate::users::LoginRefusal;
 
 const PLAIN: &[u8] = b"PLAIN";
 
@@ -28,12 +28,12 @@ pub(super) async fn answer(
             let said = if packet.key == PLAIN { split(packet.value) } else { None };
             let said = match said {
                 Some((user, password)) => caller.log_in(user, password).await,
-                None => Err(Denied::Wrong),
+                None => Err(LoginRefusal::Wrong),
             };
             match said {
                 Ok(()) => succeed(answers, header, AnswerParts::default(), b"Authenticated"),
-                Err(Denied::Wrong) => fail(answers, header, Status::AuthError),
-                Err(Denied::Busy) => fail(answers, header, Status::Busy),
+                Err(LoginRefusal::Wrong) => fail(answers, header, Status::AuthError),
+                Err(LoginRefusal::Busy) => fail(answers, header, Status::Busy),
             }
         }
     }

@@ -63,8 +63,8 @@ impl Binary {
             return Step::Needs(HEADER_BYTES + header.body_bytes);
         };
         match respond(&packet, caller, answers).await {
-            Goes::On => Step::Done(HEADER_BYTES + header.body_bytes),
-            Goes::Away => Step::Close,
+            Continuation::On => Step::Done(HEADER_BYTES + header.body_bytes),
+            Continuation::Away => Step::Close,
         }
     }
 
@@ -108,23 +108,27 @@ impl Binary {
 }
 
 /// Whether a connection goes on.
-enum Goes {
+enum Continuation {
     On,
     Away,
 }
 
-async fn respond(packet: &Packet<'_>, caller: &mut Caller, answers: &mut Answers<'_>) -> Goes {
+async fn respond(
+    packet: &Packet<'_>,
+    caller: &mut Caller,
+    answers: &mut Answers<'_>,
+) -> Continuation {
     let header = &packet.header;
     let request = match BinaryRequest::parse(packet) {
         Ok(request) => request,
         Err(status) => {
             fail(answers, header, status);
-            return Goes::On;
+            return Continuation::On;
         }
     };
     if caller.needs_login() && !request.may_come_first() {
         fail(answers, header, Status::AuthError);
-        return Goes::On;
+        return Continuation::On;
     }
     if !request.may_come_first() && !caller.may_begin(packet.key, answers).await {
         answers.settle().await;
@@ -134,7 +138,7 @@ async fn respond(packet: &Packet<'_>, caller: &mut Caller, answers: &mut Answers
             let _ = caller.cache_for(packet.key).delete(packet.key).await;
         }
         fail(answers, header, Status::Busy);
-        return Goes::On;
+        return Continuation::On;
     }
     match request {
         BinaryRequest::Retrieve(how) => retrieve::answer(packet, how, caller, answers).await,
@@ -142,7 +146,7 @@ async fn respond(packet: &Packet<'_>, caller: &mut Caller, answers: &mut Answers
             if !quiet {
                 succeed(answers, header, AnswerParts::default(), b"");
             }
-            return Goes::Away;
+            return Continuation::Away;
         }
         BinaryRequest::LogIn(login) => login::answer(packet, login, caller, answers).await,
         request => {
@@ -150,7 +154,7 @@ async fn respond(packet: &Packet<'_>, caller: &mut Caller, answers: &mut Answers
             change(packet, request, caller, answers).await;
         }
     }
-    Goes::On
+    Continuation::On
 }
 
 /// Answers a request that may change something.
@@ -214,18 +218,22 @@ async fn change(
         BinaryRequest::Version => {
             succeed(answers, header, AnswerParts::default(), VERSION.as_bytes())
         }
-        BinaryRequest::Stats => {
-            let said = stats::answer(caller, Words(packet.key), |name, value| {
-                let answered = AnswerParts { key: name.as_bytes(), ..AnswerParts::default() };
-                succeed(answers, header, answered, value.to_string().as_bytes());
-            });
-            match said {
-                stats::StatsOutcome::Unknown => fail(answers, header, Status::KeyNotFound),
-                stats::StatsOutcome::Forbidden => fail(answers, header, Status::AuthError),
-                _ => succeed(answers, header, AnswerParts::default(), b""),
-            }
-        }
+        BinaryRequest::Stats => statistics(packet, caller, answers),
         // Includes requests that have no effect here.
+        _ => succeed(answers, header, AnswerParts::default(), b""),
+    }
+}
+
+/// Answers a request for statistics: one answer for each, then one that ends them or says why there are none.
+fn statistics(packet: &Packet<'_>, caller: &Caller, answers: &mut Answers<'_>) {
+    let header = &packet.header;
+    let outcome = stats::answer(caller, Words(packet.key), |name, value| {
+        let answered = AnswerParts { key: name.as_bytes(), ..AnswerParts::default() };
+        succeed(answers, header, answered, value.to_string().as_bytes());
+    });
+    match outcome {
+        stats::StatsOutcome::Unknown => fail(answers, header, Status::KeyNotFound),
+        stats::StatsOutcome::Forbidden => fail(answers, header, Status::AuthError),
         _ => succeed(answers, header, AnswerParts::default(), b""),
     }
 }

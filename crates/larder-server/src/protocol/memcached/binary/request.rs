@@ -9,7 +9,7 @@ use crate::protocol::memcached::items::Mode;
 /// A decoded request. A `quiet` request is answered only if it fails; a quiet retrieval only if it finds something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BinaryRequest {
-    Retrieve(Retrieval),
+    Retrieve(BinaryRetrieval),
     Store { mode: Mode, flags: u32, exptime: i64, quiet: bool },
     Delete { quiet: bool },
     Count { up: bool, delta: u64, vivify: Option<(u64, i64)>, quiet: bool },
@@ -23,7 +23,7 @@ pub(super) enum BinaryRequest {
 
 /// How an item is retrieved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Retrieval {
+pub(super) struct BinaryRetrieval {
     /// A new lifetime for it.
     pub(super) touch: Option<i64>,
     /// Whether the answer has its value.
@@ -92,7 +92,7 @@ impl BinaryRequest {
 fn retrieval(opcode: u8, touch: Option<i64>) -> Option<BinaryRequest> {
     let key = matches!(opcode, 0x0c | 0x0d | 0x23 | 0x24);
     let quiet = matches!(opcode, 0x09 | 0x0d | 0x1e | 0x24);
-    Some(BinaryRequest::Retrieve(Retrieval { touch, value: opcode != 0x1c, key, quiet }))
+    Some(BinaryRequest::Retrieve(BinaryRetrieval { touch, value: opcode != 0x1c, key, quiet }))
 }
 
 /// The extras of an increment or decrement.

@@ -1,6 +1,6 @@
 //! Parses a whole stream of requests as a connection does, for tests and the fuzzer.
 
-use super::{ARGUMENTS_A_PART, Limits, ParseOutcome, Parser, Swallow, Swallowed};
+use super::{ARGUMENTS_A_PART, DiscardProgress, Limits, ParseOutcome, Parser, Swallow};
 
 /// The requests, each with its arguments, and the error that ended the stream, if any.
 pub(crate) type ParsedStream = (Vec<Vec<Vec<u8>>>, Option<ParseOutcome>);
@@ -60,13 +60,13 @@ fn walk_within(
         loop {
             if let Some(rest) = &mut swallow {
                 match rest.swallow(&input, limits) {
-                    Swallowed::Broken(broken) => return Some(ParseOutcome::Broken(broken)),
-                    Swallowed::Needs(bytes) => {
+                    DiscardProgress::Broken(broken) => return Some(ParseOutcome::Broken(broken)),
+                    DiscardProgress::Needs(bytes) => {
                         assert!(bytes > input.len());
                         break;
                     }
-                    Swallowed::Part(bytes) => drop(input.drain(..bytes)),
-                    Swallowed::All(bytes) => {
+                    DiscardProgress::Part(bytes) => drop(input.drain(..bytes)),
+                    DiscardProgress::All(bytes) => {
                         input.drain(..bytes);
                         swallow = None;
                     }

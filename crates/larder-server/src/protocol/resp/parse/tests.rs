@@ -56,9 +56,9 @@ fn strangers_may_send_little() {
     let stranger = Limits { has_logged_in: false, ..LIMITS };
     let end = |bytes: &[u8]| asked(&[bytes], stranger).1;
     assert_eq!(end(b"*10\r\n$1\r\na\r\n"), None);
-    assert_eq!(end(b"*11\r\n"), Some(ParseOutcome::Broken(Broken::StrangersMultibulk)));
+    assert_eq!(end(b"*11\r\n"), Some(ParseOutcome::Broken(ProtocolError::StrangersMultibulk)));
     assert_eq!(end(b"*1\r\n$16384\r\n"), None);
-    assert_eq!(end(b"*1\r\n$16385\r\n"), Some(ParseOutcome::Broken(Broken::StrangersBulk)));
+    assert_eq!(end(b"*1\r\n$16385\r\n"), Some(ParseOutcome::Broken(ProtocolError::StrangersBulk)));
 }
 
 #[test]
