@@ -14,7 +14,7 @@ use std::task::{Context, Poll, Waker};
 
 use larder::{Larder, SetOptions, Tiers, Value, block_on};
 
-type Tried<T> = Result<T, Box<dyn std::error::Error>>;
+type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
 const KEY: &[u8] = b"bread";
 const DRAM_BYTES: u64 = 4 << 20;
@@ -22,7 +22,7 @@ const FLASH_BYTES: u64 = 64 << 20;
 /// Larger than what goes to buckets.
 const LARGE_BYTES: usize = 20_000;
 
-fn main() -> Tried<()> {
+fn main() -> Outcome<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words[..] {
@@ -36,7 +36,7 @@ fn main() -> Tried<()> {
     std::process::exit(0)
 }
 
-fn dram() -> Tried<()> {
+fn dram() -> Outcome<()> {
     let cache = ManuallyDrop::new(Larder::in_memory(DRAM_BYTES)?);
     block_on(cache.set(KEY, b"rye", None))?;
     assert_eq!(dram_hit(&cache)?.as_deref(), Some(&b"rye"[..]));
@@ -45,7 +45,7 @@ fn dram() -> Tried<()> {
     Ok(())
 }
 
-fn fill(file: &Path) -> Tried<()> {
+fn fill(file: &Path) -> Outcome<()> {
     let cache = block_on(Larder::at(file, FLASH_BYTES))?;
     // A read of such a value does not bring it to DRAM.
     let only = SetOptions { tiers: Tiers::FlashOnly, ..SetOptions::default() };
@@ -54,7 +54,7 @@ fn fill(file: &Path) -> Tried<()> {
     Ok(())
 }
 
-fn loc(file: &Path) -> Tried<()> {
+fn loc(file: &Path) -> Outcome<()> {
     let cache = ManuallyDrop::new(block_on(Larder::at(file, FLASH_BYTES))?);
     block_on(cache.rebuild());
     assert_eq!(loc_hit(&cache)?.map(|value| value.len()), Some(LARGE_BYTES));
@@ -65,23 +65,23 @@ fn loc(file: &Path) -> Tried<()> {
 
 /// The function that is counted: caches and lazy initialization are warm by now.
 #[inline(never)]
-fn hit_in_dram(cache: &Larder) -> Tried<Option<Value>> {
+fn hit_in_dram(cache: &Larder) -> Outcome<Option<Value>> {
     dram_hit(black_box(cache))
 }
 
 #[inline(never)]
-fn hit_in_loc(cache: &Larder) -> Tried<Option<Value>> {
+fn hit_in_loc(cache: &Larder) -> Outcome<Option<Value>> {
     loc_hit(black_box(cache))
 }
 
 /// A DRAM hit is ready when the future is polled for the first time.
-fn dram_hit(cache: &Larder) -> Tried<Option<Value>> {
+fn dram_hit(cache: &Larder) -> Outcome<Option<Value>> {
     match pin!(cache.get(KEY)).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(found) => Ok(found?),
         Poll::Pending => Err("a hit in DRAM waits for nothing".into()),
     }
 }
 
-fn loc_hit(cache: &Larder) -> Tried<Option<Value>> {
+fn loc_hit(cache: &Larder) -> Outcome<Option<Value>> {
     Ok(block_on(cache.get(KEY))?)
 }

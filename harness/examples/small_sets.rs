@@ -37,8 +37,8 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 #[command(name = "small_sets", max_term_width = 100)]
 struct Arguments {
     /// What to measure
-    #[arg(value_enum, default_value_t = Asked::All)]
-    setting: Asked,
+    #[arg(value_enum, default_value_t = SettingChoice::All)]
+    setting: SettingChoice,
     /// Threads that set
     #[arg(default_value_t = 1, value_parser = value_parser!(u64).range(1..))]
     clients: u64,
@@ -59,7 +59,7 @@ struct Arguments {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Asked {
+enum SettingChoice {
     /// All settings
     All,
     /// Buckets on 4 % of flash
@@ -70,7 +70,7 @@ enum Asked {
     Loc,
 }
 
-impl Asked {
+impl SettingChoice {
     fn name(self) -> &'static str {
         match self {
             Self::All => "all",
@@ -82,7 +82,7 @@ impl Asked {
 }
 
 struct Run {
-    setting: Asked,
+    setting: SettingChoice,
     clients: u64,
     length: Duration,
     dram_bytes: u64,
@@ -96,7 +96,7 @@ fn main() -> Outcome<()> {
     }
     let path = arguments.dir.join("small_sets.flash");
     let settings = match arguments.setting {
-        Asked::All => vec![Asked::Soc, Asked::SocLog, Asked::Loc],
+        SettingChoice::All => vec![SettingChoice::Soc, SettingChoice::SocLog, SettingChoice::Loc],
         one => vec![one],
     };
     let senders = match arguments.who {
@@ -123,8 +123,8 @@ fn main() -> Outcome<()> {
 impl Run {
     fn config(&self, demotions: Demotions) -> Config {
         let (soc_percent, soc_log_percent) = match self.setting {
-            Asked::Soc => (4.0, 0.0),
-            Asked::SocLog => (4.0, 5.0),
+            SettingChoice::Soc => (4.0, 0.0),
+            SettingChoice::SocLog => (4.0, 5.0),
             _ => (0.0, 0.0),
         };
         let dram_bytes = self.dram_bytes;
@@ -200,8 +200,8 @@ impl Run {
             block_on(set(cache, FILLERS_FROM + filler, FILLER_BYTES))?;
         }
         let small_bytes = match self.setting {
-            Asked::Soc => self.flash_bytes / 100 * 4,
-            Asked::SocLog => self.flash_bytes / 100 * 9,
+            SettingChoice::Soc => self.flash_bytes / 100 * 4,
+            SettingChoice::SocLog => self.flash_bytes / 100 * 9,
             _ => 0,
         };
         let filled = (self.dram_bytes + small_bytes) * FILLED_PERCENT / 100;

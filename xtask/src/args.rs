@@ -18,7 +18,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Check the house rules (also a test of this crate)
-    Tidy(tidy::Options),
+    Tidy(tidy::TidyOptions),
     /// Check the spelling of code and documents (typos, typos.toml)
     Spelling,
     /// Run all checks and print the result of each: formatting, clippy, tests, documentation, and most of the commands
@@ -33,13 +33,13 @@ pub(crate) enum Command {
     /// Check licences, known vulnerabilities and sources of dependencies (cargo-deny, deny.toml)
     Deny,
     /// Run every fuzz target for a while; needs nightly Rust and cargo-fuzz
-    Fuzz(fuzz::Options),
+    Fuzz(fuzz::FuzzOptions),
     /// Test code that threads share, in thousands of interleavings of its steps (shuttle)
     Interleave,
     /// Test the DRAM tier under AddressSanitizer, which knows its segments; needs nightly Rust
     Sanitize,
     /// Simulate the cache, seed after seed; or run it on real threads and check its history
-    Soak(soak::Options),
+    Soak(soak::SoakOptions),
     /// Kill processes with the cache at full load on one file, then check every answer; see --help
     #[command(disable_help_flag = true)]
     Kills(PassedOn),
@@ -50,24 +50,24 @@ pub(crate) enum Command {
     #[command(disable_help_flag = true)]
     BlockSoak(PassedOn),
     /// Make small changes to the cache, and see whether a test notices each; needs cargo-mutants
-    Mutants(mutants::Options),
+    Mutants(mutants::MutantsOptions),
     /// Run the tests of memcached, Valkey and their clients against `larder serve`
-    Conformance(conformance::Options),
+    Conformance(conformance::ConformanceOptions),
     /// Test the admin page of `larder serve` in a browser, with a server under load; needs chromium
     Page,
     /// List the source files that a hit in DRAM and one on flash pass through; needs valgrind
     Hits,
     /// Mount a file system on a virtual SSD and test it with fsx, pjdfstest, RocksDB's tools, fio, git and others;
     /// needs root
-    Fs(fs::Options),
+    Fs(fs::FsOptions),
     /// Test `larder block export` with nbdinfo, nbdcopy, nbdsh, qemu-io, qemu-img and fio
-    Nbd(nbd::Options),
+    Nbd(nbd::NbdOptions),
     /// Boot Linux in an emulator with an NVMe FDP drive, and run our programs and nvme-cli in it
-    Guest(guest::Options),
+    Guest(guest::GuestOptions),
     /// Compare `larder serve` with memcached and Valkey, under the same load in one run
-    Servers(servers::Options),
+    Servers(servers::ServersOptions),
     /// Run YCSB, a load generator in Java, against `larder serve` on flash, with its own check of every value
-    Ycsb(ycsb::Options),
+    Ycsb(ycsb::YcsbOptions),
     /// Compare speed and hit ratio with foyer, quick_cache and moka; see --help
     #[command(disable_help_flag = true)]
     Peers(PassedOn),

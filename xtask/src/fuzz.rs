@@ -12,14 +12,14 @@ use crate::toolchain;
 
 /// Options of `fuzz`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Args)]
-pub(crate) struct Options {
+pub(crate) struct FuzzOptions {
     /// How long each target runs, in seconds
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) seconds: u32,
 }
 
 /// Runs each target for `seconds` seconds.
-pub(crate) fn run(&Options { seconds }: &Options) -> Verdict {
+pub(crate) fn run(&FuzzOptions { seconds }: &FuzzOptions) -> Verdict {
     let dir = workspace::root().join("fuzz");
     let targets = targets(&dir.join("fuzz_targets"));
     if targets.is_empty() {
@@ -92,7 +92,7 @@ mod tests {
     fn seconds_are_read() {
         for (line, seconds) in [("fuzz", 30), ("fuzz --seconds 5", 5), ("fuzz --seconds=7", 7)] {
             let Ok(Command::Fuzz(options)) = args::read(line) else { panic!("{line}") };
-            assert_eq!(options, Options { seconds });
+            assert_eq!(options, FuzzOptions { seconds });
         }
         for wrong in ["fuzz --seconds", "fuzz --seconds 0", "fuzz --seconds x", "fuzz --what"] {
             assert!(args::read(wrong).is_err(), "{wrong}");

@@ -10,7 +10,7 @@ const THREADS_VARIABLE: &str = "LARDER_HISTORY_OPS";
 
 /// Options of `soak`: seeds of the simulation, or operations on real threads.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
-pub(crate) struct Options {
+pub(crate) struct SoakOptions {
     /// Number of seeds of the simulation; a failure says how to replay it
     #[arg(
         long,
@@ -35,17 +35,17 @@ pub(crate) struct Options {
     threads_ops: Option<u64>,
 }
 
-impl Options {
+impl SoakOptions {
     /// A run of a few minutes, as part of `all`.
     pub(crate) const USUAL: Self =
         Self { seeds: Some(2000), first_seed: 0, json: None, threads_ops: None };
 }
 
 /// Runs the simulation or the check on threads.
-pub(crate) fn run(options: &Options) -> Verdict {
+pub(crate) fn run(options: &SoakOptions) -> Verdict {
     match *options {
-        Options { threads_ops: Some(operations), .. } => on_threads(operations),
-        Options { seeds, first_seed, ref json, .. } => {
+        SoakOptions { threads_ops: Some(operations), .. } => on_threads(operations),
+        SoakOptions { seeds, first_seed, ref json, .. } => {
             simulation(seeds.unwrap_or(1), first_seed, json.as_deref())
         }
     }
@@ -96,9 +96,15 @@ mod tests {
         };
         assert_eq!(
             read("soak --seeds 5 --first-seed 7 --json x"),
-            Options { seeds: Some(5), first_seed: 7, json: Some("x".into()), threads_ops: None }
+            SoakOptions {
+                seeds: Some(5),
+                first_seed: 7,
+                json: Some("x".into()),
+                threads_ops: None
+            }
         );
-        let on_threads = Options { seeds: None, first_seed: 0, json: None, threads_ops: Some(9) };
+        let on_threads =
+            SoakOptions { seeds: None, first_seed: 0, json: None, threads_ops: Some(9) };
         assert_eq!(read("soak --threads-ops 9"), on_threads);
         for wrong in [
             "soak",

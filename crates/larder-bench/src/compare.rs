@@ -6,16 +6,16 @@ use larder_workload::Spread;
 use serde::Serialize;
 
 use crate::Error;
-use crate::run::{Load, Measured, Progress, fill, measure};
+use crate::run::{Load, Measurement, Progress, fill, measure};
 use crate::target::Target;
 
 /// The measurements of one target, round by round.
 #[derive(Debug, Clone, Serialize)]
-pub struct Compared {
+pub struct TargetRounds {
     /// The target's name.
     pub name: String,
     /// In order.
-    pub rounds: Vec<Measured>,
+    pub rounds: Vec<Measurement>,
 }
 
 /// What `compare` does next.
@@ -38,14 +38,14 @@ pub fn compare(
     (rounds, filled_first): (usize, bool),
     progress: &Progress,
     mut tell: impl FnMut(Stage<'_>),
-) -> Result<Vec<Compared>, Error> {
+) -> Result<Vec<TargetRounds>, Error> {
     let is_stopped = || progress.stop.load(std::sync::atomic::Ordering::Relaxed);
     for target in targets.iter().filter(|_| filled_first) {
         tell(Stage::Fill(&target.name));
         fill(target, load, progress)?;
     }
-    let empty = |target: &Target| Compared { name: target.name.clone(), rounds: Vec::new() };
-    let mut all: Vec<Compared> = targets.iter().map(empty).collect();
+    let empty = |target: &Target| TargetRounds { name: target.name.clone(), rounds: Vec::new() };
+    let mut all: Vec<TargetRounds> = targets.iter().map(empty).collect();
     for round in 0..rounds {
         let mut order: Vec<usize> = (0..targets.len()).collect();
         if round % 2 == 1 {
@@ -65,22 +65,22 @@ pub fn compare(
     Ok(all)
 }
 
-impl Compared {
+impl TargetRounds {
     /// The spread of one number over the rounds. `None` if no round has it.
-    pub fn spread(&self, of: impl Fn(&Measured) -> Option<f64>) -> Option<Spread> {
+    pub fn spread(&self, of: impl Fn(&Measurement) -> Option<f64>) -> Option<Spread> {
         Spread::of(self.rounds.iter().filter_map(of))
     }
 
-    fn sum(&self, of: impl Fn(&Measured) -> u64) -> u64 {
+    fn sum(&self, of: impl Fn(&Measurement) -> u64) -> u64 {
         self.rounds.iter().map(of).sum()
     }
 }
 
 /// A table for people: a line for each target with medians, minima and maxima, and each number relative to the first
 /// target.
-pub struct Table<'a>(pub &'a [Compared]);
+pub struct Table<'a>(pub &'a [TargetRounds]);
 
-type Number = fn(&Measured) -> Option<f64>;
+type Number = fn(&Measurement) -> Option<f64>;
 
 const COLUMNS: [(&str, usize, Number); 5] = [
     ("requests/s", 0, |m| Some(m.requests_per_second)),

@@ -5,12 +5,12 @@ use std::io::{self, ErrorKind, Read, Write};
 
 use larder_workload::Op;
 
-use crate::protocol::{self, Asked, Broken, Hits, Reply, Step};
+use crate::protocol::{self, ExpectedReply, Hits, ProtocolViolation, Reply, Step};
 use crate::stream::Stream;
 use crate::target::Target;
 use crate::tls::ServerTls;
 use crate::value::Values;
-use crate::workload::Ask;
+use crate::workload::KeyRequest;
 
 /// Initial size of the receive buffer.
 const INPUT_BYTES: usize = 16 << 10;
@@ -25,15 +25,15 @@ pub(crate) struct Connection {
     come: (usize, usize),
     /// The first answer has at least this number of bytes.
     needs: usize,
-    asked: VecDeque<Sent>,
+    asked: VecDeque<OutstandingRequest>,
     /// Keys of all gets that have no answer yet.
-    keys: VecDeque<Ask>,
+    keys: VecDeque<KeyRequest>,
 }
 
 /// A request that has no answer yet.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Sent {
-    pub(crate) asked: Asked,
+pub(crate) struct OutstandingRequest {
+    pub(crate) asked: ExpectedReply,
     /// When it was sent, or should have been sent.
     pub(crate) at_ns: u64,
 }
@@ -60,7 +60,7 @@ impl Connection {
         };
         let login = target.credentials.as_ref();
         let answers = protocol::open(target.protocol, login, &mut connection.output);
-        let hello = Sent { asked: Asked::Hello, at_ns: 0 };
+        let hello = OutstandingRequest { asked: ExpectedReply::Hello, at_ns: 0 };
         connection.asked.extend(std::iter::repeat_n(hello, answers));
         Ok(connection)
     }
@@ -75,30 +75,36 @@ impl Connection {
     }
 
     /// The requests without an answer.
-    pub(crate) fn unanswered(&self) -> impl Iterator<Item = &Sent> {
+    pub(crate) fn unanswered(&self) -> impl Iterator<Item = &OutstandingRequest> {
         self.asked.iter()
     }
 
     /// Queues a request. `value` has the version of a value that is set.
-    pub(crate) fn ask(&mut self, target: &Target, asks: &[Ask], at_ns: u64, value: (&Values, u32)) {
+    pub(crate) fn ask(
+        &mut self,
+        target: &Target,
+        asks: &[KeyRequest],
+        at_ns: u64,
+        value: (&Values, u32),
+    ) {
         let Some(first) = asks.first() else { return };
         let protocol = target.protocol;
         let asked = match first.op {
             Op::Get => {
                 protocol::get(protocol, asks, &mut self.output);
                 self.keys.extend(asks);
-                Asked::Get(u32::try_from(asks.len()).unwrap_or(u32::MAX))
+                ExpectedReply::Get(u32::try_from(asks.len()).unwrap_or(u32::MAX))
             }
             Op::Set => {
                 protocol::set(protocol, first, value, &mut self.output);
-                Asked::Set
+                ExpectedReply::Set
             }
             Op::Delete => {
                 protocol::delete(protocol, first, &mut self.output);
-                Asked::Delete
+                ExpectedReply::Delete
             }
         };
-        self.asked.push_back(Sent { asked, at_ns });
+        self.asked.push_back(OutstandingRequest { asked, at_ns });
     }
 
     /// Sends as much as the socket takes. Returns whether that is all.
@@ -150,12 +156,12 @@ impl Connection {
         target: &Target,
         values: &Values,
         scratch: &mut Scratch,
-        mut missed: impl FnMut(Ask),
-    ) -> Result<Option<(Sent, Reply)>, Broken> {
+        mut missed: impl FnMut(KeyRequest),
+    ) -> Result<Option<(OutstandingRequest, Reply)>, ProtocolViolation> {
         let (begin, end) = self.come;
         let Some(&sent) = self.asked.front() else {
             return match self.input.get(begin..end) {
-                Some(rest) if !rest.is_empty() => Err(Broken::unasked(rest)),
+                Some(rest) if !rest.is_empty() => Err(ProtocolViolation::unasked(rest)),
                 _ => Ok(None),
             };
         };
@@ -163,8 +169,8 @@ impl Connection {
             return Ok(None);
         }
         let count = match sent.asked {
-            Asked::Get(keys) => keys as usize,
-            Asked::Set | Asked::Delete | Asked::Hello => 0,
+            ExpectedReply::Get(keys) => keys as usize,
+            ExpectedReply::Set | ExpectedReply::Delete | ExpectedReply::Hello => 0,
         };
         let Scratch { keys, hit } = scratch;
         keys.clear();

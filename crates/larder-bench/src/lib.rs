@@ -36,7 +36,7 @@ mod worker;
 pub mod workload;
 
 pub use larder_workload::Error;
-pub use run::{Load, Measured, Pace};
+pub use run::{Load, Measurement, Pace};
 pub use target::{Protocol, Target};
 pub use tls::Tls;
 pub use workload::{Popularity, Workload};

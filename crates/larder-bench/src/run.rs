@@ -69,7 +69,7 @@ impl Default for Load {
 
 /// The result of a measurement.
 #[derive(Debug, Clone, Serialize)]
-pub struct Measured {
+pub struct Measurement {
     /// Answered requests a second.
     pub requests_per_second: f64,
     /// Requests that were answered in the measured time.
@@ -135,7 +135,7 @@ pub fn fill(target: &Target, load: &Load, progress: &Progress) -> Result<(), Err
 ///
 /// # Errors
 /// If the server cannot be reached, closes a connection, or violates its protocol.
-pub fn measure(target: &Target, load: &Load, progress: &Progress) -> Result<Measured, Error> {
+pub fn measure(target: &Target, load: &Load, progress: &Progress) -> Result<Measurement, Error> {
     let (warm_up, duration) = (load.warm_up, load.duration);
     let ends = (in_ns(warm_up), in_ns(warm_up + duration));
     let asks = |thread, threads| load.workload.asks(thread, threads);
@@ -152,7 +152,7 @@ pub fn measure(target: &Target, load: &Load, progress: &Progress) -> Result<Meas
     let (tally, (server_used, own_used)) = ask(target, load, progress, ends, &asks, watch)?;
     let requests = tally.requests as f64;
     let each_us = |seconds: f64| (tally.requests > 0).then(|| seconds * 1e6 / requests);
-    Ok(Measured {
+    Ok(Measurement {
         requests_per_second: requests / duration.as_secs_f64(),
         requests: tally.requests,
         keys: tally.keys,

@@ -5,18 +5,18 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::Error;
-use crate::run::{Load, Measured, Pace, Progress, measure};
+use crate::run::{Load, Measurement, Pace, Progress, measure};
 use crate::target::Target;
 
 /// A rate that was tried.
 #[derive(Debug, Clone, Serialize)]
-pub struct Tried {
+pub struct RateTrial {
     /// Requests a second that were sent.
     pub rate: f64,
     /// Whether the server stayed under the limit.
     pub kept: bool,
     /// The measurement.
-    pub measured: Measured,
+    pub measured: Measurement,
 }
 
 /// A rate counts as kept only if this part of the requests was answered in time. Otherwise the queue grows, and a
@@ -33,8 +33,8 @@ pub fn search(
     load: &Load,
     (p99, tries): (Duration, usize),
     progress: &Progress,
-    mut tell: impl FnMut(&Tried),
-) -> Result<Vec<Tried>, Error> {
+    mut tell: impl FnMut(&RateTrial),
+) -> Result<Vec<RateTrial>, Error> {
     let closed = measure(target, &Load { pace: Pace::Closed, ..load.clone() }, progress)?;
     let (mut kept, mut lost) = (0.0, closed.requests_per_second * 2.0);
     let mut all = Vec::new();
@@ -47,19 +47,19 @@ pub fn search(
         }
         let is_kept = keeps(&measured, rate, p99);
         *if is_kept { &mut kept } else { &mut lost } = rate;
-        let tried = Tried { rate, kept: is_kept, measured };
+        let tried = RateTrial { rate, kept: is_kept, measured };
         tell(&tried);
         all.push(tried);
     }
     Ok(all)
 }
 
-fn keeps(measured: &Measured, rate: f64, p99: Duration) -> bool {
+fn keeps(measured: &Measurement, rate: f64, p99: Duration) -> bool {
     let within = measured.p99_us.is_some_and(|p99_us| p99_us <= p99.as_secs_f64() * 1e6);
     within && measured.requests_per_second >= rate * ANSWERED && measured.refused == 0
 }
 
 /// The highest rate that was kept.
-pub fn highest(tried: &[Tried]) -> Option<&Tried> {
+pub fn highest(tried: &[RateTrial]) -> Option<&RateTrial> {
     tried.iter().filter(|tried| tried.kept).max_by(|a, b| a.rate.total_cmp(&b.rate))
 }

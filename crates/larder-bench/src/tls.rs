@@ -49,7 +49,7 @@ impl Tls {
                 builder.with_root_certificates(roots)
             }
             None => {
-                let anybody = Arc::new(Anybody(provider));
+                let anybody = Arc::new(AnyCertificate(provider));
                 builder.dangerous().with_custom_certificate_verifier(anybody)
             }
         };
@@ -92,9 +92,9 @@ fn wrong(path: &Path, error: impl std::fmt::Display) -> Error {
 
 /// Accepts any certificate whose key the server has.
 #[derive(Debug)]
-struct Anybody(Arc<CryptoProvider>);
+struct AnyCertificate(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Anybody {
+impl ServerCertVerifier for AnyCertificate {
     fn verify_server_cert(
         &self,
         _certificate: &CertificateDer<'_>,

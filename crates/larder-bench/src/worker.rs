@@ -12,12 +12,12 @@ use rustix::io::Errno;
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags};
 
 use crate::Error;
-use crate::connection::{Connection, Scratch, Sent};
-use crate::protocol::{Asked, Reply};
+use crate::connection::{Connection, OutstandingRequest, Scratch};
+use crate::protocol::{ExpectedReply, Reply};
 use crate::target::Target;
 use crate::tls::ServerTls;
 use crate::value::Values;
-use crate::workload::{Ask, Asks};
+use crate::workload::{Asks, KeyRequest};
 
 /// The thread checks at least this frequently for the end and for a stop.
 const LOOK_UP: Duration = Duration::from_millis(50);
@@ -98,8 +98,8 @@ pub(crate) struct Worker<'a> {
     rng: fastrand::Rng,
     asks_ended: bool,
     scratch: Scratch,
-    one: Vec<Ask>,
-    missed: Vec<Ask>,
+    one: Vec<KeyRequest>,
+    missed: Vec<KeyRequest>,
     tally: Tally,
 }
 
@@ -312,7 +312,7 @@ impl<'a> Worker<'a> {
                 }
             });
             let name = &self.task.target.name;
-            let broken = |answer: crate::protocol::Broken| {
+            let broken = |answer: crate::protocol::ProtocolViolation| {
                 Error::run(format!("{name}: not an answer of this protocol: {}", answer.0))
             };
             let Some((sent, reply)) = answer.map_err(broken)? else { return Ok(answers) };
@@ -332,15 +332,15 @@ impl<'a> Worker<'a> {
         }
         let value = (self.task.values, self.task.version);
         for ask in self.missed.drain(..) {
-            let set = Ask { op: larder_workload::Op::Set, ..ask };
+            let set = KeyRequest { op: larder_workload::Op::Set, ..ask };
             self.connections[number].ask(self.task.target, &[set], now_ns, value);
         }
         self.send(number)
     }
 
     /// Counts an answer.
-    fn note(&mut self, sent: Sent, reply: Reply, now_ns: u64) -> Result<(), Error> {
-        if sent.asked == Asked::Hello {
+    fn note(&mut self, sent: OutstandingRequest, reply: Reply, now_ns: u64) -> Result<(), Error> {
+        if sent.asked == ExpectedReply::Hello {
             return match reply.refused {
                 true => Err(Error::run(format!(
                     "{}: refuses what opens a connection: are user and password right?",
@@ -358,9 +358,9 @@ impl<'a> Worker<'a> {
         tally.requests += 1;
         tally.hits += u64::from(reply.hits);
         match sent.asked {
-            Asked::Get(keys) => tally.keys += u64::from(keys),
-            Asked::Set => tally.sets += 1,
-            Asked::Delete | Asked::Hello => {}
+            ExpectedReply::Get(keys) => tally.keys += u64::from(keys),
+            ExpectedReply::Set => tally.sets += 1,
+            ExpectedReply::Delete | ExpectedReply::Hello => {}
         }
         tally.latencies.record_ns(now_ns.saturating_sub(sent.at_ns));
         Ok(())

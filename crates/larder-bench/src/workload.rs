@@ -111,7 +111,7 @@ impl Workload {
 
 /// One key of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Ask {
+pub(crate) struct KeyRequest {
     pub(crate) op: Op,
     pub(crate) key: u64,
     pub(crate) key_bytes: u32,
@@ -139,7 +139,7 @@ enum Source {
     Stream {
         stream: Box<dyn RequestSource>,
         /// A request that was read, and ended a request of several keys; it is sent next.
-        waiting: Option<Ask>,
+        waiting: Option<KeyRequest>,
     },
     /// Each key of the thread once, to be set.
     Each { next: u64, keys: u64 },
@@ -153,7 +153,7 @@ impl Asks {
     }
 
     /// The next request: up to `multiget` gets, or one set or delete. `false` if there are no more.
-    pub(crate) fn next(&mut self, into: &mut Vec<Ask>) -> Result<bool, Error> {
+    pub(crate) fn next(&mut self, into: &mut Vec<KeyRequest>) -> Result<bool, Error> {
         into.clear();
         while into.len() < self.workload.multiget as usize {
             let Some(ask) = self.next_key()? else { break };
@@ -172,11 +172,11 @@ impl Asks {
         Ok(!into.is_empty())
     }
 
-    fn next_key(&mut self) -> Result<Option<Ask>, Error> {
+    fn next_key(&mut self) -> Result<Option<KeyRequest>, Error> {
         let Workload { key_bytes, value_bytes, sets_percent, .. } = self.workload;
         let drawn = |op, number: u64| {
             let key = number * self.threads + self.thread;
-            Ask { op, key, key_bytes, value_bytes, ttl_s: 0 }
+            KeyRequest { op, key, key_bytes, value_bytes, ttl_s: 0 }
         };
         match &mut self.source {
             Source::Drawn { rng, law, keys } => {
@@ -200,7 +200,7 @@ impl Asks {
     }
 
     /// The next request of the stream whose key belongs to this thread. At its end the stream begins again.
-    fn next_of_stream(&mut self) -> Result<Ask, Error> {
+    fn next_of_stream(&mut self) -> Result<KeyRequest, Error> {
         let mut begun_again = false;
         loop {
             let Source::Stream { stream, .. } = &mut self.source else {
@@ -219,7 +219,7 @@ impl Asks {
             };
             let mixed = request.key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
             if mixed % self.threads == self.thread {
-                return Ok(Ask {
+                return Ok(KeyRequest {
                     op: request.op,
                     key: request.key,
                     key_bytes: request.key_bytes.min(250),
@@ -235,7 +235,7 @@ impl Asks {
 mod tests {
     use super::*;
 
-    fn all(asks: &mut Asks, requests: usize) -> Vec<Vec<Ask>> {
+    fn all(asks: &mut Asks, requests: usize) -> Vec<Vec<KeyRequest>> {
         let mut into = Vec::new();
         (0..requests)
             .map(|_| {
@@ -265,7 +265,7 @@ mod tests {
         let preset = Workload { stream: Stream::Preset("meta-kv".into()), ..workload.clone() };
         for workload in [workload, preset] {
             let asked = all(&mut workload.asks(0, 1).unwrap(), 2000);
-            let is_get = |ask: &Ask| ask.op == Op::Get;
+            let is_get = |ask: &KeyRequest| ask.op == Op::Get;
             assert!(asked.iter().all(|keys| keys.len() == 1 || keys.iter().all(is_get)));
             assert!(asked.iter().any(|keys| keys.len() == 8));
             assert!(asked.iter().any(|keys| !is_get(&keys[0])));

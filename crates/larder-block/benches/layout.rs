@@ -11,7 +11,7 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use larder_block::accounting::{BLIND_BYTE, Blind};
-use larder_block::cache::{self, Cache, CacheOptions, CacheShape, Ended, Mode};
+use larder_block::cache::{self, Cache, CacheOptions, CacheShape, Mode, RequestCompletion};
 use larder_block::layout::log::{Geometry, LogIdentity, LogLayout, LogOptions};
 use larder_block::layout::{CoreId, Data, DeviceIo, IoId, LayoutRequest, Outcome, RequestId, Span};
 use larder_block::policy::CutOffPolicy;
@@ -148,7 +148,7 @@ fn empty_log() -> Result<(LogLayout, CacheShape), Failed> {
 struct BlindCache {
     cache: Cache,
     ios: Vec<(IoId, DeviceIo)>,
-    ended: Vec<Ended>,
+    ended: Vec<RequestCompletion>,
     now: Duration,
 }
 

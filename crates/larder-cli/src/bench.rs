@@ -114,7 +114,7 @@ fn measure(
 ) -> Result<(String, Value), Error> {
     let targets = &arguments.targets;
     let rounds = arguments.rounds.unwrap_or(if targets.len() == 1 { 1 } else { 5 });
-    let line = Line::new(progress);
+    let line = ProgressLine::new(progress);
     let tell = |stage: Stage<'_>| match stage {
         Stage::Fill(name) => line.say(format!("storing the keys in {name}")),
         Stage::Round(name, round) => line.say(format!("round {} of {rounds}: {name}", round + 1)),
@@ -163,8 +163,8 @@ fn search(
     load: &Load,
     (target, limit): (&Target, Duration),
     progress: &Arc<Progress>,
-) -> Result<Vec<saturation::Tried>, Error> {
-    let line = Line::new(progress);
+) -> Result<Vec<saturation::RateTrial>, Error> {
+    let line = ProgressLine::new(progress);
     if !arguments.no_fill {
         line.say(format!("storing the keys in {}", target.name));
         fill(target, load, progress)?;
@@ -178,11 +178,11 @@ fn search(
 }
 
 /// A line on the terminal with the current stage and the number of answers.
-struct Line {
+struct ProgressLine {
     bar: ProgressBar,
 }
 
-impl Line {
+impl ProgressLine {
     fn new(progress: &Arc<Progress>) -> Self {
         let bar = ProgressBar::new_spinner();
         bar.enable_steady_tick(TICK);
@@ -203,7 +203,7 @@ impl Line {
     }
 }
 
-impl Drop for Line {
+impl Drop for ProgressLine {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
     }

@@ -5,9 +5,9 @@ use larder_device::nvme::LiveCounters;
 use larder_lab::replay::{DriveFacts, EventCount, Storage, UnavailableFact};
 
 /// A drive whose counters are read before a replay and after it.
-pub(crate) struct Drive(LiveCounters);
+pub(crate) struct ReplayDrive(LiveCounters);
 
-impl Drive {
+impl ReplayDrive {
     /// The drive under a real device, if it is an NVMe drive.
     #[cfg(target_os = "linux")]
     pub(crate) fn of(storage: &Storage) -> Option<Self> {

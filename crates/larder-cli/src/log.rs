@@ -40,7 +40,7 @@ struct Lines {
 }
 
 /// A line that is being formatted.
-struct Line<'a> {
+struct LogLine<'a> {
     bytes: Vec<u8>,
     lines: &'a Lines,
 }
@@ -97,12 +97,12 @@ fn install(level: LevelFilter, lines: Lines) {
 
 /// Counts the events of each place in the program in its current period.
 struct Limits {
-    of: Mutex<HashMap<Identifier, Told>>,
+    of: Mutex<HashMap<Identifier, CallsiteCount>>,
     lines: Lines,
 }
 
 #[derive(Clone, Copy)]
-struct Told {
+struct CallsiteCount {
     since: Instant,
     count: u32,
 }
@@ -110,13 +110,13 @@ struct Told {
 impl Limits {
     fn allow(&self, metadata: &Metadata<'_>, now: Instant) -> bool {
         let mut of = self.of.lock().unwrap_or_else(PoisonError::into_inner);
-        let told = of.entry(metadata.callsite()).or_insert(Told { since: now, count: 0 });
+        let told = of.entry(metadata.callsite()).or_insert(CallsiteCount { since: now, count: 0 });
         if now.saturating_duration_since(told.since) >= PERIOD {
             let left_out = told.count.saturating_sub(EVENTS_MAX);
             if left_out > 0 {
                 self.lines.send(format!("{left_out} more like the next line\n").into_bytes());
             }
-            *told = Told { since: now, count: 0 };
+            *told = CallsiteCount { since: now, count: 0 };
         }
         told.count = told.count.saturating_add(1);
         told.count <= EVENTS_MAX
@@ -133,14 +133,14 @@ impl Lines {
 }
 
 impl<'a> MakeWriter<'a> for Lines {
-    type Writer = Line<'a>;
+    type Writer = LogLine<'a>;
 
-    fn make_writer(&'a self) -> Line<'a> {
-        Line { bytes: Vec::new(), lines: self }
+    fn make_writer(&'a self) -> LogLine<'a> {
+        LogLine { bytes: Vec::new(), lines: self }
     }
 }
 
-impl Write for Line<'_> {
+impl Write for LogLine<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.bytes.extend_from_slice(bytes);
         Ok(bytes.len())
@@ -151,7 +151,7 @@ impl Write for Line<'_> {
     }
 }
 
-impl Drop for Line<'_> {
+impl Drop for LogLine<'_> {
     fn drop(&mut self) {
         if !self.bytes.is_empty() {
             self.lines.send(std::mem::take(&mut self.bytes));

@@ -12,7 +12,7 @@ use larder_lab::report;
 use larder_workload::Error;
 
 use crate::args::{DeviceArg, IsolationArg, KindArg, PlacementArg, ReplayArgs, VssdArg};
-use crate::drive::{self, Drive};
+use crate::drive::{self, ReplayDrive};
 use crate::ending::Ending;
 use crate::interrupt::on_interrupt;
 use crate::json::JsonTarget;
@@ -36,7 +36,7 @@ pub(crate) fn run(arguments: &ReplayArgs) -> Result<Ending, Error> {
         PlacementRuns::Off => &[false],
         PlacementRuns::Both => &[true, false],
     };
-    let drive = Drive::of(&options.storage);
+    let drive = ReplayDrive::of(&options.storage);
     let mut outcome =
         run_bars::watch(&monitor, placements, || larder_lab::replay::replay(&options, &monitor))?;
     outcome.drive = drive.map(|drive| drive.facts());

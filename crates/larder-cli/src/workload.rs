@@ -82,18 +82,18 @@ fn open(arguments: &StatsArgs) -> Result<Box<dyn RequestSource>, Error> {
     }
     let source = trace::open(path, &trace_options(&arguments.format)?)?;
     Ok(match arguments.requests {
-        Some(limit) => Box::new(Limited { source, left: limit }),
+        Some(limit) => Box::new(LimitedSource { source, left: limit }),
         None => source,
     })
 }
 
 /// The first requests of a source.
-struct Limited {
+struct LimitedSource {
     source: Box<dyn RequestSource>,
     left: u64,
 }
 
-impl RequestSource for Limited {
+impl RequestSource for LimitedSource {
     fn next_request(&mut self) -> Result<Option<Request>, Error> {
         if self.left == 0 {
             return Ok(None);

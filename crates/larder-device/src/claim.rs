@@ -88,13 +88,13 @@ mod tests {
     use crate::slice::SliceDevice;
     use crate::striped::StripedDevice;
 
-    type Shared = Arc<dyn Device>;
+    type DynDevice = Arc<dyn Device>;
 
-    fn device() -> Shared {
+    fn device() -> DynDevice {
         Arc::new(MemoryDevice::holding(vec![0; 1 << 20]))
     }
 
-    fn slice(device: &Shared, range: Range<u64>) -> SliceDevice<Shared> {
+    fn slice(device: &DynDevice, range: Range<u64>) -> SliceDevice<DynDevice> {
         SliceDevice::new(Arc::clone(device), range, &[]).unwrap()
     }
 
@@ -107,7 +107,7 @@ mod tests {
         assert_eq!(refused.kind(), ErrorKind::InUse);
         assert!(refused.to_string().contains("has bytes 0 to 8192"), "{refused}");
         drop(left);
-        let inner: Shared = Arc::new(slice(&device, 0..16384));
+        let inner: DynDevice = Arc::new(slice(&device, 0..16384));
         assert!(Claim::take(&slice(&inner, 4096..8192)).is_ok());
         assert!(Claim::take(&slice(&inner, 8192..12288)).is_err(), "a slice of a slice");
         drop(right);
@@ -121,7 +121,7 @@ mod tests {
         let fault = || FaultDevice::new(Arc::clone(&one), &FaultPlan::new(1));
         assert!(Claim::take(&fault()).is_err() && Claim::take(&Arc::new(fault())).is_err());
         let striped = StripedDevice::new(vec![Arc::clone(&one), Arc::clone(&other)], 4096).unwrap();
-        let striped: Shared = Arc::new(striped);
+        let striped: DynDevice = Arc::new(striped);
         assert!(Claim::take(&striped).is_err());
         // The second stripe of each pair is on the other device.
         assert!(Claim::take(&slice(&striped, 4096..8192)).is_ok());

@@ -22,13 +22,13 @@ use crate::io::{CheckedIo, Io, IoFuture};
 #[derive(Debug)]
 pub struct MemoryDevice {
     info: DeviceInfo,
-    content: Mutex<Content>,
+    content: Mutex<MemoryContent>,
     written_bytes: AtomicU64,
     zeroed_bytes: AtomicU64,
 }
 
 #[derive(Debug)]
-struct Content {
+struct MemoryContent {
     bytes: Vec<u8>,
     /// Metadata of the blocks, in order.
     metadata: Vec<u8>,
@@ -59,7 +59,7 @@ impl MemoryDevice {
         let info = DeviceInfo::new("memory", bytes.len() as u64, block_bytes, 1 << 20);
         Self {
             info,
-            content: Mutex::new(Content { bytes, metadata: Vec::new() }),
+            content: Mutex::new(MemoryContent { bytes, metadata: Vec::new() }),
             written_bytes: AtomicU64::new(0),
             zeroed_bytes: AtomicU64::new(0),
         }
@@ -85,7 +85,7 @@ impl MemoryDevice {
         self.lock().metadata.clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Content> {
+    fn lock(&self) -> MutexGuard<'_, MemoryContent> {
         self.content.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -105,7 +105,7 @@ impl Device for MemoryDevice {
     fn start(&self, io: CheckedIo) -> IoFuture {
         let mut io = io.into_inner();
         let mut content = self.lock();
-        let Content { bytes, metadata } = &mut *content;
+        let MemoryContent { bytes, metadata } = &mut *content;
         let place = |offset: u64, length: usize| {
             let start = usize::try_from(offset).expect("the range was checked");
             start..start + length

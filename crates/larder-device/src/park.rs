@@ -24,7 +24,7 @@ use crate::driver::{Driver, Parker};
 use crate::plug;
 
 /// The state of a thread for [`block_on`].
-struct Here {
+struct ThreadState {
     parker: Arc<Parker>,
     waker: Waker,
     depth: Cell<u32>,
@@ -34,11 +34,11 @@ struct Here {
 }
 
 thread_local! {
-    static HERE: Here = {
+    static HERE: ThreadState = {
         let parker = Arc::new(Parker::new());
         let waker = Waker::from(Arc::clone(&parker));
         let (noted, host) = (RefCell::new(None), RefCell::new(None));
-        Here { parker, waker, depth: Cell::new(0), noted, host }
+        ThreadState { parker, waker, depth: Cell::new(0), noted, host }
     };
 }
 
@@ -130,7 +130,7 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
     })
 }
 
-impl Here {
+impl ThreadState {
     /// The driver that the thread drives while it has nothing to poll.
     fn driver(&self) -> Option<Arc<dyn Driver>> {
         let host = self.host.borrow().clone();
@@ -146,12 +146,12 @@ impl Here {
 
 /// A stay inside [`block_on`], which may be nested.
 struct BlockOnEntry<'a> {
-    here: &'a Here,
+    here: &'a ThreadState,
     outer: Option<Arc<dyn Driver>>,
 }
 
 impl<'a> BlockOnEntry<'a> {
-    fn enter(here: &'a Here) -> Self {
+    fn enter(here: &'a ThreadState) -> Self {
         here.depth.set(here.depth.get() + 1);
         Self { here, outer: here.noted.take() }
     }

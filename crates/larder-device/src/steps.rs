@@ -84,7 +84,7 @@ impl Work {
         });
         match is_outermost {
             Ok(true) => {
-                let _done = Done;
+                let _done = QueueGuard;
                 let mut next = Some(self);
                 while let Some(work) = next {
                     work.go();
@@ -125,9 +125,9 @@ impl Wake for Work {
 }
 
 /// Clears the thread's queue when it carries out no more work, also if a step panicked.
-struct Done;
+struct QueueGuard;
 
-impl Drop for Done {
+impl Drop for QueueGuard {
     fn drop(&mut self) {
         let _ = WOKEN.try_with(|woken| woken.borrow_mut().take());
     }

@@ -11,7 +11,7 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | `sockets` | stream sockets of one thread on io_uring or `epoll`, listening sockets, messages to a sleeping thread |
+//! | `sockets` | stream sockets of a thread on io_uring or `epoll`, listening sockets, messages to a sleeping thread |
 //! | `tls` | TLS of a server: certificates from files, and a socket over a socket |
 //! | `mailbox`, `tasks` | messages and wakes of other threads; the futures of a thread |
 //! | `reactor` | the loop of a thread |

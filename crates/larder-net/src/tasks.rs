@@ -26,9 +26,9 @@ pub struct Tasks<L> {
 }
 
 /// Records that a task has ended, even by a panic.
-struct Ends(usize, Rc<RefCell<Vec<usize>>>);
+struct TaskEndGuard(usize, Rc<RefCell<Vec<usize>>>);
 
-impl Drop for Ends {
+impl Drop for TaskEndGuard {
     fn drop(&mut self) {
         self.1.borrow_mut().push(self.0);
     }
@@ -45,7 +45,7 @@ impl<L: Send + 'static> Tasks<L> {
         let mailbox = Arc::clone(&self.mailbox);
         let mut tasks = self.tasks.borrow_mut();
         let place = tasks.vacant_entry();
-        let ends = Ends(place.key(), Rc::clone(&self.ended));
+        let ends = TaskEndGuard(place.key(), Rc::clone(&self.ended));
         // A future that awaits another has room for it twice: as its argument, and as what it awaits. Boxed, there is
         // one.
         let mut future = Box::pin(future);

@@ -10,11 +10,11 @@ use larder_net::{accept_until, send_to_least_loaded};
 
 use crate::config::ProtocolKind;
 use crate::listener::{Entrance, Listener};
-use crate::mailbox::{Arrived, Letter};
-use crate::shared::Shared;
+use crate::mailbox::{AcceptedConnection, Letter};
+use crate::shared::ServerState;
 
 /// Accepts connections until `stop` is set. The listeners close when it returns.
-pub(crate) fn run(listeners: &[Listener], shared: &Shared, stop: &Stop) -> io::Result<()> {
+pub(crate) fn run(listeners: &[Listener], shared: &ServerState, stop: &Stop) -> io::Result<()> {
     let sockets: Vec<_> = listeners.iter().map(Listener::socket).collect();
     accept_until(stop, &sockets, |number, fd, peer| {
         admit(fd, listeners[number].entrance(), peer, shared);
@@ -22,7 +22,7 @@ pub(crate) fn run(listeners: &[Listener], shared: &Shared, stop: &Stop) -> io::R
 }
 
 /// Gives a connection to a worker, or refuses it if `connections_max` connections are open.
-fn admit(fd: OwnedFd, entrance: &Arc<Entrance>, peer: Peer, shared: &Shared) {
+fn admit(fd: OwnedFd, entrance: &Arc<Entrance>, peer: Peer, shared: &ServerState) {
     if shared.connections() >= shared.connections_max() {
         let why: &[u8] = match entrance.protocol {
             // Before the handshake the client cannot read a plain-text answer.
@@ -35,6 +35,6 @@ fn admit(fd: OwnedFd, entrance: &Arc<Entrance>, peer: Peer, shared: &Shared) {
         let _ = rustix::net::send(&fd, why, rustix::net::SendFlags::NOSIGNAL);
         return;
     }
-    let arrived = Arrived { fd, entrance: Arc::clone(entrance), peer };
+    let arrived = AcceptedConnection { fd, entrance: Arc::clone(entrance), peer };
     send_to_least_loaded(&shared.mailboxes, Letter::Arrived(arrived));
 }

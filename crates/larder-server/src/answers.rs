@@ -71,11 +71,11 @@ enum Slot {
     Waits(Later),
     Found(Answer),
     /// The first string if no earlier part has failed, else the second.
-    Ends(Failed, [&'static [u8]; 2]),
+    Ends(FailureFlag, [&'static [u8]; 2]),
 }
 
 /// Set when one part of a multi-part answer failed; each part is looked up by itself.
-pub(crate) type Failed = Rc<Cell<bool>>;
+pub(crate) type FailureFlag = Rc<Cell<bool>>;
 
 impl Answer {
     fn len(&self) -> usize {
@@ -184,7 +184,7 @@ impl<'s> Answers<'s> {
     }
 
     /// Ends a multi-part answer: with the first string, or with the second if one of the parts has failed.
-    pub(crate) fn ends(&mut self, failed: &Failed, ends: [&'static [u8]; 2]) {
+    pub(crate) fn ends(&mut self, failed: &FailureFlag, ends: [&'static [u8]; 2]) {
         match self.waiting {
             0 => self.bytes().extend_from_slice(ends[usize::from(failed.get())]),
             _ => self.behind.push_back(Slot::Ends(Rc::clone(failed), ends)),

@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 
 use larder_device::Clock;
 
-use crate::account::{Holder, Kept, Passing};
+use crate::account::{Holder, KeptBytes, Passing};
 use crate::answers::Answers;
 use crate::config::ProtocolKind;
 use crate::rates::{Admission, DELAY_MAX};
-use crate::slow_log::Whose;
+use crate::slow_log::RequestOrigin;
 use crate::tenant::{Calls, Tenant};
-use crate::users::{Asker, Denied, Login};
+use crate::users::{Asker, Login, LoginRefusal};
 use crate::work::Work;
 use crate::worker::Worker;
 use larder_net::sockets::{BUFFER_BYTES, Peer};
@@ -37,7 +37,7 @@ pub(crate) struct Caller {
     /// The client has sent a wrong password.
     was_wrong: bool,
     /// What the connection was before any login.
-    came_as: Came,
+    came_as: InitialLogin,
     /// Its place among the idle connections of the worker, while it waits for requests.
     waits_at: Option<usize>,
     /// Memory that it holds for an incomplete request.
@@ -54,7 +54,7 @@ pub(crate) fn bytes_to_hold(there: usize, needed: usize) -> usize {
 }
 
 /// What a connection is before any login.
-enum Came {
+enum InitialLogin {
     /// Gets the login that the server grants without a password, if there is one.
     Unknown,
     /// A client of the tenant that its listener serves.
@@ -71,7 +71,8 @@ impl Caller {
         tenant: Option<&Arc<Tenant>>,
     ) -> Self {
         let id = worker.shared.next_connection();
-        let came_as = tenant.map_or(Came::Unknown, |tenant| Came::To(Arc::clone(tenant)));
+        let came_as =
+            tenant.map_or(InitialLogin::Unknown, |tenant| InitialLogin::To(Arc::clone(tenant)));
         let tenant = Arc::clone(worker.shared.default_tenant());
         let held = Passing::new(&worker.shared.account, worker.shared.account.strangers());
         let mut caller = Self {
@@ -97,7 +98,7 @@ impl Caller {
     pub(crate) fn comes_with_certificate(&mut self, name: Option<&str>) -> bool {
         let users = self.worker.shared.users();
         if let Some(user) = name.and_then(|name| users.certified(name)) {
-            self.came_as = Came::As(Arc::clone(user));
+            self.came_as = InitialLogin::As(Arc::clone(user));
         }
         self.log_out();
         !self.needs_login() || users.have_passwords()
@@ -175,7 +176,7 @@ impl Caller {
 
     /// Whether the client has to log in ([`Caller::log_in`]) before anything else is answered.
     pub(crate) fn needs_login(&self) -> bool {
-        self.login.is_none() && !matches!(self.came_as, Came::To(_))
+        self.login.is_none() && !matches!(self.came_as, InitialLogin::To(_))
     }
 
     /// Whether a reload has removed or changed the user that it has logged in as. The connection then has to end.
@@ -185,7 +186,11 @@ impl Caller {
 
     /// Logs in as `user` with `password`. On success the connection uses that user's tenant from now on; otherwise it
     /// stays as it was, and the error says why. Wrong passwords are answered late.
-    pub(crate) async fn log_in(&mut self, user: &[u8], password: &[u8]) -> Result<(), Denied> {
+    pub(crate) async fn log_in(
+        &mut self,
+        user: &[u8],
+        password: &[u8],
+    ) -> Result<(), LoginRefusal> {
         let Worker { shared, clock, counters, .. } = &*self.worker;
         counters.auth_cmds.add(1);
         let address = match self.peer {
@@ -202,10 +207,10 @@ impl Caller {
             }
             Err(denied) => {
                 match denied {
-                    Denied::Wrong => counters.auth_errors.add(1),
-                    Denied::Busy => counters.auth_busy.add(1),
+                    LoginRefusal::Wrong => counters.auth_errors.add(1),
+                    LoginRefusal::Busy => counters.auth_busy.add(1),
                 }
-                self.was_wrong |= denied == Denied::Wrong;
+                self.was_wrong |= denied == LoginRefusal::Wrong;
                 Err(denied)
             }
         }
@@ -216,14 +221,16 @@ impl Caller {
         let shared = &self.worker.shared;
         let users = shared.users();
         let login = match &self.came_as {
-            Came::As(login) => Some(login),
-            Came::To(_) if shared.tenants.len() > 1 => None,
+            InitialLogin::As(login) => Some(login),
+            InitialLogin::To(_) if shared.tenants.len() > 1 => None,
             // With a single tenant, the listener's tenant is the server's only one.
-            Came::Unknown | Came::To(_) => users.without_login(self.peer.is_local()),
+            InitialLogin::Unknown | InitialLogin::To(_) => {
+                users.without_login(self.peer.is_local())
+            }
         };
         let login = login.cloned();
         let tenant = match (&self.came_as, &login) {
-            (Came::To(tenant), _) => tenant,
+            (InitialLogin::To(tenant), _) => tenant,
             (_, Some(login)) => login.tenant(),
             (_, None) => shared.default_tenant(),
         };
@@ -271,7 +278,7 @@ impl Caller {
     }
 
     /// A new, empty charge for memory that it keeps from one request to the next.
-    pub(crate) fn keep(&self) -> Kept {
+    pub(crate) fn keep(&self) -> KeptBytes {
         self.worker.shared.account.keep(self.holder())
     }
 
@@ -285,13 +292,13 @@ impl Caller {
     /// Adds a request that took at least the threshold to the slow log.
     pub(crate) fn note_slow(&self, took: Duration, command: &'static str, key: &[u8]) {
         let (peer, tenant) = (self.peer.to_string(), self.tenant_of(key));
-        let whose = Whose { protocol: self.protocol, tenant: tenant.name(), peer };
+        let whose = RequestOrigin { protocol: self.protocol, tenant: tenant.name(), peer };
         self.worker.shared.slow_log.add(took, whose, command, key);
     }
 
     /// A request for `key` that begins to wait.
-    pub(crate) fn asks(&self, command: &'static str, key: &[u8]) -> Asked {
-        Asked {
+    pub(crate) fn asks(&self, command: &'static str, key: &[u8]) -> TimedRequest {
+        TimedRequest {
             worker: Rc::clone(&self.worker),
             tenant: Arc::clone(self.tenant_of(key)),
             peer: self.peer,
@@ -343,7 +350,7 @@ impl Caller {
 }
 
 /// A request that waits, with what the slow log needs if it takes long.
-pub(crate) struct Asked {
+pub(crate) struct TimedRequest {
     worker: Rc<Worker>,
     tenant: Arc<Tenant>,
     peer: Peer,
@@ -352,13 +359,18 @@ pub(crate) struct Asked {
     begun: Instant,
 }
 
-impl Asked {
+impl TimedRequest {
     /// The request for `key` has ended: logs it if it was slow.
     pub(crate) fn ends(self, key: &[u8]) {
         let (took, log) = (self.begun.elapsed(), &self.worker.shared.slow_log);
         if log.wants(took) {
             let (protocol, peer) = (self.protocol, self.peer.to_string());
-            log.add(took, Whose { protocol, tenant: self.tenant.name(), peer }, self.command, key);
+            log.add(
+                took,
+                RequestOrigin { protocol, tenant: self.tenant.name(), peer },
+                self.command,
+                key,
+            );
         }
     }
 }

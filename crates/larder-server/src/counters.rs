@@ -62,17 +62,17 @@ macro_rules! counters {
 
         /// Values of [`Counters`] at one moment, of one worker or of several together.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-        pub(crate) struct Counted {
+        pub(crate) struct CounterValues {
             $($(#[doc = $about])* pub(crate) $name: u64,)*
         }
 
         impl Counters {
-            pub(crate) fn read(&self) -> Counted {
-                Counted { $($name: self.$name.read(),)* }
+            pub(crate) fn read(&self) -> CounterValues {
+                CounterValues { $($name: self.$name.read(),)* }
             }
         }
 
-        impl Counted {
+        impl CounterValues {
             /// Each number with its name and its description.
             pub(crate) fn each(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
                 [$((stringify!($name), concat!($($about),*).trim_ascii(), self.$name),)*].into_iter()
@@ -80,13 +80,13 @@ macro_rules! counters {
 
             /// What was counted after `before` was taken.
             pub(crate) fn since(&self, before: &Self) -> Self {
-                Counted { $($name: self.$name.saturating_sub(before.$name),)* }
+                CounterValues { $($name: self.$name.saturating_sub(before.$name),)* }
             }
         }
 
-        impl Sum for Counted {
+        impl Sum for CounterValues {
             fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
-                all.fold(Self::default(), |sum, one| Counted { $($name: sum.$name + one.$name,)* })
+                all.fold(Self::default(), |sum, one| CounterValues { $($name: sum.$name + one.$name,)* })
             }
         }
     };

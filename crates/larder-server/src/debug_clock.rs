@@ -11,11 +11,11 @@ use larder::{Clock, RealClock};
 /// follow [`Clock::monotonic`], which always runs.
 #[derive(Debug, Default)]
 pub struct DebugClock {
-    state: Mutex<State>,
+    state: Mutex<DebugClockState>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct State {
+struct DebugClockState {
     ahead_ms: i64,
     held_at: Option<Duration>,
 }
@@ -49,14 +49,14 @@ impl DebugClock {
         state.held_at = holds.then(|| state.held_at.unwrap_or_else(|| RealClock.now()));
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, DebugClockState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Clock for DebugClock {
     fn now(&self) -> Duration {
-        let State { ahead_ms, held_at } = *self.lock();
+        let DebugClockState { ahead_ms, held_at } = *self.lock();
         let now = held_at.unwrap_or_else(|| RealClock.now());
         let moved = Duration::from_millis(ahead_ms.unsigned_abs());
         if ahead_ms < 0 { now.saturating_sub(moved) } else { now.saturating_add(moved) }

@@ -17,15 +17,15 @@ use crate::caller::Caller;
 use crate::config::ProtocolKind;
 use crate::connection::{Connection, serve};
 use crate::handshake;
-use crate::mailbox::{Arrived, Letter, Mailbox};
+use crate::mailbox::{AcceptedConnection, Letter, Mailbox};
 use crate::protocol::Protocol;
 use crate::protocol::memcached::Memcached;
 use crate::protocol::resp::Resp;
-use crate::shared::Shared;
+use crate::shared::ServerState;
 use crate::worker::{RingWatch, Worker};
 
 /// Runs until it is told to end, or until it drains and has no connections.
-pub(crate) fn run(number: usize, shared: Arc<Shared>) -> io::Result<()> {
+pub(crate) fn run(number: usize, shared: Arc<ServerState>) -> io::Result<()> {
     let reactor = Reactor::new(Arc::clone(&shared.mailboxes[number]));
     let worker = Rc::new(Worker::new(number, shared));
     match sockets_of(&worker) {
@@ -112,9 +112,9 @@ impl<B: Backend> Service for WorkerService<B> {
 }
 
 /// Starts a task for a connection.
-fn welcome<B: Backend>(worker: &Rc<Worker>, arrived: Arrived, backend: &Rc<B>) {
-    let Arrived { fd, entrance, peer } = arrived;
-    let leaves = Leaves(Rc::clone(worker));
+fn welcome<B: Backend>(worker: &Rc<Worker>, arrived: AcceptedConnection, backend: &Rc<B>) {
+    let AcceptedConnection { fd, entrance, peer } = arrived;
+    let leaves = LoadGuard(Rc::clone(worker));
     let socket = match backend.attach(fd) {
         Ok(socket) => socket,
         Err(error) => return tracing::warn!(%error, "a connection could not be taken in"),
@@ -134,7 +134,12 @@ fn welcome<B: Backend>(worker: &Rc<Worker>, arrived: Arrived, backend: &Rc<B>) {
 }
 
 /// Starts a task that serves a connection.
-fn speak<S: Socket + 'static>(socket: S, protocol: ProtocolKind, caller: Caller, leaves: Leaves) {
+fn speak<S: Socket + 'static>(
+    socket: S,
+    protocol: ProtocolKind,
+    caller: Caller,
+    leaves: LoadGuard,
+) {
     let worker = Rc::clone(&caller.worker);
     match protocol {
         ProtocolKind::Memcached => {
@@ -151,7 +156,7 @@ fn speak<S: Socket + 'static>(socket: S, protocol: ProtocolKind, caller: Caller,
 fn begin<S: Socket + 'static, P: Protocol + 'static>(
     worker: &Rc<Worker>,
     connection: Box<Connection<S, P>>,
-    leaves: Leaves,
+    leaves: LoadGuard,
 ) {
     worker.tasks.spawn(async move {
         serve(connection).await;
@@ -160,9 +165,9 @@ fn begin<S: Socket + 'static, P: Protocol + 'static>(
 }
 
 /// Takes the connection off the worker's load when it is dropped.
-struct Leaves(Rc<Worker>);
+struct LoadGuard(Rc<Worker>);
 
-impl Drop for Leaves {
+impl Drop for LoadGuard {
     fn drop(&mut self) {
         self.0.shared.mailboxes[self.0.number].load.fetch_sub(1, Ordering::Relaxed);
     }

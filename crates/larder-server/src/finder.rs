@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 
 use larder::block_on;
 
-use crate::shared::Shared;
+use crate::shared::ServerState;
 
 /// Threads that share the work: one reads while another sorts.
 const THREADS: usize = 2;
@@ -23,7 +23,7 @@ pub(crate) struct Finder {
 }
 
 impl Finder {
-    pub(crate) fn begin(shared: &Arc<Shared>) -> io::Result<Self> {
+    pub(crate) fn begin(shared: &Arc<ServerState>) -> io::Result<Self> {
         let mut finder = Self { is_stopped: Arc::default(), threads: Vec::new() };
         for _ in 0..THREADS.min(shared.config.workers) {
             let (shared, is_stopped) = (Arc::clone(shared), Arc::clone(&finder.is_stopped));

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use larder_device::give_back_free_memory;
 
-use crate::shared::Shared;
+use crate::shared::ServerState;
 
 /// How often it checks.
 const INTERVAL: Duration = Duration::from_secs(3);
@@ -25,16 +25,16 @@ pub(crate) struct Housekeeper {
 }
 
 /// Estimates the free memory that the allocator holds.
-struct Freed {
+struct FreeMemoryEstimate {
     connections_ever: u64,
     peak: usize,
     /// The last return gave back much: memory freed while it ran may still be with the allocator.
     looks_again: bool,
 }
 
-impl Freed {
+impl FreeMemoryEstimate {
     /// Whether clients have released [`WORTH_BYTES`] or more. What they still hold is not counted.
-    fn is_much(&mut self, shared: &Shared) -> bool {
+    fn is_much(&mut self, shared: &ServerState) -> bool {
         let (used, ever) = (shared.account.used(), shared.connections_ever());
         self.peak = self.peak.max(shared.account.take_peak());
         let come = usize::try_from(ever - self.connections_ever).unwrap_or(usize::MAX);
@@ -44,7 +44,7 @@ impl Freed {
     }
 
     /// Everything freed so far was given back: `bytes`.
-    fn was_given_back(&mut self, bytes: usize, shared: &Shared) {
+    fn was_given_back(&mut self, bytes: usize, shared: &ServerState) {
         self.looks_again = bytes >= WORTH_BYTES;
         self.peak = shared.account.used();
         self.connections_ever = shared.connections_ever() - shared.connections() as u64;
@@ -52,10 +52,10 @@ impl Freed {
 }
 
 impl Housekeeper {
-    pub(crate) fn begin(shared: &Arc<Shared>) -> io::Result<Self> {
+    pub(crate) fn begin(shared: &Arc<ServerState>) -> io::Result<Self> {
         let (stop, stopped) = channel();
         let shared = Arc::clone(shared);
-        let mut freed = Freed { connections_ever: 0, peak: 0, looks_again: false };
+        let mut freed = FreeMemoryEstimate { connections_ever: 0, peak: 0, looks_again: false };
         let run = move || {
             while stopped.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
                 if freed.is_much(&shared) {

@@ -13,7 +13,7 @@ pub(crate) type Mailbox = larder_net::Mailbox<Letter>;
 /// An order to a worker.
 pub(crate) enum Letter {
     /// A connection, whose load is counted already.
-    Arrived(Arrived),
+    Arrived(AcceptedConnection),
     /// Some users may have been revoked: close the connections that wait for requests and hold such a login.
     UsersChanged,
     /// The server ends: answer what has come, and close.
@@ -23,7 +23,7 @@ pub(crate) enum Letter {
 }
 
 /// A connection that was accepted.
-pub(crate) struct Arrived {
+pub(crate) struct AcceptedConnection {
     pub(crate) fd: OwnedFd,
     /// The listener at which it arrived.
     pub(crate) entrance: Arc<Entrance>,

@@ -3,10 +3,10 @@
 /// A sorted table of prefixes.
 pub(crate) struct Prefixes<T> {
     /// Sorted by prefix.
-    entries: Vec<Entry<T>>,
+    entries: Vec<PrefixEntry<T>>,
 }
 
-struct Entry<T> {
+struct PrefixEntry<T> {
     prefix: Vec<u8>,
     /// The longest other prefix that this one begins with.
     parent: Option<usize>,
@@ -23,7 +23,7 @@ impl<T> Prefixes<T> {
             // All prefixes of this prefix are before it in the order, so they are already in the table.
             let last = prefixes.entries.len().checked_sub(1);
             let parent = prefixes.longest_from(last, &prefix);
-            prefixes.entries.push(Entry { prefix, parent, tenant });
+            prefixes.entries.push(PrefixEntry { prefix, parent, tenant });
         }
         prefixes
     }

@@ -21,13 +21,13 @@ use crate::listener::{self, Listener};
 use crate::mailbox::Letter;
 use crate::protocol::resp;
 use crate::resp_board::Board;
-use crate::shared::{Shared, check_policies};
+use crate::shared::{ServerState, check_policies};
 use crate::tenant::Caches;
 use crate::users::Users;
 
 /// A running server; [`Server::end`] ends it.
 pub struct Server {
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
     addresses: Vec<SocketAddr>,
     listeners: Vec<ListenerConfig>,
     admin: Option<AdminThread>,
@@ -113,7 +113,7 @@ impl BoundServer {
         check_policies(&config.tenants, &tenants)?;
         let mailboxes = threads.mailboxes().to_vec();
         let board = Board::new(config.workers, tenants.len(), resp::commands());
-        let shared = Shared::new(config, caches, tenants, users, tls, mailboxes, board);
+        let shared = ServerState::new(config, caches, tenants, users, tls, mailboxes, board);
         let shared = Arc::new(shared);
         let mut server = Server {
             shared,
@@ -225,7 +225,7 @@ struct AdminThread {
 }
 
 impl AdminThread {
-    fn begin(admin: Admin, shared: &Arc<Shared>) -> Result<Self, Error> {
+    fn begin(admin: Admin, shared: &Arc<ServerState>) -> Result<Self, Error> {
         let refused = |error| Error::system(ErrorKind::System, "the system has no thread", error);
         let stop = Arc::new(Stop::new().map_err(refused)?);
         let (address, shared, told) = (admin.address(), Arc::clone(shared), Arc::clone(&stop));

@@ -10,7 +10,7 @@ use larder_net::tls::Tls;
 
 use crate::account::Account;
 use crate::config::ServerConfig;
-use crate::counters::{Counted, Counters, RingCounters};
+use crate::counters::{CounterValues, Counters, RingCounters};
 use crate::error::Error;
 use crate::mailbox::{Letter, Mailbox};
 use crate::policy::{self, TenantPolicy};
@@ -21,7 +21,7 @@ use crate::tenant::{Caches, Tenant};
 use crate::users::Users;
 
 /// State that all threads of a server share.
-pub(crate) struct Shared {
+pub(crate) struct ServerState {
     pub(crate) config: ServerConfig,
     /// The socket backend in use: as configured, if the kernel allows it.
     pub(crate) sockets: SocketBackend,
@@ -54,14 +54,14 @@ pub(crate) struct Shared {
     /// Slow requests.
     pub(crate) slow_log: SlowLog,
     /// The counters at the time when a client reset the statistics.
-    counted_before: Mutex<Counted>,
+    counted_before: Mutex<CounterValues>,
     /// Connections refused because there were too many.
     pub(crate) rejected: AtomicU64,
     /// The number of the next connection, counted from the start.
     connections: AtomicU64,
 }
 
-impl Shared {
+impl ServerState {
     pub(crate) fn new(
         config: ServerConfig,
         caches: Caches,
@@ -110,7 +110,7 @@ impl Shared {
     }
 
     /// The counters of all workers together.
-    pub(crate) fn counted(&self) -> Counted {
+    pub(crate) fn counted(&self) -> CounterValues {
         self.counters.iter().map(|of_one| of_one.read()).sum()
     }
 
@@ -185,7 +185,7 @@ impl Shared {
     }
 
     /// The counters since a client last reset the statistics.
-    pub(crate) fn counted_lately(&self) -> Counted {
+    pub(crate) fn counted_lately(&self) -> CounterValues {
         let before = self.counted_before.lock().unwrap_or_else(PoisonError::into_inner);
         self.counted().since(&before)
     }

@@ -46,7 +46,7 @@ pub(crate) struct SlowEntry {
 }
 
 /// The origin of a request.
-pub(crate) struct Whose<'a> {
+pub(crate) struct RequestOrigin<'a> {
     pub(crate) protocol: ProtocolKind,
     pub(crate) tenant: &'a str,
     pub(crate) peer: String,
@@ -84,7 +84,13 @@ impl SlowLog {
     }
 
     /// Adds a request. When the log is full, it replaces the oldest entry.
-    pub(crate) fn add(&self, took: Duration, whose: Whose<'_>, command: &'static str, key: &[u8]) {
+    pub(crate) fn add(
+        &self,
+        took: Duration,
+        whose: RequestOrigin<'_>,
+        command: &'static str,
+        key: &[u8],
+    ) {
         let shown = key.get(..KEY_BYTES_SHOWN).unwrap_or(key);
         let mut entry = SlowEntry {
             number: 0,
@@ -129,7 +135,7 @@ mod tests {
 
     fn add(log: &SlowLog, key: &[u8]) {
         let peer = "127.0.0.1:7".to_owned();
-        let whose = Whose { protocol: ProtocolKind::Resp, tenant: "photos", peer };
+        let whose = RequestOrigin { protocol: ProtocolKind::Resp, tenant: "photos", peer };
         log.add(12 * MS, whose, "get", key);
     }
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::outcome::Outcome;
+use super::outcome::SuiteOutcome;
 use crate::served::{Server, Subject, said};
 use crate::step;
 
@@ -14,7 +14,7 @@ const OPTIONS: [&str; 4] = ["--memory", "64M", "--flash", "0"];
 const PYMEMCACHE: [&str; 3] = ["pymemcache==4.0.0", "pytest", "faker"];
 
 /// Runs the tests of all clients that are available.
-pub(super) fn run(subject: &Subject, dir: &Path) -> Vec<Outcome> {
+pub(super) fn run(subject: &Subject, dir: &Path) -> Vec<SuiteOutcome> {
     vec![
         memccapable("memccapable, text", "-a", subject),
         memccapable("memccapable, binary", "-b", subject),
@@ -22,27 +22,34 @@ pub(super) fn run(subject: &Subject, dir: &Path) -> Vec<Outcome> {
     ]
 }
 
-fn memccapable(name: &str, dialect: &str, subject: &Subject) -> Outcome {
+fn memccapable(name: &str, dialect: &str, subject: &Subject) -> SuiteOutcome {
     let Some(program) = step::find_program(&["memccapable"]) else {
-        return Outcome::skipped(name, "memccapable is not there (libmemcached-tools)");
+        return SuiteOutcome::skipped(name, "memccapable is not there (libmemcached-tools)");
     };
     let tried = Server::start(subject, "memcached", &OPTIONS).and_then(|server| {
         said(Command::new(program).args(["-h", "127.0.0.1", "-p", &server.port, dialect]))
     });
     match tried {
         Ok(text) => counted(name, &text, "[pass]", "[FAIL]"),
-        Err(why) => Outcome::skipped(name, why),
+        Err(why) => SuiteOutcome::skipped(name, why),
     }
 }
 
-fn counted(name: &str, text: &str, pass: &str, fail: &str) -> Outcome {
+fn counted(name: &str, text: &str, pass: &str, fail: &str) -> SuiteOutcome {
     let (passed, failed) = (text.matches(pass).count(), text.matches(fail).count());
     // A client without output has not passed.
     let failed = failed + usize::from(passed + failed == 0);
-    Outcome { name: name.to_owned(), passed, failed, skipped: 0, known: None, note: String::new() }
+    SuiteOutcome {
+        name: name.to_owned(),
+        passed,
+        failed,
+        skipped: 0,
+        known: None,
+        note: String::new(),
+    }
 }
 
-fn pymemcache(subject: &Subject, dir: &Path) -> Outcome {
+fn pymemcache(subject: &Subject, dir: &Path) -> SuiteOutcome {
     let name = "pymemcache 4.0.0, test_integration";
     let tried = tests_of_pymemcache(dir).and_then(|(python, tests)| {
         let server = Server::start(subject, "memcached", &OPTIONS)?;
@@ -55,9 +62,9 @@ fn pymemcache(subject: &Subject, dir: &Path) -> Outcome {
     match tried {
         Ok(text) => {
             let skipped = text.matches("\nSKIPPED ").count();
-            Outcome { skipped, ..counted(name, &text, "\nPASSED ", "\nFAILED ") }
+            SuiteOutcome { skipped, ..counted(name, &text, "\nPASSED ", "\nFAILED ") }
         }
-        Err(why) => Outcome::skipped(name, why),
+        Err(why) => SuiteOutcome::skipped(name, why),
     }
 }
 

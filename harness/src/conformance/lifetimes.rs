@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use super::outcome::Outcome;
+use super::outcome::SuiteOutcome;
 use crate::served::{Server, Subject};
 use crate::{port, step};
 
@@ -77,14 +77,14 @@ const BINARY_LIFETIMES: [u32; 8] =
     [0, 1, 100, 2_592_000, 2_592_001, 0x7fff_ffff, 0x8000_0000, 0xffff_ffff];
 
 /// Sends everything to both servers. Skipped if memcached is not installed.
-pub(super) fn run(subject: &Subject) -> Outcome {
+pub(super) fn run(subject: &Subject) -> SuiteOutcome {
     match compare(subject) {
         Ok(outcome) => outcome,
-        Err(why) => Outcome::skipped(NAME, why),
+        Err(why) => SuiteOutcome::skipped(NAME, why),
     }
 }
 
-fn compare(subject: &Subject) -> Result<Outcome, String> {
+fn compare(subject: &Subject) -> Result<SuiteOutcome, String> {
     let theirs = Memcached::start()?;
     let ours = Server::start(subject, "memcached", &["--memory", "64M", "--flash", "0"])?;
     let port = ours.port.parse().map_err(|_| "larder serve: it names no port".to_owned())?;
@@ -122,7 +122,7 @@ fn compare(subject: &Subject) -> Result<Outcome, String> {
     }
     let (failed, note) = (wrong.len(), format!(" ({})", wrong.join("; ")));
     let note = if failed > 0 { note } else { String::new() };
-    Ok(Outcome { name: NAME.to_owned(), passed, failed, skipped: 0, known: None, note })
+    Ok(SuiteOutcome { name: NAME.to_owned(), passed, failed, skipped: 0, known: None, note })
 }
 
 /// Whether the answers are equal, except that a second may have passed between them.

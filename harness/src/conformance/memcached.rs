@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use super::outcome::Outcome;
+use super::outcome::SuiteOutcome;
 use super::{source, tap};
 use crate::served::Subject;
 use crate::step;
@@ -88,10 +88,10 @@ const KNOWN: [(&str, usize, &str); 16] = [
 ];
 
 /// Fetches the tests and runs them, each file with its own servers.
-pub(super) fn run(subject: &Subject, dir: &Path) -> Vec<Outcome> {
+pub(super) fn run(subject: &Subject, dir: &Path) -> Vec<SuiteOutcome> {
     match source::find("memcached", dir).and_then(|source| prepare(&source).map(|()| source)) {
         Ok(source) => FILES.iter().map(|file| run_file(file, subject, &source)).collect(),
-        Err(why) => vec![Outcome::skipped("memcached t/*.t", why)],
+        Err(why) => vec![SuiteOutcome::skipped("memcached t/*.t", why)],
     }
 }
 
@@ -122,11 +122,11 @@ fn make_executable(_: &Path) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-fn run_file(file: &'static str, subject: &Subject, source: &Path) -> Outcome {
+fn run_file(file: &'static str, subject: &Subject, source: &Path) -> SuiteOutcome {
     let name = format!("memcached t/{file}.t");
     let path = format!("t/{file}.t");
     if !source.join(&path).is_file() {
-        return Outcome::skipped(name, "this release does not have it");
+        return SuiteOutcome::skipped(name, "this release does not have it");
     }
     eprintln!("{name}");
     let mut command = Command::new("timeout");
@@ -137,10 +137,10 @@ fn run_file(file: &'static str, subject: &Subject, source: &Path) -> Outcome {
         .env("LARDER_SOCKETS", subject.sockets);
     let output = match command.stdin(Stdio::null()).stderr(Stdio::null()).output() {
         Ok(output) => output,
-        Err(cause) => return Outcome::skipped(name, cause.to_string()),
+        Err(cause) => return SuiteOutcome::skipped(name, cause.to_string()),
     };
-    let tap::Counted { passed, failed, skipped } =
+    let tap::TapCounts { passed, failed, skipped } =
         tap::count(&String::from_utf8_lossy(&output.stdout));
     let known = KNOWN.iter().find(|known| known.0 == file).map(|known| (known.1, known.2));
-    Outcome { name, passed, failed, skipped, known, note: String::new() }
+    SuiteOutcome { name, passed, failed, skipped, known, note: String::new() }
 }

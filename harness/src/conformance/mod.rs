@@ -15,7 +15,7 @@ mod tap;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use outcome::Outcome;
+use outcome::SuiteOutcome;
 
 use crate::served::{self, Subject};
 use crate::step::Verdict;
@@ -23,7 +23,7 @@ use crate::workspace;
 
 /// Options of `conformance`.
 #[derive(Debug, Clone, Args)]
-pub struct Options {
+pub struct ConformanceOptions {
     /// How the server waits for sockets
     #[arg(long, value_name = "HOW", value_enum, default_value_t = Sockets::Both)]
     sockets: Sockets,
@@ -72,7 +72,7 @@ impl Sockets {
 }
 
 /// Runs all suites that are available here, and prints a table.
-pub fn run(options: &Options) -> Verdict {
+pub fn run(options: &ConformanceOptions) -> Verdict {
     let larder = match served::program(options.larder.as_deref()) {
         Ok(larder) => larder,
         Err(verdict) => return verdict,
@@ -96,7 +96,7 @@ fn directory() -> PathBuf {
     workspace::target().join("xtask/conformance")
 }
 
-fn suites(subject: &Subject, dir: &Path, only: &[Part]) -> Vec<Outcome> {
+fn suites(subject: &Subject, dir: &Path, only: &[Part]) -> Vec<SuiteOutcome> {
     let parts = Part::value_variants().iter().filter(|part| only.is_empty() || only.contains(part));
     let run = |part: &Part| match part {
         Part::Memcached => memcached::run(subject, dir),
@@ -109,20 +109,20 @@ fn suites(subject: &Subject, dir: &Path, only: &[Part]) -> Vec<Outcome> {
     parts.flat_map(run).collect()
 }
 
-fn print(sockets: &str, outcomes: &[Outcome]) {
+fn print(sockets: &str, outcomes: &[SuiteOutcome]) {
     println!(
         "\nsockets by {sockets}\n{:<36} {:>7} {:>7} {:>7}",
         "suite", "passed", "failed", "skipped"
     );
     for outcome in outcomes {
-        let Outcome { name, passed, failed, skipped, known, note } = outcome;
+        let SuiteOutcome { name, passed, failed, skipped, known, note } = outcome;
         let why = known.filter(|_| *failed > 0).map_or("", |(_, why)| why);
         println!("{name:<36} {passed:>7} {failed:>7} {skipped:>7}  {why}{note}");
     }
 }
 
-fn verdict(outcomes: &[Outcome]) -> Verdict {
-    let sum = |of: fn(&Outcome) -> usize| outcomes.iter().map(of).sum::<usize>();
+fn verdict(outcomes: &[SuiteOutcome]) -> Verdict {
+    let sum = |of: fn(&SuiteOutcome) -> usize| outcomes.iter().map(of).sum::<usize>();
     let (passed, failed) = (sum(|it| it.passed), sum(|it| it.failed));
     let worse: Vec<&str> =
         outcomes.iter().filter(|it| it.is_worse()).map(|it| it.name.as_str()).collect();
@@ -139,8 +139,8 @@ fn verdict(outcomes: &[Outcome]) -> Verdict {
 mod tests {
     use super::*;
 
-    fn outcome(failed: usize, known: Option<(usize, &'static str)>) -> Outcome {
-        Outcome { failed, known, passed: 3, skipped: 0, ..Outcome::skipped("a", "") }
+    fn outcome(failed: usize, known: Option<(usize, &'static str)>) -> SuiteOutcome {
+        SuiteOutcome { failed, known, passed: 3, skipped: 0, ..SuiteOutcome::skipped("a", "") }
     }
 
     #[test]
@@ -148,7 +148,7 @@ mod tests {
         assert!(matches!(verdict(&[outcome(2, Some((2, "so it is")))]), Verdict::Passed(_)));
         assert!(matches!(verdict(&[outcome(3, Some((2, "so it is")))]), Verdict::Failed(_)));
         assert!(matches!(verdict(&[outcome(1, None)]), Verdict::Failed(_)));
-        let nothing = [Outcome::skipped("a", "no network")];
+        let nothing = [SuiteOutcome::skipped("a", "no network")];
         assert!(matches!(verdict(&nothing), Verdict::Skipped(_)));
     }
 }

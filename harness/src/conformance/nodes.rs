@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::outcome::Outcome;
+use super::outcome::SuiteOutcome;
 use super::smoke;
 use crate::port::{self, local};
 use crate::served::Subject;
@@ -23,12 +23,12 @@ const STARTS_WITHIN: Duration = Duration::from_secs(10);
 const CLIENT: &str = include_str!("nodes/client.py");
 
 /// Runs what is available.
-pub(super) fn run(subject: &Subject, dir: &Path) -> Vec<Outcome> {
+pub(super) fn run(subject: &Subject, dir: &Path) -> Vec<SuiteOutcome> {
     let dir = dir.join("nodes");
     ["memcached", "redis", "cluster"].iter().map(|kind| of(kind, subject, &dir)).collect()
 }
 
-fn of(kind: &str, subject: &Subject, dir: &Path) -> Outcome {
+fn of(kind: &str, subject: &Subject, dir: &Path) -> SuiteOutcome {
     let name = match kind {
         "cluster" => "two nodes, cluster client".to_owned(),
         _ => format!("two nodes, nutcracker, {kind}"),
@@ -36,9 +36,12 @@ fn of(kind: &str, subject: &Subject, dir: &Path) -> Outcome {
     match tried(kind, subject, dir) {
         Ok(text) => {
             let told: Vec<&str> = text.lines().collect();
-            Outcome { note: format!(" ({})", told.join("; ")), ..smoke::counted(name, None, &text) }
+            SuiteOutcome {
+                note: format!(" ({})", told.join("; ")),
+                ..smoke::counted(name, None, &text)
+            }
         }
-        Err(why) => Outcome::skipped(name, why),
+        Err(why) => SuiteOutcome::skipped(name, why),
     }
 }
 

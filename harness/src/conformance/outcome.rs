@@ -2,7 +2,7 @@
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Outcome {
+pub(super) struct SuiteOutcome {
     /// Suite and part.
     pub(super) name: String,
     pub(super) passed: usize,
@@ -14,7 +14,7 @@ pub(super) struct Outcome {
     pub(super) note: String,
 }
 
-impl Outcome {
+impl SuiteOutcome {
     /// A part that could not run.
     pub(super) fn skipped(name: impl Into<String>, note: impl Into<String>) -> Self {
         Self { name: name.into(), passed: 0, failed: 0, skipped: 1, known: None, note: note.into() }

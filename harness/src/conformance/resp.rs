@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::outcome::Outcome;
+use super::outcome::SuiteOutcome;
 use super::source;
 use crate::served::{Server, Subject, said};
 use crate::step;
@@ -75,10 +75,10 @@ const REDIS_PY_KNOWN: (usize, &str) =
     (4, "a set (SADD), several nodes, and points in time beyond the year 2106 (two)");
 
 /// Fetches the tests and runs them.
-pub(super) fn run(subject: &Subject, dir: &Path) -> Vec<Outcome> {
+pub(super) fn run(subject: &Subject, dir: &Path) -> Vec<SuiteOutcome> {
     let mut outcomes = match prepared(dir) {
         Ok(tests) => FILES.iter().map(|file| run_file(file, subject, &tests)).collect(),
-        Err(why) => vec![Outcome::skipped("redis tests/unit", why)],
+        Err(why) => vec![SuiteOutcome::skipped("redis tests/unit", why)],
     };
     outcomes.push(redis_py(subject, dir));
     outcomes
@@ -109,7 +109,7 @@ fn executable(_: &Path) -> std::io::Result<()> {
     Err(std::io::ErrorKind::Unsupported.into())
 }
 
-fn run_file(file: &str, subject: &Subject, tests: &Path) -> Outcome {
+fn run_file(file: &str, subject: &Subject, tests: &Path) -> SuiteOutcome {
     let name = format!("redis {file}");
     let tried = Server::start(subject, "resp", &OPTIONS).and_then(|server| {
         let mut command = Command::new("tclsh");
@@ -120,12 +120,12 @@ fn run_file(file: &str, subject: &Subject, tests: &Path) -> Outcome {
     });
     match tried {
         Ok(text) => judged(name, &text),
-        Err(why) => Outcome::skipped(name, why),
+        Err(why) => SuiteOutcome::skipped(name, why),
     }
 }
 
 /// Counts the results in the coloured output of the harness.
-fn judged(name: String, text: &str) -> Outcome {
+fn judged(name: String, text: &str) -> SuiteOutcome {
     let (mut passed, mut failed, mut skipped) = (0, 0, 0);
     let mut unknown = Vec::new();
     for line in text.lines() {
@@ -146,7 +146,7 @@ fn judged(name: String, text: &str) -> Outcome {
     }
     // A suite without output has not passed.
     failed += usize::from(passed + failed + skipped == 0);
-    Outcome { name, passed, failed, skipped, known: None, note: unknown.join("; ") }
+    SuiteOutcome { name, passed, failed, skipped, known: None, note: unknown.join("; ") }
 }
 
 fn without_colours(line: &str) -> String {
@@ -159,7 +159,7 @@ fn without_colours(line: &str) -> String {
     plain
 }
 
-fn redis_py(subject: &Subject, dir: &Path) -> Outcome {
+fn redis_py(subject: &Subject, dir: &Path) -> SuiteOutcome {
     let name = "redis-py 8.1.0, test_commands";
     let tried = tests_of_redis_py(dir).and_then(|(python, tests)| {
         let server = Server::start(subject, "resp", &OPTIONS)?;
@@ -177,7 +177,7 @@ fn redis_py(subject: &Subject, dir: &Path) -> Outcome {
             let failed = failed + usize::from(of("passed") + failed == 0);
             let note = String::new();
             let (passed, skipped) = (of("passed"), of("skipped"));
-            Outcome {
+            SuiteOutcome {
                 name: name.to_owned(),
                 passed,
                 failed,
@@ -186,7 +186,7 @@ fn redis_py(subject: &Subject, dir: &Path) -> Outcome {
                 note,
             }
         }
-        Err(why) => Outcome::skipped(name, why),
+        Err(why) => SuiteOutcome::skipped(name, why),
     }
 }
 

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::outcome::Outcome;
+use super::outcome::SuiteOutcome;
 use crate::served::{Server, Subject, said};
 use crate::{maven, step};
 
@@ -34,11 +34,11 @@ const CLIENTS: [Client; 6] = [
 ];
 
 /// Runs all clients that are available.
-pub(super) fn run(subject: &Subject, dir: &Path) -> Vec<Outcome> {
+pub(super) fn run(subject: &Subject, dir: &Path) -> Vec<SuiteOutcome> {
     CLIENTS.iter().map(|client| of(client, subject, &dir.join("smoke").join(client.name))).collect()
 }
 
-fn of(client: &Client, subject: &Subject, dir: &Path) -> Outcome {
+fn of(client: &Client, subject: &Subject, dir: &Path) -> SuiteOutcome {
     let name = format!("smoke: {}", client.name);
     let made = fs::create_dir_all(dir).map_err(|cause| format!("{}: {cause}", dir.display()));
     let tried = made.and_then(|()| (client.prepare)(dir)).and_then(|mut command| {
@@ -46,19 +46,23 @@ fn of(client: &Client, subject: &Subject, dir: &Path) -> Outcome {
         said(command.arg(&server.port).current_dir(dir))
     });
     match tried {
-        Err(why) => Outcome::skipped(name, why),
+        Err(why) => SuiteOutcome::skipped(name, why),
         Ok(text) => counted(name, client.known, &text),
     }
 }
 
-pub(super) fn counted(name: String, known: Option<(usize, &'static str)>, text: &str) -> Outcome {
+pub(super) fn counted(
+    name: String,
+    known: Option<(usize, &'static str)>,
+    text: &str,
+) -> SuiteOutcome {
     let passed = text.lines().filter(|line| line.starts_with("ok ")).count();
     let wrong: Vec<&str> = text.lines().filter(|line| !line.starts_with("ok ")).collect();
     let failed = wrong.iter().filter(|line| line.starts_with("not ok ")).count();
     // A program that stops early has not passed either.
     let failed = failed.max(usize::from(passed == 0 || text.contains("Traceback")));
     let note = if failed > 0 { format!(" ({})", wrong.join("; ")) } else { String::new() };
-    Outcome { name, passed, failed, skipped: 0, known, note }
+    SuiteOutcome { name, passed, failed, skipped: 0, known, note }
 }
 
 /// Runs a command silently. It must succeed.
@@ -141,7 +145,7 @@ mod tests {
     #[test]
     fn a_test_that_stops_in_the_middle_has_not_passed() {
         let counts = |text| {
-            let Outcome { passed, failed, .. } = counted(String::new(), None, text);
+            let SuiteOutcome { passed, failed, .. } = counted(String::new(), None, text);
             (passed, failed)
         };
         assert_eq!(counts("ok a\nok b\n"), (2, 0));

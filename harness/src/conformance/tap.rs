@@ -2,15 +2,15 @@
 
 /// Numbers of passed, failed and skipped checks in the output of one file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Counted {
+pub(super) struct TapCounts {
     pub(super) passed: usize,
     pub(super) failed: usize,
     pub(super) skipped: usize,
 }
 
 /// Counts lines such as `ok 3 - stored` and `not ok 4`. Planned checks without a line have failed.
-pub(super) fn count(output: &str) -> Counted {
-    let mut counted = Counted::default();
+pub(super) fn count(output: &str) -> TapCounts {
+    let mut counted = TapCounts::default();
     let mut planned = None;
     for line in output.lines() {
         let is_skipped = line.contains("# skip") || line.contains("# SKIP");
@@ -41,7 +41,7 @@ mod tests {
     #[test]
     fn lines_are_counted_and_what_did_not_come_has_failed() {
         let count = |output| {
-            let Counted { passed, failed, skipped } = super::count(output);
+            let TapCounts { passed, failed, skipped } = super::count(output);
             (passed, failed, skipped)
         };
         assert_eq!(count("1..3\nok 1 - a\nnot ok 2 - b\n# why\nok 3 # skip no\n"), (1, 1, 1));

@@ -26,7 +26,7 @@ use crate::workspace;
 
 /// Options of `fs`.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Args)]
-pub struct Options {
+pub struct FsOptions {
     /// Only the suite of this name; may be given several times
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
@@ -64,11 +64,11 @@ const SUITES: [Suite; 7] = [
 
 /// Runs every suite.
 pub fn usual() -> Verdict {
-    run(&Options::default())
+    run(&FsOptions::default())
 }
 
 /// Runs the selected suites.
-pub fn run(options: &Options) -> Verdict {
+pub fn run(options: &FsOptions) -> Verdict {
     let unknown = |name: &&String| SUITES.iter().all(|suite| suite.name != **name);
     if let Some(name) = options.only.iter().find(unknown) {
         return Verdict::Failed(format!("there is no suite {name}; --list shows those that are"));
@@ -165,7 +165,7 @@ mod tests {
     #[derive(Debug, Parser)]
     struct Line {
         #[command(flatten)]
-        options: Options,
+        options: FsOptions,
     }
 
     #[test]
@@ -173,7 +173,7 @@ mod tests {
         let words = "fs --only a --only b --keep".split(' ');
         let Line { options } = Line::try_parse_from(words).unwrap();
         assert!(options.only == ["a", "b"] && options.keep && !options.list);
-        let missing = Options { only: vec!["no-such".to_owned()], ..Options::default() };
+        let missing = FsOptions { only: vec!["no-such".to_owned()], ..FsOptions::default() };
         assert!(matches!(run(&missing), Verdict::Failed(why) if why.contains("no suite no-such")));
     }
 

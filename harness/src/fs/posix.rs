@@ -30,7 +30,7 @@ pub(super) fn run(rig: &mut Rig) -> Result<String, Problem> {
         command.env("PATH", &path).env("RUST_BACKTRACE", "0").arg("-c").arg(&config);
         command.arg("-p").arg(rig.mnt()).arg("-s").arg(rig.scratch()).args(words);
         let (said, _) = rig.log().output(&mut command)?;
-        Ok::<_, Problem>(Outcome::read(&said))
+        Ok::<_, Problem>(PosixResults::read(&said))
     };
     // On any file system, some tests leave files open, so that nothing can be remounted after them.
     let read_only = ran(true, &["erofs"])?;
@@ -70,13 +70,13 @@ fn path_with_plain_mount(rig: &Rig) -> Result<String, Problem> {
 
 /// Test names by result.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Outcome {
+struct PosixResults {
     passed: usize,
     skipped: Vec<String>,
     failed: Vec<String>,
 }
 
-impl Outcome {
+impl PosixResults {
     /// Reads lines such as `link::enoent    ok`. Indented lines are details of a failure.
     fn read(said: &str) -> Self {
         let mut outcome = Self::default();
@@ -120,16 +120,17 @@ mod tests {
     fn what_it_says_is_read() {
         let said = "link::enoent     ok\nlink::link_count_max      skipped\n\tfor a reason\n\
                     open::eperm    FAILED\n\tcalled `a::b` on c\n\nSummary: 1 failed\n";
-        let outcome = Outcome::read(said);
+        let outcome = PosixResults::read(said);
         assert_eq!((outcome.passed, outcome.failed.len()), (1, 1));
         let failed = outcome.judged();
         assert!(
             matches!(failed, Err(Problem::Failed(why)) if why.contains("skipped: open::eperm"))
         );
-        let passed = Outcome { failed: Vec::new(), ..outcome }.judged();
+        let passed = PosixResults { failed: Vec::new(), ..outcome }.judged();
         assert!(matches!(passed, Ok(said) if said.contains("1 tests; link::link_count_max was")));
-        let unknown = Outcome { passed: 1, skipped: vec!["a::b".to_owned()], failed: Vec::new() };
+        let unknown =
+            PosixResults { passed: 1, skipped: vec!["a::b".to_owned()], failed: Vec::new() };
         assert!(unknown.judged().is_err(), "a skip without a reason");
-        assert!(Outcome::read("").judged().is_err(), "nothing ran");
+        assert!(PosixResults::read("").judged().is_err(), "nothing ran");
     }
 }

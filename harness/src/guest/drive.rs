@@ -32,12 +32,12 @@ pub(super) struct Namespace {
     ruhs: Option<String>,
     partition: Option<Partition>,
     read_only: bool,
-    zoned: Option<Zoned>,
+    zoned: Option<ZoneShape>,
 }
 
 /// Zones of a namespace: bytes of each, and the limits on open and active zones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Zoned {
+struct ZoneShape {
     zone_bytes: u64,
     open: u64,
     active: u64,
@@ -80,7 +80,7 @@ impl Namespace {
                     let [zone_bytes, open, active] = numbers?[..] else {
                         return Err("zoned: SIZE+OPEN+ACTIVE is needed".to_owned());
                     };
-                    namespace.zoned = Some(Zoned { zone_bytes, open, active });
+                    namespace.zoned = Some(ZoneShape { zone_bytes, open, active });
                 }
                 _ => return Err(format!("a namespace knows no {word}")),
             }
@@ -253,7 +253,7 @@ impl Drive {
                 device.push_str(",fdp.ruhs=");
                 device.push_str(ruhs);
             }
-            if let Some(Zoned { zone_bytes, open, active }) = namespace.zoned {
+            if let Some(ZoneShape { zone_bytes, open, active }) = namespace.zoned {
                 device.push_str(&format!(
                     ",zoned=on,zoned.zone_size={zone_bytes},zoned.max_open={open},zoned.max_active={active}"
                 ));

@@ -30,13 +30,13 @@ use self::content::Build;
 use self::packages::Apt;
 use self::scenario::{Kernel, Scenario};
 use self::tools::Tools;
-use self::verdicts::Outcome;
+use self::verdicts::ScenarioResult;
 use crate::step::Verdict;
 use crate::workspace;
 
 /// Options of `guest`.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Args)]
-pub struct Options {
+pub struct GuestOptions {
     /// Only the scenario of this name; may be given several times
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
@@ -60,11 +60,11 @@ pub struct Options {
 
 /// Runs every scenario.
 pub fn usual() -> Verdict {
-    run(&Options::default())
+    run(&GuestOptions::default())
 }
 
 /// Runs the selected scenarios.
-pub fn run(options: &Options) -> Verdict {
+pub fn run(options: &GuestOptions) -> Verdict {
     let scenarios = match chosen(options) {
         Ok(scenarios) => scenarios,
         Err(message) => return Verdict::Failed(message),
@@ -102,7 +102,7 @@ pub fn run(options: &Options) -> Verdict {
     }
 }
 
-fn chosen(options: &Options) -> Result<Vec<Scenario>, String> {
+fn chosen(options: &GuestOptions) -> Result<Vec<Scenario>, String> {
     let mut scenarios = scenario::all()?;
     if let Some(name) = options.only.iter().find(|name| scenarios.iter().all(|s| s.name != **name))
     {
@@ -145,7 +145,7 @@ impl Host {
 
     /// Runs all scenarios, with one worker for each processor of this machine, because most guests have one. Returns
     /// the outcomes in the order of the scenarios.
-    fn outcomes(&self, scenarios: &[Scenario], keep: bool) -> Vec<Outcome> {
+    fn outcomes(&self, scenarios: &[Scenario], keep: bool) -> Vec<ScenarioResult> {
         let next = AtomicUsize::new(0);
         let take = || {
             let mut ran = Vec::new();
@@ -156,7 +156,7 @@ impl Host {
             }
         };
         let at_once = thread::available_parallelism().map_or(1, usize::from).min(scenarios.len());
-        let mut ran: Vec<(usize, Outcome)> = thread::scope(|scope| {
+        let mut ran: Vec<(usize, ScenarioResult)> = thread::scope(|scope| {
             let runners: Vec<_> = (0..at_once).map(|_| scope.spawn(take)).collect();
             let ended = runners.into_iter().map(|it| it.join().expect("a guest's failure is told"));
             ended.flatten().collect()
@@ -166,7 +166,7 @@ impl Host {
     }
 
     /// Runs a scenario and prints its outcome.
-    fn outcome(&self, scenario: &Scenario, keep: bool) -> Outcome {
+    fn outcome(&self, scenario: &Scenario, keep: bool) -> ScenarioResult {
         let kernel = self.kernels.get(&scenario.kernel);
         let kernel = kernel.and_then(|path| path.file_name()).map(|name| name.to_string_lossy());
         let kernel = kernel.unwrap_or_default().trim_start_matches("vmlinuz-").to_owned();
@@ -202,8 +202,8 @@ impl Host {
         Ok(verdicts::Evidence { frames, untouched: scenario.drive.untouched(dir)? })
     }
 
-    fn json(&self, outcomes: &[Outcome]) -> Value {
-        let scenarios: Vec<Value> = outcomes.iter().map(Outcome::json).collect();
+    fn json(&self, outcomes: &[ScenarioResult]) -> Value {
+        let scenarios: Vec<Value> = outcomes.iter().map(ScenarioResult::json).collect();
         json!({ "emulator": self.tools.version, "scenarios": scenarios })
     }
 }
@@ -217,7 +217,7 @@ mod tests {
     #[derive(Debug, Parser)]
     struct Line {
         #[command(flatten)]
-        options: Options,
+        options: GuestOptions,
     }
 
     #[test]
@@ -231,7 +231,7 @@ mod tests {
         for wrong in ["guest --only", "guest a", "guest --features a"] {
             assert!(read(wrong).is_err(), "{wrong}");
         }
-        let missing = Options { only: vec!["no-such".to_owned()], ..Options::default() };
+        let missing = GuestOptions { only: vec!["no-such".to_owned()], ..GuestOptions::default() };
         assert!(chosen(&missing).unwrap_err().contains("no scenario no-such"));
     }
 }

@@ -26,7 +26,7 @@ struct Finding {
 }
 
 /// The result of a scenario.
-pub(super) struct Outcome {
+pub(super) struct ScenarioResult {
     name: String,
     kernel: String,
     findings: Vec<Finding>,
@@ -35,7 +35,11 @@ pub(super) struct Outcome {
 }
 
 /// Judges the results of a scenario.
-pub(super) fn judge(scenario: &Scenario, kernel: String, ran: Result<Evidence, String>) -> Outcome {
+pub(super) fn judge(
+    scenario: &Scenario,
+    kernel: String,
+    ran: Result<Evidence, String>,
+) -> ScenarioResult {
     let name = scenario.name.clone();
     let (findings, steps) = match ran {
         Ok(evidence) => (findings(scenario, &evidence), evidence.frames.steps),
@@ -44,7 +48,7 @@ pub(super) fn judge(scenario: &Scenario, kernel: String, ran: Result<Evidence, S
             (vec![Finding { check, holds: false, measured: message }], Vec::new())
         }
     };
-    Outcome { name, kernel, findings, steps, seconds: 0.0 }
+    ScenarioResult { name, kernel, findings, steps, seconds: 0.0 }
 }
 
 fn findings(scenario: &Scenario, evidence: &Evidence) -> Vec<Finding> {
@@ -84,7 +88,7 @@ fn exits(scenario: &Scenario, frames: &Frames) -> Finding {
     Finding { check, holds: failed.is_empty(), measured }
 }
 
-impl Outcome {
+impl ScenarioResult {
     /// Whether all checks hold.
     pub(super) fn passed(&self) -> bool {
         self.findings.iter().all(|finding| finding.holds)
@@ -134,7 +138,7 @@ impl Outcome {
 }
 
 /// The verdict on all scenarios together.
-pub(super) fn verdict(outcomes: &[Outcome], elapsed: Duration) -> Verdict {
+pub(super) fn verdict(outcomes: &[ScenarioResult], elapsed: Duration) -> Verdict {
     let all = outcomes.iter().flat_map(|outcome| &outcome.findings);
     let (count, wrong) = (all.clone().count(), all.filter(|finding| !finding.holds).count());
     if wrong == 0 {
@@ -150,7 +154,7 @@ pub(super) fn verdict(outcomes: &[Outcome], elapsed: Duration) -> Verdict {
 mod tests {
     use super::*;
 
-    fn outcome(report: &str, untouched: &[(usize, bool)]) -> Outcome {
+    fn outcome(report: &str, untouched: &[(usize, bool)]) -> ScenarioResult {
         let text = "# x\n#: namespace size=1M\n#: check exit(a) = 3\n#: check number(b) = 7\n";
         let scenario = Scenario::read("s", text).unwrap();
         let frames = Frames::read(report.as_bytes()).unwrap();

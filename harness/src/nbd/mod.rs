@@ -19,7 +19,7 @@ use crate::{served, workspace};
 
 /// Options of `nbd`.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Args)]
-pub struct Options {
+pub struct NbdOptions {
     /// Only the suite of this name; may be given several times
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
@@ -49,11 +49,11 @@ const SUITES: [Suite; 8] = [
 
 /// Runs every suite.
 pub fn usual() -> Verdict {
-    run(&Options::default())
+    run(&NbdOptions::default())
 }
 
 /// Runs the selected suites.
-pub fn run(options: &Options) -> Verdict {
+pub fn run(options: &NbdOptions) -> Verdict {
     let unknown = |name: &&String| SUITES.iter().all(|suite| suite.0 != **name);
     if let Some(name) = options.only.iter().find(unknown) {
         let names = SUITES.map(|suite| suite.0).join(", ");

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use self::block_cache::BlockCache;
 use self::devtools::Browser;
-use self::server::{HOSTILE_KEY, HOSTILE_TENANT, Load, Server};
+use self::server::{HOSTILE_KEY, HOSTILE_TENANT, Load, PageServer};
 use crate::step::{self, Verdict};
 use crate::{browser, png, workspace};
 
@@ -54,7 +54,7 @@ pub fn run() -> Verdict {
 }
 
 fn looked_at(program: &Path, larder: &Path, dir: &Path) -> Result<String, String> {
-    let mut server = Server::start(larder, dir)?;
+    let mut server = PageServer::start(larder, dir)?;
     let load = Load::start(&server.memcached);
     let block_cache = BlockCache::start(larder, dir)?;
     let profile = dir.join("profile");
@@ -91,7 +91,7 @@ const SHOWN: &str = "[...document.querySelectorAll('[data-column=total_gets]')]\
                      .reduce((sum, cell) => sum + Number(cell.textContent.replaceAll(',', '')), 0)";
 
 /// Each shown number is between the server's values before and after, and increases.
-fn numbers_agree(page: &mut Browser, server: &Server) -> Result<u64, String> {
+fn numbers_agree(page: &mut Browser, server: &PageServer) -> Result<u64, String> {
     let mut last = 0;
     for _ in 0..3 {
         let before = server.metric("larder_gets_total")?;
@@ -181,7 +181,7 @@ fn is_quiet_and_alone(events: &[Value], origin: &str) -> Result<(), String> {
 }
 
 /// Says that the server is down, and continues when it is back.
-fn survives_a_restart(page: &mut Browser, server: &mut Server) -> Result<(), String> {
+fn survives_a_restart(page: &mut Browser, server: &mut PageServer) -> Result<(), String> {
     let state = "document.getElementById('state').textContent";
     server.kill();
     page.wait_for(&format!("{state}.includes('cannot be reached')"), PATIENCE)?;

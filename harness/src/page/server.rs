@@ -22,7 +22,7 @@ const KEYS: u32 = 60_000;
 const HOT_KEYS: u32 = 2_000;
 
 /// A server, stopped on drop.
-pub(super) struct Server {
+pub(super) struct PageServer {
     child: Child,
     larder: PathBuf,
     dir: PathBuf,
@@ -30,7 +30,7 @@ pub(super) struct Server {
     pub(super) admin: String,
 }
 
-impl Server {
+impl PageServer {
     /// Starts a server with its files in `dir`, on free ports.
     pub(super) fn start(larder: &Path, dir: &Path) -> Result<Self, String> {
         let hash = hashed(larder, "rye")?;
@@ -78,7 +78,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for PageServer {
     fn drop(&mut self) {
         self.kill();
     }

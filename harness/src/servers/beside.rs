@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use super::contestant::{Contestant, Start};
-use super::rounds::{Answered, Series, ratios, spread};
+use super::rounds::{LoadResults, Series, ratios, spread};
 use super::settings::Bench;
 use super::throttle::Throttle;
 
@@ -25,23 +25,23 @@ const BEGUN: Duration = Duration::from_millis(700);
 const OPEN: [&str; 6] = ["--rate", "4000", "--connections", "8", "--keys", "10000"];
 
 /// A concurrent activity.
-struct Beside {
+struct Neighbour {
     name: &'static str,
     /// Options of the quiet tenant's load.
     load: &'static [&'static str],
     begin: fn(&Bench, &Shop) -> Result<Guests, String>,
 }
 
-const ALL: [Beside; 5] = [
-    Beside { name: "streams of 10 MiB values", load: &OPEN, begin: streams },
-    Beside { name: "20 connections that never read", load: &OPEN, begin: deaf },
-    Beside { name: "sets at full speed, slow drive", load: &OPEN, begin: sets },
-    Beside {
+const ALL: [Neighbour; 5] = [
+    Neighbour { name: "streams of 10 MiB values", load: &OPEN, begin: streams },
+    Neighbour { name: "20 connections that never read", load: &OPEN, begin: deaf },
+    Neighbour { name: "sets at full speed, slow drive", load: &OPEN, begin: sets },
+    Neighbour {
         name: "10,000 idle connections",
         load: &["--connections", "1000", "--keys", "10000"],
         begin: idle,
     },
-    Beside {
+    Neighbour {
         name: "a drive that stalls, asked by 32",
         load: &["--connections", "8", "--keys", "10000"],
         begin: stall,
@@ -113,10 +113,10 @@ fn measure(bench: &Bench, sockets: &str, dir: &Path) -> Result<(), String> {
         let [mut alone, mut with] = [Vec::new(), Vec::new()];
         for _ in 0..bench.settings.rounds {
             shop.drive.lift()?;
-            alone.push(Answered::of_one_round(bench, quiet, beside.load)?);
+            alone.push(LoadResults::of_one_round(bench, quiet, beside.load)?);
             let guests = (beside.begin)(bench, &shop)?;
             std::thread::sleep(BEGUN);
-            with.push(Answered::of_one_round(bench, quiet, beside.load)?);
+            with.push(LoadResults::of_one_round(bench, quiet, beside.load)?);
             drop(guests);
             shop.drive.lift()?;
             // Let the server write what the activity has left behind.
@@ -127,8 +127,8 @@ fn measure(bench: &Bench, sockets: &str, dir: &Path) -> Result<(), String> {
     Ok(())
 }
 
-fn print(name: &str, alone: &[Answered], with: &[Answered]) {
-    let of = |rounds: &[Answered], number: &str| -> Series {
+fn print(name: &str, alone: &[LoadResults], with: &[LoadResults]) {
+    let of = |rounds: &[LoadResults], number: &str| -> Series {
         rounds.iter().flat_map(|round| round.series(0, number)).collect()
     };
     let both = |number: &str| (of(alone, number), of(with, number));
@@ -202,7 +202,7 @@ fn idle(_: &Bench, shop: &Shop) -> Result<Guests, String> {
 /// Puts most of the loud tenant's keys on flash, then stalls the drive: requests for them wait.
 fn stall(bench: &Bench, shop: &Shop) -> Result<Guests, String> {
     let keys = ["--keys", "400000", "--value-bytes", "1000", "--connections", "32"];
-    let fill = Answered::of_one_round(bench, &shop.server.targets[1], &keys)?;
+    let fill = LoadResults::of_one_round(bench, &shop.server.targets[1], &keys)?;
     assert!(fill.sum(0, "requests") > 0.0, "a round asks something");
     shop.drive.stall()?;
     let asks = [&keys[..], &["--no-fill"]].concat();

@@ -1,7 +1,7 @@
 //! Hits in DRAM: 32-byte keys, 100-byte values, 50 connections.
 
 use super::contestant::{Contestant, Start};
-use super::rounds::{Answered, Pair};
+use super::rounds::{LoadResults, Pair};
 use super::settings::Bench;
 
 /// Enough room for all keys, several times over.
@@ -41,7 +41,7 @@ pub(super) fn run(bench: &Bench) -> Result<Vec<String>, String> {
     ]
     .map(String::as_str);
     for (at, (shape, words)) in SHAPES.iter().enumerate() {
-        let answered = Answered::measure(bench, &targets, words)?;
+        let answered = LoadResults::measure(bench, &targets, words)?;
         if at == 0 {
             println!("\nDRAM hits, {} threads each\n{}", bench.settings.threads, answered.about());
         }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::contestant::{Contestant, Start};
 use super::objects;
-use super::rounds::{Answered, Series, ratios, spread};
+use super::rounds::{LoadResults, Series, ratios, spread};
 use super::settings::Bench;
 
 /// Memory limit of each server, including file pages.
@@ -39,12 +39,12 @@ fn measure(bench: &Bench, dirs: &[PathBuf; 3]) -> Result<Vec<String>, String> {
     let value = VALUE_BYTES.to_string();
     let every = ["--keys", &keys, "--value-bytes", &value, "--look-aside"];
     // Only once: the second shape reads what the first has stored.
-    let answered = Answered::measure(bench, &targets, &every)?;
+    let answered = LoadResults::measure(bench, &targets, &every)?;
     println!("\nflash hits, {} MiB of memory each\n{}", LIMIT >> 20, answered.about());
     print("every key as likely, pipeline 1", &answered, &targets);
     let every = [&every[..], &["--no-fill"]].concat();
     let answered =
-        Answered::measure(bench, &targets, &[&every[..], &["--pipeline", "16"]].concat())?;
+        LoadResults::measure(bench, &targets, &[&every[..], &["--pipeline", "16"]].concat())?;
     print("every key as likely, pipeline 16", &answered, &targets);
     sixteen_at_a_time(bench, &targets[1..], &every)?;
     println!("\nmemory for each object on flash, bytes");
@@ -54,7 +54,7 @@ fn measure(bench: &Bench, dirs: &[PathBuf; 3]) -> Result<Vec<String>, String> {
     println!("{:42} {:.1}", targets[0], objects::of_memcached(memcached.port().unwrap_or(0))?);
     // The most popular keys are in the memory of each server.
     let words = ["--workload", "meta-kv", "--look-aside", "--warm-up", WARM_UP];
-    print("meta-kv", &Answered::measure(bench, &targets, &words)?, &targets);
+    print("meta-kv", &LoadResults::measure(bench, &targets, &words)?, &targets);
     Ok(Vec::new())
 }
 
@@ -62,7 +62,7 @@ fn measure(bench: &Bench, dirs: &[PathBuf; 3]) -> Result<Vec<String>, String> {
 fn sixteen_at_a_time(bench: &Bench, targets: &[&str], words: &[&str]) -> Result<(), String> {
     let rates = |pipeline| -> Result<Vec<Series>, String> {
         let words = [words, &["--connections", "1", "--pipeline", pipeline]].concat();
-        let answered = Answered::measure(bench, targets, &words)?;
+        let answered = LoadResults::measure(bench, targets, &words)?;
         Ok((0..targets.len()).map(|at| answered.series(at, "requests_per_second")).collect())
     };
     let (one, sixteen) = (rates("1")?, rates("16")?);
@@ -78,7 +78,7 @@ fn start<'a>(name: &'a str, dir: &'a Path) -> Start<'a> {
     Start { name, memory_bytes: MEMORY, flash: Some((dir, FLASH)), limit_bytes: Some(LIMIT) }
 }
 
-fn print(shape: &str, answered: &Answered, targets: &[&str]) {
+fn print(shape: &str, answered: &LoadResults, targets: &[&str]) {
     println!("\n{shape}");
     println!(
         "{:42} {:>22} {:>26} {:>26} {:>10}",

@@ -25,17 +25,17 @@ use settings::{Bench, Settings};
 
 /// Options of `servers`.
 #[derive(Debug, Clone, Args)]
-pub struct Options {
+pub struct ServersOptions {
     /// What to measure [default: all]
     #[arg(value_name = "WHAT")]
-    what: Vec<What>,
+    what: Vec<ServerMeasurement>,
     #[command(flatten)]
     settings: Settings,
 }
 
 /// A measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum What {
+enum ServerMeasurement {
     /// Hits in DRAM: pipelines, multigets, sets
     Dram,
     /// Hits on flash, compared with memcached's extstore, in control groups with the same memory
@@ -51,7 +51,7 @@ enum What {
 }
 
 /// Runs the selected measurements, and prints a table of each.
-pub fn run(options: &Options) -> Verdict {
+pub fn run(options: &ServersOptions) -> Verdict {
     let larder = match served::program(options.settings.larder.as_deref()) {
         Ok(larder) => larder,
         Err(verdict) => return verdict,
@@ -62,17 +62,24 @@ pub fn run(options: &Options) -> Verdict {
         return Verdict::Failed(format!("cannot make {}: {cause}", dir.display()));
     }
     let bench = Bench { settings: options.settings.clone(), larder, dir };
-    let all = [What::Dram, What::Flash, What::Idle, What::Beside, What::Tls, What::Tools];
+    let all = [
+        ServerMeasurement::Dram,
+        ServerMeasurement::Flash,
+        ServerMeasurement::Idle,
+        ServerMeasurement::Beside,
+        ServerMeasurement::Tls,
+        ServerMeasurement::Tools,
+    ];
     let wanted = if options.what.is_empty() { &all[..] } else { &options.what };
     let mut skipped = Vec::new();
     for what in wanted {
         let measured = match what {
-            What::Dram => dram::run(&bench),
-            What::Flash => flash::run(&bench),
-            What::Idle => idle::run(&bench),
-            What::Beside => beside::run(&bench),
-            What::Tls => tls::run(&bench),
-            What::Tools => tools::run(&bench),
+            ServerMeasurement::Dram => dram::run(&bench),
+            ServerMeasurement::Flash => flash::run(&bench),
+            ServerMeasurement::Idle => idle::run(&bench),
+            ServerMeasurement::Beside => beside::run(&bench),
+            ServerMeasurement::Tls => tls::run(&bench),
+            ServerMeasurement::Tools => tools::run(&bench),
         };
         match measured {
             Ok(missing) => skipped.extend(missing),

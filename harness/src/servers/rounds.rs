@@ -13,11 +13,11 @@ pub(super) type Series = Vec<f64>;
 pub(super) type Pair = (&'static str, usize, usize);
 
 /// The results of a load.
-pub(super) struct Answered {
+pub(super) struct LoadResults {
     json: Value,
 }
 
-impl Answered {
+impl LoadResults {
     /// Loads these targets in turn; `words` are options for the shape of the load.
     pub(super) fn measure(bench: &Bench, targets: &[&str], words: &[&str]) -> Result<Self, String> {
         Self::of_rounds(bench, targets, words, bench.settings.rounds)

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use super::contestant::{Contestant, Start};
 use super::dram::{MEMORY, SHAPES};
-use super::rounds::{Answered, Pair};
+use super::rounds::{LoadResults, Pair};
 use super::settings::Bench;
 use crate::step;
 
@@ -24,7 +24,7 @@ pub(super) fn run(bench: &Bench) -> Result<Vec<String>, String> {
     let targets = [of(&ring), of(&epoll)].concat();
     let targets: Vec<&str> = targets.iter().map(String::as_str).collect();
     for (at, (shape, words)) in SHAPES.iter().enumerate() {
-        let answered = Answered::measure(bench, &targets, words)?;
+        let answered = LoadResults::measure(bench, &targets, words)?;
         if at == 0 {
             println!(
                 "\nTLS 1.3 beside none, {} threads\n{}",

@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use super::contestant::{Contestant, Start};
 use super::dram::MEMORY;
-use super::rounds::{Answered, Series, ratios, spread};
+use super::rounds::{LoadResults, Series, ratios, spread};
 use super::settings::Bench;
 use crate::step;
 
@@ -87,8 +87,9 @@ fn beside(
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         of_theirs
             .push(told(&text).ok_or_else(|| format!("{tool} says no requests a second: {text}"))?);
-        of_ours
-            .extend(Answered::of_one_round(bench, target, ours)?.series(0, "requests_per_second"));
+        of_ours.extend(
+            LoadResults::of_one_round(bench, target, ours)?.series(0, "requests_per_second"),
+        );
     }
     println!(
         "{name:58} {:>26} {:>26} {:>20}",

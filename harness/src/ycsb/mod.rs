@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use self::java::Java;
-use self::told::Told;
+use self::told::YcsbReport;
 use crate::served::{self, Server, Subject};
 use crate::step::Verdict;
 use crate::{port, workspace};
@@ -27,7 +27,7 @@ const FLASH_SPARE_BYTES: u64 = 256 << 20;
 
 /// Options of `ycsb`.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
-pub struct Options {
+pub struct YcsbOptions {
     /// Number of records to load
     #[arg(long, value_name = "N", default_value_t = 8000, value_parser = clap::value_parser!(u64).range(1..))]
     records: u64,
@@ -78,7 +78,7 @@ const fn workload(
 
 /// A short run with default server options, as part of `all`.
 pub fn usual() -> Verdict {
-    run(&Options {
+    run(&YcsbOptions {
         records: 8000,
         operations: 20_000,
         value_kib: 32,
@@ -89,7 +89,7 @@ pub fn usual() -> Verdict {
 }
 
 /// Loads the data, runs every workload, and prints a table.
-pub fn run(options: &Options) -> Verdict {
+pub fn run(options: &YcsbOptions) -> Verdict {
     let dir = workspace::target().join("xtask/ycsb");
     let java = match Java::find(&dir) {
         Ok(java) => java,
@@ -113,7 +113,7 @@ pub fn run(options: &Options) -> Verdict {
 }
 
 fn measured(
-    options: &Options,
+    options: &YcsbOptions,
     java: &Java,
     subject: &Subject,
     data: &Path,
@@ -134,13 +134,13 @@ fn measured(
     );
     println!("{:8} {:>12} {:>12} {:>12}", "workload", "operations", "verified", "per second");
     let said = java.run(&options.words(&server.port, &["-load"]))?;
-    let loaded = Told::read(&said)?;
+    let loaded = YcsbReport::read(&said)?;
     print("load", options.records, &loaded);
     loaded.is_load_of(options.records).map_err(|why| format!("load: {why}"))?;
     let mut verified = 0;
     for workload in &WORKLOADS {
         let said = java.run(&options.words_of(workload, &server.port))?;
-        let told = Told::read(&said)?;
+        let told = YcsbReport::read(&said)?;
         print(workload.name, options.operations, &told);
         told.is_run_of(options.operations).map_err(|why| format!("{}: {why}", workload.name))?;
         verified += told.verified();
@@ -148,7 +148,7 @@ fn measured(
     Ok(format!("{verified} values verified; {} hits on flash", flash_hits(&server)?))
 }
 
-fn print(name: &str, operations: u64, told: &Told) {
+fn print(name: &str, operations: u64, told: &YcsbReport) {
     println!("{name:8} {operations:>12} {:>12} {:>12.0}", told.verified(), told.throughput);
 }
 
@@ -159,7 +159,7 @@ fn flash_hits(server: &Server) -> Result<String, String> {
     hits.map(str::to_owned).ok_or_else(|| "stats has no flash_hits".to_owned())
 }
 
-impl Options {
+impl YcsbOptions {
     /// Twice the room for everything that is written, so that overwrites do not evict loaded records.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
     fn flash_bytes(&self) -> u64 {

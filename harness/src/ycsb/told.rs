@@ -2,7 +2,7 @@
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Told {
+pub(super) struct YcsbReport {
     /// Operations a second.
     pub(super) throughput: f64,
     /// Kind of operation, result, count.
@@ -11,7 +11,7 @@ pub(super) struct Told {
     read_modify_writes: u64,
 }
 
-impl Told {
+impl YcsbReport {
     /// Parses the output.
     pub(super) fn read(said: &str) -> Result<Self, String> {
         let mut told = Self { throughput: 0.0, returns: Vec::new(), read_modify_writes: 0 };
@@ -103,14 +103,14 @@ mod tests {
 
     #[test]
     fn a_run_is_as_long_as_was_asked_and_every_read_is_verified() {
-        let told = Told::read(SAID).unwrap();
+        let told = YcsbReport::read(SAID).unwrap();
         assert_eq!((told.throughput, told.verified()), (20.0, 10));
         assert_eq!(told.is_run_of(10), Ok(()));
         assert_eq!(told.is_run_of(11).unwrap_err(), "10 operations, not 11");
         let fewer = SAID.replace("[VERIFY], Return=OK, 10", "[VERIFY], Return=OK, 9");
-        let fewer = Told::read(&fewer).unwrap().is_run_of(10);
+        let fewer = YcsbReport::read(&fewer).unwrap().is_run_of(10);
         assert_eq!(fewer.unwrap_err(), "9 values verified, not 10");
-        let load = Told::read("[INSERT], Return=OK, 7\n").unwrap();
+        let load = YcsbReport::read("[INSERT], Return=OK, 7\n").unwrap();
         assert_eq!(load.is_load_of(7), Ok(()));
         assert!(load.is_load_of(8).is_err());
     }
@@ -118,11 +118,11 @@ mod tests {
     #[test]
     fn whatever_is_not_well_is_told() {
         for wrong in ["[READ], Return=NOT_FOUND, 1", "[VERIFY], Return=UNEXPECTED_STATE, 1"] {
-            let told = Told::read(&format!("{SAID}{wrong}\n")).unwrap();
+            let told = YcsbReport::read(&format!("{SAID}{wrong}\n")).unwrap();
             let (kind, ended) = wrong.split_once(", Return=").unwrap();
             let (kind, ended) = (kind.trim_matches(['[', ']']), ended.trim_end_matches(", 1"));
             assert_eq!(told.is_run_of(10).unwrap_err(), format!("1 {kind} ended with {ended}"));
         }
-        assert!(Told::read("Exception in thread \"main\"").is_err());
+        assert!(YcsbReport::read("Exception in thread \"main\"").is_err());
     }
 }

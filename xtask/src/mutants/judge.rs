@@ -17,7 +17,7 @@ pub(super) type Fates = [(Mutant, Fate)];
 
 /// Number of mutants by fate.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Counts {
+pub(super) struct FateCounts {
     pub(super) caught: usize,
     pub(super) timed_out: usize,
     pub(super) unviable: usize,
@@ -26,7 +26,7 @@ pub(super) struct Counts {
     pub(super) equivalent: usize,
 }
 
-impl Counts {
+impl FateCounts {
     /// Counts the mutants for which `wanted` is true.
     pub(super) fn of(fates: &Fates, reasons: &Reasons, wanted: impl Fn(&Mutant) -> bool) -> Self {
         let mut counts = Self::default();
@@ -65,7 +65,7 @@ impl Counts {
 /// The problems of a run.
 #[derive(Debug)]
 pub(super) struct Judgement<'a> {
-    counts: Counts,
+    counts: FateCounts,
     /// Survivors without a written reason.
     pub(super) unexplained: Vec<&'a Mutant>,
     /// Reasons for mutants that no longer exist.
@@ -76,7 +76,7 @@ pub(super) struct Judgement<'a> {
 pub(super) fn judge<'a>(all: &[Mutant], fates: &'a Fates, reasons: &'a Reasons) -> Judgement<'a> {
     let missed = fates.iter().filter(|(_, fate)| *fate == Fate::Missed).map(|(mutant, _)| mutant);
     Judgement {
-        counts: Counts::of(fates, reasons, |_| true),
+        counts: FateCounts::of(fates, reasons, |_| true),
         unexplained: missed.filter(|mutant| reasons.of(mutant).is_none()).collect(),
         void: reasons.void(all),
     }

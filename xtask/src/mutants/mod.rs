@@ -30,7 +30,7 @@ const TOOL: &str = "cargo-mutants@27.1.0";
 
 /// Options of `mutants`.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
-pub(crate) struct Options {
+pub(crate) struct MutantsOptions {
     /// Number of mutants, the same number from each folder
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     sample: u32,
@@ -45,7 +45,7 @@ pub(crate) struct Options {
     only: Vec<String>,
 }
 
-impl Options {
+impl MutantsOptions {
     /// A sample for a few minutes, as part of `all`.
     pub(crate) fn usual() -> Self {
         Self { sample: 30, ..Self::default() }
@@ -66,15 +66,15 @@ impl Options {
     }
 }
 
-impl Default for Options {
+impl Default for MutantsOptions {
     fn default() -> Self {
         Self { sample: 100, seed: 1, skip: 0, only: Vec::new() }
     }
 }
 
 /// Draws, tests and judges the mutants.
-pub(crate) fn run(options: &Options) -> Verdict {
-    let Options { sample, skip, .. } = options;
+pub(crate) fn run(options: &MutantsOptions) -> Verdict {
+    let MutantsOptions { sample, skip, .. } = options;
     if sample <= skip {
         return Verdict::Failed(format!(
             "--skip {skip} leaves none of --sample {sample}: use fewer"
@@ -90,7 +90,7 @@ pub(crate) fn run(options: &Options) -> Verdict {
     }
 }
 
-fn judged(options: &Options, workshop: &Workshop) -> Result<Verdict, String> {
+fn judged(options: &MutantsOptions, workshop: &Workshop) -> Result<Verdict, String> {
     let _alone = tree::lock(workshop.dir())?;
     tree::copy(&workspace::root(), workshop.tree())?;
     let all = workshop.list(&FOLDERS)?;
@@ -139,9 +139,9 @@ mod tests {
             Ok(Command::Mutants(options)) => options,
             other => panic!("{line}: {other:?}"),
         };
-        assert_eq!(read("mutants"), Options::default());
+        assert_eq!(read("mutants"), MutantsOptions::default());
         let options = read("mutants --sample 7 --seed 3");
-        assert_eq!(options, Options { sample: 7, seed: 3, skip: 0, only: Vec::new() });
+        assert_eq!(options, MutantsOptions { sample: 7, seed: 3, skip: 0, only: Vec::new() });
         assert_eq!(options.command(), "cargo xtask mutants --seed 3 --sample 7");
         let only = read("mutants --only page.rs:7 --only x");
         assert_eq!(only.command(), "cargo xtask mutants --only 'page.rs:7' --only 'x'");

@@ -23,13 +23,13 @@ pub(crate) struct Mutant {
     pub(super) change: String,
     /// The trimmed source line.
     pub(super) line: String,
-    place: Place,
+    place: SourceRange,
     replacement: String,
 }
 
 /// Start and end, as line and column, each counted from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
+struct SourceRange {
     start: (u64, u64),
     end: (u64, u64),
 }
@@ -48,7 +48,7 @@ impl Mutant {
     ) -> Result<Self, String> {
         let text = |field: &str| entry.get(field)?.as_str();
         let (Some(name), Some(path), Some(replacement), Some(place)) =
-            (text("name"), text("file"), text("replacement"), Place::read(entry))
+            (text("name"), text("file"), text("replacement"), SourceRange::read(entry))
         else {
             return Err(format!("cargo-mutants lists what we cannot read: {entry}"));
         };
@@ -96,7 +96,7 @@ impl Mutant {
     }
 }
 
-impl Place {
+impl SourceRange {
     fn read(entry: &Value) -> Option<Self> {
         let number = |field: &str| entry.pointer(field)?.as_u64();
         let point = |line, column| Some((number(line)?, number(column)?));
@@ -132,7 +132,7 @@ pub(super) mod tests {
             file: file.to_owned(),
             change: change.to_owned(),
             line: format!("the line of {change}"),
-            place: Place { start: (1, 1), end: (1, 1) },
+            place: SourceRange { start: (1, 1), end: (1, 1) },
             replacement: String::new(),
         }
     }

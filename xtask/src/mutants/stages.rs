@@ -85,7 +85,7 @@ impl fmt::Display for Fate {
 
 /// The result of a stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ended {
+enum StageResult {
     Passed,
     Failed,
     TimedOut,
@@ -107,7 +107,7 @@ impl<'a> Course<'a> {
             stage.build(workshop)?.then_some(()).ok_or("it does not compile")?;
             let begin = Instant::now();
             match stage.test(workshop, BUILD_TIME_MAX)? {
-                Ended::Passed => {}
+                StageResult::Passed => {}
                 ended => return Err(format!("{}: {ended:?} without a change", stage.name)),
             }
             eprintln!("{:.1} s", begin.elapsed().as_secs_f64());
@@ -121,10 +121,10 @@ impl<'a> Course<'a> {
         mutant.applied(self.workshop.tree(), || {
             for (stage, limit) in STAGES.iter().zip(&self.limits) {
                 match stage.run(self.workshop, *limit)? {
-                    Ended::Passed => {}
-                    Ended::Failed => return Ok(Fate::Caught(stage.name)),
-                    Ended::TimedOut => return Ok(Fate::TimedOut(stage.name)),
-                    Ended::NotBuilt => return Ok(Fate::Unviable),
+                    StageResult::Passed => {}
+                    StageResult::Failed => return Ok(Fate::Caught(stage.name)),
+                    StageResult::TimedOut => return Ok(Fate::TimedOut(stage.name)),
+                    StageResult::NotBuilt => return Ok(Fate::Unviable),
                 }
             }
             Ok(Fate::Missed)
@@ -133,10 +133,10 @@ impl<'a> Course<'a> {
 }
 
 impl Stage {
-    fn run(&self, workshop: &Workshop, limit: Duration) -> Result<Ended, String> {
+    fn run(&self, workshop: &Workshop, limit: Duration) -> Result<StageResult, String> {
         match self.build(workshop)? {
             true => self.test(workshop, limit),
-            false => Ok(Ended::NotBuilt),
+            false => Ok(StageResult::NotBuilt),
         }
     }
 
@@ -146,10 +146,10 @@ impl Stage {
         }
         let mut command = workshop.command(&step::cargo_program());
         self.arguments(&mut command).arg("--no-run");
-        Ok(ended(&mut command, BUILD_TIME_MAX)? == Ended::Passed)
+        Ok(ended(&mut command, BUILD_TIME_MAX)? == StageResult::Passed)
     }
 
-    fn test(&self, workshop: &Workshop, limit: Duration) -> Result<Ended, String> {
+    fn test(&self, workshop: &Workshop, limit: Duration) -> Result<StageResult, String> {
         let mut command = match step::find_program(&["prlimit"]) {
             Some(prlimit) => {
                 let mut command = workshop.command(prlimit.as_os_str());
@@ -167,11 +167,11 @@ impl Stage {
     }
 }
 
-fn ended(command: &mut Command, limit: Duration) -> Result<Ended, String> {
+fn ended(command: &mut Command, limit: Duration) -> Result<StageResult, String> {
     match step::ended_within(command, limit) {
-        Ok(Some(status)) if status.success() => Ok(Ended::Passed),
-        Ok(Some(_)) => Ok(Ended::Failed),
-        Ok(None) => Ok(Ended::TimedOut),
+        Ok(Some(status)) if status.success() => Ok(StageResult::Passed),
+        Ok(Some(_)) => Ok(StageResult::Failed),
+        Ok(None) => Ok(StageResult::TimedOut),
         Err(cause) => Err(format!("{}: {cause}", Path::new(command.get_program()).display())),
     }
 }

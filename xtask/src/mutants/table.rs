@@ -5,7 +5,7 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 
 use super::Mutant;
-use super::judge::{Counts, Fates, Judgement};
+use super::judge::{FateCounts, Fates, Judgement};
 use super::reasons::Reasons;
 use super::stages::{Fate, STAGES};
 
@@ -21,9 +21,13 @@ pub(super) fn markdown(
     text.push_str("| folder | mutants | caught | timeout | missed | equivalent | unviable |\n");
     text.push_str("|---|---|---|---|---|---|---|\n");
     for folder in folders {
-        row(&mut text, folder, &Counts::of(fates, reasons, |mutant| mutant.folder() == *folder));
+        row(
+            &mut text,
+            folder,
+            &FateCounts::of(fates, reasons, |mutant| mutant.folder() == *folder),
+        );
     }
-    row(&mut text, "all", &Counts::of(fates, reasons, |_| true));
+    row(&mut text, "all", &FateCounts::of(fates, reasons, |_| true));
     text.push_str("\nMissed ones include those that are equivalent. Noticed by:");
     for stage in &STAGES {
         let by =
@@ -43,8 +47,8 @@ pub(super) fn markdown(
     text
 }
 
-fn row(text: &mut String, name: &str, counts: &Counts) {
-    let Counts { caught, timed_out, unviable, missed, equivalent } = counts;
+fn row(text: &mut String, name: &str, counts: &FateCounts) {
+    let FateCounts { caught, timed_out, unviable, missed, equivalent } = counts;
     let all = counts.viable() + unviable;
     let _ = writeln!(
         text,

@@ -57,14 +57,14 @@ const CHECKS: [fn(&Tree) -> Vec<Finding>; 11] = [
 
 /// Options of `tidy`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Args)]
-pub(crate) struct Options {
+pub(crate) struct TidyOptions {
     /// Print lengths of files and functions, number of assertions, and import cycles: one row for each crate
     #[arg(long)]
     counts: bool,
 }
 
 /// Prints every finding, or the counts. The exit code says whether there was an error.
-pub(crate) fn command(options: Options) -> ExitCode {
+pub(crate) fn command(options: TidyOptions) -> ExitCode {
     if options.counts {
         return match Tree::read(&workspace::root()) {
             Ok(tree) => {

@@ -7,9 +7,9 @@
 use zerocopy::big_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::reply::{Asked, Broken, Hits, Reply, Step};
+use super::reply::{ExpectedReply, Hits, ProtocolViolation, Reply, Step};
 use crate::value::{Values, key_bytes, key_of, put_key};
-use crate::workload::Ask;
+use crate::workload::KeyRequest;
 
 const REQUEST: u8 = 0x80;
 const RESPONSE: u8 = 0x81;
@@ -71,7 +71,7 @@ fn header(opcode: u8, lengths: Lengths, opaque: usize, out: &mut Vec<u8>) {
 }
 
 /// A request that consists of a key.
-fn of_key(opcode: u8, ask: &Ask, opaque: usize, out: &mut Vec<u8>) {
+fn of_key(opcode: u8, ask: &KeyRequest, opaque: usize, out: &mut Vec<u8>) {
     let key = key_bytes(ask.key, ask.key_bytes);
     header(opcode, Lengths { key, ..Lengths::default() }, opaque, out);
     put_key(ask.key, ask.key_bytes, out);
@@ -89,7 +89,7 @@ pub(super) fn open(login: Option<&(String, String)>, out: &mut Vec<u8>) -> usize
     1
 }
 
-pub(super) fn get(asks: &[Ask], out: &mut Vec<u8>) {
+pub(super) fn get(asks: &[KeyRequest], out: &mut Vec<u8>) {
     if let [ask] = asks {
         return of_key(GET, ask, 0, out);
     }
@@ -99,7 +99,7 @@ pub(super) fn get(asks: &[Ask], out: &mut Vec<u8>) {
     header(NOOP, Lengths::default(), asks.len(), out);
 }
 
-pub(super) fn set(ask: &Ask, (values, version): (&Values, u32), out: &mut Vec<u8>) {
+pub(super) fn set(ask: &KeyRequest, (values, version): (&Values, u32), out: &mut Vec<u8>) {
     let key = key_bytes(ask.key, ask.key_bytes);
     header(SET, Lengths { extras: 8, key, value: ask.value_bytes as usize }, 0, out);
     // The client's flags, and the lifetime.
@@ -108,7 +108,7 @@ pub(super) fn set(ask: &Ask, (values, version): (&Values, u32), out: &mut Vec<u8
     values.put(ask.key, ask.value_bytes, version, out);
 }
 
-pub(super) fn delete(ask: &Ask, out: &mut Vec<u8>) {
+pub(super) fn delete(ask: &KeyRequest, out: &mut Vec<u8>) {
     of_key(DELETE, ask, 0, out);
 }
 
@@ -123,30 +123,32 @@ struct Packet<'a> {
     end: usize,
 }
 
-enum Come<'a> {
+enum PacketProgress<'a> {
     Whole(Packet<'a>),
     /// At least this number of bytes is needed.
     Needs(usize),
 }
 
 /// Parses the answer that begins at `at`.
-fn packet(bytes: &[u8], at: usize) -> Result<Come<'_>, Broken> {
+fn packet(bytes: &[u8], at: usize) -> Result<PacketProgress<'_>, ProtocolViolation> {
     let rest = bytes.get(at..).unwrap_or_default();
     // Check the first byte even of an incomplete header: a server of another protocol may have sent everything already.
     if rest.first().is_some_and(|magic| *magic != RESPONSE) {
-        return Err(Broken::at(rest));
+        return Err(ProtocolViolation::at(rest));
     }
     let Ok((header, _)) = Header::ref_from_prefix(rest) else {
-        return Ok(Come::Needs(at + HEADER_BYTES));
+        return Ok(PacketProgress::Needs(at + HEADER_BYTES));
     };
-    let broken = || Broken::at(rest.get(..HEADER_BYTES).unwrap_or(rest));
+    let broken = || ProtocolViolation::at(rest.get(..HEADER_BYTES).unwrap_or(rest));
     let (extras, key) = (usize::from(header.extras_bytes), usize::from(header.key_bytes.get()));
     let body = usize::try_from(header.body_bytes.get()).ok().filter(|body| *body <= BODY_MAX);
     let body = body.filter(|body| extras + key <= *body).ok_or_else(broken)?;
     let begin = at + HEADER_BYTES;
-    let Some(whole) = bytes.get(begin..begin + body) else { return Ok(Come::Needs(begin + body)) };
+    let Some(whole) = bytes.get(begin..begin + body) else {
+        return Ok(PacketProgress::Needs(begin + body));
+    };
     let (front, value) = whole.split_at(extras + key);
-    Ok(Come::Whole(Packet {
+    Ok(PacketProgress::Whole(Packet {
         opcode: header.opcode,
         status: header.status.get(),
         opaque: usize::try_from(header.opaque.get()).map_err(|_| broken())?,
@@ -156,19 +158,23 @@ fn packet(bytes: &[u8], at: usize) -> Result<Come<'_>, Broken> {
     }))
 }
 
-pub(super) fn reply(bytes: &[u8], asked: Asked, hits: &mut Hits<'_>) -> Result<Step, Broken> {
+pub(super) fn reply(
+    bytes: &[u8],
+    asked: ExpectedReply,
+    hits: &mut Hits<'_>,
+) -> Result<Step, ProtocolViolation> {
     let mut reply = Reply::default();
     let mut next = 0;
     loop {
         let at = reply.bytes;
         let answer = match packet(bytes, at)? {
-            Come::Whole(answer) => answer,
-            Come::Needs(least) => return Ok(Step::Needs(least)),
+            PacketProgress::Whole(answer) => answer,
+            PacketProgress::Needs(least) => return Ok(Step::Needs(least)),
         };
         reply.bytes = answer.end;
-        let nonsense = || Broken::at(bytes.get(at..answer.end).unwrap_or_default());
+        let nonsense = || ProtocolViolation::at(bytes.get(at..answer.end).unwrap_or_default());
         let is_last = match (asked, answer.opcode) {
-            (Asked::Get(1), GET) => {
+            (ExpectedReply::Get(1), GET) => {
                 match answer.status {
                     SUCCESS => hit(&mut reply, hits.at(0, answer.value).ok_or_else(nonsense)?),
                     NOT_FOUND => {}
@@ -176,7 +182,7 @@ pub(super) fn reply(bytes: &[u8], asked: Asked, hits: &mut Hits<'_>) -> Result<S
                 }
                 true
             }
-            (Asked::Get(keys @ 2..), GETKQ) => {
+            (ExpectedReply::Get(keys @ 2..), GETKQ) => {
                 // Answers come in the order of the request, each at most once.
                 if answer.opaque < next || answer.opaque >= keys as usize {
                     return Err(nonsense());
@@ -193,15 +199,15 @@ pub(super) fn reply(bytes: &[u8], asked: Asked, hits: &mut Hits<'_>) -> Result<S
                 }
                 false
             }
-            (Asked::Get(keys @ 2..), NOOP) if answer.opaque == keys as usize => {
+            (ExpectedReply::Get(keys @ 2..), NOOP) if answer.opaque == keys as usize => {
                 reply.refused |= answer.status != SUCCESS;
                 true
             }
-            (Asked::Set, SET) | (Asked::Hello, SASL_AUTH) => {
+            (ExpectedReply::Set, SET) | (ExpectedReply::Hello, SASL_AUTH) => {
                 reply.refused = answer.status != SUCCESS;
                 true
             }
-            (Asked::Delete, DELETE) => {
+            (ExpectedReply::Delete, DELETE) => {
                 reply.refused = !matches!(answer.status, SUCCESS | NOT_FOUND);
                 true
             }

@@ -1,15 +1,18 @@
 //! Text lines, which several of the protocols share.
 
-use super::reply::Broken;
+use super::reply::ProtocolViolation;
 
 /// Longest line of a server; a longer one is not a reply.
 const LINE_MAX: usize = 8192;
 
 /// The line that begins at `at`, without its end, and where the next one begins. `None` if it is incomplete.
-pub(super) fn line_at(bytes: &[u8], at: usize) -> Result<Option<(&[u8], usize)>, Broken> {
+pub(super) fn line_at(
+    bytes: &[u8],
+    at: usize,
+) -> Result<Option<(&[u8], usize)>, ProtocolViolation> {
     let rest = bytes.get(at..).unwrap_or_default();
     let Some(end) = memchr::memchr(b'\n', rest) else {
-        return if rest.len() > LINE_MAX { Err(Broken::at(rest)) } else { Ok(None) };
+        return if rest.len() > LINE_MAX { Err(ProtocolViolation::at(rest)) } else { Ok(None) };
     };
     let line = rest.get(..end).unwrap_or_default();
     Ok(Some((line.strip_suffix(b"\r").unwrap_or(line), at + end + 1)))

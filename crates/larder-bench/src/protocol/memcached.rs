@@ -3,9 +3,9 @@
 use std::io::Write;
 
 use super::line::{is_error, line_at, number};
-use super::reply::{Asked, Broken, Hits, Reply, Step};
+use super::reply::{ExpectedReply, Hits, ProtocolViolation, Reply, Step};
 use crate::value::{Values, key_of, put_key};
-use crate::workload::Ask;
+use crate::workload::KeyRequest;
 
 /// Login for servers with a file of users: a set of any key, with user and password as the value.
 pub(super) fn open(login: Option<&(String, String)>, out: &mut Vec<u8>) -> usize {
@@ -15,7 +15,7 @@ pub(super) fn open(login: Option<&(String, String)>, out: &mut Vec<u8>) -> usize
     1
 }
 
-pub(super) fn get(asks: &[Ask], out: &mut Vec<u8>) {
+pub(super) fn get(asks: &[KeyRequest], out: &mut Vec<u8>) {
     out.extend_from_slice(b"get");
     for ask in asks {
         out.push(b' ');
@@ -24,7 +24,7 @@ pub(super) fn get(asks: &[Ask], out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");
 }
 
-pub(super) fn set(ask: &Ask, (values, version): (&Values, u32), out: &mut Vec<u8>) {
+pub(super) fn set(ask: &KeyRequest, (values, version): (&Values, u32), out: &mut Vec<u8>) {
     out.extend_from_slice(b"set ");
     put_key(ask.key, ask.key_bytes, out);
     write!(out, " 0 {} {}\r\n", ask.ttl_s, ask.value_bytes).expect("memory takes it");
@@ -32,13 +32,17 @@ pub(super) fn set(ask: &Ask, (values, version): (&Values, u32), out: &mut Vec<u8
     out.extend_from_slice(b"\r\n");
 }
 
-pub(super) fn delete(ask: &Ask, out: &mut Vec<u8>) {
+pub(super) fn delete(ask: &KeyRequest, out: &mut Vec<u8>) {
     out.extend_from_slice(b"delete ");
     put_key(ask.key, ask.key_bytes, out);
     out.extend_from_slice(b"\r\n");
 }
 
-pub(super) fn reply(bytes: &[u8], asked: Asked, hits: &mut Hits<'_>) -> Result<Step, Broken> {
+pub(super) fn reply(
+    bytes: &[u8],
+    asked: ExpectedReply,
+    hits: &mut Hits<'_>,
+) -> Result<Step, ProtocolViolation> {
     let (mut at, mut next_key) = (0, 0);
     let mut reply = Reply::default();
     loop {
@@ -50,13 +54,13 @@ pub(super) fn reply(bytes: &[u8], asked: Asked, hits: &mut Hits<'_>) -> Result<S
             let (Some(key), Some(_flags), Some(length)) =
                 (words.next().and_then(key_of), words.next(), words.next().and_then(number))
             else {
-                return Err(Broken::at(line));
+                return Err(ProtocolViolation::at(line));
             };
             let end = behind.checked_add(length).and_then(|end| end.checked_add(2));
-            let Some(end) = end else { return Err(Broken::at(line)) };
+            let Some(end) = end else { return Err(ProtocolViolation::at(line)) };
             let Some(value) = bytes.get(behind..end) else { return Ok(Step::Needs(end)) };
             let found = hits.found(next_key, key, value.strip_suffix(b"\r\n").unwrap_or(value));
-            let Some((after, right)) = found else { return Err(Broken::at(line)) };
+            let Some((after, right)) = found else { return Err(ProtocolViolation::at(line)) };
             reply.hits += 1;
             reply.wrong += u32::from(!right);
             (at, next_key) = (end, after);
@@ -64,11 +68,11 @@ pub(super) fn reply(bytes: &[u8], asked: Asked, hits: &mut Hits<'_>) -> Result<S
         }
         reply.bytes = behind;
         reply.refused = match (line, asked) {
-            (b"END", Asked::Get(_))
-            | (b"STORED", Asked::Set | Asked::Hello)
-            | (b"DELETED" | b"NOT_FOUND", Asked::Delete) => false,
+            (b"END", ExpectedReply::Get(_))
+            | (b"STORED", ExpectedReply::Set | ExpectedReply::Hello)
+            | (b"DELETED" | b"NOT_FOUND", ExpectedReply::Delete) => false,
             _ if is_error(line) => true,
-            _ => return Err(Broken::at(line)),
+            _ => return Err(ProtocolViolation::at(line)),
         };
         return Ok(Step::Whole(reply));
     }

@@ -7,11 +7,11 @@ mod meta;
 mod reply;
 mod resp;
 
-pub(crate) use reply::{Asked, Broken, Hits, Reply, Step};
+pub(crate) use reply::{ExpectedReply, Hits, ProtocolViolation, Reply, Step};
 
 use crate::target::Protocol;
 use crate::value::Values;
-use crate::workload::Ask;
+use crate::workload::KeyRequest;
 
 /// Appends the requests that open a connection. Returns how many replies they bring.
 pub(crate) fn open(
@@ -28,7 +28,7 @@ pub(crate) fn open(
 }
 
 /// Appends a request for keys.
-pub(crate) fn get(protocol: Protocol, asks: &[Ask], out: &mut Vec<u8>) {
+pub(crate) fn get(protocol: Protocol, asks: &[KeyRequest], out: &mut Vec<u8>) {
     match protocol {
         Protocol::Memcached => memcached::get(asks, out),
         Protocol::MemcachedMeta => meta::get(asks, out),
@@ -38,7 +38,7 @@ pub(crate) fn get(protocol: Protocol, asks: &[Ask], out: &mut Vec<u8>) {
 }
 
 /// Appends a request that stores a value.
-pub(crate) fn set(protocol: Protocol, ask: &Ask, value: (&Values, u32), out: &mut Vec<u8>) {
+pub(crate) fn set(protocol: Protocol, ask: &KeyRequest, value: (&Values, u32), out: &mut Vec<u8>) {
     match protocol {
         Protocol::Memcached => memcached::set(ask, value, out),
         Protocol::MemcachedMeta => meta::set(ask, value, out),
@@ -48,7 +48,7 @@ pub(crate) fn set(protocol: Protocol, ask: &Ask, value: (&Values, u32), out: &mu
 }
 
 /// Appends a request that removes a key.
-pub(crate) fn delete(protocol: Protocol, ask: &Ask, out: &mut Vec<u8>) {
+pub(crate) fn delete(protocol: Protocol, ask: &KeyRequest, out: &mut Vec<u8>) {
     match protocol {
         Protocol::Memcached => memcached::delete(ask, out),
         Protocol::MemcachedMeta => meta::delete(ask, out),
@@ -61,9 +61,9 @@ pub(crate) fn delete(protocol: Protocol, ask: &Ask, out: &mut Vec<u8>) {
 pub(crate) fn reply(
     protocol: Protocol,
     bytes: &[u8],
-    asked: Asked,
+    asked: ExpectedReply,
     hits: &mut Hits<'_>,
-) -> Result<Step, Broken> {
+) -> Result<Step, ProtocolViolation> {
     match protocol {
         Protocol::Memcached => memcached::reply(bytes, asked, hits),
         Protocol::MemcachedMeta => meta::reply(bytes, asked, hits),

@@ -4,7 +4,7 @@ use crate::value::Values;
 
 /// The facts about a request that decoding its reply needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum ExpectedReply {
     /// This number of keys.
     Get(u32),
     Set,
@@ -35,9 +35,9 @@ pub(crate) enum Step {
 
 /// A violation of the protocol: what the server has sent instead.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Broken(pub(crate) String);
+pub(crate) struct ProtocolViolation(pub(crate) String);
 
-impl Broken {
+impl ProtocolViolation {
     /// Bytes that no request has asked for.
     pub(crate) fn unasked(bytes: &[u8]) -> Self {
         Self(format!("{}, which no request asked for", Self::at(bytes).0))

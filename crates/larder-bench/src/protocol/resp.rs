@@ -4,9 +4,9 @@
 use std::io::Write;
 
 use super::line::{line_at, number};
-use super::reply::{Asked, Broken, Hits, Reply, Step};
+use super::reply::{ExpectedReply, Hits, ProtocolViolation, Reply, Step};
 use crate::value::{Values, key_bytes, put_key};
-use crate::workload::Ask;
+use crate::workload::KeyRequest;
 
 pub(super) fn open(version: u8, login: Option<&(String, String)>, out: &mut Vec<u8>) -> usize {
     let mut words: Vec<String> = Vec::new();
@@ -27,13 +27,13 @@ pub(super) fn open(version: u8, login: Option<&(String, String)>, out: &mut Vec<
     1
 }
 
-pub(super) fn get(asks: &[Ask], out: &mut Vec<u8>) {
+pub(super) fn get(asks: &[KeyRequest], out: &mut Vec<u8>) {
     array(asks.len() + 1, out);
     bulk(if asks.len() == 1 { b"GET" } else { b"MGET" }, out);
     asks.iter().for_each(|ask| key(ask, out));
 }
 
-pub(super) fn set(ask: &Ask, (values, version): (&Values, u32), out: &mut Vec<u8>) {
+pub(super) fn set(ask: &KeyRequest, (values, version): (&Values, u32), out: &mut Vec<u8>) {
     array(if ask.ttl_s == 0 { 3 } else { 5 }, out);
     bulk(b"SET", out);
     key(ask, out);
@@ -46,7 +46,7 @@ pub(super) fn set(ask: &Ask, (values, version): (&Values, u32), out: &mut Vec<u8
     }
 }
 
-pub(super) fn delete(ask: &Ask, out: &mut Vec<u8>) {
+pub(super) fn delete(ask: &KeyRequest, out: &mut Vec<u8>) {
     array(2, out);
     bulk(b"DEL", out);
     key(ask, out);
@@ -62,24 +62,29 @@ fn bulk(bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");
 }
 
-fn key(ask: &Ask, out: &mut Vec<u8>) {
+fn key(ask: &KeyRequest, out: &mut Vec<u8>) {
     write!(out, "${}\r\n", key_bytes(ask.key, ask.key_bytes)).expect("memory takes it");
     put_key(ask.key, ask.key_bytes, out);
     out.extend_from_slice(b"\r\n");
 }
 
-pub(super) fn reply(bytes: &[u8], asked: Asked, hits: &mut Hits<'_>) -> Result<Step, Broken> {
+pub(super) fn reply(
+    bytes: &[u8],
+    asked: ExpectedReply,
+    hits: &mut Hits<'_>,
+) -> Result<Step, ProtocolViolation> {
     let Some((line, behind)) = line_at(bytes, 0)? else {
         return Ok(Step::Needs(bytes.len() + 1));
     };
     let mut reply = Reply { bytes: behind, ..Reply::default() };
     match (line.first(), asked) {
         (Some(b'-'), _) => reply.refused = true,
-        (Some(b'+'), Asked::Set | Asked::Hello) | (Some(b':'), Asked::Delete) => {}
-        (Some(b'$' | b'_'), Asked::Get(1)) => return string(bytes, 0, 0, reply, hits),
-        (Some(b'*'), Asked::Get(keys)) => {
+        (Some(b'+'), ExpectedReply::Set | ExpectedReply::Hello)
+        | (Some(b':'), ExpectedReply::Delete) => {}
+        (Some(b'$' | b'_'), ExpectedReply::Get(1)) => return string(bytes, 0, 0, reply, hits),
+        (Some(b'*'), ExpectedReply::Get(keys)) => {
             if number(line.get(1..).unwrap_or_default()) != Some(keys as usize) {
-                return Err(Broken::at(line));
+                return Err(ProtocolViolation::at(line));
             }
             for key in 0..keys as usize {
                 match string(bytes, reply.bytes, key, reply, hits)? {
@@ -88,8 +93,8 @@ pub(super) fn reply(bytes: &[u8], asked: Asked, hits: &mut Hits<'_>) -> Result<S
                 }
             }
         }
-        (Some(b'%' | b'*'), Asked::Hello) => return skip(bytes, reply),
-        _ => return Err(Broken::at(line)),
+        (Some(b'%' | b'*'), ExpectedReply::Hello) => return skip(bytes, reply),
+        _ => return Err(ProtocolViolation::at(line)),
     }
     Ok(Step::Whole(reply))
 }
@@ -101,7 +106,7 @@ fn string(
     key: usize,
     mut reply: Reply,
     hits: &mut Hits<'_>,
-) -> Result<Step, Broken> {
+) -> Result<Step, ProtocolViolation> {
     let Some((line, behind)) = line_at(bytes, at)? else {
         return Ok(Step::Needs(bytes.len() + 1));
     };
@@ -111,7 +116,7 @@ fn string(
     }
     let length = line.strip_prefix(b"$").and_then(number);
     let end = length.and_then(|length| behind.checked_add(length)?.checked_add(2));
-    let Some(end) = end else { return Err(Broken::at(line)) };
+    let Some(end) = end else { return Err(ProtocolViolation::at(line)) };
     let Some(value) = bytes.get(behind..end) else { return Ok(Step::Needs(end)) };
     let right = hits.at(key, value.strip_suffix(b"\r\n").unwrap_or(value));
     reply.hits += 1;
@@ -121,7 +126,7 @@ fn string(
 }
 
 /// Skips the answer to HELLO, a map.
-fn skip(bytes: &[u8], mut reply: Reply) -> Result<Step, Broken> {
+fn skip(bytes: &[u8], mut reply: Reply) -> Result<Step, ProtocolViolation> {
     let mut left: usize = 1;
     let mut at = 0;
     while left > 0 {
@@ -135,7 +140,7 @@ fn skip(bytes: &[u8], mut reply: Reply) -> Result<Step, Broken> {
             (Some(b'*'), Some(items)) if items <= 64 => left += items,
             (Some(b'$'), Some(length)) if length <= 4096 => at += length + 2,
             (Some(b'+' | b':' | b'_' | b'#' | b','), _) => {}
-            _ => return Err(Broken::at(line)),
+            _ => return Err(ProtocolViolation::at(line)),
         }
     }
     if at > bytes.len() {

@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use larder_bench::run::{Measured, Progress, fill, measure};
+use larder_bench::run::{Measurement, Progress, fill, measure};
 use larder_bench::{Error, Load, Target, Tls, Workload};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::ServerConfig;
@@ -56,7 +56,7 @@ impl Authority {
 }
 
 /// Stores all keys and requests them, with values of this length.
-fn loaded(target: Target, tls: Option<Tls>, value_bytes: u32) -> Result<Measured, Error> {
+fn loaded(target: Target, tls: Option<Tls>, value_bytes: u32) -> Result<Measurement, Error> {
     let (tell, told) = mpsc::channel();
     std::thread::spawn(move || {
         let workload =

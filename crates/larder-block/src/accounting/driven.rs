@@ -3,19 +3,19 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::cache::{self, Cache, Ended, Keep};
+use crate::cache::{self, Cache, Keep, RequestCompletion};
 use crate::layout::{self, Data, DeviceIo, IoId, Layout, Outcome, RequestId, Span};
 
 /// A component that decides and does no I/O.
 pub trait Driven {
     /// The requests of clients.
-    type Request: Asked;
+    type Request: ClientRequest;
     /// Submits a request.
     fn submit(&mut self, id: RequestId, request: Self::Request);
     /// Reports the result of an I/O.
     fn completed(&mut self, io: IoId, outcome: Outcome);
     /// Appends the requests that have ended.
-    fn ended(&mut self, ended: &mut Vec<Ended>);
+    fn ended(&mut self, ended: &mut Vec<RequestCompletion>);
     /// Appends the I/Os to carry out.
     fn turn(&mut self, ios: &mut Vec<(IoId, DeviceIo)>);
     /// Gives the data that is to be cached.
@@ -29,7 +29,7 @@ pub trait Driven {
 }
 
 /// A request of a client.
-pub trait Asked: Clone + fmt::Debug {
+pub trait ClientRequest: Clone + fmt::Debug {
     /// The sectors that it is about. They are exclusive, except for reads.
     fn span(&self) -> Option<Span>;
     /// The number of bytes that it reads.
@@ -49,10 +49,14 @@ impl<L: Layout> Driven for L {
         Layout::completed(self, io, outcome);
     }
 
-    fn ended(&mut self, ended: &mut Vec<Ended>) {
+    fn ended(&mut self, ended: &mut Vec<RequestCompletion>) {
         let mut all = Vec::new();
         Layout::ended(self, &mut all);
-        ended.extend(all.into_iter().map(|(id, ending)| Ended { id, ending, keep: None }));
+        ended.extend(all.into_iter().map(|(id, ending)| RequestCompletion {
+            id,
+            ending,
+            keep: None,
+        }));
     }
 
     fn turn(&mut self, ios: &mut Vec<(IoId, DeviceIo)>) {
@@ -68,7 +72,7 @@ impl<L: Layout> Driven for L {
     }
 }
 
-impl Asked for layout::LayoutRequest {
+impl ClientRequest for layout::LayoutRequest {
     fn span(&self) -> Option<Span> {
         self.span()
     }
@@ -99,7 +103,7 @@ impl Driven for Cache {
         self.completed(io, outcome);
     }
 
-    fn ended(&mut self, ended: &mut Vec<Ended>) {
+    fn ended(&mut self, ended: &mut Vec<RequestCompletion>) {
         self.ended(ended);
     }
 
@@ -125,7 +129,7 @@ impl Driven for Cache {
     }
 }
 
-impl Asked for cache::Request {
+impl ClientRequest for cache::Request {
     fn span(&self) -> Option<Span> {
         match self {
             Self::Read { span } | Self::Write { span, .. } | Self::Trim { span } => Some(*span),

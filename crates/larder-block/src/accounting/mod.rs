@@ -13,14 +13,14 @@ pub mod timed;
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::cache::Ended;
+use crate::cache::RequestCompletion;
 use crate::layout::{
     CoreId, Data, DeviceIo, Ending, IoId, LayoutRequest, Outcome, RequestId, SECTOR_BYTES, Span,
     Target,
 };
 pub use blind::{BLIND_BYTE, Blind};
 pub use counts::Counts;
-pub use driven::{Asked, Driven};
+pub use driven::{ClientRequest, Driven};
 pub use image::Image;
 
 fn in_order(count: usize) -> Vec<usize> {
@@ -29,7 +29,7 @@ fn in_order(count: usize) -> Vec<usize> {
 
 /// A client with one request at a time.
 #[derive(Debug)]
-struct Client<R> {
+struct ClientSlot<R> {
     span: Option<Span>,
     state: ClientState<R>,
 }
@@ -40,7 +40,7 @@ enum ClientState<R> {
     UnderWay(RequestId),
 }
 
-impl<R> Client<R> {
+impl<R> ClientSlot<R> {
     fn id(&self) -> Option<RequestId> {
         match self.state {
             ClientState::Waits(_) => None,
@@ -64,7 +64,7 @@ pub struct Accounting<L> {
     under_way: Vec<(u64, IoId, DeviceIo)>,
     turns: u64,
     /// Writes that a power loss may undo, oldest first.
-    unflushed: Vec<Unflushed>,
+    unflushed: Vec<UnflushedWrite>,
     /// Devices randomly fail one in this number of I/Os.
     failures: Option<(fastrand::Rng, u32)>,
     /// The data of all reads, if the devices store nothing.
@@ -201,7 +201,7 @@ impl<L: Driven> Accounting<L> {
         let mut ended = Vec::new();
         self.layout.ended(&mut ended);
         self.counts.requests += ended.len() as u64;
-        for Ended { id, ending, keep } in ended {
+        for RequestCompletion { id, ending, keep } in ended {
             self.ended.insert(id, ending);
             if let Some(keep) = keep {
                 let data = match &self.zeros {
@@ -242,10 +242,10 @@ impl<L: Driven> Accounting<L> {
     /// If the layout does not end a request, or if one fails.
     pub fn run_all(&mut self, depth: usize, requests: impl IntoIterator<Item = L::Request>) {
         let mut requests = requests.into_iter().fuse();
-        let mut clients: Vec<Client<L::Request>> = Vec::new();
+        let mut clients: Vec<ClientSlot<L::Request>> = Vec::new();
         loop {
             let more = requests.by_ref().take(depth - clients.len());
-            clients.extend(more.map(|request| Client {
+            clients.extend(more.map(|request| ClientSlot {
                 span: request.span(),
                 state: ClientState::Waits(request),
             }));
@@ -281,11 +281,11 @@ impl<L: Driven> Accounting<L> {
     }
 
     /// Submits the requests that overlap no earlier one.
-    fn submit_free(&mut self, clients: &mut [Client<L::Request>]) {
+    fn submit_free(&mut self, clients: &mut [ClientSlot<L::Request>]) {
         for number in 0..clients.len() {
             let (before, rest) = clients.split_at_mut(number);
             let client = &mut rest[0];
-            let overlaps = |other: &Client<L::Request>| match (client.span, other.span) {
+            let overlaps = |other: &ClientSlot<L::Request>| match (client.span, other.span) {
                 (Some(a), Some(b)) => a.overlaps(b),
                 _ => false,
             };
@@ -359,7 +359,7 @@ impl<L: Driven> Accounting<L> {
             image.read(offset, &mut before);
             let beside = image.metadata_in(offset..offset + bytes.len() as u64);
             let turn = self.turns;
-            self.unflushed.push(Unflushed { target, offset, before, beside, turn, durable });
+            self.unflushed.push(UnflushedWrite { target, offset, before, beside, turn, durable });
         }
         self.image(target).write(offset, bytes);
     }
@@ -377,7 +377,7 @@ impl<L: Driven> Accounting<L> {
         mut survives: impl FnMut(Target, u64) -> bool,
     ) -> (Image, HashMap<CoreId, Image>) {
         let mut kept = std::collections::HashSet::new();
-        for Unflushed { target, offset, before, beside, durable, .. } in
+        for UnflushedWrite { target, offset, before, beside, durable, .. } in
             std::mem::take(&mut self.unflushed).into_iter().rev()
         {
             let whole_bytes = self.whole_bytes(target);
@@ -418,7 +418,7 @@ impl<L: Driven> Accounting<L> {
 
 /// A write that no flush covers yet.
 #[derive(Debug)]
-struct Unflushed {
+struct UnflushedWrite {
     target: Target,
     offset: u64,
     /// The previous content.

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use super::Cache;
 use super::ahead::absent_pieces;
-use super::op::{Clean, Op, Step, What};
+use super::op::{Clean, Op, OpKind, Step};
 use crate::layout::{
     ClassId, CoreId, DeviceIo, LayoutRequest, RequestId, SECTOR_BYTES, Span, Target,
 };
@@ -95,7 +95,7 @@ impl Cache {
         if !self.ahead.have_room_for(span) || self.layout.refuses(class, span.sectors).is_some() {
             return false;
         }
-        let Some(key) = self.ops.begin_own_locked(What::Ahead(span), span) else { return true };
+        let Some(key) = self.ops.begin_own_locked(OpKind::Ahead(span), span) else { return true };
         self.ops[key].class = class;
         self.ahead.begin(span);
         self.tally.read_ahead(span);
@@ -122,7 +122,7 @@ impl Cache {
         if self.layout.unloaded_parts() > 0 {
             return self.loading.wait(key);
         }
-        let What::Clean(clean) = &mut self.ops[key].what else { unreachable!("it cleans") };
+        let OpKind::Clean(clean) = &mut self.ops[key].what else { unreachable!("it cleans") };
         let first = first_chunk(clean.core);
         (clean.next, clean.outstanding) = (Some(first.end()), 1);
         let request = clean.request(first);
@@ -135,7 +135,7 @@ impl Cache {
     fn go_on_cleaning(&mut self, key: usize) {
         let pauses = self.ops.is_held();
         loop {
-            let What::Clean(clean) = &mut self.ops[key].what else { unreachable!("it cleans") };
+            let OpKind::Clean(clean) = &mut self.ops[key].what else { unreachable!("it cleans") };
             let dirty = clean.next.filter(|_| clean.outstanding < CHUNKS_MAX && !pauses);
             let dirty = dirty.map(|from| match clean.settles {
                 true => self.layout.looks_dirty_after(clean.core, from),
@@ -159,7 +159,7 @@ impl Cache {
                 }
             }
         }
-        let What::Clean(clean) = &self.ops[key].what else { unreachable!("it cleans") };
+        let OpKind::Clean(clean) = &self.ops[key].what else { unreachable!("it cleans") };
         if clean.outstanding == 0 && !(pauses && clean.next.is_some()) {
             let is_well = !clean.has_failed;
             self.end(key, is_well);
@@ -175,17 +175,17 @@ impl Cache {
 
     fn destage_as(&mut self, request: LayoutRequest, of: Option<usize>) {
         let span = request.span().expect("a chunk");
-        let key = self.ops.begin_own(What::Destage { span, of });
+        let key = self.ops.begin_own(OpKind::Destage { span, of });
         self.step(key, Step::Destage);
         self.ask_layout(key, request);
     }
 
     pub(super) fn destage_ended(&mut self, key: usize, is_well: bool) {
-        let (Op { what: What::Destage { span, of }, .. }, _) = self.ops.remove(key) else {
+        let (Op { what: OpKind::Destage { span, of }, .. }, _) = self.ops.remove(key) else {
             unreachable!("it destages")
         };
         let Some(of) = of else { return self.cleaning.destaged(span, is_well, self.now) };
-        let What::Clean(clean) = &mut self.ops[of].what else { unreachable!("it cleans") };
+        let OpKind::Clean(clean) = &mut self.ops[of].what else { unreachable!("it cleans") };
         clean.outstanding -= 1;
         clean.has_failed |= !is_well;
         self.go_on_cleaning(of);
@@ -212,20 +212,20 @@ impl Cache {
     }
 
     fn relieve(&mut self, class: ClassId, sectors: u64) {
-        let key = self.ops.begin_own(What::Relieve { class, sectors: 0 });
+        let key = self.ops.begin_own(OpKind::Relieve { class, sectors: 0 });
         let begun = self.layout.destage_oldest(RequestId(key as u64), class, sectors);
         self.cleaning.class_began(class, begun, self.now);
         if begun == 0 {
             self.ops.remove(key);
             return;
         }
-        self.ops[key].what = What::Relieve { class, sectors: begun };
+        self.ops[key].what = OpKind::Relieve { class, sectors: begun };
         self.step(key, Step::Relieve);
     }
 
     /// Continues at once: the cores set the pace.
     pub(super) fn relief_ended(&mut self, key: usize, is_well: bool) {
-        let (Op { what: What::Relieve { class, sectors }, .. }, _) = self.ops.remove(key) else {
+        let (Op { what: OpKind::Relieve { class, sectors }, .. }, _) = self.ops.remove(key) else {
             unreachable!("it is for a class")
         };
         if is_well {

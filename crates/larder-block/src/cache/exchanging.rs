@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use super::Cache;
 use super::device_health::DeviceHealth;
 use super::state::{CacheShape, Health};
-use crate::layout::{CoreId, Layout, Uncached};
+use crate::layout::{CoreId, Layout, UncachedLayout};
 use crate::policy::cleaning::Cleaning;
 use crate::{Error, ErrorKind};
 
@@ -48,7 +48,7 @@ impl Cache {
     pub(crate) fn leave_device(&mut self, cores: impl Iterator<Item = CoreId>) {
         assert!(self.layout.is_on_cores(), "a cache device is left with nothing on it alone");
         let shape = CacheShape { capacity_bytes: 0, ..self.shape() };
-        self.exchange(Box::new(Uncached::default()), shape, cores)
+        self.exchange(Box::new(UncachedLayout::default()), shape, cores)
             .expect("it had these options before");
         self.health = DeviceHealth::new(Health::Detached);
     }

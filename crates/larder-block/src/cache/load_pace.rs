@@ -7,7 +7,7 @@ const PARTS_AT_ONCE: usize = 8;
 
 /// The progress of a loading.
 #[derive(Debug, Default)]
-pub(super) struct Loading {
+pub(super) struct LoadProgress {
     /// When the loading began, and the number of parts then.
     began: Option<(Duration, usize)>,
     /// Cleanings of whole cores that wait until all parts are loaded.
@@ -23,7 +23,7 @@ pub(super) struct Due {
     pub(super) pace: Duration,
 }
 
-impl Loading {
+impl LoadProgress {
     /// The parts to load now if `left` parts are left and all are to be loaded within `time`. The first call begins the
     /// loading. `None` if nothing is to be loaded.
     pub(super) fn due(&mut self, left: usize, now: Duration, time: Duration) -> Option<Due> {

@@ -2,7 +2,7 @@
 //!
 //! Reads share a lock; all other requests exclude each other. An earlier overlapping request goes first, whether it
 //! has begun or not, so no request starves. A read whose data is to be cached makes its lock exclusive without losing
-//! its place ([`Locks::keep`]), so no write comes in between.
+//! its place ([`RangeLocks::keep`]), so no write comes in between.
 //!
 //! *Always:* a request waits for earlier ones, and for later ones that already hold their lock. Only reads get their
 //! lock before an earlier request, and a holder waits for no lock. So there is no deadlock.
@@ -22,12 +22,12 @@ struct LockEntry {
 
 /// All range locks of a cache.
 #[derive(Debug, Default)]
-pub(super) struct Locks {
+pub(super) struct RangeLocks {
     /// In order of arrival.
     entries: Vec<LockEntry>,
 }
 
-impl Locks {
+impl RangeLocks {
     /// Requests a lock. Returns whether it is held at once; if not, a later [`release`](Self::release) reports it.
     pub(super) fn acquire(&mut self, holder: Holder, span: Span, is_exclusive: bool) -> bool {
         let is_held = !self
@@ -104,7 +104,7 @@ mod tests {
         Span { core: CoreId::new(0).unwrap(), first, sectors }
     }
 
-    fn freed(locks: &mut Locks, holder: Holder) -> Vec<Holder> {
+    fn freed(locks: &mut RangeLocks, holder: Holder) -> Vec<Holder> {
         let mut freed = Vec::new();
         locks.release(holder, &mut freed);
         freed
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn readers_share_and_writers_wait_in_order() {
-        let mut locks = Locks::default();
+        let mut locks = RangeLocks::default();
         assert!(locks.acquire(0, span(0, 8), false) && locks.acquire(1, span(4, 8), false));
         assert!(!locks.acquire(2, span(6, 4), true));
         assert!(!locks.acquire(3, span(8, 2), false), "a writer is before it");
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn a_span_that_a_request_holds_or_waits_for_is_not_free() {
-        let mut locks = Locks::default();
+        let mut locks = RangeLocks::default();
         locks.acquire(0, span(0, 8), false);
         locks.acquire(1, span(4, 8), true);
         assert!(!locks.is_free(span(7, 1)) && !locks.is_free(span(11, 4)), "the last waits");
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn readers_that_keep_what_they_read_do_so_before_later_writers_and_in_order() {
-        let mut locks = Locks::default();
+        let mut locks = RangeLocks::default();
         assert!(locks.acquire(0, span(0, 8), false) && locks.acquire(1, span(0, 8), false));
         assert!(!locks.acquire(2, span(0, 8), true));
         let mut freed_by = Vec::new();
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn what_a_reader_does_not_keep_is_free() {
-        let mut locks = Locks::default();
+        let mut locks = RangeLocks::default();
         assert!(locks.acquire(0, span(0, 8), false));
         assert!(!locks.acquire(1, span(6, 2), true));
         let mut freed_by = Vec::new();
@@ -161,7 +161,7 @@ mod tests {
     fn random_requests_never_conflict_and_all_get_their_locks() {
         for seed in 0..200 {
             let mut rng = fastrand::Rng::with_seed(seed);
-            let mut locks = Locks::default();
+            let mut locks = RangeLocks::default();
             let mut held: Vec<Holder> = Vec::new();
             let (mut next, mut begun) = (0, 0);
             while next < 200 || !held.is_empty() {

@@ -48,8 +48,8 @@ use std::time::Duration;
 
 use crate::Error;
 use crate::layout::{
-    ClassId, CoreId, Data, DeviceIo, Ending, IoId, Layout, Left, Outcome, Piece, RequestId, Span,
-    Usage,
+    ClassId, CoreId, Data, DeviceIo, Ending, IoId, Layout, Outcome, Piece, RequestId,
+    ShutdownState, Span, Usage,
 };
 pub use crate::mode::Mode;
 use crate::policy::classes::IoClasses;
@@ -60,11 +60,11 @@ use crate::policy::{CutOffPolicy, PromotionPolicy, ReadAheadPolicy};
 use admission::Admission;
 use ahead::AheadLimits;
 use device_health::DeviceHealth;
-use load_pace::Loading;
+use load_pace::LoadProgress;
 use op::IoUnderWay;
 use ops::{Ops, key_of};
 pub use parts::PartCounts;
-pub use request::{Ended, Keep, Request};
+pub use request::{Keep, Request, RequestCompletion};
 pub use state::{CacheOptions, CacheShape, Health};
 pub use statistics::{BypassReason, Errors, ReadAheadCounts, RequestCounts, Statistics};
 use tally::Tally;
@@ -78,7 +78,7 @@ pub struct Cache {
     health: DeviceHealth,
     cleaning: Cleaning,
     ahead: AheadLimits,
-    loading: Loading,
+    loading: LoadProgress,
     tally: Tally,
     /// Cores that are missing.
     missing: BTreeSet<CoreId>,
@@ -110,7 +110,7 @@ impl Cache {
             ops: Ops::default(),
             health: DeviceHealth::new(Health::Whole),
             ahead: AheadLimits::default(),
-            loading: Loading::default(),
+            loading: LoadProgress::default(),
             tally: Tally::default(),
             missing: BTreeSet::new(),
             now: Duration::ZERO,
@@ -153,7 +153,7 @@ impl Cache {
 
     /// Appends the requests that have ended since the last call, each with the sectors whose data is to be cached. For
     /// these the caller answers with [`keep`](Self::keep).
-    pub fn ended(&mut self, ended: &mut Vec<Ended>) {
+    pub fn ended(&mut self, ended: &mut Vec<RequestCompletion>) {
         self.hear_of_layout();
         self.ops.take_ended(ended);
     }
@@ -243,7 +243,7 @@ impl Cache {
     }
 
     /// The state in which the layout is left, once [`Request::PrepareStop`] has succeeded ([`Layout::left`]).
-    pub fn left(&self) -> Option<Left> {
+    pub fn left(&self) -> Option<ShutdownState> {
         self.layout.left()
     }
 

@@ -9,7 +9,7 @@ use crate::layout::{ClassId, CoreId, Data, IoId, RequestId, Span, Target};
 pub(super) struct Op {
     /// The client's request.
     pub(super) user: RequestId,
-    pub(super) what: What,
+    pub(super) what: OpKind,
     pub(super) step: Step,
     /// Its IO class, set when it begins.
     pub(super) class: ClassId,
@@ -24,7 +24,7 @@ pub(super) struct Op {
 }
 
 #[derive(Debug)]
-pub(super) enum What {
+pub(super) enum OpKind {
     Read(Span),
     Write {
         span: Span,
@@ -116,19 +116,19 @@ pub(super) enum IoUnderWay {
 impl Op {
     pub(super) fn new(user: RequestId, request: Request) -> Self {
         let (what, data) = match request {
-            Request::Read { span } => (What::Read(span), None),
-            Request::Write { span, data, durable } => (What::Write { span, durable }, Some(data)),
-            Request::Trim { span } => (What::Trim(span), None),
-            Request::Flush => (What::Flush, None),
-            Request::Clean { core } => (What::Clean(Clean::new(core, false)), None),
-            Request::Settle { core } => (What::Clean(Clean::new(core, true)), None),
-            Request::PrepareStop => (What::PrepareStop, None),
+            Request::Read { span } => (OpKind::Read(span), None),
+            Request::Write { span, data, durable } => (OpKind::Write { span, durable }, Some(data)),
+            Request::Trim { span } => (OpKind::Trim(span), None),
+            Request::Flush => (OpKind::Flush, None),
+            Request::Clean { core } => (OpKind::Clean(Clean::new(core, false)), None),
+            Request::Settle { core } => (OpKind::Clean(Clean::new(core, true)), None),
+            Request::PrepareStop => (OpKind::PrepareStop, None),
         };
         Self { data, ..Self::of(user, what) }
     }
 
     /// An op without data.
-    pub(super) fn of(user: RequestId, what: What) -> Self {
+    pub(super) fn of(user: RequestId, what: OpKind) -> Self {
         Self {
             user,
             what,
@@ -144,13 +144,15 @@ impl Op {
     /// The lock that it needs, and whether the lock is exclusive.
     pub(super) fn lock(&self) -> Option<(Span, bool)> {
         match &self.what {
-            What::Read(span) => Some((*span, false)),
-            What::Write { span, .. } | What::Trim(span) | What::Ahead(span) => Some((*span, true)),
-            What::Flush
-            | What::PrepareStop
-            | What::Clean(_)
-            | What::Destage { .. }
-            | What::Relieve { .. } => None,
+            OpKind::Read(span) => Some((*span, false)),
+            OpKind::Write { span, .. } | OpKind::Trim(span) | OpKind::Ahead(span) => {
+                Some((*span, true))
+            }
+            OpKind::Flush
+            | OpKind::PrepareStop
+            | OpKind::Clean(_)
+            | OpKind::Destage { .. }
+            | OpKind::Relieve { .. } => None,
         }
     }
 

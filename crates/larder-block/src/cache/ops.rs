@@ -8,20 +8,20 @@ use std::ops::{Index, IndexMut};
 
 use slab::Slab;
 
-use super::locks::Locks;
-use super::op::{IoUnderWay, Op, Step, What};
-use super::request::{Ended, Keep, Request};
+use super::locks::RangeLocks;
+use super::op::{IoUnderWay, Op, OpKind, Step};
+use super::request::{Keep, Request, RequestCompletion};
 use crate::layout::{CoreId, DeviceIo, Ending, IoId, RequestId, Span};
 
 /// See the [module](self). Indexed by the key of an op.
 #[derive(Debug, Default)]
 pub(super) struct Ops {
     all: Slab<Op>,
-    locks: Locks,
+    locks: RangeLocks,
     ios: Slab<IoUnderWay>,
     /// I/Os of the cache itself, for the next turn.
     issued: Vec<(IoId, DeviceIo)>,
-    ended: Vec<Ended>,
+    ended: Vec<RequestCompletion>,
     /// The requests that are held back; `None` if requests are not held back.
     held: Option<Vec<(RequestId, Request)>>,
 }
@@ -56,13 +56,13 @@ impl Ops {
     }
 
     /// Begins an op of the cache itself that needs no lock. No client waits for it.
-    pub(super) fn begin_own(&mut self, what: What) -> usize {
+    pub(super) fn begin_own(&mut self, what: OpKind) -> usize {
         self.all.insert(Op::of(RequestId(u64::MAX), what))
     }
 
     /// Begins an op of the cache itself that has the lock of `span`; `None` if another request holds or wants a part
     /// of it.
-    pub(super) fn begin_own_locked(&mut self, what: What, span: Span) -> Option<usize> {
+    pub(super) fn begin_own_locked(&mut self, what: OpKind, span: Span) -> Option<usize> {
         if !self.locks.is_free(span) {
             return None;
         }
@@ -91,11 +91,11 @@ impl Ops {
 
     /// Completes the client request of an op.
     pub(super) fn tell(&mut self, key: usize, ending: Ending, keep: Option<Keep>) {
-        self.ended.push(Ended { id: self.all[key].user, ending, keep });
+        self.ended.push(RequestCompletion { id: self.all[key].user, ending, keep });
     }
 
     /// Appends the requests that have ended since the last call.
-    pub(super) fn take_ended(&mut self, ended: &mut Vec<Ended>) {
+    pub(super) fn take_ended(&mut self, ended: &mut Vec<RequestCompletion>) {
         ended.append(&mut self.ended);
     }
 
@@ -144,8 +144,8 @@ impl Ops {
 
     /// The cleanings of whole cores that have paused.
     pub(super) fn paused_cleanings(&self) -> Vec<usize> {
-        let is_paused = |what: &What| match what {
-            What::Clean(clean) => clean.next.is_some() && clean.outstanding == 0,
+        let is_paused = |what: &OpKind| match what {
+            OpKind::Clean(clean) => clean.next.is_some() && clean.outstanding == 0,
             _ => false,
         };
         let paused = self.all.iter().filter(|(_, op)| is_paused(&op.what));
@@ -170,7 +170,8 @@ impl Ops {
     /// Whether requests are held back and no request or I/O is in flight. The cleaning of a whole core may be
     /// unfinished: it pauses.
     pub(super) fn is_quiet(&self) -> bool {
-        let has_paused = |op: &Op| matches!(&op.what, What::Clean(clean) if clean.outstanding == 0);
+        let has_paused =
+            |op: &Op| matches!(&op.what, OpKind::Clean(clean) if clean.outstanding == 0);
         self.held.is_some()
             && self.all.iter().all(|(_, op)| has_paused(op))
             && self.ios.is_empty()
@@ -181,7 +182,7 @@ impl Ops {
     pub(super) fn refuse_held_of(&mut self, core: CoreId) {
         let of_core = |(_, request): &mut (RequestId, Request)| request.core() == Some(core);
         let refused = self.held.iter_mut().flat_map(|held| held.extract_if(.., of_core));
-        let failed = |(id, _)| Ended { id, ending: Ending::Failed, keep: None };
+        let failed = |(id, _)| RequestCompletion { id, ending: Ending::Failed, keep: None };
         self.ended.extend(refused.map(failed));
     }
 }

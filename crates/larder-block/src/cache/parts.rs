@@ -18,7 +18,7 @@ pub struct PartCounts {
 }
 
 /// The core and the IO class of a request.
-pub(super) type Whose = (CoreId, ClassId);
+pub(super) type RequestOwner = (CoreId, ClassId);
 
 /// The counts of all cores and classes that had requests.
 #[derive(Debug, Default)]
@@ -41,19 +41,19 @@ impl Parts {
         self.classes.get(&class).copied().unwrap_or_default()
     }
 
-    pub(super) fn read(&mut self, of: Whose, span: Span, coverage: Coverage, passes: bool) {
+    pub(super) fn read(&mut self, of: RequestOwner, span: Span, coverage: Coverage, passes: bool) {
         self.each(of, |counts| counts.reads.count(span, coverage, passes));
     }
 
-    pub(super) fn write(&mut self, of: Whose, span: Span, coverage: Coverage, passes: bool) {
+    pub(super) fn write(&mut self, of: RequestOwner, span: Span, coverage: Coverage, passes: bool) {
         self.each(of, |counts| counts.writes.count(span, coverage, passes));
     }
 
-    pub(super) fn bypassed(&mut self, of: Whose) {
+    pub(super) fn bypassed(&mut self, of: RequestOwner) {
         self.each(of, |counts| counts.bypasses += 1);
     }
 
-    fn each(&mut self, (core, class): Whose, change: impl Fn(&mut PartCounts)) {
+    fn each(&mut self, (core, class): RequestOwner, change: impl Fn(&mut PartCounts)) {
         change(self.cores.entry(core).or_default());
         change(self.classes.entry(class).or_default());
     }

@@ -56,7 +56,7 @@ impl Request {
 
 /// A request that has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ended {
+pub struct RequestCompletion {
     /// The request.
     pub id: RequestId,
     /// Its result.

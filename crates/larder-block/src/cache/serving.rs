@@ -6,7 +6,7 @@
 use super::Cache;
 use super::admission::WriteRoute;
 use super::coverage::Coverage;
-use super::op::{IoUnderWay, Op, Step, What};
+use super::op::{IoUnderWay, Op, OpKind, Step};
 use super::request::Keep;
 use super::state::Health;
 use super::statistics::BypassReason;
@@ -20,20 +20,20 @@ impl Cache {
     /// Decides how a request that holds its lock is handled.
     pub(super) fn begin(&mut self, key: usize) {
         match self.ops[key].what {
-            What::Read(span) => self.begin_read(key, span),
-            What::Write { span, durable } => self.begin_write(key, span, durable),
-            What::Trim(span) => self.begin_trim(key, span),
-            What::Flush => {
+            OpKind::Read(span) => self.begin_read(key, span),
+            OpKind::Write { span, durable } => self.begin_write(key, span, durable),
+            OpKind::Trim(span) => self.begin_trim(key, span),
+            OpKind::Flush => {
                 self.step(key, Step::Flush);
                 self.ask_layout(key, LayoutRequest::Flush);
             }
-            What::PrepareStop => {
+            OpKind::PrepareStop => {
                 self.step(key, Step::Flush);
                 self.ask_layout(key, LayoutRequest::PrepareStop);
             }
-            What::Clean(_) => self.begin_cleaning(key),
-            What::Destage { .. } | What::Relieve { .. } => unreachable!("it needs no lock"),
-            What::Ahead(_) => unreachable!("it has its lock from the start"),
+            OpKind::Clean(_) => self.begin_cleaning(key),
+            OpKind::Destage { .. } | OpKind::Relieve { .. } => unreachable!("it needs no lock"),
+            OpKind::Ahead(_) => unreachable!("it has its lock from the start"),
         }
     }
 
@@ -188,7 +188,7 @@ impl Cache {
         }
         let op = &self.ops[key];
         let span = op.span();
-        let (What::Write { durable, .. }, Some(data)) = (&op.what, op.data.clone()) else {
+        let (OpKind::Write { durable, .. }, Some(data)) = (&op.what, op.data.clone()) else {
             return self.trim_core(key, span);
         };
         let (target, durable) = (Target::Core(span.core), *durable);
@@ -281,15 +281,15 @@ impl Cache {
     fn try_again(&mut self, key: usize) {
         let Op { what, step, data, .. } = &self.ops[key];
         match (what, *step, data.clone()) {
-            (What::Write { .. }, ..) if self.health.has_failed() => {
+            (OpKind::Write { .. }, ..) if self.health.has_failed() => {
                 self.passes(key, BypassReason::CacheFailed);
                 self.go_past_layout(key);
             }
-            (What::Write { durable, .. }, Step::Bypass { keeps }, Some(data)) => {
+            (OpKind::Write { durable, .. }, Step::Bypass { keeps }, Some(data)) => {
                 let durable = *durable;
                 self.bypass(key, data, durable, keeps);
             }
-            (What::Write { span, .. }, _, Some(data)) => {
+            (OpKind::Write { span, .. }, _, Some(data)) => {
                 let span = *span;
                 self.write_back(key, span, data);
             }
@@ -335,7 +335,7 @@ impl Cache {
     /// Completes the client request.
     fn tell(&mut self, key: usize, ending: Ending, keep: Option<Keep>) {
         let what = &self.ops[key].what;
-        if let (Ending::Done, What::Read(span) | What::Write { span, .. }) = (ending, what) {
+        if let (Ending::Done, OpKind::Read(span) | OpKind::Write { span, .. }) = (ending, what) {
             self.admission.request_ended(span.bytes());
         }
         self.ops.tell(key, ending, keep);
@@ -344,7 +344,7 @@ impl Cache {
     /// Removes the op and releases its lock. The client request has already completed.
     pub(super) fn forget(&mut self, key: usize) {
         let (op, freed) = self.ops.remove(key);
-        if let What::Ahead(span) = op.what {
+        if let OpKind::Ahead(span) = op.what {
             self.ahead.end(span);
         }
         self.begin_all(freed);

@@ -1,7 +1,7 @@
 //! What a cache counts: in total, and by core and IO class.
 
 use super::coverage::Coverage;
-use super::parts::{PartCounts, Parts, Whose};
+use super::parts::{PartCounts, Parts, RequestOwner};
 use super::statistics::{BypassReason, Statistics};
 use crate::layout::{ClassId, CoreId, DeviceIo, SECTOR_BYTES, Span, Target};
 
@@ -42,18 +42,18 @@ impl Tally {
         self.writes_around = writes_around;
     }
 
-    pub(super) fn read(&mut self, of: Whose, span: Span, coverage: Coverage, passes: bool) {
+    pub(super) fn read(&mut self, of: RequestOwner, span: Span, coverage: Coverage, passes: bool) {
         self.statistics.reads.count(span, coverage, passes);
         self.parts.read(of, span, coverage, passes);
     }
 
-    pub(super) fn write(&mut self, of: Whose, span: Span, coverage: Coverage, passes: bool) {
+    pub(super) fn write(&mut self, of: RequestOwner, span: Span, coverage: Coverage, passes: bool) {
         self.statistics.writes.count(span, coverage, passes);
         self.parts.write(of, span, coverage, passes);
     }
 
     /// A request bypasses the cache.
-    pub(super) fn bypassed(&mut self, of: Whose, reason: BypassReason) {
+    pub(super) fn bypassed(&mut self, of: RequestOwner, reason: BypassReason) {
         self.statistics.bypassed(reason);
         self.parts.bypassed(of);
     }

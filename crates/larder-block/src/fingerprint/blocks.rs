@@ -113,7 +113,7 @@ pub async fn file_system(core: &Arc<dyn Device>) -> Option<Identifier> {
 
 /// A device compared with a fingerprint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Compared {
+pub struct DeviceComparison {
     /// Blocks that were compared.
     pub compared: u32,
     /// Of these, blocks that differ.
@@ -128,12 +128,12 @@ pub async fn compare(
     core: &Arc<dyn Device>,
     entries: &[Entry],
     is_of_others: impl Fn(&Entry) -> bool,
-) -> Compared {
+) -> DeviceComparison {
     let fits = |entry: &&Entry| (entry.block + 1) * BLOCK_BYTES <= core.info().capacity_bytes;
     let is_known = |entry: &&Entry| matches!(entry.content, Content::Known { .. });
     let known: Vec<&Entry> = entries.iter().filter(is_known).filter(fits).collect();
     let found = contents(core, known.iter().map(|entry| entry.block)).await;
-    let mut compared = Compared::default();
+    let mut compared = DeviceComparison::default();
     for (entry, found) in known.into_iter().zip(found) {
         // An unreadable block proves nothing. The first request that needs it reports the error.
         let Some(found) = found else { continue };

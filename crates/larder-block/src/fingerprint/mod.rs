@@ -21,7 +21,7 @@ mod watch;
 
 use std::ops::Range;
 
-pub use blocks::{Compared, compare, file_system};
+pub use blocks::{DeviceComparison, compare, file_system};
 pub use slot::{Content, Entry, Origin, SLOT_BYTES, Slot};
 pub(crate) use watch::{Change, ChangeKind};
 pub use watch::{Home, Watch, read};

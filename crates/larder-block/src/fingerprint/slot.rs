@@ -51,7 +51,7 @@ const BLOCK_BITS: u32 = 56;
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
-struct Header {
+struct SlotHeader {
     magic: [u8; 8],
     version: U16,
     core: U16,
@@ -72,7 +72,7 @@ struct FixedEntry {
     checksum: U32,
 }
 
-const _: () = assert!(size_of::<Header>() == IDENTITY_AT && ENTRIES_MAX == 298);
+const _: () = assert!(size_of::<SlotHeader>() == IDENTITY_AT && ENTRIES_MAX == 298);
 
 /// The known content of a block on its core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,7 +140,7 @@ impl Slot {
             let lines = identity.trim_end_matches('\n');
             identity.truncate(lines.rfind('\n').map_or(0, |end| end + 1));
         }
-        let mut header = Header {
+        let mut header = SlotHeader {
             magic: MAGIC,
             version: VERSION.into(),
             core: self.core.get().into(),
@@ -168,7 +168,7 @@ impl Slot {
     /// Parses a slot read at `offset`. `None` if it is not a slot of this core of this cache, or is damaged.
     pub fn parse(bytes: &[u8], offset: u64, (uuid, core): (Uuid, CoreId)) -> Option<Self> {
         let bytes = bytes.get(..SLOT_BYTES)?;
-        let (header, _) = Header::ref_from_prefix(bytes).ok()?;
+        let (header, _) = SlotHeader::ref_from_prefix(bytes).ok()?;
         let is_ours = header.magic == MAGIC
             && header.version.get() == VERSION
             && header.checksum.get() == larder_checksum::crc32c(bytes.get(CHECKED_FROM..)?)

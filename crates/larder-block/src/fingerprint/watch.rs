@@ -74,14 +74,14 @@ pub struct Watch {
     home: Home,
     core: CoreId,
     device: Arc<dyn Device>,
-    state: Mutex<State>,
+    state: Mutex<FingerprintState>,
     /// Held while a slot is written.
     writer: async_lock::Mutex<()>,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    entries: BTreeMap<u64, Watched>,
+struct FingerprintState {
+    entries: BTreeMap<u64, WatchedBlock>,
     /// Recent blocks, the oldest first.
     recent: VecDeque<u64>,
     /// Blocks destaged since the fingerprint was last written, the oldest first.
@@ -100,7 +100,7 @@ struct State {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Watched {
+struct WatchedBlock {
     origin: Origin,
     content: Content,
     /// The number of the change that made it void.
@@ -110,8 +110,8 @@ struct Watched {
 impl Watch {
     /// Continues from the stored slot, or starts with nothing known.
     pub fn new(home: Home, core: CoreId, device: Arc<dyn Device>, stored: Option<Slot>) -> Self {
-        let mut state = State::default();
-        let void = Watched { origin: Origin::Spread, content: Content::Void, void_since: 0 };
+        let mut state = FingerprintState::default();
+        let void = WatchedBlock { origin: Origin::Spread, content: Content::Void, void_since: 0 };
         let spread = blocks::spread(home.uuid, device.info().capacity_bytes);
         state.entries.extend(spread.into_iter().map(|block| (block, void)));
         if let Some(slot) = stored {
@@ -121,7 +121,7 @@ impl Watch {
                 if origin == Origin::Recent {
                     state.recent.push_back(block);
                 }
-                state.entries.insert(block, Watched { origin, content, void_since: 0 });
+                state.entries.insert(block, WatchedBlock { origin, content, void_since: 0 });
             }
         }
         Self { home, core, device, state: Mutex::new(state), writer: async_lock::Mutex::new(()) }
@@ -212,9 +212,10 @@ impl Watch {
         if state.durable >= needed && state.sequence > 0 {
             return None;
         }
-        let is_stored = |it: &Watched| it.origin == Origin::Spread || it.content != Content::Void;
+        let is_stored =
+            |it: &WatchedBlock| it.origin == Origin::Spread || it.content != Content::Void;
         let entries = state.entries.iter().filter(|(_, watched)| is_stored(watched));
-        let entry = |(block, watched): (&u64, &Watched)| Entry {
+        let entry = |(block, watched): (&u64, &WatchedBlock)| Entry {
             block: *block,
             origin: watched.origin,
             content: watched.content,
@@ -250,12 +251,12 @@ impl Watch {
         state.sequence > 0 && state.durable == state.changes
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, FingerprintState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl FingerprintState {
     fn identity(&self, info: &DeviceInfo) -> Identity {
         Identity::new(info.identity.identifiers().iter().chain(&self.file_system).cloned())
     }
@@ -281,7 +282,7 @@ impl State {
     /// Selects the blocks to read; excludes blocks that are being changed.
     fn begin_reading(&mut self, dirty: &[u64], core_bytes: u64) -> BTreeMap<u64, Origin> {
         let ends = core_bytes / super::BLOCK_BYTES;
-        let is_void = |watched: &Watched| watched.content == Content::Void;
+        let is_void = |watched: &WatchedBlock| watched.content == Content::Void;
         let void = self.entries.iter().filter(|(_, watched)| is_void(watched));
         let mut wanted: BTreeMap<u64, Origin> =
             void.map(|(block, watched)| (*block, watched.origin)).collect();
@@ -307,7 +308,7 @@ impl State {
 
     fn know(&mut self, block: u64, origin: Origin, content: Content) {
         self.changes += 1;
-        let before = self.entries.insert(block, Watched { origin, content, void_since: 0 });
+        let before = self.entries.insert(block, WatchedBlock { origin, content, void_since: 0 });
         if origin == Origin::Spread || before.is_some_and(|it| it.origin == Origin::Recent) {
             return;
         }
@@ -324,7 +325,7 @@ impl State {
     /// The cache device has all changes up to `changes`.
     fn is_written(&mut self, sequence: u64, changes: u64) {
         (self.sequence, self.durable) = (sequence, changes);
-        let is_left = |watched: &Watched| {
+        let is_left = |watched: &WatchedBlock| {
             watched.origin == Origin::Recent
                 && watched.content == Content::Void
                 && watched.void_since <= changes

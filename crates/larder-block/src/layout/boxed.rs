@@ -1,8 +1,8 @@
 //! Implements `Layout` for boxed layouts.
 
 use super::{
-    ClassId, CoreId, DeviceIo, Ending, IoId, Layout, LayoutRequest, Left, Outcome, Piece, Refusal,
-    RequestId, Room, Shares, Span, Usage,
+    ClassId, CoreId, DeviceIo, Ending, IoId, Layout, LayoutRequest, Outcome, Piece, Refusal,
+    RequestId, Room, Shares, ShutdownState, Span, Usage,
 };
 
 impl<L: Layout + ?Sized> Layout for Box<L> {
@@ -42,7 +42,7 @@ impl<L: Layout + ?Sized> Layout for Box<L> {
         (**self).tell_settled()
     }
 
-    fn left(&self) -> Option<Left> {
+    fn left(&self) -> Option<ShutdownState> {
         (**self).left()
     }
 

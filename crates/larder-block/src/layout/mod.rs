@@ -34,7 +34,7 @@ use std::fmt;
 pub use crate::span::{CORES_MAX, CoreId, SECTOR_BYTES, Span};
 pub use data::Data;
 pub use io_class::{ClassId, Refusal, Share, Shares};
-pub use uncached::Uncached;
+pub use uncached::UncachedLayout;
 
 /// Identifies a request among those in flight; chosen by the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -269,7 +269,7 @@ pub struct Room {
 
 /// The state in which an orderly stop leaves a layout: its part of the label says so.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Left {
+pub struct ShutdownState {
     /// The sequence number of the last write, if the layout has such numbers.
     pub last: u64,
     /// For a log: the lowest generation of a segment that counts, drained or not.
@@ -329,7 +329,7 @@ pub trait Layout: Send + fmt::Debug {
 
     /// The state in which it is left, once [`LayoutRequest::PrepareStop`] has succeeded; `None` if a start must treat
     /// it as after a crash.
-    fn left(&self) -> Option<Left> {
+    fn left(&self) -> Option<ShutdownState> {
         None
     }
 

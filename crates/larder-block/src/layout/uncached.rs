@@ -10,7 +10,7 @@ use super::{
 
 /// The layout without a cache: see the module page.
 #[derive(Debug, Default)]
-pub struct Uncached {
+pub struct UncachedLayout {
     requests: Requests,
     ios: Slab<Purpose>,
     issued: Vec<(IoId, DeviceIo)>,
@@ -26,7 +26,7 @@ enum Purpose {
     Flush { request: RequestId, core: CoreId, covers: u64 },
 }
 
-impl Uncached {
+impl UncachedLayout {
     fn issue(&mut self, request: RequestId, io: DeviceIo, purpose: Purpose) {
         self.requests.add_part(request);
         self.issued.push((IoId(self.ios.insert(purpose)), io));
@@ -70,7 +70,7 @@ impl Uncached {
     }
 }
 
-impl Layout for Uncached {
+impl Layout for UncachedLayout {
     fn submit_of(&mut self, _: ClassId, id: RequestId, request: LayoutRequest) {
         self.requests.begin(id);
         match request {

@@ -11,7 +11,7 @@ use larder_device::label::Uuid;
 
 use super::checked::watches;
 use super::create::{CreateOptions, LayoutOptions, Over, claim, may_be_written_over, plan};
-use super::open::{Opened, blank};
+use super::open::{OpenCache, blank};
 use super::stored::StoredCache;
 use crate::layout::log::LogOptions;
 use crate::running::{Front, Handles};
@@ -33,7 +33,7 @@ pub struct AttachOptions {
     pub log: LogOptions,
 }
 
-impl Opened {
+impl OpenCache {
     /// Whether there is a cache device.
     pub fn is_attached(&self) -> bool {
         self.keeper.labeller.is_some()

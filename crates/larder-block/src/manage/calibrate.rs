@@ -7,7 +7,7 @@ use larder_device::{Clock, Device};
 
 use super::Core;
 use super::create::claim_all;
-use super::front::{self, Seen, look};
+use super::front::{self, CacheLabel, look};
 use crate::calibration::{CoreProfile, MeasureOptions, Profile, measure};
 use crate::{Error, ErrorKind};
 
@@ -69,7 +69,7 @@ pub async fn calibrate(
 /// other cores, [`ErrorKind::Device`].
 pub async fn store_profile(device: &Arc<dyn Device>, profile: Profile) -> Result<(), Error> {
     let _claims = claim_all(device, &[])?;
-    let Seen { uuid, generation, mut stored } = look(device).await?;
+    let CacheLabel { uuid, generation, mut stored } = look(device).await?;
     let measured = profile.cores.iter().map(|core| core.core);
     if !measured.eq(stored.cores.iter().map(|core| core.id)) {
         let message =

@@ -10,9 +10,9 @@ use larder_device::label::{AREA_BYTES, Uuid};
 use larder_device::{Device, Identifier, IdentifierKind, Identity};
 
 use super::Core;
-use super::front::Seen;
+use super::front::CacheLabel;
 use super::stored::{StoredCache, StoredCore};
-use crate::fingerprint::{self, Compared, Entry, Home, Slot, Watch};
+use crate::fingerprint::{self, DeviceComparison, Entry, Home, Slot, Watch};
 use crate::layout::CoreId;
 use crate::{Error, ErrorKind};
 
@@ -24,7 +24,7 @@ pub struct CheckedCore {
     /// The device that was given, by its name.
     pub name: String,
     /// The comparison of its blocks.
-    pub compared: Compared,
+    pub compared: DeviceComparison,
     /// The UUID of the file system on it, as `blkid` prints it, if a known file system is found.
     pub file_system: Option<String>,
     /// How its identity differs from the known one, although no block differs.
@@ -37,8 +37,8 @@ impl CheckedCore {
         let Self { id, name, compared, .. } = self;
         let number = id.get();
         let what = match compared {
-            Compared { compared: 0, .. } => "no block was compared with it",
-            Compared { differing: 0, distinguishing: 0, .. } => {
+            DeviceComparison { compared: 0, .. } => "no block was compared with it",
+            DeviceComparison { differing: 0, distinguishing: 0, .. } => {
                 "the blocks that were compared are the same on other devices"
             }
             _ => return None,
@@ -73,7 +73,7 @@ impl CheckedCore {
 
 /// The comparison of all given cores.
 #[derive(Clone, Default)]
-pub(super) struct Checked {
+pub(super) struct FingerprintCheck {
     pub(super) cores: Vec<CheckedCore>,
     /// The stored fingerprints of all cores, including missing ones.
     pub(super) slots: BTreeMap<CoreId, Slot>,
@@ -81,7 +81,7 @@ pub(super) struct Checked {
     unreadable: Vec<Home>,
 }
 
-impl Checked {
+impl FingerprintCheck {
     /// Clears the fingerprints that could not be read. They are no longer updated, so a later start must not find
     /// them.
     pub(super) async fn clear_unreadable(&self) -> Result<(), Error> {
@@ -114,7 +114,7 @@ pub(super) fn home(device: &Arc<dyn Device>, uuid: Uuid, core: &StoredCore) -> O
 }
 
 /// The stored identities of the cores of the cache on `device`, as far as they can be read.
-pub async fn known_by(device: &Arc<dyn Device>, seen: &Seen) -> BTreeMap<CoreId, Identity> {
+pub async fn known_by(device: &Arc<dyn Device>, seen: &CacheLabel) -> BTreeMap<CoreId, Identity> {
     let mut known_by = BTreeMap::new();
     for core in &seen.stored.cores {
         let Some(home) = home(device, seen.uuid, core) else { continue };
@@ -155,8 +155,8 @@ pub(super) async fn check(
     (uuid, stored): (Uuid, &StoredCache),
     cores: &[Core],
     force: &[CoreId],
-) -> Result<Checked, Error> {
-    let mut checked = Checked::default();
+) -> Result<FingerprintCheck, Error> {
+    let mut checked = FingerprintCheck::default();
     for known in &stored.cores {
         let Some(home) = home(device, uuid, known) else { continue };
         match fingerprint::read(&home, known.id).await {
@@ -191,7 +191,13 @@ async fn check_core(core: &Core, slots: &BTreeMap<CoreId, Slot>) -> CheckedCore 
     let (id, name) = (core.id, core.name.clone());
     let file_system = fingerprint::file_system(&core.device).await.map(|found| found.value);
     let Some(slot) = slots.get(&id) else {
-        return CheckedCore { id, name, compared: Compared::default(), file_system, note: None };
+        return CheckedCore {
+            id,
+            name,
+            compared: DeviceComparison::default(),
+            file_system,
+            note: None,
+        };
     };
     let compared = compare(core, id, slots).await;
     let identity = &core.device.info().identity;
@@ -213,8 +219,12 @@ fn said((was, is): (&Identifier, &Identifier)) -> String {
 }
 
 /// Compares a device with the fingerprint of core `of`.
-pub(super) async fn compare(core: &Core, of: CoreId, slots: &BTreeMap<CoreId, Slot>) -> Compared {
-    let Some(slot) = slots.get(&of) else { return Compared::default() };
+pub(super) async fn compare(
+    core: &Core,
+    of: CoreId,
+    slots: &BTreeMap<CoreId, Slot>,
+) -> DeviceComparison {
+    let Some(slot) = slots.get(&of) else { return DeviceComparison::default() };
     let is_of_others =
         |entry: &Entry| slots.iter().any(|(id, other)| *id != of && other.entries.contains(entry));
     fingerprint::compare(&core.device, &slot.entries, is_of_others).await

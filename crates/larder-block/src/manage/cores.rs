@@ -10,7 +10,7 @@ use larder_device::label::{Kind, Labeller};
 use super::Core;
 use super::checked::watches;
 use super::create::{check_core_lines, claim_all};
-use super::front::{Seen, look};
+use super::front::{CacheLabel, look};
 use super::open::check_cores;
 use super::stored::{StoredCache, StoredCore};
 use crate::layout::CoreId;
@@ -25,7 +25,7 @@ use crate::{Error, ErrorKind};
 pub async fn add_core(device: &Arc<dyn Device>, known: &[Core], core: &Core) -> Result<(), Error> {
     let all: Vec<Core> = known.iter().chain([core]).cloned().collect();
     let _claims = claim_all(device, &all)?;
-    let Seen { uuid, generation, mut stored } = look(device).await?;
+    let CacheLabel { uuid, generation, mut stored } = look(device).await?;
     check_cores(&stored, known)?;
     let (id, bytes) = (core.id, core.device.info().capacity_bytes);
     if let Some(complaint) = complaint(&stored, id) {
@@ -55,7 +55,7 @@ pub async fn add_core(device: &Arc<dyn Device>, known: &[Core], core: &Core) -> 
 /// [`ErrorKind::Device`].
 pub async fn give_up(device: &Arc<dyn Device>, id: CoreId) -> Result<(), Error> {
     let _claims = claim_all(device, &[])?;
-    let Seen { uuid, generation, stored } = look(device).await?;
+    let CacheLabel { uuid, generation, stored } = look(device).await?;
     let content = stored.without(id)?.encode()?;
     let labeller = Labeller::new(Arc::clone(device), Kind::BlockCache, uuid, generation);
     let written = labeller.write(content).await;

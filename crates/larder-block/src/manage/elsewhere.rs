@@ -10,7 +10,7 @@ use larder_device::label::Uuid;
 use larder_device::{Device, Identity};
 
 use super::checked::home;
-use super::front::{Seen, look};
+use super::front::{CacheLabel, look};
 use super::stored::{StoredCache, StoredCore};
 use super::{Core, checked};
 use crate::Error;
@@ -54,7 +54,7 @@ pub async fn cached_elsewhere(
     other: &Arc<dyn Device>,
     cores: &[Core],
 ) -> Result<Vec<CachedElsewhere>, Error> {
-    let Seen { uuid, stored, .. } = look(other).await?;
+    let CacheLabel { uuid, stored, .. } = look(other).await?;
     let mut found = Vec::new();
     for known in &stored.cores {
         let slot = match home(other, uuid, known) {

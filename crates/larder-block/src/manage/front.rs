@@ -10,7 +10,7 @@ use crate::{Error, ErrorKind};
 
 /// A block cache, as described by its label.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seen {
+pub struct CacheLabel {
     /// The UUID of the cache.
     pub uuid: Uuid,
     /// The generation of its latest label.
@@ -32,14 +32,14 @@ pub(super) async fn found(device: &Arc<dyn Device>) -> Result<Found, Error> {
 ///
 /// # Errors
 /// [`ErrorKind::Format`] if there is none, or one that this version cannot read; [`ErrorKind::Device`].
-pub async fn look(device: &Arc<dyn Device>) -> Result<Seen, Error> {
+pub async fn look(device: &Arc<dyn Device>) -> Result<CacheLabel, Error> {
     let found = found(device).await?;
     let (name, capacity) = (&device.info().name, device.info().capacity_bytes);
     match found {
         Found::Label(label) if label.kind == Kind::BlockCache => {
             let stored = StoredCache::parse(&label.content, capacity)
                 .map_err(|error| Error::new(error.kind(), format!("{name}: {error}")))?;
-            Ok(Seen { uuid: label.uuid, generation: label.generation, stored })
+            Ok(CacheLabel { uuid: label.uuid, generation: label.generation, stored })
         }
         other => {
             let what = describe(&other);

@@ -15,12 +15,12 @@ use super::attach::ATTEMPTS;
 use super::checked::watches;
 use super::cores::complaint;
 use super::create::{check_core_lines, claim};
-use super::open::Opened;
+use super::open::OpenCache;
 use super::stored::{StoredCache, StoredCore};
 use crate::layout::CoreId;
 use crate::{Error, ErrorKind};
 
-impl Opened {
+impl OpenCache {
     /// Adds `core` to the running cache: from now on [`RunningCache::core`](crate::running::RunningCache::core)
     /// returns it. Nothing of it is cached yet, and the core is not written. A calibration is discarded and routing by
     /// it ends, because it says nothing about the new core.

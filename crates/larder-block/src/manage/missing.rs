@@ -6,7 +6,7 @@
 use super::Core;
 use super::checked::{self, watches};
 use super::create::claim;
-use super::open::{Opened, check_length};
+use super::open::{OpenCache, check_length};
 use super::stored::StoredCore;
 use crate::layout::{CoreId, SECTOR_BYTES};
 use crate::{Error, ErrorKind};
@@ -29,7 +29,7 @@ impl std::fmt::Display for MissingCore {
     }
 }
 
-impl Opened {
+impl OpenCache {
     /// The missing cores.
     pub fn missing(&self) -> Vec<MissingCore> {
         let is_missing = |known: &&StoredCore| self.cores.iter().all(|core| core.id != known.id);

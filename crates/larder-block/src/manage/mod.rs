@@ -35,10 +35,10 @@ pub use checked::{CheckedCore, known_by};
 pub use cores::{add_core, give_up};
 pub use create::{CreateOptions, LayoutOptions, Over, create};
 pub use elsewhere::{CachedElsewhere, DirtyElsewhere, cached_elsewhere};
-pub use front::{Seen, look};
+pub use front::{CacheLabel, look};
 pub use missing::MissingCore;
-pub use open::{ChangedCore, OpenOptions, Opened, open};
-pub use recover::Started;
+pub use open::{ChangedCore, OpenCache, OpenOptions, open};
+pub use recover::StartReport;
 pub use stored::{StoredCache, StoredCore, StoredLayout, front_bytes};
 
 /// A core and its device.

@@ -7,10 +7,10 @@ use larder_device::label::{Kind, Labeller, Uuid};
 use larder_device::{Claim, Device};
 
 use super::Core;
-use super::checked::{self, Checked, CheckedCore, watches};
+use super::checked::{self, CheckedCore, FingerprintCheck, watches};
 use super::create::{claim_all, format};
-use super::front::{Seen, look};
-use super::recover::{Recovered, Started, recover};
+use super::front::{CacheLabel, look};
+use super::recover::{RecoveredLayout, StartReport, recover};
 use super::sample;
 use super::stored::{StoredCache, StoredCore, StoredLayout};
 use crate::cache::{Cache, CacheOptions, Mode};
@@ -73,13 +73,13 @@ impl Default for OpenOptions {
 }
 
 /// A cache that was started.
-pub struct Opened {
+pub struct OpenCache {
     /// The running cache.
     pub cache: RunningCache,
     /// Its UUID.
     pub uuid: Uuid,
     /// The data that the start has found.
-    pub started: Started,
+    pub started: StartReport,
     pub(super) keeper: Keeper,
     /// The cores that are present.
     pub(super) cores: Vec<Core>,
@@ -94,7 +94,7 @@ pub struct Opened {
 
 /// A failed write of the label. `again` is the error of the attempt to restore the previous content, if that failed
 /// too.
-pub(super) struct Unwritten {
+pub(super) struct LabelWriteFailure {
     pub(super) error: Error,
     pub(super) again: Option<Error>,
 }
@@ -124,7 +124,7 @@ impl Keeper {
 }
 
 /// Starts the cache on `device` with `cores`, which must be those for which it was made. Some may be missing: then the
-/// others are served, and the dirty data of the missing ones stays in the cache ([`Opened::missing`]).
+/// others are served, and the dirty data of the missing ones stays in the cache ([`OpenCache::missing`]).
 ///
 /// # Errors
 /// [`ErrorKind::Format`] if there is no cache, [`ErrorKind::Setup`] if it does not match these cores or options,
@@ -134,10 +134,10 @@ pub async fn open(
     device: &Arc<dyn Device>,
     cores: &[Core],
     options: &OpenOptions,
-) -> Result<Opened, Error> {
+) -> Result<OpenCache, Error> {
     options.cache.check()?;
     let claims = claim_all(device, cores)?;
-    let Seen { uuid, generation, mut stored } = look(device).await?;
+    let CacheLabel { uuid, generation, mut stored } = look(device).await?;
     check_cores(&stored, cores)?;
     check_blocks(&stored.layout, device)?;
     next_epoch(&mut stored.layout)?;
@@ -146,7 +146,7 @@ pub async fn open(
     let left = stored.clone();
     stored.is_started();
     let checked = if stored.is_distrusted {
-        Checked::default()
+        FingerprintCheck::default()
     } else {
         checked::check(device, (uuid, &stored), cores, &options.force).await?
     };
@@ -173,7 +173,7 @@ pub async fn open(
     let cores = cores.to_vec();
     let checked = checked.cores;
     let opened =
-        Opened { cache, uuid, started, keeper, cores, checked, watches, claims, block_bytes };
+        OpenCache { cache, uuid, started, keeper, cores, checked, watches, claims, block_bytes };
     opened.prepare_mark()?;
     // Write fingerprints that start from scratch, or whose core has another identity now.
     for (core, watch) in opened.watches.iter().filter(|(_, watch)| !watch.is_stored()) {
@@ -187,9 +187,9 @@ pub async fn open(
 async fn find(
     device: &Arc<dyn Device>,
     cores: &[Core],
-    (options, checked): (&OpenOptions, &Checked),
+    (options, checked): (&OpenOptions, &FingerprintCheck),
     (left, keeper): (&StoredCache, &mut Keeper),
-) -> Result<Recovered, Error> {
+) -> Result<RecoveredLayout, Error> {
     let identity = identity(keeper.uuid, &keeper.stored.layout);
     let mut found = recover(device, left, identity, &options.log).await?;
     found.accept_loss(device, left, options.accept_loss)?;
@@ -223,7 +223,7 @@ async fn find(
     let watches = watches(device, of_cache, cores, &checked.slots);
     running(cache, device, cores, (options.handles, &watches)).destage_all().await?;
     let fresh = anew(device, keeper, &options.log).await?;
-    Ok(Recovered { started, ..fresh })
+    Ok(RecoveredLayout { started, ..fresh })
 }
 
 fn running(
@@ -265,7 +265,7 @@ async fn anew(
     device: &Arc<dyn Device>,
     keeper: &mut Keeper,
     options: &LogOptions,
-) -> Result<Recovered, Error> {
+) -> Result<RecoveredLayout, Error> {
     let generation = look(device).await?.generation;
     let (blank, found) = blank(device, keeper.stored.clone(), generation, options).await?;
     *keeper = blank;
@@ -279,7 +279,7 @@ pub(super) async fn blank(
     mut stored: StoredCache,
     generation: u64,
     options: &LogOptions,
-) -> Result<(Keeper, Recovered), Error> {
+) -> Result<(Keeper, RecoveredLayout), Error> {
     format(device, &stored.layout).await?;
     stored.is_started();
     stored.is_distrusted = false;
@@ -383,7 +383,7 @@ fn check_blocks(layout: &StoredLayout, device: &Arc<dyn Device>) -> Result<(), E
     Err(Error::new(ErrorKind::Setup, message))
 }
 
-impl Opened {
+impl OpenCache {
     /// The content of its label.
     pub fn stored(&self) -> &StoredCache {
         &self.keeper.stored
@@ -424,7 +424,7 @@ impl Opened {
         }
         self.look_at_cache();
         let next = StoredCache { mode, ..self.keeper.stored.clone() };
-        if let Err(Unwritten { error, again }) = self.relabel(next).await {
+        if let Err(LabelWriteFailure { error, again }) = self.relabel(next).await {
             let Some(again) = again else { return Err(error) };
             let message = format!(
                 "{error}; and what it said before could not be written again ({again}): the next start may be in \
@@ -473,7 +473,7 @@ impl Opened {
 
     /// Writes `next` to the label, or else restores the previous content: a write that failed may have reached the
     /// device.
-    pub(super) async fn relabel(&mut self, next: StoredCache) -> Result<(), Unwritten> {
+    pub(super) async fn relabel(&mut self, next: StoredCache) -> Result<(), LabelWriteFailure> {
         let before = std::mem::replace(&mut self.keeper.stored, next);
         let Err(error) = self.write_label().await else {
             self.is_believed();
@@ -481,7 +481,7 @@ impl Opened {
         };
         self.keeper.stored = before;
         let again = self.write_label().await.err();
-        Err(Unwritten { error, again })
+        Err(LabelWriteFailure { error, again })
     }
 
     /// Writes the label. If the cache was given up before the write begins, the label says that its content is void.
@@ -504,8 +504,8 @@ impl Opened {
 
     /// Handles a label that may be on the device although its write failed, while the previous content could not be
     /// restored. No data may become dirty from now on, because that label could make a start lose it.
-    pub(super) fn doubt(&mut self, unwritten: Unwritten, says: &str) -> Error {
-        let Unwritten { error, again } = unwritten;
+    pub(super) fn doubt(&mut self, unwritten: LabelWriteFailure, says: &str) -> Error {
+        let LabelWriteFailure { error, again } = unwritten;
         let Some(again) = again else { return error };
         self.keeper.is_doubtful = true;
         self.cache.with(|cache| cache.set_no_dirty(true));

@@ -18,7 +18,7 @@ const READS: usize = 32;
 
 /// The data that a start has found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Started {
+pub struct StartReport {
     /// Cached sectors; an upper bound until everything is loaded.
     pub valid_sectors: u64,
     /// Of these, dirty sectors; an upper bound until everything is loaded.
@@ -41,10 +41,10 @@ pub struct Started {
 }
 
 /// A recovered layout.
-pub(super) struct Recovered {
+pub(super) struct RecoveredLayout {
     pub(super) layout: Box<dyn Layout>,
     pub(super) shape: CacheShape,
-    pub(super) started: Started,
+    pub(super) started: StartReport,
     pub(super) damage: Damage,
 }
 
@@ -57,8 +57,8 @@ pub(super) async fn recover(
     stored: &StoredCache,
     (uuid, epoch): ([u8; 16], u32),
     options: &LogOptions,
-) -> Result<Recovered, Error> {
-    let (mut started, mut damage) = (Started::default(), Damage::default());
+) -> Result<RecoveredLayout, Error> {
+    let (mut started, mut damage) = (StartReport::default(), Damage::default());
     // If no core was ever removed, there is no data of other cores.
     let cores = || stored.cores.iter().map(|core| core.id);
     let has_gone = stored.next_core > 0;
@@ -117,12 +117,12 @@ pub(super) async fn recover(
             (Box::new(layout), CacheShape { capacity_bytes, line_bytes })
         }
     };
-    let mut recovered = Recovered { layout, shape, started, damage };
+    let mut recovered = RecoveredLayout { layout, shape, started, damage };
     recovered.look();
     Ok(recovered)
 }
 
-impl Recovered {
+impl RecoveredLayout {
     fn look(&mut self) {
         let Usage { valid_sectors, dirty_sectors } = self.layout.usage();
         (self.started.valid_sectors, self.started.dirty_sectors) = (valid_sectors, dirty_sectors);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use larder_device::{Device, Io, IoBuffer};
 
 use super::Core;
-use super::recover::Started;
+use super::recover::StartReport;
 use crate::layout::{Layout, SECTOR_BYTES};
 use crate::{Error, ErrorKind};
 
@@ -18,7 +18,7 @@ pub(super) async fn sample(
     device: &Arc<dyn Device>,
     cores: &[Core],
     (samples, seed): (u32, u64),
-    started: &mut Started,
+    started: &mut StartReport,
 ) -> Result<(), Error> {
     // One part contains ranges from all over the cores, so it is a good sample.
     layout.load_part();
@@ -49,7 +49,7 @@ async fn read(device: &Arc<dyn Device>, offset: u64, bytes: usize) -> Result<IoB
 }
 
 /// The error for cores that have changed.
-pub(super) fn refusal(started: &Started, of_fingerprints: Option<String>) -> Error {
+pub(super) fn refusal(started: &StartReport, of_fingerprints: Option<String>) -> Error {
     let of_fingerprints = of_fingerprints.map(|text| text + "; ").unwrap_or_default();
     let message = format!(
         "{of_fingerprints}of {} pieces of clean data that were compared {} differ from their core: a core was \

@@ -44,7 +44,7 @@ use crate::calibration::Profile;
 use crate::fingerprint;
 use crate::layout::log::LogSuperblock;
 use crate::layout::ocf::OcfSuperblock;
-use crate::layout::{CORES_MAX, CoreId, Left};
+use crate::layout::{CORES_MAX, CoreId, ShutdownState};
 use crate::{Error, ErrorKind};
 
 const STOPPED: u8 = 1;
@@ -166,7 +166,7 @@ impl StoredLayout {
     }
 
     /// Sets the state in which an orderly stop has left it, or that it was not left so (`None`).
-    pub(super) fn set_left(&mut self, left: Option<Left>) {
+    pub(super) fn set_left(&mut self, left: Option<ShutdownState>) {
         match self {
             Self::Log(superblock) => superblock.left = left,
             Self::Ocf(superblock) => {
@@ -462,7 +462,7 @@ mod tests {
             assert_eq!(StoredCache::parse(&written.encode().unwrap(), CAPACITY), Ok(written));
         }
         let mut left = stored();
-        left.layout.set_left(Some(Left { last: 8, lowest: 2, checksum: 9 }));
+        left.layout.set_left(Some(ShutdownState { last: 8, lowest: 2, checksum: 9 }));
         let core = |number| CoreId::new(number).unwrap();
         for dirty in [vec![], vec![(core(0), 3), (core(7), 1 << 40)]] {
             left.left = Some(dirty);

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use larder_device::{Durability, Io, IoBuffer, steps};
 
-use super::{Front, Handles, Shared};
+use super::{Front, Handles, SharedCache};
 use crate::fingerprint::{Change, ChangeKind};
 use crate::layout::{Data, DeviceIo, IoId, Outcome, PlacementClass, RequestId, Target};
 
 /// Where the data of an I/O goes.
-enum Into {
+enum DataDestination {
     /// To the buffer of a client: all of it (`is_whole`), or the bytes from `at` on.
     User { request: RequestId, at: usize, is_whole: bool },
     /// To the layout.
@@ -18,7 +18,7 @@ enum Into {
     Nothing,
 }
 
-impl Shared {
+impl SharedCache {
     pub(super) fn carry_out(self: &Arc<Self>, id: IoId, io: DeviceIo) {
         let Some(Front { device, handles }) = self.device_of(io.target()) else {
             return self.completed(id, Outcome::Failed);
@@ -73,16 +73,16 @@ impl Shared {
         }
     }
 
-    fn prepare(&self, io: DeviceIo, handles: Handles) -> (Io, Into) {
+    fn prepare(&self, io: DeviceIo, handles: Handles) -> (Io, DataDestination) {
         match io {
             DeviceIo::Read { target, offset, bytes, reader: Some((request, at)) } => {
                 let whole = self.begin_read(target, request, (at, bytes));
                 let is_whole = whole.is_some();
                 let buffer = whole.unwrap_or_else(|| self.pool.take(bytes));
-                (Io::Read { offset, buffer }, Into::User { request, at, is_whole })
+                (Io::Read { offset, buffer }, DataDestination::User { request, at, is_whole })
             }
             DeviceIo::Read { offset, bytes, reader: None, .. } => {
-                (Io::Read { offset, buffer: self.pool.take(bytes) }, Into::Layout)
+                (Io::Read { offset, buffer: self.pool.take(bytes) }, DataDestination::Layout)
             }
             DeviceIo::Write { offset, parts, beside, class, durable, .. } => {
                 let mut buffer = self.pool.take(parts.iter().map(Data::len).sum());
@@ -98,11 +98,11 @@ impl Shared {
                 }
                 let handle = handles.of(class);
                 let durability = if durable { Durability::Power } else { Durability::Device };
-                (Io::Write { offset, buffer, handle, durability }, Into::Nothing)
+                (Io::Write { offset, buffer, handle, durability }, DataDestination::Nothing)
             }
-            DeviceIo::Flush { .. } => (Io::Flush, Into::Nothing),
+            DeviceIo::Flush { .. } => (Io::Flush, DataDestination::Nothing),
             DeviceIo::Deallocate { offset, bytes, .. } => {
-                (Io::Deallocate { offset, bytes }, Into::Nothing)
+                (Io::Deallocate { offset, bytes }, DataDestination::Nothing)
             }
         }
     }
@@ -122,8 +122,8 @@ impl Shared {
         user.buffer.take_if(fits)
     }
 
-    fn outcome(&self, buffer: IoBuffer, is_well: bool, into: &Into) -> Outcome {
-        if let Into::User { request: RequestId(request), at, is_whole } = into {
+    fn outcome(&self, buffer: IoBuffer, is_well: bool, into: &DataDestination) -> Outcome {
+        if let DataDestination::User { request: RequestId(request), at, is_whole } = into {
             let mut state = self.lock();
             let user = &mut state.users[usize::try_from(*request).expect("a key")];
             if *is_whole {
@@ -135,7 +135,7 @@ impl Shared {
         }
         match into {
             _ if !is_well => Outcome::Failed,
-            Into::Layout => Outcome::Read(Data::new(buffer)),
+            DataDestination::Layout => Outcome::Read(Data::new(buffer)),
             _ => Outcome::Done,
         }
     }

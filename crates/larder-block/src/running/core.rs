@@ -8,7 +8,7 @@ use larder_device::{
     steps,
 };
 
-use super::{Operation, RunningCache, User, Waits};
+use super::{Operation, RunningCache, UnsubmittedRequest, User};
 use crate::cache::Request;
 use crate::layout::{CoreId, Data, SECTOR_BYTES, Span};
 
@@ -77,14 +77,16 @@ impl CachedCore {
         Span { core: self.core, first: offset / SECTOR_BYTES as u64, sectors }
     }
 
-    fn ask(&self, request: Request, waits: Waits) -> IoFuture {
+    fn ask(&self, request: Request, waits: UnsubmittedRequest) -> IoFuture {
         self.cache.ask((self.core, &self.below), request, waits)
     }
 
     fn write(&self, offset: u64, data: Data, durable: bool) -> IoFuture {
         let span = self.span(offset, data.len() as u64);
-        let waits =
-            Waits { data: Some(data.clone()), ..User::of(Operation::Write, Some(self.core)) };
+        let waits = UnsubmittedRequest {
+            data: Some(data.clone()),
+            ..User::of(Operation::Write, Some(self.core))
+        };
         self.ask(Request::Write { span, data, durable }, waits)
     }
 
@@ -122,8 +124,10 @@ impl Device for CachedCore {
             Io::Read { buffer, .. } if buffer.is_empty() => IoFuture::ready(Ok(buffer)),
             Io::Read { offset, buffer } => {
                 let span = self.span(offset, buffer.len() as u64);
-                let waits =
-                    Waits { buffer: Some(buffer), ..User::of(Operation::Read, Some(self.core)) };
+                let waits = UnsubmittedRequest {
+                    buffer: Some(buffer),
+                    ..User::of(Operation::Read, Some(self.core))
+                };
                 self.ask(Request::Read { span }, waits)
             }
             Io::Write { buffer, .. } if buffer.is_empty() => IoFuture::ready(Ok(buffer)),

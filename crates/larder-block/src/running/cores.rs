@@ -10,7 +10,7 @@ use crate::layout::CoreId;
 
 /// A core of the cache.
 #[derive(Clone)]
-pub(super) struct Behind {
+pub(super) struct BackingCore {
     pub(super) device: Arc<dyn Device>,
     /// Block size that clients see, unless the core's own blocks are larger. No cache device may have larger blocks.
     pub(super) block_bytes: u32,
@@ -19,11 +19,11 @@ pub(super) struct Behind {
 }
 
 /// All cores, by number.
-pub(super) struct Cores(RwLock<BTreeMap<CoreId, Behind>>);
+pub(super) struct Cores(RwLock<BTreeMap<CoreId, BackingCore>>);
 
 impl Cores {
     pub(super) fn new(cores: BTreeMap<CoreId, Arc<dyn Device>>, block_bytes: u32) -> Self {
-        let behind = |(core, device)| (core, Behind { device, block_bytes, watch: None });
+        let behind = |(core, device)| (core, BackingCore { device, block_bytes, watch: None });
         Self(RwLock::new(cores.into_iter().map(behind).collect()))
     }
 
@@ -31,7 +31,7 @@ impl Cores {
         self.read().keys().copied().collect()
     }
 
-    pub(super) fn get(&self, core: CoreId) -> Option<Behind> {
+    pub(super) fn get(&self, core: CoreId) -> Option<BackingCore> {
         self.read().get(&core).cloned()
     }
 
@@ -40,7 +40,7 @@ impl Cores {
         self.read().get(&core).is_some_and(|behind| Arc::ptr_eq(&behind.device, device))
     }
 
-    pub(super) fn insert(&self, core: CoreId, behind: Behind) {
+    pub(super) fn insert(&self, core: CoreId, behind: BackingCore) {
         self.write().insert(core, behind);
     }
 
@@ -55,11 +55,11 @@ impl Cores {
         self.write().remove(&core);
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, BTreeMap<CoreId, Behind>> {
+    fn read(&self) -> RwLockReadGuard<'_, BTreeMap<CoreId, BackingCore>> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, BTreeMap<CoreId, Behind>> {
+    fn write(&self) -> RwLockWriteGuard<'_, BTreeMap<CoreId, BackingCore>> {
         self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
 }

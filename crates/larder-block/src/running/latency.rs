@@ -35,7 +35,7 @@ impl Operation {
 /// A kind of request that is timed. Trims and writes of zeros that go to the cache in pieces are timed per piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Timed {
+pub enum LatencyKind {
     /// A read that needed no core.
     CacheRead,
     /// A read that a core served, at least in part.
@@ -48,7 +48,7 @@ pub enum Timed {
     Trim,
 }
 
-impl Timed {
+impl LatencyKind {
     /// All kinds.
     pub const ALL: [Self; 5] =
         [Self::CacheRead, Self::CoreRead, Self::Write, Self::Flush, Self::Trim];
@@ -136,15 +136,15 @@ impl Latency {
 /// Latencies of all requests. Nothing is timed without a clock
 /// ([`RunningCache::set_clock`](super::RunningCache::set_clock)).
 #[derive(Clone, Debug, Default)]
-pub struct Latencies([Latency; Timed::ALL.len()]);
+pub struct Latencies([Latency; LatencyKind::ALL.len()]);
 
 impl Latencies {
     /// The latencies of one kind.
-    pub fn of(&self, timed: Timed) -> &Latency {
+    pub fn of(&self, timed: LatencyKind) -> &Latency {
         &self.0[timed as usize]
     }
 
-    pub(super) fn record(&mut self, timed: Timed, took: Duration) {
+    pub(super) fn record(&mut self, timed: LatencyKind, took: Duration) {
         self.0[timed as usize].record(took);
     }
 }

@@ -23,16 +23,16 @@ use larder_device::{
 };
 use slab::Slab;
 
-use crate::cache::{Cache, Ended, Request};
+use crate::cache::{Cache, Request, RequestCompletion};
 use crate::fingerprint::Watch;
 use crate::layout::{
     CoreId, Data, DeviceIo, Ending, IoId, Outcome, PlacementClass, RequestId, SECTOR_BYTES, Span,
 };
 use crate::{Error, ErrorKind};
 pub use core::CachedCore;
-use cores::{Behind, Cores};
+use cores::{BackingCore, Cores};
 use latency::Operation;
-pub use latency::{Latencies, Latency, Timed};
+pub use latency::{Latencies, Latency, LatencyKind};
 
 /// Passes over the dirty data before [`RunningCache::destage_all`] gives up.
 const PASSES: u32 = 8;
@@ -62,10 +62,10 @@ impl Handles {
 
 /// A cache, its device and its cores. Clones share the same cache.
 #[derive(Clone)]
-pub struct RunningCache(Arc<Shared>);
+pub struct RunningCache(Arc<SharedCache>);
 
-struct Shared {
-    state: Mutex<State>,
+struct SharedCache {
+    state: Mutex<CacheState>,
     /// `None` after the cache device was detached.
     front: RwLock<Option<Front>>,
     /// Block size of the first cache device. Cores never report smaller blocks than this, whichever cache device is
@@ -84,7 +84,7 @@ pub(crate) struct Front {
     pub(crate) handles: Handles,
 }
 
-struct State {
+struct CacheState {
     cache: Cache,
     users: Slab<User>,
     is_driven: bool,
@@ -123,7 +123,7 @@ impl RunningCache {
         for (id, core) in &cores {
             cache.set_core_bytes(*id, core::whole_bytes(core.info(), block_bytes));
         }
-        let state = State {
+        let state = CacheState {
             cache,
             users: Slab::new(),
             is_driven: false,
@@ -135,7 +135,7 @@ impl RunningCache {
         let (state, pool) = (Mutex::new(state), BufferPool::new());
         let front = RwLock::new(Some(Front { device, handles }));
         let (mark, cores) = (Mutex::new(None), Cores::new(cores, block_bytes));
-        Self(Arc::new(Shared { state, front, block_bytes, cores, pool, mark }))
+        Self(Arc::new(SharedCache { state, front, block_bytes, cores, pool, mark }))
     }
 
     /// Gives the cache a clock for its measurements. It must be the clock of the times passed to [`work`](Self::work).
@@ -175,7 +175,7 @@ impl RunningCache {
     /// cache device, because the next one may have such blocks. Once the core is removed, all its requests are refused
     /// ([`DeviceErrorKind::Gone`]).
     pub fn core(&self, core: CoreId) -> Option<CachedCore> {
-        let Behind { device, block_bytes, .. } = self.0.cores.get(core)?;
+        let BackingCore { device, block_bytes, .. } = self.0.cores.get(core)?;
         Some(CachedCore::new(self.clone(), core, device, block_bytes))
     }
 
@@ -226,7 +226,7 @@ impl RunningCache {
             cache.forget_measured();
             cache.is_there(core);
             cache.set_core_bytes(core, core::whole_bytes(device.info(), block_bytes));
-            self.0.cores.insert(core, Behind { device, block_bytes, watch: None });
+            self.0.cores.insert(core, BackingCore { device, block_bytes, watch: None });
         });
     }
 
@@ -377,7 +377,7 @@ impl RunningCache {
         &self,
         (of, device): (CoreId, &Arc<dyn Device>),
         request: Request,
-        waits: Waits,
+        waits: UnsubmittedRequest,
     ) -> IoFuture {
         let (future, completer) = IoFuture::pending();
         {
@@ -393,7 +393,7 @@ impl RunningCache {
     }
 
     /// Submits a request for a missing core.
-    fn submit(&self, request: Request, waits: Waits) -> IoFuture {
+    fn submit(&self, request: Request, waits: UnsubmittedRequest) -> IoFuture {
         let (future, completer) = IoFuture::pending();
         self.0.lock().submit(request, waits, completer);
         self.0.drive();
@@ -402,14 +402,14 @@ impl RunningCache {
 }
 
 /// A request that is not submitted yet.
-struct Waits {
+struct UnsubmittedRequest {
     buffer: Option<IoBuffer>,
     data: Option<Data>,
     operation: Operation,
     core: Option<CoreId>,
 }
 
-impl Waits {
+impl UnsubmittedRequest {
     /// The error for a core that the cache no longer has.
     fn refused(self, core: CoreId) -> IoFailure {
         is_gone(core, self.operation, given_back(self.buffer, self.data))
@@ -417,12 +417,12 @@ impl Waits {
 }
 
 impl User {
-    fn of(operation: Operation, core: Option<CoreId>) -> Waits {
-        Waits { buffer: None, data: None, operation, core }
+    fn of(operation: Operation, core: Option<CoreId>) -> UnsubmittedRequest {
+        UnsubmittedRequest { buffer: None, data: None, operation, core }
     }
 
-    fn timed(&self) -> Option<Timed> {
-        Timed::of(self.operation, self.needs_core)
+    fn timed(&self) -> Option<LatencyKind> {
+        LatencyKind::of(self.operation, self.needs_core)
     }
 
     fn took(&self, now: Option<Duration>) -> Option<Duration> {
@@ -430,7 +430,7 @@ impl User {
     }
 
     /// Completes the request.
-    fn hears(self, ending: Ending, shared: &Shared) {
+    fn hears(self, ending: Ending, shared: &SharedCache) {
         let buffer = given_back(self.buffer, self.data);
         let gone = self.core.filter(|core| shared.cores.get(*core).is_none());
         let result = match (ending, gone) {
@@ -467,12 +467,12 @@ fn is_gone(core: CoreId, operation: Operation, buffer: IoBuffer) -> IoFailure {
     IoFailure { error: DeviceError::new(DeviceErrorKind::Gone, context), buffer }
 }
 
-impl Shared {
+impl SharedCache {
     fn front(&self) -> Option<Front> {
         self.front.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, CacheState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -541,9 +541,9 @@ impl Shared {
     }
 }
 
-impl State {
-    fn submit(&mut self, request: Request, waits: Waits, completer: Completer) {
-        let Waits { buffer, data, operation, core } = waits;
+impl CacheState {
+    fn submit(&mut self, request: Request, waits: UnsubmittedRequest, completer: Completer) {
+        let UnsubmittedRequest { buffer, data, operation, core } = waits;
         let (needs_core, since) = (false, self.time());
         let user = User { completer, buffer, data, operation, core, needs_core, since };
         let id = self.users.insert(user);
@@ -565,7 +565,7 @@ impl State {
     /// One turn: collects completed requests and the I/Os to carry out.
     fn decide(
         &mut self,
-        ended: &mut Vec<Ended>,
+        ended: &mut Vec<RequestCompletion>,
         told: &mut Vec<(User, Ending)>,
         ios: &mut Vec<(IoId, DeviceIo)>,
     ) {
@@ -575,7 +575,7 @@ impl State {
             self.cache.ended(ended);
             let now = if ended.is_empty() { None } else { self.time() };
             let mut has_kept = false;
-            for Ended { id: RequestId(id), ending, keep } in ended.drain(..) {
+            for RequestCompletion { id: RequestId(id), ending, keep } in ended.drain(..) {
                 let user = self.users.remove(usize::try_from(id).expect("a key"));
                 if let (Some(timed), Some(took)) = (user.timed(), user.took(now)) {
                     self.latencies.record(timed, took);

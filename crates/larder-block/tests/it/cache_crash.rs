@@ -19,7 +19,7 @@ use larder_block::policy::{
 use super::classes;
 use super::rig::{CORE_SECTORS, CORES, LONGEST_SECTORS, core, span_by_chance};
 use super::seeds::each_seed;
-use super::shadow::{Kind, Known, Newest, Shadow};
+use super::shadow::{Kind, Newest, Shadow, ShadowRequest};
 use super::subject::{Log, Ocf, Subject};
 
 /// Why writes of a write-back cache find no room.
@@ -60,7 +60,7 @@ fn ahead_by_chance(rng: &mut Rng) -> ReadAheadPolicy {
 
 /// A request in flight. For a flush, what it covers.
 enum UnderWay {
-    Known(Known),
+    Known(ShadowRequest),
     Flush(Newest),
     Clean,
     /// The core, and the time of the request.
@@ -227,7 +227,7 @@ where
         if self.rng.bool() {
             self.end_all(&mut run, &mut under_way);
         }
-        let lost: Vec<Known> = under_way
+        let lost: Vec<ShadowRequest> = under_way
             .into_iter()
             .filter_map(
                 |(_, one)| if let UnderWay::Known(known) = one { Some(known) } else { None },

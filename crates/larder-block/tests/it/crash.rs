@@ -9,7 +9,7 @@ use larder_block::layout::{CoreId, Data, Ending, LayoutRequest, RequestId, Span}
 
 use super::rig::{CORE_SECTORS, CORES, LONGEST_SECTORS, core, span_by_chance};
 use super::seeds::each_seed;
-use super::shadow::{Kind, Known, Shadow};
+use super::shadow::{Kind, Shadow, ShadowRequest};
 use super::subject::{Log, Ocf, Subject};
 
 struct World<S> {
@@ -34,7 +34,7 @@ impl<S: Subject> World<S> {
 
     /// Runs a load until power is lost.
     fn live(&mut self, mut run: Accounting<S::Layout>) -> (Image, HashMap<CoreId, Image>) {
-        let mut under_way: Vec<(RequestId, Known)> = Vec::new();
+        let mut under_way: Vec<(RequestId, ShadowRequest)> = Vec::new();
         let mut stream = 0;
         run.fail_one_in(if self.fails { 50 } else { 0 }, self.rng.u64(..));
         let depth = self.rng.choice([1, 4, 16]).unwrap();
@@ -48,7 +48,7 @@ impl<S: Subject> World<S> {
                     (span.first, span.core) = (stream, core(0));
                     stream = (span.end()) % (CORE_SECTORS - LONGEST_SECTORS);
                 }
-                let overlap = |other: &Known| {
+                let overlap = |other: &ShadowRequest| {
                     other.span.overlaps(span)
                         && !matches!(kind, Kind::Destage | Kind::Settle)
                         && !matches!(other.kind, Kind::Destage | Kind::Settle)
@@ -76,14 +76,18 @@ impl<S: Subject> World<S> {
             });
             self.hear(&mut run, &mut under_way);
         }
-        let lost: Vec<Known> = under_way.into_iter().map(|(_, known)| known).collect();
+        let lost: Vec<ShadowRequest> = under_way.into_iter().map(|(_, known)| known).collect();
         self.shadow.lost_power(&lost);
         let chance = self.rng.choice([0, 50, 90, 100]).unwrap();
         let rng = &mut self.rng;
         run.lose_power(|| rng.u8(..100) < chance)
     }
 
-    fn hear(&mut self, run: &mut Accounting<S::Layout>, under_way: &mut Vec<(RequestId, Known)>) {
+    fn hear(
+        &mut self,
+        run: &mut Accounting<S::Layout>,
+        under_way: &mut Vec<(RequestId, ShadowRequest)>,
+    ) {
         let mut inserts = Vec::new();
         under_way.retain(|(id, known)| match run.take_ended(*id) {
             Some((ending, read)) => {
@@ -110,12 +114,16 @@ impl<S: Subject> World<S> {
             let is_free = under_way.iter().all(|(_, other)| !other.span.overlaps(span));
             if is_free && self.rng.bool() {
                 let id = run.submit(LayoutRequest::InsertClean { span, data });
-                under_way.push((id, Known { span, kind: Kind::Insert, version: 0 }));
+                under_way.push((id, ShadowRequest { span, kind: Kind::Insert, version: 0 }));
             }
         }
     }
 
-    fn flush(&mut self, run: &mut Accounting<S::Layout>, under_way: &mut Vec<(RequestId, Known)>) {
+    fn flush(
+        &mut self,
+        run: &mut Accounting<S::Layout>,
+        under_way: &mut Vec<(RequestId, ShadowRequest)>,
+    ) {
         while !under_way.is_empty() {
             run.retry();
             let (goes_on, before) = (run.turn(), under_way.len());

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use larder_block::accounting::timed::{Bare, ProcessorCost, Timed, TimedRun};
+use larder_block::accounting::timed::{Bare, ProcessorCost, TimedLayout, TimedRun};
 use larder_block::cache::{self, Cache, CacheOptions, CacheShape, Mode};
 use larder_block::layout::log::{Geometry, LogLayout, LogOptions};
 use larder_block::layout::{Data, LayoutRequest, Span};
@@ -19,7 +19,7 @@ fn storage(shape: Shape, bytes: u64) -> ShapedStorage {
 }
 
 /// A write-back cache on an NVMe drive in front of `shape`, with segments of a MiB.
-fn cache(shape: Shape, options: CacheOptions) -> Timed<Cache> {
+fn cache(shape: Shape, options: CacheOptions) -> TimedLayout<Cache> {
     let info = device(CACHE_BYTES, 512);
     let log = LogOptions { segment_bytes: 1 << 20, ..LogOptions::default() };
     let geometry = Geometry::new(&info, 0, &log).unwrap();
@@ -29,7 +29,7 @@ fn cache(shape: Shape, options: CacheOptions) -> Timed<Cache> {
     let shape_of = CacheShape { capacity_bytes, line_bytes: 4096 };
     let cache = Cache::new(Box::new(layout), shape_of, options).unwrap();
     let devices = (storage(shapes::NVME_TLC, CACHE_BYTES), storage(shape, CORE_BYTES));
-    Timed::new(cache, devices.0, devices.1, ProcessorCost::default())
+    TimedLayout::new(cache, devices.0, devices.1, ProcessorCost::default())
 }
 
 fn write(first: u64, bytes: usize) -> cache::Request {
@@ -38,7 +38,7 @@ fn write(first: u64, bytes: usize) -> cache::Request {
 }
 
 /// Writes lines in random order over a file as large as the cache.
-fn fill(run: &mut Timed<Cache>, seed: u64) {
+fn fill(run: &mut TimedLayout<Cache>, seed: u64) {
     let mut lines: Vec<u64> = (0..CACHE_BYTES / 4096).collect();
     fastrand::Rng::with_seed(seed).shuffle(&mut lines);
     run.run(32, lines.into_iter().map(|line| write(line * 8, 4096)));
@@ -52,7 +52,7 @@ fn stream() -> impl Iterator<Item = u64> {
 }
 
 fn alone(shape: Shape) -> TimedRun {
-    let mut bare = Timed::new(
+    let mut bare = TimedLayout::new(
         Bare::new(false),
         storage(shapes::NVME_TLC, CACHE_BYTES),
         storage(shape, CORE_BYTES),
@@ -67,13 +67,13 @@ fn alone(shape: Shape) -> TimedRun {
 }
 
 /// The log alone, full of scattered dirty lines, while a segment drains.
-fn log(shape: Shape) -> Timed<LogLayout> {
+fn log(shape: Shape) -> TimedLayout<LogLayout> {
     let info = device(CACHE_BYTES, 512);
     let options = LogOptions { segment_bytes: 1 << 20, ..LogOptions::default() };
     let geometry = Geometry::new(&info, 0, &options).unwrap();
     let layout = LogLayout::new(geometry, IDENTITY, &info, &options);
     let devices = (storage(shapes::NVME_TLC, CACHE_BYTES), storage(shape, CORE_BYTES));
-    let mut run = Timed::new(layout, devices.0, devices.1, ProcessorCost::default());
+    let mut run = TimedLayout::new(layout, devices.0, devices.1, ProcessorCost::default());
     let mut lines: Vec<u64> = (0..CACHE_BYTES / 4096).collect();
     fastrand::Rng::with_seed(1).shuffle(&mut lines);
     let data = Data::copy_of(&[0; 4096]);

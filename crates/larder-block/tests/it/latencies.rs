@@ -5,7 +5,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use larder_block::cache::Mode;
-use larder_block::running::{CachedCore, RunningCache, Timed};
+use larder_block::running::{CachedCore, LatencyKind, RunningCache};
 use larder_device::model::virtual_time::shapes;
 use larder_device::{
     Clock, Device, Io, IoBuffer, IoFuture, Payload, PlacementHandle, VirtualClock,
@@ -51,7 +51,7 @@ impl Rig {
 
     fn counts(&self) -> Vec<u64> {
         let latencies = self.cache.latencies();
-        Timed::ALL.iter().map(|timed| latencies.of(*timed).count()).collect()
+        LatencyKind::ALL.iter().map(|timed| latencies.of(*timed).count()).collect()
     }
 }
 
@@ -60,12 +60,12 @@ fn requests_are_timed_by_kind_and_by_the_device_that_serves_them() {
     let rig = Rig::new(Mode::WriteBack);
     let write = Io::write(0, IoBuffer::zeroed(4096), PlacementHandle::DEFAULT);
     let took = [
-        (Timed::Write, rig.end(rig.cached.submit(write))),
-        (Timed::CacheRead, rig.read(0, 4096)),
+        (LatencyKind::Write, rig.end(rig.cached.submit(write))),
+        (LatencyKind::CacheRead, rig.read(0, 4096)),
         // Half of it must be read from the core.
-        (Timed::CoreRead, rig.read(0, 8192)),
-        (Timed::Flush, rig.end(rig.cached.submit(Io::Flush))),
-        (Timed::Trim, rig.end(rig.cached.submit(Io::Deallocate { offset: 0, bytes: 4096 }))),
+        (LatencyKind::CoreRead, rig.read(0, 8192)),
+        (LatencyKind::Flush, rig.end(rig.cached.submit(Io::Flush))),
+        (LatencyKind::Trim, rig.end(rig.cached.submit(Io::Deallocate { offset: 0, bytes: 4096 }))),
     ];
     let latencies = rig.cache.latencies();
     for (timed, took) in took {
@@ -78,8 +78,10 @@ fn requests_are_timed_by_kind_and_by_the_device_that_serves_them() {
             (u64::from(took.is_zero()), 1)
         );
     }
-    assert!(latencies.of(Timed::CoreRead).sum() > 2 * latencies.of(Timed::CacheRead).sum());
-    assert!(latencies.of(Timed::Write).sum() > Duration::ZERO);
+    assert!(
+        latencies.of(LatencyKind::CoreRead).sum() > 2 * latencies.of(LatencyKind::CacheRead).sum()
+    );
+    assert!(latencies.of(LatencyKind::Write).sum() > Duration::ZERO);
 }
 
 #[test]
@@ -89,10 +91,10 @@ fn what_was_timed_is_forgotten_and_destaging_is_nobodys_request() {
     rig.end(rig.cached.submit(write));
     assert_eq!(rig.counts(), [0, 0, 1, 0, 0]);
     let taken = rig.cache.take_latencies();
-    assert_eq!(taken.of(Timed::Write).count(), 1);
+    assert_eq!(taken.of(LatencyKind::Write).count(), 1);
     assert!(rig.end(rig.cache.clean_core(core(0))) > Duration::ZERO);
     assert_eq!(rig.counts(), [0; 5]);
-    assert_eq!(rig.cache.latencies().of(Timed::Write).longest(), None);
+    assert_eq!(rig.cache.latencies().of(LatencyKind::Write).longest(), None);
 }
 
 #[test]
@@ -102,5 +104,5 @@ fn nothing_is_timed_without_a_clock() {
     write(&cached, 0, 1, 4096);
     read(&cached, 0, 4096);
     let latencies = cache.latencies();
-    assert!(Timed::ALL.iter().all(|timed| latencies.of(*timed).count() == 0));
+    assert!(LatencyKind::ALL.iter().all(|timed| latencies.of(*timed).count() == 0));
 }

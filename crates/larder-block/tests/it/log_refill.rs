@@ -7,7 +7,7 @@ use larder_block::layout::{Data, DeviceIo, Ending, LayoutRequest, RequestId, Spa
 use larder_device::DeviceInfo;
 
 use super::rig::{core, device, start};
-use super::shadow::{Kind, Known, Shadow};
+use super::shadow::{Kind, Shadow, ShadowRequest};
 
 /// A log that only appends, with segments of `segment_bytes` on 12 times that size, and its expected content.
 struct Life {
@@ -43,12 +43,12 @@ impl Life {
         Self { device, options, epoch: 1, shadow: Shadow::default(), run }
     }
 
-    fn submit(&mut self, span: Span, kind: Kind) -> (RequestId, Known) {
+    fn submit(&mut self, span: Span, kind: Kind) -> (RequestId, ShadowRequest) {
         let (known, request) = self.shadow.request(span, kind);
         (self.run.submit(request), known)
     }
 
-    fn hear(&mut self, under_way: &mut Vec<(RequestId, Known)>) {
+    fn hear(&mut self, under_way: &mut Vec<(RequestId, ShadowRequest)>) {
         under_way.retain(|(id, known)| match self.run.take_ended(*id) {
             Some((ending, read)) => {
                 assert_eq!(ending, Ending::Done);
@@ -72,8 +72,12 @@ impl Life {
 
     /// Loses power with these requests in flight. Of the sectors or words in flight to the cache device, those survive
     /// for which `survives` returns true, given the offset.
-    fn lose_power(&mut self, under_way: &[(RequestId, Known)], survives: impl Fn(u64) -> bool) {
-        let lost: Vec<Known> = under_way.iter().map(|(_, known)| known.clone()).collect();
+    fn lose_power(
+        &mut self,
+        under_way: &[(RequestId, ShadowRequest)],
+        survives: impl Fn(u64) -> bool,
+    ) {
+        let lost: Vec<ShadowRequest> = under_way.iter().map(|(_, known)| known.clone()).collect();
         self.shadow.lost_power(&lost);
         let blank = started(&self.device, &self.options, 1, Image::default());
         let run = std::mem::replace(&mut self.run, blank);

@@ -77,10 +77,10 @@ enum Within {
 }
 
 /// The measured values: cw, then md, cr and kw if they are known.
-type Measured = (f64, Option<f64>, Option<(f64, f64)>);
+type MeasuredBytes = (f64, Option<f64>, Option<(f64, f64)>);
 
 /// Prints a row, and fails if it deviates too much from the measurement.
-fn judge(name: &str, counts: Counts, (cw, md, rest): Measured, within: Within) {
+fn judge(name: &str, counts: Counts, (cw, md, rest): MeasuredBytes, within: Within) {
     let mut pairs = vec![("cw", counts.cw(), cw)];
     pairs.extend(md.map(|md| ("md", counts.metadata(), md)));
     pairs.extend(rest.map(|(cr, _)| ("cr", counts.cr(), cr)));
@@ -144,7 +144,7 @@ fn what_was_read_is_kept_without_metadata() {
 }
 
 /// Passes over 1.5 CC in writes of one line: cw, md, cr and kw of the first and second pass.
-fn passes(version: OcfVersion, lines: (u32, u32), measured: [Measured; 2]) {
+fn passes(version: OcfVersion, lines: (u32, u32), measured: [MeasuredBytes; 2]) {
     let mut ocf = Ocf::new(version, lines);
     for (pass, measured) in (1..).zip(measured) {
         let counts = ocf.sequential(3, lines.0.into());
@@ -157,12 +157,12 @@ fn passes(version: OcfVersion, lines: (u32, u32), measured: [Measured; 2]) {
     }
 }
 
-const SEQUENTIAL_26: [[Measured; 2]; 3] = [
+const SEQUENTIAL_26: [[MeasuredBytes; 2]; 3] = [
     [(1.991, Some(1.001), Some((0.323, 0.333))), (1.972, Some(1.002), Some((0.970, 1.000)))],
     [(1.240, None, None), (1.220, Some(0.250), None)],
     [(1.053, None, None), (1.033, Some(0.063), None)],
 ];
-const SEQUENTIAL_22: [[Measured; 2]; 3] = [
+const SEQUENTIAL_22: [[MeasuredBytes; 2]; 3] = [
     [(2.061, None, Some((0.323, 0.334))), (2.185, None, Some((0.970, 1.000)))],
     [(1.265, None, None), (1.320, None, None)],
     [(1.063, None, None), (1.065, None, None)],

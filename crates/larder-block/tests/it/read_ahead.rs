@@ -12,7 +12,7 @@ use larder_block::policy::{
 
 use super::classes::{by_chance, classes};
 use super::rig::core;
-use super::scenarios::{Known, each, span};
+use super::scenarios::{SectorVersions, each, span};
 
 const KIB: u64 = 1024;
 /// Sectors per KiB.
@@ -164,7 +164,7 @@ fn nothing_behind_the_end_of_a_core_is_asked_for() {
 #[test]
 fn what_is_cached_stays_as_it_is_dirty_or_not() {
     each_default(Mode::WriteBack, |name, run| {
-        let mut known = Known(vec![0; 1024]);
+        let mut known = SectorVersions(vec![0; 1024]);
         let clean = part(80, 8);
         known.check(run, clean, name);
         known.write(run, span(140, 3), 5);
@@ -269,7 +269,7 @@ fn errors_of_read_ahead_are_counted_and_no_client_gets_them() {
         assert_eq!((ahead(run).failed, statistics.errors.core_reads), (1, 1), "{name}");
         assert_eq!(statistics.errors.total(), 1, "{name}");
         assert!(has(run, part(64, 64), PieceState::Absent), "{name}");
-        let mut known = Known(vec![0; 1024]);
+        let mut known = SectorVersions(vec![0; 1024]);
         known.check(run, part(64, 16), name);
         // The core has answered, and the cache device refuses the write.
         with_ahead_at(run, 512);
@@ -456,7 +456,7 @@ fn streams_read_what_was_written_while_policies_change() {
     for mode in Mode::all() {
         each_default(mode, |name, run| {
             let mut rng = Rng::with_seed(11);
-            let (mut known, mut nexts) = (Known(vec![0; 4096]), [0, 1000, 3000]);
+            let (mut known, mut nexts) = (SectorVersions(vec![0; 4096]), [0, 1000, 3000]);
             run.layout_mut().set_core_bytes(core(0), 4096 * 512);
             for version in 1..250 {
                 let reads: Vec<RequestId> = (0..3)

@@ -84,7 +84,7 @@ fn shares_that_cannot_be_are_refused() {
 }
 
 /// A SATA SSD before a slower one, under virtual time.
-struct Timed {
+struct TimedPair {
     clock: Arc<VirtualClock>,
     cache: RunningCache,
     cached: CachedCore,
@@ -104,7 +104,7 @@ fn slower(shape: Shape, percent: u64) -> Shape {
     Shape { read: scaled(shape.read), write: scaled(shape.write), ..shape }
 }
 
-impl Timed {
+impl TimedPair {
     fn new(core_percent: u64, seed: u64) -> Self {
         let clock = Arc::new(VirtualClock::starting_at(Duration::from_secs(1000)));
         let device = |shape, bytes| shaped(shape, bytes, Payload::None, &clock);
@@ -169,7 +169,7 @@ const SECOND: Duration = Duration::from_secs(1);
 #[test]
 fn a_saturated_cache_device_has_the_core_serve_hits_too_until_the_load_is_gone() {
     for (seed, core_percent) in [(1, 60), (2, 100)] {
-        let mut timed = Timed::new(core_percent, seed);
+        let mut timed = TimedPair::new(core_percent, seed);
         let classic = timed.go(64, SECOND / 8, WARM_BYTES);
         timed.tune();
         timed.go(64, SECOND / 3, WARM_BYTES);
@@ -211,7 +211,7 @@ fn a_saturated_cache_device_has_the_core_serve_hits_too_until_the_load_is_gone()
 
 #[test]
 fn saturation_ends_by_the_clock_when_no_requests_come() {
-    let mut timed = Timed::new(80, 1);
+    let mut timed = TimedPair::new(80, 1);
     timed.tune();
     timed.go(64, SECOND / 3, WARM_BYTES);
     assert_eq!(timed.state().0, RoutingState::Saturated);
@@ -225,7 +225,7 @@ fn saturation_ends_by_the_clock_when_no_requests_come() {
 
 #[test]
 fn a_clock_that_is_set_back_or_far_forwards_does_no_harm() {
-    let mut timed = Timed::new(80, 1);
+    let mut timed = TimedPair::new(80, 1);
     timed.tune();
     timed.go(64, SECOND / 3, WARM_BYTES);
     let (state, _) = timed.state();

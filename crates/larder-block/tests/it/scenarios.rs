@@ -45,9 +45,9 @@ pub(crate) fn span(first: u64, sectors: u32) -> Span {
 }
 
 /// Versions of the sectors of a core. A sector of version 0 was never written.
-pub(crate) struct Known(pub(crate) Vec<u64>);
+pub(crate) struct SectorVersions(pub(crate) Vec<u64>);
 
-impl Known {
+impl SectorVersions {
     pub(crate) fn write(&mut self, run: &mut Accounting<Cache>, span: Span, version: u64) {
         let from = usize::try_from(span.first).unwrap();
         self.0[from..][..span.sectors as usize].fill(version);
@@ -78,7 +78,7 @@ fn partial_hits_in_every_mode_line_size_and_layout() {
             each(mode, line_bytes, |name, run| {
                 let context = format!("{name}, {mode}, lines of {line_bytes}");
                 let mut rng = Rng::with_seed(u64::from(line_bytes));
-                let mut known = Known(vec![0; 2048]);
+                let mut known = SectorVersions(vec![0; 2048]);
                 let any = |rng: &mut Rng| {
                     let sectors = rng.u32(1..200);
                     span(rng.u64(..2048 - u64::from(sectors)), sectors)
@@ -114,7 +114,7 @@ fn a_write_larger_than_the_cache_ends_and_is_read() {
     for mode in Mode::all() {
         each(mode, 4096, |name, run| {
             let sectors = u32::try_from(BYTES / 512 * 3 / 2).unwrap();
-            let mut known = Known(vec![0; sectors as usize]);
+            let mut known = SectorVersions(vec![0; sectors as usize]);
             known.write(run, span(0, 64), 1);
             known.write(run, span(0, sectors), 2);
             for first in (0..u64::from(sectors)).step_by(256) {
@@ -129,7 +129,7 @@ fn a_write_larger_than_the_cache_ends_and_is_read() {
 fn what_finds_no_line_passes_by_and_is_counted() {
     each(Mode::WriteBack, 4096, |name, run| {
         let all = 4 * BYTES / 512;
-        let mut known = Known(vec![0; usize::try_from(all).unwrap()]);
+        let mut known = SectorVersions(vec![0; usize::try_from(all).unwrap()]);
         // Most sectors are dirty and stay dirty, because nothing starts destaging.
         (0..all / 256).for_each(|n| known.write(run, span(n * 256, 256), n + 1));
         let statistics = *run.layout().statistics();
@@ -226,7 +226,7 @@ fn promotion_and_cut_off_change_while_requests_are_under_way() {
     for mode in [Mode::WriteThrough, Mode::WriteBack] {
         each(mode, 4096, |name, run| {
             let mut rng = Rng::with_seed(5);
-            let mut known = Known(vec![0; 4096]);
+            let mut known = SectorVersions(vec![0; 4096]);
             for version in 1..300 {
                 let n_hit = NHit { insertion_threshold: 2, trigger_percent: 0 };
                 let policy = [PromotionPolicy::Always, PromotionPolicy::NHit(n_hit)];

@@ -40,7 +40,7 @@ impl Allowed {
 
 /// A request as the shadow sees it.
 #[derive(Clone, Debug)]
-pub(crate) struct Known {
+pub(crate) struct ShadowRequest {
     pub(crate) span: Span,
     pub(crate) kind: Kind,
     pub(crate) version: u64,
@@ -77,13 +77,13 @@ impl Shadow {
     }
 
     /// A request of this kind, with its own version.
-    pub(crate) fn known(&mut self, span: Span, kind: Kind) -> Known {
+    pub(crate) fn known(&mut self, span: Span, kind: Kind) -> ShadowRequest {
         self.next_version += 1;
         self.last = Some(span);
-        Known { span, kind, version: self.next_version }
+        ShadowRequest { span, kind, version: self.next_version }
     }
 
-    pub(crate) fn request(&mut self, span: Span, kind: Kind) -> (Known, LayoutRequest) {
+    pub(crate) fn request(&mut self, span: Span, kind: Kind) -> (ShadowRequest, LayoutRequest) {
         let known = self.known(span, kind);
         let version = known.version;
         let request = match kind {
@@ -110,7 +110,7 @@ impl Shadow {
     }
 
     /// The request has ended successfully; `read` is the data of a read.
-    pub(crate) fn ended(&mut self, known: &Known, read: &[u8]) {
+    pub(crate) fn ended(&mut self, known: &ShadowRequest, read: &[u8]) {
         match known.kind {
             Kind::Settle => {
                 let span = known.span;
@@ -145,7 +145,7 @@ impl Shadow {
 
     /// The request has failed. Each sector of a failed write is written or not, and a crash may bring back its
     /// previous content.
-    pub(crate) fn failed(&mut self, known: &Known) {
+    pub(crate) fn failed(&mut self, known: &ShadowRequest) {
         if known.kind.writes() {
             // The data that the write should have replaced may have come back, and may be dirty.
             self.owed.begins(known.span, known.version);
@@ -184,7 +184,7 @@ impl Shadow {
     }
 
     /// Power was lost while these requests were in flight.
-    pub(crate) fn lost_power(&mut self, under_way: &[Known]) {
+    pub(crate) fn lost_power(&mut self, under_way: &[ShadowRequest]) {
         self.owed.crashed(self.next_version);
         for known in under_way.iter().filter(|known| known.kind.writes()) {
             for sector in known.span.first..known.span.end() {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use larder_block::accounting::timed::{Bare, IoCost, ProcessorCost, Timed};
+use larder_block::accounting::timed::{Bare, IoCost, ProcessorCost, TimedLayout};
 use larder_block::cache::{self, Cache, CacheOptions, CacheShape, Mode};
 use larder_block::layout::log::{Geometry, LogLayout, LogOptions};
 use larder_block::layout::{Data, LayoutRequest, Span};
@@ -28,9 +28,9 @@ fn writes(numbers: std::ops::Range<u64>) -> impl Iterator<Item = LayoutRequest> 
     lines(numbers).map(move |span| LayoutRequest::Write { span, data: data.clone() })
 }
 
-fn bare(shape: Shape, processor: ProcessorCost) -> Timed<Bare> {
+fn bare(shape: Shape, processor: ProcessorCost) -> TimedLayout<Bare> {
     let cache = storage(shapes::PERSISTENT_MEMORY, CACHE_BYTES);
-    Timed::new(Bare::new(false), cache, storage(shape, CORE_BYTES), processor)
+    TimedLayout::new(Bare::new(false), cache, storage(shape, CORE_BYTES), processor)
 }
 
 /// The time that a write of a line takes on this device alone.
@@ -59,7 +59,7 @@ fn one_at_a_time_takes_what_its_parts_take() {
 }
 
 /// A log on an NVMe drive before a core of this shape.
-fn cached(core_shape: Shape, options: CacheOptions) -> Timed<Cache> {
+fn cached(core_shape: Shape, options: CacheOptions) -> TimedLayout<Cache> {
     let info = device(CACHE_BYTES, 512);
     let log = LogOptions { segment_bytes: 1 << 20, ..LogOptions::default() };
     let layout = LogLayout::new(Geometry::new(&info, 0, &log).unwrap(), IDENTITY, &info, &log);
@@ -67,7 +67,7 @@ fn cached(core_shape: Shape, options: CacheOptions) -> Timed<Cache> {
     let mut cache = Cache::new(Box::new(layout), shape, options).unwrap();
     cache.set_core_bytes(core(0), CORE_BYTES);
     let cache_device = storage(shapes::NVME_TLC, CACHE_BYTES);
-    Timed::new(cache, cache_device, storage(core_shape, CORE_BYTES), ProcessorCost::default())
+    TimedLayout::new(cache, cache_device, storage(core_shape, CORE_BYTES), ProcessorCost::default())
 }
 
 /// The gain of read-ahead for streams of reads of 16 KiB with one read in flight each: MB/s without and with it.

@@ -78,7 +78,7 @@ pub(super) fn work(path: &Path, seed: u64) -> Result<(), Failure> {
 
 /// What the process has printed about a block.
 #[derive(Debug, Default, Clone, Copy)]
-struct Known {
+struct PrintedBlock {
     tag: u64,
     bytes: u64,
     freeing: bool,
@@ -88,7 +88,7 @@ struct Known {
 pub(super) fn kills(path: &Path, times: u32, seed: u64) -> Result<(), Failure> {
     drop(open(path, true)?);
     let mut rng = fastrand::Rng::with_seed(seed);
-    let mut known: BTreeMap<BlockId, Known> = BTreeMap::new();
+    let mut known: BTreeMap<BlockId, PrintedBlock> = BTreeMap::new();
     let (mut acknowledged, mut compared) = (0, 0);
     for _ in 0..times {
         let mut child = Command::new(std::env::current_exe()?)
@@ -116,13 +116,13 @@ pub(super) fn kills(path: &Path, times: u32, seed: u64) -> Result<(), Failure> {
 }
 
 /// Takes in a line of the process, complete or not. Returns whether it is an acknowledgement.
-fn note(known: &mut BTreeMap<BlockId, Known>, line: &str) -> bool {
+fn note(known: &mut BTreeMap<BlockId, PrintedBlock>, line: &str) -> bool {
     let mut words = line.split(' ');
     let what = words.next().unwrap_or_default();
     let numbers: Vec<u64> = words.map_while(|word| word.parse().ok()).collect();
     match (what, &numbers[..]) {
         ("alloc", &[block, tag]) => {
-            known.insert(BlockId::new(block), Known { tag, ..Known::default() });
+            known.insert(BlockId::new(block), PrintedBlock { tag, ..PrintedBlock::default() });
         }
         ("append", &[block, end]) => {
             known.entry(BlockId::new(block)).or_default().bytes = end;
@@ -135,7 +135,7 @@ fn note(known: &mut BTreeMap<BlockId, Known>, line: &str) -> bool {
 }
 
 /// Compares the store with what was printed. From then on the actual state is the expected one.
-fn judge(store: &ZonedBlocks, known: &mut BTreeMap<BlockId, Known>) -> Result<u64, Failure> {
+fn judge(store: &ZonedBlocks, known: &mut BTreeMap<BlockId, PrintedBlock>) -> Result<u64, Failure> {
     let listed = store.list();
     for (block, it) in &*known {
         let state = listed.iter().find(|state| state.block == *block);
@@ -153,7 +153,8 @@ fn judge(store: &ZonedBlocks, known: &mut BTreeMap<BlockId, Known>) -> Result<u6
     let mut compared = 0;
     for state in listed {
         let bytes = state.written_bytes;
-        known.insert(state.block, Known { tag: state.tag, bytes, ..Known::default() });
+        known
+            .insert(state.block, PrintedBlock { tag: state.tag, bytes, ..PrintedBlock::default() });
         for page in 0..bytes / PAGE as u64 {
             let read = store.read(state.block, page * PAGE as u64, IoBuffer::zeroed(PAGE));
             let read = block_on(read).map_err(|failure| failure.error)?;

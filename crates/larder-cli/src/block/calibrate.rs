@@ -16,16 +16,16 @@ use crate::ending::Ending;
 use crate::json::JsonTarget;
 
 #[derive(Debug, Serialize)]
-struct Calibrated {
-    points: Vec<Measured>,
+struct CalibrationReport {
+    points: Vec<CalibrationPoint>,
     /// Where routing begins; `None` if the measurements do not say.
-    routing: Option<Begins>,
+    routing: Option<RoutingStart>,
     stored: bool,
 }
 
 /// Measurements of a device for one kind of request.
 #[derive(Debug, Serialize)]
-struct Measured {
+struct CalibrationPoint {
     /// `None`: the cache device.
     core: Option<u16>,
     direction: &'static str,
@@ -36,7 +36,7 @@ struct Measured {
 }
 
 #[derive(Debug, Serialize)]
-struct Begins {
+struct RoutingStart {
     cache_bytes_per_second: u64,
     core_bytes_per_second: u64,
     cache_latency_ns: u64,
@@ -66,7 +66,7 @@ pub(super) fn run(arguments: &CalibrateArgs) -> Result<Ending, Error> {
         let stored = block_on(manage::store_profile(&device, profile.clone()));
         stored.map_err(|error| failed(&error))?;
     }
-    let calibrated = Calibrated::of(&profile, arguments.store);
+    let calibrated = CalibrationReport::of(&profile, arguments.store);
     json.tell(&calibrated.render())?;
     json.write(&calibrated)?;
     Ok(Ending::Complete)
@@ -80,10 +80,10 @@ fn nanoseconds(time: std::time::Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-impl Calibrated {
+impl CalibrationReport {
     fn of(profile: &Profile, stored: bool) -> Self {
         let of_device = |core: Option<u16>, device: &DeviceProfile| {
-            let measured = device.points.iter().map(move |point| Measured {
+            let measured = device.points.iter().map(move |point| CalibrationPoint {
                 core,
                 direction: if point.direction == Direction::Read { "read" } else { "write" },
                 bytes: point.bytes,
@@ -96,7 +96,7 @@ impl Calibrated {
         let cores = profile.cores.iter();
         let cores = cores.flat_map(|core| of_device(Some(core.core.get()), &core.device));
         let points = of_device(None, &profile.cache).into_iter().chain(cores).collect();
-        let routing = profile.routing().map(|known| Begins {
+        let routing = profile.routing().map(|known| RoutingStart {
             cache_bytes_per_second: known.cache_bytes_per_second,
             core_bytes_per_second: known.core_bytes_per_second,
             cache_latency_ns: nanoseconds(known.cache_latency),

@@ -8,7 +8,7 @@ use larder_block::manage::{self, Core};
 use larder_device::{Device, block_on};
 use larder_workload::Error;
 
-use super::control::{self, Ask, still_dirty};
+use super::control::{self, ControlClient, still_dirty};
 use super::cores::{self, failed};
 use super::report::{Status, Usage};
 use super::{render, stopped, target};
@@ -44,7 +44,7 @@ fn of_running(arguments: &CoresArgs) -> Result<Status, Error> {
             "--force-core and --without-core are for the start of a cache, and this one runs";
         return Err(Error::usage(message));
     }
-    let ask = Ask::of_which(which);
+    let ask = ControlClient::of_which(which);
     let mut status = None;
     for question in control::questions(arguments) {
         status = Some(control::ask(&ask, &question)?);

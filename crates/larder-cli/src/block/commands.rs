@@ -6,7 +6,7 @@ use larder_workload::Error;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::control::{self, Ask, Question};
+use super::control::{self, ControlClient, Question};
 use super::cores::failed;
 use super::report::{Destaged, DirtyCore, Stats, Status};
 use super::{render, target};
@@ -24,7 +24,7 @@ fn show<T: Serialize + DeserializeOwned>(
     render: impl Fn(&T) -> String,
 ) -> Result<Ending, Error> {
     let json = JsonTarget::prepare(arguments.output.json.as_deref())?;
-    let answer: T = control::ask(&Ask::of(arguments), question)?;
+    let answer: T = control::ask(&ControlClient::of(arguments), question)?;
     json.tell(&render(&answer))?;
     json.write(&answer)?;
     Ok(Ending::Complete)
@@ -38,7 +38,7 @@ pub(super) fn status(arguments: &CacheStatusArgs) -> Result<Ending, Error> {
             let seen = block_on(manage::look(&device)).map_err(|error| failed(&error))?;
             Status::of_device(&device, &seen)
         }
-        None => control::ask(&Ask::of_which(&arguments.which), &Question::Status {})?,
+        None => control::ask(&ControlClient::of_which(&arguments.which), &Question::Status {})?,
     };
     json.tell(&render::status(&status))?;
     json.write(&status)?;

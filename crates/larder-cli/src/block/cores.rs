@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use larder_block::layout::CoreId;
-use larder_block::manage::{Core, Opened, StoredCache};
+use larder_block::manage::{Core, OpenCache, StoredCache};
 use larder_block::volume::CachedVolume;
 use larder_block::{Error as BlockError, ErrorKind};
 use larder_device::Device;
@@ -186,7 +186,7 @@ fn open(id: CoreId, name: String, target: &TargetArg) -> Result<Core, Error> {
 }
 
 /// Prints the results of comparing the cores, and which cores could not be compared.
-pub(super) fn tell_checked(opened: &Opened) {
+pub(super) fn tell_checked(opened: &OpenCache) {
     for checked in opened.checked() {
         if let Some(warning) = checked.warning().or_else(|| checked.note.clone()) {
             eprintln!("note: {warning}");
@@ -195,7 +195,7 @@ pub(super) fn tell_checked(opened: &Opened) {
 }
 
 /// The NBD export of a core, named by its number.
-pub(super) fn export(opened: &Opened, core: &Core) -> Result<Export, Error> {
+pub(super) fn export(opened: &OpenCache, core: &Core) -> Result<Export, Error> {
     let name = core.id.get().to_string();
     opened.cache.with(|cache| cache.set_export(core.id, name.clone()));
     let cached = opened.cache.core(core.id).expect("it was opened with it");

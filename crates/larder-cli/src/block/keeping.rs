@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use larder_block::manage::Opened;
+use larder_block::manage::OpenCache;
 use larder_block::running::RunningCache;
 use larder_device::{Clock, RealClock, block_on};
 
@@ -29,7 +29,7 @@ pub(super) struct Keeper {
 impl Keeper {
     pub(super) fn start(
         cache: RunningCache,
-        opened: Arc<Mutex<Option<Opened>>>,
+        opened: Arc<Mutex<Option<OpenCache>>>,
     ) -> std::io::Result<Self> {
         Self::noting(cache, opened, FINGERPRINTS)
     }
@@ -37,7 +37,7 @@ impl Keeper {
     /// Updates the fingerprints at the interval `every`.
     fn noting(
         cache: RunningCache,
-        opened: Arc<Mutex<Option<Opened>>>,
+        opened: Arc<Mutex<Option<OpenCache>>>,
         every: Duration,
     ) -> std::io::Result<Self> {
         let (stop, stopped) = mpsc::channel::<()>();
@@ -111,7 +111,7 @@ struct Label {
 
 impl Label {
     /// Retries until the label says that nothing on the device may be used.
-    fn keep(&mut self, cache: &RunningCache, opened: &Mutex<Option<Opened>>, now: Duration) {
+    fn keep(&mut self, cache: &RunningCache, opened: &Mutex<Option<OpenCache>>, now: Duration) {
         if !cache.with(|cache| cache.has_marked()) {
             *self = Self::default();
             return;
@@ -133,7 +133,7 @@ impl Label {
 }
 
 /// If a command holds the cache now, the next interval will do.
-fn note_fingerprints(opened: &Mutex<Option<Opened>>) {
+fn note_fingerprints(opened: &Mutex<Option<OpenCache>>) {
     let Ok(opened) = opened.try_lock() else { return };
     if let Some(opened) = opened.as_ref() {
         block_on(opened.note_fingerprints());
@@ -141,7 +141,7 @@ fn note_fingerprints(opened: &Mutex<Option<Opened>>) {
 }
 
 /// A command that changes the mode at this time writes the label anyway.
-fn note_clean(opened: &Mutex<Option<Opened>>) {
+fn note_clean(opened: &Mutex<Option<OpenCache>>) {
     let Ok(mut opened) = opened.try_lock() else { return };
     if let Some(Err(error)) = opened.as_mut().map(|opened| block_on(opened.note_clean())) {
         eprintln!("note: the label does not say that nothing is dirty: {error}");

@@ -65,8 +65,8 @@ pub(super) fn warn_of_others(cache: &TargetArg, cores: &[Core]) {
                 found.iter().for_each(|one| eprintln!("warning: {}", warning(one, &path)));
             }
             // Something else is on the device now, so the record is outdated.
-            Err(Unseen::Other) => drop(fs::remove_file(record)),
-            Err(Unseen::Absent) => {}
+            Err(LookupFailure::Other) => drop(fs::remove_file(record)),
+            Err(LookupFailure::Absent) => {}
         }
     }
 }
@@ -90,21 +90,21 @@ fn records(directory: &Path) -> Vec<(Uuid, PathBuf, PathBuf)> {
 }
 
 /// Why a cache was not found at its recorded place.
-enum Unseen {
+enum LookupFailure {
     /// The device cannot be read now, and may come back.
     Absent,
     /// Something else is there.
     Other,
 }
 
-fn look(path: &Path, uuid: Uuid, cores: &[Core]) -> Result<Vec<CachedElsewhere>, Unseen> {
-    let peek: Arc<dyn Device> = Arc::new(Peek::at(path).map_err(|_| Unseen::Absent)?);
+fn look(path: &Path, uuid: Uuid, cores: &[Core]) -> Result<Vec<CachedElsewhere>, LookupFailure> {
+    let peek: Arc<dyn Device> = Arc::new(Peek::at(path).map_err(|_| LookupFailure::Absent)?);
     let unseen = |error: larder_block::Error| match error.kind() {
-        ErrorKind::Format => Unseen::Other,
-        _ => Unseen::Absent,
+        ErrorKind::Format => LookupFailure::Other,
+        _ => LookupFailure::Absent,
     };
     if block_on(manage::look(&peek)).map_err(unseen)?.uuid != uuid {
-        return Err(Unseen::Other);
+        return Err(LookupFailure::Other);
     }
     block_on(manage::cached_elsewhere(&peek, cores)).map_err(unseen)
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use indicatif::HumanCount;
-use larder_block::running::{Latencies, Latency, Timed};
+use larder_block::running::{Latencies, Latency, LatencyKind};
 use serde::{Deserialize, Serialize};
 
 /// Bounds of the histogram in metrics: powers of two of nanoseconds, from a microsecond to 17 s.
@@ -29,10 +29,10 @@ pub(super) struct LatencyStats {
 
 impl LatencyStats {
     pub(super) fn all(latencies: &Latencies) -> Vec<Self> {
-        Timed::ALL.into_iter().map(|timed| Self::of(timed, latencies.of(timed))).collect()
+        LatencyKind::ALL.into_iter().map(|timed| Self::of(timed, latencies.of(timed))).collect()
     }
 
-    fn of(timed: Timed, latency: &Latency) -> Self {
+    fn of(timed: LatencyKind, latency: &Latency) -> Self {
         let quantile = |share| latency.quantile(share).map(ns);
         let within = |octave| {
             let most = 1_u64 << octave;

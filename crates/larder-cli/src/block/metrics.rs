@@ -9,14 +9,14 @@ use larder_server::MetricsText;
 use super::report::{Requests, Running, Stats, Status};
 
 /// The answer of a cache.
-pub(super) struct Told {
+pub(super) struct CacheMetrics {
     /// Its label on the page; `None` if it is the only one.
     cache: Option<String>,
     /// `None` if it did not answer.
     said: Option<(Status, Stats)>,
 }
 
-impl Told {
+impl CacheMetrics {
     /// The only cache on its page.
     pub(super) fn alone(status: Status, stats: Stats) -> Self {
         Self { cache: None, said: Some((status, stats)) }
@@ -45,7 +45,7 @@ impl Samples<'_> {
 /// A page of metrics that is being written.
 struct Page<'a> {
     text: MetricsText,
-    told: &'a [Told],
+    told: &'a [CacheMetrics],
 }
 
 impl Page<'_> {
@@ -86,7 +86,7 @@ impl Page<'_> {
 }
 
 /// All metrics of these caches.
-pub(super) fn page(told: &[Told]) -> MetricsText {
+pub(super) fn page(told: &[CacheMetrics]) -> MetricsText {
     let mut page = Page { text: MetricsText::new("larder_block"), told };
     write_answers(&mut page);
     page.family(("cache", "info", "The cache."), |status, _, samples| {

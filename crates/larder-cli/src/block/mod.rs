@@ -40,7 +40,7 @@ use larder_workload::Error;
 use crate::args::BlockCommand;
 use crate::ending::Ending;
 use control::Question;
-pub(crate) use watched::Watched;
+pub(crate) use watched::WatchedCaches;
 
 pub(crate) fn run(command: &BlockCommand) -> Result<Ending, Error> {
     match command {

@@ -6,16 +6,16 @@ use serde::Serialize;
 
 use super::control::{still_dirty, still_missing};
 use super::cores;
-use super::report::{Destaged, Found, Usage};
+use super::report::{Destaged, StartFindings, Usage};
 use super::{render, stopped, target};
 use crate::args::{RecoverArgs, StoppedArgs};
 use crate::ending::Ending;
 use crate::json::JsonTarget;
 
 #[derive(Debug, Serialize)]
-struct Recovered {
+struct RecoveryReport {
     uuid: String,
-    found: Found,
+    found: StartFindings,
     destaged: Destaged,
     core_written_bytes: u64,
 }
@@ -31,12 +31,12 @@ pub(super) fn run(arguments: &RecoverArgs) -> Result<Ending, Error> {
     let cores = cores::of_known(cache, &stored, cores, &choice.without_core)?.some()?;
     let opened = stopped::open(&device, &cores, (*changed_core, *accept_loss), &choice.force_core)?;
     let stored = opened.stored().clone();
-    let (cache, found) = (opened.cache.clone(), Found::of(&opened.started));
+    let (cache, found) = (opened.cache.clone(), StartFindings::of(&opened.started));
     render::warn_of_damage(&found);
     let uuid = opened.uuid.to_string();
     stopped::destaging(&cache, || block_on(opened.stop(true)))
         .map_err(|error| Error::run(format!("{error}; {}", still_dirty(&cache))))?;
-    let recovered = Recovered {
+    let recovered = RecoveryReport {
         uuid,
         found,
         destaged: Destaged {

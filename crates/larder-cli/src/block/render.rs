@@ -3,7 +3,9 @@
 use indicatif::{BinaryBytes, HumanCount};
 
 use super::latency;
-use super::report::{Destaged, DirtyCore, Found, Requests, Routed, Running, Stats, Status, Usage};
+use super::report::{
+    Destaged, DirtyCore, Requests, RoutingReport, Running, StartFindings, Stats, Status, Usage,
+};
 
 /// Which cache it is, its settings, and its contents.
 pub(super) fn status(status: &Status) -> String {
@@ -70,7 +72,7 @@ fn running(it: &Running) -> String {
     text += &format!("promotion  {}\n", it.promotion);
     text += &format!("cleaning   {}\nclasses    {}\n", it.cleaning, it.io_classes);
     text += &format!("routing    {}", it.routing);
-    if let Some(Routed { state, core_permille }) = &it.routed {
+    if let Some(RoutingReport { state, core_permille }) = &it.routed {
         let share = percent(ratio(u64::from(*core_permille), 1000));
         text += &format!(": {state}, {share} of clean hits to the core");
     }
@@ -80,8 +82,8 @@ fn running(it: &Running) -> String {
 }
 
 /// The damage that was accepted, if there is any.
-fn damage(found: &Found) -> Option<String> {
-    let Found { damaged, lost_bytes, .. } = *found;
+fn damage(found: &StartFindings) -> Option<String> {
+    let StartFindings { damaged, lost_bytes, .. } = *found;
     let lost = BinaryBytes(lost_bytes);
     (damaged > 0).then(|| {
         format!(
@@ -91,15 +93,16 @@ fn damage(found: &Found) -> Option<String> {
 }
 
 /// Warns the user of accepted damage.
-pub(super) fn warn_of_damage(found: &Found) {
+pub(super) fn warn_of_damage(found: &StartFindings) {
     if let Some(damage) = damage(found) {
         eprintln!("warning: the cache is {damage}");
     }
 }
 
 /// What a start has found.
-pub(super) fn found(found: &Found) -> String {
-    let Found { valid_bytes, dirty_bytes, torn, failed_reads, compared, changed, .. } = *found;
+pub(super) fn found(found: &StartFindings) -> String {
+    let StartFindings { valid_bytes, dirty_bytes, torn, failed_reads, compared, changed, .. } =
+        *found;
     let mut text =
         format!("{} cached, of it {} dirty", BinaryBytes(valid_bytes), BinaryBytes(dirty_bytes));
     if torn > 0 {

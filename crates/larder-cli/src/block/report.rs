@@ -8,7 +8,9 @@ use larder_block::cache::{
 };
 use larder_block::layout::ocf::OcfVersion;
 use larder_block::layout::{ClassId, CoreId, SECTOR_BYTES};
-use larder_block::manage::{self, CheckedCore, Opened, Seen, Started, StoredCache, StoredLayout};
+use larder_block::manage::{
+    self, CacheLabel, CheckedCore, OpenCache, StartReport, StoredCache, StoredLayout,
+};
 use larder_block::running::RunningCache;
 use larder_device::label::Uuid;
 use larder_device::{Device, Identifier, Identity, block_on};
@@ -95,7 +97,7 @@ pub(super) struct Running {
     pub(super) cleaning: String,
     pub(super) routing: String,
     /// State of routing; `None` if it is off.
-    pub(super) routed: Option<Routed>,
+    pub(super) routed: Option<RoutingReport>,
     pub(super) bypass: String,
     /// `absorb`, `pressure` or `saturated`: how scarce room is for new dirty data.
     pub(super) pressure: String,
@@ -103,12 +105,12 @@ pub(super) struct Running {
     pub(super) memory_bytes: usize,
     /// Requests in flight.
     pub(super) under_way: usize,
-    pub(super) found: Found,
+    pub(super) found: StartFindings,
 }
 
 /// State of routing.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Routed {
+pub(super) struct RoutingReport {
     /// `absorb`, `pressure` or `saturated`.
     pub(super) state: String,
     /// Share of the clean hits that go to the core, in thousandths.
@@ -117,7 +119,7 @@ pub(super) struct Routed {
 
 /// What the start has found.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(super) struct Found {
+pub(super) struct StartFindings {
     pub(super) valid_bytes: u64,
     pub(super) dirty_bytes: u64,
     pub(super) read_bytes: u64,
@@ -130,8 +132,8 @@ pub(super) struct Found {
     pub(super) changed: u32,
 }
 
-impl Found {
-    pub(super) fn of(started: &Started) -> Self {
+impl StartFindings {
+    pub(super) fn of(started: &StartReport) -> Self {
         let bytes = |sectors: u64| sectors * SECTOR_BYTES as u64;
         Self {
             valid_bytes: bytes(started.valid_sectors),
@@ -174,7 +176,7 @@ impl Usage {
 
 impl Status {
     /// The status from the device of a stopped cache.
-    pub(super) fn of_device(device: &Arc<dyn Device>, seen: &Seen) -> Self {
+    pub(super) fn of_device(device: &Arc<dyn Device>, seen: &CacheLabel) -> Self {
         let mut own = Self::of_stored(seen.uuid, &seen.stored);
         for (id, identity) in block_on(manage::known_by(device, seen)) {
             if let Some(core) = own.cores.iter_mut().find(|core| core.core == id.get()) {
@@ -190,7 +192,7 @@ impl Status {
     }
 
     /// The status of a cache that was just opened.
-    pub(super) fn of_opened(opened: &Opened) -> Self {
+    pub(super) fn of_opened(opened: &OpenCache) -> Self {
         Self::of_stored(opened.uuid, opened.stored()).with_cores(&opened.cache, opened.checked())
     }
 
@@ -271,7 +273,7 @@ impl Status {
 }
 
 impl Running {
-    pub(super) fn of(cache: &RunningCache, seconds: u64, started: &Started) -> Self {
+    pub(super) fn of(cache: &RunningCache, seconds: u64, started: &StartReport) -> Self {
         let usage = Usage::of(cache);
         cache.with(|cache| {
             let options = cache.options();
@@ -288,7 +290,7 @@ impl Running {
                 promotion: PromotionArg(options.promotion).to_string(),
                 cleaning: CleaningArg(options.cleaning).to_string(),
                 routing: RoutingArg::from(options.routing).to_string(),
-                routed: cache.routing().map(|(state, core_permille)| Routed {
+                routed: cache.routing().map(|(state, core_permille)| RoutingReport {
                     state: state.name().to_owned(),
                     core_permille,
                 }),
@@ -297,7 +299,7 @@ impl Running {
                 io_classes: options.classes.iter().count(),
                 memory_bytes: cache.memory_bytes(),
                 under_way: cache.under_way(),
-                found: Found::of(started),
+                found: StartFindings::of(started),
             }
         })
     }

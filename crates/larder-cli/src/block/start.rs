@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use indicatif::BinaryBytes;
-use larder_block::manage::{self, Opened};
+use larder_block::manage::{self, OpenCache};
 use larder_block::running::Handles;
 use larder_block::volume::CachedVolume;
 use larder_device::{RealClock, block_on};
@@ -14,10 +14,12 @@ use larder_export::ublk::UblkConfig;
 use larder_server::MetricsServer;
 use larder_workload::Error;
 
-use super::control::{Answers, Asked, ControlServer, Exported, still_dirty, still_missing};
+use super::control::{
+    Answers, ControlServer, CoreExports, StopRequest, still_dirty, still_missing,
+};
 use super::cores::{self, failed};
 use super::keeping::Keeper;
-use super::report::{Destaged, Found, Status, Usage};
+use super::report::{Destaged, StartFindings, Status, Usage};
 use super::serving::{self, say};
 use super::settings::Settings;
 use super::ublk::Disks;
@@ -46,7 +48,7 @@ pub(super) fn run(arguments: &StartArgs) -> Result<Ending, Error> {
     drop(device);
     opened.cache.set_clock(Arc::new(RealClock));
     let status = Status::of_opened(&opened);
-    let found = Found::of(&opened.started);
+    let found = StartFindings::of(&opened.started);
     render::warn_of_damage(&found);
     let exports =
         cores.iter().map(|core| cores::export(&opened, core)).collect::<Result<_, _>>()?;
@@ -61,7 +63,7 @@ pub(super) fn run(arguments: &StartArgs) -> Result<Ending, Error> {
     })?;
     let (asks, asked) = mpsc::channel();
     let cache = opened.cache.clone();
-    let exported = Exported {
+    let exported = CoreExports {
         nbd: server.as_ref().map(NbdServer::exports),
         has_disks: settings.ublk.is_some(),
     };
@@ -108,7 +110,7 @@ fn prepared(arguments: &StartArgs) -> Result<(Settings, Log), Error> {
 }
 
 /// Prints the results of comparing the cores, and records where the cache is.
-fn is_opened(opened: &Opened, settings: &Settings) {
+fn is_opened(opened: &OpenCache, settings: &Settings) {
     cores::tell_checked(opened);
     known_caches::record(opened.uuid, &settings.cache);
 }
@@ -118,7 +120,7 @@ fn disks(
     settings: &Settings,
     status: &Status,
     cores: &[manage::Core],
-    opened: &Mutex<Option<Opened>>,
+    opened: &Mutex<Option<OpenCache>>,
 ) -> Result<Disks, Error> {
     let mut disks = Disks::default();
     let Some(first) = settings.ublk else {
@@ -151,16 +153,16 @@ fn disks(
 }
 
 /// A signal asks for the same as `stop`, without waiting for the answer.
-fn told_by_signal(asks: &Sender<Asked>, flush: bool) {
+fn told_by_signal(asks: &Sender<StopRequest>, flush: bool) {
     let (answer, _) = mpsc::sync_channel(1);
     let (_, told) = mpsc::channel();
-    let _ = asks.send(Asked { flush, answer, told });
+    let _ = asks.send(StopRequest { flush, answer, told });
 }
 
 fn tell(
     settings: &Settings,
     status: &Status,
-    found: &Found,
+    found: &StartFindings,
     server: Option<&NbdServer>,
     control: Option<&ControlServer>,
 ) {
@@ -187,11 +189,11 @@ fn tell(
 
 /// Waits for a request to end, and ends the cache.
 fn end(
-    asked: &Receiver<Asked>,
+    asked: &Receiver<StopRequest>,
     (disks, mut server): (Disks, Option<NbdServer>),
     control: Option<ControlServer>,
     keeper: Keeper,
-    opened: &Mutex<Option<Opened>>,
+    opened: &Mutex<Option<OpenCache>>,
 ) -> Result<Ending, Error> {
     let asked = asked.recv().map_err(|error| Error::run(error.to_string()))?;
     serving::tell_ending(server.as_ref());
@@ -218,7 +220,7 @@ fn end(
     Ok(Ending::Complete)
 }
 
-fn stop(opened: Opened, asked: &Asked) -> Result<Destaged, String> {
+fn stop(opened: OpenCache, asked: &StopRequest) -> Result<Destaged, String> {
     let cache = opened.cache.clone();
     let dirty_before_bytes = Usage::of(&cache).dirty_bytes;
     let stored = opened.stored().clone();
@@ -246,7 +248,7 @@ mod tests {
 
     const MIB: usize = 1 << 20;
 
-    fn opened(cores: &[Core]) -> Opened {
+    fn opened(cores: &[Core]) -> OpenCache {
         let device: Arc<dyn Device> = Arc::new(MemoryDevice::holding(vec![0; 4 * MIB]));
         let log = LogOptions { segment_bytes: 64 << 10, ..LogOptions::default() };
         let (layout, mode) = (LayoutOptions::Log(log), Mode::WriteBack);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use larder_block::layout::CoreId;
 use larder_block::layout::log::{LoadOptions, LogOptions};
-use larder_block::manage::{self, Core, OpenOptions, Opened, Seen};
+use larder_block::manage::{self, CacheLabel, Core, OpenCache, OpenOptions};
 use larder_block::running::RunningCache;
 use larder_device::{Device, block_on};
 use larder_workload::Error;
@@ -17,7 +17,7 @@ use crate::args::ChangedCoreArg;
 use crate::bars;
 
 /// Reads its label.
-pub(super) fn look(device: &Arc<dyn Device>) -> Result<Seen, Error> {
+pub(super) fn look(device: &Arc<dyn Device>) -> Result<CacheLabel, Error> {
     block_on(manage::look(device)).map_err(|error| failed(&error))
 }
 
@@ -27,7 +27,7 @@ pub(super) fn open(
     cores: &[Core],
     (changed, accept_loss): (ChangedCoreArg, bool),
     force: &[CoreId],
-) -> Result<Opened, Error> {
+) -> Result<OpenCache, Error> {
     let load = LoadOptions { at_start_max: usize::MAX, ..LoadOptions::default() };
     let options = OpenOptions {
         changed: settings::changed_core(changed),

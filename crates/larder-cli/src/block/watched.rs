@@ -7,8 +7,8 @@ use larder_server::{BlockCacheReport, BlockCaches, MetricsText};
 use larder_workload::Error;
 use serde_json::Value;
 
-use super::control::{self, Ask, Question};
-use super::metrics::{self, Told};
+use super::control::{self, ControlClient, Question};
+use super::metrics::{self, CacheMetrics};
 use super::report::{Stats, Status};
 use crate::settings_file::BlockEntry;
 
@@ -17,18 +17,18 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The block caches to report.
 #[derive(Clone, Debug)]
-pub(crate) struct Watched(Vec<One>);
+pub(crate) struct WatchedCaches(Vec<WatchedCache>);
 
 #[derive(Clone, Debug)]
-struct One {
+struct WatchedCache {
     cache: String,
     /// Its control socket; `None` if it has none.
     control: Option<PathBuf>,
 }
 
-impl Watched {
+impl WatchedCaches {
     pub(crate) fn of<'a>(entries: impl Iterator<Item = &'a BlockEntry>) -> Self {
-        let one = |entry: &BlockEntry| One {
+        let one = |entry: &BlockEntry| WatchedCache {
             cache: entry.cache.0.to_string(),
             control: entry.control.clone().or_else(|| entry.unix.as_deref().map(control::beside)),
         };
@@ -49,21 +49,21 @@ impl Watched {
     }
 }
 
-impl One {
+impl WatchedCache {
     fn ask(&self) -> Result<(Status, Stats), Error> {
         let Some(path) = self.control.clone() else {
             let message = "it has no control socket: give it `control` or `unix` in [[block]]";
             return Err(Error::run(message));
         };
-        let ask = Ask::briefly(path, PATIENCE);
+        let ask = ControlClient::briefly(path, PATIENCE);
         let stats = Question::Stats { reset: false };
         Ok((control::ask(&ask, &Question::Status {})?, control::ask(&ask, &stats)?))
     }
 }
 
-impl BlockCaches for Watched {
+impl BlockCaches for WatchedCaches {
     fn names(&self) -> Vec<String> {
-        let name = |one: &One| match &one.control {
+        let name = |one: &WatchedCache| match &one.control {
             Some(path) => format!("{} by {}", one.cache, path.display()),
             None => format!("{} without a control socket", one.cache),
         };
@@ -72,7 +72,7 @@ impl BlockCaches for Watched {
 
     fn report(&self) -> Vec<BlockCacheReport> {
         let asked = self.0.iter().zip(self.ask_all());
-        let report = |(one, said): (&One, Result<(Status, Stats), Error>)| {
+        let report = |(one, said): (&WatchedCache, Result<(Status, Stats), Error>)| {
             let said = said.map_err(|error| error.to_string()).and_then(|(status, stats)| {
                 let json = (serde_json::to_value(status), serde_json::to_value(stats));
                 json.0.and_then(|status| Ok((status, json.1?))).map_err(|error| error.to_string())
@@ -88,8 +88,8 @@ impl BlockCaches for Watched {
 
     fn metrics(&self) -> MetricsText {
         let asked = self.0.iter().zip(self.ask_all());
-        let asked: Vec<Told> =
-            asked.map(|(one, said)| Told::among(one.cache.clone(), said.ok())).collect();
+        let asked: Vec<CacheMetrics> =
+            asked.map(|(one, said)| CacheMetrics::among(one.cache.clone(), said.ok())).collect();
         metrics::page(&asked)
     }
 }

@@ -9,7 +9,7 @@ use larder_workload::Error;
 use serde::Serialize;
 
 use super::machine::Machine;
-use super::{Missing, Unavailable, deliver, find, group_of, json_target, open, row, survey};
+use super::{Missing, UnavailableFact, deliver, find, group_of, json_target, open, row, survey};
 use crate::args::{EventsArgs, NamedRange};
 use crate::ending::Ending;
 
@@ -29,7 +29,7 @@ pub(super) struct Events {
     /// Events of the controller, in the order of the log.
     controller: Vec<EventFacts>,
     /// The facts that could not be found out.
-    unavailable: Vec<Unavailable>,
+    unavailable: Vec<UnavailableFact>,
 }
 
 #[derive(Debug, Serialize)]

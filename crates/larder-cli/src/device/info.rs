@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::machine::Machine;
 use super::{
-    Missing, Unavailable, Way, deliver, find, human, json_target, open, row, survey, ways,
+    Missing, UnavailableFact, Way, deliver, find, human, json_target, open, row, survey, ways,
     yes_or_no,
 };
 use crate::args::InfoArgs;
@@ -75,7 +75,7 @@ pub(super) struct Info {
     /// The NVMe commands that Larder sends, and whether they worked.
     commands: Vec<CommandFacts>,
     /// The facts that could not be found out.
-    unavailable: Vec<Unavailable>,
+    unavailable: Vec<UnavailableFact>,
 }
 
 #[derive(Debug, Serialize)]

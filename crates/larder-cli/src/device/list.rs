@@ -13,12 +13,12 @@ use crate::ending::Ending;
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct List {
     /// The namespaces, sorted by name.
-    namespaces: Vec<Line>,
+    namespaces: Vec<NamespaceLine>,
 }
 
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct Line {
+pub(super) struct NamespaceLine {
     /// Path of its block device.
     path: String,
     /// Model and serial number.
@@ -50,7 +50,7 @@ pub(super) fn run(arguments: &ListArgs, machine: &dyn Machine) -> Result<Ending,
     Ok(Ending::Complete)
 }
 
-fn line(node: &Node, machine: &dyn Machine) -> Line {
+fn line(node: &Node, machine: &dyn Machine) -> NamespaceLine {
     let drive = open(node, machine);
     let survey = survey(node, &drive);
     let (ways, placement) = ways(node, &survey, machine);
@@ -64,7 +64,7 @@ fn line(node: &Node, machine: &dyn Machine) -> Line {
     // The kernel shows write streams of NVMe drives with FDP enabled, which needs no permission.
     let streams = (node.write_streams > 0).then_some(node.write_streams);
     let denied = [survey.supported().err(), survey.enabled().err()];
-    Line {
+    NamespaceLine {
         path: node.block_path.display().to_string(),
         model: node.model.clone(),
         bytes: node.namespace_bytes,
@@ -83,7 +83,7 @@ fn render(list: &List) -> String {
         return "no NVMe namespace is here; `larder replay` needs none: its drive is simulated\n"
             .to_owned();
     }
-    let width = |text: fn(&Line) -> &str, least: usize| {
+    let width = |text: fn(&NamespaceLine) -> &str, least: usize| {
         list.namespaces.iter().map(|line| text(line).chars().count()).max().unwrap_or(0).max(least)
     };
     let (paths, models) = (width(|line| &line.path, 4) + 2, width(|line| &line.model, 5) + 2);

@@ -43,7 +43,7 @@ fn answer(command: &DeviceCommand, machine: &dyn Machine) -> Result<Ending, Erro
 /// A fact that could not be found out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-struct Unavailable {
+struct UnavailableFact {
     /// The fact that could not be found out.
     what: &'static str,
     /// The reason.
@@ -52,7 +52,7 @@ struct Unavailable {
 
 /// The facts that could not be found out so far.
 #[derive(Debug, Default)]
-struct Missing(Vec<Unavailable>);
+struct Missing(Vec<UnavailableFact>);
 
 impl Missing {
     /// Returns the answer, or notes that there is none.
@@ -60,7 +60,7 @@ impl Missing {
         match asked {
             Ok(answer) => Some(answer),
             Err(silence) => {
-                self.0.push(Unavailable { what, why: silence.why });
+                self.0.push(UnavailableFact { what, why: silence.why });
                 None
             }
         }
@@ -68,7 +68,7 @@ impl Missing {
 
     fn render(&self) -> String {
         let mut text = String::new();
-        for Unavailable { what, why } in &self.0 {
+        for UnavailableFact { what, why } in &self.0 {
             text += &row(what, &format!("not available: {why}"));
         }
         if self.0.iter().any(|missing| missing.why.contains("no permission")) {

@@ -16,7 +16,7 @@ use crate::ending::Ending;
 
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct Prepared {
+pub(super) struct PrepareReport {
     /// The controller.
     controller: String,
     /// The endurance group.
@@ -34,7 +34,7 @@ pub(super) struct Prepared {
     /// The steps; none if the drive is ready.
     steps: Vec<StepFacts>,
     /// The namespaces that are deleted.
-    destroys: Vec<Doomed>,
+    destroys: Vec<DoomedNamespace>,
     /// Whether the steps were carried out.
     done: bool,
     /// Number of the new namespace.
@@ -54,7 +54,7 @@ pub(super) struct StepFacts {
 
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct Doomed {
+pub(super) struct DoomedNamespace {
     /// Number of the namespace.
     nsid: u32,
     /// Its size.
@@ -69,7 +69,7 @@ pub(super) fn run(arguments: &PrepareArgs, machine: &dyn Machine) -> Result<Endi
         PrepareError::Options(_) => Error::usage(format!("{name}: {error}")),
         error => Error::run(format!("{name}: {error}")),
     };
-    let drive = Drive::open(&controller, machine)?;
+    let drive = DriveCommands::open(&controller, machine)?;
     let options = PrepareOptions {
         endurance_group: Some(arguments.endurance_group),
         configuration: arguments.configuration,
@@ -77,7 +77,7 @@ pub(super) fn run(arguments: &PrepareArgs, machine: &dyn Machine) -> Result<Endi
         bytes: arguments.size,
     };
     let plan = Preparation::plan(&drive, &options).map_err(failed)?;
-    let mut prepared = Prepared::of(&plan, &controller);
+    let mut prepared = PrepareReport::of(&plan, &controller);
     if arguments.consent.yes && !plan.steps.is_empty() {
         let destroy = arguments.consent.destroy_data;
         if destroy {
@@ -130,12 +130,12 @@ fn namespaces(controller: &Path, machine: &dyn Machine) -> Vec<Node> {
 }
 
 /// Sends admin commands through the controller, and I/O commands through the namespace that they name.
-struct Drive {
+struct DriveCommands {
     admin: Box<dyn Commands>,
     namespaces: Vec<(u32, Box<dyn Commands>)>,
 }
 
-impl Drive {
+impl DriveCommands {
     fn open(controller: &Path, machine: &dyn Machine) -> Result<Self, Error> {
         let admin = machine
             .open(controller, true)
@@ -151,7 +151,7 @@ impl Drive {
     }
 }
 
-impl Commands for Drive {
+impl Commands for DriveCommands {
     fn admin(&self, command: &Command, data: &mut [u8]) -> Result<u32, CommandError> {
         self.admin.admin(command, data)
     }
@@ -194,7 +194,7 @@ fn appear(nsid: u32, controller: &Path, machine: &dyn Machine) -> Option<Node> {
     None
 }
 
-impl Prepared {
+impl PrepareReport {
     fn of(plan: &Preparation, controller: &Path) -> Self {
         let (index, configuration) = &plan.configuration;
         let path = controller.display().to_string();
@@ -209,7 +209,7 @@ impl Prepared {
             destroys: plan
                 .deleted()
                 .iter()
-                .map(|it| Doomed { nsid: it.nsid, bytes: it.bytes })
+                .map(|it| DoomedNamespace { nsid: it.nsid, bytes: it.bytes })
                 .collect(),
             done: false,
             nsid: None,

@@ -13,8 +13,8 @@ use serde::Serialize;
 
 use super::machine::Machine;
 use super::{
-    Missing, Unavailable, WAY_OUT, clamp, deliver, find, group_of, human, json_target, open, row,
-    survey,
+    Missing, UnavailableFact, WAY_OUT, clamp, deliver, find, group_of, human, json_target, open,
+    row, survey,
 };
 use crate::args::DeviceStatsArgs;
 use crate::ending::Ending;
@@ -61,14 +61,14 @@ pub(super) struct Stats {
     /// `endurance estimate` or `percentage used`.
     life_basis: Option<&'static str>,
     /// What `--watch` measured.
-    watch: Option<Watched>,
+    watch: Option<WatchReport>,
     /// The facts that could not be found out.
-    unavailable: Vec<Unavailable>,
+    unavailable: Vec<UnavailableFact>,
 }
 
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct Watched {
+pub(super) struct WatchReport {
     /// Seconds between two readings.
     interval_s: f64,
     /// Bytes that hosts wrote since the start.
@@ -264,7 +264,7 @@ fn watch_it(
             say(&line(&watch))?;
         }
     }
-    stats.watch = Some(Watched::of(&watch, interval));
+    stats.watch = Some(WatchReport::of(&watch, interval));
     json.write(&stats)?;
     // An interrupt is the intended end.
     Ok(Ending::Complete)
@@ -308,7 +308,7 @@ fn sparkline(values: &[Option<f64>]) -> String {
     values.iter().map(|value| value.map_or('·', block)).collect()
 }
 
-impl Watched {
+impl WatchReport {
     fn of(watch: &Watch, interval: Duration) -> Self {
         let all = watch.since_start();
         Self {

@@ -10,7 +10,7 @@ use serde_json::Value;
 use larder_json_page::{Table, check as check_page};
 
 use super::machine::Machine;
-use super::{Unavailable, Way, events, info, list, prepare, stats, trim};
+use super::{UnavailableFact, Way, events, info, list, prepare, stats, trim};
 use bench::{Bench, DRIVE_BYTES};
 use documented::{Tables, check, document, tables};
 
@@ -36,7 +36,7 @@ fn page() -> Tables {
 fn the_page_has_the_types() {
     let tables = [
         ("## List", Table::of::<list::List>()),
-        ("## Namespace", Table::of::<list::Line>()),
+        ("## Namespace", Table::of::<list::NamespaceLine>()),
         ("## Info", Table::of::<info::Info>()),
         ("## Configuration", Table::of::<info::ConfigurationFacts>()),
         ("## Handle", Table::of::<info::Handle>()),
@@ -44,17 +44,17 @@ fn the_page_has_the_types() {
         ("## Permission", Table::of::<info::Permission>()),
         ("## Command", Table::of::<info::CommandFacts>()),
         ("## Stats", Table::of::<stats::Stats>()),
-        ("## Watch", Table::of::<stats::Watched>()),
+        ("## Watch", Table::of::<stats::WatchReport>()),
         ("## Interval", Table::of::<stats::IntervalFacts>()),
         ("## Events", Table::of::<events::Events>()),
         ("## Count", Table::of::<events::Count>()),
         ("## Range", Table::of::<events::RangeFacts>()),
         ("## Event", Table::of::<events::EventFacts>()),
-        ("## Prepare", Table::of::<prepare::Prepared>()),
+        ("## Prepare", Table::of::<prepare::PrepareReport>()),
         ("## Step", Table::of::<prepare::StepFacts>()),
-        ("## Destroyed", Table::of::<prepare::Doomed>()),
-        ("## Trim", Table::of::<trim::Trimmed>()),
-        ("## Unavailable", Table::of::<Unavailable>()),
+        ("## Destroyed", Table::of::<prepare::DoomedNamespace>()),
+        ("## Trim", Table::of::<trim::TrimReport>()),
+        ("## Unavailable", Table::of::<UnavailableFact>()),
     ];
     check_page("device-json.md", "-p larder-cli --bins the_page_has_the_types", &tables);
 }

@@ -13,7 +13,7 @@ const PIECE_BYTES: u64 = 64 << 30;
 
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct Trimmed {
+pub(super) struct TrimReport {
     /// The block device.
     path: String,
     /// Its size.
@@ -52,13 +52,13 @@ pub(super) fn run(arguments: &TrimArgs, machine: &dyn Machine) -> Result<Ending,
             start += piece;
         }
     }
-    let trimmed = Trimmed { done: consent.yes, bytes, path };
+    let trimmed = TrimReport { done: consent.yes, bytes, path };
     deliver(machine, json, &render(&trimmed), &trimmed)?;
     Ok(Ending::Complete)
 }
 
-fn render(trimmed: &Trimmed) -> String {
-    let Trimmed { path, bytes, done } = trimmed;
+fn render(trimmed: &TrimReport) -> String {
+    let TrimReport { path, bytes, done } = trimmed;
     let size = human(*bytes);
     if *done {
         return format!("{path}: {size} deallocated\n");

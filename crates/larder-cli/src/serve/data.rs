@@ -27,9 +27,9 @@ pub(crate) enum Data {
 }
 
 /// Files and directories that did not exist before, so that a failed start leaves nothing behind.
-pub(crate) struct Made(Vec<PathBuf>);
+pub(crate) struct CreatedPaths(Vec<PathBuf>);
 
-impl Made {
+impl CreatedPaths {
     /// The `paths` that do not exist yet.
     fn of(paths: &[&Path]) -> Self {
         Self(paths.iter().filter(|path| !path.exists()).map(|path| path.to_path_buf()).collect())
@@ -45,15 +45,15 @@ impl Made {
 
 impl Data {
     /// Opens the flash file, creating it and its directory if needed; or the files of all shards.
-    pub(crate) fn open(settings: &Settings) -> Result<(Self, Made), Error> {
+    pub(crate) fn open(settings: &Settings) -> Result<(Self, CreatedPaths), Error> {
         if !settings.files.0.is_empty() {
             let paths: Vec<&Path> = settings.files.0.iter().map(PathBuf::as_path).collect();
-            let made = Made::of(&paths);
+            let made = CreatedPaths::of(&paths);
             return Ok((Self::open_all(settings)?, made));
         }
         let (flash, memory) = (settings.flash.0, settings.memory.0);
         if flash == Some(0) {
-            return Ok((Self::None, Made(Vec::new())));
+            return Ok((Self::None, CreatedPaths(Vec::new())));
         }
         let directory = settings.data_dir.0.clone().map_or_else(default_directory, Ok)?;
         let refused = |doing: &str, error: &dyn std::fmt::Display, fix: &str| {
@@ -62,7 +62,7 @@ impl Data {
         };
         let unwritten = "name a directory that this user may write to";
         let path = directory.join(FILE);
-        let made = Made::of(&[&path, &directory]);
+        let made = CreatedPaths::of(&[&path, &directory]);
         create_private_directory(&directory)
             .map_err(|error| refused("make it", &error, unwritten))?;
         let there = fs::metadata(&path).map(|found| found.len()).ok().filter(|bytes| *bytes > 0);

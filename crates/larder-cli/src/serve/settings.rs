@@ -18,7 +18,7 @@ use super::words;
 use crate::args::{ListenArg, ServeArgs};
 use crate::settings_file::cluster::{self, Cluster};
 use crate::settings_file::places::{self, Place, Places};
-use crate::settings_file::tls::{self, TlsTold};
+use crate::settings_file::tls::{self, CheckedTls};
 use crate::settings_file::{From, Setting, SettingsFile, Source, TenantSettings, pick, pick_some};
 
 /// Most shards of a set.
@@ -33,7 +33,7 @@ pub(crate) struct Settings {
     pub(crate) resp: Setting<Vec<ListenArg>>,
     pub(crate) memcached_tls: Setting<Vec<ListenArg>>,
     pub(crate) resp_tls: Setting<Vec<ListenArg>>,
-    pub(crate) tls: Setting<Option<TlsTold>>,
+    pub(crate) tls: Setting<Option<CheckedTls>>,
     pub(crate) admin: Setting<Vec<ListenArg>>,
     pub(crate) watching: Watching,
     pub(crate) memory: Setting<u64>,
@@ -298,7 +298,7 @@ impl Settings {
 
     /// Problems that do not prevent the start.
     pub(crate) fn warnings(&self) -> Vec<String> {
-        let tls = self.tls.0.as_ref().and_then(TlsTold::warning);
+        let tls = self.tls.0.as_ref().and_then(CheckedTls::warning);
         tls.into_iter().chain(self.cluster.warning.clone()).collect()
     }
 }

@@ -9,7 +9,7 @@ use larder_server::{BlockCaches, Otlp, PasswordHash, ServerConfig};
 use tracing::level_filters::LevelFilter;
 
 use crate::args::ServeArgs;
-use crate::block::Watched;
+use crate::block::WatchedCaches;
 use crate::settings_file::{From, Setting, SettingsFile, pick};
 
 /// Settings for observing a server.
@@ -25,7 +25,7 @@ pub(crate) struct Watching {
     log: Setting<LevelFilter>,
     /// The endurance rating of the drive, in bytes written.
     endurance: Setting<Option<u64>>,
-    block_caches: Watched,
+    block_caches: WatchedCaches,
 }
 
 impl Watching {
@@ -48,7 +48,7 @@ impl Watching {
                 file.endurance.map(|size| Some(size.0)),
                 Option::default,
             ),
-            block_caches: Watched::of(file.block.iter().map(|entry| entry.get_ref())),
+            block_caches: WatchedCaches::of(file.block.iter().map(|entry| entry.get_ref())),
         }
     }
 

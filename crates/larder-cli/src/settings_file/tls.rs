@@ -28,22 +28,22 @@ pub(crate) struct TlsEntry {
 
 /// Files that were checked.
 #[derive(Debug)]
-pub(crate) struct TlsTold {
+pub(crate) struct CheckedTls {
     pub(crate) files: TlsFiles,
     /// Remaining validity of the certificate.
     pub(crate) ends_in: Duration,
 }
 
 /// A path, and its place in the file if it comes from there.
-type Told = (PathBuf, Option<Range<usize>>);
+type PlacedPath = (PathBuf, Option<Range<usize>>);
 
 /// The TLS settings of `arguments` and the file. Reads the TLS files.
 pub(crate) fn told(
     arguments: &ServeArgs,
     file: Option<(&TlsEntry, &Source)>,
-) -> Result<Setting<Option<TlsTold>>, Error> {
+) -> Result<Setting<Option<CheckedTls>>, Error> {
     let entry = file.map(|(entry, _)| entry);
-    let one = |said: &Option<PathBuf>, filed: Option<&Spanned<PathBuf>>| -> Option<Told> {
+    let one = |said: &Option<PathBuf>, filed: Option<&Spanned<PathBuf>>| -> Option<PlacedPath> {
         let said = said.clone().map(|path| (path, None));
         said.or_else(|| filed.map(|it| (it.get_ref().clone(), Some(it.span()))))
     };
@@ -63,7 +63,7 @@ pub(crate) fn told(
     };
     let files = TlsFiles { certificate, key, client_ca };
     match Tls::load(&files) {
-        Ok(tls) => Ok(Setting(Some(TlsTold { files, ends_in: tls.ends_in() }), from)),
+        Ok(tls) => Ok(Setting(Some(CheckedTls { files, ends_in: tls.ends_in() }), from)),
         Err(fault) => Err(refusal(&fault, places, file.map(|(_, source)| source))),
     }
 }
@@ -88,7 +88,7 @@ fn refusal(
     }
 }
 
-impl TlsTold {
+impl CheckedTls {
     /// A warning if the certificate expires soon.
     pub(crate) fn warning(&self) -> Option<String> {
         (self.ends_in < SOON).then(|| {

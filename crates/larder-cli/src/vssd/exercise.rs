@@ -14,7 +14,7 @@ use crate::bars;
 use crate::ending::Ending;
 
 #[derive(Debug, Default, Serialize)]
-struct Exercised {
+struct ExerciseReport {
     vssd: u32,
     appended_bytes: u64,
     compared_bytes: u64,
@@ -44,7 +44,7 @@ pub(super) fn run(arguments: &ExerciseArgs) -> Result<Ending, Error> {
         (appended as f64 / arguments.bytes as f64, human(appended))
     };
     let mut exercise =
-        Exercise { store: &store, arguments, done: Exercised::default(), appended: &appended };
+        Exercise { store: &store, arguments, done: ExerciseReport::default(), appended: &appended };
     bars::watch_share("exercise", &share, || exercise.run())?;
     let mut done = exercise.done;
     done.vssd = id.0;
@@ -65,7 +65,7 @@ pub(super) fn run(arguments: &ExerciseArgs) -> Result<Ending, Error> {
 struct Exercise<'a> {
     store: &'a VssdBlocks,
     arguments: &'a ExerciseArgs,
-    done: Exercised,
+    done: ExerciseReport,
     appended: &'a AtomicU64,
 }
 

@@ -12,7 +12,7 @@ use super::output::count;
 
 /// The result of checking a file system.
 #[derive(Debug, Serialize)]
-pub(super) struct Checked {
+pub(super) struct FileSystemCheck {
     pub(super) vssd: u32,
     pub(super) inodes: u64,
     pub(super) directories: u64,
@@ -26,7 +26,7 @@ pub(super) struct Checked {
     pub(super) more_wrong: u64,
 }
 
-impl Checked {
+impl FileSystemCheck {
     /// Checks the file system on a store, including its data.
     pub(super) fn of(vssd: u32, store: Arc<dyn BlockStore>) -> Result<Self, Error> {
         let report = match fsck::fsck(store, Fsck { data: true }) {
@@ -76,12 +76,12 @@ impl Checked {
 }
 
 /// Checks the file systems of all vSSDs that have one.
-pub(super) fn check_all(array: &VssdArray) -> Result<Vec<Checked>, Error> {
+pub(super) fn check_all(array: &VssdArray) -> Result<Vec<FileSystemCheck>, Error> {
     let mut all = Vec::new();
     for info in array.list() {
         let store = array.store(info.id).map_err(|error| refused("vSSD", &error))?;
         if fsck::is_on(&store) {
-            all.push(Checked::of(info.id.0, Arc::new(store))?);
+            all.push(FileSystemCheck::of(info.id.0, Arc::new(store))?);
         }
     }
     Ok(all)

@@ -3,7 +3,7 @@
 use larder_workload::Error;
 use serde::Serialize;
 
-use super::files::{self, Checked};
+use super::files::{self, FileSystemCheck};
 use super::image::{open_unwritten, refused};
 use super::output::{count, deliver, json_target};
 use crate::args::LookArgs;
@@ -21,7 +21,7 @@ struct Fsck {
     cut_off: u64,
     wrong: Vec<String>,
     /// For the vSSDs that have one.
-    file_systems: Vec<Checked>,
+    file_systems: Vec<FileSystemCheck>,
 }
 
 /// Opens an image without changing it, reads every page, compares map and drives, and checks the file systems.
@@ -60,7 +60,7 @@ pub(super) fn run(arguments: &LookArgs) -> Result<Ending, Error> {
     for checked in &fsck.file_systems {
         text += &checked.render();
     }
-    let of_files: u64 = fsck.file_systems.iter().map(Checked::wrong_things).sum();
+    let of_files: u64 = fsck.file_systems.iter().map(FileSystemCheck::wrong_things).sum();
     let found = fsck.wrong.len() as u64 + fsck.cut_off + of_files;
     if found == 0 {
         text += "all is as it should be\n";

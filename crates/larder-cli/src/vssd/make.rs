@@ -22,7 +22,7 @@ use super::tenants::Tenant;
 const PAGE_BYTES: u32 = 4096;
 
 #[derive(Debug, Serialize)]
-struct Formatted {
+struct FormatReport {
     image: String,
     drives: u32,
     channels: u32,
@@ -46,7 +46,7 @@ pub(super) fn format(arguments: &FormatArgs) -> Result<Ending, Error> {
     }
     let dies = arguments.drives * arguments.channels * arguments.dies;
     let blocks = u64::from(dies) * u64::from(arguments.blocks);
-    let formatted = Formatted {
+    let formatted = FormatReport {
         image: path.display().to_string(),
         drives: arguments.drives,
         channels: arguments.channels,

@@ -12,7 +12,7 @@ use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use super::files::Checked;
+use super::files::FileSystemCheck;
 use super::image::{known, open, open_unwritten, refused};
 use super::output::{count, deliver, human, json_target};
 use crate::args::MountArgs;
@@ -22,7 +22,7 @@ use crate::ending::Ending;
 const POLL: Duration = Duration::from_millis(50);
 
 #[derive(Debug, Serialize)]
-struct Ended {
+struct MountReport {
     vssd: u32,
     directory: String,
     /// A new file system was made.
@@ -72,14 +72,14 @@ pub(super) fn run(arguments: &MountArgs) -> Result<Ending, Error> {
     );
     let closed = match serve(mounted, &mut signals, &dir)? {
         _ if arguments.read_only => Ok(()),
-        Served::Detached => fs.close(),
+        ServingEnd::Detached => fs.close(),
         // Unmounting has closed it. If that failed, `sync` fails too.
-        Served::Unmounted => fs.sync(),
+        ServingEnd::Unmounted => fs.sync(),
     };
     closed.map_err(|error| Error::run(format!("vSSD {}: {error}", id.0)))?;
     array.sync().map_err(|error| refused("image", &error))?;
     let (space, counts) = (fs.space(), fs.counts());
-    let ended = Ended {
+    let ended = MountReport {
         vssd: id.0,
         directory: place.to_string(),
         formatted,
@@ -95,7 +95,7 @@ pub(super) fn run(arguments: &MountArgs) -> Result<Ending, Error> {
     Ok(Ending::Complete)
 }
 
-impl Ended {
+impl MountReport {
     fn render(&self) -> String {
         format!(
             "vSSD {}: unmounted and durable, {} inodes, {} of {} free; {} pages went to the log and {} to checkpoints, \
@@ -139,7 +139,7 @@ fn file_system(
         return Ok((fs, true));
     }
     if arguments.check && fsck::is_on(&*store) {
-        let checked = Checked::of(vssd, Arc::clone(&store))?;
+        let checked = FileSystemCheck::of(vssd, Arc::clone(&store))?;
         eprint!("{}", checked.render());
         if checked.wrong_things() > 0 {
             let fix = "save what can be read with --read-only, then mount with --format";
@@ -159,7 +159,7 @@ fn file_system(
 }
 
 /// How serving ended.
-enum Served {
+enum ServingEnd {
     Unmounted,
     /// Detached; files may still be open there.
     Detached,
@@ -167,7 +167,7 @@ enum Served {
 
 /// Serves until it is unmounted. A signal unmounts it if no file is open; a second signal detaches it even with open
 /// files.
-fn serve(mounted: Mounted, signals: &mut Signals, dir: &Path) -> Result<Served, Error> {
+fn serve(mounted: Mounted, signals: &mut Signals, dir: &Path) -> Result<ServingEnd, Error> {
     let failed = |error: io::Error| Error::run(format!("{}: {error}", dir.display()));
     let mut asked = false;
     while mounted.is_mounted() {
@@ -186,12 +186,12 @@ fn serve(mounted: Mounted, signals: &mut Signals, dir: &Path) -> Result<Served, 
             }
             Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
                 // Files that are open there end with this process, which does not wait for them.
-                return mounted.detach().map(|()| Served::Detached).map_err(failed);
+                return mounted.detach().map(|()| ServingEnd::Detached).map_err(failed);
             }
             Err(error) => return Err(failed(error)),
         }
     }
-    mounted.wait().map(|()| Served::Unmounted).map_err(failed)
+    mounted.wait().map(|()| ServingEnd::Unmounted).map_err(failed)
 }
 
 /// The directory; fails if it is none.

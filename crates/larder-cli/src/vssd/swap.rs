@@ -18,7 +18,7 @@ use crate::ending::Ending;
 use crate::interrupt::on_interrupt;
 
 #[derive(Debug, Serialize)]
-struct Swapped {
+struct SwapReport {
     drive: u32,
     /// An exchange was in progress when the command began.
     resumed: bool,
@@ -43,7 +43,7 @@ pub(super) fn run(arguments: &SwapArgs) -> Result<Ending, Error> {
         return Err(Error::usage(format!("--drive {}: no such drive; {fix}", arguments.drive)));
     };
     let Advice { chosen, gamma, due, parts, dies, under_way } = advice;
-    let mut swapped = Swapped {
+    let mut swapped = SwapReport {
         drive: arguments.drive,
         resumed: under_way,
         chosen,
@@ -129,7 +129,7 @@ fn advice(array: &VssdArray, drive: u32) -> Result<Option<Advice>, Error> {
     advice.map_err(|error| refused("swap", &error))
 }
 
-impl Swapped {
+impl SwapReport {
     fn advise(&self, wanted: Option<[u32; 2]>) -> String {
         let mut text = String::new();
         if self.resumed {
@@ -186,7 +186,7 @@ fn begin(
 }
 
 /// Moves until nothing is left, no die has room, or the user interrupts; returns whether it was interrupted.
-fn exchange(array: &VssdArray, parts: u64, swapped: &mut Swapped) -> Result<bool, Error> {
+fn exchange(array: &VssdArray, parts: u64, swapped: &mut SwapReport) -> Result<bool, Error> {
     let stop = Arc::new(AtomicBool::new(false));
     let asked = Arc::clone(&stop);
     on_interrupt(move || asked.swap(true, Ordering::Relaxed))?;

@@ -13,11 +13,11 @@ use crate::ending::Ending;
 
 #[derive(Debug, Serialize)]
 struct Wear {
-    drives: Vec<Drive>,
+    drives: Vec<DriveWear>,
 }
 
 #[derive(Debug, Serialize)]
-struct Drive {
+struct DriveWear {
     drive: u32,
     /// Erases of all blocks together.
     erases: u64,
@@ -37,11 +37,11 @@ struct Channel {
     /// Its share of all erases since then.
     rate: Option<f64>,
     vssds: Vec<u32>,
-    dies: Vec<Die>,
+    dies: Vec<DieWear>,
 }
 
 #[derive(Debug, Serialize)]
-struct Die {
+struct DieWear {
     die: u32,
     erases: u64,
     failed_blocks: u32,
@@ -72,7 +72,7 @@ impl Wear {
                         let dies = dies.dies_of(ChannelIndex(channel)).filter_map(|die| {
                             let view = raw.die(die)?;
                             let here = |info: &&VssdInfo| info.dies.contains(&(drive, die));
-                            Some(Die {
+                            Some(DieWear {
                                 die: die.0,
                                 erases: view.counters.erases,
                                 failed_blocks: view.failed_blocks,
@@ -80,7 +80,7 @@ impl Wear {
                                 vssds: vssds.iter().filter(here).map(|info| info.id.0).collect(),
                             })
                         });
-                        let dies: Vec<Die> = dies.collect();
+                        let dies: Vec<DieWear> = dies.collect();
                         let mut there: Vec<u32> =
                             dies.iter().flat_map(|die| die.vssds.clone()).collect();
                         there.sort_unstable();
@@ -99,7 +99,7 @@ impl Wear {
                 let most = channels.iter().map(|channel| channel.erases).max().unwrap_or(0);
                 let mean = erases as f64 / channels.len().max(1) as f64;
                 let blocks = u64::from(raw.geometry().blocks());
-                Drive {
+                DriveWear {
                     drive,
                     erases,
                     rated_erases: raw.rated_erases().map(|rated| u64::from(rated) * blocks),
@@ -113,14 +113,14 @@ impl Wear {
     }
 
     fn render(&self) -> String {
-        self.drives.iter().map(Drive::render).collect()
+        self.drives.iter().map(DriveWear::render).collect()
     }
 }
 
 /// Cells of the bar of the most worn channel.
 const BAR: u64 = 24;
 
-impl Drive {
+impl DriveWear {
     #[allow(clippy::cast_precision_loss)]
     fn render(&self) -> String {
         let mut text = format!("drive {}: {} erases", self.drive, count(self.erases));
@@ -137,7 +137,7 @@ impl Drive {
         );
         let most = self.channels.iter().map(|channel| channel.erases).max().unwrap_or(0);
         for channel in &self.channels {
-            let dies: Vec<String> = channel.dies.iter().map(Die::render).collect();
+            let dies: Vec<String> = channel.dies.iter().map(DieWear::render).collect();
             let rate = channel.rate.map_or("-".to_owned(), |rate| format!("{:.1} %", rate * 100.0));
             text += &format!(
                 "{:>7}{:>11}  {:24}{:>11}{rate:>8}  {}\n",
@@ -152,7 +152,7 @@ impl Drive {
     }
 }
 
-impl Die {
+impl DieWear {
     /// Formats `erases:vSSDs`, where `-` is no vSSD and `!` a die that takes no more blocks.
     fn render(&self) -> String {
         let names: Vec<String> = self.vssds.iter().map(u32::to_string).collect();

@@ -15,18 +15,18 @@ use crate::measure::{ANSWER, Arguments, CLIENTS, Failure, QUESTION, pin};
 
 /// Clients that send requests until they are told to stop.
 pub(crate) struct Clients {
-    shared: Arc<Shared>,
-    thread: JoinHandle<Result<Asked, Failure>>,
+    shared: Arc<ClientState>,
+    thread: JoinHandle<Result<ClientLatency, Failure>>,
 }
 
 #[derive(Default)]
-struct Shared {
+struct ClientState {
     asked: AtomicU64,
     end: AtomicBool,
 }
 
 /// The measured latency.
-pub(crate) struct Asked {
+pub(crate) struct ClientLatency {
     pub(crate) median_us: f64,
 }
 
@@ -40,7 +40,7 @@ struct Connection {
 
 impl Clients {
     pub(crate) fn begin(address: SocketAddr, arguments: &Arguments) -> Result<Self, Failure> {
-        let shared = Arc::<Shared>::default();
+        let shared = Arc::<ClientState>::default();
         let theirs = Arc::clone(&shared);
         let (count, depth, blocks) =
             (arguments.connections as usize, arguments.depth as usize, arguments.blocks());
@@ -56,7 +56,7 @@ impl Clients {
         self.shared.asked.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn end(self) -> Result<Asked, Failure> {
+    pub(crate) fn end(self) -> Result<ClientLatency, Failure> {
         self.shared.end.store(true, Ordering::Relaxed);
         self.thread.join().map_err(|_| "the clients have panicked")?
     }
@@ -65,8 +65,8 @@ impl Clients {
 fn ask(
     address: SocketAddr,
     (count, depth, blocks): (usize, usize, u64),
-    shared: &Shared,
-) -> Result<Asked, Failure> {
+    shared: &ClientState,
+) -> Result<ClientLatency, Failure> {
     let mut rng = fastrand::Rng::with_seed(7);
     let queue = epoll::create(epoll::CreateFlags::CLOEXEC)?;
     let mut connections = Vec::with_capacity(count);
@@ -107,7 +107,7 @@ fn ask(
     }
     #[allow(clippy::cast_precision_loss)] // far below 2^52
     let median_us = took_ns.value_at_quantile(0.5) as f64 / 1e3;
-    Ok(Asked { median_us })
+    Ok(ClientLatency { median_us })
 }
 
 impl Connection {

@@ -11,7 +11,7 @@ use clap::{Parser, value_parser};
 use larder_device::{Device, FileDevice, FileOptions, Io, IoBuffer, PlacementHandle};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use crate::clients::{Asked, Clients};
+use crate::clients::{ClientLatency, Clients};
 use crate::{epoll, runtime};
 
 pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -72,7 +72,7 @@ const SERVERS: [(&str, Server, bool); 4] = [
 
 /// The results of one server in one round.
 #[derive(Clone, Copy)]
-struct Measured {
+struct RoundResult {
     cpu_us: f64,
     per_second: f64,
     median_us: f64,
@@ -117,7 +117,7 @@ pub(crate) fn main() -> Result<(), Failure> {
     }
     println!();
     for (hosted, reaper) in [(0, 1), (2, 3)] {
-        let ratios = |of: fn(&Measured) -> f64| {
+        let ratios = |of: fn(&RoundResult) -> f64| {
             let pairs = measured[hosted].iter().zip(&measured[reaper]);
             spread(pairs.map(|(hosted, reaper)| of(hosted) / of(reaper)).collect(), 2)
         };
@@ -167,7 +167,7 @@ fn run(
     (name, serve, hosted): (&str, Server, bool),
     path: &std::path::Path,
     (arguments, time): (&Arguments, Duration),
-) -> Result<Measured, Failure> {
+) -> Result<RoundResult, Failure> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?;
     let path = path.to_owned();
@@ -186,10 +186,10 @@ fn run(
     let (begin, asked, cpu) = (Instant::now(), clients.asked(), server_ns()?);
     std::thread::sleep(time);
     let (took, done, spent) = (begin.elapsed(), clients.asked() - asked, server_ns()? - cpu);
-    let Asked { median_us } = clients.end()?;
+    let ClientLatency { median_us } = clients.end()?;
     server.join().map_err(|_| format!("{name} has panicked"))??;
     let requests = f64::from(u32::try_from(done)?).max(1.0);
-    Ok(Measured {
+    Ok(RoundResult {
         cpu_us: f64::from(u32::try_from(spent / 1000)?) / requests,
         per_second: requests / took.as_secs_f64(),
         median_us,

@@ -36,7 +36,7 @@ struct FreeList {
     /// One entry per length; there are few lengths.
     lengths: Vec<Length>,
     /// Counts for buffers of up to `INDEXED_PAGES_MAX` pages, and for longer ones.
-    kinds: [Kind; 2],
+    kinds: [BufferKind; 2],
     /// How many buffers were taken.
     taken: u64,
 }
@@ -51,7 +51,7 @@ struct Length {
 
 /// Page counts for one kind of buffers.
 #[derive(Default)]
-struct Kind {
+struct BufferKind {
     kept: usize,
     in_use: usize,
     most_in_use: usize,

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::FaultCounts;
 use super::plan::{Fault, FaultPlan, Injector};
-use super::volatile::{Covers, Volatile, WriteId, room_for};
+use super::volatile::{FlushCoverage, Volatile, WriteId, room_for};
 use crate::buffer::IoBuffer;
 use crate::device::Device;
 use crate::error::{Error, ErrorKind};
@@ -45,8 +45,8 @@ pub(super) struct FaultState {
 
 impl FaultState {
     /// The completed writes, which a flush that is submitted now makes durable.
-    fn completed(&self) -> Covers {
-        Covers { before: self.volatile.next(), but: self.untold.clone() }
+    fn completed(&self) -> FlushCoverage {
+        FlushCoverage { before: self.volatile.next(), but: self.untold.clone() }
     }
 
     /// Marks a write whose owner is told that it has ended.
@@ -75,7 +75,7 @@ pub(super) struct DelayedRequest {
 /// A request whose owner was not told that it has ended.
 enum HeldOutcome {
     /// Carried out when released. A flush then covers these writes.
-    Request(Io, Covers),
+    Request(Io, FlushCoverage),
     /// Already carried out.
     Done {
         verb: &'static str,
@@ -228,7 +228,12 @@ impl<D: Device + 'static> FaultCore<D> {
 
     /// Carries `io` out on the device below, and records what a crash could undo. A flush makes the writes of `covers`
     /// durable.
-    fn carry_out_covering(&self, state: &mut FaultState, io: Io, covers: &Covers) -> IoResult {
+    fn carry_out_covering(
+        &self,
+        state: &mut FaultState,
+        io: Io,
+        covers: &FlushCoverage,
+    ) -> IoResult {
         let survives = self.survives(&io);
         let is_flush = matches!(io, Io::Flush);
         let (id, result) = self.write_noting(state, io);

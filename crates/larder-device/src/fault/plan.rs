@@ -54,7 +54,7 @@ pub enum Fault {
 #[derive(Clone, PartialEq, Debug)]
 pub struct FaultRule {
     fault: Fault,
-    when: When,
+    when: FaultTrigger,
     /// Bits of [`kind_of`]; 0 means any kind.
     kinds: u8,
     range: Option<Range<u64>>,
@@ -62,7 +62,7 @@ pub struct FaultRule {
 }
 
 #[derive(Clone, Copy, PartialEq, Debug)]
-enum When {
+enum FaultTrigger {
     Always,
     /// Number among all submissions to the device.
     Io(u64),
@@ -88,25 +88,25 @@ fn kind_of(io: &Io) -> u8 {
 impl FaultRule {
     /// `fault` at every request that it can happen to.
     pub fn new(fault: Fault) -> Self {
-        Self { fault, when: When::Always, kinds: 0, range: None, at_most: u64::MAX }
+        Self { fault, when: FaultTrigger::Always, kinds: 0, range: None, at_most: u64::MAX }
     }
 
     /// Only at submission number `number`, counted from 0 over all requests since the device was made.
     #[must_use]
     pub fn at_io(self, number: u64) -> Self {
-        Self { when: When::Io(number), ..self }
+        Self { when: FaultTrigger::Io(number), ..self }
     }
 
     /// Only at the request with this `number`, counted from 0 over the requests of the rule's kinds and range.
     #[must_use]
     pub fn at_match(self, number: u64) -> Self {
-        Self { when: When::Match(number), ..self }
+        Self { when: FaultTrigger::Match(number), ..self }
     }
 
     /// At each request with this probability, 0 to 1, by the plan's seed.
     #[must_use]
     pub fn with_probability(self, probability: f64) -> Self {
-        Self { when: When::Probability(probability), ..self }
+        Self { when: FaultTrigger::Probability(probability), ..self }
     }
 
     /// At reads (and at the other kinds that were named).
@@ -261,10 +261,10 @@ impl Injector {
             let nth = armed.matches;
             armed.matches += 1;
             let applies = match armed.rule.when {
-                When::Always => true,
-                When::Io(n) => n == number,
-                When::Match(n) => n == nth,
-                When::Probability(p) => self.rng.f64() < p,
+                FaultTrigger::Always => true,
+                FaultTrigger::Io(n) => n == number,
+                FaultTrigger::Match(n) => n == nth,
+                FaultTrigger::Probability(p) => self.rng.f64() < p,
             };
             if applies && decision.is_none() && armed.times < armed.rule.at_most {
                 armed.times += 1;

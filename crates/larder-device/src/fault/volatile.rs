@@ -46,7 +46,7 @@ pub(super) type WriteId = u64;
 
 /// The writes that a flush makes durable: those that had completed when it was submitted.
 #[derive(Clone, Default)]
-pub(super) struct Covers {
+pub(super) struct FlushCoverage {
     /// Writes before this number are covered.
     pub(super) before: WriteId,
     /// Exceptions: carried out, but their owners had not been told.
@@ -78,7 +78,7 @@ struct WrittenExtent {
 
 /// The content of whole sectors.
 #[derive(Clone)]
-struct Content {
+struct SectorContent {
     bytes: Vec<u8>,
     metadata: Vec<u8>,
 }
@@ -161,7 +161,12 @@ impl Volatile {
         Ok(Some(id))
     }
 
-    fn read(&mut self, device: &dyn Device, offset: u64, bytes: u64) -> Result<Content, Error> {
+    fn read(
+        &mut self,
+        device: &dyn Device,
+        offset: u64,
+        bytes: u64,
+    ) -> Result<SectorContent, Error> {
         let inside = bytes.min(device.info().capacity_bytes - offset);
         let buffer = room_for(device.info(), usize::try_from(inside).unwrap_or(0));
         let read = device.submit(Io::Read { offset, buffer }).wait();
@@ -171,7 +176,7 @@ impl Volatile {
         bytes_read.resize(usize::try_from(bytes).unwrap_or(0), 0);
         let mut metadata = read.metadata().unwrap_or_default().to_vec();
         metadata.resize(bytes_read.len() / self.sector_bytes * self.beside_bytes, 0);
-        Ok(Content { bytes: bytes_read, metadata })
+        Ok(SectorContent { bytes: bytes_read, metadata })
     }
 
     /// Bytes of metadata of a block.
@@ -180,7 +185,7 @@ impl Volatile {
     }
 
     /// Each sector followed by its metadata.
-    fn sectors_of(&self, content: &Content) -> Vec<Box<[u8]>> {
+    fn sectors_of(&self, content: &SectorContent) -> Vec<Box<[u8]>> {
         let sectors = content.bytes.chunks_exact(self.sector_bytes).enumerate();
         let whole = |(number, sector): (usize, &[u8])| {
             let at = number * self.beside_bytes;
@@ -190,7 +195,7 @@ impl Volatile {
     }
 
     /// The writes that `covers` names have become durable.
-    pub(super) fn flushed(&mut self, covers: &Covers) {
+    pub(super) fn flushed(&mut self, covers: &FlushCoverage) {
         let before = self.writes.range(..covers.before).map(|(id, _)| *id);
         let covered: Vec<WriteId> = before.filter(|id| !covers.but.contains(id)).collect();
         for id in covered {

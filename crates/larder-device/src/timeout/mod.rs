@@ -28,7 +28,7 @@ use crate::device::Extent;
 use crate::error::{Error, ErrorKind};
 use crate::info::{DeviceInfo, DeviceStats};
 use crate::io::{CheckedIo, Io, IoFuture, WatchedRequest};
-use watch::{Refusal, Watch};
+use watch::{Refusal, TimeoutWatch};
 
 /// Each further part of a transfer of this size adds one timeout.
 const BYTES_A_TIMEOUT: u64 = 16 << 20;
@@ -55,7 +55,7 @@ const TIMEOUTS_OF_A_FLUSH: u32 = 12;
 /// ```
 pub struct TimeoutDevice {
     device: Arc<dyn Device>,
-    watch: Arc<Watch>,
+    watch: Arc<TimeoutWatch>,
 }
 
 impl TimeoutDevice {
@@ -68,7 +68,7 @@ impl TimeoutDevice {
         clock: Arc<dyn Clock>,
         claim: Option<&Arc<Claim>>,
     ) -> Self {
-        let watch = Arc::new(Watch::new(timeout, clock, claim.map(Arc::downgrade)));
+        let watch = Arc::new(TimeoutWatch::new(timeout, clock, claim.map(Arc::downgrade)));
         Self { device, watch }
     }
 

@@ -23,7 +23,7 @@ const SLEPT: Duration = Duration::from_millis(500);
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Shared by a device, its requests and the alarm that ends their waiting.
-pub(super) struct Watch {
+pub(super) struct TimeoutWatch {
     timeout: Duration,
     clock: Arc<dyn Clock>,
     /// The claim of the device's owner. Only requests that were given up keep it alive.
@@ -80,7 +80,7 @@ impl fmt::Display for Refusal {
     }
 }
 
-impl Watch {
+impl TimeoutWatch {
     pub(super) fn new(
         timeout: Duration,
         clock: Arc<dyn Clock>,
@@ -216,7 +216,7 @@ impl Watch {
     }
 }
 
-impl Overseer for Watch {
+impl Overseer for TimeoutWatch {
     fn wait(self: Arc<Self>, due: Duration, waker: &Waker) -> usize {
         let (number, is_first) = {
             let mut state = self.lock();
@@ -272,7 +272,7 @@ impl Overseer for Watch {
 
 /// Goes off at the earliest deadline. Holds a weak reference, because a clock may keep it long after the device is
 /// gone.
-struct Alarm(Weak<Watch>);
+struct Alarm(Weak<TimeoutWatch>);
 
 impl Wake for Alarm {
     fn wake(self: Arc<Self>) {
@@ -292,7 +292,7 @@ struct AbandonedRequest {
     under_way: Mutex<Option<AbandonedFuture>>,
     /// A poll was asked for.
     is_woken: AtomicBool,
-    watch: Arc<Watch>,
+    watch: Arc<TimeoutWatch>,
     number: usize,
     /// Released when the request has ended.
     _claim: Option<Arc<Claim>>,
@@ -302,7 +302,7 @@ impl AbandonedRequest {
     /// Follows the request, so that the watch is told when it has ended.
     fn follow(
         under_way: AbandonedFuture,
-        watch: &Arc<Watch>,
+        watch: &Arc<TimeoutWatch>,
         number: usize,
         claim: Option<Arc<Claim>>,
     ) {

@@ -13,9 +13,9 @@ use crate::support::{engines, file, options};
 const SECTOR: usize = 512;
 const CAPACITY: usize = 256 << 10;
 
-type Shared = Arc<dyn Device>;
+type DynDevice = Arc<dyn Device>;
 
-fn memory(bytes: usize) -> Shared {
+fn memory(bytes: usize) -> DynDevice {
     Arc::new(MemoryDevice::with_blocks(vec![0; bytes], 512).unwrap())
 }
 
@@ -74,7 +74,7 @@ fn devices_in_memory_and_around_them_take_single_sectors() {
 /// A striped device has the largest block size of its devices.
 #[test]
 fn stripes_have_the_largest_block_of_their_devices() {
-    let coarse: Shared = Arc::new(MemoryDevice::holding(vec![0; CAPACITY]));
+    let coarse: DynDevice = Arc::new(MemoryDevice::holding(vec![0; CAPACITY]));
     let striped = StripedDevice::new(vec![memory(CAPACITY), coarse], 8192).unwrap();
     assert_eq!(striped.info().block_bytes, 4096);
     assert!(MemoryDevice::with_blocks(vec![0; CAPACITY], 32).is_err());

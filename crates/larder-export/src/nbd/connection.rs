@@ -30,7 +30,7 @@ const INPUT_BYTES: usize = OPTION_BYTES_MAX + 1024;
 const SAID_AT: usize = 64 << 10;
 
 /// Where requests follow: on the original socket, or in TLS.
-enum Begun<S> {
+enum Transport<S> {
     Plain(Opening<S>),
     Encrypted(Opening<TlsSocket<S>>),
 }
@@ -58,24 +58,24 @@ pub(super) async fn serve<S: Socket>(socket: S, look: OwnedFd, worker: Rc<Worker
         }
     };
     match begun {
-        Ok(Some(Begun::Plain(opening))) => answer(opening, look, worker).await,
-        Ok(Some(Begun::Encrypted(opening))) => answer(opening, look, worker).await,
+        Ok(Some(Transport::Plain(opening))) => answer(opening, look, worker).await,
+        Ok(Some(Transport::Encrypted(opening))) => answer(opening, look, worker).await,
         Ok(None) | Err(_) => {}
     }
 }
 
 /// Performs the handshake, or both handshakes. `None`: it ended without an agreement.
-async fn begin<S: Socket>(mut socket: S, worker: &Worker) -> io::Result<Option<Begun<S>>> {
+async fn begin<S: Socket>(mut socket: S, worker: &Worker) -> io::Result<Option<Transport<S>>> {
     let encryption =
         if worker.tls.is_some() { Encryption::Required } else { Encryption::Unavailable };
     let mut output = Output::default();
     let mut negotiation = Negotiation::begin(worker.exports.clone(), encryption, output.buffer());
     match shake(&mut socket, &mut negotiation, output).await? {
-        Shaken::Nothing => Ok(None),
-        Shaken::Agreed(agreement, input, output) => {
-            Ok(Some(Begun::Plain(Opening { socket, agreement, input, output })))
+        HandshakeOutcome::Nothing => Ok(None),
+        HandshakeOutcome::Agreed(agreement, input, output) => {
+            Ok(Some(Transport::Plain(Opening { socket, agreement, input, output })))
         }
-        Shaken::Encrypts => {
+        HandshakeOutcome::Encrypts => {
             let Some(tls) = &worker.tls else { return Ok(None) };
             let buffers = Rc::clone(&worker.buffers);
             let (turn, time) = (&worker.handshake_turn, (&worker.clock as _, None));
@@ -87,8 +87,10 @@ async fn begin<S: Socket>(mut socket: S, worker: &Worker) -> io::Result<Option<B
                 }
             };
             let shaken = shake(&mut socket, &mut negotiation, Output::default()).await?;
-            let Shaken::Agreed(agreement, input, output) = shaken else { return Ok(None) };
-            Ok(Some(Begun::Encrypted(Opening { socket, agreement, input, output })))
+            let HandshakeOutcome::Agreed(agreement, input, output) = shaken else {
+                return Ok(None);
+            };
+            Ok(Some(Transport::Encrypted(Opening { socket, agreement, input, output })))
         }
     }
 }
@@ -134,7 +136,7 @@ async fn until_it_ends<S: Socket>(
 }
 
 /// The result of a handshake.
-enum Shaken {
+enum HandshakeOutcome {
     Nothing,
     /// The agreement, the input that follows it, and the output that is not sent yet.
     Agreed(Agreement, Vec<u8>, Output),
@@ -147,7 +149,7 @@ async fn shake<S: Socket>(
     socket: &mut S,
     negotiation: &mut Negotiation,
     mut output: Output,
-) -> io::Result<Shaken> {
+) -> io::Result<HandshakeOutcome> {
     let mut input: Vec<u8> = Vec::with_capacity(INPUT_BYTES);
     loop {
         let mut at = 0;
@@ -160,25 +162,29 @@ async fn shake<S: Socket>(
                 Step::GoesOn(used) => at += used,
                 Step::Agreed(used, agreement) => {
                     input.drain(..at + used);
-                    return Ok(Shaken::Agreed(agreement, input, output));
+                    return Ok(HandshakeOutcome::Agreed(agreement, input, output));
                 }
                 Step::Encrypts(used) => {
                     poll_fn(|cx| socket.poll_send(cx, &mut output)).await?;
                     // An attacker on the way may have injected this input, which would be taken for the client's.
                     let is_alone = input.len() == at + used;
-                    return Ok(if is_alone { Shaken::Encrypts } else { Shaken::Nothing });
+                    return Ok(if is_alone {
+                        HandshakeOutcome::Encrypts
+                    } else {
+                        HandshakeOutcome::Nothing
+                    });
                 }
                 Step::Ends => {
                     poll_fn(|cx| socket.poll_send(cx, &mut output)).await?;
                     poll_fn(|cx| socket.poll_close(cx)).await;
-                    return Ok(Shaken::Nothing);
+                    return Ok(HandshakeOutcome::Nothing);
                 }
             }
         }
         input.drain(..at);
         poll_fn(|cx| socket.poll_send(cx, &mut output)).await?;
         if poll_fn(|cx| socket.poll_receive(cx, &mut input)).await? == 0 {
-            return Ok(Shaken::Nothing);
+            return Ok(HandshakeOutcome::Nothing);
         }
         // Let other connections run, even if this client sends without end.
         yield_now().await;

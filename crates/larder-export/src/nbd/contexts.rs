@@ -6,7 +6,7 @@ use super::exports::Export;
 use crate::volume::Context;
 
 /// A context and its number in replies.
-pub(super) type Numbered = (u32, Context);
+pub(super) type NumberedContext = (u32, Context);
 
 /// Whether a query may name a whole namespace (`base:`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,22 +19,22 @@ pub(super) enum Naming {
 
 /// The contexts that a client has selected for an export.
 #[derive(Debug, Default)]
-pub(super) struct Chosen(Option<(Arc<Export>, Vec<Numbered>)>);
+pub(super) struct SelectedContexts(Option<(Arc<Export>, Vec<NumberedContext>)>);
 
-impl Chosen {
-    pub(super) fn of(export: &Arc<Export>, contexts: Vec<Numbered>) -> Self {
+impl SelectedContexts {
+    pub(super) fn of(export: &Arc<Export>, contexts: Vec<NumberedContext>) -> Self {
         Self(Some((Arc::clone(export), contexts)))
     }
 
     /// The selection for `export`: empty if the selection was for another export.
-    pub(super) fn of_export(self, export: &Arc<Export>) -> Vec<Numbered> {
+    pub(super) fn of_export(self, export: &Arc<Export>) -> Vec<NumberedContext> {
         let own = self.0.filter(|(of, _)| Arc::ptr_eq(of, export));
         own.map(|(_, contexts)| contexts).unwrap_or_default()
     }
 }
 
 /// The contexts of `all` that the queries name, each once. Unknown names are ignored, as the protocol requires.
-pub(super) fn named(all: &[Context], queries: &[&str], naming: Naming) -> Vec<Numbered> {
+pub(super) fn named(all: &[Context], queries: &[&str], naming: Naming) -> Vec<NumberedContext> {
     let is_named = |context: Context| {
         let name = context.name();
         let namespace = name.split_inclusive(':').next();

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use zerocopy::big_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, IntoBytes};
 
-use super::contexts::{self, Chosen, Naming};
+use super::contexts::{self, Naming, SelectedContexts};
 use super::exports::{Export, Exports};
 use super::fields::{Fields, Malformed, text};
 use super::wire::{
@@ -39,7 +39,7 @@ pub(crate) struct Negotiation {
     needs_zeroes: bool,
     is_structured: bool,
     /// The contexts that were selected for an export.
-    chosen: Chosen,
+    chosen: SelectedContexts,
     options: u32,
 }
 
@@ -82,7 +82,7 @@ pub(crate) enum Step {
 pub(crate) struct Agreement {
     pub(super) export: Arc<Export>,
     pub(super) is_structured: bool,
-    pub(super) contexts: Vec<contexts::Numbered>,
+    pub(super) contexts: Vec<contexts::NumberedContext>,
 }
 
 impl Negotiation {
@@ -95,7 +95,7 @@ impl Negotiation {
             flags: U16::new(flags),
         };
         output.extend_from_slice(greeting.as_bytes());
-        let (chosen, options) = (Chosen::default(), 0);
+        let (chosen, options) = (SelectedContexts::default(), 0);
         Self {
             exports,
             stage: Stage::Flags,
@@ -188,7 +188,7 @@ impl Negotiation {
             option::INFO => self.describe(option, content, output).map(drop),
             option::LIST => self.list(content, output),
             option::STRUCTURED_REPLY => {
-                Fields::of(content).end().map_err(Refused::from).map(|()| {
+                Fields::of(content).end().map_err(OptionRefusal::from).map(|()| {
                     self.is_structured = true;
                     acknowledge(output, option);
                 })
@@ -196,7 +196,7 @@ impl Negotiation {
             option::LIST_META_CONTEXT => self.contexts(option, content, output).map(drop),
             option::SET_META_CONTEXT => {
                 // Whatever the result is, the previous selection no longer counts.
-                self.chosen = Chosen::default();
+                self.chosen = SelectedContexts::default();
                 self.contexts(option, content, output).map(|chosen| self.chosen = chosen)
             }
             option::STARTTLS => match self.start_tls(content) {
@@ -206,20 +206,22 @@ impl Negotiation {
                 }
                 Err(refusal) => Err(refusal),
             },
-            _ => Err(Refused(option_reply::ERR_UNSUP, "no such option here")),
+            _ => Err(OptionRefusal(option_reply::ERR_UNSUP, "no such option here")),
         };
-        if let Err(Refused(reply, why)) = answered {
+        if let Err(OptionRefusal(reply, why)) = answered {
             refuse(output, option, reply, why);
         }
         Step::GoesOn(used)
     }
 
     /// Nothing was agreed before: all other options were refused.
-    fn start_tls(&mut self, content: &[u8]) -> Result<(), Refused> {
+    fn start_tls(&mut self, content: &[u8]) -> Result<(), OptionRefusal> {
         Fields::of(content).end()?;
         match self.encryption {
-            Encryption::Unavailable => Err(Refused(option_reply::ERR_UNSUP, "no TLS here")),
-            Encryption::Begun => Err(Refused(option_reply::ERR_INVALID, "this is TLS already")),
+            Encryption::Unavailable => Err(OptionRefusal(option_reply::ERR_UNSUP, "no TLS here")),
+            Encryption::Begun => {
+                Err(OptionRefusal(option_reply::ERR_INVALID, "this is TLS already"))
+            }
             Encryption::Required => {
                 self.encryption = Encryption::Begun;
                 Ok(())
@@ -246,7 +248,7 @@ impl Negotiation {
         option: u32,
         content: &[u8],
         output: &mut Vec<u8>,
-    ) -> Result<Arc<Export>, Refused> {
+    ) -> Result<Arc<Export>, OptionRefusal> {
         let mut fields = Fields::of(content);
         let name = fields.string()?;
         let mut wants = Vec::new();
@@ -280,7 +282,7 @@ impl Negotiation {
         Ok(export)
     }
 
-    fn list(&self, content: &[u8], output: &mut Vec<u8>) -> Result<(), Refused> {
+    fn list(&self, content: &[u8], output: &mut Vec<u8>) -> Result<(), OptionRefusal> {
         Fields::of(content).end()?;
         for export in self.exports.all() {
             let name = export.name().as_bytes();
@@ -298,9 +300,12 @@ impl Negotiation {
         option: u32,
         content: &[u8],
         output: &mut Vec<u8>,
-    ) -> Result<Chosen, Refused> {
+    ) -> Result<SelectedContexts, OptionRefusal> {
         if !self.is_structured {
-            return Err(Refused(option_reply::ERR_INVALID, "ask for structured replies first"));
+            return Err(OptionRefusal(
+                option_reply::ERR_INVALID,
+                "ask for structured replies first",
+            ));
         }
         let mut fields = Fields::of(content);
         let name = fields.string()?;
@@ -318,12 +323,12 @@ impl Negotiation {
             reply(output, option, option_reply::META_CONTEXT, &parts);
         }
         acknowledge(output, option);
-        Ok(Chosen::of(&export, found))
+        Ok(SelectedContexts::of(&export, found))
     }
 
-    fn find(&self, name: &str) -> Result<Arc<Export>, Refused> {
+    fn find(&self, name: &str) -> Result<Arc<Export>, OptionRefusal> {
         let found = self.exports.find(name);
-        found.ok_or(Refused(option_reply::ERR_UNKNOWN, "no export has this name"))
+        found.ok_or(OptionRefusal(option_reply::ERR_UNKNOWN, "no export has this name"))
     }
 
     fn agreement(&mut self, export: Arc<Export>) -> Agreement {
@@ -334,9 +339,9 @@ impl Negotiation {
 
 /// The reply with which an option is refused, and the reason.
 #[derive(Clone, Copy, Debug)]
-struct Refused(u32, &'static str);
+struct OptionRefusal(u32, &'static str);
 
-impl From<Malformed> for Refused {
+impl From<Malformed> for OptionRefusal {
     fn from(malformed: Malformed) -> Self {
         match malformed {
             Malformed::Invalid => Self(option_reply::ERR_INVALID, "the option is malformed"),

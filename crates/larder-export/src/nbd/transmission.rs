@@ -16,12 +16,12 @@ use futures_util::stream::{FuturesUnordered, Stream};
 use larder_device::{BufferPool, Durability, IoBuffer, IoFuture, IoResult};
 use larder_net::sockets::{Output, Socket};
 
-use super::contexts::Numbered;
+use super::contexts::NumberedContext;
 use super::negotiation::Agreement;
 use super::presence::{Presence, poll_all_settled};
 use super::reply::{Replies, refusal_of};
 use super::request::{Command, Limits, Refusal, Request};
-use super::under_way::{Asked, UnderWay};
+use super::under_way::{ReplyContext, RequestUnderWay};
 use super::wire::Errno;
 use crate::volume::{Extent, Volume, length};
 
@@ -52,7 +52,7 @@ pub(super) struct Transmission<S> {
     /// Input that is not processed yet.
     input: Vec<u8>,
     expects: Expects,
-    under_way: FuturesUnordered<UnderWay>,
+    under_way: FuturesUnordered<RequestUnderWay>,
     /// Memory of the requests in flight.
     held_bytes: usize,
     output: Output,
@@ -271,7 +271,7 @@ impl<S: Socket> Transmission<S> {
             return false;
         }
         let volume = Arc::clone(self.agreement.export.volume());
-        let asked = |read_at| Asked { cookie, read_at, held_bytes };
+        let asked = |read_at| ReplyContext { cookie, read_at, held_bytes };
         match command {
             Command::Read(range) => {
                 let io = volume.read(range.start, self.pool.take(length(&range)));
@@ -321,14 +321,14 @@ impl<S: Socket> Transmission<S> {
         let held_bytes = buffer.len();
         // It is counted again as a request in flight.
         self.held_bytes -= held_bytes;
-        let asked = Asked { cookie, read_at: None, held_bytes };
+        let asked = ReplyContext { cookie, read_at: None, held_bytes };
         self.change(asked, |volume| volume.write(offset, buffer, durability), cx)
     }
 
     /// Begins a change. `false`: the client is gone.
     fn change(
         &mut self,
-        asked: Asked,
+        asked: ReplyContext,
         begin: impl FnOnce(&dyn Volume) -> IoFuture,
         cx: &mut Context<'_>,
     ) -> bool {
@@ -337,15 +337,20 @@ impl<S: Socket> Transmission<S> {
             return false;
         };
         let io = begin(&**self.agreement.export.volume());
-        self.await_change(UnderWay::new(asked, io, Some(change)), asked, cx);
+        self.await_change(RequestUnderWay::new(asked, io, Some(change)), asked, cx);
         true
     }
 
-    fn await_end(&mut self, asked: Asked, io: IoFuture, cx: &mut Context<'_>) {
-        self.await_change(UnderWay::new(asked, io, None), asked, cx);
+    fn await_end(&mut self, asked: ReplyContext, io: IoFuture, cx: &mut Context<'_>) {
+        self.await_change(RequestUnderWay::new(asked, io, None), asked, cx);
     }
 
-    fn await_change(&mut self, mut under_way: UnderWay, asked: Asked, cx: &mut Context<'_>) {
+    fn await_change(
+        &mut self,
+        mut under_way: RequestUnderWay,
+        asked: ReplyContext,
+        cx: &mut Context<'_>,
+    ) {
         self.held_bytes += asked.held_bytes;
         // Requests that are served from memory have usually ended already.
         match Pin::new(&mut under_way).poll(cx) {
@@ -364,8 +369,8 @@ impl<S: Socket> Transmission<S> {
         any
     }
 
-    fn answer(&mut self, asked: Asked, result: IoResult) {
-        let Asked { cookie, read_at, held_bytes } = asked;
+    fn answer(&mut self, asked: ReplyContext, result: IoResult) {
+        let ReplyContext { cookie, read_at, held_bytes } = asked;
         self.held_bytes -= held_bytes;
         if self.is_broken {
             return;
@@ -393,7 +398,7 @@ impl<S: Socket> Transmission<S> {
     fn status(&mut self, cookie: u64, range: &std::ops::Range<u64>, only_one: bool) {
         let export = &self.agreement.export;
         let extents_max = if only_one { 1 } else { EXTENTS_MAX };
-        let contexts: &[Numbered] = &self.agreement.contexts;
+        let contexts: &[NumberedContext] = &self.agreement.contexts;
         let output = self.output.buffer();
         for (nth, (number, context)) in contexts.iter().enumerate() {
             let extents = export.volume().status(*context, range.clone(), extents_max);

@@ -10,7 +10,7 @@ use super::presence::Change;
 
 /// Data of a request that its reply needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Asked {
+pub(super) struct ReplyContext {
     pub(super) cookie: u64,
     /// For a read: its offset.
     pub(super) read_at: Option<u64>,
@@ -19,21 +19,21 @@ pub(super) struct Asked {
 }
 
 /// A request in flight in the volume.
-pub(super) struct UnderWay {
-    asked: Asked,
+pub(super) struct RequestUnderWay {
+    asked: ReplyContext,
     /// `None` after it has ended.
     io: Option<IoFuture>,
     change: Option<Change>,
 }
 
-impl UnderWay {
-    pub(super) fn new(asked: Asked, io: IoFuture, change: Option<Change>) -> Self {
+impl RequestUnderWay {
+    pub(super) fn new(asked: ReplyContext, io: IoFuture, change: Option<Change>) -> Self {
         Self { asked, io: Some(io), change }
     }
 }
 
-impl Future for UnderWay {
-    type Output = (Asked, IoResult);
+impl Future for RequestUnderWay {
+    type Output = (ReplyContext, IoResult);
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
@@ -45,7 +45,7 @@ impl Future for UnderWay {
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for RequestUnderWay {
     fn drop(&mut self) {
         if let (Some(io), Some(change)) = (self.io.take(), self.change.take()) {
             // The volume continues the I/O, so the change continues to count.

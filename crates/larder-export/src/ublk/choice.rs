@@ -1,6 +1,6 @@
 //! Chooses the device for an export: a new one, or the one that its last server has left.
 
-use super::control::Known;
+use super::control::ExistingDevice;
 use super::owner::Owner;
 use super::wire::{ID_MAX, State, feature};
 
@@ -25,7 +25,7 @@ pub(super) enum Choice {
     /// Make a new device, after deleting those that were left without a disk.
     New { id: Option<u32>, first_delete: Vec<u32> },
     /// Take over the device of a server that is gone.
-    TakeOver(Known),
+    TakeOver(ExistingDevice),
     /// Its server seems to be about to end: check again.
     Wait(u32),
 }
@@ -33,7 +33,7 @@ pub(super) enum Choice {
 /// Chooses a device for an export of `owner` with `size_bytes` bytes; `is_running` tells whether a process runs. The
 /// error says why no device is possible, and what helps.
 pub(super) fn choose(
-    known: &[Known],
+    known: &[ExistingDevice],
     wanted: UblkId,
     (owner, size_bytes): (Owner, u64),
     is_running: impl Fn(i32) -> bool,
@@ -53,14 +53,14 @@ pub(super) fn choose(
     let own = || known.iter().filter(|it| it.owner == Some(owner));
     if let Some(it) = own().find(|it| it.state == State::Live) {
         if it.server_pid > 0 && is_running(it.server_pid) {
-            let Known { id, server_pid, .. } = it;
+            let ExistingDevice { id, server_pid, .. } = it;
             return Err(format!(
                 "/dev/ublkb{id} is this export, and process {server_pid} serves it"
             ));
         }
         return Ok(Choice::Wait(it.id));
     }
-    let left: Vec<&Known> = own().filter(|it| it.state != State::Dead).collect();
+    let left: Vec<&ExistingDevice> = own().filter(|it| it.state != State::Dead).collect();
     match left[..] {
         [] => Ok(Choice::New {
             id: match wanted {
@@ -79,7 +79,7 @@ pub(super) fn choose(
     }
 }
 
-fn take_over(it: &Known, wanted: UblkId, size_bytes: u64) -> Result<Choice, String> {
+fn take_over(it: &ExistingDevice, wanted: UblkId, size_bytes: u64) -> Result<Choice, String> {
     let id = it.id;
     if let UblkId::Number(number) = wanted
         && number != id
@@ -120,8 +120,8 @@ mod tests {
 
     const SIZE: u64 = 1 << 30;
 
-    fn device(id: u32, state: State, owner: Option<&str>) -> Known {
-        Known {
+    fn device(id: u32, state: State, owner: Option<&str>) -> ExistingDevice {
+        ExistingDevice {
             id,
             state,
             owner: owner.map(Owner::named),
@@ -133,7 +133,7 @@ mod tests {
         }
     }
 
-    fn chosen(known: &[Known], wanted: UblkId) -> Result<Choice, String> {
+    fn chosen(known: &[ExistingDevice], wanted: UblkId) -> Result<Choice, String> {
         choose(known, wanted, (Owner::named("me"), SIZE), |pid| pid == 1)
     }
 
@@ -176,12 +176,14 @@ mod tests {
     #[test]
     fn what_does_not_fit_any_more_is_refused_with_what_helps() {
         let ours = device(4, State::Quiesced, Some("me"));
-        for wrong in [Known { size_bytes: SIZE + 512, ..ours }, Known { features: 1 << 3, ..ours }]
-        {
+        for wrong in [
+            ExistingDevice { size_bytes: SIZE + 512, ..ours },
+            ExistingDevice { features: 1 << 3, ..ours },
+        ] {
             let why = chosen(&[wrong], UblkId::Auto).unwrap_err();
             assert!(why.contains("--remove 4"), "{why}");
         }
-        let twice = [ours, Known { id: 9, ..ours }];
+        let twice = [ours, ExistingDevice { id: 9, ..ours }];
         let why = chosen(&twice, UblkId::Auto).unwrap_err();
         assert!(why.contains("both") && why.contains("--remove 9"), "{why}");
     }
@@ -189,7 +191,7 @@ mod tests {
     #[test]
     fn what_is_served_is_refused_and_what_is_about_to_end_waited_for() {
         let ours = device(4, State::Live, Some("me"));
-        let served = Known { server_pid: 1, ..ours };
+        let served = ExistingDevice { server_pid: 1, ..ours };
         for wanted in [UblkId::Auto, UblkId::Number(4), UblkId::Number(5)] {
             let why = chosen(&[served], wanted).unwrap_err();
             assert!(why.contains("process 1"), "{why}");

@@ -25,7 +25,7 @@ pub(super) struct Control {
 
 /// An existing device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Known {
+pub(super) struct ExistingDevice {
     pub(super) id: u32,
     pub(super) state: State,
     /// `None`: it does not belong to Larder.
@@ -98,7 +98,7 @@ impl Control {
     }
 
     /// All devices, of Larder or not. A device that is being deleted is left out.
-    pub(super) fn list(&mut self) -> Result<Vec<Known>, Error> {
+    pub(super) fn list(&mut self) -> Result<Vec<ExistingDevice>, Error> {
         let failed = |error| Error::from_os(DEVICES, error);
         let entries = match std::fs::read_dir(DEVICES) {
             Ok(entries) => entries,
@@ -119,7 +119,7 @@ impl Control {
     }
 
     /// The device with this number, if there is one.
-    pub(super) fn look(&mut self, id: u32) -> Result<Option<Known>, Error> {
+    pub(super) fn look(&mut self, id: u32) -> Result<Option<ExistingDevice>, Error> {
         let failed = |error: io::Error| Error::from_os(format!("ublk device {id}"), error);
         let info: DeviceInfo = match self.ask(operation::GET_DEV_INFO, id, DeviceInfo::default()) {
             Ok(info) => info,
@@ -133,7 +133,7 @@ impl Control {
             Err(error) if is_unknown(&error) => return Ok(None),
             Err(error) => return Err(failed(error)),
         };
-        Ok(Some(Known {
+        Ok(Some(ExistingDevice {
             id,
             state: State::of(info.state),
             owner: Owner::of(info.server_flags),
@@ -152,7 +152,7 @@ impl Control {
         owner: Owner,
         (queues, queue_depth): (u16, u16),
         shape: &Shape,
-    ) -> io::Result<Known> {
+    ) -> io::Result<ExistingDevice> {
         let id = id.unwrap_or(ANY_ID);
         let wanted = DeviceInfo {
             queues,
@@ -164,7 +164,7 @@ impl Control {
             ..DeviceInfo::default()
         };
         let info: DeviceInfo = self.ask(operation::ADD_DEV, id, wanted)?;
-        let made = Known {
+        let made = ExistingDevice {
             id: info.dev_id,
             state: State::Dead,
             owner: Some(owner),

@@ -20,7 +20,7 @@ const DEPTH: u16 = 4;
 const EVENT_BYTES: usize = 8 + size_of::<IoDescriptor>();
 
 /// A driver with arbitrary events, which refuses answers beyond the disk.
-struct Said {
+struct FuzzDriver {
     limits: Limits,
     events: VecDeque<(Event, IoDescriptor)>,
     /// For each tag, the request since its last event; `None`: it was answered.
@@ -28,7 +28,7 @@ struct Said {
     answers: usize,
 }
 
-impl Said {
+impl FuzzDriver {
     fn asked(&self, tag: u16) -> IoDescriptor {
         self.asked[usize::from(tag)].expect("a tag of which something is asked")
     }
@@ -38,7 +38,7 @@ impl Said {
     }
 }
 
-impl Driver for Said {
+impl Driver for FuzzDriver {
     fn fetch(&mut self, _: u16) -> io::Result<()> {
         Ok(())
     }
@@ -120,7 +120,7 @@ pub fn queue(volume: &Arc<dyn Volume>, bytes: &[u8]) -> usize {
         (Event { tag: u16::from_le_bytes([head[0], head[1]]), result }, descriptor)
     };
     let events = events.chunks_exact(EVENT_BYTES).map(of).collect();
-    let mut said = Said { limits, events, asked: [None; DEPTH as usize], answers: 0 };
+    let mut said = FuzzDriver { limits, events, asked: [None; DEPTH as usize], answers: 0 };
     let queue = Queue::begin(Arc::clone(volume), limits, DEPTH, &mut said);
     let mut queue = queue.expect("the driver takes its tags");
     let ended = queue.turn(&mut said, &mut Context::from_waker(Waker::noop()));

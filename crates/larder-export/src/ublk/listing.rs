@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use larder_device::{Error, ErrorKind};
 
-use super::control::{Control, Known, is_running};
+use super::control::{Control, ExistingDevice, is_running};
 use super::owner::Owner;
 use super::wire::State;
 
@@ -38,7 +38,7 @@ impl UblkStatus {
         format!("/dev/ublkb{}", self.id).into()
     }
 
-    fn of(known: &Known) -> Option<Self> {
+    fn of(known: &ExistingDevice) -> Option<Self> {
         let served = match known.state {
             State::Live if known.server_pid > 0 && is_running(known.server_pid) => {
                 UblkService::Process(known.server_pid)
@@ -76,7 +76,7 @@ pub fn remove(id: u32) -> Result<UblkStatus, Error> {
     Ok(status)
 }
 
-fn removable(id: u32, known: Option<&Known>) -> Result<UblkStatus, Error> {
+fn removable(id: u32, known: Option<&ExistingDevice>) -> Result<UblkStatus, Error> {
     let refused = |kind, why: String| Err(Error::new(kind, why));
     let Some(known) = known else {
         let why = format!("ublk device {id}: there is none; `larder block ublk` lists Larder's");
@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn only_what_is_larders_and_not_served_is_removed() {
         let own = i32::try_from(std::process::id()).unwrap();
-        let known = Known {
+        let known = ExistingDevice {
             id: 3,
             state: State::Live,
             owner: Some(Owner::named("me")),
@@ -109,15 +109,18 @@ mod tests {
             queues: 1,
             queue_depth: 1,
         };
-        let of = |known: Known| removable(3, Some(&known));
+        let of = |known: ExistingDevice| removable(3, Some(&known));
         assert_eq!(of(known).unwrap_err().kind(), ErrorKind::InUse);
-        assert_eq!(of(Known { owner: None, ..known }).unwrap_err().kind(), ErrorKind::Setup);
+        assert_eq!(
+            of(ExistingDevice { owner: None, ..known }).unwrap_err().kind(),
+            ErrorKind::Setup
+        );
         assert!(removable(3, None).unwrap_err().to_string().contains("there is none"));
-        let waits = of(Known { state: State::Quiesced, ..known }).unwrap();
+        let waits = of(ExistingDevice { state: State::Quiesced, ..known }).unwrap();
         assert_eq!((waits.served, waits.path()), (UblkService::Waits, "/dev/ublkb3".into()));
-        let killed = of(Known { server_pid: i32::MAX, ..known }).unwrap();
+        let killed = of(ExistingDevice { server_pid: i32::MAX, ..known }).unwrap();
         assert_eq!(killed.served, UblkService::Waits);
-        let stopped = of(Known { state: State::Dead, ..known }).unwrap();
+        let stopped = of(ExistingDevice { state: State::Dead, ..known }).unwrap();
         assert_eq!(stopped.served, UblkService::None);
     }
 }

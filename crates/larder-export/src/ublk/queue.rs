@@ -24,7 +24,7 @@ pub(super) struct Queue {
     limits: Limits,
     pool: BufferPool,
     tags: Vec<Tag>,
-    under_way: FuturesUnordered<UnderWay>,
+    under_way: FuturesUnordered<QueuedRequest>,
     /// The number of tags that are not gone.
     left: usize,
 }
@@ -37,13 +37,13 @@ enum Tag {
 }
 
 /// A request in flight in the volume.
-struct UnderWay {
+struct QueuedRequest {
     tag: u16,
     operation: Operation,
     io: IoFuture,
 }
 
-impl Future for UnderWay {
+impl Future for QueuedRequest {
     type Output = (u16, Operation, IoResult);
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -127,7 +127,7 @@ impl Queue {
         let descriptor = driver.descriptor(tag);
         let begun = Operation::of(&descriptor, &self.limits).and_then(|operation| {
             let io = self.start(tag, &operation, driver)?;
-            Ok(UnderWay { tag, operation, io })
+            Ok(QueuedRequest { tag, operation, io })
         });
         let mut under_way = match begun {
             Ok(under_way) => under_way,

@@ -13,7 +13,7 @@ use larder_device::{Error, ErrorKind};
 use rustix::io::Errno;
 
 use super::choice::{Choice, UblkId, choose, removal};
-use super::control::{Control, Known, is, is_running};
+use super::control::{Control, ExistingDevice, is, is_running};
 use super::owner::Owner;
 use super::shape::Shape;
 use super::wire::{DEPTH_MAX, ID_MAX, QUEUES_MAX};
@@ -111,11 +111,11 @@ pub struct UblkDevice {
     threads: Vec<JoinHandle<()>>,
     is_over: bool,
     /// Notified by threads that end.
-    ends: Arc<Ends>,
+    ends: Arc<ThreadEnds>,
 }
 
 /// Handles the end of threads.
-struct Ends {
+struct ThreadEnds {
     on_end: Option<OnEnd>,
     /// Threads were told to end.
     is_expected: AtomicBool,
@@ -135,7 +135,7 @@ impl UblkDevice {
         let mut control = Control::open()?;
         let (known, was_taken_over) = place(&mut control, &config, &shape)?;
         let UblkConfig { volume, owner, is_read_only, on_end, .. } = config;
-        let ends = Arc::new(Ends {
+        let ends = Arc::new(ThreadEnds {
             on_end,
             is_expected: AtomicBool::new(false),
             failure: Mutex::default(),
@@ -176,7 +176,7 @@ impl UblkDevice {
     }
 
     /// Starts a thread for each queue, and starts the device when all tags were fetched.
-    fn serve(&mut self, known: &Known, shape: &Shape) -> Result<(), Error> {
+    fn serve(&mut self, known: &ExistingDevice, shape: &Shape) -> Result<(), Error> {
         let node = open_node(known.id).map_err(|error| self.failed("its node", error))?;
         let (begun, begins) = mpsc::sync_channel(usize::from(known.queues));
         for queue in 0..known.queues {
@@ -283,7 +283,7 @@ impl std::fmt::Debug for UblkDevice {
     }
 }
 
-impl Ends {
+impl ThreadEnds {
     /// Reports why a thread has ended, unless it was told to.
     fn tell(&self, ended: io::Result<()>) {
         if self.is_expected.load(Ordering::SeqCst) {
@@ -309,7 +309,7 @@ fn place(
     control: &mut Control,
     config: &UblkConfig,
     shape: &Shape,
-) -> Result<(Known, bool), Error> {
+) -> Result<(ExistingDevice, bool), Error> {
     let deadline = Instant::now() + LAST_SERVER_WAIT;
     loop {
         let known = control.list()?;

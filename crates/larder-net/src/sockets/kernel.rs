@@ -24,7 +24,7 @@ const END_TURNS: u32 = 1000;
 
 /// The request that a completion belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Of {
+pub(super) enum CompletionOwner {
     Receive(usize),
     Send(usize),
     Cancel(usize),
@@ -36,7 +36,7 @@ pub(super) enum Of {
 /// The completion of a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Completion {
-    pub(super) of: Of,
+    pub(super) of: CompletionOwner,
     /// A count, or a negative error number.
     pub(super) result: i32,
     /// The pool buffer that it has filled.
@@ -61,7 +61,7 @@ struct Memory {
     sending: Vec<Vec<u8>>,
 }
 
-impl Of {
+impl CompletionOwner {
     fn number(self) -> u64 {
         let (kind, key) = match self {
             Self::Receive(key) => (0, key),
@@ -110,19 +110,19 @@ impl Kernel {
         } else {
             opcode::RecvMulti::new(Fd(fd), GROUP).build()
         };
-        self.push(entry, Of::Receive(key))
+        self.push(entry, CompletionOwner::Receive(key))
     }
 
     /// Stops that receive.
     pub(super) fn stop_receiving(&mut self, key: usize) -> io::Result<()> {
-        let entry = opcode::AsyncCancel::new(Of::Receive(key).number()).build();
-        self.push(entry, Of::Cancel(key))
+        let entry = opcode::AsyncCancel::new(CompletionOwner::Receive(key).number()).build();
+        self.push(entry, CompletionOwner::Cancel(key))
     }
 
     /// Stops a send.
     pub(super) fn stop_sending(&mut self, key: usize) -> io::Result<()> {
-        let entry = opcode::AsyncCancel::new(Of::Send(key).number()).build();
-        self.push(entry, Of::Cancel(key))
+        let entry = opcode::AsyncCancel::new(CompletionOwner::Send(key).number()).build();
+        self.push(entry, CompletionOwner::Cancel(key))
     }
 
     /// Starts sending `bytes`, which the kernel uses until the completion.
@@ -142,7 +142,7 @@ impl Kernel {
         let len = u32::try_from(rest.len()).map_err(io::Error::other)?;
         let flags = libc::MSG_WAITALL | libc::MSG_NOSIGNAL;
         let entry = opcode::Send::new(Fd(fd), rest.as_ptr(), len).flags(flags).build();
-        self.push(entry, Of::Send(key))
+        self.push(entry, CompletionOwner::Send(key))
     }
 
     /// Number of bytes in the current send.
@@ -162,10 +162,10 @@ impl Kernel {
     /// the ring.
     pub(super) fn watch(&mut self, key: usize, fd: RawFd) -> io::Result<()> {
         let readable = u32::from(libc::POLLIN.unsigned_abs());
-        self.push(opcode::PollAdd::new(Fd(fd), readable).build(), Of::Watch(key))
+        self.push(opcode::PollAdd::new(Fd(fd), readable).build(), CompletionOwner::Watch(key))
     }
 
-    fn push(&mut self, entry: squeue::Entry, of: Of) -> io::Result<()> {
+    fn push(&mut self, entry: squeue::Entry, of: CompletionOwner) -> io::Result<()> {
         let entry = entry.user_data(of.number());
         let ring = &mut self.memory.ring;
         // SAFETY: the memory that the entry names is kept as the module says; descriptors are open until their
@@ -205,14 +205,14 @@ impl Kernel {
             assert!(self.under_way > 0, "each request ends once");
             self.under_way -= 1;
         }
-        let of = Of::of_number(entry.user_data());
+        let of = CompletionOwner::of_number(entry.user_data());
         Some(Completion { of, result: entry.result(), buffer, goes_on })
     }
 
     /// Ends all requests in flight.
     fn end(&mut self) {
         let entry = opcode::AsyncCancel2::new(CancelBuilder::any().all()).build();
-        if self.push(entry, Of::End).is_err() {
+        if self.push(entry, CompletionOwner::End).is_err() {
             return;
         }
         for _ in 0..END_TURNS {

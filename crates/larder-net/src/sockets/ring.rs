@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use slab::Slab;
 
-use super::kernel::{Completion, Kernel, Of};
+use super::kernel::{Completion, CompletionOwner, Kernel};
 use super::slot::{Receiving, Slot, wait};
 
 /// How long a send may continue after its socket was dropped.
@@ -135,13 +135,16 @@ impl Sockets {
     fn happened(&mut self, completion: Completion) -> io::Result<()> {
         let Completion { of, result, buffer, goes_on } = completion;
         match of {
-            Of::Receive(key) => self.received(key, result, buffer, goes_on)?,
-            Of::Send(key) => self.sent(key, result)?,
-            Of::Cancel(key) => self.slots[key].under_way -= 1,
-            Of::Watch(key) if !goes_on => self.kernel.watch(key, self.watched[key])?,
-            Of::Watch(_) | Of::End => {}
+            CompletionOwner::Receive(key) => self.received(key, result, buffer, goes_on)?,
+            CompletionOwner::Send(key) => self.sent(key, result)?,
+            CompletionOwner::Cancel(key) => self.slots[key].under_way -= 1,
+            CompletionOwner::Watch(key) if !goes_on => self.kernel.watch(key, self.watched[key])?,
+            CompletionOwner::Watch(_) | CompletionOwner::End => {}
         }
-        if let Of::Receive(key) | Of::Send(key) | Of::Cancel(key) = of {
+        if let CompletionOwner::Receive(key)
+        | CompletionOwner::Send(key)
+        | CompletionOwner::Cancel(key) = of
+        {
             self.let_go(key);
         }
         Ok(())

@@ -2,8 +2,8 @@
 //!
 //! What is counted, and where it ends:
 //!
-//! - [`Kept`]: commands between MULTI and EXEC, watched keys, keys that a walk has found. Refused beyond half of the
-//!   tenant's share.
+//! - [`KeptBytes`]: commands between MULTI and EXEC, watched keys, keys that a walk has found. Refused beyond half of
+//!   the tenant's share.
 //! - [`Passing`]: incomplete requests, and answers that a client does not take. May exceed the share as long as others
 //!   leave room; then the slowest end.
 //! - [`Busy`]: buffers of a request that waits, for flash for example. The tenant's next requests are not read before
@@ -23,8 +23,8 @@ use std::time::{Duration, Instant};
 
 use slab::Slab;
 
-use self::passing::Entry;
 pub(crate) use self::passing::Passing;
+use self::passing::PassingEntry;
 
 /// Clients that have not logged in share one part in this number of the account.
 const STRANGERS_PART: usize = 8;
@@ -44,13 +44,13 @@ pub(crate) struct Account {
     /// The most that was used since the last [`Account::take_peak`].
     peak: AtomicUsize,
     /// One for each tenant; the last is that of clients that have not logged in.
-    holders: Box<[Held]>,
-    passing: Mutex<Slab<Entry>>,
+    holders: Box<[HolderBytes]>,
+    passing: Mutex<Slab<PassingEntry>>,
     evicted: AtomicUsize,
 }
 
 #[derive(Default)]
-struct Held {
+struct HolderBytes {
     used: AtomicUsize,
     /// The part of `used` that is never evicted.
     kept: AtomicUsize,
@@ -58,7 +58,7 @@ struct Held {
 }
 
 /// Bytes that are counted until this is dropped, and never evicted.
-pub(crate) struct Kept {
+pub(crate) struct KeptBytes {
     account: Arc<Account>,
     holder: Holder,
     bytes: usize,
@@ -70,7 +70,7 @@ pub(crate) struct Busy(Arc<Account>, Holder);
 impl Account {
     /// An account of `bytes_max` bytes for `tenants` tenants of equal weight.
     pub(crate) fn new(bytes_max: usize, tenants: usize) -> Self {
-        let held = || Held { weight: AtomicUsize::new(1), ..Held::default() };
+        let held = || HolderBytes { weight: AtomicUsize::new(1), ..HolderBytes::default() };
         Self {
             bytes_max,
             used: AtomicUsize::new(0),
@@ -122,15 +122,15 @@ impl Account {
         if holder == self.strangers() {
             return strangers;
         }
-        let weight = |held: &Held| held.weight.load(Ordering::Relaxed);
+        let weight = |held: &HolderBytes| held.weight.load(Ordering::Relaxed);
         let tenants = self.holders.split_last().map_or(&[][..], |(_, tenants)| tenants);
         let all: usize = tenants.iter().map(weight).sum();
         (self.bytes_max - strangers) / all.max(1) * weight(&self.holders[holder.0])
     }
 
-    /// An empty charge; [`Kept::grow`] adds to it.
-    pub(crate) fn keep(self: &Arc<Self>, holder: Holder) -> Kept {
-        Kept { account: Arc::clone(self), holder, bytes: 0 }
+    /// An empty charge; [`KeptBytes::grow`] adds to it.
+    pub(crate) fn keep(self: &Arc<Self>, holder: Holder) -> KeptBytes {
+        KeptBytes { account: Arc::clone(self), holder, bytes: 0 }
     }
 
     /// Counts the buffers of a request that has begun and waits.
@@ -156,7 +156,7 @@ impl Account {
     /// Evicts the slowest passing bytes of `holder` that are at least [`GRACE`] old. Returns whether there were any.
     fn evict_own(&self, holder: Holder) -> bool {
         let (mut passing, now) = (self.lock(), Instant::now());
-        let old = |entry: &Entry| {
+        let old = |entry: &PassingEntry| {
             entry.holder() == holder && entry.bytes() > 0 && entry.age(now) >= GRACE
         };
         let slowest = passing.iter_mut().filter(|(_, entry)| old(entry));
@@ -166,7 +166,7 @@ impl Account {
         true
     }
 
-    fn end(&self, entry: &mut Entry) {
+    fn end(&self, entry: &mut PassingEntry) {
         let (whose, freed) = entry.evict();
         self.take_off(whose, freed);
         self.evicted.fetch_add(1, Ordering::Relaxed);
@@ -202,7 +202,7 @@ impl Account {
             || self.make_room(holder, bytes, own) && self.try_add(holder, bytes)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Slab<Entry>> {
+    fn lock(&self) -> MutexGuard<'_, Slab<PassingEntry>> {
         self.passing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -221,7 +221,7 @@ impl Account {
     /// `wanting` stays within its share and another holder is above, only entries older than [`GRACE`] are evicted.
     fn slowest(
         &self,
-        passing: &Slab<Entry>,
+        passing: &Slab<PassingEntry>,
         wanting: Holder,
         bytes: usize,
         own: Option<usize>,
@@ -247,7 +247,7 @@ impl Account {
     }
 }
 
-impl Kept {
+impl KeptBytes {
     /// Counts `bytes` more. On `false` there is no room, and nothing is counted.
     pub(crate) fn grow(&mut self, bytes: usize) -> bool {
         let Self { account, holder, .. } = self;
@@ -264,7 +264,7 @@ impl Kept {
     }
 }
 
-impl Drop for Kept {
+impl Drop for KeptBytes {
     fn drop(&mut self) {
         self.account.holders[self.holder.0].kept.fetch_sub(self.bytes, Ordering::Relaxed);
         self.account.take_off(self.holder, self.bytes);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::{Account, Holder};
 
 /// The account's record of passing bytes.
-pub(super) struct Entry {
+pub(super) struct PassingEntry {
     holder: Holder,
     /// 0 after eviction.
     bytes: usize,
@@ -26,7 +26,7 @@ pub(crate) struct Passing {
     place: Cell<Option<usize>>,
 }
 
-impl Entry {
+impl PassingEntry {
     pub(super) fn holder(&self) -> Holder {
         self.holder
     }
@@ -103,7 +103,8 @@ impl Passing {
         if !self.account.add_evicting(holder, bytes, None) {
             return false;
         }
-        let entry = Entry { holder, bytes, since: Instant::now(), is_evicted: false, waker: None };
+        let entry =
+            PassingEntry { holder, bytes, since: Instant::now(), is_evicted: false, waker: None };
         self.place.set(Some(self.account.lock().insert(entry)));
         true
     }
@@ -116,7 +117,7 @@ impl Passing {
     /// Bytes that are counted.
     pub(crate) fn bytes(&self) -> usize {
         let Some(place) = self.place.get() else { return 0 };
-        self.account.lock().get(place).map_or(0, Entry::bytes)
+        self.account.lock().get(place).map_or(0, PassingEntry::bytes)
     }
 
     /// Whether it was evicted. If not, the task is woken when it is.

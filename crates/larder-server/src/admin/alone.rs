@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use larder_net::sockets::Stop;
 
 use super::hosts;
-use super::http::{Method, Request, Response};
+use super::http::{HttpRequest, Method, Response};
 use super::listening::Listening;
 use super::places::Places;
 use crate::error::{Error, ErrorKind};
@@ -62,7 +62,7 @@ impl Drop for MetricsServer {
 }
 
 fn respond(
-    request: &Request,
+    request: &HttpRequest,
     local: IpAddr,
     places: &Places,
     text: &dyn Fn() -> String,

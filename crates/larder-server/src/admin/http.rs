@@ -30,7 +30,7 @@ pub(super) enum Method {
 
 /// A parsed request.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Request {
+pub(super) struct HttpRequest {
     pub(super) method: Method,
     /// Without the query.
     pub(super) path: String,
@@ -86,7 +86,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-impl Request {
+impl HttpRequest {
     /// Reads a request until `deadline`, however slowly it comes. The inner error is the status to refuse it with.
     pub(super) fn read(mut stream: &TcpStream, deadline: Instant) -> io::Result<Result<Self, u16>> {
         let (mut head, mut piece) = (Vec::new(), [0; 1024]);
@@ -286,13 +286,13 @@ mod tests {
     use super::*;
 
     fn path(head: &str) -> Result<String, u16> {
-        Request::parse(head.as_bytes()).map(|request| request.path)
+        HttpRequest::parse(head.as_bytes()).map(|request| request.path)
     }
 
     #[test]
     fn requests_are_understood_or_refused() {
         assert_eq!(path("GET /metrics?x=1 HTTP/1.1\r\nHost: a"), Ok("/metrics".to_owned()));
-        let head = Request::parse(b"HEAD / HTTP/1.0\r\nhost: a\r\nx: y").unwrap();
+        let head = HttpRequest::parse(b"HEAD / HTTP/1.0\r\nhost: a\r\nx: y").unwrap();
         assert!(head.method == Method::Head && !head.is_foreign && head.token.is_none());
         assert_eq!(path("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0"), Ok("/".to_owned()));
         assert_eq!(path("PUT / HTTP/1.1\r\nHost: a"), Err(405));
@@ -311,14 +311,14 @@ mod tests {
         ] {
             assert!(path(wrong).is_err(), "{wrong}");
         }
-        assert_eq!(Request::parse(b"GET /\xff HTTP/1.1\r\nHost: a"), Err(400));
+        assert_eq!(HttpRequest::parse(b"GET /\xff HTTP/1.1\r\nHost: a"), Err(400));
     }
 
     #[test]
     fn pages_of_other_origins_are_foreign() {
         let is_foreign = |fields: &str| {
             let head = format!("GET / HTTP/1.1\r\nHost: a:9180\r\n{fields}");
-            Request::parse(head.as_bytes()).unwrap().is_foreign
+            HttpRequest::parse(head.as_bytes()).unwrap().is_foreign
         };
         for own in ["Origin: http://a:9180", "Sec-Fetch-Site: same-origin", "Sec-Fetch-Site: none"]
         {
@@ -339,7 +339,7 @@ mod tests {
     fn values_of_queries_are_decoded_or_absent() {
         let value = |query: &str| {
             let head = format!("GET /?{query} HTTP/1.1\r\nHost: a");
-            Request::parse(head.as_bytes()).unwrap().value("tenant")
+            HttpRequest::parse(head.as_bytes()).unwrap().value("tenant")
         };
         assert_eq!(value("tenant=a%20b%3C+%c3%a9"), Some("a b< é".to_owned()));
         assert_eq!(value("x=1&tenant="), Some(String::new()));
@@ -354,7 +354,7 @@ mod tests {
     fn a_token_is_what_stands_behind_its_scheme() {
         let token = |value: &str| {
             let head = format!("POST / HTTP/1.1\r\nHost: a\r\nAuthorization: {value}");
-            Request::parse(head.as_bytes()).unwrap().token
+            HttpRequest::parse(head.as_bytes()).unwrap().token
         };
         assert_eq!(token("bearer  rye"), Some("rye".to_owned()));
         assert_eq!(token("Basic rye"), None);

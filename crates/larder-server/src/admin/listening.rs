@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use larder_net::sockets::{Stop, wait_for};
 
-use super::http::{self, Method, Request, Response};
+use super::http::{self, HttpRequest, Method, Response};
 use super::places::Places;
 use crate::error::{Error, ErrorKind};
 
@@ -39,7 +39,7 @@ impl Listening {
     /// places for answers.
     pub(super) fn run<R>(self, stop: &Stop, respond: R) -> io::Result<()>
     where
-        R: Fn(&Request, IpAddr, &Places) -> Response + Send + Sync + 'static,
+        R: Fn(&HttpRequest, IpAddr, &Places) -> Response + Send + Sync + 'static,
     {
         let (places, respond) = (Places::default(), Arc::new(respond));
         while !stop.is_set() {
@@ -59,11 +59,11 @@ impl Listening {
 fn answer(
     stream: &TcpStream,
     places: &Places,
-    respond: &dyn Fn(&Request, IpAddr, &Places) -> Response,
+    respond: &dyn Fn(&HttpRequest, IpAddr, &Places) -> Response,
 ) -> io::Result<()> {
     stream.set_nonblocking(false)?;
     let reading = places.read(stream)?;
-    let request = Request::read(stream, Instant::now() + PATIENCE)?;
+    let request = HttpRequest::read(stream, Instant::now() + PATIENCE)?;
     drop(reading);
     let request = match request {
         Ok(request) => request,

@@ -9,10 +9,10 @@ use larder::{OpenMetrics, Stats};
 use super::api::own_streams;
 use crate::counters::Counter;
 use crate::metrics_text::{self, END};
-use crate::shared::Shared;
+use crate::shared::ServerState;
 
 /// All metrics, as text.
-pub(crate) fn text(shared: &Shared) -> String {
+pub(crate) fn text(shared: &ServerState) -> String {
     let stats: Vec<(&str, Stats)> =
         shared.tenants.iter().map(|tenant| (tenant.name(), tenant.stats())).collect();
     let mut page = OpenMetrics::new();
@@ -39,7 +39,7 @@ pub(crate) fn text(shared: &Shared) -> String {
 }
 
 /// Connections and requests.
-fn write_server(text: &mut String, shared: &Shared) {
+fn write_server(text: &mut String, shared: &ServerState) {
     let is_ready = u64::from(shared.why_not_ready().is_none());
     let gauges = [
         ("connections", "Connections that there are.", shared.connections() as u64),
@@ -90,7 +90,7 @@ fn write_server(text: &mut String, shared: &Shared) {
 }
 
 /// The forecast for the drive that all tenants share, if its rating is known.
-fn write_drive_life(text: &mut String, shared: &Shared) {
+fn write_drive_life(text: &mut String, shared: &ServerState) {
     let Some(life) = shared.caches.drive_life() else { return };
     let gauges = [
         ("drive_written_bytes", "Bytes ever written to the drive.", Some(life.written_bytes)),
@@ -107,7 +107,7 @@ fn write_drive_life(text: &mut String, shared: &Shared) {
 }
 
 /// The shards of the set, if there is one.
-fn write_shards(text: &mut String, shared: &Shared) {
+fn write_shards(text: &mut String, shared: &ServerState) {
     let Some(set) = super::api::set(shared).map(larder::Shards::status) else { return };
     let gauges: [(&str, &str, u64); 2] = [
         ("set_epoch", "Raised whenever a shard fails, comes or goes.", set.epoch.into()),
@@ -149,7 +149,7 @@ fn write_shards(text: &mut String, shared: &Shared) {
 }
 
 /// Which stream of which tenant writes with which placement handle.
-fn write_streams(text: &mut String, shared: &Shared) {
+fn write_streams(text: &mut String, shared: &ServerState) {
     family(text, "stream", "info", "A stream, and the placement handle that it writes with.");
     for tenant in &shared.tenants {
         for (shard, cache) in tenant.caches().into_iter().enumerate() {
@@ -168,7 +168,7 @@ fn write_streams(text: &mut String, shared: &Shared) {
 }
 
 /// What the start has found on flash.
-fn write_found(text: &mut String, shared: &Shared) {
+fn write_found(text: &mut String, shared: &ServerState) {
     let help = "What the start has found on flash: new, clean (it was closed in order), crash, or empty for a reason.";
     family(text, "start", "info", help);
     for tenant in &shared.tenants {
@@ -190,7 +190,7 @@ fn write_found(text: &mut String, shared: &Shared) {
 }
 
 /// The flash ring of each worker.
-fn write_rings(text: &mut String, shared: &Shared) {
+fn write_rings(text: &mut String, shared: &ServerState) {
     type Of = fn(&crate::counters::RingCounters) -> &Counter;
     let families: [(&str, &str, &str, Of); 4] = [
         ("ring_pending_pieces", "gauge", "Pieces of flash requests under way.", |it| {

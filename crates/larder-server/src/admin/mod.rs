@@ -31,14 +31,14 @@ use std::sync::Arc;
 
 use larder::block_on;
 
-use self::http::{Method, Request, Response};
+use self::http::{HttpRequest, Method, Response};
 use self::listening::Listening;
 #[cfg(feature = "otlp")]
 pub(crate) use self::metrics::text as metrics_text;
 use self::places::Places;
-use self::token::{Gate, Refused};
+use self::token::{Gate, GateRefusal};
 use crate::error::Error;
-use crate::shared::Shared;
+use crate::shared::ServerState;
 use larder_net::sockets::Stop;
 
 /// The listener for operators.
@@ -55,7 +55,7 @@ impl Admin {
     }
 
     /// Answers until `stop` is set.
-    pub(crate) fn run(self, shared: &Arc<Shared>, stop: &Stop) -> io::Result<()> {
+    pub(crate) fn run(self, shared: &Arc<ServerState>, stop: &Stop) -> io::Result<()> {
         let gate = Gate::new(shared.config.admin_token.clone());
         let shared = Arc::clone(shared);
         self.0.run(stop, move |request, local, places| {
@@ -65,9 +65,9 @@ impl Admin {
 }
 
 fn respond(
-    request: &Request,
+    request: &HttpRequest,
     (local, places): (IpAddr, &Places),
-    shared: &Shared,
+    shared: &ServerState,
     gate: &Gate,
 ) -> Response {
     if !hosts::is_ours(&request.host, local, &shared.config.admin_hosts) {
@@ -93,7 +93,7 @@ fn respond(
 }
 
 /// Answers `/live` and `/ready`.
-fn health(path: &str, shared: &Shared) -> Option<Response> {
+fn health(path: &str, shared: &ServerState) -> Option<Response> {
     Some(match path {
         "/live" => Response::text(200, "live\n"),
         "/ready" => match shared.why_not_ready() {
@@ -108,7 +108,7 @@ fn health(path: &str, shared: &Shared) -> Option<Response> {
 }
 
 /// Answers every other path.
-fn look(request: &Request, shared: &Shared, gate: &Gate) -> Response {
+fn look(request: &HttpRequest, shared: &ServerState, gate: &Gate) -> Response {
     match &*request.path {
         "/metrics" => Response::metrics(metrics::text(shared)),
         path => api::answer(path, shared, gate.is_there()).unwrap_or_else(|| {
@@ -121,7 +121,7 @@ fn look(request: &Request, shared: &Shared, gate: &Gate) -> Response {
 }
 
 /// Changes something, if the token allows it.
-fn change(request: &Request, places: &Places, shared: &Shared, gate: &Gate) -> Response {
+fn change(request: &HttpRequest, places: &Places, shared: &ServerState, gate: &Gate) -> Response {
     let order = api::Order::of(request);
     let flushes = match &*request.path {
         "/api/flush" => true,
@@ -134,16 +134,16 @@ fn change(request: &Request, places: &Places, shared: &Shared, gate: &Gate) -> R
     }
     match gate.admit(request.token.as_deref()) {
         Ok(()) => {}
-        Err(Refused::ReadOnly) => {
+        Err(GateRefusal::ReadOnly) => {
             return Response::text(
                 403,
                 "nothing can be changed here: no admin_token is configured\n",
             );
         }
-        Err(Refused::Stranger) => {
+        Err(GateRefusal::Stranger) => {
             return Response::text(401, "the admin token is missing or wrong\n");
         }
-        Err(Refused::Busy) => {
+        Err(GateRefusal::Busy) => {
             return Response::text(503, "other tokens are compared, this one was not; try again\n");
         }
     }
@@ -155,8 +155,8 @@ fn change(request: &Request, places: &Places, shared: &Shared, gate: &Gate) -> R
 }
 
 fn change_now(
-    request: &Request,
-    shared: &Shared,
+    request: &HttpRequest,
+    shared: &ServerState,
     order: Option<Result<api::Order, &'static str>>,
     flushes: bool,
 ) -> Response {
@@ -183,7 +183,7 @@ fn change_now(
 }
 
 /// Carries out an order to the set of shards.
-fn change_shards(shared: &Shared, order: Result<api::Order, &'static str>) -> Response {
+fn change_shards(shared: &ServerState, order: Result<api::Order, &'static str>) -> Response {
     let Some(shards) = api::set(shared) else {
         return Response::text(404, "this server has no set of shards\n");
     };

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::shared::Shared;
+use crate::shared::ServerState;
 use crate::tenant::Tenant;
 
 /// Name, help, and the function that reads the counter.
@@ -18,7 +18,7 @@ const METRICS: [Metric; 2] = [
 ];
 
 /// Appends each metric, with a line for each tenant.
-pub(super) fn append(shared: &Shared, text: &mut String) {
+pub(super) fn append(shared: &ServerState, text: &mut String) {
     for (name, help, value) in METRICS {
         let name = format!("larder_server_tenant_{name}");
         // Writing to a `String` does not fail.

@@ -26,9 +26,9 @@ pub(super) struct Gate {
 }
 
 /// A token that waits, until it is dropped.
-struct Waits<'a>(&'a AtomicUsize);
+struct WaitingToken<'a>(&'a AtomicUsize);
 
-impl Drop for Waits<'_> {
+impl Drop for WaitingToken<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -36,7 +36,7 @@ impl Drop for Waits<'_> {
 
 /// Why a request may not change anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refused {
+pub(super) enum GateRefusal {
     /// No token is configured: no request may.
     ReadOnly,
     /// It has no token, or a wrong one.
@@ -56,21 +56,21 @@ impl Gate {
     }
 
     /// Checks the token of a request.
-    pub(super) fn admit(&self, token: Option<&str>) -> Result<(), Refused> {
-        let hash = self.hash.as_ref().ok_or(Refused::ReadOnly)?;
+    pub(super) fn admit(&self, token: Option<&str>) -> Result<(), GateRefusal> {
+        let hash = self.hash.as_ref().ok_or(GateRefusal::ReadOnly)?;
         let token = token.filter(|token| token.len() <= TOKEN_BYTES_MAX);
-        let token = token.ok_or(Refused::Stranger)?;
+        let token = token.ok_or(GateRefusal::Stranger)?;
         let before = self.waiting.fetch_add(1, Ordering::Relaxed);
-        let _waits = Waits(&self.waiting);
+        let _waits = WaitingToken(&self.waiting);
         if before >= WAITING_MAX {
-            return Err(Refused::Busy);
+            return Err(GateRefusal::Busy);
         }
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         if hash.is_of(token.as_bytes()) {
             return Ok(());
         }
         std::thread::sleep(WRONG_DELAY);
-        Err(Refused::Stranger)
+        Err(GateRefusal::Stranger)
     }
 }
 
@@ -85,12 +85,12 @@ mod tests {
         let gate = Gate::new(Some(PasswordHash::of(b"rye").unwrap()));
         assert!(gate.is_there() && gate.admit(Some("rye")).is_ok());
         let begun = Instant::now();
-        assert_eq!(gate.admit(Some("oat")), Err(Refused::Stranger));
+        assert_eq!(gate.admit(Some("oat")), Err(GateRefusal::Stranger));
         assert!(begun.elapsed() >= WRONG_DELAY, "guessing is slow");
-        assert_eq!(gate.admit(None), Err(Refused::Stranger));
-        assert_eq!(gate.admit(Some(&"x".repeat(5000))), Err(Refused::Stranger));
+        assert_eq!(gate.admit(None), Err(GateRefusal::Stranger));
+        assert_eq!(gate.admit(Some(&"x".repeat(5000))), Err(GateRefusal::Stranger));
         let closed = Gate::new(None);
         assert!(!closed.is_there());
-        assert_eq!(closed.admit(Some("rye")), Err(Refused::ReadOnly));
+        assert_eq!(closed.admit(Some("rye")), Err(GateRefusal::ReadOnly));
     }
 }

@@ -9,7 +9,7 @@ use super::{families, request};
 use crate::admin;
 use crate::config::Otlp;
 use crate::error::{Error, ErrorKind};
-use crate::shared::Shared;
+use crate::shared::ServerState;
 
 /// The default path of a collector.
 const PATH: &str = "/v1/metrics";
@@ -24,7 +24,7 @@ pub(crate) struct Exporter {
 }
 
 impl Exporter {
-    pub(crate) fn begin(otlp: &Otlp, shared: &Arc<Shared>) -> Result<Self, Error> {
+    pub(crate) fn begin(otlp: &Otlp, shared: &Arc<ServerState>) -> Result<Self, Error> {
         let (stop, stopped) = channel();
         let (otlp, shared) = (otlp.clone(), Arc::clone(shared));
         let thread = std::thread::Builder::new().name("larder-otlp".to_owned());
@@ -46,7 +46,7 @@ impl Drop for Exporter {
 }
 
 /// Pushes until it is told to stop, and once more then, so that the last events are pushed too.
-fn run(otlp: &Otlp, shared: &Shared, stopped: &Receiver<()>) {
+fn run(otlp: &Otlp, shared: &ServerState, stopped: &Receiver<()>) {
     let url = url_of(&otlp.endpoint);
     let agent = ureq::Agent::config_builder().timeout_global(Some(PATIENCE)).build().new_agent();
     let started = SystemTime::now();
@@ -77,7 +77,7 @@ fn url_of(endpoint: &str) -> String {
 }
 
 /// A name that tells this server from others: its first listener.
-fn instance(shared: &Shared) -> String {
+fn instance(shared: &ServerState) -> String {
     let first = shared.config.listeners.first();
     first.map_or_else(|| "larder".to_owned(), |listener| listener.endpoint.to_string())
 }

@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::counters::Counter;
-pub(crate) use slow::{ENTRIES_MAX, SlowLog, Whose};
+pub(crate) use slow::{ClientScope, ENTRIES_MAX, SlowLog};
 
 /// What all RESP connections share.
 pub(crate) struct Board {
-    clients: Mutex<BTreeMap<u64, Arc<Listed>>>,
+    clients: Mutex<BTreeMap<u64, Arc<ClientEntry>>>,
     pub(crate) slow: SlowLog,
     /// One entry per worker, with one per command of the table.
     calls: Vec<Box<[Calls]>>,
@@ -34,7 +34,7 @@ pub(crate) struct Calls {
 const NO_TENANT: usize = usize::MAX;
 
 /// A client, as other clients see it.
-pub(crate) struct Listed {
+pub(crate) struct ClientEntry {
     pub(crate) id: u64,
     /// The number of its tenant; [`NO_TENANT`] before it has logged in.
     tenant: AtomicUsize,
@@ -82,8 +82,8 @@ impl Board {
     }
 
     /// Lists a client, until it leaves ([`Board::strike`]).
-    pub(crate) fn list(&self, id: u64, peer: String, known: KnownAs<'_>) -> Arc<Listed> {
-        let listed = Arc::new(Listed {
+    pub(crate) fn list(&self, id: u64, peer: String, known: KnownAs<'_>) -> Arc<ClientEntry> {
+        let listed = Arc::new(ClientEntry {
             id,
             tenant: AtomicUsize::new(NO_TENANT),
             peer,
@@ -106,9 +106,9 @@ impl Board {
     }
 
     /// The clients that have sent a request, by number: those of one tenant, or of all.
-    pub(crate) fn clients(&self, whose: Whose) -> Vec<Arc<Listed>> {
+    pub(crate) fn clients(&self, whose: ClientScope) -> Vec<Arc<ClientEntry>> {
         let clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
-        let visible = |it: &&Arc<Listed>| whose.has(it.tenant.load(Ordering::Relaxed));
+        let visible = |it: &&Arc<ClientEntry>| whose.has(it.tenant.load(Ordering::Relaxed));
         clients.values().filter(visible).cloned().collect()
     }
 
@@ -130,7 +130,7 @@ impl Board {
     }
 }
 
-impl Listed {
+impl ClientEntry {
     /// The user or the tenant of its connection has changed.
     pub(crate) fn is_known_as(&self, KnownAs { tenant, user }: KnownAs<'_>) {
         self.tenant.store(tenant.unwrap_or(NO_TENANT), Ordering::Relaxed);

@@ -29,7 +29,7 @@ pub(crate) struct SlowLog {
 /// The entries of one tenant, the newest first.
 #[derive(Default)]
 struct Entries {
-    all: VecDeque<Entry>,
+    all: VecDeque<SlowLogEntry>,
     bytes: usize,
 }
 
@@ -44,13 +44,13 @@ impl Entries {
 
 /// Whose entries, or clients, are meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Whose {
+pub(crate) enum ClientScope {
     All,
     /// Those of the tenant with this number.
     Of(usize),
 }
 
-impl Whose {
+impl ClientScope {
     pub(crate) fn has(self, tenant: usize) -> bool {
         match self {
             Self::All => true,
@@ -61,7 +61,7 @@ impl Whose {
 
 /// A slow request.
 #[derive(Clone)]
-pub(crate) struct Entry {
+pub(crate) struct SlowLogEntry {
     pub(crate) id: u64,
     pub(crate) at_s: u64,
     pub(crate) micros: u64,
@@ -70,7 +70,7 @@ pub(crate) struct Entry {
     pub(crate) name: Vec<u8>,
 }
 
-impl Entry {
+impl SlowLogEntry {
     /// Its size in memory.
     fn bytes(&self) -> usize {
         let arguments = self.arguments.iter().map(|it| size_of::<Vec<u8>>() + it.capacity() + 16);
@@ -103,7 +103,7 @@ impl SlowLog {
         peer: String,
         name: Vec<u8>,
     ) {
-        let entry = Entry {
+        let entry = SlowLogEntry {
             id: self.next.fetch_add(1, Ordering::Relaxed),
             at_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs()),
             micros: u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
@@ -119,26 +119,26 @@ impl SlowLog {
         entries.truncate(self.entries_max.load(Ordering::Relaxed), bytes_max);
     }
 
-    pub(crate) fn len(&self, whose: Whose) -> usize {
+    pub(crate) fn len(&self, whose: ClientScope) -> usize {
         self.logs(whose).map(|entries| entries.all.len()).sum()
     }
 
     /// Up to `count` entries, the newest first.
-    pub(crate) fn newest(&self, whose: Whose, count: usize) -> Vec<Entry> {
-        let of_each = |log: MutexGuard<'_, Entries>| -> Vec<Entry> {
+    pub(crate) fn newest(&self, whose: ClientScope, count: usize) -> Vec<SlowLogEntry> {
+        let of_each = |log: MutexGuard<'_, Entries>| -> Vec<SlowLogEntry> {
             log.all.iter().take(count).cloned().collect()
         };
-        let mut newest: Vec<Entry> = self.logs(whose).flat_map(of_each).collect();
+        let mut newest: Vec<SlowLogEntry> = self.logs(whose).flat_map(of_each).collect();
         newest.sort_unstable_by_key(|entry| Reverse(entry.id));
         newest.truncate(count);
         newest
     }
 
-    pub(crate) fn clear(&self, whose: Whose) {
+    pub(crate) fn clear(&self, whose: ClientScope) {
         self.logs(whose).for_each(|mut entries| *entries = Entries::default());
     }
 
-    fn logs(&self, whose: Whose) -> impl Iterator<Item = MutexGuard<'_, Entries>> {
+    fn logs(&self, whose: ClientScope) -> impl Iterator<Item = MutexGuard<'_, Entries>> {
         let meant =
             self.of_tenants.iter().enumerate().filter(move |(tenant, _)| whose.has(*tenant));
         meant.map(|(_, entries)| entries.lock().unwrap_or_else(PoisonError::into_inner))
@@ -177,14 +177,14 @@ mod tests {
         };
         add(0);
         (0..2000).for_each(|_| add(1));
-        let entries = log.newest(Whose::Of(1), usize::MAX);
-        let bytes: usize = entries.iter().map(Entry::bytes).sum();
+        let entries = log.newest(ClientScope::Of(1), usize::MAX);
+        let bytes: usize = entries.iter().map(SlowLogEntry::bytes).sum();
         assert!((100..300).contains(&entries.len()), "{}", entries.len());
         assert!(bytes > BYTES_MAX / 4 && bytes <= BYTES_MAX / 2, "{bytes}");
         assert_eq!(entries[0].id, 2000, "the newest are kept");
-        assert_eq!(log.len(Whose::Of(0)), 1, "no tenant pushes out those of another");
-        log.clear(Whose::All);
-        assert_eq!(log.len(Whose::All), 0);
-        assert!(log.logs(Whose::All).all(|entries| entries.bytes == 0));
+        assert_eq!(log.len(ClientScope::Of(0)), 1, "no tenant pushes out those of another");
+        log.clear(ClientScope::All);
+        assert_eq!(log.len(ClientScope::All), 0);
+        assert!(log.logs(ClientScope::All).all(|entries| entries.bytes == 0));
     }
 }

@@ -25,7 +25,7 @@ pub(crate) use login::Login;
 pub use password::PasswordHash;
 use password::{Digest, DigestKey};
 pub(crate) use verifier::Asker;
-use verifier::{Compared, Verifier};
+use verifier::{ComparisonResult, Verifier};
 
 use crate::error::{Error, ErrorKind};
 use crate::tenant::Tenant;
@@ -38,7 +38,7 @@ const PASSWORD_BYTES_MAX: usize = 1024;
 
 /// Why a login is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Denied {
+pub(crate) enum LoginRefusal {
     /// There is no such user, or the password is not the user's.
     Wrong,
     /// Too many passwords wait to be compared: this one was not. The client may try again.
@@ -84,10 +84,10 @@ pub(crate) enum Users {
         remote: Arc<Login>,
     },
     /// Clients log in.
-    Known(Known),
+    Known(UserTable),
 }
 
-pub(crate) struct Known {
+pub(crate) struct UserTable {
     users: Vec<KnownUser>,
     /// The hash to compare an unknown user's password with.
     decoy: PasswordHash,
@@ -153,7 +153,7 @@ impl Users {
         let decoy = PasswordHash::of(b"nobody's")?;
         let key = DigestKey::random()?;
         let verifier = Verifier::start().map_err(refused)?;
-        Ok(Self::Known(Known { users: known, decoy, key, verifier }))
+        Ok(Self::Known(UserTable { users: known, decoy, key, verifier }))
     }
 
     /// Takes over the logins of `before` that still hold: users that are the same in both keep theirs. All other logins
@@ -211,9 +211,9 @@ impl Users {
         clock: &dyn Clock,
         asker: Asker,
         (name, password): (&[u8], &[u8]),
-    ) -> Result<Arc<Login>, Denied> {
-        let Self::Known(Known { users, decoy, key, verifier }) = self else {
-            return Err(Denied::Wrong);
+    ) -> Result<Arc<Login>, LoginRefusal> {
+        let Self::Known(UserTable { users, decoy, key, verifier }) = self else {
+            return Err(LoginRefusal::Wrong);
         };
         let user = users.iter().find(|user| user.login.name().as_bytes() == name);
         // A password that is too long is wrong, and takes as long as any other.
@@ -229,20 +229,20 @@ impl Users {
         let hash = user.and_then(|user| user.password.as_ref()).unwrap_or(decoy);
         let compared = verifier.verify(asker, hash, password).await;
         match (user, compared) {
-            (_, Compared::Busy) => Err(Denied::Busy),
-            (Some(user), Compared::Right) if password.len() <= PASSWORD_BYTES_MAX => {
+            (_, ComparisonResult::Busy) => Err(LoginRefusal::Busy),
+            (Some(user), ComparisonResult::Right) if password.len() <= PASSWORD_BYTES_MAX => {
                 *user.lock() = Some(digest);
                 Ok(Arc::clone(&user.login))
             }
             _ => {
                 clock.sleep_until(clock.monotonic() + WRONG_DELAY).await;
-                Err(Denied::Wrong)
+                Err(LoginRefusal::Wrong)
             }
         }
     }
 }
 
-impl Known {
+impl UserTable {
     fn take_over(&mut self, before: &Self) {
         for old in &before.users {
             let same = self.users.iter_mut().find(|new| new.is_the_same_as(old));

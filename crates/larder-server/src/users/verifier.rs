@@ -31,7 +31,7 @@ pub(crate) struct Asker {
 
 /// The result of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Compared {
+pub(super) enum ComparisonResult {
     Right,
     Wrong,
     /// Not compared: too many wait.
@@ -40,12 +40,12 @@ pub(super) enum Compared {
 
 #[derive(Default)]
 struct Queues {
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<ComparisonQueue>,
     has_come: Condvar,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct ComparisonQueue {
     /// First those of connections without a wrong password, then the others.
     queues: [VecDeque<Comparison>; 2],
     ends: bool,
@@ -59,16 +59,16 @@ struct Comparison {
 }
 
 #[derive(Clone, Default)]
-struct Verdict(Arc<Mutex<State>>);
+struct Verdict(Arc<Mutex<ComparisonState>>);
 
 #[derive(Default)]
-struct State {
+struct ComparisonState {
     is_right: Option<bool>,
     waker: Option<Waker>,
 }
 
 impl Queues {
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
+    fn lock(&self) -> MutexGuard<'_, ComparisonQueue> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -120,12 +120,12 @@ impl Verifier {
         asker: Asker,
         hash: &PasswordHash,
         password: &[u8],
-    ) -> Compared {
+    ) -> ComparisonResult {
         let verdict = Verdict::default();
         let (hash, password) = (hash.clone(), password.to_vec());
         let comparison = Comparison { asker, hash, password, verdict: verdict.clone() };
         if !self.0.has_taken(comparison) {
-            return Compared::Busy;
+            return ComparisonResult::Busy;
         }
         let is_right = poll_fn(|cx| {
             let mut state = verdict.lock();
@@ -137,7 +137,7 @@ impl Verifier {
                 }
             }
         });
-        if is_right.await { Compared::Right } else { Compared::Wrong }
+        if is_right.await { ComparisonResult::Right } else { ComparisonResult::Wrong }
     }
 }
 
@@ -149,7 +149,7 @@ impl Drop for Verifier {
 }
 
 impl Verdict {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ComparisonState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -14,7 +14,7 @@ const _: () = assert!(SWEEP.as_nanos() == 1_000_000_000, "limits are counted in 
 /// The waiting connections.
 #[derive(Default)]
 pub(crate) struct Idle {
-    waiting: RefCell<Slab<Waiting>>,
+    waiting: RefCell<Slab<IdleConnection>>,
     /// How many of them have a time limit.
     limited: Cell<usize>,
     /// When they are checked next, on the clock of the worker.
@@ -23,7 +23,7 @@ pub(crate) struct Idle {
     draining: Cell<bool>,
 }
 
-struct Waiting {
+struct IdleConnection {
     waker: Waker,
     /// A request has begun: the connection may go on while the server drains.
     is_amid: bool,
@@ -50,13 +50,13 @@ impl Idle {
             let sweeps_left =
                 limit.map(|limit| limit.as_secs() + u64::from(limit.subsec_nanos() > 0) + 1);
             self.limited.set(self.limited.get() + usize::from(sweeps_left.is_some()));
-            return Some(waiting.insert(Waiting {
+            return Some(waiting.insert(IdleConnection {
                 waker: cx.waker().clone(),
                 sweeps_left,
                 is_amid,
             }));
         };
-        let Waiting { is_amid, sweeps_left, .. } = waiting[place];
+        let IdleConnection { is_amid, sweeps_left, .. } = waiting[place];
         if self.draining.get() && !is_amid || sweeps_left == Some(0) {
             drop(waiting);
             self.waits_no_more(Some(place));

@@ -22,7 +22,7 @@ use turns::Turns;
 use crate::counters::Counters;
 use crate::mailbox::Letter;
 use crate::rates::Purse;
-use crate::shared::Shared;
+use crate::shared::ServerState;
 use crate::tenant::Tenant;
 
 /// Buffers that were unused for this long are freed.
@@ -32,7 +32,7 @@ const UNUSED: Duration = Duration::from_secs(2);
 pub(crate) struct Worker {
     /// Its number, from 0.
     pub(crate) number: usize,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<ServerState>,
     pub(crate) buffers: Rc<Buffers>,
     /// Written by this worker alone, read by any thread.
     pub(crate) counters: Arc<Counters>,
@@ -52,7 +52,7 @@ pub(crate) struct Worker {
 
 impl Worker {
     /// The worker of this thread.
-    pub(crate) fn new(number: usize, shared: Arc<Shared>) -> Self {
+    pub(crate) fn new(number: usize, shared: Arc<ServerState>) -> Self {
         let mailbox = Arc::clone(&shared.mailboxes[number]);
         let clock = Arc::new(LoopClock::new(mailbox.waker()));
         let counters = Arc::clone(&shared.counters[number]);

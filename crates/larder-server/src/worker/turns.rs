@@ -15,9 +15,9 @@ use std::task::{Poll, Waker};
 const STEP: u64 = 1 << 20;
 
 /// The turns of a worker.
-pub(crate) struct Turns(Rc<RefCell<State>>);
+pub(crate) struct Turns(Rc<RefCell<TurnsState>>);
 
-struct State {
+struct TurnsState {
     /// 0 while any request waits.
     free: usize,
     /// The virtual time of the last turn that was given out.
@@ -31,11 +31,11 @@ struct Queue {
     /// The virtual time of its next turn.
     next_at: u64,
     step: u64,
-    waiting: VecDeque<Rc<Waiting>>,
+    waiting: VecDeque<Rc<TurnWaiter>>,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct TurnWaiter {
     has_turn: Cell<bool>,
     /// The waiting request was cancelled.
     is_gone: Cell<bool>,
@@ -43,12 +43,12 @@ struct Waiting {
 }
 
 /// A turn, until it is dropped.
-pub(crate) struct Turn(Rc<RefCell<State>>);
+pub(crate) struct Turn(Rc<RefCell<TurnsState>>);
 
 /// A waiting request, until it is dropped.
-struct Place {
-    state: Rc<RefCell<State>>,
-    waiting: Rc<Waiting>,
+struct QueuedTurn {
+    state: Rc<RefCell<TurnsState>>,
+    waiting: Rc<TurnWaiter>,
 }
 
 impl Turns {
@@ -56,7 +56,7 @@ impl Turns {
     pub(crate) fn new(turns: usize, tenants: usize) -> Self {
         assert!(turns > 0, "there is at least one turn");
         let queues = (0..tenants).map(|_| Queue::default()).collect();
-        Self(Rc::new(RefCell::new(State { free: turns, now: 0, queues })))
+        Self(Rc::new(RefCell::new(TurnsState { free: turns, now: 0, queues })))
     }
 
     /// Waits for a turn of the tenant with this number and this weight, which is at least 1.
@@ -68,7 +68,7 @@ impl Turns {
                 return Turn(Rc::clone(&self.0));
             }
             let waiting = state.wait(tenant, weight);
-            Place { state: Rc::clone(&self.0), waiting }
+            QueuedTurn { state: Rc::clone(&self.0), waiting }
         };
         poll_fn(|cx| {
             if place.waiting.has_turn.get() {
@@ -83,8 +83,8 @@ impl Turns {
     }
 }
 
-impl State {
-    fn wait(&mut self, tenant: usize, weight: u16) -> Rc<Waiting> {
+impl TurnsState {
+    fn wait(&mut self, tenant: usize, weight: u16) -> Rc<TurnWaiter> {
         let now = self.now;
         let queue = &mut self.queues[tenant];
         if queue.waiting.is_empty() {
@@ -92,7 +92,7 @@ impl State {
             queue.next_at = queue.next_at.max(now);
         }
         queue.step = STEP / u64::from(weight.max(1));
-        let waiting = Rc::new(Waiting::default());
+        let waiting = Rc::new(TurnWaiter::default());
         queue.waiting.push_back(Rc::clone(&waiting));
         waiting
     }
@@ -117,7 +117,7 @@ impl State {
     }
 }
 
-fn give_back(state: &RefCell<State>) {
+fn give_back(state: &RefCell<TurnsState>) {
     let waker = state.borrow_mut().give_back();
     if let Some(waker) = waker {
         waker.wake();
@@ -130,7 +130,7 @@ impl Drop for Turn {
     }
 }
 
-impl Drop for Place {
+impl Drop for QueuedTurn {
     fn drop(&mut self) {
         self.waiting.is_gone.set(true);
         if self.waiting.has_turn.get() {

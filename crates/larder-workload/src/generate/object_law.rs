@@ -8,7 +8,7 @@ use super::size_law::SizeLaw;
 
 /// What the size law of an object measures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Sized {
+pub(super) enum SizeSubject {
     Value,
     /// Key and value together; the value has at least one byte.
     Object,
@@ -49,7 +49,7 @@ impl TtlLaw {
 pub(super) struct ObjectLaw {
     pub key_size: SizeLaw,
     pub size: SizeLaw,
-    pub sized: Sized,
+    pub sized: SizeSubject,
     pub ttl: TtlLaw,
 }
 
@@ -64,8 +64,8 @@ impl ObjectLaw {
         let key_bytes = self.key_size.size_bytes(base.rotate_left(32));
         let size = self.size.size_bytes(base);
         let value_bytes = match self.sized {
-            Sized::Value => size,
-            Sized::Object => size.saturating_sub(key_bytes).max(1),
+            SizeSubject::Value => size,
+            SizeSubject::Object => size.saturating_sub(key_bytes).max(1),
         };
         let ttl_s = self.ttl.ttl_s(finish(base));
         Request { time_s, key, key_bytes, value_bytes, op, ttl_s }
@@ -81,7 +81,7 @@ mod tests {
         let law = ObjectLaw {
             key_size: SizeLaw::Uniform(1, 2),
             size: SizeLaw::Uniform(1, 2),
-            sized: Sized::Value,
+            sized: SizeSubject::Value,
             ttl: TtlLaw::new(&[(1, 50), (2, 50)]),
         };
         let mut counts = std::collections::BTreeMap::new();
@@ -98,7 +98,7 @@ mod tests {
         let law = ObjectLaw {
             key_size: SizeLaw::Fixed(16),
             size: SizeLaw::Fixed(10),
-            sized: Sized::Object,
+            sized: SizeSubject::Object,
             ttl: TtlLaw::new(&[(60, 50), (300, 30), (0, 20)]),
         };
         let count = |ttl_s| {

@@ -9,7 +9,7 @@
 use crate::{Error, RequestSource};
 
 use super::llm_kv::LlmKv;
-use super::object_law::{ObjectLaw, Sized, TtlLaw, TtlPercent};
+use super::object_law::{ObjectLaw, SizeSubject, TtlLaw, TtlPercent};
 use super::parameters::Parameters;
 use super::popularity::Popularity;
 use super::quantiles;
@@ -341,7 +341,7 @@ fn of_records(name: &str, parameters: &Parameters, requests: u64) -> Option<Laws
         // "user" and 19 digits.
         key_size: SizeLaw::Fixed(23),
         size: SizeLaw::Fixed(parameters.bytes.unwrap_or(bytes)),
-        sized: Sized::Value,
+        sized: SizeSubject::Value,
         ttl: TtlLaw::new(ttl),
     };
     let objects = match name {
@@ -370,7 +370,7 @@ fn meta_kv_small_objects() -> ObjectLaw {
     ObjectLaw {
         key_size: SizeLaw::Uniform(21, 107),
         size: SizeLaw::quantiles(&quantiles::META_KV_SMALL_VALUE),
-        sized: Sized::Value,
+        sized: SizeSubject::Value,
         ttl: TtlLaw::new(&META_KV_TTL),
     }
 }
@@ -384,14 +384,19 @@ fn twitter_c12_objects() -> ObjectLaw {
     ObjectLaw {
         key_size: SizeLaw::Fixed(44),
         size: SizeLaw::Lognormal(twitter_c12::value_law()),
-        sized: Sized::Value,
+        sized: SizeSubject::Value,
         ttl: TtlLaw::new(&TWITTER_C12_TTL),
     }
 }
 
 /// Objects that never expire, with keys of 16 bytes; the size law gives the size of key and value together.
 fn sized_objects(size: SizeLaw) -> ObjectLaw {
-    ObjectLaw { key_size: SizeLaw::Fixed(16), size, sized: Sized::Object, ttl: TtlLaw::never() }
+    ObjectLaw {
+        key_size: SizeLaw::Fixed(16),
+        size,
+        sized: SizeSubject::Object,
+        ttl: TtlLaw::never(),
+    }
 }
 
 #[cfg(test)]

@@ -71,7 +71,7 @@ impl Input {
             return Err(Error::run(format!("{}: {message}", path.display())));
         }
         let taken_bytes = Arc::new(AtomicU64::new(0));
-        let counted = Counted { file, taken_bytes: Arc::clone(&taken_bytes) };
+        let counted = CountingFile { file, taken_bytes: Arc::clone(&taken_bytes) };
         let mut file = BufReader::with_capacity(FILE_BUFFER_BYTES, counted);
         let compression = Compression::of(file.fill_buf().map_err(failed)?);
         Ok(Self {
@@ -122,12 +122,12 @@ impl Input {
 }
 
 /// A file that counts the bytes read from it.
-struct Counted {
+struct CountingFile {
     file: File,
     taken_bytes: Arc<AtomicU64>,
 }
 
-impl Read for Counted {
+impl Read for CountingFile {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         let count = self.file.read(bytes)?;
         self.taken_bytes.fetch_add(count as u64, Ordering::Relaxed);
@@ -137,7 +137,7 @@ impl Read for Counted {
 
 fn decompressor(
     compression: Compression,
-    file: BufReader<Counted>,
+    file: BufReader<CountingFile>,
 ) -> io::Result<Box<dyn Read + Send>> {
     Ok(match compression {
         Compression::None => Box::new(file),

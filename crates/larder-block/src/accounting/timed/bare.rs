@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::accounting::Driven;
-use crate::cache::{Ended, Keep};
+use crate::cache::{Keep, RequestCompletion};
 use crate::layout::{
     Data, DeviceIo, Ending, IoId, LayoutRequest, Outcome, PlacementClass, RequestId, Span, Target,
 };
@@ -14,7 +14,7 @@ pub struct Bare {
     writes_durably: bool,
     issued: Vec<(IoId, DeviceIo)>,
     under_way: HashMap<usize, RequestId>,
-    ended: Vec<Ended>,
+    ended: Vec<RequestCompletion>,
     next_io: usize,
 }
 
@@ -67,10 +67,10 @@ impl Driven for Bare {
             Outcome::Failed => Ending::Failed,
             Outcome::Done | Outcome::Read(_) => Ending::Done,
         };
-        self.ended.push(Ended { id, ending, keep: None });
+        self.ended.push(RequestCompletion { id, ending, keep: None });
     }
 
-    fn ended(&mut self, ended: &mut Vec<Ended>) {
+    fn ended(&mut self, ended: &mut Vec<RequestCompletion>) {
         ended.append(&mut self.ended);
     }
 

@@ -23,8 +23,8 @@ use std::time::Duration;
 use larder_device::model::virtual_time::{Moment, ShapedStorage};
 use slab::Slab;
 
-use super::{Asked, Counts, Driven, READ_BYTES_MAX};
-use crate::cache::Ended;
+use super::{ClientRequest, Counts, Driven, READ_BYTES_MAX};
+use crate::cache::RequestCompletion;
 use crate::layout::{Data, DeviceIo, Ending, IoId, Outcome, RequestId, Span, Target};
 pub use bare::Bare;
 use processor::Processor;
@@ -33,7 +33,7 @@ pub use run::TimedRun;
 
 /// A layout on its devices, and the requests in flight. All cores are on one device.
 #[derive(Debug)]
-pub struct Timed<L: Driven> {
+pub struct TimedLayout<L: Driven> {
     layout: L,
     /// The cache device and the core.
     devices: [ShapedStorage; 2],
@@ -43,7 +43,7 @@ pub struct Timed<L: Driven> {
     ends: BinaryHeap<Reverse<(Moment, usize)>>,
     /// The I/Os in flight; for reads of the layout, the number of bytes.
     ios: Slab<(IoId, Option<usize>)>,
-    clients: HashMap<RequestId, Client>,
+    clients: HashMap<RequestId, WaitingClient>,
     /// The next request, which overlaps one in flight.
     waiting: Option<L::Request>,
     next_request: u64,
@@ -54,7 +54,7 @@ pub struct Timed<L: Driven> {
 
 /// A client that waits for a request.
 #[derive(Debug)]
-struct Client {
+struct WaitingClient {
     came: Moment,
     span: Option<Span>,
     bytes: u64,
@@ -71,7 +71,7 @@ struct Notes {
     latencies_ns: Vec<u64>,
 }
 
-impl<L: Driven> Timed<L> {
+impl<L: Driven> TimedLayout<L> {
     /// A layout, or a cache, on these devices, at time zero.
     pub fn new(
         layout: L,
@@ -185,7 +185,7 @@ impl<L: Driven> Timed<L> {
 
     /// Whether no overlapping request is in flight.
     fn is_free(&self, span: Option<Span>) -> bool {
-        let overlaps = |client: &Client| match (client.span, span) {
+        let overlaps = |client: &WaitingClient| match (client.span, span) {
             (Some(a), Some(b)) => a.overlaps(b),
             _ => false,
         };
@@ -196,7 +196,7 @@ impl<L: Driven> Timed<L> {
         let id = RequestId(self.next_request);
         self.next_request += 1;
         let bytes = request.read_bytes().unwrap_or_else(|| request.written_bytes()) as u64;
-        self.clients.insert(id, Client { came: self.now, span: request.span(), bytes });
+        self.clients.insert(id, WaitingClient { came: self.now, span: request.span(), bytes });
         self.counts.user_written_bytes += request.written_bytes() as u64;
         self.processor.work(self.now, self.processor.cost.request_ns);
         self.layout.submit(id, request);
@@ -263,7 +263,7 @@ impl<L: Driven> Timed<L> {
         let mut ended = Vec::new();
         self.layout.ended(&mut ended);
         let has_ended = !ended.is_empty();
-        for Ended { id, ending, keep } in ended {
+        for RequestCompletion { id, ending, keep } in ended {
             let client = self.clients.remove(&id).expect("it was asked for, once");
             assert_eq!(ending, Ending::Done, "{client:?} has failed");
             self.counts.requests += 1;

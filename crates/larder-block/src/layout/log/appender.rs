@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use super::batch::RECORDS_MAX;
 use super::footer::Listing;
 use super::grace::GracePhase;
-use super::index::Found;
+use super::index::MappedExtent;
 use super::record::Record;
 use crate::layout::{ClassId, Data, PlacementClass, RequestId, Span};
 
@@ -70,7 +70,7 @@ impl Pending {
 
 /// A record of a batch in flight.
 #[derive(Debug)]
-pub(super) struct Appended {
+pub(super) struct AppendedRecord {
     pub(super) pending: Pending,
     /// 0 for a void.
     pub(super) location: u64,
@@ -90,9 +90,9 @@ pub(super) struct Batch {
     pub(super) end: u32,
     /// Whether the footer of its segment is written together with the batch.
     pub(super) has_footer: bool,
-    pub(super) records: Vec<Appended>,
+    pub(super) records: Vec<AppendedRecord>,
     /// What the index had before; in force again if the batch fails.
-    pub(super) displaced: Vec<Found>,
+    pub(super) displaced: Vec<MappedExtent>,
     pub(super) phase: GracePhase,
     /// An earlier batch of its segment has failed. A start does not find batches after such a hole.
     pub(super) is_behind_hole: bool,

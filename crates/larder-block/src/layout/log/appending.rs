@@ -1,10 +1,10 @@
 //! Writes the pending records, and tells those for whom they were written how that has ended.
 
 use super::LogLayout;
-use super::appender::{Appended, Batch, DIRTY_LANE, LANES, Pending, Source};
-use super::index::{Extent, Found};
+use super::appender::{AppendedRecord, Batch, DIRTY_LANE, LANES, Pending, Source};
+use super::index::{Extent, MappedExtent};
 use super::segments::RESERVED_SEGMENTS;
-use super::write_buffer::Held;
+use super::write_buffer::BufferedWrite;
 use crate::layout::{Data, Span};
 
 /// Most bytes of a batch.
@@ -96,7 +96,8 @@ impl LogLayout {
     fn out_of_date(&self, pending: &Pending) -> Option<u64> {
         let Source::Kept { location, attempt, .. } = pending.source else { return None };
         let found = self.log.index.found(pending.span);
-        let is_it = |one: &Found| one.span == pending.span && one.extent.location == location;
+        let is_it =
+            |one: &MappedExtent| one.span == pending.span && one.extent.location == location;
         let is_there = found.len() == 1 && found.iter().all(is_it);
         (!is_there).then_some(attempt)
     }
@@ -134,13 +135,13 @@ impl LogLayout {
         self.ios.note_change();
     }
 
-    fn is_durable(&mut self, Appended { pending, location }: Appended) {
+    fn is_durable(&mut self, AppendedRecord { pending, location }: AppendedRecord) {
         let Pending { span, data, source, .. } = pending;
         match source {
             Source::Write { request, is_eager } => {
                 self.requests.end_part(request, true);
                 if let (true, Some(data)) = (is_eager, data) {
-                    self.destaging.hold(Held { span, location, data });
+                    self.destaging.hold(BufferedWrite { span, location, data });
                 }
             }
             Source::Insert { request } | Source::Void { request } => {
@@ -170,7 +171,7 @@ impl LogLayout {
                     };
                     self.log.index.replace(one.span, Some(moved), &mut Vec::new());
                     self.classes.has_come_to(&mut self.log, moved.location, moved.class);
-                    self.cleanings.follow(Found { span: one.span, extent: moved });
+                    self.cleanings.follow(MappedExtent { span: one.span, extent: moved });
                 }
                 self.kept_ended(attempt);
             }
@@ -185,7 +186,7 @@ impl LogLayout {
         while is_first && let Some(pending) = self.log.appender.pop(batch.lane) {
             self.has_failed(pending.span, pending.source);
         }
-        for Appended { pending, .. } in batch.records {
+        for AppendedRecord { pending, .. } in batch.records {
             if let Source::Write { .. } | Source::Insert { .. } | Source::Void { .. } =
                 pending.source
             {
@@ -193,7 +194,7 @@ impl LogLayout {
             }
             self.has_failed(pending.span, pending.source);
         }
-        for Found { span, extent } in batch.displaced {
+        for MappedExtent { span, extent } in batch.displaced {
             // A destage may still be in flight; when it completes, it must not be attributed to data that was
             // overwritten in place.
             let extent = Extent { is_busy: false, is_overwritable: false, ..extent };

@@ -16,7 +16,7 @@ use std::cmp::Reverse;
 
 use super::appender::{CLEAN_LANE, DIRTY_LANE};
 use super::eviction::Eviction;
-use super::index::Found;
+use super::index::MappedExtent;
 use super::record_log::RecordLog;
 use super::segments::RESERVED_SEGMENTS;
 use super::written::Place;
@@ -162,7 +162,7 @@ impl Classes {
         log: &mut RecordLog,
         class: ClassId,
         span: Span,
-        found: &[Found],
+        found: &[MappedExtent],
     ) -> ClassId {
         match found.iter().find(|one| one.extent.class != class) {
             Some(other) if !self.has_room_for(log, class, span.sectors) => {
@@ -177,7 +177,12 @@ impl Classes {
     }
 
     /// Moves hit data to the class of the request, as far as that class has room.
-    pub(super) fn take_over(&mut self, log: &mut RecordLog, class: ClassId, found: &[Found]) {
+    pub(super) fn take_over(
+        &mut self,
+        log: &mut RecordLog,
+        class: ClassId,
+        found: &[MappedExtent],
+    ) {
         for one in found.iter().filter(|one| one.extent.class != class) {
             if self.has_room_for(log, class, one.extent.sectors) {
                 log.index.reclassify(one.span, class);
@@ -196,11 +201,15 @@ impl Classes {
 
     /// Selects what to keep of a segment that is drained: pinned data; by priority, data of a higher priority than
     /// other cached data, up to the credit; by hits, data with hits, up to the budget of a segment. Sorted by sectors.
-    pub(super) fn choose_kept(&mut self, log: &RecordLog, found: &[Found]) -> Vec<Found> {
+    pub(super) fn choose_kept(
+        &mut self,
+        log: &RecordLog,
+        found: &[MappedExtent],
+    ) -> Vec<MappedExtent> {
         let budget = self.kept_bytes;
         self.credit_bytes = self.credit_bytes.saturating_add(budget as u64).min(self.credit_max);
         let (lowest, shares) = (self.lowest_share(log), self.shares);
-        let share = |one: &Found| shares.get(one.extent.class);
+        let share = |one: &MappedExtent| shares.get(one.extent.class);
         // Data beyond a share is not kept, whatever it is.
         let mut too_many: [u64; ClassId::COUNT] = [0; ClassId::COUNT];
         ClassId::all()

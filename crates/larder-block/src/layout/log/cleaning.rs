@@ -15,7 +15,7 @@
 use super::LogLayout;
 use super::appender::{DIRTY_LANE, Pending, Source};
 use super::destaging::{read_for_core, split};
-use super::index::{Extent, Found};
+use super::index::{Extent, MappedExtent};
 use super::purpose::{LogPurpose, Mover};
 use super::range_cleaning::{CleaningAim, CleaningStage, RangeCleaning};
 use super::segments::SegmentState;
@@ -55,7 +55,7 @@ impl LogLayout {
         &mut self,
         (request, settles): (RequestId, bool),
         aim: CleaningAim,
-        left: Vec<Found>,
+        left: Vec<MappedExtent>,
         stage: CleaningStage,
     ) {
         self.cleanings.push(RangeCleaning::new((request, settles), aim, left, stage));
@@ -187,13 +187,14 @@ impl LogLayout {
             return true;
         }
         let marks = std::mem::take(&mut one.marks);
-        let marks: Vec<Found> = marks.iter().flat_map(|found| self.still_clean(found)).collect();
+        let marks: Vec<MappedExtent> =
+            marks.iter().flat_map(|found| self.still_clean(found)).collect();
         if marks.iter().any(|found| self.is_draining(found)) {
             // A copy that says dirty may be about to get a younger sequence than the marker.
             one.stage = CleaningStage::Looking;
             return true;
         }
-        for Found { span, extent } in marks {
+        for MappedExtent { span, extent } in marks {
             let marked = Extent { was_dirty: false, ..extent };
             self.log.index.replace(span, Some(marked), &mut Vec::new());
             let source = Source::Destaged { request: one.request, location: extent.location };
@@ -212,7 +213,7 @@ impl LogLayout {
     }
 
     /// The parts of `found` that are still in place, clean, and look dirty.
-    fn still_clean(&self, found: &Found) -> Vec<Found> {
+    fn still_clean(&self, found: &MappedExtent) -> Vec<MappedExtent> {
         let mut now = self.log.index.still_recorded(found);
         now.retain(|now| now.extent.was_dirty && !now.extent.is_dirty);
         now
@@ -229,7 +230,7 @@ impl LogLayout {
         self.cleanings.not_marked(span);
     }
 
-    fn read_busy(&mut self, one: &mut RangeCleaning, busy: &[Found]) {
+    fn read_busy(&mut self, one: &mut RangeCleaning, busy: &[MappedExtent]) {
         let index = &self.log.index;
         let still_there = busy.iter().flat_map(|found| index.still_there(found));
         let (read, unread) = self.destaging.take_held(still_there);
@@ -244,7 +245,7 @@ impl LogLayout {
 
     pub(super) fn cleaning_read_ended(
         &mut self,
-        found: Vec<Found>,
+        found: Vec<MappedExtent>,
         request: RequestId,
         data: Option<&Data>,
     ) {
@@ -265,7 +266,7 @@ impl LogLayout {
 
     /// Whether its segment is about to move it. A segment that waits for a retry is not: a core that has failed must
     /// not block the cleaning of other cores, nor another try of its own.
-    fn is_draining(&self, found: &Found) -> bool {
+    fn is_draining(&self, found: &MappedExtent) -> bool {
         let segment = self.log.segment_of(found.extent.location);
         let waits = self.draining.waits_for_retry();
         self.log.segments.get(segment).state() == SegmentState::Draining && !waits

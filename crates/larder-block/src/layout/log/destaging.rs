@@ -3,10 +3,10 @@
 //! *Always:* dirty data that is marked as busy is in flight to the core for one mover only, and is not overwritten in
 //! place during that. So when it has arrived, the core has what is here.
 
-use super::index::{Found, Index};
-use super::leaving::Leaving;
+use super::index::{Index, MappedExtent};
+use super::leaving::LeavingRuns;
 use super::purpose::{LogPurpose, Mover};
-use super::write_buffer::{Held, WriteBuffer};
+use super::write_buffer::{BufferedWrite, WriteBuffer};
 use crate::layout::io_queue::IoQueue;
 use crate::layout::{Data, DeviceIo, PlacementClass, SECTOR_BYTES, Span, Target};
 
@@ -19,19 +19,19 @@ pub(super) struct Destaging {
     /// Stream data that is held until it is on its core.
     buffer: WriteBuffer,
     /// Ranges in flight to cores, of destages and of writes around.
-    leaving: Leaving,
+    leaving: LeavingRuns,
     line_sectors: u32,
 }
 
 impl Destaging {
     /// `buffer_bytes`: the most stream data that is held in memory.
     pub(super) fn new(buffer_bytes: u64, line_sectors: u32) -> Self {
-        let (buffer, leaving) = (WriteBuffer::new(buffer_bytes), Leaving::default());
+        let (buffer, leaving) = (WriteBuffer::new(buffer_bytes), LeavingRuns::default());
         Self { buffer, leaving, line_sectors }
     }
 
     /// Holds stream data in memory, if there is room.
-    pub(super) fn hold(&mut self, held: Held) {
+    pub(super) fn hold(&mut self, held: BufferedWrite) {
         self.buffer.add(held);
     }
 
@@ -43,8 +43,8 @@ impl Destaging {
     /// Takes out the data that is in memory. Returns it, and what has to be read.
     pub(super) fn take_held(
         &mut self,
-        found: impl IntoIterator<Item = Found>,
-    ) -> (Vec<(Found, Data)>, Vec<Found>) {
+        found: impl IntoIterator<Item = MappedExtent>,
+    ) -> (Vec<(MappedExtent, Data)>, Vec<MappedExtent>) {
         let (mut read, mut unread) = (Vec::new(), Vec::new());
         for one in found {
             match self.buffer.take(one.span, one.extent.location) {
@@ -61,7 +61,7 @@ impl Destaging {
     }
 
     /// Whether it is in flight to the core, or being read for that.
-    pub(super) fn is_moving(&self, found: &Found) -> bool {
+    pub(super) fn is_moving(&self, found: &MappedExtent) -> bool {
         found.extent.is_busy || self.leaving.has(found.span)
     }
 
@@ -78,7 +78,7 @@ impl Destaging {
     /// void since it was read: a write around may have overtaken it. Returns the number of writes.
     pub(super) fn write(
         &mut self,
-        data: Vec<(Found, Data)>,
+        data: Vec<(MappedExtent, Data)>,
         mover: Mover,
         index: &Index,
         ios: &mut IoQueue<LogPurpose>,
@@ -91,7 +91,7 @@ impl Destaging {
         let runs = runs_of(data);
         let writes = runs.len();
         for run in runs {
-            let (found, parts): (Vec<Found>, Vec<Data>) = run.into_iter().unzip();
+            let (found, parts): (Vec<MappedExtent>, Vec<Data>) = run.into_iter().unzip();
             let first = found[0].span;
             self.leaving.add(run_of(&found));
             let io = DeviceIo::Write {
@@ -109,8 +109,13 @@ impl Destaging {
     }
 
     /// The parts of read data that are still in force.
-    fn current(&self, found: &Found, data: &Data, index: &Index) -> Vec<(Found, Data)> {
-        let part = |now: Found| {
+    fn current(
+        &self,
+        found: &MappedExtent,
+        data: &Data,
+        index: &Index,
+    ) -> Vec<(MappedExtent, Data)> {
+        let part = |now: MappedExtent| {
             let from = usize::try_from(now.span.first - found.span.first).expect("within a line")
                 * SECTOR_BYTES;
             (now, data.slice(from..from + now.span.bytes()))
@@ -142,7 +147,7 @@ impl Destaging {
     /// A write to a core has ended: what it wrote, unless it was overwritten since, is clean if the write succeeded.
     pub(super) fn ended(
         &mut self,
-        found: &[Found],
+        found: &[MappedExtent],
         mover: Mover,
         is_well: bool,
         index: &mut Index,
@@ -165,9 +170,9 @@ impl Destaging {
 
 /// Reads from the cache device, in the order of the device. Returns the number of reads.
 pub(super) fn read_for_core(
-    mut unread: Vec<Found>,
+    mut unread: Vec<MappedExtent>,
     ios: &mut IoQueue<LogPurpose>,
-    purpose: impl Fn(Vec<Found>) -> LogPurpose,
+    purpose: impl Fn(Vec<MappedExtent>) -> LogPurpose,
 ) -> usize {
     unread.sort_by_key(|one| one.extent.location);
     let mut reads = 0;
@@ -184,7 +189,10 @@ pub(super) fn read_for_core(
 }
 
 /// Splits the data of one read among the parts for which it was read.
-pub(super) fn split(found: Vec<Found>, data: &Data) -> impl Iterator<Item = (Found, Data)> {
+pub(super) fn split(
+    found: Vec<MappedExtent>,
+    data: &Data,
+) -> impl Iterator<Item = (MappedExtent, Data)> {
     let mut at = 0;
     found.into_iter().map(move |one| {
         let from = at;
@@ -194,15 +202,18 @@ pub(super) fn split(found: Vec<Found>, data: &Data) -> impl Iterator<Item = (Fou
 }
 
 /// Groups data for the cores into sorted runs of at most [`TRANSFER_BYTES_MAX`].
-pub(super) fn runs_of(mut data: Vec<(Found, Data)>) -> Vec<Vec<(Found, Data)>> {
+pub(super) fn runs_of(mut data: Vec<(MappedExtent, Data)>) -> Vec<Vec<(MappedExtent, Data)>> {
     data.sort_by_key(|(one, _)| one.span);
-    let follows = |a: &Found, b: &Found| a.span.core == b.span.core && a.span.end() == b.span.first;
-    let mut runs: Vec<Vec<(Found, Data)>> = Vec::new();
+    let follows = |a: &MappedExtent, b: &MappedExtent| {
+        a.span.core == b.span.core && a.span.end() == b.span.first
+    };
+    let mut runs: Vec<Vec<(MappedExtent, Data)>> = Vec::new();
     let mut room = 0;
     for one in data {
         let bytes = one.0.span.bytes();
-        let goes_on =
-            |run: &Vec<(Found, Data)>| run.last().is_some_and(|(last, _)| follows(last, &one.0));
+        let goes_on = |run: &Vec<(MappedExtent, Data)>| {
+            run.last().is_some_and(|(last, _)| follows(last, &one.0))
+        };
         match runs.last_mut().filter(|run| bytes <= room && goes_on(run)) {
             Some(run) => run.push(one),
             None => {
@@ -216,14 +227,14 @@ pub(super) fn runs_of(mut data: Vec<(Found, Data)>) -> Vec<Vec<(Found, Data)>> {
 }
 
 /// The sectors of a run.
-fn run_of(found: &[Found]) -> Span {
+fn run_of(found: &[MappedExtent]) -> Span {
     let sectors = found.iter().map(|one| one.span.sectors).sum();
     Span { sectors, ..found[0].span }
 }
 
 /// Splits `found` into consecutive chunks of at most [`TRANSFER_BYTES_MAX`].
-fn chunks_of_bytes(found: &[Found]) -> Vec<Vec<Found>> {
-    let mut chunks: Vec<Vec<Found>> = Vec::new();
+fn chunks_of_bytes(found: &[MappedExtent]) -> Vec<Vec<MappedExtent>> {
+    let mut chunks: Vec<Vec<MappedExtent>> = Vec::new();
     let mut room = 0;
     for one in found {
         if chunks.is_empty() || one.span.bytes() > room {

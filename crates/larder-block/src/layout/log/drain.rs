@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use super::index::Found;
+use super::index::MappedExtent;
 use super::yielding::Yielding;
 use crate::layout::{Data, Span};
 
@@ -37,7 +37,7 @@ enum DrainPhase {
     /// Waits until no write to the segment and no destage from it is in flight.
     Waiting,
     /// Reads the data to destage or to keep.
-    Reading { outstanding: usize, read: Vec<(Found, Data)>, kept: Vec<Found> },
+    Reading { outstanding: usize, read: Vec<(MappedExtent, Data)>, kept: Vec<MappedExtent> },
     /// Destages, and copies kept data.
     Moving { destages: usize, copies: usize, queue: Queue },
     /// Waits for flushes of cores.
@@ -48,9 +48,9 @@ enum DrainPhase {
 
 /// The data of a segment, all of it read: what is copied within the log, and what goes to the cores.
 #[derive(Debug)]
-pub(super) struct Drained {
-    pub(super) copied: Vec<(Found, Data)>,
-    pub(super) destaged: Vec<(Found, Data)>,
+pub(super) struct DrainedData {
+    pub(super) copied: Vec<(MappedExtent, Data)>,
+    pub(super) destaged: Vec<(MappedExtent, Data)>,
 }
 
 impl Draining {
@@ -92,8 +92,8 @@ impl Draining {
     pub(super) fn begin_reading(
         &mut self,
         outstanding: usize,
-        read: Vec<(Found, Data)>,
-        kept: Vec<Found>,
+        read: Vec<(MappedExtent, Data)>,
+        kept: Vec<MappedExtent>,
     ) {
         self.begun(outstanding);
         self.set_phase(DrainPhase::Reading { outstanding, read, kept });
@@ -114,14 +114,14 @@ impl Draining {
     }
 
     /// A wanted read has succeeded.
-    pub(super) fn add_read(&mut self, data: impl Iterator<Item = (Found, Data)>) {
+    pub(super) fn add_read(&mut self, data: impl Iterator<Item = (MappedExtent, Data)>) {
         if let Some(Drain { phase: DrainPhase::Reading { read, .. }, .. }) = &mut self.drain {
             read.extend(data);
         }
     }
 
     /// A wanted read has failed, and so has the attempt. Returns what was read.
-    pub(super) fn read_failed(&mut self) -> Vec<(Found, Data)> {
+    pub(super) fn read_failed(&mut self) -> Vec<(MappedExtent, Data)> {
         let read = match &mut self.drain {
             Some(Drain { phase: DrainPhase::Reading { read, .. }, .. }) => std::mem::take(read),
             _ => Vec::new(),
@@ -131,7 +131,7 @@ impl Draining {
     }
 
     /// All data, once everything is read.
-    pub(super) fn take_read(&mut self) -> Option<Drained> {
+    pub(super) fn take_read(&mut self) -> Option<DrainedData> {
         let Some(Drain {
             phase: DrainPhase::Reading { outstanding: 0, read, kept }, has_kept, ..
         }) = &mut self.drain
@@ -141,11 +141,11 @@ impl Draining {
         let (read, kept) = (std::mem::take(read), std::mem::take(kept));
         *has_kept = true;
         let (copied, destaged) = read.into_iter().partition(|(one, _)| includes(&kept, one));
-        Some(Drained { copied, destaged })
+        Some(DrainedData { copied, destaged })
     }
 
     /// This number of copies was requested, and these runs are to go to the cores.
-    pub(super) fn begin_moving(&mut self, copies: usize, runs: Vec<Vec<(Found, Data)>>) {
+    pub(super) fn begin_moving(&mut self, copies: usize, runs: Vec<Vec<(MappedExtent, Data)>>) {
         self.begun(copies);
         let queue = Queue(runs.into());
         self.set_phase(DrainPhase::Moving { destages: 0, copies, queue });
@@ -156,7 +156,7 @@ impl Draining {
     }
 
     /// The next run for the cores, if one more may be in flight. `is_wanted`: a request waits for the end of the drain.
-    pub(super) fn next_run(&mut self, is_wanted: bool) -> Option<Vec<(Found, Data)>> {
+    pub(super) fn next_run(&mut self, is_wanted: bool) -> Option<Vec<(MappedExtent, Data)>> {
         let allowed = self.yielding.allowed(is_wanted);
         match &mut self.drain {
             Some(Drain { phase: DrainPhase::Moving { destages, queue, .. }, .. })
@@ -177,7 +177,7 @@ impl Draining {
     }
 
     /// Removes and returns queued data of `span`: it is being written around, or becomes void.
-    pub(super) fn give_way_to(&mut self, span: Span) -> Vec<Found> {
+    pub(super) fn give_way_to(&mut self, span: Span) -> Vec<MappedExtent> {
         match &mut self.drain {
             Some(Drain { phase: DrainPhase::Moving { queue, .. }, .. }) => queue.take(span),
             _ => Vec::new(),
@@ -196,7 +196,7 @@ impl Draining {
 
     /// A destaging write of an attempt has failed. Returns the data that was queued; completed and running destages of
     /// the attempt still count. `None`: the attempt had failed before.
-    pub(super) fn destage_failed(&mut self, of: u64) -> Option<Vec<Found>> {
+    pub(super) fn destage_failed(&mut self, of: u64) -> Option<Vec<MappedExtent>> {
         self.ended_one();
         if !self.counts_destage(of) {
             return None;
@@ -315,17 +315,17 @@ impl Draining {
 }
 
 /// Whether sorted data includes the sectors of `one`.
-pub(super) fn includes(sorted: &[Found], one: &Found) -> bool {
+pub(super) fn includes(sorted: &[MappedExtent], one: &MappedExtent) -> bool {
     sorted.binary_search_by_key(&one.span, |kept| kept.span).is_ok()
 }
 
 /// Data that was read but not yet sent to its core, ordered by core and sector. All of it is marked as busy.
 #[derive(Debug, Default)]
-struct Queue(VecDeque<Vec<(Found, Data)>>);
+struct Queue(VecDeque<Vec<(MappedExtent, Data)>>);
 
 impl Queue {
     /// Removes and returns the queued data that overlaps `span`.
-    fn take(&mut self, span: Span) -> Vec<Found> {
+    fn take(&mut self, span: Span) -> Vec<MappedExtent> {
         let mut taken = Vec::new();
         for run in &mut self.0 {
             run.retain(|(one, _)| {
@@ -341,7 +341,7 @@ impl Queue {
     }
 
     /// Takes out everything.
-    fn take_all(&mut self) -> Vec<Found> {
+    fn take_all(&mut self) -> Vec<MappedExtent> {
         self.0.drain(..).flatten().map(|(one, _)| one).collect()
     }
 }

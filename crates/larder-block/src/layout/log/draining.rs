@@ -4,8 +4,8 @@
 use super::LogLayout;
 use super::appender::{Pending, Source};
 use super::destaging::{read_for_core, runs_of, split};
-use super::drain::{Drained, includes};
-use super::index::Found;
+use super::drain::{DrainedData, includes};
+use super::index::MappedExtent;
 use super::purpose::{LogPurpose, Mover};
 use super::segments::{RESERVED_SEGMENTS, SegmentState};
 use crate::layout::{Data, DeviceIo, Span, Target};
@@ -59,7 +59,7 @@ impl LogLayout {
         let may_keep = !has_kept && self.log.segments.ready() >= self.classes.ready_to_keep();
         let kept = if may_keep { self.classes.choose_kept(&self.log, &found) } else { Vec::new() };
         let attempt = self.draining.next_attempt();
-        let dirty: Vec<Found> =
+        let dirty: Vec<MappedExtent> =
             found.into_iter().filter(|one| one.extent.is_dirty && !includes(&kept, one)).collect();
         self.log.index.mark_busy(&dirty);
         // Data that is not in memory is read, in device order.
@@ -72,7 +72,12 @@ impl LogLayout {
         self.move_when_read();
     }
 
-    pub(super) fn drain_read_ended(&mut self, found: Vec<Found>, of: u64, data: Option<&Data>) {
+    pub(super) fn drain_read_ended(
+        &mut self,
+        found: Vec<MappedExtent>,
+        of: u64,
+        data: Option<&Data>,
+    ) {
         if !self.draining.is_read_wanted(of) {
             return self.no_longer_busy(&found);
         }
@@ -87,7 +92,7 @@ impl LogLayout {
     }
 
     fn move_when_read(&mut self) {
-        let Some(Drained { copied, destaged }) = self.draining.take_read() else { return };
+        let Some(DrainedData { copied, destaged }) = self.draining.take_read() else { return };
         let copies = copied.len();
         for (one, data) in copied {
             // A clean record that replaces a dirty one must be true after a crash too: data that no flush of the core
@@ -106,7 +111,7 @@ impl LogLayout {
     }
 
     /// Whether the core is known to have the destaged data of `found` durably.
-    fn is_durable_on_core(&self, found: &Found) -> bool {
+    fn is_durable_on_core(&self, found: &MappedExtent) -> bool {
         let (segment, position) = self.log.geometry().place_of(found.extent.location);
         self.cores.unflushed_destages(found.span.core).is_none()
             || self.log.segments.get(segment).is_told(position)
@@ -136,7 +141,7 @@ impl LogLayout {
     }
 
     /// A write to a core has ended.
-    pub(super) fn destage_ended(&mut self, found: &[Found], mover: Mover, is_well: bool) {
+    pub(super) fn destage_ended(&mut self, found: &[MappedExtent], mover: Mover, is_well: bool) {
         self.destaging.ended(found, mover, is_well, &mut self.log.index);
         self.cores.destaged(found[0].span.core);
         self.ios.note_change();
@@ -214,7 +219,7 @@ impl LogLayout {
     }
 
     /// This data does not go to its core after all.
-    pub(super) fn no_longer_busy(&mut self, found: &[Found]) {
+    pub(super) fn no_longer_busy(&mut self, found: &[MappedExtent]) {
         self.log.index.no_longer_busy(found);
         self.ios.note_change();
     }

@@ -28,13 +28,13 @@ const REFUSALS_MAX: u32 = 1000;
 
 /// The position at which a class searches for data to evict.
 #[derive(Clone, Copy, Debug, Default)]
-struct Cursor {
+struct EvictionCursor {
     next: Place,
     /// The first place before `next` where the class may have data: it could not be evicted, or has arrived later.
     left: Option<Place>,
 }
 
-impl Cursor {
+impl EvictionCursor {
     fn leaves(&mut self, place: Place) {
         self.left = Some(self.left.map_or(place, |left| left.min(place)));
     }
@@ -53,7 +53,7 @@ struct AtStake {
 
 /// What a class has evicted.
 #[derive(Clone, Copy, Debug, Default)]
-struct Evicted {
+struct EvictionTally {
     sectors: u64,
     /// Whether data was found that is dirty, or in flight to the core.
     has_seen_dirty: bool,
@@ -62,7 +62,7 @@ struct Evicted {
 /// Where classes search for data to evict, and which of them lack room.
 #[derive(Debug)]
 pub(super) struct Eviction {
-    cursors: [Cursor; ClassId::COUNT],
+    cursors: [EvictionCursor; ClassId::COUNT],
     /// Bit set of the classes that were refused room because of dirty data.
     full_of_dirty: u64,
     at_stake: AtStake,
@@ -75,7 +75,7 @@ pub(super) struct Eviction {
 
 impl Default for Eviction {
     fn default() -> Self {
-        let cursors = [Cursor::default(); ClassId::COUNT];
+        let cursors = [EvictionCursor::default(); ClassId::COUNT];
         Self {
             cursors,
             full_of_dirty: 0,
@@ -176,7 +176,7 @@ impl Eviction {
     }
 
     /// Evicts `wanted` sectors of a class, or a few more, the oldest first, as far as they are clean and found soon.
-    fn evict(&mut self, log: &mut RecordLog, class: ClassId, wanted: u64) -> Evicted {
+    fn evict(&mut self, log: &mut RecordLog, class: ClassId, wanted: u64) -> EvictionTally {
         if log.take_has_loaded() {
             self.look_again(ClassId::UNCLASSIFIED, 0);
         }
@@ -184,7 +184,7 @@ impl Eviction {
         let (began, mut has_turned) = (cursor.next, false);
         let needed = u32::try_from(wanted / u64::from(log.line_sectors()));
         let mut lines = needed.unwrap_or(u32::MAX).saturating_mul(2).saturating_add(LINES_MAX);
-        let (mut segments, mut evicted) = (SEGMENTS_MAX, Evicted::default());
+        let (mut segments, mut evicted) = (SEGMENTS_MAX, EvictionTally::default());
         while evicted.sectors < wanted && lines > 0 && segments > 0 {
             let Some((generation, segment)) = log.segments.filling_from(cursor.next.generation)
             else {

@@ -44,12 +44,12 @@ use super::record::{ENTRY_BYTES, Record, RecordEntry};
 
 const MAGIC: [u8; 4] = *b"LBSF";
 const CHECKED_FROM: usize = 12;
-const TRAILER_BYTES: usize = size_of::<Trailer>();
+const TRAILER_BYTES: usize = size_of::<FooterTrailer>();
 const _: () = assert!(TRAILER_BYTES == 64);
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
-struct Trailer {
+struct FooterTrailer {
     magic: [u8; 4],
     version: U16,
     reserved: U16,
@@ -105,7 +105,7 @@ impl Listing {
 
     /// The footer that is written after the batch of `last`, padded to blocks.
     pub(super) fn encode(&self, uuid: &CacheUuid, last: &BatchHeader, block_bytes: u32) -> Vec<u8> {
-        let mut trailer = Trailer {
+        let mut trailer = FooterTrailer {
             magic: MAGIC,
             version: FORMAT_VERSION.into(),
             reserved: 0.into(),
@@ -151,7 +151,7 @@ impl Footer {
     /// Parses the last bytes of `segment`. A result of [`Of`](Self::Of) was checked as far as possible without its
     /// batches: they follow each other, and no record crosses a line boundary.
     pub(super) fn parse(bytes: &[u8], uuid: &CacheUuid, segment: u32, geometry: &Geometry) -> Self {
-        let Ok((rest, trailer)) = Trailer::ref_from_suffix(bytes) else { return Self::None };
+        let Ok((rest, trailer)) = FooterTrailer::ref_from_suffix(bytes) else { return Self::None };
         let is_one = trailer.magic == MAGIC
             && trailer.version.get() == FORMAT_VERSION
             && trailer.segment.get() == segment
@@ -180,7 +180,11 @@ impl Footer {
 }
 
 /// The batches of a footer; `None` if their positions are impossible.
-fn filling(trailer: &Trailer, entries: &[RecordEntry], geometry: &Geometry) -> Option<Filling> {
+fn filling(
+    trailer: &FooterTrailer,
+    entries: &[RecordEntry],
+    geometry: &Geometry,
+) -> Option<Filling> {
     let footer = u32::try_from(footer_bytes(entries.len(), geometry.block_bytes)).ok()?;
     let footer_position = geometry.segment_bytes.checked_sub(footer)?;
     let (mut filling, mut records): (Option<Filling>, Vec<Record>) = (None, Vec::new());

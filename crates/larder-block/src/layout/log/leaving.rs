@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use crate::layout::{CoreId, Span};
 
 #[derive(Debug, Default)]
-pub(super) struct Leaving {
+pub(super) struct LeavingRuns {
     /// End by core and first sector. The runs do not overlap.
     runs: BTreeMap<(CoreId, u64), u64>,
 }
 
-impl Leaving {
+impl LeavingRuns {
     /// # Panics
     /// If a part of `run` is in flight already.
     pub(super) fn add(&mut self, run: Span) {
@@ -38,7 +38,7 @@ mod tests {
     #[test]
     fn whatever_has_a_sector_in_common_is_seen() {
         let span = |core, first, sectors| Span { core: CoreId::new(core).unwrap(), first, sectors };
-        let mut leaving = Leaving::default();
+        let mut leaving = LeavingRuns::default();
         leaving.add(span(1, 10, 10));
         leaving.add(span(1, 20, 5));
         for (seen, first, sectors) in [

@@ -78,8 +78,8 @@ use larder_device::DeviceInfo;
 use super::io_queue::IoQueue;
 use super::requests::Requests;
 use super::{
-    ClassId, CoreId, DeviceIo, Ending, IoId, Layout, LayoutRequest, Left, Outcome, Piece,
-    PieceState, Refusal, RequestId, Room, Shares, Span, Usage,
+    ClassId, CoreId, DeviceIo, Ending, IoId, Layout, LayoutRequest, Outcome, Piece, PieceState,
+    Refusal, RequestId, Room, Shares, ShutdownState, Span, Usage,
 };
 use crate::streams::Streams;
 use classes::Classes;
@@ -286,7 +286,7 @@ impl Layout for LogLayout {
         self.cores.unsettled().next().is_none().then(|| self.log.appender.last_sequence())
     }
 
-    fn left(&self) -> Option<Left> {
+    fn left(&self) -> Option<ShutdownState> {
         self.how_left()
     }
 

@@ -9,7 +9,7 @@
 //! stream data, and becomes durable before its segment is filled again.
 
 use super::destaging::Destaging;
-use super::index::Found;
+use super::index::MappedExtent;
 use super::record_log::RecordLog;
 use super::segments::SegmentState;
 use super::written::Place;
@@ -38,7 +38,7 @@ impl OldestDirty {
         destaging: &Destaging,
         class: ClassId,
         sectors: u64,
-    ) -> (Place, Vec<Found>) {
+    ) -> (Place, Vec<MappedExtent>) {
         let began = self.0[class.index()];
         let (mut at, mut has_turned, mut first) = (began, false, None);
         let mut lines = 4 * sectors.div_ceil(u64::from(log.line_sectors())) + LINES_MAX;

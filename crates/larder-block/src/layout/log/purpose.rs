@@ -2,7 +2,7 @@
 
 use super::cores::WriteCounts;
 use super::grace::GracePhase;
-use super::index::Found;
+use super::index::MappedExtent;
 use crate::layout::{CoreId, RequestId, Span};
 
 /// Why dirty data goes to the core.
@@ -26,11 +26,11 @@ pub(super) enum LogPurpose {
     /// The write of a batch. Ids of I/Os are reused after their completion; a batch lives longer than that.
     Append { sequence: u64 },
     /// A read of this data of a draining segment.
-    DrainRead { found: Vec<Found>, attempt: u64 },
+    DrainRead { found: Vec<MappedExtent>, attempt: u64 },
     /// A read for a cleaning request.
-    CleaningRead { found: Vec<Found>, request: RequestId },
+    CleaningRead { found: Vec<MappedExtent>, request: RequestId },
     /// A write of dirty data to the core.
-    Destage { found: Vec<Found>, mover: Mover },
+    Destage { found: Vec<MappedExtent>, mover: Mover },
     /// A write around.
     Bypass { request: RequestId, span: Span, durable: bool },
     /// A flush of a core that a write around waits for.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::grace::GracePhase;
-use super::index::Found;
+use super::index::MappedExtent;
 use super::written::Place;
 use crate::layout::{ClassId, Data, RequestId, Span};
 
@@ -21,10 +21,10 @@ pub(super) struct RangeCleaning {
     pub(super) request: RequestId,
     pub(super) aim: CleaningAim,
     /// What was dirty when it was requested, and may still be.
-    pub(super) left: Vec<Found>,
+    pub(super) left: Vec<MappedExtent>,
     pub(super) stage: CleaningStage,
     /// For a settling: data that was clean but looked dirty when the flush was issued.
-    pub(super) marks: Vec<Found>,
+    pub(super) marks: Vec<MappedExtent>,
     pub(super) settles: bool,
     /// The turn of its own markers. Markers with an earlier turn may be of the same range, and are waited for.
     pub(super) turn: u64,
@@ -38,9 +38,9 @@ pub(super) enum CleaningStage {
     /// Searches for what is left.
     Looking,
     /// These are busy; writes that may overwrite them are in flight.
-    Waiting(Vec<Found>, GracePhase),
+    Waiting(Vec<MappedExtent>, GracePhase),
     /// Reads of data that is not in memory are in flight.
-    Reading(Vec<(Found, Data)>),
+    Reading(Vec<(MappedExtent, Data)>),
     /// Writes to the core are in flight.
     Writing,
     /// Waits for the flush of the core.
@@ -118,7 +118,7 @@ impl Cleanings {
     pub(super) fn add_read(
         &mut self,
         request: RequestId,
-        data: impl Iterator<Item = (Found, Data)>,
+        data: impl Iterator<Item = (MappedExtent, Data)>,
     ) {
         let CleaningStage::Reading(read) = &mut self.of(request).stage else {
             unreachable!("it reads until all reads have ended")
@@ -146,7 +146,7 @@ impl Cleanings {
     }
 
     /// Kept data of a drained segment is at a new place now.
-    pub(super) fn follow(&mut self, moved: Found) {
+    pub(super) fn follow(&mut self, moved: MappedExtent) {
         for one in self.all.iter_mut().filter(|one| one.wants(moved.span)) {
             one.left.push(moved);
         }
@@ -171,7 +171,7 @@ impl RangeCleaning {
     pub(super) fn new(
         (request, settles): (RequestId, bool),
         aim: CleaningAim,
-        left: Vec<Found>,
+        left: Vec<MappedExtent>,
         stage: CleaningStage,
     ) -> Self {
         let (outstanding, has_failed, marks, turn) = (0, false, Vec::new(), 0);

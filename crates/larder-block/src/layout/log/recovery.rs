@@ -28,11 +28,11 @@ use super::geometry::{Geometry, LoadOptions, LogOptions, NotePlace};
 use super::index::Extent;
 use super::record::{Record, RecordKind};
 use super::record_log::{LogIdentity, RecordLog};
-use super::segments::{Adopted, checksum};
-use super::unloaded::{Said, Unloaded};
+use super::segments::{RecoveredSegment, checksum};
+use super::unloaded::{RecordedState, UnloadedRecords};
 use super::verifying::Verifying;
 use crate::layout::line::pack_line;
-use crate::layout::{CoreId, Left, Span};
+use crate::layout::{CoreId, ShutdownState, Span};
 
 /// Bytes that are read at once to follow a chain of headers.
 const CHAIN_BYTES: usize = 128 << 10;
@@ -42,7 +42,7 @@ const TAIL_BYTES: usize = 1 << 20;
 /// A read that a recovery requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecoveryRead {
-    what: Want,
+    what: LogReadPurpose,
     /// Offset on the cache device, in bytes.
     pub offset: u64,
     /// Bytes to read: whole blocks.
@@ -52,7 +52,7 @@ pub struct RecoveryRead {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Want {
+enum LogReadPurpose {
     /// The header at the beginning of a segment.
     First { segment: u32 },
     /// The footer of a segment.
@@ -106,7 +106,7 @@ pub struct LogRecovery {
     pub(super) clean_up_to: u64,
     settled_up_to: u64,
     /// The state that an orderly stop recorded, if the log was stopped in that way.
-    left: Option<Left>,
+    left: Option<ShutdownState>,
     /// The existing cores, if they were given.
     cores: Option<BTreeSet<CoreId>>,
     /// By epoch: the highest horizon in headers after gaps.
@@ -134,7 +134,7 @@ impl LogRecovery {
             verifying: Verifying::default(),
         };
         for segment in 0..geometry.segments {
-            recovery.want(Want::First { segment }, segment, 0, HEADER_BYTES_MAX);
+            recovery.want(LogReadPurpose::First { segment }, segment, 0, HEADER_BYTES_MAX);
         }
         recovery
     }
@@ -161,7 +161,7 @@ impl LogRecovery {
 
     /// Sets the state that an orderly stop recorded.
     #[must_use]
-    pub fn after_stop(self, left: Option<Left>) -> Self {
+    pub fn after_stop(self, left: Option<ShutdownState>) -> Self {
         Self { left, ..self }
     }
 
@@ -206,16 +206,18 @@ impl LogRecovery {
         let (bytes, metadata) = found.unwrap_or_default();
         let blocks = Blocks { bytes, metadata };
         match read.what {
-            Want::First { segment } => self.first_read(segment, blocks),
-            Want::Footer { segment } => self.footer_read(segment, bytes),
-            Want::Chain { segment, position } => self.chain_read(segment, position, blocks),
-            Want::Tail { segment, position } => self.tail_read(segment, position, blocks),
-            Want::Verify { segment, batch } => {
+            LogReadPurpose::First { segment } => self.first_read(segment, blocks),
+            LogReadPurpose::Footer { segment } => self.footer_read(segment, bytes),
+            LogReadPurpose::Chain { segment, position } => {
+                self.chain_read(segment, position, blocks)
+            }
+            LogReadPurpose::Tail { segment, position } => self.tail_read(segment, position, blocks),
+            LogReadPurpose::Verify { segment, batch } => {
                 let filling = self.fillings[segment as usize].as_ref().expect("it was found");
                 let log = (&self.geometry, &self.uuid);
                 self.verifying.verify((filling, batch), log, segment, blocks);
             }
-            Want::Batch { segment, batch } => {
+            LogReadPurpose::Batch { segment, batch } => {
                 let filling = self.fillings[segment as usize].as_mut().expect("it was found");
                 let Batch { sequence, position, .. } = filling.batches()[batch];
                 let parsed = self.geometry.parse(blocks, &self.uuid, (segment, position));
@@ -232,11 +234,11 @@ impl LogRecovery {
         }
     }
 
-    fn want(&mut self, what: Want, segment: u32, position: u32, bytes: usize) {
+    fn want(&mut self, what: LogReadPurpose, segment: u32, position: u32, bytes: usize) {
         let bytes = bytes.min((self.geometry.segment_bytes - position) as usize);
         let offset = self.geometry.offset_of(segment, position);
         let metadata_bytes = match what {
-            Want::Footer { .. } => 0,
+            LogReadPurpose::Footer { .. } => 0,
             _ => self.geometry.metadata_of(bytes),
         };
         self.wanted.push_back(RecoveryRead { what, offset, bytes, metadata_bytes });
@@ -245,13 +247,13 @@ impl LogRecovery {
     fn want_footer(&mut self, segment: u32, bytes: usize) {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX).min(self.geometry.segment_bytes);
         let position = self.geometry.segment_bytes - bytes;
-        self.want(Want::Footer { segment }, segment, position, bytes as usize);
+        self.want(LogReadPurpose::Footer { segment }, segment, position, bytes as usize);
     }
 
     fn want_chain(&mut self, segment: u32, position: u32) {
         if self.geometry.segment_bytes - position >= self.geometry.block_bytes {
             let bytes = CHAIN_BYTES.max(2 * self.geometry.header_view_bytes());
-            self.want(Want::Chain { segment, position }, segment, position, bytes);
+            self.want(LogReadPurpose::Chain { segment, position }, segment, position, bytes);
         }
     }
 
@@ -259,7 +261,7 @@ impl LogRecovery {
     fn want_tail(&mut self, segment: u32, position: u32) {
         let position = position + self.geometry.block_bytes;
         if self.left.is_none() && position < self.geometry.segment_bytes {
-            self.want(Want::Tail { segment, position }, segment, position, TAIL_BYTES);
+            self.want(LogReadPurpose::Tail { segment, position }, segment, position, TAIL_BYTES);
         }
     }
 
@@ -355,7 +357,11 @@ impl LogRecovery {
             for (number, batch) in filling.batches().iter().enumerate() {
                 let has_data = filling.records_of(number).iter().any(|one| one.kind.has_data());
                 if batch.sequence > horizons[&filling.epoch] && has_data {
-                    unstated.push((Want::Batch { segment, batch: number }, segment, *batch));
+                    unstated.push((
+                        LogReadPurpose::Batch { segment, batch: number },
+                        segment,
+                        *batch,
+                    ));
                 } else if filling.generation >= void_below
                     && self.verifying.is_to_be_verified(
                         (filling, number),
@@ -363,7 +369,11 @@ impl LogRecovery {
                         self.clean_up_to,
                     )
                 {
-                    unstated.push((Want::Verify { segment, batch: number }, segment, *batch));
+                    unstated.push((
+                        LogReadPurpose::Verify { segment, batch: number },
+                        segment,
+                        *batch,
+                    ));
                 }
             }
         }
@@ -480,7 +490,7 @@ impl LogRecovery {
                 lines.extend(data.map(|record| pack_line(record.span, line_sectors)));
             }
             let generation = filling.generation;
-            let found = Adopted {
+            let found = RecoveredSegment {
                 generation,
                 barrier: youngest[..beside].last().map_or(generation, |(_, youngest)| *youngest),
                 covered_bytes: covered.unwrap_or(0),
@@ -504,11 +514,11 @@ impl LogRecovery {
         options: &LoadOptions,
         may_overwrite: bool,
         void_below: u64,
-    ) -> Unloaded {
+    ) -> UnloadedRecords {
         let of_filling =
             |filling: &Filling| filling.whole().map(|(_, records)| records.len()).sum();
         let records: usize = self.found().map::<usize, _>(of_filling).sum();
-        let mut unloaded = Unloaded::new(records, self.geometry.line_sectors(), options);
+        let mut unloaded = UnloadedRecords::new(records, self.geometry.line_sectors(), options);
         for (segment, filling) in (0..).zip(std::mem::take(&mut self.fillings)) {
             let Some(filling) = filling else { continue };
             let mut batches = filling.batches().len() as u64;
@@ -528,7 +538,7 @@ impl LogRecovery {
 
     fn put_batch(
         &self,
-        unloaded: &mut Unloaded,
+        unloaded: &mut UnloadedRecords,
         (segment, batch): (u32, &Batch),
         records: &[Record],
         (is_clean, may_overwrite): (bool, bool),
@@ -547,11 +557,11 @@ impl LogRecovery {
                 ..Extent::new(location, span.sectors, is_dirty)
             };
             let said = match kind {
-                RecordKind::Dirty { .. } => Said::Cached(cached(!is_clean)),
-                RecordKind::Clean => Said::Cached(cached(false)),
-                RecordKind::Unsettled if is_settled => Said::Cached(cached(false)),
-                RecordKind::Unsettled | RecordKind::Void => Said::Void,
-                RecordKind::Destaged => Said::Destaged,
+                RecordKind::Dirty { .. } => RecordedState::Cached(cached(!is_clean)),
+                RecordKind::Clean => RecordedState::Cached(cached(false)),
+                RecordKind::Unsettled if is_settled => RecordedState::Cached(cached(false)),
+                RecordKind::Unsettled | RecordKind::Void => RecordedState::Void,
+                RecordKind::Destaged => RecordedState::Destaged,
             };
             if self.cores.as_ref().is_none_or(|cores| cores.contains(&span.core)) {
                 unloaded.push(batch.sequence, *span, said);

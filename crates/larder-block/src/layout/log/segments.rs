@@ -18,7 +18,7 @@
 use std::collections::BTreeMap;
 
 use super::geometry::NotePlace;
-use super::written::Written;
+use super::written::WrittenLines;
 use crate::layout::{ClassId, PlacementClass};
 
 /// Segments that are not opened for clients, so that kept data of a draining one, dirty and clean, finds room.
@@ -74,7 +74,7 @@ pub(super) struct Segment {
     /// The place of the last durable note, on a device with two places for it.
     note_place: NotePlace,
     /// Lines that were written here.
-    written: Written,
+    written: WrittenLines,
 }
 
 #[derive(Debug)]
@@ -106,7 +106,7 @@ impl Segments {
             writes: 0,
             pins: 0,
             note_place: NotePlace::default(),
-            written: Written::default(),
+            written: WrittenLines::default(),
         };
         Self {
             all: (0..count).map(|_| blank()).collect(),
@@ -178,7 +178,7 @@ impl Segments {
     }
 
     /// Opens a segment.
-    pub(super) fn open(&mut self, class: PlacementClass) -> Option<Opened> {
+    pub(super) fn open(&mut self, class: PlacementClass) -> Option<OpenSegment> {
         let segment = self.free.pop().or_else(|| self.ready_drained().next())?;
         let generation = self.next_generation;
         self.next_generation += 1;
@@ -195,7 +195,7 @@ impl Segments {
         (one.told_bytes, one.marks) = (0, 0);
         (one.batches, one.last_sequence) = (0, 0);
         self.order.insert(generation, segment);
-        Some(Opened { segment, lines, needs_note })
+        Some(OpenSegment { segment, lines, needs_note })
     }
 
     /// A batch of this filling is durable, and so are all before it.
@@ -338,13 +338,13 @@ impl Segments {
     }
 
     /// Takes over a recovered segment: sealed, or drained.
-    pub(super) fn adopt(&mut self, segment: u32, found: Adopted) {
+    pub(super) fn adopt(&mut self, segment: u32, found: RecoveredSegment) {
         let one = self.at(segment);
         let state = if found.is_drained { SegmentState::Drained } else { SegmentState::Sealed };
         (one.state, one.class, one.generation) = (state, PlacementClass::Dirty, found.generation);
         (one.barrier, one.covered_bytes) = (found.barrier, found.covered_bytes);
         (one.batches, one.last_sequence) = (found.batches, found.last_sequence);
-        one.written = Written::of_no_class(found.lines);
+        one.written = WrittenLines::of_no_class(found.lines);
         one.marks = if found.is_listed { ADOPTED | LISTED } else { ADOPTED };
         self.order.insert(found.generation, segment);
         self.next_generation = self.next_generation.max(found.generation + 1);
@@ -376,7 +376,7 @@ impl Segments {
 
 /// A segment that is about to be filled.
 #[derive(Debug)]
-pub(super) struct Opened {
+pub(super) struct OpenSegment {
     pub(super) segment: u32,
     /// The lines of its previous filling, which must be removed from the index.
     pub(super) lines: Vec<u64>,
@@ -386,7 +386,7 @@ pub(super) struct Opened {
 
 /// What a recovery knows of a segment.
 #[derive(Debug)]
-pub(super) struct Adopted {
+pub(super) struct RecoveredSegment {
     pub(super) generation: u64,
     pub(super) barrier: u64,
     pub(super) covered_bytes: u32,
@@ -431,7 +431,7 @@ impl Segment {
         self.written.lines()
     }
 
-    pub(super) fn written(&self) -> &Written {
+    pub(super) fn written(&self) -> &WrittenLines {
         &self.written
     }
 

@@ -33,15 +33,15 @@
 use super::LogLayout;
 use super::appender::{DIRTY_LANE, Pending, Source};
 use super::grace::GracePhase;
-use super::index::{Found, HITS_MAX, gaps};
+use super::index::{HITS_MAX, MappedExtent, gaps};
 use super::purpose::LogPurpose;
 use super::record_log::{OverwriteRun, WritePlacement, entries_bytes};
 use super::segments::{RESERVED_SEGMENTS, SegmentState, checksum};
 use super::waiting::{HeldWrite, Waiting};
 use crate::layout::line::{by_line, unpack_line};
 use crate::layout::{
-    ClassId, Data, DeviceIo, LayoutRequest, Left, PlacementClass, RequestId, SECTOR_BYTES, Span,
-    Target,
+    ClassId, Data, DeviceIo, LayoutRequest, PlacementClass, RequestId, SECTOR_BYTES, ShutdownState,
+    Span, Target,
 };
 use crate::streams::Direction;
 
@@ -59,8 +59,8 @@ impl LogLayout {
         }
         found.retain(|one| class.is_some() || one.extent.is_dirty);
         let geometry = *self.log.geometry();
-        let segment_of = |one: &Found| geometry.place_of(one.extent.location).0;
-        let follows = |a: &Found, b: &Found| {
+        let segment_of = |one: &MappedExtent| geometry.place_of(one.extent.location).0;
+        let follows = |a: &MappedExtent, b: &MappedExtent| {
             a.span.end() == b.span.first
                 && a.extent.end() == b.extent.location
                 && segment_of(a) == segment_of(b)
@@ -425,12 +425,12 @@ impl LogLayout {
     }
 
     /// What the label says of an orderly stop; `None` if it can say nothing.
-    pub(super) fn how_left(&self) -> Option<Left> {
+    pub(super) fn how_left(&self) -> Option<ShutdownState> {
         let is_whole = self.is_prepared
             && !self.log.appender.is_frozen()
             && self.log.appender.is_idle()
             && self.log.unloaded_parts() == 0;
-        is_whole.then(|| Left {
+        is_whole.then(|| ShutdownState {
             last: self.log.appender.last_sequence(),
             lowest: self.log.segments.lowest_generation(),
             checksum: checksum(self.log.segments.standing()),

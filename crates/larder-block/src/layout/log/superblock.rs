@@ -26,7 +26,7 @@ use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::geometry::Geometry;
-use crate::layout::Left;
+use crate::layout::ShutdownState;
 use crate::{Error, ErrorKind};
 
 const LAYOUT: [u8; 4] = *b"LOG1";
@@ -65,7 +65,7 @@ pub struct LogSuperblock {
     /// written.
     pub settled_up_to: u64,
     /// How an orderly stop has left it. A start clears this before it writes anything else.
-    pub left: Option<Left>,
+    pub left: Option<ShutdownState>,
 }
 
 impl LogSuperblock {
@@ -137,7 +137,7 @@ impl LogSuperblock {
         match geometry.complaint(capacity_bytes) {
             None => {
                 let (lowest, last) = (fixed.lowest.get(), fixed.last.get());
-                let left = Left { lowest, last, checksum: fixed.checksum.get() };
+                let left = ShutdownState { lowest, last, checksum: fixed.checksum.get() };
                 Ok(Self {
                     geometry,
                     epoch: fixed.epoch.get(),
@@ -165,7 +165,7 @@ mod tests {
     };
 
     fn sample() -> LogSuperblock {
-        let left = Some(Left { last: 11, lowest: 3, checksum: 5 });
+        let left = Some(ShutdownState { last: 11, lowest: 3, checksum: 5 });
         LogSuperblock { geometry: GEOMETRY, epoch: 7, clean_up_to: 9, settled_up_to: 10, left }
     }
 

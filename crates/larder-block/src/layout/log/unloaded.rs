@@ -22,7 +22,7 @@ const DESTAGED: u64 = LOCATION_END - 128;
 
 /// The state that a record gives its sectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Said {
+pub(super) enum RecordedState {
     Cached(Extent),
     Void,
     /// The sectors that older records call dirty are clean.
@@ -40,7 +40,7 @@ pub(super) struct Late {
 
 /// Records by part, in any order.
 #[derive(Debug)]
-pub(super) struct Unloaded {
+pub(super) struct UnloadedRecords {
     /// Their number is a power of two. Empty parts are loaded.
     parts: Vec<Vec<Late>>,
     /// log2 of the sectors of a line.
@@ -55,7 +55,7 @@ pub(super) struct Unloaded {
     dirty_sectors: u64,
 }
 
-impl Unloaded {
+impl UnloadedRecords {
     /// Reserves room for `records` records.
     pub(super) fn new(records: usize, line_sectors: u32, options: &LoadOptions) -> Self {
         let parts = records / options.part_records.max(1);
@@ -70,11 +70,11 @@ impl Unloaded {
     }
 
     /// Adds a record of a batch of `sequence`. The records of a batch must come in order.
-    pub(super) fn push(&mut self, sequence: u64, span: Span, said: Said) {
+    pub(super) fn push(&mut self, sequence: u64, span: Span, said: RecordedState) {
         let packed = match said {
-            Said::Cached(extent) => extent.pack(),
-            Said::Void => nothing_at(VOID, span.sectors).pack(),
-            Said::Destaged => nothing_at(DESTAGED, span.sectors).pack(),
+            RecordedState::Cached(extent) => extent.pack(),
+            RecordedState::Void => nothing_at(VOID, span.sectors).pack(),
+            RecordedState::Destaged => nothing_at(DESTAGED, span.sectors).pack(),
         };
         let [sectors, dirty] = sectors_of(said);
         (self.sectors, self.dirty_sectors) = (self.sectors + sectors, self.dirty_sectors + dirty);
@@ -143,8 +143,8 @@ impl Unloaded {
 }
 
 /// Its cached and its dirty sectors.
-fn sectors_of(said: Said) -> [u64; 2] {
-    let Said::Cached(Extent { sectors, is_dirty, .. }) = said else { return [0, 0] };
+fn sectors_of(said: RecordedState) -> [u64; 2] {
+    let RecordedState::Cached(Extent { sectors, is_dirty, .. }) = said else { return [0, 0] };
     [u64::from(sectors), if is_dirty { u64::from(sectors) } else { 0 }]
 }
 
@@ -159,15 +159,15 @@ impl Late {
         (self.packed >> CORE_SHIFT, self.first >> line_shift)
     }
 
-    pub(super) fn record(self) -> (Span, Said) {
+    pub(super) fn record(self) -> (Span, RecordedState) {
         let core = u16::try_from(self.packed >> CORE_SHIFT).expect("12 bits");
         let core = CoreId::new(core).expect("12 bits");
         let extent = Extent::unpack(self.packed & ((1 << CORE_SHIFT) - 1));
         let span = Span { core, first: self.first, sectors: extent.sectors };
         let said = match extent.location {
-            VOID => Said::Void,
-            DESTAGED => Said::Destaged,
-            _ => Said::Cached(extent),
+            VOID => RecordedState::Void,
+            DESTAGED => RecordedState::Destaged,
+            _ => RecordedState::Cached(extent),
         };
         (span, said)
     }
@@ -181,21 +181,21 @@ mod tests {
         Span { core: CoreId::new(core).unwrap(), first, sectors }
     }
 
-    fn cached(location: u64, sectors: u32, is_dirty: bool) -> Said {
+    fn cached(location: u64, sectors: u32, is_dirty: bool) -> RecordedState {
         let extent = nothing_at(location, sectors);
-        Said::Cached(Extent { is_dirty, is_overwritable: is_dirty, ..extent })
+        RecordedState::Cached(Extent { is_dirty, is_overwritable: is_dirty, ..extent })
     }
 
     /// Highest core, sector and location, and no location: what goes in comes out, by sequence.
     #[test]
     fn what_is_put_into_a_part_comes_out_in_its_order() {
-        let mut unloaded = Unloaded::new(4, 8, &LoadOptions::default());
+        let mut unloaded = UnloadedRecords::new(4, 8, &LoadOptions::default());
         let far = span(4095, u64::MAX / 512 - 128, 128);
         let records = [
             (9, far, cached((1 << 49) - 256, 128, true)),
             (7, span(0, 8, 8), cached(0, 8, false)),
-            (8, span(4095, 16, 1), Said::Void),
-            (8, span(0, 8, 1), Said::Destaged),
+            (8, span(4095, 16, 1), RecordedState::Void),
+            (8, span(0, 8, 1), RecordedState::Destaged),
         ];
         records.iter().for_each(|(sequence, span, said)| unloaded.push(*sequence, *span, *said));
         assert_eq!((unloaded.left(), unloaded.sectors()), (1, (136, 128)));
@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn a_span_is_missing_until_each_of_its_ranges_is_loaded() {
         let options = LoadOptions { part_records: 4, range_lines: 16, ..LoadOptions::default() };
-        let mut unloaded = Unloaded::new(32, 8, &options);
+        let mut unloaded = UnloadedRecords::new(32, 8, &options);
         let range = 16 * 8;
         for number in 0..64 {
             unloaded.push(number, span(3, number * range, 1), cached(0, 1, false));
@@ -222,7 +222,7 @@ mod tests {
             assert!(unloaded.left() < 8);
         }
         assert_eq!((taken, unloaded.left()), (64, 0));
-        unloaded.push(0, span(3, range, 1), Said::Void);
+        unloaded.push(0, span(3, range, 1), RecordedState::Void);
         assert!(unloaded.missing(span(3, range - 1, 2)).is_some(), "its second sector");
         let core = whole.core;
         assert_ne!(unloaded.part_of(core, 0), unloaded.part_of(core, 1), "neighbours are apart");

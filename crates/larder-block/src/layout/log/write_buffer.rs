@@ -6,7 +6,7 @@ use crate::layout::{CoreId, Data, Span};
 
 /// Data of sectors that are at `location` on the cache device.
 #[derive(Clone, Debug)]
-pub(super) struct Held {
+pub(super) struct BufferedWrite {
     pub(super) span: Span,
     pub(super) location: u64,
     pub(super) data: Data,
@@ -15,7 +15,7 @@ pub(super) struct Held {
 #[derive(Debug)]
 pub(super) struct WriteBuffer {
     /// By core and first sector. Entries do not overlap.
-    held: BTreeMap<(CoreId, u64), Held>,
+    held: BTreeMap<(CoreId, u64), BufferedWrite>,
     held_bytes: u64,
     /// Bytes in flight to the core.
     leaving_bytes: u64,
@@ -28,7 +28,7 @@ impl WriteBuffer {
     }
 
     /// Holds the data if there is room.
-    pub(super) fn add(&mut self, held: Held) {
+    pub(super) fn add(&mut self, held: BufferedWrite) {
         let bytes = held.span.bytes() as u64;
         if self.held_bytes + self.leaving_bytes + bytes > self.limit_bytes {
             return;
@@ -62,7 +62,7 @@ impl WriteBuffer {
     }
 
     /// Takes out everything, ordered by core and sector, once half of the limit is used.
-    pub(super) fn take_if_worth_it(&mut self) -> Vec<Held> {
+    pub(super) fn take_if_worth_it(&mut self) -> Vec<BufferedWrite> {
         if self.held_bytes == 0 || self.held_bytes < self.limit_bytes / 2 {
             return Vec::new();
         }
@@ -76,7 +76,7 @@ impl WriteBuffer {
         self.leaving_bytes -= bytes as u64;
     }
 
-    fn remove(&mut self, key: (CoreId, u64)) -> Option<Held> {
+    fn remove(&mut self, key: (CoreId, u64)) -> Option<BufferedWrite> {
         let held = self.held.remove(&key)?;
         self.held_bytes -= held.span.bytes() as u64;
         Some(held)

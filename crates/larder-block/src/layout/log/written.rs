@@ -12,7 +12,7 @@ pub(super) struct Place {
 
 /// Lines in the order in which they were written. Lines that a start has found are of class 0.
 #[derive(Debug, Default)]
-pub(super) struct Written {
+pub(super) struct WrittenLines {
     /// Core lines, packed into numbers.
     lines: Vec<u64>,
     /// Where lines of another class begin. Lines before the first run are of class 0.
@@ -30,7 +30,7 @@ struct ClassRun {
     class: ClassId,
 }
 
-impl Written {
+impl WrittenLines {
     pub(super) fn of_no_class(lines: Vec<u64>) -> Self {
         Self { lines, classes: ClassId::UNCLASSIFIED.bit(), ..Self::default() }
     }
@@ -99,7 +99,7 @@ mod tests {
         ClassId::new(number).unwrap()
     }
 
-    fn lines_of(written: &Written, number: u8) -> Vec<u64> {
+    fn lines_of(written: &WrittenLines, number: u8) -> Vec<u64> {
         let (mut from, mut lines) = (0, Vec::new());
         while let Some(next) = written.next_of(class(number), from) {
             lines.push(written.lines()[next]);
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn a_class_is_led_to_its_own_lines() {
-        let mut written = Written::default();
+        let mut written = WrittenLines::default();
         for (line, of) in [(9, 0), (8, 0), (7, 33), (6, 2), (5, 2), (4, 33), (4, 33), (3, 0)] {
             written.push(line, class(of));
         }
@@ -122,7 +122,7 @@ mod tests {
         written.has_changed_class(class(1));
         written.push(3, class(2));
         assert_eq!((lines_of(&written, 1).len(), lines_of(&written, 2).len()), (7, 7));
-        let found = Written::of_no_class(vec![1, 2]);
+        let found = WrittenLines::of_no_class(vec![1, 2]);
         assert_eq!((lines_of(&found, 0), lines_of(&found, 1)), (vec![1, 2], vec![]));
     }
 }

@@ -40,12 +40,12 @@ use crate::layout::Data;
 
 const MAGIC: [u8; 4] = *b"LBWJ";
 const CHECKED_FROM: usize = 12;
-const HEADER_BYTES: usize = size_of::<Header>();
+const HEADER_BYTES: usize = size_of::<JournalHeader>();
 const LINE_BYTES: usize = size_of::<U32>();
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
-struct Header {
+struct JournalHeader {
     magic: [u8; 4],
     version: U16,
     entries: U16,
@@ -164,7 +164,7 @@ impl Journal {
     }
 
     fn encode_block(&self, table: &Table, lines: &[u32], block: &mut [u8]) {
-        let mut header = Header {
+        let mut header = JournalHeader {
             magic: MAGIC,
             version: FORMAT_VERSION.into(),
             entries: u16::try_from(lines.len()).expect("within a block").into(),
@@ -198,7 +198,7 @@ impl Journal {
         number: u32,
         block: &'a [u8],
     ) -> Option<(u64, impl Iterator<Item = (u32, &'a [u8])> + use<'a>)> {
-        let (header, rest) = Header::ref_from_prefix(block).ok()?;
+        let (header, rest) = JournalHeader::ref_from_prefix(block).ok()?;
         let bytes = usize::from(header.entries.get()) * self.entry_bytes;
         let entries = rest.get(..bytes).filter(|entries| !entries.is_empty())?;
         let is_one = header.magic == MAGIC

@@ -13,9 +13,9 @@ struct Lock {
 
 /// By line, for lines in use.
 #[derive(Debug, Default)]
-pub(super) struct Locks(HashMap<u32, Lock>);
+pub(super) struct LineLocks(HashMap<u32, Lock>);
 
-impl Locks {
+impl LineLocks {
     pub(super) fn add_user(&mut self, line: u32) {
         self.0.entry(line).or_default().users += 1;
     }

@@ -58,8 +58,8 @@ use slab::Slab;
 use super::io_queue::IoQueue;
 use super::requests::Requests;
 use super::{
-    ClassId, CoreId, DeviceIo, Ending, IoId, Layout, LayoutRequest, Left, Outcome, Piece, Refusal,
-    RequestId, Shares, Span, Usage,
+    ClassId, CoreId, DeviceIo, Ending, IoId, Layout, LayoutRequest, Outcome, Piece, Refusal,
+    RequestId, Shares, ShutdownState, Span, Usage,
 };
 use cache_lines::CacheLines;
 use change::LineChange;
@@ -252,7 +252,7 @@ impl Layout for OcfLayout {
         self.cores.remove(&core);
     }
 
-    fn left(&self) -> Option<Left> {
+    fn left(&self) -> Option<ShutdownState> {
         self.how_left()
     }
 

@@ -21,7 +21,7 @@ pub(super) enum Waiter {
 }
 
 #[derive(Debug, Default)]
-struct Wanted {
+struct PendingPage {
     waiters: Vec<Waiter>,
     /// Whether the device is flushed after the write. A cleaning flushes the device itself.
     durable: bool,
@@ -44,7 +44,7 @@ pub(super) struct PageRun {
 
 #[derive(Debug, Default)]
 pub(super) struct Pages {
-    wanted: BTreeMap<u32, Wanted>,
+    wanted: BTreeMap<u32, PendingPage>,
     under_way: BTreeMap<u32, PageUnderWay>,
     /// Pages whose content on the device is unknown because a write of them has failed. They may call lines dirty that
     /// have changed owner since. So each change writes them again before it ends.

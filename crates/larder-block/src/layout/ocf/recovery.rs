@@ -10,7 +10,7 @@ use super::OcfLayout;
 use super::cache_lines::CacheLines;
 use super::geometry::{Geometry, PAGE_BYTES, TABLE_SECTOR_BYTES};
 use super::journal::Journal;
-use super::table::{Adopted, CORE_LINE_BITS, Table};
+use super::table::{CORE_LINE_BITS, SectorCondition, Table};
 use super::table_writer::TableWriter;
 use crate::layout::CoreId;
 
@@ -20,7 +20,7 @@ const READ_PAGES: u32 = 64;
 /// A read that a recovery requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecoveryRead {
-    what: Want,
+    what: TableReadPurpose,
     /// Offset on the cache device, in bytes.
     pub offset: u64,
     /// Bytes to read: whole pages of the table, or blocks of the log.
@@ -28,7 +28,7 @@ pub struct RecoveryRead {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Want {
+enum TableReadPurpose {
     /// Pages of the table.
     Table { first_page: u32 },
     /// Blocks of the log.
@@ -119,7 +119,11 @@ impl OcfRecovery {
         self.next_page += pages;
         let bytes = (pages * PAGE_BYTES) as usize;
         let offset = self.geometry.page_offset(first_page);
-        (pages > 0).then_some(RecoveryRead { what: Want::Table { first_page }, offset, bytes })
+        (pages > 0).then_some(RecoveryRead {
+            what: TableReadPurpose::Table { first_page },
+            offset,
+            bytes,
+        })
     }
 
     fn next_of_journal(&mut self) -> Option<RecoveryRead> {
@@ -130,7 +134,11 @@ impl OcfRecovery {
         self.next_block += blocks;
         let bytes = (blocks * block_bytes) as usize;
         let offset = self.geometry.journal_offset(first_block);
-        (blocks > 0).then_some(RecoveryRead { what: Want::Journal { first_block }, offset, bytes })
+        (blocks > 0).then_some(RecoveryRead {
+            what: TableReadPurpose::Journal { first_block },
+            offset,
+            bytes,
+        })
     }
 
     /// Answers a read; `None` if the device refused it.
@@ -139,18 +147,18 @@ impl OcfRecovery {
         self.found.failed_reads += u64::from(bytes.is_none());
         let bytes = bytes.unwrap_or_default();
         match read.what {
-            Want::Table { first_page } => {
+            TableReadPurpose::Table { first_page } => {
                 let first = u64::from(first_page * (PAGE_BYTES / 512));
                 for (number, sector) in (first..).zip(bytes.chunks_exact(TABLE_SECTOR_BYTES)) {
                     let is_damaged = match self.table.adopt(number, sector) {
-                        Adopted::Whole => false,
-                        Adopted::Blank => self.was_left,
-                        Adopted::Damaged => true,
+                        SectorCondition::Whole => false,
+                        SectorCondition::Blank => self.was_left,
+                        SectorCondition::Damaged => true,
                     };
                     self.found.damaged_sectors += u64::from(is_damaged);
                 }
             }
-            Want::Journal { first_block } => {
+            TableReadPurpose::Journal { first_block } => {
                 let Some(journal) = &self.journal else { return };
                 let blocks = bytes.chunks_exact(self.geometry.block_bytes as usize);
                 for (number, block) in (first_block..).zip(blocks) {

@@ -13,8 +13,8 @@ use super::pages::Waiter;
 use super::purpose::OcfPurpose;
 use crate::layout::line::by_line;
 use crate::layout::{
-    ClassId, Data, DeviceIo, Left, PieceState, PlacementClass, RequestId, SECTOR_BYTES, Span,
-    Target,
+    ClassId, Data, DeviceIo, PieceState, PlacementClass, RequestId, SECTOR_BYTES, ShutdownState,
+    Span, Target,
 };
 
 /// Sectors that one read returns.
@@ -295,8 +295,12 @@ impl OcfLayout {
     /// What the label says of an orderly stop; `None` if it can say nothing. *Always:* it says that the table is
     /// complete only when the cores durably have what was written around, and the cache device durably has all data
     /// and the whole table. A start clears this before it writes anything else.
-    pub(super) fn how_left(&self) -> Option<Left> {
+    pub(super) fn how_left(&self) -> Option<ShutdownState> {
         let is_whole = self.is_prepared && self.writer.doubtful().is_empty();
-        is_whole.then_some(Left { last: self.writer.last_sequence(), lowest: 1, checksum: 0 })
+        is_whole.then_some(ShutdownState {
+            last: self.writer.last_sequence(),
+            lowest: 1,
+            checksum: 0,
+        })
     }
 }

@@ -43,13 +43,13 @@ pub(super) const CORE_LINE_BITS: u32 = 46;
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
-struct Trailer {
+struct SectorTrailer {
     magic: [u8; 2],
     version: U16,
     checksum: U32,
 }
 
-const _: () = assert!(size_of::<Trailer>() == TRAILER_BYTES);
+const _: () = assert!(size_of::<SectorTrailer>() == TRAILER_BYTES);
 
 /// A line of a core: its number is below 2^46.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -60,7 +60,7 @@ pub(super) struct CoreLine {
 
 /// The state of a sector that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Adopted {
+pub(super) enum SectorCondition {
     Whole,
     /// All zeros: never written.
     Blank,
@@ -151,9 +151,9 @@ impl Table {
     }
 
     /// Takes over a sector that was read, unless it is damaged.
-    pub(super) fn adopt(&mut self, number: u64, sector: &[u8]) -> Adopted {
+    pub(super) fn adopt(&mut self, number: u64, sector: &[u8]) -> SectorCondition {
         if sector.iter().all(|byte| *byte == 0) {
-            return Adopted::Blank;
+            return SectorCondition::Blank;
         }
         let mut sealed = sector.to_vec();
         seal(&self.uuid, number, &mut sealed);
@@ -161,9 +161,9 @@ impl Table {
         match self.bytes.get_mut(at..at + TABLE_SECTOR_BYTES) {
             Some(own) if sealed == sector => {
                 own.copy_from_slice(sector);
-                Adopted::Whole
+                SectorCondition::Whole
             }
-            _ => Adopted::Damaged,
+            _ => SectorCondition::Damaged,
         }
     }
 
@@ -204,14 +204,15 @@ impl Table {
 
 /// Writes the trailer of the sector of this number.
 fn seal(uuid: &[u8; 16], number: u64, sector: &mut [u8]) {
-    let trailer = Trailer { magic: MAGIC, version: FORMAT_VERSION.into(), checksum: 0.into() };
-    let (_, own) = Trailer::mut_from_suffix(sector).expect("a sector");
+    let trailer =
+        SectorTrailer { magic: MAGIC, version: FORMAT_VERSION.into(), checksum: 0.into() };
+    let (_, own) = SectorTrailer::mut_from_suffix(sector).expect("a sector");
     *own = trailer;
     let identity =
         larder_checksum::crc32c_append(larder_checksum::crc32c(uuid), &number.to_le_bytes());
     let checked = sector.get(..CHECKED_BYTES).expect("a sector");
     let checksum = larder_checksum::crc32c_append(identity, checked);
-    let (_, own) = Trailer::mut_from_suffix(sector).expect("a sector");
+    let (_, own) = SectorTrailer::mut_from_suffix(sector).expect("a sector");
     own.checksum = checksum.into();
 }
 
@@ -245,7 +246,7 @@ mod tests {
                 let data = table.sealed(0..geometry.pages());
                 let mut again = Table::new(&geometry, UUID);
                 for (number, sector) in (0..).zip(data.bytes().chunks(512)) {
-                    assert_eq!(again.adopt(number, sector), Adopted::Whole);
+                    assert_eq!(again.adopt(number, sector), SectorCondition::Whole);
                 }
                 for line in 0..geometry.lines {
                     assert_eq!(again.core_line(line), of(line));
@@ -268,12 +269,12 @@ mod tests {
         for at in 0..512 {
             let mut damaged = sector.clone();
             *damaged.get_mut(at).unwrap() ^= 4;
-            assert_eq!(again.adopt(0, &damaged), Adopted::Damaged, "byte {at}");
+            assert_eq!(again.adopt(0, &damaged), SectorCondition::Damaged, "byte {at}");
         }
-        assert_eq!(again.adopt(1, &sector), Adopted::Damaged);
-        assert_eq!(again.adopt(1 << 20, &sector), Adopted::Damaged);
-        assert_eq!(Table::new(&geometry, [0; 16]).adopt(0, &sector), Adopted::Damaged);
-        assert_eq!((again.adopt(0, &[0; 512]), again.valid(3)), (Adopted::Blank, 0));
-        assert_eq!((again.adopt(0, &sector), again.valid(3)), (Adopted::Whole, 255));
+        assert_eq!(again.adopt(1, &sector), SectorCondition::Damaged);
+        assert_eq!(again.adopt(1 << 20, &sector), SectorCondition::Damaged);
+        assert_eq!(Table::new(&geometry, [0; 16]).adopt(0, &sector), SectorCondition::Damaged);
+        assert_eq!((again.adopt(0, &[0; 512]), again.valid(3)), (SectorCondition::Blank, 0));
+        assert_eq!((again.adopt(0, &sector), again.valid(3)), (SectorCondition::Whole, 255));
     }
 }

@@ -12,7 +12,7 @@ use super::elapsed::Elapsed;
 use super::full_classes::{ClassTurn, FullClasses};
 use super::options::{AlruOptions, CleaningOptions, CleaningPolicy};
 use super::rate::RateLimit;
-use super::table::{CoreTable, Taken};
+use super::table::{CoreTable, TakenGrains};
 use crate::Error;
 use crate::layout::{ClassId, CoreId, SECTOR_BYTES, Span};
 
@@ -52,19 +52,19 @@ pub struct Cleaning {
     wake_at: Duration,
     /// ALRU found work when it last looked.
     is_running: bool,
-    cursor: Option<Cursor>,
+    cursor: Option<AcpCursor>,
 }
 
 /// The rest of the region that ACP is working on.
 #[derive(Clone, Debug)]
-struct Cursor {
+struct AcpCursor {
     core: CoreId,
     sectors: Range<u64>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct UnderWay {
-    taken: Taken,
+    taken: TakenGrains,
     /// Estimate of the dirty bytes in it.
     bytes: u64,
 }
@@ -286,7 +286,7 @@ impl Cleaning {
         resting.map(|core| core.rests_until - at).min()
     }
 
-    fn take(&mut self, order: Order, at: Duration, budget: u64) -> Option<(CoreId, Taken)> {
+    fn take(&mut self, order: Order, at: Duration, budget: u64) -> Option<(CoreId, TakenGrains)> {
         match order {
             Order::Oldest { written_max } => {
                 let awake = self.cores.iter_mut().filter(|(_, core)| core.rests_until <= at);
@@ -308,7 +308,7 @@ impl Cleaning {
                     let (_, Reverse(core), region) =
                         regions.max_by_key(|(step, id, _)| (*step, *id))?;
                     self.cursor =
-                        Some(Cursor { core, sectors: CoreTable::sectors_of_region(region) });
+                        Some(AcpCursor { core, sectors: CoreTable::sectors_of_region(region) });
                     self.take_at_cursor(at, budget)
                 })
             }
@@ -316,7 +316,7 @@ impl Cleaning {
     }
 
     /// Continues in the region that ACP is working on; `None` at its end.
-    fn take_at_cursor(&mut self, at: Duration, budget: u64) -> Option<(CoreId, Taken)> {
+    fn take_at_cursor(&mut self, at: Duration, budget: u64) -> Option<(CoreId, TakenGrains)> {
         let cursor = self.cursor.as_mut().filter(|cursor| !cursor.sectors.is_empty())?;
         let core = self.cores.get_mut(&cursor.core).filter(|core| core.rests_until <= at)?;
         let taken = core.take_from(cursor.sectors.start, budget)?;
@@ -324,7 +324,7 @@ impl Cleaning {
         Some((cursor.core, taken))
     }
 
-    fn span_of(&self, core: CoreId, taken: Taken) -> Span {
+    fn span_of(&self, core: CoreId, taken: TakenGrains) -> Span {
         let sectors = self.cores[&core].sectors(taken);
         let count = u32::try_from(sectors.end - sectors.start).expect("a part of a chunk");
         Span { core, first: sectors.start, sectors: count }

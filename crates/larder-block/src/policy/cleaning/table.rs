@@ -33,7 +33,7 @@ pub(super) struct CoreTable {
 
 /// Grains of a chunk that were taken for destaging.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Taken {
+pub(super) struct TakenGrains {
     chunk: u64,
     pub(super) grains: Grains,
 }
@@ -91,7 +91,7 @@ impl CoreTable {
     }
 
     /// Takes dirty grains of the first chunk at or after `sector` in its region; see [`Chunk::take`].
-    pub(super) fn take_from(&mut self, sector: u64, budget: u64) -> Option<Taken> {
+    pub(super) fn take_from(&mut self, sector: u64, budget: u64) -> Option<TakenGrains> {
         let (number, within) = (sector / CHUNK_SECTORS, sector % CHUNK_SECTORS);
         let found = self.regions.chunk_from(number)?;
         if found != number {
@@ -105,14 +105,14 @@ impl CoreTable {
     }
 
     /// Takes dirty grains of a chunk, from its sector `from` on.
-    pub(super) fn take(&mut self, number: u64, from: u64, budget: u64) -> Option<Taken> {
+    pub(super) fn take(&mut self, number: u64, from: u64, budget: u64) -> Option<TakenGrains> {
         let mut taken = None;
         self.change(number, |chunk| taken = chunk.take(from, budget));
-        taken.map(|grains| Taken { chunk: number, grains })
+        taken.map(|grains| TakenGrains { chunk: number, grains })
     }
 
     /// Reports that the taken grains have ended.
-    pub(super) fn give_back(&mut self, taken: Taken, was_well: bool) {
+    pub(super) fn give_back(&mut self, taken: TakenGrains, was_well: bool) {
         self.change(taken.chunk, |chunk| chunk.give_back(taken.grains, was_well));
         if self.clean_chunks > self.chunks.len() / 2 + CLEAN_CHUNKS {
             self.forget_clean();
@@ -120,7 +120,7 @@ impl CoreTable {
     }
 
     /// The sectors of the taken grains.
-    pub(super) fn sectors(&self, taken: Taken) -> Range<u64> {
+    pub(super) fn sectors(&self, taken: TakenGrains) -> Range<u64> {
         let first = taken.chunk * CHUNK_SECTORS;
         let within = taken.grains.sectors();
         first + within.start..(first + within.end).min(self.end)

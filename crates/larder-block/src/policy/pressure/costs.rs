@@ -37,13 +37,13 @@ impl Kind {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CoreIo {
     core: CoreId,
-    what: What,
+    what: CostKind,
     bytes: u64,
     began: Duration,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum What {
+enum CostKind {
     Destage,
     Around(Kind),
     Other,
@@ -81,7 +81,7 @@ impl Sum {
 }
 
 #[derive(Debug)]
-struct OfCore {
+struct CoreCosts {
     last_end: Duration,
     destaged: Sum,
     around: [Sum; KINDS],
@@ -90,7 +90,7 @@ struct OfCore {
 
 #[derive(Debug, Default)]
 pub(super) struct Costs {
-    cores: Vec<(CoreId, OfCore)>,
+    cores: Vec<(CoreId, CoreCosts)>,
     /// Destages to all cores: which core's data gives way to a write is known only when that data is evicted.
     destaged: Sum,
 }
@@ -108,13 +108,13 @@ impl Costs {
                 let is_around = *class == PlacementClass::Clean;
                 let what = if is_around {
                     let is_stream = of.streams.saw(span, Direction::Write) > 0;
-                    What::Around(Kind::of(bytes as u64, is_stream))
+                    CostKind::Around(Kind::of(bytes as u64, is_stream))
                 } else {
-                    What::Destage
+                    CostKind::Destage
                 };
                 (what, bytes as u64)
             }
-            _ => (What::Other, 0),
+            _ => (CostKind::Other, 0),
         };
         Some(CoreIo { core, what, bytes, began: now })
     }
@@ -125,12 +125,12 @@ impl Costs {
         let time = now.saturating_sub(of.last_end.max(io.began));
         of.last_end = now;
         match io.what {
-            What::Destage => {
+            CostKind::Destage => {
                 of.destaged.add(io.bytes, time);
                 self.destaged.add(io.bytes, time);
             }
-            What::Around(Kind(kind)) => of.around[kind].add(io.bytes, time),
-            What::Other => {}
+            CostKind::Around(Kind(kind)) => of.around[kind].add(io.bytes, time),
+            CostKind::Other => {}
         }
     }
 
@@ -160,11 +160,11 @@ impl Costs {
         self.of(core).around[kind.0] = Sum::default();
     }
 
-    fn of(&mut self, core: CoreId) -> &mut OfCore {
+    fn of(&mut self, core: CoreId) -> &mut CoreCosts {
         let at = self.cores.iter().position(|(known, _)| *known == core).unwrap_or_else(|| {
             let (last_end, destaged, around) = Default::default();
             let streams = Streams::remembering(STREAMS);
-            self.cores.push((core, OfCore { last_end, destaged, around, streams }));
+            self.cores.push((core, CoreCosts { last_end, destaged, around, streams }));
             self.cores.len() - 1
         });
         &mut self.cores[at].1

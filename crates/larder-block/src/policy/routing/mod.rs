@@ -26,7 +26,7 @@ use std::time::Duration;
 use climb::{Climb, Next};
 pub(crate) use router::Router;
 pub use router::RoutingPolicy;
-use split::Split;
+use split::RequestSplitter;
 use trial::Trial;
 pub use window::RoutingWindow;
 use window::{PERMILLE, tenths};
@@ -90,7 +90,7 @@ pub struct Routing {
     /// Lowest latency of the cache device up to now. If requests become longer for good, trials repeat without gain.
     latency_min: Duration,
     phase: Phase,
-    split: Split,
+    split: RequestSplitter,
 }
 
 #[derive(Debug)]
@@ -118,7 +118,7 @@ impl Routing {
             calibration,
             latency_min: calibration.cache_latency.max(Duration::from_nanos(1)),
             phase: Phase::Absorb(Absorb::default()),
-            split: Split::new(0),
+            split: RequestSplitter::new(0),
         }
     }
 

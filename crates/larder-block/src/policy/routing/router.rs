@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::gauge::Gauge;
-use super::split::Split;
+use super::split::RequestSplitter;
 use super::window::PERMILLE;
 use super::{Routing, RoutingCalibration, RoutingState};
 use crate::{Error, ErrorKind};
@@ -51,12 +51,12 @@ pub(crate) struct Router(Way);
 enum Way {
     Off,
     /// Only this one measures: with the others a look-up costs nothing.
-    Tuned(Box<Tuned>),
-    Fixed(Split),
+    Tuned(Box<TunedRouting>),
+    Fixed(RequestSplitter),
 }
 
 #[derive(Debug)]
-struct Tuned {
+struct TunedRouting {
     routing: Routing,
     gauge: Gauge,
 }
@@ -68,9 +68,11 @@ impl Router {
             RoutingPolicy::Off => Way::Off,
             RoutingPolicy::Tuned(calibration) => {
                 let (routing, gauge) = (Routing::new(calibration), Gauge::default());
-                Way::Tuned(Box::new(Tuned { routing, gauge }))
+                Way::Tuned(Box::new(TunedRouting { routing, gauge }))
             }
-            RoutingPolicy::Fixed { core_permille } => Way::Fixed(Split::new(core_permille)),
+            RoutingPolicy::Fixed { core_permille } => {
+                Way::Fixed(RequestSplitter::new(core_permille))
+            }
         })
     }
 
@@ -82,7 +84,7 @@ impl Router {
     /// Sets the time. Returns whether the cache device has become saturated.
     pub(crate) fn at(&mut self, now: Duration) -> bool {
         let Way::Tuned(tuned) = &mut self.0 else { return false };
-        let Tuned { routing, gauge } = &mut **tuned;
+        let TunedRouting { routing, gauge } = &mut **tuned;
         let Some(window) = gauge.at(now) else { return false };
         let before = routing.state();
         routing.window(&window);

@@ -8,7 +8,7 @@ const RUN: u32 = 4;
 
 /// Decides for each request which device serves it.
 #[derive(Debug)]
-pub(super) struct Split {
+pub(super) struct RequestSplitter {
     core_permille: u16,
     /// Requests owed to the core, in thousandths.
     owed: u32,
@@ -16,7 +16,7 @@ pub(super) struct Split {
     run: u32,
 }
 
-impl Split {
+impl RequestSplitter {
     /// Sends `core_permille` thousandths of the requests to the core, at most 1000.
     pub(super) fn new(core_permille: u16) -> Self {
         let core_permille = core_permille.min(PERMILLE);

@@ -412,7 +412,7 @@ fn other_data_are_taken_in_again() {
 #[test]
 fn requests_go_to_the_core_by_the_share_and_in_runs() {
     for permille in [0, 10, 285, 500, 999, 1000] {
-        let mut split = Split::new(permille);
+        let mut split = RequestSplitter::new(permille);
         let taken: Vec<bool> = (0..10_000).map(|_| split.goes_to_core()).collect();
         let count = taken.iter().filter(|it| **it).count();
         assert!(count.abs_diff(usize::from(permille) * 10) <= 8, "{permille}: {count}");

@@ -78,7 +78,7 @@ fn devices_come_and_go_under_load_and_nothing_is_lost_or_stale() {
 fn a_detach_comes_while_something_is_read_ahead() {
     for create in layouts() {
         let held = held_device(16 * MIB);
-        let device = Arc::clone(&held) as Shared;
+        let device = Arc::clone(&held) as DynDevice;
         let core_0 = Core { id: core(0), name: "core-0".to_owned(), device };
         let rig = Rig { cores: vec![core_0], ..Rig::new() };
         rig.create(&create);
@@ -86,7 +86,7 @@ fn a_detach_comes_while_something_is_read_ahead() {
         let policy = ReadAheadPolicy::On(ReadAheadOptions::default());
         opened.cache.with(|cache| cache.set_read_ahead(policy)).unwrap();
         let requests =
-            |opened: &Opened| opened.cache.with(|cache| cache.statistics().read_ahead.requests);
+            |opened: &OpenCache| opened.cache.with(|cache| cache.statistics().read_ahead.requests);
         let seen = opened.cache.core(core(0)).unwrap();
         (0..3).for_each(|number| drop(read(&seen, number << 14, 1 << 14)));
         held.hold(|io| matches!(io, Io::Read { .. }));
@@ -135,7 +135,7 @@ fn a_detach_that_fails_leaves_the_cache_as_it_was() {
     let rig = Rig::new();
     rig.create(&log());
     let failing = Arc::new(FaultDevice::new(Arc::clone(&rig.device), &FaultPlan::new(1)));
-    let device: Shared = Arc::clone(&failing) as _;
+    let device: DynDevice = Arc::clone(&failing) as _;
     let mut opened = block_on(open(&device, &rig.cores, &options())).unwrap();
     let cached = opened.cache.core(core(0)).unwrap();
     // The label cannot be written: no data may become dirty, and the device stays.
@@ -156,7 +156,7 @@ fn what_cannot_be_attached_is_refused_and_the_cores_are_served_on() {
     let uuid = rig.create(&log());
     let mut opened = rig.open();
     let blank = attaching(&log(), Over::Blank);
-    let refusal = |opened: &mut Opened, device: &Shared, options: &AttachOptions| {
+    let refusal = |opened: &mut OpenCache, device: &DynDevice, options: &AttachOptions| {
         let error = block_on(opened.attach(device, options)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Setup, "{error}");
         error.to_string()
@@ -168,7 +168,7 @@ fn what_cannot_be_attached_is_refused_and_the_cores_are_served_on() {
     assert!(refusal(&mut opened, &rig.cores[0].device, &blank).contains("once"));
     assert!(refusal(&mut opened, &memory(MIB / 4), &blank).contains("bytes"));
     assert!(refusal(&mut opened, &rig.device, &blank).contains("name it by its UUID"));
-    let large: Shared = Arc::new(MemoryDevice::with_blocks(vec![0; 8 * MIB], 4096).unwrap());
+    let large: DynDevice = Arc::new(MemoryDevice::with_blocks(vec![0; 8 * MIB], 4096).unwrap());
     let blocks = opened.cache.core(core(0)).unwrap().info().block_bytes;
     if blocks < 4096 {
         assert!(refusal(&mut opened, &large, &blank).contains("blocks have 4096"));
@@ -213,7 +213,7 @@ fn what_is_written_to_a_device_that_began_anew_is_dirty_after_a_crash() {
 
 #[test]
 fn a_client_without_a_cache_device_sees_blocks_that_the_next_device_may_have() {
-    let of = |bytes: usize, block_bytes| -> Shared {
+    let of = |bytes: usize, block_bytes| -> DynDevice {
         Arc::new(MemoryDevice::with_blocks(vec![0; bytes], block_bytes).unwrap())
     };
     for layout in layouts() {

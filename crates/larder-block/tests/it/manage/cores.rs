@@ -1,6 +1,6 @@
 //! Cores that are added to a cache, and removed from it.
 
-use larder_block::manage::{Seen, add_core, look};
+use larder_block::manage::{CacheLabel, add_core, look};
 
 use super::*;
 
@@ -34,7 +34,7 @@ fn a_core_goes_with_all_that_is_its_and_the_others_keep_what_is_cached_of_them()
         let gone = Arc::clone(&rig.cores[0].device);
         remove(&mut rig, 0);
         assert!(read(&*gone, 0, 65536) == [1; 65536], "{create:?}");
-        let Seen { stored, .. } = block_on(look(&rig.device)).unwrap();
+        let CacheLabel { stored, .. } = block_on(look(&rig.device)).unwrap();
         assert_eq!((stored.cores.len(), stored.next_core, stored.was_stopped), (1, 1, true));
         assert_eq!(stored.free_cores().next(), Some(core(1)));
 

@@ -19,7 +19,7 @@ use larder_device::IoFuture;
 
 use super::super::rig::{CORE_SECTORS, CORES, log_options, span_by_chance};
 use super::super::seeds::each_seed;
-use super::super::shadow::{Kind, Known, Newest, Shadow};
+use super::super::shadow::{Kind, Newest, Shadow, ShadowRequest};
 use super::power::Power;
 use super::*;
 
@@ -29,7 +29,7 @@ const LIVES: u64 = 5;
 const STEPS_MAX: u32 = 100_000;
 
 enum UnderWay {
-    Known(Known),
+    Known(ShadowRequest),
     Flush(Newest),
 }
 
@@ -38,7 +38,7 @@ struct World {
     create: CreateOptions,
     power: Arc<Power>,
     /// Two devices that take turns as the cache device.
-    fronts: Vec<Shared>,
+    fronts: Vec<DynDevice>,
     cores: Vec<Core>,
     shadow: Shadow,
     under_way: Vec<(IoFuture, UnderWay)>,
@@ -228,7 +228,7 @@ impl World {
             self.power.lose();
         }
         let of = |(_, one)| if let UnderWay::Known(known) = one { Some(known) } else { None };
-        let lost: Vec<Known> = self.under_way.drain(..).filter_map(of).collect();
+        let lost: Vec<ShadowRequest> = self.under_way.drain(..).filter_map(of).collect();
         self.power.forget_the_unheard();
         self.shadow.lost_power(&lost);
         self.passes_by = false;
@@ -259,7 +259,7 @@ impl World {
         Some(seen.map_or(Over::Other, |seen| Over::Cache(seen.uuid)))
     }
 
-    fn open(&mut self) -> Option<Opened> {
+    fn open(&mut self) -> Option<OpenCache> {
         let device = Arc::clone(&self.fronts[self.front]);
         let mode = self.rng.choice([None, None, Some(Mode::WriteBack)]).unwrap();
         let bypasses =
@@ -283,7 +283,7 @@ impl World {
     }
 
     /// Checks that all data on the devices is legal.
-    fn check(&mut self, of: impl Fn(u16) -> Shared) -> Option<()> {
+    fn check(&mut self, of: impl Fn(u16) -> DynDevice) -> Option<()> {
         for number in 0..CORES {
             let device = of(number);
             for first in (0..CORE_SECTORS).step_by(64) {
@@ -300,7 +300,8 @@ impl World {
     /// Checks the content of the cores without the cache.
     fn check_cores(&mut self) {
         self.begin(u64::MAX);
-        let devices: Vec<Shared> = self.cores.iter().map(|core| Arc::clone(&core.device)).collect();
+        let devices: Vec<DynDevice> =
+            self.cores.iter().map(|core| Arc::clone(&core.device)).collect();
         self.check(|number| Arc::clone(&devices[usize::from(number)])).expect("power is there");
         self.power.lose();
     }
@@ -325,7 +326,7 @@ impl World {
         if self.rng.bool() { self.stop(opened) } else { Some(()) }
     }
 
-    fn change_mode(&mut self, opened: &mut Opened) -> Option<()> {
+    fn change_mode(&mut self, opened: &mut OpenCache) -> Option<()> {
         let (mode, destages) = (self.rng.choice(Mode::all()).unwrap(), self.rng.bool());
         let cache = opened.cache.clone();
         self.pass_by();
@@ -335,7 +336,7 @@ impl World {
     }
 
     /// Detaches the cache device, and attaches the other one.
-    fn change_device(&mut self, opened: &mut Opened) -> Option<()> {
+    fn change_device(&mut self, opened: &mut OpenCache) -> Option<()> {
         let cache = opened.cache.clone();
         self.pass_by();
         if self.rng.bool() {
@@ -383,7 +384,7 @@ impl World {
         self.power.lose();
     }
 
-    fn stop(&mut self, opened: Opened) -> Option<()> {
+    fn stop(&mut self, opened: OpenCache) -> Option<()> {
         self.end_all()?;
         let destages = self.rng.bool();
         if self.rng.bool() {
@@ -399,7 +400,7 @@ impl World {
     }
 }
 
-fn io_of(known: &Known, durable: bool) -> Io {
+fn io_of(known: &ShadowRequest, durable: bool) -> Io {
     let (offset, bytes) = (known.span.offset(), known.span.bytes());
     match known.kind {
         Kind::Read => Io::Read { offset, buffer: IoBuffer::zeroed(bytes) },

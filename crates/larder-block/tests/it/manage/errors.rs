@@ -16,10 +16,10 @@ use larder_device::{
     block_on,
 };
 
-use super::{MIB, Rig, Shared, core, layouts, memory, options, put, read, read_from, write_to};
+use super::{DynDevice, MIB, Rig, core, layouts, memory, options, put, read, read_from, write_to};
 
 /// The n-th I/O of the cache device fails, for each n until none is hit.
-fn at_each_io(failing: &FaultDevice<Shared>, ask: impl Fn(), check: impl Fn(u64)) {
+fn at_each_io(failing: &FaultDevice<DynDevice>, ask: impl Fn(), check: impl Fn(u64)) {
     for number in 0.. {
         assert!(number < 500, "it never ends");
         let rule = FaultRule::new(Fault::Error).at_io(failing.submissions() + number);
@@ -114,9 +114,9 @@ fn devices_that_refuse_everything_are_not_asked_without_end() {
         let cache = of(8 * MIB, block_bytes);
         let cores = [of(16 * MIB, 512), of(16 * MIB, 512)];
         let mut rig = Rig::new();
-        rig.device = Arc::clone(&cache) as Shared;
+        rig.device = Arc::clone(&cache) as DynDevice;
         for (known, device) in rig.cores.iter_mut().zip(&cores) {
-            known.device = Arc::clone(device) as Shared;
+            known.device = Arc::clone(device) as DynDevice;
         }
         rig.create(&create_options);
         let opened = rig.open();

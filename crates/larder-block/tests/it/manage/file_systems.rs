@@ -43,7 +43,7 @@ fn stored(rig: &Rig) -> Option<String> {
 }
 
 /// The UUID known to the running cache.
-fn running(opened: &Opened) -> Option<String> {
+fn running(opened: &OpenCache) -> Option<String> {
     let known = opened.cache.known_by(core(0)).unwrap();
     known.of_kind(IdentifierKind::FileSystem).map(|found| found.value.clone())
 }
@@ -124,7 +124,7 @@ fn a_refusal_names_both_file_systems() {
     parts.iter().for_each(|part| assert!(message.contains(part), "no {part}: {message}"));
 }
 
-fn fill(device: &Shared) {
+fn fill(device: &DynDevice) {
     let mut bytes = vec![0; usize::try_from(device.info().capacity_bytes).unwrap()];
     fastrand::Rng::with_seed(3).fill(&mut bytes);
     put(device, 0, &bytes);

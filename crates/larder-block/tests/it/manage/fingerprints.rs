@@ -12,7 +12,7 @@ use larder_device::{
 };
 
 use super::super::rig::core;
-use super::{MIB, Rig, Shared, layouts, log, memory, options, put, read, write, write_to};
+use super::{DynDevice, MIB, Rig, layouts, log, memory, options, put, read, write, write_to};
 
 /// Cores with different content.
 fn filled() -> Rig {
@@ -23,7 +23,7 @@ fn filled() -> Rig {
     rig
 }
 
-fn fill(device: &Shared, seed: u64) {
+fn fill(device: &DynDevice, seed: u64) {
     let mut bytes = vec![0; usize::try_from(device.info().capacity_bytes).unwrap()];
     fastrand::Rng::with_seed(seed).fill(&mut bytes);
     put(device, 0, &bytes);
@@ -227,9 +227,9 @@ fn what_the_cache_has_written_itself_is_no_change() {
 }
 
 /// A device with an identity.
-struct Known(Shared, DeviceInfo);
+struct IdentifiedDevice(DynDevice, DeviceInfo);
 
-impl Device for Known {
+impl Device for IdentifiedDevice {
     fn info(&self) -> &DeviceInfo {
         &self.1
     }
@@ -246,7 +246,7 @@ impl Device for Known {
 fn known(core: &Core, kind: IdentifierKind, value: &str) -> Core {
     let identity = Identity::new([Identifier { kind, value: value.to_owned() }]);
     let info = DeviceInfo { identity, ..core.device.info().clone() };
-    Core { device: Arc::new(Known(Arc::clone(&core.device), info)), ..core.clone() }
+    Core { device: Arc::new(IdentifiedDevice(Arc::clone(&core.device), info)), ..core.clone() }
 }
 
 #[test]

@@ -6,17 +6,17 @@ use larder_block::layout::SECTOR_BYTES;
 use larder_device::label::AREA_BYTES;
 
 /// The bytes that a start has found: cached, dirty.
-fn found(opened: &Opened) -> (u64, u64) {
+fn found(opened: &OpenCache) -> (u64, u64) {
     let bytes = |sectors: u64| sectors * SECTOR_BYTES as u64;
     (bytes(opened.started.valid_sectors), bytes(opened.started.dirty_sectors))
 }
 
-fn cached(opened: &Opened) -> u64 {
+fn cached(opened: &OpenCache) -> u64 {
     opened.cache.with(|cache| cache.usage().valid_sectors) * SECTOR_BYTES as u64
 }
 
 /// Reads and writes, 70 to 30, of `blocks` blocks of core 0, with a flush now and then.
-fn mix(opened: &Opened, requests: u32, blocks: u64) {
+fn mix(opened: &OpenCache, requests: u32, blocks: u64) {
     let device = opened.cache.core(core(0)).unwrap();
     let mut rng = fastrand::Rng::with_seed(4);
     for number in 0..requests {
@@ -126,7 +126,7 @@ fn a_full_core_keeps_no_other_from_what_is_its_own() {
         for bad in [0, 1] {
             let mut rig = Rig::new();
             let failing = Arc::new(FaultDevice::new(memory(16 * MIB), &FaultPlan::new(1)));
-            rig.cores[bad].device = Arc::clone(&failing) as Shared;
+            rig.cores[bad].device = Arc::clone(&failing) as DynDevice;
             rig.create(&create);
             let mut opened = rig.open();
             // More than a log holds without draining a segment.
@@ -140,7 +140,7 @@ fn a_full_core_keeps_no_other_from_what_is_its_own() {
                 write_to(&opened, 0, block * 8192, 1, 4096);
                 write_to(&opened, 5, block * 8192, 2, 4096);
             }
-            let dirty_of = |opened: &Opened, number: usize| {
+            let dirty_of = |opened: &OpenCache, number: usize| {
                 let id = rig.cores[number].id;
                 opened.cache.with(|cache| cache.dirty_sectors(id))
             };

@@ -20,12 +20,12 @@ fn another(number: u16, bytes: usize) -> Core {
     Core { id: core(number), name: format!("core-{number}"), device: memory(bytes) }
 }
 
-fn volume_of(opened: &Opened, number: u16) -> CachedVolume {
+fn volume_of(opened: &OpenCache, number: u16) -> CachedVolume {
     CachedVolume::new(opened.cache.core(core(number)).unwrap())
 }
 
 /// Those of these cores that the label lists.
-fn listed(device: &Shared, all: &[Core]) -> Vec<Core> {
+fn listed(device: &DynDevice, all: &[Core]) -> Vec<Core> {
     let stored = block_on(look(device)).unwrap().stored;
     let is_there = |core: &&Core| stored.cores.iter().any(|known| known.id == core.id);
     all.iter().filter(is_there).cloned().collect()
@@ -404,7 +404,7 @@ fn what_cannot_come_or_go_is_refused_and_nothing_is_written() {
     rig.create(&log());
     let mut opened = rig.open();
     let before = rig.written();
-    let refused = |opened: &mut Opened, new: &Core| {
+    let refused = |opened: &mut OpenCache, new: &Core| {
         let error = block_on(opened.add_core(new)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Setup, "{error}");
         error.to_string()
@@ -467,7 +467,7 @@ fn a_client_of_a_removed_core_never_gets_the_new_core_with_its_number() {
 /// The current cache device may have larger blocks than the first one.
 #[test]
 fn a_core_that_comes_has_blocks_that_the_cache_device_has_too() {
-    let of = |bytes: usize, block_bytes| -> Shared {
+    let of = |bytes: usize, block_bytes| -> DynDevice {
         Arc::new(MemoryDevice::with_blocks(vec![0; bytes], block_bytes).unwrap())
     };
     for create_options in layouts() {

@@ -22,7 +22,7 @@ use larder_block::cache::{CacheOptions, Health, Mode};
 use larder_block::layout::log::LogOptions;
 use larder_block::layout::ocf::{OcfOptions, OcfVersion};
 use larder_block::manage::{
-    ChangedCore, Core, CreateOptions, LayoutOptions, OpenOptions, Opened, create, open,
+    ChangedCore, Core, CreateOptions, LayoutOptions, OpenCache, OpenOptions, create, open,
 };
 use larder_block::policy::CutOffPolicy;
 use larder_device::label::Uuid;
@@ -35,9 +35,9 @@ use super::rig::core;
 
 const MIB: usize = 1 << 20;
 
-type Shared = Arc<dyn Device>;
+type DynDevice = Arc<dyn Device>;
 
-fn memory(bytes: usize) -> Shared {
+fn memory(bytes: usize) -> DynDevice {
     Arc::new(MemoryDevice::holding(vec![0; bytes]))
 }
 
@@ -71,7 +71,7 @@ fn options() -> OpenOptions {
 }
 
 struct Rig {
-    device: Shared,
+    device: DynDevice,
     cores: Vec<Core>,
 }
 
@@ -86,9 +86,9 @@ impl Rig {
     }
 
     /// A rig whose cache device fails on demand.
-    fn failing() -> (Self, Arc<FaultDevice<Shared>>) {
+    fn failing() -> (Self, Arc<FaultDevice<DynDevice>>) {
         let failing = Arc::new(FaultDevice::new(memory(8 * MIB), &FaultPlan::new(1)));
-        let device = Arc::clone(&failing) as Shared;
+        let device = Arc::clone(&failing) as DynDevice;
         (Self { device, ..Self::new() }, failing)
     }
 
@@ -96,7 +96,7 @@ impl Rig {
         block_on(create(&self.device, &self.cores, options)).unwrap()
     }
 
-    fn open(&self) -> Opened {
+    fn open(&self) -> OpenCache {
         block_on(open(&self.device, &self.cores, &options())).unwrap()
     }
 
@@ -125,11 +125,11 @@ fn read(device: &dyn Device, offset: u64, bytes: usize) -> Vec<u8> {
     read.as_slice().to_vec()
 }
 
-fn write_to(opened: &Opened, number: u16, offset: u64, fill: u8, bytes: usize) {
+fn write_to(opened: &OpenCache, number: u16, offset: u64, fill: u8, bytes: usize) {
     write(&opened.cache.core(core(number)).unwrap(), offset, fill, bytes);
 }
 
-fn read_from(opened: &Opened, number: u16, offset: u64, bytes: usize) -> Vec<u8> {
+fn read_from(opened: &OpenCache, number: u16, offset: u64, bytes: usize) -> Vec<u8> {
     read(&opened.cache.core(core(number)).unwrap(), offset, bytes)
 }
 
@@ -186,7 +186,7 @@ fn a_mode_outlives_a_crash_and_leaving_write_back_destages() {
     assert!(read(&*rig.cores[0].device, 0, 65536) == [1; 65536]);
 }
 
-fn put(device: &Shared, offset: u64, bytes: &[u8]) {
+fn put(device: &DynDevice, offset: u64, bytes: &[u8]) {
     let mut buffer = IoBuffer::zeroed(bytes.len());
     buffer.as_mut_slice().copy_from_slice(bytes);
     device.submit(Io::write(offset, buffer, PlacementHandle::DEFAULT)).wait().unwrap();
@@ -314,7 +314,7 @@ fn what_is_written_over_data_that_the_label_calls_clean_is_dirty_after_a_crash()
     rig.device = Arc::new(FaultDevice::new(memory(8 * MIB), &whole));
     rig.create(&log());
     let mut opened = rig.open();
-    let bytes = |opened: &Opened| opened.cache.with(|cache| cache.statistics().metadata_bytes);
+    let bytes = |opened: &OpenCache| opened.cache.with(|cache| cache.statistics().metadata_bytes);
     write_to(&opened, 0, 0, 1, 65536);
     // A header states that the sectors are complete.
     write_to(&opened, 0, 0, 1, 65536);
@@ -339,7 +339,7 @@ fn what_a_core_may_lose_is_not_called_clean() {
         let mut rig = Rig::new();
         let plan = FaultPlan::new(1).volatile_cache(true).volatile_writes(100_000);
         let core = Arc::new(FaultDevice::new(memory(16 * MIB), &plan));
-        rig.cores[0].device = Arc::clone(&core) as Shared;
+        rig.cores[0].device = Arc::clone(&core) as DynDevice;
         rig.create(&log());
         let log = LogOptions { write_buffer_bytes: 1 << 20, ..LogOptions::default() };
         let streaming = OpenOptions { log, ..options() };

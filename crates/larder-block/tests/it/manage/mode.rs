@@ -11,15 +11,15 @@ use larder_device::label::AREA_BYTES;
 use super::power::Power;
 use super::*;
 
-fn mode_of(opened: &Opened) -> Mode {
+fn mode_of(opened: &OpenCache) -> Mode {
     opened.cache.with(|cache| cache.options().mode)
 }
 
-fn label_of(device: &Shared) -> Mode {
+fn label_of(device: &DynDevice) -> Mode {
     block_on(look(device)).unwrap().stored.mode
 }
 
-fn dirty_sectors(opened: &Opened) -> u64 {
+fn dirty_sectors(opened: &OpenCache) -> u64 {
     opened.cache.with(|cache| cache.usage().dirty_sectors)
 }
 
@@ -28,7 +28,7 @@ fn poll<T>(future: std::pin::Pin<&mut impl Future<Output = T>>) -> Poll<T> {
 }
 
 /// A cache in the mode `from`. It has dirty data if `is_dirty`.
-fn in_mode(rig: &Rig, create: &CreateOptions, from: Mode, is_dirty: bool) -> Opened {
+fn in_mode(rig: &Rig, create: &CreateOptions, from: Mode, is_dirty: bool) -> OpenCache {
     rig.create(create);
     let mut opened = rig.open();
     write_to(&opened, 0, 0, 1, 65536);
@@ -233,7 +233,7 @@ fn a_label_of_a_mode_ends_a_doubt() {
 /// A given-up cache does not become valid again through a label that is written for another reason.
 #[test]
 fn no_label_makes_believe_in_what_was_given_up() {
-    let changes: [fn(&mut Opened); 2] = [
+    let changes: [fn(&mut OpenCache); 2] = [
         |opened| block_on(opened.set_mode(Mode::WriteBack, false)).unwrap(),
         |opened| {
             let new = Core { id: core(6), name: String::new(), device: memory(MIB) };

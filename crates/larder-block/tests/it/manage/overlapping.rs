@@ -135,7 +135,7 @@ impl Past {
 }
 
 /// Changes modes, and replaces the cache device repeatedly.
-fn administer(opened: &mut Opened, devices: &[Shared; 2], create: &CreateOptions) {
+fn administer(opened: &mut OpenCache, devices: &[DynDevice; 2], create: &CreateOptions) {
     let mut rng = fastrand::Rng::with_seed(7);
     let mut uuids = [Over::Cache(opened.uuid), Over::Blank];
     for round in 1..=6_usize {

@@ -17,7 +17,7 @@ use larder_device::{
 };
 
 use super::super::rig::core;
-use super::{MIB, Rig, Shared, layouts, log, memory, options, put, read, write, write_to};
+use super::{DynDevice, MIB, Rig, layouts, log, memory, options, put, read, write, write_to};
 
 #[test]
 fn nothing_but_zeros_is_written_over_unasked() {
@@ -43,7 +43,7 @@ fn nothing_but_zeros_is_written_over_unasked() {
 #[test]
 fn what_cannot_be_is_refused_before_anything_is_written() {
     let rig = Rig::new();
-    let complaint = |device: &Shared, cores: &[Core], create_options: &CreateOptions| {
+    let complaint = |device: &DynDevice, cores: &[Core], create_options: &CreateOptions| {
         block_on(create(device, cores, create_options)).unwrap_err().to_string()
     };
     let own = Core { device: Arc::clone(&rig.device), ..rig.cores[0].clone() };
@@ -188,7 +188,7 @@ fn an_older_label_before_newer_data_is_refused() {
 /// sectors.
 #[test]
 fn a_cache_on_other_blocks_is_refused_or_found() {
-    let with_blocks = |bytes, block_bytes| -> Shared {
+    let with_blocks = |bytes, block_bytes| -> DynDevice {
         Arc::new(MemoryDevice::with_blocks(bytes, block_bytes).unwrap())
     };
     for (made_on, opened_on, is_found) in

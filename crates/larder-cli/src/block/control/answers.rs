@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use clap::ValueEnum;
 use larder_block::cache::Mode;
 use larder_block::layout::{CoreId, SECTOR_BYTES};
-use larder_block::manage::{AttachOptions, CheckedCore, Opened, Started, StoredCache};
+use larder_block::manage::{AttachOptions, CheckedCore, OpenCache, StartReport, StoredCache};
 use larder_block::policy::pressure::BypassPolicy;
 use larder_block::running::{Handles, RunningCache};
 use larder_device::block_on;
@@ -16,7 +16,7 @@ use larder_device::label::Uuid;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{Answer, Exported, Progress, Question};
+use super::{Answer, CoreExports, Progress, Question};
 use crate::args::{
     CleaningArg, CutOffArg, DeviceFormatArgs, LayoutArg, PromotionArg, ReadAheadArg, RoutingArg,
     TargetArg,
@@ -35,24 +35,24 @@ const RANGES_NAMED: usize = 4;
 pub(in crate::block) struct Answers {
     pub(super) cache: RunningCache,
     /// The exports of its cores.
-    pub(super) exported: Exported,
+    pub(super) exported: CoreExports,
     /// `None` when it is ending.
-    opened: Arc<Mutex<Option<Opened>>>,
-    known: Mutex<Known>,
+    opened: Arc<Mutex<Option<OpenCache>>>,
+    known: Mutex<CacheDeviceFacts>,
     began: Instant,
-    end: Sender<Asked>,
+    end: Sender<StopRequest>,
 }
 
 /// Facts about the current cache device, or the last one.
-pub(super) struct Known {
+pub(super) struct CacheDeviceFacts {
     uuid: Uuid,
     stored: StoredCache,
-    started: Started,
+    started: StartReport,
     checked: Vec<CheckedCore>,
 }
 
-impl Known {
-    pub(super) fn of(opened: &Opened) -> Self {
+impl CacheDeviceFacts {
+    pub(super) fn of(opened: &OpenCache) -> Self {
         let (uuid, started) = (opened.uuid, opened.started);
         let checked = opened.checked().to_vec();
         Self { uuid, stored: opened.stored().clone(), started, checked }
@@ -62,7 +62,7 @@ impl Known {
 pub(super) const ENDING: &str = "the cache is ending";
 
 /// A request to end the cache; the client waits for the result.
-pub(in crate::block) struct Asked {
+pub(in crate::block) struct StopRequest {
     /// Whether to destage dirty data.
     pub(in crate::block) flush: bool,
     /// Receives the result.
@@ -71,16 +71,16 @@ pub(in crate::block) struct Asked {
     pub(in crate::block) told: Receiver<()>,
 }
 
-pub(super) type Tell<'a> = &'a mut (dyn FnMut(&Answer) -> io::Result<()> + 'a);
+pub(super) type AnswerSink<'a> = &'a mut (dyn FnMut(&Answer) -> io::Result<()> + 'a);
 
 impl Answers {
     /// Requests to end the cache are sent to `end`.
     pub(in crate::block) fn new(
-        opened: Opened,
-        exported: Exported,
-        end: Sender<Asked>,
-    ) -> (Self, Arc<Mutex<Option<Opened>>>) {
-        let (cache, known) = (opened.cache.clone(), Mutex::new(Known::of(&opened)));
+        opened: OpenCache,
+        exported: CoreExports,
+        end: Sender<StopRequest>,
+    ) -> (Self, Arc<Mutex<Option<OpenCache>>>) {
+        let (cache, known) = (opened.cache.clone(), Mutex::new(CacheDeviceFacts::of(&opened)));
         let opened = Arc::new(Mutex::new(Some(opened)));
         let began = Instant::now();
         let shared = Arc::clone(&opened);
@@ -88,7 +88,7 @@ impl Answers {
     }
 
     /// Answers a question, in one line or several.
-    pub(super) fn answer(&self, question: Question, tell: Tell<'_>) -> io::Result<()> {
+    pub(super) fn answer(&self, question: Question, tell: AnswerSink<'_>) -> io::Result<()> {
         // Dropped after the answer was sent.
         let mut ending = None;
         let answered = match question {
@@ -120,15 +120,15 @@ impl Answers {
 
     /// Its metrics as OpenMetrics.
     pub(in crate::block) fn metrics(&self) -> String {
-        metrics::page(&[metrics::Told::alone(self.status(), Stats::of(&self.cache, false))])
+        metrics::page(&[metrics::CacheMetrics::alone(self.status(), Stats::of(&self.cache, false))])
             .finish()
     }
 
-    pub(super) fn opened(&self) -> MutexGuard<'_, Option<Opened>> {
+    pub(super) fn opened(&self) -> MutexGuard<'_, Option<OpenCache>> {
         self.opened.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn known(&self) -> MutexGuard<'_, Known> {
+    pub(super) fn known(&self) -> MutexGuard<'_, CacheDeviceFacts> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -158,7 +158,7 @@ impl Answers {
         })
     }
 
-    fn flush(&self, core: Option<u16>, tell: Tell<'_>) -> Result<Value, String> {
+    fn flush(&self, core: Option<u16>, tell: AnswerSink<'_>) -> Result<Value, String> {
         if let Some(missing) = self.cache.missing().iter().find(|it| Some(it.get()) == core) {
             return Err(format!("core {}: it is missing: attach it first", missing.get()));
         }
@@ -180,7 +180,7 @@ impl Answers {
         }
     }
 
-    fn set_mode(&self, mode: &str, flush: bool, tell: Tell<'_>) -> Result<Value, String> {
+    fn set_mode(&self, mode: &str, flush: bool, tell: AnswerSink<'_>) -> Result<Value, String> {
         let mode: Mode = mode.parse().map_err(|error: larder_block::Error| error.to_string())?;
         let mut opened = self.opened();
         let opened = opened.as_mut().ok_or(ENDING)?;
@@ -265,7 +265,7 @@ impl Answers {
     }
 
     /// Detaches the cache device with nothing dirty, or leaves everything as it was.
-    fn detach(&self, tell: Tell<'_>) -> Result<Value, String> {
+    fn detach(&self, tell: AnswerSink<'_>) -> Result<Value, String> {
         let mut opened = self.opened();
         let opened = opened.as_mut().ok_or(ENDING)?;
         let (left, destaged) = watched(&self.cache, None, tell, || block_on(opened.detach()));
@@ -289,7 +289,7 @@ impl Answers {
         block_on(opened.attach(&device, &options))
             .map_err(|error| create::explained(&error, over).to_string())?;
         known_caches::record(opened.uuid, &target);
-        *self.known() = Known::of(opened);
+        *self.known() = CacheDeviceFacts::of(opened);
         value(&self.status())
     }
 
@@ -300,7 +300,7 @@ impl Answers {
         *ending = Some(still);
         let is_ending = |_| ENDING.to_owned();
         self.end
-            .send(Asked { flush, answer, told })
+            .send(StopRequest { flush, answer, told })
             .map_err(|error| is_ending(error.to_string()))?;
         let destaged = answered.recv().map_err(|error| is_ending(error.to_string()))??;
         value(&destaged)
@@ -330,7 +330,7 @@ pub(super) fn value(answer: &impl Serialize) -> Result<Value, String> {
 pub(super) fn watched<T: Send>(
     cache: &RunningCache,
     of: Option<CoreId>,
-    tell: Tell<'_>,
+    tell: AnswerSink<'_>,
     work: impl FnOnce() -> T + Send,
 ) -> (T, Destaged) {
     let dirty_before_bytes = Usage::of(cache).dirty_bytes;

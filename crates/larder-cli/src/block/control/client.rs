@@ -18,13 +18,13 @@ const LINE_BYTES_MAX: usize = 64 << 20;
 
 /// The place to ask a running cache.
 #[derive(Clone, Debug)]
-pub(in crate::block) struct Ask {
+pub(in crate::block) struct ControlClient {
     path: PathBuf,
     /// Timeout for each line of an answer; `None`: no timeout.
     patience: Option<Duration>,
 }
 
-impl Ask {
+impl ControlClient {
     /// From the socket by which it serves, or from its control socket.
     fn at(unix: Option<&PathBuf>, control: Option<&PathBuf>) -> Self {
         let path = control.cloned().or_else(|| unix.map(|path| beside(path)));
@@ -48,7 +48,7 @@ impl Ask {
 
 /// Asks, and waits for the answer while a bar shows the progress.
 pub(in crate::block) fn ask<T: DeserializeOwned>(
-    Ask { path, patience }: &Ask,
+    ControlClient { path, patience }: &ControlClient,
     question: &Question,
 ) -> Result<T, Error> {
     let failed = |what: &str, error: &dyn std::fmt::Display| {

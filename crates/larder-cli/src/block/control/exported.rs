@@ -4,14 +4,14 @@ use larder_export::nbd::Exports;
 
 /// The exports of the cores.
 #[derive(Default)]
-pub(in crate::block) struct Exported {
+pub(in crate::block) struct CoreExports {
     /// The NBD exports, if there are any.
     pub(in crate::block) nbd: Option<Exports>,
     /// Whether cores are kernel disks.
     pub(in crate::block) has_disks: bool,
 }
 
-impl Exported {
+impl CoreExports {
     /// Refuses if cores are kernel disks: their number is fixed at the start.
     pub(super) fn check(&self) -> Result<(), String> {
         match self.has_disks {

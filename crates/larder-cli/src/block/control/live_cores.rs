@@ -8,7 +8,7 @@ use larder_device::block_on;
 use serde_json::Value;
 
 use super::Question;
-use super::answers::{Answers, ENDING, Known, Tell, still_dirty, value, watched};
+use super::answers::{AnswerSink, Answers, CacheDeviceFacts, ENDING, still_dirty, value, watched};
 use crate::args::{CoreArg, CoresArgs, TargetArg};
 use crate::block::{cores, target};
 
@@ -30,7 +30,7 @@ impl Answers {
         let opened = opened.as_mut().ok_or(ENDING)?;
         let core = cores::of_running(opened.stored(), &given).map_err(|error| error.to_string())?;
         block_on(opened.add_core(&core)).map_err(|error| error.to_string())?;
-        *self.known() = Known::of(opened);
+        *self.known() = CacheDeviceFacts::of(opened);
         let export = cores::export(opened, &core).map_err(|error| error.to_string())?;
         if let Some(nbd) = &self.exported.nbd {
             nbd.add(export).map_err(|error| error.to_string())?;
@@ -47,7 +47,7 @@ impl Answers {
         let core = cores::of_missing(opened.stored(), id, &path.parse()?);
         let core = core.map_err(|error| error.to_string())?;
         block_on(opened.attach_core(&core)).map_err(|error| error.to_string())?;
-        *self.known() = Known::of(opened);
+        *self.known() = CacheDeviceFacts::of(opened);
         let export = cores::export(opened, &core).map_err(|error| error.to_string())?;
         if let Some(nbd) = &self.exported.nbd {
             nbd.add(export).map_err(|error| error.to_string())?;
@@ -64,12 +64,12 @@ impl Answers {
         eprintln!(
             "note: core {number} was given up, and {lost} bytes that only the cache had of it"
         );
-        *self.known() = Known::of(opened);
+        *self.known() = CacheDeviceFacts::of(opened);
         value(&self.status())
     }
 
     /// Destages a core, stops serving it, and ends its connections.
-    pub(super) fn remove_core(&self, number: u16, tell: Tell<'_>) -> Result<Value, String> {
+    pub(super) fn remove_core(&self, number: u16, tell: AnswerSink<'_>) -> Result<Value, String> {
         self.exported.check()?;
         let core = self.known_core(number)?;
         let mut opened = self.opened();
@@ -80,7 +80,7 @@ impl Answers {
             ErrorKind::Setup => error.to_string(),
             _ => format!("{error}; {}; the core is served on", still_dirty(&self.cache)),
         })?;
-        *self.known() = Known::of(opened);
+        *self.known() = CacheDeviceFacts::of(opened);
         let withdrawn = self.exported.nbd.as_ref().and_then(|nbd| nbd.remove(&number.to_string()));
         if let Some(withdrawn) = withdrawn
             && !withdrawn.wait(SOON)

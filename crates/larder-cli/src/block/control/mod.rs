@@ -23,9 +23,9 @@ use std::path::{Path, PathBuf};
 use larder_block::layout::CoreId;
 use serde::{Deserialize, Serialize};
 
-pub(super) use answers::{Answers, Asked, still_dirty, still_missing};
-pub(super) use client::{Ask, ask};
-pub(super) use exported::Exported;
+pub(super) use answers::{Answers, StopRequest, still_dirty, still_missing};
+pub(super) use client::{ControlClient, ask};
+pub(super) use exported::CoreExports;
 pub(super) use live_cores::questions;
 pub(super) use server::ControlServer;
 

@@ -75,7 +75,7 @@ fn listen(listener: &ListeningSocket, answers: &Arc<Answers>, stop: &Stop) {
         if connections.load(Ordering::Relaxed) >= CONNECTIONS_MAX {
             continue;
         }
-        let place = Place::take(&connections);
+        let place = ConnectionSlot::take(&connections);
         let answers = Arc::clone(answers);
         let serve = move || {
             let _place = place;
@@ -87,16 +87,16 @@ fn listen(listener: &ListeningSocket, answers: &Arc<Answers>, stop: &Stop) {
 }
 
 /// One of the connections, until it is dropped.
-struct Place(Arc<AtomicUsize>);
+struct ConnectionSlot(Arc<AtomicUsize>);
 
-impl Place {
+impl ConnectionSlot {
     fn take(connections: &Arc<AtomicUsize>) -> Self {
         connections.fetch_add(1, Ordering::Relaxed);
         Self(Arc::clone(connections))
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

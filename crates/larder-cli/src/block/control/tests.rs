@@ -13,8 +13,8 @@ use larder_device::{
     PlacementHandle, block_on,
 };
 
-use super::answers::{Answers, Asked};
-use super::{Answer, Exported, Progress, Question};
+use super::answers::{Answers, StopRequest};
+use super::{Answer, CoreExports, Progress, Question};
 
 const MIB: usize = 1 << 20;
 
@@ -56,7 +56,7 @@ fn asked(answers: &Answers, question: Question) -> Answer {
     last.unwrap()
 }
 
-fn no_command_came(end: &Receiver<Asked>) -> bool {
+fn no_command_came(end: &Receiver<StopRequest>) -> bool {
     matches!(end.try_recv(), Err(TryRecvError::Empty))
 }
 
@@ -67,7 +67,7 @@ fn a_detach_that_cannot_destage_goes_on_with_the_device_and_one_that_can_without
     let opened = block_on(manage::open(&device, &cores, &OpenOptions::default())).unwrap();
     let running = opened.cache.clone();
     let (ends, end) = mpsc::channel();
-    let (answers, opened) = Answers::new(opened, Exported::default(), ends);
+    let (answers, opened) = Answers::new(opened, CoreExports::default(), ends);
     write(&running, &cores[0], 8192);
 
     failing.set_plan(&FaultPlan::new(1).with(FaultRule::new(Fault::Error).on_writes()));
@@ -99,7 +99,7 @@ fn a_removal_tells_how_much_of_the_core_that_goes_is_dirty() {
     let (device, cores) = cache_before(&[Arc::new(memory(MIB)), Arc::clone(&failing) as _]);
     let opened = block_on(manage::open(&device, &cores, &OpenOptions::default())).unwrap();
     let running = opened.cache.clone();
-    let (answers, _opened) = Answers::new(opened, Exported::default(), mpsc::channel().0);
+    let (answers, _opened) = Answers::new(opened, CoreExports::default(), mpsc::channel().0);
     for (core, offset) in [(0, 0), (0, 8192), (1, 4096), (0, 65536)] {
         write(&running, &cores[core], offset);
     }

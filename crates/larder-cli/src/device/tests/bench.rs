@@ -29,13 +29,13 @@ pub(super) const DRIVE_BYTES: u64 = 64 << 20;
 
 /// The drive behind all nodes.
 #[derive(Clone)]
-pub(super) struct Shared {
+pub(super) struct SharedDrive {
     pub(super) drive: Arc<ModelDrive>,
     /// Whether the user is root; other users may only identify, and ask for the status of handles.
     pub(super) root: bool,
 }
 
-impl Commands for Shared {
+impl Commands for SharedDrive {
     fn admin(&self, command: &Command, data: &mut [u8]) -> Result<u32, CommandError> {
         const IDENTIFY: u8 = 0x06;
         if self.root || command.opcode == IDENTIFY {
@@ -54,7 +54,7 @@ impl Commands for Shared {
 pub(super) struct Bench {
     pub(super) folder: TempDir,
     pub(super) roots: Roots,
-    pub(super) drive: Shared,
+    pub(super) drive: SharedDrive,
     pub(super) permissions: Permissions,
     pub(super) may_open: bool,
     pub(super) busy: bool,
@@ -147,7 +147,7 @@ impl Bench {
         Self {
             folder,
             roots,
-            drive: Shared { drive: Arc::new(ModelDrive::new(drive)), root: true },
+            drive: SharedDrive { drive: Arc::new(ModelDrive::new(drive)), root: true },
             permissions: Permissions { read: true, write: true },
             may_open: true,
             busy: false,

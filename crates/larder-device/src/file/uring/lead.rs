@@ -199,7 +199,7 @@ impl<W: Wire> Ring<W> {
             }
             (leadership.led, leadership.by_reaper) = (true, true);
             drop(leadership);
-            let leading = Leading::new(self);
+            let leading = LeadGuard::new(self);
             // Without a follower to take the lead the reaper stays: the next request may need it too.
             while self.turn() && !self.is_finished() {
                 let mut leadership = self.lock();
@@ -252,7 +252,7 @@ impl<W: Wire> Driver for Ring<W> {
         let leading = if self.is_led_here() {
             None
         } else if self.follow(parker) {
-            Some(Leading::new(&self))
+            Some(LeadGuard::new(&self))
         } else {
             return;
         };
@@ -320,9 +320,9 @@ fn count(counter: &AtomicUsize, more: bool) {
 }
 
 /// The lead. Dropping it, also during a panic, passes it on.
-struct Leading<'a, W: Wire>(&'a Ring<W>);
+struct LeadGuard<'a, W: Wire>(&'a Ring<W>);
 
-impl<'a, W: Wire> Leading<'a, W> {
+impl<'a, W: Wire> LeadGuard<'a, W> {
     fn new(ring: &'a Ring<W>) -> Self {
         debug_assert!(!ring.is_led_here(), "a thread takes the lead of a ring once");
         let _ = LEADS.try_with(|leads| leads.borrow_mut().push(ring.address()));
@@ -330,7 +330,7 @@ impl<'a, W: Wire> Leading<'a, W> {
     }
 }
 
-impl<W: Wire> Drop for Leading<'_, W> {
+impl<W: Wire> Drop for LeadGuard<'_, W> {
     fn drop(&mut self) {
         let ring = self.0;
         let address = ring.address();

@@ -1,6 +1,6 @@
 //! Timed devices under a layout with a core, a whole cache with a core, or the core alone.
 
-use larder_block::accounting::timed::{Bare, Timed, TimedRun};
+use larder_block::accounting::timed::{Bare, TimedLayout, TimedRun};
 use larder_block::cache::{self, Cache, CacheOptions, CacheShape, Mode};
 use larder_block::layout::{self, Data, Layout, Span};
 use larder_device::model::virtual_time::ShapedStorage;
@@ -77,9 +77,9 @@ pub(super) struct Pair {
 }
 
 enum Run {
-    Layout(Box<Timed<Box<dyn Layout>>>),
-    Cache(Box<Timed<Cache>>),
-    Bare(Box<Timed<Bare>>),
+    Layout(Box<TimedLayout<Box<dyn Layout>>>),
+    Cache(Box<TimedLayout<Cache>>),
+    Bare(Box<TimedLayout<Bare>>),
 }
 
 impl Pair {
@@ -91,7 +91,7 @@ impl Pair {
     ) -> Result<Self, Error> {
         let (layout, bytes) = made.layout()?;
         let (cache_device, core_device) = (storage(cache, bytes)?, storage(core, CORE_BYTES)?);
-        let timed = Timed::new(layout, cache_device, core_device, costs.with(cache, core));
+        let timed = TimedLayout::new(layout, cache_device, core_device, costs.with(cache, core));
         Ok(Self::of(Run::Layout(Box::new(timed))))
     }
 
@@ -107,15 +107,19 @@ impl Pair {
         let options = CacheOptions { mode: Mode::WriteBack, ..CacheOptions::default() };
         let whole = Cache::new(layout, shape, options).map_err(refused)?;
         let (cache_device, core_device) = (storage(cache, bytes)?, storage(core, CORE_BYTES)?);
-        let timed = Timed::new(whole, cache_device, core_device, costs.with(cache, core));
+        let timed = TimedLayout::new(whole, cache_device, core_device, costs.with(cache, core));
         Ok(Self::of(Run::Cache(Box::new(timed))))
     }
 
     /// The core alone. With `writes_durably` a write ends when it would survive a loss of power.
     pub(super) fn bare(core: &Storage, costs: &Costs, writes_durably: bool) -> Result<Self, Error> {
         let device = || storage(core, CORE_BYTES);
-        let timed =
-            Timed::new(Bare::new(writes_durably), device()?, device()?, costs.with(core, core));
+        let timed = TimedLayout::new(
+            Bare::new(writes_durably),
+            device()?,
+            device()?,
+            costs.with(core, core),
+        );
         Ok(Self::of(Run::Bare(Box::new(timed))))
     }
 

@@ -6,19 +6,19 @@ use std::sync::Arc;
 use larder::device::FileOptions;
 use larder::{Device, FileDevice, Shards, block_on};
 
-use crate::admin::http::Request;
+use crate::admin::http::HttpRequest;
 use crate::set_report::SetReport;
-use crate::shared::Shared;
+use crate::shared::ServerState;
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
 /// The report of the set; `None` if the server has no set.
-pub(super) fn of(shared: &Shared) -> Option<SetReport> {
+pub(super) fn of(shared: &ServerState) -> Option<SetReport> {
     Some(SetReport::open(set(shared)?.status()))
 }
 
 /// The set. All tenants share it, so that of the first tenant will do.
-pub(in crate::admin) fn set(shared: &Shared) -> Option<&Shards> {
+pub(in crate::admin) fn set(shared: &ServerState) -> Option<&Shards> {
     shared.default_tenant().shards()
 }
 
@@ -34,7 +34,7 @@ pub(in crate::admin) enum Order {
 
 impl Order {
     /// Parses the order of a request; the inner error says what is missing. `None` if the path is not that of an order.
-    pub(in crate::admin) fn of(request: &Request) -> Option<Result<Self, &'static str>> {
+    pub(in crate::admin) fn of(request: &HttpRequest) -> Option<Result<Self, &'static str>> {
         let number = || {
             let number = request.value("shard").and_then(|number| number.parse().ok());
             number.ok_or("which shard? Name one as ?shard=NUMBER\n")

@@ -3,13 +3,13 @@
 use serde::Serialize;
 
 use crate::block_caches::BlockCacheReport;
-use crate::shared::Shared;
+use crate::shared::ServerState;
 
 #[derive(Serialize)]
 pub(super) struct Block {
     caches: Vec<BlockCacheReport>,
 }
 
-pub(super) fn of(shared: &Shared) -> Block {
+pub(super) fn of(shared: &ServerState) -> Block {
     Block { caches: shared.config.block_caches.as_ref().map_or_else(Vec::new, |all| all.report()) }
 }

@@ -15,21 +15,21 @@ pub(super) use self::placement::own_streams;
 use serde::Serialize;
 
 use super::http::Response;
-use crate::shared::Shared;
+use crate::shared::ServerState;
 
 /// The version of the format.
 const SHAPE: u32 = 1;
 
 /// The envelope of every answer.
 #[derive(Serialize)]
-struct Answer<T> {
+struct Envelope<T> {
     api: u32,
     #[serde(flatten)]
     content: T,
 }
 
 /// The answer to a path, if it is part of the API.
-pub(super) fn answer(path: &str, shared: &Shared, may_change: bool) -> Option<Response> {
+pub(super) fn answer(path: &str, shared: &ServerState, may_change: bool) -> Option<Response> {
     Some(match path {
         "/api/stats" => json(stats::of(shared, may_change)),
         "/api/placement" => json(placement::of(shared)),
@@ -42,7 +42,7 @@ pub(super) fn answer(path: &str, shared: &Shared, may_change: bool) -> Option<Re
 }
 
 fn json(content: impl Serialize) -> Response {
-    match serde_json::to_vec(&Answer { api: SHAPE, content }) {
+    match serde_json::to_vec(&Envelope { api: SHAPE, content }) {
         Ok(body) => Response::new(200, "application/json", body),
         Err(error) => Response::text(500, &format!("{error}\n")),
     }

@@ -4,23 +4,23 @@ use larder::Larder;
 use larder::plan::Assignment;
 use serde::Serialize;
 
-use crate::shared::Shared;
+use crate::shared::ServerState;
 use crate::tenant::Tenant;
 
 #[derive(Serialize)]
 pub(super) struct Placement {
-    tenants: Vec<OfTenant>,
+    tenants: Vec<TenantPlacement>,
 }
 
 #[derive(Serialize)]
-struct OfTenant {
+struct TenantPlacement {
     name: String,
     /// One for each device.
-    shards: Vec<Shard>,
+    shards: Vec<ShardPlacement>,
 }
 
 #[derive(Serialize)]
-struct Shard {
+struct ShardPlacement {
     /// The placement mechanism of the device: "none" if it has none; `null` without flash.
     path: Option<String>,
     flash_bytes: u64,
@@ -38,17 +38,17 @@ struct Stream {
     lifetime_s: Option<f64>,
 }
 
-pub(super) fn of(shared: &Shared) -> Placement {
-    let of_tenant = |tenant: &Tenant| OfTenant {
+pub(super) fn of(shared: &ServerState) -> Placement {
+    let of_tenant = |tenant: &Tenant| TenantPlacement {
         name: tenant.name().to_owned(),
         shards: tenant.caches().into_iter().map(|cache| shard(cache, tenant.name())).collect(),
     };
     Placement { tenants: shared.tenants.iter().map(|tenant| of_tenant(tenant)).collect() }
 }
 
-fn shard(cache: &Larder, tenant: &str) -> Shard {
+fn shard(cache: &Larder, tenant: &str) -> ShardPlacement {
     let path = cache.layout().map(|_| cache.stats().placement_path.to_owned());
-    Shard {
+    ShardPlacement {
         path,
         flash_bytes: cache.layout().map_or(0, |layout| layout.usable_bytes),
         streams: own_streams(cache, tenant).map(stream).collect(),

@@ -7,7 +7,7 @@ use larder::plan::Class;
 use larder::{FlashRegion, Larder, Layout, RegionState};
 use serde::Serialize;
 
-use crate::shared::Shared;
+use crate::shared::ServerState;
 use crate::tenant::Tenant;
 
 /// Most cells per map: more than this cannot be told apart on a screen.
@@ -15,18 +15,18 @@ const CELLS_MAX: usize = 2048;
 
 #[derive(Serialize)]
 pub(super) struct Regions {
-    tenants: Vec<OfTenant>,
+    tenants: Vec<TenantRegions>,
 }
 
 #[derive(Serialize)]
-struct OfTenant {
+struct TenantRegions {
     name: String,
     /// One for each device; none without flash.
-    shards: Vec<Shard>,
+    shards: Vec<ShardRegions>,
 }
 
 #[derive(Serialize)]
-struct Shard {
+struct ShardRegions {
     parts: Vec<Part>,
     /// The map of the large-object engine.
     #[serde(flatten)]
@@ -66,22 +66,22 @@ struct Cell {
     age_s: Option<u64>,
 }
 
-pub(super) fn of(shared: &Shared) -> Regions {
-    let of_tenant = |tenant: &Tenant| OfTenant {
+pub(super) fn of(shared: &ServerState) -> Regions {
+    let of_tenant = |tenant: &Tenant| TenantRegions {
         name: tenant.name().to_owned(),
         shards: tenant.caches().into_iter().filter_map(|it| shard(it, tenant.name())).collect(),
     };
     Regions { tenants: shared.tenants.iter().map(|tenant| of_tenant(tenant)).collect() }
 }
 
-fn shard(cache: &Larder, tenant: &str) -> Option<Shard> {
+fn shard(cache: &Larder, tenant: &str) -> Option<ShardRegions> {
     let layout = cache.layout()?;
     let regions = cache.flash_regions();
     // Region numbers run through both engines.
     let is_loc = |region: &FlashRegion| region.number < layout.loc_regions;
     let (loc, array): (Vec<_>, Vec<_>) = regions.into_iter().partition(is_loc);
     let has_array = layout.array_regions > 0;
-    Some(Shard {
+    Some(ShardRegions {
         parts: parts(layout, |class| cache.placement().handle_of(tenant, class).index()),
         loc: map(cache, &loc, layout.region_bytes),
         array: has_array.then(|| map(cache, &array, layout.array_region_bytes)),

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::config::ProtocolKind;
-use crate::shared::Shared;
+use crate::shared::ServerState;
 use crate::slow_log::SlowEntry;
 
 #[derive(Serialize)]
@@ -11,11 +11,11 @@ pub(super) struct SlowRequests {
     /// `null`: none are kept.
     threshold_us: Option<u64>,
     seen: u64,
-    entries: Vec<Entry>,
+    entries: Vec<SlowRequest>,
 }
 
 #[derive(Serialize)]
-struct Entry {
+struct SlowRequest {
     number: u64,
     at_ms: u64,
     took_us: u64,
@@ -27,7 +27,7 @@ struct Entry {
     peer: String,
 }
 
-pub(super) fn of(shared: &Shared) -> SlowRequests {
+pub(super) fn of(shared: &ServerState) -> SlowRequests {
     let log = &shared.slow_log;
     SlowRequests {
         threshold_us: log.threshold().map(|it| number(it.as_micros())),
@@ -36,9 +36,9 @@ pub(super) fn of(shared: &Shared) -> SlowRequests {
     }
 }
 
-fn entry(entry: SlowEntry) -> Entry {
+fn entry(entry: SlowEntry) -> SlowRequest {
     let SlowEntry { number: n, at, took, protocol, tenant, command, key, key_bytes, peer } = entry;
-    Entry {
+    SlowRequest {
         number: n,
         at_ms: number(at.as_millis()),
         took_us: number(took.as_micros()),

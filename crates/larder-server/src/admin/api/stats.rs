@@ -7,22 +7,22 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use larder::{DriveLife, Latency, Stats};
 use serde::Serialize;
 
-use crate::shared::Shared;
+use crate::shared::ServerState;
 use crate::tenant::Tenant;
 
 #[derive(Serialize)]
 pub(super) struct Counts {
-    server: Server,
+    server: ServerCounts,
     /// By their names in `/metrics`.
     requests: BTreeMap<&'static str, u64>,
-    tenants: Vec<OfTenant>,
+    tenants: Vec<TenantCounts>,
     drives: Vec<Drive>,
     drive_life: Option<Life>,
     rings: Vec<Ring>,
 }
 
 #[derive(Serialize)]
-struct Server {
+struct ServerCounts {
     version: &'static str,
     time_ms: u64,
     uptime_ms: u64,
@@ -36,7 +36,7 @@ struct Server {
 }
 
 #[derive(Serialize)]
-struct OfTenant {
+struct TenantCounts {
     name: String,
     gets: u64,
     dram_hits: u64,
@@ -63,13 +63,13 @@ struct OfTenant {
     evicted: BTreeMap<&'static str, u64>,
     /// Objects that were not stored, or lost, by reason.
     dropped: BTreeMap<&'static str, u64>,
-    latencies: Vec<Timed>,
+    latencies: Vec<OperationLatency>,
     crash_safe: bool,
     last_device_error: Option<String>,
 }
 
 #[derive(Serialize)]
-struct Timed {
+struct OperationLatency {
     operation: &'static str,
     tier: Option<&'static str>,
     count: u64,
@@ -106,7 +106,7 @@ struct Ring {
     sleeps: u64,
 }
 
-pub(super) fn of(shared: &Shared, may_change: bool) -> Counts {
+pub(super) fn of(shared: &ServerState, may_change: bool) -> Counts {
     let stats: Vec<(&Tenant, Stats)> =
         shared.tenants.iter().map(|tenant| (&**tenant, tenant.stats())).collect();
     let ring = |ring: &std::sync::Arc<crate::counters::RingCounters>| Ring {
@@ -125,9 +125,9 @@ pub(super) fn of(shared: &Shared, may_change: bool) -> Counts {
     }
 }
 
-fn server(shared: &Shared, may_change: bool) -> Server {
+fn server(shared: &ServerState, may_change: bool) -> ServerCounts {
     let ms = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-    Server {
+    ServerCounts {
         version: env!("CARGO_PKG_VERSION"),
         time_ms: ms(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()),
         uptime_ms: ms(shared.started.elapsed()),
@@ -140,10 +140,10 @@ fn server(shared: &Shared, may_change: bool) -> Server {
     }
 }
 
-fn of_tenant(tenant: &Tenant, stats: Stats) -> OfTenant {
+fn of_tenant(tenant: &Tenant, stats: Stats) -> TenantCounts {
     let flash = tenant.caches().into_iter().filter_map(|cache| cache.layout());
     let items = tenant.estimated_items();
-    OfTenant {
+    TenantCounts {
         name: tenant.name().to_owned(),
         gets: stats.gets,
         dram_hits: stats.dram_hits,
@@ -196,8 +196,8 @@ fn dropped(stats: &Stats) -> BTreeMap<&'static str, u64> {
     ])
 }
 
-fn timed(latency: &Latency) -> Timed {
-    Timed {
+fn timed(latency: &Latency) -> OperationLatency {
+    OperationLatency {
         operation: latency.operation,
         tier: latency.tier,
         count: latency.histogram.count(),

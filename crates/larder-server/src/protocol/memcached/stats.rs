@@ -14,7 +14,7 @@ use larder_net::sockets::Endpoint;
 
 /// How the answer ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Said {
+pub(super) enum StatsOutcome {
     /// Everything has been said.
     All,
     /// The statistics were reset.
@@ -33,7 +33,7 @@ pub(super) fn answer(
     caller: &Caller,
     mut words: Words<'_>,
     mut say: impl FnMut(&str, &dyn Display),
-) -> Said {
+) -> StatsOutcome {
     match (words.next(), words.next()) {
         (None, _) if !caller.is_admin() => {
             identity(&mut say);
@@ -41,10 +41,10 @@ pub(super) fn answer(
         }
         (None, _) => general(caller, &mut say),
         (Some(b"settings"), _) => settings(caller, &mut say),
-        (Some(b"reset"), _) if !caller.is_admin() => return Said::Forbidden,
+        (Some(b"reset"), _) if !caller.is_admin() => return StatsOutcome::Forbidden,
         (Some(b"reset"), _) => {
             caller.worker.shared.count_anew();
-            return Said::Reset;
+            return StatsOutcome::Reset;
         }
         (Some(b"sizes"), _) => say("sizes_status", &"disabled"),
         (Some(b"conns"), _) => connections(caller, &mut say),
@@ -53,14 +53,14 @@ pub(super) fn answer(
             say("total_malloced", &caller.tenant.stats().dram_used_bytes);
         }
         // Nothing is counted by key prefix.
-        (Some(b"detail"), Some(b"on" | b"off")) => return Said::Ok,
+        (Some(b"detail"), Some(b"on" | b"off")) => return StatsOutcome::Ok,
         (Some(b"detail"), Some(b"dump")) => {}
-        (Some(b"detail"), _) => return Said::Wrong,
+        (Some(b"detail"), _) => return StatsOutcome::Wrong,
         // There are no slab classes.
         (Some(b"items" | b"cachedump"), _) => {}
-        _ => return Said::Unknown,
+        _ => return StatsOutcome::Unknown,
     }
-    Said::All
+    StatsOutcome::All
 }
 
 /// Bits of a pointer.

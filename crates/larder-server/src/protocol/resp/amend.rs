@@ -107,7 +107,7 @@ pub(super) async fn setrange(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outco
         usize::try_from(offset).map_err(|_| Refusal::Says("ERR offset is out of range"))?;
     if part.is_empty() {
         // Nothing to write: do not create a value.
-        return super::read::run(cx, super::read::Read::Strlen, key).await;
+        return super::read::run(cx, super::read::ValueRead::Strlen, key).await;
     }
     let end = offset.checked_add(part.len()).filter(|end| *end <= longest).ok_or(TOO_LONG)?;
     let mut length = 0;

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::queue::{Transaction, Watched};
+use super::queue::{Transaction, WatchedKeys};
 use crate::answers::Answers;
-use crate::resp_board::Listed;
+use crate::resp_board::ClientEntry;
 
 /// Which answers are sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,11 +28,11 @@ pub(super) struct Client {
     pub(super) closes: bool,
     /// Between MULTI and EXEC.
     pub(super) transaction: Option<Box<Transaction>>,
-    pub(super) watched: Watched,
+    pub(super) watched: WatchedKeys,
     /// Within EXEC, until something has been changed: the keys that must not have changed before that.
-    pub(super) guarded: Watched,
+    pub(super) guarded: WatchedKeys,
     /// Its entry in the list of clients, once it has sent a request.
-    pub(super) listed: Option<Arc<Listed>>,
+    pub(super) listed: Option<Arc<ClientEntry>>,
     /// Keys still to answer of an MGET whose answer has begun.
     pub(super) mget_left: usize,
 }
@@ -64,7 +64,7 @@ impl Client {
     /// Resets everything but the login.
     pub(super) fn reset(&mut self) {
         (self.is_resp3, self.replies, self.transaction) = (false, Replies::On, None);
-        self.watched = Watched::default();
+        self.watched = WatchedKeys::default();
         if let Some(listed) = &self.listed {
             listed.set_name(b"");
         }

@@ -10,7 +10,7 @@ use super::number;
 use super::parse::Arguments;
 use super::table::TABLE;
 use super::write::{Outcome, Refusal, SYNTAX};
-use crate::resp_board::Listed;
+use crate::resp_board::ClientEntry;
 
 /// Longest name that a client may give itself.
 const NAME_BYTES_MAX: usize = 1024;
@@ -114,7 +114,7 @@ pub(super) fn check_word(word: &[u8]) -> Outcome {
     Ok(())
 }
 
-fn say(cx: &mut Context<'_>, say: impl FnOnce(&Listed)) {
+fn say(cx: &mut Context<'_>, say: impl FnOnce(&ClientEntry)) {
     if let Some(listed) = &cx.client.listed {
         say(listed);
     }
@@ -208,7 +208,7 @@ async fn list(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
 }
 
 /// The line of one client.
-fn line(listed: &Listed) -> String {
+fn line(listed: &ClientEntry) -> String {
     let words = listed.words();
     let text = |bytes: &[u8]| bytes.escape_ascii().to_string();
     let (age, idle) = listed.age_and_idle();
@@ -275,7 +275,7 @@ async fn kill(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
     Ok(())
 }
 
-fn end(cx: &mut Context<'_>, listed: &Listed) {
+fn end(cx: &mut Context<'_>, listed: &ClientEntry) {
     listed.is_killed.store(true, Ordering::Relaxed);
     cx.board().strike(listed.id);
     cx.client.closes |= listed.id == cx.caller.id;

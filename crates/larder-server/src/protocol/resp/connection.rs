@@ -6,7 +6,7 @@ use super::context::{Context, wrong_arity};
 use super::number;
 use super::parse::Arguments;
 use super::write::{NO_INTEGER, Outcome, Refusal, SYNTAX};
-use crate::users::Denied;
+use crate::users::LoginRefusal;
 
 /// The Redis version that clients see; they use the features of that version.
 pub(super) const REDIS_VERSION: &str = "7.4.0";
@@ -63,12 +63,12 @@ async fn log_in(cx: &mut Context<'_>, user: &[u8], password: &[u8]) -> Outcome {
     } else {
         match cx.caller.log_in(user, password).await {
             Ok(()) => {}
-            Err(Denied::Wrong) => return Err(WRONG_PASSWORD),
-            Err(Denied::Busy) => return Err(BUSY),
+            Err(LoginRefusal::Wrong) => return Err(WRONG_PASSWORD),
+            Err(LoginRefusal::Busy) => return Err(BUSY),
         }
     }
     // The watched keys belong to the previous tenant.
-    cx.client.watched = super::queue::Watched::default();
+    cx.client.watched = super::queue::WatchedKeys::default();
     cx.is_known_as_it_is();
     Ok(())
 }

@@ -5,10 +5,10 @@ use std::time::Duration;
 use larder::{Change, SetOptions, Value};
 
 use super::client::Client;
-use super::queue::Watched;
+use super::queue::WatchedKeys;
 use super::write::{NO_ROOM, Outcome, Refusal, Writer};
 use crate::caller::Caller;
-use crate::resp_board::Whose;
+use crate::resp_board::ClientScope;
 use crate::resp_board::{Board, KnownAs};
 use crate::tenant::Calls;
 
@@ -31,8 +31,12 @@ impl Context<'_> {
     }
 
     /// Whose slow requests and connections the client may see.
-    pub(super) fn visible(&self) -> Whose {
-        if self.caller.is_admin() { Whose::All } else { Whose::Of(self.caller.tenant.number) }
+    pub(super) fn visible(&self) -> ClientScope {
+        if self.caller.is_admin() {
+            ClientScope::All
+        } else {
+            ClientScope::Of(self.caller.tenant.number)
+        }
     }
 
     /// Refuses what belongs to the process, unless the client is an administrator.
@@ -100,7 +104,7 @@ impl Context<'_> {
         if self.client.guarded.has(key) {
             self.change(key, |_| Change::Store(value.into(), options)).await?;
         } else {
-            self.client.guarded = Watched::default();
+            self.client.guarded = WatchedKeys::default();
             self.cache(key).set_with(key, value, options).await?;
         }
         self.caller.worker.counters.cmd_set.add(1);
@@ -112,7 +116,7 @@ impl Context<'_> {
         let existed = if self.client.guarded.has(key) {
             self.change(key, |current| current.map_or(Change::Keep, |_| gone())).await?.is_some()
         } else {
-            self.client.guarded = Watched::default();
+            self.client.guarded = WatchedKeys::default();
             self.cache(key).delete(key).await?
         };
         let counters = &self.caller.worker.counters;

@@ -224,7 +224,7 @@ pub(super) async fn flush(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome 
     if argv.len() > 2 || argv.len() == 2 && !matches!(&*option, b"ASYNC" | b"SYNC") {
         return Err(SYNTAX);
     }
-    cx.client.guarded = super::queue::Watched::default();
+    cx.client.guarded = super::queue::WatchedKeys::default();
     cx.caller.worker.counters.cmd_flush.add(1);
     cx.caller.tenant.clear().await?;
     cx.out.ok();

@@ -10,14 +10,14 @@ use super::write::{Outcome, Refusal};
 
 /// Conditions on the current lifetime.
 #[derive(Clone, Copy, Debug, Default)]
-struct OnlyIf {
+struct LifetimeCondition {
     has_none: bool,
     has_one: bool,
     is_later: bool,
     is_earlier: bool,
 }
 
-impl OnlyIf {
+impl LifetimeCondition {
     fn of(argv: Arguments<'_>) -> Result<Self, Refusal> {
         let mut only_if = Self::default();
         for option in argv.from(3) {
@@ -62,7 +62,7 @@ pub(super) async fn expire(cx: &mut Context<'_>, argv: Arguments<'_>, does: Does
         _ => (expiry::PXAT, "pexpireat"),
     };
     let key = argv.get(1);
-    let only_if = OnlyIf::of(argv)?;
+    let only_if = LifetimeCondition::of(argv)?;
     let moment = cx.cache(key).moment(key);
     let at = unit.at(argv.get(2), moment.wall(), name)?;
     touch(cx, key, |current| {
@@ -104,16 +104,16 @@ mod tests {
 
     #[test]
     fn conditions() {
-        let none = OnlyIf::default();
+        let none = LifetimeCondition::default();
         let some = Some(1000);
         assert!(none.holds(None, 5) && none.holds(some, 5));
-        let nx = OnlyIf { has_none: true, ..none };
+        let nx = LifetimeCondition { has_none: true, ..none };
         assert!(nx.holds(None, 5) && !nx.holds(some, 5));
-        let xx = OnlyIf { has_one: true, ..none };
+        let xx = LifetimeCondition { has_one: true, ..none };
         assert!(!xx.holds(None, 5) && xx.holds(some, 5));
-        let gt = OnlyIf { is_later: true, ..none };
+        let gt = LifetimeCondition { is_later: true, ..none };
         assert!(!gt.holds(None, 5) && gt.holds(some, 1001) && !gt.holds(some, 1000));
-        let lt = OnlyIf { is_earlier: true, ..none };
+        let lt = LifetimeCondition { is_earlier: true, ..none };
         assert!(lt.holds(None, 5) && lt.holds(some, 999) && !lt.holds(some, 1000));
     }
 }

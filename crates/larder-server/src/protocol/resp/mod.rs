@@ -40,8 +40,8 @@ use std::sync::atomic::Ordering;
 use self::client::Client;
 use self::command::{Command, Does, flags};
 use self::context::Context;
-use self::parse::{Arguments, Limits, Parsed, Parser, Swallow, Swallowed};
-use self::read::Read;
+use self::parse::{Arguments, DiscardProgress, Limits, ParseOutcome, Parser, Swallow};
+use self::read::ValueRead;
 use self::write::{OVER_LIMIT, Outcome, Refusal, TOO_LONG, Writer};
 use super::{Protocol, Step};
 use crate::answers::Answers;
@@ -61,14 +61,14 @@ pub(crate) struct Resp {
     /// The rest of a request that was refused.
     swallow: Option<Swallow>,
     client: Client,
-    leaves: Leaves,
+    leaves: ListingGuard,
 }
 
 /// Takes the connection off the list of clients when it is dropped.
 #[derive(Default)]
-struct Leaves(Option<(Arc<crate::shared::Shared>, u64)>);
+struct ListingGuard(Option<(Arc<crate::shared::ServerState>, u64)>);
 
-impl Drop for Leaves {
+impl Drop for ListingGuard {
     fn drop(&mut self) {
         if let Some((shared, id)) = &self.0 {
             shared.resp.strike(*id);
@@ -84,10 +84,10 @@ impl Protocol for Resp {
         };
         if let Some(swallow) = &mut self.swallow {
             return match swallow.swallow(input, limits) {
-                Swallowed::Part(bytes) => Step::Done(bytes),
-                Swallowed::Needs(bytes) => Step::Needs(bytes),
-                Swallowed::Broken(broken) => self.breaks(broken, answers),
-                Swallowed::All(bytes) => {
+                DiscardProgress::Part(bytes) => Step::Done(bytes),
+                DiscardProgress::Needs(bytes) => Step::Needs(bytes),
+                DiscardProgress::Broken(broken) => self.breaks(broken, answers),
+                DiscardProgress::All(bytes) => {
                     self.swallow = None;
                     Step::Done(bytes)
                 }
@@ -95,14 +95,14 @@ impl Protocol for Resp {
         }
         loop {
             match self.parser.parse(input, limits) {
-                Parsed::Nothing(bytes) => return Step::Done(bytes),
-                Parsed::Broken(broken) => return self.breaks(broken, answers),
-                Parsed::Needs(bytes)
+                ParseOutcome::Nothing(bytes) => return Step::Done(bytes),
+                ParseOutcome::Broken(broken) => return self.breaks(broken, answers),
+                ParseOutcome::Needs(bytes)
                     if caller.may_hold(input.len(), bytes, self.parser.places_bytes()) =>
                 {
                     return Step::Needs(bytes);
                 }
-                Parsed::Rests => {
+                ParseOutcome::Rests => {
                     if !caller.may_hold(input.len(), input.len(), self.parser.places_bytes()) {
                         return self.refuse(&context::no_room(caller), answers);
                     }
@@ -111,19 +111,19 @@ impl Protocol for Resp {
                         .does(parse::ARGUMENTS_A_LOOK * parse::STEPS_AN_ARGUMENT / STEPS_A_UNIT);
                     caller.rests().await;
                 }
-                Parsed::Needs(_) => {
+                ParseOutcome::Needs(_) => {
                     return self.refuse(&context::no_room(caller), answers);
                 }
-                Parsed::TooLong => return self.refuse(&TOO_LONG, answers),
-                Parsed::Many if self.answers_in_parts(caller, input) => {
+                ParseOutcome::TooLong => return self.refuse(&TOO_LONG, answers),
+                ParseOutcome::Many if self.answers_in_parts(caller, input) => {
                     if !self.may_go_on(caller, input, answers).await {
                         return self.refuse(&OVER_LIMIT, answers);
                     }
                     self.answer_part(caller, input, answers).await;
                     return Step::Done(self.parser.take_begun());
                 }
-                Parsed::Many => self.parser.wait_for_all(),
-                Parsed::Request(bytes) => {
+                ParseOutcome::Many => self.parser.wait_for_all(),
+                ParseOutcome::Request(bytes) => {
                     let goes_on = if self.client.mget_left > 0 {
                         self.answer_part(caller, input, answers).await;
                         true
@@ -139,7 +139,7 @@ impl Protocol for Resp {
 }
 
 impl Resp {
-    fn breaks(&mut self, broken: parse::Broken, answers: &mut Answers<'_>) -> Step {
+    fn breaks(&mut self, broken: parse::ProtocolError, answers: &mut Answers<'_>) -> Step {
         let refusal = Refusal::Said(format!("ERR Protocol error: {broken}"));
         self.client.refuse(&refusal, answers);
         Step::Close
@@ -192,7 +192,7 @@ impl Resp {
         }
         for key in argv.from(first) {
             self.client.mget_left -= 1;
-            read::answer(Read::Get, (caller, &self.client), key, answers).await;
+            read::answer(ValueRead::Get, (caller, &self.client), key, answers).await;
         }
     }
 
@@ -343,11 +343,11 @@ async fn answer(
 ) {
     let is_plain = client.transaction.is_none() && client.replies == client::Replies::On;
     if is_plain && command.has(flags::READONLY) {
-        let read = match (command.does, Read::of(command.does, argv)) {
+        let read = match (command.does, ValueRead::of(command.does, argv)) {
             (_, Some(Ok(read))) => Some(read),
             (Does::Mget, _) => {
                 Writer::new(answers.bytes(), client.is_resp3).array(argv.len() - 1);
-                Some(Read::Get)
+                Some(ValueRead::Get)
             }
             _ => None,
         };

@@ -35,7 +35,7 @@ type Place = (u32, u32);
 
 /// What the next bytes are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Parsed {
+pub(crate) enum ParseOutcome {
     /// A request of this number of bytes; [`Parser::arguments`] has it until [`Parser::forget`].
     Request(usize),
     /// This number of bytes without a request.
@@ -52,12 +52,12 @@ pub(crate) enum Parsed {
     /// parse.
     Rests,
     /// The bytes are not RESP. The connection cannot go on.
-    Broken(Broken),
+    Broken(ProtocolError),
 }
 
 /// What is wrong with bytes that do not begin a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Broken {
+pub(crate) enum ProtocolError {
     MultibulkLength,
     BulkLength,
     StrangersMultibulk,
@@ -71,7 +71,7 @@ pub(crate) enum Broken {
     LongRequest,
 }
 
-impl fmt::Display for Broken {
+impl fmt::Display for ProtocolError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::MultibulkLength => "invalid multibulk length",
@@ -127,14 +127,14 @@ pub(crate) struct Swallow {
 
 /// The progress of discarding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Swallowed {
+pub(crate) enum DiscardProgress {
     /// The request ends after this number of bytes.
     All(usize),
     /// This number of bytes, and it goes on.
     Part(usize),
     /// More bytes are needed to continue.
     Needs(usize),
-    Broken(Broken),
+    Broken(ProtocolError),
 }
 
 /// The arguments of a request, its name first.
@@ -146,19 +146,19 @@ pub(crate) struct Arguments<'a> {
 
 impl Parser {
     /// Parses `input`, which begins with the first byte that is not answered.
-    pub(crate) fn parse(&mut self, input: &[u8], limits: Limits) -> Parsed {
+    pub(crate) fn parse(&mut self, input: &[u8], limits: Limits) -> ParseOutcome {
         if !self.is_array {
             match input.first() {
-                None => return Parsed::Needs(1),
+                None => return ParseOutcome::Needs(1),
                 Some(b'*') => {}
                 Some(_) => return self.parse_line(input),
             }
-            match head(input, 1, Broken::LongCount) {
-                Head::Broken(broken) => return Parsed::Broken(broken),
-                Head::Needs => return Parsed::Needs(input.len() + 1),
+            match head(input, 1, ProtocolError::LongCount) {
+                Head::Broken(broken) => return ParseOutcome::Broken(broken),
+                Head::Needs => return ParseOutcome::Needs(input.len() + 1),
                 Head::Of(digits, end) => match count(digits, limits) {
-                    Err(broken) => return Parsed::Broken(broken),
-                    Ok(0) => return Parsed::Nothing(end),
+                    Err(broken) => return ParseOutcome::Broken(broken),
+                    Ok(0) => return ParseOutcome::Nothing(end),
                     Ok(count) => (self.left, self.at, self.is_array) = (count, end, true),
                 },
             }
@@ -166,19 +166,19 @@ impl Parser {
         let rests_at = self.places.len() + ARGUMENTS_A_LOOK;
         while self.left > 0 {
             if self.places.len() >= rests_at {
-                return Parsed::Rests;
+                return ParseOutcome::Rests;
             }
             if self.places.len() >= ARGUMENTS_A_PART && !self.waits_for_all {
-                return Parsed::Many;
+                return ParseOutcome::Many;
             }
             if let Err(parsed) = self.parse_bulk(input, limits) {
                 return parsed;
             }
         }
-        Parsed::Request(self.at)
+        ParseOutcome::Request(self.at)
     }
 
-    fn parse_bulk(&mut self, input: &[u8], limits: Limits) -> Result<(), Parsed> {
+    fn parse_bulk(&mut self, input: &[u8], limits: Limits) -> Result<(), ParseOutcome> {
         let bytes = match self.bulk {
             Some(bytes) => bytes,
             None => {
@@ -188,38 +188,42 @@ impl Parser {
             }
         };
         if bytes > limits.value_bytes_max {
-            return Err(Parsed::TooLong);
+            return Err(ParseOutcome::TooLong);
         }
         // As in other servers, the two bytes behind a string are not checked.
         let (end, next) = (self.at + bytes, self.at + bytes + 2);
         let (Ok(begin), Ok(stop)) = (u32::try_from(self.at), u32::try_from(end)) else {
-            return Err(Parsed::Broken(Broken::LongRequest));
+            return Err(ParseOutcome::Broken(ProtocolError::LongRequest));
         };
         if next > REQUEST_BYTES_MAX {
-            return Err(Parsed::Broken(Broken::LongRequest));
+            return Err(ParseOutcome::Broken(ProtocolError::LongRequest));
         }
         if input.len() < next {
-            return Err(Parsed::Needs(next));
+            return Err(ParseOutcome::Needs(next));
         }
         self.places.push((begin, stop));
         (self.at, self.bulk, self.left) = (next, None, self.left - 1);
         Ok(())
     }
 
-    fn parse_line(&mut self, input: &[u8]) -> Parsed {
+    fn parse_line(&mut self, input: &[u8]) -> ParseOutcome {
         let Some(end) = input.iter().take(LINE_BYTES_MAX).position(|byte| *byte == b'\n') else {
             if input.len() >= LINE_BYTES_MAX {
-                return Parsed::Broken(Broken::LongInline);
+                return ParseOutcome::Broken(ProtocolError::LongInline);
             }
-            return Parsed::Needs(input.len() + 1);
+            return ParseOutcome::Needs(input.len() + 1);
         };
         let line = input.get(..end).unwrap_or_default();
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         (self.line, self.places) = match inline::split(line) {
             Some(split) => split,
-            None => return Parsed::Broken(Broken::Quotes),
+            None => return ParseOutcome::Broken(ProtocolError::Quotes),
         };
-        if self.places.is_empty() { Parsed::Nothing(end + 1) } else { Parsed::Request(end + 1) }
+        if self.places.is_empty() {
+            ParseOutcome::Nothing(end + 1)
+        } else {
+            ParseOutcome::Request(end + 1)
+        }
     }
 
     /// The parsed request, in the `input` that it was parsed from.
@@ -281,23 +285,23 @@ impl Parser {
 
 impl Swallow {
     /// Discards the part of the rest that has come.
-    pub(crate) fn swallow(&mut self, input: &[u8], limits: Limits) -> Swallowed {
+    pub(crate) fn swallow(&mut self, input: &[u8], limits: Limits) -> DiscardProgress {
         let mut at = 0;
         loop {
             let now = self.bytes.min(input.len() - at);
             (self.bytes, at) = (self.bytes - now, at + now);
             match () {
-                () if self.bytes > 0 => return Swallowed::Part(at),
-                () if self.left == 0 => return Swallowed::All(at),
+                () if self.bytes > 0 => return DiscardProgress::Part(at),
+                () if self.left == 0 => return DiscardProgress::All(at),
                 () => {}
             }
             match bulk_head(input, at, limits) {
                 Ok((bytes, end)) => {
                     (self.left, self.bytes, at) = (self.left - 1, bytes + 2, end);
                 }
-                Err(Parsed::Broken(broken)) => return Swallowed::Broken(broken),
-                Err(_) if at > 0 => return Swallowed::Part(at),
-                Err(_) => return Swallowed::Needs(input.len() + 1),
+                Err(ParseOutcome::Broken(broken)) => return DiscardProgress::Broken(broken),
+                Err(_) if at > 0 => return DiscardProgress::Part(at),
+                Err(_) => return DiscardProgress::Needs(input.len() + 1),
             }
         }
     }
@@ -366,10 +370,10 @@ impl OwnedArguments {
 enum Head<'a> {
     Of(&'a [u8], usize),
     Needs,
-    Broken(Broken),
+    Broken(ProtocolError),
 }
 
-fn head(input: &[u8], begin: usize, too_long: Broken) -> Head<'_> {
+fn head(input: &[u8], begin: usize, too_long: ProtocolError) -> Head<'_> {
     let rest = input.get(begin..).unwrap_or_default();
     match rest.iter().take(LINE_BYTES_MAX).position(|byte| *byte == b'\r') {
         Some(end) if rest.len() >= end + 2 => {
@@ -381,32 +385,32 @@ fn head(input: &[u8], begin: usize, too_long: Broken) -> Head<'_> {
 }
 
 /// The number of arguments of an array; 0 for an empty or negative array, which is skipped.
-fn count(digits: &[u8], limits: Limits) -> Result<usize, Broken> {
+fn count(digits: &[u8], limits: Limits) -> Result<usize, ProtocolError> {
     let count = number::integer(digits).filter(|count| *count <= i64::from(i32::MAX));
-    let count = count.ok_or(Broken::MultibulkLength)?;
+    let count = count.ok_or(ProtocolError::MultibulkLength)?;
     if count > STRANGER_ARGUMENTS_MAX && !limits.has_logged_in {
-        return Err(Broken::StrangersMultibulk);
+        return Err(ProtocolError::StrangersMultibulk);
     }
     Ok(usize::try_from(count).unwrap_or(0))
 }
 
 /// The length of the string whose head is at `at`, and where the string begins.
-fn bulk_head(input: &[u8], at: usize, limits: Limits) -> Result<(usize, usize), Parsed> {
+fn bulk_head(input: &[u8], at: usize, limits: Limits) -> Result<(usize, usize), ParseOutcome> {
     match input.get(at) {
-        None => return Err(Parsed::Needs(at + 1)),
+        None => return Err(ParseOutcome::Needs(at + 1)),
         Some(b'$') => {}
-        Some(other) => return Err(Parsed::Broken(Broken::Expected(*other))),
+        Some(other) => return Err(ParseOutcome::Broken(ProtocolError::Expected(*other))),
     }
-    let (digits, end) = match head(input, at + 1, Broken::LongBulkCount) {
+    let (digits, end) = match head(input, at + 1, ProtocolError::LongBulkCount) {
         Head::Of(digits, end) => (digits, end),
-        Head::Needs => return Err(Parsed::Needs(input.len() + 1)),
-        Head::Broken(broken) => return Err(Parsed::Broken(broken)),
+        Head::Needs => return Err(ParseOutcome::Needs(input.len() + 1)),
+        Head::Broken(broken) => return Err(ParseOutcome::Broken(broken)),
     };
     let bytes = number::integer(digits).and_then(|bytes| usize::try_from(bytes).ok());
     let bytes = bytes.filter(|bytes| *bytes <= BULK_BYTES_MAX);
-    let bytes = bytes.ok_or(Parsed::Broken(Broken::BulkLength))?;
+    let bytes = bytes.ok_or(ParseOutcome::Broken(ProtocolError::BulkLength))?;
     if bytes > STRANGER_BULK_BYTES_MAX && !limits.has_logged_in {
-        return Err(Parsed::Broken(Broken::StrangersBulk));
+        return Err(ParseOutcome::Broken(ProtocolError::StrangersBulk));
     }
     Ok((bytes, end))
 }

@@ -7,36 +7,36 @@ use larder::ValueMeta;
 
 use super::command::Command;
 use super::parse::OwnedArguments;
-use crate::account::Kept;
+use crate::account::KeptBytes;
 
 /// Requests between MULTI and EXEC.
 pub(super) struct Transaction {
     pub(super) requests: Vec<(usize, &'static Command, OwnedArguments)>,
     /// A request was refused, so EXEC will do nothing.
     pub(super) is_spoilt: bool,
-    pub(super) kept: Kept,
+    pub(super) kept: KeptBytes,
 }
 
 /// About how many bytes a table entry takes besides its key: the key's header, its state, and the table's spare room.
 const ENTRY_BYTES: usize = 128;
 
 /// The state of a key: `None` if it had no value, else the version and the expiry of the value.
-type Seen = Option<(u64, Option<Duration>)>;
+type KeyState = Option<(u64, Option<Duration>)>;
 
 /// Keys, and the state of each when it began to be watched.
 #[derive(Default)]
-pub(super) struct Watched {
-    seen: HashMap<Box<[u8]>, Seen>,
-    kept: Option<Kept>,
+pub(super) struct WatchedKeys {
+    seen: HashMap<Box<[u8]>, KeyState>,
+    kept: Option<KeptBytes>,
 }
 
 impl Transaction {
-    pub(super) fn new(kept: Kept) -> Self {
+    pub(super) fn new(kept: KeptBytes) -> Self {
         Self { requests: Vec::new(), is_spoilt: false, kept }
     }
 }
 
-impl Watched {
+impl WatchedKeys {
     pub(super) fn has(&self, key: &[u8]) -> bool {
         self.seen.contains_key(key)
     }
@@ -46,7 +46,11 @@ impl Watched {
     }
 
     /// Whether one more key of `key_bytes` may be watched. Counts it; `kept` makes the charge for the first key.
-    pub(super) fn has_room_for(&mut self, key_bytes: usize, kept: impl FnOnce() -> Kept) -> bool {
+    pub(super) fn has_room_for(
+        &mut self,
+        key_bytes: usize,
+        kept: impl FnOnce() -> KeptBytes,
+    ) -> bool {
         self.kept.get_or_insert_with(kept).grow(key_bytes + ENTRY_BYTES)
     }
 

@@ -18,7 +18,7 @@ use crate::caller::Caller;
 
 /// What a request asks of a value.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Read {
+pub(super) enum ValueRead {
     Get,
     Strlen,
     Range(i64, i64),
@@ -26,7 +26,7 @@ pub(super) enum Read {
     Type,
 }
 
-impl Read {
+impl ValueRead {
     /// What a command asks of the value of its first argument, if it is such a command.
     pub(super) fn of(does: Does, argv: Arguments<'_>) -> Option<Result<Self, Refusal>> {
         Some(Ok(match does {
@@ -107,7 +107,7 @@ fn part(value: &[u8], first: i64, last: i64) -> &[u8] {
 
 /// Answers in the order of the requests, now or when flash has been read.
 pub(super) async fn answer(
-    read: Read,
+    read: ValueRead,
     (caller, client): (&Caller, &Client),
     key: &[u8],
     answers: &mut Answers<'_>,
@@ -135,7 +135,7 @@ pub(super) async fn answer(
 
 /// Answers when flash has been read.
 async fn later(
-    read: Read,
+    read: ValueRead,
     (caller, client): (&Caller, &Client),
     key: &[u8],
     answers: &mut Answers<'_>,
@@ -170,7 +170,7 @@ async fn later(
 }
 
 fn answer_of(
-    read: Read,
+    read: ValueRead,
     found: Result<Option<Value>, larder::Error>,
     moment: impl FnOnce() -> Moment,
     is_resp3: bool,
@@ -178,7 +178,7 @@ fn answer_of(
     let mut bytes = Vec::new();
     let mut out = Writer::new(&mut bytes, is_resp3);
     match found {
-        Ok(Some(value)) if matches!(read, Read::Get) && value.len() > COPIED_MAX => {
+        Ok(Some(value)) if matches!(read, ValueRead::Get) && value.len() > COPIED_MAX => {
             out.bulk_head(value.len());
             return Answer::Long { head: bytes, value, tail: b"\r\n" };
         }
@@ -191,7 +191,7 @@ fn answer_of(
 }
 
 /// Answers before anything else is done: within a transaction.
-pub(super) async fn run(cx: &mut Context<'_>, read: Read, key: &[u8]) -> Outcome {
+pub(super) async fn run(cx: &mut Context<'_>, read: ValueRead, key: &[u8]) -> Outcome {
     let cache = cx.caller.cache_for(key);
     let out = &mut cx.out;
     let shown = cache.get_with(key, |value, meta| {
@@ -213,7 +213,7 @@ pub(super) async fn mget(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
     cx.out.array(argv.len() - 1);
     for key in argv.from(1) {
         let before = cx.out.len();
-        if let Err(refusal) = run(cx, Read::Get, key).await {
+        if let Err(refusal) = run(cx, ValueRead::Get, key).await {
             cx.out.refusal(&refusal);
         }
         if !answers.grow(cx.out.len() - before) {

@@ -5,8 +5,8 @@ use std::time::Instant;
 use super::command::{Command, Does, flags};
 use super::context::{Context, unknown_subcommand};
 use super::parse::{Arguments, OwnedArguments};
-use super::queue::Watched;
-use super::read::{self, Read};
+use super::queue::WatchedKeys;
+use super::read::{self, ValueRead};
 use super::write::{NO_ROOM, Outcome, Refusal};
 use super::{
     amend, clients, cluster, config, connection, docs, info, keys, latency, lifetimes, scan,
@@ -56,7 +56,7 @@ async fn run(
     argv: Arguments<'_>,
     has_turn: bool,
 ) -> Outcome {
-    if let Some(read) = Read::of(command.does, argv) {
+    if let Some(read) = ValueRead::of(command.does, argv) {
         return read::run(cx, read?, argv.get(1)).await;
     }
     let needs_turn =
@@ -182,7 +182,7 @@ fn function(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
 async fn exec(cx: &mut Context<'_>) -> Outcome {
     let Some(mut begun) = transaction::begin(cx).await? else { return Ok(()) };
     let done = do_all(cx, std::mem::take(&mut begun.requests)).await;
-    cx.client.guarded = Watched::default();
+    cx.client.guarded = WatchedKeys::default();
     done
 }
 
@@ -196,7 +196,7 @@ async fn do_all(
     for (at, command, argv) in requests {
         let argv = argv.as_arguments();
         if command.has(flags::WRITE) && command.keys_of(argv).count() != 1 {
-            cx.client.guarded = Watched::default();
+            cx.client.guarded = WatchedKeys::default();
         }
         let before = cx.out.len();
         let done = Box::pin(timed(cx, (at, command), argv, true)).await;

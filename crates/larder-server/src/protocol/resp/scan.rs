@@ -8,7 +8,7 @@ use super::glob::{Matcher, PATTERN_BYTES_MAX};
 use super::number;
 use super::parse::Arguments;
 use super::write::{NO_INTEGER, Outcome, Refusal, SYNTAX};
-use crate::account::Kept;
+use crate::account::KeptBytes;
 use crate::work::STEPS_A_UNIT;
 
 /// Items that are looked at together, with their values.
@@ -21,13 +21,13 @@ const SCAN_BYTES_MAX: usize = 256 << 10;
 const RANDOM_TRIES: usize = 8;
 
 /// Keys that a walk has found. They are counted twice, since they will be in the answer too.
-struct Found {
+struct FoundKeys {
     keys: Vec<Vec<u8>>,
     bytes: usize,
-    kept: Kept,
+    kept: KeptBytes,
 }
 
-impl Found {
+impl FoundKeys {
     fn none(cx: &Context<'_>) -> Self {
         Self { keys: Vec::new(), bytes: 0, kept: cx.caller.keep() }
     }
@@ -116,7 +116,7 @@ pub(super) async fn scan(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
     }
     check_pattern(pattern)?;
     let count = count.min(SCAN_KEYS_MAX);
-    let (mut found, mut seen) = (Found::none(cx), 0);
+    let (mut found, mut seen) = (FoundKeys::none(cx), 0);
     loop {
         let ScanPage { items, next, .. } = page(cx, cursor, (count - seen).min(PAGE_ITEMS)).await?;
         let before = found.keys.len();
@@ -151,7 +151,7 @@ pub(super) async fn scan(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
 pub(super) async fn keys(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
     let pattern = argv.get(1);
     check_pattern(pattern)?;
-    let (mut found, mut cursor) = (Found::none(cx), 0);
+    let (mut found, mut cursor) = (FoundKeys::none(cx), 0);
     loop {
         let ScanPage { items, next, .. } = page(cx, cursor, PAGE_ITEMS).await?;
         for item in items {

@@ -13,7 +13,7 @@ use super::write::{Outcome, Refusal, SYNTAX};
 /// The options of `SET`.
 #[derive(Debug, Default)]
 struct SetWords<'a> {
-    only_if: OnlyIf<'a>,
+    only_if: StoreCondition<'a>,
     get: bool,
     keep_ttl: bool,
     /// In milliseconds since 1970.
@@ -22,7 +22,7 @@ struct SetWords<'a> {
 
 /// The condition for storing a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum OnlyIf<'a> {
+enum StoreCondition<'a> {
     #[default]
     Always,
     Missing,
@@ -31,7 +31,7 @@ enum OnlyIf<'a> {
     Equal(&'a [u8]),
 }
 
-impl OnlyIf<'_> {
+impl StoreCondition<'_> {
     fn holds(self, current: Option<&[u8]>) -> bool {
         match self {
             Self::Always => true,
@@ -49,13 +49,13 @@ impl<'a> SetWords<'a> {
         while at < argv.len() {
             let option = argv.get(at).to_ascii_uppercase();
             let value = (at + 1 < argv.len()).then(|| argv.get(at + 1));
-            let is_free = words.only_if == OnlyIf::Always;
+            let is_free = words.only_if == StoreCondition::Always;
             let has_expiry = words.expires_at.is_some() || words.keep_ttl;
             match (&*option, Unit::of_option(&option), value) {
-                (b"NX", ..) if is_free => words.only_if = OnlyIf::Missing,
-                (b"XX", ..) if is_free => words.only_if = OnlyIf::There,
+                (b"NX", ..) if is_free => words.only_if = StoreCondition::Missing,
+                (b"XX", ..) if is_free => words.only_if = StoreCondition::There,
                 (b"IFEQ", _, Some(value)) if is_free => {
-                    words.only_if = OnlyIf::Equal(value);
+                    words.only_if = StoreCondition::Equal(value);
                     at += 1;
                 }
                 (b"GET", ..) => words.get = true,
@@ -81,7 +81,7 @@ pub(super) async fn set(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
         return Ok(());
     }
     let words = SetWords::of(cx, argv)?;
-    if words.only_if == OnlyIf::Always && !words.get && !words.keep_ttl {
+    if words.only_if == StoreCondition::Always && !words.get && !words.keep_ttl {
         store_until(cx, key, value, words.expires_at).await?;
         cx.out.ok();
         return Ok(());
@@ -199,7 +199,7 @@ pub(super) async fn getex(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome 
         _ => return Err(SYNTAX),
     };
     if touch == Change::Keep {
-        return super::read::run(cx, super::read::Read::Get, key).await;
+        return super::read::run(cx, super::read::ValueRead::Get, key).await;
     }
     let change = |current: Option<&larder::Value>| match current {
         Some(_) => touch.clone(),

@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering;
 use super::command::Command;
 use super::context::{Context, no_room};
 use super::parse::{Arguments, OwnedArguments};
-use super::queue::{Transaction, Watched};
+use super::queue::{Transaction, WatchedKeys};
 use super::turns::{self, Turns};
 use super::write::{Outcome, Refusal};
 
@@ -60,7 +60,7 @@ pub(super) fn discard(cx: &mut Context<'_>) -> Outcome {
     if cx.client.transaction.take().is_none() {
         return Err(Refusal::Says("ERR DISCARD without MULTI"));
     }
-    cx.client.watched = Watched::default();
+    cx.client.watched = WatchedKeys::default();
     note_queued(cx);
     cx.out.ok();
     Ok(())
@@ -86,19 +86,19 @@ pub(super) async fn watch(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome 
 
 /// `UNWATCH`.
 pub(super) fn unwatch(cx: &mut Context<'_>) {
-    cx.client.watched = Watched::default();
+    cx.client.watched = WatchedKeys::default();
     cx.out.ok();
 }
 
 /// The requests of a transaction that may run now.
-pub(super) struct Begun {
+pub(super) struct ReadyTransaction {
     pub(super) requests: Vec<(usize, &'static Command, OwnedArguments)>,
     /// Held until they have run.
     _turns: Turns,
 }
 
 /// Begins what `EXEC` runs. `None` if a watched key has changed, which is answered.
-pub(super) async fn begin(cx: &mut Context<'_>) -> Result<Option<Begun>, Refusal> {
+pub(super) async fn begin(cx: &mut Context<'_>) -> Result<Option<ReadyTransaction>, Refusal> {
     let Some(mut transaction) = cx.client.transaction.take() else {
         return Err(Refusal::Says("ERR EXEC without MULTI"));
     };
@@ -120,5 +120,8 @@ pub(super) async fn begin(cx: &mut Context<'_>) -> Result<Option<Begun>, Refusal
         cx.rests_behind(key).await;
     }
     cx.client.guarded = watched;
-    Ok(Some(Begun { requests: std::mem::take(&mut transaction.requests), _turns: turns }))
+    Ok(Some(ReadyTransaction {
+        requests: std::mem::take(&mut transaction.requests),
+        _turns: turns,
+    }))
 }

@@ -38,13 +38,13 @@ pub(crate) struct Index {
 
 /// What the index has of some sectors of one extent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct MappedExtent {
     pub(crate) span: Span,
     /// Clipped to these sectors.
     pub(crate) extent: Extent,
 }
 
-impl Found {
+impl MappedExtent {
     /// Whether it is a part of the data of `span` that is at `location`.
     pub(crate) fn is_part_of(&self, span: Span, location: u64) -> bool {
         self.extent.location == location + (self.span.offset() - span.offset())
@@ -79,52 +79,52 @@ impl Index {
     }
 
     /// Appends what is cached of `span`, in order; leaves out absent and evicted sectors.
-    pub(crate) fn find(&self, span: Span, found: &mut Vec<Found>) {
+    pub(crate) fn find(&self, span: Span, found: &mut Vec<MappedExtent>) {
         self.find_those(span, |extent| !extent.is_evicted, found);
     }
 
     /// The same including evicted sectors: all sectors that have records on the device.
-    pub(crate) fn find_recorded(&self, span: Span, found: &mut Vec<Found>) {
+    pub(crate) fn find_recorded(&self, span: Span, found: &mut Vec<MappedExtent>) {
         self.find_those(span, |_| true, found);
     }
 
     /// What is cached of `span`, in order.
-    pub(crate) fn found(&self, span: Span) -> Vec<Found> {
+    pub(crate) fn found(&self, span: Span) -> Vec<MappedExtent> {
         let mut found = Vec::new();
         self.find(span, &mut found);
         found
     }
 
     /// What is cached of `span`, and what is evicted but would be found by a start.
-    pub(crate) fn recorded(&self, span: Span) -> Vec<Found> {
+    pub(crate) fn recorded(&self, span: Span) -> Vec<MappedExtent> {
         let mut found = Vec::new();
         self.find_recorded(span, &mut found);
         found
     }
 
     /// The parts of `found` that are still at the same location.
-    pub(crate) fn still_there(&self, found: &Found) -> Vec<Found> {
+    pub(crate) fn still_there(&self, found: &MappedExtent) -> Vec<MappedExtent> {
         let mut now = self.found(found.span);
         now.retain(|one| one.is_part_of(found.span, found.extent.location));
         now
     }
 
     /// The parts of `found` that are still at the same location, evicted or not.
-    pub(crate) fn still_recorded(&self, found: &Found) -> Vec<Found> {
+    pub(crate) fn still_recorded(&self, found: &MappedExtent) -> Vec<MappedExtent> {
         let mut now = self.recorded(found.span);
         now.retain(|one| one.is_part_of(found.span, found.extent.location));
         now
     }
 
     /// This data is about to go to its core.
-    pub(crate) fn mark_busy(&mut self, found: &[Found]) {
+    pub(crate) fn mark_busy(&mut self, found: &[MappedExtent]) {
         for one in found {
             self.change(one.span, |extent| extent.is_busy = true);
         }
     }
 
     /// This data does not go to its core after all.
-    pub(crate) fn no_longer_busy(&mut self, found: &[Found]) {
+    pub(crate) fn no_longer_busy(&mut self, found: &[MappedExtent]) {
         for one in found {
             for now in self.still_there(one) {
                 self.change(now.span, |extent| extent.is_busy = false);
@@ -132,7 +132,12 @@ impl Index {
         }
     }
 
-    fn find_those(&self, span: Span, wanted: impl Fn(&Extent) -> bool, found: &mut Vec<Found>) {
+    fn find_those(
+        &self,
+        span: Span,
+        wanted: impl Fn(&Extent) -> bool,
+        found: &mut Vec<MappedExtent>,
+    ) {
         let Some(leaves) = self.cores.get(span.core.index()) else { return };
         let low = self.line_start(span.first);
         let mut find = |base: u64, leaf: &Leaf| {
@@ -162,7 +167,7 @@ impl Index {
         core: CoreId,
         sector: u64,
         wanted: impl Fn(&Extent) -> bool,
-    ) -> Option<Found> {
+    ) -> Option<MappedExtent> {
         let leaves = self.cores.get(core.index())?;
         let low = self.line_start(sector);
         let from = leaves.range(..=low).next_back().map_or(low, |(base, _)| *base);
@@ -180,7 +185,7 @@ impl Index {
     }
 
     /// Like [`find`](Self::find), and counts an access to each extent.
-    pub(crate) fn touch(&mut self, span: Span, found: &mut Vec<Found>) {
+    pub(crate) fn touch(&mut self, span: Span, found: &mut Vec<MappedExtent>) {
         let before = found.len();
         let in_one_leaf = self.visit_leaf(span, |one, whole| {
             if whole.is_evicted {
@@ -202,7 +207,7 @@ impl Index {
     /// the class.
     pub(crate) fn change(&mut self, span: Span, change: impl Fn(&mut Extent)) {
         let (mut dirtied, mut cleaned) = (0, 0);
-        let mut parts: Vec<Found> = Vec::new();
+        let mut parts: Vec<MappedExtent> = Vec::new();
         let in_one_leaf = self.visit_leaf(span, |one, whole| {
             if whole.is_evicted {
                 return None;
@@ -222,7 +227,7 @@ impl Index {
         if !in_one_leaf {
             self.find(span, &mut parts);
         }
-        for Found { span, extent } in parts {
+        for MappedExtent { span, extent } in parts {
             let mut changed = extent;
             change(&mut changed);
             if changed != extent {
@@ -233,7 +238,7 @@ impl Index {
     }
 
     /// Evicts a whole extent. The index remembers that its record is on the device.
-    pub(crate) fn evict(&mut self, found: Found) {
+    pub(crate) fn evict(&mut self, found: MappedExtent) {
         debug_assert!(!found.extent.is_dirty && !found.extent.is_evicted);
         self.uncount(found.span.core, found.extent);
         self.change_whole(found.span, |extent| {
@@ -263,7 +268,7 @@ impl Index {
     fn visit_leaf(
         &mut self,
         span: Span,
-        mut visit: impl FnMut(Found, Extent) -> Option<Extent>,
+        mut visit: impl FnMut(MappedExtent, Extent) -> Option<Extent>,
     ) -> bool {
         let low = self.line_start(span.first);
         let Some(leaves) = self.cores.get_mut(span.core.index()) else { return true };
@@ -291,7 +296,7 @@ impl Index {
         &mut self,
         span: Span,
         extent: Option<Extent>,
-        displaced: &mut Vec<Found>,
+        displaced: &mut Vec<MappedExtent>,
     ) {
         debug_assert_eq!(self.line_start(span.first), self.line_start(span.end() - 1));
         debug_assert!(extent.is_none_or(|extent| extent.sectors == span.sectors));
@@ -349,7 +354,12 @@ impl Index {
 
     /// Does the work of [`replace`](Self::replace) with one look-up in the map, if one leaf holds the whole line, and
     /// `span` is absent or exactly one extent. `false`: nothing was done.
-    fn replace_in_leaf(&mut self, span: Span, extent: Extent, displaced: &mut Vec<Found>) -> bool {
+    fn replace_in_leaf(
+        &mut self,
+        span: Span,
+        extent: Extent,
+        displaced: &mut Vec<MappedExtent>,
+    ) -> bool {
         let low = self.line_start(span.first);
         let Some(leaves) = self.cores.get_mut(span.core.index()) else { return false };
         let Some((&base, leaf)) = leaves.range_mut(..span.end()).next_back() else { return false };
@@ -364,7 +374,7 @@ impl Index {
             let old = Extent::unpack(leaf.packed(number));
             if first == span.first && old.sectors == span.sectors {
                 leaf.set(number, extent.pack());
-                displaced.push(Found { span, extent: old });
+                displaced.push(MappedExtent { span, extent: old });
                 self.uncount(span.core, old);
                 self.count(span.core, extent);
                 return true;
@@ -392,7 +402,7 @@ impl Index {
     }
 
     /// Removes a part from its extent, and keeps what is on both sides of it.
-    fn cut(&mut self, found: Found) {
+    fn cut(&mut self, found: MappedExtent) {
         let core = found.span.core;
         let (base, number) = self.holder(core, found.span.first).expect("it was found");
         let leaves = &mut self.cores[core.index()];
@@ -494,17 +504,20 @@ fn dirty_of(extent: Extent) -> u64 {
 }
 
 /// The part of an extent that is in `span`.
-fn clip(span: Span, first: u64, extent: Extent) -> Option<Found> {
+fn clip(span: Span, first: u64, extent: Extent) -> Option<MappedExtent> {
     let (start, end) = (first.max(span.first), (first + u64::from(extent.sectors)).min(span.end()));
     let within = |sector: u64| u32::try_from(sector - first).expect("within an extent");
     (start < end).then(|| {
         let part = extent.part(within(start), within(end));
-        Found { span: Span { core: span.core, first: start, sectors: part.sectors }, extent: part }
+        MappedExtent {
+            span: Span { core: span.core, first: start, sectors: part.sectors },
+            extent: part,
+        }
     })
 }
 
 /// The parts of `span` that are not in `found`.
-pub(crate) fn gaps(span: Span, found: &[Found]) -> Vec<Span> {
+pub(crate) fn gaps(span: Span, found: &[MappedExtent]) -> Vec<Span> {
     let mut next = span.first;
     let ends = found.iter().map(|one| (one.span.first, one.span.end()));
     let ends = ends.chain([(span.end(), span.end())]);

@@ -1,9 +1,9 @@
 //! Group commit: pending records are written with one header, in one device write.
 
-use super::super::appender::{Appended, Batch, Pending, Source};
+use super::super::appender::{AppendedRecord, Batch, Pending, Source};
 use super::super::batch::BatchHeader;
 use super::super::cores::CoreWrites;
-use super::super::index::{Extent, Found};
+use super::super::index::{Extent, MappedExtent};
 use super::super::purpose::LogPurpose;
 use super::super::record::{Record, RecordKind};
 use super::RecordLog;
@@ -61,7 +61,7 @@ impl RecordLog {
             at += u32::try_from(record.data_bytes()).expect("within a segment");
             parts.extend(pending.data.clone());
             self.put(segment, &pending, record, location, &mut batch.displaced);
-            batch.records.push(Appended { pending, location });
+            batch.records.push(AppendedRecord { pending, location });
         }
         let metadata_bytes = header_bytes as usize + footer_bytes;
         parts.extend(footer);
@@ -162,7 +162,7 @@ impl RecordLog {
         pending: &Pending,
         record: &Record,
         location: u64,
-        displaced: &mut Vec<Found>,
+        displaced: &mut Vec<MappedExtent>,
     ) {
         if record.kind.has_data() {
             let line = pack_line(pending.span, self.geometry.line_sectors());

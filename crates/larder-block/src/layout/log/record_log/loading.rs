@@ -2,20 +2,20 @@
 //! ([`Layout::load_part`](crate::layout::Layout::load_part)).
 
 use super::super::index::Extent;
-use super::super::unloaded::{Late, Said, Unloaded};
+use super::super::unloaded::{Late, RecordedState, UnloadedRecords};
 use super::RecordLog;
 use crate::layout::Span;
 use crate::layout::line::{pack_line, unpack_line};
 
 impl RecordLog {
     /// Takes over what a start has found.
-    pub(in crate::layout::log) fn adopt(&mut self, unloaded: Unloaded) {
+    pub(in crate::layout::log) fn adopt(&mut self, unloaded: UnloadedRecords) {
         self.unloaded = Some(unloaded).filter(|unloaded| unloaded.left() > 0);
     }
 
     /// The number of parts that are not loaded.
     pub(in crate::layout::log) fn unloaded_parts(&self) -> usize {
-        self.unloaded.as_ref().map_or(0, Unloaded::left)
+        self.unloaded.as_ref().map_or(0, UnloadedRecords::left)
     }
 
     /// The dirty data that was loaded since the last call.
@@ -49,7 +49,7 @@ impl RecordLog {
 
     /// Loads the next part.
     pub(in crate::layout::log) fn load_next(&mut self) {
-        if let Some(part) = self.unloaded.as_mut().and_then(Unloaded::next) {
+        if let Some(part) = self.unloaded.as_mut().and_then(UnloadedRecords::next) {
             self.load_number(part);
         }
     }
@@ -76,9 +76,9 @@ impl RecordLog {
     /// Of records of the same sectors the last one counts. Usually all records of a line are of the same sectors.
     fn load_line(&mut self, records: &[Late]) {
         let Some((span, last)) = records.last().map(|late| late.record()) else { return };
-        if last != Said::Destaged && records.iter().all(|late| late.record().0 == span) {
+        if last != RecordedState::Destaged && records.iter().all(|late| late.record().0 == span) {
             self.load_record(span, last);
-            if let Said::Cached(Extent { is_dirty: true, .. }) = last {
+            if let RecordedState::Cached(Extent { is_dirty: true, .. }) = last {
                 self.loaded_dirty.push(span);
             }
             return;
@@ -95,11 +95,11 @@ impl RecordLog {
         self.give_back(found);
     }
 
-    fn load_record(&mut self, span: Span, said: Said) {
+    fn load_record(&mut self, span: Span, said: RecordedState) {
         let extent = match said {
-            Said::Cached(extent) => Some(extent),
-            Said::Void => None,
-            Said::Destaged => {
+            RecordedState::Cached(extent) => Some(extent),
+            RecordedState::Void => None,
+            RecordedState::Destaged => {
                 // If it were overwritten in place, a later start would take the new data for clean too.
                 return self.index.change(span, |extent| {
                     (extent.is_dirty, extent.is_overwritable) = (false, false);

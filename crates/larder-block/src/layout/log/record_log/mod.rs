@@ -21,9 +21,9 @@ use larder_device::BufferPool;
 use super::appender::Appender;
 use super::geometry::Geometry;
 use super::grace::{Grace, GracePhase};
-use super::index::{Found, Index};
+use super::index::{Index, MappedExtent};
 use super::segments::Segments;
-use super::unloaded::Unloaded;
+use super::unloaded::UnloadedRecords;
 use crate::layout::line::unpack_line;
 use crate::layout::{ClassId, CoreId, SECTOR_BYTES, Span, Usage};
 pub(super) use overwriting::{OverwriteRun, WritePlacement};
@@ -52,7 +52,7 @@ pub(super) struct RecordLog {
     /// The order of records and batches.
     pub(super) appender: Appender,
     /// What a start has found and the index does not contain yet.
-    unloaded: Option<Unloaded>,
+    unloaded: Option<UnloadedRecords>,
     /// Dirty data that was loaded since it was last queried.
     loaded_dirty: Vec<Span>,
     /// Whether data was loaded since the evictions of classes last searched.
@@ -64,7 +64,7 @@ pub(super) struct RecordLog {
     /// Buffers for headers and footers.
     headers: BufferPool,
     /// Empty: a reusable buffer for look-ups.
-    found: Vec<Found>,
+    found: Vec<MappedExtent>,
 }
 
 impl RecordLog {
@@ -108,14 +108,14 @@ impl RecordLog {
     }
 
     /// The cached data in a segment.
-    pub(super) fn found_in(&self, segment: u32) -> Vec<Found> {
+    pub(super) fn found_in(&self, segment: u32) -> Vec<MappedExtent> {
         let mut found = self.recorded_in(segment, self.segments.get(segment).lines());
         found.retain(|one| !one.extent.is_evicted);
         found
     }
 
     /// The data in a segment that is in the index, whether evicted or not, among these lines.
-    fn recorded_in(&self, segment: u32, lines: &[u64]) -> Vec<Found> {
+    fn recorded_in(&self, segment: u32, lines: &[u64]) -> Vec<MappedExtent> {
         let mut lines = lines.to_vec();
         lines.sort_unstable();
         lines.dedup();
@@ -132,7 +132,7 @@ impl RecordLog {
         &mut self,
         class: ClassId,
         (segment, line): (u32, usize),
-        mut see: impl FnMut(&mut Index, Found),
+        mut see: impl FnMut(&mut Index, MappedExtent),
     ) {
         let mut found = std::mem::take(&mut self.found);
         let line = self.segments.get(segment).lines()[line];
@@ -147,11 +147,11 @@ impl RecordLog {
 
     /// Takes the reusable buffer for look-ups, which is empty. It is given back, empty, with
     /// [`give_back`](Self::give_back).
-    pub(super) fn take_buffer(&mut self) -> Vec<Found> {
+    pub(super) fn take_buffer(&mut self) -> Vec<MappedExtent> {
         std::mem::take(&mut self.found)
     }
 
-    pub(super) fn give_back(&mut self, mut found: Vec<Found>) {
+    pub(super) fn give_back(&mut self, mut found: Vec<MappedExtent>) {
         found.clear();
         self.found = found;
     }
@@ -168,7 +168,7 @@ impl RecordLog {
 
     /// What is cached; for the parts that are not loaded, an upper bound.
     pub(super) fn usage(&self) -> Usage {
-        let (valid, dirty) = self.unloaded.as_ref().map_or((0, 0), Unloaded::sectors);
+        let (valid, dirty) = self.unloaded.as_ref().map_or((0, 0), UnloadedRecords::sectors);
         Usage {
             valid_sectors: self.index.valid_sectors() + valid,
             dirty_sectors: self.index.dirty_sectors().all() + dirty,
@@ -193,7 +193,7 @@ impl RecordLog {
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        let unloaded = self.unloaded.as_ref().map_or(0, Unloaded::memory_bytes);
+        let unloaded = self.unloaded.as_ref().map_or(0, UnloadedRecords::memory_bytes);
         self.index.memory_bytes() + self.segments.memory_bytes() + unloaded
     }
 }

@@ -2,7 +2,7 @@
 //! of the data was complete.
 
 use super::super::grace::GracePhase;
-use super::super::index::Found;
+use super::super::index::MappedExtent;
 use super::RecordLog;
 use crate::layout::{SECTOR_BYTES, Span};
 
@@ -46,13 +46,13 @@ impl RecordLog {
     pub(in crate::layout::log) fn placement_of(
         &self,
         span: Span,
-        found: &[Found],
+        found: &[MappedExtent],
     ) -> WritePlacement {
         let Some(align) = self.overwrite_align_bytes else { return WritePlacement::Append };
         let align = u64::from(align);
         let mut runs: Vec<OverwriteRun> = Vec::new();
         let (mut next, mut is_covered) = (span.first, true);
-        for Found { span: part, extent } in found {
+        for MappedExtent { span: part, extent } in found {
             let is_aligned = extent.location.is_multiple_of(align)
                 && (part.bytes() as u64).is_multiple_of(align);
             if part.first != next || !extent.is_overwritable || extent.is_busy || !is_aligned {

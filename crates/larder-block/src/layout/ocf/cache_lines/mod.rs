@@ -18,7 +18,7 @@ use super::change::LinePiece;
 use super::geometry::Geometry;
 use super::lines::Lines;
 use super::lists::{Kind, Lists};
-use super::locks::Locks;
+use super::locks::LineLocks;
 use super::table::{CoreLine, Table};
 use crate::layout::line::by_line;
 use crate::layout::{ClassId, CoreId, Data, PieceState, Shares, Span, Usage};
@@ -32,7 +32,7 @@ pub(super) struct CacheLines {
     shares: Shares,
     /// The number of lines of each class.
     class_lines: [u64; ClassId::COUNT],
-    locks: Locks,
+    locks: LineLocks,
     /// The list from which the next request takes lines first; `next_cleaned`: the same for the next cleaning.
     next_taken: usize,
     next_cleaned: usize,
@@ -47,7 +47,7 @@ impl CacheLines {
             lists: Lists::new(geometry.lines),
             shares: Shares::default(),
             class_lines: [0; ClassId::COUNT],
-            locks: Locks::default(),
+            locks: LineLocks::default(),
             next_taken: 0,
             next_cleaned: 0,
         }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use larder_block::cache::{CacheOptions, Mode};
-use larder_block::manage::{CreateOptions, OpenOptions, Opened, Over, create, open};
+use larder_block::manage::{CreateOptions, OpenCache, OpenOptions, Over, create, open};
 use larder_block::policy::CutOffPolicy;
 use larder_block::running::CachedCore;
 use larder_device::{Device, Io, IoBuffer, IoFuture, PlacementHandle, block_on};
@@ -50,7 +50,7 @@ pub(super) fn write_twice(
 }
 
 /// Makes a new cache in place of the old one.
-fn cached(place: &mut Place, point: &Point) -> Result<Opened, Error> {
+fn cached(place: &mut Place, point: &Point) -> Result<OpenCache, Error> {
     let cores = place.cores()?;
     let over = place.holds.map_or(Over::Blank, Over::Cache);
     let options = CreateOptions { layout: point.layout_options(), mode: Mode::WriteBack, over };

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use larder_block::Error;
-use larder_block::accounting::timed::{ProcessorCost, Timed};
+use larder_block::accounting::timed::{ProcessorCost, TimedLayout};
 use larder_block::cache::{Cache, CacheOptions, CacheShape, Mode, Request, Statistics};
 use larder_block::layout::log::{Geometry, LogIdentity, LogLayout, LogOptions};
 use larder_block::layout::{CoreId, Data, Span};
@@ -38,7 +38,7 @@ pub(super) struct Load {
 
 /// A cache and its devices.
 pub(super) struct Pair {
-    timed: Timed<Cache>,
+    timed: TimedLayout<Cache>,
     rng: fastrand::Rng,
     data: Data,
     cache: Shape,
@@ -75,7 +75,7 @@ impl Pair {
         };
         let cache = cache().map_err(|error| error.to_string())?;
         let devices = (device(shape, CACHE_BYTES)?, device(core, CORE_BYTES)?);
-        let mut timed = Timed::new(cache, devices.0, devices.1, ProcessorCost::default());
+        let mut timed = TimedLayout::new(cache, devices.0, devices.1, ProcessorCost::default());
         // Fill the cache with lines that are not read again, and then with the working set.
         let cold = WORKING..3 * WORKING;
         timed.run(DEPTH, cold.chain(0..WORKING).map(|line| Request::Read { span: span(line) }));

@@ -2,7 +2,7 @@
 
 use larder::ErrorKind;
 
-use super::header::{Answered, Header, Status, head};
+use super::header::{AnswerParts, Header, Status, head};
 use crate::answers::Answers;
 
 pub(super) fn status_of(error: &larder::Error) -> Status {
@@ -16,14 +16,14 @@ pub(super) fn status_of(error: &larder::Error) -> Status {
 /// Answers a success without further content, unless the request is quiet.
 pub(super) fn done(quiet: bool, answers: &mut Answers<'_>, header: &Header, cas: u64) {
     if !quiet {
-        succeed(answers, header, Answered { cas, ..Answered::default() }, b"");
+        succeed(answers, header, AnswerParts { cas, ..AnswerParts::default() }, b"");
     }
 }
 
 pub(super) fn succeed(
     answers: &mut Answers<'_>,
     header: &Header,
-    answered: Answered<'_>,
+    answered: AnswerParts<'_>,
     value: &[u8],
 ) {
     let out = answers.bytes();
@@ -37,6 +37,6 @@ pub(super) fn fail(answers: &mut Answers<'_>, header: &Header, status: Status) {
 
 pub(super) fn failed(out: &mut Vec<u8>, header: &Header, status: Status) {
     let text = status.text().as_bytes();
-    head(out, header, status, Answered::default(), text.len());
+    head(out, header, status, AnswerParts::default(), text.len());
     out.extend_from_slice(text);
 }

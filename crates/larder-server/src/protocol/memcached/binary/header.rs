@@ -154,7 +154,7 @@ pub(crate) struct NoRequest;
 
 /// The parts of an answer other than its value.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Answered<'a> {
+pub(super) struct AnswerParts<'a> {
     pub(super) extras: &'a [u8],
     pub(super) key: &'a [u8],
     pub(super) cas: u64,
@@ -165,7 +165,7 @@ pub(super) fn head(
     out: &mut Vec<u8>,
     header: &Header,
     status: Status,
-    answered: Answered<'_>,
+    answered: AnswerParts<'_>,
     value_bytes: usize,
 ) {
     let body = answered.extras.len() + answered.key.len() + value_bytes;

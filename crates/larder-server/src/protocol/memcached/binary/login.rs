@@ -1,11 +1,11 @@
 //! SASL login, with PLAIN as the only mechanism.
 
 use super::answer::{fail, succeed};
-use super::header::{Answered, Packet, Status};
+use super::header::{AnswerParts, Packet, Status};
 use super::request::LogIn;
 use crate::answers::Answers;
 use crate::caller::Caller;
-use crate::users::Denied;
+use crate::users::LoginRefusal;
 
 const PLAIN: &[u8] = b"PLAIN";
 
@@ -22,18 +22,18 @@ pub(super) async fn answer(
         return fail(answers, header, Status::UnknownCommand);
     }
     match step {
-        LogIn::Mechanisms => succeed(answers, header, Answered::default(), PLAIN),
+        LogIn::Mechanisms => succeed(answers, header, AnswerParts::default(), PLAIN),
         // PLAIN sends everything in the first step.
         LogIn::Begin | LogIn::Continue => {
             let said = if packet.key == PLAIN { split(packet.value) } else { None };
             let said = match said {
                 Some((user, password)) => caller.log_in(user, password).await,
-                None => Err(Denied::Wrong),
+                None => Err(LoginRefusal::Wrong),
             };
             match said {
-                Ok(()) => succeed(answers, header, Answered::default(), b"Authenticated"),
-                Err(Denied::Wrong) => fail(answers, header, Status::AuthError),
-                Err(Denied::Busy) => fail(answers, header, Status::Busy),
+                Ok(()) => succeed(answers, header, AnswerParts::default(), b"Authenticated"),
+                Err(LoginRefusal::Wrong) => fail(answers, header, Status::AuthError),
+                Err(LoginRefusal::Busy) => fail(answers, header, Status::Busy),
             }
         }
     }

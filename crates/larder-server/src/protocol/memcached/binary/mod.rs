@@ -11,7 +11,7 @@ use zerocopy::big_endian::U64;
 
 use self::answer::{done, fail, status_of, succeed};
 pub(crate) use self::header::REQUEST;
-use self::header::{Answered, HEADER_BYTES, Header, Packet, Status};
+use self::header::{AnswerParts, HEADER_BYTES, Header, Packet, Status};
 use super::items::{
     Count, CountOutcome, Delete, DeleteOutcome, Mode, Store, StoreOutcome, count, delete, store,
 };
@@ -22,7 +22,7 @@ use super::{flush, stats};
 use crate::answers::Answers;
 use crate::caller::Caller;
 use crate::protocol::Step;
-use request::Request;
+use request::BinaryRequest;
 
 /// Longest request before a login, so that a stranger cannot take more memory.
 const LOGIN_BYTES_MAX: usize = 2048;
@@ -63,8 +63,8 @@ impl Binary {
             return Step::Needs(HEADER_BYTES + header.body_bytes);
         };
         match respond(&packet, caller, answers).await {
-            Goes::On => Step::Done(HEADER_BYTES + header.body_bytes),
-            Goes::Away => Step::Close,
+            Continuation::On => Step::Done(HEADER_BYTES + header.body_bytes),
+            Continuation::Away => Step::Close,
         }
     }
 
@@ -108,56 +108,65 @@ impl Binary {
 }
 
 /// Whether a connection goes on.
-enum Goes {
+enum Continuation {
     On,
     Away,
 }
 
-async fn respond(packet: &Packet<'_>, caller: &mut Caller, answers: &mut Answers<'_>) -> Goes {
+async fn respond(
+    packet: &Packet<'_>,
+    caller: &mut Caller,
+    answers: &mut Answers<'_>,
+) -> Continuation {
     let header = &packet.header;
-    let request = match Request::parse(packet) {
+    let request = match BinaryRequest::parse(packet) {
         Ok(request) => request,
         Err(status) => {
             fail(answers, header, status);
-            return Goes::On;
+            return Continuation::On;
         }
     };
     if caller.needs_login() && !request.may_come_first() {
         fail(answers, header, Status::AuthError);
-        return Goes::On;
+        return Continuation::On;
     }
     if !request.may_come_first() && !caller.may_begin(packet.key, answers).await {
         answers.settle().await;
-        if let Request::Store { .. } = request
+        if let BinaryRequest::Store { .. } = request
             && header.replaces()
         {
             let _ = caller.cache_for(packet.key).delete(packet.key).await;
         }
         fail(answers, header, Status::Busy);
-        return Goes::On;
+        return Continuation::On;
     }
     match request {
-        Request::Retrieve(how) => retrieve::answer(packet, how, caller, answers).await,
-        Request::Quit { quiet } => {
+        BinaryRequest::Retrieve(how) => retrieve::answer(packet, how, caller, answers).await,
+        BinaryRequest::Quit { quiet } => {
             if !quiet {
-                succeed(answers, header, Answered::default(), b"");
+                succeed(answers, header, AnswerParts::default(), b"");
             }
-            return Goes::Away;
+            return Continuation::Away;
         }
-        Request::LogIn(login) => login::answer(packet, login, caller, answers).await,
+        BinaryRequest::LogIn(login) => login::answer(packet, login, caller, answers).await,
         request => {
             answers.settle().await;
             change(packet, request, caller, answers).await;
         }
     }
-    Goes::On
+    Continuation::On
 }
 
 /// Answers a request that may change something.
-async fn change(packet: &Packet<'_>, request: Request, caller: &Caller, answers: &mut Answers<'_>) {
+async fn change(
+    packet: &Packet<'_>,
+    request: BinaryRequest,
+    caller: &Caller,
+    answers: &mut Answers<'_>,
+) {
     let header = &packet.header;
     match request {
-        Request::Store { mode, flags, exptime, quiet } => {
+        BinaryRequest::Store { mode, flags, exptime, quiet } => {
             let moment = caller.cache_for(packet.key).moment(packet.key);
             let lifetime = Lifetime::new(exptime, moment.wall());
             let compare = (header.cas != 0).then_some(header.cas);
@@ -173,7 +182,7 @@ async fn change(packet: &Packet<'_>, request: Request, caller: &Caller, answers:
             };
             fail(answers, header, status);
         }
-        Request::Count { up, delta, vivify, quiet } => {
+        BinaryRequest::Count { up, delta, vivify, quiet } => {
             let wall = caller.cache_for(packet.key).moment(packet.key).wall();
             let vivify = vivify.map(|(initial, exptime)| (initial, Lifetime::new(exptime, wall)));
             let compare = (header.cas != 0).then_some(header.cas);
@@ -181,7 +190,7 @@ async fn change(packet: &Packet<'_>, request: Request, caller: &Caller, answers:
             let status = match count(caller, packet.key, how).await {
                 Ok(CountOutcome::Number { .. }) if quiet => return,
                 Ok(CountOutcome::Number { number, version, .. }) => {
-                    let answered = Answered { cas: version, ..Answered::default() };
+                    let answered = AnswerParts { cas: version, ..AnswerParts::default() };
                     return succeed(answers, header, answered, U64::new(number).as_bytes());
                 }
                 Ok(CountOutcome::NotFound) => Status::KeyNotFound,
@@ -191,7 +200,7 @@ async fn change(packet: &Packet<'_>, request: Request, caller: &Caller, answers:
             };
             fail(answers, header, status);
         }
-        Request::Delete { quiet } => {
+        BinaryRequest::Delete { quiet } => {
             let compare = (header.cas != 0).then_some(header.cas);
             let deleted = delete(caller, packet.key, Delete { compare, ..Delete::default() }).await;
             let status = match deleted {
@@ -202,24 +211,30 @@ async fn change(packet: &Packet<'_>, request: Request, caller: &Caller, answers:
             };
             fail(answers, header, status);
         }
-        Request::Flush { delay, quiet } => match flush::flush_all(caller, delay).await {
+        BinaryRequest::Flush { delay, quiet } => match flush::flush_all(caller, delay).await {
             Ok(()) => done(quiet, answers, header, 0),
             Err(why) => fail(answers, header, status_of(&why)),
         },
-        Request::Version => succeed(answers, header, Answered::default(), VERSION.as_bytes()),
-        Request::Stats => {
-            let said = stats::answer(caller, Words(packet.key), |name, value| {
-                let answered = Answered { key: name.as_bytes(), ..Answered::default() };
-                succeed(answers, header, answered, value.to_string().as_bytes());
-            });
-            match said {
-                stats::Said::Unknown => fail(answers, header, Status::KeyNotFound),
-                stats::Said::Forbidden => fail(answers, header, Status::AuthError),
-                _ => succeed(answers, header, Answered::default(), b""),
-            }
+        BinaryRequest::Version => {
+            succeed(answers, header, AnswerParts::default(), VERSION.as_bytes())
         }
+        BinaryRequest::Stats => statistics(packet, caller, answers),
         // Includes requests that have no effect here.
-        _ => succeed(answers, header, Answered::default(), b""),
+        _ => succeed(answers, header, AnswerParts::default(), b""),
+    }
+}
+
+/// Answers a request for statistics: one answer for each, then one that ends them or says why there are none.
+fn statistics(packet: &Packet<'_>, caller: &Caller, answers: &mut Answers<'_>) {
+    let header = &packet.header;
+    let outcome = stats::answer(caller, Words(packet.key), |name, value| {
+        let answered = AnswerParts { key: name.as_bytes(), ..AnswerParts::default() };
+        succeed(answers, header, answered, value.to_string().as_bytes());
+    });
+    match outcome {
+        stats::StatsOutcome::Unknown => fail(answers, header, Status::KeyNotFound),
+        stats::StatsOutcome::Forbidden => fail(answers, header, Status::AuthError),
+        _ => succeed(answers, header, AnswerParts::default(), b""),
     }
 }
 
@@ -237,6 +252,6 @@ pub(super) fn check(bytes: &[u8]) -> Option<usize> {
     let packet = header.packet(bytes)?;
     let parts = packet.extras.len() + packet.key.len() + packet.value.len();
     assert_eq!(parts, header.body_bytes, "nothing is left over");
-    let _ = Request::parse(&packet);
+    let _ = BinaryRequest::parse(&packet);
     Some(HEADER_BYTES + header.body_bytes)
 }

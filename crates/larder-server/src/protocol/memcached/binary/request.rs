@@ -8,8 +8,8 @@ use crate::protocol::memcached::items::Mode;
 
 /// A decoded request. A `quiet` request is answered only if it fails; a quiet retrieval only if it finds something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Request {
-    Retrieve(Retrieval),
+pub(super) enum BinaryRequest {
+    Retrieve(BinaryRetrieval),
     Store { mode: Mode, flags: u32, exptime: i64, quiet: bool },
     Delete { quiet: bool },
     Count { up: bool, delta: u64, vivify: Option<(u64, i64)>, quiet: bool },
@@ -23,7 +23,7 @@ pub(super) enum Request {
 
 /// How an item is retrieved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Retrieval {
+pub(super) struct BinaryRetrieval {
     /// A new lifetime for it.
     pub(super) touch: Option<i64>,
     /// Whether the answer has its value.
@@ -44,7 +44,7 @@ pub(super) enum LogIn {
 /// The lifetime that means "do not create the number".
 const NO_VIVIFY: u32 = u32::MAX;
 
-impl Request {
+impl BinaryRequest {
     pub(super) fn parse(packet: &Packet<'_>) -> Result<Self, Status> {
         let Packet { header, extras, key, value } = packet;
         let (has_key, has_value) = (!key.is_empty(), !value.is_empty());
@@ -89,10 +89,10 @@ impl Request {
     }
 }
 
-fn retrieval(opcode: u8, touch: Option<i64>) -> Option<Request> {
+fn retrieval(opcode: u8, touch: Option<i64>) -> Option<BinaryRequest> {
     let key = matches!(opcode, 0x0c | 0x0d | 0x23 | 0x24);
     let quiet = matches!(opcode, 0x09 | 0x0d | 0x1e | 0x24);
-    Some(Request::Retrieve(Retrieval { touch, value: opcode != 0x1c, key, quiet }))
+    Some(BinaryRequest::Retrieve(BinaryRetrieval { touch, value: opcode != 0x1c, key, quiet }))
 }
 
 /// The extras of an increment or decrement.
@@ -117,7 +117,7 @@ fn seconds(extras: &[u8]) -> Option<i64> {
     U32::ref_from_bytes(extras).ok().map(|seconds| seconds.get().into())
 }
 
-fn stored(opcode: u8, extras: &[u8]) -> Option<Request> {
+fn stored(opcode: u8, extras: &[u8]) -> Option<BinaryRequest> {
     let StoreExtras { flags, exptime } = StoreExtras::ref_from_bytes(extras).ok()?;
     let mode = match opcode & 0x0f {
         0x01 => Mode::Set,
@@ -125,17 +125,17 @@ fn stored(opcode: u8, extras: &[u8]) -> Option<Request> {
         _ => Mode::Replace,
     };
     let (flags, exptime) = (flags.get(), exptime.get().into());
-    Some(Request::Store { mode, flags, exptime, quiet: opcode >= 0x11 })
+    Some(BinaryRequest::Store { mode, flags, exptime, quiet: opcode >= 0x11 })
 }
 
-fn joined(mode: Mode, quiet: bool) -> Request {
-    Request::Store { mode, flags: 0, exptime: 0, quiet }
+fn joined(mode: Mode, quiet: bool) -> BinaryRequest {
+    BinaryRequest::Store { mode, flags: 0, exptime: 0, quiet }
 }
 
-fn counted(opcode: u8, extras: &[u8]) -> Option<Request> {
+fn counted(opcode: u8, extras: &[u8]) -> Option<BinaryRequest> {
     let CountExtras { delta, initial, exptime } = CountExtras::ref_from_bytes(extras).ok()?;
     let exptime = exptime.get();
     let vivify = (exptime != NO_VIVIFY).then(|| (initial.get(), exptime.into()));
     let quiet = opcode >= 0x15;
-    Some(Request::Count { up: opcode & 1 == 1, delta: delta.get(), vivify, quiet })
+    Some(BinaryRequest::Count { up: opcode & 1 == 1, delta: delta.get(), vivify, quiet })
 }

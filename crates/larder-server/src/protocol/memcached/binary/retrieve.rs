@@ -8,8 +8,8 @@ use zerocopy::IntoBytes;
 use zerocopy::big_endian::U32;
 
 use super::answer::{failed, status_of};
-use super::header::{Answered, Header, Packet, Status, head};
-use super::request::Retrieval;
+use super::header::{AnswerParts, Header, Packet, Status, head};
+use super::request::BinaryRetrieval;
 use crate::answers::{Answer, Answers, COPIED_MAX};
 use crate::caller::Caller;
 use crate::protocol::memcached::items::let_pass;
@@ -17,7 +17,7 @@ use crate::protocol::memcached::lifetime::Lifetime;
 
 pub(super) async fn answer(
     packet: &Packet<'_>,
-    how: Retrieval,
+    how: BinaryRetrieval,
     caller: &Caller,
     answers: &mut Answers<'_>,
 ) {
@@ -31,7 +31,7 @@ pub(super) async fn answer(
 /// Answers if the item is in DRAM and short enough to be copied. Returns whether it did.
 fn at_once(
     packet: &Packet<'_>,
-    how: Retrieval,
+    how: BinaryRetrieval,
     caller: &Caller,
     answers: &mut Answers<'_>,
 ) -> bool {
@@ -52,7 +52,12 @@ fn at_once(
 }
 
 /// Answers when flash has been read.
-async fn later(packet: &Packet<'_>, how: Retrieval, caller: &Caller, answers: &mut Answers<'_>) {
+async fn later(
+    packet: &Packet<'_>,
+    how: BinaryRetrieval,
+    caller: &Caller,
+    answers: &mut Answers<'_>,
+) {
     let (tenant, worker) = (Arc::clone(caller.tenant_of(packet.key)), Rc::clone(&caller.worker));
     let (key, header, asked) = (packet.key.to_vec(), packet.header, caller.asks("get", packet.key));
     let found = async move {
@@ -72,7 +77,7 @@ async fn later(packet: &Packet<'_>, how: Retrieval, caller: &Caller, answers: &m
 
 async fn touch(
     packet: &Packet<'_>,
-    how: Retrieval,
+    how: BinaryRetrieval,
     exptime: i64,
     caller: &Caller,
     answers: &mut Answers<'_>,
@@ -97,7 +102,7 @@ async fn touch(
 fn found_or_not(
     found: Result<Option<Value>, larder::Error>,
     header: &Header,
-    how: Retrieval,
+    how: BinaryRetrieval,
     key: &[u8],
 ) -> Answer {
     let mut out = Vec::new();
@@ -113,7 +118,13 @@ fn found_or_not(
         }
         Ok(None) if how.quiet => {}
         Ok(None) if how.key => {
-            head(&mut out, header, Status::KeyNotFound, Answered { key, ..Answered::default() }, 0);
+            head(
+                &mut out,
+                header,
+                Status::KeyNotFound,
+                AnswerParts { key, ..AnswerParts::default() },
+                0,
+            );
         }
         Ok(None) => failed(&mut out, header, Status::KeyNotFound),
         Err(why) => failed(&mut out, header, status_of(&why)),
@@ -124,13 +135,13 @@ fn found_or_not(
 fn found_head(
     out: &mut Vec<u8>,
     header: &Header,
-    how: Retrieval,
+    how: BinaryRetrieval,
     key: &[u8],
     value: &[u8],
     meta: ValueMeta,
 ) {
     let flags = U32::new(meta.flags);
-    let answered = Answered {
+    let answered = AnswerParts {
         // A touch answers them too, though it answers no value.
         extras: flags.as_bytes(),
         key: if how.key { key } else { b"" },

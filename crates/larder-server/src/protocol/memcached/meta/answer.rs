@@ -5,13 +5,13 @@ use std::time::Duration;
 use larder::{Moment, ValueMeta};
 
 use super::base64;
-use super::request::Request;
+use super::request::MetaRequest;
 use crate::protocol::memcached::lifetime::{Lifetime, left_s};
 use crate::protocol::memcached::line::append_number;
 
 /// What is known of an item.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Known {
+pub(super) struct ItemFacts {
     pub(super) bytes: usize,
     pub(super) flags: u32,
     pub(super) version: u64,
@@ -31,7 +31,7 @@ pub(super) struct Known {
     pub(super) wall: Duration,
 }
 
-impl Known {
+impl ItemFacts {
     pub(super) fn new(value: &[u8], meta: ValueMeta, moment: Moment) -> Self {
         let now = moment.now();
         Self {
@@ -61,7 +61,7 @@ pub(super) enum Winner {
 }
 
 /// Appends a code with the flags that are answered whether or not the item was found: key and opaque.
-pub(super) fn code(out: &mut Vec<u8>, code: &[u8], request: &Request<'_>) {
+pub(super) fn code(out: &mut Vec<u8>, code: &[u8], request: &MetaRequest<'_>) {
     out.extend_from_slice(code);
     for word in request.flags.all {
         echo(out, word, request);
@@ -70,7 +70,7 @@ pub(super) fn code(out: &mut Vec<u8>, code: &[u8], request: &Request<'_>) {
 }
 
 /// Appends a flag that is answered whether or not the item was found. Returns whether `word` was one.
-pub(super) fn echo(out: &mut Vec<u8>, word: &[u8], request: &Request<'_>) -> bool {
+pub(super) fn echo(out: &mut Vec<u8>, word: &[u8], request: &MetaRequest<'_>) -> bool {
     match word.first() {
         Some(b'O') => {
             out.push(b' ');
@@ -99,7 +99,7 @@ fn append_key(out: &mut Vec<u8>, key: &[u8], in_base64: bool) {
 }
 
 /// Appends the key as it was asked for.
-pub(super) fn key(out: &mut Vec<u8>, request: &Request<'_>) {
+pub(super) fn key(out: &mut Vec<u8>, request: &MetaRequest<'_>) {
     append_key(out, &request.key, request.flags.base64);
 }
 
@@ -109,8 +109,8 @@ pub(super) fn key(out: &mut Vec<u8>, request: &Request<'_>) {
 /// the next value, if there is one to win.
 pub(super) fn item(
     out: &mut Vec<u8>,
-    request: &Request<'_>,
-    known: &Known,
+    request: &MetaRequest<'_>,
+    known: &ItemFacts,
     win: impl FnOnce() -> Winner,
 ) {
     if request.flags.value {

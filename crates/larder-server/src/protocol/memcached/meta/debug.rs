@@ -1,13 +1,13 @@
 //! `me`: what is known of an item, for people.
 
 use super::answer::{error, key};
-use super::request::Request;
+use super::request::MetaRequest;
 use crate::answers::{Answer, Answers};
 use crate::caller::Caller;
 use crate::protocol::memcached::items::server_error;
 use crate::protocol::memcached::lifetime::left_s;
 
-pub(super) async fn answer(request: &Request<'_>, caller: &Caller, answers: &mut Answers<'_>) {
+pub(super) async fn answer(request: &MetaRequest<'_>, caller: &Caller, answers: &mut Answers<'_>) {
     answers.settle().await;
     let cache = caller.cache_for(&request.key);
     let now = cache.moment(&request.key).now();

@@ -1,13 +1,13 @@
 //! `md`: deletes an item, or marks it as stale.
 
 use super::answer::{code, error};
-use super::request::Request;
+use super::request::MetaRequest;
 use crate::answers::Answers;
 use crate::caller::Caller;
 use crate::protocol::memcached::items::{Delete, DeleteOutcome, delete, server_error};
 use crate::protocol::memcached::lifetime::Lifetime;
 
-pub(super) async fn answer(request: &Request<'_>, caller: &Caller, answers: &mut Answers<'_>) {
+pub(super) async fn answer(request: &MetaRequest<'_>, caller: &Caller, answers: &mut Answers<'_>) {
     answers.settle().await;
     let flags = &request.flags;
     let wall = caller.cache_for(&request.key).moment(&request.key).wall();

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use larder::{Change, Error, Moment, SetOptions, Value};
 
-use super::answer::{Known, Winner, code, error, item};
-use super::request::{Request, parse};
+use super::answer::{ItemFacts, Winner, code, error, item};
+use super::request::{MetaRequest, parse};
 use crate::answers::{Answer, Answers, COPIED_MAX};
 use crate::caller::Caller;
 use crate::counters::Counters;
@@ -18,7 +18,7 @@ use crate::protocol::memcached::line::Words;
 use crate::tenant::Calls;
 
 pub(super) async fn answer(
-    request: &Request<'_>,
+    request: &MetaRequest<'_>,
     line: &[u8],
     caller: &Caller,
     answers: &mut Answers<'_>,
@@ -35,7 +35,7 @@ pub(super) async fn answer(
 }
 
 /// Answers if the item is in DRAM and short enough to be copied. Returns whether it did.
-fn at_once(request: &Request<'_>, caller: &Caller, answers: &mut Answers<'_>) -> bool {
+fn at_once(request: &MetaRequest<'_>, caller: &Caller, answers: &mut Answers<'_>) -> bool {
     let cache = caller.cache_for(&request.key);
     let moment = cache.moment(&request.key);
     let found = cache.get_at_once_with(&request.key, |value, meta| {
@@ -43,7 +43,7 @@ fn at_once(request: &Request<'_>, caller: &Caller, answers: &mut Answers<'_>) ->
             return false;
         }
         let out = answers.bytes();
-        let known = Known::new(value, meta, moment);
+        let known = ItemFacts::new(value, meta, moment);
         item(out, request, &known, || win(cache, &request.key, known.version));
         if request.flags.value {
             out.extend_from_slice(value);
@@ -72,18 +72,18 @@ async fn later(key: &[u8], line: &[u8], caller: &Caller, answers: &mut Answers<'
         asked.ends(&request.key);
         count(&worker.counters, false, matches!(found, Ok(Some(_))));
         let found =
-            found.map(|value| value.map(|value| Found::new(value, cache.moment(&request.key))));
+            found.map(|value| value.map(|value| FoundItem::new(value, cache.moment(&request.key))));
         of_found(&request, found, cache)
     };
     answers.later(found, || Answer::Bytes(TOO_LATE.to_vec())).await;
 }
 
 /// Shows an item without counting a fetch, and without taking it into DRAM.
-async fn peek(request: &Request<'_>, caller: &Caller, answers: &mut Answers<'_>) {
+async fn peek(request: &MetaRequest<'_>, caller: &Caller, answers: &mut Answers<'_>) {
     let cache = caller.cache_for(&request.key);
     let moment = cache.moment(&request.key);
     let shown = cache.peek_with(&request.key, |value, meta| {
-        let known = Known::new(value, meta, moment);
+        let known = ItemFacts::new(value, meta, moment);
         let mut out = Vec::new();
         item(&mut out, request, &known, || win(cache, &request.key, known.version));
         if request.flags.value {
@@ -102,7 +102,7 @@ async fn peek(request: &Request<'_>, caller: &Caller, answers: &mut Answers<'_>)
 }
 
 /// Gives an item a new lifetime, or creates one if there is none.
-async fn change(request: &Request<'_>, caller: &Caller, answers: &mut Answers<'_>) {
+async fn change(request: &MetaRequest<'_>, caller: &Caller, answers: &mut Answers<'_>) {
     answers.settle().await;
     let cache = caller.cache_for(&request.key);
     let moment = cache.moment(&request.key);
@@ -123,8 +123,8 @@ async fn change(request: &Request<'_>, caller: &Caller, answers: &mut Answers<'_
     let is_hit = matches!(found, Ok(Some(_)));
     count(&caller.worker.counters, touch.is_some(), is_hit);
     let found = match (found, vivify) {
-        (Ok(None), Some(vivify)) => Ok(Some(Found::stub(version, vivify, wall))),
-        (found, _) => found.map(|value| value.map(|value| Found::new(value, moment))),
+        (Ok(None), Some(vivify)) => Ok(Some(FoundItem::stub(version, vivify, wall))),
+        (found, _) => found.map(|value| value.map(|value| FoundItem::new(value, moment))),
     };
     answers.push(of_found(request, found, cache));
     let used = if is_hit { touch } else { vivify };
@@ -132,19 +132,19 @@ async fn change(request: &Request<'_>, caller: &Caller, answers: &mut Answers<'_
 }
 
 /// An item that was found, or a stub that was just created for the client.
-struct Found {
+struct FoundItem {
     value: Option<Value>,
-    known: Known,
+    known: ItemFacts,
 }
 
-impl Found {
+impl FoundItem {
     fn new(value: Value, moment: Moment) -> Self {
-        let known = Known::new(&value, value.meta(), moment);
+        let known = ItemFacts::new(&value, value.meta(), moment);
         Self { value: Some(value), known }
     }
 
     fn stub(version: Option<NonZeroU64>, lifetime: Lifetime, wall: Duration) -> Self {
-        let known = Known {
+        let known = ItemFacts {
             bytes: 0,
             flags: 0,
             version: version.map_or(0, NonZeroU64::get),
@@ -162,11 +162,11 @@ impl Found {
 }
 
 fn of_found(
-    request: &Request<'_>,
-    found: Result<Option<Found>, Error>,
+    request: &MetaRequest<'_>,
+    found: Result<Option<FoundItem>, Error>,
     cache: Calls<'_>,
 ) -> Answer {
-    let Found { value, known } = match found {
+    let FoundItem { value, known } = match found {
         Ok(Some(found)) => found,
         Ok(None) => return miss(request),
         Err(why) => return failed(&why),
@@ -200,7 +200,7 @@ fn win(cache: Calls<'_>, key: &[u8], version: u64) -> Winner {
     }
 }
 
-fn miss(request: &Request<'_>) -> Answer {
+fn miss(request: &MetaRequest<'_>) -> Answer {
     let mut out = Vec::new();
     if !request.flags.quiet {
         code(&mut out, b"EN", request);

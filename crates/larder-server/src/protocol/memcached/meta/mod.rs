@@ -10,14 +10,14 @@ mod number;
 mod request;
 mod set;
 
-pub(crate) use request::{Request, Verb, parse};
+pub(crate) use request::{MetaRequest, Verb, parse};
 
 use crate::answers::Answers;
 use crate::caller::Caller;
 
 /// Answers a request other than `ms`; `line` has its words as they came.
 pub(super) async fn answer(
-    request: &Request<'_>,
+    request: &MetaRequest<'_>,
     line: &[u8],
     caller: &Caller,
     answers: &mut Answers<'_>,
@@ -34,7 +34,7 @@ pub(super) async fn answer(
 
 /// Answers `ms`, once its value has come.
 pub(super) async fn store(
-    request: &Request<'_>,
+    request: &MetaRequest<'_>,
     value: &[u8],
     caller: &Caller,
     answers: &mut Answers<'_>,

@@ -1,14 +1,14 @@
 //! `ma`: increments or decrements a number.
 
 use super::answer::{code, echo, error, numbered, ttl};
-use super::request::Request;
+use super::request::MetaRequest;
 use crate::answers::Answers;
 use crate::caller::Caller;
 use crate::protocol::memcached::items::{Count, CountOutcome, count, server_error};
 use crate::protocol::memcached::lifetime::Lifetime;
 use crate::protocol::memcached::line::append_number;
 
-pub(super) async fn answer(request: &Request<'_>, caller: &Caller, answers: &mut Answers<'_>) {
+pub(super) async fn answer(request: &MetaRequest<'_>, caller: &Caller, answers: &mut Answers<'_>) {
     answers.settle().await;
     let flags = &request.flags;
     let up = match flags.counts_up() {

@@ -12,7 +12,7 @@ const BAD_FORMAT: &str = "CLIENT_ERROR bad command line format";
 
 /// A meta request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Request<'a> {
+pub(crate) struct MetaRequest<'a> {
     pub(crate) verb: Verb,
     pub(crate) key: Cow<'a, [u8]>,
     pub(crate) flags: Flags<'a>,
@@ -32,7 +32,7 @@ pub(crate) enum Verb {
 }
 
 /// Parses the rest of a line that begins with `verb`.
-pub(crate) fn parse<'a>(verb: &[u8], mut words: Words<'a>) -> Result<Request<'a>, Fault> {
+pub(crate) fn parse<'a>(verb: &[u8], mut words: Words<'a>) -> Result<MetaRequest<'a>, Fault> {
     let bad = Fault::Answer(BAD_FORMAT);
     let missing = if verb == b"me" { bad } else { Fault::Answer("ERROR") };
     let key = words.next().ok_or(missing)?;
@@ -59,7 +59,7 @@ pub(crate) fn parse<'a>(verb: &[u8], mut words: Words<'a>) -> Result<Request<'a>
         } else {
             Cow::Borrowed(key)
         };
-        Ok(Request { verb, key: decoded, flags })
+        Ok(MetaRequest { verb, key: decoded, flags })
     });
     request.map_err(|answer| match verb {
         // The value comes even if its line is wrong.
@@ -68,7 +68,7 @@ pub(crate) fn parse<'a>(verb: &[u8], mut words: Words<'a>) -> Result<Request<'a>
     })
 }
 
-impl Request<'_> {
+impl MetaRequest<'_> {
     /// Whether it stores a value without a condition.
     pub(crate) fn replaces(&self) -> bool {
         let Flags { compare, .. } = &self.flags;

@@ -1,14 +1,14 @@
 //! `ms`: stores a value.
 
 use super::answer::{echo, error, numbered};
-use super::request::Request;
+use super::request::MetaRequest;
 use crate::answers::Answers;
 use crate::caller::Caller;
 use crate::protocol::memcached::items::{Store, StoreOutcome, server_error, store};
 use crate::protocol::memcached::lifetime::Lifetime;
 
 pub(super) async fn answer(
-    request: &Request<'_>,
+    request: &MetaRequest<'_>,
     value: &[u8],
     caller: &Caller,
     answers: &mut Answers<'_>,

@@ -46,7 +46,7 @@ impl Dump {
 
     fn line(&self, out: &mut Vec<u8>, item: &Scanned, moment: Moment) {
         let mut text = String::new();
-        let key = Escaped(item.key());
+        let key = EscapedKey(item.key());
         let meta = item.value().meta();
         let size = item.key().len() + item.value().len();
         let written = if self.keys_only {
@@ -68,9 +68,9 @@ impl Dump {
 }
 
 /// A key in percent-encoding.
-struct Escaped<'a>(&'a [u8]);
+struct EscapedKey<'a>(&'a [u8]);
 
-impl std::fmt::Display for Escaped<'_> {
+impl std::fmt::Display for EscapedKey<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.0.iter().try_for_each(|byte| match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn keys_are_escaped_as_in_addresses() {
-        assert_eq!(Escaped(b"a-Z.9_~").to_string(), "a-Z.9_~");
-        assert_eq!(Escaped(b"a b\n\xff%:").to_string(), "a%20b%0A%FF%25%3A");
+        assert_eq!(EscapedKey(b"a-Z.9_~").to_string(), "a-Z.9_~");
+        assert_eq!(EscapedKey(b"a b\n\xff%:").to_string(), "a%20b%0A%FF%25%3A");
     }
 }

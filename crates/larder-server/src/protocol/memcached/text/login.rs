@@ -6,8 +6,8 @@ use crate::caller::Caller;
 use crate::protocol::Step;
 use crate::protocol::memcached::items::Mode;
 use crate::protocol::memcached::line;
-use crate::protocol::memcached::text::request::{Request, Store, parse};
-use crate::users::Denied;
+use crate::protocol::memcached::text::request::{Store, TextRequest, parse};
+use crate::users::LoginRefusal;
 
 /// Longest line and longest value before a login, so that a stranger cannot take more memory.
 const BYTES_MAX: usize = 2048;
@@ -31,7 +31,8 @@ pub(super) async fn step(
     if line.len() > BYTES_MAX {
         return Ok(Step::Close);
     }
-    let Ok(Request::Store(Store { mode: Mode::Set, bytes, unique: None, .. })) = parse(line) else {
+    let Ok(TextRequest::Store(Store { mode: Mode::Set, bytes, unique: None, .. })) = parse(line)
+    else {
         say(answers, "CLIENT_ERROR unauthenticated");
         return Ok(Step::Done(taken));
     };
@@ -44,14 +45,14 @@ pub(super) async fn step(
     let said = data.strip_suffix(b"\r\n").and_then(split);
     let said = match said {
         Some((user, password)) => caller.log_in(user, password).await,
-        None => Err(Denied::Wrong),
+        None => Err(LoginRefusal::Wrong),
     };
     say(
         answers,
         match said {
             Ok(()) => "STORED",
-            Err(Denied::Wrong) => FAILED,
-            Err(Denied::Busy) => BUSY,
+            Err(LoginRefusal::Wrong) => FAILED,
+            Err(LoginRefusal::Busy) => BUSY,
         },
     );
     Ok(Step::Done(whole))

@@ -9,7 +9,7 @@ mod say;
 mod store;
 
 use self::dump::Dump;
-use self::request::{Request, parse};
+use self::request::{TextRequest, parse};
 use self::retrieve::{Next, Retrieving};
 use self::say::{say, say_unless};
 use super::fault::{Fault, OVER_LIMIT};
@@ -31,12 +31,12 @@ const WHOLE_LINE_BYTES_MAX: usize = 64 << 10;
 /// A connection that speaks text.
 #[derive(Default)]
 pub(crate) struct Text {
-    going: Going,
+    going: ConnectionPhase,
 }
 
 /// What a connection is doing between two steps.
 #[derive(Default)]
-enum Going {
+enum ConnectionPhase {
     #[default]
     Nothing,
     /// Answering a line of keys.
@@ -59,37 +59,37 @@ impl Text {
         answers: &mut Answers<'_>,
     ) -> Step {
         match &mut self.going {
-            Going::Nothing => self.begin(caller, input, answers).await,
-            Going::Retrieving(retrieving) => {
+            ConnectionPhase::Nothing => self.begin(caller, input, answers).await,
+            ConnectionPhase::Retrieving(retrieving) => {
                 let (step, next) = retrieving.step(caller, input, answers).await;
                 match next {
                     Next::Keys => {}
-                    Next::Line => self.going = Going::Nothing,
-                    Next::Rest => self.going = Going::SwallowingLine,
+                    Next::Line => self.going = ConnectionPhase::Nothing,
+                    Next::Rest => self.going = ConnectionPhase::SwallowingLine,
                 }
                 step
             }
-            Going::Swallowing { bytes, answer } => {
+            ConnectionPhase::Swallowing { bytes, answer } => {
                 let swallowed = input.len().min(*bytes);
                 *bytes -= swallowed;
                 if *bytes == 0 {
                     answer.map(|answer| say(answers, answer));
-                    self.going = Going::Nothing;
+                    self.going = ConnectionPhase::Nothing;
                 }
                 Step::Done(swallowed)
             }
-            Going::SwallowingLine => match line::first(input) {
+            ConnectionPhase::SwallowingLine => match line::first(input) {
                 Some((_, bytes)) => {
-                    self.going = Going::Nothing;
+                    self.going = ConnectionPhase::Nothing;
                     Step::Done(bytes)
                 }
                 None => Step::Done(input.len()),
             },
-            Going::Dumping(dump) => match dump.step(caller, answers).await {
+            ConnectionPhase::Dumping(dump) => match dump.step(caller, answers).await {
                 true => Step::Again,
                 false => {
                     // The end of its line was left unread, because a step must have input.
-                    self.going = Going::Nothing;
+                    self.going = ConnectionPhase::Nothing;
                     Step::Done(1)
                 }
             },
@@ -105,7 +105,7 @@ impl Text {
     ) -> Step {
         if caller.needs_login() {
             return login::step(caller, input, answers).await.unwrap_or_else(|bytes| {
-                self.going = Going::Swallowing { bytes, answer: None };
+                self.going = ConnectionPhase::Swallowing { bytes, answer: None };
                 Step::Done(line::first(input).map_or(1, |(_, taken)| taken))
             });
         }
@@ -122,22 +122,22 @@ impl Text {
                 }
                 caller.worker.counters.refused_busy.add(1);
                 say(answers, "SERVER_ERROR out of memory reading request");
-                self.going = Going::SwallowingLine;
+                self.going = ConnectionPhase::SwallowingLine;
                 Step::Done(input.len())
             }
             (_, Some(_)) if !caller.may_begin(retrieve::first_key(input), answers).await => {
                 say(answers, OVER_LIMIT);
-                self.going = Going::SwallowingLine;
+                self.going = ConnectionPhase::SwallowingLine;
                 Step::Again
             }
             (_, Some(keys)) => match keys.long(input, caller) {
                 Ok((retrieving, taken)) => {
-                    self.going = Going::Retrieving(retrieving);
+                    self.going = ConnectionPhase::Retrieving(retrieving);
                     Step::Done(taken)
                 }
                 Err(answer) => {
                     say(answers, answer);
-                    self.going = Going::SwallowingLine;
+                    self.going = ConnectionPhase::SwallowingLine;
                     Step::Again
                 }
             },
@@ -163,12 +163,12 @@ impl Text {
             }
             Err(Fault::Quiet) => return Step::Done(taken),
             Err(Fault::Swallow { answer, bytes }) => {
-                self.going = Going::Swallowing { bytes, answer: Some(answer) };
+                self.going = ConnectionPhase::Swallowing { bytes, answer: Some(answer) };
                 return Step::Done(taken);
             }
             Err(Fault::Close) => return Step::Close,
         };
-        if request == Request::Quit {
+        if request == TextRequest::Quit {
             return Step::Close;
         }
         if let Some(bytes) = request.value_bytes() {
@@ -180,19 +180,19 @@ impl Text {
             return Step::Done(taken);
         }
         match request {
-            Request::Retrieve(how, keys) => match Retrieving::new(how, caller).check(keys) {
+            TextRequest::Retrieve(how, keys) => match Retrieving::new(how, caller).check(keys) {
                 Ok(retrieving) => {
-                    self.going = Going::Retrieving(retrieving);
+                    self.going = ConnectionPhase::Retrieving(retrieving);
                     return Step::Done(line.len() - keys.len());
                 }
                 Err(answer) => say(answers, answer),
             },
-            Request::Meta(request) => {
+            TextRequest::Meta(request) => {
                 meta::answer(&request, line, caller, answers).await;
                 return Step::Done(taken);
             }
-            Request::Dump { keys_only } => {
-                self.going = Going::Dumping(Dump::new(keys_only));
+            TextRequest::Dump { keys_only } => {
+                self.going = ConnectionPhase::Dumping(Dump::new(keys_only));
                 return Step::Done(taken - 1);
             }
             request => self.change(request, caller, answers).await,
@@ -203,25 +203,25 @@ impl Text {
     /// Answers a request with a value, once the value has come: `taken` bytes of line, `bytes` bytes of value.
     async fn store(
         &mut self,
-        request: &Request<'_>,
+        request: &TextRequest<'_>,
         (taken, bytes): (usize, usize),
         input: &[u8],
         caller: &mut Caller,
         answers: &mut Answers<'_>,
     ) -> Step {
         let (key, quiet) = request.key_and_quiet();
-        let announced = store::Announced { taken, bytes, quiet };
+        let announced = store::AnnouncedValue { taken, bytes, quiet };
         let value = match self.value(announced, input, request, caller, answers).await {
             Ok(value) => value,
             Err(step) => return step,
         };
         if caller.may_begin(key, answers).await {
             match request {
-                Request::Store(store) => {
+                TextRequest::Store(store) => {
                     answers.settle().await;
                     store::answer(store, value, caller, answers).await;
                 }
-                Request::Meta(request) => meta::store(request, value, caller, answers).await,
+                TextRequest::Meta(request) => meta::store(request, value, caller, answers).await,
                 _ => unreachable!("no other brings a value"),
             }
         } else {
@@ -233,10 +233,10 @@ impl Text {
     }
 
     /// Answers requests that are neither a retrieval nor bring a value.
-    async fn change(&self, request: Request<'_>, caller: &Caller, answers: &mut Answers<'_>) {
+    async fn change(&self, request: TextRequest<'_>, caller: &Caller, answers: &mut Answers<'_>) {
         answers.settle().await;
         match request {
-            Request::Delete { key, quiet } => {
+            TextRequest::Delete { key, quiet } => {
                 let deleted = delete(caller, key, Delete::default()).await;
                 say_unless(
                     quiet,
@@ -248,7 +248,7 @@ impl Text {
                     },
                 );
             }
-            Request::Count { key, up, delta, quiet } => {
+            TextRequest::Count { key, up, delta, quiet } => {
                 let counted = count(caller, key, Count::new(up, delta)).await;
                 let answer = match &counted {
                     Ok(CountOutcome::Number { number, .. }) => {
@@ -266,7 +266,7 @@ impl Text {
                 };
                 say_unless(quiet, answers, answer);
             }
-            Request::Touch { key, exptime, quiet } => {
+            TextRequest::Touch { key, exptime, quiet } => {
                 touch(key, exptime, quiet, caller, answers).await;
             }
             request => admin::answer(request, caller, answers).await,
@@ -276,13 +276,13 @@ impl Text {
     /// The value behind a line, if it has come. If not, returns the next step: to wait for it, or to discard it.
     async fn value<'a>(
         &mut self,
-        announced: store::Announced,
+        announced: store::AnnouncedValue,
         input: &'a [u8],
-        request: &Request<'_>,
+        request: &TextRequest<'_>,
         caller: &Caller,
         answers: &mut Answers<'_>,
     ) -> Result<&'a [u8], Step> {
-        let store::Announced { taken, bytes, quiet } = announced;
+        let store::AnnouncedValue { taken, bytes, quiet } = announced;
         let whole = taken + bytes + 2;
         let refusal = if bytes > caller.worker.shared.config.value_bytes_max {
             caller.worker.counters.store_too_large.add(1);
@@ -297,7 +297,7 @@ impl Text {
             answers.settle().await;
             refused(request, caller).await;
             let answer = (!quiet).then_some(answer);
-            self.going = Going::Swallowing { bytes: bytes + 2, answer };
+            self.going = ConnectionPhase::Swallowing { bytes: bytes + 2, answer };
             return Err(Step::Done(taken));
         }
         let Some(data) = input.get(taken..whole) else {
@@ -311,7 +311,7 @@ impl Text {
 }
 
 /// Handles a refused value: if it was to replace the old value unconditionally, deletes that.
-async fn refused(request: &Request<'_>, caller: &Caller) {
+async fn refused(request: &TextRequest<'_>, caller: &Caller) {
     if request.replaces() {
         let (key, _) = request.key_and_quiet();
         let _ = caller.cache_for(key).delete(key).await;

@@ -11,7 +11,7 @@ const BAD_EXPTIME: &str = "CLIENT_ERROR invalid exptime argument";
 
 /// A parsed line. `quiet` requests get no answer.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Request<'a> {
+pub(crate) enum TextRequest<'a> {
     /// `get`, `gets`, `gat`, `gats`: the keys are the rest of the line.
     Retrieve(Retrieval, &'a [u8]),
     Store(Store<'a>),
@@ -56,7 +56,7 @@ pub(crate) enum Request<'a> {
     },
     Version,
     Quit,
-    Meta(meta::Request<'a>),
+    Meta(meta::MetaRequest<'a>),
 }
 
 /// What `debugtime` does to the clock.
@@ -91,7 +91,7 @@ pub(crate) struct Store<'a> {
     pub(crate) quiet: bool,
 }
 
-impl Request<'_> {
+impl TextRequest<'_> {
     /// The key that it names, or the first of several, or an empty one; and whether it is quiet.
     pub(crate) fn key_and_quiet(&self) -> (&[u8], bool) {
         match self {
@@ -127,7 +127,7 @@ impl Request<'_> {
     pub(crate) fn value_bytes(&self) -> Option<usize> {
         match self {
             Self::Store(store) => Some(store.bytes),
-            Self::Meta(meta::Request { verb: meta::Verb::Set { bytes }, .. }) => Some(*bytes),
+            Self::Meta(meta::MetaRequest { verb: meta::Verb::Set { bytes }, .. }) => Some(*bytes),
             _ => None,
         }
     }
@@ -136,7 +136,7 @@ impl Request<'_> {
 const ERROR: Fault = Fault::Answer("ERROR");
 
 /// Parses a line.
-pub(crate) fn parse(line: &[u8]) -> Result<Request<'_>, Fault> {
+pub(crate) fn parse(line: &[u8]) -> Result<TextRequest<'_>, Fault> {
     let mut words = Words(line);
     let Some(verb) = words.next() else { return Err(ERROR) };
     match verb {
@@ -154,30 +154,30 @@ pub(crate) fn parse(line: &[u8]) -> Result<Request<'_>, Fault> {
         b"decr" => count(words, false),
         b"delete" => delete(words),
         b"touch" => touch(words),
-        b"mn" => Ok(Request::Answer { answer: "MN", quiet: false }),
-        b"mg" | b"ms" | b"md" | b"ma" | b"me" => meta::parse(verb, words).map(Request::Meta),
+        b"mn" => Ok(TextRequest::Answer { answer: "MN", quiet: false }),
+        b"mg" | b"ms" | b"md" | b"ma" | b"me" => meta::parse(verb, words).map(TextRequest::Meta),
         b"flush_all" => flush_all(words),
-        b"stats" => Ok(Request::Stats(words)),
-        b"version" => Ok(Request::Version),
-        b"quit" => Ok(Request::Quit),
+        b"stats" => Ok(TextRequest::Stats(words)),
+        b"version" => Ok(TextRequest::Version),
+        b"quit" => Ok(TextRequest::Quit),
         _ => administer(verb, words),
     }
 }
 
-fn retrieve(words: Words<'_>, unique: bool) -> Result<Request<'_>, Fault> {
+fn retrieve(words: Words<'_>, unique: bool) -> Result<TextRequest<'_>, Fault> {
     if words.rest().is_empty() {
         return Err(ERROR);
     }
-    Ok(Request::Retrieve(Retrieval { unique, touch: None }, words.0))
+    Ok(TextRequest::Retrieve(Retrieval { unique, touch: None }, words.0))
 }
 
-fn get_and_touch(mut words: Words<'_>, unique: bool) -> Result<Request<'_>, Fault> {
+fn get_and_touch(mut words: Words<'_>, unique: bool) -> Result<TextRequest<'_>, Fault> {
     let exptime = words.next().ok_or(ERROR)?;
     if words.rest().is_empty() {
         return Err(ERROR);
     }
     let touch = lifetime::exptime(exptime).ok_or(Fault::Answer(BAD_EXPTIME))?;
-    Ok(Request::Retrieve(Retrieval { unique, touch: Some(touch) }, words.0))
+    Ok(TextRequest::Retrieve(Retrieval { unique, touch: Some(touch) }, words.0))
 }
 
 /// Whether the line asks for no answer.
@@ -194,7 +194,7 @@ fn check_key(key: &[u8], quiet: bool) -> Result<&[u8], Fault> {
     if key.len() > KEY_BYTES_MAX { Err(fault(quiet, BAD_FORMAT)) } else { Ok(key) }
 }
 
-fn store(mode: Mode, mut words: Words<'_>, compares: bool) -> Result<Request<'_>, Fault> {
+fn store(mode: Mode, mut words: Words<'_>, compares: bool) -> Result<TextRequest<'_>, Fault> {
     let quiet = is_quiet(words);
     let mut next = || words.next().ok_or(ERROR);
     let (key, flags, exptime, bytes) = (next()?, next()?, next()?, next()?);
@@ -208,10 +208,10 @@ fn store(mode: Mode, mut words: Words<'_>, compares: bool) -> Result<Request<'_>
     let exptime = lifetime::exptime(exptime).ok_or_else(bad)?;
     let bytes = announced(bytes).ok_or_else(bad)?;
     let unique = unique.map(|unique| number(unique).ok_or_else(bad)).transpose()?;
-    Ok(Request::Store(Store { mode, key, flags, exptime, bytes, unique, quiet }))
+    Ok(TextRequest::Store(Store { mode, key, flags, exptime, bytes, unique, quiet }))
 }
 
-fn count(mut words: Words<'_>, up: bool) -> Result<Request<'_>, Fault> {
+fn count(mut words: Words<'_>, up: bool) -> Result<TextRequest<'_>, Fault> {
     let quiet = is_quiet(words);
     let mut next = || words.next().ok_or(ERROR);
     let (key, delta) = (check_key(next()?, quiet)?, next()?);
@@ -219,10 +219,10 @@ fn count(mut words: Words<'_>, up: bool) -> Result<Request<'_>, Fault> {
         return Err(ERROR);
     }
     let invalid = || fault(quiet, "CLIENT_ERROR invalid numeric delta argument");
-    Ok(Request::Count { key, up, delta: number(delta).ok_or_else(invalid)?, quiet })
+    Ok(TextRequest::Count { key, up, delta: number(delta).ok_or_else(invalid)?, quiet })
 }
 
-fn delete(mut words: Words<'_>) -> Result<Request<'_>, Fault> {
+fn delete(mut words: Words<'_>) -> Result<TextRequest<'_>, Fault> {
     let quiet = is_quiet(words);
     let key = words.next().ok_or(ERROR)?;
     let (second, third) = (words.next(), words.next());
@@ -233,7 +233,7 @@ fn delete(mut words: Words<'_>) -> Result<Request<'_>, Fault> {
     // Old clients send a time, which may still be 0.
     match (second, third) {
         (None | Some(b"0" | b"noreply"), None) | (Some(b"0"), Some(b"noreply")) => {
-            Ok(Request::Delete { key, quiet })
+            Ok(TextRequest::Delete { key, quiet })
         }
         _ => Err(fault(
             quiet,
@@ -242,7 +242,7 @@ fn delete(mut words: Words<'_>) -> Result<Request<'_>, Fault> {
     }
 }
 
-fn touch(mut words: Words<'_>) -> Result<Request<'_>, Fault> {
+fn touch(mut words: Words<'_>) -> Result<TextRequest<'_>, Fault> {
     let quiet = is_quiet(words);
     let mut next = || words.next().ok_or(ERROR);
     let (key, exptime) = (next()?, next()?);
@@ -251,10 +251,10 @@ fn touch(mut words: Words<'_>) -> Result<Request<'_>, Fault> {
     }
     let key = check_key(key, quiet)?;
     let exptime = lifetime::exptime(exptime).ok_or_else(|| fault(quiet, BAD_EXPTIME))?;
-    Ok(Request::Touch { key, exptime, quiet })
+    Ok(TextRequest::Touch { key, exptime, quiet })
 }
 
-fn flush_all(mut words: Words<'_>) -> Result<Request<'_>, Fault> {
+fn flush_all(mut words: Words<'_>) -> Result<TextRequest<'_>, Fault> {
     let quiet = is_quiet(words);
     let delay = match words.next() {
         None | Some(b"noreply") => 0,
@@ -263,24 +263,24 @@ fn flush_all(mut words: Words<'_>) -> Result<Request<'_>, Fault> {
     if words.nth(1).is_some() {
         return Err(ERROR);
     }
-    Ok(Request::FlushAll { delay, quiet })
+    Ok(TextRequest::FlushAll { delay, quiet })
 }
 
 /// Parses commands for operators.
-fn administer<'a>(verb: &[u8], mut words: Words<'a>) -> Result<Request<'a>, Fault> {
+fn administer<'a>(verb: &[u8], mut words: Words<'a>) -> Result<TextRequest<'a>, Fault> {
     let quiet = is_quiet(words);
     let last = words.last();
     let (first, second) = (words.next(), words.next());
-    let answer = |answer| Ok(Request::Answer { answer, quiet });
+    let answer = |answer| Ok(TextRequest::Answer { answer, quiet });
     match (verb, first) {
         (b"verbosity", Some(level)) if number(level).is_some() => answer("OK"),
         (b"verbosity", Some(_)) => Err(fault(quiet, BAD_FORMAT)),
         (b"cache_memlimit", Some(limit)) => {
             let mebibytes = number(limit).ok_or(ERROR)?;
-            Ok(Request::MemoryLimit { mebibytes, quiet })
+            Ok(TextRequest::MemoryLimit { mebibytes, quiet })
         }
-        (b"lru_crawler", Some(b"metadump")) => Ok(Request::Dump { keys_only: false }),
-        (b"lru_crawler", Some(b"mgdump")) => Ok(Request::Dump { keys_only: true }),
+        (b"lru_crawler", Some(b"metadump")) => Ok(TextRequest::Dump { keys_only: false }),
+        (b"lru_crawler", Some(b"mgdump")) => Ok(TextRequest::Dump { keys_only: true }),
         // There are no slabs, no LRU lists and no crawler, so there is nothing to adjust.
         (b"lru_crawler", Some(b"enable" | b"disable" | b"crawl" | b"sleep" | b"tocrawl")) => {
             answer("OK")
@@ -291,11 +291,11 @@ fn administer<'a>(verb: &[u8], mut words: Words<'a>) -> Result<Request<'a>, Faul
             None => Err(fault(quiet, BAD_FORMAT)),
         },
         (b"slabs", Some(b"reassign")) => answer("NOTFULL there are no slabs"),
-        (b"config", Some(b"get")) if second == Some(b"cluster") => Ok(Request::Cluster),
-        (b"debugtime", Some(b"p")) => Ok(Request::DebugTime(DebugTime::Hold)),
-        (b"debugtime", Some(b"r")) => Ok(Request::DebugTime(DebugTime::GoOn)),
+        (b"config", Some(b"get")) if second == Some(b"cluster") => Ok(TextRequest::Cluster),
+        (b"debugtime", Some(b"p")) => Ok(TextRequest::DebugTime(DebugTime::Hold)),
+        (b"debugtime", Some(b"r")) => Ok(TextRequest::DebugTime(DebugTime::GoOn)),
         (b"debugtime", Some(seconds)) => {
-            signed(seconds).map(|by| Request::DebugTime(DebugTime::Move(by))).ok_or(ERROR)
+            signed(seconds).map(|by| TextRequest::DebugTime(DebugTime::Move(by))).ok_or(ERROR)
         }
         (b"watch", _) => answer("CLIENT_ERROR watch commands not allowed"),
         (b"shutdown", _) => answer("ERROR: shutdown not enabled"),
@@ -307,11 +307,11 @@ fn administer<'a>(verb: &[u8], mut words: Words<'a>) -> Result<Request<'a>, Faul
 /// Parses a line, and checks that the result lies within it.
 pub(crate) fn check(line: &[u8]) {
     match parse(line) {
-        Ok(Request::Retrieve(_, keys)) => assert!(line.ends_with(keys) && !keys.is_empty()),
-        Ok(Request::Store(Store { key, .. }) | Request::Delete { key, .. }) => {
+        Ok(TextRequest::Retrieve(_, keys)) => assert!(line.ends_with(keys) && !keys.is_empty()),
+        Ok(TextRequest::Store(Store { key, .. }) | TextRequest::Delete { key, .. }) => {
             assert!((1..=KEY_BYTES_MAX).contains(&key.len()));
         }
-        Ok(Request::Meta(request)) => {
+        Ok(TextRequest::Meta(request)) => {
             assert!((1..=KEY_BYTES_MAX).contains(&request.key.len()));
         }
         Ok(_) | Err(_) => {}
@@ -381,7 +381,7 @@ mod tests {
     #[test]
     fn a_delete_may_have_a_zero() {
         let deletes = |line: &str| match parse(line.as_bytes()) {
-            Ok(Request::Delete { key: b"a", quiet }) => Some(quiet),
+            Ok(TextRequest::Delete { key: b"a", quiet }) => Some(quiet),
             _ => None,
         };
         assert_eq!(deletes("delete a"), Some(false));
@@ -395,6 +395,6 @@ mod tests {
     #[test]
     fn the_longest_key_is_taken() {
         let line = format!("delete {}", "k".repeat(250));
-        assert!(matches!(parse(line.as_bytes()), Ok(Request::Delete { .. })));
+        assert!(matches!(parse(line.as_bytes()), Ok(TextRequest::Delete { .. })));
     }
 }

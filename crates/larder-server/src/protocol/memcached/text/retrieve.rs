@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use larder::{Change, Value, ValueMeta};
 
-use super::request::{self, Request, Retrieval};
+use super::request::{self, Retrieval, TextRequest};
 use super::say::say;
-use crate::answers::{Answer, Answers, COPIED_MAX, Failed};
+use crate::answers::{Answer, Answers, COPIED_MAX, FailureFlag};
 use crate::caller::Caller;
 use crate::protocol::Step;
 use crate::protocol::memcached::fault::Fault;
@@ -39,14 +39,14 @@ pub(super) enum Next {
 /// A line of keys that is being answered.
 #[derive(Clone, Debug)]
 pub(super) struct Retrieving {
-    how: How,
+    how: RetrieveOptions,
     /// Set if a value was not found in time: the answer then ends with an error instead of `END`. `None` as long as all
     /// keys were answered at once.
-    failed: Option<Failed>,
+    failed: Option<FailureFlag>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct How {
+struct RetrieveOptions {
     unique: bool,
     touch: Option<Lifetime>,
 }
@@ -78,7 +78,7 @@ impl Keys {
     ) -> Result<(Retrieving, usize), &'static str> {
         let head = input.get(..HEAD_BYTES_MAX).unwrap_or(input);
         match request::parse(head) {
-            Ok(Request::Retrieve(how, keys)) => {
+            Ok(TextRequest::Retrieve(how, keys)) => {
                 Ok((Retrieving::new(how, caller), head.len() - keys.len()))
             }
             Err(Fault::Answer(answer)) => Err(answer),
@@ -91,7 +91,7 @@ impl Retrieving {
     pub(super) fn new(how: Retrieval, caller: &Caller) -> Self {
         let wall = || caller.cache_for(b"").moment(b"").wall();
         let touch = how.touch.map(|exptime| Lifetime::new(exptime, wall()));
-        Self { how: How { unique: how.unique, touch }, failed: None }
+        Self { how: RetrieveOptions { unique: how.unique, touch }, failed: None }
     }
 
     /// Refuses a line with a key that is too long.
@@ -170,7 +170,7 @@ impl Retrieving {
     }
 }
 
-impl How {
+impl RetrieveOptions {
     /// Answers if the item is in DRAM and short enough to be copied. Returns whether it did.
     fn at_once(self, key: &[u8], caller: &Caller, answers: &mut Answers<'_>) -> bool {
         let found = caller.cache_for(key).get_at_once_with(key, |value, meta| {

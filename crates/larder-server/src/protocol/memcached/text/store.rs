@@ -9,7 +9,7 @@ use crate::protocol::memcached::lifetime::Lifetime;
 
 /// A value that a line has announced.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Announced {
+pub(super) struct AnnouncedValue {
     /// Bytes of the line.
     pub(super) taken: usize,
     /// Bytes of the value, without its end.

@@ -1,15 +1,15 @@
 //! Parses a whole stream of requests as a connection does, for tests and the fuzzer.
 
-use super::{ARGUMENTS_A_PART, Limits, Parsed, Parser, Swallow, Swallowed};
+use super::{ARGUMENTS_A_PART, DiscardProgress, Limits, ParseOutcome, Parser, Swallow};
 
 /// The requests, each with its arguments, and the error that ended the stream, if any.
-pub(crate) type Asked = (Vec<Vec<Vec<u8>>>, Option<Parsed>);
+pub(crate) type ParsedStream = (Vec<Vec<Vec<u8>>>, Option<ParseOutcome>);
 
 /// Limits of a server with long values.
 const LONG: Limits = Limits { has_logged_in: true, value_bytes_max: 1 << 10 };
 
 /// An event of a walk over a stream.
-enum Met<'a> {
+enum StreamEvent<'a> {
     /// The next argument of a request.
     Argument(&'a [u8]),
     /// The end of the request.
@@ -19,17 +19,17 @@ enum Met<'a> {
 }
 
 /// The requests of a stream, for a server with long values.
-pub(crate) fn asked(pieces: &[&[u8]]) -> Asked {
+pub(crate) fn asked(pieces: &[&[u8]]) -> ParsedStream {
     asked_within(pieces, LONG)
 }
 
 /// The requests of a stream that comes in pieces, and the error that ended it.
-pub(crate) fn asked_within(pieces: &[&[u8]], limits: Limits) -> Asked {
+pub(crate) fn asked_within(pieces: &[&[u8]], limits: Limits) -> ParsedStream {
     let (mut requests, mut begun) = (Vec::new(), Vec::new());
     let ended = walk_within(pieces, limits, |met| match met {
-        Met::Argument(argument) => begun.push(argument.to_vec()),
-        Met::End => requests.push(std::mem::take(&mut begun)),
-        Met::TooLong => {
+        StreamEvent::Argument(argument) => begun.push(argument.to_vec()),
+        StreamEvent::End => requests.push(std::mem::take(&mut begun)),
+        StreamEvent::TooLong => {
             begun.clear();
             requests.push(vec![b"too long".to_vec()]);
         }
@@ -43,12 +43,16 @@ pub(crate) fn walk(bytes: &[u8]) {
 }
 
 /// Passes on the arguments that were parsed.
-fn show(parser: &Parser, input: &[u8], meets: &mut impl FnMut(Met<'_>)) {
-    parser.arguments(input).from(0).for_each(|argument| meets(Met::Argument(argument)));
+fn show(parser: &Parser, input: &[u8], meets: &mut impl FnMut(StreamEvent<'_>)) {
+    parser.arguments(input).from(0).for_each(|argument| meets(StreamEvent::Argument(argument)));
 }
 
 /// Passes on the events of a stream that comes in pieces, and returns the error that ended it early.
-fn walk_within(pieces: &[&[u8]], limits: Limits, mut meets: impl FnMut(Met<'_>)) -> Option<Parsed> {
+fn walk_within(
+    pieces: &[&[u8]],
+    limits: Limits,
+    mut meets: impl FnMut(StreamEvent<'_>),
+) -> Option<ParseOutcome> {
     let (mut parser, mut swallow) = (Parser::default(), None::<Swallow>);
     let mut input = Vec::new();
     for piece in pieces {
@@ -56,13 +60,13 @@ fn walk_within(pieces: &[&[u8]], limits: Limits, mut meets: impl FnMut(Met<'_>))
         loop {
             if let Some(rest) = &mut swallow {
                 match rest.swallow(&input, limits) {
-                    Swallowed::Broken(broken) => return Some(Parsed::Broken(broken)),
-                    Swallowed::Needs(bytes) => {
+                    DiscardProgress::Broken(broken) => return Some(ParseOutcome::Broken(broken)),
+                    DiscardProgress::Needs(bytes) => {
                         assert!(bytes > input.len());
                         break;
                     }
-                    Swallowed::Part(bytes) => drop(input.drain(..bytes)),
-                    Swallowed::All(bytes) => {
+                    DiscardProgress::Part(bytes) => drop(input.drain(..bytes)),
+                    DiscardProgress::All(bytes) => {
                         input.drain(..bytes);
                         swallow = None;
                     }
@@ -73,31 +77,31 @@ fn walk_within(pieces: &[&[u8]], limits: Limits, mut meets: impl FnMut(Met<'_>))
                 continue;
             }
             match parser.parse(&input, limits) {
-                Parsed::Rests => continue,
-                Parsed::Nothing(bytes) => drop(input.drain(..bytes)),
-                Parsed::Request(bytes) => {
+                ParseOutcome::Rests => continue,
+                ParseOutcome::Nothing(bytes) => drop(input.drain(..bytes)),
+                ParseOutcome::Request(bytes) => {
                     show(&parser, &input, &mut meets);
-                    meets(Met::End);
+                    meets(StreamEvent::End);
                     parser.forget();
                     input.drain(..bytes);
                 }
-                Parsed::Needs(bytes) => {
+                ParseOutcome::Needs(bytes) => {
                     assert!(bytes > input.len(), "{bytes} of {}", input.len());
                     break;
                 }
-                Parsed::Many => {
+                ParseOutcome::Many => {
                     assert_eq!(parser.arguments(&input).len(), ARGUMENTS_A_PART);
                     show(&parser, &input, &mut meets);
                     let done = parser.take_begun();
                     input.drain(..done);
                 }
-                Parsed::TooLong => {
-                    meets(Met::TooLong);
+                ParseOutcome::TooLong => {
+                    meets(StreamEvent::TooLong);
                     let (rest, bytes) = parser.swallow();
                     input.drain(..bytes);
                     swallow = Some(rest);
                 }
-                broken @ Parsed::Broken(_) => return Some(broken),
+                broken @ ParseOutcome::Broken(_) => return Some(broken),
             }
             if input.is_empty() {
                 break;

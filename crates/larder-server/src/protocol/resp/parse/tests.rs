@@ -7,13 +7,13 @@ use super::*;
 
 const LIMITS: Limits = Limits { has_logged_in: true, value_bytes_max: 1 << 20 };
 
-fn all(bytes: &[u8]) -> (Vec<Vec<Vec<u8>>>, Option<Parsed>) {
+fn all(bytes: &[u8]) -> (Vec<Vec<Vec<u8>>>, Option<ParseOutcome>) {
     asked(&[bytes], LIMITS)
 }
 
 fn breaks(bytes: &[u8]) -> String {
     match all(bytes).1 {
-        Some(Parsed::Broken(broken)) => broken.to_string(),
+        Some(ParseOutcome::Broken(broken)) => broken.to_string(),
         other => panic!("{other:?}"),
     }
 }
@@ -56,9 +56,9 @@ fn strangers_may_send_little() {
     let stranger = Limits { has_logged_in: false, ..LIMITS };
     let end = |bytes: &[u8]| asked(&[bytes], stranger).1;
     assert_eq!(end(b"*10\r\n$1\r\na\r\n"), None);
-    assert_eq!(end(b"*11\r\n"), Some(Parsed::Broken(Broken::StrangersMultibulk)));
+    assert_eq!(end(b"*11\r\n"), Some(ParseOutcome::Broken(ProtocolError::StrangersMultibulk)));
     assert_eq!(end(b"*1\r\n$16384\r\n"), None);
-    assert_eq!(end(b"*1\r\n$16385\r\n"), Some(Parsed::Broken(Broken::StrangersBulk)));
+    assert_eq!(end(b"*1\r\n$16385\r\n"), Some(ParseOutcome::Broken(ProtocolError::StrangersBulk)));
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn what_is_too_long_is_swallowed_and_the_rest_goes_on() {
 fn a_head_makes_no_room() {
     let mut parser = Parser::default();
     let head = b"*2000000000\r\n$1\r\na\r\n";
-    assert!(matches!(parser.parse(head, LIMITS), Parsed::Needs(_)));
+    assert!(matches!(parser.parse(head, LIMITS), ParseOutcome::Needs(_)));
     assert!(parser.places.capacity() < 100);
 }
 
