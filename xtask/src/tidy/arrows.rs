@@ -63,7 +63,7 @@ const HOUSE: [(&str, May); 21] = [
         "larder-block",
         May::Use(
             &["larder", "larder-checksum", "larder-log", "larder-device", "larder-export"],
-            &["larder-ssd", "larder-sim", "larder-workload"],
+            &["larder-net", "larder-ssd", "larder-sim", "larder-workload"],
         ),
     ),
     (

@@ -44,7 +44,8 @@ pub struct Run {
     pub dram_hit_ratio: f64,
     /// GETs answered from flash, of those that DRAM could not answer (CacheLib's "NVM hit ratio"); 0 if there are none.
     pub flash_hit_ratio: f64,
-    /// Device-level write amplification: `media_bytes / host_bytes`; null if `media_bytes` is null or `host_bytes` is 0.
+    /// Device-level write amplification: `media_bytes / host_bytes`; null if `media_bytes` is null or `host_bytes`
+    /// is 0.
     pub dlwa: Option<f64>,
     /// Application-level write amplification: host bytes per byte of keys and values admitted to
     /// flash; null if none was.

@@ -85,9 +85,9 @@ macro_rules! numbers {
         }
 
         impl Stats {
-            /// The counters since an earlier snapshot of the same cache, for rates and intervals. Everything else is as in
-            /// `self`: gauges, the drives and their life, latencies, which count from the opening, and the last error. A
-            /// counter that is lower than before (the cache was opened anew) counts as zero.
+            /// The counters since an earlier snapshot of the same cache, for rates and intervals. Everything else is
+            /// as in `self`: gauges, the drives and their life, latencies, which count from the opening, and the last
+            /// error. A counter that is lower than before (the cache was opened anew) counts as zero.
             ///
             /// ```
             /// use std::sync::Arc;
