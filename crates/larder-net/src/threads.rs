@@ -163,7 +163,13 @@ mod tests {
         End,
     }
 
-    const ORDERS: (fn() -> Letter, fn() -> Letter) = (|| Letter::Drain, || Letter::End);
+    fn end(
+        threads: &mut Threads<Letter>,
+        drain_time: Duration,
+        waits: impl FnMut(usize),
+    ) -> Joined {
+        threads.end((|| Letter::Drain, || Letter::End), drain_time, waits)
+    }
 
     /// A thread that ends by itself when it drains, or only at the end.
     fn start(threads: &mut Threads<Letter>, number: usize, last: Letter) {
@@ -182,7 +188,7 @@ mod tests {
         let mut threads = Threads::new(2).unwrap();
         (0..2).for_each(|number| start(&mut threads, number, Letter::Drain));
         let begun = Instant::now();
-        threads.end(ORDERS, Duration::from_secs(60), |_| {}).unwrap();
+        end(&mut threads, Duration::from_secs(60), drop).unwrap();
         assert!(begun.elapsed() < Duration::from_secs(30));
     }
 
@@ -192,7 +198,7 @@ mod tests {
         start(&mut threads, 0, Letter::End);
         threads.mailboxes()[0].load.store(3, Ordering::Relaxed);
         let (begun, mut reports) = (Instant::now(), Vec::new());
-        threads.end(ORDERS, Duration::from_millis(1500), |open| reports.push(open)).unwrap();
+        end(&mut threads, Duration::from_millis(1500), |open| reports.push(open)).unwrap();
         assert!(begun.elapsed() >= Duration::from_millis(1500));
         assert_eq!(reports, [3], "one report a second");
     }
@@ -207,10 +213,10 @@ mod tests {
             ended.send(()).map_err(io::Error::other)
         };
         threads.spawn("late".to_owned(), late).unwrap();
-        let error = threads.end(ORDERS, Duration::ZERO, |_| {}).unwrap_err();
+        let error = end(&mut threads, Duration::ZERO, drop).unwrap_err();
         assert_eq!(error.unwrap().to_string(), "broken");
         assert_eq!(has_ended.try_recv(), Ok(()));
-        assert!(threads.end(ORDERS, Duration::ZERO, |_| {}).is_ok(), "there are no threads left");
+        assert!(end(&mut threads, Duration::ZERO, drop).is_ok(), "there are no threads left");
     }
 
     #[test]
