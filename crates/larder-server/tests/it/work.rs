@@ -107,9 +107,9 @@ fn a_list_of_many_clients_gives_others_their_turns() {
         assert!(client.line().contains(" cmd=client "));
     }
     client.hears("\r\n");
-    // None of the steps is long.
+    // None of the steps is long. On a slow machine a turn ends by the clock, after 2 ms, with fewer units.
     let units = metric_of_server(&server, "longest_turn_units");
-    assert!((1000..1500).contains(&units), "{units} units");
+    assert!((1..1500).contains(&units), "{units} units");
     let mut words = vec![&b"CLIENT"[..], b"LIST", b"ID"];
     words.resize(20_000, b"999999");
     client.asks(request(&words), "$0\r\n\r\n");
