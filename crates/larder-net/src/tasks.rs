@@ -58,7 +58,7 @@ impl<L: Send + 'static> Tasks<L> {
         runnable.schedule();
     }
 
-    /// Runs all woken tasks, and those that they wake, for up to [`ROUNDS_A_TURN`] rounds.
+    /// Runs all woken tasks, and those that they wake, for up to four rounds.
     pub fn run_all(&self) {
         let mut woken = self.woken.borrow_mut();
         for _ in 0..ROUNDS_A_TURN {

@@ -95,7 +95,7 @@ impl Cache {
     /// A cache on `layout`.
     ///
     /// # Errors
-    /// [`ErrorKind::Setup`], naming the option, if an option is invalid.
+    /// [`ErrorKind::Setup`](crate::ErrorKind::Setup), naming the option, if an option is invalid.
     pub fn new(
         mut layout: Box<dyn Layout>,
         shape: CacheShape,
@@ -306,7 +306,7 @@ impl Cache {
     /// Changes which read streams are read ahead, from the next read on.
     ///
     /// # Errors
-    /// [`ErrorKind::Setup`] if the policy is invalid.
+    /// [`ErrorKind::Setup`](crate::ErrorKind::Setup) if the policy is invalid.
     pub fn set_read_ahead(&mut self, policy: ReadAheadPolicy) -> Result<(), Error> {
         self.admission.set_read_ahead(policy)
     }
@@ -314,7 +314,7 @@ impl Cache {
     /// Changes which misses are cached.
     ///
     /// # Errors
-    /// [`ErrorKind::Setup`] if the policy is invalid.
+    /// [`ErrorKind::Setup`](crate::ErrorKind::Setup) if the policy is invalid.
     pub fn set_promotion(&mut self, policy: PromotionPolicy) -> Result<(), Error> {
         self.admission.set_promotion(policy)
     }
@@ -322,7 +322,7 @@ impl Cache {
     /// Changes when dirty data goes to the core in the background.
     ///
     /// # Errors
-    /// [`ErrorKind::Setup`] if the options are invalid.
+    /// [`ErrorKind::Setup`](crate::ErrorKind::Setup) if the options are invalid.
     pub fn set_cleaning(&mut self, cleaning: CleaningOptions) -> Result<(), Error> {
         self.cleaning.set(cleaning)?;
         self.admission.note_cleaning(cleaning);
@@ -340,7 +340,7 @@ impl Cache {
     /// Changes which clean hits the core serves, and resets the measurements.
     ///
     /// # Errors
-    /// [`ErrorKind::Setup`] if the policy is invalid.
+    /// [`ErrorKind::Setup`](crate::ErrorKind::Setup) if the policy is invalid.
     pub fn set_routing(&mut self, policy: RoutingPolicy) -> Result<(), Error> {
         self.admission.set_routing(policy)
     }
