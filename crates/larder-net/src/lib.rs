@@ -110,5 +110,5 @@ pub use handshake::{HandshakeFailure, HandshakeTurn, Handshaking, accept_tls};
 pub use mailbox::Mailbox;
 pub use reactor::{Reactor, Service};
 pub use tasks::Tasks;
-pub use threads::{Joined, Threads, accept_until, connections, send_to_least_loaded};
+pub use threads::{Joined, LoadGuard, Threads, accept_until, connections, send_to_least_loaded};
 pub use within::within;

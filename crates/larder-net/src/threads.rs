@@ -145,6 +145,22 @@ pub fn send_to_least_loaded<L>(mailboxes: &[Arc<Mailbox<L>>], letter: L) {
     mailbox.send(letter);
 }
 
+/// Takes a connection off the load of its thread when it is dropped.
+pub struct LoadGuard<L>(Arc<Mailbox<L>>);
+
+impl<L> LoadGuard<L> {
+    /// For a connection that is counted already ([`send_to_least_loaded`]).
+    pub fn new(mailbox: Arc<Mailbox<L>>) -> Self {
+        Self(mailbox)
+    }
+}
+
+impl<L> Drop for LoadGuard<L> {
+    fn drop(&mut self) {
+        self.0.load.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// The number of connections that threads have, or that are on their way to them.
 pub fn connections<L>(mailboxes: &[Arc<Mailbox<L>>]) -> usize {
     mailboxes.iter().map(|mailbox| mailbox.load.load(Ordering::Relaxed)).sum()

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use larder_device::Clock;
 use larder_device::ring::HostedRing;
-use larder_net::sockets::{Backend, Epoll, Socket, SocketBackend, SocketRing};
-use larder_net::{Reactor, Service};
+use larder_net::sockets::{Backend, Epoll, Socket};
+use larder_net::{LoadGuard, Reactor, Service};
 
 use crate::caller::Caller;
 use crate::config::ProtocolKind;
@@ -28,19 +28,9 @@ use crate::worker::{RingWatch, Worker};
 pub(crate) fn run(number: usize, shared: Arc<ServerState>) -> io::Result<()> {
     let reactor = Reactor::new(Arc::clone(&shared.mailboxes[number]));
     let worker = Rc::new(Worker::new(number, shared));
-    match sockets_of(&worker) {
+    match worker.shared.sockets.ring() {
         Some(sockets) => serve_with(worker, reactor, sockets),
         None => serve_with(worker, reactor, Epoll::new()?),
-    }
-}
-
-/// A ring for sockets, if the configuration wants one and the kernel allows it. Without one the worker uses `epoll`.
-fn sockets_of(worker: &Worker) -> Option<SocketRing> {
-    match worker.shared.sockets {
-        SocketBackend::Epoll => None,
-        SocketBackend::IoUring => SocketRing::new().map_err(|error| {
-            tracing::warn!(%error, "the kernel refuses io_uring for sockets; they are served by epoll");
-        }).ok(),
     }
 }
 
@@ -114,7 +104,7 @@ impl<B: Backend> Service for WorkerService<B> {
 /// Starts a task for a connection.
 fn welcome<B: Backend>(worker: &Rc<Worker>, arrived: AcceptedConnection, backend: &Rc<B>) {
     let AcceptedConnection { fd, entrance, peer } = arrived;
-    let leaves = LoadGuard(Rc::clone(worker));
+    let leaves = LoadGuard::new(Arc::clone(&worker.shared.mailboxes[worker.number]));
     let socket = match backend.attach(fd) {
         Ok(socket) => socket,
         Err(error) => return tracing::warn!(%error, "a connection could not be taken in"),
@@ -138,7 +128,7 @@ fn speak<S: Socket + 'static>(
     socket: S,
     protocol: ProtocolKind,
     caller: Caller,
-    leaves: LoadGuard,
+    leaves: LoadGuard<Letter>,
 ) {
     let worker = Rc::clone(&caller.worker);
     match protocol {
@@ -156,19 +146,10 @@ fn speak<S: Socket + 'static>(
 fn begin<S: Socket + 'static, P: Protocol + 'static>(
     worker: &Rc<Worker>,
     connection: Box<Connection<S, P>>,
-    leaves: LoadGuard,
+    leaves: LoadGuard<Letter>,
 ) {
     worker.tasks.spawn(async move {
         serve(connection).await;
         drop(leaves);
     });
-}
-
-/// Takes the connection off the worker's load when it is dropped.
-struct LoadGuard(Rc<Worker>);
-
-impl Drop for LoadGuard {
-    fn drop(&mut self) {
-        self.0.shared.mailboxes[self.0.number].load.fetch_sub(1, Ordering::Relaxed);
-    }
 }

@@ -8,9 +8,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use larder_device::{Clock, LoopClock};
-use larder_net::sockets::{Backend, Epoll, SocketBackend, SocketRing};
+use larder_net::sockets::{Backend, Epoll, SocketBackend};
 use larder_net::tls::Tls;
-use larder_net::{Reactor, Service, Tasks};
+use larder_net::{LoadGuard, Reactor, Service, Tasks};
 
 use super::connection::serve;
 use super::exports::Exports;
@@ -38,21 +38,9 @@ pub(super) fn run(
 ) -> io::Result<()> {
     let reactor = Reactor::new(Arc::clone(mailbox));
     let worker = Worker::new(exports, tls, LoopClock::new(mailbox.waker()));
-    match ring_for(sockets) {
+    match sockets.ring() {
         Some(backend) => serve_with(reactor, worker, mailbox, backend),
         None => serve_with(reactor, worker, mailbox, Epoll::new()?),
-    }
-}
-
-/// A ring for sockets, if it is wanted and available.
-fn ring_for(sockets: SocketBackend) -> Option<SocketRing> {
-    match sockets {
-        SocketBackend::Epoll => None,
-        SocketBackend::IoUring => SocketRing::new()
-            .inspect_err(|error| {
-                tracing::warn!(%error, "the kernel refuses io_uring for sockets; they are served by epoll");
-            })
-            .ok(),
     }
 }
 
@@ -114,7 +102,7 @@ impl<B: Backend> Service for WorkerService<B> {
 
 impl<B: Backend> WorkerService<B> {
     fn welcome(&self, fd: OwnedFd) {
-        let leaves = Leaves(Arc::clone(&self.mailbox));
+        let leaves = LoadGuard::new(Arc::clone(&self.mailbox));
         let attached = fd.try_clone().and_then(|look| Ok((self.backend.attach(fd)?, look)));
         match attached {
             Ok((socket, look)) => {
@@ -126,14 +114,5 @@ impl<B: Backend> WorkerService<B> {
             }
             Err(error) => tracing::warn!(%error, "a connection could not be taken in"),
         }
-    }
-}
-
-/// Takes a connection off the worker's load when it is dropped.
-struct Leaves(Arc<Mailbox>);
-
-impl Drop for Leaves {
-    fn drop(&mut self) {
-        self.0.load.fetch_sub(1, Ordering::Relaxed);
     }
 }

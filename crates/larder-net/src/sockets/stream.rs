@@ -19,6 +19,21 @@ pub enum SocketBackend {
     IoUring,
 }
 
+impl SocketBackend {
+    /// A ring for the sockets of this thread, if one is wanted and the kernel allows it. Without one the thread uses
+    /// [`Epoll`](super::Epoll).
+    pub fn ring(self) -> Option<SocketRing> {
+        match self {
+            Self::Epoll => None,
+            Self::IoUring => SocketRing::new()
+                .inspect_err(|error| {
+                    tracing::warn!(%error, "the kernel refuses io_uring for sockets; they are served by epoll");
+                })
+                .ok(),
+        }
+    }
+}
+
 impl fmt::Display for SocketBackend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
