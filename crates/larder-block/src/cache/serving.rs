@@ -191,20 +191,8 @@ impl Cache {
         let (OpKind::Write { durable, .. }, Some(data)) = (&op.what, op.data.clone()) else {
             return self.trim_core(key, span);
         };
-        let (target, durable) = (Target::Core(span.core), *durable);
-        self.own_io(
-            key,
-            Step::Core,
-            DeviceIo::Write {
-                target,
-                offset: span.offset(),
-                parts: vec![data],
-                class: PlacementClass::Dirty,
-                beside: None,
-                metadata_bytes: 0,
-                durable,
-            },
-        );
+        let io = DeviceIo::core_write(span, data, PlacementClass::Dirty, *durable);
+        self.own_io(key, Step::Core, io);
     }
 
     pub(super) fn own_io(&mut self, key: usize, step: Step, io: DeviceIo) {

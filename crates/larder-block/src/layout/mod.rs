@@ -193,6 +193,21 @@ pub enum DeviceIo {
 }
 
 impl DeviceIo {
+    /// Writes `data` to its place on its core.
+    pub fn core_write(span: Span, data: Data, class: PlacementClass, durable: bool) -> Self {
+        Self::Write {
+            target: Target::Core(span.core),
+            offset: span.offset(),
+            parts: vec![data],
+            beside: None,
+            class,
+            metadata_bytes: 0,
+            durable,
+        }
+    }
+}
+
+impl DeviceIo {
     /// The device of the I/O.
     pub fn target(&self) -> Target {
         match self {

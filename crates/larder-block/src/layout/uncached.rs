@@ -39,15 +39,7 @@ impl UncachedLayout {
     }
 
     fn write(&mut self, request: RequestId, span: Span, data: Data, durable: bool) {
-        let io = DeviceIo::Write {
-            target: Target::Core(span.core),
-            offset: span.offset(),
-            parts: vec![data],
-            class: PlacementClass::Dirty,
-            beside: None,
-            metadata_bytes: 0,
-            durable,
-        };
+        let io = DeviceIo::core_write(span, data, PlacementClass::Dirty, durable);
         self.issue(request, io, Purpose::Write { request, core: span.core });
     }
 

@@ -99,13 +99,17 @@ impl Draining {
         self.set_phase(DrainPhase::Reading { outstanding, read, kept });
     }
 
+    /// The phase of the drain, if `attempt` is its current one.
+    fn phase_of(&mut self, attempt: u64) -> Option<&mut DrainPhase> {
+        let drain = self.drain.as_mut().filter(|drain| drain.attempt == attempt);
+        drain.map(|drain| &mut drain.phase)
+    }
+
     /// A read of an attempt has ended. `false`: another read of the attempt has failed, so its data is not wanted.
     pub(super) fn is_read_wanted(&mut self, of: u64) -> bool {
         self.ended_one();
-        match &mut self.drain {
-            Some(Drain { phase: DrainPhase::Reading { outstanding, .. }, attempt, .. })
-                if *attempt == of =>
-            {
+        match self.phase_of(of) {
+            Some(DrainPhase::Reading { outstanding, .. }) => {
                 *outstanding -= 1;
                 true
             }
@@ -224,10 +228,8 @@ impl Draining {
     /// A copy of kept data of an attempt has ended, successfully or not. Returns whether the attempt goes on.
     pub(super) fn copy_ended(&mut self, of: u64) -> bool {
         self.ended_one();
-        match &mut self.drain {
-            Some(Drain { phase: DrainPhase::Moving { copies, .. }, attempt, .. })
-                if *attempt == of =>
-            {
+        match self.phase_of(of) {
+            Some(DrainPhase::Moving { copies, .. }) => {
                 *copies -= 1;
                 true
             }

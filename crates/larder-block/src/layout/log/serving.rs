@@ -314,15 +314,7 @@ impl LogLayout {
         self.requests.add_part(request);
         self.destaging.around_begins(span);
         self.draining.around_begins();
-        let io = DeviceIo::Write {
-            target: Target::Core(span.core),
-            offset: span.offset(),
-            parts: vec![data.clone()],
-            beside: None,
-            class: PlacementClass::Clean,
-            metadata_bytes: 0,
-            durable,
-        };
+        let io = DeviceIo::core_write(span, data.clone(), PlacementClass::Clean, durable);
         self.ios.issue(io, LogPurpose::Bypass { request, span, durable });
     }
 

@@ -233,15 +233,8 @@ impl OcfLayout {
             pieces.iter().any(|one| self.lines.table().dirty(one.line) & one.mask != 0);
         let number = self.begin_change(request, ChangeKind::Void, pieces, 1);
         self.cores.insert(span.core);
-        let io = DeviceIo::Write {
-            target: Target::Core(span.core),
-            offset: span.offset(),
-            parts: vec![data.clone()],
-            beside: None,
-            class: PlacementClass::Clean,
-            metadata_bytes: 0,
-            durable: durable || covers_dirty,
-        };
+        let durable = durable || covers_dirty;
+        let io = DeviceIo::core_write(span, data.clone(), PlacementClass::Clean, durable);
         self.ios.issue(io, OcfPurpose::Change { number });
     }
 
