@@ -4,6 +4,7 @@
 //! many samples, every second one is dropped and the step doubles. At the end, the samples divide the run into equal
 //! parts, except for the last.
 
+use larder::Stats;
 use larder_device::DeviceStats;
 
 use super::client::ClientCounts;
@@ -16,7 +17,7 @@ const SAMPLES_MAX: usize = 256;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Sample {
     pub(super) client: ClientCounts,
-    pub(super) cache: larder::Stats,
+    pub(super) cache: Stats,
     pub(super) device: DeviceStats,
     /// By shard, if there are several.
     pub(super) shards: Vec<ShardSample>,
@@ -93,9 +94,9 @@ pub(super) fn soc_bytes(sample: &Sample) -> u64 {
     sample.cache.soc_written_bytes + sample.cache.soc_log_written_bytes
 }
 
-fn soc_log(from: &Sample, to: &Sample) -> Option<SocLog> {
-    let past = to.cache.since(&from.cache);
-    (to.cache.soc_log_objects > 0).then_some(SocLog {
+/// What the log did since the warm-up, if there is one. `ever` counts from the start.
+fn soc_log(ever: &Stats, past: &Stats) -> Option<SocLog> {
+    (ever.soc_log_objects > 0).then_some(SocLog {
         bytes: past.soc_log_written_bytes,
         objects: past.soc_log_objects,
         moved_objects: past.soc_log_moved_objects,
@@ -115,9 +116,9 @@ fn array_bytes(sample: &Sample) -> u64 {
     sample.cache.array_data_written_bytes + sample.cache.array_index_written_bytes
 }
 
-fn array(from: &Sample, to: &Sample) -> Option<ArrayRun> {
-    let past = to.cache.since(&from.cache);
-    (to.cache.array_data_written_bytes > 0).then_some(ArrayRun {
+/// What the array did since the warm-up, if it has written anything. `ever` counts from the start.
+fn array(ever: &Stats, past: &Stats) -> Option<ArrayRun> {
+    (ever.array_data_written_bytes > 0).then_some(ArrayRun {
         data_bytes: past.array_data_written_bytes,
         index_written_bytes: past.array_index_written_bytes,
         reinserted_bytes: past.array_reinserted_bytes,
@@ -176,7 +177,8 @@ impl Run {
         let media = difference(last.device.media_written_bytes, warm.device.media_written_bytes);
         let (gets, hits) = (last.client.gets, last.client.hits);
         let dram_hits = last.cache.dram_hits;
-        let written = last.cache.flash_written_bytes() - warm.cache.flash_written_bytes();
+        let past = last.cache.since(&warm.cache);
+        let written = past.flash_written_bytes();
         Self {
             placement: if placement { "on" } else { "off" },
             requests: last.client.requests,
@@ -188,7 +190,7 @@ impl Run {
             dram_hit_ratio: ratio(dram_hits, gets).unwrap_or(0.0),
             flash_hit_ratio: ratio(hits - dram_hits, gets - dram_hits).unwrap_or(0.0),
             dlwa: media.and_then(|media| ratio(media, host)),
-            alwa: ratio(written, last.cache.admitted_bytes - warm.cache.admitted_bytes),
+            alwa: ratio(written, past.admitted_bytes),
             host_bytes: host,
             host_bytes_by_handle: by_handle(&warm.device, &last.device),
             placement_path: None,
@@ -196,11 +198,11 @@ impl Run {
             erased_bytes: difference(last.device.erased_bytes, warm.device.erased_bytes),
             copied_bytes: difference(last.device.copied_bytes, warm.device.copied_bytes),
             soc_bytes: soc_bytes(last) - soc_bytes(warm),
-            soc_log: soc_log(warm, last),
-            loc_bytes: last.cache.loc_written_bytes - warm.cache.loc_written_bytes,
+            soc_log: soc_log(&last.cache, &past),
+            loc_bytes: past.loc_written_bytes,
             array_bytes: array_bytes(last) - array_bytes(warm),
-            array: array(warm, last),
-            metadata_bytes: last.cache.metadata_written_bytes - warm.cache.metadata_written_bytes,
+            array: array(&last.cache, &past),
+            metadata_bytes: past.metadata_written_bytes,
             admitted_objects: last.cache.admitted_objects,
             rejected_objects: last.cache.rejected_by_admission_objects,
             rejected_at_random_objects: last.cache.rejected_at_random_objects,
