@@ -141,7 +141,7 @@ impl Frontiers {
         match owner {
             Owner::Handle(handle) => Some(usize::from(handle)),
             Owner::Sequential => Some(self.sequential()),
-            Owner::Mixed | Owner::Nobody => None,
+            Owner::Mixed | Owner::Unowned => None,
         }
     }
 

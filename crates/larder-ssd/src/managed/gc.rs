@@ -286,7 +286,7 @@ impl ManagedSsd {
         match owner {
             Owner::Handle(handle) => usize::from(handle),
             Owner::Sequential => 0,
-            Owner::Mixed | Owner::Nobody => usize::from(self.config.handles),
+            Owner::Mixed | Owner::Unowned => usize::from(self.config.handles),
         }
     }
 

@@ -187,7 +187,7 @@ impl ManagedSsd {
             if written == 0 {
                 // Opening a unit programs nothing, so this unit is still erased.
                 entry.state = UnitState::Erased;
-                entry.owner = Owner::Nobody;
+                entry.owner = Owner::Unowned;
                 continue;
             }
             let first = unit * pages_per_unit;

@@ -18,7 +18,7 @@ use crate::nand::{BlockIndex, Medium};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Owner {
     /// No owner: the unit is erased or retired.
-    Nobody,
+    Unowned,
     /// One handle's.
     Handle(u16),
     /// Sequential streams that a drive without FDP detected.
@@ -78,7 +78,7 @@ pub(crate) struct Units {
 impl Units {
     pub(crate) fn new(groups: u16, units_per_group: u32) -> Self {
         let count = u32::from(groups) * units_per_group;
-        let fresh = Unit { live: 0, state: UnitState::Erased, owner: Owner::Nobody, set: 0 };
+        let fresh = Unit { live: 0, state: UnitState::Erased, owner: Owner::Unowned, set: 0 };
         let mut units = Self {
             all: vec![fresh; count as usize],
             roles: vec![Role::Levelling; count as usize],
@@ -187,7 +187,7 @@ impl Units {
         assert_eq!(entry.state, UnitState::Full, "only full units are erased");
         assert_eq!(entry.live, 0, "live pages are moved before the erase");
         entry.state = UnitState::Erased;
-        entry.owner = Owner::Nobody;
+        entry.owner = Owner::Unowned;
         let group = self.group_of(unit);
         self.erased[group].push(Reverse((erases, unit)));
     }
@@ -198,7 +198,7 @@ impl Units {
         assert_eq!(entry.state, UnitState::Full, "only an erase can fail");
         assert_eq!(entry.live, 0, "live pages are moved before the erase");
         entry.state = UnitState::Retired;
-        entry.owner = Owner::Nobody;
+        entry.owner = Owner::Unowned;
         let group = self.group_of(unit);
         self.good[group] -= 1;
     }

@@ -84,7 +84,7 @@ fn check_isolation(ssd: &ManagedSsd, shadow: &HashMap<u64, u16>) -> Result<(), T
     for (number, unit) in (0..).zip(ssd.units()) {
         let handles: BTreeSet<u16> = ssd.live_pages_of(number).map(|page| shadow[&page]).collect();
         match unit.owner {
-            Owner::Nobody => prop_assert_eq!(unit.state, UnitState::Erased),
+            Owner::Unowned => prop_assert_eq!(unit.state, UnitState::Erased),
             Owner::Handle(handle) if destination != GcDestination::HostFrontier => {
                 prop_assert!(handles.iter().all(|&h| h == handle), "unit {number}: {handles:?}");
             }
