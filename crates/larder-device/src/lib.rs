@@ -90,7 +90,7 @@ pub use io::{
 pub use mapped::MappedDevice;
 pub use memory::MemoryDevice;
 pub use model::virtual_time::{ShapedStorage, SsdTiming, VirtualTimeDevice};
-pub use model::{ModelDevice, Payload};
+pub use model::{ModelDevice, ModelSpec, Payload};
 pub use observe::ObservedDevice;
 pub use opening::{OpenOptions, Opened, PlacementMode, PlacementStatus, Target, open, open_asking};
 pub use park::block_on;

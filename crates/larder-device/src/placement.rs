@@ -104,6 +104,8 @@ pub enum PlacementPath {
     WriteStreams,
     /// NVMe commands with a data placement directive.
     Passthrough,
+    /// The handles of a simulated drive.
+    Model,
     /// No placement.
     None,
 }
@@ -114,6 +116,7 @@ impl PlacementPath {
         match self {
             Self::WriteStreams => "write streams",
             Self::Passthrough => "passthrough",
+            Self::Model => "model",
             Self::None => "none",
         }
     }
@@ -124,6 +127,7 @@ impl fmt::Display for PlacementPath {
         f.write_str(match self {
             Self::WriteStreams => "write streams",
             Self::Passthrough => "NVMe passthrough",
+            Self::Model => "model",
             Self::None => "none",
         })
     }

@@ -9,6 +9,7 @@
 
 mod counts;
 mod payload;
+mod spec;
 pub mod virtual_time;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,6 +17,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use larder_ssd::managed::{ManagedConfig, ManagedSsd, PAGE_BYTES, Placement};
 
 pub use payload::Payload;
+pub use spec::ModelSpec;
 
 use crate::buffer::IoBuffer;
 use crate::device::Device;

@@ -5,6 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use larder_ssd::managed::ManagedConfig;
+
 #[cfg(target_os = "linux")]
 use super::watched::watched;
 use super::{Missed, OpenOptions, Opened, PlacementMode, PlacementStatus, Target, TargetKind};
@@ -12,6 +14,7 @@ use crate::device::Device;
 use crate::error::{Error, ErrorKind};
 use crate::file::FileDevice;
 use crate::file_options::FileOptions;
+use crate::model::{ModelDevice, ModelSpec, Payload};
 use crate::placement::PlacementInfo;
 use crate::placement::PlacementPath;
 
@@ -136,6 +139,7 @@ impl Chooser<'_> {
         match (self.target.kind, found) {
             #[cfg(target_os = "linux")]
             (Some(TargetKind::Dax), _) => self.mapped(),
+            (Some(TargetKind::Model), _) => self.model(),
             (Some(TargetKind::File), _) | (None, PathKind::File) => self.file(),
             #[cfg(target_os = "linux")]
             (kind, _) => self.device(kind, found),
@@ -165,6 +169,26 @@ impl Chooser<'_> {
         let notices: Vec<String> = emulated.into_iter().chain(opened.notice).collect();
         let notice = (!notices.is_empty()).then(|| notices.join("; "));
         Ok(Opened { notice, ..opened })
+    }
+
+    /// A simulated drive. Without placement it is a drive whose FDP is off.
+    fn model(mut self) -> Result<Opened, Error> {
+        let spec: Result<ModelSpec, String> = self.target.path.to_string_lossy().parse();
+        let config = spec.and_then(|spec| spec.config()).map_err(|why| self.refuse(&why))?;
+        let off = self.options.placement == PlacementMode::Off;
+        let config = ManagedConfig { fdp: config.fdp && !off, ..config };
+        let device: Arc<dyn Device> = Arc::new(ModelDevice::new(config, Payload::Memory)?);
+        let node = OpenNode { device, node: self.target.path.clone(), fallback: None };
+        if node.device.info().placement.is_active() {
+            return Ok(self.reached(PlacementPath::Model, node));
+        }
+        if !off {
+            self.miss(PlacementPath::Model, "the simulated drive has fdp=off, or one handle alone");
+        }
+        if self.options.placement == PlacementMode::Required {
+            return Err(self.cannot_place());
+        }
+        Ok(self.without(node))
     }
 
     fn file(mut self) -> Result<Opened, Error> {

@@ -10,6 +10,7 @@
 //! | `block:PATH` | a block device or a partition | write streams (not of a partition), none |
 //! | `nvme:PATH` | a namespace or a partition, past the block layer | passthrough, none |
 //! | `dax:PATH` | a file or a region of persistent memory, mapped ([`mapped`](crate::mapped)) | none |
+//! | `model:SPEC` | a simulated drive in memory ([`ModelSpec`](crate::ModelSpec)) | the model's own |
 //! | `PATH` | the file, block or character device at that path | all that it can have |
 
 mod choose;

@@ -4,12 +4,14 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use crate::model::ModelSpec;
+
 /// A target that a user names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     /// The prefix, if there is one.
     pub kind: Option<TargetKind>,
-    /// The path after the prefix.
+    /// The path after the prefix; the description of a simulated drive, after `model:`.
     pub path: PathBuf,
 }
 
@@ -25,13 +27,16 @@ pub enum TargetKind {
     Nvme,
     /// `dax:`
     Dax,
+    /// `model:`: a simulated drive, which the rest of the target describes ([`ModelSpec`](crate::ModelSpec)).
+    Model,
 }
 
-const PREFIXES: [(&str, TargetKind); 4] = [
+const PREFIXES: [(&str, TargetKind); 5] = [
     ("file:", TargetKind::File),
     ("block:", TargetKind::Block),
     ("nvme:", TargetKind::Nvme),
     ("dax:", TargetKind::Dax),
+    ("model:", TargetKind::Model),
 ];
 
 impl FromStr for Target {
@@ -41,6 +46,9 @@ impl FromStr for Target {
         let found =
             PREFIXES.iter().find_map(|(prefix, kind)| Some((*kind, text.strip_prefix(prefix)?)));
         let (kind, path) = found.map_or((None, text), |(kind, path)| (Some(kind), path));
+        if kind == Some(TargetKind::Model) {
+            path.parse::<ModelSpec>()?;
+        }
         if path.is_empty() {
             return Err(format!("\"{text}\" names no path, such as block:/dev/nvme0n1"));
         }

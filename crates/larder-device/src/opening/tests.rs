@@ -267,3 +267,27 @@ fn a_file_opens_without_placement_and_says_so() {
     assert_eq!(opened.status.path, PlacementPath::None);
     assert!(opened.notice.unwrap().contains("a file has no placement handles"));
 }
+
+#[test]
+fn a_simulated_drive_is_opened_by_its_description() {
+    let open = |target: &str, placement| {
+        super::open(target, &OpenOptions { placement, ..OpenOptions::default() })
+    };
+    let opened = open("model:64M,op=7,ru=256K,handles=4", PlacementMode::Required).unwrap();
+    assert_eq!(opened.status.path, PlacementPath::Model);
+    let info = opened.device.info();
+    assert_eq!((info.capacity_bytes, info.placement.handles), (64 << 20, 4));
+    assert_eq!(opened.status.placement.reclaim_unit_bytes, Some(256 << 10));
+
+    let opened = open("model:64M,op=7,ru=256K", PlacementMode::Off).unwrap();
+    assert!(!opened.device.info().placement.is_active());
+    assert_eq!(opened.status.why, "switched off");
+
+    let refused = open("model:64M,op=7,ru=256K,fdp=off", PlacementMode::Required).unwrap_err();
+    assert!(refused.to_string().contains("fdp=off"), "{refused}");
+    let preferred = open("model:64M,op=7,ru=256K,fdp=off", PlacementMode::Preferred).unwrap();
+    assert!(preferred.notice.is_some_and(|notice| notice.contains("fdp=off")));
+
+    let refused = open("model:64M,op=7,ru=64M", PlacementMode::Off).unwrap_err();
+    assert!(refused.to_string().contains("SSD model"), "{refused}");
+}
