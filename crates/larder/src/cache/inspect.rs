@@ -12,7 +12,7 @@ use super::{Allotment, Larder, Scan};
 use crate::base::error::Error;
 use crate::base::layout::Layout;
 use crate::base::time::Moment;
-use crate::config::{DRAM_BYTES_MAX, DRAM_BYTES_MIN};
+use crate::config::{AdmissionPolicy, DRAM_BYTES_MAX, DRAM_BYTES_MIN};
 use crate::engine::array::memory::ArrayMemory;
 use crate::engine::flash_region::FlashRegion;
 use crate::flash::Flash;
@@ -343,6 +343,27 @@ impl Larder {
         self.core.memory.set(bytes);
         self.core.divide_memory(bytes);
         self.demoter.wake();
+    }
+
+    /// Changes [`Config::admission`](crate::Config::admission): from now on `policy` decides which items go to flash.
+    /// What the old policy remembers of keys, or has left of a budget, is forgotten. Without flash it does nothing.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`](crate::ErrorKind::Config) for a policy that cannot work; the old one goes on then.
+    ///
+    /// ```
+    /// # use larder::{AdmissionPolicy, Larder};
+    /// # let cache = Larder::in_memory(1 << 20)?;
+    /// cache.set_admission(AdmissionPolicy::Frequency { asks: 2 })?;
+    /// assert!(cache.set_admission(AdmissionPolicy::Random(2.0)).is_err());
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub fn set_admission(&self, policy: AdmissionPolicy) -> Result<(), Error> {
+        policy.check()?;
+        if let Some(flash) = &self.core.flash {
+            flash.set_admission(policy);
+        }
+        Ok(())
     }
 
     /// Changes the budget of the DRAM tier, in bytes. A budget of all memory no longer applies then. Values below

@@ -73,7 +73,7 @@ use crate::engine::flash_region::FlashRegion;
 use crate::engine::long::{Lack, LongLookup, Parts};
 use crate::engine::tombstones::Tombstones;
 use crate::engine::{FoundAgain, Judge, Memory, Stop};
-use crate::flash::admission::Admission;
+use crate::flash::admission::{Admission, AdmissionPolicy};
 use crate::observe::endurance::{DriveLife, Wear};
 use crate::observe::events;
 use crate::observe::recovery::Recovery;
@@ -434,6 +434,11 @@ impl Flash {
     /// Tells admission that this key was requested.
     pub(crate) fn asked(&self, hash: KeyHash) {
         self.admission.asked(hash);
+    }
+
+    /// Replaces the admission policy.
+    pub(crate) fn set_admission(&self, policy: AdmissionPolicy) {
+        self.admission.replace(policy);
     }
 
     /// Bytes of memory for the keys that admission remembers.

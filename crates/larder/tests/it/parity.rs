@@ -102,6 +102,7 @@ fn threads_that_block_have_every_call_that_waits() {
         "open",
         "placement",
         "recovery",
+        "set_admission",
         "set_dram_bytes",
         "set_memory_bytes",
         "set_stream",

@@ -5,7 +5,8 @@ mod frequency;
 mod random;
 mod reject_first;
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 use crate::base::key::KeyHash;
 pub use crate::config::AdmissionPolicy;
@@ -16,9 +17,26 @@ use frequency::Frequency;
 use random::Dice;
 use reject_first::RejectFirst;
 
+/// The policy of now, which can be replaced while the cache serves.
+#[derive(Debug)]
+pub(crate) struct Admission {
+    /// What every policy of this cache is made with, but the policy itself.
+    settings: Settings,
+    /// Whether the policy counts requests. Requests look here first, so that most policies cost them no lock.
+    counts_requests: AtomicBool,
+    policy: RwLock<Policy>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Settings {
+    seed: u64,
+    memory_bytes: u64,
+    expected_items: u64,
+}
+
 /// A policy with its memory.
 #[derive(Debug)]
-pub(crate) enum Admission {
+enum Policy {
     All,
     Random { chance: f64, dice: Dice },
     RejectFirst(Mutex<RejectFirst>),
@@ -38,8 +56,62 @@ impl Admission {
     /// `expected_items` is the number of items that flash can hold: first visits are remembered for about that number
     /// of items.
     pub(crate) fn new(config: &Config, expected_items: u64) -> Self {
-        let (seed, memory_bytes) = (config.seed, config.admission_memory_bytes);
-        match config.admission {
+        let memory_bytes = config.admission_memory_bytes;
+        let settings = Settings { seed: config.seed, memory_bytes, expected_items };
+        let policy = Policy::new(config.admission, settings);
+        let counts_requests = AtomicBool::new(policy.counts_requests());
+        Self { settings, counts_requests, policy: RwLock::new(policy) }
+    }
+
+    /// Replaces the policy. What the old one remembers of keys, or has left of a budget, is forgotten.
+    pub(crate) fn replace(&self, policy: AdmissionPolicy) {
+        let policy = Policy::new(policy, self.settings);
+        let mut current = self.policy.write().unwrap_or_else(PoisonError::into_inner);
+        self.counts_requests.store(policy.counts_requests(), Ordering::Relaxed);
+        *current = policy;
+    }
+
+    fn policy(&self) -> RwLockReadGuard<'_, Policy> {
+        self.policy.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a request for a key.
+    pub(crate) fn asked(&self, hash: KeyHash) {
+        if self.counts_requests.load(Ordering::Relaxed)
+            && let Policy::Frequency(sketch) = &*self.policy()
+        {
+            sketch.asked(hash);
+        }
+    }
+
+    /// Decides whether the item is written, and counts the decision. `written` returns the number of bytes that have
+    /// reached the flash so far.
+    pub(crate) fn admits(
+        &self,
+        item: Candidate,
+        counters: &Counters,
+        written: impl FnOnce() -> u64,
+    ) -> bool {
+        let Err(reason) = self.policy().judge(item, counters, written) else {
+            counters.admitted_objects.add(1);
+            counters.admitted_bytes.add(item.object_bytes);
+            return true;
+        };
+        counters.rejected_by_admission_objects.add(1);
+        counters.rejected_by_admission_bytes.add(item.object_bytes);
+        reason.add(1);
+        false
+    }
+
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.policy().memory_bytes()
+    }
+}
+
+impl Policy {
+    fn new(policy: AdmissionPolicy, settings: Settings) -> Self {
+        let Settings { seed, memory_bytes, expected_items } = settings;
+        match policy {
             AdmissionPolicy::All => Self::All,
             AdmissionPolicy::Random(chance) => Self::Random { chance, dice: Dice::new(seed) },
             AdmissionPolicy::RejectFirst => {
@@ -54,30 +126,8 @@ impl Admission {
         }
     }
 
-    /// Counts a request for a key.
-    pub(crate) fn asked(&self, hash: KeyHash) {
-        if let Self::Frequency(sketch) = self {
-            sketch.asked(hash);
-        }
-    }
-
-    /// Decides whether the item is written, and counts the decision. `written` returns the number of bytes that have
-    /// reached the flash so far.
-    pub(crate) fn admits(
-        &self,
-        item: Candidate,
-        counters: &Counters,
-        written: impl FnOnce() -> u64,
-    ) -> bool {
-        let Err(reason) = self.judge(item, counters, written) else {
-            counters.admitted_objects.add(1);
-            counters.admitted_bytes.add(item.object_bytes);
-            return true;
-        };
-        counters.rejected_by_admission_objects.add(1);
-        counters.rejected_by_admission_bytes.add(item.object_bytes);
-        reason.add(1);
-        false
+    fn counts_requests(&self) -> bool {
+        matches!(self, Self::Frequency(_))
     }
 
     /// The decision; the error is the counter of the reason.
@@ -111,7 +161,7 @@ impl Admission {
         }
     }
 
-    pub(crate) fn memory_bytes(&self) -> u64 {
+    fn memory_bytes(&self) -> u64 {
         match self {
             Self::All | Self::Random { .. } | Self::Budget(_) => 0,
             Self::RejectFirst(visits) => {
@@ -145,6 +195,24 @@ mod tests {
         assert!((2_300..2_700).contains(&share), "{share}");
         assert_eq!(admitted(AdmissionPolicy::Random(1.0), &counters), 10_000);
         assert_eq!(admitted(AdmissionPolicy::Random(0.0), &counters), 0);
+    }
+
+    #[test]
+    fn a_replaced_policy_decides_and_counts_requests_at_once() {
+        let counters = Counters::default();
+        let admission = Admission::new(&Config::default(), 1000);
+        let item = |key| Candidate { hash: KeyHash(key), object_bytes: 100, now_s: 0 };
+        assert!(admission.admits(item(1), &counters, || 0), "all are admitted");
+
+        admission.replace(AdmissionPolicy::Frequency { asks: 1 });
+        assert!(!admission.admits(item(1), &counters, || 0), "nothing was asked for yet");
+        admission.asked(KeyHash(1));
+        assert!(admission.admits(item(1), &counters, || 0));
+        assert!(admission.memory_bytes() > 0);
+
+        admission.replace(AdmissionPolicy::Random(0.0));
+        assert!(!admission.admits(item(1), &counters, || 0));
+        assert_eq!(admission.memory_bytes(), 0);
     }
 
     /// Each policy rejects something here, and counts it under its own reason only.

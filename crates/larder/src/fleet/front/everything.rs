@@ -8,6 +8,7 @@ use super::walk::{self, Walk};
 use crate::base::error::Error;
 use crate::base::side_by_side::together;
 use crate::cache::{EstimatedItems, Flushed, Larder, ScanPage};
+use crate::config::AdmissionPolicy;
 use crate::observe::stats::Stats;
 
 /// Calls that concern all caches at once.
@@ -68,6 +69,14 @@ impl<R: Route> Routed<R> {
     pub fn set_memory_bytes(&self, bytes: u64) {
         let part = self.part(bytes);
         self.route().caches().for_each(|cache| cache.set_memory_bytes(part));
+    }
+
+    /// [`Larder::set_admission`] of every cache.
+    ///
+    /// # Errors
+    /// As there; no policy has changed then.
+    pub fn set_admission(&self, policy: AdmissionPolicy) -> Result<(), Error> {
+        self.route().caches().try_for_each(|cache| cache.set_admission(policy))
     }
 
     fn part(&self, bytes: u64) -> u64 {
