@@ -4,7 +4,7 @@
 //! ```text
 //!  offset  bytes  field
 //!       0      8  magic "LARDERVS"
-//!       8      2  version: 1
+//!       8      2  version: 2
 //!      10      2  reserved: 0, checked
 //!      12      4  CRC-32C of bytes 16 to 48 + n
 //!      16     16  identity of the array
@@ -24,7 +24,8 @@
 //!                4  p: pairs of dies that are being exchanged; the next two only if p is not 0
 //!                8  their drive; 1 if they go back
 //!              8·p  the pairs
-//!                4  v: vSSDs, ascending
+//!                4  v: vSSDs, ascending, and then each of them
+//!                …  of each drive: levelling
 //!
 //!     vSSD  bytes  field
 //!        0      8  number; isolation: 0 channel, 1 die, 2 software, 3 none
@@ -34,6 +35,20 @@
 //!             4·l  of each slot: generation; bit 31 if it holds a block
 //!               …  8 bytes for each slot that holds a block: what its owner gave it
 //! ```
+//!
+//! levelling    bytes  field
+//!        0         8  blocks that a channel erases until its turn (gamma); 0 before the first choice
+//!        8         8  its source: 0 none, 1 endurance, 2 forecast, 3 given; paused: 0 no, 1 by an operator, 2 because
+//!                     a die wore out
+//!       16        16  exchanges (8 bytes); pages that moves have copied (8 bytes)
+//!       32        24  8 bytes each: begin of the period of daily erases in seconds since 1970, erases for tenants
+//!                     then, erases a day of the period before
+//!       56  24·chan.  of each channel: a unit
+//!           40·dies   of each die: erases for tenants that were counted (8 bytes), erases for moves (8 bytes), a unit
+//!
+//!     unit  bytes  field
+//!        0     16  blocks erased for tenants since its last turn (8 bytes), and since rates were updated (8 bytes)
+//!       16      8  share of its tenant in all erases in 10^-9, 2^32 - 1 for unknown; 0
 //!
 //! Numbers are little-endian, of 4 bytes unless stated otherwise.
 
@@ -45,8 +60,10 @@ use super::state::{SOFT_PLANES, Seat, Shape, State, SwapState, Vssd};
 use super::table::BlockTable;
 use crate::fields::Fields;
 
+mod levelling;
+
 const MAGIC: [u8; 8] = *b"LARDERVS";
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
 const HEADER_BYTES: usize = 48;
 
 /// A decoded catalogue, and the offset at which its journal begins.
@@ -106,6 +123,7 @@ fn put_state(bytes: &mut Vec<u8>, state: &State) {
     for (&id, vssd) in &state.vssds {
         put_vssd(bytes, id, vssd);
     }
+    state.levelling.iter().for_each(|levelling| levelling::put(bytes, levelling));
 }
 
 fn put_vssd(bytes: &mut Vec<u8>, id: u32, vssd: &Vssd) {
@@ -143,7 +161,10 @@ fn put_count(bytes: &mut Vec<u8>, count: usize) {
 pub(super) fn decode(image: &[u8], shape: &Shape) -> Result<DecodedCatalogue, String> {
     let (journal, content) = content(image)?;
     let mut reader = Reader(Fields(content));
-    let state = state(&mut reader, shape)?;
+    let mut state = state(&mut reader, shape)?;
+    for levelling in &mut state.levelling {
+        levelling::take(&mut reader, levelling)?;
+    }
     if reader.0.left() > 0 {
         return Err(format!("{} bytes are left over", reader.0.left()));
     }
@@ -320,6 +341,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::levelling::{Gamma, GammaSource, PausedBy};
 
     const SHAPE: Shape = Shape {
         drives: 2,
@@ -341,6 +363,14 @@ mod tests {
         let mut state = State::new(SHAPE, throughputs);
         (state.next_vssd, state.next_seat, state.stamps_end) = (9, 20, 1 << 30);
         state.erases_at_swap[1][2] = 77;
+        let levelling = &mut state.levelling[1];
+        levelling.gamma = Some(Gamma { blocks: 300, source: GammaSource::Given });
+        levelling.paused = Some(PausedBy::Operator);
+        (levelling.exchanges, levelling.moved_pages) = (5, 6000);
+        levelling.daily.since_unix_s = 1_700_000_000;
+        levelling.channels[1].rate_ppb = Some(250_000_000);
+        (levelling.dies[3].seen, levelling.dies[3].spent) = (70, 7);
+        levelling.dies[3].unit.since_turn = 44;
         let pairs = vec![(DieIndex(0), DieIndex(1)), (DieIndex(2), DieIndex(3))];
         state.swap = Some(SwapState { drive: 1, pairs, back: true });
         let seat = |id, drive, die, planes| Seat { id, drive, die: DieIndex(die), planes };
@@ -378,7 +408,7 @@ mod tests {
     #[test]
     fn the_bytes_are_where_the_table_says() {
         let bytes = encode(&JOURNAL, &example());
-        assert_eq!((&bytes[..8], &bytes[8..10]), (&b"LARDERVS"[..], &[1, 0][..]));
+        assert_eq!((&bytes[..8], &bytes[8..10]), (&b"LARDERVS"[..], &[2, 0][..]));
         assert_eq!((&bytes[16..32], bytes[32]), (&b"0123456789abcdef"[..], 7));
         let number = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
         assert_eq!((bytes[40] as usize | (bytes[41] as usize) << 8) + 48, bytes.len());
@@ -425,6 +455,13 @@ mod tests {
                 .contains("exchanged twice")
         );
         assert!(refused(|s| s.swap.as_mut().unwrap().drive = 2).contains("of drive 2"));
+        assert!(refused(|s| s.levelling[0].dies[1].seen = 1 << 40).contains("1099511627776"));
+        assert!(
+            refused(|s| s.levelling[0].channels[0].rate_ppb = Some(1_000_000_001)).contains("rate")
+        );
+        assert!(
+            refused(|s| s.levelling[1].gamma.as_mut().unwrap().blocks = 0).contains("gamma of 0")
+        );
         let bytes = encode(&JOURNAL, &example());
         let other = Shape { capacity_blocks: 15, ..SHAPE };
         assert!(decode(&bytes, &other).unwrap_err().contains("serve with 16 blocks"));

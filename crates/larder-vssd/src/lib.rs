@@ -41,6 +41,7 @@
 //! | [`share`] | scheduling of a die that several tenants share |
 //! | [`timed`] | latencies, and swaps in parallel with tenants |
 //! | [`levelling`] | which channels or dies swap their tenants so that all wear out together |
+//! | [`service`] | levelling in service: a step machine that counts, exchanges at a pace, and rests |
 //! | `state`, `catalogue`, `record`, `images` | the state that survives a power loss, and its byte format |
 //! | [`image`] | drives, with all content of their media, in a file |
 //! | `fields` | decodes numbers |
@@ -58,6 +59,7 @@ mod images;
 mod kind;
 pub mod levelling;
 mod record;
+pub mod service;
 pub mod share;
 mod state;
 mod table;
@@ -65,7 +67,8 @@ pub mod timed;
 mod units;
 
 pub use array::{
-    BlockState, NotOpened, Pages, Recovered, Swap, VssdInfo, Vssds, WearSinceSwap, channel_pairs,
+    BlockState, Copied, NotOpened, OpenParts, Pages, Recovered, Swap, VssdInfo, Vssds,
+    WearSinceSwap, channel_pairs,
 };
 pub use images::{IMAGES, ImageFailed, Images, MemoryImages};
 pub use kind::{Isolation, LogicalBlock, Request, Throughputs, VssdId};

@@ -7,6 +7,7 @@ use larder_ssd::nand::{DieIndex, NandGeometry};
 use larder_ssd::raw::BlockTag;
 
 use super::kind::{Isolation, Throughputs, VssdId};
+use super::levelling::LevellingState;
 use super::record::Change;
 use super::table::BlockTable;
 
@@ -56,7 +57,7 @@ impl SwapState {
     }
 
     /// The die that `die` swaps with.
-    pub(super) fn partner(&self, die: DieIndex) -> Option<DieIndex> {
+    pub fn partner(&self, die: DieIndex) -> Option<DieIndex> {
         self.pairs.iter().find_map(|&(a, b)| match die {
             _ if die == a => Some(b),
             _ if die == b => Some(a),
@@ -86,6 +87,8 @@ pub(super) struct State {
     pub(super) swap: Option<SwapState>,
     /// By drive and die: its erases at the last swap of dies of that drive.
     pub(super) erases_at_swap: Vec<Vec<u64>>,
+    /// By drive.
+    pub(super) levelling: Vec<LevellingState>,
     pub(super) vssds: BTreeMap<u32, Vssd>,
 }
 
@@ -117,6 +120,10 @@ impl State {
             stamps_end: 0,
             swap: None,
             erases_at_swap: vec![vec![0; shape.dies() as usize]; shape.drives as usize],
+            levelling: {
+                let channels = shape.geometry.array.channels;
+                vec![LevellingState::new(channels, shape.dies()); shape.drives as usize]
+            },
             vssds: BTreeMap::new(),
         }
     }

@@ -52,7 +52,7 @@ impl<I: Images> Vssds<I> {
         self.drives[drive as usize].die(die).is_none_or(|view| view.read_only)
     }
 
-    /// Checks that every allocated block that can be erased is part of a logical block.
+    /// Checks that every allocated block that can be erased is part of a logical block, or waits to be erased.
     fn check_unowned(
         &self,
         owners: &BTreeMap<(u32, BlockIndex), (u32, u64)>,
@@ -60,7 +60,8 @@ impl<I: Images> Vssds<I> {
         for (drive, raw) in (0..).zip(&self.drives) {
             for (block, view) in (0..).map(BlockIndex).zip(raw.blocks()) {
                 let erasable = matches!(view.health, Health::Good | Health::Torn);
-                let owned = owners.contains_key(&(drive, block));
+                let waits = self.old_copies.contains(drive, block);
+                let owned = waits || owners.contains_key(&(drive, block));
                 if view.allocated && erasable && !owned {
                     return Err(format!("{block:?} of drive {drive} has no owner: {view:?}"));
                 }

@@ -193,6 +193,10 @@ impl<I: Images> Vssds<I> {
         let stamp = self.ledger.next_stamp()?;
         let block = self.logical(part);
         let (home, other) = self.dies_of(&seat);
+        if self.drives[seat.drive as usize].free_blocks(home) == 0 {
+            // A tenant does not wait for room that moves keep from it.
+            self.erase_old_copy(seat.drive, home)?;
+        }
         let drive = &mut self.drives[seat.drive as usize];
         // During a swap each of the two dies may be full of data that has yet to leave it, but not both.
         let die =

@@ -5,6 +5,8 @@
 //! | `ledger` | the state with the images that make it durable; stamps |
 //! | `blocks` | logical blocks of vSSDs: allocate, append, read, free |
 //! | `moves` | moves of parts of blocks; dies that swap their data |
+//! | `old_copies` | blocks whose data has moved, and which wait to be erased |
+//! | `worn` | what levelling knows of the dies |
 //! | `recovery` | opening an array after a power loss |
 //! | `audit` | checks that map, drives and quotas agree |
 
@@ -12,10 +14,12 @@ mod audit;
 mod blocks;
 mod ledger;
 mod moves;
+mod old_copies;
 mod recovery;
+mod worn;
 
 pub use blocks::{BlockState, Pages};
-pub use moves::{Swap, channel_pairs};
+pub use moves::{Copied, OpenParts, Swap, channel_pairs};
 pub use recovery::Recovered;
 
 use std::fmt;
@@ -32,6 +36,7 @@ use crate::table::BlockTable;
 use crate::units::{Dies, FreeUnits, Place};
 use ledger::Ledger;
 use moves::Moves;
+use old_copies::OldCopies;
 
 /// Virtual SSDs on one or more open-channel drives, all of one geometry.
 ///
@@ -44,6 +49,7 @@ pub struct Vssds<I> {
     free: FreeUnits,
     /// Remaining moves of the pair of dies that is being swapped.
     moves: Moves,
+    old_copies: OldCopies,
 }
 
 /// A read-only view of a virtual SSD.
@@ -196,7 +202,13 @@ impl<I: Images> Vssds<I> {
     fn assemble(drives: Vec<RawSsd>, journal: Journal<I>, state: State) -> Self {
         let mut free = FreeUnits::new(state.shape);
         state.vssds.values().flat_map(|vssd| &vssd.seats).for_each(|seat| free.take(seat));
-        Self { drives, ledger: Ledger::new(journal, state), free, moves: Moves::default() }
+        Self {
+            drives,
+            ledger: Ledger::new(journal, state),
+            free,
+            moves: Moves::default(),
+            old_copies: OldCopies::default(),
+        }
     }
 
     /// Creates a vSSD with enough units for both its throughput and its capacity (FlashBlox §3.1). It is in the
@@ -320,6 +332,7 @@ impl<I: Images> Vssds<I> {
     pub fn destroy(&mut self, id: VssdId) -> Result<(), Error> {
         self.ledger.check()?;
         self.vssd(id)?;
+        self.erase_old_copies()?;
         let Some(vssd) = self.ledger.state_mut().vssds.remove(&id.0) else {
             unreachable!("it is there")
         };

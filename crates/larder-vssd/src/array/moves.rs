@@ -71,6 +71,39 @@ pub enum Swap {
     Waiting,
 }
 
+/// What a swap does with parts of blocks that their tenants have not filled yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OpenParts {
+    /// Leaves them: appends go on at the old place, and the part moves when it is full.
+    Leave,
+    /// Moves them with what they hold.
+    Move,
+}
+
+/// The result of [`Vssds::swap_copy`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Copied {
+    /// No swap is in progress any more.
+    Done,
+    /// A part of a block was copied. Its old copy on `from` is to be erased.
+    Part {
+        /// The block.
+        block: LogicalBlock,
+        /// The old die.
+        from: DieIndex,
+        /// The new die.
+        to: DieIndex,
+        /// Pages that were copied.
+        pages: u32,
+    },
+    /// Nothing was copied: the old copy on this die must be erased first.
+    OldCopy(DieIndex),
+    /// All parts that are left are open.
+    Open,
+    /// Neither die of the pair has a free block, not even a spare one: a tenant must free one.
+    Full,
+}
+
 /// Pairs of the dies of two channels, row by row. `carried` exchanges the partners of two dies of the first channel: so
 /// its most worn die is paired with the die of the second channel that was written least.
 ///
@@ -162,6 +195,15 @@ impl<I: Images> Vssds<I> {
     ) -> Result<BlockIndex, Error> {
         let (seat, from) = self.part(part);
         let from = from.unwrap_or_else(|| unreachable!("{part:?} has nothing to move"));
+        let to = self.copy_part(part, pages, die)?;
+        self.erase_old(seat, from)?;
+        Ok(to)
+    }
+
+    /// The same, but its old block stays, and belongs to no part any more.
+    fn copy_part(&mut self, part: Part, pages: u32, die: DieIndex) -> Result<BlockIndex, Error> {
+        let (seat, from) = self.part(part);
+        let from = from.unwrap_or_else(|| unreachable!("{part:?} has nothing to move"));
         let block = self.logical(part);
         let to = loop {
             let stamp = self.ledger.next_stamp()?;
@@ -174,7 +216,6 @@ impl<I: Images> Vssds<I> {
             }
         };
         self.set_part(part, Some(to));
-        self.erase_old(seat, from)?;
         Ok(to)
     }
 
@@ -198,6 +239,8 @@ impl<I: Images> Vssds<I> {
     /// [`ErrorKind::PowerLoss`].
     pub fn level_step(&mut self, drive: u32, die: DieIndex) -> Result<bool, Error> {
         self.ledger.check()?;
+        // Otherwise an old copy could be the block to move.
+        self.erase_old_copy(drive, die)?;
         let stamp = self.ledger.next_stamp()?;
         let drives = self.drives.len();
         let Some(raw) = self.drives.get_mut(drive as usize) else {
@@ -216,9 +259,10 @@ impl<I: Images> Vssds<I> {
         let part = self.part_of(tag.die, tag.block);
         let part = part.unwrap_or_else(|| unreachable!("{from:?} is part of a block"));
         debug_assert_eq!(self.part(part).1, Some(from), "the map says where it was");
-        let (seat, _) = self.part(part);
+        let pages = self.drives[drive as usize].block(from).map_or(0, |view| view.written_pages);
+        self.levelling_mut(drive).moved_pages += u64::from(pages);
         self.set_part(part, Some(to));
-        self.erase_old(seat, from)?;
+        self.erase_for_move(drive, die, from)?;
         Ok(true)
     }
 
@@ -290,14 +334,43 @@ impl<I: Images> Vssds<I> {
     /// [`ErrorKind::ReadOnly`] if a die has become read-only: [`Self::swap_abandon`] moves the data back.
     /// [`ErrorKind::PowerLoss`].
     pub fn swap_step(&mut self) -> Result<Swap, Error> {
+        loop {
+            self.erase_old_copies()?;
+            return Ok(match self.swap_copy(OpenParts::Move)? {
+                Copied::Done => Swap::Done,
+                Copied::Part { block, from, to, pages } => {
+                    self.erase_old_copies()?;
+                    Swap::Moved { block, from, to, pages }
+                }
+                Copied::Full => Swap::Waiting,
+                Copied::OldCopy(_) | Copied::Open => continue,
+            });
+        }
+    }
+
+    /// Copies one part of a block, and leaves its old copy to [`Self::erase_old_copy`]; or ends the swap if nothing is
+    /// left. Reads find the part at its new place from then on.
+    ///
+    /// # Errors
+    /// As [`Self::swap_step`].
+    pub fn swap_copy(&mut self, open: OpenParts) -> Result<Copied, Error> {
         self.ledger.check()?;
         let Some(drive) = self.ledger.state().swap.as_ref().map(|swap| swap.drive as usize) else {
-            return Ok(Swap::Done);
+            return Ok(Copied::Done);
         };
         loop {
-            if self.moves.queues.iter().all(Vec::is_empty) && !self.find_moves() {
+            if self.moves.queues.iter().all(Vec::is_empty) && !self.find_moves(open) {
+                if open == OpenParts::Leave && self.find_moves(OpenParts::Move) {
+                    self.moves = Moves::default();
+                    return Ok(Copied::Open);
+                }
+                let number = u32::try_from(drive).unwrap_or(u32::MAX);
+                let old = self.old_copies().into_iter().find(|(on, _)| *on == number);
+                if let Some((_, die)) = old {
+                    return Ok(Copied::OldCopy(die));
+                }
                 self.end_swap()?;
-                return Ok(Swap::Done);
+                return Ok(Copied::Done);
             }
             // Move to the die with more room, so that the fill levels stay about equal.
             let room = |queue: &Vec<Move>| {
@@ -305,48 +378,61 @@ impl<I: Images> Vssds<I> {
             };
             let [one, other] = &self.moves.queues;
             let queue = usize::from(room(other) > room(one));
-            if room(&self.moves.queues[queue]) == Some(0) {
+            let Some(&next) = self.moves.queues[queue].last() else { continue };
+            let number = u32::try_from(drive).unwrap_or(u32::MAX);
+            if self.drives[drive].room_to_move(next.to) == 0 {
+                if self.has_old_copy(number, next.to) {
+                    return Ok(Copied::OldCopy(next.to));
+                }
                 return self.no_room(drive, queue);
             }
-            let Some(next) = self.moves.queues[queue].pop() else { continue };
-            let Some(from) = self.still_to_move(&next) else { continue };
+            let from = self.still_to_move(&next, open);
+            let from_die = from.map(|from| self.ledger.state().shape.geometry.die_of(from));
+            if let Some(die) = from_die.filter(|&die| self.has_old_copy(number, die)) {
+                return Ok(Copied::OldCopy(die));
+            }
+            self.moves.queues[queue].pop();
+            let (Some(from), Some(from_die)) = (from, from_die) else { continue };
             let pages = self.drives[drive].block(from).map_or(0, |view| view.written_pages);
-            let from_die = self.ledger.state().shape.geometry.die_of(from);
-            self.move_part(next.part, pages, next.to)?;
+            self.copy_part(next.part, pages, next.to)?;
+            self.leave_old_copy(number, from);
+            self.levelling_mut(number).moved_pages += u64::from(pages);
             let block = self.logical(next.part);
-            return Ok(Swap::Moved { block, from: from_die, to: next.to, pages });
+            return Ok(Copied::Part { block, from: from_die, to: next.to, pages });
         }
     }
 
     /// Nothing can be moved to the dies of a pair: either they are full, or one is read-only.
     #[cold]
-    fn no_room(&self, drive: usize, queue: usize) -> Result<Swap, Error> {
+    fn no_room(&self, drive: usize, queue: usize) -> Result<Copied, Error> {
         let to = self.moves.queues[queue].last().map(|next| next.to);
         let full = to.and_then(|die| self.drives[drive].die(die)).is_some_and(|die| !die.read_only);
         if full {
-            return Ok(Swap::Waiting);
+            return Ok(Copied::Full);
         }
         let message = "a die to move to is read-only now: give up the swap";
         Err(Error::new(ErrorKind::ReadOnly, message))
     }
 
     /// The physical block of a move, if it still has to move: since the move was planned its block may have been freed,
-    /// moved or never written.
-    fn still_to_move(&self, next: &Move) -> Option<BlockIndex> {
+    /// moved or never written; or it is open, and such parts are left.
+    fn still_to_move(&self, next: &Move, open: OpenParts) -> Option<BlockIndex> {
         let vssd = self.ledger.state().vssds.get(&next.part.vssd)?;
         let slot = vssd.table.live_slot(next.part.slot)?;
         let block = vssd.table.member(slot, next.part.member)?;
         let written = self.drives[vssd.seats[next.part.member].drive as usize].block(block)?;
-        (written.die != next.to && written.written_pages > 0).then_some(block)
+        let block_pages = self.ledger.state().shape.geometry.block_pages();
+        let moves = open == OpenParts::Move || written.written_pages == block_pages;
+        (written.die != next.to && written.written_pages > 0 && moves).then_some(block)
     }
 
     /// Plans the moves of the first pair that has any. `false` if no pair has any.
-    fn find_moves(&mut self) -> bool {
+    fn find_moves(&mut self, open: OpenParts) -> bool {
         let Some(swap) = self.ledger.state().swap.clone() else { return false };
         for (a, b) in &swap.pairs {
             let mut queues = [Vec::new(), Vec::new()];
             for (queue, home) in [a, b].into_iter().enumerate() {
-                queues[queue] = self.moves_of(&swap, *home);
+                queues[queue] = self.moves_of(&swap, *home, open);
             }
             if queues.iter().any(|queue| !queue.is_empty()) {
                 self.moves = Moves { queues };
@@ -357,7 +443,7 @@ impl<I: Images> Vssds<I> {
     }
 
     /// All data of `home` that is not on the die where it belongs.
-    fn moves_of(&self, swap: &SwapState, home: DieIndex) -> Vec<Move> {
+    fn moves_of(&self, swap: &SwapState, home: DieIndex, open: OpenParts) -> Vec<Move> {
         let to = swap.destination(home);
         let mut moves = Vec::new();
         let takes = self.drives[swap.drive as usize].die(to).is_some_and(|die| !die.read_only);
@@ -371,7 +457,7 @@ impl<I: Images> Vssds<I> {
             for (member, _) in here {
                 let part = |slot| Move { part: Part { vssd, slot, member }, to };
                 let all = entry.table.live_slots().map(part);
-                moves.extend(all.filter(|next| self.still_to_move(next).is_some()));
+                moves.extend(all.filter(|next| self.still_to_move(next, open).is_some()));
             }
         }
         // Moves are taken from the end: put the first slots last.
@@ -388,6 +474,8 @@ impl<I: Images> Vssds<I> {
                 seat.die = swap.destination(seat.die);
             }
             swap.pairs.iter().for_each(|&(a, b)| self.free.exchange(swap.drive, a, b));
+            self.count_erases(swap.drive);
+            self.carry_rates(&swap);
         }
         let drive = swap.drive as usize;
         let erases = (0..self.ledger.state().shape.dies()).map(|die| {
@@ -410,6 +498,27 @@ impl<I: Images> Vssds<I> {
         swap.back = true;
         self.moves = Moves::default();
         self.ledger.write_catalogue()
+    }
+
+    /// Pages of the swap in progress: those that have yet to move, and all of its vSSDs on its dies.
+    pub fn swap_pages(&self) -> (u64, u64) {
+        let Some(swap) = &self.ledger.state().swap else { return (0, 0) };
+        let raw = &self.drives[swap.drive as usize];
+        let pages = |block| raw.block(block).map_or(0, |view| u64::from(view.written_pages));
+        let homes = swap.pairs.iter().flat_map(|&(a, b)| [a, b]);
+        let left = homes.flat_map(|home| self.moves_of(swap, home, OpenParts::Move));
+        let left = left.filter_map(|next| self.part(next.part).1).map(pages).sum();
+        let mut all = 0;
+        for entry in self.ledger.state().vssds.values() {
+            for (member, seat) in entry.seats.iter().enumerate() {
+                if seat.drive == swap.drive && swap.partner(seat.die).is_some() {
+                    let slots = entry.table.live_slots();
+                    let blocks = slots.filter_map(|slot| entry.table.member(slot, member));
+                    all += blocks.map(pages).sum::<u64>();
+                }
+            }
+        }
+        (left, all)
     }
 
     /// The swap in progress.

@@ -3,7 +3,7 @@
 //! ```text
 //!  offset  bytes  field
 //!       0      8  magic "LARDERVI"
-//!       8      2  version: 1
+//!       8      2  version: 2
 //!      10      2  reserved: 0, checked
 //!      12      4  CRC-32C of bytes 16 to 4096
 //!      16     16  identity of the array
@@ -24,7 +24,7 @@ use crate::fields::Fields;
 
 pub(super) const HEADER_BYTES: usize = 4096;
 const MAGIC: [u8; 8] = *b"LARDERVI";
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
 const USED_BYTES: usize = 92;
 
 /// Whether a file that begins with these bytes, at least 8192 of them, was created as an image, intact or not.
@@ -183,7 +183,7 @@ pub(super) mod tests {
     fn what_is_encoded_is_decoded_and_lies_where_the_table_says() {
         let bytes = array(example().encode());
         assert_eq!(ImageConfig::decode(&bytes), Ok(example()));
-        assert_eq!((&bytes[..8], &bytes[8..10]), (&b"LARDERVI"[..], &[1, 0][..]));
+        assert_eq!((&bytes[..8], &bytes[8..10]), (&b"LARDERVI"[..], &[2, 0][..]));
         let number = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
         assert_eq!([32, 36, 52, 64, 68, 72].map(number), [2, 2, 6, 512, 10, 150]);
         assert_eq!([76, 80, 84].map(number), [3000, 6000, 77]);
@@ -201,8 +201,8 @@ pub(super) mod tests {
             assert!(ImageConfig::decode(&flipped).is_err(), "bit {bit}");
         }
         let mut newer = bytes;
-        newer[8] = 2;
-        assert!(ImageConfig::decode(&newer).unwrap_err().contains("version 2"));
+        newer[8] = 3;
+        assert!(ImageConfig::decode(&newer).unwrap_err().contains("version 3"));
     }
 
     #[test]

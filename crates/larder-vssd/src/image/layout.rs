@@ -77,9 +77,11 @@ impl Layout {
         let pages = blocks.times(geometry.block_pages());
         let slot_bytes = u64::from(geometry.mapping_bytes);
         // Header and the front of the content. Each die: its erases, its swap, and for each quarter a vSSD of 32 bytes
-        // and a logical die of 16. Each block: a generation and a tag.
-        let of_die: u64 = 8 + 8 + 4 * (32 + 16);
+        // and a logical die of 16. Each block: a generation and a tag. Levelling of each drive, channel and die.
+        let of_die: u64 = 8 + 8 + 4 * (32 + 16) + 40;
+        let levelling = 56 + 24 * u64::from(geometry.array.channels);
         let front = Sum::of(4096u32).plus(all_dies.times(of_die));
+        let front = front.plus(Sum::of(levelling).times(drives));
         let catalogue = front.plus(blocks.times(12u64));
         let catalogue = catalogue.times(2u64).plus(Sum::of(JOURNAL_BYTES)).aligned();
         let records = blocks.times(BLOCK_BYTES as u64).aligned();

@@ -33,6 +33,43 @@ pub struct DieSeats {
     pub on_second: Vec<usize>,
 }
 
+/// By die of the first of two channels: the die of the second whose data it exchanges. An exchange of pairs is less
+/// free than [`Carry::AllDies`], because both dies of a pair get each other's data. The sum of wear by the rate that
+/// comes is as small as exchanges of two partners make it; so busy data goes to little worn dies. Dies of unknown rate
+/// stay in their rows.
+///
+/// # Panics
+/// If the channels have different numbers of dies.
+#[allow(clippy::cast_precision_loss)] // erases of a die are below 2^52
+pub fn partners(first: &[UnitWear], second: &[UnitWear]) -> Vec<usize> {
+    assert_eq!(first.len(), second.len(), "channels have equally many dies");
+    let mut partners: Vec<usize> = (0..first.len()).collect();
+    if first.iter().chain(second).any(|die| die.rate.is_none()) {
+        return partners;
+    }
+    let rate = |die: &UnitWear| die.rate.unwrap_or(0.0);
+    let cost = |one: &UnitWear, other: &UnitWear| {
+        one.erases as f64 * rate(other) + other.erases as f64 * rate(one)
+    };
+    // Each exchange makes the sum smaller, so this ends; a bound is still there for rounding.
+    for _ in 0..first.len() {
+        let mut changed = false;
+        for (i, j) in (0..first.len()).flat_map(|i| (0..i).map(move |j| (i, j))) {
+            let (of_i, of_j) = (&second[partners[i]], &second[partners[j]]);
+            let now = cost(&first[i], of_i) + cost(&first[j], of_j);
+            if cost(&first[i], of_j) + cost(&first[j], of_i) < now * (1.0 - 1e-9) {
+                partners.swap(i, j);
+                changed = true;
+            }
+        }
+        if !changed {
+            break;
+        }
+    }
+    debug_assert!(each_once(&partners), "{partners:?}");
+    partners
+}
+
 /// The dies of all channels.
 #[derive(Debug, Clone)]
 pub struct DieLevelling {

@@ -6,7 +6,7 @@
 
 use larder_ssd::{Error, ErrorKind};
 
-use super::{SwapRule, Tenant, Trigger, Turns, UnitWear};
+use super::{SwapRule, Tenant, Trigger, Turns, UnitState, UnitWear};
 
 /// Decides when to swap the tenants of which two units. The owner of the units reports erases, calls
 /// [`due`](Self::due), migrates, and reports that with [`swapped`](Self::swapped).
@@ -68,6 +68,24 @@ impl<R: SwapRule> Leveller<R> {
         };
         let units = erases.iter().map(|&erases| Unit { erases, ..Unit::default() }).collect();
         Ok(Self { rule, trigger, turns, units, next_turn })
+    }
+
+    /// Continues with counters and tenants that were stored; `units` has an entry for each unit.
+    ///
+    /// # Panics
+    /// If it has not.
+    #[must_use]
+    pub fn with_state(mut self, units: &[UnitState]) -> Self {
+        assert_eq!(units.len(), self.units.len(), "a state for each unit");
+        for (unit, state) in self.units.iter_mut().zip(units) {
+            (unit.since_turn, unit.tenant) = (state.since_turn, state.tenant());
+        }
+        self
+    }
+
+    /// Counters and tenants, to be stored.
+    pub fn state(&self) -> Vec<UnitState> {
+        self.units.iter().map(|unit| UnitState::of(unit.since_turn, unit.tenant)).collect()
     }
 
     /// Records that `blocks` blocks of `unit` were erased for its tenant.
@@ -150,8 +168,8 @@ impl<R: SwapRule> Leveller<R> {
     }
 
     /// Updates the rates if the period for them has ended: when a tenant has erased as many blocks as a turn takes, or
-    /// at the turn of a fixed period.
-    pub(super) fn take_rates(&mut self, now: u64) {
+    /// at the turn of a fixed period. Returns whether it has.
+    pub(crate) fn take_rates(&mut self, now: u64) -> bool {
         let ended = match self.threshold() {
             Some(threshold) => self.units.iter().any(|unit| unit.tenant.recent >= threshold),
             None => now >= self.next_turn,
@@ -160,6 +178,7 @@ impl<R: SwapRule> Leveller<R> {
         if ended && all > 0 {
             self.units.iter_mut().for_each(|unit| unit.tenant.end_period(all));
         }
+        ended && all > 0
     }
 
     /// If a turn is due: how many blocks a busy unit will erase until its next turn.

@@ -21,6 +21,9 @@
 //! | [`pair`](PairRule) | the pair with the largest gain, if the gain exceeds the cost of the migration |
 //! | [`leveller`](Leveller) | the state of all units, with one trigger and one rule |
 //! | [`dies`](DieLevelling) | levelling of dies, during a swap of channels or within a channel |
+//! | [`state`](LevellingState) | what the catalogue stores of all that |
+//! | [`forecast`](Forecast) | the life of a drive at given rates, and the gamma that makes it longest |
+//! | [`pace`](AdaptivePace) | how fast an exchange copies, by the p99 of its tenants |
 //!
 //! A *unit* is a channel, or a die of a channel. A *tenant* here is whatever is on a unit: one vSSD, a part of one, or
 //! nothing. Time is counted in erases, so nothing here has a clock; the caller passes the time for a trigger of fixed
@@ -43,17 +46,23 @@
 //! any unit.
 
 mod dies;
+mod forecast;
 mod leveller;
 mod literal;
+mod pace;
 mod pair;
 mod rule;
+mod state;
 mod trigger;
 mod wear;
 
-pub use dies::{Carry, DieLevelling, DieSeats};
+pub use dies::{Carry, DieLevelling, DieSeats, partners};
+pub use forecast::{Budget, Forecast};
 pub use leveller::Leveller;
 pub use literal::LiteralRule;
+pub use pace::{AdaptivePace, HourMean, PaceLimits};
 pub use pair::PairRule;
 pub use rule::SwapRule;
+pub use state::{DailyErases, DieState, Gamma, GammaSource, LevellingState, PausedBy, UnitState};
 pub use trigger::{DEFAULT_DIVISOR, Taper, Trigger, Turns};
 pub use wear::{Tenant, UnitWear};

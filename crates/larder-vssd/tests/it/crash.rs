@@ -8,7 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use larder_ssd::nand::{BlockIndex, ChannelIndex, DieIndex, Endurance};
 use larder_ssd::raw::{RawConfig, RawSsd};
 use larder_ssd::{Error, ErrorKind};
-use larder_vssd::{Isolation, LogicalBlock, Pages, Request, Swap, VssdId, Vssds, channel_pairs};
+use larder_vssd::{
+    Copied, Isolation, LogicalBlock, OpenParts, Pages, Request, Swap, VssdId, Vssds, channel_pairs,
+};
 
 use super::rig::{self, BLOCK_BYTES, GEOMETRY, IDENTITY, PowerImages, RATES, STRIPE};
 
@@ -230,8 +232,31 @@ impl World {
     }
 
     fn swap(&mut self) -> Outcome {
+        match self.rng.u32(..4) {
+            0 | 1 => return self.copy(),
+            2 => {
+                let olds = self.array().old_copies();
+                let Some((drive, die)) = self.rng.choice(olds) else { return Ok(()) };
+                return self.array().erase_old_copy(drive, die).map(|_| ());
+            }
+            _ => {}
+        }
         match self.array().swap_step() {
             Ok(Swap::Moved { .. }) => {
+                self.tally.moved += 1;
+                Ok(())
+            }
+            Ok(_) => Ok(()),
+            Err(error) if error.kind() == ErrorKind::ReadOnly => self.array().swap_abandon(),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A part moves, and its old copy stays.
+    fn copy(&mut self) -> Outcome {
+        let open = if self.rng.bool() { OpenParts::Leave } else { OpenParts::Move };
+        match self.array().swap_copy(open) {
+            Ok(Copied::Part { .. }) => {
                 self.tally.moved += 1;
                 Ok(())
             }

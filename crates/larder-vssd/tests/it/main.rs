@@ -7,6 +7,7 @@ mod blocks;
 mod crash;
 mod levelling;
 mod rig;
+mod service;
 mod share;
 mod swaps;
 mod tenants;

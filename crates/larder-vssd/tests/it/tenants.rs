@@ -258,8 +258,9 @@ fn a_thousand_tenants_are_made_listed_and_found_again() {
         assert_eq!((block.tag, block.written_pages), (tag, 2));
     }
     // According to the format: header and front, erases of each die, and tenants of one die, with a generation for each
-    // of five slots and a tag for the block.
-    let catalogue_bytes = 48 + 68 + 1024 * 8 + 8 + 1024 * (32 + 16 + 5 * 4 + 8);
+    // of five slots and a tag for the block; levelling of each drive, of its 16 channels and 128 dies.
+    let levelling_bytes = 8 * (56 + 16 * 24 + 128 * 40);
+    let catalogue_bytes = 48 + 68 + 1024 * 8 + 8 + 1024 * (32 + 16 + 5 * 4 + 8) + levelling_bytes;
     let (_, MemoryImages(images)) = array.into_parts();
     assert_eq!(images.map(|image| image.len()), [catalogue_bytes; 2], "no record is left behind");
 }
