@@ -8,6 +8,8 @@ mod array_engine;
 mod bench;
 #[cfg(all(target_os = "linux", feature = "block"))]
 mod block;
+#[cfg(all(target_os = "linux", feature = "serve"))]
+mod cache;
 #[cfg(target_os = "linux")]
 mod device;
 #[cfg(any(feature = "lab", feature = "vssd"))]
@@ -46,6 +48,8 @@ pub(crate) use block::{
     ReadAheadArg, RecoverArgs, RoutingArg, StartArgs, StopArgs, StoppedArgs, TargetArg, UblkArg,
     UblkListArgs, WhichArgs,
 };
+#[cfg(all(target_os = "linux", feature = "serve"))]
+pub(crate) use cache::CacheArgs;
 #[cfg(target_os = "linux")]
 pub(crate) use device::{
     DeviceCommand, DeviceStatsArgs, EventsArgs, InfoArgs, ListArgs, NamedRange, OutputArgs,
@@ -57,6 +61,8 @@ pub(crate) use isolation::KindArg;
 pub(crate) use lab::{LabCommand, LabReportArgs, LabRunArgs};
 #[cfg(all(target_os = "linux", feature = "block"))]
 pub(crate) use listening::{ListenArg, hash, listen, log_level, sockets};
+#[cfg(any(feature = "lab", feature = "serve"))]
+pub(crate) use numbers::percent;
 use numbers::positive_size;
 pub(crate) use numbers::size;
 #[cfg(feature = "lab")]
@@ -64,7 +70,7 @@ pub(crate) use plan::PlanArgs;
 #[cfg(feature = "lab")]
 pub(crate) use replay::{DeviceArg, IsolationArg, PlacementArg, ReplayArgs, VssdArg};
 #[cfg(all(target_os = "linux", feature = "serve"))]
-pub(crate) use serve::{CheckArgs, PasswordArgs, ServeArgs};
+pub(crate) use serve::{AdviseArgs, CheckArgs, PasswordArgs, ServeArgs};
 #[cfg(all(target_os = "linux", feature = "vssd"))]
 pub(crate) use vssd::MountArgs;
 #[cfg(feature = "vssd")]
@@ -91,6 +97,8 @@ pub(crate) enum Command {
     Serve(Box<ServeArgs>),
     #[cfg(all(target_os = "linux", feature = "serve"))]
     Check(CheckArgs),
+    #[cfg(all(target_os = "linux", feature = "serve"))]
+    Advise(AdviseArgs),
     #[cfg(all(target_os = "linux", feature = "serve"))]
     Password(PasswordArgs),
     #[cfg(all(target_os = "linux", feature = "bench"))]

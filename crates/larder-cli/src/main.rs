@@ -11,6 +11,10 @@
     allow(dead_code, unused_imports)
 )]
 
+#[cfg(all(target_os = "linux", feature = "serve"))]
+mod admin_client;
+#[cfg(all(target_os = "linux", feature = "serve"))]
+mod advise;
 mod args;
 #[cfg(all(target_os = "linux", feature = "serve"))]
 mod array;
@@ -67,6 +71,8 @@ fn main() -> ExitCode {
         Command::Serve(arguments) => serve::run(&arguments),
         #[cfg(all(target_os = "linux", feature = "serve"))]
         Command::Check(arguments) => serve::check(&arguments),
+        #[cfg(all(target_os = "linux", feature = "serve"))]
+        Command::Advise(arguments) => advise::run(&arguments),
         #[cfg(all(target_os = "linux", feature = "serve"))]
         Command::Password(_) => serve::password(),
         #[cfg(all(target_os = "linux", feature = "bench"))]

@@ -1,5 +1,6 @@
 //! `larder plan`.
 
+use std::fs;
 use std::sync::Arc;
 
 use larder_lab::plan::{Plan, PlanOptions, Rating};
@@ -33,6 +34,13 @@ pub(crate) fn run(arguments: &PlanArgs) -> Result<Ending, Error> {
     let rendered = render(&plan);
     json.tell(&rendered)?;
     json.write(&plan)?;
+    if let Some(path) = &arguments.config {
+        let written = fs::write(path, plan.larder_toml(&options));
+        written.map_err(|error| {
+            Error::run(format!("--config {}: cannot be written ({error})", path.display()))
+        })?;
+        eprintln!("settings: {}", path.display());
+    }
     if let Some(dir) = &arguments.report {
         eprintln!("report: {}", report::write_plan(dir, &plan)?.display());
     }

@@ -92,7 +92,9 @@ pub use memory::MemoryDevice;
 pub use model::virtual_time::{ShapedStorage, SsdTiming, VirtualTimeDevice};
 pub use model::{ModelDevice, ModelSpec, Payload};
 pub use observe::ObservedDevice;
-pub use opening::{OpenOptions, Opened, PlacementMode, PlacementStatus, Target, open, open_asking};
+pub use opening::{
+    OpenOptions, Opened, PlacementMode, PlacementStatus, Target, TargetKind, open, open_asking,
+};
 pub use park::block_on;
 pub use placement::{Isolation, PlacementHandle, PlacementInfo, PlacementPath};
 pub use plug::plugged;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use larder::{Larder, Shards, Tenants, block_on};
+use larder::{AdmissionPolicy, Larder, Shards, Tenants, block_on};
 use larder_net::Threads;
 use larder_net::sockets::{ListeningSocket, SocketBackend, Stop};
 use larder_net::tls::Tls;
@@ -190,6 +190,21 @@ impl Server {
         config.check_openness(&self.shared.config)?;
         self.shared.reload(config)?;
         Ok(self.shared.config.needs_restart(config))
+    }
+
+    /// Replaces the admission policy of a tenant's caches ([`Larder::set_admission`]).
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] if there is no such tenant; [`ErrorKind::Cache`] for a policy that cannot work.
+    pub fn set_admission(&self, tenant: &str, policy: AdmissionPolicy) -> Result<(), Error> {
+        let known = self.shared.tenants.iter().find(|known| known.name() == tenant);
+        let unknown = || Error::new(ErrorKind::Config, format!("tenant {tenant:?}: there is none"));
+        Ok(known.ok_or_else(unknown)?.calls().set_admission(policy)?)
+    }
+
+    /// Changes the memory of all caches together, in bytes. The memory of clients stays as it is.
+    pub fn set_cache_memory(&self, bytes: u64) {
+        self.shared.caches.set_memory_bytes(bytes);
     }
 
     /// Stops accepting, lets connections finish what they have begun, for [`ServerConfig::drain_time`] at most, and

@@ -30,8 +30,9 @@
 //!     vSSD  bytes  field
 //!        0      8  number; isolation: 0 channel, 1 die, 2 software, 3 none
 //!        8     16  weight (0 but for software); MB/s and bytes that were asked for
-//!       24      8  s: logical dies, at least 1; l: slots, at least 1
-//!       32   16·s  of each: number, drive, die, quarters of it
+//!       24     64  name of its owner in UTF-8, filled up with zeros; all zeros: it has none
+//!       88      8  s: logical dies, at least 1; l: slots, at least 1
+//!       96   16·s  of each: number, drive, die, quarters of it
 //!             4·l  of each slot: generation; bit 31 if it holds a block
 //!               …  8 bytes for each slot that holds a block: what its owner gave it
 //! ```
@@ -54,7 +55,7 @@
 
 use larder_ssd::nand::{DieArray, DieIndex, NandGeometry};
 
-use super::kind::{Isolation, Throughputs};
+use super::kind::{Isolation, NAME_BYTES_MAX, Throughputs};
 use super::record::JournalId;
 use super::state::{SOFT_PLANES, Seat, Shape, State, SwapState, Vssd};
 use super::table::BlockTable;
@@ -137,6 +138,9 @@ fn put_vssd(bytes: &mut Vec<u8>, id: u32, vssd: &Vssd) {
         bytes.extend(number.to_le_bytes());
     }
     bytes.extend(vssd.bytes.to_le_bytes());
+    let mut name = [0; NAME_BYTES_MAX];
+    name[..vssd.name.len()].copy_from_slice(vssd.name.as_bytes());
+    bytes.extend(name);
     put_count(bytes, vssd.seats.len());
     put_count(bytes, vssd.table.generations().len());
     for seat in &vssd.seats {
@@ -275,6 +279,8 @@ fn vssd(reader: &mut Reader<'_>, drives: &Shape) -> Result<(u32, Vssd), String> 
         _ => return Err(format!("vSSD {id} has isolation {kind} of weight {weight}")),
     };
     let (mb_s, bytes) = (reader.number()?, reader.long()?);
+    let name = name(&reader.take::<NAME_BYTES_MAX>()?)
+        .ok_or_else(|| format!("vSSD {id} has a name that cannot be"))?;
     let (seats, slots) = (reader.number()?, reader.number()?);
     if seats > drives.drives * drives.dies() * SOFT_PLANES {
         return Err(format!("vSSD {id} has {seats} logical dies"));
@@ -300,7 +306,13 @@ fn vssd(reader: &mut Reader<'_>, drives: &Shape) -> Result<(u32, Vssd), String> 
         }
         table.set_tag(slot, reader.long()?);
     }
-    Ok((id, Vssd { isolation, mb_s, bytes, seats: vssd_seats, table }))
+    Ok((id, Vssd { name, isolation, mb_s, bytes, seats: vssd_seats, table }))
+}
+
+/// A name that was filled up with zeros.
+fn name(bytes: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(bytes).ok()?.trim_end_matches('\0');
+    (!text.contains('\0')).then(|| text.to_owned())
 }
 
 /// Takes values from the front of a slice.
@@ -382,7 +394,8 @@ mod tests {
             let mut table = BlockTable::new(slots, seats.len());
             (0..3).for_each(|tag| assert!(table.take(1000 + tag).is_some()));
             table.release(table.find(1).unwrap());
-            state.vssds.insert(id, Vssd { isolation, mb_s: 5, bytes: 6, seats, table });
+            let name = if id == 2 { "photos".to_owned() } else { String::new() };
+            state.vssds.insert(id, Vssd { name, isolation, mb_s: 5, bytes: 6, seats, table });
         }
         state
     }
@@ -417,6 +430,7 @@ mod tests {
         assert_eq!(number(116 + 8 * 6), 77);
         assert_eq!([180, 184, 188].map(number), [2, 1, 1], "pairs, their drive, back");
         assert_eq!([208, 212].map(number), [2, 2], "vSSDs; the first is number 2");
+        assert_eq!(&bytes[236..243], b"photos\0");
     }
 
     #[test]

@@ -3,6 +3,9 @@
 use larder_ssd::raw::BlockTag;
 use larder_ssd::{Error, ErrorKind};
 
+/// Longest name of a vSSD's owner, in bytes.
+pub const NAME_BYTES_MAX: usize = 64;
+
 /// A virtual SSD. Numbers are not reused, so the name of a destroyed vSSD stays invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VssdId(pub u32);

@@ -71,5 +71,5 @@ pub use array::{
     WearSinceSwap, channel_pairs,
 };
 pub use images::{IMAGES, ImageFailed, Images, MemoryImages};
-pub use kind::{Isolation, LogicalBlock, Request, Throughputs, VssdId};
+pub use kind::{Isolation, LogicalBlock, NAME_BYTES_MAX, Request, Throughputs, VssdId};
 pub use state::SwapState;

@@ -30,6 +30,9 @@ pub(super) struct Seat {
 /// A virtual SSD.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Vssd {
+    /// What its owner is called; empty if it was not said. At most [`NAME_BYTES_MAX`](super::kind::NAME_BYTES_MAX)
+    /// bytes.
+    pub(super) name: String,
     pub(super) isolation: Isolation,
     /// The request of its creation.
     pub(super) mb_s: u32,

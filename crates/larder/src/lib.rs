@@ -86,8 +86,10 @@ pub use fleet::typed::{Postcard, PostcardError};
 pub use larder_device::{
     Clock, Device, DirectIo, FileDevice, FileOptions, IoEngine, RealClock, VirtualClock, block_on,
 };
+pub use observe::advice;
 pub use observe::endurance::{self, DriveLife, Endurance};
 pub use observe::latency::{Histogram, Latency};
+pub use observe::load::{self, FlashLoad};
 pub use observe::metrics::{Metric, MetricKind};
 pub use observe::open_metrics::OpenMetrics;
 pub use observe::recovery::Recovery;

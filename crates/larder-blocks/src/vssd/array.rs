@@ -117,6 +117,14 @@ impl VssdArray {
         self.lock().operate("new vSSD", |array| array.alloc(request))
     }
 
+    /// Makes a vSSD for an owner with [`Vssds::alloc_named`].
+    ///
+    /// # Errors
+    /// As [`VssdArray::alloc`]; [`ErrorKind::Setup`] also for a name that another vSSD has, or that is too long.
+    pub fn alloc_named(&self, name: &str, request: Request) -> Result<VssdId, Error> {
+        self.lock().operate("new vSSD", |array| array.alloc_named(name, request))
+    }
+
     /// Ends a vSSD that has no blocks.
     ///
     /// # Errors

@@ -34,10 +34,24 @@ pub(crate) struct ArrayEngineArgs {
 }
 
 impl ArrayEngineArgs {
+    /// The options by their keys in `larder.toml`, with their texts.
+    #[cfg(feature = "serve")]
+    pub(crate) fn said(&self) -> [(&'static str, Option<String>); 5] {
+        let bytes = |bytes: Option<u64>| bytes.map(|bytes| bytes.to_string());
+        [
+            ("array.percent", self.array.map(|percent| percent.to_string())),
+            ("array.min_object", bytes(self.array_min_object)),
+            ("array.mean_object", bytes(self.array_mean_object)),
+            ("array.index", bytes(self.array_index)),
+            ("array.memory", bytes(self.array_memory)),
+        ]
+    }
+
     /// The configuration of the engine; `None` without `--array`.
     ///
     /// # Errors
     /// If a size is not a possible size of an object.
+    #[cfg(feature = "lab")]
     pub(crate) fn config(&self) -> Result<Option<ArrayConfig>, Error> {
         let Some(percent) = self.array else { return Ok(None) };
         let default = ArrayConfig::default();

@@ -21,8 +21,14 @@ pub(super) fn positive_size(text: &str) -> Result<u64, String> {
         .and_then(|bytes| if bytes > 0 { Ok(bytes) } else { Err("must be at least 1".into()) })
 }
 
-pub(super) fn percent(text: &str) -> Result<f64, String> {
+pub(crate) fn percent(text: &str) -> Result<f64, String> {
     within(text, 100.0)
+}
+
+/// Flash beyond the capacity of a drive, in percent of it.
+#[cfg(any(feature = "lab", feature = "serve"))]
+pub(super) fn overprovisioning(text: &str) -> Result<f64, String> {
+    within(text, 1000.0)
 }
 
 pub(super) fn within(text: &str, most: f64) -> Result<f64, String> {

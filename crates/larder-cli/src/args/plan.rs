@@ -26,6 +26,7 @@ use super::{FormatArgs, size};
   larder plan --flash 7.68TB --tbw 14000 --op 7 --utilization 80 --dlwa-limit 1.2
   larder plan trace.csv.zst --dram 42GB --flash 930GB --simulate 1G
   larder plan --json plan.json --report page/          for machines, and to look at
+  larder plan --config larder.toml && larder serve --config larder.toml --file /dev/nvme0n1
 
 READING THE ANSWER:
   Compare the columns for what placement (NVMe FDP) is worth. \"DLWA passes 1.5 at 73 % used\" means:
@@ -130,6 +131,10 @@ pub(crate) struct PlanArgs {
     /// Write the result as JSON to FILE, or to standard output for "-"
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
+
+    /// Write the recommended settings to FILE, as a configuration of `larder serve`; `larder check FILE` explains it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
 
     /// Write a page with the results to DIR/index.html
     #[arg(long, value_name = "DIR")]

@@ -8,7 +8,7 @@ use larder_device::{PlacementMode, Target};
 
 use super::array_engine::ArrayEngineArgs;
 use super::isolation::KindArg;
-use super::numbers::{percent, size, within};
+use super::numbers::{overprovisioning, percent, size};
 use super::workload::FormatArgs;
 
 /// Replay a trace or a built-in workload through the cache, with and without placement.
@@ -224,10 +224,6 @@ fn reinsertion(text: &str) -> Result<Reinsertion, String> {
         }
         policy => Ok(policy),
     }
-}
-
-fn overprovisioning(text: &str) -> Result<f64, String> {
-    within(text, 1000.0)
 }
 
 fn device(text: &str) -> Result<DeviceArg, String> {

@@ -3,12 +3,14 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use larder_device::Target;
 use larder_server::{PasswordHash, SocketBackend};
 use tracing::level_filters::LevelFilter;
 
 use super::listening::{ListenArg, hash, listen, log_level, sockets};
+use super::numbers::overprovisioning;
 use super::tls::TlsArgs;
-use super::{ArrayEngineArgs, positive_size, size};
+use super::{ArrayEngineArgs, CacheArgs, positive_size, size};
 
 /// Serve memcached and Redis clients from DRAM and flash.
 ///
@@ -25,6 +27,8 @@ use super::{ArrayEngineArgs, positive_size, size};
   larder serve --memory 1G --flash 32G                sizes of DRAM and of the flash file
   larder serve --flash 0                              in DRAM only
   larder serve --file /mnt/a/larder --file /mnt/b/larder      two drives, which fail one by one
+  larder serve --file /dev/nvme0n1 --soc 4 --placement required    small objects apart, on an FDP drive
+  larder serve --file model:4G,op=7 --soc 4           the same on a simulated drive, to look at
   larder serve --memcached 127.0.0.1:22122 --resp none
   larder serve --memcached unix:/run/larder.sock      a Unix socket
   larder serve --config larder.toml                   tenants, users, and all options by their names")]
@@ -91,6 +95,11 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "SIZE", value_parser = positive_size)]
     pub(crate) endurance: Option<u64>,
 
+    /// Over-provisioning of the drive: flash beyond its capacity, in percent of it, such as 17 for 2 TiB of flash sold as
+    /// 1.88 TB; metrics then show the write amplification that a formula predicts beside the measured one
+    #[arg(long, value_name = "PCT", value_parser = overprovisioning)]
+    pub(crate) overprovisioning: Option<f64>,
+
     /// Memory of the cache, including what its flash needs, and of clients; their part is an eighth, at least 16M and 8
     /// times the longest value, at most half [default: a quarter of the machine's, or of the control group's limit]
     #[arg(long, value_name = "SIZE", value_parser = positive_size)]
@@ -102,13 +111,17 @@ pub(crate) struct ServeArgs {
     pub(crate) flash: Option<u64>,
 
     #[command(flatten)]
+    pub(crate) cache: CacheArgs,
+
+    #[command(flatten)]
     pub(crate) large: ArrayEngineArgs,
 
-    /// Files or block devices to use instead of the flash file; repeat the option for several. Each is a shard, which
-    /// has its part of the keys and fails independently; --flash is the size of all together. One that cannot be opened
-    /// counts as failed. See docs/server.md
-    #[arg(long, value_name = "PATH")]
-    pub(crate) file: Vec<PathBuf>,
+    /// Files or drives to use instead of the flash file; repeat the option for several. Each is a shard, which has its
+    /// part of the keys and fails independently; --flash is the size of all together. One that cannot be opened counts
+    /// as failed. PATH, block:PATH (with write streams), nvme:PATH (past the block layer), or
+    /// model:SIZE, a simulated drive in memory, such as model:4G,op=7. See docs/server.md
+    #[arg(long, value_name = "TARGET")]
+    pub(crate) file: Vec<Target>,
 
     /// Directory of the flash file [default: $STATE_DIRECTORY, /var/lib/larder for root, ~/.local/share/larder]
     #[arg(long, value_name = "PATH")]
@@ -177,6 +190,26 @@ pub(crate) struct CheckArgs {
     /// Configuration file, such as larder.toml
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
+}
+
+/// Ask a running server which settings would serve its load better, and by how much.
+///
+/// The server counts the sizes and lifetimes of the objects that leave DRAM. From these follow, for each choice of
+/// engines, the memory that a full flash needs and the bytes that the cache writes for each byte of an object (ALWA).
+/// Other hints concern times to live and admission. Nothing is changed.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "EXAMPLES:
+  larder advise                                  the server on this machine
+  larder advise --server cache.example:9180
+  larder advise --json advice.json               for machines")]
+pub(crate) struct AdviseArgs {
+    /// Admin address of the server
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9180")]
+    pub(crate) server: String,
+
+    /// Write the answer as JSON to FILE, or to standard output for "-"
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
 }
 
 /// Hash a password for `larder.toml`; reads the password from standard input, one line.

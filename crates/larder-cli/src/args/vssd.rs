@@ -102,6 +102,10 @@ pub(crate) struct CreateArgs {
     #[arg(long, value_enum)]
     pub(crate) isolation: KindArg,
 
+    /// Name of its owner, which has no other vSSD here; a tenant of `larder serve` finds its vSSD by it
+    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
+    pub(crate) name: String,
+
     /// Weight of the tenant on its dies: its share of their time, relative to the others, with --isolation software
     /// [default: 1]
     #[arg(long, value_name = "N")]

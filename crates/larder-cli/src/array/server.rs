@@ -2,92 +2,44 @@
 
 use std::io::Read;
 use std::path::Path;
-use std::time::Duration;
-
-use larder_workload::Error;
-use ureq::http::{Response, StatusCode, header};
-use ureq::{Agent, Body};
 
 use larder_server::SetReport;
+use larder_workload::Error;
+use ureq::http::StatusCode;
 
-/// An order is answered only after it has been written to all devices of the set.
-const PATIENCE: Duration = Duration::from_secs(60);
-const CONNECT: Duration = Duration::from_secs(5);
+use crate::admin_client::AdminClient;
 
 pub(super) struct Server {
-    agent: Agent,
-    address: String,
+    client: AdminClient,
     token: Option<String>,
 }
 
 impl Server {
     /// The server at `address`; `token` is the file with the admin token, which changes need.
     pub(super) fn at(address: &str, token: Option<&Path>) -> Result<Self, Error> {
-        let agent = Agent::config_builder()
-            .timeout_global(Some(PATIENCE))
-            .timeout_connect(Some(CONNECT))
-            .http_status_as_error(false)
-            // It is a server's own address, often on this machine.
-            .proxy(None)
-            .max_redirects(0)
-            .build()
-            .new_agent();
         let token = token.map(token_in).transpose()?;
-        Ok(Self { agent, address: address.to_owned(), token })
+        Ok(Self { client: AdminClient::at(address), token })
     }
 
     pub(super) fn status(&self) -> Result<SetReport, Error> {
-        let answer = self.agent.get(format!("http://{}/api/array", self.address)).call();
-        let (status, text) = self.heard(answer)?;
+        let (status, text) = self.client.get("/api/array")?;
         match status {
             StatusCode::OK => serde_json::from_str(&text).map_err(|error| {
-                self.failed(&format!("its answer is one that no `larder array` can read: {error}"))
+                let why = format!("its answer is one that no `larder array` can read: {error}");
+                self.client.failed(&why)
             }),
-            StatusCode::NOT_FOUND => {
-                Err(self.failed("it has no set of shards open, or is no admin address of Larder's"))
-            }
-            _ => Err(self.refused(status, &text)),
+            StatusCode::NOT_FOUND => Err(self
+                .client
+                .failed("it has no set of shards open, or is no admin address of Larder's")),
+            _ => Err(self.client.refused(status, &text)),
         }
     }
 
     /// Sends an order; `order` is the last part of its path. Returns the message about the result.
     pub(super) fn order(&self, order: &str, query: &[(&str, String)]) -> Result<String, Error> {
-        let mut request = self.agent.post(format!("http://{}/api/array/{order}", self.address));
-        for (name, value) in query {
-            request = request.query(name, value);
-        }
-        if let Some(token) = &self.token {
-            request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
-        }
-        let (status, text) = self.heard(request.send_empty())?;
-        if status == StatusCode::OK { Ok(text) } else { Err(self.refused(status, &text)) }
-    }
-
-    fn heard(
-        &self,
-        answer: Result<Response<Body>, ureq::Error>,
-    ) -> Result<(StatusCode, String), Error> {
-        let mut answer = answer.map_err(|error| {
-            self.failed(&format!(
-                "cannot be asked: {error}; is it the admin address of a running server?"
-            ))
-        })?;
-        let text = answer.body_mut().read_to_string();
-        let text = text.map_err(|error| self.failed(&format!("broke off its answer: {error}")))?;
-        Ok((answer.status(), text))
-    }
-
-    fn refused(&self, status: StatusCode, text: &str) -> Error {
-        let way_out = match status {
-            StatusCode::UNAUTHORIZED => "; give the file that has it by --token-file",
-            StatusCode::FORBIDDEN => "; start the server with --admin-token",
-            _ => "",
-        };
-        self.failed(&format!("{} {}{way_out}", status.as_u16(), text.trim().replace('\n', " ")))
-    }
-
-    fn failed(&self, complaint: &str) -> Error {
-        Error::run(format!("--server {}: {complaint}", self.address))
+        let path = format!("/api/array/{order}");
+        let (status, text) = self.client.post(&path, query, self.token.as_deref())?;
+        if status == StatusCode::OK { Ok(text) } else { Err(self.client.refused(status, &text)) }
     }
 }
 

@@ -11,7 +11,7 @@ use super::settings::Settings;
 use crate::args::{CheckArgs, ListenArg, ServeArgs};
 use crate::data_directory::default_directory;
 use crate::ending::Ending;
-use crate::settings_file::{Setting, array};
+use crate::settings_file::{Setting, TenantSettings};
 
 /// Explains a file, or reports what is wrong with it.
 pub(crate) fn check(arguments: &CheckArgs) -> Result<Ending, Error> {
@@ -53,7 +53,7 @@ pub(crate) fn explain(settings: &Settings) -> Vec<String> {
         Some(bytes) => BinaryBytes(bytes).to_string(),
         None => "as it is, or by the free space".to_owned(),
     };
-    let files: Vec<String> = settings.files.0.iter().map(|it| it.display().to_string()).collect();
+    let files: Vec<String> = settings.files.0.iter().map(ToString::to_string).collect();
     let files =
         if files.is_empty() { "none: no set of shards".to_owned() } else { files.join(", ") };
     let directory = match &settings.data_dir.0 {
@@ -72,7 +72,6 @@ pub(crate) fn explain(settings: &Settings) -> Vec<String> {
         line("clients", &clients(settings), &settings.memory.1),
         line("flash", &flash, &settings.flash.1),
         line("file", &files, &settings.files.1),
-        line("array", &array::explained(&settings.array.0), &settings.array.1),
         line("data_dir", &directory, &settings.data_dir.1),
         line("workers", &settings.workers.0, &settings.workers.1),
         line("sockets", &settings.sockets.0, &settings.sockets.1),
@@ -87,6 +86,10 @@ pub(crate) fn explain(settings: &Settings) -> Vec<String> {
         flag("ready_without_flash", &settings.ready_without_flash),
         flag("ready_while_indexing", &settings.ready_while_indexing),
     ];
+    let cache = settings.cache.explained();
+    lines.extend(cache.map(|(name, value, from)| line(name, &value, &from)));
+    lines.push(line("on_change", &settings.on_change.0, &settings.on_change.1));
+    lines.push(flag("drop_other_tenants", &settings.drop_other_tenants));
     let watching = settings.watching.explained();
     lines.extend(watching.map(|(name, value, from)| line(name, &value, &from)));
     lines.extend(tenants(settings));
@@ -121,11 +124,7 @@ fn tenants(settings: &Settings) -> Vec<String> {
             (false, true) => "no user, so no client reaches it".to_owned(),
             (false, false) => format!("users {}", names.join(", ")),
         };
-        lines.push(line(
-            &format!("tenant {}", tenant.name),
-            &format!("{} % of memory and flash", tenant.percent),
-            &who,
-        ));
+        lines.push(line(&format!("tenant {}", tenant.name), &share(tenant), &who));
         let limits = tenant.limits();
         if !limits.is_empty() {
             lines.push(format!("{:<20} {limits}", ""));
@@ -135,6 +134,14 @@ fn tenants(settings: &Settings) -> Vec<String> {
         }
     }
     lines
+}
+
+/// A tenant's share of memory and flash.
+fn share(tenant: &TenantSettings) -> String {
+    match tenant.memory_percent == tenant.percent {
+        true => format!("{} % of memory and flash", tenant.percent),
+        false => format!("{} % of flash, {} % of memory", tenant.percent, tenant.memory_percent),
+    }
 }
 
 /// `larder password`.

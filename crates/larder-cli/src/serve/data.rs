@@ -5,12 +5,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use indicatif::BinaryBytes;
-use larder::{Device, FileDevice};
-use larder_device::{ErrorKind, FileOptions, create_private_directory};
+use larder::{Device, Tenant};
+use larder_device::{
+    ErrorKind, FileOptions, OpenOptions, Opened, PlacementMode, PlacementStatus, Target,
+    TargetKind, create_private_directory,
+};
 use larder_workload::Error;
 
 use super::settings::Settings;
 use super::sizes;
+use super::vssds::IsolatedTenants;
 use super::words;
 use crate::data_directory::default_directory;
 
@@ -21,9 +25,19 @@ const FILE: &str = "larder.flash";
 pub(crate) enum Data {
     /// DRAM only.
     None,
-    File(PathBuf, Arc<FileDevice>),
-    /// In the order in which they were named; `None` for a file that cannot be opened.
-    Shards(Vec<(PathBuf, Option<Arc<FileDevice>>)>),
+    File(Box<OpenedTarget>),
+    /// In the order in which they were named; `None` for a target that cannot be opened.
+    Shards(Vec<(Target, Option<OpenedTarget>)>),
+    /// Virtual SSDs of one array.
+    Isolated(IsolatedTenants),
+    /// A file or drive of each tenant, in the order of the tenants.
+    Own(Vec<OpenedTarget>),
+}
+
+/// A device, and the target that a user named.
+pub(crate) struct OpenedTarget {
+    target: Target,
+    opened: Opened,
 }
 
 /// Files and directories that did not exist before, so that a failed start leaves nothing behind.
@@ -46,9 +60,17 @@ impl CreatedPaths {
 impl Data {
     /// Opens the flash file, creating it and its directory if needed; or the files of all shards.
     pub(crate) fn open(settings: &Settings) -> Result<(Self, CreatedPaths), Error> {
+        if settings.tenants.iter().any(|tenant| tenant.isolated.is_some()) {
+            let array = IsolatedTenants::open(settings)?;
+            return Ok((Self::Isolated(array), CreatedPaths(Vec::new())));
+        }
+        if settings.tenants.iter().any(|tenant| tenant.file.is_some()) {
+            return Self::open_own(settings);
+        }
         if !settings.files.0.is_empty() {
-            let paths: Vec<&Path> = settings.files.0.iter().map(PathBuf::as_path).collect();
-            let made = CreatedPaths::of(&paths);
+            let files = settings.files.0.iter();
+            let files = files.filter(|target| target.kind != Some(TargetKind::Model));
+            let made = CreatedPaths::of(&files.map(|target| &*target.path).collect::<Vec<_>>());
             return Ok((Self::open_all(settings)?, made));
         }
         let (flash, memory) = (settings.flash.0, settings.memory.0);
@@ -75,7 +97,10 @@ impl Data {
                 sizes::flash(memory, free)
             }
         };
-        let device = FileDevice::create(&path, bytes).map_err(|error| {
+        let file =
+            FileOptions { capacity_bytes: Some(bytes), create: true, ..FileOptions::default() };
+        let target = Target { kind: Some(TargetKind::File), path };
+        let opened = OpenedTarget::open(target, file, settings.placement()).map_err(|error| {
             made.remove();
             let fix = match error.kind() {
                 ErrorKind::InUse => "end the server that has it, or name another directory",
@@ -86,26 +111,66 @@ impl Data {
             };
             refused(&format!("open {FILE} of {} in it", BinaryBytes(bytes)), &error, fix)
         })?;
-        Ok((Self::File(path, Arc::new(device)), made))
+        Ok((Self::File(Box::new(opened)), made))
+    }
+
+    /// Opens or creates the file of each tenant.
+    #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)] // shares
+    fn open_own(settings: &Settings) -> Result<(Self, CreatedPaths), Error> {
+        let targets = settings.tenants.iter().map(|tenant| {
+            tenant.file.as_ref().ok_or_else(|| {
+                Error::usage(format!(
+                    "tenant {:?}: file is missing: other tenants have a drive of their own, so it needs one too",
+                    tenant.name
+                ))
+            })
+        });
+        let targets: Vec<&Target> = targets.collect::<Result<_, _>>()?;
+        let made =
+            CreatedPaths::of(&targets.iter().map(|target| &*target.path).collect::<Vec<_>>());
+        let opened = settings.tenants.iter().zip(targets).map(|(tenant, target)| {
+            let part = |bytes: u64| (bytes as f64 * tenant.percent / 100.0) as u64;
+            let sizes = (settings.flash.0.map(part), part(settings.memory.0));
+            let opened = shard(target, sizes, settings.placement());
+            opened.map_err(|why| Error::run(format!("tenant {:?}: {target}: {why}", tenant.name)))
+        });
+        let opened: Result<Vec<_>, Error> = opened.collect();
+        Ok((Self::Own(opened.inspect_err(|_| made.remove())?), made))
+    }
+
+    /// Each tenant with its own device, if tenants have their own.
+    pub(crate) fn own_devices(
+        &self,
+        settings: &Settings,
+    ) -> Option<Result<Vec<(Tenant, Arc<dyn Device>)>, Error>> {
+        match self {
+            Self::Isolated(array) => Some(array.devices(settings)),
+            Self::Own(opened) => {
+                let device = |opened: &OpenedTarget| Arc::clone(&opened.opened.device);
+                let tenants = settings.tenants.iter().map(|tenant| settings.tenant(tenant));
+                Some(Ok(tenants.zip(opened.iter().map(device)).collect()))
+            }
+            Self::None | Self::File(_) | Self::Shards(_) => None,
+        }
     }
 
     /// Opens or creates a file for each shard. A file that cannot be opened counts as missing.
     fn open_all(settings: &Settings) -> Result<Self, Error> {
-        let paths = &settings.files.0;
-        let count = paths.len() as u64;
+        let targets = &settings.files.0;
+        let count = targets.len() as u64;
         let (flash, memory) =
             (settings.flash.0.map(|bytes| bytes / count), settings.memory.0 / count);
         let mut shards = Vec::new();
         let mut why = String::new();
-        for path in paths {
-            let device = shard(path, flash, memory);
-            if let Err(error) = &device {
-                why = format!("{}: {error}", path.display());
+        for target in targets {
+            let opened = shard(target, (flash, memory), settings.placement());
+            if let Err(error) = &opened {
+                why = format!("{target}: {error}");
                 super::complain(format_args!("warning: {why}; its shard has failed"));
             }
-            shards.push((path.clone(), device.ok().map(Arc::new)));
+            shards.push((target.clone(), opened.ok()));
         }
-        if shards.iter().all(|(_, device)| device.is_none()) {
+        if shards.iter().all(|(_, opened)| opened.is_none()) {
             return Err(Error::run(format!("no file of the set can be opened: {why}")));
         }
         Ok(Self::Shards(shards))
@@ -114,27 +179,49 @@ impl Data {
     /// The single device, without shards.
     pub(crate) fn device(&self) -> Option<Arc<dyn Device>> {
         match self {
-            Self::File(_, device) => Some(Arc::clone(device) as _),
-            Self::None | Self::Shards(_) => None,
+            Self::File(file) => Some(Arc::clone(&file.opened.device)),
+            Self::None | Self::Shards(_) | Self::Isolated(_) | Self::Own(_) => None,
         }
     }
 
     /// The devices of a set.
     pub(crate) fn shards(&self) -> Option<Vec<Option<Arc<dyn Device>>>> {
         let Self::Shards(shards) = self else { return None };
-        let shards = shards.iter().map(|(_, device)| device.clone().map(|device| device as _));
-        Some(shards.collect())
+        let device = |opened: &OpenedTarget| Arc::clone(&opened.opened.device);
+        Some(shards.iter().map(|(_, opened)| opened.as_ref().map(device)).collect())
+    }
+
+    /// The devices that are open.
+    fn opened(&self) -> Vec<&OpenedTarget> {
+        match self {
+            Self::None | Self::Isolated(_) => Vec::new(),
+            Self::File(file) => vec![file],
+            Self::Own(opened) => opened.iter().collect(),
+            Self::Shards(shards) => {
+                shards.iter().filter_map(|(_, opened)| opened.as_ref()).collect()
+            }
+        }
+    }
+
+    /// The placement of each open device.
+    pub(crate) fn placements(&self) -> impl Iterator<Item = &PlacementStatus> {
+        self.opened().into_iter().map(|opened| &opened.opened.status)
     }
 
     /// Describes the flash for people.
     pub(crate) fn describe(&self) -> String {
         match self {
             Self::None => "none: DRAM only".to_owned(),
-            Self::File(path, device) => described(path, device),
+            Self::File(file) => file.describe(),
+            Self::Isolated(array) => array.describe().join("; "),
+            Self::Own(opened) => {
+                let each: Vec<String> = opened.iter().map(OpenedTarget::describe).collect();
+                each.join(", ")
+            }
             Self::Shards(shards) => {
-                let each = shards.iter().map(|(path, device)| match device {
-                    Some(device) => described(path, device),
-                    None => format!("{} is missing", path.display()),
+                let each = shards.iter().map(|(target, opened)| match opened {
+                    Some(opened) => opened.describe(),
+                    None => format!("{target} is missing"),
                 });
                 let each: Vec<String> = each.collect();
                 format!("{} shards: {}", shards.len(), each.join(", "))
@@ -143,29 +230,50 @@ impl Data {
     }
 }
 
-fn described(path: &Path, device: &FileDevice) -> String {
-    let bytes = BinaryBytes(device.info().capacity_bytes);
-    let how = if device.direct() { "direct" } else { "through the page cache" };
-    format!("{bytes} in {} ({how})", path.display())
+impl OpenedTarget {
+    fn open(
+        target: Target,
+        file: FileOptions,
+        placement: PlacementMode,
+    ) -> Result<Self, larder_device::Error> {
+        let opened = larder_device::open(&target.to_string(), &OpenOptions { placement, file })?;
+        Ok(Self { target, opened })
+    }
+
+    fn describe(&self) -> String {
+        let Self { target, opened } = self;
+        let bytes = BinaryBytes(opened.device.info().capacity_bytes);
+        if target.kind == Some(TargetKind::Model) {
+            return format!("{bytes} of a simulated drive, in memory beside `memory` ({target})");
+        }
+        let how = if opened.direct { "direct" } else { "through the page cache" };
+        format!("{bytes} in {} ({how})", target.path.display())
+    }
 }
 
-/// Opens the file or device of a shard; `flash` is its wanted size, if given.
-fn shard(path: &Path, flash: Option<u64>, memory: u64) -> Result<FileDevice, String> {
-    let found = fs::metadata(path).ok();
-    // A block device has its own size.
-    let is_device = found.as_ref().is_some_and(|found| !found.is_file());
+/// Opens the file or drive of a shard; `flash` is its wanted size, if given.
+fn shard(
+    target: &Target,
+    (flash, memory): (Option<u64>, u64),
+    placement: PlacementMode,
+) -> Result<OpenedTarget, String> {
+    let found = fs::metadata(&target.path).ok();
+    // Drives, real or simulated, have their own size.
+    let has_size = target.kind == Some(TargetKind::Model)
+        || found.as_ref().is_some_and(|found| !found.is_file());
     let there = found.map(|found| found.len()).filter(|bytes| *bytes > 0);
     let capacity_bytes = match (flash, there) {
-        _ if is_device => None,
+        _ if has_size => None,
         (Some(bytes), _) => Some(bytes >> 12 << 12),
         (None, Some(_)) => None,
         (None, None) => {
-            let directory = path.parent().filter(|it| !it.as_os_str().is_empty());
+            let directory = target.path.parent().filter(|it| !it.as_os_str().is_empty());
             let free = sizes::free(directory.unwrap_or(Path::new(".")));
             Some(sizes::flash(memory, free.map_err(|error| error.to_string())?))
         }
     };
     let create = capacity_bytes.is_some();
-    let options = FileOptions { capacity_bytes, create, ..FileOptions::default() };
-    FileDevice::open(path, &options).map_err(|error| words::of_serve(&error))
+    let file = FileOptions { capacity_bytes, create, ..FileOptions::default() };
+    let opened = OpenedTarget::open(target.clone(), file, placement);
+    opened.map_err(|error| words::of_serve(&error))
 }

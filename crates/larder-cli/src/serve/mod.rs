@@ -3,8 +3,11 @@
 mod check;
 mod data;
 mod descriptors;
+mod placement;
+mod reload;
 mod settings;
 mod sizes;
+mod vssds;
 mod watching;
 mod words;
 
@@ -13,7 +16,7 @@ use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
 use indicatif::BinaryBytes;
-use larder::{OnChange, Route, Tenants, TenantsConfig, block_on};
+use larder::{PlacementPlan, Route, Tenants, TenantsConfig, block_on};
 use larder_server::{BoundServer, DebugClock, ListenerConfig, ProtocolKind, Server, ServerConfig};
 use larder_workload::Error;
 use sd_notify::NotifyState;
@@ -26,6 +29,7 @@ use crate::log::Log;
 use crate::settings_file::array;
 pub(crate) use check::{check, password};
 use data::Data;
+use reload::reload;
 use settings::Settings;
 
 pub(crate) fn run(arguments: &ServeArgs) -> Result<Ending, Error> {
@@ -52,7 +56,7 @@ pub(crate) fn run(arguments: &ServeArgs) -> Result<Ending, Error> {
     }
     say(format_args!("ready in {:.1} s; SIGTERM or Ctrl-C ends it", begun.elapsed().as_secs_f64()));
     tell_service_manager(&NotifyState::Ready);
-    wait(&mut signals, arguments, &server);
+    wait(&mut signals, arguments, &server, &settings);
     tell_service_manager(&NotifyState::Stopping);
     say(format_args!("ending: connections end what they have begun, then the cache is closed"));
     let handle = signals.handle();
@@ -93,6 +97,17 @@ fn tell_array_memory(tenants: &Tenants) {
             say(format_args!("{:<10} {}", format!("array{of}"), array::memory(&memory)));
         }
     }
+}
+
+/// Prints where the data of all tenants go, by `plan`, and what was found there.
+fn tell_about(
+    tenants: &Tenants<impl Route>,
+    plan: &PlacementPlan,
+    (data, settings): (&Data, &Settings),
+) {
+    tell_what_was_found(tenants);
+    let first = tenants.iter().filter_map(|(name, cache)| Some((name, cache.caches().next()?)));
+    placement::tell(data, &first.collect::<Vec<_>>(), plan, settings);
 }
 
 /// Prints what each tenant's caches have found on flash.
@@ -146,25 +161,15 @@ fn tell_service_manager(state: &NotifyState<'_>) {
     }
 }
 
-/// The message of a successful reload.
-const TAKEN_OVER: &str = "SIGHUP: users, certificates, connections and limits are as the file says";
-
 /// Waits for a signal to end. On SIGHUP it reads the file again.
-fn wait(signals: &mut Signals, arguments: &ServeArgs, server: &Server) {
+fn wait(signals: &mut Signals, arguments: &ServeArgs, server: &Server, settings: &Settings) {
     for signal in signals.forever() {
         if signal != SIGHUP {
             return;
         }
-        let reloaded = Settings::of(arguments).and_then(|settings| {
-            let config = config_that_fits(&settings)?;
-            let refused = |error: larder_server::Error| Error::usage(words::of_serve(&error));
-            server.reload(&config).map_err(refused)
-        });
+        let reloaded = Settings::of(arguments).and_then(|wanted| reload(server, settings, &wanted));
         match reloaded {
-            Ok(rest) if rest.is_empty() => say(format_args!("{TAKEN_OVER}")),
-            Ok(rest) => {
-                say(format_args!("{TAKEN_OVER}; these need another start: {}", rest.join(", ")))
-            }
+            Ok(done) => say(format_args!("SIGHUP: {done}")),
             Err(error) => complain(format_args!("SIGHUP: nothing is changed: {error}")),
         }
     }
@@ -176,10 +181,15 @@ fn told(error: larder_server::Error) -> Error {
 }
 
 fn start(bound: BoundServer, data: &Data, settings: &Settings) -> Result<Server, Error> {
-    let tenants = TenantsConfig {
+    let own = data.own_devices(settings).transpose()?;
+    let config = TenantsConfig {
         memory_bytes: Some(settings.cache_bytes()),
-        tenants: settings.tenants.iter().map(|tenant| settings.tenant(tenant)).collect(),
-        on_change: OnChange::Discard,
+        tenants: match own {
+            Some(_) => Vec::new(),
+            None => settings.tenants.iter().map(|tenant| settings.tenant(tenant)).collect(),
+        },
+        on_change: settings.on_change.0,
+        drop_others: settings.drop_other_tenants.0,
         endurance: settings.watching.endurance(),
         ..TenantsConfig::default()
     };
@@ -188,20 +198,19 @@ fn start(bound: BoundServer, data: &Data, settings: &Settings) -> Result<Server,
         let why = words::of_serve(&error);
         Error::run(format!("the cache cannot be opened: {why}"))
     };
-    let started = match data.shards() {
-        None => {
-            let tenants =
-                block_on(Tenants::open(tenants, data.device(), clock)).map_err(refused)?;
-            tell_array_memory(&tenants);
-            tell_what_was_found(&tenants);
-            bound.serve(tenants)
-        }
-        Some(devices) => {
-            let tenants = block_on(Tenants::open_sharded(tenants, devices, clock));
-            let tenants = tenants.map_err(refused)?;
-            tell_what_was_found(&tenants);
-            bound.serve_sharded(tenants)
-        }
+    if let Some(devices) = data.shards() {
+        let tenants = block_on(Tenants::open_sharded(config, devices, clock)).map_err(refused)?;
+        let mut plans = tenants.placements().iter();
+        let plan = plans.find(|plan| !plan.streams().is_empty());
+        tell_about(&tenants, plan.unwrap_or(PlacementPlan::NONE), (data, settings));
+        return bound.serve_sharded(tenants).map_err(told);
+    }
+    let tenants = match own {
+        Some(tenants) => block_on(Tenants::open_on(config, tenants, clock)),
+        None => block_on(Tenants::open(config, data.device(), clock)),
     };
-    started.map_err(told)
+    let tenants = tenants.map_err(refused)?;
+    tell_array_memory(&tenants);
+    tell_about(&tenants, tenants.placement(), (data, settings));
+    bound.serve(tenants).map_err(told)
 }

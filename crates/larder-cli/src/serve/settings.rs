@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use larder::{ArrayConfig, Config, Tenant};
+use larder::{Config, OnChange, Tenant};
+use larder_device::{PlacementMode, Target, TargetKind};
 use larder_server::{
     DebugClock, Endpoint, ListenerConfig, ProtocolKind, ServerConfig, SocketBackend, User,
 };
@@ -16,10 +17,13 @@ use super::sizes;
 use super::watching::Watching;
 use super::words;
 use crate::args::{ListenArg, ServeArgs};
+use crate::settings_file::cache::default_config;
 use crate::settings_file::cluster::{self, Cluster};
 use crate::settings_file::places::{self, Place, Places};
 use crate::settings_file::tls::{self, CheckedTls};
-use crate::settings_file::{From, Setting, SettingsFile, Source, TenantSettings, pick, pick_some};
+use crate::settings_file::{
+    CacheSettings, Change, From, Setting, SettingsFile, Source, TenantSettings, pick, pick_some,
+};
 
 /// Most shards of a set.
 const SHARDS_MAX: usize = 128;
@@ -39,10 +43,13 @@ pub(crate) struct Settings {
     pub(crate) memory: Setting<u64>,
     /// `None`: the existing size, or one chosen by the free space.
     pub(crate) flash: Setting<Option<u64>>,
-    /// The files of the shards, if there is a set.
-    pub(crate) files: Setting<Vec<PathBuf>>,
-    /// For tenants without an array engine of their own.
-    pub(crate) array: Setting<ArrayConfig>,
+    /// The files and drives of the shards, if there is a set.
+    pub(crate) files: Setting<Vec<Target>>,
+    /// Of the caches of all tenants; a tenant may have others.
+    pub(crate) cache: CacheSettings,
+    pub(crate) on_change: Setting<OnChange>,
+    /// Whether tenants on flash that are no longer configured lose their data.
+    pub(crate) drop_other_tenants: Setting<bool>,
     pub(crate) data_dir: Setting<Option<PathBuf>>,
     pub(crate) workers: Setting<usize>,
     pub(crate) sockets: Setting<SocketBackend>,
@@ -83,16 +90,23 @@ fn who(
     Ok((tenants, users, understood.transpose()?.unwrap_or_default()))
 }
 
-fn array_of(file: &SettingsFile, source: Option<&Source>) -> Result<Option<ArrayConfig>, Error> {
-    let Some((entry, source)) = file.array.as_ref().zip(source) else { return Ok(None) };
-    let config = entry.get_ref().config();
-    config.map(Some).map_err(|message| source.refuse(Some(entry.span()), &message))
+/// What the command line says of the caches, over what the file says.
+fn cache_of(
+    arguments: &ServeArgs,
+    file: &SettingsFile,
+    source: Option<&Source>,
+) -> Result<CacheSettings, Error> {
+    let written = source.map(|source| file.cache(source)).transpose()?.unwrap_or_default();
+    let said = CacheSettings::said(arguments.cache.said(), &arguments.large)?;
+    let cache = said.over(&written);
+    cache.check().map_err(Error::usage)?;
+    Ok(cache)
 }
 
 /// The files of the shards.
-fn files_of(arguments: &ServeArgs, file: &SettingsFile) -> Setting<Vec<PathBuf>> {
+fn files_of(arguments: &ServeArgs, file: &SettingsFile) -> Setting<Vec<Target>> {
     let said = (!arguments.file.is_empty()).then(|| arguments.file.clone());
-    let written = file.file.as_ref().map(|files| files.get_ref().clone());
+    let written = file.file.as_ref().map(|files| files.get_ref().0.clone());
     pick(said, written, Vec::new)
 }
 
@@ -127,9 +141,11 @@ impl Settings {
             memory: pick(arguments.memory, file.memory.map(|size| size.0), sizes::memory),
             flash: pick_some(arguments.flash, file.flash.map(|size| size.0)),
             files: files_of(arguments, &file),
-            array: pick(arguments.large.config()?, array_of(&file, source.as_ref())?, || {
-                ArrayConfig::default()
+            cache: cache_of(arguments, &file, source.as_ref())?,
+            on_change: pick(arguments.cache.on_change, file.on_change.map(|it| it.0), || {
+                OnChange::Refuse
             }),
+            drop_other_tenants: pick(None, file.drop_other_tenants, || false),
             data_dir: pick_some(arguments.data_dir.clone(), file.data_dir),
             workers: pick(
                 arguments.workers.map(usize::from),
@@ -185,21 +201,23 @@ impl Settings {
     fn check_caches(&self) -> Result<(), Error> {
         self.tenants.iter().try_for_each(|tenant| {
             let checked = self.tenant(tenant).config.check();
-            checked.map_err(|error| {
-                let why = words::of_serve(&error);
-                Error::usage(format!("tenant {:?}: {why}", tenant.name))
-            })
+            let refused = |why: String| Error::usage(format!("tenant {:?}: {why}", tenant.name));
+            checked.map_err(|error| refused(words::of_serve(&error)))?;
+            tenant.cache.over(&self.cache).check().map_err(refused)
         })
     }
 
     /// Each shard needs its own file; `data_dir` and `flash = 0` contradict files.
     fn check_files(&self) -> Result<(), String> {
         let files = &self.files.0;
-        let twice = (0..files.len()).find(|at| files[..*at].contains(&files[*at]));
+        // Two simulated drives of the same description are two drives.
+        let is_model = |at: usize| files[at].kind == Some(TargetKind::Model);
+        let twice = (0..files.len()).filter(|at| !is_model(*at));
+        let twice = twice.into_iter().find(|at| files[..*at].contains(&files[*at]));
         if let Some(at) = twice {
             return Err(format!(
                 "file: {} is there twice; each shard needs a file of its own",
-                files[at].display()
+                files[at]
             ));
         }
         if files.is_empty() {
@@ -220,6 +238,42 @@ impl Settings {
         Ok(())
     }
 
+    /// The wish for placement.
+    pub(crate) fn placement(&self) -> PlacementMode {
+        self.cache.placement().unwrap_or_default()
+    }
+
+    /// The settings of caches in which `other` differs, by tenant; those that a changed share concerns too.
+    pub(crate) fn changed_caches(&self, other: &Self) -> Vec<(String, Change)> {
+        let mut changed = Vec::new();
+        for theirs in &other.tenants {
+            let Some(ours) = self.tenants.iter().find(|ours| ours.name == theirs.name) else {
+                changed.push((format!("tenant {:?}", theirs.name), Change::Start));
+                continue;
+            };
+            let (now, then) = (ours.cache.over(&self.cache), theirs.cache.over(&other.cache));
+            let keys = now.changed(&then).into_iter().map(|(key, change)| (key.to_owned(), change));
+            let of = |key: String| match self.tenants.len() {
+                1 => key,
+                _ => format!("{key} of tenant {:?}", theirs.name),
+            };
+            changed.extend(keys.map(|(key, change)| (of(key), change)));
+            if ours.percent != theirs.percent {
+                changed.push((of("share".to_owned()), Change::Empties));
+            }
+            let memory = |of: &TenantSettings| (of.memory_percent, of.memory_borrow);
+            if memory(ours) != memory(theirs) {
+                changed.push((of("memory_share".to_owned()), Change::Start));
+            }
+        }
+        let gone = self
+            .tenants
+            .iter()
+            .filter(|ours| other.tenants.iter().all(|theirs| theirs.name != ours.name));
+        changed.extend(gone.map(|gone| (format!("tenant {:?}", gone.name), Change::Start)));
+        changed
+    }
+
     /// The part of the memory that is for clients.
     pub(crate) fn client_bytes(&self) -> u64 {
         sizes::clients(self.memory.0, self.value_max.0)
@@ -232,10 +286,8 @@ impl Settings {
 
     /// The configuration of a tenant's cache.
     pub(crate) fn tenant(&self, tenant: &TenantSettings) -> Tenant {
-        let array = self.array.0.clone();
-        // memcached clients may ask when an item was used, and operators want latencies.
-        let own =
-            Config { access_times: true, latency_histograms: true, array, ..Config::default() };
+        let mut own = Config { on_change: self.on_change.0, ..default_config() };
+        self.cache.put_into(&mut own);
         tenant.tenant(&own)
     }
 

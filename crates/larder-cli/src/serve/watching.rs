@@ -10,7 +10,7 @@ use tracing::level_filters::LevelFilter;
 
 use crate::args::ServeArgs;
 use crate::block::WatchedCaches;
-use crate::settings_file::{From, Setting, SettingsFile, pick};
+use crate::settings_file::{From, Setting, SettingsFile, pick, pick_some};
 
 /// Settings for observing a server.
 #[derive(Debug)]
@@ -25,6 +25,8 @@ pub(crate) struct Watching {
     log: Setting<LevelFilter>,
     /// The endurance rating of the drive, in bytes written.
     endurance: Setting<Option<u64>>,
+    /// The over-provisioning of the drive, in percent of its capacity.
+    overprovisioning: Setting<Option<f64>>,
     block_caches: WatchedCaches,
 }
 
@@ -48,6 +50,7 @@ impl Watching {
                 file.endurance.map(|size| Some(size.0)),
                 Option::default,
             ),
+            overprovisioning: pick_some(arguments.overprovisioning, file.overprovisioning),
             block_caches: WatchedCaches::of(file.block.iter().map(|entry| entry.get_ref())),
         }
     }
@@ -74,8 +77,16 @@ impl Watching {
         self.endurance.0.map(|rated_bytes| Endurance { rated_bytes, written_bytes: 0 })
     }
 
+    /// Bytes of flash behind a drive of this capacity, if its over-provisioning is known.
+    #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    pub(super) fn flash_bytes(&self, capacity_bytes: u64) -> Option<u64> {
+        self.overprovisioning
+            .0
+            .map(|percent| (capacity_bytes as f64 * (1.0 + percent / 100.0)) as u64)
+    }
+
     /// Each setting: its name, its value, where it comes from.
-    pub(super) fn explained(&self) -> [(&'static str, String, From); 8] {
+    pub(super) fn explained(&self) -> [(&'static str, String, From); 9] {
         let hosts = match self.admin_hosts.0.as_slice() {
             [] => "none".to_owned(),
             names => names.join(", "),
@@ -92,6 +103,8 @@ impl Watching {
             [] => ("none".to_owned(), From::Default),
             names => (names.join(", "), From::File),
         };
+        let unknown = || "not known".to_owned();
+        let spare = self.overprovisioning.0.map(|percent| format!("{percent} %"));
         let rated = self.endurance.0.map(|bytes| BinaryBytes(bytes).to_string());
         [
             ("admin_hosts", hosts, self.admin_hosts.1),
@@ -101,7 +114,8 @@ impl Watching {
             ("slow_threshold", slow, self.slow_threshold.1),
             ("log", self.log.0.to_string(), self.log.1),
             ("block", block.0, block.1),
-            ("endurance", rated.unwrap_or_else(|| "not known".to_owned()), self.endurance.1),
+            ("endurance", rated.unwrap_or_else(unknown), self.endurance.1),
+            ("overprovisioning", spare.unwrap_or_else(unknown), self.overprovisioning.1),
         ]
     }
 }

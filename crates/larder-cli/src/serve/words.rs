@@ -4,9 +4,8 @@
 use std::fmt::Display;
 
 /// Text in an error, and the name of the option, with `--` or in `larder.toml`. Longer ones come first.
-const WORDS: [(&str, &str); 18] = [
-    // Remedies that this command does not have.
-    (", or a smaller loc.write_bytes", ""),
+const WORDS: [(&str, &str); 26] = [
+    // Remedies.
     (
         "set start_empty, or erase its first",
         "remove the file if its data may go, or erase its first",
@@ -18,22 +17,34 @@ const WORDS: [(&str, &str); 18] = [
     ),
     (
         "set on_change = Discard to begin with an empty one",
-        "remove the file to begin with an empty one",
+        "set on_change = \"discard\" to begin with an empty one",
+    ),
+    (
+        "set on_change = Discard, which costs",
+        "set on_change = \"discard\", which empties this tenant and costs",
     ),
     ("set TenantsConfig::memory_bytes", "set memory"),
     (" (lock_wait)", ""),
-    ("loc.region_bytes", "regions of the large-object engine"),
+    ("set region_bytes higher", "use larger files"),
     // Names.
-    ("array.percent", "array percent"),
-    ("array.min_object_bytes", "array min_object"),
-    ("array.mean_object_bytes", "array mean_object"),
-    ("array.index_bytes", "array index"),
-    ("array.memory_bytes", "array memory"),
+    ("tombstone_log_bytes", "tombstone_log"),
+    ("admission_memory_bytes", "admission.memory"),
+    ("demoting_bytes_max", "demotion.memory"),
+    ("utilization_percent", "utilization"),
+    ("loc.region_bytes", "loc.region"),
+    ("loc.write_bytes", "loc.write"),
+    ("loc.ru_aware_eviction", "loc.reclaim_units"),
+    ("soc.max_object_bytes", "soc.max_object"),
+    ("soc.log_percent", "soc.log"),
+    ("array.min_object_bytes", "array.min_object"),
+    ("array.mean_object_bytes", "array.mean_object"),
+    ("array.region_bytes", "array.region"),
+    ("array.index_bytes", "array.index"),
+    ("array.memory_bytes", "array.memory"),
     ("memory_bytes", "memory"),
     ("dram_bytes", "memory"),
     ("connections_max", "connections"),
     ("value_bytes_max", "value_max"),
-    ("set region_bytes higher", "use larger files"),
 ];
 
 /// The same message, with names that a user of the command knows.
@@ -59,8 +70,7 @@ mod tests {
                 word.contains("_bytes")
                     || word.contains("_max") && *word != "value_max"
                     || word.contains("::")
-                    || ["loc.", "soc.", "array."].iter().any(|engine| word.starts_with(engine))
-                    || ["start_empty", "lock_wait", "None", "on_change"].contains(word)
+                    || ["start_empty", "lock_wait", "None", "Discard"].contains(word)
             })
             .collect()
     }
@@ -76,6 +86,8 @@ mod tests {
         is_ours(&server(ServerConfig { connections_max: 0, ..ServerConfig::default() }));
         is_ours(&server(ServerConfig { value_bytes_max: 1, ..ServerConfig::default() }));
         assert!(!fields("connections_max = 0: loc.write_bytes, start_empty").is_empty());
+        is_ours("soc.log_percent, soc.max_object_bytes, loc.region_bytes, loc.ru_aware_eviction");
+        is_ours("tombstone_log_bytes, admission_memory_bytes, array.min_object_bytes");
     }
 
     #[test]

@@ -3,13 +3,16 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use larder::OnChange;
+use larder_device::Target;
 use larder_server::{PasswordHash, SocketBackend, User};
 use larder_workload::Error;
 use serde::Deserialize;
+use serde::de::{self, Deserializer};
 use toml::Spanned;
 
-use super::array::ArrayEntry;
 use super::block::BlockEntry;
+use super::cache::{CacheSettings, Section, Sections, Value};
 use super::cluster::ClusterEntry;
 use super::log_level::LogLevel;
 use super::places::{Place, Places};
@@ -36,9 +39,10 @@ pub(crate) struct SettingsFile {
     pub(crate) slow_threshold: Option<u32>,
     pub(crate) log: Option<LogLevel>,
     pub(crate) endurance: Option<Size>,
+    pub(crate) overprovisioning: Option<f64>,
     pub(crate) memory: Option<Size>,
     pub(crate) flash: Option<Size>,
-    pub(crate) file: Option<Spanned<Vec<PathBuf>>>,
+    pub(crate) file: Option<Spanned<Targets>>,
     pub(crate) data_dir: Option<PathBuf>,
     pub(crate) workers: Option<u16>,
     pub(crate) sockets: Option<Sockets>,
@@ -53,7 +57,23 @@ pub(crate) struct SettingsFile {
     pub(crate) ready_without_flash: Option<bool>,
     pub(crate) ready_while_indexing: Option<bool>,
     pub(crate) cluster: Option<Spanned<ClusterEntry>>,
-    pub(crate) array: Option<Spanned<ArrayEntry>>,
+    soc: Section,
+    loc: Section,
+    array: Section,
+    admission: Section,
+    placement: Section,
+    dram: Section,
+    demotion: Section,
+    crash_safety: Option<Value>,
+    utilization: Option<Value>,
+    tombstone_log: Option<Value>,
+    flash_wait: Option<Value>,
+    seed: Option<Value>,
+    hash_seed: Option<Value>,
+    latencies: Option<Value>,
+    access_times: Option<Value>,
+    pub(crate) on_change: Option<ChangedLayout>,
+    pub(crate) drop_other_tenants: Option<bool>,
     #[serde(default)]
     tenant: Vec<Spanned<TenantEntry>>,
     #[serde(default)]
@@ -84,6 +104,43 @@ impl TryFrom<String> for Sockets {
 
     fn try_from(text: String) -> Result<Self, String> {
         sockets(&text).map(Self)
+    }
+}
+
+/// Files and devices of shards: one, or a list.
+#[derive(Debug, Clone)]
+pub(crate) struct Targets(pub(crate) Vec<Target>);
+
+impl<'de> Deserialize<'de> for Targets {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(
+            untagged,
+            expecting = "a file or device such as \"/mnt/a/larder\", or a list of them"
+        )]
+        enum OneOrMany {
+            One(String),
+            Many(Vec<String>),
+        }
+        let texts = match OneOrMany::deserialize(deserializer)? {
+            OneOrMany::One(text) => vec![text],
+            OneOrMany::Many(texts) => texts,
+        };
+        let targets = texts.iter().map(|text| text.parse().map_err(de::Error::custom));
+        targets.collect::<Result<_, _>>().map(Self)
+    }
+}
+
+/// "refuse" or "discard".
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) struct ChangedLayout(pub(crate) OnChange);
+
+impl TryFrom<String> for ChangedLayout {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse().map(Self)
     }
 }
 
@@ -121,7 +178,8 @@ impl Source {
     ) -> Result<(Vec<TenantSettings>, Vec<User>), Error> {
         let mut tenants: Vec<TenantSettings> = Vec::new();
         for entry in &file.tenant {
-            let settings = entry.get_ref().settings(&tenants);
+            let cache = entry.get_ref().cache(self)?;
+            let settings = entry.get_ref().settings(&tenants, cache);
             tenants.push(settings.map_err(|message| self.refuse(Some(entry.span()), &message))?);
         }
         let users = self.users(file, &tenants)?;
@@ -171,6 +229,30 @@ impl Source {
 }
 
 impl SettingsFile {
+    /// What it says about the caches of all tenants.
+    pub(crate) fn cache(&self, source: &Source) -> Result<CacheSettings, Error> {
+        let sections = vec![
+            ("soc", &self.soc),
+            ("loc", &self.loc),
+            ("array", &self.array),
+            ("admission", &self.admission),
+            ("placement", &self.placement),
+            ("dram", &self.dram),
+            ("demotion", &self.demotion),
+        ];
+        let keys = vec![
+            ("crash_safety", &self.crash_safety),
+            ("utilization", &self.utilization),
+            ("tombstone_log", &self.tombstone_log),
+            ("flash_wait", &self.flash_wait),
+            ("seed", &self.seed),
+            ("hash_seed", &self.hash_seed),
+            ("latencies", &self.latencies),
+            ("access_times", &self.access_times),
+        ];
+        CacheSettings::read(&Sections { sections, keys }, "", source)
+    }
+
     /// The addresses of tenants' own listeners.
     pub(crate) fn places_of_tenants(&self) -> impl Iterator<Item = Place> {
         self.tenant.iter().flat_map(|entry| {
@@ -201,6 +283,7 @@ fn hint(message: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use larder::Config;
     use larder_server::{OverLimit, TenantPolicy};
 
     use super::*;
@@ -255,8 +338,9 @@ mod tests {
             ..TenantPolicy::new("b")
         };
         assert_eq!((&tenants[1].policy, tenants[1].flash_write_budget), (&policy, Some(10 << 30)));
-        let array = |tenant: &TenantSettings| tenant.array.as_ref().map(|array| array.percent);
-        assert_eq!((array(&tenants[0]), array(&tenants[1])), (None, Some(96.0)));
+        let array =
+            |tenant: &TenantSettings| tenant.tenant(&Config::default()).config.array.percent;
+        assert_eq!((array(&tenants[0]), array(&tenants[1])), (0.0, 96.0));
     }
 
     #[test]

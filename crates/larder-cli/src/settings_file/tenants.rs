@@ -1,16 +1,21 @@
 //! `[[tenant]]` of `larder.toml`: a tenant's shares and limits.
 
+use std::fmt;
 use std::time::Duration;
 
 use indicatif::BinaryBytes;
-use larder::{AdmissionPolicy, ArrayConfig, Config, Tenant};
+use larder::{AdmissionPolicy, Config, Tenant};
+use larder_device::Target;
 use larder_server::{OverLimit, ProtocolKind, TenantPolicy};
+use larder_vssd::Isolation;
+use larder_workload::Error;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::array::{self, ArrayEntry};
+use super::cache::{CacheSettings, Section, Sections, Value};
 use super::places::Places;
 use super::size::Size;
+use super::source::Source;
 use crate::args::ListenArg;
 
 /// The only tenant, if none are configured.
@@ -31,9 +36,64 @@ pub(super) struct TenantEntry {
     weight: Option<u16>,
     prefix: Option<String>,
     flash_write_budget: Option<Size>,
-    array: Option<ArrayEntry>,
+    isolation: Option<IsolationKind>,
+    channels: Option<u32>,
+    dies: Option<u32>,
+    capacity: Option<Size>,
+    file: Option<String>,
+    memory_share: Option<f64>,
+    memory_borrow: Option<Size>,
+    soc: Section,
+    loc: Section,
+    array: Section,
+    admission: Section,
+    placement: Section,
+    dram: Section,
+    demotion: Section,
+    crash_safety: Option<Value>,
+    utilization: Option<Value>,
+    tombstone_log: Option<Value>,
+    flash_wait: Option<Value>,
     pub(super) memcached: Option<Spanned<Places>>,
     pub(super) resp: Option<Spanned<Places>>,
+}
+
+/// What a tenant shares of the array: "channel", "die", "software" or "none".
+#[derive(Debug, Clone, Copy, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+enum IsolationKind {
+    Channel,
+    Die,
+    Software,
+    None,
+}
+
+/// The place of a tenant on an array of virtual SSDs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct IsolatedPlace {
+    pub(crate) isolation: Isolation,
+    /// Channels or dies; `None`: as many as the capacity takes.
+    pub(crate) units: Option<u32>,
+    /// `None`: that of its channels or dies.
+    pub(crate) capacity_bytes: Option<u64>,
+}
+
+impl fmt::Display for IsolatedPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.isolation {
+            Isolation::Channel => "isolation channel",
+            Isolation::Die => "isolation die",
+            Isolation::Software { .. } => "isolation software",
+            Isolation::None => "isolation none",
+        })?;
+        if let Some(units) = self.units {
+            write!(f, ", {units} of them")?;
+        }
+        match self.capacity_bytes {
+            Some(bytes) => write!(f, ", {}", BinaryBytes(bytes)),
+            None => Ok(()),
+        }
+    }
 }
 
 /// "delay" or "error".
@@ -57,12 +117,20 @@ impl TryFrom<String> for BeyondLimit {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct TenantSettings {
     pub(crate) name: String,
-    /// Its share of memory and flash.
+    /// Its share of flash.
     pub(crate) percent: f64,
+    /// Its share of memory.
+    pub(crate) memory_percent: f64,
+    /// Bytes of memory that it may borrow from others.
+    pub(crate) memory_borrow: u64,
+    /// Its place on an array of virtual SSDs, if it has one.
+    pub(crate) isolated: Option<IsolatedPlace>,
+    /// A file or drive of its own.
+    pub(crate) file: Option<Target>,
     /// Bytes that it may write to flash a day.
     pub(crate) flash_write_budget: Option<u64>,
-    /// Its own array engine, if it differs from the common one.
-    pub(crate) array: Option<ArrayConfig>,
+    /// Settings of its cache that differ from the common ones.
+    pub(crate) cache: CacheSettings,
     pub(crate) policy: TenantPolicy,
     /// Listeners whose clients use this tenant without a login.
     pub(crate) listens: Vec<(ListenArg, ProtocolKind)>,
@@ -70,7 +138,11 @@ pub(crate) struct TenantSettings {
 
 impl TenantEntry {
     /// The settings of the tenant, which comes after the tenants `before`; or what is wrong with it.
-    pub(super) fn settings(&self, before: &[TenantSettings]) -> Result<TenantSettings, String> {
+    pub(super) fn settings(
+        &self,
+        before: &[TenantSettings],
+        cache: CacheSettings,
+    ) -> Result<TenantSettings, String> {
         let Self { name, share, .. } = self;
         if before.iter().any(|other| other.name == *name) {
             return Err(format!("there are two tenants {name:?}"));
@@ -88,8 +160,19 @@ impl TenantEntry {
                 "tenant {name:?}: flash_write_budget = {bytes}: must be at least 1M, the bytes a day"
             ));
         }
-        let array = self.array.as_ref().map(ArrayEntry::config).transpose();
-        let array = array.map_err(|message| format!("tenant {name:?}: {message}"))?;
+        if cache.text("placement.mode") == Some("required") {
+            return Err(format!(
+                "tenant {name:?}: placement.mode = required: the drive is opened for all tenants; set mode in \
+                 [placement]"
+            ));
+        }
+        if budget.is_some() && cache.text("admission.policy").is_some() {
+            return Err(format!(
+                "tenant {name:?}: flash_write_budget and admission.policy: the budget is a policy of admission; leave \
+                 one of them out"
+            ));
+        }
+        let memory_percent = self.memory_share.unwrap_or(*share);
         let policy = self.policy()?;
         if before.is_empty() && !policy.prefix.is_empty() {
             return Err(format!(
@@ -103,11 +186,92 @@ impl TenantEntry {
         Ok(TenantSettings {
             name: name.clone(),
             percent: *share,
+            memory_percent,
+            isolated: self.isolated()?,
+            file: self.own_file()?,
+            memory_borrow: self.memory_borrow.map_or(0, |size| size.0),
             flash_write_budget: budget,
-            array,
+            cache,
             policy,
             listens,
         })
+    }
+
+    /// What it says about its cache.
+    pub(super) fn cache(&self, source: &Source) -> Result<CacheSettings, Error> {
+        let sections = vec![
+            ("soc", &self.soc),
+            ("loc", &self.loc),
+            ("array", &self.array),
+            ("admission", &self.admission),
+            ("placement", &self.placement),
+            ("dram", &self.dram),
+            ("demotion", &self.demotion),
+        ];
+        let keys = vec![
+            ("crash_safety", &self.crash_safety),
+            ("utilization", &self.utilization),
+            ("tombstone_log", &self.tombstone_log),
+            ("flash_wait", &self.flash_wait),
+        ];
+        let whose = format!("tenant {:?}: ", self.name);
+        CacheSettings::read(&Sections { sections, keys }, &whose, source)
+    }
+
+    /// Its place on an array.
+    fn isolated(&self) -> Result<Option<IsolatedPlace>, String> {
+        let refuse = |why: String| Err(format!("tenant {:?}: {why}", self.name));
+        let Self { channels, dies, capacity, .. } = self;
+        let Some(kind) = self.isolation else {
+            return match (channels, dies, capacity) {
+                (None, None, None) => Ok(None),
+                _ => refuse(
+                    "channels, dies and capacity need isolation = \"channel\", \"die\", …"
+                        .to_owned(),
+                ),
+            };
+        };
+        let (units, other) = match kind {
+            IsolationKind::Channel => (*channels, dies.map(|_| "dies")),
+            IsolationKind::Die => (*dies, channels.map(|_| "channels")),
+            IsolationKind::Software | IsolationKind::None => {
+                (None, channels.map(|_| "channels").or(dies.map(|_| "dies")))
+            }
+        };
+        if let Some(other) = other {
+            return refuse(format!(
+                "{other}: this isolation has none of them; give capacity, or another isolation"
+            ));
+        }
+        let capacity_bytes = capacity.map(|size| size.0);
+        if units == Some(0) || capacity_bytes == Some(0) {
+            return refuse("channels, dies and capacity must be at least 1".to_owned());
+        }
+        if units.is_none() && capacity_bytes.is_none() {
+            return refuse("isolation: how much? give channels, dies or capacity".to_owned());
+        }
+        let isolation = match kind {
+            IsolationKind::Channel => Isolation::Channel,
+            IsolationKind::Die => Isolation::Die,
+            IsolationKind::Software => {
+                Isolation::Software { weight: self.weight.unwrap_or(1).into() }
+            }
+            IsolationKind::None => Isolation::None,
+        };
+        Ok(Some(IsolatedPlace { isolation, units, capacity_bytes }))
+    }
+
+    fn own_file(&self) -> Result<Option<Target>, String> {
+        let target = self.file.as_deref().map(str::parse).transpose();
+        let target =
+            target.map_err(|why: String| format!("tenant {:?}: file: {why}", self.name))?;
+        if target.is_some() && self.isolation.is_some() {
+            return Err(format!(
+                "tenant {:?}: file and isolation: a drive of its own shares nothing",
+                self.name
+            ));
+        }
+        Ok(target)
     }
 
     fn policy(&self) -> Result<TenantPolicy, String> {
@@ -145,23 +309,31 @@ fn listens(
 impl TenantSettings {
     /// The only tenant, if none are configured.
     pub(crate) fn alone() -> Self {
-        let (name, policy) = (TENANT.to_owned(), TenantPolicy::new(TENANT));
-        let (flash_write_budget, array, listens) = (None, None, Vec::new());
-        Self { name, percent: 100.0, flash_write_budget, array, policy, listens }
+        Self {
+            name: TENANT.to_owned(),
+            percent: 100.0,
+            memory_percent: 100.0,
+            isolated: None,
+            file: None,
+            memory_borrow: 0,
+            flash_write_budget: None,
+            cache: CacheSettings::default(),
+            policy: TenantPolicy::new(TENANT),
+            listens: Vec::new(),
+        }
     }
 
-    /// The configuration of its cache, based on the common `config`.
-    pub(crate) fn tenant(&self, config: &Config) -> Tenant {
-        let admission = match self.flash_write_budget {
-            None => config.admission,
-            Some(bytes_per_day) => AdmissionPolicy::Budget { bytes_per_day },
-        };
+    /// Its configuration, based on the one that all tenants have in common.
+    pub(crate) fn tenant(&self, common: &Config) -> Tenant {
+        let mut config = common.clone();
+        self.cache.put_into(&mut config);
+        if let Some(bytes_per_day) = self.flash_write_budget {
+            config.admission = AdmissionPolicy::Budget { bytes_per_day };
+        }
         Tenant {
-            config: Config {
-                admission,
-                array: self.array.as_ref().unwrap_or(&config.array).clone(),
-                ..config.clone()
-            },
+            dram_percent: self.memory_percent,
+            dram_borrow_max_bytes: self.memory_borrow,
+            config,
             ..Tenant::new(&self.name, self.percent)
         }
     }
@@ -190,8 +362,18 @@ impl TenantSettings {
         if let Some(bytes) = self.flash_write_budget {
             all.push(format!("{} to flash a day", BinaryBytes(bytes)));
         }
-        if let Some(array) = &self.array {
-            all.push(format!("array: {}", array::explained(array)));
+        if self.memory_borrow > 0 {
+            all.push(format!("borrows up to {} of memory", BinaryBytes(self.memory_borrow)));
+        }
+        if let Some(file) = &self.file {
+            all.push(format!("on {file}"));
+        }
+        if let Some(place) = &self.isolated {
+            all.push(place.to_string());
+        }
+        let cache = self.cache.listed();
+        if !cache.is_empty() {
+            all.push(cache);
         }
         if !self.policy.prefix.is_empty() {
             all.push(format!("keys {}*", self.policy.prefix.escape_ascii()));
@@ -212,12 +394,32 @@ mod tests {
         let budget = AdmissionPolicy::Budget { bytes_per_day: 5 << 30 };
         assert_eq!(settings.tenant(&config).config, Config { admission: budget, ..config.clone() });
         assert_eq!(TenantSettings::alone().tenant(&config).config, config);
-        // Its own array engine replaces the common one.
-        let array = |percent| ArrayConfig { percent, ..ArrayConfig::default() };
-        let config = Config { array: array(96.0), ..config };
-        let own =
-            |array| TenantSettings { array, ..TenantSettings::alone() }.tenant(&config).config;
-        assert_eq!((own(None).array, own(Some(array(0.0))).array), (array(96.0), array(0.0)));
+    }
+
+    #[test]
+    fn a_place_on_an_array_has_a_size_and_no_unit_of_another_kind() {
+        let place = |toml: &str| {
+            let text = format!("name = \"a\"\nshare = 50\n{toml}");
+            toml::from_str::<TenantEntry>(&text).map_err(|error| error.to_string())?.isolated()
+        };
+        let channels = place("isolation = \"channel\"\nchannels = 2").unwrap().unwrap();
+        assert_eq!((channels.isolation, channels.units), (Isolation::Channel, Some(2)));
+        assert_eq!(channels.to_string(), "isolation channel, 2 of them");
+        let soft =
+            place("isolation = \"software\"\ncapacity = \"1M\"\nweight = 3").unwrap().unwrap();
+        assert_eq!((soft.isolation, soft.units), (Isolation::Software { weight: 3 }, None));
+        assert_eq!(place(""), Ok(None));
+        for (toml, says) in [
+            ("isolation = \"die\"", "how much?"),
+            ("isolation = \"die\"\nchannels = 1", "channels: this isolation has none"),
+            ("isolation = \"none\"\ndies = 1", "dies: this isolation has none"),
+            ("isolation = \"channel\"\nchannels = 0", "at least 1"),
+            ("channels = 2", "need isolation"),
+            ("isolation = \"chanel\"", "channel"),
+        ] {
+            let refused = place(toml).unwrap_err();
+            assert!(refused.contains(says), "{toml}: {refused}");
+        }
     }
 
     #[test]

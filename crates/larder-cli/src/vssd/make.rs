@@ -123,7 +123,8 @@ pub(super) fn create(arguments: &CreateArgs) -> Result<Ending, Error> {
     let (array, _) = open(&arguments.image)?;
     let request =
         Request { isolation, mb_s: arguments.mb_s, bytes: arguments.capacity.unwrap_or(1) };
-    let id = array.alloc(request).map_err(|error| refused("--capacity and --mb-s", &error))?;
+    let made = array.alloc_named(&arguments.name, request);
+    let id = made.map_err(|error| refused("--name, --capacity and --mb-s", &error))?;
     let tenant = Tenant::of(&array, id)?;
     let text = format!("vSSD {}: {}\n", tenant.vssd, tenant.describe());
     array.sync().map_err(|error| refused("image", &error))?;

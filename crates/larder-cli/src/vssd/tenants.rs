@@ -12,6 +12,8 @@ use super::output::human;
 #[derive(Debug, Serialize)]
 pub(super) struct Tenant {
     pub(super) vssd: u32,
+    /// Its owner; empty if it was not said.
+    pub(super) name: String,
     /// What it shares with others: "channels", "dies", "software" or "none".
     pub(super) isolation: String,
     /// The kind of its store.
@@ -52,7 +54,7 @@ impl Tenant {
         let (info, dies_array) = seen
             .map_err(of_vssd)?
             .map_err(|error| Error::run(format!("vSSD {}: {error}", id.0)))?;
-        let VssdInfo { request, units, blocks, allocated, read_only, .. } = info;
+        let VssdInfo { name, request, units, blocks, allocated, read_only, .. } = info;
         let block_bytes = store.info().block_bytes;
         let die = |&(drive, die): &(u32, larder_ssd::nand::DieIndex)| Die {
             drive,
@@ -61,6 +63,7 @@ impl Tenant {
         };
         Ok(Self {
             vssd: id.0,
+            name,
             isolation: store.info().isolation.to_string(),
             kind: store.info().kind,
             weight: match request.isolation {
@@ -90,8 +93,9 @@ impl Tenant {
 
     /// Describes it in a line, without its number.
     pub(super) fn describe(&self) -> String {
+        let of = if self.name.is_empty() { String::new() } else { format!(", of {}", self.name) };
         format!(
-            "{} of {} × {}, {} blocks of {}, isolation {}",
+            "{} of {} × {}, {} blocks of {}, isolation {}{of}",
             human(self.capacity_bytes),
             self.units,
             self.unit,

@@ -30,6 +30,7 @@ mod lab_command;
 #[cfg(target_os = "linux")]
 mod memory_of_clients;
 mod place;
+mod placed_server;
 mod plan_command;
 mod plan_json;
 mod replay_json;

@@ -38,6 +38,32 @@ fn a_column_with_placement_and_one_without() {
     }
 }
 
+/// The recommendation is a file that `larder check` understands, with the reason for each setting.
+#[cfg(feature = "serve")]
+#[test]
+fn the_recommendation_is_a_configuration_of_the_server() {
+    let place = Place::new();
+    place.succeed(&format!("{SHORT} --soc 6 --config larder.toml"));
+    let text = fs::read_to_string(place.path().join("larder.toml")).unwrap();
+    assert!(text.contains("it keeps DLWA below 1.5; without it, use"), "{text}");
+    let checked = place.succeed("check larder.toml").stdout;
+    let line = |name: &str| {
+        checked.lines().find(|line| line.starts_with(&format!("{name} "))).unwrap().to_owned()
+    };
+    assert!(
+        line("soc.percent").contains(" 6 ") && line("soc.percent").ends_with("file"),
+        "{checked}"
+    );
+    assert!(line("placement.mode").contains("required"), "{checked}");
+    assert!(line("endurance").ends_with("file") && line("overprovisioning").ends_with("file"));
+    // All of it, on a smaller machine: a simulated drive that places.
+    let more =
+        format!("file = \"model:128M,op=17\"\n{}", text.replace("memory = 60", "# memory = 60"));
+    place.write("larder.toml", more);
+    let checked = place.succeed("check larder.toml").stdout;
+    assert!(checked.contains("model:128M,op=17"), "{checked}");
+}
+
 #[test]
 fn a_trace_is_a_sample() {
     let place = Place::new();

@@ -13,8 +13,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) struct Serving {
     pub(crate) child: Child,
     pub(crate) output: BufReader<Box<dyn Read>>,
-    /// The printed addresses, by protocol.
+    /// The printed lines, by their first words: addresses by protocol, and what else is told at the start.
     places: Vec<(String, String)>,
+    lines: Vec<String>,
 }
 
 pub(crate) fn command(directory: &Path, words: &[&str]) -> Command {
@@ -38,7 +39,7 @@ impl Serving {
     pub(crate) fn run(mut command: Command) -> Self {
         let mut child = command.spawn().unwrap();
         let output = BufReader::new(Box::new(child.stdout.take().unwrap()) as Box<dyn Read>);
-        let mut serving = Self { child, output, places: Vec::new() };
+        let mut serving = Self { child, output, places: Vec::new(), lines: Vec::new() };
         loop {
             let mut line = String::new();
             assert!(
@@ -50,11 +51,17 @@ impl Serving {
             }
             let (name, place) = line.trim_end().split_once(' ').unwrap();
             serving.places.push((name.to_owned(), place.trim().to_owned()));
+            serving.lines.push(line);
         }
     }
 
     pub(crate) fn place(&self, name: &str) -> &str {
         &self.places.iter().find(|(known, _)| known == name).unwrap().1
+    }
+
+    /// The lines that were printed before it was ready.
+    pub(crate) fn lines(&self) -> impl Iterator<Item = &str> {
+        self.lines.iter().map(String::as_str)
     }
 
     pub(crate) fn connect(&self, name: &str) -> TcpStream {
@@ -301,7 +308,9 @@ fn sighup_reads_the_file_again_and_a_mistake_changes_nothing() {
     serving.signal("HUP");
     serving.output.read_line(&mut line).unwrap();
     assert!(
-        line.contains("users, certificates, connections and limits are as the file says"),
+        line.contains(
+            "users, certificates, connections, limits, memory and admission are as the file"
+        ),
         "{line}"
     );
     assert!(line.ends_with("another start: idle_timeout\n"), "{line}");

@@ -30,6 +30,8 @@ use crate::sys;
 pub(super) struct OpenNode {
     pub(super) device: Arc<dyn Device>,
     pub(super) node: std::path::PathBuf,
+    /// Whether transfers bypass the page cache.
+    pub(super) direct: bool,
     pub(super) fallback: Option<String>,
 }
 
@@ -62,7 +64,8 @@ impl Openers for RealOpeners {
     ) -> Result<OpenNode, Error> {
         let device = FileDevice::open_placing(path, options, streams)?;
         let fallback = device.engine_fallback().map(str::to_owned);
-        Ok(OpenNode { device: Arc::new(device), node: path.to_owned(), fallback })
+        let direct = device.direct();
+        Ok(OpenNode { device: Arc::new(device), node: path.to_owned(), direct, fallback })
     }
 
     #[cfg(target_os = "linux")]
@@ -74,7 +77,7 @@ impl Openers for RealOpeners {
     ) -> Result<OpenNode, Error> {
         let device = PassthroughDevice::open(node, options, placing)?;
         let node = device.generic_path().to_owned();
-        Ok(OpenNode { device: Arc::new(device), node, fallback: None })
+        Ok(OpenNode { device: Arc::new(device), node, direct: true, fallback: None })
     }
 }
 
@@ -140,6 +143,9 @@ impl Chooser<'_> {
             #[cfg(target_os = "linux")]
             (Some(TargetKind::Dax), _) => self.mapped(),
             (Some(TargetKind::Model), _) => self.model(),
+            (Some(TargetKind::Image), _) => Err(self.refuse(
+                "an image has virtual SSDs, and is no device itself; `larder serve` gives each tenant with isolation one",
+            )),
             (Some(TargetKind::File), _) | (None, PathKind::File) => self.file(),
             #[cfg(target_os = "linux")]
             (kind, _) => self.device(kind, found),
@@ -165,7 +171,8 @@ impl Chooser<'_> {
             )
         });
         let node = self.target.path.clone();
-        let opened = self.without(OpenNode { device: Arc::new(device), node, fallback: None });
+        let device: Arc<dyn Device> = Arc::new(device);
+        let opened = self.without(OpenNode { device, node, direct: true, fallback: None });
         let notices: Vec<String> = emulated.into_iter().chain(opened.notice).collect();
         let notice = (!notices.is_empty()).then(|| notices.join("; "));
         Ok(Opened { notice, ..opened })
@@ -178,7 +185,8 @@ impl Chooser<'_> {
         let off = self.options.placement == PlacementMode::Off;
         let config = ManagedConfig { fdp: config.fdp && !off, ..config };
         let device: Arc<dyn Device> = Arc::new(ModelDevice::new(config, Payload::Memory)?);
-        let node = OpenNode { device, node: self.target.path.clone(), fallback: None };
+        let node =
+            OpenNode { device, node: self.target.path.clone(), direct: true, fallback: None };
         if node.device.info().placement.is_active() {
             return Ok(self.reached(PlacementPath::Model, node));
         }
@@ -211,7 +219,8 @@ impl Chooser<'_> {
     fn reached(self, path: PlacementPath, node: OpenNode) -> Opened {
         let placement = node.device.info().placement.clone();
         let status = PlacementStatus { path, node: node.node, placement, why: String::new() };
-        Opened { device: node.device, status, missed: self.missed, notice: None }
+        let OpenNode { device, direct, .. } = node;
+        Opened { device, status, missed: self.missed, direct, notice: None }
     }
 
     /// The device without placement, with a notice unless placement is off.
@@ -223,7 +232,8 @@ impl Chooser<'_> {
         });
         let placement = PlacementInfo::none();
         let status = PlacementStatus { path: PlacementPath::None, node: node.node, placement, why };
-        Opened { device: node.device, status, missed: self.missed, notice }
+        let OpenNode { device, direct, .. } = node;
+        Opened { device, status, missed: self.missed, direct, notice }
     }
 
     fn reasons(&self) -> String {

@@ -63,6 +63,8 @@ pub struct Opened {
     pub status: PlacementStatus,
     /// The better placement paths, and why they are unavailable.
     pub missed: Vec<Missed>,
+    /// Whether transfers bypass the page cache of the system.
+    pub direct: bool,
     /// A notice for the user: placement was preferred but there is none, or memory is emulated.
     pub notice: Option<String>,
 }

@@ -27,11 +27,14 @@ pub enum TargetKind {
     Nvme,
     /// `dax:`
     Dax,
+    /// `image:`: the image of drives with virtual SSDs. It is no device: each virtual SSD is one.
+    Image,
     /// `model:`: a simulated drive, which the rest of the target describes ([`ModelSpec`](crate::ModelSpec)).
     Model,
 }
 
-const PREFIXES: [(&str, TargetKind); 5] = [
+const PREFIXES: [(&str, TargetKind); 6] = [
+    ("image:", TargetKind::Image),
     ("file:", TargetKind::File),
     ("block:", TargetKind::Block),
     ("nvme:", TargetKind::Nvme),

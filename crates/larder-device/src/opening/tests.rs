@@ -59,7 +59,7 @@ impl Openers for FakeOpeners {
         self.opened.borrow_mut().push(format!("block {}", streams.handles));
         let placement = if self.no_ring { PlacementInfo::none() } else { streams };
         let fallback = self.no_ring.then(|| "io_uring is refused: by a test".to_owned());
-        Ok(OpenNode { device: told(placement), node: path.to_owned(), fallback })
+        Ok(OpenNode { device: told(placement), node: path.to_owned(), direct: true, fallback })
     }
 
     fn passthrough(&self, node: &Node, _: &FileOptions, placing: bool) -> Result<OpenNode, Error> {
@@ -70,7 +70,7 @@ impl Openers for FakeOpeners {
         let handles = if placing { handles } else { 1 };
         let placement = PlacementInfo { handles, ..PlacementInfo::none() };
         let node = node.generic_path.clone().unwrap_or_default();
-        Ok(OpenNode { device: told(placement), node, fallback: None })
+        Ok(OpenNode { device: told(placement), node, direct: true, fallback: None })
     }
 }
 

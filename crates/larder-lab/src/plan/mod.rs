@@ -21,6 +21,7 @@
 //! | `outcome` | the answer, in its stable JSON form |
 //! | `rows` | the answer as rows of a table |
 //! | `advice` | the answer in words |
+//! | `settings` | the answer as a configuration of the server |
 
 mod advice;
 mod bill;
@@ -32,6 +33,7 @@ mod model;
 mod options;
 mod outcome;
 mod rows;
+mod settings;
 mod sweep;
 #[cfg(test)]
 mod tests;

@@ -29,7 +29,7 @@ use larder_ssd::raw::{BlockTag, RawSsd};
 use larder_ssd::{Error, ErrorKind};
 
 use crate::images::{Images, Journal};
-use crate::kind::{Isolation, LogicalBlock, Request, Throughputs, VssdId};
+use crate::kind::{Isolation, LogicalBlock, NAME_BYTES_MAX, Request, Throughputs, VssdId};
 use crate::levelling::UnitWear;
 use crate::state::{SOFT_PLANES, Seat, Shape, State, SwapState, Vssd};
 use crate::table::BlockTable;
@@ -57,6 +57,8 @@ pub struct Vssds<I> {
 pub struct VssdInfo {
     /// The vSSD.
     pub id: VssdId,
+    /// What its owner is called; empty if it was not said.
+    pub name: String,
     /// The request of its creation.
     pub request: Request,
     /// Number of its units: channels, dies or soft planes.
@@ -218,7 +220,17 @@ impl<I: Images> Vssds<I> {
     /// [`ErrorKind::Config`] for a request of 0 bytes or a weight of 0; [`ErrorKind::NoResources`] if there are not
     /// enough free units: the message says how many are free, and what they could provide; [`ErrorKind::PowerLoss`].
     pub fn alloc(&mut self, request: Request) -> Result<VssdId, Error> {
+        self.alloc_named("", request)
+    }
+
+    /// Like [`Vssds::alloc`], for the owner `name`, which has no other vSSD.
+    ///
+    /// # Errors
+    /// As there; [`ErrorKind::Config`] also for a name of more than [`NAME_BYTES_MAX`] bytes, one with a zero, or one
+    /// that another vSSD has. The empty name is no name.
+    pub fn alloc_named(&mut self, name: &str, request: Request) -> Result<VssdId, Error> {
         self.ledger.check()?;
+        self.check_name(name)?;
         let units = self.units_of(&request)?;
         let wear = Wear { drives: &self.drives, swap: self.ledger.state().swap.as_ref() };
         let places = self.free.choose(request.isolation, units, &wear);
@@ -245,10 +257,25 @@ impl<I: Images> Vssds<I> {
         seats.iter().for_each(|seat| self.free.take(seat));
         let Request { isolation, mb_s, bytes } = request;
         let state = self.ledger.state_mut();
-        state.vssds.insert(id, Vssd { isolation, mb_s, bytes, seats, table });
+        let name = name.to_owned();
+        state.vssds.insert(id, Vssd { name, isolation, mb_s, bytes, seats, table });
         (state.next_vssd, state.next_seat) = (id + 1, next_seat);
         self.ledger.write_catalogue()?;
         Ok(VssdId(id))
+    }
+
+    fn check_name(&self, name: &str) -> Result<(), Error> {
+        let fail = |message: String| Err(Error::new(ErrorKind::Config, message));
+        if name.len() > NAME_BYTES_MAX || name.contains('\0') {
+            return fail(format!(
+                "vSSD {name:?}: a name has at most {NAME_BYTES_MAX} bytes, none of them 0"
+            ));
+        }
+        let vssds = &self.ledger.state().vssds;
+        match vssds.iter().find(|(_, vssd)| !name.is_empty() && vssd.name == name) {
+            None => Ok(()),
+            Some((id, _)) => fail(format!("vSSD {name:?}: vSSD {id} has this name; take another")),
+        }
     }
 
     /// Units for a request: the maximum of those for its throughput and those for its capacity.
@@ -369,6 +396,7 @@ impl<I: Images> Vssds<I> {
         };
         Ok(VssdInfo {
             id,
+            name: vssd.name.clone(),
             request: Request { isolation, mb_s, bytes },
             units,
             dies: vssd.seats.iter().map(|seat| (seat.drive, seat.die)).collect(),

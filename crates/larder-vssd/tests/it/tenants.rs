@@ -48,6 +48,28 @@ fn a_tenant_gets_what_throughput_or_capacity_takes() {
 }
 
 #[test]
+fn an_owner_has_one_vssd_and_is_known_after_a_power_loss() {
+    let mut array = rig::array(1);
+    let one = request(Isolation::Channel, 1);
+    let photos = array.alloc_named("photos", one).unwrap();
+    let nameless = array.alloc(one).unwrap();
+    assert_eq!(array.info(nameless).unwrap().name, "");
+    for (name, says) in [
+        ("photos", "vSSD 0 has this name"),
+        (&*"x".repeat(65), "at most 64"),
+        ("a\0", "none of them 0"),
+    ] {
+        let refused = array.alloc_named(name, one).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Config);
+        assert!(refused.to_string().contains(says), "{refused}");
+    }
+    let (drives, images) = array.into_parts();
+    let (array, _) =
+        Vssds::open(drives, images).unwrap_or_else(|failed| panic!("{}", failed.error()));
+    assert_eq!(array.info(photos).unwrap().name, "photos");
+}
+
+#[test]
 fn what_does_not_fit_is_told_what_would() {
     let mut array = rig::array(1);
     let channels = made(&mut array, Isolation::Channel, 3);

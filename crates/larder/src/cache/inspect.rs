@@ -17,6 +17,7 @@ use crate::engine::array::memory::ArrayMemory;
 use crate::engine::flash_region::FlashRegion;
 use crate::flash::Flash;
 use crate::flash::plan::PlacementPlan;
+use crate::observe::advice::Situation;
 use crate::observe::recovery::Recovery;
 use crate::observe::stats::Stats;
 
@@ -136,6 +137,29 @@ impl Larder {
     /// ```
     pub fn placement(&self) -> &PlacementPlan {
         self.core.flash.as_deref().map_or(PlacementPlan::NONE, Flash::placement)
+    }
+
+    /// The load of flash since the opening, and what it costs, for [`advise`](crate::advice::advise). `None` without
+    /// flash.
+    ///
+    /// ```
+    /// # use larder::{Larder, advice};
+    /// # let cache = Larder::in_memory(1 << 20)?;
+    /// let advised = cache.situation().and_then(|situation| advice::advise(&situation));
+    /// assert!(advised.is_none(), "there is no flash");
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub fn situation(&self) -> Option<Situation> {
+        let flash = self.core.flash.as_deref()?;
+        let stats = self.stats();
+        Some(Situation {
+            memory_bytes: self.memory_limit_bytes(),
+            admitted_objects: stats.admitted_objects,
+            written_bytes: stats.flash_written_bytes(),
+            soc_written_bytes: stats.soc_written_bytes + stats.soc_log_written_bytes,
+            flash_hits: stats.soc_hits + stats.loc_hits + stats.array_hits,
+            ..flash.situation()
+        })
     }
 
     /// The layout of the device. `None` without flash.

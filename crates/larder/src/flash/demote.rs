@@ -132,6 +132,8 @@ impl Flash {
             counters.rejected_too_large_objects.add(1);
             return Err(RemovalReason::RejectedTooLarge);
         };
+        let left_s = (item.expiry_s != 0).then(|| item.expiry_s.saturating_sub(now_s));
+        self.load.note(item.object_bytes() as u64, left_s);
         let admitted = self.is_worth_a_write(item.hash, item.object_bytes(), now_s);
         if admitted { Ok(engine) } else { Err(RemovalReason::RejectedByAdmission) }
     }

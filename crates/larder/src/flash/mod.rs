@@ -71,11 +71,14 @@ use crate::engine::array::memory::ArrayMemory;
 use crate::engine::breaker::CircuitBreaker;
 use crate::engine::flash_region::FlashRegion;
 use crate::engine::long::{Lack, LongLookup, Parts};
+use crate::engine::soc::BUCKET_BYTES;
 use crate::engine::tombstones::Tombstones;
 use crate::engine::{FoundAgain, Judge, Memory, Stop};
 use crate::flash::admission::{Admission, AdmissionPolicy};
+use crate::observe::advice::Situation;
 use crate::observe::endurance::{DriveLife, Wear};
 use crate::observe::events;
+use crate::observe::load::LoadCounts;
 use crate::observe::recovery::Recovery;
 use crate::observe::stats::{Counters, Stats};
 pub(crate) use demote::{Admitted, FlashOutcome};
@@ -104,6 +107,10 @@ pub(crate) struct Flash {
     in_order_bytes: AtomicU64,
     breaker: Arc<CircuitBreaker>,
     admission: Admission,
+    /// Sizes and lifetimes of the objects that came here.
+    load: LoadCounts,
+    soc_object_bytes_max: u32,
+    opened_at: Duration,
     wear: Option<Wear>,
     placement: PlacementPlan,
     array_memory: Option<ArrayMemory>,
@@ -163,6 +170,9 @@ impl Flash {
             in_order_bytes: AtomicU64::new(0),
             breaker,
             admission: Admission::new(config, expected_items),
+            load: LoadCounts::default(),
+            soc_object_bytes_max: config.soc.max_object_bytes,
+            opened_at: clock.now(),
             wear: config.endurance.map(|endurance| Wear::new(endurance, &*device, clock.now())),
             placement,
             array_memory,
@@ -434,6 +444,20 @@ impl Flash {
     /// Tells admission that this key was requested.
     pub(crate) fn asked(&self, hash: KeyHash) {
         self.admission.asked(hash);
+    }
+
+    /// The flash and its load, for advice; what a cache counts itself is not in it.
+    #[allow(clippy::cast_precision_loss)] // sizes of drives, far below 2^53
+    pub(crate) fn situation(&self) -> Situation {
+        let buckets = self.layout.soc_buckets * BUCKET_BYTES as u64;
+        Situation {
+            flash_bytes: self.layout.usable_bytes,
+            soc_percent: buckets as f64 * 100.0 / self.layout.usable_bytes.max(1) as f64,
+            soc_max_object_bytes: self.soc_object_bytes_max.into(),
+            load: self.load.load(),
+            seconds: self.clock.now().saturating_sub(self.opened_at).as_secs(),
+            ..Situation::default()
+        }
     }
 
     /// Replaces the admission policy.

@@ -10,17 +10,21 @@
 //!
 //! | file | what it is |
 //! |---|---|
+//! | `advice` | which settings would serve an observed load better |
 //! | `endurance` | what the drive is rated for, and how long it will last |
 //! | `events` | events for the operator's log (feature `tracing`) |
 //! | `latency` | histograms of the latency of calls |
+//! | `load` | sizes and lifetimes of the objects on their way to flash |
 //! | `metrics` | name, kind, unit and help of a number |
 //! | `open_metrics` | the numbers as text for monitoring systems |
 //! | `recovery` | what an opening found |
 //! | `stats` | the counters; `moves`: data that the drive moved; `sum`: sums over several caches |
 
+pub mod advice;
 pub mod endurance;
 pub(crate) mod events;
 pub(crate) mod latency;
+pub mod load;
 pub(crate) mod metrics;
 pub(crate) mod open_metrics;
 pub(crate) mod recovery;

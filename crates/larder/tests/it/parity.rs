@@ -106,6 +106,7 @@ fn threads_that_block_have_every_call_that_waits() {
         "set_dram_bytes",
         "set_memory_bytes",
         "set_stream",
+        "situation",
         "stats",
         "unused_bytes",
     ];
@@ -127,6 +128,7 @@ fn a_route_has_every_call_of_one_cache() {
         "placement",
         "recovery",
         "set_stream",
+        "situation",
     ];
     let own = methods("Routed").union(&listed()).cloned().collect();
     assert_eq!(missing(&own, &of_each), [""; 0]);
@@ -149,7 +151,9 @@ fn tenants_have_every_call_of_everything() {
         "recovery",
         "scan",
         "scan_from",
+        "set_admission",
         "set_stream",
+        "situation",
     ];
     let of_a_key =
         ["contains", "delete", "draw_version", "may_read_flash", "peek_with", "update", "win"];

@@ -3,6 +3,7 @@
 //! Every answer is an object with the key `api`, the version of the format. Under the same version keys may be added,
 //! but none is removed or changes its meaning.
 
+mod advice;
 mod array;
 mod block;
 mod placement;
@@ -31,6 +32,7 @@ struct Envelope<T> {
 /// The answer to a path, if it is part of the API.
 pub(super) fn answer(path: &str, shared: &ServerState, may_change: bool) -> Option<Response> {
     Some(match path {
+        "/api/advice" => json(advice::of(shared)),
         "/api/stats" => json(stats::of(shared, may_change)),
         "/api/placement" => json(placement::of(shared)),
         "/api/regions" => json(regions::of(shared)),

@@ -1,0 +1,63 @@
+//! SIGHUP: takes over what can change while the server runs, and names the rest.
+
+use larder_server::Server;
+use larder_workload::Error;
+
+use super::config_that_fits;
+use super::settings::Settings;
+use super::words;
+use crate::settings_file::Change;
+
+/// Changes `server`, which runs with `running`, to `wanted`, as far as that goes without another start. Returns what
+/// was done, for people.
+///
+/// # Errors
+/// If `wanted` cannot work, or another start with it would empty a cache without being told to. Nothing is changed then.
+pub(super) fn reload(
+    server: &Server,
+    running: &Settings,
+    wanted: &Settings,
+) -> Result<String, Error> {
+    let changed = running.changed_caches(wanted);
+    let of = |needs: Change| {
+        let names = changed.iter().filter(move |(_, change)| *change == needs);
+        names.map(|(name, _)| name.as_str()).collect::<Vec<_>>()
+    };
+    let empties = of(Change::Empties);
+    if !empties.is_empty() && wanted.on_change.0 == larder::OnChange::Refuse {
+        return Err(Error::usage(format!(
+            "{}: another start with this would empty the cache; take it back, or set on_change = \"discard\" and start \
+             again",
+            empties.join(", ")
+        )));
+    }
+    let config = config_that_fits(wanted)?;
+    let refused = |why: String| Error::usage(why);
+    let mut rest: Vec<String> = server
+        .reload(&config)
+        .map_err(|error| refused(words::of_serve(&error)))?
+        .into_iter()
+        .map(str::to_owned)
+        .collect();
+    for tenant in &wanted.tenants {
+        let policy = wanted.tenant(tenant).config.admission;
+        let set = server.set_admission(&tenant.name, policy);
+        set.map_err(|error| refused(words::of_serve(&error)))?;
+    }
+    server.set_cache_memory(wanted.cache_bytes());
+    rest.extend(of(Change::Start).into_iter().map(str::to_owned));
+    rest.extend(empties.iter().map(|name| format!("{name} (which empties the cache)")));
+    let others = [
+        ("log", running.watching.log() == wanted.watching.log()),
+        ("flash", running.flash.0 == wanted.flash.0),
+        ("file", running.files.0 == wanted.files.0),
+        ("data_dir", running.data_dir.0 == wanted.data_dir.0),
+    ];
+    rest.extend(others.into_iter().filter(|(_, same)| !same).map(|(name, _)| name.to_owned()));
+    let done =
+        "users, certificates, connections, limits, memory and admission are as the file says";
+    Ok(match rest.as_slice() {
+        [] => done.to_owned(),
+        rest => format!("{done}; these need another start: {}", rest.join(", ")),
+    })
+}

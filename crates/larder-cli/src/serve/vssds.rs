@@ -1,0 +1,215 @@
+//! Tenants on virtual SSDs: each has channels, dies or a share of dies of its own, on the drives of one array.
+
+use std::sync::Arc;
+
+use indicatif::BinaryBytes;
+use larder::{Device, Tenant, block_on};
+use larder_blocks::vssd::{ImageFile, MemoryKeeper};
+use larder_blocks::{BlockStore, DeviceOnBlocks, VssdArray};
+use larder_device::{ErrorKind, ModelSpec, Target, TargetKind};
+use larder_ssd::raw::{RawConfig, RawSsd};
+use larder_vssd::{Isolation, MemoryImages, Request, Throughputs, VssdInfo};
+use larder_workload::Error;
+
+use super::settings::Settings;
+use super::words;
+use crate::settings_file::{IsolatedPlace, TenantSettings};
+
+/// MB/s of a channel of a simulated drive in memory. Only ratios matter: they say how many units a request gets.
+const CHANNEL_MB_S: u32 = 400;
+
+/// The array under the tenants.
+pub(crate) struct IsolatedTenants {
+    array: VssdArray,
+    target: Target,
+}
+
+impl IsolatedTenants {
+    /// Opens the array that the only file of `settings` names: a model image, or a simulated drive in memory.
+    pub(crate) fn open(settings: &Settings) -> Result<Self, Error> {
+        let [target] = settings.files.0.as_slice() else {
+            return Err(Error::usage(
+                "file: tenants with isolation share one array; name one: image:PATH, which `larder vssd format` makes, \
+                 or a simulated drive such as model:1G,channels=8,dies=2",
+            ));
+        };
+        let refused = |error: larder_device::Error| {
+            let fix = match target.kind {
+                Some(TargetKind::Image) if !target.path.exists() => {
+                    "; `larder vssd format` makes one"
+                }
+                _ => "",
+            };
+            Error::run(format!("file = \"{target}\": {error}{fix}"))
+        };
+        let array = match target.kind {
+            Some(TargetKind::Image) => {
+                let image = ImageFile::open(&target.path).map_err(refused)?;
+                VssdArray::open_image(image).map_err(refused)?.0
+            }
+            Some(TargetKind::Model) => in_memory(target).map_err(Error::usage)?,
+            _ => {
+                return Err(Error::usage(format!(
+                    "file = \"{target}\": has no channels that tenants could have; use image:PATH or model:…, or give \
+                     each tenant a file of its own, such as a namespace"
+                )));
+            }
+        };
+        Ok(Self { array, target: target.clone() })
+    }
+
+    /// The device of each tenant, on a virtual SSD with the tenant's name. Makes those that are missing.
+    pub(crate) fn devices(
+        &self,
+        settings: &Settings,
+    ) -> Result<Vec<(Tenant, Arc<dyn Device>)>, Error> {
+        let known: Vec<VssdInfo> = self.array.list();
+        self.refuse_others(&known, settings)?;
+        let each = settings.tenants.iter().map(|tenant| {
+            let Some(place) = &tenant.isolated else {
+                return Err(Error::usage(format!(
+                    "tenant {:?}: isolation is missing: the others have it, and all share one array; use channel, die, \
+                     software or none",
+                    tenant.name
+                )));
+            };
+            let found = known.iter().find(|info| info.name == tenant.name);
+            self.device(tenant, place, found, settings)
+        });
+        each.collect()
+    }
+
+    /// Virtual SSDs of tenants that are not configured: they are not given up in silence.
+    fn refuse_others(&self, known: &[VssdInfo], settings: &Settings) -> Result<(), Error> {
+        let is_other = |info: &&VssdInfo| settings.tenants.iter().all(|it| it.name != info.name);
+        for other in known.iter().filter(is_other) {
+            if !settings.drop_other_tenants.0 {
+                return Err(Error::usage(format!(
+                    "{}: vSSD {} belongs to {:?}, which is no tenant of this configuration; add the tenant, or set \
+                     drop_other_tenants = true to give its data up",
+                    self.target, other.id.0, other.name
+                )));
+            }
+            let ended = self.array.destroy(other.id);
+            ended.map_err(|error| Error::run(format!("vSSD {}: {error}", other.id.0)))?;
+        }
+        Ok(())
+    }
+
+    fn device(
+        &self,
+        tenant: &TenantSettings,
+        place: &IsolatedPlace,
+        found: Option<&VssdInfo>,
+        settings: &Settings,
+    ) -> Result<(Tenant, Arc<dyn Device>), Error> {
+        let refused = |why: String| Error::usage(format!("tenant {:?}: {why}", tenant.name));
+        let failed = |error: larder_device::Error| match error.kind() {
+            ErrorKind::Setup | ErrorKind::NoSpace => refused(error.to_string()),
+            _ => Error::run(format!("tenant {:?}: {error}", tenant.name)),
+        };
+        let wanted = self.request(place);
+        let id = match found {
+            Some(info) => {
+                check_same(info, place, wanted.isolation).map_err(refused)?;
+                info.id
+            }
+            None => self.array.alloc_named(&tenant.name, wanted).map_err(failed)?,
+        };
+        let store = Arc::new(self.array.store(id).map_err(failed)?);
+        let mut own = settings.tenant(tenant);
+        // A region of the log is a block, which is erased as a whole.
+        let block_bytes = u32::try_from(store.info().block_bytes).unwrap_or(u32::MAX);
+        own.config.loc.region_bytes.get_or_insert(block_bytes);
+        let options = own.config.on_blocks(store.info());
+        let options = options.map_err(|error| refused(words::of_serve(&error)))?;
+        let device = match store.list().is_empty() {
+            true => block_on(DeviceOnBlocks::format(store, &options)),
+            false => block_on(DeviceOnBlocks::open(store, &options)),
+        };
+        Ok((own, Arc::new(device.map_err(failed)?)))
+    }
+
+    /// The request of a tenant: throughput for its number of channels or dies, or capacity.
+    fn request(&self, place: &IsolatedPlace) -> Request {
+        let rates = self.array.look(|array| array.throughputs());
+        let rate = rates.map_or(0, |rates| match place.isolation {
+            Isolation::Channel => rates.channel_mb_s,
+            Isolation::Die => rates.die_mb_s,
+            Isolation::Software { .. } | Isolation::None => rates.soft_plane_mb_s,
+        });
+        Request {
+            isolation: place.isolation,
+            mb_s: rate.saturating_mul(place.units.unwrap_or(0)),
+            bytes: place.capacity_bytes.unwrap_or(1),
+        }
+    }
+
+    /// The array, for the levelling of its drives.
+    pub(crate) fn array(&self) -> &VssdArray {
+        &self.array
+    }
+
+    /// Describes the virtual SSDs for people, a line each.
+    pub(crate) fn describe(&self) -> Vec<String> {
+        let line = |info: VssdInfo| {
+            let (kind, unit) = match info.request.isolation {
+                Isolation::Channel => ("its own", "channels"),
+                Isolation::Die => ("its own", "dies"),
+                Isolation::Software { .. } => ("by weight", "quarters of dies"),
+                Isolation::None => ("shared", "quarters of dies"),
+            };
+            let blocks = self.array.store(info.id).map_or(0, |store| store.info().block_bytes);
+            format!(
+                "{} has vSSD {}: {} {unit}, {kind}, {} in blocks of {}",
+                info.name,
+                info.id.0,
+                info.units,
+                BinaryBytes(u64::from(info.blocks) * blocks),
+                BinaryBytes(blocks)
+            )
+        };
+        self.array.list().into_iter().map(line).collect()
+    }
+}
+
+/// Whether the virtual SSD that a tenant has is what it asks for.
+fn check_same(info: &VssdInfo, place: &IsolatedPlace, wanted: Isolation) -> Result<(), String> {
+    let kind = |of: Isolation| match of {
+        Isolation::Channel => "channel",
+        Isolation::Die => "die",
+        Isolation::Software { .. } => "software",
+        Isolation::None => "none",
+    };
+    let (has, asks) = (kind(info.request.isolation), kind(wanted));
+    if has != asks {
+        return Err(format!(
+            "isolation = {asks}: its virtual SSD has {has}, and a change would empty it; take the setting back, or end \
+             vSSD {} by `larder vssd delete --destroy-data`",
+            info.id.0
+        ));
+    }
+    match place.units.filter(|units| *units != info.units) {
+        None => Ok(()),
+        Some(units) => Err(format!(
+            "{asks}s = {units}: its virtual SSD has {}; take the setting back, or end vSSD {} by `larder vssd delete \
+             --destroy-data`",
+            info.units, info.id.0
+        )),
+    }
+}
+
+/// An array on a simulated drive in memory.
+fn in_memory(target: &Target) -> Result<VssdArray, String> {
+    let spec: ModelSpec = target.path.to_string_lossy().parse()?;
+    let geometry = spec.nand()?;
+    let config = RawConfig { page_words: true, seed: spec.seed(), ..RawConfig::new(geometry) };
+    let drive = RawSsd::new(config).map_err(|error| format!("{target}: {error}"))?;
+    let die_mb_s = (CHANNEL_MB_S / geometry.array.dies_per_channel).max(1);
+    let soft_plane_mb_s = (die_mb_s / 4).max(1);
+    let rates = Throughputs { channel_mb_s: CHANNEL_MB_S, die_mb_s, soft_plane_mb_s };
+    let (images, keeper) = (Box::new(MemoryImages::default()), Box::new(MemoryKeeper::default()));
+    // It ends with the process, so nothing has to tell it from others.
+    let array = VssdArray::create(vec![drive], images, keeper, *b"vSSDs of larder.", rates);
+    array.map_err(|error| format!("{target}: {error}"))
+}

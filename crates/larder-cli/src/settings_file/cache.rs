@@ -1,0 +1,286 @@
+//! The settings of a cache by their names in `larder.toml`: `[soc]`, `[loc]`, `[array]`, `[admission]`, `[placement]`,
+//! `[dram]`, `[demotion]`, and keys without a section. A tenant has the same keys.
+
+use std::collections::BTreeMap;
+
+use larder::Config;
+use larder_workload::Error;
+use toml::Spanned;
+
+use super::cache_keys::{CacheKey, Change, KEYS};
+use super::source::{From, Source};
+use crate::args::ArrayEngineArgs;
+
+/// A value of any type.
+pub(super) type Value = Spanned<toml::Value>;
+/// A section, such as `[soc]`.
+pub(super) type Section = Option<Spanned<BTreeMap<String, Value>>>;
+
+/// The key of the share of the array engine, without which its other keys mean nothing.
+const ARRAY_PERCENT: &str = "array.percent";
+/// The key that says whether placement is wanted.
+const PLACEMENT_MODE: &str = "placement.mode";
+
+/// What a file has about a cache, by the names of sections and of keys without a section.
+pub(super) struct Sections<'a> {
+    pub(super) sections: Vec<(&'static str, &'a Section)>,
+    pub(super) keys: Vec<(&'static str, &'a Option<Value>)>,
+}
+
+/// What a cache of a server has without any setting: memcached clients may ask when an item was used, and operators
+/// want latencies.
+pub(crate) fn default_config() -> Config {
+    Config { access_times: true, latency_histograms: true, ..Config::default() }
+}
+
+/// What was said of a cache, on the command line or in a file: the text of each key, and where it comes from. All other
+/// keys have their defaults.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct CacheSettings(BTreeMap<&'static str, (String, From)>);
+
+impl CacheSettings {
+    /// What a file says in `sections`; `whose` comes first in errors.
+    pub(super) fn read(
+        sections: &Sections<'_>,
+        whose: &str,
+        source: &Source,
+    ) -> Result<Self, Error> {
+        let mut settings = Self::default();
+        let of_sections = sections.sections.iter().flat_map(|(section, content)| {
+            let values = content.iter().flat_map(|content| content.get_ref());
+            values.map(move |(key, value)| (format!("{section}.{key}"), value))
+        });
+        let alone = sections.keys.iter();
+        let alone = alone.filter_map(|(key, value)| Some(((*key).to_owned(), value.as_ref()?)));
+        for (name, value) in of_sections.chain(alone) {
+            let said = text(value.get_ref())
+                .ok_or_else(|| format!("{name}: must be a number, a text, true, false, or a list"))
+                .and_then(|text| settings.say(&name, &text, From::File));
+            said.map_err(|why| source.refuse(Some(value.span()), &format!("{whose}{why}")))?;
+        }
+        Ok(settings)
+    }
+
+    /// What the command line says: names of keys and their texts.
+    pub(crate) fn said<'a>(
+        options: impl IntoIterator<Item = (&'static str, Option<&'a String>)>,
+        array: &ArrayEngineArgs,
+    ) -> Result<Self, Error> {
+        let mut settings = Self::default();
+        let options = options.into_iter().filter_map(|(name, text)| Some((name, text?.clone())));
+        let array = array.said().into_iter().filter_map(|(name, text)| Some((name, text?)));
+        for (name, text) in options.chain(array) {
+            settings.say(name, &text, From::CommandLine).map_err(Error::usage)?;
+        }
+        Ok(settings)
+    }
+
+    /// Sets one key.
+    fn say(&mut self, name: &str, text: &str, from: From) -> Result<(), String> {
+        let key = key(name)?;
+        (key.set)(&mut default_config(), text).map_err(|why| format!("{name} = {text}: {why}"))?;
+        self.0.insert(key.name, (text.to_owned(), from));
+        Ok(())
+    }
+
+    /// These settings, and those of `below` that are not among them.
+    pub(crate) fn over(&self, below: &Self) -> Self {
+        let mut all = below.clone();
+        all.0.extend(self.0.clone());
+        all
+    }
+
+    /// Puts them into `config`.
+    pub(crate) fn put_into(&self, config: &mut Config) {
+        for key in &KEYS {
+            if let Some((text, _)) = self.0.get(key.name) {
+                let put = (key.set)(config, text);
+                debug_assert!(put.is_ok(), "a text was checked when it was said: {put:?}");
+            }
+        }
+    }
+
+    /// The text of a key, if it was said.
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(|(text, _)| text.as_str())
+    }
+
+    /// The wish for placement, if it was said: required, preferred or off.
+    pub(crate) fn placement(&self) -> Option<larder_device::PlacementMode> {
+        self.text(PLACEMENT_MODE)?.parse().ok()
+    }
+
+    /// What is wrong with all of it together.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let of_array = self.0.keys().find(|name| name.starts_with("array."));
+        match of_array.filter(|_| !self.0.contains_key(ARRAY_PERCENT)) {
+            None => Ok(()),
+            Some(name) => Err(format!(
+                "{name}: means nothing without {ARRAY_PERCENT}, the array engine's share of the flash"
+            )),
+        }
+    }
+
+    /// All keys: name, value, and where it comes from.
+    pub(crate) fn explained(&self) -> impl Iterator<Item = (&'static str, String, From)> {
+        let mut config = default_config();
+        self.put_into(&mut config);
+        KEYS.iter().map(move |key| match self.0.get(key.name) {
+            Some((text, from)) => (key.name, text.clone(), *from),
+            None => (key.name, (key.get)(&config), From::Default),
+        })
+    }
+
+    /// What was said, for people: `soc.percent 4, admission.policy freq:2`.
+    pub(crate) fn listed(&self) -> String {
+        let each: Vec<String> =
+            self.0.iter().map(|(name, (text, _))| format!("{name} {text}")).collect();
+        each.join(", ")
+    }
+
+    /// The keys in which `other` differs, with what a change of each needs.
+    pub(crate) fn changed(&self, other: &Self) -> Vec<(&'static str, Change)> {
+        let (mut ours, mut theirs) = (default_config(), default_config());
+        self.put_into(&mut ours);
+        other.put_into(&mut theirs);
+        let differs = |key: &&CacheKey| {
+            (key.get)(&ours) != (key.get)(&theirs)
+                || key.name == PLACEMENT_MODE && self.placement() != other.placement()
+        };
+        KEYS.iter().filter(differs).map(|key| (key.name, key.change)).collect()
+    }
+}
+
+/// The key with this name.
+fn key(name: &str) -> Result<&'static CacheKey, String> {
+    if let Some(key) = KEYS.iter().find(|key| key.name == name) {
+        return Ok(key);
+    }
+    let (section, wrong) = name.split_once('.').unwrap_or(("", name));
+    let known = KEYS.iter().filter_map(|key| key.name.split_once('.'));
+    let known: Vec<&str> =
+        known.filter(|(other, _)| *other == section).map(|(_, key)| key).collect();
+    let near = known.iter().map(|key| (strsim::osa_distance(wrong, key), *key)).min();
+    Err(match near {
+        Some((distance, key)) if distance <= 1 + wrong.chars().count() / 3 => {
+            format!("unknown key {wrong:?} in [{section}]: did you mean {key:?}?")
+        }
+        _ => {
+            format!("unknown key {wrong:?} in [{section}]: the keys there are {}", known.join(", "))
+        }
+    })
+}
+
+/// Checks the text of a key; for options of the command line, which have the same values.
+pub(crate) fn checked(name: &'static str) -> impl Fn(&str) -> Result<String, String> + Clone {
+    move |text| {
+        let key = key(name)?;
+        (key.set)(&mut default_config(), text)?;
+        Ok(text.to_owned())
+    }
+}
+
+/// A value as it is written on the command line.
+fn text(value: &toml::Value) -> Option<String> {
+    Some(match value {
+        toml::Value::String(text) => text.clone(),
+        toml::Value::Integer(number) => number.to_string(),
+        toml::Value::Float(number) => number.to_string(),
+        toml::Value::Boolean(flag) => flag.to_string(),
+        toml::Value::Array(values) => {
+            values.iter().map(text).collect::<Option<Vec<String>>>()?.join(",")
+        }
+        toml::Value::Table(_) | toml::Value::Datetime(_) => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use larder::{AdmissionPolicy, CrashSafety, DramPolicy, RegionEviction, Reinsertion};
+    use serde::Deserialize;
+
+    use super::*;
+
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct File {
+        soc: Section,
+        loc: Section,
+        array: Section,
+        admission: Section,
+        crash_safety: Option<Value>,
+        dram: Section,
+    }
+
+    fn read(toml: &str) -> Result<CacheSettings, String> {
+        let file: File = toml::from_str(toml).unwrap();
+        let sections = vec![
+            ("soc", &file.soc),
+            ("loc", &file.loc),
+            ("array", &file.array),
+            ("admission", &file.admission),
+            ("dram", &file.dram),
+        ];
+        let sections = Sections { sections, keys: vec![("crash_safety", &file.crash_safety)] };
+        let read = CacheSettings::read(&sections, "", &Source::of(Path::new("f"), toml));
+        read.map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_is_written_is_what_the_cache_gets() {
+        let settings = read(
+            "crash_safety = \"power\"\n[soc]\npercent = 4\nmax_object = \"1K\"\nlog = 2.5\n\
+             [loc]\neviction = \"lru\"\nreinsertion = \"hits:2\"\nttl_classes = [60, 3600]\nregion = \"4M\"\n\
+             [admission]\npolicy = \"freq:2\"\nmemory = \"1M\"\n[dram]\npolicy = \"lru\"\n",
+        )
+        .unwrap();
+        let mut config = Config::default();
+        settings.put_into(&mut config);
+        assert_eq!((config.soc.percent, config.soc.max_object_bytes), (Some(4.0), 1024));
+        assert_eq!((config.soc.log_percent, config.loc.region_bytes), (2.5, Some(4 << 20)));
+        assert_eq!(config.loc.eviction, RegionEviction::Lru);
+        assert_eq!(config.loc.reinsertion, Reinsertion::Hits(2));
+        assert_eq!(config.loc.ttl_classes, [60, 3600]);
+        assert_eq!(config.admission, AdmissionPolicy::Frequency { asks: 2 });
+        assert_eq!((config.admission_memory_bytes, config.dram_policy), (1 << 20, DramPolicy::Lru));
+        assert_eq!(config.crash_safety, CrashSafety::Power);
+        assert_eq!(config.check().map_err(|error| error.to_string()), Ok(()));
+        let said = settings.explained().find(|(name, ..)| *name == "loc.ttl_classes").unwrap();
+        assert_eq!((said.1.as_str(), said.2), ("60,3600", From::File));
+    }
+
+    #[test]
+    fn errors_name_the_place_the_key_and_the_remedy() {
+        for (toml, says) in [
+            ("[soc]\npercent = 120", "f:2:11: soc.percent = 120: must be 0 to 100"),
+            (
+                "[soc]\nmax_objekt = 5",
+                "unknown key \"max_objekt\" in [soc]: did you mean \"max_object\"?",
+            ),
+            ("[loc]\nxyz = 5", "the keys there are region"),
+            ("[loc]\nregion = 1970-01-01", "loc.region: must be a number"),
+            ("[loc]\neviction = \"mru\"", "use fifo, lru or segmented-fifo"),
+            ("[admission]\npolicy = \"never\"", "is not an admission policy"),
+        ] {
+            let refused = read(toml).unwrap_err();
+            assert!(refused.contains(says), "{toml}: {refused}");
+        }
+        let alone = read("[array]\nmin_object = 5").unwrap().check().unwrap_err();
+        assert!(alone.contains("array.min_object: means nothing without array.percent"), "{alone}");
+    }
+
+    #[test]
+    fn a_layer_covers_the_one_below_key_by_key() {
+        let below = read("[soc]\npercent = 4\nmax_object = 500").unwrap();
+        let above = read("[soc]\npercent = 10\n[admission]\npolicy = \"all\"").unwrap();
+        let both = above.over(&below);
+        assert_eq!(
+            (both.text("soc.percent"), both.text("soc.max_object")),
+            (Some("10"), Some("500"))
+        );
+        let changed = below.changed(&both);
+        assert_eq!(changed, [("soc.percent", Change::Empties)]);
+    }
+}
