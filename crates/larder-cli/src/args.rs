@@ -75,7 +75,7 @@ pub(crate) use serve::{AdviseArgs, CheckArgs, PasswordArgs, ServeArgs};
 pub(crate) use vssd::MountArgs;
 #[cfg(feature = "vssd")]
 pub(crate) use vssd::{
-    CreateArgs, DeleteArgs, ExerciseArgs, FormatArgs as VssdFormatArgs, ImageArgs,
+    CreateArgs, DeleteArgs, ExerciseArgs, FormatArgs as VssdFormatArgs, ImageArgs, LevellingArgs,
     ListArgs as VssdListArgs, LookArgs, OutputArgs as VssdOutputArgs, SwapArgs, VssdCommand,
 };
 #[cfg(any(feature = "bench", feature = "lab"))]

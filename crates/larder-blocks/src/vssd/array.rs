@@ -6,10 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use larder_device::{Error, ErrorKind};
 use larder_ssd::nand::DieIndex;
 use larder_ssd::raw::RawSsd;
+use larder_vssd::levelling::PausedBy;
+use larder_vssd::service::ServiceReport;
 use larder_vssd::{Images, Recovered, Request, Swap, Throughputs, VssdId, VssdInfo, Vssds};
 
 use super::errors::of_model;
 use super::keeper::Keeper;
+use super::levelling::unix_s;
 use super::pages::Verified;
 use super::state::{ArrayState, Power};
 use crate::info::PAGE_BYTES_MIN;
@@ -181,6 +184,28 @@ impl VssdArray {
     /// [`ErrorKind::OutOfRange`] for a die that does not exist; errors of the storage below.
     pub fn level_step(&self, drive: u32, die: DieIndex) -> Result<bool, Error> {
         self.lock().operate("levelling", |array| array.level_step(drive, die))
+    }
+
+    /// Stops the moves of levelling, or lets them go on, with [`Vssds::pause_levelling`]. It stays so in later processes.
+    ///
+    /// # Errors
+    /// Those of the storage below.
+    pub fn pause_levelling(&self, pause: bool) -> Result<(), Error> {
+        let paused = pause.then_some(PausedBy::Operator);
+        self.lock().operate("levelling", |array| array.pause_levelling(paused))
+    }
+
+    /// Wear, exchanges and forecasts as the catalogue has them, for an array without [`Levelling`](super::Levelling).
+    ///
+    /// # Errors
+    /// [`ErrorKind::Gone`] if the array has no power.
+    pub fn levelling_report(&self) -> Result<ServiceReport, Error> {
+        let mut state = self.lock();
+        let array = state.array()?;
+        for drive in 0..array.drives_mut().len() {
+            array.count_erases(u32::try_from(drive).unwrap_or(u32::MAX));
+        }
+        Ok(ServiceReport::of(array, unix_s()))
     }
 
     /// Calls `look` with the array.

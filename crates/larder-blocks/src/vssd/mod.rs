@@ -22,6 +22,9 @@
 //! [`TimedBlocks`] are such blocks in a drive's time (`timed.rs`). Their clients are threads that run one at a time
 //! (`scheduler.rs`), and the blocks are gone with their process.
 //!
+//! [`Levelling`] is a thread that exchanges channels so that they wear out together. It goes by the wear of the drives
+//! and the latencies of the stores (`load.rs`).
+//!
 //! Invariants: a slot is named by one page of one block, or is free; a tail is shorter than a stripe, and begins where
 //! the pages on flash end; everything acknowledged is on flash or in a tail.
 
@@ -30,6 +33,8 @@ mod errors;
 mod holder;
 mod image;
 mod keeper;
+mod levelling;
+mod load;
 mod pages;
 mod scheduler;
 mod slots;
@@ -42,6 +47,7 @@ mod word;
 pub use array::VssdArray;
 pub use image::ImageFile;
 pub use keeper::{Keeper, MemoryKeeper, Tail};
+pub use levelling::Levelling;
 pub use pages::Verified;
 pub use store::VssdBlocks;
 pub use timed::TimedBlocks;

@@ -8,6 +8,7 @@ use larder_vssd::{Images, LogicalBlock, Recovered, VssdId, Vssds};
 
 use super::errors::of_model;
 use super::keeper::{Keeper, Tail};
+use super::load::TenantsLoad;
 use super::slots::ArraySlots;
 use super::word;
 
@@ -25,6 +26,7 @@ pub(super) struct ArrayState {
     /// vSSDs that have a store now.
     stores: BTreeSet<VssdId>,
     pub(super) stats: BTreeMap<VssdId, DeviceStats>,
+    pub(super) load: TenantsLoad,
     pub(super) page_bytes: u32,
     /// Why it is unknown whether the last changes were kept.
     broken: Option<String>,
@@ -65,6 +67,7 @@ impl ArrayState {
             early: BTreeMap::new(),
             stores: BTreeSet::new(),
             stats: BTreeMap::new(),
+            load: TenantsLoad::default(),
             page_bytes,
             broken: None,
         };
@@ -193,6 +196,7 @@ impl ArrayState {
             slots.extend(words.iter().filter_map(|word| Some(word::unpack(*word)?.0)));
         }
         self.stats.remove(&id);
+        self.load.forget(id);
         self.release(&slots)
     }
 

@@ -1,7 +1,8 @@
 //! The store of one vSSD.
 
 use larder_device::{
-    Completer, DeviceStats, Error, ErrorKind, IoBuffer, IoFailure, IoFuture, IoResult,
+    Clock, Completer, DeviceStats, Error, ErrorKind, IoBuffer, IoFailure, IoFuture, IoResult,
+    RealClock,
 };
 use larder_vssd::{Isolation, LogicalBlock, VssdId};
 
@@ -111,6 +112,7 @@ impl VssdBlocks {
     }
 
     fn append(&self, block: BlockId, at: u64, buffer: IoBuffer) -> IoFuture {
+        let begin = RealClock.monotonic();
         let mut state = self.array.lock();
         match self.ledger.get(block) {
             Some(known) if !known.closed && known.written_bytes < at => {
@@ -138,6 +140,7 @@ impl VssdBlocks {
         if next.is_none() {
             fail_early(&mut state, block, &mut ended);
         }
+        state.load.record(self.id, begin, RealClock.monotonic());
         drop(state);
         tell(ended);
         IoFuture::ready(first)
@@ -164,9 +167,11 @@ impl VssdBlocks {
     }
 
     fn read(&self, block: BlockId, offset: u64, mut buffer: IoBuffer) -> IoFuture {
+        let begin = RealClock.monotonic();
         let mut state = self.array.lock();
         let first = offset / u64::from(self.info.page_bytes);
         let read = state.read(logical(block), first, &mut buffer);
+        state.load.record(self.id, begin, RealClock.monotonic());
         IoFuture::ready(match read {
             Ok(()) => Ok(buffer),
             Err(error) => Err(IoFailure { error, buffer }),

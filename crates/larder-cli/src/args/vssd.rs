@@ -25,6 +25,7 @@ use super::{positive_size, size};
   larder vssd wear --image m.img                       which vSSDs are on which dies, and how worn these are
   larder vssd swap --image m.img                       what the pair rule would exchange
   larder vssd swap --image m.img --yes                 does it, block by block; Ctrl-C and go on later
+  larder vssd swap --image m.img --channels 0,3 --yes  exchanges these two
   larder vssd mount --image m.img 0 /mnt               files on vSSD 0, until `umount /mnt` or Ctrl-C
   larder vssd fsck --image m.img
   larder vssd delete --image m.img 0 --destroy-data")]
@@ -170,6 +171,9 @@ pub(crate) struct DeleteArgs {
 ///
 /// Shows which pair gains most, by the pair rule, and whether its turn has come. With --yes it exchanges them, one part
 /// of a block at a time. The next --yes continues an exchange that was interrupted.
+///
+/// If the image is in use, by a mount for example, the process that has it exchanges them, at its own pace; `larder vssd
+/// wear` shows how far it is.
 #[derive(Debug, Args)]
 pub(crate) struct SwapArgs {
     #[command(flatten)]
@@ -180,7 +184,13 @@ pub(crate) struct SwapArgs {
     pub(crate) drive: u32,
 
     /// Exchange these two, whatever the rule says
-    #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 2, conflicts_with = "back")]
+    #[arg(
+        long,
+        value_name = "A,B",
+        value_delimiter = ',',
+        num_args = 1..=2,
+        conflicts_with = "back"
+    )]
     pub(crate) channels: Vec<u32>,
 
     /// Give up the exchange that was begun, and move back what has moved
@@ -190,6 +200,14 @@ pub(crate) struct SwapArgs {
     /// Carry it out, instead of only showing it
     #[arg(long)]
     pub(crate) yes: bool,
+
+    /// Stop all levelling of the image, until --resume
+    #[arg(long, conflicts_with_all = ["channels", "back", "yes", "resume"])]
+    pub(crate) pause: bool,
+
+    /// Go on with levelling
+    #[arg(long, conflicts_with_all = ["channels", "back", "yes"])]
+    pub(crate) resume: bool,
 
     #[command(flatten)]
     pub(crate) output: OutputArgs,
@@ -220,6 +238,9 @@ pub(crate) struct ExerciseArgs {
     /// Seed of the data
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
+
+    #[command(flatten)]
+    pub(crate) levelling: LevellingArgs,
 
     #[command(flatten)]
     pub(crate) output: OutputArgs,
@@ -260,6 +281,9 @@ pub(crate) struct MountArgs {
     pub(crate) for_all: bool,
 
     #[command(flatten)]
+    pub(crate) levelling: LevellingArgs,
+
+    #[command(flatten)]
     pub(crate) output: OutputArgs,
 }
 
@@ -271,6 +295,19 @@ pub(crate) struct LookArgs {
 
     #[command(flatten)]
     pub(crate) output: OutputArgs,
+}
+
+/// Wear levelling while the image is in use.
+#[derive(Debug, Args)]
+pub(crate) struct LevellingArgs {
+    /// Do not exchange channels so that they wear out together
+    #[arg(long)]
+    pub(crate) no_levelling: bool,
+
+    /// Bytes a second that an exchange copies into each channel. It goes down to an eighth of this while tenants notice
+    /// it, and up to four times this while they do not
+    #[arg(long, value_name = "SIZE", default_value = "2M", value_parser = positive_size)]
+    pub(crate) pace: u64,
 }
 
 #[derive(Debug, Args)]

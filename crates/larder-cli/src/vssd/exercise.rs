@@ -8,6 +8,7 @@ use larder_workload::Error;
 use serde::Serialize;
 
 use super::image::{known, open, refused};
+use super::levelling::InService;
 use super::output::{deliver, human, json_target};
 use crate::args::ExerciseArgs;
 use crate::bars;
@@ -29,6 +30,7 @@ pub(super) fn run(arguments: &ExerciseArgs) -> Result<Ending, Error> {
     let (array, _) = open(&arguments.image)?;
     let id = known(&array, arguments.vssd)?;
     let store = array.store(id).map_err(|error| refused("vSSD", &error))?;
+    let in_service = InService::start(&array, &arguments.image.image, &arguments.levelling)?;
     let page = u64::from(store.info().page_bytes);
     if !arguments.append.is_multiple_of(page) || arguments.append > store.info().block_bytes {
         let block = store.info().block_bytes;
@@ -47,6 +49,7 @@ pub(super) fn run(arguments: &ExerciseArgs) -> Result<Ending, Error> {
         Exercise { store: &store, arguments, done: ExerciseReport::default(), appended: &appended };
     bars::watch_share("exercise", &share, || exercise.run())?;
     let mut done = exercise.done;
+    drop(in_service);
     done.vssd = id.0;
     done.media_written_bytes = store.stats().media_written_bytes;
     array.sync().map_err(|error| refused("image", &error))?;

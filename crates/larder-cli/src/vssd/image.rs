@@ -24,6 +24,35 @@ pub(super) fn open_unwritten(arguments: &ImageArgs) -> Result<(VssdArray, Recove
     VssdArray::open_image(file).map_err(|error| named(path, &error))
 }
 
+/// The array in an image, or the answer of the process that has it.
+pub(super) enum Reached {
+    Array(VssdArray),
+    #[cfg(target_os = "linux")]
+    Owner(super::owner::Answer),
+}
+
+/// Opens an image for writing or for reading, or asks the process that has it.
+pub(super) fn reach(
+    arguments: &ImageArgs,
+    written: bool,
+    #[cfg(target_os = "linux")] question: &super::owner::Question,
+) -> Result<Reached, Error> {
+    let path = &arguments.image;
+    let array = match written {
+        true => ImageFile::open(path).and_then(VssdArray::open_image),
+        false => UnwrittenImage::open(path).and_then(VssdArray::open_image),
+    };
+    match array {
+        Ok((array, _)) => Ok(Reached::Array(array)),
+        #[cfg(target_os = "linux")]
+        Err(error) if error.kind() == ErrorKind::InUse => match super::owner::ask(path, question) {
+            Some(answer) => answer.map(Reached::Owner),
+            None => Err(named(path, &error)),
+        },
+        Err(error) => Err(named(path, &error)),
+    }
+}
+
 /// An error of the image, with a remedy if the error has none.
 pub(super) fn named(path: &Path, error: &larder_device::Error) -> Error {
     let fix = if !path.exists() { "; make one by `larder vssd format`" } else { "" };

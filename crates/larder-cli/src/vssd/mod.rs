@@ -6,11 +6,13 @@
 //! | `list`, `offers` | `list`, and `list --device` |
 //! | `exercise`, `wear`, `swap`, `fsck`, `mount` | the commands of these names |
 //! | `image`, `tenants`, `files`, `output` | opening an image, describing a vSSD, checking file systems, results |
+//! | `levelling`, `owner` | levelling while an image is in use; what its owner answers to other commands |
 
 mod exercise;
 mod files;
 mod fsck;
 mod image;
+mod levelling;
 mod list;
 mod make;
 #[cfg(target_os = "linux")]
@@ -18,6 +20,8 @@ mod mount;
 #[cfg(target_os = "linux")]
 mod offers;
 mod output;
+#[cfg(target_os = "linux")]
+mod owner;
 mod swap;
 mod tenants;
 mod wear;

@@ -14,6 +14,7 @@ use signal_hook::iterator::Signals;
 
 use super::files::FileSystemCheck;
 use super::image::{known, open, open_unwritten, refused};
+use super::levelling::InService;
 use super::output::{count, deliver, human, json_target};
 use crate::args::MountArgs;
 use crate::ending::Ending;
@@ -70,6 +71,13 @@ pub(super) fn run(arguments: &MountArgs) -> Result<Ending, Error> {
         human(space.free_pages * page),
         human(space.pages * page)
     );
+    let in_service = match arguments.read_only {
+        true => None,
+        false => {
+            let image = &arguments.image.image;
+            Some(InService::start(&array, image, &arguments.levelling)?)
+        }
+    };
     let closed = match serve(mounted, &mut signals, &dir)? {
         _ if arguments.read_only => Ok(()),
         ServingEnd::Detached => fs.close(),
@@ -77,6 +85,7 @@ pub(super) fn run(arguments: &MountArgs) -> Result<Ending, Error> {
         ServingEnd::Unmounted => fs.sync(),
     };
     closed.map_err(|error| Error::run(format!("vSSD {}: {error}", id.0)))?;
+    drop(in_service);
     array.sync().map_err(|error| refused("image", &error))?;
     let (space, counts) = (fs.space(), fs.counts());
     let ended = MountReport {

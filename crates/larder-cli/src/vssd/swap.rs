@@ -1,21 +1,29 @@
 //! `larder vssd swap`: which channels should exchange their contents, and the exchange.
+//!
+//! The command does it at once on an image that is not in use. Otherwise it asks the process that has the image, whose
+//! levelling does it beside its tenants.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use larder_blocks::VssdArray;
+#[cfg(target_os = "linux")]
+use larder_blocks::vssd::Levelling;
 use larder_ssd::nand::{ChannelIndex, DieArray};
 use larder_vssd::levelling::{PairRule, SwapRule, Trigger};
 use larder_vssd::{Swap, channel_pairs};
 use larder_workload::Error;
 use serde::Serialize;
 
-use super::image::{open, refused};
+use super::image::{Reached, reach, refused};
 use super::output::{count, deliver, json_target};
+#[cfg(target_os = "linux")]
+use super::owner::{Answer, Question};
 use crate::args::SwapArgs;
 use crate::bars;
 use crate::ending::Ending;
 use crate::interrupt::on_interrupt;
+use crate::json::JsonTarget;
 
 #[derive(Debug, Serialize)]
 struct SwapReport {
@@ -33,39 +41,75 @@ struct SwapReport {
     moved_pages: u64,
     /// The exchange is complete.
     done: bool,
+    /// Another process has the image, and carries out what was asked for at its pace.
+    in_use: bool,
+}
+
+/// What was asked for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asked {
+    pub(super) drive: u32,
+    pub(super) channels: Option<[u32; 2]>,
+    pub(super) back: bool,
+    pub(super) yes: bool,
+}
+
+/// The result of a pause, or of its end.
+#[derive(Debug, Serialize)]
+struct Paused {
+    paused: bool,
+}
+
+impl Asked {
+    fn of(arguments: &SwapArgs) -> Result<Self, Error> {
+        let channels = match arguments.channels[..] {
+            [] => None,
+            [a, b] => Some([a, b]),
+            _ => {
+                let named = arguments.channels.iter().map(u32::to_string).collect::<Vec<_>>();
+                let named = named.join(",");
+                return Err(Error::usage(format!("--channels {named}: name two, as in 0,3")));
+            }
+        };
+        let SwapArgs { drive, back, yes, .. } = *arguments;
+        Ok(Self { drive, channels, back, yes })
+    }
+
+    #[cfg(target_os = "linux")]
+    fn question(&self) -> Question {
+        let Self { drive, channels, back, yes } = *self;
+        Question::Swap { drive, channels, back, yes }
+    }
+
+    fn wanted(&self, chosen: Option<[u32; 2]>) -> Option<[u32; 2]> {
+        self.channels.or(chosen)
+    }
 }
 
 pub(super) fn run(arguments: &SwapArgs) -> Result<Ending, Error> {
     let json = json_target(&arguments.output)?;
-    let (array, _) = open(&arguments.image)?;
-    let Some(advice) = advice(&array, arguments.drive)? else {
-        let fix = "`larder vssd wear` says which there are";
-        return Err(Error::usage(format!("--drive {}: no such drive; {fix}", arguments.drive)));
+    if arguments.pause || arguments.resume {
+        return pause(arguments, json);
+    }
+    let asked = Asked::of(arguments)?;
+    #[cfg(target_os = "linux")]
+    let reached = reach(&arguments.image, true, &asked.question())?;
+    #[cfg(not(target_os = "linux"))]
+    let reached = reach(&arguments.image, true)?;
+    let array = match reached {
+        Reached::Array(array) => array,
+        #[cfg(target_os = "linux")]
+        Reached::Owner(answer) => return deliver_answer(json, &answer),
     };
-    let Advice { chosen, gamma, due, parts, dies, under_way } = advice;
-    let mut swapped = SwapReport {
-        drive: arguments.drive,
-        resumed: under_way,
-        chosen,
-        gamma,
-        due,
-        moved_parts: 0,
-        moved_pages: 0,
-        done: !under_way,
-    };
-    let wanted = match arguments.channels[..] {
-        [a, b] => Some([a, b]),
-        _ => chosen,
-    };
+    let (mut swapped, advice) = SwapReport::advised(&array, &asked)?;
+    let Advice { parts, dies, under_way, .. } = advice;
+    let wanted = asked.wanted(swapped.chosen);
     let mut text = swapped.advise(wanted);
     if !arguments.yes {
         deliver(json, &text, &swapped)?;
         return Ok(Ending::Complete);
     }
-    if arguments.back && !under_way {
-        return Err(Error::usage("--back: no exchange is under way"));
-    }
-    begin(&array, arguments, wanted, dies, under_way)?;
+    begin(&array, &asked, wanted, dies, under_way)?;
     if !under_way && wanted.is_none() {
         deliver(json, &text, &swapped)?;
         return Ok(Ending::Complete);
@@ -88,6 +132,89 @@ pub(super) fn run(arguments: &SwapArgs) -> Result<Ending, Error> {
     Ok(if interrupted { Ending::Interrupted } else { Ending::Complete })
 }
 
+/// Pauses levelling or ends the pause, here or in the process that has the image.
+fn pause(arguments: &SwapArgs, json: JsonTarget) -> Result<Ending, Error> {
+    let paused = arguments.pause;
+    #[cfg(target_os = "linux")]
+    let reached = reach(&arguments.image, true, &Question::Pause { paused })?;
+    #[cfg(not(target_os = "linux"))]
+    let reached = reach(&arguments.image, true)?;
+    match reached {
+        Reached::Array(array) => {
+            let (text, result) = pause_of(&array, paused)?;
+            array.sync().map_err(|error| refused("image", &error))?;
+            deliver(json, text, &result)?;
+            Ok(Ending::Complete)
+        }
+        #[cfg(target_os = "linux")]
+        Reached::Owner(answer) => deliver_answer(json, &answer),
+    }
+}
+
+fn pause_of(array: &VssdArray, paused: bool) -> Result<(&'static str, Paused), Error> {
+    array.pause_levelling(paused).map_err(|error| refused("levelling", &error))?;
+    let text = match paused {
+        true => "levelling is paused; `larder vssd swap --resume` lets it go on\n",
+        false => "levelling goes on\n",
+    };
+    Ok((text, Paused { paused }))
+}
+
+/// [`pause`] in the process that has the image.
+#[cfg(target_os = "linux")]
+pub(super) fn set_paused(array: &VssdArray, paused: bool) -> Result<Answer, Error> {
+    let (text, result) = pause_of(array, paused)?;
+    Ok(Answer::done(text.to_owned(), &result))
+}
+
+/// Advice and exchange in the process that has the image: the exchange goes on in its levelling.
+#[cfg(target_os = "linux")]
+pub(super) fn in_service(
+    array: &VssdArray,
+    levelling: Option<&Levelling>,
+    asked: &Asked,
+) -> Result<Answer, Error> {
+    let (mut swapped, Advice { under_way, .. }) = SwapReport::advised(array, asked)?;
+    swapped.in_use = true;
+    let wanted = asked.wanted(swapped.chosen);
+    let text = swapped.advise(wanted);
+    if !asked.yes {
+        return Ok(Answer::done(text, &swapped));
+    }
+    let Some(levelling) = levelling else {
+        let why =
+            "--yes: the process that has the image runs with --no-levelling; start it without";
+        return Err(Error::run(why));
+    };
+    let then = match (asked.back, under_way, wanted) {
+        (true, ..) => {
+            levelling.take_back().map_err(|error| refused("--back", &error))?;
+            "it is taken back"
+        }
+        (false, true, _) if asked.channels.is_some() => return Err(under_way_already()),
+        (false, true, _) => "it goes on",
+        (false, false, None) => return Ok(Answer::done(text, &swapped)),
+        (false, false, Some([a, b])) => {
+            let begun = levelling.exchange(asked.drive, ChannelIndex(a), ChannelIndex(b));
+            begun.map_err(|error| refused(&format!("--channels {a},{b}"), &error))?;
+            swapped.done = false;
+            "it has begun"
+        }
+    };
+    let text = format!(
+        "{text}{then}, in the process that has the image and at its pace; `larder vssd wear` shows how far it is\n"
+    );
+    Ok(Answer::done(text, &swapped))
+}
+
+#[cfg(target_os = "linux")]
+pub(super) fn deliver_answer(json: JsonTarget, answer: &Answer) -> Result<Ending, Error> {
+    if let Answer::Done { text, json: result } = answer {
+        deliver(json, text, result)?;
+    }
+    Ok(Ending::Complete)
+}
+
 struct Advice {
     chosen: Option<[u32; 2]>,
     gamma: Option<u64>,
@@ -100,16 +227,27 @@ struct Advice {
 
 /// The advice of the pair rule, as the lab uses it, for the channels of `drive`; `None` if there is no such drive.
 fn advice(array: &VssdArray, drive: u32) -> Result<Option<Advice>, Error> {
+    // This counts the erases up to now.
+    array.levelling_report().map_err(|error| refused("swap", &error))?;
     let advice = array.look(|array| {
         let raw = array.drive(drive)?;
         let geometry = raw.geometry();
-        let units = array.channel_units(drive);
+        // The known rates reach further back than the last exchange.
+        let known = array.levelled_channels(drive);
+        let units = match known.iter().all(|unit| unit.rate.is_some()) {
+            true => known,
+            false => array.channel_units(drive),
+        };
         let blocks =
             u64::from(geometry.blocks_per_die) * u64::from(geometry.array.dies_per_channel);
         let most = units.iter().map(|unit| unit.erases).max().unwrap_or(0);
         let rated = raw.rated_erases().map(|rated| u64::from(rated) * blocks);
-        let trigger =
-            rated.and_then(|rated| Trigger::channels(geometry.array.channels, rated, blocks).ok());
+        let chosen = array.levelling(drive).and_then(|state| state.gamma);
+        let chosen = chosen.zip(array.channel_budget(drive));
+        let chosen = chosen.and_then(|(gamma, budget)| budget.trigger(gamma.blocks));
+        let channels = geometry.array.channels;
+        let trigger = chosen
+            .or_else(|| rated.and_then(|rated| Trigger::channels(channels, rated, blocks).ok()));
         let gamma = trigger.and_then(|trigger| trigger.threshold(most));
         // If drives last for ever, or not even for some migrations, we use the most erases since a turn as the
         // threshold.
@@ -130,6 +268,29 @@ fn advice(array: &VssdArray, drive: u32) -> Result<Option<Advice>, Error> {
 }
 
 impl SwapReport {
+    /// A report that says what the rule chooses, before anything is done.
+    fn advised(array: &VssdArray, asked: &Asked) -> Result<(Self, Advice), Error> {
+        let Some(advice) = advice(array, asked.drive)? else {
+            let fix = "`larder vssd wear` says which there are";
+            return Err(Error::usage(format!("--drive {}: no such drive; {fix}", asked.drive)));
+        };
+        if asked.back && !advice.under_way {
+            return Err(Error::usage("--back: no exchange is under way"));
+        }
+        let report = Self {
+            drive: asked.drive,
+            resumed: advice.under_way,
+            chosen: advice.chosen,
+            gamma: advice.gamma,
+            due: advice.due,
+            moved_parts: 0,
+            moved_pages: 0,
+            done: !advice.under_way,
+            in_use: false,
+        };
+        Ok((report, advice))
+    }
+
     fn advise(&self, wanted: Option<[u32; 2]>) -> String {
         let mut text = String::new();
         if self.resumed {
@@ -162,27 +323,29 @@ impl SwapReport {
 
 fn begin(
     array: &VssdArray,
-    arguments: &SwapArgs,
+    asked: &Asked,
     wanted: Option<[u32; 2]>,
     dies: DieArray,
     under_way: bool,
 ) -> Result<(), Error> {
-    if arguments.back {
+    if asked.back {
         return array.swap_abandon().map_err(|error| refused("--back", &error));
     }
     if under_way {
-        return match arguments.channels[..] {
-            [] => Ok(()),
-            _ => Err(Error::run(
-                "--channels: an exchange is under way; end it first, or take it back",
-            )),
+        return match asked.channels {
+            None => Ok(()),
+            Some(_) => Err(under_way_already()),
         };
     }
     let Some([a, b]) = wanted else { return Ok(()) };
     let pairs = channel_pairs(dies, ChannelIndex(a), ChannelIndex(b), None);
     let pairs = pairs.map_err(|error| Error::usage(format!("--channels {a},{b}: {error}")))?;
-    let begun = array.swap_begin(arguments.drive, &pairs);
+    let begun = array.swap_begin(asked.drive, &pairs);
     begun.map_err(|error| refused(&format!("--channels {a},{b}"), &error))
+}
+
+fn under_way_already() -> Error {
+    Error::run("--channels: an exchange is under way; end it first, or take it back")
 }
 
 /// Moves until nothing is left, no die has room, or the user interrupts; returns whether it was interrupted.

@@ -5,7 +5,7 @@ use larder_ssd::nand::{ChannelIndex, DieIndex};
 
 use super::Vssds;
 use crate::images::Images;
-use crate::levelling::{Budget, LevellingState, UnitState, UnitWear};
+use crate::levelling::{Budget, LevellingState, PausedBy, UnitState, UnitWear};
 use crate::state::SwapState;
 
 impl<I: Images> Vssds<I> {
@@ -34,6 +34,16 @@ impl<I: Images> Vssds<I> {
         }
     }
 
+    /// Stops the moves of levelling on all drives, or lets them go on. It is in the catalogue when this returns.
+    ///
+    /// # Errors
+    /// [`PowerLoss`](larder_ssd::ErrorKind::PowerLoss).
+    pub fn pause_levelling(&mut self, paused: Option<PausedBy>) -> Result<(), Error> {
+        self.ledger.check()?;
+        self.ledger.state_mut().levelling.iter_mut().for_each(|state| state.paused = paused);
+        self.ledger.write_catalogue()
+    }
+
     /// Makes what levelling knows durable, by a new catalogue.
     ///
     /// # Errors
@@ -43,8 +53,8 @@ impl<I: Images> Vssds<I> {
         self.ledger.write_catalogue()
     }
 
-    /// Counts the erases of `drive` since the last call for the tenants on its dies. Returns their number.
-    pub(crate) fn count_erases(&mut self, drive: u32) -> u64 {
+    /// Counts the erases of `drive` since the last call for the tenants on its dies, in memory. Returns their number.
+    pub fn count_erases(&mut self, drive: u32) -> u64 {
         let array = self.ledger.state().shape.geometry.array;
         let dies = (0..array.dies()).map(DieIndex);
         let erases: Vec<u64> = dies.map(|die| self.erases_of(drive, die)).collect();

@@ -6,7 +6,7 @@ use larder_ssd::{Error, ErrorKind};
 
 use super::load::{Noticed, idle_second};
 use super::report::Cause;
-use super::{BUSY_ERASE_NS, ExchangeReport, IDLE_NS, Idle, Step, WearService, time_of};
+use super::{ExchangeReport, IDLE_NS, Idle, Step, WearService, time_of};
 use crate::array::{Copied, OpenParts, Vssds};
 use crate::images::Images;
 use crate::kind::VssdId;
@@ -168,5 +168,5 @@ impl WearService {
 /// When an old copy may be erased at the earliest.
 fn next_erase<I: Images>(now: Nanoseconds, array: &Vssds<I>) -> Nanoseconds {
     let waits = !array.old_copies().is_empty();
-    now + if waits { IDLE_NS } else { BUSY_ERASE_NS }
+    now + if waits { IDLE_NS } else { WAIT_NS }
 }

@@ -36,7 +36,7 @@ use larder_ssd::{Error, ErrorKind};
 use crate::array::Vssds;
 use crate::images::Images;
 use crate::kind::{LogicalBlock, VssdId};
-use crate::levelling::{PaceLimits, PausedBy};
+use crate::levelling::PaceLimits;
 use exchange::Exchange;
 use load::TenantLoad;
 pub use report::{Cause, ChannelReport, DriveReport, ExchangeReport, ServiceReport};
@@ -50,11 +50,18 @@ pub struct ServiceOptions {
     pub gamma: Option<u64>,
     /// An exchange of which only open parts are left waits this time for their tenants to fill them.
     pub open_wait_ns: Nanoseconds,
+    /// A die that is never idle for [`IDLE_NS`] erases an old copy once in this time.
+    pub busy_erase_ns: Nanoseconds,
 }
 
 impl Default for ServiceOptions {
     fn default() -> Self {
-        Self { pace: PaceLimits::default(), gamma: None, open_wait_ns: 10_000_000_000 }
+        Self {
+            pace: PaceLimits::default(),
+            gamma: None,
+            open_wait_ns: 10_000_000_000,
+            busy_erase_ns: 1_000_000_000,
+        }
     }
 }
 
@@ -82,9 +89,7 @@ pub enum Step {
 }
 
 /// A die that no tenant has used for this time may erase.
-const IDLE_NS: Nanoseconds = 5_000_000;
-/// A die that is never idle erases once in this time.
-const BUSY_ERASE_NS: Nanoseconds = 1_000_000_000;
+pub const IDLE_NS: Nanoseconds = 5_000_000;
 /// How often erases are counted while there is nothing else to do.
 const LOOK_NS: Nanoseconds = 100_000_000;
 /// Counters are made durable when this number of erases has been added. Losing some postpones a turn by as many.
@@ -155,21 +160,6 @@ impl WearService {
         self.begin_exchange(now, array, report::Cause::Asked);
     }
 
-    /// Stops moving data of all drives, or goes on.
-    ///
-    /// # Errors
-    /// [`ErrorKind::PowerLoss`].
-    pub fn pause<I: Images>(
-        &mut self,
-        array: &mut Vssds<I>,
-        paused: Option<PausedBy>,
-    ) -> Result<(), Error> {
-        for drive in self.drives(array) {
-            array.change_levelling(drive, |state| state.paused = paused);
-        }
-        array.keep_levelling()
-    }
-
     fn drives<I: Images>(&self, array: &Vssds<I>) -> std::ops::Range<u32> {
         let drives = (0..).take_while(|&drive| array.drive(drive).is_some()).count();
         0..u32::try_from(drives).unwrap_or(u32::MAX)
@@ -230,10 +220,11 @@ impl WearService {
         Ok(false)
     }
 
-    /// Whether `die` may erase for a move now: it is idle, or has not done so for a second.
+    /// Whether `die` may erase for a move now: it is idle, or has not done so for a while.
     fn may_erase(&self, now: Nanoseconds, idle: &dyn Idle, drive: u32, die: DieIndex) -> bool {
         let last = self.erased_at.get(&(drive, die));
-        idle.idle_ns(drive, die) >= IDLE_NS || last.is_none_or(|at| now >= at + BUSY_ERASE_NS)
+        idle.idle_ns(drive, die) >= IDLE_NS
+            || last.is_none_or(|at| now >= at + self.options.busy_erase_ns)
     }
 
     /// Moves a block within a die whose blocks are unevenly worn. Returns whether one was moved.

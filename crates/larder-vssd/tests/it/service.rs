@@ -283,8 +283,7 @@ fn open_parts_wait_for_their_tenants_and_move_in_the_end() {
 #[test]
 fn a_pause_holds_until_it_ends_and_outlives_a_loss_of_power() {
     let mut drive = Drive::new(300, 50, true);
-    let service = drive.service.as_mut().unwrap();
-    service.pause(&mut drive.array, Some(PausedBy::Operator)).unwrap();
+    drive.array.pause_levelling(Some(PausedBy::Operator)).unwrap();
     (0..3000).for_each(|_| drive.overwrite(0));
     assert_eq!(drive.array.levelling(0).unwrap().exchanges, 0);
     let (mut drives, images) = drive.array.into_parts();
@@ -294,7 +293,7 @@ fn a_pause_holds_until_it_ends_and_outlives_a_loss_of_power() {
     (0..1000).for_each(|_| drive.overwrite(0));
     let state = drive.array.levelling(0).unwrap();
     assert_eq!((state.exchanges, state.paused), (0, Some(PausedBy::Operator)));
-    drive.service.as_mut().unwrap().pause(&mut drive.array, None).unwrap();
+    drive.array.pause_levelling(None).unwrap();
     (0..1000).for_each(|_| drive.overwrite(0));
     assert!(drive.array.levelling(0).unwrap().exchanges > 0);
 }

@@ -3,6 +3,7 @@
 mod bytes;
 mod crash;
 mod image;
+mod levelling;
 mod rig;
 
 use std::sync::Arc;
