@@ -70,6 +70,7 @@ mod shared;
 mod slow_log;
 mod tenant;
 mod users;
+mod wear;
 mod work;
 mod worker;
 
@@ -85,3 +86,4 @@ pub use policy::{OverLimit, TenantPolicy};
 pub use server::{BoundServer, Server};
 pub use set_report::{SetCounts, SetReport, ShardReport};
 pub use users::{PasswordHash, User};
+pub use wear::WearReports;

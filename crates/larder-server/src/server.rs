@@ -24,6 +24,7 @@ use crate::resp_board::Board;
 use crate::shared::{ServerState, check_policies};
 use crate::tenant::Caches;
 use crate::users::Users;
+use crate::wear::WearReports;
 
 /// A running server; [`Server::end`] ends it.
 pub struct Server {
@@ -49,6 +50,13 @@ pub struct BoundServer {
 }
 
 impl BoundServer {
+    /// Reports the wear of the drives, which the caller has opened since. `None`: there is none to report.
+    #[must_use]
+    pub fn with_wear(mut self, wear: Option<Arc<dyn WearReports>>) -> Self {
+        self.config.wear = wear;
+        self
+    }
+
     /// Starts to serve the tenants of one device, or of DRAM alone.
     ///
     /// # Errors

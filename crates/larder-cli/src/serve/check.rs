@@ -90,6 +90,8 @@ pub(crate) fn explain(settings: &Settings) -> Vec<String> {
     lines.extend(cache.map(|(name, value, from)| line(name, &value, &from)));
     lines.push(line("on_change", &settings.on_change.0, &settings.on_change.1));
     lines.push(flag("drop_other_tenants", &settings.drop_other_tenants));
+    lines.push(flag("levelling", &settings.levelling));
+    lines.push(size("levelling_pace", &settings.levelling_pace));
     let watching = settings.watching.explained();
     lines.extend(watching.map(|(name, value, from)| line(name, &value, &from)));
     lines.extend(tenants(settings));

@@ -14,7 +14,7 @@ use larder_workload::Error;
 
 use super::settings::Settings;
 use super::sizes;
-use super::vssds::IsolatedTenants;
+use super::vssds::{IsolatedTenants, Levelled};
 use super::words;
 use crate::data_directory::default_directory;
 
@@ -136,6 +136,12 @@ impl Data {
         });
         let opened: Result<Vec<_>, Error> = opened.collect();
         Ok((Self::Own(opened.inspect_err(|_| made.remove())?), made))
+    }
+
+    /// Levelling of the drives under isolated tenants; `None` without these.
+    pub(crate) fn level(&self, settings: &Settings) -> Result<Option<Levelled>, Error> {
+        let Self::Isolated(array) = self else { return Ok(None) };
+        array.level(settings).map(Some)
     }
 
     /// Each tenant with its own device, if tenants have their own.

@@ -9,6 +9,7 @@ mod settings;
 mod sizes;
 mod vssds;
 mod watching;
+mod wear;
 mod words;
 
 use std::fmt;
@@ -31,6 +32,7 @@ pub(crate) use check::{check, password};
 use data::Data;
 use reload::reload;
 use settings::Settings;
+use vssds::Levelled;
 
 pub(crate) fn run(arguments: &ServeArgs) -> Result<Ending, Error> {
     // Before any thread is started, so that no other thread takes the signals.
@@ -43,7 +45,12 @@ pub(crate) fn run(arguments: &ServeArgs) -> Result<Ending, Error> {
     // Bind first: errors of listening are known before a file is created.
     let bound = Server::bind(config).map_err(told)?;
     let (data, made) = Data::open(&settings)?;
-    let server = start(bound, &data, &settings).inspect_err(|_| made.remove())?;
+    let begin = || {
+        let levelled = data.level(&settings)?;
+        let wear = levelled.as_ref().and_then(Levelled::wear);
+        Ok((start(bound.with_wear(wear), &data, &settings)?, levelled))
+    };
+    let (server, levelled) = begin().inspect_err(|_: &Error| made.remove())?;
     let clients = BinaryBytes(settings.client_bytes());
     say(format_args!("memory     {}, {clients} of it for clients", BinaryBytes(settings.memory.0)));
     say(format_args!("flash      {}", data.describe()));
@@ -71,6 +78,7 @@ pub(crate) fn run(arguments: &ServeArgs) -> Result<Ending, Error> {
         }
     });
     let ended = server.end(Duration::from_secs(settings.close.0.into()));
+    drop(levelled);
     handle.close();
     ended.map_err(|error| Error::run(error.to_string()))?;
     say(format_args!("closed"));

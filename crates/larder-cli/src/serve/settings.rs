@@ -50,6 +50,10 @@ pub(crate) struct Settings {
     pub(crate) on_change: Setting<OnChange>,
     /// Whether tenants on flash that are no longer configured lose their data.
     pub(crate) drop_other_tenants: Setting<bool>,
+    /// Whether channels of isolated tenants are exchanged so that they wear out together.
+    pub(crate) levelling: Setting<bool>,
+    /// Bytes a second that an exchange copies into each channel.
+    pub(crate) levelling_pace: Setting<u64>,
     pub(crate) data_dir: Setting<Option<PathBuf>>,
     pub(crate) workers: Setting<usize>,
     pub(crate) sockets: Setting<SocketBackend>,
@@ -146,6 +150,8 @@ impl Settings {
                 OnChange::Refuse
             }),
             drop_other_tenants: pick(None, file.drop_other_tenants, || false),
+            levelling: pick(None, file.levelling, || true),
+            levelling_pace: pick(None, file.levelling_pace.map(|size| size.0), || 2 << 20),
             data_dir: pick_some(arguments.data_dir.clone(), file.data_dir),
             workers: pick(
                 arguments.workers.map(usize::from),

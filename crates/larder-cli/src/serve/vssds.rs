@@ -4,14 +4,18 @@ use std::sync::Arc;
 
 use indicatif::BinaryBytes;
 use larder::{Device, Tenant, block_on};
-use larder_blocks::vssd::{ImageFile, MemoryKeeper};
+use larder_blocks::vssd::{ImageFile, Levelling, MemoryKeeper};
 use larder_blocks::{BlockStore, DeviceOnBlocks, VssdArray};
 use larder_device::{ErrorKind, ModelSpec, Target, TargetKind};
+use larder_server::WearReports;
 use larder_ssd::raw::{RawConfig, RawSsd};
+use larder_vssd::levelling::PaceLimits;
+use larder_vssd::service::ServiceOptions;
 use larder_vssd::{Isolation, MemoryImages, Request, Throughputs, VssdInfo};
 use larder_workload::Error;
 
 use super::settings::Settings;
+use super::wear::ServedWear;
 use super::words;
 use crate::settings_file::{IsolatedPlace, TenantSettings};
 
@@ -22,6 +26,22 @@ const CHANNEL_MB_S: u32 = 400;
 pub(crate) struct IsolatedTenants {
     array: VssdArray,
     target: Target,
+}
+
+/// Levelling of an array while a server has it, until it is dropped.
+pub(crate) struct Levelled {
+    wear: Option<Arc<dyn WearReports>>,
+    // Dropped in this order: no command asks a thread that has ended.
+    #[cfg(feature = "vssd")]
+    _owner: Option<crate::vssd::Owner>,
+    _levelling: Option<Arc<Levelling>>,
+}
+
+impl Levelled {
+    /// The wear of the drives, for the metrics; `None` without levelling.
+    pub(crate) fn wear(&self) -> Option<Arc<dyn WearReports>> {
+        self.wear.clone()
+    }
 }
 
 impl IsolatedTenants {
@@ -145,9 +165,25 @@ impl IsolatedTenants {
         }
     }
 
-    /// The array, for the levelling of its drives.
-    pub(crate) fn array(&self) -> &VssdArray {
-        &self.array
+    /// Starts the thread that levels the drives, unless it is switched off; and answers `larder vssd wear` and `swap`,
+    /// if the array is in an image.
+    pub(crate) fn level(&self, settings: &Settings) -> Result<Levelled, Error> {
+        let pace = PaceLimits::around(settings.levelling_pace.0);
+        let options = ServiceOptions { pace, ..ServiceOptions::default() };
+        let start = || Levelling::start(self.array.clone(), options).map(Arc::new);
+        let levelling = settings.levelling.0.then(start).transpose();
+        let levelling = levelling.map_err(|error| Error::usage(format!("levelling: {error}")))?;
+        let served = |levelling| Arc::new(ServedWear::of(&self.array, levelling)) as _;
+        Ok(Levelled {
+            wear: levelling.as_ref().map(served),
+            #[cfg(feature = "vssd")]
+            _owner: (self.target.kind == Some(TargetKind::Image))
+                .then(|| {
+                    crate::vssd::Owner::listen(&self.array, levelling.as_ref(), &self.target.path)
+                })
+                .flatten(),
+            _levelling: levelling,
+        })
     }
 
     /// Describes the virtual SSDs for people, a line each.

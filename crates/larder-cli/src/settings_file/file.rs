@@ -74,6 +74,8 @@ pub(crate) struct SettingsFile {
     access_times: Option<Value>,
     pub(crate) on_change: Option<ChangedLayout>,
     pub(crate) drop_other_tenants: Option<bool>,
+    pub(crate) levelling: Option<bool>,
+    pub(crate) levelling_pace: Option<Size>,
     #[serde(default)]
     tenant: Vec<Spanned<TenantEntry>>,
     #[serde(default)]

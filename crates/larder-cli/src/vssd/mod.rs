@@ -30,6 +30,8 @@ use larder_workload::Error;
 
 use crate::args::VssdCommand;
 use crate::ending::Ending;
+#[cfg(all(target_os = "linux", feature = "serve"))]
+pub(crate) use owner::Owner;
 
 pub(crate) fn run(command: &VssdCommand) -> Result<Ending, Error> {
     match command {

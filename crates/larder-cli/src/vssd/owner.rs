@@ -59,14 +59,14 @@ impl Answer {
 }
 
 /// The thread that answers, until it is dropped.
-pub(super) struct Owner {
+pub(crate) struct Owner {
     stop: Arc<Stop>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Owner {
     /// Listens beside `image`. If that is not possible, it says why, and other commands cannot ask.
-    pub(super) fn listen(
+    pub(crate) fn listen(
         array: &VssdArray,
         levelling: Option<&Arc<Levelling>>,
         image: &Path,

@@ -25,6 +25,7 @@ mod exact_counts;
 mod file_system_in_time;
 mod full_disk;
 mod interrupt;
+mod isolated_tenants;
 mod json_page;
 mod lab_command;
 #[cfg(target_os = "linux")]

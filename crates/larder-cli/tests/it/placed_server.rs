@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use crate::serve_command::{ANYWHERE, Serving, admin, asks};
 
 /// A server with this `larder.toml`; its standard error goes to the file `told` beside it.
-fn serve(directory: &Path, toml: &str, words: &[&str]) -> Command {
+pub(crate) fn serve(directory: &Path, toml: &str, words: &[&str]) -> Command {
     let file = directory.join("larder.toml");
     fs::write(&file, toml).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_larder"));
@@ -25,26 +25,30 @@ fn told(directory: &Path) -> String {
 
 /// The error of a server that does not start.
 #[track_caller]
-fn refused(directory: &Path, toml: &str, words: &[&str]) -> String {
+pub(crate) fn refused(directory: &Path, toml: &str, words: &[&str]) -> String {
     let status = serve(directory, toml, words).status().unwrap();
     assert!(!status.success());
     told(directory)
 }
 
-/// Sets these keys to values of `bytes` bytes, a hundred at a time.
 fn fill(serving: &Serving, keys: std::ops::Range<u32>, bytes: usize) {
+    fill_with(serving, "", keys, bytes);
+}
+
+/// Sets keys with this prefix and these numbers to values of `bytes` bytes, a hundred at a time.
+pub(crate) fn fill_with(serving: &Serving, prefix: &str, keys: std::ops::Range<u32>, bytes: usize) {
     let mut client = serving.connect("memcached");
     let value = "x".repeat(bytes);
     for from in keys.clone().step_by(100) {
         let some = from..keys.end.min(from + 100);
         let count = some.len();
-        let request = |key| format!("set key{key} 0 0 {bytes}\r\n{value}\r\n");
+        let request = |key| format!("set {prefix}key{key} 0 0 {bytes}\r\n{value}\r\n");
         asks(&mut client, &some.map(request).collect::<String>(), &"STORED\r\n".repeat(count));
     }
 }
 
 /// The sum of a metric over its labels.
-fn metric(serving: &Serving, name: &str) -> f64 {
+pub(crate) fn metric(serving: &Serving, name: &str) -> f64 {
     let text = admin(serving, "GET /metrics", "");
     let of_name =
         |line: &&str| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' ']));

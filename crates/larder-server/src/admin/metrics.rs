@@ -34,6 +34,9 @@ pub(crate) fn text(shared: &ServerState) -> String {
     if let Some(caches) = &shared.config.block_caches {
         text.push_str(&caches.metrics().families());
     }
+    if let Some(wear) = &shared.config.wear {
+        text.push_str(&wear.metrics().families());
+    }
     text.push_str(END);
     text
 }

@@ -17,6 +17,7 @@ use crate::debug_clock::DebugClock;
 use crate::error::{Error, ErrorKind};
 use crate::policy::TenantPolicy;
 use crate::users::{PasswordHash, User};
+use crate::wear::WearReports;
 
 pub use nodes::NodeList;
 pub use otlp::Otlp;
@@ -86,6 +87,8 @@ pub struct ServerConfig {
     pub admin_token: Option<PasswordHash>,
     /// Block caches of this machine that the admin page, `/metrics` and `/api/block` report too.
     pub block_caches: Option<Arc<dyn BlockCaches>>,
+    /// The wear of the drives under the tenants, which `/metrics` reports too.
+    pub wear: Option<Arc<dyn WearReports>>,
     /// The users and their tenants. If empty, every client may connect and uses the first tenant.
     pub users: Vec<User>,
     /// Policies of tenants. A tenant without a policy has no limits.
@@ -147,6 +150,7 @@ impl Default for ServerConfig {
             admin_token: None,
             otlp: None,
             block_caches: None,
+            wear: None,
             users: Vec::new(),
             tenants: Vec::new(),
             allow_unprotected: false,

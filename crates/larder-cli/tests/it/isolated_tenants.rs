@@ -1,0 +1,161 @@
+//! Tenants of `larder serve` on virtual SSDs: of a simulated drive in memory, and of an image that outlives the server.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::place::Place;
+use crate::placed_server::{fill_with, metric, refused, serve};
+use crate::serve_command::{Serving, admin, asks};
+
+const TENANTS: &str = "\
+[[tenant]]
+name = \"photos\"
+share = 50
+isolation = \"channel\"
+channels = 2
+
+[[tenant]]
+name = \"pages\"
+share = 30
+isolation = \"die\"
+dies = 2
+prefix = \"pages:\"
+
+[[tenant]]
+name = \"logs\"
+share = 20
+isolation = \"software\"
+capacity = \"24M\"
+weight = 2
+prefix = \"logs:\"
+";
+
+fn on(file: &str) -> String {
+    format!("memory = \"64M\"\nfile = \"{file}\"\n{TENANTS}")
+}
+
+#[test]
+fn each_tenant_writes_to_its_own_channels_and_dies() {
+    let place = tempfile::tempdir().unwrap();
+    let toml = on("model:384M,op=10,channels=4,dies=2");
+    let serving = Serving::run(serve(place.path(), &toml, &[]));
+    let flash = serving.place("flash").to_owned();
+    for says in [
+        "photos has vSSD 0: 2 channels, its own",
+        "pages has vSSD 1: 2 dies, its own",
+        "logs has vSSD 2",
+    ] {
+        assert!(flash.contains(says), "{flash}");
+    }
+    fill_with(&serving, "", 0..30_000, 4_000);
+    fill_with(&serving, "pages:", 0..15_000, 4_000);
+    let written = |tenant: &str| {
+        let name = format!("larder_loc_written_bytes_total{{tenant=\"{tenant}\"}}");
+        let text = admin(&serving, "GET /metrics", "");
+        let line = text.lines().find(|line| line.starts_with(&name)).unwrap_or_default();
+        line.rsplit(' ').next().unwrap_or_default().parse::<f64>().unwrap_or(0.0)
+    };
+    assert!(written("photos") > 1e6 && written("pages") > 1e6 && written("logs") < 1.0);
+    let text = admin(&serving, "GET /metrics", "");
+    let channels: Vec<&str> =
+        text.lines().filter(|line| line.starts_with("larder_vssd_channel_erases_total")).collect();
+    assert_eq!(channels.len(), 4, "{channels:?}");
+    let alone = channels.iter().filter(|line| line.contains("tenants=\"photos\"")).count();
+    assert_eq!(alone, 2, "no other tenant is on its channels: {channels:?}");
+    assert!((metric(&serving, "larder_vssd_levelling_runs") - 1.0).abs() < 0.1);
+}
+
+/// Runs `larder vssd` with these words on the image of `place`.
+fn vssd(place: &Path, words: &str) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_larder"));
+    command.current_dir(place).arg("vssd").args(words.split_whitespace());
+    let ran = command.output().unwrap();
+    assert!(ran.status.success(), "{words}: {ran:?}");
+    String::from_utf8(ran.stdout).unwrap()
+}
+
+#[test]
+fn an_image_keeps_the_data_of_each_tenant_and_knows_whose_they_are() {
+    let place = Place::new();
+    let image = place.path().join("m.img");
+    place.succeed("vssd format --image m.img --channels 4 --dies 2 --blocks 96 --block-size 128K --stripe 16K");
+    let file = format!("image:{}", image.display());
+    let serving = Serving::run(serve(place.path(), &on(&file), &[]));
+    let mut client = serving.connect("resp");
+    asks(&mut client, "SET bread rye\r\n", "+OK\r\n");
+    asks(&mut client, "SET pages:bread oat\r\n", "+OK\r\n");
+    // The image is in use: its owner answers.
+    let wear = vssd(place.path(), "wear --image m.img");
+    assert!(wear.contains("channel"), "{wear}");
+    serving.signal("TERM");
+    let mut serving = serving;
+    assert!(serving.child.wait().unwrap().success());
+
+    let listed = vssd(place.path(), "list --image m.img");
+    assert!(listed.contains("photos") && listed.contains("pages"), "{listed}");
+    let serving = Serving::run(serve(place.path(), &on(&file), &[]));
+    let mut client = serving.connect("resp");
+    asks(&mut client, "GET bread\r\n", "$3\r\nrye\r\n");
+    asks(&mut client, "GET pages:bread\r\n", "$3\r\noat\r\n");
+    fill_with(&serving, "", 0..20_000, 4_000);
+    serving.signal("KILL");
+    drop(serving);
+
+    // After a kill each tenant has its own data, or none, in whatever order the file names them.
+    let mut parts: Vec<&str> = TENANTS.split("\n\n").collect();
+    parts.swap(1, 2);
+    let swapped = format!("memory = \"64M\"\nfile = \"{file}\"\n{}", parts.join("\n\n"));
+    let serving = Serving::run(serve(place.path(), &swapped, &[]));
+    let flash = serving.place("flash").to_owned();
+    assert!(flash.contains("pages has vSSD 1: 2 dies"), "{flash}");
+    asks(&mut serving.connect("resp"), "GET pages:bread\r\n", "$-1\r\n");
+    serving.signal("TERM");
+    drop(serving);
+
+    let more = on(&file).replace("channels = 2", "channels = 1");
+    let said = refused(place.path(), &more, &[]);
+    assert!(said.contains("tenant \"photos\": channels = 1: its virtual SSD has 2"), "{said}");
+    let said = refused(place.path(), &on(&file).replace("\"logs\"", "\"others\""), &[]);
+    assert!(said.contains("belongs to \"logs\"") && said.contains("drop_other_tenants"), "{said}");
+}
+
+#[test]
+fn what_isolation_needs_is_told() {
+    let place = tempfile::tempdir().unwrap();
+    let without = on("model:384M,op=10").replace("isolation = \"channel\"\nchannels = 2", "");
+    let said = refused(place.path(), &without, &[]);
+    assert!(said.contains("tenant \"photos\": isolation is missing"), "{said}");
+    let file = place.path().join("plain").display().to_string();
+    fs::write(&file, vec![0; 1 << 20]).unwrap();
+    let said = refused(place.path(), &on(&file), &[]);
+    assert!(said.contains("has no channels that tenants could have"), "{said}");
+    let said = refused(place.path(), &on("image:/nowhere/m.img"), &[]);
+    assert!(said.contains("`larder vssd format` makes one"), "{said}");
+    let greedy = on("model:384M,op=10,channels=4,dies=2").replace("channels = 2", "channels = 9");
+    let said = refused(place.path(), &greedy, &[]);
+    assert!(said.contains("tenant \"photos\"") && said.contains("are free"), "{said}");
+}
+
+/// A drive for each tenant, as with namespaces.
+#[test]
+fn a_tenant_may_have_a_file_of_its_own() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name).display().to_string();
+    let toml = format!(
+        "memory = \"64M\"\nflash = \"128M\"\n[[tenant]]\nname = \"a\"\nshare = 50\nfile = \"{}\"\n\
+         [[tenant]]\nname = \"b\"\nshare = 50\nfile = \"{}\"\nprefix = \"b:\"\n",
+        at("a.flash"),
+        at("b.flash")
+    );
+    let serving = Serving::run(serve(place.path(), &toml, &[]));
+    let mut client = serving.connect("resp");
+    asks(&mut client, "SET bread rye\r\n", "+OK\r\n");
+    asks(&mut client, "SET b:bread oat\r\n", "+OK\r\n");
+    serving.signal("TERM");
+    let mut serving = serving;
+    assert!(serving.child.wait().unwrap().success());
+    assert_eq!(fs::metadata(at("a.flash")).unwrap().len(), 64 << 20);
+    let serving = Serving::run(serve(place.path(), &toml, &[]));
+    asks(&mut serving.connect("resp"), "GET b:bread\r\n", "$3\r\noat\r\n");
+}
