@@ -1,17 +1,22 @@
 //! `larder vssd list`.
 
+use larder_blocks::VssdArray;
 use larder_vssd::Isolation;
 use larder_workload::Error;
 use serde::Serialize;
 
-use super::image::{open_unwritten, refused};
+use super::image::{Reached, reach, refused};
 use super::output::{deliver, human, json_target};
+#[cfg(target_os = "linux")]
+use super::owner::Question;
+#[cfg(target_os = "linux")]
+use super::swap::deliver_answer;
 use super::tenants::Tenant;
 use crate::args::{ImageArgs, VssdListArgs};
 use crate::ending::Ending;
 
 #[derive(Debug, Serialize)]
-struct List {
+pub(super) struct List {
     vssds: Vec<Tenant>,
     free: Vec<Free>,
 }
@@ -34,35 +39,53 @@ pub(super) fn run(arguments: &VssdListArgs) -> Result<Ending, Error> {
         #[cfg(not(target_os = "linux"))]
         return Err(Error::usage("--image: which one?"));
     };
-    let (array, _) = open_unwritten(&ImageArgs { image })?;
-    let kinds = [
-        ("channel", Isolation::Channel),
-        ("die", Isolation::Die),
-        ("quarter of a die", Isolation::None),
-    ];
-    let free = array.look(|array| {
-        let rates = array.throughputs();
-        let of = |(unit, isolation)| Free {
-            unit,
-            units: array.free_units(isolation),
-            unit_bytes: array.unit_bytes(isolation),
-            unit_mb_s: match isolation {
-                Isolation::Channel => rates.channel_mb_s,
-                Isolation::Die => rates.die_mb_s,
-                Isolation::Software { .. } | Isolation::None => rates.soft_plane_mb_s,
-            },
-        };
-        kinds.map(of)
-    });
-    let free = free.map_err(|error| refused("list", &error))?.into();
-    let list = List { vssds: Tenant::all(&array)?, free };
-    deliver(json, &render(&list), &list)?;
+    #[cfg(target_os = "linux")]
+    let reached = reach(&ImageArgs { image }, false, &Question::List {})?;
+    #[cfg(not(target_os = "linux"))]
+    let reached = reach(&ImageArgs { image }, false)?;
+    let array = match reached {
+        Reached::Array(array) => array,
+        #[cfg(target_os = "linux")]
+        Reached::Owner(answer) => return deliver_answer(json, &answer),
+    };
+    let list = List::of(&array)?;
+    deliver(json, &list.render(), &list)?;
     Ok(Ending::Complete)
+}
+
+impl List {
+    pub(super) fn of(array: &VssdArray) -> Result<Self, Error> {
+        let kinds = [
+            ("channel", Isolation::Channel),
+            ("die", Isolation::Die),
+            ("quarter of a die", Isolation::None),
+        ];
+        let free = array.look(|array| {
+            let rates = array.throughputs();
+            let of = |(unit, isolation)| Free {
+                unit,
+                units: array.free_units(isolation),
+                unit_bytes: array.unit_bytes(isolation),
+                unit_mb_s: match isolation {
+                    Isolation::Channel => rates.channel_mb_s,
+                    Isolation::Die => rates.die_mb_s,
+                    Isolation::Software { .. } | Isolation::None => rates.soft_plane_mb_s,
+                },
+            };
+            kinds.map(of)
+        });
+        let free = free.map_err(|error| refused("list", &error))?.into();
+        Ok(Self { vssds: Tenant::all(array)?, free })
+    }
+
+    pub(super) fn render(&self) -> String {
+        render(self)
+    }
 }
 
 fn render(list: &List) -> String {
     let mut text = format!(
-        "{:>4}  {:12}{:12}{:>6}  {:18}{:>7}{:>7}{:>12}{:>13}{:>13}  STATE\n",
+        "{:>4}  {:12}{:12}{:>6}  {:18}{:>7}{:>7}{:>12}{:>13}{:>13}  {:9}  OWNER\n",
         "VSSD",
         "ISOLATION",
         "RUNG",
@@ -72,7 +95,8 @@ fn render(list: &List) -> String {
         "USED",
         "BLOCK",
         "CAPACITY",
-        "WRITTEN"
+        "WRITTEN",
+        "STATE"
     );
     if list.vssds.is_empty() {
         text = "there is no vSSD; make one by `larder vssd create`\n".to_owned();
@@ -83,7 +107,7 @@ fn render(list: &List) -> String {
             None => tenant.isolation.clone(),
         };
         text += &format!(
-            "{:>4}  {isolation:12}{:12}{:>6}  {:18}{:>7}{:>7}{:>12}{:>13}{:>13}  {}\n",
+            "{:>4}  {isolation:12}{:12}{:>6}  {:18}{:>7}{:>7}{:>12}{:>13}{:>13}  {:9}  {}\n",
             tenant.vssd,
             tenant.kind,
             tenant.units,
@@ -93,7 +117,8 @@ fn render(list: &List) -> String {
             human(tenant.block_bytes),
             human(tenant.capacity_bytes),
             human(tenant.written_bytes),
-            if tenant.read_only { "read-only" } else { "good" }
+            if tenant.read_only { "read-only" } else { "good" },
+            if tenant.name.is_empty() { "-" } else { &tenant.name }
         );
     }
     for Free { unit, units, unit_bytes, unit_mb_s } in &list.free {

@@ -1,5 +1,6 @@
 //! `larder vssd format`, `create` and `delete`.
 
+use clap::ValueEnum;
 use larder_blocks::VssdArray;
 use larder_blocks::vssd::ImageFile;
 use larder_device::ErrorKind;
@@ -9,14 +10,17 @@ use larder_ssd::raw::RawConfig;
 use larder_vssd::image::ImageConfig;
 use larder_vssd::{Isolation, Request, Throughputs};
 use larder_workload::Error;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use super::image::{known, named, open, refused};
+use super::image::{Reached, known, named, reach, refused};
 use super::output::{deliver, human, json_target};
+#[cfg(target_os = "linux")]
+use super::owner::Question;
+#[cfg(target_os = "linux")]
+use super::swap::deliver_answer;
+use super::tenants::Tenant;
 use crate::args::{CreateArgs, DeleteArgs, KindArg, VssdFormatArgs as FormatArgs};
 use crate::ending::Ending;
-
-use super::tenants::Tenant;
 
 /// Unit of reads and of the checksums, in bytes.
 const PAGE_BYTES: u32 = 4096;
@@ -112,32 +116,67 @@ fn throughputs(arguments: &FormatArgs) -> Throughputs {
     Throughputs { channel_mb_s, die_mb_s, soft_plane_mb_s }
 }
 
+/// A vSSD that a user asks for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Wanted {
+    name: String,
+    /// "channel", "die", "software" or "none".
+    isolation: String,
+    weight: Option<u32>,
+    mb_s: u32,
+    capacity: u64,
+}
+
 pub(super) fn create(arguments: &CreateArgs) -> Result<Ending, Error> {
     let json = json_target(&arguments.output)?;
-    let isolation = isolation(arguments)?;
     if arguments.capacity == Some(0) {
         return Err(Error::usage(
             "--capacity 0: a vSSD has at least a unit; ask for 1 byte or more",
         ));
     }
-    let (array, _) = open(&arguments.image)?;
-    let request =
-        Request { isolation, mb_s: arguments.mb_s, bytes: arguments.capacity.unwrap_or(1) };
-    let made = array.alloc_named(&arguments.name, request);
-    let id = made.map_err(|error| refused("--name, --capacity and --mb-s", &error))?;
-    let tenant = Tenant::of(&array, id)?;
-    let text = format!("vSSD {}: {}\n", tenant.vssd, tenant.describe());
-    array.sync().map_err(|error| refused("image", &error))?;
-    deliver(json, &text, &tenant)?;
-    Ok(Ending::Complete)
+    isolation(arguments.isolation, arguments.weight)?;
+    let kind = arguments.isolation.to_possible_value();
+    let wanted = Wanted {
+        name: arguments.name.clone(),
+        isolation: kind.map_or_else(String::new, |kind| kind.get_name().to_owned()),
+        weight: arguments.weight,
+        mb_s: arguments.mb_s,
+        capacity: arguments.capacity.unwrap_or(1),
+    };
+    #[cfg(target_os = "linux")]
+    let reached = reach(&arguments.image, true, &Question::Create(wanted.clone()))?;
+    #[cfg(not(target_os = "linux"))]
+    let reached = reach(&arguments.image, true)?;
+    match reached {
+        Reached::Array(array) => {
+            let tenant = created(&array, &wanted)?;
+            deliver(json, &tenant.made(), &tenant)?;
+            Ok(Ending::Complete)
+        }
+        #[cfg(target_os = "linux")]
+        Reached::Owner(answer) => deliver_answer(json, &answer),
+    }
 }
 
-fn isolation(arguments: &CreateArgs) -> Result<Isolation, Error> {
-    if let (Some(weight), false) = (arguments.weight, arguments.isolation == KindArg::Software) {
+/// Makes a vSSD in an array, while other tenants may use theirs.
+pub(super) fn created(array: &VssdArray, wanted: &Wanted) -> Result<Tenant, Error> {
+    let kind = KindArg::from_str(&wanted.isolation, false)
+        .map_err(|why| Error::usage(format!("--isolation {}: {why}", wanted.isolation)))?;
+    let isolation = isolation(kind, wanted.weight)?;
+    let request = Request { isolation, mb_s: wanted.mb_s, bytes: wanted.capacity };
+    let made = array.alloc_named(&wanted.name, request);
+    let id = made.map_err(|error| refused("--name, --capacity and --mb-s", &error))?;
+    array.sync().map_err(|error| refused("image", &error))?;
+    Tenant::of(array, id)
+}
+
+fn isolation(kind: KindArg, weight: Option<u32>) -> Result<Isolation, Error> {
+    if let (Some(weight), false) = (weight, kind == KindArg::Software) {
         let fix = "is for --isolation software: others share no time of a die by weight";
         return Err(Error::usage(format!("--weight {weight}: {fix}")));
     }
-    Ok(match (arguments.isolation, arguments.weight) {
+    Ok(match (kind, weight) {
         (KindArg::Channel, _) => Isolation::Channel,
         (KindArg::Die, _) => Isolation::Die,
         (KindArg::Software, Some(0)) => {
@@ -149,26 +188,47 @@ fn isolation(arguments: &CreateArgs) -> Result<Isolation, Error> {
 }
 
 #[derive(Debug, Serialize)]
-struct Deleted {
+pub(super) struct Deleted {
     vssd: u32,
     blocks: u32,
 }
 
 pub(super) fn delete(arguments: &DeleteArgs) -> Result<Ending, Error> {
     let json = json_target(&arguments.output)?;
-    let (array, _) = open(&arguments.image)?;
-    let id = known(&array, arguments.vssd)?;
+    let DeleteArgs { vssd, destroy_data, .. } = *arguments;
+    #[cfg(target_os = "linux")]
+    let reached = reach(&arguments.image, true, &Question::Delete { vssd, destroy_data })?;
+    #[cfg(not(target_os = "linux"))]
+    let reached = reach(&arguments.image, true)?;
+    match reached {
+        Reached::Array(array) => {
+            let deleted = deleted(&array, vssd, destroy_data)?;
+            deliver(json, &deleted.told(), &deleted)?;
+            Ok(Ending::Complete)
+        }
+        #[cfg(target_os = "linux")]
+        Reached::Owner(answer) => deliver_answer(json, &answer),
+    }
+}
+
+/// Ends a vSSD of an array, while other tenants may use theirs. One that a tenant uses is refused.
+pub(super) fn deleted(array: &VssdArray, vssd: u32, destroy_data: bool) -> Result<Deleted, Error> {
+    let id = known(array, vssd)?;
     let blocks = array.list().iter().find(|info| info.id == id).map_or(0, |info| info.allocated);
-    let ended = if arguments.destroy_data { array.destroy(id) } else { array.dealloc(id) };
+    let ended = if destroy_data { array.destroy(id) } else { array.dealloc(id) };
     ended.map_err(|error| match error.kind() {
-        ErrorKind::InUse => Error::run(format!(
+        ErrorKind::InUse if !destroy_data => Error::run(format!(
             "vSSD {}: it has {blocks} blocks: free them, or give --destroy-data to lose what they hold",
             id.0
         )),
         _ => refused("delete", &error),
     })?;
     array.sync().map_err(|error| refused("image", &error))?;
-    let text = format!("vSSD {} is gone, with {blocks} blocks; its units are free\n", id.0);
-    deliver(json, &text, &Deleted { vssd: id.0, blocks })?;
-    Ok(Ending::Complete)
+    Ok(Deleted { vssd: id.0, blocks })
+}
+
+impl Deleted {
+    pub(super) fn told(&self) -> String {
+        format!("vSSD {} is gone, with {} blocks; its units are free\n", self.vssd, self.blocks)
+    }
 }

@@ -18,6 +18,8 @@ use larder_net::sockets::{Endpoint, ListeningSocket, Stop, wait_for};
 use larder_workload::Error;
 use serde::{Deserialize, Serialize};
 
+use super::list::List;
+use super::make::{self, Wanted};
 use super::swap;
 use super::wear::Wear;
 
@@ -33,6 +35,12 @@ const ONLY_OWNER: u32 = 0o600;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(super) enum Question {
+    /// `larder vssd list`.
+    List {},
+    /// `larder vssd create`.
+    Create(Wanted),
+    /// `larder vssd delete`.
+    Delete { vssd: u32, destroy_data: bool },
     /// `larder vssd wear`.
     Wear {},
     /// `larder vssd swap`.
@@ -131,6 +139,20 @@ fn answer(
     stream.set_write_timeout(Some(PATIENCE))?;
     let line = question(&mut stream)?;
     let answer = match serde_json::from_slice(&line) {
+        Ok(Question::List {}) => match List::of(array) {
+            Ok(list) => Answer::done(list.render(), &list),
+            Err(error) => refused(&error),
+        },
+        Ok(Question::Create(wanted)) => match make::created(array, &wanted) {
+            Ok(tenant) => Answer::done(tenant.made(), &tenant),
+            Err(error) => refused(&error),
+        },
+        Ok(Question::Delete { vssd, destroy_data }) => {
+            match make::deleted(array, vssd, destroy_data) {
+                Ok(deleted) => Answer::done(deleted.told(), &deleted),
+                Err(error) => refused(&error),
+            }
+        }
         Ok(Question::Wear {}) => match Wear::of(array, levelling) {
             Ok(wear) => Answer::done(wear.render(), &wear),
             Err(error) => refused(&error),
