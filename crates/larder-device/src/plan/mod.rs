@@ -14,6 +14,7 @@
 
 mod array_groups;
 mod cluster;
+mod prediction;
 mod solve;
 mod table;
 
@@ -21,6 +22,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::placement::PlacementHandle;
+pub use prediction::{DriveUse, predicted_dlwa, separates_buckets};
 pub use solve::solve;
 
 /// The kind of data in a stream, which determines how long the data lives.

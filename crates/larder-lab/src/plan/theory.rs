@@ -1,14 +1,6 @@
-//! DLWA by formula, to compare with the simulation.
-//!
-//! With placement this is Theorem 1 of the FDP paper for the small-object engine, weighted by its share of the host's
-//! bytes. Its spare space is all flash that the cache leaves free.
-//!
-//! Without placement there is no formula for the mix of a small hot engine and a large log. We use uniform random
-//! writes over all flash that the cache uses, with the oldest (or, as units grow, the emptiest) unit collected first.
-//! This treats the log as random, which makes it too high on a full drive. It also treats all pages as equally hot,
-//! which makes it too low on one that is half empty. So it is an estimate, not a bound.
+//! DLWA by formula ([`dlwa::of_cache`]), to compare with the simulation.
 
-use larder_ssd::analytic::{SpareRatio, dlwa};
+use larder_ssd::analytic::dlwa::{self, CacheOnDrive};
 
 use super::options::PlanOptions;
 use crate::Error;
@@ -20,11 +12,13 @@ pub(super) fn dlwa(
     utilization: f64,
     soc_share: f64,
 ) -> Result<f64, Error> {
-    let spare = options.op_percent + 100.0 - utilization;
-    let live = if placement { options.soc_percent / 100.0 * utilization } else { utilization };
-    let result = SpareRatio::new(spare / live).map(dlwa::fifo).and_then(|dlwa_of_live| {
-        if placement { dlwa::device_wide(dlwa_of_live, soc_share) } else { Ok(dlwa_of_live) }
-    });
+    let cache = CacheOnDrive {
+        used: utilization,
+        spare: options.op_percent + 100.0 - utilization,
+        soc: options.soc_percent / 100.0 * utilization,
+        soc_share,
+    };
+    let result = dlwa::of_cache(&cache, placement);
     result.map_err(|error| Error::usage(format!("plan: {error}")))
 }
 

@@ -70,6 +70,50 @@ pub fn device_wide(soc_dlwa: f64, soc_share: f64) -> Result<f64, Error> {
     Ok(1.0 + soc_share * (soc_dlwa - 1.0))
 }
 
+/// A cache on a drive. The sizes may have any unit, as long as it is the same.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CacheOnDrive {
+    /// Logical pages that the cache uses.
+    pub used: f64,
+    /// Flash of the drive beyond those: over-provisioning, and what the cache leaves free.
+    pub spare: f64,
+    /// The part of `used` that the small-object engine (SOC) has.
+    pub soc: f64,
+    /// The SOC's share of the bytes that the cache writes, 0 to 1.
+    pub soc_share: f64,
+}
+
+/// DLWA of a drive under a cache, to compare with a simulation or a measurement.
+///
+/// With placement (`placed`: the SOC has reclaim units of its own) this is Theorem 1 of the FDP paper for the SOC,
+/// weighted by its share of the bytes. Its spare room is all flash that the cache leaves free.
+///
+/// Without placement there is no formula for the mix of a small hot engine and a large log. We use uniform random
+/// writes over all flash that the cache uses, with the oldest (or, as units grow, the emptiest) unit collected first.
+/// This treats the log as random, which makes it too high on a full drive. It also treats all pages as equally hot,
+/// which makes it too low on one that is half empty. So it is an estimate, not a bound.
+///
+/// ```
+/// use larder_ssd::analytic::dlwa::{CacheOnDrive, of_cache};
+///
+/// # fn main() -> Result<(), larder_ssd::Error> {
+/// let cache = CacheOnDrive { used: 100.0, spare: 17.0, soc: 4.0, soc_share: 0.5 };
+/// assert!(of_cache(&cache, true)? < 1.01 && of_cache(&cache, false)? > 3.0);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// If there is no spare room, or the share is not within 0 and 1.
+pub fn of_cache(cache: &CacheOnDrive, placed: bool) -> Result<f64, Error> {
+    let CacheOnDrive { used, spare, soc, soc_share } = *cache;
+    if !placed {
+        return SpareRatio::new(spare / used).map(fifo);
+    }
+    let soc_dlwa = if soc > 0.0 { SpareRatio::new(spare / soc).map(fifo)? } else { 1.0 };
+    device_wide(soc_dlwa, soc_share)
+}
+
 /// DLWA when the unit with the fewest live pages is reclaimed, with host data and moved data in
 /// the same open unit: Desnoyers, "Analytic Modeling of SSD Write Performance" (SYSTOR 2012).
 ///
