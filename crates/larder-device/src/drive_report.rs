@@ -1,6 +1,11 @@
 //! What a drive reports of itself while a cache runs on it: the result of [`nvme::live`](crate::nvme::live).
 
+use std::borrow::Cow;
 use std::time::Duration;
+
+use larder_ssd::nvme::event::EventType;
+
+use crate::placement::PlacementHandle;
 
 /// Most events of moved data that a report lists; there may have been more.
 pub const MOVES_MAX: usize = 256;
@@ -51,11 +56,14 @@ pub struct DriveReport {
     pub used_percent: Option<u8>,
     /// FDP events since the device was opened: code of the type, and count.
     pub events: Vec<(u8, u64)>,
+    /// The same events by placement handle, in the order of the handles; those about no single handle come first.
+    pub handles: Vec<HandleEvents>,
     /// The last [`MOVES_MAX`] events that moved data, oldest first.
     pub moves: Vec<Move>,
     /// Number of events that moved data since the device was opened, including those not listed.
     pub moves_seen: u64,
-    /// How often the drive's log was overwritten between two polls, so that events are missing.
+    /// How often the drive's log was overwritten between two polls, so that events are missing: the counts of events
+    /// are then too low. The log has no sequence numbers, so nothing says by how much.
     pub event_gaps: u64,
     /// What the drive did not report at the last poll. Earlier values stay.
     pub unavailable: Vec<Unsaid>,
@@ -86,6 +94,64 @@ pub struct Move {
     pub bytes: u64,
     /// Offset on the device of one of the blocks; `None` if it is elsewhere on the drive, or the event does not say.
     pub offset: Option<u64>,
+    /// The placement handle with which all of the data was written; `None` as in [`HandleEvents::handle`].
+    pub handle: Option<PlacementHandle>,
+}
+
+/// FDP events about one placement handle since the device was opened.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct HandleEvents {
+    /// The handle of the device. `None` for events that name none of its handles: about units in which garbage
+    /// collection has mixed the data of several, or about other users of the drive.
+    pub handle: Option<PlacementHandle>,
+    /// Code of the type, and count, in ascending order of the codes.
+    pub events: Vec<(u8, u64)>,
+    /// Bytes that the drive moved, as far as its events say.
+    pub moved_bytes: u64,
+    /// Events that moved data, of those read in the last hour.
+    pub moves_in_hour: u64,
+    /// When the last event was read, since 1970. The drive's own time may be unset.
+    pub last_read_at: Option<Duration>,
+}
+
+impl HandleEvents {
+    /// Number of events that moved data ("media reallocated"): usually one per reclaim unit.
+    pub fn moves(&self) -> u64 {
+        let code = EventType::MediaReallocated.to_byte();
+        self.events.iter().filter(|(known, _)| *known == code).map(|(_, count)| count).sum()
+    }
+
+    /// Adds the events of the same handle of another drive.
+    pub fn add(&mut self, other: &Self) {
+        for &(code, count) in &other.events {
+            match self.events.binary_search_by_key(&code, |(known, _)| *known) {
+                Ok(at) => self.events[at].1 += count,
+                Err(at) => self.events.insert(at, (code, count)),
+            }
+        }
+        self.moved_bytes += other.moved_bytes;
+        self.moves_in_hour += other.moves_in_hour;
+        self.last_read_at = self.last_read_at.max(other.last_read_at);
+    }
+}
+
+/// The name of an event type, as in metrics: letters, digits and `_`.
+///
+/// ```
+/// use larder_device::nvme::event_name;
+///
+/// assert_eq!((&*event_name(0x80), &*event_name(0xf3)), ("media_reallocated", "type_f3h"));
+/// ```
+pub fn event_name(code: u8) -> Cow<'static, str> {
+    Cow::Borrowed(match EventType::from_byte(code) {
+        EventType::UnitNotFullyWritten => "unit_not_fully_written",
+        EventType::UnitTimeLimitExceeded => "unit_time_limit_exceeded",
+        EventType::ControllerReset => "controller_reset",
+        EventType::InvalidPlacementId => "invalid_placement_id",
+        EventType::MediaReallocated => "media_reallocated",
+        EventType::ImplicitlyModified => "implicitly_modified",
+        EventType::Other(code) => return Cow::Owned(format!("type_{code:02x}h")),
+    })
 }
 
 /// A question without an answer.
@@ -114,5 +180,24 @@ impl DriveReport {
             one.offset = one.offset.and_then(&offset);
         }
         report
+    }
+
+    /// The same report with the placement handles mapped by `handle`. Handles that become one have one entry.
+    pub(crate) fn rename_handles(
+        &mut self,
+        handle: impl Fn(PlacementHandle) -> Option<PlacementHandle>,
+    ) {
+        for one in &mut self.moves {
+            one.handle = one.handle.and_then(&handle);
+        }
+        let mut renamed: Vec<HandleEvents> = Vec::new();
+        for mut one in std::mem::take(&mut self.handles) {
+            one.handle = one.handle.and_then(&handle);
+            match renamed.binary_search_by_key(&one.handle, |known| known.handle) {
+                Ok(at) => renamed[at].add(&one),
+                Err(at) => renamed.insert(at, one),
+            }
+        }
+        self.handles = renamed;
     }
 }

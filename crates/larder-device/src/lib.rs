@@ -36,6 +36,7 @@ pub mod device;
 mod drive_report;
 mod driver;
 pub mod error;
+mod event_tally;
 pub mod fault;
 pub mod file;
 mod file_options;

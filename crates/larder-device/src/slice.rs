@@ -187,8 +187,15 @@ impl<D: Device> Device for SliceDevice<D> {
         let here = |offset: u64| {
             offset.checked_sub(self.start).filter(|&offset| offset < self.info.capacity_bytes)
         };
-        whole.drives.iter_mut().filter(|drive| !drive.moves.is_empty()).for_each(|drive| {
-            *drive = Arc::new(drive.moved_to(here));
+        // The default may be one of the others too: then it goes by that number.
+        let own_number = |handle: PlacementHandle| {
+            let at = self.handles.iter().rposition(|known| *known == handle)?;
+            u16::try_from(at).ok().map(PlacementHandle::new)
+        };
+        whole.drives.iter_mut().filter(|drive| !drive.events.is_empty()).for_each(|drive| {
+            let mut own = drive.moved_to(here);
+            own.rename_handles(own_number);
+            *drive = Arc::new(own);
         });
         match &self.own {
             Some(own) => own.stats(whole),
@@ -211,6 +218,8 @@ mod tests {
 
     use super::*;
     use crate::buffer::IoBuffer;
+    use crate::clock::VirtualClock;
+    use crate::drive_report::{DriveReport, HandleEvents, Move};
     use crate::model::{ModelDevice, Payload};
 
     fn drive() -> Arc<ModelDevice> {
@@ -255,6 +264,41 @@ mod tests {
         assert_eq!((left.host_written_bytes, right.host_written_bytes), (8192, 4096));
         assert_eq!((left.media_written_bytes, right.media_written_bytes), (Some(8192), Some(4096)));
         assert_eq!((left.deallocated_bytes, right.deallocated_bytes), (4096, 0));
+    }
+
+    #[test]
+    fn events_of_the_drive_have_the_numbers_of_the_slice() {
+        let drive = Arc::into_inner(drive()).unwrap();
+        let drive = Arc::new(drive.reporting("model", Arc::new(VirtualClock::default())));
+        let slice = |range, handles: &[u16]| {
+            let handles: Vec<_> = handles.iter().copied().map(PlacementHandle::new).collect();
+            SliceDevice::new(Arc::clone(&drive), range, &handles).unwrap()
+        };
+        let (left, right) = (slice(0..8 << 20, &[3]), slice(8 << 20..16 << 20, &[4, 5]));
+        let mut rng = fastrand::Rng::with_seed(1);
+        for _ in 0..20_000 {
+            assert!(write(&right, rng.u64(..2048) * 4096, 1, 2) && write(&left, 0, 2, 1));
+        }
+        let report = |device: &SliceDevice<Arc<ModelDevice>>| Arc::clone(&device.stats().drives[0]);
+        let moves = |report: &DriveReport, handle: u16| {
+            let of = |it: &&HandleEvents| it.handle == Some(PlacementHandle::new(handle));
+            report.handles.iter().find(of).map_or(0, HandleEvents::moves)
+        };
+        let (whole, left, right) =
+            (Arc::clone(&drive.stats().drives[0]), report(&left), report(&right));
+        assert!(moves(&whole, 5) > 0 && moves(&whole, 3) > 0, "{:?}", whole.handles);
+        assert_eq!((moves(&left, 1), moves(&right, 2)), (moves(&whole, 3), moves(&whole, 5)));
+        // What is not its own is added to what names no handle.
+        let of_none = |report: &DriveReport| report.handles[0].moves();
+        assert_eq!((left.handles.len(), right.handles.len(), whole.handles.len()), (2, 2, 3));
+        assert_eq!(of_none(&left), of_none(&whole) + moves(&whole, 5));
+        let own = |report: &DriveReport, number: u16| {
+            let is = |one: &&Move| one.handle == Some(PlacementHandle::new(number));
+            let own: Vec<Move> = report.moves.iter().filter(is).copied().collect();
+            assert!(!own.is_empty() && own.iter().all(|one| one.offset.is_some()), "{own:?}");
+        };
+        own(&left, 1);
+        own(&right, 2);
     }
 
     #[test]

@@ -9,10 +9,12 @@
 
 mod counts;
 mod payload;
+
+mod reporting;
 mod spec;
 pub mod virtual_time;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use larder_ssd::managed::{ManagedConfig, ManagedSsd, PAGE_BYTES, Placement};
 
@@ -20,12 +22,14 @@ pub use payload::Payload;
 pub use spec::ModelSpec;
 
 use crate::buffer::IoBuffer;
+use crate::clock::Clock;
 use crate::device::Device;
 use crate::error::{Error, ErrorKind};
 use crate::info::{DeviceInfo, DeviceStats};
 use crate::io::{CheckedIo, Io, IoFuture};
 use counts::ModelCounts;
 use payload::Contents;
+use reporting::Reporting;
 
 /// A simulated drive. Blocks are the model's 4096-byte pages.
 ///
@@ -53,6 +57,7 @@ struct ModelState {
     ssd: ManagedSsd,
     contents: Contents,
     counts: ModelCounts,
+    reporting: Option<Reporting>,
 }
 
 impl ModelDevice {
@@ -65,8 +70,39 @@ impl ModelDevice {
         let ssd = ManagedSsd::new(config)
             .map_err(|e| Error::new(ErrorKind::Setup, format!("SSD model: {e}")))?;
         let contents = Contents::checked(payload, info.capacity_bytes)?;
-        let state = ModelState { ssd, contents, counts: ModelCounts::default() };
+        let counts = ModelCounts::default();
+        let state = ModelState { ssd, contents, counts, reporting: None };
         Ok(Self { info, state: Mutex::new(state) })
+    }
+
+    /// The same drive, which from now on reports its counters and FDP events as a drive of NVMe does
+    /// ([`DeviceStats::drives`]), by the name `path`. The report is as of the moment when it is asked for, by `clock`,
+    /// so there is no thread, and no event is missed. Events are those that [`nvme`](crate::nvme) drives are usually
+    /// told to report: "reclaim unit not fully written", and "media reallocated" if its handles are initially
+    /// isolated.
+    ///
+    /// Give each drive of a process a path of its own, because reports of the same path count once.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use larder_device::{Device, ModelDevice, Payload, RealClock};
+    /// use larder_ssd::managed::{Geometry, ManagedConfig};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let geometry = Geometry::with_overprovisioning(64 << 20, 256 << 10, 17.0)?;
+    /// let device = ModelDevice::new(ManagedConfig::new(geometry), Payload::Memory)?;
+    /// let device = device.reporting("model:64M", Arc::new(RealClock));
+    /// assert_eq!(device.stats().drives[0].path, "model:64M");
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn reporting(self, path: impl Into<String>, clock: Arc<dyn Clock>) -> Self {
+        let mut state = self.lock();
+        let reporting = Reporting::start(path.into(), clock, &mut state.ssd);
+        state.reporting = Some(reporting);
+        drop(state);
+        self
     }
 
     /// Gives access to the drive itself: its units, maps and full counters. No request proceeds while `look` runs.
@@ -105,8 +141,9 @@ impl Device for ModelDevice {
     }
 
     fn stats(&self) -> DeviceStats {
-        let state = self.lock();
-        state.counts.with(&state.ssd)
+        let ModelState { ssd, counts, reporting, .. } = &mut *self.lock();
+        let drives = reporting.iter_mut().map(|reporting| reporting.report(ssd)).collect();
+        DeviceStats { drives, ..counts.with(ssd) }
     }
 
     /// It never loses power; for that, wrap it in a [`FaultDevice`](crate::FaultDevice).
@@ -129,6 +166,9 @@ impl ModelState {
             Io::Flush => Ok(()),
         };
         self.counts.note(io, &outcome);
+        if let Some(reporting) = &mut self.reporting {
+            reporting.hear(&mut self.ssd);
+        }
         outcome
     }
 

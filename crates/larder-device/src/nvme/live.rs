@@ -1,7 +1,8 @@
 //! The counters of a drive while a cache runs on it. A thread of its own reads them, so that no request of the cache
 //! waits for an answer.
 
-use std::collections::{BTreeMap, VecDeque};
+mod handle_numbers;
+
 use std::fmt;
 use std::io;
 use std::ops::Range;
@@ -14,10 +15,12 @@ use larder_ssd::nvme::event::{EVENTS_MAX, Event};
 use super::commands::Commands;
 use super::fdp::read_events;
 use super::smart::read_smart;
-use super::survey::{Asked, Silence, read_namespace};
+use super::survey::{Asked, Silence, Survey};
 use super::watch::{Interval, Watch};
 use crate::clock::{Clock, RealClock};
-use crate::drive_report::{DriveReport, FdpCounters, MOVES_MAX, Move, Unsaid};
+use crate::drive_report::{DriveReport, FdpCounters, Unsaid};
+use crate::event_tally::EventTally;
+use handle_numbers::HandleNumbers;
 
 /// The default interval.
 pub const DEFAULT_INTERVAL: Duration = Duration::from_secs(60);
@@ -35,6 +38,8 @@ pub struct Watched {
     pub block_bytes: u32,
     /// The range of bytes of the namespace that the device uses.
     pub range: Range<u64>,
+    /// Number of placement handles that the device uses, including the default: 1 without placement.
+    pub handles: u16,
 }
 
 /// Returns the number of bytes that the device has written itself.
@@ -158,8 +163,8 @@ struct Asker {
     host: EventLog,
     controller: EventLog,
     report: DriveReport,
-    events: BTreeMap<u8, u64>,
-    moves: VecDeque<Move>,
+    numbers: Asked<HandleNumbers>,
+    events: EventTally,
 }
 
 impl Asker {
@@ -173,14 +178,19 @@ impl Asker {
             why: format!("{}: {error}", watched.path),
             denied: error.kind() == io::ErrorKind::PermissionDenied,
         });
-        let group = drive.as_ref().map_err(Clone::clone).and_then(|drive| {
-            match read_namespace(drive.as_ref(), watched.nsid)? {
+        let survey = drive.as_ref().map_err(Clone::clone);
+        let survey = survey.map(|drive| Survey::read(drive.as_ref(), watched.nsid));
+        let group = survey.as_ref().map_err(Clone::clone).and_then(|survey| {
+            match survey.namespace.clone()? {
                 (.., 0) => Err(Silence {
                     why: "the namespace is in no endurance group".to_owned(),
                     denied: false,
                 }),
                 (.., group) => Ok(group),
             }
+        });
+        let numbers = survey.and_then(|survey| {
+            Ok(HandleNumbers::new(&survey.device_handles()?, watched.nsid, watched.handles))
         });
         let group_number = group.clone().unwrap_or(0);
         Self {
@@ -192,8 +202,8 @@ impl Asker {
             own_bytes,
             host: EventLog::default(),
             controller: EventLog::default(),
-            events: BTreeMap::new(),
-            moves: VecDeque::new(),
+            numbers,
+            events: EventTally::default(),
         }
     }
 
@@ -220,7 +230,12 @@ impl Asker {
             Err(silence) => note("percentage used", silence),
         }
         match events {
-            Ok((host, controller)) => self.hear(host, controller),
+            Ok((host, controller)) => {
+                if let Err(silence) = &self.numbers {
+                    note("the placement handles of FDP events", silence.clone());
+                }
+                self.hear(now, host, controller);
+            }
             Err(silence) => note("FDP events", silence),
         }
         self.report.looks += u64::from(answered);
@@ -239,24 +254,19 @@ impl Asker {
         self.report.own_written_bytes = own_bytes;
     }
 
-    fn hear(&mut self, host: Vec<Event>, controller: Vec<Event>) {
+    fn hear(&mut self, now: Duration, host: Vec<Event>, controller: Vec<Event>) {
         let (host, host_gap) = self.host.new_ones(host);
         let (controller, controller_gap) = self.controller.new_ones(controller);
         self.report.event_gaps += u64::from(host_gap) + u64::from(controller_gap);
         for event in host.iter().chain(&controller) {
-            *self.events.entry(event.kind.to_byte()).or_default() += 1;
-            let Some((blocks, lba)) = event.moved else { continue };
-            if self.moves.len() == MOVES_MAX {
-                self.moves.pop_front();
-            }
-            self.moves.push_back(Move {
-                bytes: u64::from(blocks) * u64::from(self.watched.block_bytes),
-                offset: lba.and_then(|lba| self.offset(lba, event.nsid)),
+            let handle = self.numbers.as_ref().ok().and_then(|numbers| numbers.of(event));
+            let moved = event.moved.map(|(blocks, lba)| {
+                let bytes = u64::from(blocks) * u64::from(self.watched.block_bytes);
+                (bytes, lba.and_then(|lba| self.offset(lba, event.nsid)))
             });
-            self.report.moves_seen += 1;
+            self.events.count(now, event.kind.to_byte(), handle, moved);
         }
-        self.report.events = self.events.iter().map(|(code, count)| (*code, *count)).collect();
-        self.report.moves = self.moves.iter().copied().collect();
+        self.events.show_in(&mut self.report, now);
     }
 
     /// Offset on the device of a logical block of the namespace; `None` if it is not on the device.

@@ -37,7 +37,9 @@ pub mod smart;
 pub mod survey;
 pub mod watch;
 
-pub use crate::drive_report::{DriveReport, FdpCounters, MOVES_MAX, Move, Unsaid, Written};
+pub use crate::drive_report::{
+    DriveReport, FdpCounters, HandleEvents, MOVES_MAX, Move, Unsaid, Written, event_name,
+};
 pub use commands::{CommandError, Commands, ModelDrive};
 #[cfg(target_os = "linux")]
 pub use ioctl::{DriveFile, discard};

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use larder_ssd::nvme::Command;
 use larder_ssd::nvme::fdp_log::{Configuration, HandleType};
 use larder_ssd::nvme::io_management::HandleStatus;
 use larder_ssd::nvme::namespace::{ControllerFacts, PAGE_BYTES, cns, decode_namespace};
+use larder_ssd::nvme::{Command, PlacementId};
 
 use super::commands::{CommandError, Commands};
 use super::fdp::{read_configurations, read_handles};
@@ -123,6 +123,27 @@ impl Survey {
             let why = format!("configuration {index} is in use, the drive lists {}", all.len());
             Silence { why, denied: false }
         })
+    }
+
+    /// The placement handles that a device on the namespace has: those of the first reclaim group, in the order of their
+    /// identifiers. The first is the default.
+    pub fn device_handles(&self) -> Asked<Vec<HandleStatus>> {
+        let mut handles = self.handles.clone()?;
+        handles.sort_unstable_by_key(|handle| handle.placement_id);
+        match self.configuration() {
+            Ok(in_use) => handles.retain(|handle| {
+                PlacementId::decode(handle.placement_id, in_use.rgif)
+                    .is_some_and(|id| id.group == 0)
+            }),
+            // A user that may not read how many bits the group has takes the lowest identifier of each reclaim unit
+            // handle: the group is in the upper bits.
+            Err(_) => {
+                let mut known = BTreeSet::new();
+                handles.retain(|handle| known.insert(handle.handle));
+            }
+        }
+        handles.dedup_by_key(|handle| handle.placement_id);
+        Ok(handles)
     }
 
     /// What garbage collection may mix in the configuration in use: the weakest guarantee among its handles.

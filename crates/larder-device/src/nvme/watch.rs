@@ -31,6 +31,13 @@ pub struct Sample {
     pub counters: FdpCounters,
 }
 
+impl Sample {
+    /// The interval from this sample to a later one; `None` if the counters went back.
+    pub(crate) fn to(&self, later: &Self) -> Option<Interval> {
+        Interval::between(self, later)
+    }
+}
+
 /// What happened between two samples.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interval {
@@ -67,7 +74,7 @@ impl Interval {
     }
 
     /// The bytes of the interval, for a report.
-    pub(super) fn written(&self) -> Written {
+    pub(crate) fn written(&self) -> Written {
         let clamped = |bytes: u128| u64::try_from(bytes).unwrap_or(u64::MAX);
         Written {
             host_bytes: clamped(self.host_bytes),
@@ -169,7 +176,11 @@ impl Watch {
 
     /// The interval from the newest sample that is at least `window` old, or the oldest that is kept, to the newest.
     pub fn over(&self, window: Duration) -> Option<Interval> {
-        let newest = self.samples.back()?;
+        self.until(self.samples.back()?, window)
+    }
+
+    /// The same to `newest`, which may be newer than all samples that are kept.
+    pub(crate) fn until(&self, newest: &Sample, window: Duration) -> Option<Interval> {
         let from = newest.at.saturating_sub(window);
         let older = self.samples.iter().rev().find(|sample| sample.at <= from);
         Interval::between(older.or(self.samples.front())?, newest)

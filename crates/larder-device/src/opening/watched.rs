@@ -53,8 +53,9 @@ pub(super) fn watched(
 ) -> Result<Opened, Error> {
     let Ok(node) = Node::find(path, roots) else { return Ok(opened) };
     let device = Arc::clone(&opened.device);
+    let handles = device.info().placement.handles;
     let own = move || device.stats().host_written_bytes;
-    let counters = counters(&node, roots, Some(interval), own)?;
+    let counters = counters(&node, roots, (Some(interval), handles), own)?;
     let device = WatchedDevice { counters, device: opened.device };
     Ok(Opened { device: Arc::new(device), ..opened })
 }
@@ -62,7 +63,7 @@ pub(super) fn watched(
 fn counters(
     node: &Node,
     roots: &Roots,
-    interval: Option<Duration>,
+    (interval, handles): (Option<Duration>, u16),
     own_bytes: impl Fn() -> u64 + Send + 'static,
 ) -> Result<LiveCounters, Error> {
     let watched = Watched {
@@ -70,6 +71,7 @@ fn counters(
         nsid: node.nsid,
         block_bytes: node.block_bytes,
         range: node.range.clone(),
+        handles,
     };
     // For a partition, ask the whole namespace.
     let whole = roots.dev.join(&node.namespace);
@@ -88,5 +90,5 @@ fn counters(
 pub fn drive_counters(target: &str) -> Result<LiveCounters, Error> {
     let target: Target = target.parse().map_err(|why: String| Error::new(ErrorKind::Setup, why))?;
     let roots = Roots::default();
-    counters(&Node::find(&target.path, &roots)?, &roots, None, || 0)
+    counters(&Node::find(&target.path, &roots)?, &roots, (None, 1), || 0)
 }

@@ -41,6 +41,7 @@ impl Shown {
             nsid: self.nsid,
             block_bytes: 4096,
             range: 4096..4_096_000,
+            handles: 1,
         };
         LiveCounters::start(Ok(Box::new(self.clone())), watched, interval, move || own).unwrap()
     }
@@ -109,6 +110,41 @@ fn moved_data_is_counted_once_and_has_a_place_on_the_device() {
     assert!(report.moves.iter().filter(|one| one.offset.is_some()).count() > 10);
 }
 
+/// Closes the units that placement handles 1 and 2 of a drive with four fill, and reports the handles of the events, on
+/// a device that uses `handles` of them.
+fn handles_of_closed_units(handles: u16) -> (Vec<Option<u16>>, Vec<(u8, u64)>) {
+    let (drive, nsid) = ModelDrive::with_handles(&[0, 3, 2, 1]);
+    let shown = Shown { drive: Arc::new(drive), nsid, gone: Arc::default(), asked: Arc::default() };
+    let code = EventType::UnitNotFullyWritten.to_byte();
+    for handle in 0..4 {
+        let command = Command::set_events(nsid, handle, 1, true);
+        shown.drive.admin(&command, &mut [code]).unwrap();
+    }
+    let watched =
+        Watched { path: "test".to_owned(), nsid, block_bytes: 4096, range: 0..4_096_000, handles };
+    let counters = LiveCounters::start(Ok(Box::new(shown.clone())), watched, None, || 0).unwrap();
+    assert!(counters.report().handles.is_empty());
+    for identifier in [1_u16, 2] {
+        let write = Command::write(nsid, u64::from(identifier), 1, Some(identifier));
+        shown.drive.io(&write, &mut [1; 4096]).unwrap();
+        let update = Command::handle_update(nsid, 1);
+        shown.drive.io(&update, &mut identifier.to_le_bytes()).unwrap();
+    }
+    let report = counters.refresh();
+    assert!(report.unavailable.is_empty(), "{report:?}");
+    assert!(report.handles.iter().all(|it| it.last_read_at > Some(Duration::from_secs(1))));
+    let handles = report.handles.iter().map(|it| it.handle.map(|handle| handle.index()));
+    (handles.collect(), report.events.clone())
+}
+
+#[test]
+fn events_belong_to_the_handles_of_the_device() {
+    let code = EventType::UnitNotFullyWritten.to_byte();
+    assert_eq!(handles_of_closed_units(4), (vec![Some(1), Some(2)], vec![(code, 2)]));
+    let without_placement = (vec![None], vec![(code, 2)]);
+    assert_eq!(handles_of_closed_units(1), without_placement, "others use those handles");
+}
+
 #[test]
 fn a_log_that_went_round_has_a_gap() {
     let event = |timestamp_ms| Event { timestamp_ms, ..Event::of(EventType::ControllerReset) };
@@ -139,7 +175,8 @@ fn a_drive_that_is_gone_leaves_what_it_said() {
 
 #[test]
 fn without_permission_counters_have_a_reason_and_no_thread() {
-    let watched = Watched { path: "it".to_owned(), nsid: 1, block_bytes: 512, range: 0..1 };
+    let watched =
+        Watched { path: "it".to_owned(), nsid: 1, block_bytes: 512, range: 0..1, handles: 1 };
     let denied = Err(io::ErrorKind::PermissionDenied.into());
     let interval = Some(Duration::from_secs(1));
     let counters = LiveCounters::start(denied, watched, interval, || 0).unwrap();

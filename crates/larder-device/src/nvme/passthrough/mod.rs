@@ -7,14 +7,13 @@
 
 mod wire;
 
-use std::collections::BTreeSet;
 use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use larder_ssd::nvme::Command;
 use larder_ssd::nvme::namespace::{PAGE_BYTES, cns, decode_format_in_use, decode_metadata_in_use};
-use larder_ssd::nvme::{Command, PlacementId};
 
 use super::commands::{CommandError, Commands};
 use super::ioctl::DriveFile;
@@ -313,21 +312,8 @@ fn placement(
     if !survey.enabled().map_err(asking)? {
         return Ok(None);
     }
-    let mut handles = survey.handles.clone().map_err(asking)?;
-    handles.sort_unstable_by_key(|handle| handle.placement_id);
-    match survey.configuration() {
-        Ok(in_use) => handles.retain(|handle| {
-            PlacementId::decode(handle.placement_id, in_use.rgif).is_some_and(|id| id.group == 0)
-        }),
-        // A user that may not read how many bits the group has takes the lowest identifier of each reclaim unit handle:
-        // the group is in the upper bits.
-        Err(_) => {
-            let mut known = BTreeSet::new();
-            handles.retain(|handle| known.insert(handle.handle));
-        }
-    }
-    let mut ids: Vec<u16> = handles.iter().map(|handle| handle.placement_id).collect();
-    ids.dedup();
+    let handles = survey.device_handles().map_err(asking)?;
+    let ids: Vec<u16> = handles.iter().map(|handle| handle.placement_id).collect();
     if ids.len() < 2 || ids[0] != 0 {
         return Ok(None);
     }
