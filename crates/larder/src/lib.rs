@@ -61,6 +61,7 @@ pub use base::removal::{Removal, RemovalListener, RemovalReason};
 pub use base::tier::{Tier, Tiers};
 pub use base::time::Moment;
 pub use cache::stream::{Chunk, ValueStream};
+pub use cache::streams::{HandleReport, StreamReport};
 pub use cache::{
     Cas, Change, Copied, EstimatedItems, FetchError, Fetched, Flushed, Larder, Scan, ScanPage,
     Scanned, SetOptions,

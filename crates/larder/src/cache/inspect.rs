@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use larder_device::PlacementHandle;
-use larder_device::nvme::DriveReport;
+use larder_device::nvme::{DriveReport, HandleEvents};
+use larder_device::plan::Assignment;
 
 use super::lending::Borrower;
 use super::pages::{self, EstimatedItems, ScanPage};
+use super::streams::StreamReport;
 use super::{Allotment, Larder, Scan};
 use crate::base::error::Error;
 use crate::base::layout::Layout;
@@ -93,11 +95,7 @@ impl Larder {
         let placement_active = self.places();
         let mut stats = Stats {
             placement_active: u64::from(placement_active),
-            placement_path: match &self.core.flash {
-                Some(flash) if placement_active => flash.device().info().placement.path,
-                Some(_) => "none",
-                None => "",
-            },
+            placement_path: self.placement_path(),
             drives,
             latencies: self.stopwatch.latencies(),
             copied_values: self.core.dram.copied_values(),
@@ -113,8 +111,41 @@ impl Larder {
         stats
     }
 
+    fn placement_path(&self) -> &'static str {
+        match &self.core.flash {
+            Some(flash) if self.places() => flash.device().info().placement.path,
+            Some(_) => "none",
+            None => "",
+        }
+    }
+
+    /// Each write stream: its placement handle, the bytes written with it, and what drives report about it. Empty
+    /// without flash. [`HandleReport::of_all`](crate::HandleReport::of_all) has the events of several caches on a
+    /// drive, each once.
+    ///
+    /// ```
+    /// # use larder::Larder;
+    /// let cache = Larder::in_memory(1 << 20)?;
+    /// assert!(cache.stream_reports().is_empty());
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub fn stream_reports(&self) -> Vec<StreamReport> {
+        let Some(flash) = &self.core.flash else { return Vec::new() };
+        let (stats, path) = (flash.device().stats(), self.placement_path());
+        let report = |assignment: &Assignment| {
+            let handle = assignment.handle;
+            let mut events = HandleEvents { handle: Some(handle), ..HandleEvents::default() };
+            let of_drives = stats.drives.iter().flat_map(|drive| &drive.handles);
+            of_drives.filter(|it| it.handle == Some(handle)).for_each(|it| events.add(it));
+            let by_handle = &stats.host_written_bytes_by_handle;
+            let handle_written_bytes = by_handle.get(usize::from(handle.index())).copied();
+            StreamReport { assignment: assignment.clone(), path, handle_written_bytes, events }
+        };
+        flash.placement().streams().iter().map(report).collect()
+    }
+
     /// The reports of the drives. Also attributes the data that they have moved to an owner.
-    fn drives(&self) -> Vec<Arc<DriveReport>> {
+    pub(crate) fn drives(&self) -> Vec<Arc<DriveReport>> {
         let Some(flash) = &self.core.flash else { return Vec::new() };
         let drives = flash.device().stats().drives;
         self.core.counters.own_moves(&drives, flash.layout());

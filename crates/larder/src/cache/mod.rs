@@ -25,7 +25,7 @@
 //! | `life` | the calls by which a cache is opened, flushed, emptied and closed; `close`, `flush`: what these send |
 //! | `read` | the calls that look keys up; `look`: what they find; `single_flight`: shared reads |
 //! | `write` | the calls that set, change and remove; `change`: what an update does |
-//! | `inspect` | the calls for statistics, scans and memory budgets |
+//! | `inspect` | the calls for statistics, scans and memory budgets; `streams`: what is known of each write stream |
 //! | `item`, `options` | how a caller describes an item |
 //! | `place`, `demoting/` | where a new item goes, and how old ones make room for it |
 //! | `fetch`, `reentry` | one fetch per key, and calls of the cache from inside itself |
@@ -56,6 +56,7 @@ mod read;
 mod reentry;
 mod single_flight;
 pub(crate) mod stream;
+pub(crate) mod streams;
 mod write;
 
 use std::sync::{Arc, Mutex};

@@ -123,10 +123,10 @@ impl<'a> OpenMetrics<'a> {
         if self.caches.is_empty() {
             return Ok(());
         }
-        write_family(f, "placement", "info", None, "How placement reaches the device.")?;
+        write_family(f, "placement_path", "info", None, "How placement reaches the device.")?;
         for (labels, stats) in &self.caches {
             let path = format!("path=\"{}\"", escaped(stats.placement_path));
-            write_sample(f, "placement_info", &[labels, &path], 1)?;
+            write_sample(f, "placement_path_info", &[labels, &path], 1)?;
         }
         Ok(())
     }
@@ -145,7 +145,7 @@ impl<'a> OpenMetrics<'a> {
     /// Writes the drives' own counters, for caches whose drives report them.
     fn write_drives(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         type Told = fn(&DriveReport) -> Option<String>;
-        let families: [(&str, &str, Option<&str>, &str, Told); 4] = [
+        let families: [(&str, &str, Option<&str>, &str, Told); 5] = [
             (
                 "drive_host_written_bytes",
                 "counter",
@@ -173,6 +173,13 @@ impl<'a> OpenMetrics<'a> {
                 None,
                 "Life of the drive that is used up, in percent.",
                 |report| Some(report.used_percent?.to_string()),
+            ),
+            (
+                "drive_event_gaps",
+                "counter",
+                None,
+                "Times that the log of FDP events was overwritten before it was read: then events are missing.",
+                |report| (report.looks > 0).then(|| report.event_gaps.to_string()),
             ),
         ];
         for (name, kind, unit, help, told) in families {

@@ -108,6 +108,7 @@ fn threads_that_block_have_every_call_that_waits() {
         "set_stream",
         "situation",
         "stats",
+        "stream_reports",
         "unused_bytes",
     ];
     let own = methods("Blocking").union(&listed()).cloned().collect();
@@ -129,6 +130,7 @@ fn a_route_has_every_call_of_one_cache() {
         "recovery",
         "set_stream",
         "situation",
+        "stream_reports",
     ];
     let own = methods("Routed").union(&listed()).cloned().collect();
     assert_eq!(missing(&own, &of_each), [""; 0]);
@@ -154,6 +156,7 @@ fn tenants_have_every_call_of_everything() {
         "set_admission",
         "set_stream",
         "situation",
+        "stream_reports",
     ];
     let of_a_key =
         ["contains", "delete", "draw_version", "may_read_flash", "peek_with", "update", "win"];

@@ -211,7 +211,7 @@ fn several_caches_share_families_and_labels_are_escaped() {
     let label = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     assert_eq!(samples[0].1, [label("shard", "0"), label("tenant", "web")]);
     assert_eq!(samples[1], ("_total".to_owned(), vec![label("tenant", hostile)], 2.0));
-    let info = &families["larder_placement"];
+    let info = &families["larder_placement_path"];
     assert_eq!((info.kind.as_str(), info.samples.len()), ("info", 2));
 }
 
