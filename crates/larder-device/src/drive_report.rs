@@ -56,7 +56,8 @@ pub struct DriveReport {
     pub used_percent: Option<u8>,
     /// FDP events since the device was opened: code of the type, and count.
     pub events: Vec<(u8, u64)>,
-    /// The same events by placement handle, in the order of the handles; those about no single handle come first.
+    /// The same events by placement handle, in the order of the handles; those about no single handle come first. A
+    /// part of a device lists only its own handles.
     pub handles: Vec<HandleEvents>,
     /// The last [`MOVES_MAX`] events that moved data, oldest first.
     pub moves: Vec<Move>,
@@ -182,7 +183,8 @@ impl DriveReport {
         report
     }
 
-    /// The same report with the placement handles mapped by `handle`. Handles that become one have one entry.
+    /// Maps the placement handles by `handle`. Handles that become one have one entry, and those that become none have
+    /// none: what is about no single handle stays apart from what is about the handles of others.
     pub(crate) fn rename_handles(
         &mut self,
         handle: impl Fn(PlacementHandle) -> Option<PlacementHandle>,
@@ -192,7 +194,10 @@ impl DriveReport {
         }
         let mut renamed: Vec<HandleEvents> = Vec::new();
         for mut one in std::mem::take(&mut self.handles) {
-            one.handle = one.handle.and_then(&handle);
+            if let Some(old) = one.handle {
+                let Some(new) = handle(old) else { continue };
+                one.handle = Some(new);
+            }
             match renamed.binary_search_by_key(&one.handle, |known| known.handle) {
                 Ok(at) => renamed[at].add(&one),
                 Err(at) => renamed.insert(at, one),

@@ -152,8 +152,8 @@ mod tests {
         report.rename_handles(|handle| (handle.index() > 0).then(|| PlacementHandle::new(7)));
         let handles: Vec<_> =
             report.handles.iter().map(|it| (it.handle, it.moves(), it.moved_bytes)).collect();
-        assert_eq!(handles, [(None, 1, 1), (Some(PlacementHandle::new(7)), 2, 6)]);
-        assert_eq!(report.handles[1].last_read_at, Some(MINUTE * 2));
+        assert_eq!(handles, [(Some(PlacementHandle::new(7)), 2, 6)], "one has no new name");
+        assert_eq!(report.handles[0].last_read_at, Some(MINUTE * 2));
         assert_eq!(report.moves[0].handle, None);
     }
 }

@@ -110,7 +110,7 @@ mod tests {
     use crate::buffer::IoBuffer;
     use crate::clock::VirtualClock;
     use crate::device::Device;
-    use crate::drive_report::MOVES_MAX;
+    use crate::drive_report::{MOVES_MAX, Move};
     use crate::io::Io;
     use crate::model::{ModelDevice, Payload};
     use larder_ssd::managed::{Geometry, ManagedConfig};
@@ -162,6 +162,10 @@ mod tests {
         assert_eq!(report.moves_seen, counts.media_reallocated, "no event is missed");
         assert!(report.moves_seen > MOVES_MAX as u64, "more than a log or the list holds");
         let of = |handle| report.handles.iter().find(|it| it.handle == handle);
+        let first = |one: &&Move| one.handle == Some(PlacementHandle::new(1));
+        let offsets: Vec<_> =
+            report.moves.iter().filter(first).map(|one| one.offset.unwrap()).collect();
+        assert!(!offsets.is_empty() && offsets.iter().all(|at| at / 4096 < 2000), "{offsets:?}");
         let random = of(Some(PlacementHandle::new(1))).unwrap();
         assert!(random.moves() > 0 && random.last_read_at == Some(SECOND * 1000), "{random:?}");
         assert_eq!(of(Some(PlacementHandle::new(2))), None, "what is written in order stays");
