@@ -110,7 +110,7 @@ mod tests {
     use crate::buffer::IoBuffer;
     use crate::clock::VirtualClock;
     use crate::device::Device;
-    use crate::drive_report::{MOVES_MAX, Move};
+    use crate::drive_report::MOVES_MAX;
     use crate::io::Io;
     use crate::model::{ModelDevice, Payload};
     use larder_ssd::managed::{Geometry, ManagedConfig};
@@ -162,10 +162,6 @@ mod tests {
         assert_eq!(report.moves_seen, counts.media_reallocated, "no event is missed");
         assert!(report.moves_seen > MOVES_MAX as u64, "more than a log or the list holds");
         let of = |handle| report.handles.iter().find(|it| it.handle == handle);
-        let first = |one: &&Move| one.handle == Some(PlacementHandle::new(1));
-        let offsets: Vec<_> =
-            report.moves.iter().filter(first).map(|one| one.offset.unwrap()).collect();
-        assert!(!offsets.is_empty() && offsets.iter().all(|at| at / 4096 < 2000), "{offsets:?}");
         let random = of(Some(PlacementHandle::new(1))).unwrap();
         assert!(random.moves() > 0 && random.last_read_at == Some(SECOND * 1000), "{random:?}");
         assert_eq!(of(Some(PlacementHandle::new(2))), None, "what is written in order stays");
@@ -173,6 +169,35 @@ mod tests {
         let written = report.since_open.unwrap();
         assert!(written.dlwa().unwrap() > 1.05 && written.span == SECOND * 10, "{written:?}");
         assert_eq!(report.beyond_own_bytes(), Some(all));
+    }
+
+    /// A long write makes several events. Each names an address of its own data.
+    #[test]
+    fn each_event_of_a_request_has_its_own_address() {
+        let (device, _) = drive(|_| ());
+        let mut rng = fastrand::Rng::with_seed(7);
+        let mut several = 0;
+        for _ in 0..2_000 {
+            for _ in 0..8 {
+                write(&device, rng.u64(..2000), 1);
+                write(&device, 2000 + rng.u64(..2000), 2);
+            }
+            let before = device.with_ssd(|ssd| ssd.event_counts().media_reallocated);
+            let buffer = IoBuffer::zeroed(96 * 4096);
+            let io = Io::write(rng.u64(..1900) * 4096, buffer, PlacementHandle::new(1));
+            device.submit(io).wait().unwrap();
+            let after = device.with_ssd(|ssd| ssd.event_counts().media_reallocated);
+            several += u32::from(after > before + 1);
+            for one in &report(&device).moves {
+                let page = one.offset.unwrap() / 4096;
+                match one.handle.map(PlacementHandle::index) {
+                    Some(1) => assert!(page < 2000, "{one:?}"),
+                    Some(2) => assert!(page >= 2000, "{one:?}"),
+                    _ => assert!(one.handle.is_none() && page < 4000, "{one:?}"),
+                }
+            }
+        }
+        assert!(several > 1000, "{several}");
     }
 
     #[test]
