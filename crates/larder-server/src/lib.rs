@@ -76,7 +76,9 @@ mod worker;
 
 pub use admin::alone::MetricsServer;
 pub use block_caches::{BlockCacheReport, BlockCaches};
-pub use config::{ListenerConfig, NodeList, Otlp, ProtocolKind, ServerConfig, SlotMap, SlotNode};
+pub use config::{
+    ListenerConfig, NodeList, OpenedDevice, Otlp, ProtocolKind, ServerConfig, SlotMap, SlotNode,
+};
 pub use debug_clock::DebugClock;
 pub use error::{Error, ErrorKind};
 pub use larder_net::sockets::{Endpoint, SocketBackend};

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use larder::{OpenMetrics, Stats};
 
 use super::api::own_streams;
+use super::placement;
 use crate::counters::Counter;
 use crate::metrics_text::{self, END};
 use crate::shared::ServerState;
@@ -28,6 +29,7 @@ pub(crate) fn text(shared: &ServerState) -> String {
     super::tenants::append(shared, &mut text);
     write_drive_life(&mut text, shared);
     write_streams(&mut text, shared);
+    placement::families::write(&mut text, shared);
     write_found(&mut text, shared);
     write_shards(&mut text, shared);
     write_rings(&mut text, shared);

@@ -21,6 +21,7 @@ mod http;
 pub(crate) mod listening;
 mod metrics;
 mod page;
+mod placement;
 mod places;
 mod tenants;
 mod token;

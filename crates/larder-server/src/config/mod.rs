@@ -1,5 +1,6 @@
 //! The configuration of a server: listeners, threads and limits.
 
+mod devices;
 mod nodes;
 mod otlp;
 mod slot_map;
@@ -19,6 +20,7 @@ use crate::policy::TenantPolicy;
 use crate::users::{PasswordHash, User};
 use crate::wear::WearReports;
 
+pub use devices::OpenedDevice;
 pub use nodes::NodeList;
 pub use otlp::Otlp;
 pub(crate) use slot_map::SLOTS;
@@ -89,6 +91,8 @@ pub struct ServerConfig {
     pub block_caches: Option<Arc<dyn BlockCaches>>,
     /// The wear of the drives under the tenants, which `/metrics` reports too.
     pub wear: Option<Arc<dyn WearReports>>,
+    /// What is known of the opening of each device below the caches, in the order of the shards; may be empty.
+    pub devices: Vec<OpenedDevice>,
     /// The users and their tenants. If empty, every client may connect and uses the first tenant.
     pub users: Vec<User>,
     /// Policies of tenants. A tenant without a policy has no limits.
@@ -151,6 +155,7 @@ impl Default for ServerConfig {
             otlp: None,
             block_caches: None,
             wear: None,
+            devices: Vec::new(),
             users: Vec::new(),
             tenants: Vec::new(),
             allow_unprotected: false,
@@ -290,6 +295,7 @@ impl ServerConfig {
             ("admin_hosts", self.admin_hosts == other.admin_hosts),
             ("otlp", self.otlp == other.otlp),
             ("block", self.block_caches == other.block_caches),
+            ("devices", self.devices == other.devices),
             ("admin_token", self.admin_token == other.admin_token),
             ("allow_unprotected", self.allow_unprotected == *allow_unprotected),
             ("workers", self.workers == *workers),

@@ -19,7 +19,7 @@ fn with_admin() -> Server {
     in_memory_with(admin_config())
 }
 
-fn json(server: &Server, path: &str) -> serde_json::Value {
+pub(crate) fn json(server: &Server, path: &str) -> serde_json::Value {
     let answer = get(server, path, "");
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
     assert!(head.contains("\r\nContent-Type: application/json\r\n"), "{head}");

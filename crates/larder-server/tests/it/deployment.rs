@@ -59,7 +59,8 @@ fn all_families() -> BTreeSet<String> {
     );
     let mut told = declared(&get(&server, "/metrics", ""));
     let written = Some(Written { host_bytes: 1, media_bytes: 1, ..Written::default() });
-    let drive = DriveReport { since_open: written, recent: written, ..DriveReport::default() };
+    let drive =
+        DriveReport { looks: 1, since_open: written, recent: written, ..DriveReport::default() };
     let mut stats = Stats::default();
     (stats.drives, stats.admitted_bytes) = (vec![Arc::new(drive)], 1);
     told.extend(declared(&OpenMetrics::new().cache(&[], &stats).unwrap().to_string()));
@@ -67,16 +68,22 @@ fn all_families() -> BTreeSet<String> {
 }
 
 #[test]
-fn every_metric_of_the_dashboard_exists() {
+fn every_metric_of_the_dashboard_and_of_the_alerts_exists() {
     let dashboard = json("grafana/larder.json").to_string();
+    let alerts = fs::read_to_string(contrib().join("prometheus/larder.rules.yml")).unwrap();
     let known = all_families();
     let is_part = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
-    let named: BTreeSet<&str> =
-        dashboard.split(|it| !is_part(it)).filter(|it| it.starts_with("larder_")).collect();
-    assert!(named.len() > 30, "{named:?}");
+    let names = |text: &'static str| -> BTreeSet<&str> {
+        text.split(|it| !is_part(it)).filter(|it| it.starts_with("larder_")).collect()
+    };
+    let (dashboard, alerts) = (names(dashboard.leak()), names(alerts.leak()));
+    assert!(dashboard.len() > 30 && alerts.len() > 5, "{dashboard:?} {alerts:?}");
+    let named: BTreeSet<&str> = dashboard.union(&alerts).copied().collect();
     for name in named {
-        let family =
-            ["_total", "_bucket"].iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name);
+        let family = ["_total", "_bucket", "_info"]
+            .iter()
+            .find_map(|end| name.strip_suffix(end))
+            .unwrap_or(name);
         assert!(known.contains(family), "{name} is told by no server");
     }
 }

@@ -14,6 +14,7 @@ mod neighbours;
 #[cfg(feature = "otlp")]
 mod otlp;
 mod prefixes;
+mod relocation;
 mod resp;
 mod serving;
 mod sick_drive;

@@ -7,6 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use larder::{DriveLife, Latency, Stats};
 use serde::Serialize;
 
+use crate::admin::placement;
 use crate::shared::ServerState;
 use crate::tenant::Tenant;
 
@@ -85,6 +86,8 @@ struct Drive {
     media_written_bytes: Option<u64>,
     dlwa: Option<f64>,
     recent_dlwa: Option<f64>,
+    /// By formula, for this division of flash and these writes.
+    predicted_dlwa: Option<f64>,
     used_percent: Option<u8>,
     /// What the drive does not report, and why.
     unavailable: Vec<String>,
@@ -118,7 +121,7 @@ pub(super) fn of(shared: &ServerState, may_change: bool) -> Counts {
     Counts {
         server: server(shared, may_change),
         requests: shared.counted().each().map(|(name, _, value)| (name, value)).collect(),
-        drives: drives(stats.iter().map(|(_, stats)| stats)),
+        drives: drives(stats.iter().map(|(_, stats)| stats), &predictions(shared)),
         drive_life: shared.caches.drive_life().map(life),
         tenants: stats.into_iter().map(|(tenant, stats)| of_tenant(tenant, stats)).collect(),
         rings: shared.rings.iter().map(ring).collect(),
@@ -206,8 +209,17 @@ fn timed(latency: &Latency) -> OperationLatency {
     }
 }
 
+/// The predicted write amplification of each drive, where it is known.
+fn predictions(shared: &ServerState) -> Vec<(String, f64)> {
+    let of_shard = |shard| {
+        let dlwa = placement::predicted(shared, shard)?;
+        Some((placement::drive_of(shared, shard)?, dlwa))
+    };
+    (0..placement::shards(shared)).filter_map(of_shard).collect()
+}
+
 /// The drives of all tenants; a drive that several share is listed once.
-fn drives<'a>(all: impl Iterator<Item = &'a Stats>) -> Vec<Drive> {
+fn drives<'a>(all: impl Iterator<Item = &'a Stats>, predictions: &[(String, f64)]) -> Vec<Drive> {
     let mut drives: Vec<Drive> = Vec::new();
     for report in all.flat_map(|stats| &stats.drives) {
         if drives.iter().any(|known| known.path == report.path) {
@@ -220,6 +232,10 @@ fn drives<'a>(all: impl Iterator<Item = &'a Stats>) -> Vec<Drive> {
             media_written_bytes: report.since_open.map(|written| written.media_bytes),
             dlwa: report.since_open.and_then(|written| written.dlwa()),
             recent_dlwa: report.recent.and_then(|written| written.dlwa()),
+            predicted_dlwa: predictions
+                .iter()
+                .find(|(path, _)| *path == report.path)
+                .map(|(_, dlwa)| *dlwa),
             used_percent: report.used_percent,
             unavailable: unsaid.collect(),
         });

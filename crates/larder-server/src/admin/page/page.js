@@ -307,7 +307,7 @@ function showDrive(stats) {
   add("ALWA", `${show.factor(admitted > 0 ? written / admitted : null)}: ${show.bytes(written)} written for ${show.bytes(admitted)} of objects, since the start`);
   if (stats.drives.length === 0) add("DLWA", "unknown: below is a file, or a drive that is not asked");
   for (const drive of stats.drives) {
-    add(`DLWA of ${drive.path}`, `${show.factor(drive.recent_dlwa)} in the last minutes, ${show.factor(drive.dlwa)} since the start`);
+    add(`DLWA of ${drive.path}`, `${show.factor(drive.recent_dlwa)} in the last minutes, ${show.factor(drive.dlwa)} since the start${drive.predicted_dlwa === null ? "" : `; a formula predicts ${show.factor(drive.predicted_dlwa)}`}`);
     if (drive.used_percent !== null) add(`Life of ${drive.path}`, `${drive.used_percent} % used up, says the drive`);
     for (const unsaid of drive.unavailable) add(`Not known of ${drive.path}`, unsaid);
   }
@@ -402,15 +402,38 @@ function mapLegend() {
 }
 
 function showPlacement(placement) {
+  showWarnings(placement.warnings);
   const rows = placement.tenants.flatMap((tenant) => tenant.shards.flatMap((shard, number) => shard.streams.map((stream) => [
-    tenant.shards.length > 1 ? `${tenant.name}, device ${number + 1}` : tenant.name, stream.stream, stream.handle, shard.path, stream.why,
-    stream.handle === 0 ? "all without a handle" : stream.shared_with.join(", ") || "nobody", show.percent(stream.write_share),
+    tenant.shards.length > 1 ? `${tenant.name}, device ${number + 1}` : tenant.name, stream.stream, stream.handle, shard.path, stream.reason,
+    stream.shared_with.join(", ") || "no other", show.percent(stream.write_share), show.bytes(stream.handle_written_bytes),
+    ...eventCells(stream.events),
   ])));
   if (rows.length === 0) {
     find("placement").replaceChildren(element("p", { class: "absent" }, "There is no flash, and nothing to be placed."));
     return;
   }
-  find("placement").replaceChildren(textTable(["Tenant", "Stream", "Handle", "Path", "Why", "Shared with", "Part of the writes"], rows, [2, 6], { 5: "wrapped" }));
+  const mixed = placement.handles.filter((it) => it.streams.length === 0 && Object.keys(it.events.counts).length > 0);
+  rows.push(...mixed.map((it) => [it.drive, it.handle === null ? "of several handles, or of others" : "of no stream", it.handle ?? "–", "", "", "", "", "", ...eventCells(it.events)]));
+  const head = ["Tenant", "Stream", "Handle", "Path", "Why", "Shared with", "Part of the writes", "Written with it", "Events", "Relocated", "Last event"];
+  find("placement").replaceChildren(textTable(head, rows, [2, 6, 7], { 4: "wrapped", 5: "wrapped", 8: "wrapped" }));
+}
+
+/** What a drive tells of a handle: its events, what it moved, and when it last told something. */
+function eventCells(events) {
+  const counts = Object.entries(events.counts).map(([name, count]) => `${show.whole(count)} ${name.replaceAll("_", " ")}`);
+  return [
+    counts.join(", ") || "none",
+    events.relocated_units === 0 ? "nothing" : `${show.whole(events.relocated_units)} units, ${show.bytes(events.relocated_bytes)}`,
+    events.last_read_ms === null ? "–" : new Date(events.last_read_ms).toLocaleString("en-GB"),
+  ];
+}
+
+function showWarnings(warnings) {
+  const place = find("placement-warnings");
+  const text = warnings.join("\n");
+  if (place.dataset.text === text) return;
+  place.dataset.text = text;
+  place.replaceChildren(...warnings.map((warning) => element("li", {}, warning)));
 }
 
 function showBlockCaches(caches) {
