@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use larder::{Config, Larder, RealClock, SocConfig, Stats, block_on};
-use larder_device::nvme::DriveReport;
+use larder_device::nvme::{DriveReport, event_name};
 use larder_device::{FileOptions, OpenOptions, PlacementMode, open_asking};
 
 const OFTEN_ASKED: u32 = 200;
@@ -93,6 +93,7 @@ fn run() -> Result<(), Failure> {
     }
     println!("wrong {}\nrefused {}", load.wrong, load.refused);
     show(&cache.stats());
+    show_streams(&cache);
     match block_on(cache.close()) {
         Ok(stats) => println!("closed\nclosed_written_bytes {}", stats.flash_written_bytes()),
         Err(error) => eprintln!("closing: {error}"),
@@ -168,6 +169,16 @@ fn show(stats: &Stats) {
     stats.drives.iter().for_each(|drive| show_drive("", drive));
     if let Some(error) = &stats.last_device_error {
         eprintln!("device error: {error}");
+    }
+}
+
+/// Prints the events of each stream's handle.
+fn show_streams(cache: &Larder) {
+    for stream in cache.stream_reports() {
+        let (class, handle) = (stream.assignment.class, stream.assignment.handle);
+        for (code, events) in &stream.events.events {
+            println!("stream {class} handle {handle} {} {events}", event_name(*code));
+        }
     }
 }
 

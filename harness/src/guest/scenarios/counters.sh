@@ -16,6 +16,7 @@
 #: check number(page_cache) < 1M
 #: check number(media_here) > number(host_here)
 #: check number(events) > 0
+#: check says(placed, "handle 1 unit_not_fully_written")
 #: check says(unplaced, "placement_active 0")
 #: check says(unplaced, "placement_path none")
 #: check says(unplaced, "drives 0")
