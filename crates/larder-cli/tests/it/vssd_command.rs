@@ -1,8 +1,19 @@
 //! `larder vssd`: tenants in a model image, from its creation to the exchange of channels.
 
 use std::fs;
+#[cfg(target_os = "linux")]
+use std::{
+    io::{Read, Write},
+    os::unix::{fs::PermissionsExt, net::UnixStream},
+    process::{Child, Stdio},
+    time::{Duration, Instant},
+};
 
 use crate::place::Place;
+
+/// Nothing here takes longer than this.
+#[cfg(target_os = "linux")]
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Checks an error of an array. It does not compare the image, which changes with each opening: a drive counts its
 /// starts.
@@ -34,7 +45,7 @@ fn tenants_write_wear_and_change_places() {
     assert_eq!(list["vssds"].as_array().unwrap().len(), 3);
     assert_eq!(list["vssds"][2]["weight"], 3);
 
-    let done = place.json("vssd exercise --image m.img 0 --bytes 64M");
+    let done = place.json("vssd exercise --image m.img 0 --bytes 64M --no-levelling");
     assert_eq!(done["appended_bytes"], 64 << 20);
     assert_eq!(done["compared_bytes"], done["appended_bytes"]);
     let wear = place.json("vssd wear --image m.img");
@@ -59,7 +70,7 @@ fn tenants_write_wear_and_change_places() {
     assert!(
         checked["pages"].as_u64().unwrap() > 0 && checked["wrong"].as_array().unwrap().is_empty()
     );
-    place.json("vssd exercise --image m.img 0 --bytes 4M");
+    place.json("vssd exercise --image m.img 0 --bytes 4M --no-levelling");
 
     refused(&place, "vssd delete --image m.img 0", 1, &["vSSD 0", "blocks", "--destroy-data"]);
     place.succeed("vssd delete --image m.img 0 --destroy-data");
@@ -92,6 +103,8 @@ fn what_cannot_be_names_field_value_and_fix() {
     place.refuse(&format!("{create} software --weight 0"), 2, &["--weight 0", "1"]);
     place.refuse(&format!("{create} die --weight 2"), 2, &["--weight 2", "software"]);
     place.refuse(&format!("{create} die --capacity 0"), 2, &["--capacity 0", "1 byte"]);
+    refused(&place, "vssd swap --image m.img --channels 3", 2, &["--channels 3", "0,3"]);
+    refused(&place, "vssd swap --image m.img --channels 0,9 --yes", 2, &["--channels 0,9"]);
     refused(&place, "vssd swap --image m.img --drive 7", 2, &["--drive 7", "no such drive"]);
     refused(&place, "vssd swap --image m.img --back --yes", 2, &["--back", "no exchange"]);
     refused(&place, "vssd exercise --image m.img 3", 2, &["vSSD 3", "larder vssd create"]);
@@ -177,4 +190,142 @@ fn a_replay_stands_on_a_vssd() {
     place.succeed("vssd exercise --image m.img 0 --bytes 4M");
     refused(&place, &format!("{replay} --vssd 0 --image m.img"), 1, &["blocks", "--destroy-data"]);
     place.refuse("lab run utilization --vssd die", 2, &["--vssd", "vssd-accounting"]);
+}
+
+/// Both ways to name two channels, and what levelling knows afterwards.
+#[test]
+fn two_channels_are_named_with_a_comma_or_a_blank() {
+    let place = place();
+    place.succeed("vssd create --image m.img --isolation channel --capacity 1M");
+    place.succeed("vssd exercise --image m.img 0 --bytes 2M --no-levelling");
+    for (channels, exchanges) in [("0,3", 1), ("0 3", 2)] {
+        let swap = format!("vssd swap --image m.img --channels {channels} --yes");
+        assert_eq!(place.json(&swap)["done"], true, "{channels}");
+        let wear = place.json("vssd wear --image m.img");
+        let levelling = &wear["drives"][0]["levelling"];
+        assert_eq!(levelling["exchanges"], exchanges);
+        assert!(levelling["moved_bytes"].as_u64() > Some(0), "{levelling}");
+        assert!(levelling["spent_erases"].as_u64() > Some(0), "{levelling}");
+    }
+    assert_eq!(place.json("vssd swap --image m.img --pause")["paused"], true);
+    let wear = place.succeed("vssd wear --image m.img").stdout;
+    assert!(wear.contains("2 exchanges") && wear.contains("paused by operator"), "{wear}");
+    place.succeed("vssd swap --image m.img --resume");
+    assert!(place.json("vssd wear --image m.img")["drives"][0]["levelling"]["paused"].is_null());
+}
+
+/// A tenant of one channel writes until its turn comes: the command levels by itself, and wear tells by how much.
+#[test]
+fn a_command_that_writes_levels() {
+    let place = Place::new();
+    place.succeed(
+        "vssd format --image m.img --channels 4 --dies 2 --blocks 12 --block-size 64K --endurance 300",
+    );
+    place.succeed("vssd create --image m.img --isolation channel --capacity 512K");
+    place.json("vssd exercise --image m.img 0 --bytes 48M --keep 20 --pace 1G");
+    let wear = place.json("vssd wear --image m.img");
+    let drive = &wear["drives"][0];
+    let number = |what: &str| drive["levelling"][what].as_f64().unwrap();
+    assert!(number("exchanges") >= 1.0, "{drive}");
+    assert!(number("spent_erases") > 0.0 && number("spent_share") < 0.2, "{drive}");
+    assert_eq!(drive["levelling"]["gamma_from"], "forecast");
+    let life = |what: &str| drive["levelling"][what]["of_ideal"].as_f64().unwrap();
+    assert!(life("life") > 0.9 && life("life_without") < 0.6, "{drive}");
+    assert!(drive["levelling"]["by_gamma"].as_array().unwrap().len() > 3);
+    let text = place.succeed("vssd wear --image m.img").stdout;
+    assert!(
+        text.contains("life at these rates: 9") && text.contains("without levelling"),
+        "{text}"
+    );
+    assert_eq!(place.json("vssd fsck --image m.img")["wrong"].as_array().unwrap().len(), 0);
+}
+
+/// An image in use: its owner answers, exchanges what is asked for, and pauses.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_owner_of_an_image_answers_other_commands() {
+    let place = Place::new();
+    place.succeed("vssd format --image m.img --channels 4 --dies 2 --blocks 40 --block-size 128K");
+    place.succeed("vssd create --image m.img --isolation channel --capacity 4M");
+    place.succeed("vssd exercise --image m.img 0 --bytes 2M --no-levelling");
+    let mut command = place.command("vssd exercise --image m.img 0 --bytes 1000G --pace 64K");
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let owner = Running(command.spawn().unwrap());
+    let socket = place.path().join("m.img.owner");
+    let begin = Instant::now();
+    while !socket.exists() {
+        assert!(begin.elapsed() < PATIENCE);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let mode = fs::metadata(&socket).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let wear = place.json("vssd wear --image m.img");
+    assert!(
+        wear["exchange"].is_null() && wear["drives"][0]["channels"].as_array().unwrap().len() == 4
+    );
+    let advice = place.json("vssd swap --image m.img");
+    assert_eq!((&advice["in_use"], &advice["moved_parts"]), (&true.into(), &0.into()));
+    let channels = Channels::of(&wear);
+    let swap =
+        format!("vssd swap --image m.img --channels {},{} --yes", channels.used, channels.free);
+    let begun = place.succeed(&swap).stdout;
+    assert!(begun.contains("it has begun"), "{begun}");
+    let wear = place.json("vssd wear --image m.img");
+    assert_eq!(wear["exchange"]["cause"], "asked");
+    assert_eq!(wear["exchange"]["channels"][0], channels.used);
+    refused(&place, &swap, 1, &["an exchange is under way"]);
+    place.succeed("vssd swap --image m.img --pause");
+    assert_eq!(
+        place.json("vssd wear --image m.img")["drives"][0]["levelling"]["paused"],
+        "operator"
+    );
+    let back = place.succeed("vssd swap --image m.img --back --yes").stdout;
+    assert!(back.contains("it is taken back"), "{back}");
+    refused(&place, "vssd swap --image m.img --drive 7", 2, &["--drive 7", "no such drive"]);
+
+    // What is no question costs the client its connection, and nothing else.
+    let mut stream = UnixStream::connect(&socket).unwrap();
+    stream.write_all(&vec![b'x'; 1 << 16]).ok();
+    drop(stream);
+    let mut stream = UnixStream::connect(&socket).unwrap();
+    stream.write_all(b"{\"format\":{}}\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.contains("refused") && answer.contains("question"), "{answer}");
+    place.json("vssd wear --image m.img");
+
+    // A kill leaves the socket behind; the next owner takes its place, and goes on with the exchange.
+    drop(owner);
+    assert!(socket.exists());
+    assert!(place.json("vssd fsck --image m.img")["wrong"].as_array().unwrap().is_empty());
+    place.succeed("vssd exercise --image m.img 0 --bytes 1M");
+    assert!(!socket.exists());
+}
+
+/// The channel of vSSD 0, and another one.
+#[cfg(target_os = "linux")]
+struct Channels {
+    used: u64,
+    free: u64,
+}
+
+#[cfg(target_os = "linux")]
+impl Channels {
+    fn of(wear: &serde_json::Value) -> Self {
+        let channels = wear["drives"][0]["channels"].as_array().unwrap();
+        let used = channels.iter().position(|channel| channel["vssds"][0] == 0).unwrap() as u64;
+        Self { used, free: (used + 1) % 4 }
+    }
+}
+
+/// A command that is killed with the test.
+#[cfg(target_os = "linux")]
+struct Running(Child);
+
+#[cfg(target_os = "linux")]
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }

@@ -18,7 +18,7 @@ mod deficit;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use larder_ssd::nand::PhysicalOp;
+use larder_ssd::nand::{DieIndex, PhysicalOp};
 use larder_ssd::timed::{DieService, DriveTiming, Media, Nanoseconds};
 use larder_ssd::{Error, ErrorKind};
 
@@ -90,6 +90,10 @@ pub struct Dispatcher {
 struct DieQueue {
     waiting: DeficitQueue<ShareRequest>,
     booked: usize,
+    /// Submitted operations that are not completed.
+    outstanding: usize,
+    /// When the last one completed.
+    completed_at: Nanoseconds,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -141,7 +145,12 @@ impl Dispatcher {
         }
         // A turn is worth a program, so that most rounds serve one.
         let quantum_ns = timing.nand.program_ns.max(1);
-        let die = || DieQueue { waiting: DeficitQueue::new(weights, quantum_ns), booked: 0 };
+        let die = || DieQueue {
+            waiting: DeficitQueue::new(weights, quantum_ns),
+            booked: 0,
+            outstanding: 0,
+            completed_at: 0,
+        };
         let dies = (0..timing.dies()).map(|_| die()).collect();
         let media = Media::new(timing)?;
         let events = BinaryHeap::new();
@@ -156,6 +165,7 @@ impl Dispatcher {
         debug_assert!(self.next_at().is_none_or(|at| at >= now), "run it first");
         self.now = now;
         let request = ShareRequest { tenant, op, token, in_turn: false };
+        self.dies[op.die().at()].outstanding += 1;
         match &mut self.sharing {
             Sharing::Fair { .. } => {
                 let die = op.die();
@@ -201,10 +211,24 @@ impl Dispatcher {
             }
             let ShareRequest { tenant, op, token, in_turn } = request;
             served.push(Served { tenant, token, at });
-            self.dies[op.die().at()].booked -= usize::from(in_turn);
+            let die = &mut self.dies[op.die().at()];
+            die.booked -= usize::from(in_turn);
+            die.outstanding -= 1;
+            die.completed_at = at;
             self.dispatch(at, op);
         }
         self.now = self.now.max(until);
+    }
+
+    /// Operations on `die` that are submitted and not completed.
+    pub fn outstanding(&self, die: DieIndex) -> usize {
+        self.dies[die.at()].outstanding
+    }
+
+    /// Since when `die` has had nothing to do; `None` while it has.
+    pub fn idle_since(&self, die: DieIndex) -> Option<Nanoseconds> {
+        let die = &self.dies[die.at()];
+        (die.outstanding == 0).then_some(die.completed_at)
     }
 
     /// Die time charged to `tenant` for operations that were started.

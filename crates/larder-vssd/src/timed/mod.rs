@@ -9,6 +9,7 @@
 //! The caller provides the time. Calls must not go back in time, and [`TimedVssds::run`] must have been called up to
 //! the time of a request before it.
 
+mod gentle;
 mod mover;
 mod pace;
 mod requests;
@@ -20,8 +21,10 @@ use larder_ssd::{Error, ErrorKind};
 use super::array::{Pages, Swap, Vssds};
 use super::images::Images;
 use super::kind::{Isolation, LogicalBlock, VssdId};
+use super::levelling::PaceLimits;
 use super::share::{Dispatcher, Served, Sharing, TokenBucket};
-use mover::{Mover, Next};
+use gentle::{Gentle, GentleMover, SecondWatch};
+use mover::{HeldOperation, Mover, Next};
 pub use pace::Pace;
 use requests::{OpenRequest, Requests};
 
@@ -80,6 +83,9 @@ pub struct TimedVssds<I> {
     tenants: Vec<VssdId>,
     requests: Requests,
     mover: Option<Mover>,
+    /// A swap by the rules of levelling in service; never beside `mover`.
+    gentle: Option<GentleMover>,
+    watch: SecondWatch,
     progress: SwapProgress,
     command_ns: u64,
     ops: Vec<PhysicalOp>,
@@ -134,6 +140,8 @@ impl<I: Images> TimedVssds<I> {
             array,
             drives,
             mover: None,
+            gentle: None,
+            watch: SecondWatch::default(),
             progress: SwapProgress::default(),
             ops: Vec::new(),
             served: Vec::new(),
@@ -224,15 +232,39 @@ impl<I: Images> TimedVssds<I> {
     ) -> Result<(), Error> {
         pace.check()?;
         self.array.swap_begin(drive, pairs)?;
-        let suffers = self.array.list().filter(|info| {
-            let here = |&(on, die): &(u32, DieIndex)| {
-                on == drive && pairs.iter().any(|&(a, b)| die == a || die == b)
-            };
-            info.dies.iter().any(here)
-        });
-        let suffers = suffers.map(|info| info.id).collect();
+        let suffers = self.tenants_of(drive, pairs);
         self.mover = Some(Mover::new(now, drive as usize, pace, suffers));
         self.pump(now)
+    }
+
+    /// Begins a swap that disturbs tenants as little as it can, as levelling in service does ([`crate::service`]): reads
+    /// of a part that moves go to its old copy, open parts stay until they are full, stripes are copied one at a time
+    /// while their dies are idle, old copies are erased when a die has been idle for 5 ms or once a second, and the rate
+    /// follows the tenants' p99.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] for limits that are out of order; else as [`Vssds::swap_begin`].
+    pub fn swap_begin_gently(
+        &mut self,
+        now: Nanoseconds,
+        drive: u32,
+        pairs: &[(DieIndex, DieIndex)],
+        limits: PaceLimits,
+    ) -> Result<(), Error> {
+        limits.check()?;
+        self.array.swap_begin(drive, pairs)?;
+        let moving = self.tenants_of(drive, pairs);
+        self.gentle = Some(GentleMover::new(now, drive, limits, moving)?);
+        self.pump(now)
+    }
+
+    /// The vSSDs on the dies of `pairs`.
+    fn tenants_of(&self, drive: u32, pairs: &[(DieIndex, DieIndex)]) -> Vec<VssdId> {
+        let here = |&(on, die): &(u32, DieIndex)| {
+            on == drive && pairs.iter().any(|&(a, b)| die == a || die == b)
+        };
+        let infos = self.array.list().filter(|info| info.dies.iter().any(here));
+        infos.map(|info| info.id).collect()
     }
 
     /// Totals of all swaps so far.
@@ -242,13 +274,14 @@ impl<I: Images> TimedVssds<I> {
 
     /// Whether a swap is in progress.
     pub fn is_swapping(&self) -> bool {
-        self.mover.is_some()
+        self.mover.is_some() || self.gentle.is_some()
     }
 
     /// Time of the next event.
     pub fn next_at(&self) -> Option<Nanoseconds> {
         let drives = self.drives.iter().filter_map(Dispatcher::next_at);
-        drives.chain(self.mover.as_ref().and_then(Mover::next_at)).min()
+        let gentle = self.gentle.as_ref().and_then(GentleMover::next_at);
+        drives.chain(self.mover.as_ref().and_then(Mover::next_at)).chain(gentle).min()
     }
 
     /// Runs up to `until`, and adds the completed requests to `completed`, in order of time.
@@ -318,6 +351,14 @@ impl<I: Images> TimedVssds<I> {
                 let waits = !matches!(op, PhysicalOp::Erase { .. });
                 let die = drive * self.array.shape().dies() as usize + op.die().at();
                 let number = self.requests.add(tenant, die, request.filter(|_| waits));
+                if let Some(gentle) = self.gentle.as_mut().filter(|gentle| gentle.drive() == drive)
+                {
+                    match gentle.redirect(block, op) {
+                        Some(op) => self.drives[drive].submit(now, tenant, op, number),
+                        None => gentle.hold(HeldOperation { drive, tenant, op, request: number }),
+                    }
+                    continue;
+                }
                 // Operations on a block that is being copied are held until the copy is done.
                 match self.mover.as_mut().filter(|mover| mover.holds(block)) {
                     Some(mover) => mover.hold(drive, tenant, op, number),
@@ -333,6 +374,9 @@ impl<I: Images> TimedVssds<I> {
             if let Some(mover) = &mut self.mover {
                 mover.served(served.token);
             }
+            if let Some(gentle) = &mut self.gentle {
+                gentle.served();
+            }
         } else if let Some(OpenRequest { tenant, token, submitted, .. }) =
             self.requests.end(served.token)
         {
@@ -340,6 +384,7 @@ impl<I: Images> TimedVssds<I> {
             if let Some(mover) = &mut self.mover {
                 mover.watch(vssd, at - submitted);
             }
+            self.watch.push(vssd, at - submitted);
             completed.push(Completed { vssd, token, submitted, at });
         }
     }
@@ -347,6 +392,11 @@ impl<I: Images> TimedVssds<I> {
     /// Continues the swap as far as its pace allows.
     fn pump(&mut self, now: Nanoseconds) -> Result<(), Error> {
         let migration = self.tenants.len();
+        let moving = self.gentle.as_ref().map(|gentle| &gentle.moving[..]);
+        if let (Some(slowdown), Some(gentle)) = (self.watch.end(now, moving), &mut self.gentle) {
+            gentle.second(slowdown);
+        }
+        self.pump_gently(now)?;
         while let Some(mover) = &mut self.mover {
             let drive = mover.drive();
             match mover.next(now) {
@@ -360,6 +410,35 @@ impl<I: Images> TimedVssds<I> {
                     self.progress.bytes += mover.take_copied();
                     self.release(now);
                     self.step(now)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Continues a swap in service.
+    fn pump_gently(&mut self, now: Nanoseconds) -> Result<(), Error> {
+        let migration = self.tenants.len();
+        while let Some(gentle) = &mut self.gentle {
+            let drive = gentle.drive();
+            match gentle.next(now, &mut self.array, &self.drives[drive]) {
+                Ok(Gentle::Wait) if gentle.next_at().is_none_or(|at| at > now) => break,
+                Ok(Gentle::Wait) => {}
+                Ok(Gentle::Submit(op)) => self.drives[drive].submit(now, migration, op, 0),
+                Ok(Gentle::Moved(bytes)) => {
+                    self.progress.bytes += bytes;
+                    for held in gentle.release() {
+                        self.drives[held.drive].submit(now, held.tenant, held.op, held.request);
+                    }
+                }
+                Ok(Gentle::Done) => {
+                    self.gentle = None;
+                    self.progress.swaps += 1;
+                    self.progress.ended_at = now;
+                }
+                Err(error) => {
+                    self.gentle = None;
+                    return Err(error);
                 }
             }
         }

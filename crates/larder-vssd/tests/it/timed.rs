@@ -6,6 +6,7 @@ use larder_ssd::ErrorKind;
 use larder_ssd::nand::ChannelIndex;
 use larder_ssd::raw::{RawConfig, RawSsd};
 use larder_ssd::timed::{DieService, DriveTiming, NandTiming, open_channel};
+use larder_vssd::levelling::PaceLimits;
 use larder_vssd::timed::{Completed, Pace, QUEUE_DEPTH, SharePolicy, TimedVssds};
 use larder_vssd::{
     Isolation, LogicalBlock, MemoryImages, Pages, Request, VssdId, Vssds, channel_pairs,
@@ -236,5 +237,33 @@ fn what_cannot_be_is_refused() {
     let other = DriveTiming { channels: 2, service: DieService::ReadsFirst, ..timing() };
     let array = rig.timed.into_array();
     let refused = TimedVssds::new(array, &other, &SharePolicy::None).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Config);
+}
+
+/// A swap in service beside readers: nothing waits for a part, all data arrives, and old copies are erased at most once a
+/// second on a die that is never idle.
+#[test]
+fn a_swap_in_service_holds_nothing_up() {
+    let mut rig = Rig::new(4, 6, &SharePolicy::None);
+    let before = rig.read(4_000 * MS);
+    let pairs = channel_pairs(timing().array(), ChannelIndex(0), ChannelIndex(1), None).unwrap();
+    rig.timed.swap_begin_gently(4_000 * MS, 0, &pairs, PaceLimits::default()).unwrap();
+    let (mut during, mut at) = (Vec::new(), 4_000 * MS);
+    while rig.timed.is_swapping() {
+        at += 100 * MS;
+        during.extend(rig.read(at));
+        assert!(at < 60_000 * MS, "it ends: {:?}", rig.timed.swap_progress());
+    }
+    let progress = rig.timed.swap_progress();
+    assert_eq!((progress.swaps, progress.bytes), (1, 2 * 6 * (2 << 18)));
+    for &vssd in &rig.vssds {
+        let (then, now) = (p99(&before, vssd), p99(&during, vssd));
+        assert!(now * 2 <= then * 3, "{vssd:?} {then} {now}");
+    }
+    let slowest = during.iter().map(|one| one.at - one.submitted).max().unwrap();
+    assert!(slowest < 20 * MS, "{slowest}");
+    rig.check();
+    let limits = PaceLimits::around(0);
+    let refused = rig.timed.swap_begin_gently(at, 0, &pairs, limits).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Config);
 }
