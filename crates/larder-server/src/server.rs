@@ -12,7 +12,7 @@ use larder_net::tls::Tls;
 
 use crate::acceptor;
 use crate::admin::Admin;
-use crate::config::{ListenerConfig, ServerConfig};
+use crate::config::{ListenerConfig, OpenedDevice, ServerConfig};
 use crate::error::{Error, ErrorKind};
 use crate::event_loop;
 use crate::finder::Finder;
@@ -50,6 +50,13 @@ pub struct BoundServer {
 }
 
 impl BoundServer {
+    /// Reports how the devices were opened, which the caller has done since: [`ServerConfig::devices`].
+    #[must_use]
+    pub fn with_devices(mut self, devices: Vec<OpenedDevice>) -> Self {
+        self.config.devices = devices;
+        self
+    }
+
     /// Reports the wear of the drives, which the caller has opened since. `None`: there is none to report.
     #[must_use]
     pub fn with_wear(mut self, wear: Option<Arc<dyn WearReports>>) -> Self {

@@ -7,9 +7,11 @@ use std::sync::Arc;
 use indicatif::BinaryBytes;
 use larder::{Device, Tenant};
 use larder_device::{
-    ErrorKind, FileOptions, OpenOptions, Opened, PlacementMode, PlacementStatus, Target,
+    ErrorKind, FileOptions, ModelSpec, OpenOptions, Opened, PlacementMode, PlacementStatus, Target,
     TargetKind, create_private_directory,
 };
+use larder_server::OpenedDevice;
+use larder_ssd::managed::PAGE_BYTES;
 use larder_workload::Error;
 
 use super::settings::Settings;
@@ -214,6 +216,22 @@ impl Data {
         self.opened().into_iter().map(|opened| &opened.opened.status)
     }
 
+    /// How the devices of the shards were opened, for the admin address.
+    pub(crate) fn reports(&self, settings: &Settings) -> Vec<OpenedDevice> {
+        match self {
+            Self::None | Self::Isolated(_) => Vec::new(),
+            Self::File(file) => vec![file.report(settings)],
+            // A tenant's only cache is its shard 0, whichever drive that is on.
+            Self::Own(opened) => opened.iter().take(1).map(|it| it.report(settings)).collect(),
+            Self::Shards(shards) => {
+                let report = |opened: &Option<OpenedTarget>| {
+                    opened.as_ref().map(|opened| opened.report(settings)).unwrap_or_default()
+                };
+                shards.iter().map(|(_, opened)| report(opened)).collect()
+            }
+        }
+    }
+
     /// Describes the flash for people.
     pub(crate) fn describe(&self) -> String {
         match self {
@@ -244,6 +262,19 @@ impl OpenedTarget {
     ) -> Result<Self, larder_device::Error> {
         let opened = larder_device::open(&target.to_string(), &OpenOptions { placement, file })?;
         Ok(Self { target, opened })
+    }
+
+    fn report(&self, settings: &Settings) -> OpenedDevice {
+        let spec = (self.target.kind == Some(TargetKind::Model))
+            .then(|| self.target.path.to_string_lossy().parse::<ModelSpec>().ok()?.config().ok())
+            .flatten();
+        let capacity_bytes = self.opened.device.info().capacity_bytes;
+        let flash_bytes = match spec {
+            Some(config) => Some(config.geometry.physical_pages() * PAGE_BYTES),
+            None => settings.watching.flash_bytes(capacity_bytes),
+        };
+        let expected = settings.cache.placement().is_some_and(|mode| mode != PlacementMode::Off);
+        OpenedDevice { flash_bytes, ..OpenedDevice::of(&self.opened, expected) }
     }
 
     fn describe(&self) -> String {

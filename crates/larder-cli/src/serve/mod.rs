@@ -48,7 +48,8 @@ pub(crate) fn run(arguments: &ServeArgs) -> Result<Ending, Error> {
     let begin = || {
         let levelled = data.level(&settings)?;
         let wear = levelled.as_ref().and_then(Levelled::wear);
-        Ok((start(bound.with_wear(wear), &data, &settings)?, levelled))
+        let bound = bound.with_wear(wear).with_devices(data.reports(&settings));
+        Ok((start(bound, &data, &settings)?, levelled))
     };
     let (server, levelled) = begin().inspect_err(|_: &Error| made.remove())?;
     let clients = BinaryBytes(settings.client_bytes());

@@ -295,7 +295,6 @@ impl ServerConfig {
             ("admin_hosts", self.admin_hosts == other.admin_hosts),
             ("otlp", self.otlp == other.otlp),
             ("block", self.block_caches == other.block_caches),
-            ("devices", self.devices == other.devices),
             ("admin_token", self.admin_token == other.admin_token),
             ("allow_unprotected", self.allow_unprotected == *allow_unprotected),
             ("workers", self.workers == *workers),
