@@ -26,7 +26,6 @@ pub(super) struct Exchange {
     pub(super) began_at: Nanoseconds,
     pub(super) pace: AdaptivePace,
     pub(super) noticed: Noticed,
-    pub(super) copied_pages: u64,
     pub(super) copied_bytes: u64,
     /// Erases for moves of the drive when it began.
     pub(super) spent_before: u64,
@@ -37,6 +36,16 @@ pub(super) struct Exchange {
     copy_at: Nanoseconds,
     /// Since when only open parts are left.
     open_since: Option<Nanoseconds>,
+}
+
+impl Exchange {
+    /// Books a part of `bytes` bytes. The next one may follow when these have taken their time.
+    fn copied(&mut self, now: Nanoseconds, bytes: u64) {
+        // Parts go into both channels in turn.
+        let takes = time_of(bytes, self.pace.bytes_per_s().saturating_mul(2));
+        self.copy_at = self.copy_at.max(now.saturating_sub(CATCH_UP_NS)) + takes;
+        self.copied_bytes += bytes;
+    }
 }
 
 impl WearService {
@@ -64,7 +73,6 @@ impl WearService {
             began_at: now,
             pace,
             noticed,
-            copied_pages: 0,
             copied_bytes: 0,
             spent_before: array.levelling(swap.drive).map_or(0, |state| state.spent()),
             seconds: 0,
@@ -101,6 +109,7 @@ impl WearService {
             if self.may_erase(now, idle, drive, die) {
                 array.erase_old_copy(drive, die)?;
                 self.erased_at.insert((drive, die), now);
+                self.keep(array)?;
                 return Ok(Step::Erased);
             }
         }
@@ -114,23 +123,15 @@ impl WearService {
         if now < exchange.copy_at {
             return Ok(Step::Rest { until: exchange.copy_at.min(next_erase(now, array)) });
         }
-        let waited = exchange.open_since.map_or(0, |since| now - since);
-        let open = match waited >= self.options.open_wait_ns && exchange.open_since.is_some() {
-            true => OpenParts::Move,
-            false => OpenParts::Leave,
-        };
+        let wait = self.options.open_wait_ns;
+        let waited = exchange.open_since.is_some_and(|since| now >= since + wait);
+        let open = if waited { OpenParts::Move } else { OpenParts::Leave };
         match array.swap_copy(open) {
             Ok(Copied::Part { block, pages, .. }) => {
                 let bytes = u64::from(pages) * u64::from(array.shape().geometry.mapping_bytes);
-                // Parts go into both channels in turn.
-                let takes = time_of(bytes, exchange.pace.bytes_per_s().saturating_mul(2));
-                exchange.copy_at = exchange.copy_at.max(now.saturating_sub(CATCH_UP_NS)) + takes;
-                exchange.copied_pages += u64::from(pages);
-                exchange.copied_bytes += bytes;
+                exchange.copied(now, bytes);
                 // Further open parts need not wait again, unless full ones come in between.
-                if open == OpenParts::Leave {
-                    exchange.open_since = None;
-                }
+                exchange.open_since = exchange.open_since.filter(|_| waited);
                 Ok(Step::Copied { block, pages })
             }
             Ok(Copied::OldCopy(_)) => Ok(Step::Rest { until: next_erase(now, array) }),

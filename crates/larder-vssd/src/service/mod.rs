@@ -192,19 +192,16 @@ impl WearService {
 
     /// Counts erases, and begins an exchange if one is due.
     fn look<I: Images>(&mut self, now: Nanoseconds, array: &mut Vssds<I>) -> Result<bool, Error> {
-        let mut counted = 0;
         for drive in self.drives(array) {
             let new = array.count_erases(drive);
-            let Some(state) = array.levelling(drive) else { continue };
-            counted += state.seen() + state.spent();
-            if new == 0 || state.paused.is_some() {
+            let paused = array.levelling(drive).is_none_or(|state| state.paused.is_some());
+            if new == 0 || paused {
                 continue;
             }
             self.note_day(array, drive);
             let Some(pairs) = self.due(array, drive) else { continue };
             match array.swap_begin(drive, &pairs) {
                 Ok(()) => {
-                    self.kept = counted;
                     self.begin_exchange(now, array, report::Cause::Due);
                     return Ok(true);
                 }
@@ -213,11 +210,19 @@ impl WearService {
                 Err(error) => return Err(error),
             }
         }
+        self.keep(array)?;
+        Ok(false)
+    }
+
+    /// Makes the counters durable, if enough was counted since the last time.
+    fn keep<I: Images>(&mut self, array: &mut Vssds<I>) -> Result<(), Error> {
+        let states = self.drives(array).filter_map(|drive| array.levelling(drive));
+        let counted = states.map(|state| state.seen() + state.spent()).sum();
         if counted >= self.kept + KEEP_ERASES {
             array.keep_levelling()?;
             self.kept = counted;
         }
-        Ok(false)
+        Ok(())
     }
 
     /// Whether `die` may erase for a move now: it is idle, or has not done so for a while.
