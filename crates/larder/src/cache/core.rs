@@ -26,24 +26,39 @@ pub(super) struct Core {
     pub(super) dram: DramTier,
     pub(super) flash: Option<Arc<Flash>>,
     pub(super) stripes: Vec<async_lock::Mutex<()>>,
-    /// For each stripe: the hash of the key for which it is held to change that key; else 0.
-    pub(super) changing: Vec<AtomicU64>,
+    /// The changes of the keys of each stripe.
+    pub(super) changes: Vec<Changes>,
     pub(super) memory: MemoryBudget,
     pub(super) clock: Arc<CacheClock>,
     pub(super) counters: Arc<Counters>,
 }
 
+/// The changes of the keys of a stripe, so that a look-up that found nothing knows whether there was one meanwhile.
+#[derive(Debug, Default)]
+pub(super) struct Changes {
+    /// The hash of the key for which the lock is held to change that key; else 0.
+    under_way: AtomicU64,
+    /// Number of changes that have ended, of all keys of the stripe.
+    ended: AtomicU64,
+}
+
 /// A held key lock.
 pub(super) struct KeyLock<'a> {
-    changing: &'a AtomicU64,
+    changes: &'a Changes,
     _guard: async_lock::MutexGuard<'a, ()>,
 }
 
 impl Drop for KeyLock<'_> {
+    /// Before others get the lock. A look-up checks these fields in the other order, so it sees at least one of them.
     fn drop(&mut self) {
-        self.changing.store(0, Ordering::SeqCst); // before others get the lock
+        self.changes.ended.fetch_add(1, Ordering::SeqCst);
+        self.changes.under_way.store(0, Ordering::SeqCst);
     }
 }
+
+/// The number of changes of a stripe that had ended when a look-up began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ChangesSeen(u64);
 
 impl Core {
     /// Locks a key. Without flash there are no two tiers to keep consistent, and no lock.
@@ -51,14 +66,39 @@ impl Core {
         self.flash.as_ref()?;
         let stripe = self.stripe(hash);
         let guard = self.stripes[stripe].lock().await;
-        let changing = &self.changing[stripe];
-        changing.store(hash.0, Ordering::SeqCst);
-        Some(KeyLock { changing, _guard: guard })
+        let changes = &self.changes[stripe];
+        changes.under_way.store(hash.0, Ordering::SeqCst);
+        Some(KeyLock { changes, _guard: guard })
     }
 
-    /// Whether the holder of its lock is changing this key now, or another key with its hash.
-    pub(super) fn is_changing(&self, hash: KeyHash) -> bool {
-        self.changing[self.stripe(hash)].load(Ordering::SeqCst) == hash.0
+    /// For a look-up that begins now: see [`Core::may_have_changed`].
+    pub(super) fn changes_so_far(&self, hash: KeyHash) -> ChangesSeen {
+        ChangesSeen(self.changes[self.stripe(hash)].ended.load(Ordering::SeqCst))
+    }
+
+    /// Whether this key is being changed now, or may have been changed since a look-up began: then the look-up may
+    /// have found nothing although the key had a value all the time. A change first voids the version on flash and then
+    /// stores the new one in DRAM; from there it may have gone on to flash.
+    pub(super) fn may_have_changed(&self, hash: KeyHash, seen: ChangesSeen) -> bool {
+        let changes = &self.changes[self.stripe(hash)];
+        changes.under_way.load(Ordering::SeqCst) == hash.0 || self.changes_so_far(hash) != seen
+    }
+
+    /// Looks a key up in DRAM and then on flash, for a call that brings nothing to DRAM. Does it again under the key's
+    /// lock if it finds nothing and the key may have been changed meanwhile. Inside an update, which holds a lock, there
+    /// is no second look.
+    pub(super) async fn look_twice<T>(
+        &self,
+        hash: KeyHash,
+        look: impl AsyncFn() -> Option<T>,
+    ) -> Option<T> {
+        let seen = self.changes_so_far(hash);
+        let found = look().await;
+        if found.is_some() || !self.may_have_changed(hash, seen) || self.check_reentry().is_err() {
+            return found;
+        }
+        let _key_lock = self.lock_key(hash).await;
+        look().await
     }
 
     /// Whether the key's lock is held, as it must be for a change (rule 1). `true` without flash, where there are no

@@ -1,14 +1,13 @@
 //! The life of a cache: it is opened, emptied, made durable and closed.
 
 use std::path::Path;
-use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use larder_device::{Claim, Clock, Device, FileDevice, RealClock, TimeoutDevice, block_on};
 
 use super::close::Closing;
-use super::core::{Core, STRIPES};
+use super::core::{Changes, Core, STRIPES};
 use super::demoting::Demoter;
 use super::flush::{Flushed, Flushing};
 use super::gate::Gate;
@@ -170,7 +169,7 @@ impl Larder {
                 .noting_access(config.access_times),
             flash,
             stripes: (0..STRIPES).map(|_| async_lock::Mutex::new(())).collect(),
-            changing: (0..STRIPES).map(|_| AtomicU64::new(0)).collect(),
+            changes: (0..STRIPES).map(|_| Changes::default()).collect(),
             memory: MemoryBudget::new(config.memory_bytes),
             clock,
             counters,

@@ -8,14 +8,18 @@
 //! - A delete overtakes after flash has forgotten the key and before DRAM does. A read that began before is
 //!   overtaken; a read that begins later finds nothing.
 //! - The leader of a call checks DRAM once more before it reads: it finds a value that was set before it joined, or
-//!   that value has gone on to flash. A look-up that finds nothing waits for a change in flight and checks DRAM
-//!   again, so that a key that is overwritten always has a value.
+//!   that value has gone on to flash.
+//!
+//! A key that is overwritten always has a value. A look-up that finds nothing checks whether the key was changed
+//! meanwhile, or is being changed: then the version on flash was void already, and the new one not in DRAM yet, or on
+//! flash by the time that the look-up came to DRAM. It looks again, under the key's lock.
 
 use std::future::Future;
 
 use bytes::BufMut;
 use larder_device::block_on;
 
+use super::core::ChangesSeen;
 use super::fetch::{Absent, Bringing, Brought, Errand};
 use super::look::{Hit, MissedKey, copy, copy_many};
 use super::stream::ValueStream;
@@ -77,9 +81,13 @@ impl Larder {
         }
         let Some(flash) = &self.core.flash else { return Ok(false) };
         let inside = self.core.enter().await?;
-        let found = flash.get(hash, key, self.core.now_s()).await.is_some();
+        let look = async || match self.core.dram.contains(hash, key, self.core.now_ms()) {
+            None => flash.get(hash, key, self.core.now_s()).await.map(|_| true),
+            alive => alive,
+        };
+        let found = self.core.look_twice(hash, look).await;
         self.core.leave(inside);
-        Ok(found)
+        Ok(found == Some(true))
     }
 
     /// Whether a look-up of `key` may have to read flash: DRAM does not have it, and flash might. For programs that
@@ -181,17 +189,18 @@ impl Larder {
 
     /// Looks `key` up without counting a get. A hit on flash brings the item to DRAM. The caller is inside the gate.
     pub(super) async fn find(&self, hash: KeyHash, key: &[u8]) -> Option<Hit<Value>> {
+        let seen = self.core.changes_so_far(hash);
         let found = match &self.core.flash {
-            // Most misses end here, without a read.
-            Some(flash) if flash.may_answer(hash) || self.core.dram.holds(hash) => {
+            // Most misses end here, without a read. DRAM first: what is not there any more, flash has.
+            Some(flash) if self.core.dram.holds(hash) || flash.may_answer(hash) => {
                 match self.read_together(flash, hash, key).await {
-                    None => self.look_behind_change(hash, key).await,
+                    None => self.look_behind_change(flash, hash, key, seen).await,
                     found => found,
                 }
             }
             Some(flash) => {
                 flash.index_a_little().await;
-                self.look_behind_change(hash, key).await
+                self.look_behind_change(flash, hash, key, seen).await
             }
             // Without flash there is no call to join, so the answer need not be later than anything.
             None => match self.core.dram.get_prefer_lock_free(hash, key, || self.core.now_ms()) {
@@ -213,11 +222,21 @@ impl Larder {
         found
     }
 
-    /// Checks DRAM after a miss on flash. A change of a key first voids the version on flash and then stores the new
-    /// one in DRAM. In between the key is in neither tier, though it had a value all the time.
-    async fn look_behind_change(&self, hash: KeyHash, key: &[u8]) -> Option<Hit> {
-        if self.core.is_changing(hash) {
-            drop(self.core.lock_key(hash).await);
+    /// Looks again after a look-up that found nothing, if the key may have been changed since `seen`.
+    async fn look_behind_change(
+        &self,
+        flash: &Flash,
+        hash: KeyHash,
+        key: &[u8],
+        seen: ChangesSeen,
+    ) -> Option<Hit> {
+        if self.core.may_have_changed(hash, seen) {
+            let _key_lock = self.core.lock_key(hash).await;
+            return match self.look_in_dram(hash, key).await {
+                Lookup::Hit(value) => Some(Hit { value, tier: Tier::Dram }),
+                Lookup::Expired => None,
+                Lookup::Absent => self.fetch_from(flash, hash, key, &|it| it.is_none()).await,
+            };
         }
         if !self.core.dram.holds(hash) {
             return None;
@@ -259,22 +278,9 @@ impl Larder {
 
     /// Looks `key` up in both tiers. A hit on flash brings the item to DRAM. The caller holds the key's lock.
     pub(super) async fn look(&self, hash: KeyHash, key: &[u8]) -> Option<Hit> {
-        debug_assert!(self.core.is_key_locked(hash), "the caller holds the key's lock");
-        // The previous holder of the lock may have brought the key to DRAM, or found it expired.
-        match self.core.dram.get(hash, key, || self.core.now_ms()) {
+        match self.look_in_dram(hash, key).await {
             Lookup::Hit(value) => return Some(Hit { value, tier: Tier::Dram }),
-            Lookup::Expired => {
-                self.core.counters.expired.add(1);
-                let (_, bytes) = self.core.tier_and_bytes(hash, key).unwrap_or((Tier::Dram, 0));
-                self.note_expired(Tier::Dram, key, bytes);
-                // Flash first: while the key is in DRAM, it hides an older version on flash.
-                if let Some(flash) = &self.core.flash {
-                    flash.forget(hash, key, self.core.now_s()).await;
-                }
-                self.reads.overtake(hash, &hash.0);
-                self.core.dram.remove_expired(hash, key, self.core.now_ms());
-                return None;
-            }
+            Lookup::Expired => return None,
             Lookup::Absent => {}
         }
         let flash = self.core.flash.as_deref()?;
@@ -285,6 +291,25 @@ impl Larder {
         // An operation that depends on whether the key exists waits for the index after a crash, too.
         flash.index_until_known(hash).await;
         self.fetch_from(flash, hash, key, &|there| there.is_none()).await
+    }
+
+    /// Looks `key` up in DRAM, and removes an expired value from both tiers. The caller holds the key's lock.
+    async fn look_in_dram(&self, hash: KeyHash, key: &[u8]) -> Lookup {
+        debug_assert!(self.core.is_key_locked(hash), "the caller holds the key's lock");
+        // The previous holder of the lock may have brought the key to DRAM, or found it expired.
+        let found = self.core.dram.get(hash, key, || self.core.now_ms());
+        if matches!(found, Lookup::Expired) {
+            self.core.counters.expired.add(1);
+            let (_, bytes) = self.core.tier_and_bytes(hash, key).unwrap_or((Tier::Dram, 0));
+            self.note_expired(Tier::Dram, key, bytes);
+            // Flash first: while the key is in DRAM, it hides an older version on flash.
+            if let Some(flash) = &self.core.flash {
+                flash.forget(hash, key, self.core.now_s()).await;
+            }
+            self.reads.overtake(hash, &hash.0);
+            self.core.dram.remove_expired(hash, key, self.core.now_ms());
+        }
+        found
     }
 
     fn note_expired(&self, tier: Tier, key: &[u8], bytes: usize) {
@@ -413,16 +438,28 @@ impl Larder {
         self.core.gate.check()?;
         let hash = self.hasher.hash(key);
         // DRAM first, for the reason given in `Larder::contains`.
-        let residents = self.core.dram.residents(hash).into_iter();
-        if let Some(resident) = residents.map(|it| it.value).find(|value| value.key() == key) {
+        if let Some(resident) = self.resident(hash, key) {
             let alive = !resident.is_over(self.core.now_ms());
             return Ok(alive.then(|| look(resident)));
         }
         let Some(flash) = &self.core.flash else { return Ok(None) };
         let inside = self.core.enter().await?;
-        let found = flash.get(hash, key, self.core.now_s()).await;
+        let find = async || match self.resident(hash, key) {
+            None => {
+                let found = flash.get(hash, key, self.core.now_s()).await;
+                found.map(|(fetched, _)| PinnedValue::alone(&fetched.item()))
+            }
+            resident => resident,
+        };
+        let found = self.core.look_twice(hash, find).await;
         self.core.leave(inside);
-        Ok(found.map(|(fetched, _)| look(PinnedValue::alone(&fetched.item()))))
+        Ok(found.filter(|value| !value.is_over(self.core.now_ms())).map(look))
+    }
+
+    /// The value of `key` that DRAM has, expired or not. Counts no use.
+    fn resident(&self, hash: KeyHash, key: &[u8]) -> Option<PinnedValue> {
+        let residents = self.core.dram.residents(hash).into_iter();
+        residents.map(|it| it.value).find(|value| value.key() == key)
     }
 
     /// Looks `key` up and appends its value to `buffer`. `None` is a miss; then nothing is appended.

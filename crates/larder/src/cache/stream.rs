@@ -86,6 +86,15 @@ impl<'a> ValueStream<'a> {
     /// Begins to read the value of a key. DRAM first, without a lock: if flash has the key after that, its version was
     /// the newest at some moment since then.
     pub(super) async fn begin(core: &'a Core, hash: KeyHash, key: &[u8]) -> Option<(Self, Tier)> {
+        if !core.dram.holds(hash)
+            && let Some(flash) = &core.flash
+        {
+            flash.asked(hash);
+        }
+        core.look_twice(hash, async || Self::look(core, hash, key).await).await
+    }
+
+    async fn look(core: &'a Core, hash: KeyHash, key: &[u8]) -> Option<(Self, Tier)> {
         match core.dram.get(hash, key, || core.now_ms()) {
             Lookup::Hit(value) => {
                 return Some((Self::whole(core, value.keep()), Tier::Dram));
@@ -94,7 +103,6 @@ impl<'a> ValueStream<'a> {
             Lookup::Absent => {}
         }
         let flash = core.flash.as_ref()?;
-        flash.asked(hash);
         let (found, engine, tier) = flash.look_up(hash, key, core.now_s()).await?;
         let stream = match found {
             LongLookup::Whole(fetched) => Self::whole(core, Value::alone(&fetched.item())),
