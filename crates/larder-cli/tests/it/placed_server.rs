@@ -79,6 +79,27 @@ fn small_and_large_objects_go_to_handles_of_their_own() {
     assert_eq!(told(place.path()).matches("warning").count(), 0, "{}", told(place.path()));
 }
 
+/// With one handle beside the default, small and large objects share it. The drive moves what is left of the large ones,
+/// and the operator sees whose data that is, beside the predicted write amplification.
+#[test]
+fn data_that_the_drive_relocates_have_the_names_of_their_streams() {
+    let place = tempfile::tempdir().unwrap();
+    let toml =
+        "memory = \"48M\"\nfile = \"model:96M,op=7,ru=256K,handles=2\"\n[soc]\npercent = 30\n";
+    let serving = Serving::run(serve(place.path(), toml, &[]));
+    for round in 0..6 {
+        fill(&serving, round * 20_000..(round + 1) * 20_000, 300);
+        fill(&serving, 1_000_000 + round * 10_000..1_000_000 + (round + 1) * 10_000, 4_000);
+    }
+    assert!(metric(&serving, "larder_fdp_relocated_units_total") > 0.0);
+    let text = admin(&serving, "GET /metrics", "");
+    let named =
+        |line: &&str| line.starts_with("larder_fdp_relocated_units_total{") && line.contains("SOC");
+    assert!(text.lines().any(|line| named(&line)), "{text}");
+    assert!(metric(&serving, "larder_predicted_dlwa") > 1.0);
+    assert!(metric(&serving, "larder_drive_dlwa") > 1.0);
+}
+
 #[test]
 fn one_stream_on_a_drive_that_places_is_warned_of() {
     let place = tempfile::tempdir().unwrap();

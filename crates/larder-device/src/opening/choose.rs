@@ -3,6 +3,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use larder_ssd::managed::ManagedConfig;
@@ -10,6 +11,7 @@ use larder_ssd::managed::ManagedConfig;
 #[cfg(target_os = "linux")]
 use super::watched::watched;
 use super::{Missed, OpenOptions, Opened, PlacementMode, PlacementStatus, Target, TargetKind};
+use crate::clock::RealClock;
 use crate::device::Device;
 use crate::error::{Error, ErrorKind};
 use crate::file::FileDevice;
@@ -25,6 +27,9 @@ use crate::mapped::MappedDevice;
 #[cfg(target_os = "linux")]
 use crate::nvme::{Node, PassthroughDevice, node::Roots, paths::streams_of};
 use crate::sys;
+
+/// The number of simulated drives that this process has opened.
+static MODELS: AtomicU64 = AtomicU64::new(0);
 
 /// An open device, the node that it writes to, and why its engine fell back, if it did.
 pub(super) struct OpenNode {
@@ -184,7 +189,14 @@ impl Chooser<'_> {
         let config = spec.and_then(|spec| spec.config()).map_err(|why| self.refuse(&why))?;
         let off = self.options.placement == PlacementMode::Off;
         let config = ManagedConfig { fdp: config.fdp && !off, ..config };
-        let device: Arc<dyn Device> = Arc::new(ModelDevice::new(config, Payload::Memory)?);
+        // Two drives of the same description are two drives, also in reports.
+        let number = MODELS.fetch_add(1, Ordering::Relaxed);
+        let path = match number {
+            0 => self.target.to_string(),
+            _ => format!("{} (drive {number})", self.target),
+        };
+        let device = ModelDevice::new(config, Payload::Memory)?;
+        let device: Arc<dyn Device> = Arc::new(device.reporting(path, Arc::new(RealClock)));
         let node =
             OpenNode { device, node: self.target.path.clone(), direct: true, fallback: None };
         if node.device.info().placement.is_active() {
