@@ -12,11 +12,12 @@ use std::time::Duration;
 
 use larder_device::{Clock, Error, ErrorKind, RealClock};
 use larder_ssd::nand::{ChannelIndex, DieIndex};
-use larder_vssd::channel_pairs;
 use larder_vssd::service::{ServiceOptions, ServiceReport, Step, WearService};
+use larder_vssd::{VssdInfo, channel_pairs};
 
 use super::array::VssdArray;
 use super::errors::of_model;
+use super::load::TenantDies;
 use super::state::ArrayState;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -249,12 +250,10 @@ pub(super) fn unix_s() -> u64 {
 
 impl ArrayState {
     /// The dies of each vSSD; during an exchange also those that its data goes to.
-    fn dies_of_tenants(
-        &mut self,
-    ) -> Result<Vec<(larder_vssd::VssdId, Vec<(u32, DieIndex)>)>, Error> {
+    fn dies_of_tenants(&mut self) -> Result<Vec<TenantDies>, Error> {
         let array = self.array()?;
         let swap = array.swap_under_way();
-        let dies = |info: larder_vssd::VssdInfo| {
+        let dies = |info: VssdInfo| {
             let mut dies = info.dies;
             for at in 0..dies.len() {
                 let (drive, die) = dies[at];

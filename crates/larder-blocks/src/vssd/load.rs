@@ -7,6 +7,9 @@ use larder_ssd::nand::DieIndex;
 use larder_vssd::VssdId;
 use larder_vssd::service::Idle;
 
+/// A tenant and its dies: drive and die of each.
+pub(super) type TenantDies = (VssdId, Vec<(u32, DieIndex)>);
+
 /// Buckets for each doubling of a latency: 6 % wide.
 const PER_DOUBLING: u32 = 16;
 const BUCKETS: usize = 64 * PER_DOUBLING as usize;
@@ -53,11 +56,7 @@ impl TenantsLoad {
     }
 
     /// How long the dies of `tenants` have been idle at `now`. A die that no entry names is idle.
-    pub(super) fn idle(
-        &self,
-        now: Duration,
-        tenants: &[(VssdId, Vec<(u32, DieIndex)>)],
-    ) -> IdleDies {
+    pub(super) fn idle(&self, now: Duration, tenants: &[TenantDies]) -> IdleDies {
         let mut last = BTreeMap::new();
         for (id, dies) in tenants {
             let Some(tenant) = self.tenants.get(id) else { continue };

@@ -28,14 +28,14 @@ pub(super) fn open_unwritten(arguments: &ImageArgs) -> Result<(VssdArray, Recove
 pub(super) enum Reached {
     Array(VssdArray),
     #[cfg(target_os = "linux")]
-    Owner(super::owner::Answer),
+    Owner(super::ask::Answer),
 }
 
 /// Opens an image for writing or for reading, or asks the process that has it.
 pub(super) fn reach(
     arguments: &ImageArgs,
     written: bool,
-    #[cfg(target_os = "linux")] question: &super::owner::Question,
+    #[cfg(target_os = "linux")] question: &super::ask::Question,
 ) -> Result<Reached, Error> {
     let path = &arguments.image;
     let array = match written {
@@ -45,7 +45,7 @@ pub(super) fn reach(
     match array {
         Ok((array, _)) => Ok(Reached::Array(array)),
         #[cfg(target_os = "linux")]
-        Err(error) if error.kind() == ErrorKind::InUse => match super::owner::ask(path, question) {
+        Err(error) if error.kind() == ErrorKind::InUse => match super::ask::ask(path, question) {
             Some(answer) => answer.map(Reached::Owner),
             None => Err(named(path, &error)),
         },

@@ -5,12 +5,10 @@ use larder_vssd::Isolation;
 use larder_workload::Error;
 use serde::Serialize;
 
+#[cfg(target_os = "linux")]
+use super::ask::{Question, deliver_answer};
 use super::image::{Reached, reach, refused};
 use super::output::{deliver, human, json_target};
-#[cfg(target_os = "linux")]
-use super::owner::Question;
-#[cfg(target_os = "linux")]
-use super::swap::deliver_answer;
 use super::tenants::Tenant;
 use crate::args::{ImageArgs, VssdListArgs};
 use crate::ending::Ending;

@@ -10,15 +10,14 @@ use larder_ssd::raw::RawConfig;
 use larder_vssd::image::ImageConfig;
 use larder_vssd::{Isolation, Request, Throughputs};
 use larder_workload::Error;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
+#[cfg(target_os = "linux")]
+use super::ask::{Question, deliver_answer};
 use super::image::{Reached, known, named, reach, refused};
 use super::output::{deliver, human, json_target};
-#[cfg(target_os = "linux")]
-use super::owner::Question;
-#[cfg(target_os = "linux")]
-use super::swap::deliver_answer;
 use super::tenants::Tenant;
+use super::wanted::Wanted;
 use crate::args::{CreateArgs, DeleteArgs, KindArg, VssdFormatArgs as FormatArgs};
 use crate::ending::Ending;
 
@@ -114,18 +113,6 @@ fn throughputs(arguments: &FormatArgs) -> Throughputs {
     let die_mb_s = arguments.die_mb_s.unwrap_or(of_channel);
     let soft_plane_mb_s = arguments.quarter_mb_s.unwrap_or((die_mb_s / 4).max(1));
     Throughputs { channel_mb_s, die_mb_s, soft_plane_mb_s }
-}
-
-/// A vSSD that a user asks for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Wanted {
-    name: String,
-    /// "channel", "die", "software" or "none".
-    isolation: String,
-    weight: Option<u32>,
-    mb_s: u32,
-    capacity: u64,
 }
 
 pub(super) fn create(arguments: &CreateArgs) -> Result<Ending, Error> {

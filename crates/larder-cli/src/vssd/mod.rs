@@ -5,9 +5,13 @@
 //! | `make` | `format`, `create`, `delete` |
 //! | `list`, `offers` | `list`, and `list --device` |
 //! | `exercise`, `wear`, `swap`, `fsck`, `mount` | the commands of these names |
+//! | `wanted` | a vSSD that a command asks for |
 //! | `image`, `tenants`, `files`, `output` | opening an image, describing a vSSD, checking file systems, results |
-//! | `levelling`, `owner` | levelling while an image is in use; what its owner answers to other commands |
+//! | `levelling` | levelling while an image is in use |
+//! | `ask`, `owner` | questions to the process that has an image, and its answers |
 
+#[cfg(target_os = "linux")]
+mod ask;
 mod exercise;
 mod files;
 mod fsck;
@@ -24,6 +28,7 @@ mod output;
 mod owner;
 mod swap;
 mod tenants;
+mod wanted;
 mod wear;
 
 use larder_workload::Error;

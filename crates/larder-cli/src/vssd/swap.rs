@@ -15,10 +15,10 @@ use larder_vssd::{Swap, channel_pairs};
 use larder_workload::Error;
 use serde::Serialize;
 
+#[cfg(target_os = "linux")]
+use super::ask::{Answer, Question, deliver_answer};
 use super::image::{Reached, reach, refused};
 use super::output::{count, deliver, json_target};
-#[cfg(target_os = "linux")]
-use super::owner::{Answer, Question};
 use crate::args::SwapArgs;
 use crate::bars;
 use crate::ending::Ending;
@@ -205,14 +205,6 @@ pub(super) fn in_service(
         "{text}{then}, in the process that has the image and at its pace; `larder vssd wear` shows how far it is\n"
     );
     Ok(Answer::done(text, &swapped))
-}
-
-#[cfg(target_os = "linux")]
-pub(super) fn deliver_answer(json: JsonTarget, answer: &Answer) -> Result<Ending, Error> {
-    if let Answer::Done { text, json: result } = answer {
-        deliver(json, text, result)?;
-    }
-    Ok(Ending::Complete)
 }
 
 struct Advice {

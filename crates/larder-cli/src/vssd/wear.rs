@@ -10,10 +10,10 @@ use larder_vssd::{VssdId, VssdInfo};
 use larder_workload::Error;
 use serde::Serialize;
 
+#[cfg(target_os = "linux")]
+use super::ask::{Question, deliver_answer};
 use super::image::{Reached, reach, refused};
 use super::output::{count, deliver, human, json_target};
-#[cfg(target_os = "linux")]
-use super::owner::Question;
 use crate::args::LookArgs;
 use crate::ending::Ending;
 
@@ -141,7 +141,7 @@ pub(super) fn run(arguments: &LookArgs) -> Result<Ending, Error> {
             Ok(Ending::Complete)
         }
         #[cfg(target_os = "linux")]
-        Reached::Owner(answer) => super::swap::deliver_answer(json, &answer),
+        Reached::Owner(answer) => deliver_answer(json, &answer),
     }
 }
 

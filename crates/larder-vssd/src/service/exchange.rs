@@ -5,8 +5,7 @@ use larder_ssd::timed::Nanoseconds;
 use larder_ssd::{Error, ErrorKind};
 
 use super::load::{Noticed, idle_second};
-use super::report::Cause;
-use super::{ExchangeReport, IDLE_NS, Idle, Step, WearService, time_of};
+use super::{IDLE_NS, Idle, Step, WearService, time_of};
 use crate::array::{Copied, OpenParts, Vssds};
 use crate::images::Images;
 use crate::kind::VssdId;
@@ -16,6 +15,17 @@ use crate::levelling::{AdaptivePace, PausedBy};
 const CATCH_UP_NS: Nanoseconds = 20_000_000;
 /// Retry interval while tenants have to fill or free a block.
 const WAIT_NS: Nanoseconds = 100_000_000;
+
+/// Why an exchange began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// Its turn had come.
+    Due,
+    /// An operator asked for it.
+    Asked,
+    /// It was in progress when the owner started.
+    Resumed,
+}
 
 /// An exchange of dies.
 #[derive(Debug)]
@@ -158,11 +168,6 @@ impl WearService {
         array.change_levelling(drive, |state| state.paused = Some(PausedBy::WornDie));
         array.swap_abandon()?;
         Ok(Step::Begun)
-    }
-
-    fn end_exchange<I: Images>(&mut self, now: Nanoseconds, array: &Vssds<I>) {
-        let exchange = self.exchange.take();
-        self.last = exchange.map(|exchange| ExchangeReport::of(&exchange, array, Some(now)));
     }
 }
 

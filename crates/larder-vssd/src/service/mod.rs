@@ -37,9 +37,10 @@ use crate::array::Vssds;
 use crate::images::Images;
 use crate::kind::{LogicalBlock, VssdId};
 use crate::levelling::PaceLimits;
+pub use exchange::Cause;
 use exchange::Exchange;
 use load::TenantLoad;
-pub use report::{Cause, ChannelReport, DriveReport, ExchangeReport, ServiceReport};
+pub use report::{ChannelReport, DriveReport, ExchangeReport, ServiceReport};
 
 /// How levelling works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -157,7 +158,7 @@ impl WearService {
 
     /// Takes charge of an exchange that an operator has just begun.
     pub fn began<I: Images>(&mut self, now: Nanoseconds, array: &Vssds<I>) {
-        self.begin_exchange(now, array, report::Cause::Asked);
+        self.begin_exchange(now, array, Cause::Asked);
     }
 
     fn drives<I: Images>(&self, array: &Vssds<I>) -> std::ops::Range<u32> {
@@ -202,7 +203,7 @@ impl WearService {
             let Some(pairs) = self.due(array, drive) else { continue };
             match array.swap_begin(drive, &pairs) {
                 Ok(()) => {
-                    self.begin_exchange(now, array, report::Cause::Due);
+                    self.begin_exchange(now, array, Cause::Due);
                     return Ok(true);
                 }
                 // These dies cannot be exchanged: one is read-only, or a vSSD would share a channel. Others may be.

@@ -4,21 +4,10 @@ use larder_ssd::nand::ChannelIndex;
 use larder_ssd::timed::Nanoseconds;
 
 use super::WearService;
-use super::exchange::Exchange;
+use super::exchange::{Cause, Exchange};
 use crate::array::Vssds;
 use crate::images::Images;
 use crate::levelling::{DailyErases, Forecast, Gamma, PairRule, PausedBy};
-
-/// Why an exchange began.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cause {
-    /// Its turn had come.
-    Due,
-    /// An operator asked for it.
-    Asked,
-    /// It was in progress when the owner started.
-    Resumed,
-}
 
 /// Levelling of an array.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -146,6 +135,12 @@ impl ExchangeReport {
 }
 
 impl WearService {
+    /// Ends the exchange, and keeps its report.
+    pub(super) fn end_exchange<I: Images>(&mut self, now: Nanoseconds, array: &Vssds<I>) {
+        let exchange = self.exchange.take();
+        self.last = exchange.map(|exchange| ExchangeReport::of(&exchange, array, Some(now)));
+    }
+
     /// Begins a period of daily erases, or ends it after a week.
     pub(super) fn note_day<I: Images>(&self, array: &mut Vssds<I>, drive: u32) {
         let unix_s = self.unix_s;

@@ -13,10 +13,9 @@ use crate::array::{Copied, OpenParts, Vssds};
 use crate::images::Images;
 use crate::kind::{LogicalBlock, VssdId};
 use crate::levelling::{AdaptivePace, HourMean, PaceLimits};
+use crate::service::IDLE_NS;
 use crate::share::Dispatcher;
 
-/// A die that has been idle for this time may erase.
-const IDLE_NS: Nanoseconds = 5_000_000;
 /// A die that is never idle erases once in this time.
 const BUSY_ERASE_NS: Nanoseconds = 1_000_000_000;
 /// A stripe waits at most this time for its dies to be idle.
