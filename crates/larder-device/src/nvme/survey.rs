@@ -125,8 +125,8 @@ impl Survey {
         })
     }
 
-    /// The placement handles that a device on the namespace has: those of the first reclaim group, in the order of their
-    /// identifiers. The first is the default.
+    /// The placement handles that a device on the namespace has: those of the first reclaim group, ordered by
+    /// identifier. The first is the default.
     pub fn device_handles(&self) -> Asked<Vec<HandleStatus>> {
         let mut handles = self.handles.clone()?;
         handles.sort_unstable_by_key(|handle| handle.placement_id);
