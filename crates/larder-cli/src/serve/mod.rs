@@ -171,14 +171,21 @@ fn tell_service_manager(state: &NotifyState<'_>) {
 }
 
 /// Waits for a signal to end. On SIGHUP it reads the file again.
-fn wait(signals: &mut Signals, arguments: &ServeArgs, server: &Server, settings: &Settings) {
+fn wait(signals: &mut Signals, arguments: &ServeArgs, server: &Server, started: &Settings) {
+    let mut applied: Option<Settings> = None;
     for signal in signals.forever() {
         if signal != SIGHUP {
             return;
         }
-        let reloaded = Settings::of(arguments).and_then(|wanted| reload(server, settings, &wanted));
+        let reloaded = Settings::of(arguments).and_then(|wanted| {
+            let before = (started, applied.as_ref().unwrap_or(started));
+            Ok((reload(server, before, &wanted)?, wanted))
+        });
         match reloaded {
-            Ok(done) => say(format_args!("SIGHUP: {done}")),
+            Ok((done, wanted)) => {
+                say(format_args!("SIGHUP: {done}"));
+                applied = Some(wanted);
+            }
             Err(error) => complain(format_args!("SIGHUP: nothing is changed: {error}")),
         }
     }

@@ -8,17 +8,17 @@ use super::settings::Settings;
 use super::words;
 use crate::settings_file::Change;
 
-/// Changes `server`, which runs with `running`, to `wanted`, as far as that goes without another start. Returns what
-/// was done, for people.
+/// Changes `server`, which was started with `started` and has taken over `applied` since, to `wanted`, as far as that
+/// goes without another start. Returns what was done, for people.
 ///
 /// # Errors
 /// If `wanted` cannot work, or another start with it would empty a cache without being told to. Nothing is changed then.
 pub(super) fn reload(
     server: &Server,
-    running: &Settings,
+    (started, applied): (&Settings, &Settings),
     wanted: &Settings,
 ) -> Result<String, Error> {
-    let changed = running.changed_caches(wanted);
+    let changed = started.changed_caches(wanted);
     let of = |needs: Change| {
         let names = changed.iter().filter(move |(_, change)| *change == needs);
         names.map(|(name, _)| name.as_str()).collect::<Vec<_>>()
@@ -39,19 +39,26 @@ pub(super) fn reload(
         .into_iter()
         .map(str::to_owned)
         .collect();
+    // A policy that stays keeps what it knows of keys, and what it has left of a budget.
     for tenant in &wanted.tenants {
         let policy = wanted.tenant(tenant).config.admission;
-        let set = server.set_admission(&tenant.name, policy);
-        set.map_err(|error| refused(words::of_serve(&error)))?;
+        let before = applied.tenants.iter().find(|before| before.name == tenant.name);
+        if before.is_some_and(|before| applied.tenant(before).config.admission != policy) {
+            let set = server.set_admission(&tenant.name, policy);
+            set.map_err(|error| refused(words::of_serve(&error)))?;
+        }
     }
-    server.set_cache_memory(wanted.cache_bytes());
+    // Clients may have changed the memory since.
+    if applied.cache_bytes() != wanted.cache_bytes() {
+        server.set_cache_memory(wanted.cache_bytes());
+    }
     rest.extend(of(Change::Start).into_iter().map(str::to_owned));
     rest.extend(empties.iter().map(|name| format!("{name} (which empties the cache)")));
     let others = [
-        ("log", running.watching.log() == wanted.watching.log()),
-        ("flash", running.flash.0 == wanted.flash.0),
-        ("file", running.files.0 == wanted.files.0),
-        ("data_dir", running.data_dir.0 == wanted.data_dir.0),
+        ("log", started.watching.log() == wanted.watching.log()),
+        ("flash", started.flash.0 == wanted.flash.0),
+        ("file", started.files.0 == wanted.files.0),
+        ("data_dir", started.data_dir.0 == wanted.data_dir.0),
     ];
     rest.extend(others.into_iter().filter(|(_, same)| !same).map(|(name, _)| name.to_owned()));
     let done =

@@ -267,6 +267,9 @@ impl Settings {
             if ours.percent != theirs.percent {
                 changed.push((of("share".to_owned()), Change::Empties));
             }
+            if (&ours.isolated, &ours.file) != (&theirs.isolated, &theirs.file) {
+                changed.push((of("isolation".to_owned()), Change::Start));
+            }
             let memory = |of: &TenantSettings| (of.memory_percent, of.memory_borrow);
             if memory(ours) != memory(theirs) {
                 changed.push((of("memory_share".to_owned()), Change::Start));
