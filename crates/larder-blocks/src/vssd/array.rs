@@ -12,7 +12,7 @@ use larder_vssd::{Images, Recovered, Request, Swap, Throughputs, VssdId, VssdInf
 
 use super::errors::of_model;
 use super::keeper::Keeper;
-use super::levelling::unix_s;
+use super::load::unix_s;
 use super::pages::Verified;
 use super::state::{ArrayState, Power};
 use crate::info::PAGE_BYTES_MIN;
@@ -186,7 +186,7 @@ impl VssdArray {
         self.lock().operate("levelling", |array| array.level_step(drive, die))
     }
 
-    /// Stops the moves of levelling, or lets them go on, with [`Vssds::pause_levelling`]. It stays so in later processes.
+    /// Stops the moves of levelling, or lets them go on, with [`Vssds::pause_levelling`]. Later processes do the same.
     ///
     /// # Errors
     /// Those of the storage below.

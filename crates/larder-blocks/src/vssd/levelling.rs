@@ -1,7 +1,7 @@
 //! Levelling that runs by itself: a thread for an array, which does what [`WearService`] decides.
 //!
-//! The process that holds the array starts it. It takes the lock of the array for one piece of work at a time: a part of
-//! a block is copied, or a block is erased. So a request of a tenant waits for at most one of these.
+//! The process that holds the array starts it. It takes the lock of the array for one piece of work at a time: a part
+//! of a block is copied, or a block is erased. So a request of a tenant waits for at most one of these.
 //!
 //! Nothing is lost if the thread or the process ends: the next one goes on where the catalogue says.
 
@@ -17,7 +17,7 @@ use larder_vssd::{VssdInfo, channel_pairs};
 
 use super::array::VssdArray;
 use super::errors::of_model;
-use super::load::TenantDies;
+use super::load::{TenantDies, unix_s};
 use super::state::ArrayState;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -241,11 +241,6 @@ fn nanoseconds(time: Duration) -> u64 {
 
 fn now_ns() -> u64 {
     nanoseconds(RealClock.monotonic())
-}
-
-/// Seconds since 1970.
-pub(super) fn unix_s() -> u64 {
-    RealClock.now().as_secs()
 }
 
 impl ArrayState {

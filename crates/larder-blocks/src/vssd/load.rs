@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use larder_device::{Clock, RealClock};
 use larder_ssd::nand::DieIndex;
 use larder_vssd::VssdId;
 use larder_vssd::service::Idle;
@@ -84,6 +85,11 @@ impl TenantLoad {
         self.requests = 0;
         p99_ns
     }
+}
+
+/// Seconds since 1970.
+pub(super) fn unix_s() -> u64 {
+    RealClock.now().as_secs()
 }
 
 /// The bucket of a latency.

@@ -172,8 +172,8 @@ pub(crate) struct DeleteArgs {
 /// Shows which pair gains most, by the pair rule, and whether its turn has come. With --yes it exchanges them, one part
 /// of a block at a time. The next --yes continues an exchange that was interrupted.
 ///
-/// If the image is in use, by a mount for example, the process that has it exchanges them, at its own pace; `larder vssd
-/// wear` shows how far it is.
+/// If the image is in use, by a mount for example, the process that has it exchanges them, at its own pace; `larder
+/// vssd wear` shows how far it is.
 #[derive(Debug, Args)]
 pub(crate) struct SwapArgs {
     #[command(flatten)]

@@ -1,8 +1,8 @@
 //! Questions of commands to the process that has an image, at a Unix socket beside the image: `m.img.owner`, for its
 //! owner alone (mode 0600).
 //!
-//! A client sends one line of JSON of at most 4 KiB, a [`Question`], and gets one line back, an [`Answer`]: the text and
-//! the JSON that the command prints.
+//! A client sends one line of JSON of at most 4 KiB, a [`Question`], and gets one line back, an [`Answer`]: the text
+//! and the JSON that the command prints.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;

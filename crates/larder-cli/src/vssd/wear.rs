@@ -339,8 +339,8 @@ impl Exchange {
         let ratio = |ratio: Option<f64>| ratio.map_or("-".to_owned(), |x| format!("{x:.2} x"));
         let back = if self.back { ", goes back" } else { "" };
         format!(
-            "exchange {what}: channels {a} and {b} of drive {} ({}{back}): {:.0} % done, {} copied in {:.0} s, now {} a \
-             second into each, rested {:.0} %; p99 by that before: {} of those that move, {} of the rest\n",
+            "exchange {what}: channels {a} and {b} of drive {} ({}{back}): {:.0} % done, {} copied in {:.0} s, now {} \
+             a second into each, rested {:.0} %; p99 by that before: {} of those that move, {} of the rest\n",
             self.drive,
             self.cause,
             self.done * 100.0,
@@ -369,7 +369,7 @@ impl DriveWear {
             text += &format!(", imbalance {imbalance:.2}");
         }
         text += &format!(
-            "\n\n{:>7}{:>11}  {:24}{:>11}{:>7}{:>10}{:>6}{:>9}  DIES, AND THEIR VSSDS\n",
+            "\n\n{:>7}{:>11}  {:24}{:>11}{:>9}{:>10}{:>6}{:>9}  DIES, AND THEIR VSSDS\n",
             "CHANNEL", "ERASES", "", "ENDURANCE", "RATE", "A DAY", "X", "TURN IN"
         );
         let most = self.channels.iter().map(|channel| channel.erases).max().unwrap_or(0);
@@ -377,7 +377,7 @@ impl DriveWear {
             let dies: Vec<String> = channel.dies.iter().map(DieWear::render).collect();
             let percent = |share: Option<f64>| known(share.map(|x| format!("{:.1} %", x * 100.0)));
             text += &format!(
-                "{:>7}{:>11}  {:24}{:>11}{:>7}{:>10}{:>6}{:>9}  {}\n",
+                "{:>7}{:>11}  {:24}{:>11}{:>9}{:>10}{:>6}{:>9}  {}\n",
                 channel.channel,
                 count(channel.erases),
                 bar(channel.erases, most),

@@ -193,9 +193,12 @@ impl<I: Images> Vssds<I> {
         let stamp = self.ledger.next_stamp()?;
         let block = self.logical(part);
         let (home, other) = self.dies_of(&seat);
-        if self.drives[seat.drive as usize].free_blocks(home) == 0 {
-            // A tenant does not wait for room that moves keep from it.
-            self.erase_old_copy(seat.drive, home)?;
+        // A tenant does not wait for room that moves keep from it.
+        for die in [home, other] {
+            let drive = &self.drives[seat.drive as usize];
+            if drive.free_blocks(home) == 0 && drive.free_blocks(other) == 0 {
+                self.erase_old_copy(seat.drive, die)?;
+            }
         }
         let drive = &mut self.drives[seat.drive as usize];
         // During a swap each of the two dies may be full of data that has yet to leave it, but not both.

@@ -1,5 +1,5 @@
-//! Blocks whose data has moved to another die. They are erased when it suits the tenants of their dies: an erase keeps a
-//! die busy for milliseconds.
+//! Blocks whose data has moved to another die. They are erased when it suits the tenants of their dies: an erase keeps
+//! a die busy for milliseconds.
 //!
 //! Nothing of this is stored. After a power loss the newer copy of equally long ones is the part, and the older has no
 //! owner.

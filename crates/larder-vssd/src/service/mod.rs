@@ -1,10 +1,10 @@
-//! Levelling in service: one step machine for an array, which its owner calls from time to time. It counts erases, begins
-//! exchanges when they are due, copies at a pace, erases old copies when their dies are idle, and levels within dies
-//! while nothing is exchanged.
+//! Levelling in service: one step machine for an array, which its owner calls from time to time. It counts erases,
+//! begins exchanges when they are due, copies at a pace, erases old copies when their dies are idle, and levels within
+//! dies while nothing is exchanged.
 //!
 //! The owner gives the time, and once a second the latencies of the tenants. All state that must survive is in the
-//! catalogue of the array ([`LevellingState`](crate::levelling::LevellingState)): after a kill, the machine goes on with
-//! the exchange that it finds.
+//! catalogue of the array ([`LevellingState`](crate::levelling::LevellingState)): after a kill, the machine goes on
+//! with the exchange that it finds.
 //!
 //! ```text
 //!              due (turns.rs)                    nothing is left
@@ -18,12 +18,13 @@
 //! | file | content |
 //! |---|---|
 //! | `turns` | whose turn has come, and the gamma of a drive |
-//! | `exchange` | the exchange in progress |
+//! | `exchange`, `moving` | the exchange in progress, and its work |
 //! | `load` | latencies of the tenants, before and during an exchange |
 //! | `report` | what an operator sees |
 
 mod exchange;
 mod load;
+mod moving;
 mod report;
 mod turns;
 
@@ -38,7 +39,7 @@ use crate::images::Images;
 use crate::kind::{LogicalBlock, VssdId};
 use crate::levelling::PaceLimits;
 pub use exchange::Cause;
-use exchange::Exchange;
+use exchange::{Exchange, time_of};
 use load::TenantLoad;
 pub use report::{ChannelReport, DriveReport, ExchangeReport, ServiceReport};
 
@@ -271,10 +272,4 @@ impl WearService {
         }
         Ok(false)
     }
-}
-
-/// Time that `bytes` take at a rate.
-fn time_of(bytes: u64, bytes_per_s: u64) -> Nanoseconds {
-    let ns = u128::from(bytes) * 1_000_000_000 / u128::from(bytes_per_s.max(1));
-    Nanoseconds::try_from(ns).unwrap_or(Nanoseconds::MAX / 2)
 }

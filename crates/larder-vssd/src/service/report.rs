@@ -3,7 +3,6 @@
 use larder_ssd::nand::ChannelIndex;
 use larder_ssd::timed::Nanoseconds;
 
-use super::WearService;
 use super::exchange::{Cause, Exchange};
 use crate::array::Vssds;
 use crate::images::Images;
@@ -97,9 +96,7 @@ pub struct ExchangeReport {
 
 /// A rate a day is of a period of at least this length.
 const HOUR_S: u64 = 3600;
-const DAY_S: u64 = 24 * HOUR_S;
-/// A period of daily erases ends after this time.
-const PERIOD_S: u64 = 7 * DAY_S;
+pub(super) const DAY_S: u64 = 24 * HOUR_S;
 
 impl ExchangeReport {
     #[allow(clippy::cast_precision_loss)] // shares and seconds
@@ -131,34 +128,6 @@ impl ExchangeReport {
             moving_slowdown: exchange.noticed.moving_slowdown.mean(),
             rest_slowdown: exchange.noticed.rest_slowdown.mean(),
         }
-    }
-}
-
-impl WearService {
-    /// Ends the exchange, and keeps its report.
-    pub(super) fn end_exchange<I: Images>(&mut self, now: Nanoseconds, array: &Vssds<I>) {
-        let exchange = self.exchange.take();
-        self.last = exchange.map(|exchange| ExchangeReport::of(&exchange, array, Some(now)));
-    }
-
-    /// Begins a period of daily erases, or ends it after a week.
-    pub(super) fn note_day<I: Images>(&self, array: &mut Vssds<I>, drive: u32) {
-        let unix_s = self.unix_s;
-        array.change_levelling(drive, |state| {
-            let seen = state.seen();
-            let passed = unix_s.saturating_sub(state.daily.since_unix_s);
-            if unix_s > 0 && (state.daily.since_unix_s == 0 || passed >= PERIOD_S) {
-                let before = a_day(&state.daily, seen, unix_s).unwrap_or(0);
-                state.daily = DailyErases { since_unix_s: unix_s, erases_then: seen, before };
-            }
-        });
-    }
-
-    /// The state of levelling. `unix_s` is the time in seconds since 1970.
-    pub fn report<I: Images>(&self, array: &Vssds<I>, unix_s: u64) -> ServiceReport {
-        let exchange =
-            self.exchange.as_ref().map(|exchange| ExchangeReport::of(exchange, array, None));
-        ServiceReport { exchange, last: self.last.clone(), ..ServiceReport::of(array, unix_s) }
     }
 }
 
@@ -229,7 +198,7 @@ fn channels(
 }
 
 /// Erases a day: of the period, if it is long enough, or of the one before.
-fn a_day(daily: &DailyErases, seen: u64, unix_s: u64) -> Option<u64> {
+pub(super) fn a_day(daily: &DailyErases, seen: u64, unix_s: u64) -> Option<u64> {
     let passed = unix_s.saturating_sub(daily.since_unix_s);
     if daily.since_unix_s > 0 && passed >= HOUR_S {
         let erases = u128::from(seen.saturating_sub(daily.erases_then));

@@ -5,10 +5,11 @@
 use larder_ssd::nand::{ChannelIndex, DieIndex};
 
 use super::WearService;
+use super::report::{DAY_S, a_day};
 use crate::array::Vssds;
 use crate::images::Images;
 use crate::levelling::{
-    Budget, Gamma, GammaSource, Leveller, PairRule, UnitState, UnitWear, partners,
+    Budget, DailyErases, Gamma, GammaSource, Leveller, PairRule, UnitState, UnitWear, partners,
 };
 
 /// Dies that exchange their data.
@@ -17,7 +18,23 @@ type Pairs = Vec<(DieIndex, DieIndex)>;
 /// A die's turn within its channel comes after this part of its rated erases.
 const TURNS_OF_A_DIE: u64 = 8;
 
+/// A period of daily erases ends after this time.
+const PERIOD_S: u64 = 7 * DAY_S;
+
 impl WearService {
+    /// Begins a period of daily erases, or ends it after a week.
+    pub(super) fn note_day<I: Images>(&self, array: &mut Vssds<I>, drive: u32) {
+        let unix_s = self.unix_s;
+        array.change_levelling(drive, |state| {
+            let seen = state.seen();
+            let passed = unix_s.saturating_sub(state.daily.since_unix_s);
+            if unix_s > 0 && (state.daily.since_unix_s == 0 || passed >= PERIOD_S) {
+                let before = a_day(&state.daily, seen, unix_s).unwrap_or(0);
+                state.daily = DailyErases { since_unix_s: unix_s, erases_then: seen, before };
+            }
+        });
+    }
+
     /// The dies of `drive` to exchange, if a turn has come and an exchange is worth its cost.
     pub(super) fn due<I: Images>(&self, array: &mut Vssds<I>, drive: u32) -> Option<Pairs> {
         let budget = array.channel_budget(drive)?;

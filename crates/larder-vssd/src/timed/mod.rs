@@ -237,10 +237,10 @@ impl<I: Images> TimedVssds<I> {
         self.pump(now)
     }
 
-    /// Begins a swap that disturbs tenants as little as it can, as levelling in service does ([`crate::service`]): reads
-    /// of a part that moves go to its old copy, open parts stay until they are full, stripes are copied one at a time
-    /// while their dies are idle, old copies are erased when a die has been idle for 5 ms or once a second, and the rate
-    /// follows the tenants' p99.
+    /// Begins a swap that disturbs tenants as little as it can, as levelling in service does ([`crate::service`]):
+    /// reads of a part that moves go to its old copy, open parts stay until they are full, stripes are copied one at a
+    /// time while their dies are idle, old copies are erased when a die has been idle for 5 ms or once a second, and
+    /// the rate follows the tenants' p99.
     ///
     /// # Errors
     /// [`ErrorKind::Config`] for limits that are out of order; else as [`Vssds::swap_begin`].

@@ -5,7 +5,8 @@ use larder_ssd::raw::{RawConfig, RawSsd};
 use larder_vssd::levelling::{PaceLimits, PausedBy};
 use larder_vssd::service::{AlwaysIdle, Cause, Idle, ServiceOptions, Step, WearService};
 use larder_vssd::{
-    Isolation, LogicalBlock, MemoryImages, Pages, Request, VssdId, Vssds, channel_pairs,
+    Copied, Isolation, LogicalBlock, MemoryImages, OpenParts, Pages, Request, Swap, VssdId, Vssds,
+    channel_pairs,
 };
 
 use super::rig::{IDENTITY, RATES};
@@ -329,6 +330,28 @@ fn levelling_goes_on_where_the_catalogue_says() {
     }
     let life = f64::from(host) * 2.0 / f64::from(300 * 18 * 8);
     assert!(resumed > 20 && (0.94..0.99).contains(&life), "{resumed} {life}");
+}
+
+/// Old copies that wait to be erased take no room from tenants of full dies.
+#[test]
+fn a_full_tenant_writes_while_old_copies_wait() {
+    let mut drive = Drive::new(300, 100, false);
+    drive.array.swap_begin(0, &pairs()).unwrap();
+    let mut waited = 0;
+    for round in 0..400 {
+        waited += drive.array.old_copies().len();
+        if let Copied::OldCopy(die) = drive.array.swap_copy(OpenParts::Leave).unwrap() {
+            // Only when nothing else can be done.
+            if round % 3 == 0 {
+                drive.array.erase_old_copy(0, die).unwrap();
+            }
+        }
+        (0..4).for_each(|tenant| drive.overwrite(tenant));
+        drive.array.audit().unwrap();
+    }
+    assert!(waited > 50, "{waited}");
+    while drive.array.swap_step().unwrap() != Swap::Done {}
+    drive.check();
 }
 
 #[test]

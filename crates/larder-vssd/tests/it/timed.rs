@@ -240,8 +240,8 @@ fn what_cannot_be_is_refused() {
     assert_eq!(refused.kind(), ErrorKind::Config);
 }
 
-/// A swap in service beside readers: nothing waits for a part, all data arrives, and old copies are erased at most once a
-/// second on a die that is never idle.
+/// A swap in service beside readers: nothing waits for a part, all data arrives, and old copies are erased at most
+/// once a second on a die that is never idle.
 #[test]
 fn a_swap_in_service_holds_nothing_up() {
     let mut rig = Rig::new(4, 6, &SharePolicy::None);

@@ -1,7 +1,8 @@
 //! Levelling that runs by itself: it exchanges channels beside the tenants, and a process that is killed in the middle
 //! of an exchange loses nothing.
 //!
-//! `LARDER_LEVELLING_KILLS` is the number of kills during exchanges (default 6), `LARDER_LEVELLING_SEED` the first seed.
+//! `LARDER_LEVELLING_KILLS` is the number of kills during exchanges (default 6), `LARDER_LEVELLING_SEED` the first
+//! seed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
