@@ -339,13 +339,13 @@ fn a_full_tenant_writes_while_old_copies_wait() {
     drive.array.swap_begin(0, &pairs()).unwrap();
     let mut waited = 0;
     for round in 0..400 {
-        waited += drive.array.old_copies().len();
         if let Copied::OldCopy(die) = drive.array.swap_copy(OpenParts::Leave).unwrap() {
             // Only when nothing else can be done.
             if round % 3 == 0 {
                 drive.array.erase_old_copy(0, die).unwrap();
             }
         }
+        waited += drive.array.old_copies().len();
         (0..4).for_each(|tenant| drive.overwrite(tenant));
         drive.array.audit().unwrap();
     }

@@ -258,7 +258,12 @@ fn a_swap_in_service_holds_nothing_up() {
     assert_eq!((progress.swaps, progress.bytes), (1, 2 * 6 * (2 << 18)));
     for &vssd in &rig.vssds {
         let (then, now) = (p99(&before, vssd), p99(&during, vssd));
+        println!("{vssd:?}: p99 of {now} ns beside the swap, {then} before");
         assert!(now * 2 <= then * 3, "{vssd:?} {then} {now}");
+        let dies = rig.timed.array().info(vssd).unwrap().dies;
+        if !dies.iter().any(|&(_, die)| pairs.iter().any(|&(a, b)| die == a || die == b)) {
+            assert!(now.abs_diff(then) * 20 <= then, "{vssd:?} does not move: {then} {now}");
+        }
     }
     let slowest = during.iter().map(|one| one.at - one.submitted).max().unwrap();
     assert!(slowest < 20 * MS, "{slowest}");
