@@ -5,7 +5,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use larder::{Config, CrashSafety, block_on};
+use larder::{Config, CrashSafety, SetOptions, Tiers, block_on};
 use larder_device::{Fault, FaultDevice, FaultPlan, FaultRule, ModelDevice};
 
 use crate::faults::faulty;
@@ -13,7 +13,7 @@ use crate::rig::{Rig, config, key_of, value_of, version_in};
 
 const KEY: u32 = 7;
 
-fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
+fn poll<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
@@ -141,5 +141,51 @@ fn a_key_that_is_overwritten_has_a_value_all_the_time() {
         let found = if early.is_ready() { early } else { poll(get) };
         let Poll::Ready(Ok(Some(value))) = found else { panic!("it has one: {found:?}, {bytes}") };
         assert!((1..=2).contains(&version_in(KEY, &value)), "both are of this time");
+    }
+}
+
+/// The same if DRAM does not keep the new value: it is on flash before those who wait for the change look again.
+#[test]
+fn nor_is_it_missing_if_its_new_value_goes_on_to_flash_at_once() {
+    let only_flash = SetOptions { tiers: Tiers::FlashOnly, ..SetOptions::default() };
+    for (dram_bytes, options, bytes) in [
+        (0, SetOptions::default(), 200),
+        (0, SetOptions::default(), 5000),
+        (20 << 10, only_flash, 200),
+        (20 << 10, only_flash, 5000),
+    ] {
+        let device = faulty(&FaultPlan::new(1));
+        let crash_safety = CrashSafety::Process;
+        let rig = Rig::open(Config { dram_bytes, crash_safety, ..config() }, &device);
+        let (key, old) = (key_of(KEY), value_of(KEY, 1, bytes));
+        block_on(rig.cache.set_with(&key, &old, options)).unwrap();
+        let flushed = block_on(rig.cache.flush()).unwrap();
+        assert_eq!((flushed.refused, flushed.lost), (0, 0));
+        let slow = FaultRule::new(Fault::Delay { submissions: 1_000_000 }).on_writes();
+        device.set_plan(&FaultPlan::new(1).with(slow));
+        let new = value_of(KEY, 2, bytes);
+        let mut set = pin!(rig.cache.set_with(&key, &new, options));
+        assert!(poll(set.as_mut()).is_pending(), "it waits for its tombstone");
+        let version = |value: &[u8]| version_in(KEY, value);
+        let mut looks: [Pin<Box<dyn Future<Output = Option<u32>>>>; 4] = [
+            Box::pin(async { rig.cache.get(&key).await.unwrap().map(|value| version(&value)) }),
+            Box::pin(async { rig.cache.peek_with(&key, |value, _| version(value)).await.unwrap() }),
+            Box::pin(async { rig.cache.contains(&key).await.unwrap().then_some(2) }),
+            Box::pin(async {
+                let mut stream = rig.cache.get_stream(&key).await.unwrap()?;
+                stream.next().await.unwrap().map(|value| version(&value))
+            }),
+        ];
+        let early: Vec<_> = looks.iter_mut().map(|look| poll(look.as_mut())).collect();
+        device.set_plan(&FaultPlan::new(1));
+        device.release_delayed();
+        assert!(matches!(poll(set), Poll::Ready(Ok(()))));
+        for (number, (early, look)) in early.into_iter().zip(&mut looks).enumerate() {
+            let found = match early {
+                Poll::Ready(found) => found,
+                Poll::Pending => block_on(look),
+            };
+            assert!(matches!(found, Some(1 | 2)), "look {number}: {found:?}, {bytes} bytes");
+        }
     }
 }
