@@ -84,6 +84,12 @@ impl Writer {
         self.pieces.len() < PIECES_IN_FLIGHT
     }
 
+    /// How many pieces are on their way, by the number that may be: 1 means that the next one has to wait.
+    #[allow(clippy::cast_precision_loss)] // a few
+    pub fn busy(&self) -> f64 {
+        self.pieces.len() as f64 / PIECES_IN_FLIGHT as f64
+    }
+
     /// Whether no piece is on its way.
     pub(crate) fn is_idle(&self) -> bool {
         self.pieces.is_empty()

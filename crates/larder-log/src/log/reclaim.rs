@@ -63,6 +63,13 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
         self.lock().regions.next(self.place.eviction, self.together()).is_some()
     }
 
+    /// The fillings that are reclaimed when the next region is opened, as far as that is known now. Empty if a region
+    /// is free.
+    pub fn next_reclaimed(&self) -> Vec<RegionIdentity> {
+        let next = self.lock().regions.next(self.place.eviction, self.together());
+        next.map(|next| next.reclaimed).unwrap_or_default()
+    }
+
     /// Chooses the next region to fill. If all regions are being filled, seals them first.
     async fn choose_next(&self, writer: &mut Writer, now_s: u32) -> Option<Next> {
         self.give_up_expired(now_s).await;

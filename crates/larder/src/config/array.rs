@@ -43,8 +43,9 @@ pub struct ArrayConfig {
     /// buffers, and the snapshot that a close writes ([`ArrayMemory`](crate::ArrayMemory)). If it is too little,
     /// opening fails with an error that states the required number. `None`, the default: as much as all of them take.
     pub memory_bytes: Option<u64>,
-    /// Whether recently requested objects are written again when their region is reclaimed, at most half a region of
-    /// them. Default true.
+    /// Whether requested objects are written again before their region is reclaimed: those with the most hits, spread
+    /// over the filling of a region. How many of them follows what the drive has time for, from 3 % of a region while
+    /// writes wait for the drive to half of a region while it is idle. Default true.
     pub reinsertion: bool,
     /// Whether objects are grouped into regions by their remaining time to live (TTL), in 32 groups, so that regions
     /// expire as a whole. `false`, one group for all objects, exists for comparison. Default true.

@@ -334,9 +334,15 @@ numbers! {
         array_data_written_bytes,
         /// Regions of the array written, for objects and for tables.
         array_sealed_regions,
-        /// Objects reinserted from reclaimed regions of the array because they had hits.
+        /// Objects of the array with hits in a region that was about to be reclaimed, as far as memory knows.
+        array_reinsertion_candidates_objects,
+        /// Of these: objects that were not chosen for reinsertion, because the drive had no time for more.
+        array_reinsertion_over_share_objects,
+        /// Of these: objects that were chosen, and had not been read or had no room when their region was reclaimed.
+        array_reinsertion_late_objects,
+        /// Objects of the array reinserted before their region was reclaimed, because they had hits.
         array_reinserted_objects,
-        /// Bytes of the objects reinserted from reclaimed regions of the array.
+        /// Bytes of the objects of the array that were reinserted.
         array_reinserted_bytes,
         /// Regions of the array reclaimed for new objects or tables.
         array_reclaimed_regions,

@@ -135,6 +135,7 @@ impl Engine for Array {
     }
 
     async fn finish(&self) {
+        self.reinsertion.forget();
         self.tables.write_all_tables().await;
         let mut writer = self.log.regions().writer().await;
         self.log.regions().seal_all(&mut writer).await;

@@ -9,8 +9,7 @@
 //! 118..123 group of times to live
 //! 123..125 in DRAM: place in the order of use of its set, 0 is the latest
 //!     125  in DRAM: its table does not know it yet
-//!     126  in DRAM: it was asked for since it was written
-//!     127  spare
+//! 126..128 in DRAM: how often it was asked for since it was written, up to 3
 //! ```
 //!
 //! BigKV (EuroSys'23) uses the same 16 bytes, with 64 bits of fingerprint and no filling number: there, an entry of an
@@ -38,7 +37,8 @@ const GROUP_AT: u32 = LENGTH_AT + LENGTH_BITS;
 const RANK_AT: u32 = GROUP_AT + GROUP_BITS;
 const DIRTY_AT: u32 = RANK_AT + 2;
 const HIT_AT: u32 = DIRTY_AT + 1;
-const _: () = assert!(ENTRY_BYTES == 16 && HIT_AT < 127);
+const HIT_BITS: u32 = 2;
+const _: () = assert!(ENTRY_BYTES == 16 && HIT_AT + HIT_BITS == 128);
 
 /// Bits of a fingerprint, if there are enough tables.
 const FINGERPRINT_BITS: u32 = 48;
@@ -208,13 +208,14 @@ impl SetEntry {
         self.with_bits(DIRTY_AT, 1, dirty.into())
     }
 
-    /// Whether it was requested since it was written.
-    pub(crate) fn has_hit(self) -> bool {
-        self.bits(HIT_AT, 1) == 1
+    /// How often it was requested since it was written, up to 3.
+    pub(crate) fn hits(self) -> u32 {
+        self.bits(HIT_AT, HIT_BITS)
     }
 
+    /// Counts a request.
     pub(crate) fn with_hit(self) -> Self {
-        self.with_bits(HIT_AT, 1, 1)
+        self.with_bits(HIT_AT, HIT_BITS, (self.hits() + 1).min((1 << HIT_BITS) - 1))
     }
 
     /// The form on flash: without the bits that exist only in DRAM.
@@ -267,7 +268,9 @@ mod tests {
             prop_assert!(!shape.is_of_filling(entry, sequence.wrapping_add(255)));
             prop_assert_eq!((shape.place_of(entry), entry.group()), (place, group));
             let used = entry.with_rank(rank).with_dirty(true).with_hit();
-            prop_assert_eq!((used.rank(), used.is_dirty(), used.has_hit()), (rank, true, true));
+            prop_assert_eq!((used.rank(), used.is_dirty(), used.hits()), (rank, true, 1));
+            let often = (0..5).fold(used, |entry, _| entry.with_hit());
+            prop_assert_eq!((often.rank(), often.is_dirty(), often.hits()), (rank, true, 3));
             prop_assert_eq!(SetEntry::from_bytes(used.to_bytes()), entry);
             prop_assert!(SetEntry::default().is_none() && !entry.is_none());
         }

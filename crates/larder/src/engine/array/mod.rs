@@ -36,7 +36,8 @@
 //! | `engine` | the implementation of [`Engine`](super::Engine) |
 //! | `log`, `host` | the regions, and what the log asks of the engine |
 //! | `place` | where the regions lie |
-//! | `rescue` | what stays at a reclaim |
+//! | `rescue` | from a full region to the next one |
+//! | `reinsertion`, `share` | which objects are appended again before their region is reclaimed; how many |
 //! | `division`, `group_bytes` | which groups of times to live share a placement handle |
 //! | `tables/` | look-ups in sets and tables; writes of tables |
 //! | `table`, `entry`, `set`, `index` | bytes of a table; entries, sets, and all that DRAM has of the index |
@@ -58,8 +59,10 @@ mod look;
 pub(crate) mod memory;
 pub(crate) mod place;
 mod recover;
+mod reinsertion;
 mod rescue;
 mod set;
+mod share;
 mod snapshot;
 pub(crate) mod stored;
 pub(crate) mod table;
@@ -87,12 +90,14 @@ use host::Why;
 use log::{ArrayLog, State};
 use place::ArrayPlace;
 use recover::ArrayRecovery;
+use reinsertion::{Appended, Reinsertion};
 use tables::Tables;
 
 /// See the [module](self).
 pub(crate) struct Array {
     log: Arc<ArrayLog>,
     tables: Tables,
+    reinsertion: Reinsertion,
     /// Stamps of values in parts.
     stamps: Stamps,
     /// What a crash has left, until it has been recovered.
@@ -102,7 +107,7 @@ pub(crate) struct Array {
 /// Result of an attempt to append.
 enum AppendOutcome {
     /// Appended to this filling. `piece_is_due`: enough data has been collected for a write.
-    Yes { filling: RegionIdentity, piece_is_due: bool },
+    Yes { filling: RegionIdentity, stream: usize, piece_is_due: bool },
     /// The open region of this stream has no room.
     Full(usize),
     /// All entries of the set are dirty, so this table must be written first.
@@ -119,7 +124,8 @@ impl Array {
         let stamps = Stamps::from(place.log.first_sequence);
         let log = Arc::new(ArrayLog::new(device, place, tombstones, (counters, breaker)));
         let tables = Tables::in_log(Arc::clone(&log));
-        Self { log, tables, stamps, inheritance: Mutex::default() }
+        let reinsertion = Reinsertion::of(&log);
+        Self { log, tables, reinsertion, stamps, inheritance: Mutex::default() }
     }
 
     /// Stores `item` in place of an older version. Returns whether it is stored; if not, no version of the key is
@@ -136,8 +142,11 @@ impl Array {
         let mut may_merge = true;
         loop {
             match self.append(item, now_s, may_merge) {
-                AppendOutcome::Yes { filling, piece_is_due } => {
-                    return !piece_is_due || self.write_pieces(filling).await;
+                AppendOutcome::Yes { filling, stream, piece_is_due } => {
+                    let bytes = self.log.place().log.form.bytes_in_region(item.object_bytes());
+                    let new = Appended { stream, bytes, now_s };
+                    let more = self.reinsertion.advance(new).await;
+                    return !(piece_is_due || more) || self.write_pieces(filling).await;
                 }
                 AppendOutcome::Full(stream) => {
                     if !self.rotate(stream, item.object_bytes(), now_s).await {
@@ -169,6 +178,7 @@ impl Array {
         debug_assert_ne!(stream, self.log.place().index_stream);
         let opened = rescue::open_next(&self.log, stream, object_bytes, now_s).await;
         if opened == Some(true) {
+            self.reinsertion.region_began();
             let begun = self.log.object_region_began();
             self.tables.sweep_for_region(begun).await;
         }
@@ -190,7 +200,8 @@ impl Array {
         if let Some(at) = already {
             // An earlier call appended it and was dropped.
             let piece_is_due = state.active.is_due(at.region);
-            return AppendOutcome::Yes { filling: state.filling(at.region), piece_is_due };
+            let stream = group_of(self.log.place().groups, item.expiry_s, now_s);
+            return AppendOutcome::Yes { filling: state.filling(at.region), stream, piece_is_due };
         }
         if may_merge && !state.entries.set(slot).has_room_for(shape, slot.fingerprint) {
             return AppendOutcome::AllDirty(slot.table);
@@ -210,7 +221,7 @@ impl Array {
         let region = state.append(stream, &record_of(item, Some(self.log.dead().clock())));
         self.log.counters().array_lost_entries.add(state.entries.lost - lost_before);
         let piece_is_due = state.active.is_due(region);
-        AppendOutcome::Yes { filling: state.filling(region), piece_is_due }
+        AppendOutcome::Yes { filling: state.filling(region), stream, piece_is_due }
     }
 
     /// Writes the data that is due of the active regions. Returns whether this filling, to which something was
@@ -218,6 +229,7 @@ impl Array {
     async fn write_pieces(&self, filling: RegionIdentity) -> bool {
         let mut writer = self.log.regions().writer().await;
         self.log.regions().write_due(&mut writer).await;
+        self.reinsertion.note_busy(writer.busy());
         drop(writer);
         let state = self.log.lock();
         let is_kept = state.filling(filling.region) == filling;
@@ -287,6 +299,7 @@ impl Array {
         let first_sequence = epoch << 32;
         let first = self.log.place().log.first_sequence;
         assert!(first_sequence > first, "epoch {epoch}: fillings from {first} on are void");
+        self.reinsertion.forget();
         self.log.clear(first_sequence);
         self.stamps.restart(first_sequence);
         self.tables.restart_sweep();

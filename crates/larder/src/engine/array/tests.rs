@@ -2,6 +2,7 @@
 
 mod division;
 mod long;
+mod reinsertion;
 
 use std::collections::HashMap;
 use std::sync::Arc;

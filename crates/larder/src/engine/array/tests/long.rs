@@ -110,7 +110,7 @@ fn a_scan_has_long_values_whole_and_counts_no_hit() {
         let state = bench.array.log.lock();
         let tables = 0..bench.array.log.place().tables;
         let sets = tables.flat_map(|table| state.entries.sets_of(table).to_vec());
-        sets.flat_map(|set| set.entries().collect::<Vec<_>>()).filter(|it| it.has_hit()).count()
+        sets.flat_map(|set| set.entries().collect::<Vec<_>>()).filter(|it| it.hits() > 0).count()
     };
     let (before, reads) = (hits(&bench), bench.reads().0);
     let judge = |item: &ItemRef<'_>| {
