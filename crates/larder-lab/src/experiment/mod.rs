@@ -105,6 +105,7 @@ pub fn all() -> &'static [&'static Experiment] {
         &array::ARRAY_COLLISIONS,
         &array::ARRAY_PLACEMENT,
         &array::ARRAY_REINSERTION,
+        &array::ARRAY_PRESSURE,
         &array::ARRAY_CRASH,
         &array::ARRAY_MEMORY,
         &array::ARRAY_FAILURE,

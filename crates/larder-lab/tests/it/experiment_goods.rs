@@ -557,6 +557,18 @@ pub(crate) const GOODS: &[(&str, Numbers)] = &[
         &[("dlwa.fdp", 1.05), ("dlwa.one", 1.6), ("dlwa.raw", 1.01), ("handles", 7.0)],
     ),
     (
+        "array-pressure",
+        &[
+            ("throughput_kept.hotspot", 0.97),
+            ("of_whole.on.hotspot", 0.9),
+            ("gain_kept.hotspot", 0.8),
+            ("p99_times.half.hotspot", 1.2),
+            ("hit.on.full.hotspot", 0.93),
+            ("hit.on.half.hotspot", 0.936),
+            ("hit.off.half.hotspot", 0.905),
+        ],
+    ),
+    (
         "array-reinsertion",
         &[
             ("hit.on.hotspot", 0.84),

@@ -483,6 +483,18 @@ fn array_placement_and_reinsertion() {
 }
 
 #[test]
+fn array_pressure() {
+    let name = "array-pressure";
+    expect(name, &[("throughput_kept.hotspot", 0.94)], InShape);
+    expect(name, &[("throughput_kept.hotspot", 1.2)], InShape);
+    expect(name, &[("gain_kept.hotspot", 0.59)], InShape);
+    expect(name, &[("gain_kept.hotspot", 1.5)], InShape);
+    expect(name, &[("p99_times.half.hotspot", 1.51)], InShape);
+    expect(name, &[("p99_times.half.hotspot", 0.4)], InShape);
+    expect(name, &[("hit.on.half.hotspot", 0.9)], Diverges);
+}
+
+#[test]
 fn block_caches() {
     let name = "block-raw";
     expect(name, &[("records_per_page.4", 320.0)], InShape);

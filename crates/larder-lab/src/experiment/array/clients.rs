@@ -10,7 +10,7 @@ use larder_workload::generate::{GeneratorOptions, preset, record_key};
 use larder_workload::{Latencies, Op, Request, RequestSource};
 
 use super::index::{ValueIndex, spread};
-use super::shards::Shard;
+use super::shards::{Shard, Speed};
 use crate::Error;
 use crate::replay::Monitor;
 
@@ -23,6 +23,8 @@ pub(super) struct Load<'a> {
     pub(super) shards: u64,
     /// Bytes of a shard.
     pub(super) shard_bytes: u64,
+    /// The speed of its drive.
+    pub(super) speed: Speed,
     pub(super) value_bytes: u64,
     pub(super) records: u64,
     pub(super) clients: u64,
@@ -98,7 +100,8 @@ pub(super) fn play(
     monitor: &Monitor,
 ) -> Result<ClientResult, Error> {
     let clock = Arc::new(VirtualClock::default());
-    let new = |_| Shard::new(load.shard_bytes, load.value_bytes, tables, index(), &clock);
+    let new =
+        |_| Shard::new((load.shard_bytes, load.speed), load.value_bytes, tables, index(), &clock);
     let shards: Vec<Shard> = (0..load.shards).map(new).collect::<Result<_, _>>()?;
     for record in 0..load.records {
         let key = record_key(load.seed, record);

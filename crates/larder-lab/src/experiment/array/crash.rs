@@ -9,7 +9,7 @@ use larder_device::{Device, Payload};
 use larder_workload::generate::record_key;
 
 use super::engine::{Values, engine_alone};
-use super::shards::drive;
+use super::shards::{Speed, drive};
 use crate::Error;
 use crate::experiment::judge::Checks;
 use crate::experiment::measured::{highest, lowest};
@@ -103,7 +103,7 @@ impl Rig {
     #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     fn new(bytes: u64, seed: u64) -> Result<Self, Error> {
         let clock = Arc::new(VirtualClock::starting_at(Duration::from_secs(1000)));
-        let drive = Arc::new(drive(bytes, Payload::Memory, &clock)?);
+        let drive = Arc::new(drive((bytes, Speed::OnePlane), Payload::Memory, &clock)?);
         let cache = open(&drive, &clock, seed, true)?;
         let records = (bytes as f64 * FILLED / RECORD_BYTES as f64) as usize;
         let values = Values::of_records(usize::try_from(RECORD_BYTES).unwrap_or(usize::MAX));

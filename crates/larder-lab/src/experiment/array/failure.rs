@@ -11,7 +11,7 @@ use larder_sim::executor::Executor;
 
 use super::clients::{Store, stalled};
 use super::engine::EngineShards;
-use super::shards::drive;
+use super::shards::{Speed, drive};
 use super::victims::{Clients, SliceResult};
 use crate::Error;
 use crate::experiment::judge::Checks;
@@ -143,7 +143,7 @@ impl Field {
         // Epochs of a set derive from the time, and no epoch may be zero.
         let clock = Arc::new(VirtualClock::starting_at(Duration::from_secs(1000)));
         let new = |_| {
-            let drive = drive(shard_bytes, Payload::Memory, &clock)?;
+            let drive = drive((shard_bytes, Speed::OnePlane), Payload::Memory, &clock)?;
             Ok(Arc::new(DegradedDevice::new(drive, Arc::clone(&clock) as Arc<dyn Clock>)))
         };
         let drives: Vec<Arc<Drive>> = (0..SHARDS).map(new).collect::<Result<_, Error>>()?;

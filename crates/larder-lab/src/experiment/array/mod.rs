@@ -14,6 +14,7 @@
 //! | `lookups` | the experiment `array-index`: reads and writes of the indexes |
 //! | `memory` | the experiment `array-memory`: bytes of DRAM for each object |
 //! | `placement` | the experiment `array-placement`: write amplification of drives under the engine |
+//! | `pressure` | the experiment `array-pressure`: reinsertion on a fast full drive |
 //! | `reinsertion` | the experiment `array-reinsertion`: gain and cost of reinsertion |
 //! | `throughput` | the experiment `array-throughput`: throughput and latency by index |
 
@@ -28,6 +29,7 @@ mod lifetimes;
 mod lookups;
 mod memory;
 mod placement;
+mod pressure;
 mod reinsertion;
 mod shards;
 mod throughput;
@@ -40,5 +42,6 @@ pub(super) use lifetimes::ARRAY_TTL;
 pub(super) use lookups::ARRAY_INDEX;
 pub(super) use memory::ARRAY_MEMORY;
 pub(super) use placement::ARRAY_PLACEMENT;
+pub(super) use pressure::ARRAY_PRESSURE;
 pub(super) use reinsertion::ARRAY_REINSERTION;
 pub(super) use throughput::ARRAY_THROUGHPUT;

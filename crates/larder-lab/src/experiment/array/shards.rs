@@ -9,6 +9,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
 use std::rc::Rc;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
@@ -29,15 +30,55 @@ const WRITES_MAX: usize = 8;
 /// Bytes of a table or page of an index.
 const TABLE_BYTES: u64 = 16 << 10;
 const OP_PERCENT: f64 = 17.0;
-/// Bytes of a reclaim unit: a page on each die.
-const UNIT_BYTES: u64 = 512 << 10;
+/// Bytes of a reclaim unit for each plane of a die: a page on each die.
+const UNIT_BYTES_PER_PLANE: u64 = 512 << 10;
 
-/// 8 channels of 4 dies. Pages of 16 KiB take 60 us to sense, 40 us to transfer and 700 us to program, and reads have
-/// priority. A value of 32 KiB takes two senses on two dies; a table, or a page of it, takes one.
-fn timing() -> DriveTiming {
-    let base = open_channel();
-    let nand = NandTiming { planes: 1, ..base.nand };
-    DriveTiming { channels: 8, nand, service: DieService::ReadsSuspend, buffer_ns: 4000, ..base }
+/// The speed of a drive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Speed {
+    /// Dies of one plane: it programs 0.75 GB/s.
+    OnePlane,
+    /// As a PM9A3: dies of four planes, which program 3 GB/s, behind a link of 3.4 GB/s.
+    Pm9a3,
+}
+
+impl FromStr for Speed {
+    type Err = ();
+
+    fn from_str(name: &str) -> Result<Self, ()> {
+        match name {
+            "one-plane" => Ok(Self::OnePlane),
+            "pm9a3" => Ok(Self::Pm9a3),
+            _ => Err(()),
+        }
+    }
+}
+
+impl Speed {
+    fn planes(self) -> u32 {
+        match self {
+            Self::OnePlane => 1,
+            Self::Pm9a3 => 4,
+        }
+    }
+
+    /// 8 channels of 4 dies. Pages of 16 KiB take 60 us to sense, 40 us to transfer and 700 us to program, and reads
+    /// have priority. A value of 32 KiB takes two senses on two dies; a table, or a page of it, takes one.
+    fn timing(self) -> DriveTiming {
+        let base = open_channel();
+        let link_bytes_per_s = match self {
+            Self::OnePlane => base.link_bytes_per_s,
+            Self::Pm9a3 => 3_400_000_000,
+        };
+        DriveTiming {
+            channels: 8,
+            nand: NandTiming { planes: self.planes(), ..base.nand },
+            service: DieService::ReadsSuspend,
+            buffer_ns: 4000,
+            link_bytes_per_s,
+            ..base
+        }
+    }
 }
 
 /// A drive, its index, and its log.
@@ -69,14 +110,15 @@ struct Log {
 
 /// A fresh drive of `bytes` bytes.
 pub(super) fn drive(
-    bytes: u64,
+    (bytes, speed): (u64, Speed),
     payload: Payload,
     clock: &Arc<VirtualClock>,
 ) -> Result<VirtualTimeDevice<SsdTiming>, Error> {
     let wrong = |cause: String| Error::usage(format!("a drive of {bytes} bytes: {cause}"));
-    let geometry = Geometry::with_overprovisioning(bytes, UNIT_BYTES, OP_PERCENT)
+    let unit_bytes = UNIT_BYTES_PER_PLANE * u64::from(speed.planes());
+    let geometry = Geometry::with_overprovisioning(bytes, unit_bytes, OP_PERCENT)
         .map_err(|cause| wrong(cause.to_string()))?;
-    let ssd = SsdTiming::new(ManagedConfig::new(geometry), timing());
+    let ssd = SsdTiming::new(ManagedConfig::new(geometry), speed.timing());
     let ssd = ssd.map_err(|cause| wrong(cause.to_string()))?;
     let device = VirtualTimeDevice::new(ssd, payload, Arc::clone(clock));
     device.map_err(|cause| wrong(cause.to_string()))
@@ -85,13 +127,13 @@ pub(super) fn drive(
 impl Shard {
     /// A drive of `bytes` bytes for values of `value_bytes` bytes, with room for `tables` tables or pages of the index.
     pub(super) fn new(
-        bytes: u64,
+        (bytes, speed): (u64, Speed),
         value_bytes: u64,
         tables: u64,
         index: Box<dyn ValueIndex>,
         clock: &Arc<VirtualClock>,
     ) -> Result<Self, Error> {
-        let device = drive(bytes, Payload::None, clock)?;
+        let device = drive((bytes, speed), Payload::None, clock)?;
         let index_bytes = (tables * TABLE_BYTES).next_multiple_of(PIECE_BYTES);
         let (index, log, flights) = (RefCell::new(index), RefCell::default(), RefCell::default());
         Ok(Self { device, index, value_bytes, index_bytes, log, flights })
@@ -241,7 +283,7 @@ mod tests {
     fn took(keys: &[u64]) -> Duration {
         let clock = Arc::new(VirtualClock::default());
         let index = Box::new(WholeIndex::new(1000));
-        let shard = Shard::new(64 << 20, 32 << 10, 1, index, &clock).unwrap();
+        let shard = Shard::new((64 << 20, Speed::OnePlane), 32 << 10, 1, index, &clock).unwrap();
         keys.iter().for_each(|&key| shard.load(key));
         let mut executor = Executor::new(Arc::clone(&clock));
         executor.spawn(async { shard.fill().await.unwrap() });

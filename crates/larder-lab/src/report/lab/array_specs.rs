@@ -18,6 +18,7 @@ const INDEX_READS: Spec<'static> = Spec {
 
 const LAWS: Places =
     Places::Listed(&[("hotspot", "a hot fifth"), ("zipf", "Zipf's law"), ("uniform", "even")]);
+const LOADS: Places = Places::Listed(&[("half", "half"), ("full", "saturated")]);
 
 const INDEXES: Places = Places::Listed(&[
     ("whole", "all in DRAM"),
@@ -142,6 +143,33 @@ pub(super) const SPECS: &[(&str, &[Spec<'static>])] = &[
                     ("alwa.off.*", "none"),
                 ],
                 places: LAWS,
+                base: 0.0,
+            },
+        ],
+    ),
+    (
+        "array-pressure",
+        &[
+            Spec {
+                title: "What is found",
+                x: "load",
+                y: "hit ratio (1 = all)",
+                series: &[
+                    ("hit.on.*.hotspot", "with reinsertion"),
+                    ("hit.off.*.hotspot", "without"),
+                ],
+                places: LOADS,
+                base: 0.5,
+            },
+            Spec {
+                title: "How long GETs take",
+                x: "load",
+                y: "p99 (us)",
+                series: &[
+                    ("get_p99_us.on.*.hotspot", "with reinsertion"),
+                    ("get_p99_us.off.*.hotspot", "without"),
+                ],
+                places: LOADS,
                 base: 0.0,
             },
         ],

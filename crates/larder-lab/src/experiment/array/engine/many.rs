@@ -88,8 +88,7 @@ impl Store for EngineShards {
         self.cache.set(&key.to_le_bytes(), &self.values.of(key), None).await.map_err(failed)
     }
 
-    /// Clients that miss a key at the same time fetch it once, and a client that finds it by then does not fetch it. An
-    /// unconditional set would make the key missing for the others while it runs.
+    /// Clients that miss a key at the same time fetch it once, and a client that finds it by then does not fetch it.
     async fn fill(&self, key: u64) -> Result<(), Error> {
         let bring = async || Ok::<_, Infallible>(self.values.of(key));
         let options = SetOptions::default();
