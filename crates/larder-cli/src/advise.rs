@@ -56,7 +56,7 @@ fn render(tenant: &Value, tenants: usize) -> String {
         text += &row(choice, place as u64 == best);
     }
     let stays =
-        choices.get(best as usize).is_some_and(|it| it["is_current"].as_bool() == Some(true));
+        usize::try_from(best).ok().and_then(|best| choices.get(best)).is_some_and(is_current);
     let why = advice["why"].as_str().unwrap_or_default();
     text += &match stays {
         true => format!("\nKeep the engines: of these {why}.\n"),
@@ -71,13 +71,17 @@ fn render(tenant: &Value, tenants: usize) -> String {
     text
 }
 
+fn is_current(choice: &Value) -> bool {
+    choice["is_current"].as_bool() == Some(true)
+}
+
 fn row(choice: &Value, is_best: bool) -> String {
     let percent = choice["soc_percent"].as_f64().unwrap_or(0.0);
     let engines = match percent > 0.0 {
         true => format!("soc {percent:.1} %, up to {} bytes", choice["soc_max_object_bytes"]),
         false => "one log of all objects (soc 0)".to_owned(),
     };
-    let now = if choice["is_current"].as_bool() == Some(true) { ", now" } else { "" };
+    let now = if is_current(choice) { ", now" } else { "" };
     let number = |name: &str| choice[name].as_u64().unwrap_or(0);
     format!(
         "{} {:<34}{:>14}{:>8.2}{:>18}\n",

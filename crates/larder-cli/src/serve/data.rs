@@ -16,7 +16,7 @@ use larder_workload::Error;
 
 use super::settings::Settings;
 use super::sizes;
-use super::vssds::{IsolatedTenants, Levelled};
+use super::vssds::{IsolatedTenants, Levelled, OwnDevice};
 use super::words;
 use crate::data_directory::default_directory;
 
@@ -147,10 +147,7 @@ impl Data {
     }
 
     /// Each tenant with its own device, if tenants have their own.
-    pub(crate) fn own_devices(
-        &self,
-        settings: &Settings,
-    ) -> Option<Result<Vec<(Tenant, Arc<dyn Device>)>, Error>> {
+    pub(crate) fn own_devices(&self, settings: &Settings) -> Option<Result<Vec<OwnDevice>, Error>> {
         match self {
             Self::Isolated(array) => Some(array.devices(settings)),
             Self::Own(opened) => {

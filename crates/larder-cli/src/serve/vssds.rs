@@ -22,6 +22,9 @@ use crate::settings_file::{IsolatedPlace, TenantSettings};
 /// MB/s of a channel of a simulated drive in memory. Only ratios matter: they say how many units a request gets.
 const CHANNEL_MB_S: u32 = 400;
 
+/// A tenant and the device that it has for itself.
+pub(crate) type OwnDevice = (Tenant, Arc<dyn Device>);
+
 /// The array under the tenants.
 pub(crate) struct IsolatedTenants {
     array: VssdArray,
@@ -79,10 +82,7 @@ impl IsolatedTenants {
     }
 
     /// The device of each tenant, on a virtual SSD with the tenant's name. Makes those that are missing.
-    pub(crate) fn devices(
-        &self,
-        settings: &Settings,
-    ) -> Result<Vec<(Tenant, Arc<dyn Device>)>, Error> {
+    pub(crate) fn devices(&self, settings: &Settings) -> Result<Vec<OwnDevice>, Error> {
         let known: Vec<VssdInfo> = self.array.list();
         self.refuse_others(&known, settings)?;
         let each = settings.tenants.iter().map(|tenant| {
@@ -122,7 +122,7 @@ impl IsolatedTenants {
         place: &IsolatedPlace,
         found: Option<&VssdInfo>,
         settings: &Settings,
-    ) -> Result<(Tenant, Arc<dyn Device>), Error> {
+    ) -> Result<OwnDevice, Error> {
         let refused = |why: String| Error::usage(format!("tenant {:?}: {why}", tenant.name));
         let failed = |error: larder_device::Error| match error.kind() {
             ErrorKind::Setup | ErrorKind::NoSpace => refused(error.to_string()),
