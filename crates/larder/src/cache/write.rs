@@ -611,7 +611,7 @@ impl Larder {
     /// Stores a value of `value_bytes` bytes that `source` returns in pieces of any length, and replaces an older
     /// value. If the value will lie in parts on flash, it goes there as it comes, past DRAM, with the memory of a
     /// part; any other value is collected and set as usual. The key keeps its older value until the whole new one is
-    /// there.
+    /// there; a look-up during the last step may find nothing.
     ///
     /// # Errors
     /// The error of the source, or an error if the source ends (with an empty piece) too early or goes on too long:
