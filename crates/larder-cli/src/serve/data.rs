@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use indicatif::BinaryBytes;
-use larder::{Device, Tenant};
+use larder::Device;
 use larder_device::{
     ErrorKind, FileOptions, ModelSpec, OpenOptions, Opened, PlacementMode, PlacementStatus, Target,
     TargetKind, create_private_directory,
