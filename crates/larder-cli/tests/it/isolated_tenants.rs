@@ -79,7 +79,7 @@ fn vssd(place: &Path, words: &str) -> String {
 fn an_image_keeps_the_data_of_each_tenant_and_knows_whose_they_are() {
     let place = Place::new();
     let image = place.path().join("m.img");
-    place.succeed("vssd format --image m.img --channels 4 --dies 2 --blocks 96 --block-size 128K --stripe 16K");
+    place.succeed("vssd format --image m.img --channels 4 --dies 2 --blocks 192 --block-size 128K --stripe 16K");
     let file = format!("image:{}", image.display());
     let serving = Serving::run(serve(place.path(), &on(&file), &[]));
     let mut client = serving.connect("resp");

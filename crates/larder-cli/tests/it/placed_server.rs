@@ -222,7 +222,7 @@ fn check_tells_every_setting_of_the_cache_and_where_it_comes_from() {
             Command::new(env!("CARGO_BIN_EXE_larder")).arg("check").arg(&file).output().unwrap();
         String::from_utf8([ran.stdout, ran.stderr].concat()).unwrap()
     };
-    let said = check("[loc]\nttl_classes = [60, 3600]\n[array]\npercent = 50\n");
+    let said = check("[loc]\nttl_classes = [60, 3600]\n[array]\npercent = 96\n");
     let line = |name: &str| {
         let found = said.lines().find(|line| line.starts_with(&format!("{name} ")));
         found.unwrap_or_else(|| panic!("{name} is missing in {said}")).to_owned()
@@ -230,7 +230,7 @@ fn check_tells_every_setting_of_the_cache_and_where_it_comes_from() {
     assert!(
         line("loc.ttl_classes").contains("60,3600") && line("loc.ttl_classes").ends_with("file")
     );
-    assert!(line("array.percent").contains("50") && line("soc.percent").ends_with("default"));
+    assert!(line("array.percent").contains("96") && line("soc.percent").ends_with("default"));
     for name in [
         "crash_safety",
         "dram.policy",
