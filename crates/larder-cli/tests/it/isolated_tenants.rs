@@ -87,10 +87,10 @@ fn an_image_keeps_the_data_of_each_tenant_and_knows_whose_they_are() {
     asks(&mut client, "SET pages:bread oat\r\n", "+OK\r\n");
     // The image is in use: its owner answers.
     let wear = vssd(place.path(), "wear --image m.img");
-    assert!(wear.contains("channel"), "{wear}");
+    assert!(wear.contains("CHANNEL"), "{wear}");
     // Other vSSDs come and go meanwhile; one that a tenant uses stays.
     let made =
-        vssd(place.path(), "create --image m.img --isolation die --capacity 1M --name later");
+        vssd(place.path(), "create --image m.img --isolation software --capacity 1M --name later");
     assert!(made.starts_with("vSSD 3: "), "{made}");
     assert!(vssd(place.path(), "list --image m.img").contains("later"));
     place.run("vssd delete --image m.img 0 --destroy-data").check_error(1, &["vSSD 0"]);
