@@ -39,25 +39,41 @@ impl VssdArray {
     pub fn store(&self, id: VssdId) -> Result<VssdBlocks, Error> {
         VssdBlocks::open(self, id)
     }
+
+    /// What the store of a vSSD would be or is, and the bytes that its blocks hold. A store may be in use meanwhile.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotOpen`] if there is no vSSD of this number.
+    pub fn store_info(&self, id: VssdId) -> Result<(StoreInfo, u64), Error> {
+        let mut state = self.lock();
+        let info = info_of(&mut state, id)?;
+        let blocks = state.array()?.blocks(id).map_err(|error| of_model("store", &error))?;
+        let written = blocks.iter().map(|found| state.written_bytes(found.block));
+        Ok((info, written.sum::<Result<u64, Error>>()?))
+    }
+}
+
+fn info_of(state: &mut ArrayState, id: VssdId) -> Result<StoreInfo, Error> {
+    let page_bytes = state.page_bytes;
+    let vssd = state.array()?.info(id).map_err(|error| of_model("store", &error))?;
+    Ok(StoreInfo {
+        name: format!("vSSD {}", id.0),
+        block_bytes: vssd.block_pages * u64::from(page_bytes),
+        page_bytes,
+        blocks: vssd.blocks.into(),
+        streams: 1,
+        open_blocks_max: None,
+        isolation: level_of(vssd.request.isolation),
+        kind: "raw model",
+    })
 }
 
 impl VssdBlocks {
     pub(super) fn open(array: &VssdArray, id: VssdId) -> Result<Self, Error> {
         let mut state = array.lock();
         let of_vssd = |error: larder_ssd::Error| of_model("store", &error);
-        let vssd = state.array()?.info(id).map_err(of_vssd)?;
+        let info = info_of(&mut state, id)?;
         let identity = state.array()?.identity();
-        let page_bytes = state.page_bytes;
-        let info = StoreInfo {
-            name: format!("vSSD {}", id.0),
-            block_bytes: vssd.block_pages * u64::from(page_bytes),
-            page_bytes,
-            blocks: vssd.blocks.into(),
-            streams: 1,
-            open_blocks_max: None,
-            isolation: level_of(vssd.request.isolation),
-            kind: "raw model",
-        };
         let mut blocks = Vec::new();
         for found in state.array()?.blocks(id).map_err(of_vssd)? {
             blocks.push(BlockState {

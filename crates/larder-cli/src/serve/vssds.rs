@@ -195,7 +195,7 @@ impl IsolatedTenants {
                 Isolation::Software { .. } => ("by weight", "quarters of dies"),
                 Isolation::None => ("shared", "quarters of dies"),
             };
-            let blocks = self.array.store(info.id).map_or(0, |store| store.info().block_bytes);
+            let blocks = self.array.store_info(info.id).map_or(0, |(store, _)| store.block_bytes);
             format!(
                 "{} has vSSD {}: {} {unit}, {kind}, {} in blocks of {}",
                 info.name,

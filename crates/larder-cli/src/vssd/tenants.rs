@@ -1,6 +1,6 @@
 //! The description of a vSSD.
 
-use larder_blocks::{BlockStore, VssdArray};
+use larder_blocks::VssdArray;
 use larder_vssd::{Isolation, VssdId, VssdInfo};
 use larder_workload::Error;
 use serde::Serialize;
@@ -45,8 +45,7 @@ pub(super) struct Die {
 impl Tenant {
     pub(super) fn of(array: &VssdArray, id: VssdId) -> Result<Self, Error> {
         let of_vssd = |error| refused("vSSD", &error);
-        let store = array.store(id).map_err(of_vssd)?;
-        let written_bytes = store.list().iter().map(|state| state.written_bytes).sum();
+        let (store, written_bytes) = array.store_info(id).map_err(of_vssd)?;
         let seen = array.look(|array| {
             let dies_array = array.drive(0).map(|drive| drive.geometry().array);
             array.info(id).map(|info| (info, dies_array))
@@ -55,7 +54,7 @@ impl Tenant {
             .map_err(of_vssd)?
             .map_err(|error| Error::run(format!("vSSD {}: {error}", id.0)))?;
         let VssdInfo { name, request, units, blocks, allocated, read_only, .. } = info;
-        let block_bytes = store.info().block_bytes;
+        let block_bytes = store.block_bytes;
         let die = |&(drive, die): &(u32, larder_ssd::nand::DieIndex)| Die {
             drive,
             channel: dies_array.map_or(0, |dies| dies.channel_of(die).0),
@@ -64,8 +63,8 @@ impl Tenant {
         Ok(Self {
             vssd: id.0,
             name,
-            isolation: store.info().isolation.to_string(),
-            kind: store.info().kind,
+            isolation: store.isolation.to_string(),
+            kind: store.kind,
             weight: match request.isolation {
                 Isolation::Software { weight } => Some(weight),
                 _ => None,
