@@ -11,6 +11,11 @@ use super::{complain, say};
 
 /// Memory that the index of large objects takes for an object, in bytes, at most.
 const INDEX_BYTES: u64 = 12;
+/// What docs/placement.md has of the write amplification of the log alone.
+const EXPECTED_OF_LOG: &str = "Expect an ALWA of 1.1 to 1.2 and a DLWA of 1.0";
+/// And of buckets beside it.
+const EXPECTED_WITH_BUCKETS: &str =
+    "Expect an ALWA of 5 to 11, and a DLWA of 1.0 with placement, up to 3.3 without";
 /// A bucket of small objects, in bytes.
 const SOC_BUCKET_BYTES: u64 = 4096;
 /// Lengths of objects for which the memory of an index is told.
@@ -61,7 +66,7 @@ fn objects(cache: &Larder, memory_bytes: u64) -> Vec<String> {
     if soc_bytes > 0 {
         lines.push(format!(
             "small ones in buckets of 4 KiB on {:.1} % of the flash ({}): a few bits of memory each, but a bucket is \
-             written for each of them; the others in a log",
+             written for each of them; the others in a log. {EXPECTED_WITH_BUCKETS}",
             share(soc_bytes),
             BinaryBytes(soc_bytes)
         ));
@@ -73,7 +78,8 @@ fn objects(cache: &Larder, memory_bytes: u64) -> Vec<String> {
         lines.push(format!(
             "all in one log (LOC): written once, in order, so nothing needs to be kept apart. Flash is {times:.1} x \
              memory, and up to 16 x memory its index pays: {INDEX_BYTES} bytes an object, {} when the flash is full. \
-             `--soc PCT` gives small objects buckets",
+             {EXPECTED_OF_LOG}. `--soc PCT` gives small \
+             objects buckets",
             index.join(", ")
         ));
     }
@@ -115,12 +121,12 @@ mod tests {
     fn the_default_is_explained_with_its_costs() {
         let lines = objects(&on_a_model(None), 8 << 20);
         assert_eq!(lines.len(), 1);
-        assert!(
-            lines[0].contains("all in one log") && lines[0].contains("at 200 bytes"),
-            "{lines:?}"
-        );
+        for says in ["all in one log", "at 200 bytes", "ALWA of 1.1 to 1.2"] {
+            assert!(lines[0].contains(says), "{lines:?}");
+        }
         let lines = objects(&on_a_model(Some(10.0)), 8 << 20);
         assert!(lines[0].contains("buckets of 4 KiB on 10.0 %"), "{lines:?}");
+        assert!(lines[0].contains("ALWA of 5 to 11"), "{lines:?}");
     }
 
     #[test]
