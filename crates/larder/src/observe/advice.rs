@@ -282,7 +282,7 @@ mod tests {
     #[test]
     fn small_objects_get_buckets_when_their_index_would_fill_the_memory() {
         // 100 bytes each: 8 GiB of them have an index of 750 MiB, of a memory of 1 GiB.
-        let small = load(&[(100, None, 5000), (8000, None, 100)]);
+        let small = load(&[(100, None, 5000), (8000, None, 5)]);
         let advice = advise(&situation(small.clone())).unwrap();
         let best = advice.choices[advice.best];
         assert!(best.soc_percent > 30.0, "{advice:?}");

@@ -336,9 +336,9 @@ numbers! {
         array_sealed_regions,
         /// Objects of the array with hits in a region that was about to be reclaimed, as far as memory knows.
         array_reinsertion_candidates_objects,
-        /// Of these: objects that were not chosen for reinsertion, because the drive had no time for more.
+        /// Objects of the array with hits that were not chosen for reinsertion, because the drive had no time for more.
         array_reinsertion_over_share_objects,
-        /// Of these: objects that were chosen, and had not been read or had no room when their region was reclaimed.
+        /// Objects of the array that were chosen for reinsertion, and had no room or were not read in time.
         array_reinsertion_late_objects,
         /// Objects of the array reinserted before their region was reclaimed, because they had hits.
         array_reinserted_objects,
