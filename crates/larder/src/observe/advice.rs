@@ -31,6 +31,8 @@ const OBJECTS_MIN: u64 = 1000;
 ///
 /// let nothing = Situation::default();
 /// assert!(advise(&nothing).is_none(), "no object has reached flash yet");
+/// let two = Situation { flash_bytes: 1 << 30, ..nothing.clone() }.and(&nothing);
+/// assert_eq!(two.flash_bytes, 1 << 30);
 /// ```
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Situation {

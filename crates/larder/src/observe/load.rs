@@ -12,7 +12,10 @@ const LIFETIMES: usize = 32;
 /// many of them die soon.
 ///
 /// ```
-/// assert_eq!(larder::FlashLoad::default().objects(), 0);
+/// use larder::FlashLoad;
+///
+/// let (one, other) = (FlashLoad::default(), FlashLoad::default());
+/// assert_eq!((one.and(&other).objects(), one.bytes()), (0, 0));
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]

@@ -21,9 +21,10 @@ const FOLDERS: [&str; 13] = [
 ];
 
 /// Shown by the example of their type.
-const SHOWN_BY_THEIR_TYPE: [&str; 10] = [
+const SHOWN_BY_THEIR_TYPE: [&str; 13] = [
     "src/base/time.rs",
     "src/cache/iterate.rs",
+    "src/cache/streams.rs",
     "src/fleet/front/blocking.rs",
     "src/fleet/front/everything.rs",
     "src/fleet/front/routed.rs",
@@ -32,6 +33,8 @@ const SHOWN_BY_THEIR_TYPE: [&str; 10] = [
     "src/fleet/shards/mod.rs",
     "src/fleet/shards/offline.rs",
     "src/fleet/typed.rs",
+    "src/observe/advice.rs",
+    "src/observe/load.rs",
 ];
 
 /// All calls of the cache; the type's example shows each of them.

@@ -371,7 +371,7 @@ fn what_is_no_image_says_why() {
     }
     let mut newer = good.clone();
     (newer[8], newer[4096 + 8]) = (3, 3);
-    assert!(refused(&newer).to_string().contains("version 3, and this program knows 1"));
+    assert!(refused(&newer).to_string().contains("version 3, and this program knows 2"));
     assert!(refused(&vec![7; good.len()]).to_string().contains("no model image"));
 }
 
