@@ -67,5 +67,5 @@ fn a_level_leaves_out_those_behind_it() {
     let refused = command.args(ANYWHERE).output().unwrap();
     let told = String::from_utf8(refused.stderr).unwrap();
     assert_eq!(told.lines().count(), 1, "{told}");
-    assert!(told.contains("remove the file to begin with an empty one"), "{told}");
+    assert!(told.contains("set on_change = \"discard\" to begin with an empty one"), "{told}");
 }
