@@ -18,7 +18,7 @@ pub(crate) fn check(arguments: &CheckArgs) -> Result<Ending, Error> {
     let file = arguments.file.clone();
     let settings = Settings::of(&ServeArgs { config: Some(file), ..ServeArgs::default() })?;
     for line in explain(&settings) {
-        println!("{line}");
+        super::say(format_args!("{line}"));
     }
     Ok(Ending::Complete)
 }

@@ -43,9 +43,9 @@ fn a_column_with_placement_and_one_without() {
 #[test]
 fn the_recommendation_is_a_configuration_of_the_server() {
     let place = Place::new();
-    place.succeed(&format!("{SHORT} --soc 6 --config larder.toml"));
+    place.succeed(&format!("{SHORT} --soc 6 --dlwa-limit 1.2 --config larder.toml"));
     let text = fs::read_to_string(place.path().join("larder.toml")).unwrap();
-    assert!(text.contains("it keeps DLWA below 1.5; without it, use"), "{text}");
+    assert!(text.contains("it keeps DLWA below 1.2; without it"), "{text}");
     let checked = place.succeed("check larder.toml").stdout;
     let line = |name: &str| {
         checked.lines().find(|line| line.starts_with(&format!("{name} "))).unwrap().to_owned()

@@ -54,7 +54,7 @@ fn parameters_are_the_options() {
         .lines()
         .filter_map(|line| line.trim_start().strip_prefix("--"))
         .map(|option| option.split([' ', ',']).next().unwrap().replace('-', "_"))
-        .filter(|name| !["json", "report", "seed", "help"].contains(&name.as_str()))
+        .filter(|name| !["config", "json", "report", "seed", "help"].contains(&name.as_str()))
         .collect();
     let tables = page();
     let named = tables["Parameters"].keys().filter(|key| *key != "trace").cloned();
