@@ -421,8 +421,6 @@ pub(crate) const GOODS: &[(&str, Numbers)] = &[
             ("moved_dip", 0.3),
             ("seconds", 17.0),
             ("gib", 0.13),
-            ("service_p99_ratio", 1.2),
-            ("service_others_change", 1.0),
         ],
     ),
     (

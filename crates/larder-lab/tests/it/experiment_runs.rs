@@ -43,7 +43,7 @@ fn short(name: &str) -> &'static [&'static str] {
         "placement-and-isolation" => &["flash_mib=64"],
         "array-index" => &["objects=10000", "dram=4"],
         "array-throughput" => &["shards=2", "shard_mib=64", "ops=2000", "sets=5"],
-        "array-pressure" => &["shard_mib=64", "clients=16", "ops=3000"],
+        "array-pressure" => &["shard_mib=160", "clients=16", "ops=2000"],
         "array-ttl" => &["regions=128", "region_objects=16", "rate=1", "days=1"],
         "array-collisions" => &["objects=20000"],
         "array-placement" => &["flash_mib=64", "requests=4000"],

@@ -63,8 +63,6 @@ fn other_tenants_keep_their_latency_during_a_migration(seed: u64, assignments: &
     let (change, rate) = (metrics["others_p99_change"], metrics["rate_ratio"]);
     assert!((0.95..=1.05).contains(&change) && (0.9..=1.1).contains(&rate), "{change} {rate}");
     assert!(metrics["moved_p99_ratio"] > 1.0, "its own tenant notices");
-    let (moved, rest) = (metrics["service_p99_ratio"], metrics["service_others_change"]);
-    assert!(moved <= 1.5 && (0.95..=1.05).contains(&rest), "in service: {moved} {rest}");
 }
 
 #[test]
