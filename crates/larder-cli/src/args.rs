@@ -10,6 +10,8 @@ mod bench;
 mod block;
 #[cfg(all(target_os = "linux", feature = "serve"))]
 mod cache;
+#[cfg(all(target_os = "linux", feature = "serve"))]
+pub(crate) mod cache_keys;
 #[cfg(target_os = "linux")]
 mod device;
 #[cfg(any(feature = "lab", feature = "vssd"))]
@@ -61,8 +63,6 @@ pub(crate) use isolation::KindArg;
 pub(crate) use lab::{LabCommand, LabReportArgs, LabRunArgs};
 #[cfg(all(target_os = "linux", feature = "block"))]
 pub(crate) use listening::{ListenArg, hash, listen, log_level, sockets};
-#[cfg(any(feature = "lab", feature = "serve"))]
-pub(crate) use numbers::percent;
 use numbers::positive_size;
 pub(crate) use numbers::size;
 #[cfg(feature = "lab")]

@@ -3,7 +3,7 @@
 use clap::Args;
 use larder::OnChange;
 
-use crate::settings_file::cache::checked;
+use super::cache_keys::checked;
 
 /// Options of the cache. The names in brackets are the keys in `larder.toml`, which has more of them.
 #[derive(Debug, Clone, Default, Args)]

@@ -21,7 +21,7 @@ pub(super) fn positive_size(text: &str) -> Result<u64, String> {
         .and_then(|bytes| if bytes > 0 { Ok(bytes) } else { Err("must be at least 1".into()) })
 }
 
-pub(crate) fn percent(text: &str) -> Result<f64, String> {
+pub(super) fn percent(text: &str) -> Result<f64, String> {
     within(text, 100.0)
 }
 

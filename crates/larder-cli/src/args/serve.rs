@@ -95,8 +95,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "SIZE", value_parser = positive_size)]
     pub(crate) endurance: Option<u64>,
 
-    /// Over-provisioning of the drive: flash beyond its capacity, in percent of it, such as 17 for 2 TiB of flash sold as
-    /// 1.88 TB; metrics then show the write amplification that a formula predicts beside the measured one
+    /// Over-provisioning of the drive: flash beyond its capacity, in percent of it, such as 17 for 2 TiB of flash sold
+    /// as 1.88 TB; metrics then show the write amplification that a formula predicts beside the measured one
     #[arg(long, value_name = "PCT", value_parser = overprovisioning)]
     pub(crate) overprovisioning: Option<f64>,
 

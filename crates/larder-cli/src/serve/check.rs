@@ -8,6 +8,7 @@ use larder_server::PasswordHash;
 use larder_workload::Error;
 
 use super::settings::Settings;
+use super::telling::say;
 use crate::args::{CheckArgs, ListenArg, ServeArgs};
 use crate::data_directory::default_directory;
 use crate::ending::Ending;
@@ -18,7 +19,7 @@ pub(crate) fn check(arguments: &CheckArgs) -> Result<Ending, Error> {
     let file = arguments.file.clone();
     let settings = Settings::of(&ServeArgs { config: Some(file), ..ServeArgs::default() })?;
     for line in explain(&settings) {
-        super::say(format_args!("{line}"));
+        say(format_args!("{line}"));
     }
     Ok(Ending::Complete)
 }
@@ -88,10 +89,7 @@ pub(crate) fn explain(settings: &Settings) -> Vec<String> {
     ];
     let cache = settings.cache.explained();
     lines.extend(cache.map(|(name, value, from)| line(name, &value, &from)));
-    lines.push(line("on_change", &settings.on_change.0, &settings.on_change.1));
-    lines.push(flag("drop_other_tenants", &settings.drop_other_tenants));
-    lines.push(flag("levelling", &settings.levelling));
-    lines.push(size("levelling_pace", &settings.levelling_pace));
+    lines.extend(policies(settings));
     let watching = settings.watching.explained();
     lines.extend(watching.map(|(name, value, from)| line(name, &value, &from)));
     lines.extend(tenants(settings));
@@ -100,6 +98,18 @@ pub(crate) fn explain(settings: &Settings) -> Vec<String> {
     }
     lines.extend(settings.warnings().iter().map(|warning| format!("warning: {warning}")));
     lines
+}
+
+/// What a start does with data on flash, and levelling.
+fn policies(settings: &Settings) -> [String; 4] {
+    let flag = |name, Setting(value, from): &Setting<bool>| line(name, value, from);
+    let Setting(pace, from) = &settings.levelling_pace;
+    [
+        line("on_change", &settings.on_change.0, &settings.on_change.1),
+        flag("drop_other_tenants", &settings.drop_other_tenants),
+        flag("levelling", &settings.levelling),
+        line("levelling_pace", &format!("{}/s", BinaryBytes(*pace)), from),
+    ]
 }
 
 /// The part of the memory that is for clients.

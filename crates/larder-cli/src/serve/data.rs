@@ -16,6 +16,7 @@ use larder_workload::Error;
 
 use super::settings::Settings;
 use super::sizes;
+use super::telling::complain;
 use super::vssds::{IsolatedTenants, Levelled, OwnDevice};
 use super::words;
 use crate::data_directory::default_directory;
@@ -171,7 +172,7 @@ impl Data {
             let opened = shard(target, (flash, memory), settings.placement());
             if let Err(error) = &opened {
                 why = format!("{target}: {error}");
-                super::complain(format_args!("warning: {why}; its shard has failed"));
+                complain(format_args!("warning: {why}; its shard has failed"));
             }
             shards.push((target.clone(), opened.ok()));
         }

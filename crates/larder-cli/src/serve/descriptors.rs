@@ -1,6 +1,11 @@
 //! Open files: each connection is one, and there is a limit (`RLIMIT_NOFILE`).
 
+use larder_server::ServerConfig;
+use larder_workload::Error;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use super::settings::Settings;
+use super::telling::complain;
 
 /// Descriptors that a server needs besides connections, listeners and threads: flash, standard streams, operators, and
 /// some spare.
@@ -8,13 +13,21 @@ const OTHERS: usize = 64;
 /// Descriptors of each thread: a queue or ring for its sockets, a ring to flash, an event.
 const EACH_WORKER: usize = 4;
 
+/// The server configuration, with no more connections than open files allow. Prints warnings.
+pub(super) fn config_that_fits(settings: &Settings) -> Result<ServerConfig, Error> {
+    let mut config = settings.server()?;
+    let (fits, shortage) =
+        make_room(config.connections_max, config.workers, config.listeners.len());
+    config.connections_max = fits;
+    for warning in settings.warnings().into_iter().chain(shortage) {
+        complain(format_args!("warning: {warning}"));
+    }
+    Ok(config)
+}
+
 /// Raises the limit for `connections` if needed, as far as it goes. Returns how many connections fit and, if that is
 /// fewer, what to do.
-pub(crate) fn make_room(
-    connections: usize,
-    workers: usize,
-    listeners: usize,
-) -> (usize, Option<String>) {
+fn make_room(connections: usize, workers: usize, listeners: usize) -> (usize, Option<String>) {
     let others = OTHERS + EACH_WORKER * workers + listeners;
     let needed = connections.saturating_add(others);
     let limit = raise(u64::try_from(needed).unwrap_or(u64::MAX));

@@ -7,18 +7,17 @@ mod placement;
 mod reload;
 mod settings;
 mod sizes;
+mod telling;
 mod vssds;
 mod watching;
 mod wear;
 mod words;
 
-use std::fmt;
-use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
 use indicatif::BinaryBytes;
 use larder::{PlacementPlan, Route, Tenants, TenantsConfig, block_on};
-use larder_server::{BoundServer, DebugClock, ListenerConfig, ProtocolKind, Server, ServerConfig};
+use larder_server::{BoundServer, DebugClock, ListenerConfig, ProtocolKind, Server};
 use larder_workload::Error;
 use sd_notify::NotifyState;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -30,8 +29,10 @@ use crate::log::Log;
 use crate::settings_file::array;
 pub(crate) use check::{check, password};
 use data::Data;
+use descriptors::config_that_fits;
 use reload::reload;
 use settings::Settings;
+use telling::{complain, say};
 use vssds::Levelled;
 
 pub(crate) fn run(arguments: &ServeArgs) -> Result<Ending, Error> {
@@ -86,18 +87,6 @@ pub(crate) fn run(arguments: &ServeArgs) -> Result<Ending, Error> {
     Ok(Ending::Complete)
 }
 
-/// The server configuration, with no more connections than open files allow. Prints warnings.
-fn config_that_fits(settings: &Settings) -> Result<ServerConfig, Error> {
-    let mut config = settings.server()?;
-    let (fits, shortage) =
-        descriptors::make_room(config.connections_max, config.workers, config.listeners.len());
-    config.connections_max = fits;
-    for warning in settings.warnings().into_iter().chain(shortage) {
-        complain(format_args!("warning: {warning}"));
-    }
-    Ok(config)
-}
-
 /// Prints the memory of each tenant's array engine, if it has one.
 fn tell_array_memory(tenants: &Tenants) {
     for (tenant, cache) in tenants.iter() {
@@ -150,17 +139,6 @@ fn describe(listener: &ListenerConfig) -> String {
     let tls = if listener.is_tls { " with TLS" } else { "" };
     let tenant = listener.tenant.as_ref().map(|name| format!(" of tenant {name}"));
     format!("{name:<10} {}{tls}{}", listener.endpoint, tenant.unwrap_or_default())
-}
-
-/// Prints a line. If standard output is closed, the server goes on all the same, so that the cache is closed cleanly
-/// later.
-fn say(line: fmt::Arguments<'_>) {
-    let _ = writeln!(io::stdout(), "{line}");
-}
-
-/// Prints a problem.
-fn complain(line: fmt::Arguments<'_>) {
-    let _ = writeln!(io::stderr(), "{line}");
 }
 
 /// Notifies a service manager such as systemd, if there is one (`NOTIFY_SOCKET`).

@@ -7,7 +7,7 @@ use larder_device::{PlacementMode, PlacementStatus};
 
 use super::data::Data;
 use super::settings::Settings;
-use super::{complain, say};
+use super::telling::{complain, say};
 
 /// Memory that the index of large objects takes for an object, in bytes, at most.
 const INDEX_BYTES: u64 = 12;

@@ -3,16 +3,17 @@
 use larder_server::Server;
 use larder_workload::Error;
 
-use super::config_that_fits;
+use super::descriptors::config_that_fits;
 use super::settings::Settings;
 use super::words;
-use crate::settings_file::Change;
+use crate::args::cache_keys::Change;
 
 /// Changes `server`, which was started with `started` and has taken over `applied` since, to `wanted`, as far as that
 /// goes without another start. Returns what was done, for people.
 ///
 /// # Errors
-/// If `wanted` cannot work, or another start with it would empty a cache without being told to. Nothing is changed then.
+/// If `wanted` cannot work, or another start with it would empty a cache without being told to. Nothing is changed
+/// then.
 pub(super) fn reload(
     server: &Server,
     (started, applied): (&Settings, &Settings),

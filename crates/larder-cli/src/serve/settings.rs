@@ -16,13 +16,13 @@ use toml::Spanned;
 use super::sizes;
 use super::watching::Watching;
 use super::words;
+use crate::args::cache_keys::{Change, default_config};
 use crate::args::{ListenArg, ServeArgs};
-use crate::settings_file::cache::default_config;
 use crate::settings_file::cluster::{self, Cluster};
 use crate::settings_file::places::{self, Place, Places};
 use crate::settings_file::tls::{self, CheckedTls};
 use crate::settings_file::{
-    CacheSettings, Change, From, Setting, SettingsFile, Source, TenantSettings, pick, pick_some,
+    CacheSettings, From, Setting, SettingsFile, Source, TenantSettings, pick, pick_some,
 };
 
 /// Most shards of a set.
@@ -107,6 +107,13 @@ fn cache_of(
     Ok(cache)
 }
 
+/// The file that the arguments name, if they do.
+fn read(arguments: &ServeArgs) -> Result<(Option<Source>, SettingsFile), Error> {
+    let Some(path) = &arguments.config else { return Ok((None, SettingsFile::default())) };
+    let (source, file) = Source::read(path)?;
+    Ok((Some(source), file))
+}
+
 /// The files of the shards.
 fn files_of(arguments: &ServeArgs, file: &SettingsFile) -> Setting<Vec<Target>> {
     let said = (!arguments.file.is_empty()).then(|| arguments.file.clone());
@@ -117,13 +124,7 @@ fn files_of(arguments: &ServeArgs, file: &SettingsFile) -> Setting<Vec<Target>> 
 impl Settings {
     /// The settings from `arguments`, and from the file that they name.
     pub(crate) fn of(arguments: &ServeArgs) -> Result<Self, Error> {
-        let (source, file) = match &arguments.config {
-            None => (None, SettingsFile::default()),
-            Some(path) => {
-                let (source, file) = Source::read(path)?;
-                (Some(source), file)
-            }
-        };
+        let (source, file) = read(arguments)?;
         let (tenants, users, cluster) = who(&file, source.as_ref())?;
         let tls = tls::told(arguments, file.tls.as_ref().zip(source.as_ref()))?;
         let listens = Listens::of(arguments, &file);

@@ -7,9 +7,9 @@ use larder::Config;
 use larder_workload::Error;
 use toml::Spanned;
 
-use super::cache_keys::{CacheKey, Change, KEYS};
 use super::source::{From, Source};
 use crate::args::ArrayEngineArgs;
+use crate::args::cache_keys::{CacheKey, Change, KEYS, default_config, key};
 
 /// A value of any type.
 pub(super) type Value = Spanned<toml::Value>;
@@ -25,12 +25,6 @@ const PLACEMENT_MODE: &str = "placement.mode";
 pub(super) struct Sections<'a> {
     pub(super) sections: Vec<(&'static str, &'a Section)>,
     pub(super) keys: Vec<(&'static str, &'a Option<Value>)>,
-}
-
-/// What a cache of a server has without any setting: memcached clients may ask when an item was used, and operators
-/// want latencies.
-pub(crate) fn default_config() -> Config {
-    Config { access_times: true, latency_histograms: true, ..Config::default() }
 }
 
 /// What was said of a cache, on the command line or in a file: the text of each key, and where it comes from. All other
@@ -148,35 +142,6 @@ impl CacheSettings {
                 || key.name == PLACEMENT_MODE && self.placement() != other.placement()
         };
         KEYS.iter().filter(differs).map(|key| (key.name, key.change)).collect()
-    }
-}
-
-/// The key with this name.
-fn key(name: &str) -> Result<&'static CacheKey, String> {
-    if let Some(key) = KEYS.iter().find(|key| key.name == name) {
-        return Ok(key);
-    }
-    let (section, wrong) = name.split_once('.').unwrap_or(("", name));
-    let known = KEYS.iter().filter_map(|key| key.name.split_once('.'));
-    let known: Vec<&str> =
-        known.filter(|(other, _)| *other == section).map(|(_, key)| key).collect();
-    let near = known.iter().map(|key| (strsim::osa_distance(wrong, key), *key)).min();
-    Err(match near {
-        Some((distance, key)) if distance <= 1 + wrong.chars().count() / 3 => {
-            format!("unknown key {wrong:?} in [{section}]: did you mean {key:?}?")
-        }
-        _ => {
-            format!("unknown key {wrong:?} in [{section}]: the keys there are {}", known.join(", "))
-        }
-    })
-}
-
-/// Checks the text of a key; for options of the command line, which have the same values.
-pub(crate) fn checked(name: &'static str) -> impl Fn(&str) -> Result<String, String> + Clone {
-    move |text| {
-        let key = key(name)?;
-        (key.set)(&mut default_config(), text)?;
-        Ok(text.to_owned())
     }
 }
 

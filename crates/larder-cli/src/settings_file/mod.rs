@@ -5,7 +5,6 @@
 pub(crate) mod array;
 mod block;
 pub(crate) mod cache;
-mod cache_keys;
 pub(crate) mod cluster;
 mod file;
 mod log_level;
@@ -17,7 +16,6 @@ pub(crate) mod tls;
 
 pub(crate) use block::BlockEntry;
 pub(crate) use cache::CacheSettings;
-pub(crate) use cache_keys::Change;
 pub(crate) use file::SettingsFile;
 pub(crate) use source::{From, Setting, Source, pick, pick_some};
 pub(crate) use tenants::{IsolatedPlace, TenantSettings};

@@ -1,5 +1,5 @@
-//! The settings of the caches of `larder serve`: how data are placed on a simulated drive, what SIGHUP applies, and what
-//! would empty a cache.
+//! The settings of the caches of `larder serve`: how data are placed on a simulated drive, what SIGHUP applies, and
+//! what would empty a cache.
 
 use std::fs::{self, File};
 use std::io::{BufRead, Write};
@@ -79,8 +79,8 @@ fn small_and_large_objects_go_to_handles_of_their_own() {
     assert_eq!(told(place.path()).matches("warning").count(), 0, "{}", told(place.path()));
 }
 
-/// With one handle beside the default, small and large objects share it. The drive moves what is left of the large ones,
-/// and the operator sees whose data that is, beside the predicted write amplification.
+/// With one handle beside the default, small and large objects share it. The drive moves what is left of the large
+/// ones, and the operator sees whose data that is, beside the predicted write amplification.
 #[test]
 fn data_that_the_drive_relocates_have_the_names_of_their_streams() {
     let place = tempfile::tempdir().unwrap();
@@ -123,7 +123,8 @@ fn each_tenant_has_engines_of_its_own() {
     let place = tempfile::tempdir().unwrap();
     let toml = format!(
         "{MODEL}[soc]\npercent = 10\n[[tenant]]\nname = \"photos\"\nshare = 50\nsoc = {{ percent = 0 }}\n\
-         loc = {{ ttl_classes = [60], eviction = \"lru\" }}\n[[tenant]]\nname = \"pages\"\nshare = 40\nmemory_share = 30\n\
+         loc = {{ ttl_classes = [60], eviction = \"lru\" }}\n[[tenant]]\nname = \"pages\"\nshare = 40\n\
+         memory_share = 30\n\
          admission = {{ policy = \"freq:2\" }}\n"
     );
     let serving = Serving::run(serve(place.path(), &toml, &[]));

@@ -28,7 +28,7 @@ const OP_PERCENT: f64 = 17.0;
 /// | `groups=N` | reclaim groups | 1 |
 /// | `isolation=initially` or `persistently` | whether moved data stay with data of their handle | `initially` |
 /// | `fdp=on` or `off` | whether the drive places at all | `on` |
-/// | `channels=N`, `dies=N` | channels, and dies of each, for tenants that have some of them ([`ModelSpec::nand`]) | 8, 2 |
+/// | `channels=N`, `dies=N` | channels, and dies of each, for tenants on some of them ([`ModelSpec::nand`]) | 8, 2 |
 /// | `seed=N` | seed of its random choices | 0 |
 ///
 /// Sizes take K, M, G, T, as powers of 1024.

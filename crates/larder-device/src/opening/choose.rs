@@ -149,7 +149,8 @@ impl Chooser<'_> {
             (Some(TargetKind::Dax), _) => self.mapped(),
             (Some(TargetKind::Model), _) => self.model(),
             (Some(TargetKind::Image), _) => Err(self.refuse(
-                "an image has virtual SSDs, and is no device itself; `larder serve` gives each tenant with isolation one",
+                "an image has virtual SSDs, and is no device itself; `larder serve` gives each tenant with isolation \
+                 one",
             )),
             (Some(TargetKind::File), _) | (None, PathKind::File) => self.file(),
             #[cfg(target_os = "linux")]

@@ -85,8 +85,8 @@ impl Core {
     }
 
     /// Looks a key up in DRAM and then on flash, for a call that brings nothing to DRAM. Does it again under the key's
-    /// lock if it finds nothing and the key may have been changed meanwhile. Inside an update, which holds a lock, there
-    /// is no second look.
+    /// lock if it finds nothing and the key may have been changed meanwhile. Inside an update, which holds a lock,
+    /// there is no second look.
     pub(super) async fn look_twice<T>(
         &self,
         hash: KeyHash,

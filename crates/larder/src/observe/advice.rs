@@ -1,9 +1,9 @@
 //! Which settings would serve an observed load better, and by how much.
 //!
-//! The choice of engines is a trade of memory for writes. The log of large objects writes each object once, but its index
-//! takes memory for each. Buckets take a few bytes of memory for many objects, but each small object costs the write of a
-//! bucket. Both follow from the sizes of the objects, so they are computed, not guessed; what a bucket write costs is
-//! measured where there are buckets.
+//! The choice of engines is a trade of memory for writes. The log of large objects writes each object once, but its
+//! index takes memory for each. Buckets take a few bytes of memory for many objects, but each small object costs the
+//! write of a bucket. Both follow from the sizes of the objects, so they are computed, not guessed. What a bucket write
+//! costs is measured where there are buckets.
 
 use crate::observe::load::FlashLoad;
 
@@ -90,8 +90,8 @@ pub struct Advice {
     pub hints: Vec<String>,
 }
 
-/// Compares the engines of a cache with others for its load. `None` if flash was offered fewer than 1,000 objects, which
-/// is too few to tell.
+/// Compares the engines of a cache with others for its load. `None` if flash was offered fewer than 1,000 objects,
+/// which is too few to tell.
 ///
 /// The best choice writes least among those that leave half of the memory to the DRAM tier; if none does, it is the one
 /// that takes the least memory.
@@ -220,9 +220,9 @@ impl Situation {
         let mixed = (SHARE_MIN..=1.0 - SHARE_MIN).contains(&(bytes / all));
         (mixed && dead / all >= SHARE_MIN).then(|| {
             format!(
-                "loc.ttl_classes = [{bound:.0}]: {:.0} % of the bytes live {bound:.0} s at most, and flash is written \
-                 over in {round_s:.0} s; in regions of their own they make room when they expire, which is up to {:.0} % \
-                 of the flash",
+                "loc.ttl_classes = [{bound:.0}]: {:.0} % of the bytes live {bound:.0} s at most, and flash is \
+                 written over in {round_s:.0} s; in regions of their own they make room when they expire, which is up \
+                 to {:.0} % of the flash",
                 bytes / all * 100.0,
                 dead / all * 100.0
             )

@@ -6,7 +6,7 @@ use indicatif::BinaryBytes;
 use larder::Config;
 use larder_device::PlacementMode;
 
-use crate::args::{percent, size};
+use super::numbers::{percent, size};
 
 /// A setting of a cache.
 pub(crate) struct CacheKey {
@@ -14,9 +14,9 @@ pub(crate) struct CacheKey {
     pub(crate) name: &'static str,
     pub(crate) change: Change,
     /// Reads a text into a configuration; the error says what is legal.
-    pub(super) set: fn(&mut Config, &str) -> Result<(), String>,
+    pub(crate) set: fn(&mut Config, &str) -> Result<(), String>,
     /// The value, for people.
-    pub(super) get: fn(&Config) -> String,
+    pub(crate) get: fn(&Config) -> String,
 }
 
 /// What a changed setting needs.
@@ -40,7 +40,7 @@ const fn key(
 }
 
 /// All settings of a cache, in the order in which they are shown.
-pub(super) static KEYS: [CacheKey; 37] = [
+pub(crate) static KEYS: [CacheKey; 37] = [
     key(
         "crash_safety",
         Change::Empties,
@@ -278,6 +278,41 @@ pub(super) static KEYS: [CacheKey; 37] = [
         |of| of.access_times.to_string(),
     ),
 ];
+
+/// What a cache of a server has without any setting: memcached clients may ask when an item was used, and operators
+/// want latencies.
+pub(crate) fn default_config() -> Config {
+    Config { access_times: true, latency_histograms: true, ..Config::default() }
+}
+
+/// The key with this name.
+pub(crate) fn key(name: &str) -> Result<&'static CacheKey, String> {
+    if let Some(key) = KEYS.iter().find(|key| key.name == name) {
+        return Ok(key);
+    }
+    let (section, wrong) = name.split_once('.').unwrap_or(("", name));
+    let known = KEYS.iter().filter_map(|key| key.name.split_once('.'));
+    let known: Vec<&str> =
+        known.filter(|(other, _)| *other == section).map(|(_, key)| key).collect();
+    let near = known.iter().map(|key| (strsim::osa_distance(wrong, key), *key)).min();
+    Err(match near {
+        Some((distance, key)) if distance <= 1 + wrong.chars().count() / 3 => {
+            format!("unknown key {wrong:?} in [{section}]: did you mean {key:?}?")
+        }
+        _ => {
+            format!("unknown key {wrong:?} in [{section}]: the keys there are {}", known.join(", "))
+        }
+    })
+}
+
+/// Checks the text of a key; for options of the command line, which have the same values.
+pub(super) fn checked(name: &'static str) -> impl Fn(&str) -> Result<String, String> + Clone {
+    move |text| {
+        let key = key(name)?;
+        (key.set)(&mut default_config(), text)?;
+        Ok(text.to_owned())
+    }
+}
 
 fn put<T>(place: &mut T, value: Result<T, String>) -> Result<(), String> {
     *place = value?;
