@@ -286,7 +286,7 @@ pub(crate) fn default_config() -> Config {
 }
 
 /// The key with this name.
-pub(crate) fn key(name: &str) -> Result<&'static CacheKey, String> {
+pub(crate) fn find(name: &str) -> Result<&'static CacheKey, String> {
     if let Some(key) = KEYS.iter().find(|key| key.name == name) {
         return Ok(key);
     }
@@ -308,7 +308,7 @@ pub(crate) fn key(name: &str) -> Result<&'static CacheKey, String> {
 /// Checks the text of a key; for options of the command line, which have the same values.
 pub(super) fn checked(name: &'static str) -> impl Fn(&str) -> Result<String, String> + Clone {
     move |text| {
-        let key = key(name)?;
+        let key = find(name)?;
         (key.set)(&mut default_config(), text)?;
         Ok(text.to_owned())
     }

@@ -9,7 +9,7 @@ use toml::Spanned;
 
 use super::source::{From, Source};
 use crate::args::ArrayEngineArgs;
-use crate::args::cache_keys::{CacheKey, Change, KEYS, default_config, key};
+use crate::args::cache_keys::{CacheKey, Change, KEYS, default_config, find};
 
 /// A value of any type.
 pub(super) type Value = Spanned<toml::Value>;
@@ -71,7 +71,7 @@ impl CacheSettings {
 
     /// Sets one key.
     fn say(&mut self, name: &str, text: &str, from: From) -> Result<(), String> {
-        let key = key(name)?;
+        let key = find(name)?;
         (key.set)(&mut default_config(), text).map_err(|why| format!("{name} = {text}: {why}"))?;
         self.0.insert(key.name, (text.to_owned(), from));
         Ok(())
