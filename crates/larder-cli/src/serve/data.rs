@@ -246,7 +246,10 @@ impl Data {
                     None => format!("{target} is missing"),
                 });
                 let each: Vec<String> = each.collect();
-                format!("{} shards: {}", shards.len(), each.join(", "))
+                match each.as_slice() {
+                    [one] => one.clone(),
+                    each => format!("{} shards: {}", each.len(), each.join(", ")),
+                }
             }
         }
     }
