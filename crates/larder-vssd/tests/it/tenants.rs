@@ -282,7 +282,7 @@ fn a_thousand_tenants_are_made_listed_and_found_again() {
     // According to the format: header and front, erases of each die, and tenants of one die, with a generation for each
     // of five slots and a tag for the block; levelling of each drive, of its 16 channels and 128 dies.
     let levelling_bytes = 8 * (56 + 16 * 24 + 128 * 40);
-    let catalogue_bytes = 48 + 68 + 1024 * 8 + 8 + 1024 * (32 + 16 + 5 * 4 + 8) + levelling_bytes;
+    let catalogue_bytes = 48 + 68 + 1024 * 8 + 8 + 1024 * (96 + 16 + 5 * 4 + 8) + levelling_bytes;
     let (_, MemoryImages(images)) = array.into_parts();
     assert_eq!(images.map(|image| image.len()), [catalogue_bytes; 2], "no record is left behind");
 }
