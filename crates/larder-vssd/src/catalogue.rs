@@ -35,7 +35,6 @@
 //!       96   16·s  of each: number, drive, die, quarters of it
 //!             4·l  of each slot: generation; bit 31 if it holds a block
 //!               …  8 bytes for each slot that holds a block: what its owner gave it
-//! ```
 //!
 //! levelling    bytes  field
 //!        0         8  blocks that a channel erases until its turn (gamma); 0 before the first choice
@@ -50,6 +49,7 @@
 //!     unit  bytes  field
 //!        0     16  blocks erased for tenants since its last turn (8 bytes), and since rates were updated (8 bytes)
 //!       16      8  share of its tenant in all erases in 10^-9, 2^32 - 1 for unknown; 0
+//! ```
 //!
 //! Numbers are little-endian, of 4 bytes unless stated otherwise.
 
