@@ -86,11 +86,14 @@ impl CacheSettings {
 
     /// Puts them into `config`.
     pub(crate) fn put_into(&self, config: &mut Config) {
-        for key in &KEYS {
-            if let Some((text, _)) = self.0.get(key.name) {
-                let put = (key.set)(config, text);
-                debug_assert!(put.is_ok(), "a text was checked when it was said: {put:?}");
-            }
+        KEYS.iter().for_each(|key| self.put(key, config));
+    }
+
+    /// Puts one key into `config`, if it was said.
+    fn put(&self, key: &CacheKey, config: &mut Config) {
+        if let Some(text) = self.text(key.name) {
+            let put = (key.set)(config, text);
+            debug_assert!(put.is_ok(), "a text was checked when it was said: {put:?}");
         }
     }
 
@@ -134,11 +137,14 @@ impl CacheSettings {
 
     /// The keys in which `other` differs, with what a change of each needs.
     pub(crate) fn changed(&self, other: &Self) -> Vec<(&'static str, Change)> {
-        let (mut ours, mut theirs) = (default_config(), default_config());
-        self.put_into(&mut ours);
-        other.put_into(&mut theirs);
+        // The texts may differ and mean the same, as 1K and 1024, or the default.
+        let means = |settings: &Self, key: &CacheKey| {
+            let mut config = default_config();
+            settings.put(key, &mut config);
+            config
+        };
         let differs = |key: &&CacheKey| {
-            (key.get)(&ours) != (key.get)(&theirs)
+            means(self, key) != means(other, key)
                 || key.name == PLACEMENT_MODE && self.placement() != other.placement()
         };
         KEYS.iter().filter(differs).map(|key| (key.name, key.change)).collect()
@@ -247,5 +253,13 @@ mod tests {
         );
         let changed = below.changed(&both);
         assert_eq!(changed, [("soc.percent", Change::Empties)]);
+    }
+
+    #[test]
+    fn a_change_is_one_of_meaning_however_small() {
+        let of = |size: &str| read(&format!("[soc]\nmax_object = {size}")).unwrap();
+        assert_eq!(of("1024").changed(&of("1025")), [("soc.max_object", Change::Start)]);
+        assert_eq!(of("1024").changed(&of("\"1K\"")), []);
+        assert_eq!(of("640").changed(&read("").unwrap()), [], "it is the default");
     }
 }
