@@ -20,6 +20,8 @@ mod isolation;
 mod lab;
 #[cfg(all(target_os = "linux", feature = "block"))]
 mod listening;
+#[cfg(all(target_os = "linux", feature = "block"))]
+mod nearest;
 mod numbers;
 #[cfg(feature = "lab")]
 mod plan;
@@ -63,6 +65,8 @@ pub(crate) use isolation::KindArg;
 pub(crate) use lab::{LabCommand, LabReportArgs, LabRunArgs};
 #[cfg(all(target_os = "linux", feature = "block"))]
 pub(crate) use listening::{ListenArg, hash, listen, log_level, sockets};
+#[cfg(all(target_os = "linux", feature = "block"))]
+pub(crate) use nearest::nearest;
 use numbers::positive_size;
 pub(crate) use numbers::size;
 #[cfg(feature = "lab")]

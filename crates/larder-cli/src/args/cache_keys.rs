@@ -6,6 +6,7 @@ use indicatif::BinaryBytes;
 use larder::Config;
 use larder_device::PlacementMode;
 
+use super::nearest;
 use super::numbers::{percent, size};
 
 /// A setting of a cache.
@@ -294,12 +295,9 @@ pub(crate) fn find(name: &str) -> Result<&'static CacheKey, String> {
     let known = KEYS.iter().filter_map(|key| key.name.split_once('.'));
     let known: Vec<&str> =
         known.filter(|(other, _)| *other == section).map(|(_, key)| key).collect();
-    let near = known.iter().map(|key| (strsim::osa_distance(wrong, key), *key)).min();
-    Err(match near {
-        Some((distance, key)) if distance <= 1 + wrong.chars().count() / 3 => {
-            format!("unknown key {wrong:?} in [{section}]: did you mean {key:?}?")
-        }
-        _ => {
+    Err(match nearest(wrong, &known) {
+        Some(key) => format!("unknown key {wrong:?} in [{section}]: did you mean {key:?}?"),
+        None => {
             format!("unknown key {wrong:?} in [{section}]: the keys there are {}", known.join(", "))
         }
     })

@@ -27,6 +27,14 @@ pub(super) struct Sections<'a> {
     pub(super) keys: Vec<(&'static str, &'a Option<Value>)>,
 }
 
+/// Fields of `$of` with their names.
+macro_rules! named {
+    ($of:expr, $($field:ident)*) => {
+        vec![$((stringify!($field), &$of.$field)),*]
+    };
+}
+pub(super) use named;
+
 /// What was said of a cache, on the command line or in a file: the text of each key, and where it comes from. All other
 /// keys have their defaults.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -12,15 +12,16 @@ use serde::de::{self, Deserializer};
 use toml::Spanned;
 
 use super::block::BlockEntry;
-use super::cache::{CacheSettings, Section, Sections, Value};
+use super::cache::{CacheSettings, Section, Sections, Value, named};
 use super::cluster::ClusterEntry;
 use super::log_level::LogLevel;
+use super::one_or_many;
 use super::places::{Place, Places};
 use super::size::Size;
 use super::source::Source;
 use super::tenants::{TENANT, TenantEntry, TenantSettings};
 use super::tls::TlsEntry;
-use crate::args::{hash, sockets};
+use crate::args::{hash, nearest, sockets};
 
 /// The content of the file. Missing keys get their defaults.
 #[derive(Debug, Default, Deserialize)]
@@ -115,19 +116,8 @@ pub(crate) struct Targets(pub(crate) Vec<Target>);
 
 impl<'de> Deserialize<'de> for Targets {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(
-            untagged,
-            expecting = "a file or device such as \"/mnt/a/larder\", or a list of them"
-        )]
-        enum OneOrMany {
-            One(String),
-            Many(Vec<String>),
-        }
-        let texts = match OneOrMany::deserialize(deserializer)? {
-            OneOrMany::One(text) => vec![text],
-            OneOrMany::Many(texts) => texts,
-        };
+        let expecting = "a file or device such as \"/mnt/a/larder\", or a list of them";
+        let texts = one_or_many::texts(deserializer, expecting)?;
         let targets = texts.iter().map(|text| text.parse().map_err(de::Error::custom));
         targets.collect::<Result<_, _>>().map(Self)
     }
@@ -233,25 +223,8 @@ impl Source {
 impl SettingsFile {
     /// What it says about the caches of all tenants.
     pub(crate) fn cache(&self, source: &Source) -> Result<CacheSettings, Error> {
-        let sections = vec![
-            ("soc", &self.soc),
-            ("loc", &self.loc),
-            ("array", &self.array),
-            ("admission", &self.admission),
-            ("placement", &self.placement),
-            ("dram", &self.dram),
-            ("demotion", &self.demotion),
-        ];
-        let keys = vec![
-            ("crash_safety", &self.crash_safety),
-            ("utilization", &self.utilization),
-            ("tombstone_log", &self.tombstone_log),
-            ("flash_wait", &self.flash_wait),
-            ("seed", &self.seed),
-            ("hash_seed", &self.hash_seed),
-            ("latencies", &self.latencies),
-            ("access_times", &self.access_times),
-        ];
+        let sections = named!(self, soc loc array admission placement dram demotion);
+        let keys = named!(self, crash_safety utilization tombstone_log flash_wait seed hash_seed latencies access_times);
         CacheSettings::read(&Sections { sections, keys }, "", source)
     }
 
@@ -274,12 +247,9 @@ fn hint(message: &str) -> String {
     let mut quoted = rest.split('`');
     let wrong = quoted.next().unwrap_or_default();
     let known: Vec<&str> = quoted.skip(1).step_by(2).collect();
-    let near = known.iter().map(|key| (strsim::osa_distance(wrong, key), *key)).min();
-    match near {
-        Some((distance, key)) if distance <= 1 + wrong.chars().count() / 3 => {
-            format!("unknown key {wrong:?}: did you mean {key:?}?")
-        }
-        _ => format!("unknown key {wrong:?}: the keys here are {}", known.join(", ")),
+    match nearest(wrong, &known) {
+        Some(key) => format!("unknown key {wrong:?}: did you mean {key:?}?"),
+        None => format!("unknown key {wrong:?}: the keys here are {}", known.join(", ")),
     }
 }
 

@@ -8,6 +8,7 @@ pub(crate) mod cache;
 pub(crate) mod cluster;
 mod file;
 mod log_level;
+mod one_or_many;
 pub(crate) mod places;
 mod size;
 mod source;

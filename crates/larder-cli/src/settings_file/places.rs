@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde::de::{self, Deserializer};
 use toml::Spanned;
 
+use super::one_or_many;
 use super::source::Source;
 use crate::args::{ListenArg, listen};
 
@@ -78,16 +79,8 @@ fn tcp_overlap(one: SocketAddr, other: SocketAddr) -> bool {
 
 impl<'de> Deserialize<'de> for Places {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged, expecting = "an address such as \"127.0.0.1:11211\", or a list of them")]
-        enum OneOrMany {
-            One(String),
-            Many(Vec<String>),
-        }
-        let texts = match OneOrMany::deserialize(deserializer)? {
-            OneOrMany::One(text) => vec![text],
-            OneOrMany::Many(texts) => texts,
-        };
+        let expecting = "an address such as \"127.0.0.1:11211\", or a list of them";
+        let texts = one_or_many::texts(deserializer, expecting)?;
         let places = texts.iter().map(|text| {
             listen(text).map_err(|error| de::Error::custom(format!("{text:?}: {error}")))
         });

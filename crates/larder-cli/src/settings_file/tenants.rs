@@ -12,7 +12,7 @@ use larder_workload::Error;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::cache::{CacheSettings, Section, Sections, Value};
+use super::cache::{CacheSettings, Section, Sections, Value, named};
 use super::places::Places;
 use super::size::Size;
 use super::source::Source;
@@ -199,21 +199,8 @@ impl TenantEntry {
 
     /// What it says about its cache.
     pub(super) fn cache(&self, source: &Source) -> Result<CacheSettings, Error> {
-        let sections = vec![
-            ("soc", &self.soc),
-            ("loc", &self.loc),
-            ("array", &self.array),
-            ("admission", &self.admission),
-            ("placement", &self.placement),
-            ("dram", &self.dram),
-            ("demotion", &self.demotion),
-        ];
-        let keys = vec![
-            ("crash_safety", &self.crash_safety),
-            ("utilization", &self.utilization),
-            ("tombstone_log", &self.tombstone_log),
-            ("flash_wait", &self.flash_wait),
-        ];
+        let sections = named!(self, soc loc array admission placement dram demotion);
+        let keys = named!(self, crash_safety utilization tombstone_log flash_wait);
         let whose = format!("tenant {:?}: ", self.name);
         CacheSettings::read(&Sections { sections, keys }, &whose, source)
     }
