@@ -7,8 +7,14 @@ use larder_blocks::vssd::{ImageFile, UnwrittenImage};
 use larder_device::ErrorKind;
 use larder_vssd::{Recovered, VssdId};
 use larder_workload::Error;
+use serde::Serialize;
+use serde_json::Value;
 
+use super::output::deliver;
+use super::question::Question;
 use crate::args::ImageArgs;
+use crate::ending::Ending;
+use crate::json::JsonTarget;
 
 /// The array in an image, and what was found in it.
 pub(super) fn open(arguments: &ImageArgs) -> Result<(VssdArray, Recovered), Error> {
@@ -24,18 +30,18 @@ pub(super) fn open_unwritten(arguments: &ImageArgs) -> Result<(VssdArray, Recove
     VssdArray::open_image(file).map_err(|error| named(path, &error))
 }
 
-/// The array in an image, or the answer of the process that has it.
+/// The array in an image, or the result of the process that has it: text and JSON.
 pub(super) enum Reached {
     Array(VssdArray),
-    #[cfg(target_os = "linux")]
-    Owner(super::ask::Answer),
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
+    Owner(String, Value),
 }
 
 /// Opens an image for writing or for reading, or asks the process that has it.
 pub(super) fn reach(
     arguments: &ImageArgs,
     written: bool,
-    #[cfg(target_os = "linux")] question: &super::ask::Question,
+    #[cfg_attr(not(target_os = "linux"), allow(unused_variables))] question: &Question,
 ) -> Result<Reached, Error> {
     let path = &arguments.image;
     let array = match written {
@@ -46,11 +52,28 @@ pub(super) fn reach(
         Ok((array, _)) => Ok(Reached::Array(array)),
         #[cfg(target_os = "linux")]
         Err(error) if error.kind() == ErrorKind::InUse => match super::ask::ask(path, question) {
-            Some(answer) => answer.map(Reached::Owner),
+            Some(answer) => answer.map(|(text, json)| Reached::Owner(text, json)),
             None => Err(named(path, &error)),
         },
         Err(error) => Err(named(path, &error)),
     }
+}
+
+/// Does `work` on an image, or lets the process that has it do the same if it is asked `question`; delivers the result.
+pub(super) fn carry_out<T: Serialize>(
+    (arguments, written): (&ImageArgs, bool),
+    question: &Question,
+    json: JsonTarget,
+    work: impl FnOnce(&VssdArray) -> Result<(String, T), Error>,
+) -> Result<Ending, Error> {
+    match reach(arguments, written, question)? {
+        Reached::Array(array) => {
+            let (text, result) = work(&array)?;
+            deliver(json, &text, &result)?;
+        }
+        Reached::Owner(text, result) => deliver(json, &text, &result)?,
+    }
+    Ok(Ending::Complete)
 }
 
 /// An error of the image, with a remedy if the error has none.

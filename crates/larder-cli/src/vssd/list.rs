@@ -5,10 +5,9 @@ use larder_vssd::Isolation;
 use larder_workload::Error;
 use serde::Serialize;
 
-#[cfg(target_os = "linux")]
-use super::ask::{Question, deliver_answer};
-use super::image::{Reached, reach, refused};
-use super::output::{deliver, human, json_target};
+use super::image::{carry_out, refused};
+use super::output::{human, json_target};
+use super::question::Question;
 use super::tenants::Tenant;
 use crate::args::{ImageArgs, VssdListArgs};
 use crate::ending::Ending;
@@ -37,22 +36,17 @@ pub(super) fn run(arguments: &VssdListArgs) -> Result<Ending, Error> {
         #[cfg(not(target_os = "linux"))]
         return Err(Error::usage("--image: which one?"));
     };
-    #[cfg(target_os = "linux")]
-    let reached = reach(&ImageArgs { image }, false, &Question::List {})?;
-    #[cfg(not(target_os = "linux"))]
-    let reached = reach(&ImageArgs { image }, false)?;
-    let array = match reached {
-        Reached::Array(array) => array,
-        #[cfg(target_os = "linux")]
-        Reached::Owner(answer) => return deliver_answer(json, &answer),
-    };
-    let list = List::of(&array)?;
-    deliver(json, &list.render(), &list)?;
-    Ok(Ending::Complete)
+    carry_out((&ImageArgs { image }, false), &Question::List {}, json, listed)
+}
+
+/// The vSSDs of an array, as text and as JSON.
+pub(super) fn listed(array: &VssdArray) -> Result<(String, List), Error> {
+    let list = List::of(array)?;
+    Ok((render(&list), list))
 }
 
 impl List {
-    pub(super) fn of(array: &VssdArray) -> Result<Self, Error> {
+    fn of(array: &VssdArray) -> Result<Self, Error> {
         let kinds = [
             ("channel", Isolation::Channel),
             ("die", Isolation::Die),
@@ -74,10 +68,6 @@ impl List {
         });
         let free = free.map_err(|error| refused("list", &error))?.into();
         Ok(Self { vssds: Tenant::all(array)?, free })
-    }
-
-    pub(super) fn render(&self) -> String {
-        render(self)
     }
 }
 

@@ -12,12 +12,10 @@ use larder_vssd::{Isolation, Request, Throughputs};
 use larder_workload::Error;
 use serde::Serialize;
 
-#[cfg(target_os = "linux")]
-use super::ask::{Question, deliver_answer};
-use super::image::{Reached, known, named, reach, refused};
+use super::image::{carry_out, known, named, refused};
 use super::output::{deliver, human, json_target};
+use super::question::{Question, Wanted};
 use super::tenants::Tenant;
-use super::wanted::Wanted;
 use crate::args::{CreateArgs, DeleteArgs, KindArg, VssdFormatArgs as FormatArgs};
 use crate::ending::Ending;
 
@@ -131,23 +129,12 @@ pub(super) fn create(arguments: &CreateArgs) -> Result<Ending, Error> {
         mb_s: arguments.mb_s,
         capacity: arguments.capacity.unwrap_or(1),
     };
-    #[cfg(target_os = "linux")]
-    let reached = reach(&arguments.image, true, &Question::Create(wanted.clone()))?;
-    #[cfg(not(target_os = "linux"))]
-    let reached = reach(&arguments.image, true)?;
-    match reached {
-        Reached::Array(array) => {
-            let tenant = created(&array, &wanted)?;
-            deliver(json, &tenant.made(), &tenant)?;
-            Ok(Ending::Complete)
-        }
-        #[cfg(target_os = "linux")]
-        Reached::Owner(answer) => deliver_answer(json, &answer),
-    }
+    let question = Question::Create(wanted.clone());
+    carry_out((&arguments.image, true), &question, json, |array| created(array, &wanted))
 }
 
 /// Makes a vSSD in an array, while other tenants may use theirs.
-pub(super) fn created(array: &VssdArray, wanted: &Wanted) -> Result<Tenant, Error> {
+pub(super) fn created(array: &VssdArray, wanted: &Wanted) -> Result<(String, Tenant), Error> {
     let kind = KindArg::from_str(&wanted.isolation, false)
         .map_err(|why| Error::usage(format!("--isolation {}: {why}", wanted.isolation)))?;
     let isolation = isolation(kind, wanted.weight)?;
@@ -155,7 +142,8 @@ pub(super) fn created(array: &VssdArray, wanted: &Wanted) -> Result<Tenant, Erro
     let made = array.alloc_named(&wanted.name, request);
     let id = made.map_err(|error| refused("--name, --capacity and --mb-s", &error))?;
     array.sync().map_err(|error| refused("image", &error))?;
-    Tenant::of(array, id)
+    let tenant = Tenant::of(array, id)?;
+    Ok((format!("vSSD {}: {}\n", tenant.vssd, tenant.describe()), tenant))
 }
 
 fn isolation(kind: KindArg, weight: Option<u32>) -> Result<Isolation, Error> {
@@ -183,23 +171,17 @@ pub(super) struct Deleted {
 pub(super) fn delete(arguments: &DeleteArgs) -> Result<Ending, Error> {
     let json = json_target(&arguments.output)?;
     let DeleteArgs { vssd, destroy_data, .. } = *arguments;
-    #[cfg(target_os = "linux")]
-    let reached = reach(&arguments.image, true, &Question::Delete { vssd, destroy_data })?;
-    #[cfg(not(target_os = "linux"))]
-    let reached = reach(&arguments.image, true)?;
-    match reached {
-        Reached::Array(array) => {
-            let deleted = deleted(&array, vssd, destroy_data)?;
-            deliver(json, &deleted.told(), &deleted)?;
-            Ok(Ending::Complete)
-        }
-        #[cfg(target_os = "linux")]
-        Reached::Owner(answer) => deliver_answer(json, &answer),
-    }
+    let question = Question::Delete { vssd, destroy_data };
+    let delete = |array: &VssdArray| deleted(array, vssd, destroy_data);
+    carry_out((&arguments.image, true), &question, json, delete)
 }
 
 /// Ends a vSSD of an array, while other tenants may use theirs. One that a tenant uses is refused.
-pub(super) fn deleted(array: &VssdArray, vssd: u32, destroy_data: bool) -> Result<Deleted, Error> {
+pub(super) fn deleted(
+    array: &VssdArray,
+    vssd: u32,
+    destroy_data: bool,
+) -> Result<(String, Deleted), Error> {
     let id = known(array, vssd)?;
     let blocks = array.list().iter().find(|info| info.id == id).map_or(0, |info| info.allocated);
     let ended = if destroy_data { array.destroy(id) } else { array.dealloc(id) };
@@ -211,11 +193,6 @@ pub(super) fn deleted(array: &VssdArray, vssd: u32, destroy_data: bool) -> Resul
         _ => refused("delete", &error),
     })?;
     array.sync().map_err(|error| refused("image", &error))?;
-    Ok(Deleted { vssd: id.0, blocks })
-}
-
-impl Deleted {
-    pub(super) fn told(&self) -> String {
-        format!("vSSD {} is gone, with {} blocks; its units are free\n", self.vssd, self.blocks)
-    }
+    let text = format!("vSSD {} is gone, with {blocks} blocks; its units are free\n", id.0);
+    Ok((text, Deleted { vssd: id.0, blocks }))
 }

@@ -5,7 +5,7 @@
 //! | `make` | `format`, `create`, `delete` |
 //! | `list`, `offers` | `list`, and `list --device` |
 //! | `exercise`, `wear`, `swap`, `fsck`, `mount` | the commands of these names |
-//! | `wanted` | a vSSD that a command asks for |
+//! | `question` | what a command asks the process that has an image, and its answer |
 //! | `image`, `tenants`, `files`, `output` | opening an image, describing a vSSD, checking file systems, results |
 //! | `levelling` | levelling while an image is in use |
 //! | `ask`, `owner` | questions to the process that has an image, and its answers |
@@ -26,9 +26,9 @@ mod offers;
 mod output;
 #[cfg(target_os = "linux")]
 mod owner;
+mod question;
 mod swap;
 mod tenants;
-mod wanted;
 mod wear;
 
 use larder_workload::Error;

@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 use larder_blocks::VssdArray;
 use larder_blocks::vssd::Levelling;
 use larder_net::sockets::{Endpoint, ListeningSocket, Stop, wait_for};
-use larder_workload::Error;
 
-use super::ask::{Answer, Question, place};
-use super::list::List;
-use super::make;
+use super::ask::place;
+use super::list::listed;
+use super::make::{created, deleted};
+use super::question::{Answer, Question};
 use super::swap;
-use super::wear::Wear;
+use super::wear::worn;
 
 const QUESTION_BYTES_MAX: usize = 4096;
 /// A client that is silent for this time is left.
@@ -85,40 +85,22 @@ fn answer(
     stream.set_write_timeout(Some(PATIENCE))?;
     let line = question(&mut stream)?;
     let answer = match serde_json::from_slice(&line) {
-        Ok(Question::List {}) => match List::of(array) {
-            Ok(list) => Answer::done(list.render(), &list),
-            Err(error) => refused(&error),
-        },
-        Ok(Question::Create(wanted)) => match make::created(array, &wanted) {
-            Ok(tenant) => Answer::done(tenant.made(), &tenant),
-            Err(error) => refused(&error),
-        },
+        Ok(Question::List {}) => Answer::of(listed(array)),
+        Ok(Question::Create(wanted)) => Answer::of(created(array, &wanted)),
         Ok(Question::Delete { vssd, destroy_data }) => {
-            match make::deleted(array, vssd, destroy_data) {
-                Ok(deleted) => Answer::done(deleted.told(), &deleted),
-                Err(error) => refused(&error),
-            }
+            Answer::of(deleted(array, vssd, destroy_data))
         }
-        Ok(Question::Wear {}) => match Wear::of(array, levelling) {
-            Ok(wear) => Answer::done(wear.render(), &wear),
-            Err(error) => refused(&error),
-        },
+        Ok(Question::Wear {}) => Answer::of(worn(array, levelling)),
         Ok(Question::Swap { drive, channels, back, yes }) => {
             let asked = swap::Asked { drive, channels, back, yes };
-            swap::in_service(array, levelling, &asked).unwrap_or_else(|error| refused(&error))
+            Answer::of(swap::in_service(array, levelling, &asked))
         }
-        Ok(Question::Pause { paused }) => {
-            swap::set_paused(array, paused).unwrap_or_else(|error| refused(&error))
-        }
+        Ok(Question::Pause { paused }) => Answer::of(swap::pause(array, paused)),
         Err(error) => Answer::Refused { why: format!("question: {error}"), usage: false },
     };
     let mut line = serde_json::to_vec(&answer)?;
     line.push(b'\n');
     stream.write_all(&line)
-}
-
-fn refused(error: &Error) -> Answer {
-    Answer::Refused { why: error.to_string(), usage: matches!(error, Error::Usage(_)) }
 }
 
 /// The line that a client sends, within its time.

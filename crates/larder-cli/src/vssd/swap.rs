@@ -15,18 +15,16 @@ use larder_vssd::{Swap, channel_pairs};
 use larder_workload::Error;
 use serde::Serialize;
 
-#[cfg(target_os = "linux")]
-use super::ask::{Answer, Question, deliver_answer};
-use super::image::{Reached, reach, refused};
+use super::image::{Reached, carry_out, reach, refused};
 use super::output::{count, deliver, json_target};
+use super::question::Question;
 use crate::args::SwapArgs;
 use crate::bars;
 use crate::ending::Ending;
 use crate::interrupt::on_interrupt;
-use crate::json::JsonTarget;
 
 #[derive(Debug, Serialize)]
-struct SwapReport {
+pub(super) struct SwapReport {
     drive: u32,
     /// An exchange was in progress when the command began.
     resumed: bool,
@@ -56,7 +54,7 @@ pub(super) struct Asked {
 
 /// The result of a pause, or of its end.
 #[derive(Debug, Serialize)]
-struct Paused {
+pub(super) struct Paused {
     paused: bool,
 }
 
@@ -75,7 +73,6 @@ impl Asked {
         Ok(Self { drive, channels, back, yes })
     }
 
-    #[cfg(target_os = "linux")]
     fn question(&self) -> Question {
         let Self { drive, channels, back, yes } = *self;
         Question::Swap { drive, channels, back, yes }
@@ -89,17 +86,17 @@ impl Asked {
 pub(super) fn run(arguments: &SwapArgs) -> Result<Ending, Error> {
     let json = json_target(&arguments.output)?;
     if arguments.pause || arguments.resume {
-        return pause(arguments, json);
+        let paused = arguments.pause;
+        let question = Question::Pause { paused };
+        return carry_out((&arguments.image, true), &question, json, |array| pause(array, paused));
     }
     let asked = Asked::of(arguments)?;
-    #[cfg(target_os = "linux")]
-    let reached = reach(&arguments.image, true, &asked.question())?;
-    #[cfg(not(target_os = "linux"))]
-    let reached = reach(&arguments.image, true)?;
-    let array = match reached {
+    let array = match reach(&arguments.image, true, &asked.question())? {
         Reached::Array(array) => array,
-        #[cfg(target_os = "linux")]
-        Reached::Owner(answer) => return deliver_answer(json, &answer),
+        Reached::Owner(text, result) => {
+            deliver(json, &text, &result)?;
+            return Ok(Ending::Complete);
+        }
     };
     let (mut swapped, advice) = SwapReport::advised(&array, &asked)?;
     let Advice { parts, dies, under_way, .. } = advice;
@@ -132,39 +129,15 @@ pub(super) fn run(arguments: &SwapArgs) -> Result<Ending, Error> {
     Ok(if interrupted { Ending::Interrupted } else { Ending::Complete })
 }
 
-/// Pauses levelling or ends the pause, here or in the process that has the image.
-fn pause(arguments: &SwapArgs, json: JsonTarget) -> Result<Ending, Error> {
-    let paused = arguments.pause;
-    #[cfg(target_os = "linux")]
-    let reached = reach(&arguments.image, true, &Question::Pause { paused })?;
-    #[cfg(not(target_os = "linux"))]
-    let reached = reach(&arguments.image, true)?;
-    match reached {
-        Reached::Array(array) => {
-            let (text, result) = pause_of(&array, paused)?;
-            array.sync().map_err(|error| refused("image", &error))?;
-            deliver(json, text, &result)?;
-            Ok(Ending::Complete)
-        }
-        #[cfg(target_os = "linux")]
-        Reached::Owner(answer) => deliver_answer(json, &answer),
-    }
-}
-
-fn pause_of(array: &VssdArray, paused: bool) -> Result<(&'static str, Paused), Error> {
+/// Pauses levelling or ends the pause.
+pub(super) fn pause(array: &VssdArray, paused: bool) -> Result<(String, Paused), Error> {
     array.pause_levelling(paused).map_err(|error| refused("levelling", &error))?;
+    array.sync().map_err(|error| refused("image", &error))?;
     let text = match paused {
         true => "levelling is paused; `larder vssd swap --resume` lets it go on\n",
         false => "levelling goes on\n",
     };
-    Ok((text, Paused { paused }))
-}
-
-/// [`pause`] in the process that has the image.
-#[cfg(target_os = "linux")]
-pub(super) fn set_paused(array: &VssdArray, paused: bool) -> Result<Answer, Error> {
-    let (text, result) = pause_of(array, paused)?;
-    Ok(Answer::done(text.to_owned(), &result))
+    Ok((text.to_owned(), Paused { paused }))
 }
 
 /// Advice and exchange in the process that has the image: the exchange goes on in its levelling.
@@ -173,13 +146,13 @@ pub(super) fn in_service(
     array: &VssdArray,
     levelling: Option<&Levelling>,
     asked: &Asked,
-) -> Result<Answer, Error> {
+) -> Result<(String, SwapReport), Error> {
     let (mut swapped, Advice { under_way, .. }) = SwapReport::advised(array, asked)?;
     swapped.in_use = true;
     let wanted = asked.wanted(swapped.chosen);
     let text = swapped.advise(wanted);
     if !asked.yes {
-        return Ok(Answer::done(text, &swapped));
+        return Ok((text, swapped));
     }
     let Some(levelling) = levelling else {
         let why =
@@ -193,7 +166,7 @@ pub(super) fn in_service(
         }
         (false, true, _) if asked.channels.is_some() => return Err(under_way_already()),
         (false, true, _) => "it goes on",
-        (false, false, None) => return Ok(Answer::done(text, &swapped)),
+        (false, false, None) => return Ok((text, swapped)),
         (false, false, Some([a, b])) => {
             let begun = levelling.exchange(asked.drive, ChannelIndex(a), ChannelIndex(b));
             begun.map_err(|error| refused(&format!("--channels {a},{b}"), &error))?;
@@ -204,7 +177,7 @@ pub(super) fn in_service(
     let text = format!(
         "{text}{then}, in the process that has the image and at its pace; `larder vssd wear` shows how far it is\n"
     );
-    Ok(Answer::done(text, &swapped))
+    Ok((text, swapped))
 }
 
 struct Advice {

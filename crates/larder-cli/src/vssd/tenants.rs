@@ -90,13 +90,8 @@ impl Tenant {
         array.list().iter().map(|info| Self::of(array, info.id)).collect()
     }
 
-    /// Describes it in a line, after it was made.
-    pub(super) fn made(&self) -> String {
-        format!("vSSD {}: {}\n", self.vssd, self.describe())
-    }
-
     /// Describes it in a line, without its number.
-    fn describe(&self) -> String {
+    pub(super) fn describe(&self) -> String {
         let of = if self.name.is_empty() { String::new() } else { format!(", of {}", self.name) };
         format!(
             "{} of {} × {}, {} blocks of {}, isolation {}{of}",

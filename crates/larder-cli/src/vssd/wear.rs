@@ -10,10 +10,9 @@ use larder_vssd::{VssdId, VssdInfo};
 use larder_workload::Error;
 use serde::Serialize;
 
-#[cfg(target_os = "linux")]
-use super::ask::{Question, deliver_answer};
-use super::image::{Reached, reach, refused};
-use super::output::{count, deliver, human, json_target};
+use super::image::{carry_out, refused};
+use super::output::{count, human, json_target};
+use super::question::Question;
 use crate::args::LookArgs;
 use crate::ending::Ending;
 
@@ -130,24 +129,21 @@ struct DieWear {
 
 pub(super) fn run(arguments: &LookArgs) -> Result<Ending, Error> {
     let json = json_target(&arguments.output)?;
-    #[cfg(target_os = "linux")]
-    let reached = reach(&arguments.image, false, &Question::Wear {})?;
-    #[cfg(not(target_os = "linux"))]
-    let reached = reach(&arguments.image, false)?;
-    match reached {
-        Reached::Array(array) => {
-            let wear = Wear::of(&array, None)?;
-            deliver(json, &wear.render(), &wear)?;
-            Ok(Ending::Complete)
-        }
-        #[cfg(target_os = "linux")]
-        Reached::Owner(answer) => deliver_answer(json, &answer),
-    }
+    let of = |array: &VssdArray| worn(array, None);
+    carry_out((&arguments.image, false), &Question::Wear {}, json, of)
+}
+
+/// The wear of an array, with the exchange that `levelling` makes, as text and as JSON.
+pub(super) fn worn(
+    array: &VssdArray,
+    levelling: Option<&Levelling>,
+) -> Result<(String, Wear), Error> {
+    let wear = Wear::of(array, levelling)?;
+    Ok((wear.render(), wear))
 }
 
 impl Wear {
-    /// The wear of an array, with the exchange that `levelling` makes.
-    pub(super) fn of(array: &VssdArray, levelling: Option<&Levelling>) -> Result<Self, Error> {
+    fn of(array: &VssdArray, levelling: Option<&Levelling>) -> Result<Self, Error> {
         let report = levelling.map_or_else(|| array.levelling_report(), Levelling::report);
         let report = report.map_err(|error| refused("wear", &error))?;
         let vssds = array.list();
@@ -168,7 +164,7 @@ impl Wear {
         })
     }
 
-    pub(super) fn render(&self) -> String {
+    fn render(&self) -> String {
         let mut text: String = self.drives.iter().map(DriveWear::render).collect();
         for (what, exchange) in [("in progress", &self.exchange), ("the last", &self.last_exchange)]
         {
