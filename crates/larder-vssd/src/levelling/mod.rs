@@ -61,6 +61,7 @@ pub use forecast::{Budget, Forecast};
 pub use leveller::Leveller;
 pub use literal::LiteralRule;
 pub use pace::{AdaptivePace, HourMean, PaceLimits};
+pub(crate) use pace::{next_due, time_of};
 pub use pair::PairRule;
 pub use rule::SwapRule;
 pub use state::{DailyErases, DieState, Gamma, GammaSource, LevellingState, PausedBy, UnitState};

@@ -5,7 +5,28 @@
 
 use std::collections::VecDeque;
 
+use larder_ssd::timed::Nanoseconds;
 use larder_ssd::{Error, ErrorKind};
+
+/// Maximum time that an exchange may catch up after an erase or a busy die blocked it. So it keeps its rate, and no burst
+/// follows a long wait.
+const CATCH_UP_NS: Nanoseconds = 20_000_000;
+
+/// Time that `bytes` take at a rate.
+pub(crate) fn time_of(bytes: u64, bytes_per_s: u64) -> Nanoseconds {
+    let ns = u128::from(bytes) * 1_000_000_000 / u128::from(bytes_per_s.max(1));
+    Nanoseconds::try_from(ns).unwrap_or(Nanoseconds::MAX / 2)
+}
+
+/// When more may follow `bytes` that were due at `due` and are copied at `now`, at a rate.
+pub(crate) fn next_due(
+    due: Nanoseconds,
+    now: Nanoseconds,
+    bytes: u64,
+    bytes_per_s: u64,
+) -> Nanoseconds {
+    due.max(now.saturating_sub(CATCH_UP_NS)) + time_of(bytes, bytes_per_s)
+}
 
 /// Limits of the rate of an exchange, in bytes per second into each of both channels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,11 +104,6 @@ impl AdaptivePace {
         self.bytes_per_s < self.limits.bytes_per_s
     }
 
-    /// Begins an exchange.
-    pub fn begin(&mut self) {
-        self.bytes_per_s = self.limits.bytes_per_s;
-    }
-
     /// Adapts the rate after a second of an exchange, in which the p99 of its tenants was `slowdown` times that before.
     /// `None` for tenants without requests: then nothing notices the exchange.
     pub fn second(&mut self, slowdown: Option<f64>) {
@@ -156,7 +172,7 @@ mod tests {
         assert_eq!(pace.bytes_per_s(), 250_000);
         (0..9).for_each(|_| pace.second(Some(1.09)));
         assert_eq!(pace.bytes_per_s(), 8_000_000);
-        pace.begin();
+        let mut pace = AdaptivePace::new(PaceLimits::default()).unwrap();
         assert!(pace.bytes_per_s() == 2_000_000 && !pace.is_slowed());
         pace.second(None);
         assert_eq!(pace.bytes_per_s(), 4_000_000, "silence is no load");

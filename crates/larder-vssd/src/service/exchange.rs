@@ -4,10 +4,7 @@ use larder_ssd::nand::ChannelIndex;
 use larder_ssd::timed::Nanoseconds;
 
 use super::load::Noticed;
-use crate::levelling::AdaptivePace;
-
-/// Maximum time that an exchange may catch up after a wait, so that no burst follows.
-const CATCH_UP_NS: Nanoseconds = 20_000_000;
+use crate::levelling::{AdaptivePace, next_due};
 
 /// Why an exchange began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,14 +42,8 @@ impl Exchange {
     /// Books a part of `bytes` bytes. The next one may follow when these have taken their time.
     pub(super) fn copied(&mut self, now: Nanoseconds, bytes: u64) {
         // Parts go into both channels in turn.
-        let takes = time_of(bytes, self.pace.bytes_per_s().saturating_mul(2));
-        self.copy_at = self.copy_at.max(now.saturating_sub(CATCH_UP_NS)) + takes;
+        let rate = self.pace.bytes_per_s().saturating_mul(2);
+        self.copy_at = next_due(self.copy_at, now, bytes, rate);
         self.copied_bytes += bytes;
     }
-}
-
-/// Time that `bytes` take at a rate.
-pub(super) fn time_of(bytes: u64, bytes_per_s: u64) -> Nanoseconds {
-    let ns = u128::from(bytes) * 1_000_000_000 / u128::from(bytes_per_s.max(1));
-    Nanoseconds::try_from(ns).unwrap_or(Nanoseconds::MAX / 2)
 }

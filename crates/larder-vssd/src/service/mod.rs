@@ -37,9 +37,9 @@ use larder_ssd::{Error, ErrorKind};
 use crate::array::Vssds;
 use crate::images::Images;
 use crate::kind::{LogicalBlock, VssdId};
-use crate::levelling::PaceLimits;
+use crate::levelling::{PaceLimits, time_of};
 pub use exchange::Cause;
-use exchange::{Exchange, time_of};
+use exchange::Exchange;
 use load::TenantLoad;
 pub use report::{ChannelReport, DriveReport, ExchangeReport, ServiceReport};
 
@@ -61,8 +61,8 @@ impl Default for ServiceOptions {
         Self {
             pace: PaceLimits::default(),
             gamma: None,
-            open_wait_ns: 10_000_000_000,
-            busy_erase_ns: 1_000_000_000,
+            open_wait_ns: OPEN_WAIT_NS,
+            busy_erase_ns: BUSY_ERASE_NS,
         }
     }
 }
@@ -90,6 +90,10 @@ pub enum Step {
     },
 }
 
+/// An exchange of which only open parts are left waits this time for their tenants.
+pub(crate) const OPEN_WAIT_NS: Nanoseconds = 10_000_000_000;
+/// A die that is never idle erases once in this time.
+pub(crate) const BUSY_ERASE_NS: Nanoseconds = 1_000_000_000;
 /// A die that no tenant has used for this time may erase.
 pub const IDLE_NS: Nanoseconds = 5_000_000;
 /// How often erases are counted while there is nothing else to do.

@@ -25,8 +25,7 @@ impl WearService {
         cause: Cause,
     ) {
         let Some(swap) = array.swap_under_way() else { return };
-        let Ok(mut pace) = AdaptivePace::new(self.options.pace) else { return };
-        pace.begin();
+        let Ok(pace) = AdaptivePace::new(self.options.pace) else { return };
         let involved = |dies: &[(u32, DieIndex)]| {
             dies.iter().any(|&(drive, die)| drive == swap.drive && swap.partner(die).is_some())
         };

@@ -12,20 +12,14 @@ use super::mover::HeldOperation;
 use crate::array::{Copied, OpenParts, Vssds};
 use crate::images::Images;
 use crate::kind::{LogicalBlock, VssdId};
-use crate::levelling::{AdaptivePace, HourMean, PaceLimits};
-use crate::service::IDLE_NS;
+use crate::levelling::{AdaptivePace, HourMean, PaceLimits, next_due};
+use crate::service::{BUSY_ERASE_NS, IDLE_NS, OPEN_WAIT_NS};
 use crate::share::Dispatcher;
 
-/// A die that is never idle erases once in this time.
-const BUSY_ERASE_NS: Nanoseconds = 1_000_000_000;
 /// A stripe waits at most this time for its dies to be idle.
 const STRIPE_WAIT_NS: Nanoseconds = 100_000_000;
 /// Retry interval while tenants have to fill or free a block, or an erase has to wait.
 const WAIT_NS: Nanoseconds = 1_000_000;
-/// An exchange of which only open parts are left waits this time for their tenants.
-const OPEN_WAIT_NS: Nanoseconds = 10_000_000_000;
-/// Maximum time that the swap may catch up after a wait.
-const CATCH_UP_NS: Nanoseconds = 20_000_000;
 const SECOND_NS: Nanoseconds = 1_000_000_000;
 
 /// Latencies of the tenants by second.
@@ -115,8 +109,7 @@ impl GentleMover {
         limits: PaceLimits,
         moving: Vec<VssdId>,
     ) -> Result<Self, Error> {
-        let mut pace = AdaptivePace::new(limits)?;
-        pace.begin();
+        let pace = AdaptivePace::new(limits)?;
         Ok(Self {
             drive,
             pace,
@@ -209,10 +202,7 @@ impl GentleMover {
         self.under_way += 1;
         if let PhysicalOp::Program { bytes, .. } = op {
             self.copied += bytes;
-            let rate = u128::from(self.pace.bytes_per_s()) * 2;
-            let ns = u128::from(bytes) * u128::from(SECOND_NS) / rate.max(1);
-            self.begin_at = self.begin_at.max(now.saturating_sub(CATCH_UP_NS))
-                + u64::try_from(ns).unwrap_or(u64::MAX / 2);
+            self.book(now, bytes);
             self.stripe_by = self.begin_at + STRIPE_WAIT_NS;
         } else {
             self.stripe_by = now + STRIPE_WAIT_NS;
@@ -260,7 +250,7 @@ impl GentleMover {
                 self.part = Some(MovingPart { block, from, to });
                 self.stripe_by = now + STRIPE_WAIT_NS;
                 self.open_since = self.open_since.filter(|_| waited);
-                self.next_stripe(now);
+                self.book(now, 0);
             }
             Copied::Open => {
                 self.open_since.get_or_insert(now);
@@ -272,7 +262,9 @@ impl GentleMover {
         Ok(Gentle::Wait)
     }
 
-    fn next_stripe(&mut self, now: Nanoseconds) {
-        self.begin_at = self.begin_at.max(now.saturating_sub(CATCH_UP_NS));
+    /// Books `bytes`, which go into both channels in turn. The next stripe may follow when these have taken their time.
+    fn book(&mut self, now: Nanoseconds, bytes: u64) {
+        let rate = self.pace.bytes_per_s().saturating_mul(2);
+        self.begin_at = next_due(self.begin_at, now, bytes, rate);
     }
 }

@@ -8,13 +8,10 @@ use larder_ssd::timed::Nanoseconds;
 
 use super::pace::{Pace, Watch};
 use crate::kind::{LogicalBlock, VssdId};
+use crate::levelling::next_due;
 
 /// Stripes in progress: one in programming, one in reading.
 const UNDER_WAY: usize = 2;
-
-/// Maximum time that a swap may catch up after it was blocked by an erase or a busy die. So it keeps its rate, and no
-/// burst follows a long wait.
-const CATCH_UP_NS: Nanoseconds = 20_000_000;
 
 /// Retry interval while a tenant has to free a block.
 const WAIT_NS: Nanoseconds = 1_000_000;
@@ -199,9 +196,7 @@ impl Mover {
 
     fn begin(&mut self, now: Nanoseconds) {
         let Some(stripe) = self.stripes.pop_front() else { return };
-        let ns = u128::from(stripe.bytes) * 1_000_000_000 / u128::from(self.pace.bytes_per_s);
-        self.begin_at = self.begin_at.max(now.saturating_sub(CATCH_UP_NS))
-            + u64::try_from(ns).unwrap_or(u64::MAX);
+        self.begin_at = next_due(self.begin_at, now, stripe.bytes, self.pace.bytes_per_s);
         self.begun.push_back(stripe);
     }
 
