@@ -107,13 +107,24 @@ impl Client {
         client
     }
 
-    /// Whether nothing arrives for `time`.
-    pub(crate) fn is_quiet(&mut self, time: Duration) -> bool {
+    /// Waits for `time`, in which nothing may arrive.
+    ///
+    /// # Panics
+    /// With what arrived: a byte, the end of the stream, or an error.
+    pub(crate) fn assert_quiet(&mut self, time: Duration) {
         let before = self.stream.read_timeout().unwrap();
         self.stream.set_read_timeout(Some(time)).unwrap();
-        let heard = self.stream.read(&mut [0; 1]);
+        let mut byte = [0; 1];
+        let heard = loop {
+            match self.stream.read(&mut byte) {
+                // A process that was stopped and goes on is told so where a time limit is set.
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                heard => break heard,
+            }
+        };
         self.stream.set_read_timeout(before).unwrap();
-        heard.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
+        let is_quiet = heard.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
+        assert!(is_quiet, "within {time:?} the client heard {heard:?}, first byte {byte:?}");
     }
 
     pub(crate) fn send(&mut self, bytes: &[u8]) {

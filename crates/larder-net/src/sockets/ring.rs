@@ -132,7 +132,8 @@ impl Sockets {
         self.spare = Vec::new();
     }
 
-    fn happened(&mut self, completion: Completion) -> io::Result<()> {
+    /// Processes a completion.
+    pub(super) fn happened(&mut self, completion: Completion) -> io::Result<()> {
         let Completion { of, result, buffer, goes_on } = completion;
         match of {
             CompletionOwner::Receive(key) => self.received(key, result, buffer, goes_on)?,
@@ -173,8 +174,9 @@ impl Sockets {
                 buffer.into_iter().for_each(|buffer| self.kernel.provided().give_back(buffer));
             }
             (Err(_), _) if -result == libc::ENOBUFS => self.starved.push(key),
-            // The receive was stopped; it resumes when there is room.
-            (Err(_), _) if -result == libc::ECANCELED => {}
+            // The receive was stopped; it resumes when there is room. A receive that the kernel has moved to a thread of
+            // its own ends with EINTR when it is stopped, and may end with EAGAIN.
+            (Err(_), _) if [libc::ECANCELED, libc::EINTR, libc::EAGAIN].contains(&-result) => {}
             (Err(_), _) => {
                 slot.end.get_or_insert(Err(-result));
             }
@@ -356,6 +358,11 @@ impl Sockets {
 }
 
 impl RingSocket {
+    #[cfg(test)]
+    pub(super) fn key(&self) -> usize {
+        self.key
+    }
+
     /// Waits until there is something to receive: bytes, the end of the stream or an error. It needs no buffer.
     pub fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let mut sockets = self.sockets.borrow_mut();

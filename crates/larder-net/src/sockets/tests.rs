@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
+use super::kernel::{Completion, CompletionOwner};
 use super::provided::BUFFER_LEN;
 use super::{RingSocket, SocketRing};
 
@@ -279,4 +280,27 @@ fn sends_that_are_not_taken_hold_a_bounded_number_of_bytes_and_end_where_others_
     }
     assert!(begun.elapsed() >= Duration::from_millis(900), "they had a second");
     assert!(all[0].1.is_broken() && ring.0.borrow().unsent_bytes() < (4 << 20) + long);
+}
+
+/// A receive that was stopped, by whatever number the kernel says so, is no error of the connection.
+#[test]
+fn a_receive_that_was_stopped_goes_on_and_one_that_failed_is_an_error() {
+    let Some(ring) = ring() else { return };
+    for (code, is_stop) in
+        [(libc::ECANCELED, true), (libc::EINTR, true), (libc::EAGAIN, true), (libc::EPIPE, false)]
+    {
+        let (mut client, mut socket) = pair(&ring);
+        let mut input = Vec::with_capacity(1000);
+        assert!(socket.poll_receive(&mut cx(), &mut input).is_pending(), "nothing was sent");
+        let of = CompletionOwner::Receive(socket.key());
+        let failed = Completion { of, result: -code, buffer: None, goes_on: true };
+        ring.0.borrow_mut().happened(failed).unwrap();
+        client.write_all(b"more").unwrap();
+        if is_stop {
+            assert_eq!(receive(&ring, &mut socket, 4), b"more", "after error {code}");
+        } else {
+            let heard = socket.poll_receive(&mut cx(), &mut input);
+            assert!(matches!(heard, Poll::Ready(Err(_))), "{heard:?}");
+        }
+    }
 }

@@ -88,7 +88,8 @@ fn a_refused_payload_is_skipped_and_takes_no_memory() {
     client.ask(1, 0, 0, 64 << 20, &[]);
     for megabyte in 0..64 {
         if megabyte == 63 {
-            assert!(client.is_quiet(Duration::from_millis(100)), "it is answered behind all of it");
+            // The reply comes behind all of it.
+            client.assert_quiet(Duration::from_millis(100));
         }
         client.send(&vec![0x41; 1 << 20]);
     }
