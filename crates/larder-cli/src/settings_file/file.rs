@@ -224,7 +224,9 @@ impl SettingsFile {
     /// What it says about the caches of all tenants.
     pub(crate) fn cache(&self, source: &Source) -> Result<CacheSettings, Error> {
         let sections = named!(self, soc loc array admission placement dram demotion);
-        let keys = named!(self, crash_safety utilization tombstone_log flash_wait seed hash_seed latencies access_times);
+        let keys = named!(
+            self, crash_safety utilization tombstone_log flash_wait seed hash_seed latencies access_times
+        );
         CacheSettings::read(&Sections { sections, keys }, "", source)
     }
 

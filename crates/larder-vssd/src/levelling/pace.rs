@@ -8,8 +8,8 @@ use std::collections::VecDeque;
 use larder_ssd::timed::Nanoseconds;
 use larder_ssd::{Error, ErrorKind};
 
-/// Maximum time that an exchange may catch up after an erase or a busy die blocked it. So it keeps its rate, and no burst
-/// follows a long wait.
+/// Maximum time that an exchange may catch up after an erase or a busy die blocked it. So it keeps its rate, and no
+/// burst follows a long wait.
 const CATCH_UP_NS: Nanoseconds = 20_000_000;
 
 /// Time that `bytes` take at a rate.
