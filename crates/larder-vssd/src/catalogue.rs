@@ -4,7 +4,7 @@
 //! ```text
 //!  offset  bytes  field
 //!       0      8  magic "LARDERVS"
-//!       8      2  version: 2
+//!       8      2  version: 3
 //!      10      2  reserved: 0, checked
 //!      12      4  CRC-32C of bytes 16 to 48 + n
 //!      16     16  identity of the array
@@ -32,7 +32,9 @@
 //!        8     16  weight (0 but for software); MB/s and bytes that were asked for
 //!       24     64  name of its owner in UTF-8, filled up with zeros; all zeros: it has none
 //!       88      8  s: logical dies, at least 1; l: slots, at least 1
-//!       96   16·s  of each: number, drive, die, quarters of it
+//!       96      8  logical dies of a block: s or a divisor of it; numbers of a generation, l to 16 times the slots of
+//!                  these dies
+//!      104   16·s  of each: number, drive, die, quarters of it
 //!             4·l  of each slot: generation; bit 31 if it holds a block
 //!               …  8 bytes for each slot that holds a block: what its owner gave it
 //!
@@ -57,14 +59,14 @@ use larder_ssd::nand::{DieArray, DieIndex, NandGeometry};
 
 use super::kind::{Isolation, NAME_BYTES_MAX, Throughputs};
 use super::record::JournalId;
-use super::state::{SOFT_PLANES, Seat, Shape, State, SwapState, Vssd};
+use super::state::{GROUPS_MAX, SOFT_PLANES, Seat, Shape, State, SwapState, Vssd};
 use super::table::BlockTable;
 use crate::fields::Fields;
 
 mod levelling;
 
 const MAGIC: [u8; 8] = *b"LARDERVS";
-const VERSION: u16 = 2;
+const VERSION: u16 = 3;
 const HEADER_BYTES: usize = 48;
 
 /// A decoded catalogue, and the offset at which its journal begins.
@@ -143,6 +145,8 @@ fn put_vssd(bytes: &mut Vec<u8>, id: u32, vssd: &Vssd) {
     bytes.extend(name);
     put_count(bytes, vssd.seats.len());
     put_count(bytes, vssd.table.generations().len());
+    put_count(bytes, vssd.table.width());
+    bytes.extend(vssd.table.stride().to_le_bytes());
     for seat in &vssd.seats {
         for number in [seat.id, seat.drive, seat.die.0, seat.planes] {
             bytes.extend(number.to_le_bytes());
@@ -282,8 +286,9 @@ fn vssd(reader: &mut Reader<'_>, drives: &Shape) -> Result<(u32, Vssd), String> 
     let name = name(&reader.take::<NAME_BYTES_MAX>()?)
         .ok_or_else(|| format!("vSSD {id} has a name that cannot be"))?;
     let (seats, slots) = (reader.number()?, reader.number()?);
-    if seats > drives.drives * drives.dies() * SOFT_PLANES {
-        return Err(format!("vSSD {id} has {seats} logical dies"));
+    let (width, stride) = (reader.number()?, reader.number()?);
+    if seats > drives.planes() || width == 0 || !seats.is_multiple_of(width) {
+        return Err(format!("vSSD {id} has {seats} logical dies, {width} for a block"));
     }
     reader.check_has(u64::from(seats) * 16 + u64::from(slots) * 4)?;
     let mut vssd_seats = Vec::new();
@@ -294,11 +299,14 @@ fn vssd(reader: &mut Reader<'_>, drives: &Shape) -> Result<(u32, Vssd), String> 
     }
     let planes = vssd_seats.first().map(|seat| seat.planes);
     let planes = planes.filter(|planes| [1, SOFT_PLANES].contains(planes));
-    if planes.is_none_or(|planes| drives.quota(planes) != slots) || slots == 0 {
-        return Err(format!("vSSD {id} has {slots} slots on {seats} dies"));
+    let of_group = planes.map_or(0, |planes| drives.quota(planes));
+    let most = u64::from(of_group) * u64::from(GROUPS_MAX);
+    let has_all = u64::from(of_group) * u64::from(seats / width) == u64::from(slots);
+    if slots == 0 || !has_all || stride < slots || u64::from(stride) > most {
+        return Err(format!("vSSD {id} has {slots} slots of {stride} on {seats} dies"));
     }
     let generations = (0..slots).map(|_| reader.number()).collect::<Result<Vec<_>, _>>()?;
-    let mut table = BlockTable::of_generations(generations, vssd_seats.len());
+    let mut table = BlockTable::of_generations(generations, stride, width as usize);
     let live: Vec<_> = table.live_slots().collect();
     for slot in live {
         if table.find_number_in(slot).is_none() {
@@ -391,7 +399,11 @@ mod tests {
         let vssds = [(2, Isolation::Channel, whole), (8, Isolation::Software { weight: 3 }, soft)];
         for (id, isolation, seats) in vssds {
             let slots = SHAPE.quota(seats[0].planes);
-            let mut table = BlockTable::new(slots, seats.len());
+            // The second has grown.
+            let width = if id == 2 { 2 } else { 1 };
+            let groups = u32::try_from(seats.len() / width).unwrap();
+            let mut table = BlockTable::new(slots, 4 * slots, width);
+            table.grow((groups - 1) * slots);
             (0..3).for_each(|tag| assert!(table.take(1000 + tag).is_some()));
             table.release(table.find(1).unwrap());
             let name = if id == 2 { "photos".to_owned() } else { String::new() };
@@ -421,7 +433,7 @@ mod tests {
     #[test]
     fn the_bytes_are_where_the_table_says() {
         let bytes = encode(&JOURNAL, &example());
-        assert_eq!((&bytes[..8], &bytes[8..10]), (&b"LARDERVS"[..], &[2, 0][..]));
+        assert_eq!((&bytes[..8], &bytes[8..10]), (&b"LARDERVS"[..], &[3, 0][..]));
         assert_eq!((&bytes[16..32], bytes[32]), (&b"0123456789abcdef"[..], 7));
         let number = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
         assert_eq!((bytes[40] as usize | (bytes[41] as usize) << 8) + 48, bytes.len());

@@ -9,8 +9,10 @@ use larder_ssd::raw::BlockTag;
 use super::kind::{Isolation, Throughputs, VssdId};
 use super::levelling::LevellingState;
 use super::record::Change;
-use super::table::BlockTable;
+use super::table::{BlockTable, Slot};
 
+/// A vSSD has at most this number of times the logical dies that it was made with.
+pub(super) const GROUPS_MAX: u32 = 16;
 /// Number of soft planes per die.
 pub(super) const SOFT_PLANES: u32 = 4;
 
@@ -37,9 +39,46 @@ pub(super) struct Vssd {
     /// The request of its creation.
     pub(super) mb_s: u32,
     pub(super) bytes: u64,
-    /// In the order in which stripes go round them.
+    /// Groups of as many logical dies as a block has parts, one group behind the other. A vSSD begins with one group,
+    /// and each growth adds some. All parts of a block are in one group, in the order in which stripes go round them.
     pub(super) seats: Vec<Seat>,
+    /// Each group has the same number of slots, one group behind the other.
     pub(super) table: BlockTable,
+}
+
+impl Vssd {
+    fn groups(&self) -> usize {
+        self.seats.len() / self.table.width()
+    }
+
+    /// The group of a slot.
+    fn group_of(&self, slot: Slot) -> usize {
+        let slots = self.table.slots() as usize / self.groups();
+        slot.at() / slots
+    }
+
+    /// The logical dies of the block in `slot`, in the order of its parts.
+    pub(super) fn seats_of(&self, slot: Slot) -> &[Seat] {
+        let width = self.table.width();
+        &self.seats[self.group_of(slot) * width..][..width]
+    }
+
+    /// Position of the logical die of a part of the block in `slot`, among all of this vSSD.
+    pub(super) fn seat_at(&self, slot: Slot, member: usize) -> usize {
+        self.group_of(slot) * self.table.width() + member
+    }
+
+    /// The part that the block in `slot` has on the logical die at position `at`; `None` if the die is of another
+    /// group.
+    pub(super) fn member_at(&self, slot: Slot, at: usize) -> Option<usize> {
+        let width = self.table.width();
+        (at / width == self.group_of(slot)).then_some(at % width)
+    }
+
+    /// The blocks that have a part on the logical die at position `at`, and which part.
+    pub(super) fn live_on(&self, at: usize) -> impl Iterator<Item = (Slot, usize)> + '_ {
+        self.table.live_slots().filter_map(move |slot| Some((slot, self.member_at(slot, at)?)))
+    }
 }
 
 /// Dies of a drive that swap their data.
@@ -106,6 +145,11 @@ impl Shape {
         }
     }
 
+    /// Soft planes of all drives.
+    pub(super) fn planes(&self) -> u32 {
+        self.drives.saturating_mul(self.dies()).saturating_mul(SOFT_PLANES)
+    }
+
     /// Dies of each drive.
     pub(super) fn dies(&self) -> u32 {
         self.geometry.array.dies()
@@ -133,7 +177,7 @@ impl State {
 
     /// Pages of a logical block of `vssd`.
     pub(super) fn superblock_pages(&self, vssd: &Vssd) -> u64 {
-        u64::from(self.shape.geometry.block_pages()) * vssd.seats.len() as u64
+        u64::from(self.shape.geometry.block_pages()) * vssd.table.width() as u64
     }
 
     pub(super) fn vssd(&self, id: VssdId) -> Option<&Vssd> {

@@ -4,10 +4,11 @@
 //! generation:
 //!
 //! ```text
-//!   number = generation · slots + slot
+//!   number = generation · stride + slot
 //! ```
 //!
-//! So a look-up is a division, and the number of a freed block is distinguished from that of the block that has its
+//! The stride is the largest number of slots that the vSSD can grow to. So numbers stay the same when it grows, a
+//! look-up is a division, and the number of a freed block is distinguished from that of the block that has its
 //! slot now. A new block gets the lowest number above all used ones whose slot is free. So numbers grow with the age
 //! order of blocks, and are never reused. An entry is stored in columns: 4 bytes for each physical block, 4 for the
 //! generation, 8 for the owner's tag, and a bit that says whether it is free. This is at most 16 bytes per physical
@@ -21,7 +22,7 @@ use larder_ssd::raw::BlockTag;
 pub(super) struct Slot(u32);
 
 impl Slot {
-    fn at(self) -> usize {
+    pub(super) fn at(self) -> usize {
         self.0 as usize
     }
 }
@@ -43,19 +44,22 @@ pub(super) struct BlockTable {
     /// One bit per slot: whether it is free.
     free: Vec<u64>,
     live: u32,
+    /// Numbers of a generation, at least the number of slots.
+    stride: u32,
     /// Above all numbers used so far.
     next: u64,
 }
 
 impl BlockTable {
-    pub(super) fn new(slots: u32, width: usize) -> Self {
-        Self::of_generations(vec![0; slots as usize], width)
+    /// A table of free slots, which can grow to `stride` slots.
+    pub(super) fn new(slots: u32, stride: u32, width: usize) -> Self {
+        Self::of_generations(vec![0; slots as usize], stride, width)
     }
 
     /// A table with the slots of [`Self::generations`]. The caller must set the tags of live slots.
-    pub(super) fn of_generations(generations: Vec<u32>, width: usize) -> Self {
-        assert!(width > 0 && !generations.is_empty(), "{} slots of {width}", generations.len());
+    pub(super) fn of_generations(generations: Vec<u32>, stride: u32, width: usize) -> Self {
         let slots = generations.len();
+        assert!(width > 0 && slots > 0 && slots <= stride as usize, "{slots} slots of {width}");
         let mut table = Self {
             width,
             members: vec![NONE; slots * width],
@@ -63,6 +67,7 @@ impl BlockTable {
             generations,
             free: vec![0; slots.div_ceil(64)],
             live: 0,
+            stride,
             next: 0,
         };
         for slot in (0..table.slots()).map(Slot) {
@@ -73,8 +78,7 @@ impl BlockTable {
             }
             // The generation of a free slot is the earliest one that its next block can have.
             let above = table.number_in(slot.0) + u64::from(live);
-            let given =
-                if live { above } else { above.saturating_sub(u64::from(table.slots()) - 1) };
+            let given = if live { above } else { above.saturating_sub(u64::from(stride) - 1) };
             table.next = table.next.max(given);
         }
         table
@@ -84,8 +88,25 @@ impl BlockTable {
         u32::try_from(self.generations.len()).unwrap_or(u32::MAX)
     }
 
+    /// Numbers of a generation: the table can grow to this number of slots.
+    pub(super) fn stride(&self) -> u32 {
+        self.stride
+    }
+
     pub(super) fn width(&self) -> usize {
         self.width
+    }
+
+    /// Adds free slots. All numbers stay as they are.
+    pub(super) fn grow(&mut self, slots: u32) {
+        let before = self.slots();
+        let after = before + slots;
+        assert!(after <= self.stride, "{after} slots: the table can grow to {}", self.stride);
+        self.members.resize(after as usize * self.width, NONE);
+        self.tags.resize(after as usize, 0);
+        self.generations.resize(after as usize, 0);
+        self.free.resize((after as usize).div_ceil(64), 0);
+        (before..after).for_each(|slot| self.set_free(Slot(slot), true));
     }
 
     pub(super) fn live(&self) -> u32 {
@@ -106,7 +127,7 @@ impl BlockTable {
 
     /// The first generation that does not fit numbers of 40 bits.
     fn generation_end(&self) -> u32 {
-        let end = BlockTag::BLOCKS / u64::from(self.slots());
+        let end = BlockTag::BLOCKS / u64::from(self.stride);
         u32::try_from(end).unwrap_or(LIVE).min(LIVE)
     }
 
@@ -121,6 +142,9 @@ impl BlockTable {
 
     /// The first free slot from `from` on.
     fn first_free(&self, from: u32) -> Option<u32> {
+        if from >= self.slots() {
+            return None;
+        }
         let (first, mut mask) = (from as usize / 64, u64::MAX << (from % 64));
         for (at, word) in (first..).zip(&self.free[first..]) {
             if word & mask != 0 {
@@ -134,14 +158,14 @@ impl BlockTable {
 
     /// The number that [`Self::take`] would return next.
     pub(super) fn next_number(&self) -> Option<u64> {
-        let slots = u64::from(self.slots());
-        let from = u32::try_from(self.next % slots).unwrap_or(0);
-        let round = self.next / slots;
+        let stride = u64::from(self.stride);
+        let from = u32::try_from(self.next % stride).unwrap_or(0);
+        let round = self.next / stride;
         let (round, slot) = match self.first_free(from) {
             Some(slot) => (round, slot),
             None => (round + 1, self.first_free(0)?),
         };
-        (round < u64::from(self.generation_end())).then(|| round * slots + u64::from(slot))
+        (round < u64::from(self.generation_end())).then(|| round * stride + u64::from(slot))
     }
 
     /// Allocates a block with a tag of the owner; `None` if all slots are in use, or all numbers were used.
@@ -165,10 +189,10 @@ impl BlockTable {
 
     /// Takes the slot of block `number`, for a record of a journal. `false` if no history can allocate that number now.
     pub(super) fn replay_take(&mut self, number: u64, tag: u64) -> bool {
-        let slots = u64::from(self.slots());
-        let slot = u32::try_from(number % slots).map(Slot).ok();
-        let generation = u32::try_from(number / slots).ok();
-        let (Some(slot), Some(generation)) = (slot, generation) else { return false };
+        let stride = u64::from(self.stride);
+        let slot = u32::try_from(number % stride).ok().filter(|slot| *slot < self.slots());
+        let generation = u32::try_from(number / stride).ok();
+        let (Some(slot), Some(generation)) = (slot.map(Slot), generation) else { return false };
         if number < self.next || generation >= self.generation_end() || self.is_live(slot) {
             return false;
         }
@@ -184,9 +208,9 @@ impl BlockTable {
 
     /// The slot of block `number`; `None` if the block does not exist (any more).
     pub(super) fn find(&self, number: u64) -> Option<Slot> {
-        let slots = u64::from(self.slots());
-        let slot = Slot(u32::try_from(number % slots).ok()?);
-        let generation = u32::try_from(number / slots).ok()?;
+        let stride = u64::from(self.stride);
+        let slot = u32::try_from(number % stride).ok().filter(|slot| *slot < self.slots())?;
+        let (slot, generation) = (Slot(slot), u32::try_from(number / stride).ok()?);
         (generation < self.generation_end() && self.generations[slot.at()] == generation | LIVE)
             .then_some(slot)
     }
@@ -205,7 +229,7 @@ impl BlockTable {
 
     fn number_in(&self, slot: u32) -> u64 {
         let generation = u64::from(self.generations[slot as usize] & !LIVE);
-        generation * u64::from(self.slots()) + u64::from(slot)
+        generation * u64::from(self.stride) + u64::from(slot)
     }
 
     fn is_live(&self, slot: Slot) -> bool {
@@ -254,7 +278,7 @@ mod tests {
 
     #[test]
     fn numbers_are_found_while_their_blocks_live_and_never_again() {
-        let mut table = BlockTable::new(3, 2);
+        let mut table = BlockTable::new(3, 3, 2);
         let numbers: Vec<u64> = (10..13).map(|tag| table.take(tag).unwrap()).collect();
         assert_eq!((numbers.clone(), table.take(0)), (vec![0, 1, 2], None));
         let slot = table.find(1).unwrap();
@@ -270,7 +294,7 @@ mod tests {
 
     #[test]
     fn block_numbers_grow_and_the_generations_restore_the_counter() {
-        let (mut table, mut last) = (BlockTable::new(200, 1), None);
+        let (mut table, mut last) = (BlockTable::new(200, 256, 1), None);
         let mut rng = fastrand::Rng::with_seed(1);
         for _ in 0..5000 {
             let number = match table.take(0) {
@@ -286,14 +310,31 @@ mod tests {
             };
             assert!(last < Some(number), "{number} after {last:?}");
             last = Some(number);
-            let again = BlockTable::of_generations(table.generations().to_vec(), 1);
+            let again = BlockTable::of_generations(table.generations().to_vec(), 256, 1);
             assert_eq!((again.next, again.live), (table.next, table.live), "generations tell it");
         }
     }
 
     #[test]
+    fn a_table_that_grows_keeps_its_numbers_and_gives_no_number_twice() {
+        let mut table = BlockTable::new(70, 210, 2);
+        let mut numbers: Vec<u64> = std::iter::from_fn(|| table.take(1)).collect();
+        assert_eq!(numbers.len(), 70);
+        table.release(table.find(3).unwrap());
+        table.grow(140);
+        assert!(numbers.iter().all(|number| table.find(*number).is_some() == (*number != 3)));
+        assert!(table.find(200).is_none() && table.slots() == 210);
+        let new: Vec<u64> = std::iter::from_fn(|| table.take(2)).collect();
+        assert_eq!((new.len(), new[0], new[140]), (141, 70, 213), "then the slot of block 3");
+        numbers.extend(&new);
+        assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
+        let again = BlockTable::of_generations(table.generations().to_vec(), 210, 2);
+        assert_eq!((again.next, again.live), (table.next, 210));
+    }
+
+    #[test]
     fn a_journal_takes_and_frees_what_it_could_have_given_out() {
-        let mut table = BlockTable::new(4, 1);
+        let mut table = BlockTable::new(4, 4, 1);
         assert!(table.replay_take(2, 5) && !table.replay_take(2, 5));
         assert!(!table.replay_take(1, 5), "a number below one that was given out");
         assert!(!table.replay_take(6, 5), "its slot is taken");
@@ -307,7 +348,7 @@ mod tests {
     #[test]
     fn an_entry_takes_no_more_than_16_bytes_a_physical_block() {
         for width in [1, 2, 64] {
-            let table = BlockTable::new(1000, width);
+            let table = BlockTable::new(1000, 4000, width);
             // 10 of the 1010 blocks of a die are its spare.
             assert!(table.memory_bytes() <= 16 * 1010 * width as u64, "{width}");
         }
@@ -319,7 +360,7 @@ mod tests {
         let end = 1 << 30;
         let mut generations = vec![end - 1; slots];
         generations[..slots - 1].fill(end);
-        let mut table = BlockTable::of_generations(generations, 1);
+        let mut table = BlockTable::of_generations(generations, 1 << 10, 1);
         let last = table.take(1).unwrap();
         assert_eq!(last, BlockTag::BLOCKS - 1);
         assert_eq!(table.take(1), None);

@@ -22,10 +22,10 @@ impl<I: Images> Vssds<I> {
                 let stripes = self.written_of(vssd, slot)
                     / u64::from(self.ledger.state().shape.geometry.stripe_pages());
                 let mut held = 0;
-                for (member, seat) in vssd.seats.iter().enumerate() {
+                for (member, seat) in vssd.seats_of(slot).iter().enumerate() {
                     held += u64::from(self.rows(vssd, slot, member, seat));
                     let Some(block) = vssd.table.member(slot, member) else { continue };
-                    of_seat[member] += 1;
+                    of_seat[vssd.seat_at(slot, member)] += 1;
                     let number = vssd.table.number(slot);
                     if let Some(other) = owners.insert((seat.drive, block), (id, number)) {
                         return Err(format!("{block:?} is of {other:?} and of {id}, {number}"));

@@ -272,7 +272,7 @@ impl<I: Images> Vssds<I> {
         let at = stripe / width * stripe_pages + page % stripe_pages;
         let physical = entry.table.member(slot, member);
         let physical = physical.unwrap_or_else(|| unreachable!("page {page} is written"));
-        let drive = entry.seats[member].drive as usize;
+        let drive = entry.seats_of(slot)[member].drive as usize;
         Ok((drive, physical, u32::try_from(at).unwrap_or(u32::MAX)))
     }
 
@@ -286,7 +286,7 @@ impl<I: Images> Vssds<I> {
         self.ledger.check()?;
         let slot = self.resolve(vssd, block)?;
         let entry = self.vssd(vssd)?;
-        let members = entry.seats.iter().enumerate();
+        let members = entry.seats_of(slot).iter().enumerate();
         let members = members.filter_map(|(member, seat)| {
             Some((seat.drive as usize, entry.table.member(slot, member)?))
         });
@@ -334,13 +334,12 @@ impl<I: Images> Vssds<I> {
 
     /// Pages of the block in `slot` without a gap: up to the first missing stripe.
     pub(super) fn written_of(&self, vssd: &Vssd, slot: Slot) -> u64 {
-        let (width, stripe_pages) =
-            (vssd.seats.len() as u64, u64::from(self.ledger.state().shape.geometry.stripe_pages()));
-        let missing =
-            (0u64..).zip(vssd.seats.iter().enumerate()).map(|(offset, (member, seat))| {
-                let rows = u64::from(self.rows(vssd, slot, member, seat));
-                rows * width + offset
-            });
+        let stripe_pages = u64::from(self.ledger.state().shape.geometry.stripe_pages());
+        let (seats, width) = (vssd.seats_of(slot), vssd.table.width() as u64);
+        let missing = (0u64..).zip(seats.iter().enumerate()).map(|(offset, (member, seat))| {
+            let rows = u64::from(self.rows(vssd, slot, member, seat));
+            rows * width + offset
+        });
         let full = self.ledger.state().superblock_pages(vssd);
         missing.min().map_or(0, |stripe| (stripe * stripe_pages).min(full))
     }

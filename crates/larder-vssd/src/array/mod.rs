@@ -31,7 +31,7 @@ use larder_ssd::{Error, ErrorKind};
 use crate::images::{Images, Journal};
 use crate::kind::{Isolation, LogicalBlock, NAME_BYTES_MAX, Request, Throughputs, VssdId};
 use crate::levelling::UnitWear;
-use crate::state::{SOFT_PLANES, Seat, Shape, State, SwapState, Vssd};
+use crate::state::{GROUPS_MAX, SOFT_PLANES, Seat, Shape, State, SwapState, Vssd};
 use crate::table::BlockTable;
 use crate::units::{Dies, FreeUnits, Place};
 use ledger::Ledger;
@@ -234,26 +234,17 @@ impl<I: Images> Vssds<I> {
         let units = self.units_of(&request)?;
         let wear = Wear { drives: &self.drives, swap: self.ledger.state().swap.as_ref() };
         let places = self.free.choose(request.isolation, units, &wear);
-        let mut places = places.map_err(|free| self.no_resources(&request, units, free))?;
-        // Consecutive dies are on different channels, because dies are numbered round-robin over them.
-        places.sort_by_key(|place| (place.die, place.drive));
-        let planes = match request.isolation {
-            Isolation::Channel | Isolation::Die => SOFT_PLANES,
-            Isolation::Software { .. } | Isolation::None => 1,
-        };
-        let seats = (self.ledger.state().next_seat..).zip(&places);
-        let seats: Vec<Seat> = seats
-            .map(|(id, place)| Seat { id, drive: place.drive, die: place.die, planes })
-            .collect();
-        let next_seat =
-            self.ledger.state().next_seat.checked_add(seats.len().try_into().unwrap_or(u32::MAX));
-        let next_seat = next_seat.filter(|&next| next <= BlockTag::DIES);
+        let places = places.map_err(|free| self.no_resources(&request, units, free))?;
+        let (seats, next_seat) = self.seats_at(request.isolation, places)?;
         let id = self.ledger.state().next_vssd;
-        let Some(next_seat) = next_seat.filter(|_| id < VssdId::COUNT) else {
-            let message = "all numbers of vSSDs or logical dies were given out: make a new array";
-            return Err(Error::new(ErrorKind::NoResources, message));
-        };
-        let table = BlockTable::new(self.ledger.state().shape.quota(planes), seats.len());
+        if id >= VssdId::COUNT {
+            return Err(all_numbers_given());
+        }
+        let shape = &self.ledger.state().shape;
+        let (slots, width) = (shape.quota(seats[0].planes), seats.len());
+        let groups = shape.planes() / (seats[0].planes * u32::try_from(width).unwrap_or(u32::MAX));
+        let stride = slots.saturating_mul(groups.clamp(1, GROUPS_MAX));
+        let table = BlockTable::new(slots, stride, width);
         seats.iter().for_each(|seat| self.free.take(seat));
         let Request { isolation, mb_s, bytes } = request;
         let state = self.ledger.state_mut();
@@ -262,6 +253,84 @@ impl<I: Images> Vssds<I> {
         (state.next_vssd, state.next_seat) = (id + 1, next_seat);
         self.ledger.write_catalogue()?;
         Ok(VssdId(id))
+    }
+
+    /// New logical dies at `places`, and the number after theirs.
+    fn seats_at(
+        &self,
+        isolation: Isolation,
+        mut places: Vec<Place>,
+    ) -> Result<(Vec<Seat>, u32), Error> {
+        // Consecutive dies are on different channels, because dies are numbered round-robin over them.
+        places.sort_by_key(|place| (place.die, place.drive));
+        let planes = match isolation {
+            Isolation::Channel | Isolation::Die => SOFT_PLANES,
+            Isolation::Software { .. } | Isolation::None => 1,
+        };
+        let first = self.ledger.state().next_seat;
+        let seats = (first..).zip(&places);
+        let seats: Vec<Seat> = seats
+            .map(|(id, place)| Seat { id, drive: place.drive, die: place.die, planes })
+            .collect();
+        let next = first.checked_add(seats.len().try_into().unwrap_or(u32::MAX));
+        let next = next.filter(|&next| next <= BlockTag::DIES).ok_or_else(all_numbers_given)?;
+        Ok((seats, next))
+    }
+
+    /// Adds units to a vSSD, which gets more blocks of the same size; existing blocks stay where they are. When this
+    /// returns the growth is in the catalogue. The new units are chosen as for a new vSSD.
+    ///
+    /// A block has a part on each die that the vSSD was made with, so a vSSD grows by as many units as it was made
+    /// with, or a multiple of them, up to 16 times that.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotOwned`] if there is no such vSSD; [`ErrorKind::Config`] for another number of units: the message
+    /// names those that are possible; [`ErrorKind::NoResources`] if too few are free, or the vSSD cannot grow so far;
+    /// [`ErrorKind::PowerLoss`]: it may have grown or not.
+    pub fn grow(&mut self, id: VssdId, units: u32) -> Result<(), Error> {
+        self.ledger.check()?;
+        let fail = |kind, message: String| Err(Error::new(kind, message));
+        let shape = &self.ledger.state().shape;
+        let vssd = self.vssd(id)?;
+        let isolation = vssd.isolation;
+        let of_unit = match isolation {
+            Isolation::Channel => shape.geometry.array.dies_per_channel,
+            _ => 1,
+        };
+        let made_with = u32::try_from(vssd.table.width()).unwrap_or(u32::MAX) / of_unit;
+        let unit = isolation.unit_name();
+        if units == 0 || !units.is_multiple_of(made_with) {
+            let message = format!(
+                "{units} more {unit}s for vSSD {}: it was made with {made_with}, and grows by {made_with}, {} or                  another multiple",
+                id.0,
+                made_with * 2
+            );
+            return fail(ErrorKind::Config, message);
+        }
+        let of_group = shape.quota(vssd.seats[0].planes);
+        let slots = (units / made_with).saturating_mul(of_group);
+        let room = vssd.table.stride() - vssd.table.slots();
+        if slots > room {
+            let message = format!(
+                "{units} more {unit}s for vSSD {}: it can grow by {} more; make another vSSD",
+                id.0,
+                room / of_group * made_with
+            );
+            return fail(ErrorKind::NoResources, message);
+        }
+        let wear = Wear { drives: &self.drives, swap: self.ledger.state().swap.as_ref() };
+        let places = self.free.choose(isolation, units, &wear).map_err(|free| {
+            let message = format!("{units} more {unit}s for vSSD {}: {free} are free", id.0);
+            Error::new(ErrorKind::NoResources, message)
+        })?;
+        let (seats, next_seat) = self.seats_at(isolation, places)?;
+        seats.iter().for_each(|seat| self.free.take(seat));
+        let state = self.ledger.state_mut();
+        state.next_seat = next_seat;
+        let Some(vssd) = state.vssds.get_mut(&id.0) else { unreachable!("it is there") };
+        vssd.seats.extend(seats);
+        vssd.table.grow(slots);
+        self.ledger.write_catalogue()
     }
 
     fn check_name(&self, name: &str) -> Result<(), Error> {
@@ -367,7 +436,7 @@ impl<I: Images> Vssds<I> {
         // No table refers to these blocks any more, so they cannot be read. Erase them before the units are free, so
         // that they do not take room from the next owner.
         for slot in vssd.table.live_slots() {
-            for (member, seat) in vssd.seats.iter().enumerate() {
+            for (member, seat) in vssd.seats_of(slot).iter().enumerate() {
                 if let Some(block) = vssd.table.member(slot, member) {
                     erase(&mut self.drives[seat.drive as usize], block)?;
                 }
@@ -543,6 +612,12 @@ impl<I: Images> Vssds<I> {
         let erases = BlockTag::saturated(erases);
         BlockTag { die: seat, block: block.block(), erases, stamp }.encode()
     }
+}
+
+#[cold]
+fn all_numbers_given() -> Error {
+    let message = "all numbers of vSSDs or logical dies were given out: make a new array";
+    Error::new(ErrorKind::NoResources, message)
 }
 
 /// Erases `block` if possible. A block that fails is out of use, and no table refers to it.

@@ -133,7 +133,7 @@ impl<I: Images> Vssds<I> {
     /// The logical die of `part`, and its physical block.
     pub(super) fn part(&self, part: Part) -> (Seat, Option<BlockIndex>) {
         let vssd = &self.ledger.state().vssds[&part.vssd];
-        (vssd.seats[part.member], vssd.table.member(part.slot, part.member))
+        (vssd.seats_of(part.slot)[part.member], vssd.table.member(part.slot, part.member))
     }
 
     pub(super) fn set_part(&mut self, part: Part, block: Option<BlockIndex>) {
@@ -269,8 +269,9 @@ impl<I: Images> Vssds<I> {
     /// The part of block `number` on logical die `seat`, if the block exists.
     fn part_of(&self, seat: u32, number: u64) -> Option<Part> {
         self.ledger.state().vssds.iter().find_map(|(&vssd, entry)| {
-            let member = entry.seats.iter().position(|other| other.id == seat)?;
-            Some(Part { vssd, slot: entry.table.find(number)?, member })
+            let at = entry.seats.iter().position(|other| other.id == seat)?;
+            let slot = entry.table.find(number)?;
+            Some(Part { vssd, slot, member: entry.member_at(slot, at)? })
         })
     }
 
@@ -420,7 +421,8 @@ impl<I: Images> Vssds<I> {
         let vssd = self.ledger.state().vssds.get(&next.part.vssd)?;
         let slot = vssd.table.live_slot(next.part.slot)?;
         let block = vssd.table.member(slot, next.part.member)?;
-        let written = self.drives[vssd.seats[next.part.member].drive as usize].block(block)?;
+        let seat = vssd.seats_of(slot)[next.part.member];
+        let written = self.drives[seat.drive as usize].block(block)?;
         let block_pages = self.ledger.state().shape.geometry.block_pages();
         let moves = open == OpenParts::Move || written.written_pages == block_pages;
         (written.die != next.to && written.written_pages > 0 && moves).then_some(block)
@@ -454,9 +456,9 @@ impl<I: Images> Vssds<I> {
         for (&vssd, entry) in &self.ledger.state().vssds {
             let seats = entry.seats.iter().enumerate();
             let here = seats.filter(|(_, seat)| seat.drive == swap.drive && seat.die == home);
-            for (member, _) in here {
-                let part = |slot| Move { part: Part { vssd, slot, member }, to };
-                let all = entry.table.live_slots().map(part);
+            for (at, _) in here {
+                let part = |(slot, member)| Move { part: Part { vssd, slot, member }, to };
+                let all = entry.live_on(at).map(part);
                 moves.extend(all.filter(|next| self.still_to_move(next, open).is_some()));
             }
         }
@@ -510,10 +512,11 @@ impl<I: Images> Vssds<I> {
         let left = left.filter_map(|next| self.part(next.part).1).map(pages).sum();
         let mut all = 0;
         for entry in self.ledger.state().vssds.values() {
-            for (member, seat) in entry.seats.iter().enumerate() {
+            for (at, seat) in entry.seats.iter().enumerate() {
                 if seat.drive == swap.drive && swap.partner(seat.die).is_some() {
-                    let slots = entry.table.live_slots();
-                    let blocks = slots.filter_map(|slot| entry.table.member(slot, member));
+                    let parts = entry.live_on(at);
+                    let blocks =
+                        parts.filter_map(|(slot, member)| entry.table.member(slot, member));
                     all += blocks.map(pages).sum::<u64>();
                 }
             }

@@ -157,15 +157,16 @@ impl<I: Images> Vssds<I> {
         found: &FoundBlock,
     ) -> Option<(Part, BlockTag)> {
         let tag = BlockTag::decode(&found.tag?)?;
-        let &(vssd, member) = seats.get(&tag.die)?;
+        let &(vssd, at) = seats.get(&tag.die)?;
         let entry = &self.ledger.state().vssds[&vssd];
         let slot = entry.table.find(tag.block)?;
+        let member = entry.member_at(slot, at)?;
         debug_assert_eq!(
             self.drives[drive].block(found.block).map(|view| BlockTag::saturated(view.erases)),
             Some(tag.erases),
             "the tag says how worn its block is"
         );
-        let here = entry.seats[member].drive as usize == drive && found.written_pages > 0;
+        let here = entry.seats[at].drive as usize == drive && found.written_pages > 0;
         here.then_some((Part { vssd, slot, member }, tag))
     }
 
@@ -176,8 +177,8 @@ impl<I: Images> Vssds<I> {
         for (&vssd, entry) in &self.ledger.state().vssds {
             for slot in entry.table.live_slots() {
                 let stripes = self.written_of(entry, slot) / u64::from(stripe_pages);
-                let width = entry.seats.len() as u64;
-                let parts = (0u64..).zip(entry.seats.iter().enumerate());
+                let width = entry.table.width() as u64;
+                let parts = (0u64..).zip(entry.seats_of(slot).iter().enumerate());
                 let before = cut.len();
                 for (offset, (member, seat)) in parts {
                     // Rows of this part before the first missing stripe.
@@ -206,14 +207,10 @@ impl Scan {
     }
 }
 
-/// By logical die: its vSSD, and its part of blocks.
+/// By logical die: its vSSD, and its position there.
 fn seats(state: &State) -> BTreeMap<u32, (u32, usize)> {
     let of = |(&id, vssd): (&u32, &Vssd)| {
-        vssd.seats
-            .iter()
-            .enumerate()
-            .map(move |(member, seat)| (seat.id, (id, member)))
-            .collect::<Vec<_>>()
+        vssd.seats.iter().enumerate().map(move |(at, seat)| (seat.id, (id, at))).collect::<Vec<_>>()
     };
     state.vssds.iter().flat_map(of).collect()
 }

@@ -76,9 +76,9 @@ impl Layout {
         let blocks = Sum::of(geometry.blocks()).times(drives);
         let pages = blocks.times(geometry.block_pages());
         let slot_bytes = u64::from(geometry.mapping_bytes);
-        // Header and the front of the content. Each die: its erases, its swap, and for each quarter a vSSD of 96 bytes
+        // Header and the front of the content. Each die: its erases, its swap, and for each quarter a vSSD of 104 bytes
         // and a logical die of 16. Each block: a generation and a tag. Levelling of each drive, channel and die.
-        let of_die: u64 = 8 + 8 + 4 * (96 + 16) + 40;
+        let of_die: u64 = 8 + 8 + 4 * (104 + 16) + 40;
         let levelling = 56 + 24 * u64::from(geometry.array.channels);
         let front = Sum::of(4096u32).plus(all_dies.times(of_die));
         let front = front.plus(Sum::of(levelling).times(drives));

@@ -48,6 +48,7 @@ struct Tally {
     in_openings: u64,
     in_images: u64,
     read_only: u64,
+    grown: u64,
 }
 
 struct World {
@@ -112,13 +113,29 @@ impl World {
         match self.rng.u32(..100) {
             0..3 => self.make_vssd(),
             3..5 => self.destroy(),
-            5..17 => self.alloc(),
+            5..8 => self.grow(),
+            8..17 => self.alloc(),
             17..62 => self.append(),
             62..72 => self.free(),
             72..76 => self.begin_swap(),
             76..95 => self.swap(),
             95 => self.abandon(),
             _ => self.level(),
+        }
+    }
+
+    /// A vSSD grows, by units that may be too many or not those of a block.
+    fn grow(&mut self) -> Outcome {
+        let Some(id) = self.any_tenant() else { return Ok(()) };
+        let (units, before) = (self.rng.u32(1..4), self.array().info(id)?.units);
+        match self.array().grow(id, units) {
+            Ok(()) => {
+                assert_eq!(self.array().info(id)?.units, before + units);
+                self.tally.grown += 1;
+                Ok(())
+            }
+            Err(error) if error.kind() == ErrorKind::PowerLoss => Err(error),
+            Err(_) => Ok(()),
         }
     }
 
@@ -431,6 +448,7 @@ fn lives(points: u64, seed: u64) -> Tally {
         sum.in_openings += world.tally.in_openings;
         sum.in_images += world.tally.in_images;
         sum.read_only += world.tally.read_only;
+        sum.grown += world.tally.grown;
     }
     sum
 }
@@ -452,6 +470,7 @@ fn what_was_acknowledged_outlives_any_loss_of_power() {
         tally.in_openings,
         tally.in_images,
         tally.read_only,
+        tally.grown,
     ] {
         assert!(often >= points / 1000, "{tally:?}");
     }

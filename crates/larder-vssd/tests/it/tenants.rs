@@ -116,6 +116,52 @@ fn dies_are_spread_over_channels_and_whole_channels_kept() {
 }
 
 #[test]
+fn a_vssd_grows_by_the_units_that_it_was_made_with_and_keeps_its_blocks() {
+    let mut array = rig::array(2);
+    let one = made(&mut array, Isolation::Channel, 1);
+    let two = made(&mut array, Isolation::Die, 2);
+    let (before, tags) = (one.blocks, 0..u64::from(one.blocks));
+    let first: Vec<_> = tags.map(|tag| array.alloc_block(one.id, tag).unwrap()).collect();
+    array.append(one.id, first[3], 0, Pages::Words(&[7; 6])).unwrap();
+    assert_eq!(array.alloc_block(one.id, 0).unwrap_err().kind(), ErrorKind::NoSpace);
+    array.grow(one.id, 2).unwrap();
+    let grown = array.info(one.id).unwrap();
+    assert_eq!((grown.units, grown.blocks, grown.block_pages), (3, 3 * before, one.block_pages));
+    let block = array.alloc_block(one.id, 1).unwrap();
+    assert!(block > first[before as usize - 1], "the next number");
+    array.append(one.id, block, 0, Pages::Words(&[9; 12])).unwrap();
+    assert_eq!(array.audit(), Ok(()));
+    // Its units are taken, and stay so.
+    let (drives, images) = array.into_parts();
+    let (mut array, found) =
+        Vssds::open(drives, images).unwrap_or_else(|failed| panic!("{}", failed.error()));
+    assert_eq!((found.erased, found.cut_off), (0, 0));
+    assert_eq!(array.info(one.id).unwrap(), VssdInfo { allocated: before + 1, ..grown });
+    assert_eq!(array.word(one.id, first[3], 5).unwrap(), Some(7));
+    assert_eq!(array.word(one.id, block, 11).unwrap(), Some(9));
+    assert_eq!(array.free_units(Isolation::Channel), 3);
+    let mut refused = |id, units| {
+        let error = array.grow(id, units).unwrap_err();
+        (error.kind(), error.to_string())
+    };
+    let (kind, says) = refused(two.id, 3);
+    assert_eq!(kind, ErrorKind::Config);
+    assert!(
+        says.contains("3 more dies for vSSD 1: it was made with 2, and grows by 2, 4"),
+        "{says}"
+    );
+    let (kind, says) = refused(one.id, 4);
+    assert_eq!(kind, ErrorKind::NoResources);
+    assert!(says.contains("3 are free"), "{says}");
+    let (kind, says) = refused(one.id, 6);
+    assert_eq!(kind, ErrorKind::NoResources);
+    assert!(says.contains("it can grow by 5 more"), "{says}");
+    assert_eq!(refused(VssdId(9), 1).0, ErrorKind::NotOwned);
+    array.destroy(one.id).unwrap();
+    assert_eq!(array.free_units(Isolation::Channel), 6, "all of its units are free");
+}
+
+#[test]
 fn the_least_worn_come_first() {
     let mut array = rig::array(1);
     let hot = made(&mut array, Isolation::Channel, 1);
@@ -282,7 +328,7 @@ fn a_thousand_tenants_are_made_listed_and_found_again() {
     // According to the format: header and front, erases of each die, and tenants of one die, with a generation for each
     // of five slots and a tag for the block; levelling of each drive, of its 16 channels and 128 dies.
     let levelling_bytes = 8 * (56 + 16 * 24 + 128 * 40);
-    let catalogue_bytes = 48 + 68 + 1024 * 8 + 8 + 1024 * (96 + 16 + 5 * 4 + 8) + levelling_bytes;
+    let catalogue_bytes = 48 + 68 + 1024 * 8 + 8 + 1024 * (104 + 16 + 5 * 4 + 8) + levelling_bytes;
     let (_, MemoryImages(images)) = array.into_parts();
     assert_eq!(images.map(|image| image.len()), [catalogue_bytes; 2], "no record is left behind");
 }
