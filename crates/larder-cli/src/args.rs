@@ -79,8 +79,9 @@ pub(crate) use serve::{AdviseArgs, CheckArgs, PasswordArgs, ServeArgs};
 pub(crate) use vssd::MountArgs;
 #[cfg(feature = "vssd")]
 pub(crate) use vssd::{
-    CreateArgs, DeleteArgs, ExerciseArgs, FormatArgs as VssdFormatArgs, ImageArgs, LevellingArgs,
-    ListArgs as VssdListArgs, LookArgs, OutputArgs as VssdOutputArgs, SwapArgs, VssdCommand,
+    CreateArgs, DeleteArgs, ExerciseArgs, FormatArgs as VssdFormatArgs, GrowArgs, ImageArgs,
+    LevellingArgs, ListArgs as VssdListArgs, LookArgs, OutputArgs as VssdOutputArgs, SwapArgs,
+    VssdCommand,
 };
 #[cfg(any(feature = "bench", feature = "lab"))]
 pub(crate) use workload::FormatArgs;

@@ -24,6 +24,7 @@ use crate::resp_board::Board;
 use crate::shared::{ServerState, check_policies};
 use crate::tenant::Caches;
 use crate::users::Users;
+use crate::vssds::VssdOrders;
 use crate::wear::WearReports;
 
 /// A running server; [`Server::end`] ends it.
@@ -61,6 +62,13 @@ impl BoundServer {
     #[must_use]
     pub fn with_wear(mut self, wear: Option<Arc<dyn WearReports>>) -> Self {
         self.config.wear = wear;
+        self
+    }
+
+    /// Lets operators list and change the virtual SSDs, which the caller has opened since. `None`: there are none.
+    #[must_use]
+    pub fn with_vssds(mut self, vssds: Option<Arc<dyn VssdOrders>>) -> Self {
+        self.config.vssds = vssds;
         self
     }
 

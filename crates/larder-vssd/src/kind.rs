@@ -103,7 +103,7 @@ impl Throughputs {
     }
 
     /// MB/s of a unit of this isolation.
-    pub(super) fn of(&self, isolation: Isolation) -> u32 {
+    pub fn of(&self, isolation: Isolation) -> u32 {
         match isolation {
             Isolation::Channel => self.channel_mb_s,
             Isolation::Die => self.die_mb_s,

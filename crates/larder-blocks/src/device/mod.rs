@@ -134,6 +134,16 @@ impl DeviceOnBlocks {
         Ok(device)
     }
 
+    /// The options that the device on a store was made with; `None` if there is none. Writes nothing.
+    ///
+    /// # Errors
+    /// Errors of the store.
+    pub async fn options_of(
+        store: &Arc<dyn BlockStore>,
+    ) -> Result<Option<DeviceOnBlocksOptions>, Error> {
+        recover::options_of(store).await
+    }
+
     /// Opens the device on the store, with the options that it was made with.
     ///
     /// # Errors

@@ -95,6 +95,23 @@ pub(super) async fn recover(
     Ok(RecoveredDevice { uuid, map, sequence, slots })
 }
 
+/// The options in the first batch that is found.
+pub(super) async fn options_of(
+    store: &Arc<dyn BlockStore>,
+) -> Result<Option<DeviceOnBlocksOptions>, Error> {
+    let is_found = |state: &BlockState| {
+        Purpose::of(state.tag) == Some(Purpose::Pages) && state.written_bytes >= PAGE
+    };
+    for state in store.list().into_iter().filter(is_found) {
+        let page = read(&**store, (state.block, 0), 1).await?;
+        let own = |header: &BatchHeader| header.block == state.block && header.at == 0;
+        if let Some((header, _)) = batch::parse(&page).filter(|(header, _)| own(header)) {
+            return Ok(Some(header.options));
+        }
+    }
+    Ok(None)
+}
+
 fn sort(store: &Arc<dyn BlockStore>, shape: &Shape) -> Result<SortedBlocks, Error> {
     let refuse = |what: &str| Err(refusal(&**store, what));
     let mut sorted = SortedBlocks {

@@ -128,6 +128,16 @@ impl VssdArray {
         self.lock().operate("new vSSD", |array| array.alloc_named(name, request))
     }
 
+    /// Adds units to a vSSD with [`Vssds::grow`]. A store of it that is in use has the blocks that it had; the next one
+    /// has all.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Setup`] for a number of units that the vSSD cannot grow by, [`ErrorKind::NoSpace`] if there are too
+    /// few free units, [`ErrorKind::NotOpen`] if there is no vSSD of this number; errors of the storage below.
+    pub fn grow(&self, id: VssdId, units: u32) -> Result<(), Error> {
+        self.lock().operate("growth of a vSSD", |array| array.grow(id, units))
+    }
+
     /// Ends a vSSD that has no blocks.
     ///
     /// # Errors

@@ -33,6 +33,7 @@ pub(crate) enum VssdCommand {
     Format(FormatArgs),
     Create(CreateArgs),
     List(ListArgs),
+    Grow(GrowArgs),
     Delete(DeleteArgs),
     Wear(LookArgs),
     Swap(SwapArgs),
@@ -116,6 +117,10 @@ pub(crate) struct CreateArgs {
     #[arg(long, value_name = "MB/S", default_value_t = 0)]
     pub(crate) mb_s: u32,
 
+    /// Channels, dies or quarters of dies to ask for [default: what throughput and capacity need]
+    #[arg(long, value_name = "N", conflicts_with = "mb_s")]
+    pub(crate) units: Option<u32>,
+
     /// Bytes to ask for [default: what the throughput needs, at least a unit]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) capacity: Option<u64>,
@@ -144,6 +149,28 @@ pub(crate) struct ListArgs {
     #[cfg(target_os = "linux")]
     #[arg(long, value_name = "PATH", num_args = 1..)]
     pub(crate) device: Vec<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Add channels, dies or quarters of dies to a vSSD. Its blocks stay where they are.
+///
+/// A vSSD grows by as many units as it was made with, or a multiple of them, up to 16 times that. If a server or a mount
+/// has the image, that process does it while its tenants go on; the vSSD's own user has the new blocks when it opens it
+/// the next time.
+#[derive(Debug, Args)]
+pub(crate) struct GrowArgs {
+    #[command(flatten)]
+    pub(crate) image: ImageArgs,
+
+    /// Number of the vSSD
+    #[arg(value_name = "VSSD")]
+    pub(crate) vssd: u32,
+
+    /// Units to add
+    #[arg(long, value_name = "N")]
+    pub(crate) units: u32,
 
     #[command(flatten)]
     pub(crate) output: OutputArgs,

@@ -49,7 +49,9 @@ pub(crate) fn run(arguments: &ServeArgs) -> Result<Ending, Error> {
     let begin = || {
         let levelled = data.level(&settings)?;
         let wear = levelled.as_ref().and_then(Levelled::wear);
-        let bound = bound.with_wear(wear).with_devices(data.reports(&settings));
+        let orders = levelled.as_ref().and_then(Levelled::orders);
+        let bound = bound.with_wear(wear).with_vssds(orders);
+        let bound = bound.with_devices(data.reports(&settings));
         Ok((start(bound, &data, &settings)?, levelled))
     };
     let (server, levelled) = begin().inspect_err(|_: &Error| made.remove())?;

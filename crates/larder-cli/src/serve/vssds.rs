@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use indicatif::BinaryBytes;
-use larder::{Device, Tenant, block_on};
+use larder::{Device, OnChange, Tenant, block_on};
 use larder_blocks::vssd::{ImageFile, Levelling, MemoryKeeper};
-use larder_blocks::{BlockStore, DeviceOnBlocks, VssdArray};
+use larder_blocks::{BlockStore, DeviceOnBlocks, DeviceOnBlocksOptions, StoreInfo, VssdArray};
 use larder_device::{ErrorKind, ModelSpec, Target, TargetKind};
-use larder_server::WearReports;
+use larder_server::{VssdOrders, WearReports};
 use larder_ssd::raw::{RawConfig, RawSsd};
 use larder_vssd::levelling::PaceLimits;
 use larder_vssd::service::ServiceOptions;
@@ -15,6 +15,7 @@ use larder_vssd::{Isolation, MemoryImages, Request, Throughputs, VssdInfo};
 use larder_workload::Error;
 
 use super::settings::Settings;
+use super::telling::say;
 use super::wear::ServedWear;
 use super::words;
 use crate::settings_file::{IsolatedPlace, TenantSettings};
@@ -34,6 +35,7 @@ pub(crate) struct IsolatedTenants {
 /// Levelling of an array while a server has it, until it is dropped.
 pub(crate) struct Levelled {
     wear: Option<Arc<dyn WearReports>>,
+    orders: Option<Arc<dyn VssdOrders>>,
     // Dropped in this order: no command asks a thread that has ended.
     #[cfg(feature = "vssd")]
     _owner: Option<crate::vssd::Owner>,
@@ -44,6 +46,11 @@ impl Levelled {
     /// The wear of the drives, for the metrics; `None` without levelling.
     pub(crate) fn wear(&self) -> Option<Arc<dyn WearReports>> {
         self.wear.clone()
+    }
+
+    /// The virtual SSDs, for operators; `None` without `larder vssd` in this program.
+    pub(crate) fn orders(&self) -> Option<Arc<dyn VssdOrders>> {
+        self.orders.clone()
     }
 }
 
@@ -132,20 +139,41 @@ impl IsolatedTenants {
         let id = match found {
             Some(info) => {
                 check_same(info, place, wanted.isolation).map_err(refused)?;
+                if let Some(more) =
+                    place.units.map(|units| units - info.units).filter(|more| *more > 0)
+                {
+                    self.array.grow(info.id, more).map_err(failed)?;
+                }
                 info.id
             }
             None => self.array.alloc_named(&tenant.name, wanted).map_err(failed)?,
         };
-        let store = Arc::new(self.array.store(id).map_err(failed)?);
+        let store: Arc<dyn BlockStore> = Arc::new(self.array.store(id).map_err(failed)?);
         let mut own = settings.tenant(tenant);
         // A region of the log is a block, which is erased as a whole.
         let block_bytes = u32::try_from(store.info().block_bytes).unwrap_or(u32::MAX);
         own.config.loc.region_bytes.get_or_insert(block_bytes);
         let options = own.config.on_blocks(store.info());
         let options = options.map_err(|error| refused(words::of_serve(&error)))?;
-        let device = match store.list().is_empty() {
-            true => block_on(DeviceOnBlocks::format(store, &options)),
-            false => block_on(DeviceOnBlocks::open(store, &options)),
+        let made = block_on(DeviceOnBlocks::options_of(&store)).map_err(failed)?;
+        let discards = settings.on_change.0 == OnChange::Discard;
+        let device = match made {
+            _ if store.list().is_empty() => block_on(DeviceOnBlocks::format(store, &options)),
+            Some(made) if made != options && discards => {
+                block_on(DeviceOnBlocks::format(store, &options))
+            }
+            Some(made) if made != options && has_grown(&own, &*store, &made) => {
+                say(format_args!(
+                    "{:<10} {} has grown to {}, and its cache has {} of it: on_change = \"discard\" gives it all, and \
+                     empties it",
+                    "note",
+                    tenant.name,
+                    BinaryBytes(store.info().blocks * store.info().block_bytes),
+                    BinaryBytes(made.capacity_bytes)
+                ));
+                block_on(DeviceOnBlocks::open(store, &made))
+            }
+            _ => block_on(DeviceOnBlocks::open(store, &options)),
         };
         Ok((own, Arc::new(device.map_err(failed)?)))
     }
@@ -153,11 +181,7 @@ impl IsolatedTenants {
     /// The request of a tenant: throughput for its number of channels or dies, or capacity.
     fn request(&self, place: &IsolatedPlace) -> Request {
         let rates = self.array.look(|array| array.throughputs());
-        let rate = rates.map_or(0, |rates| match place.isolation {
-            Isolation::Channel => rates.channel_mb_s,
-            Isolation::Die => rates.die_mb_s,
-            Isolation::Software { .. } | Isolation::None => rates.soft_plane_mb_s,
-        });
+        let rate = rates.map_or(0, |rates| rates.of(place.isolation));
         Request {
             isolation: place.isolation,
             mb_s: rate.saturating_mul(place.units.unwrap_or(0)),
@@ -176,6 +200,10 @@ impl IsolatedTenants {
         let served = |levelling| Arc::new(ServedWear::of(&self.array, levelling)) as _;
         Ok(Levelled {
             wear: levelling.as_ref().map(served),
+            #[cfg(feature = "vssd")]
+            orders: Some(Arc::new(crate::vssd::ServedVssds::of(&self.array))),
+            #[cfg(not(feature = "vssd"))]
+            orders: None,
             #[cfg(feature = "vssd")]
             _owner: (self.target.kind == Some(TargetKind::Image))
                 .then(|| {
@@ -209,6 +237,17 @@ impl IsolatedTenants {
     }
 }
 
+/// Whether `made` is what the settings gave when the store had fewer blocks: the virtual SSD has grown since, and
+/// nothing else has changed.
+fn has_grown(own: &Tenant, store: &dyn BlockStore, made: &DeviceOnBlocksOptions) -> bool {
+    let info = store.info();
+    let before = made.blocks_needed(info).ok().filter(|blocks| *blocks < info.blocks);
+    before.is_some_and(|blocks| {
+        let then = StoreInfo { blocks, ..info.clone() };
+        own.config.on_blocks(&then).is_ok_and(|options| options == *made)
+    })
+}
+
 /// Whether the virtual SSD that a tenant has is what it asks for.
 fn check_same(info: &VssdInfo, place: &IsolatedPlace, wanted: Isolation) -> Result<(), String> {
     let kind = |of: Isolation| match of {
@@ -225,7 +264,7 @@ fn check_same(info: &VssdInfo, place: &IsolatedPlace, wanted: Isolation) -> Resu
             info.id.0
         ));
     }
-    match place.units.filter(|units| *units != info.units) {
+    match place.units.filter(|units| *units < info.units) {
         None => Ok(()),
         Some(units) => Err(format!(
             "{asks}s = {units}: its virtual SSD has {}; take the setting back, or end vSSD {} by `larder vssd delete \

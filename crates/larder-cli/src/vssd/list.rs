@@ -58,11 +58,7 @@ impl List {
                 unit,
                 units: array.free_units(isolation),
                 unit_bytes: array.unit_bytes(isolation),
-                unit_mb_s: match isolation {
-                    Isolation::Channel => rates.channel_mb_s,
-                    Isolation::Die => rates.die_mb_s,
-                    Isolation::Software { .. } | Isolation::None => rates.soft_plane_mb_s,
-                },
+                unit_mb_s: rates.of(isolation),
             };
             kinds.map(of)
         });

@@ -1,4 +1,4 @@
-//! `larder vssd format`, `create` and `delete`.
+//! `larder vssd format`, `create`, `grow` and `delete`.
 
 use clap::ValueEnum;
 use larder_blocks::VssdArray;
@@ -16,7 +16,7 @@ use super::image::{carry_out, known, named, refused};
 use super::output::{deliver, human, json_target};
 use super::question::{Question, Wanted};
 use super::tenants::Tenant;
-use crate::args::{CreateArgs, DeleteArgs, KindArg, VssdFormatArgs as FormatArgs};
+use crate::args::{CreateArgs, DeleteArgs, GrowArgs, KindArg, VssdFormatArgs as FormatArgs};
 use crate::ending::Ending;
 
 /// Unit of reads and of the checksums, in bytes.
@@ -127,6 +127,7 @@ pub(super) fn create(arguments: &CreateArgs) -> Result<Ending, Error> {
         isolation: kind.map_or_else(String::new, |kind| kind.get_name().to_owned()),
         weight: arguments.weight,
         mb_s: arguments.mb_s,
+        units: arguments.units,
         capacity: arguments.capacity.unwrap_or(1),
     };
     let question = Question::Create(wanted.clone());
@@ -138,9 +139,15 @@ pub(super) fn created(array: &VssdArray, wanted: &Wanted) -> Result<(String, Ten
     let kind = KindArg::from_str(&wanted.isolation, false)
         .map_err(|why| Error::usage(format!("--isolation {}: {why}", wanted.isolation)))?;
     let isolation = isolation(kind, wanted.weight)?;
-    let request = Request { isolation, mb_s: wanted.mb_s, bytes: wanted.capacity };
+    if wanted.units == Some(0) {
+        return Err(Error::usage("--units 0: a vSSD has at least 1"));
+    }
+    let rate = array.look(|array| array.throughputs().of(isolation));
+    let rate = rate.map_err(|error| refused("image", &error))?;
+    let mb_s = wanted.units.map_or(wanted.mb_s, |units| units.saturating_mul(rate));
+    let request = Request { isolation, mb_s, bytes: wanted.capacity };
     let made = array.alloc_named(&wanted.name, request);
-    let id = made.map_err(|error| refused("--name, --capacity and --mb-s", &error))?;
+    let id = made.map_err(|error| refused("--name, --units, --capacity and --mb-s", &error))?;
     array.sync().map_err(|error| refused("image", &error))?;
     let tenant = Tenant::of(array, id)?;
     Ok((format!("vSSD {}: {}\n", tenant.vssd, tenant.describe()), tenant))
@@ -160,6 +167,22 @@ fn isolation(kind: KindArg, weight: Option<u32>) -> Result<Isolation, Error> {
         (KindArg::Software, weight) => Isolation::Software { weight: weight.unwrap_or(1) },
         (KindArg::None, _) => Isolation::None,
     })
+}
+
+pub(super) fn grow(arguments: &GrowArgs) -> Result<Ending, Error> {
+    let json = json_target(&arguments.output)?;
+    let GrowArgs { vssd, units, .. } = *arguments;
+    let question = Question::Grow { vssd, units };
+    carry_out((&arguments.image, true), &question, json, |array| grown(array, vssd, units))
+}
+
+/// Adds units to a vSSD of an array, while other tenants may use theirs.
+pub(super) fn grown(array: &VssdArray, vssd: u32, units: u32) -> Result<(String, Tenant), Error> {
+    let id = known(array, vssd)?;
+    array.grow(id, units).map_err(|error| refused("--units", &error))?;
+    array.sync().map_err(|error| refused("image", &error))?;
+    let tenant = Tenant::of(array, id)?;
+    Ok((format!("vSSD {}: {}\n", tenant.vssd, tenant.describe()), tenant))
 }
 
 #[derive(Debug, Serialize)]

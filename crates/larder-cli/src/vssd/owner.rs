@@ -14,7 +14,7 @@ use larder_net::sockets::{Endpoint, ListeningSocket, Stop, wait_for};
 
 use super::ask::place;
 use super::list::listed;
-use super::make::{created, deleted};
+use super::make::{created, deleted, grown};
 use super::question::{Answer, Question};
 use super::swap;
 use super::wear::worn;
@@ -87,6 +87,7 @@ fn answer(
     let answer = match serde_json::from_slice(&line) {
         Ok(Question::List {}) => Answer::of(listed(array)),
         Ok(Question::Create(wanted)) => Answer::of(created(array, &wanted)),
+        Ok(Question::Grow { vssd, units }) => Answer::of(grown(array, vssd, units)),
         Ok(Question::Delete { vssd, destroy_data }) => {
             Answer::of(deleted(array, vssd, destroy_data))
         }

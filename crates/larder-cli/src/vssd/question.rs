@@ -11,6 +11,8 @@ pub(super) enum Question {
     List {},
     /// `larder vssd create`.
     Create(Wanted),
+    /// `larder vssd grow`.
+    Grow { vssd: u32, units: u32 },
     /// `larder vssd delete`.
     Delete { vssd: u32, destroy_data: bool },
     /// `larder vssd wear`.
@@ -31,6 +33,8 @@ pub(super) struct Wanted {
     pub(super) isolation: String,
     pub(super) weight: Option<u32>,
     pub(super) mb_s: u32,
+    /// Channels, dies or quarters of dies; in place of `mb_s`.
+    pub(super) units: Option<u32>,
     pub(super) capacity: u64,
 }
 

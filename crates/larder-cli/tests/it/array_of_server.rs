@@ -3,19 +3,14 @@
 use std::process::{Command, Stdio};
 
 use crate::place::{Place, larder};
-use crate::serve_command::{ANYWHERE, Serving};
+use crate::serve_command::{ANYWHERE, Serving, hashed};
 
 /// A server with a set on two files, and the admin token `rye`.
 fn served(place: &Place) -> Serving {
-    let hashed = Command::new("sh")
-        .args(["-c", &format!("echo rye | {} password", env!("CARGO_BIN_EXE_larder"))])
-        .output()
-        .unwrap();
-    let hash = String::from_utf8(hashed.stdout).unwrap();
     let mut command = larder();
     command.current_dir(place.path());
     command.args(["serve", "--memory", "64M", "--flash", "128M", "--workers", "1"]);
-    command.args(ANYWHERE).args(["--admin-token", hash.trim(), "--file", "a", "--file", "b"]);
+    command.args(ANYWHERE).args(["--admin-token", &hashed("rye"), "--file", "a", "--file", "b"]);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     Serving::run(command)
 }

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::place::Place;
 use crate::placed_server::{fill_with, metric, refused, serve};
-use crate::serve_command::{Serving, admin, asks};
+use crate::serve_command::{Serving, admin, asks, hashed};
 
 const TENANTS: &str = "\
 [[tenant]]
@@ -126,6 +126,65 @@ fn an_image_keeps_the_data_of_each_tenant_and_knows_whose_they_are() {
     assert!(said.contains("tenant \"photos\": channels = 1: its virtual SSD has 2"), "{said}");
     let said = refused(place.path(), &on(&file).replace("\"logs\"", "\"others\""), &[]);
     assert!(said.contains("belongs to \"logs\"") && said.contains("drop_other_tenants"), "{said}");
+}
+
+/// The server's virtual SSDs are listed, made, grown and deleted by `larder vssd` and at the admin address, while their
+/// tenants are served.
+#[test]
+fn virtual_ssds_come_grow_and_go_while_tenants_are_served() {
+    let place = Place::new();
+    let image = place.path().join("m.img");
+    place.succeed("vssd format --image m.img --channels 8 --dies 2 --blocks 64 --block-size 128K --stripe 16K");
+    let hash = hashed("rye");
+    let toml = format!(
+        "memory = \"64M\"\nfile = \"image:{}\"\nadmin_token = \"{hash}\"\n[[tenant]]\nname = \"photos\"\n\
+         share = 100\nisolation = \"channel\"\nchannels = 1\n",
+        image.display()
+    );
+    let serving = Serving::run(serve(place.path(), &toml, &[]));
+    let mut client = serving.connect("resp");
+    asks(&mut client, "SET bread rye\r\n", "+OK\r\n");
+    let refused = admin(&serving, "POST /api/vssds/create?isolation=die&units=2", "");
+    assert!(refused.contains("401"), "{refused}");
+    let made = admin(&serving, "POST /api/vssds/create?name=logs&isolation=die&units=2", "rye");
+    assert!(
+        made.contains("200 OK") && made.contains("vSSD 1: ") && made.contains("of logs"),
+        "{made}"
+    );
+    let grown = admin(&serving, "POST /api/vssds/grow?vssd=1&units=2", "rye");
+    assert!(grown.contains("4 × die"), "{grown}");
+    let wrong = admin(&serving, "POST /api/vssds/grow?vssd=1&units=3", "rye");
+    assert!(wrong.contains("409") && wrong.contains("grows by 2, 4"), "{wrong}");
+    let listed = admin(&serving, "GET /api/vssds", "");
+    assert!(listed.contains("\"name\":\"logs\"") && listed.contains("\"free\":"), "{listed}");
+    let gone = admin(&serving, "POST /api/vssds/delete?vssd=1", "rye");
+    assert!(gone.contains("vSSD 1 is gone"), "{gone}");
+    let used = admin(&serving, "POST /api/vssds/delete?vssd=0&destroy_data=true", "rye");
+    assert!(used.contains("409"), "a tenant has it: {used}");
+    // A tenant's own grows too, and its cache goes on with what it has.
+    let grown = vssd(place.path(), "grow --image m.img 0 --units 2");
+    assert!(grown.contains("3 × channel"), "{grown}");
+    asks(&mut client, "GET bread\r\n", "$3\r\nrye\r\n");
+    serving.signal("TERM");
+    let mut serving = serving;
+    assert!(serving.child.wait().unwrap().success());
+
+    // The next start keeps the content, whether the file says the old number or the new one.
+    let four = toml.replace("channels = 1", "channels = 4");
+    let serving = Serving::run(serve(place.path(), &four, &[]));
+    assert!(
+        serving.place("flash").contains("photos has vSSD 0: 4 channels"),
+        "it grew at the start"
+    );
+    let note = serving.place("note").to_owned();
+    assert!(note.contains("photos has grown to") && note.contains("on_change"), "{note}");
+    asks(&mut serving.connect("resp"), "GET bread\r\n", "$3\r\nrye\r\n");
+    serving.signal("TERM");
+    let mut serving = serving;
+    assert!(serving.child.wait().unwrap().success());
+    let all = format!("on_change = \"discard\"\n{four}");
+    let serving = Serving::run(serve(place.path(), &all, &[]));
+    asks(&mut serving.connect("resp"), "GET bread\r\n", "$-1\r\n");
 }
 
 #[test]

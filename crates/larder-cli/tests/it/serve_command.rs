@@ -366,20 +366,23 @@ pub(crate) fn admin(serving: &Serving, line: &str, token: &str) -> String {
     answer
 }
 
+/// The hash of a password or token, by `larder password`.
+pub(crate) fn hashed(password: &str) -> String {
+    let command = format!("echo {password} | {} password", env!("CARGO_BIN_EXE_larder"));
+    let hashed = Command::new("sh").args(["-c", &command]).output().unwrap();
+    String::from_utf8(hashed.stdout).unwrap().trim().to_owned()
+}
+
 #[test]
 fn several_files_are_shards_that_come_and_go() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
     let files = [path("a"), path("b"), path("c")];
-    let hashed = Command::new("sh")
-        .args(["-c", &format!("echo rye | {} password", env!("CARGO_BIN_EXE_larder"))])
-        .output()
-        .unwrap();
-    let hash = String::from_utf8(hashed.stdout).unwrap();
+    let hash = hashed("rye");
     let serve = |files: &[String]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_larder"));
         command.args(["serve", "--memory", "64M", "--flash", "192M", "--workers", "1"]);
-        command.args(ANYWHERE).args(["--admin-token", hash.trim()]);
+        command.args(ANYWHERE).args(["--admin-token", &hash]);
         files.iter().for_each(|file| _ = command.args(["--file", file]));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command

@@ -7,7 +7,7 @@
 //!   /live          200 as long as the process answers
 //!   /ready         200 as long as it takes connections in, with a line if flash is not used; else 503 with the reason
 //!   /api/...       the same as JSON, the placement plan, a map of flash, what took long (api/)
-//!   POST /api/...  flush, slowlog/reset, array/…: for clients with the admin token (token.rs)
+//!   POST /api/...  flush, slowlog/reset, array/…, vssds/…: for clients with the admin token (token.rs)
 //! ```
 //!
 //! Reading needs no authentication: the listening address decides which clients can connect. But a browser inside must
@@ -40,6 +40,7 @@ use self::places::Places;
 use self::token::{Gate, GateRefusal};
 use crate::error::Error;
 use crate::shared::ServerState;
+use crate::vssds::VssdOrder;
 use larder_net::sockets::Stop;
 
 /// The listener for operators.
@@ -123,13 +124,7 @@ fn look(request: &HttpRequest, shared: &ServerState, gate: &Gate) -> Response {
 
 /// Changes something, if the token allows it.
 fn change(request: &HttpRequest, places: &Places, shared: &ServerState, gate: &Gate) -> Response {
-    let order = api::Order::of(request);
-    let flushes = match &*request.path {
-        "/api/flush" => true,
-        "/api/slowlog/reset" => false,
-        _ if order.is_some() => false,
-        _ => return Response::unchangeable(),
-    };
+    let Some(order) = AdminOrder::of(request) else { return Response::unchangeable() };
     if request.is_foreign {
         return Response::foreign();
     }
@@ -150,24 +145,46 @@ fn change(request: &HttpRequest, places: &Places, shared: &ServerState, gate: &G
     }
     // Only now, so that a wrong token holds no place while its answer is delayed.
     match places.take() {
-        Some(place) => change_now(request, shared, order, flushes).at(place),
+        Some(place) => order.carry_out(request, shared).at(place),
         None => Response::busy(),
     }
 }
 
-fn change_now(
-    request: &HttpRequest,
-    shared: &ServerState,
-    order: Option<Result<api::Order, &'static str>>,
-    flushes: bool,
-) -> Response {
-    if let Some(order) = order {
-        return change_shards(shared, order);
+/// A change that a client asks for. An inner error says what the request lacks.
+enum AdminOrder {
+    Flush,
+    ForgetSlow,
+    Shards(Result<api::Order, &'static str>),
+    Vssds(Result<VssdOrder, &'static str>),
+}
+
+impl AdminOrder {
+    /// The order of a request; `None` if its path is not that of an order.
+    fn of(request: &HttpRequest) -> Option<Self> {
+        match &*request.path {
+            "/api/flush" => Some(Self::Flush),
+            "/api/slowlog/reset" => Some(Self::ForgetSlow),
+            _ => {
+                let shards = || api::Order::of(request).map(Self::Shards);
+                shards().or_else(|| api::vssd_order(request).map(Self::Vssds))
+            }
+        }
     }
-    if !flushes {
-        shared.slow_log.clear();
-        return Response::text(200, "forgotten\n");
+
+    fn carry_out(self, request: &HttpRequest, shared: &ServerState) -> Response {
+        match self {
+            Self::Flush => flush(request, shared),
+            Self::ForgetSlow => {
+                shared.slow_log.clear();
+                Response::text(200, "forgotten\n")
+            }
+            Self::Shards(order) => change_shards(shared, order),
+            Self::Vssds(order) => change_vssds(shared, order),
+        }
     }
+}
+
+fn flush(request: &HttpRequest, shared: &ServerState) -> Response {
     let name = request.value("tenant");
     let named = shared.tenants.iter().find(|tenant| Some(tenant.name()) == name.as_deref());
     let Some(tenant) = named else {
@@ -180,6 +197,22 @@ fn change_now(
     match block_on(tenant.clear()) {
         Ok(()) => Response::text(200, "flushed\n"),
         Err(error) => Response::text(500, &format!("not flushed: {error}\n")),
+    }
+}
+
+/// Carries out an order to the owner of the virtual SSDs.
+fn change_vssds(shared: &ServerState, order: Result<VssdOrder, &'static str>) -> Response {
+    let Some(vssds) = &shared.config.vssds else {
+        return Response::text(404, "the tenants of this server have no virtual SSDs\n");
+    };
+    let order = match order {
+        Ok(order) => order,
+        Err(lacks) => return Response::text(400, lacks),
+    };
+    tracing::warn!(?order, "virtual SSDs change: an operator said so");
+    match vssds.carry_out(&order) {
+        Ok(done) => Response::text(200, &done),
+        Err(why) => Response::text(409, &format!("not done: {why}\n")),
     }
 }
 

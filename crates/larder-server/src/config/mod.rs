@@ -18,6 +18,7 @@ use crate::debug_clock::DebugClock;
 use crate::error::{Error, ErrorKind};
 use crate::policy::TenantPolicy;
 use crate::users::{PasswordHash, User};
+use crate::vssds::VssdOrders;
 use crate::wear::WearReports;
 
 pub use devices::OpenedDevice;
@@ -91,6 +92,8 @@ pub struct ServerConfig {
     pub block_caches: Option<Arc<dyn BlockCaches>>,
     /// The wear of the drives under the tenants, which `/metrics` reports too.
     pub wear: Option<Arc<dyn WearReports>>,
+    /// The virtual SSDs under the tenants, which operators list and change at the admin address.
+    pub vssds: Option<Arc<dyn VssdOrders>>,
     /// What is known of the opening of each device below the caches, in the order of the shards; may be empty.
     pub devices: Vec<OpenedDevice>,
     /// The users and their tenants. If empty, every client may connect and uses the first tenant.
@@ -155,6 +158,7 @@ impl Default for ServerConfig {
             otlp: None,
             block_caches: None,
             wear: None,
+            vssds: None,
             devices: Vec::new(),
             users: Vec::new(),
             tenants: Vec::new(),

@@ -10,9 +10,11 @@ mod placement;
 mod regions;
 mod slow;
 mod stats;
+mod vssds;
 
 pub(super) use self::array::{Order, set};
 pub(super) use self::placement::own_streams;
+pub(super) use self::vssds::order as vssd_order;
 use serde::Serialize;
 
 use super::http::Response;
@@ -38,6 +40,7 @@ pub(super) fn answer(path: &str, shared: &ServerState, may_change: bool) -> Opti
         "/api/regions" => json(regions::of(shared)),
         "/api/array" => json(array::of(shared)?),
         "/api/block" => json(block::of(shared)),
+        "/api/vssds" => vssds::of(shared)?,
         "/api/slowlog" => json(slow::of(shared)),
         _ => return None,
     })
