@@ -138,6 +138,10 @@ pub struct DeviceStats {
     ///
     /// [`ErrorKind::Busy`]: crate::ErrorKind::Busy
     pub shed_requests: u64,
+    /// Requests that waited for their tenant's share of the device.
+    pub delayed_requests: u64,
+    /// How long they waited, all together, in nanoseconds.
+    pub delayed_ns: u64,
     /// How long the device has been stalled, in milliseconds; 0 if it answers. A stalled device has not answered
     /// requests that were given up ([`TimeoutDevice`](crate::TimeoutDevice)), and nothing is sent to it.
     pub stalled_ms: u64,
@@ -194,6 +198,8 @@ impl DeviceStats {
             zeroes_written_bytes: sum(|stats| stats.zeroes_written_bytes),
             failed_requests: sum(|stats| stats.failed_requests),
             shed_requests: sum(|stats| stats.shed_requests),
+            delayed_requests: sum(|stats| stats.delayed_requests),
+            delayed_ns: sum(|stats| stats.delayed_ns),
             stalled_ms: all.iter().map(|stats| stats.stalled_ms).max().unwrap_or(0),
             page_cache_written_bytes: sum(|stats| stats.page_cache_written_bytes),
             durable_written_bytes: sum(|stats| stats.durable_written_bytes),

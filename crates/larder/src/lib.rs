@@ -84,6 +84,7 @@ pub use fleet::tenants::{self, Tenant, Tenants, TenantsConfig};
 pub use fleet::typed::{Codec, Typed, TypedError};
 #[cfg(feature = "serde")]
 pub use fleet::typed::{Postcard, PostcardError};
+pub use larder_blocks::isolation::DeviceShare;
 pub use larder_device::{
     Clock, Device, DirectIo, FileDevice, FileOptions, IoEngine, RealClock, VirtualClock, block_on,
 };

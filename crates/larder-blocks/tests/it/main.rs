@@ -4,4 +4,5 @@
 
 mod block_stores;
 mod device_on_blocks;
+mod shared_device;
 mod timed_blocks;

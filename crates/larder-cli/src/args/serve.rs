@@ -116,6 +116,11 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) large: ArrayEngineArgs,
 
+    /// Requests that a drive has in flight, of all tenants; more wait, and tenants get turns by `weight`; 0: as many as
+    /// come [default: 0, or 64 if a tenant has isolation = "software"]
+    #[arg(long, value_name = "N")]
+    pub(crate) flash_depth: Option<u32>,
+
     /// Files or drives to use instead of the flash file; repeat the option for several. Each is a shard, which has its
     /// part of the keys and fails independently; --flash is the size of all together. One that cannot be opened counts
     /// as failed. PATH, block:PATH (with write streams), nvme:PATH (past the block layer), or

@@ -100,8 +100,8 @@ pub(crate) fn explain(settings: &Settings) -> Vec<String> {
     lines
 }
 
-/// What a start does with data on flash, and levelling.
-fn policies(settings: &Settings) -> [String; 4] {
+/// What a start does with data on flash, levelling, and turns of tenants at a drive.
+fn policies(settings: &Settings) -> [String; 5] {
     let flag = |name, Setting(value, from): &Setting<bool>| line(name, value, from);
     let Setting(pace, from) = &settings.levelling_pace;
     [
@@ -109,6 +109,10 @@ fn policies(settings: &Settings) -> [String; 4] {
         flag("drop_other_tenants", &settings.drop_other_tenants),
         flag("levelling", &settings.levelling),
         line("levelling_pace", &format!("{}/s", BinaryBytes(*pace)), from),
+        match &settings.flash_depth {
+            Setting(0, from) => line("flash_depth", &"0 (off: requests go as they come)", from),
+            Setting(depth, from) => line("flash_depth", depth, from),
+        },
     ]
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use indicatif::BinaryBytes;
 use larder::Device;
+use larder_blocks::BlockStore;
 use larder_device::{
     ErrorKind, FileOptions, ModelSpec, OpenOptions, Opened, PlacementMode, PlacementStatus, Target,
     TargetKind, create_private_directory,
@@ -14,10 +15,12 @@ use larder_server::OpenedDevice;
 use larder_ssd::managed::PAGE_BYTES;
 use larder_workload::Error;
 
+use super::on_blocks::{self, OwnDevice, device_on};
+use super::on_drive;
 use super::settings::Settings;
 use super::sizes;
 use super::telling::complain;
-use super::vssds::{IsolatedTenants, Levelled, OwnDevice};
+use super::vssds::{IsolatedTenants, Levelled};
 use super::words;
 use crate::data_directory::default_directory;
 
@@ -34,7 +37,14 @@ pub(crate) enum Data {
     /// Virtual SSDs of one array.
     Isolated(IsolatedTenants),
     /// A file or drive of each tenant, in the order of the tenants.
-    Own(Vec<OpenedTarget>),
+    Own(Vec<OwnDrive>),
+}
+
+/// The file or drive of a tenant.
+pub(crate) enum OwnDrive {
+    Device(Box<OpenedTarget>),
+    /// A zoned drive.
+    Zones(Target, Arc<dyn BlockStore>),
 }
 
 /// A device, and the target that a user named.
@@ -63,12 +73,28 @@ impl CreatedPaths {
 impl Data {
     /// Opens the flash file, creating it and its directory if needed; or the files of all shards.
     pub(crate) fn open(settings: &Settings) -> Result<(Self, CreatedPaths), Error> {
-        if settings.tenants.iter().any(|tenant| tenant.isolated.is_some()) {
+        let (data, made) = Self::open_any(settings)?;
+        let mut groups =
+            data.opened().into_iter().map(|it| it.opened.device.info().placement.groups());
+        groups
+            .try_for_each(|groups| on_drive::check_groups(settings, groups))
+            .inspect_err(|_| made.remove())?;
+        Ok((data, made))
+    }
+
+    fn open_any(settings: &Settings) -> Result<(Self, CreatedPaths), Error> {
+        let is_isolated = settings.tenants.iter().any(|tenant| tenant.isolated.is_some());
+        if is_isolated && !settings.is_on_array() {
+            on_drive::check(settings)?;
+        } else if is_isolated {
             let array = IsolatedTenants::open(settings)?;
             return Ok((Self::Isolated(array), CreatedPaths(Vec::new())));
         }
         if settings.tenants.iter().any(|tenant| tenant.file.is_some()) {
             return Self::open_own(settings);
+        }
+        if let Some(opened) = Self::open_zoned(settings) {
+            return Ok((Self::Own(vec![opened?]), CreatedPaths(Vec::new())));
         }
         if !settings.files.0.is_empty() {
             let files = settings.files.0.iter();
@@ -117,6 +143,20 @@ impl Data {
         Ok((Self::File(Box::new(opened)), made))
     }
 
+    /// Opens the zones of the only file, if it is a zoned drive. They are not divided among tenants.
+    fn open_zoned(settings: &Settings) -> Option<Result<OwnDrive, Error>> {
+        let [target] = settings.files.0.as_slice() else { return None };
+        let zones = on_blocks::zones(target)?;
+        if settings.tenants.len() > 1 {
+            return Some(Err(Error::usage(format!(
+                "file = \"{target}\": a zoned drive for {} tenants; give each a `file` of its own, such as a zoned \
+                 namespace",
+                settings.tenants.len()
+            ))));
+        }
+        Some(zones.map(|zones| OwnDrive::Zones(target.clone(), zones)))
+    }
+
     /// Opens or creates the file of each tenant.
     #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)] // shares
     fn open_own(settings: &Settings) -> Result<(Self, CreatedPaths), Error> {
@@ -134,7 +174,11 @@ impl Data {
         let opened = settings.tenants.iter().zip(targets).map(|(tenant, target)| {
             let part = |bytes: u64| (bytes as f64 * tenant.percent / 100.0) as u64;
             let sizes = (settings.flash.0.map(part), part(settings.memory.0));
+            if let Some(zones) = on_blocks::zones(target) {
+                return Ok(OwnDrive::Zones(target.clone(), zones?));
+            }
             let opened = shard(target, sizes, settings.placement());
+            let opened = opened.map(|opened| OwnDrive::Device(Box::new(opened)));
             opened.map_err(|why| Error::run(format!("tenant {:?}: {target}: {why}", tenant.name)))
         });
         let opened: Result<Vec<_>, Error> = opened.collect();
@@ -151,10 +195,14 @@ impl Data {
     pub(crate) fn own_devices(&self, settings: &Settings) -> Option<Result<Vec<OwnDevice>, Error>> {
         match self {
             Self::Isolated(array) => Some(array.devices(settings)),
-            Self::Own(opened) => {
-                let device = |opened: &OpenedTarget| Arc::clone(&opened.opened.device);
-                let tenants = settings.tenants.iter().map(|tenant| settings.tenant(tenant));
-                Some(Ok(tenants.zip(opened.iter().map(device)).collect()))
+            Self::Own(drives) => {
+                let own = settings.tenants.iter().zip(drives).map(|(tenant, drive)| match drive {
+                    OwnDrive::Device(it) => {
+                        Ok((settings.tenant(tenant), Arc::clone(&it.opened.device)))
+                    }
+                    OwnDrive::Zones(_, zones) => device_on(Arc::clone(zones), tenant, settings),
+                });
+                Some(own.collect())
             }
             Self::None | Self::File(_) | Self::Shards(_) => None,
         }
@@ -182,6 +230,11 @@ impl Data {
         Ok(Self::Shards(shards))
     }
 
+    /// Whether the tenants are on virtual SSDs of one array.
+    pub(crate) fn is_array(&self) -> bool {
+        matches!(self, Self::Isolated(_))
+    }
+
     /// The single device, without shards.
     pub(crate) fn device(&self) -> Option<Arc<dyn Device>> {
         match self {
@@ -202,7 +255,7 @@ impl Data {
         match self {
             Self::None | Self::Isolated(_) => Vec::new(),
             Self::File(file) => vec![file],
-            Self::Own(opened) => opened.iter().collect(),
+            Self::Own(drives) => drives.iter().filter_map(OwnDrive::opened).collect(),
             Self::Shards(shards) => {
                 shards.iter().filter_map(|(_, opened)| opened.as_ref()).collect()
             }
@@ -220,7 +273,10 @@ impl Data {
             Self::None | Self::Isolated(_) => Vec::new(),
             Self::File(file) => vec![file.report(settings)],
             // A tenant's only cache is its shard 0, whichever drive that is on.
-            Self::Own(opened) => opened.iter().take(1).map(|it| it.report(settings)).collect(),
+            Self::Own(drives) => {
+                let first = drives.iter().take(1).filter_map(OwnDrive::opened);
+                first.map(|opened| opened.report(settings)).collect()
+            }
             Self::Shards(shards) => {
                 let report = |opened: &Option<OpenedTarget>| {
                     opened.as_ref().map(|opened| opened.report(settings)).unwrap_or_default()
@@ -236,8 +292,8 @@ impl Data {
             Self::None => "none: DRAM only".to_owned(),
             Self::File(file) => file.describe(),
             Self::Isolated(array) => array.describe().join("; "),
-            Self::Own(opened) => {
-                let each: Vec<String> = opened.iter().map(OpenedTarget::describe).collect();
+            Self::Own(drives) => {
+                let each: Vec<String> = drives.iter().map(OwnDrive::describe).collect();
                 each.join(", ")
             }
             Self::Shards(shards) => {
@@ -250,6 +306,27 @@ impl Data {
                     [one] => one.clone(),
                     each => format!("{} shards: {}", each.len(), each.join(", ")),
                 }
+            }
+        }
+    }
+}
+
+impl OwnDrive {
+    fn opened(&self) -> Option<&OpenedTarget> {
+        match self {
+            Self::Device(opened) => Some(opened),
+            Self::Zones(..) => None,
+        }
+    }
+
+    fn describe(&self) -> String {
+        match self {
+            Self::Device(opened) => opened.describe(),
+            Self::Zones(target, zones) => {
+                let info = zones.info();
+                let bytes = BinaryBytes(info.blocks * info.block_bytes);
+                let zone = BinaryBytes(info.block_bytes);
+                format!("{bytes} in {}, in zones of {zone}", target.path.display())
             }
         }
     }

@@ -3,6 +3,8 @@
 mod check;
 mod data;
 mod descriptors;
+mod on_blocks;
+mod on_drive;
 mod placement;
 mod reload;
 mod settings;
@@ -186,6 +188,8 @@ fn start(bound: BoundServer, data: &Data, settings: &Settings) -> Result<Server,
         },
         on_change: settings.on_change.0,
         drop_others: settings.drop_other_tenants.0,
+        // On an array only some tenants share dies; they have been told.
+        device_depth: (!data.is_array()).then_some(settings.flash_depth.0).filter(|it| *it > 0),
         endurance: settings.watching.endurance(),
         ..TenantsConfig::default()
     };

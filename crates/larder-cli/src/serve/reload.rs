@@ -59,6 +59,7 @@ pub(super) fn reload(
         ("log", started.watching.log() == wanted.watching.log()),
         ("flash", started.flash.0 == wanted.flash.0),
         ("file", started.files.0 == wanted.files.0),
+        ("flash_depth", started.flash_depth.0 == wanted.flash_depth.0),
         ("data_dir", started.data_dir.0 == wanted.data_dir.0),
     ];
     rest.extend(others.into_iter().filter(|(_, same)| !same).map(|(name, _)| name.to_owned()));

@@ -54,6 +54,8 @@ pub(crate) struct Settings {
     pub(crate) levelling: Setting<bool>,
     /// Bytes a second that an exchange copies into each channel.
     pub(crate) levelling_pace: Setting<u64>,
+    /// Requests of all tenants that a drive has in flight; 0: as many as come.
+    pub(crate) flash_depth: Setting<u32>,
     pub(crate) data_dir: Setting<Option<PathBuf>>,
     pub(crate) workers: Setting<usize>,
     pub(crate) sockets: Setting<SocketBackend>,
@@ -77,6 +79,9 @@ pub(crate) struct Settings {
     pub(crate) users: Vec<User>,
     pub(crate) cluster: Cluster,
 }
+
+/// Default of `flash_depth` where tenants share a drive's time: enough for a fast drive to be busy.
+const FLASH_DEPTH: u32 = 64;
 
 /// The tenants of a file, at least one, its users, and the cluster.
 fn who(
@@ -153,6 +158,10 @@ impl Settings {
             drop_other_tenants: pick(None, file.drop_other_tenants, || false),
             levelling: pick(None, file.levelling, || true),
             levelling_pace: pick(None, file.levelling_pace.map(|size| size.0), || 2 << 20),
+            flash_depth: pick(arguments.flash_depth, file.flash_depth, || {
+                let shares = tenants.iter().any(TenantSettings::shares_time);
+                if shares { FLASH_DEPTH } else { 0 }
+            }),
             data_dir: pick_some(arguments.data_dir.clone(), file.data_dir),
             workers: pick(
                 arguments.workers.map(usize::from),
@@ -271,6 +280,9 @@ impl Settings {
             if (&ours.isolated, &ours.file) != (&theirs.isolated, &theirs.file) {
                 changed.push((of("isolation".to_owned()), Change::Start));
             }
+            if ours.device_share != theirs.device_share {
+                changed.push((of("share of the drive's time".to_owned()), Change::Start));
+            }
             let memory = |of: &TenantSettings| (of.memory_percent, of.memory_borrow);
             if memory(ours) != memory(theirs) {
                 changed.push((of("memory_share".to_owned()), Change::Start));
@@ -282,6 +294,12 @@ impl Settings {
             .filter(|ours| other.tenants.iter().all(|theirs| theirs.name != ours.name));
         changed.extend(gone.map(|gone| (format!("tenant {:?}", gone.name), Change::Start)));
         changed
+    }
+
+    /// Whether isolated tenants are on an array of virtual SSDs; otherwise they are on a drive that maps pages itself.
+    pub(crate) fn is_on_array(&self) -> bool {
+        let kind = self.files.0.first().and_then(|target| target.kind);
+        matches!(kind, Some(TargetKind::Image | TargetKind::Model))
     }
 
     /// The part of the memory that is for clients.

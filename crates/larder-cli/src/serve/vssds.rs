@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use indicatif::BinaryBytes;
-use larder::{Device, OnChange, Tenant, block_on};
+use larder::{Device, DeviceShare, RealClock};
+use larder_blocks::isolation::DeviceSharing;
 use larder_blocks::vssd::{ImageFile, Levelling, MemoryKeeper};
-use larder_blocks::{BlockStore, DeviceOnBlocks, DeviceOnBlocksOptions, StoreInfo, VssdArray};
+use larder_blocks::{BlockStore, VssdArray};
 use larder_device::{ErrorKind, ModelSpec, Target, TargetKind};
 use larder_server::{VssdOrders, WearReports};
 use larder_ssd::raw::{RawConfig, RawSsd};
@@ -14,17 +15,13 @@ use larder_vssd::service::ServiceOptions;
 use larder_vssd::{Isolation, MemoryImages, Request, Throughputs, VssdInfo};
 use larder_workload::Error;
 
+use super::on_blocks::{OwnDevice, device_on};
 use super::settings::Settings;
-use super::telling::say;
 use super::wear::ServedWear;
-use super::words;
 use crate::settings_file::{IsolatedPlace, TenantSettings};
 
 /// MB/s of a channel of a simulated drive in memory. Only ratios matter: they say how many units a request gets.
 const CHANNEL_MB_S: u32 = 400;
-
-/// A tenant and the device that it has for itself.
-pub(crate) type OwnDevice = (Tenant, Arc<dyn Device>);
 
 /// The array under the tenants.
 pub(crate) struct IsolatedTenants {
@@ -78,12 +75,7 @@ impl IsolatedTenants {
                 VssdArray::open_image(image).map_err(refused)?.0
             }
             Some(TargetKind::Model) => in_memory(target).map_err(Error::usage)?,
-            _ => {
-                return Err(Error::usage(format!(
-                    "file = \"{target}\": has no channels that tenants could have; use image:PATH or model:…, or give \
-                     each tenant a file of its own, such as a namespace"
-                )));
-            }
+            _ => unreachable!("{target} is an array"),
         };
         Ok(Self { array, target: target.clone() })
     }
@@ -103,7 +95,8 @@ impl IsolatedTenants {
             let found = known.iter().find(|info| info.name == tenant.name);
             self.device(tenant, place, found, settings)
         });
-        each.collect()
+        let devices = each.collect::<Result<Vec<OwnDevice>, Error>>()?;
+        Ok(share_time(devices, settings))
     }
 
     /// Virtual SSDs of tenants that are not configured: they are not given up in silence.
@@ -131,6 +124,9 @@ impl IsolatedTenants {
         settings: &Settings,
     ) -> Result<OwnDevice, Error> {
         let refused = |why: String| Error::usage(format!("tenant {:?}: {why}", tenant.name));
+        if place.units.is_none() && place.capacity_bytes.is_none() {
+            return Err(refused("isolation: how much? give channels, dies or capacity".to_owned()));
+        }
         let failed = |error: larder_device::Error| match error.kind() {
             ErrorKind::Setup | ErrorKind::NoSpace => refused(error.to_string()),
             _ => Error::run(format!("tenant {:?}: {error}", tenant.name)),
@@ -149,33 +145,7 @@ impl IsolatedTenants {
             None => self.array.alloc_named(&tenant.name, wanted).map_err(failed)?,
         };
         let store: Arc<dyn BlockStore> = Arc::new(self.array.store(id).map_err(failed)?);
-        let mut own = settings.tenant(tenant);
-        // A region of the log is a block, which is erased as a whole.
-        let block_bytes = u32::try_from(store.info().block_bytes).unwrap_or(u32::MAX);
-        own.config.loc.region_bytes.get_or_insert(block_bytes);
-        let options = own.config.on_blocks(store.info());
-        let options = options.map_err(|error| refused(words::of_serve(&error)))?;
-        let made = block_on(DeviceOnBlocks::options_of(&store)).map_err(failed)?;
-        let discards = settings.on_change.0 == OnChange::Discard;
-        let device = match made {
-            _ if store.list().is_empty() => block_on(DeviceOnBlocks::format(store, &options)),
-            Some(made) if made != options && discards => {
-                block_on(DeviceOnBlocks::format(store, &options))
-            }
-            Some(made) if made != options && has_grown(&own, &*store, &made) => {
-                say(format_args!(
-                    "{:<10} {} has grown to {}, and its cache has {} of it: on_change = \"discard\" gives it all, and \
-                     empties it",
-                    "note",
-                    tenant.name,
-                    BinaryBytes(store.info().blocks * store.info().block_bytes),
-                    BinaryBytes(made.capacity_bytes)
-                ));
-                block_on(DeviceOnBlocks::open(store, &made))
-            }
-            _ => block_on(DeviceOnBlocks::open(store, &options)),
-        };
-        Ok((own, Arc::new(device.map_err(failed)?)))
+        device_on(store, tenant, settings)
     }
 
     /// The request of a tenant: throughput for its number of channels or dies, or capacity.
@@ -237,15 +207,22 @@ impl IsolatedTenants {
     }
 }
 
-/// Whether `made` is what the settings gave when the store had fewer blocks: the virtual SSD has grown since, and
-/// nothing else has changed.
-fn has_grown(own: &Tenant, store: &dyn BlockStore, made: &DeviceOnBlocksOptions) -> bool {
-    let info = store.info();
-    let before = made.blocks_needed(info).ok().filter(|blocks| *blocks < info.blocks);
-    before.is_some_and(|blocks| {
-        let then = StoreInfo { blocks, ..info.clone() };
-        own.config.on_blocks(&then).is_ok_and(|options| options == *made)
-    })
+/// Tenants with isolation "software" take turns at what they share, by weight.
+fn share_time(devices: Vec<OwnDevice>, settings: &Settings) -> Vec<OwnDevice> {
+    let depth = settings.flash_depth.0;
+    let is_sharing: Vec<bool> =
+        settings.tenants.iter().map(|tenant| depth > 0 && tenant.shares_time()).collect();
+    let share = |(tenant, _): &OwnDevice| DeviceShare {
+        weight: tenant.device_share.weight,
+        ..DeviceShare::default()
+    };
+    let shares: Vec<DeviceShare> = devices.iter().map(share).collect();
+    let sharing = DeviceSharing::new(&shares, depth.max(1), Arc::new(RealClock));
+    let device = |(at, (tenant, device)): (usize, OwnDevice)| match is_sharing[at] {
+        true => (tenant, Arc::new(sharing.device_of(at, device)) as Arc<dyn Device>),
+        false => (tenant, device),
+    };
+    devices.into_iter().enumerate().map(device).collect()
 }
 
 /// Whether the virtual SSD that a tenant has is what it asks for.

@@ -77,6 +77,7 @@ pub(crate) struct SettingsFile {
     pub(crate) drop_other_tenants: Option<bool>,
     pub(crate) levelling: Option<bool>,
     pub(crate) levelling_pace: Option<Size>,
+    pub(crate) flash_depth: Option<u32>,
     #[serde(default)]
     tenant: Vec<Spanned<TenantEntry>>,
     #[serde(default)]

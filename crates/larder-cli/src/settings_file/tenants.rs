@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use indicatif::BinaryBytes;
-use larder::{AdmissionPolicy, Config, Tenant};
+use larder::{AdmissionPolicy, Config, DeviceShare, Tenant};
 use larder_device::Target;
 use larder_server::{OverLimit, ProtocolKind, TenantPolicy};
 use larder_vssd::Isolation;
@@ -36,6 +36,8 @@ pub(super) struct TenantEntry {
     weight: Option<u16>,
     prefix: Option<String>,
     flash_write_budget: Option<Size>,
+    flash_requests_per_second: Option<u64>,
+    flash_bytes_per_second: Option<Size>,
     isolation: Option<IsolationKind>,
     channels: Option<u32>,
     dies: Option<u32>,
@@ -127,6 +129,8 @@ pub(crate) struct TenantSettings {
     pub(crate) isolated: Option<IsolatedPlace>,
     /// A file or drive of its own.
     pub(crate) file: Option<Target>,
+    /// Its turns at a drive that it shares with other tenants, and its limits there.
+    pub(crate) device_share: DeviceShare,
     /// Bytes that it may write to flash a day.
     pub(crate) flash_write_budget: Option<u64>,
     /// Settings of its cache that differ from the common ones.
@@ -174,6 +178,7 @@ impl TenantEntry {
         }
         let memory_percent = self.memory_share.unwrap_or(*share);
         let policy = self.policy()?;
+        let device_share = self.device_share(policy.weight)?;
         if before.is_empty() && !policy.prefix.is_empty() {
             return Err(format!(
                 "tenant {name:?}: prefix: the first tenant has all keys that begin as no other's; give it none"
@@ -189,6 +194,7 @@ impl TenantEntry {
             memory_percent,
             isolated: self.isolated()?,
             file: self.own_file()?,
+            device_share,
             memory_borrow: self.memory_borrow.map_or(0, |size| size.0),
             flash_write_budget: budget,
             cache,
@@ -234,9 +240,6 @@ impl TenantEntry {
         if units == Some(0) || capacity_bytes == Some(0) {
             return refuse("channels, dies and capacity must be at least 1".to_owned());
         }
-        if units.is_none() && capacity_bytes.is_none() {
-            return refuse("isolation: how much? give channels, dies or capacity".to_owned());
-        }
         let isolation = match kind {
             IsolationKind::Channel => Isolation::Channel,
             IsolationKind::Die => Isolation::Die,
@@ -246,6 +249,23 @@ impl TenantEntry {
             IsolationKind::None => Isolation::None,
         };
         Ok(Some(IsolatedPlace { isolation, units, capacity_bytes }))
+    }
+
+    /// Its share of a drive that others use too.
+    fn device_share(&self, weight: u16) -> Result<DeviceShare, String> {
+        let bytes_per_second = self.flash_bytes_per_second.map(|size| size.0);
+        let limits = [
+            ("flash_requests_per_second", self.flash_requests_per_second),
+            ("flash_bytes_per_second", bytes_per_second),
+        ];
+        if let Some((key, _)) = limits.into_iter().find(|(_, limit)| *limit == Some(0)) {
+            return Err(format!(
+                "tenant {:?}: {key} = 0: nothing would reach flash; leave it out for no limit",
+                self.name
+            ));
+        }
+        let requests_per_second = self.flash_requests_per_second;
+        Ok(DeviceShare { weight: weight.into(), bytes_per_second, requests_per_second })
     }
 
     fn own_file(&self) -> Result<Option<Target>, String> {
@@ -302,6 +322,7 @@ impl TenantSettings {
             memory_percent: 100.0,
             isolated: None,
             file: None,
+            device_share: DeviceShare::default(),
             memory_borrow: 0,
             flash_write_budget: None,
             cache: CacheSettings::default(),
@@ -320,9 +341,17 @@ impl TenantSettings {
         Tenant {
             dram_percent: self.memory_percent,
             dram_borrow_max_bytes: self.memory_borrow,
+            device_share: self.device_share,
             config,
             ..Tenant::new(&self.name, self.percent)
         }
+    }
+
+    /// Whether it has a fair share of the time of what it is on.
+    pub(crate) fn shares_time(&self) -> bool {
+        let software =
+            |place: &IsolatedPlace| matches!(place.isolation, Isolation::Software { .. });
+        self.isolated.as_ref().is_some_and(software)
     }
 
     /// Its limits, for people; empty if it has none.
@@ -345,6 +374,12 @@ impl TenantSettings {
         }
         if self.policy.weight != 1 {
             all.push(format!("weight {}", self.policy.weight));
+        }
+        if let Some(requests) = self.device_share.requests_per_second {
+            all.push(format!("{requests} requests/s to flash"));
+        }
+        if let Some(bytes) = self.device_share.bytes_per_second {
+            all.push(format!("{}/s to and from flash", BinaryBytes(bytes)));
         }
         if let Some(bytes) = self.flash_write_budget {
             all.push(format!("{} to flash a day", BinaryBytes(bytes)));
@@ -397,7 +432,7 @@ mod tests {
         assert_eq!((soft.isolation, soft.units), (Isolation::Software { weight: 3 }, None));
         assert_eq!(place(""), Ok(None));
         for (toml, says) in [
-            ("isolation = \"die\"", "how much?"),
+            ("isolation = \"die\"\nflash_bytes_per_second = \"0\"", "flash_bytes_per_second = 0"),
             ("isolation = \"die\"\nchannels = 1", "channels: this isolation has none"),
             ("isolation = \"none\"\ndies = 1", "dies: this isolation has none"),
             ("isolation = \"channel\"\nchannels = 0", "at least 1"),

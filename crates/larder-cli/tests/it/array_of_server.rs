@@ -1,6 +1,6 @@
 //! `larder array --server`: a set that a running server has open.
 
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use crate::place::{Place, larder};
 use crate::serve_command::{ANYWHERE, Serving, hashed};

@@ -197,11 +197,51 @@ fn what_isolation_needs_is_told() {
     fs::write(&file, vec![0; 1 << 20]).unwrap();
     let said = refused(place.path(), &on(&file), &[]);
     assert!(said.contains("has no channels that tenants could have"), "{said}");
+    let shares = on(&file).replace("\"channel\"\nchannels = 2", "\"software\"");
+    let said = refused(place.path(), &shares, &[]);
+    assert!(
+        said.contains("tenant \"pages\": channels, dies and capacity are for arrays"),
+        "{said}"
+    );
+    let dies = shares.replace("dies = 2\n", "").replace("capacity = \"24M\"\n", "");
+    let said = refused(place.path(), &dies, &[]);
+    assert!(said.contains("the drive has 1 reclaim group for 3 tenants"), "{said}");
+    let said = refused(place.path(), &on("model:384M,op=10").replace("dies = 2\n", ""), &[]);
+    assert!(said.contains("tenant \"pages\": isolation: how much?"), "{said}");
     let said = refused(place.path(), &on("image:/nowhere/m.img"), &[]);
     assert!(said.contains("`larder vssd format` makes one"), "{said}");
     let greedy = on("model:384M,op=10,channels=4,dies=2").replace("channels = 2", "channels = 9");
     let said = refused(place.path(), &greedy, &[]);
     assert!(said.contains("tenant \"photos\"") && said.contains("are free"), "{said}");
+}
+
+/// On a drive that maps pages itself tenants have a fair share of its time, and limits.
+#[test]
+fn tenants_share_the_time_of_a_drive_and_keep_to_their_limits() {
+    let place = tempfile::tempdir().unwrap();
+    let at = place.path().join("drive").display().to_string();
+    let toml = format!(
+        "memory = \"64M\"\nflash = \"256M\"\nfile = \"{at}\"\n[[tenant]]\nname = \"fast\"\nshare = 50\n\
+         isolation = \"software\"\nweight = 3\n[[tenant]]\nname = \"slow\"\nshare = 50\nisolation = \"software\"\n\
+         prefix = \"slow:\"\nflash_requests_per_second = 50\nflash_bytes_per_second = \"1M\"\n"
+    );
+    fs::write(place.path().join("checked.toml"), &toml).unwrap();
+    let mut check = Command::new(env!("CARGO_BIN_EXE_larder"));
+    let checked = check.current_dir(place.path()).args(["check", "checked.toml"]).output().unwrap();
+    let text = String::from_utf8(checked.stdout).unwrap();
+    assert!(text.contains("flash_depth") && text.contains("64"), "{text}");
+    assert!(text.contains("50 requests/s to flash, 1.00 MiB/s to and from flash"), "{text}");
+    let serving = Serving::run(serve(place.path(), &toml, &[]));
+    fill_with(&serving, "", 0..12_000, 4_000);
+    fill_with(&serving, "slow:", 0..12_000, 4_000);
+    let delayed = |tenant: &str| {
+        let text = admin(&serving, "GET /metrics", "");
+        let name = format!("larder_flash_delayed_ns_total{{tenant=\"{tenant}\"}}");
+        let line = text.lines().find(|line| line.starts_with(&name)).unwrap_or_default();
+        line.rsplit(' ').next().unwrap_or_default().parse::<f64>().unwrap_or(-1.0)
+    };
+    let (fast, slow) = (delayed("fast"), delayed("slow"));
+    assert!(slow > 1e9 && fast >= 0.0 && slow > 10.0 * fast, "{fast}, {slow}");
 }
 
 /// A drive for each tenant, as with namespaces.

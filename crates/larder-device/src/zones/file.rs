@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::{Zone, ZoneLimits, ZonedDevice, ioctl, queue};
 use crate::device::Device;
@@ -15,6 +15,13 @@ use crate::info::{DeviceInfo, DeviceStats};
 use crate::io::{CheckedIo, IoFuture};
 use crate::sys;
 
+/// The queue of a zoned block device in `/sys`; `None` for another file.
+fn queue_of(file: &File) -> Option<PathBuf> {
+    let is_block = file.metadata().is_ok_and(|metadata| sys::is_block(&metadata));
+    let queue = sys::queue_below(file).filter(|_| is_block)?;
+    queue::model(&queue).map(|_| queue)
+}
+
 /// A zoned block device, such as a zoned namespace (`/dev/nvme0n1`).
 #[derive(Debug)]
 pub struct ZonedFile {
@@ -25,6 +32,11 @@ pub struct ZonedFile {
 }
 
 impl ZonedFile {
+    /// Whether `path` is a zoned block device, whose zones must be written in order.
+    pub fn is_there(path: impl AsRef<Path>) -> bool {
+        File::open(path).is_ok_and(|file| queue_of(&file).is_some())
+    }
+
     /// Opens it past the page cache, which does not keep the order of writes.
     ///
     /// # Errors
@@ -36,9 +48,7 @@ impl ZonedFile {
             |what: String| Error::new(ErrorKind::Setup, format!("{}: {what}", path.display()));
         let zones = File::options().read(true).write(true).open(path);
         let zones = zones.map_err(|cause| setup(cause.to_string()))?;
-        let is_block = zones.metadata().is_ok_and(|metadata| sys::is_block(&metadata));
-        let queue = sys::queue_below(&zones).filter(|_| is_block);
-        let Some(queue) = queue.filter(|queue| queue::model(queue).is_some()) else {
+        let Some(queue) = queue_of(&zones) else {
             let what =
                 "it is no zoned block device (/sys/block/…/queue/zoned says so); open it as a file";
             return Err(setup(what.to_owned()));

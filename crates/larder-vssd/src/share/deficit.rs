@@ -1,27 +1,28 @@
 //! Weighted deficit round robin (Shreedhar, Varghese, SIGCOMM'95) over the operations of tenants on one die, in device
-//! time: each round adds to a tenant's credit by its weight, and the tenant is served while the credit lasts.
+//! time, or on a device, in bytes: each round adds to a tenant's credit by its weight, and the tenant is served while the
+//! credit lasts.
 //!
 //! A tenant without requests has no turn and accumulates no credit, so the others get all of the die. An operation that
 //! must not wait is charged before its tenant's turn comes, up to the value of a turn, and is paid off in later turns.
 
 use std::collections::VecDeque;
 
-/// The operations that wait for a die.
+/// The operations that wait for a die, or for a device. Costs are nanoseconds there, and bytes here.
 #[derive(Debug)]
-pub(super) struct DeficitQueue<T> {
+pub struct DeficitQueue<T> {
     tenants: Vec<Tenant<T>>,
     /// Tenants that wait or are in debt, in the order of their turns; the first is being served.
     turns: VecDeque<usize>,
     /// Whether the first has received its credit for this turn.
     credited: bool,
-    quantum_ns: u64,
+    quantum: u64,
 }
 
 #[derive(Debug)]
 struct Tenant<T> {
     weight: u32,
     /// A negative value is a debt.
-    credit_ns: i64,
+    credit: i64,
     /// Whether it is in `turns`.
     listed: bool,
     /// Waiting operations, each with its time on the die.
@@ -29,24 +30,31 @@ struct Tenant<T> {
 }
 
 impl<T> DeficitQueue<T> {
-    /// An empty queue. A turn of weight 1 is worth `quantum_ns`.
-    pub(super) fn new(weights: &[u32], quantum_ns: u64) -> Self {
-        assert!(quantum_ns > 0 && !weights.contains(&0), "each turn is worth something");
+    /// An empty queue for tenants of these weights. A turn of weight 1 is worth `quantum`.
+    ///
+    /// # Panics
+    /// If the quantum or a weight is 0.
+    pub fn new(weights: &[u32], quantum: u64) -> Self {
+        assert!(quantum > 0 && !weights.contains(&0), "each turn is worth something");
         let tenant =
-            |&weight| Tenant { weight, credit_ns: 0, listed: false, waiting: VecDeque::new() };
+            |&weight| Tenant { weight, credit: 0, listed: false, waiting: VecDeque::new() };
         let tenants = weights.iter().map(tenant).collect();
-        Self { tenants, turns: VecDeque::new(), credited: false, quantum_ns }
+        Self { tenants, turns: VecDeque::new(), credited: false, quantum }
     }
 
-    pub(super) fn push(&mut self, tenant: usize, cost_ns: u64, item: T) {
-        self.tenants[tenant].waiting.push_back((cost_ns, item));
+    /// Adds an operation of `tenant`.
+    ///
+    /// # Panics
+    /// If the tenant has no weight.
+    pub fn push(&mut self, tenant: usize, cost: u64, item: T) {
+        self.tenants[tenant].waiting.push_back((cost, item));
         self.list(tenant);
     }
 
     fn list(&mut self, tenant: usize) {
         let entry = &mut self.tenants[tenant];
         if !entry.listed {
-            debug_assert!(entry.credit_ns <= 0, "an idle tenant has no credit");
+            debug_assert!(entry.credit <= 0, "an idle tenant has no credit");
             entry.listed = true;
             self.turns.push_back(tenant);
         }
@@ -54,45 +62,45 @@ impl<T> DeficitQueue<T> {
 
     /// Charges `tenant` for an operation that must not wait. Returns false if other operations of the tenant wait or
     /// its debt would be too large: then this one must wait too.
-    pub(super) fn charge(&mut self, tenant: usize, cost_ns: u64) -> bool {
-        let turn_ns = self.turn_ns(tenant);
+    pub fn charge(&mut self, tenant: usize, cost: u64) -> bool {
+        let most = self.turn_value(tenant);
         let entry = &mut self.tenants[tenant];
-        let credit_ns = entry.credit_ns - i64::try_from(cost_ns).unwrap_or(i64::MAX / 2);
-        let goes = entry.waiting.is_empty() && credit_ns >= -turn_ns;
+        let credit = entry.credit - i64::try_from(cost).unwrap_or(i64::MAX / 2);
+        let goes = entry.waiting.is_empty() && credit >= -most;
         if goes {
-            entry.credit_ns = credit_ns;
+            entry.credit = credit;
             self.list(tenant);
         }
         goes
     }
 
     /// Value of a turn.
-    fn turn_ns(&self, tenant: usize) -> i64 {
-        let ns = self.quantum_ns.saturating_mul(u64::from(self.tenants[tenant].weight));
-        i64::try_from(ns).unwrap_or(i64::MAX / 2)
+    fn turn_value(&self, tenant: usize) -> i64 {
+        let value = self.quantum.saturating_mul(u64::from(self.tenants[tenant].weight));
+        i64::try_from(value).unwrap_or(i64::MAX / 2)
     }
 
     /// The next tenant to serve, and its operation. If no operation waits, debts are cleared.
-    pub(super) fn pop(&mut self) -> Option<(usize, T)> {
+    pub fn pop(&mut self) -> Option<(usize, T)> {
         loop {
             let &turn = self.turns.front()?;
-            let turn_ns = self.turn_ns(turn);
+            let value = self.turn_value(turn);
             let tenant = &mut self.tenants[turn];
             if !self.credited {
-                tenant.credit_ns += turn_ns;
+                tenant.credit += value;
                 self.credited = true;
             }
-            let cost_ns = tenant.waiting.front().map(|(cost_ns, _)| i64::try_from(*cost_ns));
-            let cost_ns = cost_ns.map(|cost_ns| cost_ns.unwrap_or(i64::MAX / 2));
-            if cost_ns.unwrap_or(0) > tenant.credit_ns {
+            let cost = tenant.waiting.front().map(|(cost, _)| i64::try_from(*cost));
+            let cost = cost.map(|cost| cost.unwrap_or(i64::MAX / 2));
+            if cost.unwrap_or(0) > tenant.credit {
                 self.turns.rotate_left(1);
                 self.credited = false;
                 continue;
             }
-            tenant.credit_ns -= cost_ns.unwrap_or(0);
+            tenant.credit -= cost.unwrap_or(0);
             let item = tenant.waiting.pop_front().map(|(_, item)| (turn, item));
             if tenant.waiting.is_empty() {
-                (tenant.credit_ns, tenant.listed) = (0, false);
+                (tenant.credit, tenant.listed) = (0, false);
                 self.turns.pop_front();
                 self.credited = false;
             }

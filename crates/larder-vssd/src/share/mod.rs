@@ -23,7 +23,7 @@ use larder_ssd::timed::{DieService, DriveTiming, Media, Nanoseconds};
 use larder_ssd::{Error, ErrorKind};
 
 pub use bucket::TokenBucket;
-use deficit::DeficitQueue;
+pub use deficit::DeficitQueue;
 
 /// How tenants of a die are scheduled.
 #[derive(Debug, Clone)]

@@ -295,15 +295,17 @@ impl Flash {
         stats.admission_memory_bytes = self.admission_memory_bytes();
         stats.drive_life = self.drive_life(self.clock.now());
         stats.crash_safe = u64::from(self.is_crash_safe());
-        let avoided_since_s = self.avoided_since_s();
+        let device = self.device.stats();
+        let avoided_since_s = self.avoided_since_s(device.stalled_ms);
+        stats.flash_delayed_requests = device.delayed_requests;
+        stats.flash_delayed_ns = device.delayed_ns;
         stats.flash_avoided = u64::from(avoided_since_s.is_some());
         stats.flash_avoided_since_seconds = avoided_since_s.unwrap_or(0);
     }
 
     /// Since when (in seconds) the cache sends no writes, or nothing at all, because the device fails or does not
     /// answer.
-    fn avoided_since_s(&self) -> Option<u64> {
-        let stalled_ms = self.device.stats().stalled_ms;
+    fn avoided_since_s(&self, stalled_ms: u64) -> Option<u64> {
         let stalled_since =
             (stalled_ms > 0).then(|| self.clock.now().as_secs().saturating_sub(stalled_ms / 1000));
         let open_since = self.breaker.open_since_s().map(u64::from);

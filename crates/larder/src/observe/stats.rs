@@ -396,6 +396,11 @@ numbers! {
         /// Device requests that exceeded the timeout that `flash_wait` gives them, and failed. Requests that were not
         /// sent because the device answered nothing count as device errors, but not here.
         device_timeouts,
+        /// Device requests that waited for the tenant's share of the device
+        /// ([`Tenant::device_share`](crate::Tenant::device_share)).
+        flash_delayed_requests,
+        /// How long they waited, all together, in nanoseconds.
+        flash_delayed_ns,
         /// Events in which a drive reported that it moved data of the small-object engine. Drives report only the
         /// events that they were asked for, and one event may stand for several. All drive events are counted when a
         /// program asks for the counters.

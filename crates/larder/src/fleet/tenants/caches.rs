@@ -65,10 +65,17 @@ impl Shares<'_> {
         versions: &[Arc<Versions>],
     ) -> Result<Vec<Larder>, Error> {
         let mut caches = Vec::new();
+        let sharing = self.config.sharing(clock);
         for (at, tenant) in self.config.tenants.iter().enumerate() {
             let whose = |error: Error| error.of(&format!("tenant {:?}", tenant.name));
             let slice = on.map(|(on, plan)| slice(&on, &on.parts[at], plan, tenant));
             let slice = slice.transpose().map_err(whose)?;
+            let slice = slice.map(|(device, claim)| match &sharing {
+                Some(sharing) => {
+                    (Arc::new(sharing.device_of(at, device)) as Arc<dyn Device>, claim)
+                }
+                None => (device, claim),
+            });
             let placed = on.map(|(_, plan)| (plan.of_tenant(&tenant.name), tenant.name.clone()));
             let config = self.config_of(tenant, shard);
             let (clock, versions) = (Arc::clone(clock), versions.get(at).cloned());

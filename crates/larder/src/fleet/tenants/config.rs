@@ -1,6 +1,10 @@
 //! Configuration of tenants.
 
 use std::collections::HashSet;
+use std::sync::Arc;
+
+use larder_blocks::isolation::{DeviceShare, DeviceSharing};
+use larder_device::Clock;
 
 use crate::base::error::Error;
 use crate::cache::lending::part_of;
@@ -9,6 +13,8 @@ use crate::config::{Config, DRAM_BYTES_MAX, DRAM_BYTES_MIN, check_dram, check_me
 use crate::fleet::partition::{NAME_BYTES_MAX, PARTS_MAX};
 use crate::observe::endurance::Endurance;
 
+const WEIGHT_MAX: u32 = 1000;
+const DEPTH_MAX: u32 = 1 << 16;
 /// Maximum sum of percentages, with room for rounding.
 const ALL: f64 = 100.0 + 1e-6;
 
@@ -40,6 +46,9 @@ pub struct Tenant {
     /// borrowed of it leaves with the sets of either side, each of which evicts a few times as many bytes as it
     /// brings; without sets, nothing is needed. An eighth of a share is never lent.
     pub dram_borrow_max_bytes: u64,
+    /// Its share of the time of a device that several tenants use, and its limits. Weights count where
+    /// [`TenantsConfig::device_depth`] is set; limits always do.
+    pub device_share: DeviceShare,
     /// Everything else about its cache. `dram_bytes` is not used, and `memory_bytes` and `endurance` must be `None`:
     /// a drive wears as a whole ([`TenantsConfig::endurance`]).
     pub config: Config,
@@ -59,6 +68,7 @@ impl Tenant {
             flash_percent: percent,
             dram_percent: percent,
             dram_borrow_max_bytes: 0,
+            device_share: DeviceShare::default(),
             config: Config::default(),
         }
     }
@@ -95,6 +105,11 @@ pub struct TenantsConfig {
     pub on_change: OnChange,
     /// Divide the device anew, whatever tenants it had. A device with data of other programs is still refused.
     pub start_empty: bool,
+    /// Requests that a device has in flight at most, of all tenants together, 1 to 65,536; further ones wait, and
+    /// tenants get turns by the weight of [`Tenant::device_share`] (weighted deficit round robin, each request charged
+    /// its bytes and 16 KiB). 32 to 128 keep a fast drive busy; the fewer, the sooner a tenant has its turn. `None`:
+    /// requests go to the device as they come. A flush waits for nothing.
+    pub device_depth: Option<u32>,
     /// The drive's endurance rating. With it, [`Stats::drive_life`](crate::Stats::drive_life) of the sum forecasts
     /// the remaining life.
     pub endurance: Option<Endurance>,
@@ -109,6 +124,7 @@ impl Default for TenantsConfig {
             drop_others: false,
             on_change: OnChange::default(),
             start_empty: false,
+            device_depth: None,
             endurance: None,
         }
     }
@@ -148,7 +164,20 @@ impl TenantsConfig {
                 )));
             }
         }
+        if let Some(depth) = self.device_depth.filter(|depth| !(1..=DEPTH_MAX).contains(depth)) {
+            return Err(Error::config(format!(
+                "device_depth = {depth}: must be 1 to {DEPTH_MAX}, or None"
+            )));
+        }
         self.endurance.as_ref().map_or(Ok(()), Endurance::check)
+    }
+
+    /// How the tenants share the time of one device; `None`: requests go there as they come.
+    pub(super) fn sharing(&self, clock: &Arc<dyn Clock>) -> Option<DeviceSharing> {
+        let is_limited = self.tenants.iter().any(|tenant| tenant.is_limited());
+        let depth = self.device_depth.or(is_limited.then_some(u32::MAX))?;
+        let shares: Vec<_> = self.tenants.iter().map(|tenant| tenant.device_share).collect();
+        Some(DeviceSharing::new(&shares, depth, Arc::clone(clock)))
     }
 }
 
@@ -187,7 +216,24 @@ impl Tenant {
                  TenantsConfig::endurance"
             )));
         }
+        let DeviceShare { weight, bytes_per_second, requests_per_second } = self.device_share;
+        if !(1..=WEIGHT_MAX).contains(&weight) {
+            return Err(Error::config(format!(
+                "tenant {name:?}: device_share.weight = {weight}, must be 1 to {WEIGHT_MAX}"
+            )));
+        }
+        if bytes_per_second == Some(0) || requests_per_second == Some(0) {
+            return Err(Error::config(format!(
+                "tenant {name:?}: device_share: a limit of 0 a second lets nothing through; use at least 1, or None"
+            )));
+        }
         self.config.check().map_err(|error| error.of(&format!("tenant {name:?}")))
+    }
+
+    /// Whether its requests to the device have a limit.
+    pub(super) fn is_limited(&self) -> bool {
+        let DeviceShare { bytes_per_second, requests_per_second, .. } = self.device_share;
+        bytes_per_second.is_some() || requests_per_second.is_some()
     }
 
     /// Its share of the device in parts per million.
@@ -249,6 +295,19 @@ mod tests {
         };
         let little = config.check().unwrap_err().to_string();
         assert!(little.contains("memory_bytes = 5: must be 8192 to"), "{little}");
+        let share = |weight, bytes_per_second| Tenant {
+            device_share: DeviceShare { weight, bytes_per_second, requests_per_second: None },
+            ..Tenant::new("a", 1.0)
+        };
+        let weightless = refusal(vec![share(0, None)]);
+        assert!(weightless.contains("device_share.weight = 0, must be 1 to 1000"), "{weightless}");
+        assert!(refusal(vec![share(1, Some(0))]).contains("a limit of 0 a second"));
+        let config = TenantsConfig {
+            device_depth: Some(0),
+            tenants: vec![Tenant::new("a", 1.0)],
+            ..TenantsConfig::default()
+        };
+        assert!(config.check().unwrap_err().to_string().contains("device_depth = 0: must be 1"));
         let config = Config { endurance: Some(Endurance::of_tbw(1)), ..Config::default() };
         let worn = refusal(vec![Tenant { config, ..Tenant::new("a", 1.0) }]);
         assert!(worn.contains("set TenantsConfig::endurance"), "{worn}");

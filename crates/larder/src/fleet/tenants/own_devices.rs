@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use larder_blocks::isolation::DeviceSharing;
 use larder_device::{Claim, Clock, Device};
 
 use super::budget::Budget;
@@ -21,7 +22,8 @@ impl Tenants {
     /// `config.tenants` must be empty, because each tenant comes with its device. [`Tenant::flash_percent`],
     /// [`TenantsConfig::drop_others`] and [`TenantsConfig::on_change`] are not used. [`TenantsConfig::start_empty`]
     /// applies to all, in addition to each tenant's own [`Tenant::config`]. [`TenantsConfig::endurance`] is the
-    /// rating of each device.
+    /// rating of each device. With [`TenantsConfig::device_depth`] the devices are taken for parts of one drive, whose
+    /// time the tenants share.
     ///
     /// # Errors
     /// As [`Larder::open`], with the name of the tenant; [`ErrorKind::Config`](crate::ErrorKind::Config) also for
@@ -64,10 +66,12 @@ impl Tenants {
         let config = TenantsConfig { tenants, ..config };
         config.check()?;
         let shares = Shares { config: &config, devices: 1 };
+        let sharing = config.sharing(&clock);
         let (mut caches, mut claims) = (Vec::new(), Vec::new());
         let mut plan = PlacementPlan::default();
-        for (tenant, device) in config.tenants.iter().zip(&devices) {
-            let opened = open_one(&shares, tenant, device, &clock).await;
+        for (at, (tenant, device)) in config.tenants.iter().zip(&devices).enumerate() {
+            let share = sharing.as_ref().map(|sharing| (sharing, at));
+            let opened = open_one(&shares, tenant, (device, share), &clock).await;
             let (cache, claim, own) =
                 opened.map_err(|error| error.of(&format!("tenant {:?}", tenant.name)))?;
             caches.push(Arc::new(cache));
@@ -98,14 +102,18 @@ fn owners_of_all(
 async fn open_one(
     shares: &Shares<'_>,
     tenant: &Tenant,
-    device: &Arc<dyn Device>,
+    (device, share): (&Arc<dyn Device>, Option<(&DeviceSharing, usize)>),
     clock: &Arc<dyn Clock>,
 ) -> Result<(Larder, Arc<Claim>, PlacementPlan), Error> {
     let claim = Arc::new(Claim::take(device)?);
     let config = shares.config_of(tenant, None);
     let info = device.info();
     let plan = plan::of_one(&tenant.name, &config, info)?;
-    let on = Some((Arc::clone(device), Arc::clone(&claim)));
+    let mut device = Arc::clone(device);
+    if let Some((sharing, at)) = share {
+        device = Arc::new(sharing.device_of(at, device));
+    }
+    let on = Some((device, Arc::clone(&claim)));
     let placed = Some((plan.clone(), tenant.name.clone()));
     let cache = Larder::open_placed(config, on, Arc::clone(clock), placed, None).await?;
     Ok((cache, claim, plan))
