@@ -1,11 +1,15 @@
 //! Batches: the contents of a block of pages, one after the other. Little-endian.
 //!
-//! A batch is a header of 4096 bytes and the pages that it carries. It is appended in one piece.
+//! A batch is a header of 4096 bytes and the pages that it carries. It is appended in one piece. A batch with an entry of
+//! kind 3 has no other entry, and may be followed by *versions*: each is one page without a header, appended by itself,
+//! and is what the page of that entry holds from then on. So a page that is written again and again (the open block of
+//! a tombstone log) takes one header, not one each time. A page that begins with the magic of a header is never a
+//! version; the writer gives such content a batch.
 //!
 //! ```text
 //!  offset  bytes  field
 //!       0      8  magic "LARDERDB"
-//!       8      2  version of the formats
+//!       8      2  version of this format: 10; 9 has no versions of pages, and is read
 //!      10      2  reserved, 0
 //!      12      4  CRC-32C of bytes 16 to 4096
 //!      16     16  UUID of the device
@@ -19,19 +23,23 @@
 //!      72      8  bytes of the front        │
 //!      80      8  bytes of the tail         │
 //!      88      2  placement handles        ─┘
-//!      90     38  reserved, 0
+//!      90      4  versions between the batch before this one in the block and this one
+//!      94     34  reserved, 0
 //!     128   16 n  entries
 //!
 //!  an entry:
 //!       0      4  number of the page: those of the front, then those of the tail
-//!       4      4  kind: 1 the next page of the batch is what it holds, 2 it and those behind it are zeros
+//!       4      4  kind: 1 the next page of the batch is what it holds, 2 it and those behind it are zeros, 3 as 1, and
+//!                 versions of it may follow
 //!       8      4  1; of kind 2, number of pages
 //!      12      4  CRC-32C of the page; of kind 2, 0
 //! ```
 
 #![deny(clippy::indexing_slicing)]
 
-use larder_device::label::{FORMAT_VERSION, Uuid};
+use std::ops::Range;
+
+use larder_device::label::Uuid;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -42,6 +50,9 @@ use crate::info::BlockId;
 pub(super) const ENTRIES_MAX: usize = (PAGE_BYTES - HEADER_BYTES) / ENTRY_BYTES;
 
 const MAGIC: [u8; 8] = *b"LARDERDB";
+const VERSION: u16 = 10;
+/// The last version without versions of pages. It is a part of the present one.
+const VERSION_WITHOUT_VERSIONS: u16 = 9;
 const CHECKED_FROM: usize = 16;
 const HEADER_BYTES: usize = size_of::<RawHeader>();
 const ENTRY_BYTES: usize = size_of::<RawEntry>();
@@ -66,7 +77,8 @@ struct RawHeader {
     front_bytes: U64,
     tail_bytes: U64,
     handles: U16,
-    reserved_too: [u8; 38],
+    versions_before: U32,
+    reserved_too: [u8; 34],
 }
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -86,6 +98,8 @@ pub(super) struct BatchHeader {
     pub(super) block: BlockId,
     /// Page of the block at which the batch begins.
     pub(super) at: u32,
+    /// Versions of a page that lie between the batch before this one and this one.
+    pub(super) versions_before: u32,
     pub(super) options: DeviceOnBlocksOptions,
 }
 
@@ -96,11 +110,44 @@ pub(super) enum Entry {
     Data { page: u32, checksum: u32 },
     /// `count` pages from `page` on are zeros.
     Zeros { page: u32, count: u32 },
+    /// As `Data`, of a batch without other entries, which may be followed by versions of `page`.
+    FirstVersion { page: u32, checksum: u32 },
+}
+
+impl Entry {
+    /// The pages of the device that it is about.
+    pub(super) fn pages(&self) -> Range<u32> {
+        match *self {
+            Self::Data { page, .. } | Self::FirstVersion { page, .. } => page..page + 1,
+            Self::Zeros { page, count } => page..page + count,
+        }
+    }
+
+    /// The checksum of the page that the batch carries for this entry.
+    fn checksum(&self) -> Option<u32> {
+        match *self {
+            Self::Data { checksum, .. } | Self::FirstVersion { checksum, .. } => Some(checksum),
+            Self::Zeros { .. } => None,
+        }
+    }
+}
+
+/// The page that the pages behind a batch with these entries are versions of, up to the next header.
+pub(super) fn versioned(entries: &[Entry]) -> Option<u32> {
+    match *entries {
+        [Entry::FirstVersion { page, .. }] => Some(page),
+        _ => None,
+    }
+}
+
+/// Whether a page cannot be a version, because it begins as a header does.
+pub(super) fn begins_as_header(page: &[u8]) -> bool {
+    page.starts_with(&MAGIC)
 }
 
 /// Number of pages that a batch with these entries carries.
 pub(super) fn pages_of(entries: &[Entry]) -> u32 {
-    let data = entries.iter().filter(|entry| matches!(entry, Entry::Data { .. })).count();
+    let data = entries.iter().filter_map(Entry::checksum).count();
     u32::try_from(data).expect("a header lists few")
 }
 
@@ -109,7 +156,7 @@ pub(super) fn encode(header: &BatchHeader, entries: &[Entry]) -> Vec<u8> {
     assert!(entries.len() <= ENTRIES_MAX, "{} entries, at most {ENTRIES_MAX}", entries.len());
     let mut raw = RawHeader {
         magic: MAGIC,
-        version: FORMAT_VERSION.into(),
+        version: VERSION.into(),
         reserved: 0.into(),
         checksum: 0.into(),
         uuid: header.uuid.bytes(),
@@ -123,7 +170,8 @@ pub(super) fn encode(header: &BatchHeader, entries: &[Entry]) -> Vec<u8> {
         front_bytes: header.options.front_bytes.into(),
         tail_bytes: header.options.tail_bytes.into(),
         handles: header.options.handles.into(),
-        reserved_too: [0; 38],
+        versions_before: header.versions_before.into(),
+        reserved_too: [0; 34],
     };
     let listed: Vec<u8> = entries.iter().flat_map(|entry| raw_entry(*entry)).collect();
     let padding = vec![0; PAGE_BYTES - HEADER_BYTES - listed.len()];
@@ -139,6 +187,7 @@ fn raw_entry(entry: Entry) -> [u8; ENTRY_BYTES] {
     let (page, kind, count, checksum) = match entry {
         Entry::Data { page, checksum } => (page, 1, 1, checksum),
         Entry::Zeros { page, count } => (page, 2, count, 0),
+        Entry::FirstVersion { page, checksum } => (page, 3, 1, checksum),
     };
     let raw = RawEntry {
         page: page.into(),
@@ -151,11 +200,11 @@ fn raw_entry(entry: Entry) -> [u8; ENTRY_BYTES] {
     bytes
 }
 
-/// The version of a header of a later format version.
+/// The version of a header of a later version of the format.
 pub(super) fn later_version(page: &[u8]) -> Option<u16> {
     let (header, _) = RawHeader::ref_from_prefix(page).ok()?;
     let version = header.version.get();
-    (header.magic == MAGIC && version > FORMAT_VERSION).then_some(version)
+    (header.magic == MAGIC && version > VERSION).then_some(version)
 }
 
 /// Decodes a header and its entries. `None` if it is not a header, or is damaged.
@@ -163,7 +212,7 @@ pub(super) fn parse(page: &[u8]) -> Option<(BatchHeader, Vec<Entry>)> {
     let (raw, rest) = RawHeader::ref_from_prefix(page).ok()?;
     let sound = page.len() == PAGE_BYTES
         && raw.magic == MAGIC
-        && raw.version.get() == FORMAT_VERSION
+        && [VERSION_WITHOUT_VERSIONS, VERSION].contains(&raw.version.get())
         && raw.reserved.get() == 0
         && raw.checksum.get() == larder_checksum::crc32c(page.get(CHECKED_FROM..)?);
     if !sound {
@@ -173,6 +222,11 @@ pub(super) fn parse(page: &[u8]) -> Option<(BatchHeader, Vec<Entry>)> {
     let listed = rest.get(..count.checked_mul(ENTRY_BYTES)?)?;
     let listed = <[RawEntry]>::ref_from_bytes(listed).ok()?;
     let entries = listed.iter().map(parse_entry).collect::<Option<Vec<_>>>()?;
+    let is_first = |entry: &Entry| matches!(entry, Entry::FirstVersion { .. });
+    let may_have_versions = raw.version.get() == VERSION;
+    if entries.iter().any(is_first) && !(may_have_versions && entries.len() == 1) {
+        return None;
+    }
     let options = DeviceOnBlocksOptions {
         capacity_bytes: raw.capacity_bytes.get(),
         front_bytes: raw.front_bytes.get(),
@@ -186,6 +240,7 @@ pub(super) fn parse(page: &[u8]) -> Option<(BatchHeader, Vec<Entry>)> {
         sequence: raw.sequence.get(),
         block: BlockId::new(raw.block.get()),
         at: raw.at.get(),
+        versions_before: raw.versions_before.get(),
         options,
     };
     Some((header, entries))
@@ -197,17 +252,17 @@ fn parse_entry(raw: &RawEntry) -> Option<Entry> {
     match (raw.kind.get(), count) {
         (1, 1) => Some(Entry::Data { page, checksum }),
         (2, 1..) if checksum == 0 => Some(Entry::Zeros { page, count }),
+        (3, 1) => Some(Entry::FirstVersion { page, checksum }),
         _ => None,
     }
 }
 
 /// Whether these are the pages that a batch carries.
 pub(super) fn carries(entries: &[Entry], pages: &[u8]) -> bool {
-    let sums = entries.iter().filter_map(|entry| match entry {
-        Entry::Data { checksum, .. } => Some(*checksum),
-        Entry::Zeros { .. } => None,
-    });
-    sums.eq(pages.chunks(PAGE_BYTES).map(larder_checksum::crc32c))
+    entries
+        .iter()
+        .filter_map(Entry::checksum)
+        .eq(pages.chunks(PAGE_BYTES).map(larder_checksum::crc32c))
 }
 
 #[cfg(test)]
@@ -222,6 +277,7 @@ mod tests {
             sequence: 0x0102_0304_0506_0708,
             block: BlockId::new(9),
             at: 5,
+            versions_before: 6,
             options: DeviceOnBlocksOptions {
                 capacity_bytes: 1 << 20,
                 front_bytes: 8192,
@@ -242,15 +298,15 @@ mod tests {
 
     /// Each byte, as docs/formats.md describes it.
     #[test]
-    fn a_header_is_what_it_was_in_version_9() {
+    fn a_header_is_what_it_was_in_version_10() {
         let bytes = encode(&header(), &entries());
         let hex: String = bytes[..160].iter().map(|byte| format!("{byte:02x}")).collect();
-        let reserved = "00".repeat(38);
+        let reserved = "00".repeat(34);
         assert_eq!(
             hex,
             format!(
                 "4c41524445524442\
-                 09000000{}\
+                 0a000000{}\
                  07070707070707070707070707070707\
                  0807060504030201\
                  0900000000000000\
@@ -259,7 +315,7 @@ mod tests {
                  0000100000000000\
                  0020000000000000\
                  0010000000000000\
-                 0200{reserved}\
+                 020006000000{reserved}\
                  010000000100000001000000{}\
                  02000000020000000300000000000000",
                 &hex[24..32],
@@ -277,7 +333,26 @@ mod tests {
         let mut bytes = encode(&header(), &entries());
         bytes[8] += 1;
         assert_eq!(parse(&bytes), None);
-        assert_eq!(later_version(&bytes), Some(FORMAT_VERSION + 1));
+        assert_eq!(later_version(&bytes), Some(VERSION + 1));
+    }
+
+    fn in_version(version: u16, entries: &[Entry]) -> Vec<u8> {
+        let mut bytes = encode(&header(), entries);
+        bytes[8..10].copy_from_slice(&version.to_le_bytes());
+        bytes
+    }
+
+    /// The checksum does not cover the version, so the version alone makes a header one of version 9.
+    #[test]
+    fn version_9_is_read_and_has_no_versions_of_pages() {
+        let first = [Entry::FirstVersion { page: 7, checksum: 8 }];
+        assert_eq!(parse(&in_version(9, &entries())), Some((header(), entries())));
+        assert_eq!(parse(&in_version(10, &first)), Some((header(), first.to_vec())));
+        assert_eq!((versioned(&first), versioned(&entries())), (Some(7), None));
+        assert_eq!(parse(&in_version(9, &first)), None);
+        assert_eq!(parse(&in_version(8, &entries())), None);
+        let beside_others = [&first[..], &entries()].concat();
+        assert_eq!(parse(&in_version(10, &beside_others)), None);
     }
 
     proptest! {

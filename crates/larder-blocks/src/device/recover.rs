@@ -1,8 +1,10 @@
 //! Recovery when a device is opened: slots by the tags of their blocks, pages by the headers of batches.
 //!
 //! If a loss of power interrupted a batch, the store has the beginning of it or nothing. It is the last batch of its
-//! block, because nothing is appended to a block that was found. If two batches have a page, the later one counts.
+//! block, because nothing is appended to a block that was found. If two batches have a page, the later one counts. The
+//! versions behind a batch count with that batch: no batch in between has their page (`writer.rs`).
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use larder_device::label::Uuid;
@@ -15,6 +17,9 @@ use super::tag::Purpose;
 use crate::info::BlockId;
 use crate::ledger::BlockState;
 use crate::store::BlockStore;
+
+/// Most pages that are read at a time to find the end of the versions of a page.
+const VERSIONS_READ: u32 = 64;
 
 /// What was found.
 pub(super) struct RecoveredDevice {
@@ -30,6 +35,8 @@ pub(super) struct RecoveredDevice {
 struct Batch {
     header: BatchHeader,
     entries: Vec<Entry>,
+    /// Versions of its page that follow it.
+    versions: u32,
 }
 
 /// The blocks of a store, by purpose.
@@ -156,6 +163,10 @@ async fn batches_of(store: &dyn BlockStore, state: BlockState) -> Result<Vec<Bat
     let written = u32::try_from(state.written_bytes / PAGE).expect("the shape was checked");
     let mut batches: Vec<Batch> = Vec::new();
     let mut at = 0;
+    let damage = |at: u32| {
+        let what = format!("page {at} of block {} is damaged; format it", state.block);
+        Err(refusal(store, &what))
+    };
     while at < written {
         let page = read(store, (state.block, at), 1).await?;
         if let Some(version) = batch::later_version(&page) {
@@ -170,11 +181,15 @@ async fn batches_of(store: &dyn BlockStore, state: BlockState) -> Result<Vec<Bat
         let Some((header, entries)) = batch::parse(&page).filter(own) else {
             // An incomplete header is followed by at most the pages that the batch would have carried.
             if written - at > 1 + BATCH_PAGES {
-                let what = format!("page {at} of block {} is damaged; format it", state.block);
-                return Err(refusal(store, &what));
+                return damage(at);
             }
             break;
         };
+        // If a header before this one is damaged, it passes for a version, and so do the pages behind it.
+        let before = batches.last().map_or(0, |batch| batch.versions);
+        if header.versions_before != before {
+            return damage(at - before);
+        }
         let end = at + 1 + batch::pages_of(&entries);
         // Check all pages only of the last batch: it may not have been acknowledged.
         let is_whole = end < written || {
@@ -185,10 +200,35 @@ async fn batches_of(store: &dyn BlockStore, state: BlockState) -> Result<Vec<Bat
         if !is_whole {
             break;
         }
-        batches.push(Batch { header, entries });
-        at = end;
+        let versions = match batch::versioned(&entries) {
+            Some(_) => versions_from(store, state.block, end..written).await?,
+            None => 0,
+        };
+        batches.push(Batch { header, entries, versions });
+        at = end + versions;
     }
     Ok(batches)
+}
+
+/// Number of pages at the start of this range of a block that are versions.
+async fn versions_from(
+    store: &dyn BlockStore,
+    block: BlockId,
+    pages: Range<u32>,
+) -> Result<u32, Error> {
+    let mut end = pages.start;
+    while end < pages.end {
+        // Twice as many each time: most batches are followed by a header, others by many versions.
+        let count = (end - pages.start + 1).min(VERSIONS_READ).min(pages.end - end);
+        let there = read(store, (block, end), count).await?;
+        let versions = there.chunks(PAGE_BYTES).take_while(|page| !batch::begins_as_header(page));
+        let versions = u32::try_from(versions.count()).expect("they are pages of a block");
+        end += versions;
+        if versions < count {
+            break;
+        }
+    }
+    Ok(end - pages.start)
 }
 
 /// The map that all batches together give.
@@ -203,14 +243,11 @@ fn replay(found: &[(BlockState, Vec<Batch>)], shape: &Shape) -> Result<PageMap, 
     if ordered.windows(2).any(|two| two[0].0 == two[1].0) {
         return Err("two of its batches are one; format it if nothing on it is needed".to_owned());
     }
-    for (_, frame, Batch { header, entries }) in ordered {
+    for (_, frame, Batch { header, entries, versions }) in ordered {
         let mut at = header.at;
         for entry in entries {
-            let (page, count) = match *entry {
-                Entry::Data { page, .. } => (page, 1),
-                Entry::Zeros { page, count } => (page, count),
-            };
-            if page.checked_add(count).is_none_or(|end| end > shape.pages) {
+            let Range { start: page, end } = entry.pages();
+            if end > shape.pages {
                 return Err(format!("it has pages from {page} on, and there are {}", shape.pages));
             }
             match entry {
@@ -218,9 +255,8 @@ fn replay(found: &[(BlockState, Vec<Batch>)], shape: &Shape) -> Result<PageMap, 
                     at += 1;
                     map.set(page, frame, at);
                 }
-                Entry::Zeros { .. } => {
-                    (page..page + count).for_each(|page| map.set_zeros(page, frame));
-                }
+                Entry::FirstVersion { .. } => map.set(page, frame, at + 1 + versions),
+                Entry::Zeros { .. } => (page..end).for_each(|page| map.set_zeros(page, frame)),
             }
         }
     }

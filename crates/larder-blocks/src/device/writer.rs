@@ -8,6 +8,10 @@
 //! that the one with the fewest live pages leaves room for a batch, so cleaning always makes progress (`shape.rs`
 //! counts the blocks). Until then the reserve holds only copies: if cleaning fails, or a crash interrupts it, the
 //! copies are abandoned, and the block is the reserve again.
+//!
+//! A page that is written alone, and then again before anything else comes to its frontier, is appended without another
+//! header, as a *version* of the page (`batch.rs`). Recovery takes versions for as old as the batch in front of them,
+//! so a batch that has the page anywhere ends them.
 
 use std::collections::BTreeSet;
 
@@ -31,6 +35,10 @@ struct Open {
     frame: u32,
     /// The page at which the next batch begins.
     next_page: u32,
+    /// The page of which versions may be appended here.
+    versioned: Option<u32>,
+    /// Versions since the last batch.
+    versions: u32,
 }
 
 /// The writer of batches; a device has one.
@@ -100,9 +108,10 @@ impl Writer {
             }
         };
         let plan = self.plan(area, handle, room);
-        let written = match plan.items[..] {
-            [] => Ok(()),
-            _ => self.write(area, handle.into(), &plan).await,
+        let written = match self.version(handle.into(), &plan) {
+            Some((page, content)) => self.append_version(area, handle.into(), page, content).await,
+            None if plan.items.is_empty() => Ok(()),
+            None => self.write(area, handle.into(), &plan).await,
         };
         let Plan { mut ops, is_partial, items } = plan;
         if written.is_ok() {
@@ -161,6 +170,36 @@ impl Writer {
         plan
     }
 
+    /// The page of a plan that can be written as a version, and its content.
+    fn version(&self, frontier: usize, plan: &Plan) -> Option<(u32, IoBuffer)> {
+        let [Item::Data { page, op, at }] = plan.items[..] else { return None };
+        if self.frontiers[frontier]?.versioned != Some(page) {
+            return None;
+        }
+        let mut content = IoBuffer::zeroed(PAGE_BYTES);
+        plan.ops[op].content.as_ref()?.copy_out(at, content.as_mut_slice());
+        (!batch::begins_as_header(content.as_slice())).then_some((page, content))
+    }
+
+    /// Appends a version of the page of which the frontier may have versions.
+    async fn append_version(
+        &mut self,
+        area: &Area,
+        frontier: usize,
+        page: u32,
+        content: IoBuffer,
+    ) -> Result<(), Error> {
+        let open = self.frontiers[frontier].take().expect("room was made");
+        let block = area.lock().map.block(open.frame);
+        let appended = area.store.append(block, u64::from(open.next_page) * PAGE, content).await;
+        // On failure the frontier stays `None`, as for a batch.
+        appended.map_err(|failure| failure.error)?;
+        area.lock().map.set(page, open.frame, open.next_page);
+        let (next_page, versions) = (open.next_page + 1, open.versions + 1);
+        self.frontiers[frontier] = Some(Open { next_page, versions, ..open });
+        Ok(())
+    }
+
     async fn write(&mut self, area: &Area, frontier: usize, plan: &Plan) -> Result<(), Error> {
         let data = plan.items.iter().filter(|item| matches!(item, Item::Data { .. })).count();
         let mut buffer = IoBuffer::zeroed((1 + data) * PAGE_BYTES);
@@ -174,7 +213,11 @@ impl Writer {
                     let content = plan.ops[op].content.as_ref().expect("it has some");
                     content.copy_out(at, into);
                     end += PAGE_BYTES;
-                    Entry::Data { page, checksum: larder_checksum::crc32c(into) }
+                    let checksum = larder_checksum::crc32c(into);
+                    match plan.items.len() {
+                        1 => Entry::FirstVersion { page, checksum },
+                        _ => Entry::Data { page, checksum },
+                    }
                 }
             });
         }
@@ -189,29 +232,35 @@ impl Writer {
         entries: &[Entry],
         mut buffer: IoBuffer,
     ) -> Result<(), Error> {
-        let Open { frame, next_page } = self.frontiers[frontier].take().expect("room was made");
+        let open = self.frontiers[frontier].take().expect("room was made");
+        let Open { frame, next_page, .. } = open;
         let block = area.lock().map.block(frame);
         let header = BatchHeader {
             uuid: area.uuid,
             sequence: self.sequence,
             block,
             at: next_page,
+            versions_before: open.versions,
             options: area.shape.options,
         };
-        // Also if the append fails: the batch may be stored all the same, and its number must not be used again.
+        // Also if the append fails: the batch may be stored all the same. Its number must not be used again, and versions
+        // that count as older than the batch must not follow.
         self.sequence += 1;
+        self.end_versions(entries);
         buffer.copy_in(0, &batch::encode(&header, entries));
         let pages = u32::try_from(buffer.len() / PAGE_BYTES).expect("a batch is short");
         let appended = area.store.append(block, u64::from(next_page) * PAGE, buffer).await;
         // On failure the frontier stays `None`: its block takes no more appends.
         appended.map_err(|failure| failure.error)?;
-        self.frontiers[frontier] = Some(Open { frame, next_page: next_page + pages });
+        let versioned = batch::versioned(entries);
+        let open = Open { frame, next_page: next_page + pages, versioned, versions: 0 };
+        self.frontiers[frontier] = Some(open);
         add(&area.counters.headers, PAGE);
         let map = &mut area.lock().map;
         let mut at = next_page + 1;
         for entry in entries {
             match *entry {
-                Entry::Data { page, .. } => {
+                Entry::Data { page, .. } | Entry::FirstVersion { page, .. } => {
                     map.set(page, frame, at);
                     at += 1;
                 }
@@ -221,6 +270,17 @@ impl Writer {
             }
         }
         Ok(())
+    }
+
+    /// Ends the versions of each page that a batch has: it is later than all of them.
+    fn end_versions(&mut self, entries: &[Entry]) {
+        for open in self.frontiers.iter_mut().flatten() {
+            let Some(versioned) = open.versioned else { continue };
+            let has_it = entries.iter().any(|entry| entry.pages().contains(&versioned));
+            if has_it {
+                open.versioned = None;
+            }
+        }
     }
 
     /// Makes sure that a frontier has room for a batch, and that there is a block in reserve. Returns the room in
@@ -271,7 +331,7 @@ impl Writer {
         let stream = area.store.info().stream_of(handle);
         let block = area.store.alloc(stream, Purpose::Pages.tag()).await?;
         let frame = area.lock().map.add(block);
-        self.frontiers[frontier] = Some(Open { frame, next_page: 0 });
+        self.frontiers[frontier] = Some(Open { frame, next_page: 0, versioned: None, versions: 0 });
         Ok(())
     }
 

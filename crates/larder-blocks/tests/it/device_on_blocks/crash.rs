@@ -187,7 +187,8 @@ impl Trial {
     fn work(&mut self, below: &impl Below, device: &DeviceOnBlocks) {
         while !below.is_down() {
             match self.rng.u32(..10) {
-                0..6 => self.write_pages(below, device),
+                0..4 => self.write_pages(below, device),
+                4..6 => self.write_versions(below, device),
                 6 => self.clear_pages(below, device),
                 _ => self.write_slots(below, device),
             }
@@ -224,6 +225,22 @@ impl Trial {
                 for (page, stamp) in (first..).zip(stamps) {
                     self.pages[page] = BTreeSet::from([stamp]);
                 }
+            }
+        }
+    }
+
+    /// Writes a page again and again, mostly with the same handle, as a log does with its open block.
+    fn write_versions(&mut self, below: &impl Below, device: &DeviceOnBlocks) {
+        let page = self.rng.usize(..self.pages.len());
+        let mut handle = self.rng.u16(..device.info().placement.handles);
+        for stamp in self.stamps(4) {
+            if self.rng.u32(..6) == 0 {
+                handle = self.rng.u16(..device.info().placement.handles);
+            }
+            self.pages[page].insert(stamp);
+            let write = write_with(device, page_offset(page), &stamped(&[stamp]), handle);
+            if below.finish(write).is_ok() {
+                self.pages[page] = BTreeSet::from([stamp]);
             }
         }
     }

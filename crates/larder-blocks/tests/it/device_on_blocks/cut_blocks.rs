@@ -37,6 +37,8 @@ struct State {
     left: u64,
     /// One append in this number fails; 0 means none.
     fail_one_in: u32,
+    /// What fails is stored all the same.
+    failed_land: bool,
 }
 
 struct Held {
@@ -54,6 +56,7 @@ impl CutBlocks {
             rng: fastrand::Rng::with_seed(seed),
             left: u64::MAX,
             fail_one_in: 0,
+            failed_land: false,
         };
         Self { info, ledger: Ledger::new(1), state: Mutex::new(state), cut }
     }
@@ -63,7 +66,14 @@ impl CutBlocks {
     }
 
     pub(crate) fn fail_appends(&self, one_in: u32) {
-        self.state.lock().unwrap().fail_one_in = one_in;
+        let mut state = self.state.lock().unwrap();
+        (state.fail_one_in, state.failed_land) = (one_in, false);
+    }
+
+    /// As `fail_appends`, and what fails is stored all the same: a restart finds it.
+    pub(crate) fn fail_appends_that_land(&self, one_in: u32) {
+        let mut state = self.state.lock().unwrap();
+        (state.fail_one_in, state.failed_land) = (one_in, true);
     }
 
     pub(crate) fn is_down(&self) -> bool {
@@ -111,10 +121,14 @@ impl CutBlocks {
         let mut state = self.state.lock().unwrap();
         let one_in = state.fail_one_in;
         let fails = one_in > 0 && state.rng.u32(..one_in) == 0;
+        let lands = state.failed_land;
         let bytes = state.bytes.get_mut(&block).unwrap();
         // An append behind one that failed.
         let is_gap = bytes.len() as u64 != at;
         if fails || is_gap {
+            if lands && !is_gap {
+                bytes.extend(buffer.as_slice());
+            }
             drop(state);
             self.ledger.closed(block);
             let error = Error::new(ErrorKind::Io, "append failed (simulated)");
@@ -193,7 +207,8 @@ impl CutBlocks {
         }
         let next = self.ledger.next().number();
         let (held, stranded) = (Vec::new(), Vec::new());
-        let state = State { bytes, held, stranded, rng, left: u64::MAX, fail_one_in: 0 };
+        let left = u64::MAX;
+        let state = State { bytes, held, stranded, rng, left, fail_one_in: 0, failed_land: false };
         Self {
             info: self.info.clone(),
             ledger: Ledger::restored(known.into_values(), next),

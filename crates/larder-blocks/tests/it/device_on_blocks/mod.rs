@@ -6,6 +6,7 @@ mod cut_blocks;
 mod handles;
 mod oracle;
 mod refusals;
+mod versions;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
