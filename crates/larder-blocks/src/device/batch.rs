@@ -49,7 +49,9 @@ use crate::info::BlockId;
 /// Most entries of a header.
 pub(super) const ENTRIES_MAX: usize = (PAGE_BYTES - HEADER_BYTES) / ENTRY_BYTES;
 
-const MAGIC: [u8; 8] = *b"LARDERDB";
+/// Length of the magic.
+pub(super) const MAGIC_BYTES: usize = 8;
+const MAGIC: [u8; MAGIC_BYTES] = *b"LARDERDB";
 const VERSION: u16 = 10;
 /// The last version without versions of pages. It is a part of the present one.
 const VERSION_WITHOUT_VERSIONS: u16 = 9;

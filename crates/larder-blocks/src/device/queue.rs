@@ -42,6 +42,15 @@ impl Queue {
         self.0.front().map(|pending| pending.handle)
     }
 
+    /// Takes the oldest change if `is_wanted` says so.
+    pub(super) fn take_first_if(
+        &mut self,
+        is_wanted: impl FnOnce(&PendingChange) -> bool,
+    ) -> Option<PendingChange> {
+        let is_it = self.0.front().is_some_and(is_wanted);
+        if is_it { self.0.pop_front() } else { None }
+    }
+
     /// Takes the next change with this handle from position `at` on, and moves `at` to its position: all changes before
     /// it have other handles. `None` also if the change would overtake one of those that overlaps it.
     pub(super) fn take(&mut self, handle: u16, at: &mut usize) -> Option<PendingChange> {

@@ -41,6 +41,14 @@ struct Open {
     versions: u32,
 }
 
+impl Open {
+    /// Whether a batch can be appended, or a version.
+    fn has_room(&self, area: &Area) -> bool {
+        let left = area.shape.block_pages - self.next_page;
+        left >= ROOM_MIN || left > 0 && self.versioned.is_some()
+    }
+}
+
 /// The writer of batches; a device has one.
 #[derive(Debug)]
 pub(super) struct Writer {
@@ -93,10 +101,13 @@ impl Writer {
         self.append(area, 0, &[], IoBuffer::zeroed(PAGE_BYTES)).await
     }
 
-    /// Writes a batch of waiting changes with the handle of the oldest one, and completes their requests.
+    /// Writes a version, or a batch of waiting changes with the handle of the oldest one, and completes their requests.
     pub(super) async fn write_next(&mut self, area: &Area) {
         let partial = self.partial.as_ref().map(|pending| pending.handle);
         let Some(handle) = partial.or_else(|| area.lock().queue.first_handle()) else { return };
+        if let Some(pending) = self.take_version(area, handle) {
+            return self.write_version(area, pending).await;
+        }
         let room = match self.make_room(area, handle.into()).await {
             Ok(room) => room,
             Err(error) => {
@@ -108,10 +119,9 @@ impl Writer {
             }
         };
         let plan = self.plan(area, handle, room);
-        let written = match self.version(handle.into(), &plan) {
-            Some((page, content)) => self.append_version(area, handle.into(), page, content).await,
-            None if plan.items.is_empty() => Ok(()),
-            None => self.write(area, handle.into(), &plan).await,
+        let written = match plan.items[..] {
+            [] => Ok(()),
+            _ => self.write(area, handle.into(), &plan).await,
         };
         let Plan { mut ops, is_partial, items } = plan;
         if written.is_ok() {
@@ -170,34 +180,43 @@ impl Writer {
         plan
     }
 
-    /// The page of a plan that can be written as a version, and its content.
-    fn version(&self, frontier: usize, plan: &Plan) -> Option<(u32, IoBuffer)> {
-        let [Item::Data { page, op, at }] = plan.items[..] else { return None };
-        if self.frontiers[frontier]?.versioned != Some(page) {
+    /// Takes the next change if it can be appended as a version: its page alone, to where the versions of that are.
+    fn take_version(&self, area: &Area, handle: u16) -> Option<PendingChange> {
+        let open = self.frontiers[usize::from(handle)].filter(|open| open.has_room(area))?;
+        // Without a block in reserve, the newest block holds copies only, and must stay the newest.
+        if self.partial.is_some() || self.free(area) == 0 {
             return None;
         }
-        let mut content = IoBuffer::zeroed(PAGE_BYTES);
-        plan.ops[op].content.as_ref()?.copy_out(at, content.as_mut_slice());
-        (!batch::begins_as_header(content.as_slice())).then_some((page, content))
+        area.lock().queue.take_first_if(|pending| {
+            let mut begins = [0; batch::MAGIC_BYTES];
+            let Some(content) = &pending.content else { return false };
+            content.copy_out(0, &mut begins);
+            pending.count == 1
+                && open.versioned == Some(pending.first)
+                && !batch::begins_as_header(&begins)
+        })
     }
 
-    /// Appends a version of the page of which the frontier may have versions.
-    async fn append_version(
-        &mut self,
-        area: &Area,
-        frontier: usize,
-        page: u32,
-        content: IoBuffer,
-    ) -> Result<(), Error> {
-        let open = self.frontiers[frontier].take().expect("room was made");
+    /// Appends a version, and completes its request.
+    async fn write_version(&mut self, area: &Area, mut pending: PendingChange) {
+        let frontier = usize::from(pending.handle);
+        let open = self.frontiers[frontier].take().expect("it takes a version");
         let block = area.lock().map.block(open.frame);
-        let appended = area.store.append(block, u64::from(open.next_page) * PAGE, content).await;
-        // On failure the frontier stays `None`, as for a batch.
-        appended.map_err(|failure| failure.error)?;
-        area.lock().map.set(page, open.frame, open.next_page);
-        let (next_page, versions) = (open.next_page + 1, open.versions + 1);
-        self.frontiers[frontier] = Some(Open { next_page, versions, ..open });
-        Ok(())
+        let content = pending.content.take().expect("a version has content");
+        match area.store.append(block, u64::from(open.next_page) * PAGE, content).await {
+            Ok(content) => {
+                area.lock().map.set(pending.first, open.frame, open.next_page);
+                add(&area.counters.pages, PAGE);
+                let (next_page, versions) = (open.next_page + 1, open.versions + 1);
+                self.frontiers[frontier] = Some(Open { next_page, versions, ..open });
+                pending.completer.complete(Ok(content));
+            }
+            // The frontier stays `None`, as for a batch.
+            Err(failure) => {
+                pending.content = Some(failure.buffer);
+                fail(area, pending, &failure.error);
+            }
+        }
     }
 
     async fn write(&mut self, area: &Area, frontier: usize, plan: &Plan) -> Result<(), Error> {
@@ -286,6 +305,10 @@ impl Writer {
     /// Makes sure that a frontier has room for a batch, and that there is a block in reserve. Returns the room in
     /// pages: at least a header and one more.
     async fn make_room(&mut self, area: &Area, frontier: usize) -> Result<u32, Error> {
+        // A batch ends versions, so a block that has room for nothing else can be cleaned.
+        if let Some(open) = &mut self.frontiers[frontier] {
+            open.versioned = None;
+        }
         loop {
             let free = self.free(area);
             let room = self.room(area, frontier);
@@ -318,11 +341,7 @@ impl Writer {
 
     /// Whether a block is a frontier with room.
     fn is_filling(&self, area: &Area, frame: u32) -> bool {
-        let with_room = self
-            .frontiers
-            .iter()
-            .flatten()
-            .filter(|open| area.shape.block_pages - open.next_page >= ROOM_MIN);
+        let with_room = self.frontiers.iter().flatten().filter(|open| open.has_room(area));
         with_room.map(|open| open.frame).any(|filling| filling == frame)
     }
 
