@@ -418,9 +418,23 @@ fn vssd_accounting() {
     let name = "vssd-accounting";
     expect(name, &[("unaccounted", 1.0)], InShape);
     expect(name, &[("pages.moved", 0.0)], InShape);
-    expect(name, &[("dlwa.raw.loc", 1.06)], InShape);
+    // Each engine has bounds on both sides.
+    for (dlwa, low, high) in [
+        ("dlwa.raw.loc", 0.99, 1.06),
+        ("dlwa.raw.loc_safe", 0.99, 1.11),
+        ("dlwa.raw.both", 1.39, 3.01),
+    ] {
+        expect(name, &[(dlwa, low)], InShape);
+        expect(name, &[(dlwa, high)], InShape);
+    }
+    // A header for each tombstone, as it was.
+    expect(name, &[("dlwa.raw.loc_safe", 1.45)], InShape);
+    // Without what they write to the random area, nothing is shown of it.
+    expect(name, &[("random_share.loc_safe", 0.04)], InShape);
+    expect(name, &[("random_share.both", 0.04)], InShape);
     expect(name, &[("map_mb_per_tb", 8.1)], InShape);
     expect(name, &[("dlwa.raw.loc", 3.0)], Diverges);
+    expect(name, &[("dlwa.raw.both", 1.0)], Diverges);
 }
 
 #[test]

@@ -569,7 +569,7 @@ const SPECS: &[(&str, &[Spec<'static>])] = &[
             ],
             places: Places::Listed(&[
                 ("loc", "large objects"),
-                ("loc_safe", "and a log of deaths"),
+                ("loc_safe", "and the tombstone log"),
                 ("both", "and buckets"),
             ]),
             base: 0.0,
