@@ -185,10 +185,19 @@ impl Data {
         Ok((Self::Own(opened.inspect_err(|_| made.remove())?), made))
     }
 
-    /// Levelling of the drives under isolated tenants; `None` without these.
-    pub(crate) fn level(&self, settings: &Settings) -> Result<Option<Levelled>, Error> {
+    /// Levelling of the drives under isolated tenants, whose devices are `own`; `None` without these.
+    pub(crate) fn level(
+        &self,
+        own: &[OwnDevice],
+        settings: &Settings,
+    ) -> Result<Option<Levelled>, Error> {
         let Self::Isolated(array) = self else { return Ok(None) };
-        array.level(settings).map(Some)
+        array.level(own, settings).map(Some)
+    }
+
+    /// Whether caches are on blocks of virtual SSDs.
+    pub(crate) fn is_on_blocks(&self) -> bool {
+        matches!(self, Self::Isolated(_))
     }
 
     /// Each tenant with its own device, if tenants have their own.
@@ -230,9 +239,10 @@ impl Data {
         Ok(Self::Shards(shards))
     }
 
-    /// Whether the tenants are on virtual SSDs of one array.
-    pub(crate) fn is_array(&self) -> bool {
-        matches!(self, Self::Isolated(_))
+    /// Whether each tenant has a part of each drive. On an array only some tenants share dies, and have their turns
+    /// there.
+    pub(crate) fn is_divided(&self) -> bool {
+        matches!(self, Self::File(_) | Self::Shards(_))
     }
 
     /// The single device, without shards.

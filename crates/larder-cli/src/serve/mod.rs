@@ -32,6 +32,7 @@ use crate::settings_file::array;
 pub(crate) use check::{check, password};
 use data::Data;
 use descriptors::config_that_fits;
+use on_blocks::OwnDevice;
 use reload::reload;
 use settings::Settings;
 use telling::{complain, say};
@@ -49,12 +50,13 @@ pub(crate) fn run(arguments: &ServeArgs) -> Result<Ending, Error> {
     let bound = Server::bind(config).map_err(told)?;
     let (data, made) = Data::open(&settings)?;
     let begin = || {
-        let levelled = data.level(&settings)?;
-        let wear = levelled.as_ref().and_then(Levelled::wear);
+        let own = data.own_devices(&settings).transpose()?;
+        let levelled = data.level(own.as_deref().unwrap_or_default(), &settings)?;
+        let wear = levelled.as_ref().map(Levelled::wear);
         let orders = levelled.as_ref().and_then(Levelled::orders);
         let bound = bound.with_wear(wear).with_vssds(orders);
         let bound = bound.with_devices(data.reports(&settings));
-        Ok((start(bound, &data, &settings)?, levelled))
+        Ok((start(bound, (&data, own), &settings)?, levelled))
     };
     let (server, levelled) = begin().inspect_err(|_: &Error| made.remove())?;
     let clients = BinaryBytes(settings.client_bytes());
@@ -178,8 +180,12 @@ fn told(error: larder_server::Error) -> Error {
     Error::run(words::of_serve(&error))
 }
 
-fn start(bound: BoundServer, data: &Data, settings: &Settings) -> Result<Server, Error> {
-    let own = data.own_devices(settings).transpose()?;
+/// Opens the cache on `data`, or on the devices that tenants have for themselves, and serves it.
+fn start(
+    bound: BoundServer,
+    (data, own): (&Data, Option<Vec<OwnDevice>>),
+    settings: &Settings,
+) -> Result<Server, Error> {
     let config = TenantsConfig {
         memory_bytes: Some(settings.cache_bytes()),
         tenants: match own {
@@ -188,8 +194,7 @@ fn start(bound: BoundServer, data: &Data, settings: &Settings) -> Result<Server,
         },
         on_change: settings.on_change.0,
         drop_others: settings.drop_other_tenants.0,
-        // On an array only some tenants share dies; they have been told.
-        device_depth: (!data.is_array()).then_some(settings.flash_depth.0).filter(|it| *it > 0),
+        device_depth: data.is_divided().then_some(settings.flash_depth.0).filter(|it| *it > 0),
         endurance: settings.watching.endurance(),
         ..TenantsConfig::default()
     };

@@ -16,6 +16,11 @@ const EXPECTED_OF_LOG: &str = "Expect an ALWA of 1.1 to 1.2 and a DLWA of 1.0";
 /// And of buckets beside it.
 const EXPECTED_WITH_BUCKETS: &str =
     "Expect an ALWA of 5 to 11, and a DLWA of 1.0 with placement, up to 3.3 without";
+/// What docs/vssds.md has of both on blocks of a virtual SSD.
+const EXPECTED_OF_LOG_ON_BLOCKS: &str = "On blocks of a virtual SSD, expect an ALWA of 1.1 to 1.2 and a DLWA of 1.0, \
+                                         up to 1.1 with many overwritten and deleted keys";
+const EXPECTED_WITH_BUCKETS_ON_BLOCKS: &str = "On blocks of a virtual SSD, expect an ALWA of 5 to 11 and a DLWA of about 2.5: buckets are mapped page by page \
+     there, and cleaning copies them; without buckets (soc.percent = 0) it is 1.0";
 /// A bucket of small objects, in bytes.
 const SOC_BUCKET_BYTES: u64 = 4096;
 /// Lengths of objects for which the memory of an index is told.
@@ -34,7 +39,7 @@ pub(super) fn tell(
     }
     for (tenant, cache) in caches {
         let whose = if caches.len() > 1 { format!(" of {tenant}") } else { String::new() };
-        for line in objects(cache, settings.cache_bytes()) {
+        for line in objects(cache, settings.cache_bytes(), data.is_on_blocks()) {
             say(format_args!("{:<10} {line}", format!("objects{whose}")));
         }
     }
@@ -55,8 +60,12 @@ fn told(status: &PlacementStatus) -> String {
     text.strip_prefix("placement: ").map_or(text.clone(), str::to_owned)
 }
 
-/// What the engines of a cache are, and what that costs.
-fn objects(cache: &Larder, memory_bytes: u64) -> Vec<String> {
+/// What the engines of a cache are, and what that costs, on blocks of a virtual SSD or not.
+fn objects(cache: &Larder, memory_bytes: u64, on_blocks: bool) -> Vec<String> {
+    let (of_log, with_buckets) = match on_blocks {
+        true => (EXPECTED_OF_LOG_ON_BLOCKS, EXPECTED_WITH_BUCKETS_ON_BLOCKS),
+        false => (EXPECTED_OF_LOG, EXPECTED_WITH_BUCKETS),
+    };
     let Some(layout) = cache.layout() else { return Vec::new() };
     let flash = layout.usable_bytes;
     let times = flash as f64 / memory_bytes.max(1) as f64;
@@ -66,7 +75,7 @@ fn objects(cache: &Larder, memory_bytes: u64) -> Vec<String> {
     if soc_bytes > 0 {
         lines.push(format!(
             "small ones in buckets of 4 KiB on {:.1} % of the flash ({}): a few bits of memory each, but a bucket is \
-             written for each of them; the others in a log. {EXPECTED_WITH_BUCKETS}",
+             written for each of them; the others in a log. {with_buckets}",
             share(soc_bytes),
             BinaryBytes(soc_bytes)
         ));
@@ -78,7 +87,7 @@ fn objects(cache: &Larder, memory_bytes: u64) -> Vec<String> {
         lines.push(format!(
             "all in one log (LOC): written once, in order, so nothing needs to be kept apart. Flash is {times:.1} x \
              memory, and up to 16 x memory its index pays: {INDEX_BYTES} bytes an object, {} when the flash is full. \
-             {EXPECTED_OF_LOG}. `--soc PCT` gives small \
+             {of_log}. `--soc PCT` gives small \
              objects buckets",
             index.join(", ")
         ));
@@ -119,12 +128,12 @@ mod tests {
 
     #[test]
     fn the_default_is_explained_with_its_costs() {
-        let lines = objects(&on_a_model(None), 8 << 20);
+        let lines = objects(&on_a_model(None), 8 << 20, false);
         assert_eq!(lines.len(), 1);
         for says in ["all in one log", "at 200 bytes", "ALWA of 1.1 to 1.2"] {
             assert!(lines[0].contains(says), "{lines:?}");
         }
-        let lines = objects(&on_a_model(Some(10.0)), 8 << 20);
+        let lines = objects(&on_a_model(Some(10.0)), 8 << 20, false);
         assert!(lines[0].contains("buckets of 4 KiB on 10.0 %"), "{lines:?}");
         assert!(lines[0].contains("ALWA of 5 to 11"), "{lines:?}");
     }

@@ -17,7 +17,7 @@ use larder_workload::Error;
 
 use super::on_blocks::{OwnDevice, device_on};
 use super::settings::Settings;
-use super::wear::ServedWear;
+use super::wear::{ServedWear, TenantDevice};
 use crate::settings_file::{IsolatedPlace, TenantSettings};
 
 /// MB/s of a channel of a simulated drive in memory. Only ratios matter: they say how many units a request gets.
@@ -31,7 +31,7 @@ pub(crate) struct IsolatedTenants {
 
 /// Levelling of an array while a server has it, until it is dropped.
 pub(crate) struct Levelled {
-    wear: Option<Arc<dyn WearReports>>,
+    wear: Arc<dyn WearReports>,
     orders: Option<Arc<dyn VssdOrders>>,
     // Dropped in this order: no command asks a thread that has ended.
     #[cfg(feature = "vssd")]
@@ -40,9 +40,9 @@ pub(crate) struct Levelled {
 }
 
 impl Levelled {
-    /// The wear of the drives, for the metrics; `None` without levelling.
-    pub(crate) fn wear(&self) -> Option<Arc<dyn WearReports>> {
-        self.wear.clone()
+    /// The wear of the drives and what the tenants' virtual SSDs write, for the metrics.
+    pub(crate) fn wear(&self) -> Arc<dyn WearReports> {
+        Arc::clone(&self.wear)
     }
 
     /// The virtual SSDs, for operators; `None` without `larder vssd` in this program.
@@ -159,17 +159,23 @@ impl IsolatedTenants {
         }
     }
 
-    /// Starts the thread that levels the drives, unless it is switched off; and answers `larder vssd wear` and `swap`,
-    /// if the array is in an image.
-    pub(crate) fn level(&self, settings: &Settings) -> Result<Levelled, Error> {
+    /// Starts the thread that levels the drives under the devices of `tenants`, unless it is switched off; and answers
+    /// `larder vssd wear` and `swap`, if the array is in an image.
+    pub(crate) fn level(
+        &self,
+        tenants: &[OwnDevice],
+        settings: &Settings,
+    ) -> Result<Levelled, Error> {
         let pace = PaceLimits::around(settings.levelling_pace.0);
         let options = ServiceOptions { pace, ..ServiceOptions::default() };
         let start = || Levelling::start(self.array.clone(), options).map(Arc::new);
         let levelling = settings.levelling.0.then(start).transpose();
         let levelling = levelling.map_err(|error| Error::usage(format!("levelling: {error}")))?;
-        let served = |levelling| Arc::new(ServedWear::of(&self.array, levelling)) as _;
+        let tenants =
+            tenants.iter().map(|(tenant, device)| TenantDevice::new(&tenant.name, device));
+        let wear = ServedWear::of(&self.array, tenants.collect(), levelling.as_ref());
         Ok(Levelled {
-            wear: levelling.as_ref().map(served),
+            wear: Arc::new(wear),
             #[cfg(feature = "vssd")]
             orders: Some(Arc::new(crate::vssd::ServedVssds::of(&self.array))),
             #[cfg(not(feature = "vssd"))]

@@ -1,22 +1,49 @@
-//! Wear and levelling of the drives under isolated tenants, as metrics of the server.
+//! Wear and levelling of the drives under isolated tenants, and what their virtual SSDs write, as metrics of the server.
 
+use std::fmt;
 use std::sync::Arc;
 
+use larder::Device;
 use larder_blocks::VssdArray;
 use larder_blocks::vssd::Levelling;
 use larder_server::{MetricsText, WearReports};
+use larder_ssd::managed::PAGE_BYTES;
 use larder_vssd::service::{DriveReport, ExchangeReport, ServiceReport};
 
-/// The drives of a server, and the thread that levels them.
+/// The drives of a server, the devices of its tenants on them, and the thread that levels the drives.
 #[derive(Debug)]
 pub(super) struct ServedWear {
     array: VssdArray,
-    levelling: Arc<Levelling>,
+    tenants: Vec<TenantDevice>,
+    /// `None` if levelling is switched off.
+    levelling: Option<Arc<Levelling>>,
+}
+
+/// The device on the virtual SSD of a tenant.
+pub(super) struct TenantDevice {
+    name: String,
+    device: Arc<dyn Device>,
+}
+
+impl TenantDevice {
+    pub(super) fn new(name: &str, device: &Arc<dyn Device>) -> Self {
+        Self { name: name.to_owned(), device: Arc::clone(device) }
+    }
+}
+
+impl fmt::Debug for TenantDevice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TenantDevice").field("name", &self.name).finish_non_exhaustive()
+    }
 }
 
 impl ServedWear {
-    pub(super) fn of(array: &VssdArray, levelling: &Arc<Levelling>) -> Self {
-        Self { array: array.clone(), levelling: Arc::clone(levelling) }
+    pub(super) fn of(
+        array: &VssdArray,
+        tenants: Vec<TenantDevice>,
+        levelling: Option<&Arc<Levelling>>,
+    ) -> Self {
+        Self { array: array.clone(), tenants, levelling: levelling.map(Arc::clone) }
     }
 
     /// The names of the tenants on a channel, with commas between them.
@@ -33,7 +60,9 @@ impl ServedWear {
 impl WearReports for ServedWear {
     fn metrics(&self) -> MetricsText {
         let mut page = MetricsText::new("larder_vssd");
-        let report = self.levelling.report();
+        written(&mut page, &self.tenants);
+        let Some(levelling) = &self.levelling else { return page };
+        let report = levelling.report();
         page.family("levelling_runs", "gauge", "Whether levelling runs: 1, or 0 after an error.");
         page.sample("levelling_runs", &[], u64::from(report.is_ok()));
         let report = report.unwrap_or_default();
@@ -82,6 +111,45 @@ impl ServedWear {
             "Days until the tenants of a channel move, at the present rates.",
         );
         each(page, "channel_turn_days", &|drive, at| drive.channels[at].turn_days);
+    }
+}
+
+/// Pages that each tenant's virtual SSD was given and that it programmed. A page has 4096 bytes.
+fn written(page: &mut MetricsText, tenants: &[TenantDevice]) {
+    let pages: Vec<(&str, u64, u64)> = tenants
+        .iter()
+        .map(|tenant| {
+            let stats = tenant.device.stats();
+            let pages = |bytes: u64| bytes / PAGE_BYTES;
+            let (written, programmed) = (stats.host_written_bytes, stats.flash_written_bytes());
+            (&*tenant.name, pages(written), pages(programmed))
+        })
+        .collect();
+    page.family(
+        "tenant_written_pages",
+        "counter",
+        "Pages of 4096 bytes that a tenant's cache wrote to its virtual SSD since the start.",
+    );
+    for (tenant, written, _) in &pages {
+        page.sample("tenant_written_pages_total", &[("tenant", tenant)], written);
+    }
+    page.family(
+        "tenant_programmed_pages",
+        "counter",
+        "Pages that the virtual SSD programmed for them, with headers, copies of cleaning and exchanges.",
+    );
+    for (tenant, _, programmed) in &pages {
+        page.sample("tenant_programmed_pages_total", &[("tenant", tenant)], programmed);
+    }
+    page.family(
+        "tenant_dlwa",
+        "gauge",
+        "Pages that a tenant's virtual SSD programmed for each page that the cache wrote, since the start.",
+    );
+    #[allow(clippy::cast_precision_loss)] // far below 2^53
+    for (tenant, written, programmed) in pages.iter().filter(|(_, written, _)| *written > 0) {
+        let dlwa = *programmed as f64 / *written as f64;
+        page.sample("tenant_dlwa", &[("tenant", tenant)], dlwa);
     }
 }
 

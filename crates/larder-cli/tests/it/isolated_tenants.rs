@@ -66,6 +66,68 @@ fn each_tenant_writes_to_its_own_channels_and_dies() {
     assert!((metric(&serving, "larder_vssd_levelling_runs") - 1.0).abs() < 0.1);
 }
 
+/// The value of a metric of `larder_vssd_` for a tenant.
+#[track_caller]
+fn of_tenant(page: &str, name: &str, tenant: &str) -> f64 {
+    let line = format!("larder_vssd_{name}{{tenant=\"{tenant}\"}} ");
+    let value = page.lines().find_map(|found| found.strip_prefix(&line));
+    value.unwrap_or_else(|| panic!("no {line} in {page}")).parse().unwrap()
+}
+
+/// The start says what each engine on blocks costs, and the metrics say what it has cost.
+#[test]
+fn a_tenant_with_buckets_is_told_what_blocks_cost_and_both_are_measured() {
+    const BOTH: &str = "\
+[[tenant]]
+name = \"large\"
+share = 50
+isolation = \"channel\"
+channels = 2
+soc = { percent = 0 }
+
+[[tenant]]
+name = \"small\"
+share = 50
+isolation = \"channel\"
+channels = 2
+prefix = \"small:\"
+soc = { percent = 20 }
+";
+    let place = tempfile::tempdir().unwrap();
+    // The metrics are there without levelling too.
+    let toml = format!(
+        "memory = \"32M\"\nfile = \"model:384M,op=10,channels=4,dies=2\"\nlevelling = false\n{BOTH}"
+    );
+    let serving = Serving::run(serve(place.path(), &toml, &[]));
+    let told = |tenant: &str| {
+        let line = format!("objects of {tenant} ");
+        serving.lines().find(|told| told.starts_with(&line)).unwrap().to_owned()
+    };
+    let (large, small) = (told("large"), told("small"));
+    assert!(large.contains("DLWA of 1.0, up to 1.1"), "{large}");
+    assert!(small.contains("DLWA of about 2.5: buckets are mapped page by page"), "{small}");
+    let before = admin(&serving, "GET /metrics", "");
+    assert!(!before.contains("larder_vssd_levelling_runs"), "nothing is levelled");
+    // Sets of a key that flash holds are logged.
+    for _ in 0..2 {
+        fill_with(&serving, "", 0..2_500, 8_000);
+    }
+    fill_with(&serving, "small:", 0..20_000, 600);
+    let page = admin(&serving, "GET /metrics", "");
+    let tombstones = "larder_tombstone_log_written_bytes_total{tenant=\"large\"} ";
+    let logged = page.lines().find_map(|line| line.strip_prefix(tombstones)).unwrap();
+    assert!(logged.parse::<f64>().unwrap() > 1e6, "{logged} bytes of tombstones");
+    for (tenant, bounds) in [("large", 1.0..=1.1), ("small", 1.3..=4.0)] {
+        let written = of_tenant(&page, "tenant_written_pages_total", tenant);
+        let programmed = of_tenant(&page, "tenant_programmed_pages_total", tenant);
+        let dlwa = of_tenant(&page, "tenant_dlwa", tenant);
+        println!("{tenant}: {written} pages written, {programmed} programmed, DLWA {dlwa:.3}");
+        assert!(written > 2_000.0, "{tenant}: {written}");
+        assert!(bounds.contains(&dlwa), "{tenant}: {dlwa} is not in {bounds:?}");
+        assert!((dlwa - programmed / written).abs() < 1e-6, "{programmed} by {written}");
+    }
+}
+
 /// Runs `larder vssd` with these words on the image of `place`.
 fn vssd(place: &Path, words: &str) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_larder"));
