@@ -144,7 +144,7 @@ fn put_vssd(bytes: &mut Vec<u8>, id: u32, vssd: &Vssd) {
     name[..vssd.name.len()].copy_from_slice(vssd.name.as_bytes());
     bytes.extend(name);
     put_count(bytes, vssd.seats.len());
-    put_count(bytes, vssd.table.generations().len());
+    put_count(bytes, vssd.table.stored_generations().len());
     put_count(bytes, vssd.table.width());
     bytes.extend(vssd.table.stride().to_le_bytes());
     for seat in &vssd.seats {
@@ -152,10 +152,10 @@ fn put_vssd(bytes: &mut Vec<u8>, id: u32, vssd: &Vssd) {
             bytes.extend(number.to_le_bytes());
         }
     }
-    for generation in vssd.table.generations() {
+    for generation in vssd.table.stored_generations() {
         bytes.extend(generation.to_le_bytes());
     }
-    for slot in vssd.table.live_slots() {
+    for slot in vssd.table.kept_slots() {
         bytes.extend(vssd.table.tag(slot).to_le_bytes());
     }
 }

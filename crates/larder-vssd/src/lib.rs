@@ -67,8 +67,8 @@ pub mod timed;
 mod units;
 
 pub use array::{
-    BlockState, Copied, NotOpened, OpenParts, Pages, Recovered, Swap, VssdInfo, Vssds,
-    WearSinceSwap, channel_pairs,
+    BlockState, Copied, EndedLoan, LendingRules, LoanEnd, LoanInfo, LoanTotals, NotOpened,
+    OpenParts, Pages, Recovered, Swap, VssdInfo, Vssds, WearSinceSwap, channel_pairs,
 };
 pub use images::{IMAGES, ImageFailed, Images, MemoryImages};
 pub use kind::{Isolation, LogicalBlock, NAME_BYTES_MAX, Request, Throughputs, VssdId};

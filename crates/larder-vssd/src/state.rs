@@ -16,6 +16,10 @@ pub(super) const GROUPS_MAX: u32 = 16;
 /// Number of soft planes per die.
 pub(super) const SOFT_PLANES: u32 = 4;
 
+/// The logical die that the tags of lent blocks name. No vSSD has it: after a loss of power these blocks have no owner,
+/// and are erased.
+pub(super) const LENT_SEAT: u32 = BlockTag::DIES - 1;
+
 /// A vSSD's place on a die: a *logical die*, which is named in the tags of its blocks. It stays the same when its data
 /// moves to another die.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,7 +62,7 @@ impl Vssd {
     }
 
     /// The logical dies of the block in `slot`, in the order of its parts.
-    pub(super) fn seats_of(&self, slot: Slot) -> &[Seat] {
+    fn seats_of(&self, slot: Slot) -> &[Seat] {
         let width = self.table.width();
         &self.seats[self.group_of(slot) * width..][..width]
     }
@@ -75,9 +79,17 @@ impl Vssd {
         (at / width == self.group_of(slot)).then_some(at % width)
     }
 
-    /// The blocks that have a part on the logical die at position `at`, and which part.
-    pub(super) fn live_on(&self, at: usize) -> impl Iterator<Item = (Slot, usize)> + '_ {
-        self.table.live_slots().filter_map(move |slot| Some((slot, self.member_at(slot, at)?)))
+    /// The blocks that have a part on the logical die at position `at`, and which part; none that are lent.
+    pub(super) fn kept_on(&self, at: usize) -> impl Iterator<Item = (Slot, usize)> + '_ {
+        self.table.kept_slots().filter_map(move |slot| Some((slot, self.member_at(slot, at)?)))
+    }
+
+    /// The place of part `member` of the block in `slot`: a logical die of this vSSD, or a die of its lender.
+    pub(super) fn seat(&self, slot: Slot, member: usize) -> Seat {
+        match self.table.lent_place(slot, member) {
+            Some((drive, die)) => Seat { id: LENT_SEAT, drive, die, planes: SOFT_PLANES },
+            None => self.seats_of(slot)[member],
+        }
     }
 }
 
@@ -207,7 +219,7 @@ impl State {
 
     /// Checks that the state is possible: a decoded catalogue must pass this.
     pub(super) fn check(&self) -> Result<(), String> {
-        if self.next_vssd > VssdId::COUNT || self.next_seat > BlockTag::DIES {
+        if self.next_vssd > VssdId::COUNT || self.next_seat > LENT_SEAT {
             return Err("it has given out more numbers than there are".to_owned());
         }
         if self.stamps_end >= BlockTag::STAMPS {

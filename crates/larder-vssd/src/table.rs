@@ -13,8 +13,13 @@
 //! order of blocks, and are never reused. An entry is stored in columns: 4 bytes for each physical block, 4 for the
 //! generation, 8 for the owner's tag, and a bit that says whether it is free. This is at most 16 bytes per physical
 //! block, including the spare.
+//!
+//! A *lent* block has its physical blocks on dies of another vSSD, which it names one by one. Nothing of it is stored:
+//! to the catalogue its slot is free, and its number is used.
 
-use larder_ssd::nand::BlockIndex;
+use std::collections::BTreeMap;
+
+use larder_ssd::nand::{BlockIndex, DieIndex};
 use larder_ssd::raw::BlockTag;
 
 /// A slot of a table.
@@ -48,6 +53,8 @@ pub(super) struct BlockTable {
     stride: u32,
     /// Above all numbers used so far.
     next: u64,
+    /// By slot of a lent block: drive and die of each part.
+    lent: BTreeMap<u32, Vec<(u32, DieIndex)>>,
 }
 
 impl BlockTable {
@@ -69,6 +76,7 @@ impl BlockTable {
             live: 0,
             stride,
             next: 0,
+            lent: BTreeMap::new(),
         };
         for slot in (0..table.slots()).map(Slot) {
             let live = table.is_live(slot);
@@ -113,9 +121,12 @@ impl BlockTable {
         self.live
     }
 
-    /// By slot: its generation, with the topmost bit set if it is live.
-    pub(super) fn generations(&self) -> &[u32] {
-        &self.generations
+    /// By slot: its generation, with the topmost bit set if it holds a block that survives a loss of power.
+    pub(super) fn stored_generations(&self) -> impl ExactSizeIterator<Item = u32> + '_ {
+        (0..self.slots()).map(|slot| {
+            let generation = self.generations[slot as usize];
+            if self.lent.contains_key(&slot) { (generation & !LIVE) + 1 } else { generation }
+        })
     }
 
     /// Bytes of memory of the table.
@@ -182,6 +193,7 @@ impl BlockTable {
         self.generations[slot.at()] = (self.generations[slot.at()] & !LIVE) + 1;
         self.tags[slot.at()] = 0;
         self.live -= 1;
+        self.lent.remove(&slot.0);
         let first = slot.at() * self.width;
         self.members[first..first + self.width].fill(NONE);
         self.set_free(slot, true);
@@ -244,6 +256,28 @@ impl BlockTable {
     /// The slots that hold blocks, in order.
     pub(super) fn live_slots(&self) -> impl Iterator<Item = Slot> + '_ {
         (0..self.slots()).map(Slot).filter(|slot| self.is_live(*slot))
+    }
+
+    /// The slots whose blocks survive a loss of power, in order.
+    pub(super) fn kept_slots(&self) -> impl Iterator<Item = Slot> + '_ {
+        self.live_slots().filter(|slot| !self.is_lent(*slot))
+    }
+
+    /// The block in `slot`, which has no physical blocks yet, is on these dies of a lender: one for each part.
+    pub(super) fn lend(&mut self, slot: Slot, dies: Vec<(u32, DieIndex)>) {
+        assert!(dies.len() == self.width && self.is_live(slot), "{} dies of {slot:?}", dies.len());
+        debug_assert!(self.members_of(slot).iter().all(|&member| member == NONE));
+        self.lent.insert(slot.0, dies);
+    }
+
+    /// Whether the block in `slot` is lent.
+    pub(super) fn is_lent(&self, slot: Slot) -> bool {
+        self.lent.contains_key(&slot.0)
+    }
+
+    /// Drive and die of part `member` of the block in `slot`; `None` unless that block is lent.
+    pub(super) fn lent_place(&self, slot: Slot, member: usize) -> Option<(u32, DieIndex)> {
+        self.lent.get(&slot.0).map(|dies| dies[member])
     }
 
     /// The owner's tag of the block in `slot`.
@@ -310,7 +344,7 @@ mod tests {
             };
             assert!(last < Some(number), "{number} after {last:?}");
             last = Some(number);
-            let again = BlockTable::of_generations(table.generations().to_vec(), 256, 1);
+            let again = BlockTable::of_generations(table.stored_generations().collect(), 256, 1);
             assert_eq!((again.next, again.live), (table.next, table.live), "generations tell it");
         }
     }
@@ -328,7 +362,7 @@ mod tests {
         assert_eq!((new.len(), new[0], new[140]), (141, 70, 213), "then the slot of block 3");
         numbers.extend(&new);
         assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
-        let again = BlockTable::of_generations(table.generations().to_vec(), 210, 2);
+        let again = BlockTable::of_generations(table.stored_generations().collect(), 210, 2);
         assert_eq!((again.next, again.live), (table.next, 210));
     }
 
@@ -352,6 +386,22 @@ mod tests {
             // 10 of the 1010 blocks of a die are its spare.
             assert!(table.memory_bytes() <= 16 * 1010 * width as u64, "{width}");
         }
+    }
+
+    #[test]
+    fn a_lent_block_is_not_stored_and_its_number_is_used() {
+        let mut table = BlockTable::new(3, 3, 2);
+        let (own, lent) = (table.take(7).unwrap(), table.take(8).unwrap());
+        let slot = table.find(lent).unwrap();
+        table.lend(slot, vec![(1, DieIndex(5)), (1, DieIndex(6))]);
+        assert_eq!(table.lent_place(slot, 1), Some((1, DieIndex(6))));
+        assert_eq!(table.lent_place(table.find(own).unwrap(), 1), None);
+        assert_eq!((table.kept_slots().count(), table.live_slots().count()), (1, 2));
+        let mut again = BlockTable::of_generations(table.stored_generations().collect(), 3, 2);
+        assert_eq!((again.find(own).is_some(), again.find(lent)), (true, None));
+        table.release(slot);
+        assert!(table.stored_generations().eq(again.stored_generations()), "as it was stored");
+        assert!(again.take(9) > Some(lent) && !again.replay_take(lent, 0), "never again");
     }
 
     #[test]

@@ -6,6 +6,7 @@ use larder_ssd::nand::{BlockIndex, DieIndex, Health};
 
 use super::Vssds;
 use crate::images::Images;
+use crate::state::LENT_SEAT;
 
 impl<I: Images> Vssds<I> {
     /// Checks that each physical block is part of at most one logical block, on a die of its seat; that all written
@@ -22,16 +23,17 @@ impl<I: Images> Vssds<I> {
                 let stripes = self.written_of(vssd, slot)
                     / u64::from(self.ledger.state().shape.geometry.stripe_pages());
                 let mut held = 0;
-                for (member, seat) in vssd.seats_of(slot).iter().enumerate() {
-                    held += u64::from(self.rows(vssd, slot, member, seat));
+                for member in 0..vssd.table.width() {
+                    let seat = vssd.seat(slot, member);
+                    held += u64::from(self.rows(vssd, slot, member));
                     let Some(block) = vssd.table.member(slot, member) else { continue };
-                    of_seat[vssd.seat_at(slot, member)] += 1;
+                    of_seat[vssd.seat_at(slot, member)] += u32::from(seat.id != LENT_SEAT);
                     let number = vssd.table.number(slot);
                     if let Some(other) = owners.insert((seat.drive, block), (id, number)) {
                         return Err(format!("{block:?} is of {other:?} and of {id}, {number}"));
                     }
                     let die = self.ledger.state().shape.geometry.die_of(block);
-                    let (home, other) = self.dies_of(seat);
+                    let (home, other) = self.dies_of(&seat);
                     if die != home && die != other && !self.is_at_its_end(seat.drive, home) {
                         return Err(format!("{block:?} of {seat:?} is on {die:?}"));
                     }
@@ -45,6 +47,7 @@ impl<I: Images> Vssds<I> {
                 return Err(format!("vSSD {id} has {most} blocks of a die, of {quota}"));
             }
         }
+        self.check_loans()?;
         self.check_unowned(&owners)
     }
 
@@ -60,7 +63,8 @@ impl<I: Images> Vssds<I> {
         for (drive, raw) in (0..).zip(&self.drives) {
             for (block, view) in (0..).map(BlockIndex).zip(raw.blocks()) {
                 let erasable = matches!(view.health, Health::Good | Health::Torn);
-                let waits = self.old_copies.contains(drive, block);
+                let waits =
+                    self.old_copies.contains(drive, block) || self.loans.waits(drive, block);
                 let owned = waits || owners.contains_key(&(drive, block));
                 if view.allocated && erasable && !owned {
                     return Err(format!("{block:?} of drive {drive} has no owner: {view:?}"));

@@ -15,12 +15,13 @@ use larder_ssd::nand::{BlockIndex, Health};
 use larder_ssd::raw::RawSsd;
 use larder_ssd::{Error, ErrorKind};
 
+use super::loans::LoanEnd;
 use super::moves::Part;
 use super::{Vssds, erase};
 use crate::images::Images;
 use crate::kind::{LogicalBlock, VssdId};
 use crate::record::Change;
-use crate::state::{Seat, Vssd};
+use crate::state::{LENT_SEAT, Vssd};
 use crate::table::Slot;
 
 /// The pages to append.
@@ -71,6 +72,12 @@ impl<I: Images> Vssds<I> {
             );
             return Err(Error::new(ErrorKind::ReadOnly, message));
         }
+        self.take_block(vssd, tag)
+    }
+
+    /// Gives a block of `vssd` its number, in the journal too.
+    pub(super) fn take_block(&mut self, vssd: VssdId, tag: u64) -> Result<LogicalBlock, Error> {
+        let entry = self.vssd(vssd)?;
         let (slots, live) = (entry.table.slots(), entry.table.live());
         let Some(entry) = self.ledger.state_mut().vssds.get_mut(&vssd.0) else {
             unreachable!("it is there")
@@ -190,16 +197,14 @@ impl<I: Images> Vssds<I> {
 
     fn allocate_part(&mut self, part: Part) -> Result<BlockIndex, Error> {
         let (seat, _) = self.part(part);
-        let stamp = self.ledger.next_stamp()?;
         let block = self.logical(part);
-        let (home, other) = self.dies_of(&seat);
-        // A tenant does not wait for room that moves keep from it.
-        for die in [home, other] {
-            let drive = &self.drives[seat.drive as usize];
-            if drive.free_blocks(home) == 0 && drive.free_blocks(other) == 0 {
-                self.erase_old_copy(seat.drive, die)?;
-            }
+        if seat.id == LENT_SEAT {
+            self.check_lent_room(block, &seat)?;
+        } else {
+            self.make_room(&seat)?;
         }
+        let stamp = self.ledger.next_stamp()?;
+        let (home, other) = self.dies_of(&seat);
         let drive = &mut self.drives[seat.drive as usize];
         // During a swap each of the two dies may be full of data that has yet to leave it, but not both.
         let die =
@@ -272,7 +277,7 @@ impl<I: Images> Vssds<I> {
         let at = stripe / width * stripe_pages + page % stripe_pages;
         let physical = entry.table.member(slot, member);
         let physical = physical.unwrap_or_else(|| unreachable!("page {page} is written"));
-        let drive = entry.seats_of(slot)[member].drive as usize;
+        let drive = entry.seat(slot, member).drive as usize;
         Ok((drive, physical, u32::try_from(at).unwrap_or(u32::MAX)))
     }
 
@@ -285,10 +290,13 @@ impl<I: Images> Vssds<I> {
     pub fn free_block(&mut self, vssd: VssdId, block: LogicalBlock) -> Result<(), Error> {
         self.ledger.check()?;
         let slot = self.resolve(vssd, block)?;
+        if self.vssd(vssd)?.table.is_lent(slot) {
+            return self.end_loan(block, LoanEnd::Returned);
+        }
         let entry = self.vssd(vssd)?;
-        let members = entry.seats_of(slot).iter().enumerate();
-        let members = members.filter_map(|(member, seat)| {
-            Some((seat.drive as usize, entry.table.member(slot, member)?))
+        let members = (0..entry.table.width()).filter_map(|member| {
+            let drive = entry.seat(slot, member).drive as usize;
+            Some((drive, entry.table.member(slot, member)?))
         });
         let members: Vec<_> = members.collect();
         // The record must be durable before the first physical block is erased: a block with missing parts would be
@@ -335,18 +343,18 @@ impl<I: Images> Vssds<I> {
     /// Pages of the block in `slot` without a gap: up to the first missing stripe.
     pub(super) fn written_of(&self, vssd: &Vssd, slot: Slot) -> u64 {
         let stripe_pages = u64::from(self.ledger.state().shape.geometry.stripe_pages());
-        let (seats, width) = (vssd.seats_of(slot), vssd.table.width() as u64);
-        let missing = (0u64..).zip(seats.iter().enumerate()).map(|(offset, (member, seat))| {
-            let rows = u64::from(self.rows(vssd, slot, member, seat));
-            rows * width + offset
+        let width = vssd.table.width();
+        let missing = (0u64..).zip(0..width).map(|(offset, member)| {
+            let rows = u64::from(self.rows(vssd, slot, member));
+            rows * width as u64 + offset
         });
         let full = self.ledger.state().superblock_pages(vssd);
         missing.min().map_or(0, |stripe| (stripe * stripe_pages).min(full))
     }
 
     /// Number of stripes in a part of the block in `slot`.
-    pub(super) fn rows(&self, vssd: &Vssd, slot: Slot, member: usize, seat: &Seat) -> u32 {
-        let drive = &self.drives[seat.drive as usize];
+    pub(super) fn rows(&self, vssd: &Vssd, slot: Slot, member: usize) -> u32 {
+        let drive = &self.drives[vssd.seat(slot, member).drive as usize];
         let view = vssd.table.member(slot, member).and_then(|block| drive.block(block));
         view.map_or(0, |view| {
             view.written_pages / self.ledger.state().shape.geometry.stripe_pages()

@@ -6,6 +6,7 @@
 //! | `blocks` | logical blocks of vSSDs: allocate, append, read, free |
 //! | `moves` | moves of parts of blocks; dies that swap their data |
 //! | `old_copies` | blocks whose data has moved, and which wait to be erased |
+//! | `loans`, `lending` | blocks of idle dies that are lent to other vSSDs; which may be lent, and which loans end |
 //! | `worn` | what levelling knows of the dies |
 //! | `recovery` | opening an array after a power loss |
 //! | `audit` | checks that map, drives and quotas agree |
@@ -13,12 +14,16 @@
 mod audit;
 mod blocks;
 mod ledger;
+mod lending;
+mod loans;
 mod moves;
 mod old_copies;
 mod recovery;
 mod worn;
 
 pub use blocks::{BlockState, Pages};
+pub use lending::LendingRules;
+pub use loans::{EndedLoan, LoanEnd, LoanInfo, LoanTotals};
 pub use moves::{Copied, OpenParts, Swap, channel_pairs};
 pub use recovery::Recovered;
 
@@ -31,10 +36,11 @@ use larder_ssd::{Error, ErrorKind};
 use crate::images::{Images, Journal};
 use crate::kind::{Isolation, LogicalBlock, NAME_BYTES_MAX, Request, Throughputs, VssdId};
 use crate::levelling::UnitWear;
-use crate::state::{GROUPS_MAX, SOFT_PLANES, Seat, Shape, State, SwapState, Vssd};
+use crate::state::{GROUPS_MAX, LENT_SEAT, SOFT_PLANES, Seat, Shape, State, SwapState, Vssd};
 use crate::table::BlockTable;
 use crate::units::{Dies, FreeUnits, Place};
 use ledger::Ledger;
+use loans::Loans;
 use moves::Moves;
 use old_copies::OldCopies;
 
@@ -50,6 +56,7 @@ pub struct Vssds<I> {
     /// Remaining moves of the pair of dies that is being swapped.
     moves: Moves,
     old_copies: OldCopies,
+    loans: Loans,
 }
 
 /// A read-only view of a virtual SSD.
@@ -210,6 +217,7 @@ impl<I: Images> Vssds<I> {
             free,
             moves: Moves::default(),
             old_copies: OldCopies::default(),
+            loans: Loans::default(),
         }
     }
 
@@ -273,7 +281,7 @@ impl<I: Images> Vssds<I> {
             .map(|(id, place)| Seat { id, drive: place.drive, die: place.die, planes })
             .collect();
         let next = first.checked_add(seats.len().try_into().unwrap_or(u32::MAX));
-        let next = next.filter(|&next| next <= BlockTag::DIES).ok_or_else(all_numbers_given)?;
+        let next = next.filter(|&next| next <= LENT_SEAT).ok_or_else(all_numbers_given)?;
         Ok((seats, next))
     }
 
@@ -429,6 +437,7 @@ impl<I: Images> Vssds<I> {
         self.ledger.check()?;
         self.vssd(id)?;
         self.erase_old_copies()?;
+        self.end_loans_of(id)?;
         let Some(vssd) = self.ledger.state_mut().vssds.remove(&id.0) else {
             unreachable!("it is there")
         };
@@ -436,7 +445,8 @@ impl<I: Images> Vssds<I> {
         // No table refers to these blocks any more, so they cannot be read. Erase them before the units are free, so
         // that they do not take room from the next owner.
         for slot in vssd.table.live_slots() {
-            for (member, seat) in vssd.seats_of(slot).iter().enumerate() {
+            for member in 0..vssd.table.width() {
+                let seat = vssd.seat(slot, member);
                 if let Some(block) = vssd.table.member(slot, member) {
                     erase(&mut self.drives[seat.drive as usize], block)?;
                 }

@@ -27,7 +27,7 @@ use larder_ssd::{Error, ErrorKind};
 use super::{Vssds, erase};
 use crate::images::Images;
 use crate::kind::{Isolation, LogicalBlock, VssdId};
-use crate::state::{SOFT_PLANES, Seat, SwapState};
+use crate::state::{LENT_SEAT, SOFT_PLANES, Seat, SwapState};
 use crate::table::Slot;
 
 /// Remaining moves of parts of logical blocks between the two dies of a pair.
@@ -133,7 +133,7 @@ impl<I: Images> Vssds<I> {
     /// The logical die of `part`, and its physical block.
     pub(super) fn part(&self, part: Part) -> (Seat, Option<BlockIndex>) {
         let vssd = &self.ledger.state().vssds[&part.vssd];
-        (vssd.seats_of(part.slot)[part.member], vssd.table.member(part.slot, part.member))
+        (vssd.seat(part.slot, part.member), vssd.table.member(part.slot, part.member))
     }
 
     pub(super) fn set_part(&mut self, part: Part, block: Option<BlockIndex>) {
@@ -241,6 +241,7 @@ impl<I: Images> Vssds<I> {
         self.ledger.check()?;
         // Otherwise an old copy could be the block to move.
         self.erase_old_copy(drive, die)?;
+        self.erase_returned_on(drive, die)?;
         let stamp = self.ledger.next_stamp()?;
         let drives = self.drives.len();
         let Some(raw) = self.drives.get_mut(drive as usize) else {
@@ -256,7 +257,11 @@ impl<I: Images> Vssds<I> {
         };
         let Some(Levelled { from, to }) = raw.level_step(die, retag)? else { return Ok(false) };
         let tag = moved.unwrap_or_else(|| unreachable!("a copy has a tag"));
-        let part = self.part_of(tag.die, tag.block);
+        let part = if tag.die == LENT_SEAT {
+            self.lent_part_at(drive, from)
+        } else {
+            self.part_of(tag.die, tag.block)
+        };
         let part = part.unwrap_or_else(|| unreachable!("{from:?} is part of a block"));
         debug_assert_eq!(self.part(part).1, Some(from), "the map says where it was");
         let pages = self.drives[drive as usize].block(from).map_or(0, |view| view.written_pages);
@@ -300,6 +305,7 @@ impl<I: Images> Vssds<I> {
             }
         }
         self.check_isolation(&swap)?;
+        self.end_loans_for_swap(&swap)?;
         self.ledger.state_mut().swap = Some(swap);
         self.moves = Moves::default();
         self.ledger.write_catalogue()
@@ -419,9 +425,10 @@ impl<I: Images> Vssds<I> {
     /// moved or never written; or it is open, and such parts are left.
     fn still_to_move(&self, next: &Move, open: OpenParts) -> Option<BlockIndex> {
         let vssd = self.ledger.state().vssds.get(&next.part.vssd)?;
-        let slot = vssd.table.live_slot(next.part.slot)?;
+        let slot =
+            vssd.table.live_slot(next.part.slot).filter(|slot| !vssd.table.is_lent(*slot))?;
         let block = vssd.table.member(slot, next.part.member)?;
-        let seat = vssd.seats_of(slot)[next.part.member];
+        let seat = vssd.seat(slot, next.part.member);
         let written = self.drives[seat.drive as usize].block(block)?;
         let block_pages = self.ledger.state().shape.geometry.block_pages();
         let moves = open == OpenParts::Move || written.written_pages == block_pages;
@@ -458,7 +465,7 @@ impl<I: Images> Vssds<I> {
             let here = seats.filter(|(_, seat)| seat.drive == swap.drive && seat.die == home);
             for (at, _) in here {
                 let part = |(slot, member)| Move { part: Part { vssd, slot, member }, to };
-                let all = entry.live_on(at).map(part);
+                let all = entry.kept_on(at).map(part);
                 moves.extend(all.filter(|next| self.still_to_move(next, open).is_some()));
             }
         }
@@ -514,7 +521,7 @@ impl<I: Images> Vssds<I> {
         for entry in self.ledger.state().vssds.values() {
             for (at, seat) in entry.seats.iter().enumerate() {
                 if seat.drive == swap.drive && swap.partner(seat.die).is_some() {
-                    let parts = entry.live_on(at);
+                    let parts = entry.kept_on(at);
                     let blocks =
                         parts.filter_map(|(slot, member)| entry.table.member(slot, member));
                     all += blocks.map(pages).sum::<u64>();

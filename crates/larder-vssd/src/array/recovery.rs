@@ -6,7 +6,7 @@
 //!    of it: the longest is used, and of equally long ones the newest.
 //! 3. A catalogue is written to both images, so that they agree again.
 //! 4. Blocks without an owner are erased: blocks that were freed or whose vSSD is gone, unneeded copies, blocks whose
-//!    first program was interrupted.
+//!    first program was interrupted, and blocks that were lent: a loan ends with the power.
 //!
 //! A block that was torn by a program keeps the pages programmed before; the next append moves them to another block.
 //! If the power fails during recovery, recovery simply starts over.
@@ -178,12 +178,12 @@ impl<I: Images> Vssds<I> {
             for slot in entry.table.live_slots() {
                 let stripes = self.written_of(entry, slot) / u64::from(stripe_pages);
                 let width = entry.table.width() as u64;
-                let parts = (0u64..).zip(entry.seats_of(slot).iter().enumerate());
+                let parts = (0u64..).zip(0..entry.table.width());
                 let before = cut.len();
-                for (offset, (member, seat)) in parts {
+                for (offset, member) in parts {
                     // Rows of this part before the first missing stripe.
                     let rows = (stripes + width - 1 - offset) / width;
-                    if u64::from(self.rows(entry, slot, member, seat)) > rows {
+                    if u64::from(self.rows(entry, slot, member)) > rows {
                         let rows = u32::try_from(rows).unwrap_or(u32::MAX);
                         cut.push((Part { vssd, slot, member }, rows * stripe_pages));
                     }

@@ -4,12 +4,16 @@
 //! time; the operations are then booked one by one in the dispatcher, and the request completes with the last of them.
 //! An append completes when it is programmed: open-channel drives have no buffer that survives a power loss.
 //!
+//! Operations of a vSSD on dies that another one has lent to it come after those of the owner (`lent.rs`).
+//!
 //! A swap runs in parallel with the tenants: [`Pace`] sets its speed, and when it pauses.
 //!
 //! The caller provides the time. Calls must not go back in time, and [`TimedVssds::run`] must have been called up to
 //! the time of a request before it.
 
 mod gentle;
+mod lending;
+mod lent;
 mod mover;
 mod pace;
 mod requests;
@@ -24,6 +28,7 @@ use super::kind::{Isolation, LogicalBlock, VssdId};
 use super::levelling::PaceLimits;
 use super::share::{Dispatcher, Served, Sharing, TokenBucket};
 use gentle::{Gentle, GentleMover, SecondWatch};
+use lent::{LentQueues, OwnerUse};
 use mover::{HeldOperation, Mover, Next};
 pub use pace::Pace;
 use requests::{OpenRequest, Requests};
@@ -87,6 +92,10 @@ pub struct TimedVssds<I> {
     gentle: Option<GentleMover>,
     watch: SecondWatch,
     progress: SwapProgress,
+    lent: LentQueues,
+    owners: OwnerUse,
+    /// Whether owners come before borrowers.
+    owners_first: bool,
     command_ns: u64,
     ops: Vec<PhysicalOp>,
     served: Vec<Served>,
@@ -143,6 +152,9 @@ impl<I: Images> TimedVssds<I> {
             gentle: None,
             watch: SecondWatch::default(),
             progress: SwapProgress::default(),
+            lent: LentQueues::default(),
+            owners: OwnerUse::new(shape.drives as usize, shape.dies() as usize),
+            owners_first: true,
             ops: Vec::new(),
             served: Vec::new(),
         })
@@ -168,7 +180,7 @@ impl<I: Images> TimedVssds<I> {
     ///
     /// # Errors
     /// [`ErrorKind::OutOfRange`] for 0 pages; [`ErrorKind::InUse`] if a die has [`QUEUE_DEPTH`] unfinished operations
-    /// of this vSSD; else as [`Vssds::append`]. Data that was appended in spite of an error gets no completion.
+    /// of this vSSD, or the block is lent and its lender uses its dies; else as [`Vssds::append`]. Data that was appended in spite of an error gets no completion.
     pub fn append(
         &mut self,
         now: Nanoseconds,
@@ -179,7 +191,13 @@ impl<I: Images> TimedVssds<I> {
         token: u64,
     ) -> Result<(), Error> {
         let tenant = self.admit(vssd, pages.count())?;
+        self.check_lender(now, block)?;
+        let lent = self.array.is_lent(block);
         let appended = self.array.append(vssd, block, at, pages);
+        if lent {
+            self.book_lent(now, tenant, appended.is_ok().then_some(token));
+            return appended;
+        }
         self.book(now, tenant, Some(block), appended.is_ok().then_some(token));
         appended
     }
@@ -199,6 +217,10 @@ impl<I: Images> TimedVssds<I> {
     ) -> Result<(), Error> {
         let tenant = self.admit(vssd, pages)?;
         let read = self.array.read(vssd, block, at, pages);
+        if self.array.is_lent(block) {
+            self.book_lent(now, tenant, read.is_ok().then_some(token));
+            return read;
+        }
         self.book(now, tenant, Some(block), read.is_ok().then_some(token));
         read
     }
@@ -281,7 +303,8 @@ impl<I: Images> TimedVssds<I> {
     pub fn next_at(&self) -> Option<Nanoseconds> {
         let drives = self.drives.iter().filter_map(Dispatcher::next_at);
         let gentle = self.gentle.as_ref().and_then(GentleMover::next_at);
-        drives.chain(self.mover.as_ref().and_then(Mover::next_at)).chain(gentle).min()
+        let mover = self.mover.as_ref().and_then(Mover::next_at);
+        drives.chain(mover).chain(gentle).chain(self.lent_next_at()).min()
     }
 
     /// Runs up to `until`, and adds the completed requests to `completed`, in order of time.
@@ -290,6 +313,7 @@ impl<I: Images> TimedVssds<I> {
     /// As [`Vssds::swap_step`]: then the swap makes no progress.
     pub fn run(&mut self, until: Nanoseconds, completed: &mut Vec<Completed>) -> Result<(), Error> {
         while let Some(at) = self.next_at().filter(|&at| at <= until) {
+            self.owners.advance(at);
             for drive in 0..self.drives.len() {
                 let mut served = std::mem::take(&mut self.served);
                 self.drives[drive].run(at, &mut served);
@@ -300,6 +324,7 @@ impl<I: Images> TimedVssds<I> {
         }
         self.drives.iter_mut().for_each(|drive| drive.run(until, &mut self.served));
         debug_assert!(self.served.is_empty(), "all that was to happen has happened");
+        self.owners.advance(until);
         Ok(())
     }
 
@@ -342,6 +367,7 @@ impl<I: Images> TimedVssds<I> {
         block: Option<LogicalBlock>,
         token: Option<u64>,
     ) {
+        self.owners.advance(now);
         let request = token.map(|token| self.requests.begin(now, tenant, token));
         let mut ops = std::mem::take(&mut self.ops);
         for drive in 0..self.drives.len() {
@@ -351,6 +377,7 @@ impl<I: Images> TimedVssds<I> {
                 let waits = !matches!(op, PhysicalOp::Erase { .. });
                 let die = drive * self.array.shape().dies() as usize + op.die().at();
                 let number = self.requests.add(tenant, die, request.filter(|_| waits));
+                self.owners.begin(die);
                 if let Some(gentle) = self.gentle.as_mut().filter(|gentle| gentle.drive() == drive)
                 {
                     match gentle.redirect(block, op) {
@@ -377,8 +404,14 @@ impl<I: Images> TimedVssds<I> {
             if let Some(gentle) = &mut self.gentle {
                 gentle.served();
             }
-        } else if let Some(OpenRequest { tenant, token, submitted, .. }) =
-            self.requests.end(served.token)
+            return;
+        }
+        if !self.lent.end(served.token)
+            && let Some(die) = self.requests.die_of(served.token)
+        {
+            self.owners.end(die);
+        }
+        if let Some(OpenRequest { tenant, token, submitted, .. }) = self.requests.end(served.token)
         {
             let (vssd, at) = (self.tenants[tenant], served.at + self.command_ns);
             if let Some(mover) = &mut self.mover {
@@ -397,6 +430,7 @@ impl<I: Images> TimedVssds<I> {
             gentle.second(slowdown);
         }
         self.pump_gently(now)?;
+        self.pump_lent(now)?;
         while let Some(mover) = &mut self.mover {
             let drive = mover.drive();
             match mover.next(now) {

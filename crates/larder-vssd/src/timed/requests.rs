@@ -66,6 +66,11 @@ impl Requests {
         self.last
     }
 
+    /// The die of operation `op`, counted over all drives.
+    pub(super) fn die_of(&self, op: u64) -> Option<usize> {
+        self.ops.get(&op).map(|op| op.queue % self.dies)
+    }
+
     /// Ends operation `op`. Returns its request, if that waits for no other operation.
     pub(super) fn end(&mut self, op: u64) -> Option<OpenRequest> {
         let Op { queue, request } = self.ops.remove(&op)?;

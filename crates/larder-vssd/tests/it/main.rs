@@ -6,6 +6,7 @@
 mod blocks;
 mod crash;
 mod levelling;
+mod loans;
 mod rig;
 mod service;
 mod share;

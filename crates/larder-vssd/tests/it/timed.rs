@@ -272,3 +272,72 @@ fn a_swap_in_service_holds_nothing_up() {
     let refused = rig.timed.swap_begin_gently(at, 0, &pairs, limits).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Config);
 }
+
+/// A borrower that writes a lot to blocks of an idle lender.
+fn borrowing(owners_first: bool) -> (Rig, LogicalBlock) {
+    let mut rig = Rig::new(2, 2, &SharePolicy::None);
+    let (borrower, lender) = (rig.vssds[0], rig.vssds[1]);
+    rig.timed.put_owners_first(owners_first);
+    rig.timed.array_mut().set_lends(lender, true).unwrap();
+    let block = rig.timed.alloc_lent(0, borrower, 0).unwrap().unwrap();
+    for at in 0..8 {
+        rig.timed.append(0, borrower, block, at * STRIPE, Pages::Count(STRIPE as u32), at).unwrap();
+    }
+    (rig, block)
+}
+
+/// The lender wakes up in the middle of writes to its dies: it waits for one of them at most. Without its priority, it
+/// waits for all.
+#[test]
+fn a_lender_waits_for_one_operation_of_a_borrower() {
+    let slowest = |owners_first| {
+        let (mut rig, _) = borrowing(owners_first);
+        let (lender, own) = (rig.vssds[1], rig.blocks[1][0]);
+        let mut done = Vec::new();
+        rig.timed.run(MS / 10, &mut done).unwrap();
+        for page in 0..4 {
+            rig.timed.read(MS / 10, lender, own, page * STRIPE, 1, 100 + page).unwrap();
+        }
+        rig.timed.run(1_000 * MS, &mut done).unwrap();
+        let all = done.iter().filter(|one| one.vssd != lender).count();
+        assert_eq!(all, 8, "the writes are done in the end");
+        let of_lender = done.iter().filter(|one| one.vssd == lender);
+        of_lender.map(|one| one.at - one.submitted).max().unwrap()
+    };
+    let nand = timing().nand;
+    let (first, mixed) = (slowest(true), slowest(false));
+    let one = nand.program_ns + nand.read_ns + MS / 5;
+    assert!(first <= one, "{first} of {one}");
+    assert!(mixed > 2 * nand.program_ns, "{mixed}");
+}
+
+#[test]
+fn nothing_is_appended_to_a_lent_block_while_its_lender_works() {
+    let (mut rig, block) = borrowing(true);
+    let (borrower, lender, own) = (rig.vssds[0], rig.vssds[1], rig.blocks[1][0]);
+    let mut done = Vec::new();
+    rig.timed.run(100 * MS, &mut done).unwrap();
+    assert_eq!(done.len(), 8);
+    rig.timed.read(100 * MS, lender, own, 0, 16 * STRIPE, 0).unwrap();
+    let mut append = |rig: &mut Rig, at, stripe| {
+        rig.timed.run(at, &mut done).unwrap();
+        let pages = Pages::Count(STRIPE as u32);
+        rig.timed
+            .append(at, borrower, block, stripe * STRIPE, pages, 0)
+            .map_err(|error| error.kind())
+    };
+    assert_eq!(append(&mut rig, 110 * MS, 8), Err(ErrorKind::InUse));
+    assert_eq!(rig.timed.alloc_lent(110 * MS, borrower, 0).unwrap(), None);
+    assert_eq!(append(&mut rig, 190 * MS, 8), Err(ErrorKind::InUse), "it may come back");
+    assert_eq!(append(&mut rig, 250 * MS, 8), Ok(()));
+    rig.timed.run(300 * MS, &mut done).unwrap();
+    rig.timed.read(300 * MS, borrower, block, 0, 9 * STRIPE, 0).unwrap();
+    rig.timed.free(300 * MS, borrower, block).unwrap();
+    assert!(!rig.timed.array().returned_blocks().is_empty(), "erased when the dies are idle");
+    rig.timed.run(1_000 * MS, &mut done).unwrap();
+    let array = rig.timed.array();
+    assert!(array.returned_blocks().is_empty() && rig.timed.next_at().is_none());
+    assert_eq!(array.loan_totals(borrower).erases, array.lent_erases(0).iter().sum::<u64>());
+    assert!(array.loan_totals(borrower).erases > 0);
+    rig.check();
+}
