@@ -46,6 +46,23 @@ pub trait BlockStore: Send + Sync {
         AllocFuture::begin(admitted, |_, io| self.start(io))
     }
 
+    /// Allocates a block for data that may vanish, such as clean data of a cache. A store may put it where it is taken
+    /// back at any time ([`VssdArray::borrow_for`](crate::VssdArray::borrow_for)): [`BlockStore::is_gone`] says so then.
+    /// Its data are gone after the store was closed or power was lost, and so is the block.
+    ///
+    /// # Errors
+    /// As [`BlockStore::alloc`].
+    fn alloc_clean(&self, stream: Stream, tag: u64) -> AllocFuture {
+        self.alloc(stream, tag)
+    }
+
+    /// Whether the data of `block`, from [`BlockStore::alloc_clean`], have vanished. Then reads of it fail with
+    /// [`NotOpen`](larder_device::ErrorKind::NotOpen), what is appended to it vanishes too, and it is freed as any
+    /// other block.
+    fn is_gone(&self, _block: BlockId) -> bool {
+        false
+    }
+
     /// Writes the whole `buffer` at `at`, which must be the end of what was submitted to the block.
     ///
     /// # Errors
@@ -119,6 +136,14 @@ impl<S: BlockStore + ?Sized> BlockStore for Arc<S> {
 
     fn alloc(&self, stream: Stream, tag: u64) -> AllocFuture {
         (**self).alloc(stream, tag)
+    }
+
+    fn alloc_clean(&self, stream: Stream, tag: u64) -> AllocFuture {
+        (**self).alloc_clean(stream, tag)
+    }
+
+    fn is_gone(&self, block: BlockId) -> bool {
+        (**self).is_gone(block)
     }
 }
 

@@ -219,6 +219,7 @@ impl Shared {
     fn step(&self, now: Duration) -> Result<Duration, Error> {
         let mut service = self.service();
         let mut state: MutexGuard<'_, ArrayState> = self.array.lock();
+        state.tend_loans(now)?;
         let tenants = state.dies_of_tenants()?;
         let idle = state.load.idle(now, &tenants);
         let step =
@@ -245,7 +246,7 @@ fn now_ns() -> u64 {
 
 impl ArrayState {
     /// The dies of each vSSD; during an exchange also those that its data goes to.
-    fn dies_of_tenants(&mut self) -> Result<Vec<TenantDies>, Error> {
+    pub(super) fn dies_of_tenants(&mut self) -> Result<Vec<TenantDies>, Error> {
         let array = self.array()?;
         let swap = array.swap_under_way();
         let dies = |info: VssdInfo| {

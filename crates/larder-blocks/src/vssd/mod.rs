@@ -25,6 +25,9 @@
 //! [`Levelling`] is a thread that exchanges channels so that they wear out together. It goes by the wear of the drives
 //! and the latencies of the stores (`load.rs`).
 //!
+//! A vSSD may lend blocks of idle dies to others, which put clean data there (`lending.rs`): such a block is gone when its
+//! loan ends.
+//!
 //! Invariants: a slot is named by one page of one block, or is free; a tail is shorter than a stripe, and begins where
 //! the pages on flash end; everything acknowledged is on flash or in a tail.
 
@@ -33,6 +36,7 @@ mod errors;
 mod holder;
 mod image;
 mod keeper;
+mod lending;
 mod levelling;
 mod load;
 mod pages;
@@ -47,6 +51,7 @@ mod word;
 pub use array::VssdArray;
 pub use image::ImageFile;
 pub use keeper::{Keeper, MemoryKeeper, Tail};
+pub use lending::{LoansReport, TenantLoans};
 pub use levelling::Levelling;
 pub use pages::Verified;
 pub use store::VssdBlocks;

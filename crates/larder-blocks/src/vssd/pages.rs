@@ -44,6 +44,10 @@ impl ArrayState {
     /// First the bytes go to their slots, then whole stripes with their words to flash, then the rest to the protected
     /// buffer. A failure in between leaves slots that no page names.
     pub(super) fn append(&mut self, block: LogicalBlock, buffer: &IoBuffer) -> Result<(), Error> {
+        if self.gone.contains(&block) {
+            // What may vanish at any time has vanished at once.
+            return Ok(());
+        }
         let stripe = self.stripe_pages()?;
         let (written, mut words) = self.ends(block)?;
         let tail = words.len();
@@ -53,7 +57,15 @@ impl ArrayState {
         words.extend(new);
         let on_flash = words.len() - words.len() % stripe;
         if on_flash > 0 {
-            self.program(block, written, &words[..on_flash], tail)?;
+            match self.program(block, written, &words[..on_flash], tail) {
+                // It was called back in the middle: then its tail is released, and these slots are not.
+                Err(_) if self.gone.contains(&block) => {
+                    let slots = words.iter().skip(tail).filter_map(|word| word::unpack(*word));
+                    let slots: Vec<u32> = slots.map(|(slot, _)| slot).collect();
+                    return self.release(&slots);
+                }
+                programmed => programmed?,
+            }
         }
         let rest = words.split_off(on_flash);
         if rest.is_empty() {
@@ -110,7 +122,7 @@ impl ArrayState {
         let programmed = after - before;
         self.media_written(id, programmed * page, programmed.saturating_sub(asked) * page);
         let Err(error) = done else { return Ok(()) };
-        if error.kind() != ErrorKind::Gone {
+        if error.kind() != ErrorKind::Gone && !self.gone.contains(&block) {
             self.keep_part(block, written, words, tail)?;
         }
         Err(error)
@@ -142,6 +154,7 @@ impl ArrayState {
         first: u64,
         buffer: &mut IoBuffer,
     ) -> Result<(), Error> {
+        self.check_there(block)?;
         let id = block.vssd();
         let (written, tail) = self.ends(block)?;
         let page_bytes = self.page_bytes as usize;
@@ -189,6 +202,9 @@ impl ArrayState {
 
     /// Frees `block` and releases its slots.
     pub(super) fn free(&mut self, block: LogicalBlock) -> Result<(), Error> {
+        if self.gone.remove(&block) {
+            return Ok(());
+        }
         let id = block.vssd();
         let (written, tail) = self.ends(block)?;
         let mut slots = slots_of(self.array()?, id, block, written);

@@ -27,6 +27,10 @@ pub(super) struct ArrayState {
     stores: BTreeSet<VssdId>,
     pub(super) stats: BTreeMap<VssdId, DeviceStats>,
     pub(super) load: TenantsLoad,
+    /// vSSDs that borrow, and whether their next clean block is their own.
+    pub(super) borrowers: BTreeMap<VssdId, bool>,
+    /// Blocks whose loans have ended and which their stores have not freed.
+    pub(super) gone: BTreeSet<LogicalBlock>,
     pub(super) page_bytes: u32,
     /// Why it is unknown whether the last changes were kept.
     broken: Option<String>,
@@ -68,6 +72,8 @@ impl ArrayState {
             stores: BTreeSet::new(),
             stats: BTreeMap::new(),
             load: TenantsLoad::default(),
+            borrowers: BTreeMap::new(),
+            gone: BTreeSet::new(),
             page_bytes,
             broken: None,
         };
@@ -99,6 +105,7 @@ impl ArrayState {
         let done = operate(self.array()?);
         // Also after a failure: a part of the operation may be on flash.
         self.keep_media()?;
+        self.settle_loans()?;
         done.map_err(|error| of_model(what, &error))
     }
 
@@ -197,6 +204,7 @@ impl ArrayState {
         }
         self.stats.remove(&id);
         self.load.forget(id);
+        self.borrowers.remove(&id);
         self.release(&slots)
     }
 
@@ -239,6 +247,11 @@ impl ArrayState {
 
     pub(super) fn give_store_back(&mut self, id: VssdId) {
         self.stores.remove(&id);
+        self.gone.retain(|block| block.vssd() != id);
+    }
+
+    pub(super) fn has_store(&self, id: VssdId) -> bool {
+        self.stores.contains(&id)
     }
 
     pub(super) fn media_written(&mut self, id: VssdId, bytes: u64, copied: u64) {

@@ -102,17 +102,15 @@ impl VssdBlocks {
         &self.array
     }
 
-    /// Allocates `block`, which must be the one that the array gives next.
-    fn make(&self, state: &mut ArrayState, block: BlockId, tag: u64) -> IoFuture {
+    /// Allocates `block`, which must be the one that the array gives next. A `clean` one may be lent.
+    fn make(&self, state: &mut ArrayState, block: BlockId, tag: u64, clean: bool) -> IoFuture {
         let made = match state.array().map(|array| array.next_block(self.id)) {
             Ok(Some(next)) if next.number() != block.number() => {
                 let context = format!("allocation of block {block}: {} is the next", next.number());
                 Err(Error::new(ErrorKind::InvalidRequest, context))
             }
             // If there is no next block, or the vSSD is gone, the array reports it.
-            Ok(_) => {
-                state.operate("allocation", |array| array.alloc_block(self.id, tag)).map(|_| ())
-            }
+            Ok(_) => self.make_next(state, tag, clean),
             Err(error) => Err(error),
         };
         let next = state.array().ok().and_then(|array| array.next_block(self.id));
@@ -125,6 +123,26 @@ impl VssdBlocks {
         }
         let ended = made.map(|()| IoBuffer::empty());
         IoFuture::ready(ended.map_err(IoFailure::without_buffer))
+    }
+
+    fn make_next(&self, state: &mut ArrayState, tag: u64, clean: bool) -> Result<(), Error> {
+        if clean && state.alloc_lent(self.id, tag)?.is_some() {
+            return Ok(());
+        }
+        state.operate("allocation", |array| array.alloc_block(self.id, tag)).map(|_| ())
+    }
+
+    fn alloc_either(&self, stream: Stream, tag: u64, clean: bool) -> AllocFuture {
+        let mut state = self.array.lock();
+        // First: a loan that ends may free a lower number.
+        let tended = state.tend_loans(RealClock.monotonic());
+        let next = match tended.and_then(|()| state.array()) {
+            Ok(array) => array.next_block(self.id).map_or(0, |next| next.number()),
+            Err(error) => return AllocFuture::refused(error),
+        };
+        let next = BlockId::new(next);
+        let admitted = self.ledger.admit_alloc_from(&self.info, stream, tag, next);
+        AllocFuture::begin(admitted, |block, _| self.make(&mut state, block, tag, clean))
     }
 
     fn append(&self, block: BlockId, at: u64, buffer: IoBuffer) -> IoFuture {
@@ -169,7 +187,8 @@ impl VssdBlocks {
         at: u64,
         buffer: IoBuffer,
     ) -> IoResult {
-        match state.append(logical(block), &buffer) {
+        let tended = state.tend_loans(RealClock.monotonic());
+        match tended.and_then(|()| state.append(logical(block), &buffer)) {
             Ok(()) => {
                 self.ledger.landed(block, at, at + buffer.len() as u64);
                 Ok(buffer)
@@ -248,7 +267,9 @@ impl BlockStore for VssdBlocks {
 
     fn start(&self, io: CheckedBlockIo) -> IoFuture {
         match io.into_inner() {
-            BlockIo::Alloc { block, tag, .. } => self.make(&mut self.array.lock(), block, tag),
+            BlockIo::Alloc { block, tag, .. } => {
+                self.make(&mut self.array.lock(), block, tag, false)
+            }
             BlockIo::Append { block, at, buffer } => self.append(block, at, buffer),
             BlockIo::Read { block, offset, buffer } => self.read(block, offset, buffer),
             BlockIo::Free { block } => self.free(block),
@@ -277,14 +298,15 @@ impl BlockStore for VssdBlocks {
 
     /// The array gives the number under its lock, so that no other allocation comes in between.
     fn alloc(&self, stream: Stream, tag: u64) -> AllocFuture {
-        let mut state = self.array.lock();
-        let next = match state.array() {
-            Ok(array) => array.next_block(self.id).map_or(0, |next| next.number()),
-            Err(error) => return AllocFuture::refused(error),
-        };
-        let next = BlockId::new(next);
-        let admitted = self.ledger.admit_alloc_from(&self.info, stream, tag, next);
-        AllocFuture::begin(admitted, |block, _| self.make(&mut state, block, tag))
+        self.alloc_either(stream, tag, false)
+    }
+
+    fn alloc_clean(&self, stream: Stream, tag: u64) -> AllocFuture {
+        self.alloc_either(stream, tag, true)
+    }
+
+    fn is_gone(&self, block: BlockId) -> bool {
+        self.array.lock().gone.contains(&logical(block))
     }
 }
 

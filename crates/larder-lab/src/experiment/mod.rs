@@ -96,6 +96,7 @@ pub fn all() -> &'static [&'static Experiment] {
         &isolation::ISOLATION_LATENCY,
         &isolation::WEBSEARCH_MAPREDUCE,
         &isolation::MIGRATION,
+        &isolation::HARVESTING,
         &isolation::PLACEMENT_AND_ISOLATION,
         &isolation::YCSB,
         &accounting::VSSD_ACCOUNTING,

@@ -424,6 +424,22 @@ pub(crate) const GOODS: &[(&str, Numbers)] = &[
         ],
     ),
     (
+        "harvesting",
+        &[
+            ("kept.off", 0.51),
+            ("kept.on", 0.9),
+            ("gain.idle", 1.7),
+            ("gain.bursts", 1.4),
+            ("p50_ratio.bursts", 1.0),
+            ("p99_ratio.bursts", 1.02),
+            ("p50_ratio.fills", 1.0),
+            ("p99_ratio.fills", 1.05),
+            ("called_back.fills", 2.0),
+            ("copied_pages", 0.0),
+            ("wear_ratio", 1.0),
+        ],
+    ),
+    (
         "placement-and-isolation",
         &[
             ("dlwa.on.shared", 1.0),

@@ -599,3 +599,16 @@ fn ycsb() {
     expect(name, &[("p99_gain.2.software", 5.0)], InShape);
     expect(name, &[("throughput_gain.2.die", 0.8)], Diverges);
 }
+
+#[test]
+fn harvesting() {
+    let name = "harvesting";
+    expect(name, &[("gain.idle", 1.29)], InShape);
+    expect(name, &[("gain.bursts", 2.1)], InShape);
+    expect(name, &[("gain.bursts", 1.0)], Diverges);
+    expect(name, &[("p99_ratio.bursts", 1.11)], InShape);
+    expect(name, &[("p99_ratio.fills", 0.8)], InShape);
+    expect(name, &[("copied_pages", 1.0)], InShape);
+    expect(name, &[("called_back.fills", 0.0)], InShape);
+    expect(name, &[("wear_ratio", 1.1)], InShape);
+}

@@ -39,6 +39,7 @@ fn short(name: &str) -> &'static [&'static str] {
         "carbon" | "wear-analysis" | "wear-adversary" | "die-wear" => &[],
         "wear-mixes" => &["mixes=4"],
         "hardware-vs-software" | "isolation-latency" | "websearch-mapreduce" => &["seconds=0.5"],
+        "harvesting" => &["seconds=1"],
         "migration" => &["planes=4", "rate_mb_s=40"],
         "placement-and-isolation" => &["flash_mib=64"],
         "array-index" => &["objects=10000", "dram=4"],

@@ -1,6 +1,6 @@
 //! The guarantees of each kind of vSSD, over seeds and for parameters near the defaults.
 
-use larder_lab::experiment::{self, Metrics, Settings};
+use larder_lab::experiment::{self, Metrics, Settings, Verdict};
 use larder_lab::replay::Monitor;
 
 fn measure(name: &str, assignments: &[&str], seed: u64) -> Metrics {
@@ -110,4 +110,28 @@ fn a_trace_is_played() {
     let settings = Settings::new(experiment.name, experiment.parameters, &[trace]).unwrap();
     let refused = (experiment.measure)(&settings, 1, &Monitor::default()).unwrap_err().to_string();
     assert!(refused.contains("line 1") && refused.contains("trace="), "{refused}");
+}
+
+/// Idle channels that are lent: the job has more, and their owner hardly notices. Without loans, or without the owner's
+/// priority, the criterion does not hold.
+#[test]
+fn idle_channels_are_lent_and_their_owner_comes_first() {
+    let judged = |assignments: &[&str]| {
+        let experiment = experiment::find("harvesting").unwrap();
+        let metrics = measure("harvesting", assignments, 1);
+        let summary = experiment::Summary::of(&[metrics.clone()]);
+        (metrics, (experiment.judge)(&summary))
+    };
+    let (metrics, judgement) = judged(&["seconds=2"]);
+    for (name, value) in &metrics {
+        println!("{name} {value:.3}");
+    }
+    assert_eq!(judgement.verdict, Verdict::Reproduced, "{}", judgement.reason);
+    assert!((0.45..=0.55).contains(&metrics["kept.off"]), "{}", metrics["kept.off"]);
+    let (metrics, judgement) = judged(&["seconds=2", "lends=0"]);
+    assert_ne!(judgement.verdict, Verdict::Reproduced, "{}", judgement.reason);
+    assert_eq!((metrics["loans.idle"], metrics["gain.idle"]), (0.0, 1.0));
+    let (metrics, judgement) = judged(&["seconds=2", "owners_first=0"]);
+    assert_ne!(judgement.verdict, Verdict::Reproduced, "{}", judgement.reason);
+    assert!(metrics["p99_ratio.bursts"] > 1.5, "{}", metrics["p99_ratio.bursts"]);
 }

@@ -146,6 +146,11 @@ impl<I: Images> Vssds<I> {
         self.loans.open.contains_key(&block)
     }
 
+    /// Whether no block is lent now.
+    pub fn loans_are_none(&self) -> bool {
+        self.loans.open.is_empty()
+    }
+
     /// The loans in progress, by block.
     pub fn loans(&self) -> Vec<LoanInfo> {
         self.loans.open.keys().filter_map(|&block| self.loan(block)).collect()

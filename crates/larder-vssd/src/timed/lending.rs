@@ -118,6 +118,8 @@ impl<I: Images> TimedVssds<I> {
     /// Ends loans that are due, erases blocks of ended ones on dies that are idle, and begins operations of borrowers.
     pub(super) fn pump_lent(&mut self, now: Nanoseconds) -> Result<(), Error> {
         self.array.end_due_loans(now)?;
+        // Borrowers learn it from their next request.
+        drop(self.array.take_ended_loans());
         for (drive, die, borrower) in self.array.returned_blocks() {
             let due = self.erase_at(drive, die).is_some_and(|at| at <= now);
             let (true, Ok(tenant)) = (due, self.tenant(borrower)) else { continue };

@@ -291,7 +291,8 @@ impl BlockSlots {
         }
         all(under_way).await?;
         first?;
-        let block = self.store.alloc(stream, Purpose::Slot(slot).tag()).await;
+        // If it vanishes, the slot is zeros, as one that was never written.
+        let block = self.store.alloc_clean(stream, Purpose::Slot(slot).tag()).await;
         let block = block.map_err(|error| self.error(slot, "write", &error))?;
         let state = &mut *self.lock();
         state.blocks[slot as usize] = Some(block);

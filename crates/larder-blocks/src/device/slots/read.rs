@@ -1,4 +1,4 @@
-//! Reads of slots: the written bytes, and zeros after them.
+//! Reads of slots: the written bytes, and zeros after them. A slot whose data have vanished is zeros.
 
 use std::sync::Arc;
 
@@ -48,8 +48,10 @@ impl BlockSlots {
                 }
                 Err(failure) if failure.error.kind() == ErrorKind::NotOpen => {
                     buffer = failure.buffer;
-                    // The slot was discarded while the read ran, and the discard is about to update the slot's block.
-                    if self.store.ledger().get(block).is_none_or(|it| it.closed)
+                    // The slot was discarded while the read ran, and the discard is about to update the slot's block; or
+                    // its data have vanished.
+                    let gone = self.store.is_gone(block);
+                    if (gone || self.store.ledger().get(block).is_none_or(|it| it.closed))
                         && self.lock().blocks[slot as usize] == Some(block)
                     {
                         fill_with_zeros(&mut buffer, 0);

@@ -24,10 +24,20 @@ pub(super) struct Log {
 impl Log {
     /// Makes a log and fills it, in no simulated time.
     pub(super) fn new(timed: &mut TimedVssds<MemoryImages>, vssd: VssdId) -> Result<Self, Error> {
+        Self::partly_filled(timed, vssd, (100, 100))
+    }
+
+    /// The same, with `filled` percent of the blocks of the vSSD written. It then grows to `most` percent of them.
+    pub(super) fn partly_filled(
+        timed: &mut TimedVssds<MemoryImages>,
+        vssd: VssdId,
+        (filled, most): (u32, u32),
+    ) -> Result<Self, Error> {
         let info = timed.array().info(vssd).map_err(failed)?;
-        let (block_pages, limit) = (info.block_pages, info.blocks as usize);
+        let part = |percent: u32| (info.blocks * percent / 100).max(1) as usize;
+        let (block_pages, limit) = (info.block_pages, part(most));
         let mut full = VecDeque::new();
-        for _ in 0..limit {
+        for _ in 0..part(filled) {
             let array = timed.array_mut();
             let block = array.alloc_block(vssd, 0).map_err(failed)?;
             let pages = Pages::Count(u32::try_from(block_pages).unwrap_or(u32::MAX));
@@ -41,6 +51,15 @@ impl Log {
     pub(super) fn somewhere(&self, rng: &mut fastrand::Rng, pages: u64) -> (LogicalBlock, u64) {
         let block = self.full[rng.usize(..self.full.len())];
         (block, rng.u64(..self.block_pages / pages) * pages)
+    }
+
+    /// Full blocks, oldest first.
+    pub(super) fn full(&self) -> &VecDeque<LogicalBlock> {
+        &self.full
+    }
+
+    pub(super) fn block_pages(&self) -> u64 {
+        self.block_pages
     }
 
     /// The place of the `nth` piece of `pages` pages, counted from the oldest and wrapping around.

@@ -6,13 +6,15 @@
 //! | module | what it is |
 //! |---|---|
 //! | `drive` | the drive, and vSSDs of each kind on it |
-//! | `log`, `store`, `tenant`, `search` | the data and the load of a tenant |
+//! | `log`, `harvest`, `store`, `tenant`, `search` | the data and the load of a tenant |
 //! | `run` | concurrent tenants |
 //! | `managed_pair` | two tenants on a drive with its own page map |
-//! | `latency`, `hardware`, `websearch`, `migration`, `placement`, `ycsb` | the experiments |
+//! | `latency`, `hardware`, `websearch`, `migration`, `placement`, `harvesting`, `ycsb` | the experiments |
 
 mod drive;
 mod hardware;
+mod harvest;
+mod harvesting;
 mod latency;
 mod log;
 mod managed_pair;
@@ -27,6 +29,7 @@ mod window;
 mod ycsb;
 
 pub(super) use hardware::HARDWARE_VS_SOFTWARE;
+pub(super) use harvesting::HARVESTING;
 pub(super) use latency::ISOLATION_LATENCY;
 pub(super) use migration::MIGRATION;
 pub(super) use placement::PLACEMENT_AND_ISOLATION;

@@ -8,6 +8,7 @@ use larder_vssd::timed::{Completed, TimedVssds};
 use larder_vssd::{MemoryImages, VssdId};
 
 use super::failed;
+use super::harvest::HarvestLog;
 use super::log::Log;
 use super::search::Search;
 use super::store::ObjectStore;
@@ -28,8 +29,39 @@ pub(super) enum Pattern {
     /// Random reads and overwrites of objects in a log that the tenant cleans: bytes of an object, and the number in
     /// flight.
     Objects(u64, usize),
+    /// Like `Job`, also on blocks that are lent to it.
+    Harvest(u64, usize),
+    /// Requests in bursts, and nothing between them.
+    Bursts(Bursts),
     /// Reads of a search engine. They arrive whether or not earlier ones are done.
     Search(Search),
+}
+
+/// The load of a tenant that sleeps between bursts.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bursts {
+    /// Bytes of a request.
+    pub(super) bytes: u64,
+    /// Requests in flight.
+    pub(super) depth: usize,
+    /// Random reads and appends in turns; else appends alone.
+    pub(super) reads: bool,
+    /// Length of a burst, and time from one to the next.
+    pub(super) on_ns: Nanoseconds,
+    pub(super) period_ns: Nanoseconds,
+    /// When the first burst begins.
+    pub(super) first_ns: Nanoseconds,
+    /// Percent of its blocks that are written at first, and at most.
+    pub(super) filled: (u32, u32),
+}
+
+impl Bursts {
+    /// When a request can be made that is due at `at`.
+    fn next(&self, at: Nanoseconds) -> Nanoseconds {
+        let Some(since) = at.checked_sub(self.first_ns) else { return self.first_ns };
+        let into = since % self.period_ns;
+        if into < self.on_ns { at } else { at - into + self.period_ns }
+    }
 }
 
 /// What a tenant saw of the requests that it made in the measured window.
@@ -80,6 +112,7 @@ pub(super) struct Tenant {
 #[derive(Debug)]
 enum Kept {
     Log(Log),
+    Harvest(Box<HarvestLog>),
     Objects(Box<ObjectStore>),
 }
 
@@ -99,23 +132,33 @@ impl Tenant {
                 let pages = u32::try_from(bytes / PAGE).unwrap_or(u32::MAX);
                 Kept::Objects(Box::new(ObjectStore::new(timed, vssd, pages, &mut rng)?))
             }
+            Pattern::Harvest(..) => Kept::Harvest(Box::new(HarvestLog::new(timed, vssd)?)),
+            Pattern::Bursts(bursts) => Kept::Log(Log::partly_filled(timed, vssd, bursts.filled)?),
             _ => Kept::Log(Log::new(timed, vssd)?),
         };
         let depth = match &pattern {
             Pattern::Read(_, depth)
             | Pattern::Write(_, depth)
             | Pattern::Job(_, depth)
+            | Pattern::Harvest(_, depth)
             | Pattern::Objects(_, depth) => *depth,
+            Pattern::Bursts(bursts) => bursts.depth,
             Pattern::Search(_) => 1,
             Pattern::Idle => 0,
         };
-        let due = (0..depth).map(|_| Reverse(0)).collect();
+        let first = if let Pattern::Bursts(bursts) = &pattern { bursts.first_ns } else { 0 };
+        let due = (0..depth).map(|_| Reverse(first)).collect();
         Ok(Self { pattern, vssd, kept, rng, due, asked: 0 })
     }
 
     /// The vSSD whose completions belong to this tenant.
     pub(super) fn vssd(&self) -> VssdId {
         self.vssd
+    }
+
+    /// Reads of lent blocks that were gone.
+    pub(super) fn misses(&self) -> u64 {
+        if let Kept::Harvest(log) = &self.kept { log.misses() } else { 0 }
     }
 
     pub(super) fn next_at(&self) -> Option<Nanoseconds> {
@@ -145,6 +188,14 @@ impl Tenant {
         let Self { pattern, kept, rng, due, asked, .. } = self;
         let log = match kept {
             Kept::Log(log) => log,
+            Kept::Harvest(log) => {
+                let Pattern::Harvest(bytes, _) = *pattern else { unreachable!("made for them") };
+                let pages = bytes / PAGE;
+                if asked.is_multiple_of(2) {
+                    return log.read(timed, now, (*asked / 2, pages), bytes);
+                }
+                return log.append(timed, now, u32::try_from(pages).unwrap_or(u32::MAX), bytes);
+            }
             Kept::Objects(objects) => {
                 let Pattern::Objects(bytes, _) = pattern else { unreachable!("made for them") };
                 return objects.ask(timed, now, rng, *bytes);
@@ -152,7 +203,11 @@ impl Tenant {
         };
         let (bytes, read) = match pattern {
             Pattern::Read(bytes, _) => (*bytes, Some(log.somewhere(rng, *bytes / PAGE))),
-            Pattern::Idle | Pattern::Objects(..) => return Ok(()),
+            Pattern::Idle | Pattern::Objects(..) | Pattern::Harvest(..) => return Ok(()),
+            Pattern::Bursts(bursts) => {
+                let reads = bursts.reads && asked.is_multiple_of(2);
+                (bursts.bytes, reads.then(|| log.somewhere(rng, bursts.bytes / PAGE)))
+            }
             Pattern::Write(bytes, _) => (*bytes, None),
             Pattern::Job(bytes, _) => {
                 let reads = asked.is_multiple_of(2);
@@ -177,8 +232,10 @@ impl Tenant {
 
     /// A request is done. A closed-loop tenant then makes its next request.
     pub(super) fn done(&mut self, completed: Completed) {
-        if !matches!(self.pattern, Pattern::Search(_)) {
-            self.due.push(Reverse(completed.at));
+        match &self.pattern {
+            Pattern::Search(_) => {}
+            Pattern::Bursts(bursts) => self.due.push(Reverse(bursts.next(completed.at))),
+            _ => self.due.push(Reverse(completed.at)),
         }
     }
 }

@@ -3,6 +3,7 @@
 mod bytes;
 mod crash;
 mod image;
+mod lending;
 mod levelling;
 mod rig;
 
