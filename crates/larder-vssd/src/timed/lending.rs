@@ -103,7 +103,8 @@ impl<I: Images> TimedVssds<I> {
             .filter_map(|place| self.lent.next_at(place, self.is_occupied(place), &self.owners));
         let returned = self.array.returned_blocks().into_iter();
         let returned = returned.filter_map(|(drive, die, _)| self.erase_at(drive, die));
-        waiting.chain(returned).min()
+        // What could have begun before begins now.
+        waiting.chain(returned).min().map(|at| at.max(self.owners.now()))
     }
 
     /// When a block of an ended loan may be erased on `die`; `None` while an operation is in progress there.
@@ -122,11 +123,15 @@ impl<I: Images> TimedVssds<I> {
         drop(self.array.take_ended_loans());
         for (drive, die, borrower) in self.array.returned_blocks() {
             let due = self.erase_at(drive, die).is_some_and(|at| at <= now);
-            let (true, Ok(tenant)) = (due, self.tenant(borrower)) else { continue };
+            if !due {
+                continue;
+            }
             self.array.erase_returned(drive, die)?;
             self.ops.clear();
             self.array.take_ops(drive, &mut self.ops);
             let Some(op) = self.ops.pop() else { continue };
+            // The first pays for a vSSD that is no tenant of these drives.
+            let tenant = self.tenant(borrower).unwrap_or(0);
             let place = self.place_of(drive as usize, die);
             let number = self.requests.add(tenant, place, None);
             self.lent.begin(place, number);

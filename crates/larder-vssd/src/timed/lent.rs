@@ -41,6 +41,10 @@ impl OwnerUse {
         self.now = self.now.max(now);
     }
 
+    pub(super) fn now(&self) -> Nanoseconds {
+        self.now
+    }
+
     /// An operation of an owner has begun on die `at`, counted over all drives.
     pub(super) fn begin(&mut self, at: usize) {
         self.of[at].busy += 1;
