@@ -47,8 +47,8 @@ pub trait BlockStore: Send + Sync {
     }
 
     /// Allocates a block for data that may vanish, such as clean data of a cache. A store may put it where it is taken
-    /// back at any time ([`VssdArray::borrow_for`](crate::VssdArray::borrow_for)): [`BlockStore::is_gone`] says so then.
-    /// Its data are gone after the store was closed or power was lost, and so is the block.
+    /// back at any time ([`VssdArray::borrow_for`](crate::VssdArray::borrow_for)): then [`BlockStore::is_gone`] says
+    /// so. After a loss of power there is no such block.
     ///
     /// # Errors
     /// As [`BlockStore::alloc`].

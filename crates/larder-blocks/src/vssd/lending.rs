@@ -1,4 +1,5 @@
-//! Loans of an array in service: which tenants lend and borrow, and what happens to stores whose blocks are called back.
+//! Loans of an array in service: which tenants lend and borrow, and what happens to stores whose blocks are called
+//! back.
 
 use std::time::Duration;
 
@@ -33,7 +34,7 @@ pub struct TenantLoans {
     pub borrows: bool,
     /// Its blocks on dies of others now.
     pub borrowed: u64,
-    /// Blocks of its dies, or parts of them, that others have now.
+    /// Blocks of others on its dies now.
     pub lent: u64,
     /// Its loans as a borrower since the array was opened.
     pub totals: LoanTotals,
@@ -45,8 +46,8 @@ impl VssdArray {
     /// Says whether `id` lends blocks of its idle dies to vSSDs that borrow. Nothing of this is stored.
     ///
     /// # Errors
-    /// [`ErrorKind::NotOpen`] if there is no such vSSD, [`ErrorKind::Setup`] for one that shares its dies; errors of the
-    /// storage below.
+    /// [`ErrorKind::NotOpen`] if there is no such vSSD, [`ErrorKind::Setup`] for one that shares its dies; errors of
+    /// the storage below.
     pub fn lend_of(&self, id: VssdId, lends: bool) -> Result<(), Error> {
         self.lock().operate("lending", |array| array.set_lends(id, lends))
     }
@@ -95,8 +96,8 @@ impl VssdArray {
 }
 
 impl ArrayState {
-    /// Allocates a block of `id` for clean data: on dies of a lender, if it is the turn of one. `None` if the block must
-    /// be its own.
+    /// Allocates a block of `id` for clean data: on dies of a lender, if it is the turn of one. `None` if the block
+    /// must be its own.
     pub(super) fn alloc_lent(
         &mut self,
         id: VssdId,

@@ -25,8 +25,8 @@
 //! [`Levelling`] is a thread that exchanges channels so that they wear out together. It goes by the wear of the drives
 //! and the latencies of the stores (`load.rs`).
 //!
-//! A vSSD may lend blocks of idle dies to others, which put clean data there (`lending.rs`): such a block is gone when its
-//! loan ends.
+//! A vSSD may lend blocks of idle dies to others, which put clean data there (`lending.rs`): such a block is gone when
+//! its loan ends.
 //!
 //! Invariants: a slot is named by one page of one block, or is free; a tail is shorter than a stripe, and begins where
 //! the pages on flash end; everything acknowledged is on flash or in a tail.

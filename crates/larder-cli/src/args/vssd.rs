@@ -266,6 +266,10 @@ pub(crate) struct ExerciseArgs {
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
 
+    /// Put every second block on dies of the other vSSDs, which lend what they have free: such blocks may vanish
+    #[arg(long)]
+    pub(crate) borrow: bool,
+
     #[command(flatten)]
     pub(crate) levelling: LevellingArgs,
 

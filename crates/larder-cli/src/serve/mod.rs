@@ -3,6 +3,7 @@
 mod check;
 mod data;
 mod descriptors;
+mod loans;
 mod on_blocks;
 mod on_drive;
 mod placement;

@@ -144,8 +144,19 @@ impl IsolatedTenants {
             }
             None => self.array.alloc_named(&tenant.name, wanted).map_err(failed)?,
         };
+        let own = settings.tenant(tenant);
+        if place.borrows && own.config.array.percent > 0.0 {
+            return Err(refused(
+                "borrows: the array engine has an index on flash that must stay; take one of them out"
+                    .to_owned(),
+            ));
+        }
+        self.array.lend_of(id, place.lends).map_err(failed)?;
         let store: Arc<dyn BlockStore> = Arc::new(self.array.store(id).map_err(failed)?);
-        device_on(store, tenant, settings)
+        let device = device_on(store, tenant, settings)?;
+        // Only now: what was opened is its own.
+        self.array.borrow_for(id, place.borrows).map_err(failed)?;
+        Ok(device)
     }
 
     /// The request of a tenant: throughput for its number of channels or dies, or capacity.
@@ -189,9 +200,9 @@ impl IsolatedTenants {
             _levelling: levelling,
         })
     }
-
     /// Describes the virtual SSDs for people, a line each.
     pub(crate) fn describe(&self) -> Vec<String> {
+        let loans = self.array.loans().unwrap_or_default().tenants;
         let line = |info: VssdInfo| {
             let (kind, unit) = match info.request.isolation {
                 Isolation::Channel => ("its own", "channels"),
@@ -200,8 +211,11 @@ impl IsolatedTenants {
                 Isolation::None => ("shared", "quarters of dies"),
             };
             let blocks = self.array.store_info(info.id).map_or(0, |(store, _)| store.block_bytes);
+            let of = loans.iter().find(|it| it.id == info.id);
+            let lends = if of.is_some_and(|it| it.lends) { ", lends" } else { "" };
+            let borrows = if of.is_some_and(|it| it.borrows) { ", borrows" } else { "" };
             format!(
-                "{} has vSSD {}: {} {unit}, {kind}, {} in blocks of {}",
+                "{} has vSSD {}: {} {unit}, {kind}, {} in blocks of {}{lends}{borrows}",
                 info.name,
                 info.id.0,
                 info.units,

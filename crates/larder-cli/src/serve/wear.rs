@@ -1,4 +1,5 @@
-//! Wear and levelling of the drives under isolated tenants, and what their virtual SSDs write, as metrics of the server.
+//! Wear, levelling and loans of the drives under isolated tenants, and what their virtual SSDs write, as metrics of the
+//! server.
 
 use std::fmt;
 use std::sync::Arc;
@@ -61,14 +62,19 @@ impl WearReports for ServedWear {
     fn metrics(&self) -> MetricsText {
         let mut page = MetricsText::new("larder_vssd");
         written(&mut page, &self.tenants);
-        let Some(levelling) = &self.levelling else { return page };
-        let report = levelling.report();
-        page.family("levelling_runs", "gauge", "Whether levelling runs: 1, or 0 after an error.");
-        page.sample("levelling_runs", &[], u64::from(report.is_ok()));
+        let report = match &self.levelling {
+            Some(levelling) => levelling.report(),
+            None => self.array.levelling_report(),
+        };
+        let help = "Whether levelling runs: 1, or 0 after an error or without it.";
+        page.family("levelling_runs", "gauge", help);
+        let runs = self.levelling.is_some() && report.is_ok();
+        page.sample("levelling_runs", &[], u64::from(runs));
         let report = report.unwrap_or_default();
         self.channels(&mut page, &report);
         drives(&mut page, &report);
         exchange(&mut page, report.exchange.as_ref());
+        super::loans::loans(&mut page, &self.array);
         page
     }
 }

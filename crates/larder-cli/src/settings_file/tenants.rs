@@ -42,6 +42,8 @@ pub(super) struct TenantEntry {
     channels: Option<u32>,
     dies: Option<u32>,
     capacity: Option<Size>,
+    lends: Option<bool>,
+    borrows: Option<bool>,
     file: Option<String>,
     memory_share: Option<f64>,
     memory_borrow: Option<Size>,
@@ -78,6 +80,10 @@ pub(crate) struct IsolatedPlace {
     pub(crate) units: Option<u32>,
     /// `None`: that of its channels or dies.
     pub(crate) capacity_bytes: Option<u64>,
+    /// Whether blocks of its idle dies are lent to tenants that borrow.
+    pub(crate) lends: bool,
+    /// Whether clean data of its cache may be on idle dies of tenants that lend.
+    pub(crate) borrows: bool,
 }
 
 impl fmt::Display for IsolatedPlace {
@@ -91,10 +97,15 @@ impl fmt::Display for IsolatedPlace {
         if let Some(units) = self.units {
             write!(f, ", {units} of them")?;
         }
-        match self.capacity_bytes {
-            Some(bytes) => write!(f, ", {}", BinaryBytes(bytes)),
-            None => Ok(()),
+        if let Some(bytes) = self.capacity_bytes {
+            write!(f, ", {}", BinaryBytes(bytes))?;
         }
+        for (is, word) in [(self.lends, "lends"), (self.borrows, "borrows")] {
+            if is {
+                write!(f, ", {word}")?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -214,8 +225,14 @@ impl TenantEntry {
     /// Its place on an array.
     fn isolated(&self) -> Result<Option<IsolatedPlace>, String> {
         let refuse = |why: String| Err(format!("tenant {:?}: {why}", self.name));
-        let Self { channels, dies, capacity, .. } = self;
+        let Self { channels, dies, capacity, lends, borrows, .. } = self;
+        let (lends, borrows) = (lends.unwrap_or(false), borrows.unwrap_or(false));
         let Some(kind) = self.isolation else {
+            if lends || borrows {
+                return refuse(
+                    "lends and borrows need isolation = \"channel\", \"die\", …".to_owned(),
+                );
+            }
             return match (channels, dies, capacity) {
                 (None, None, None) => Ok(None),
                 _ => refuse(
@@ -224,6 +241,12 @@ impl TenantEntry {
                 ),
             };
         };
+        if lends && matches!(kind, IsolationKind::Software | IsolationKind::None) {
+            return refuse(
+                "lends: its dies are shared; only isolation = \"channel\" or \"die\" can lend"
+                    .to_owned(),
+            );
+        }
         let (units, other) = match kind {
             IsolationKind::Channel => (*channels, dies.map(|_| "dies")),
             IsolationKind::Die => (*dies, channels.map(|_| "channels")),
@@ -248,7 +271,7 @@ impl TenantEntry {
             }
             IsolationKind::None => Isolation::None,
         };
-        Ok(Some(IsolatedPlace { isolation, units, capacity_bytes }))
+        Ok(Some(IsolatedPlace { isolation, units, capacity_bytes, lends, borrows }))
     }
 
     /// Its share of a drive that others use too.
@@ -427,6 +450,9 @@ mod tests {
         let channels = place("isolation = \"channel\"\nchannels = 2").unwrap().unwrap();
         assert_eq!((channels.isolation, channels.units), (Isolation::Channel, Some(2)));
         assert_eq!(channels.to_string(), "isolation channel, 2 of them");
+        assert!(!channels.lends && !channels.borrows, "neither, unless it is said");
+        let both = place("isolation = \"die\"\ndies = 3\nlends = true\nborrows = true");
+        assert_eq!(both.unwrap().unwrap().to_string(), "isolation die, 3 of them, lends, borrows");
         let soft =
             place("isolation = \"software\"\ncapacity = \"1M\"\nweight = 3").unwrap().unwrap();
         assert_eq!((soft.isolation, soft.units), (Isolation::Software { weight: 3 }, None));
@@ -437,6 +463,8 @@ mod tests {
             ("isolation = \"none\"\ndies = 1", "dies: this isolation has none"),
             ("isolation = \"channel\"\nchannels = 0", "at least 1"),
             ("channels = 2", "need isolation"),
+            ("lends = true", "lends and borrows need isolation"),
+            ("isolation = \"none\"\ncapacity = \"1M\"\nlends = true", "its dies are shared"),
             ("isolation = \"chanel\"", "channel"),
         ] {
             let refused = place(toml).unwrap_err();

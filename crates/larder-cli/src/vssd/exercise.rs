@@ -2,8 +2,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use larder_blocks::{BlockId, BlockStore, Stream, VssdBlocks};
+use larder_blocks::{BlockId, BlockStore, Stream, VssdArray, VssdBlocks};
 use larder_device::IoBuffer;
+use larder_vssd::{Isolation, VssdId, VssdInfo};
 use larder_workload::Error;
 use serde::Serialize;
 
@@ -23,6 +24,14 @@ struct ExerciseReport {
     freed_blocks: u64,
     /// Bytes written to the media for it, including moves of failed blocks.
     media_written_bytes: Option<u64>,
+    /// Blocks that it had on dies of other vSSDs.
+    borrowed_blocks: u64,
+    /// Of those, the ones whose loans have ended before it freed them.
+    vanished_blocks: u64,
+    /// Bytes that it has written to them.
+    borrowed_written_bytes: u64,
+    /// Erases of them, which wear out the dies of their lenders.
+    borrowed_erases: u64,
 }
 
 pub(super) fn run(arguments: &ExerciseArgs) -> Result<Ending, Error> {
@@ -30,6 +39,9 @@ pub(super) fn run(arguments: &ExerciseArgs) -> Result<Ending, Error> {
     let (array, _) = open(&arguments.image)?;
     let id = known(&array, arguments.vssd)?;
     let store = array.store(id).map_err(|error| refused("vSSD", &error))?;
+    if arguments.borrow {
+        borrow(&array, id)?;
+    }
     let in_service = InService::start(&array, &arguments.image.image, &arguments.levelling)?;
     let page = u64::from(store.info().page_bytes);
     if !arguments.append.is_multiple_of(page) || arguments.append > store.info().block_bytes {
@@ -52,8 +64,9 @@ pub(super) fn run(arguments: &ExerciseArgs) -> Result<Ending, Error> {
     drop(in_service);
     done.vssd = id.0;
     done.media_written_bytes = store.stats().media_written_bytes;
+    note_loans(&array, id, &mut done)?;
     array.sync().map_err(|error| refused("image", &error))?;
-    let text = format!(
+    let mut text = format!(
         "vSSD {}: {} appended, {} read back and compared, {} blocks allocated, {} freed\n",
         done.vssd,
         human(done.appended_bytes),
@@ -61,8 +74,45 @@ pub(super) fn run(arguments: &ExerciseArgs) -> Result<Ending, Error> {
         done.allocated_blocks,
         done.freed_blocks
     );
+    if arguments.borrow {
+        text += &format!(
+            "borrowed: {} blocks, {} written there, {} of them vanished, {} erases on dies of others\n",
+            done.borrowed_blocks,
+            human(done.borrowed_written_bytes),
+            done.vanished_blocks,
+            done.borrowed_erases
+        );
+    }
     deliver(json, &text, &done)?;
     Ok(Ending::Complete)
+}
+
+/// Lets all others that have dies of their own lend to `id`.
+fn borrow(array: &VssdArray, id: VssdId) -> Result<(), Error> {
+    let own = |info: &VssdInfo| {
+        matches!(info.request.isolation, Isolation::Channel | Isolation::Die) && info.id != id
+    };
+    let lenders: Vec<VssdInfo> = array.list().into_iter().filter(own).collect();
+    if lenders.is_empty() {
+        return Err(Error::usage(
+            "--borrow: no other vSSD has channels or dies of its own; `larder vssd create` makes one",
+        ));
+    }
+    for lender in lenders {
+        array.lend_of(lender.id, true).map_err(|error| refused("lending", &error))?;
+    }
+    array.borrow_for(id, true).map_err(|error| refused("--borrow", &error))
+}
+
+fn note_loans(array: &VssdArray, id: VssdId, done: &mut ExerciseReport) -> Result<(), Error> {
+    let loans = array.loans().map_err(|error| refused("loans", &error))?;
+    if let Some(of) = loans.tenants.iter().find(|tenant| tenant.id == id) {
+        done.borrowed_blocks = of.totals.begun;
+        done.vanished_blocks = of.totals.called_back + of.totals.expired;
+        done.borrowed_written_bytes = of.written_bytes;
+        done.borrowed_erases = of.totals.erases;
+    }
+    Ok(())
 }
 
 struct Exercise<'a> {
@@ -92,7 +142,10 @@ impl Exercise<'_> {
                         self.done.freed_blocks += 1;
                     }
                     let tag = self.arguments.seed;
-                    let block = self.store.alloc(Stream::DEFAULT, tag).wait();
+                    let block = match self.arguments.borrow {
+                        true => self.store.alloc_clean(Stream::DEFAULT, tag).wait(),
+                        false => self.store.alloc(Stream::DEFAULT, tag).wait(),
+                    };
                     self.done.allocated_blocks += 1;
                     (block.map_err(|error| refused("allocation", &error))?, tag, 0)
                 }
@@ -124,6 +177,9 @@ impl Exercise<'_> {
     fn compare(&mut self, block: BlockId, tag: u64, at: u64, bytes: u64) -> Result<(), Error> {
         let expected = content(block, tag, at, bytes);
         let read = self.store.read(block, at, IoBuffer::zeroed(expected.len())).wait();
+        if read.is_err() && self.store.is_gone(block) {
+            return Ok(());
+        }
         let read = read.map_err(|failure| refused("read", &failure.error))?;
         if read.as_slice() != expected.as_slice() {
             return Err(Error::run(format!("block {block} has other bytes than were appended")));

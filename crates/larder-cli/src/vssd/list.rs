@@ -105,6 +105,16 @@ fn render(list: &List) -> String {
             if tenant.name.is_empty() { "-" } else { &tenant.name }
         );
     }
+    for tenant in list.vssds.iter().filter(|it| it.lends || it.lent_blocks + it.borrowed_blocks > 0)
+    {
+        text += &format!(
+            "loans: vSSD {} {}, {} blocks of others on its dies, {} of its blocks on dies of others\n",
+            tenant.vssd,
+            if tenant.lends { "lends" } else { "does not lend" },
+            tenant.lent_blocks,
+            tenant.borrowed_blocks
+        );
+    }
     for Free { unit, units, unit_bytes, unit_mb_s } in &list.free {
         text += &format!("free: {units} × {unit} of {} and {unit_mb_s} MB/s\n", human(*unit_bytes));
     }

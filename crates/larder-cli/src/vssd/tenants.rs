@@ -33,6 +33,12 @@ pub(super) struct Tenant {
     /// Throughput that it asked for, in MB/s.
     pub(super) mb_s: u32,
     pub(super) read_only: bool,
+    /// Whether it lends blocks of its idle dies now.
+    pub(super) lends: bool,
+    /// Blocks of others on its dies.
+    pub(super) lent_blocks: u64,
+    /// Its blocks on dies of others.
+    pub(super) borrowed_blocks: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -53,6 +59,8 @@ impl Tenant {
         let (info, dies_array) = seen
             .map_err(of_vssd)?
             .map_err(|error| Error::run(format!("vSSD {}: {error}", id.0)))?;
+        let loans = array.loans().map_err(of_vssd)?;
+        let loans = loans.tenants.iter().find(|tenant| tenant.id == id);
         let VssdInfo { name, request, units, blocks, allocated, read_only, .. } = info;
         let block_bytes = store.block_bytes;
         let die = |&(drive, die): &(u32, larder_ssd::nand::DieIndex)| Die {
@@ -83,6 +91,9 @@ impl Tenant {
             written_bytes,
             mb_s: request.mb_s,
             read_only,
+            lends: loans.is_some_and(|loans| loans.lends),
+            lent_blocks: loans.map_or(0, |loans| loans.lent),
+            borrowed_blocks: loans.map_or(0, |loans| loans.borrowed),
         })
     }
 

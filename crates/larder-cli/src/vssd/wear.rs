@@ -54,6 +54,8 @@ struct Channel {
     by_mean: Option<f64>,
     /// Days until its turn.
     next_turn_days: Option<f64>,
+    /// Of its erases, those that borrowers of its blocks have caused since the process that has the image started.
+    lent_erases: u64,
     vssds: Vec<u32>,
     dies: Vec<DieWear>,
 }
@@ -153,7 +155,8 @@ impl Wear {
                 let raw = array.drive(report.drive)?;
                 let since = array.channel_units(report.drive);
                 let since: Vec<_> = since.iter().map(|unit| (unit.since_turn, unit.rate)).collect();
-                Some(DriveWear::of(raw, &report, &since, &vssds))
+                let lent = array.lent_erases(report.drive);
+                Some(DriveWear::of(raw, &report, (&since, &lent), &vssds))
             };
             drives.into_iter().filter_map(of_drive).collect()
         });
@@ -177,12 +180,13 @@ impl Wear {
 }
 
 impl DriveWear {
-    /// `since`: erases of each channel since the last exchange, and its share in them.
+    /// `since`: erases of each channel since the last exchange, and its share in them; `lent`: erases of each die that
+    /// borrowers have caused.
     #[allow(clippy::cast_precision_loss)]
     fn of(
         raw: &RawSsd,
         report: &DriveReport,
-        since: &[(u64, Option<f64>)],
+        (since, lent): (&[(u64, Option<f64>)], &[u64]),
         vssds: &[VssdInfo],
     ) -> Self {
         let drive = report.drive;
@@ -215,6 +219,10 @@ impl DriveWear {
                 rate_a_day: report.erases_a_day.and_then(of_all),
                 by_mean: channel.by_mean,
                 next_turn_days: channel.turn_days,
+                lent_erases: array
+                    .dies_of(ChannelIndex(number))
+                    .filter_map(|die| lent.get(die.at()))
+                    .sum(),
                 vssds: there,
                 dies,
             }
@@ -384,6 +392,10 @@ impl DriveWear {
                 known(channel.next_turn_days.map(|days| format!("{days:.1} d"))),
                 dies.join("  ")
             );
+        }
+        let lent: u64 = self.channels.iter().map(|channel| channel.lent_erases).sum();
+        if lent > 0 {
+            text += &format!("loans: {} of the erases are of blocks that were lent\n", count(lent));
         }
         text + &self.levelling.render() + "\n"
     }

@@ -328,3 +328,89 @@ fn a_tenant_may_have_a_file_of_its_own() {
     let serving = Serving::run(serve(place.path(), &toml, &[]));
     asks(&mut serving.connect("resp"), "GET b:bread\r\n", "$3\r\noat\r\n");
 }
+
+/// The tenants of a server of which one lends and one borrows.
+const LENDING: &str = "\
+[[tenant]]
+name = \"pages\"
+share = 50
+isolation = \"channel\"
+channels = 1
+borrows = true
+
+[[tenant]]
+name = \"photos\"
+share = 50
+isolation = \"channel\"
+channels = 2
+lends = true
+prefix = \"photos:\"
+";
+
+/// A tenant has regions on idle channels of another. When that one fills its flash, they are gone: gets of them are
+/// misses. A kill brings no older value back.
+#[test]
+fn a_tenant_borrows_idle_channels_and_loses_only_clean_data() {
+    let place = Place::new();
+    let image = place.path().join("m.img");
+    place.succeed(
+        "vssd format --image m.img --channels 4 --dies 2 --blocks 192 --block-size 128K --stripe 16K",
+    );
+    let toml = format!("memory = \"48M\"\nfile = \"image:{}\"\n{LENDING}", image.display());
+    let serving = Serving::run(serve(place.path(), &toml, &[]));
+    let flash = serving.place("flash").to_owned();
+    assert!(flash.contains(", borrows") && flash.contains(", lends"), "{flash}");
+    set_versions(&serving, 1, 10_000);
+    set_versions(&serving, 2, 10_000);
+    assert!(metric(&serving, "larder_vssd_loans_total") > 2.0);
+    assert!(metric(&serving, "larder_vssd_borrowed_blocks") > 0.0);
+    assert!(metric(&serving, "larder_vssd_borrowed_written_bytes_total") > 100_000.0);
+    let listed = vssd(place.path(), "list --image m.img");
+    assert!(listed.contains("loans: vSSD 1 lends, "), "{listed}");
+    fill_with(&serving, "photos:", 0..30_000, 4_000);
+    assert!(metric(&serving, "larder_vssd_loans_called_back_total") > 0.0);
+    let (there, older) = count_versions(&serving, 2, 10_000);
+    assert!(there > 500 && older == 0, "{there} there, {older} older");
+    serving.signal("KILL");
+    drop(serving);
+    let serving = Serving::run(serve(place.path(), &toml, &[]));
+    let (_, older) = count_versions(&serving, 2, 10_000);
+    assert_eq!(older, 0, "a replaced value never comes back");
+    serving.signal("TERM");
+    drop(serving);
+    place.succeed("vssd fsck --image m.img");
+}
+
+fn versioned(key: u32, version: u32) -> String {
+    format!("{version}:{key}:{}", "v".repeat(4_000))
+}
+
+/// Sets all keys to this version.
+fn set_versions(serving: &Serving, version: u32, keys: u32) {
+    let mut client = serving.connect("memcached");
+    for key in 0..keys {
+        let value = versioned(key, version);
+        let request = format!("set key{key} 0 0 {}\r\n{value}\r\n", value.len());
+        asks(&mut client, &request, "STORED\r\n");
+    }
+}
+
+/// Keys that have this version, and those that have another.
+fn count_versions(serving: &Serving, version: u32, keys: u32) -> (u32, u32) {
+    use std::io::{BufRead, BufReader, Read, Write};
+    let mut client = BufReader::new(serving.connect("memcached"));
+    let (mut there, mut older) = (0, 0);
+    for key in 0..keys {
+        client.get_mut().write_all(format!("get key{key}\r\n").as_bytes()).unwrap();
+        let mut line = String::new();
+        client.read_line(&mut line).unwrap();
+        if line == "END\r\n" {
+            continue;
+        }
+        let value = versioned(key, version);
+        let mut heard = vec![0; value.len() + "\r\nEND\r\n".len()];
+        client.read_exact(&mut heard).unwrap();
+        if heard.starts_with(value.as_bytes()) { there += 1 } else { older += 1 }
+    }
+    (there, older)
+}

@@ -31,6 +31,31 @@ fn place() -> Place {
 }
 
 #[test]
+fn a_tenant_borrows_blocks_of_others() {
+    let place = place();
+    place.succeed("vssd create --image m.img --isolation channel --capacity 1M");
+    refused(
+        &place,
+        "vssd exercise --image m.img 0 --bytes 1M --borrow",
+        2,
+        &["--borrow", "no other"],
+    );
+    place.succeed("vssd create --image m.img --isolation channel --capacity 1M");
+    let done = place.json("vssd exercise --image m.img 0 --bytes 64M --no-levelling --borrow");
+    assert_eq!(done["compared_bytes"], 64 << 20);
+    let [loans, written, erases] = ["borrowed_blocks", "borrowed_written_bytes", "borrowed_erases"]
+        .map(|name| done[name].as_u64().unwrap());
+    assert!(loans > 2 && written > 8 << 20 && erases > 0, "{done}");
+    let wear = place.json("vssd wear --image m.img");
+    let channels = wear["drives"][0]["channels"].as_array().unwrap();
+    let worn: u64 = channels.iter().map(|channel| channel["erases"].as_u64().unwrap()).sum();
+    let of_lender = channels.iter().find(|channel| channel["vssds"][0] == 1).unwrap();
+    assert!(of_lender["erases"].as_u64().unwrap() >= erases, "on its dies: {of_lender}");
+    assert!(worn > of_lender["erases"].as_u64().unwrap());
+    place.succeed("vssd fsck --image m.img");
+}
+
+#[test]
 fn tenants_write_wear_and_change_places() {
     let place = place();
     let made = place.json("vssd create --image m.img --isolation channel --capacity 1M");

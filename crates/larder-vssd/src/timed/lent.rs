@@ -2,7 +2,7 @@
 //!
 //! On each die at most one operation of borrowers is in progress, so that an owner waits for at most one. A read begins
 //! when the die has nothing else to do, a program or an erase only when its owner has not used the die for a time.
-//! Operations that have waited long begin all the same: their request was accepted.
+//! Operations that have waited long begin all the same, for their request was accepted: one in that time.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -13,8 +13,8 @@ use crate::service::{IDLE_NS, Idle};
 
 /// A read of a borrower waits at most this time.
 const READ_WAIT_NS: Nanoseconds = 10_000_000;
-/// A program waits at most this time.
-const PROGRAM_WAIT_NS: Nanoseconds = 100_000_000;
+/// A program waits at most this time, and so does each one behind it.
+const PROGRAM_WAIT_NS: Nanoseconds = 1_000_000_000;
 
 /// When owners used their dies, by drive and die.
 #[derive(Debug)]
@@ -92,6 +92,8 @@ struct LentQueue {
     reads: VecDeque<LentOperation>,
     programs: VecDeque<LentOperation>,
     busy: bool,
+    /// When the last program began.
+    programmed_at: Nanoseconds,
 }
 
 impl LentQueues {
@@ -130,7 +132,10 @@ impl LentQueues {
         let [read_at, program_at] = queue.ready_at(at, occupied, owners);
         let taken = match (read_at, program_at) {
             (Some(ready), _) if ready <= now => queue.reads.pop_front(),
-            (_, Some(ready)) if ready <= now => queue.programs.pop_front(),
+            (_, Some(ready)) if ready <= now => {
+                queue.programmed_at = now;
+                queue.programs.pop_front()
+            }
             _ => None,
         }?;
         self.begin(at, taken.number);
@@ -214,8 +219,12 @@ mod tests {
         assert_eq!(next(&mut queues, &owners, 6 * MS), Some(1));
         assert!(queues.end(1));
         owners.begin(2);
-        queues.push(2, operation(3, program));
-        assert!(queues.take(2, 99 * MS, true, &owners).is_none());
-        assert!(queues.take(2, 100 * MS, true, &owners).is_some(), "it has waited enough");
+        (3..5).for_each(|number| queues.push(2, operation(number, program)));
+        let mut late = |now| queues.take(2, now, true, &owners).map(|taken| taken.number);
+        assert_eq!(late(1_005 * MS), None);
+        assert_eq!(late(1_006 * MS), Some(3), "it has waited enough");
+        assert!(queues.end(3));
+        let mut late = |now| queues.take(2, now, true, &owners).map(|taken| taken.number);
+        assert_eq!((late(2_005 * MS), late(2_006 * MS)), (None, Some(4)), "one in that time");
     }
 }

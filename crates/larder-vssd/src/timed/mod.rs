@@ -180,7 +180,8 @@ impl<I: Images> TimedVssds<I> {
     ///
     /// # Errors
     /// [`ErrorKind::OutOfRange`] for 0 pages; [`ErrorKind::InUse`] if a die has [`QUEUE_DEPTH`] unfinished operations
-    /// of this vSSD, or the block is lent and its lender uses its dies; else as [`Vssds::append`]. Data that was appended in spite of an error gets no completion.
+    /// of this vSSD, or the block is lent and its lender uses its dies; else as [`Vssds::append`]. Data that was
+    /// appended in spite of an error gets no completion.
     pub fn append(
         &mut self,
         now: Nanoseconds,

@@ -48,8 +48,8 @@ impl BlockSlots {
                 }
                 Err(failure) if failure.error.kind() == ErrorKind::NotOpen => {
                     buffer = failure.buffer;
-                    // The slot was discarded while the read ran, and the discard is about to update the slot's block; or
-                    // its data have vanished.
+                    // The slot was discarded while the read ran, and the discard is about to update the slot's block;
+                    // or its data have vanished.
                     let gone = self.store.is_gone(block);
                     if (gone || self.store.ledger().get(block).is_none_or(|it| it.closed))
                         && self.lock().blocks[slot as usize] == Some(block)

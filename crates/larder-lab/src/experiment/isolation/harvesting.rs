@@ -30,8 +30,8 @@ pub(in crate::experiment) static HARVESTING: Experiment = Experiment {
     title: "a job on channels of its own borrows blocks of its neighbour's idle channels: what both get",
     reproduces: "BlockFlex (OSDI'22) and FleetIO (ASPLOS'25): idle channels are lent as ghost superblocks",
     criterion: "the neighbour idle, or in bursts of a fifth of the time: 1.3 to 2 times the bytes of the drive without \
-                loans; its p50 and p99 within 0.9 to 1.1 times, also while it fills its blocks and calls loans back; no \
-                page is copied, and the erases of its dies are those of the loans",
+                loans; its p50 and p99 within 0.9 to 1.1 times, also while it fills its blocks and calls loans back; \
+                no page is copied, and the erases of its dies are those of the loans",
     parameters: &[CHANNELS, PLANES, SECONDS, LENDS, OWNERS_FIRST],
     metrics: &[
         (
