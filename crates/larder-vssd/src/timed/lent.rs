@@ -176,12 +176,15 @@ impl LentQueue {
 
     /// When the first read and the first program may begin.
     fn ready_at(&self, at: usize, occupied: bool, owners: &OwnerUse) -> [Option<Nanoseconds>; 2] {
-        let first = |queue: &VecDeque<LentOperation>, quiet_ns, wait_ns| {
-            let since = queue.front()?.since;
+        let first = |queue: &VecDeque<LentOperation>, quiet_ns, latest: Nanoseconds, wait_ns| {
+            let since = queue.front()?.since.max(latest);
             let quiet = owners.quiet_at(at, quiet_ns).filter(|_| !occupied);
             Some(quiet.unwrap_or(Nanoseconds::MAX).min(since + wait_ns))
         };
-        [first(&self.reads, 0, READ_WAIT_NS), first(&self.programs, IDLE_NS, PROGRAM_WAIT_NS)]
+        [
+            first(&self.reads, 0, 0, READ_WAIT_NS),
+            first(&self.programs, IDLE_NS, self.programmed_at, PROGRAM_WAIT_NS),
+        ]
     }
 }
 
