@@ -57,7 +57,13 @@ impl<I: Images> TimedVssds<I> {
     }
 
     /// Lets the operations of the array since the last call, which are on lent dies, wait for their owners.
-    pub(super) fn book_lent(&mut self, now: Nanoseconds, tenant: usize, token: Option<u64>) {
+    pub(super) fn book_lent(
+        &mut self,
+        now: Nanoseconds,
+        tenant: usize,
+        block: LogicalBlock,
+        token: Option<u64>,
+    ) {
         self.owners.advance(now);
         let request = token.map(|token| self.requests.begin(now, tenant, token));
         let mut ops = std::mem::take(&mut self.ops);
@@ -69,7 +75,7 @@ impl<I: Images> TimedVssds<I> {
                 let waits = !matches!(op, PhysicalOp::Erase { .. });
                 let number = self.requests.add(tenant, at, request.filter(|_| waits));
                 if self.owners_first {
-                    self.lent.push(at, LentOperation { tenant, op, number, since: now });
+                    self.lent.push(at, LentOperation { block, tenant, op, number, since: now });
                 } else {
                     self.lent.begin(at, number);
                     self.drives[drive].submit(now, tenant, op, number);
@@ -104,7 +110,8 @@ impl<I: Images> TimedVssds<I> {
         let returned = self.array.returned_blocks().into_iter();
         let returned = returned.filter_map(|(drive, die, _)| self.erase_at(drive, die));
         // What could have begun before begins now.
-        waiting.chain(returned).min().map(|at| at.max(self.owners.now()))
+        let vanished = self.vanished.first().map(|_| self.owners.now());
+        waiting.chain(returned).chain(vanished).min().map(|at| at.max(self.owners.now()))
     }
 
     /// When a block of an ended loan may be erased on `die`; `None` while an operation is in progress there.
@@ -119,8 +126,10 @@ impl<I: Images> TimedVssds<I> {
     /// Ends loans that are due, erases blocks of ended ones on dies that are idle, and begins operations of borrowers.
     pub(super) fn pump_lent(&mut self, now: Nanoseconds) -> Result<(), Error> {
         self.array.end_due_loans(now)?;
-        // Borrowers learn it from their next request.
-        drop(self.array.take_ended_loans());
+        // What was to be programmed has vanished: it takes no time of the lender's dies.
+        for ended in self.array.take_ended_loans() {
+            self.vanished.extend(self.lent.drop_of(ended.block));
+        }
         for (drive, die, borrower) in self.array.returned_blocks() {
             let due = self.erase_at(drive, die).is_some_and(|at| at <= now);
             if !due {

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use larder_ssd::nand::{DieIndex, PhysicalOp};
 use larder_ssd::timed::Nanoseconds;
 
+use crate::kind::LogicalBlock;
 use crate::service::{IDLE_NS, Idle};
 
 /// A read of a borrower waits at most this time.
@@ -73,6 +74,7 @@ impl Idle for OwnerUse {
 /// An operation of a borrower.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LentOperation {
+    pub(super) block: LogicalBlock,
     pub(super) tenant: usize,
     pub(super) op: PhysicalOp,
     pub(super) number: u64,
@@ -107,6 +109,18 @@ impl LentQueues {
                 queue.programs.push_back(operation);
             }
         }
+    }
+
+    /// Drops the operations on `block` that have not begun, for its loan has ended. Returns their numbers.
+    pub(super) fn drop_of(&mut self, block: LogicalBlock) -> Vec<u64> {
+        let mut dropped = Vec::new();
+        for queue in self.dies.values_mut() {
+            for waiting in [&mut queue.reads, &mut queue.programs] {
+                dropped.extend(waiting.iter().filter(|it| it.block == block).map(|it| it.number));
+                waiting.retain(|it| it.block != block);
+            }
+        }
+        dropped
     }
 
     /// Dies on which operations wait and none is in progress.
@@ -195,7 +209,8 @@ mod tests {
     const MS: Nanoseconds = 1_000_000;
 
     fn operation(number: u64, op: PhysicalOp) -> LentOperation {
-        LentOperation { tenant: 0, op, number, since: 0 }
+        let block = LogicalBlock::from_number(number);
+        LentOperation { block, tenant: 0, op, number, since: 0 }
     }
 
     #[test]
@@ -229,5 +244,8 @@ mod tests {
         assert!(queues.end(3));
         let mut late = |now| queues.take(2, now, true, &owners).map(|taken| taken.number);
         assert_eq!((late(2_005 * MS), late(2_006 * MS)), (None, Some(4)), "one in that time");
+        (5..7).for_each(|number| queues.push(2, operation(number, program)));
+        assert_eq!(queues.drop_of(LogicalBlock::from_number(5)), [5]);
+        assert_eq!(queues.drop_of(LogicalBlock::from_number(5)), Vec::<u64>::new());
     }
 }

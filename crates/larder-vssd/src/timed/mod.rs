@@ -93,6 +93,8 @@ pub struct TimedVssds<I> {
     watch: SecondWatch,
     progress: SwapProgress,
     lent: LentQueues,
+    /// Operations that need not be done any more: their loans have ended.
+    vanished: Vec<u64>,
     owners: OwnerUse,
     /// Whether owners come before borrowers.
     owners_first: bool,
@@ -153,6 +155,7 @@ impl<I: Images> TimedVssds<I> {
             watch: SecondWatch::default(),
             progress: SwapProgress::default(),
             lent: LentQueues::default(),
+            vanished: Vec::new(),
             owners: OwnerUse::new(shape.drives as usize, shape.dies() as usize),
             owners_first: true,
             ops: Vec::new(),
@@ -196,7 +199,7 @@ impl<I: Images> TimedVssds<I> {
         let lent = self.array.is_lent(block);
         let appended = self.array.append(vssd, block, at, pages);
         if lent {
-            self.book_lent(now, tenant, appended.is_ok().then_some(token));
+            self.book_lent(now, tenant, block, appended.is_ok().then_some(token));
             return appended;
         }
         self.book(now, tenant, Some(block), appended.is_ok().then_some(token));
@@ -219,7 +222,7 @@ impl<I: Images> TimedVssds<I> {
         let tenant = self.admit(vssd, pages)?;
         let read = self.array.read(vssd, block, at, pages);
         if self.array.is_lent(block) {
-            self.book_lent(now, tenant, read.is_ok().then_some(token));
+            self.book_lent(now, tenant, block, read.is_ok().then_some(token));
             return read;
         }
         self.book(now, tenant, Some(block), read.is_ok().then_some(token));
@@ -322,6 +325,9 @@ impl<I: Images> TimedVssds<I> {
                 self.served = served;
             }
             self.pump(at)?;
+            for operation in std::mem::take(&mut self.vanished) {
+                self.complete(operation, at, completed);
+            }
         }
         self.drives.iter_mut().for_each(|drive| drive.run(until, &mut self.served));
         debug_assert!(self.served.is_empty(), "all that was to happen has happened");
@@ -412,15 +418,19 @@ impl<I: Images> TimedVssds<I> {
         {
             self.owners.end(die);
         }
-        if let Some(OpenRequest { tenant, token, submitted, .. }) = self.requests.end(served.token)
-        {
-            let (vssd, at) = (self.tenants[tenant], served.at + self.command_ns);
-            if let Some(mover) = &mut self.mover {
-                mover.watch(vssd, at - submitted);
-            }
-            self.watch.push(vssd, at - submitted);
-            completed.push(Completed { vssd, token, submitted, at });
+        self.complete(served.token, served.at, completed);
+    }
+
+    /// Ends `operation`, and its request if that waits for no other.
+    fn complete(&mut self, operation: u64, at: Nanoseconds, completed: &mut Vec<Completed>) {
+        let Some(request) = self.requests.end(operation) else { return };
+        let OpenRequest { tenant, token, submitted, .. } = request;
+        let (vssd, at) = (self.tenants[tenant], at + self.command_ns);
+        if let Some(mover) = &mut self.mover {
+            mover.watch(vssd, at - submitted);
         }
+        self.watch.push(vssd, at - submitted);
+        completed.push(Completed { vssd, token, submitted, at });
     }
 
     /// Continues the swap as far as its pace allows.

@@ -311,6 +311,24 @@ fn a_lender_waits_for_one_operation_of_a_borrower() {
     assert!(mixed > 2 * nand.program_ns, "{mixed}");
 }
 
+/// A loan that ends in the middle of writes: those that have not begun end at once, and take no time of the dies.
+#[test]
+fn what_has_vanished_is_not_programmed() {
+    let (mut rig, block) = borrowing(true);
+    let (borrower, lender) = (rig.vssds[0], rig.vssds[1]);
+    let mut done = Vec::new();
+    rig.timed.run(MS / 10, &mut done).unwrap();
+    rig.timed.array_mut().set_lends(lender, false).unwrap();
+    rig.timed.run(MS, &mut done).unwrap();
+    let by_then = timing().nand.program_ns + MS / 5;
+    let ended = done.iter().filter(|one| one.vssd == borrower && one.at <= by_then);
+    assert_eq!(ended.count(), 8, "{done:?}");
+    rig.timed.run(1_000 * MS, &mut done).unwrap();
+    assert!(rig.timed.array().returned_blocks().is_empty() && rig.timed.next_at().is_none());
+    let read = rig.timed.read(1_000 * MS, borrower, block, 0, 1, 0).unwrap_err();
+    assert_eq!(read.kind(), ErrorKind::NotOwned);
+}
+
 #[test]
 fn nothing_is_appended_to_a_lent_block_while_its_lender_works() {
     let (mut rig, block) = borrowing(true);
