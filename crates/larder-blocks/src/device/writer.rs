@@ -262,8 +262,8 @@ impl Writer {
             versions_before: open.versions,
             options: area.shape.options,
         };
-        // Also if the append fails: the batch may be stored all the same. Its number must not be used again, and versions
-        // that count as older than the batch must not follow.
+        // Also if the append fails: the batch may be stored all the same. Its number must not be used again, and
+        // versions that count as older than the batch must not follow.
         self.sequence += 1;
         self.end_versions(entries);
         buffer.copy_in(0, &batch::encode(&header, entries));

@@ -19,8 +19,9 @@ const EXPECTED_WITH_BUCKETS: &str =
 /// What docs/vssds.md has of both on blocks of a virtual SSD.
 const EXPECTED_OF_LOG_ON_BLOCKS: &str = "On blocks of a virtual SSD, expect an ALWA of 1.1 to 1.2 and a DLWA of 1.0, \
                                          up to 1.1 with many overwritten and deleted keys";
-const EXPECTED_WITH_BUCKETS_ON_BLOCKS: &str = "On blocks of a virtual SSD, expect an ALWA of 5 to 11 and a DLWA of about 2.5: buckets are mapped page by page \
-     there, and cleaning copies them; without buckets (soc.percent = 0) it is 1.0";
+const EXPECTED_WITH_BUCKETS_ON_BLOCKS: &str = "On blocks of a virtual SSD, expect an ALWA of 5 to 11 \
+     and a DLWA of about 2.5: buckets are mapped page by page there, and cleaning copies them; without buckets \
+     (soc.percent = 0) it is 1.0";
 /// A bucket of small objects, in bytes.
 const SOC_BUCKET_BYTES: u64 = 4096;
 /// Lengths of objects for which the memory of an index is told.
