@@ -2,10 +2,10 @@
 //!
 //! A batch is a header of 4096 bytes and the pages that it carries. It is appended in one piece.
 //!
-//! A batch with an entry of kind 3 has no other entry, and may be followed by *versions*: each is one page without a header, appended by itself,
-//! and is what the page of that entry holds from then on. So a page that is written again and again (the open block of
-//! a tombstone log) takes one header, not one each time. A page that begins with the magic of a header is never a
-//! version; the writer gives such content a batch.
+//! A batch with an entry of kind 3 has no other entry, and may be followed by *versions*: each is one page without a
+//! header, appended by itself, and is what the page of that entry holds from then on. So a page that is written again
+//! and again (the open block of a tombstone log) takes one header, not one each time. A page that begins with the
+//! magic of a header is never a version; the writer gives such content a batch.
 //!
 //! ```text
 //!  offset  bytes  field

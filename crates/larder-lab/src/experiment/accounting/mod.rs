@@ -52,10 +52,10 @@ pub(super) static VSSD_ACCOUNTING: Experiment = Experiment {
     name: "vssd-accounting",
     title: "what is programmed for a cache on blocks of a virtual SSD, and what their map takes",
     reproduces: "FlashBlox (FAST'17), sections 3 and 4: write amplification, processor time and memory of a vSSD",
-    criterion: "pages programmed are those appended and those moved, exactly; on blocks, random area included, a cache \
-                of large objects has DLWA 1 to 1.05, with its tombstone log 1 to 1.1, and with 4 % of buckets for \
-                small objects 1.4 to 3, more than a drive with placement; the map takes at most 8 MB for each TB of 2 MiB \
-                blocks",
+    criterion: "pages programmed are those appended and those moved, exactly; on blocks, random area included, \
+                a cache of large objects has DLWA 1 to 1.05, with its tombstone log 1 to 1.1, and with 4 % of \
+                buckets for small objects 1.4 to 3, more than a drive with placement; the map takes at most 8 \
+                MB for each TB of 2 MiB blocks",
     parameters: &[rig::REQUESTS_OF_WRITERS, FLASH, VSSD, APPENDS, MAP_GIB, SCALE],
     metrics: &[
         (
