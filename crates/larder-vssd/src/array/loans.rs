@@ -60,7 +60,8 @@ struct Returned {
     drive: u32,
     die: DieIndex,
     block: BlockIndex,
-    borrower: VssdId,
+    /// The block that it was a part of.
+    loan: LogicalBlock,
 }
 
 /// Why a loan has ended.
@@ -221,8 +222,7 @@ impl<I: Images> Vssds<I> {
             let health = raw.block(physical).map(|view| view.health);
             if matches!(health, Some(Health::Good | Health::Torn)) {
                 let (drive, die) = (seat.drive, seat.die);
-                let borrower = block.vssd();
-                self.loans.returned.push(Returned { drive, die, block: physical, borrower });
+                self.loans.returned.push(Returned { drive, die, block: physical, loan: block });
             }
         }
         if let Some(entry) = self.ledger.state_mut().vssds.get_mut(&block.vssd().0) {
@@ -247,7 +247,7 @@ impl<I: Images> Vssds<I> {
     pub fn returned_blocks(&self) -> Vec<(u32, DieIndex, VssdId)> {
         let mut seen = BTreeSet::new();
         let first = self.loans.returned.iter().filter(|back| seen.insert((back.drive, back.die)));
-        first.map(|back| (back.drive, back.die, back.borrower)).collect()
+        first.map(|back| (back.drive, back.die, back.loan.vssd())).collect()
     }
 
     /// Erases one block of `die` whose loan has ended. Returns whether there was one.
@@ -257,13 +257,19 @@ impl<I: Images> Vssds<I> {
     pub fn erase_returned(&mut self, drive: u32, die: DieIndex) -> Result<bool, Error> {
         let here = |back: &Returned| (back.drive, back.die) == (drive, die);
         let Some(at) = self.loans.returned.iter().position(here) else { return Ok(false) };
+        self.erase_back(at)?;
+        Ok(true)
+    }
+
+    fn erase_back(&mut self, at: usize) -> Result<(), Error> {
         let back = self.loans.returned.remove(at);
+        let Returned { drive, die, .. } = back;
         let before = self.erases_of(drive, die);
         erase(&mut self.drives[drive as usize], back.block)?;
         let erased = self.erases_of(drive, die) - before;
-        self.loans.totals_mut(back.borrower).erases += erased;
+        self.loans.totals_mut(back.loan.vssd()).erases += erased;
         *self.loans.erases.entry((drive, die)).or_default() += erased;
-        Ok(true)
+        Ok(())
     }
 
     /// Erases all blocks of `die` whose loans have ended.
@@ -292,16 +298,21 @@ impl<I: Images> Vssds<I> {
         Ok(())
     }
 
-    /// Frees a block of `die` that is lent, or was.
+    /// Frees a block of `die` that is lent, or was. All blocks of that loan are erased together, as those of a block that
+    /// a tenant frees: dies that work in step stay so.
     fn call_back_one(&mut self, drive: u32, die: DieIndex) -> Result<(), Error> {
-        if self.erase_returned(drive, die)? {
-            return Ok(());
+        let here = |back: &&Returned| (back.drive, back.die) == (drive, die);
+        let mut loan = self.loans.returned.iter().find(here).map(|back| back.loan);
+        if loan.is_none() {
+            let open = self.loans.open.iter();
+            let here = open.filter(|(block, _)| self.has_part_on(**block, drive, die));
+            loan = here.min_by_key(|(_, loan)| loan.order).map(|(&block, _)| block);
+            if let Some(oldest) = loan {
+                self.end_loan(oldest, LoanEnd::CalledBack)?;
+            }
         }
-        let open = self.loans.open.iter();
-        let here = open.filter(|(block, _)| self.has_part_on(**block, drive, die));
-        if let Some(oldest) = here.min_by_key(|(_, loan)| loan.order).map(|(&block, _)| block) {
-            self.end_loan(oldest, LoanEnd::CalledBack)?;
-            self.erase_returned(drive, die)?;
+        while let Some(at) = self.loans.returned.iter().position(|back| Some(back.loan) == loan) {
+            self.erase_back(at)?;
         }
         Ok(())
     }
