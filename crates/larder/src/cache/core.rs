@@ -13,7 +13,7 @@ use crate::base::removal::RemovalReason;
 use crate::base::tier::{Tier, Tiers};
 use crate::base::time::CacheClock;
 use crate::config::DRAM_BYTES_MIN;
-use crate::dram::DramTier;
+use crate::dram::{Admit, DramFull, DramTier, OnItsWay};
 use crate::flash::Flash;
 use crate::observe::stats::Counters;
 
@@ -133,6 +133,22 @@ impl Core {
             Some(flash) => flash.invalidate(hash).await,
             None => Ok(()),
         }
+    }
+
+    /// Stores `item` above DRAM's budget, on its way to flash, without a wait: for a change that has voided flash's
+    /// version and then found no room in DRAM. The caller holds the key's lock.
+    pub(super) fn insert_above(
+        &self,
+        item: &ItemRef<'_>,
+        admit: Admit<'_>,
+    ) -> Result<OnItsWay, DramFull> {
+        debug_assert!(self.is_key_locked(item.hash), "rule 1: a change holds its key's lock");
+        let above = self.dram.demotions().above();
+        let taken = match item.tiers {
+            Tiers::DramOnly => None,
+            _ => above.try_take(self.dram.demoting_bytes(item)),
+        };
+        self.dram.insert_to_demote(item, taken.ok_or(DramFull)?, admit)
     }
 
     /// The tier of `key`, if it is stored, and its bytes if DRAM has it; only for the removal listener.

@@ -42,12 +42,13 @@ impl<'a> Placing<'a> {
                 break Ok(put);
             }
         };
-        let written_around = patience.written_around();
+        let has_tried = patience.has_tried();
         drop(patience); // so that others need not wait for the help below
         demoter.demote_for(item.object_bytes()).await;
         match put {
             Ok(on_its_way) => {
-                core.counters.dram_written_around_objects.add(written_around);
+                let written_around = has_tried && on_its_way.is_some();
+                core.counters.dram_written_around_objects.add(u64::from(written_around));
                 demoter.demote_if_flash_only(item, on_its_way).await;
             }
             Err(reason) => core.count_refused(reason, item),
@@ -99,15 +100,22 @@ impl<'a> Placing<'a> {
             "what goes past DRAM goes to flash"
         );
         let _key_lock = core.lock_key(item.hash).await;
+        let is_on_flash = core.flash.as_ref().is_some_and(|flash| flash.may_hold(item.hash));
         *told_flash = core.invalidate_on_flash(item.hash).await;
         let (dram, now_s) = (&core.dram, core.now_s());
-        match (taken, kept) {
+        let inserted = match (taken, kept) {
             (Some(taken), _) => return dram.insert_to_demote(item, taken, admit).map(Some),
             (None, Some(kept)) => {
-                *kept = dram.insert_if(item, now_s, admit)?.map(PinnedValue::keep)
+                dram.insert_if(item, now_s, admit).map(|there| *kept = there.map(PinnedValue::keep))
             }
-            (None, None) => dram.insert(item, now_s, admit)?,
+            (None, None) => dram.insert(item, now_s, admit),
+        };
+        match inserted {
+            // Flash's version is void by now, and the key would have no value while this call waits for room.
+            Err(DramFull) if is_on_flash && !dram.holds(item.hash) => {
+                core.insert_above(item, admit).map(Some)
+            }
+            inserted => inserted.map(|()| None),
         }
-        Ok(None)
     }
 }

@@ -526,12 +526,7 @@ impl Larder {
             Err(DramFull)
                 if self.core.flash.is_some() && before.is_some() && !self.core.dram.holds(hash) =>
             {
-                let above = self.core.dram.demotions().above();
-                let taken = above.try_take(self.core.dram.demoting_bytes(&item));
-                let may = |_: &TakenBytes<'_>| item.tiers != Tiers::DramOnly;
-                taken.filter(may).map_or(Err(DramFull), |taken| {
-                    self.core.dram.insert_to_demote(&item, taken, &unchanged).map(|_| true)
-                })
+                self.core.insert_above(&item, &unchanged).map(|_| true)
             }
             inserted => inserted,
         };
@@ -611,7 +606,7 @@ impl Larder {
     /// Stores a value of `value_bytes` bytes that `source` returns in pieces of any length, and replaces an older
     /// value. If the value will lie in parts on flash, it goes there as it comes, past DRAM, with the memory of a
     /// part; any other value is collected and set as usual. The key keeps its older value until the whole new one is
-    /// there; a look-up during the last step may find nothing.
+    /// there; a look-up during the last step waits for it.
     ///
     /// # Errors
     /// The error of the source, or an error if the source ends (with an empty piece) too early or goes on too long:
@@ -684,6 +679,8 @@ impl Larder {
             self.core.counters.replaced_objects.add(1);
         }
         flash.add_head(engine, parts, &self.items.item(hash, key, &[], options), now_s).await;
+        // Reads that began before the head was there find nothing, and later callers must not join them.
+        self.reads.overtake(hash, &hash.0);
         Ok(())
     }
 }

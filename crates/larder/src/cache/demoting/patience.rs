@@ -57,9 +57,9 @@ impl<'a> Patience<'a> {
         !std::mem::replace(&mut self.has_gone_above, true)
     }
 
-    /// 1 for a call whose object went past a full DRAM, else 0.
-    pub(in crate::cache) fn written_around(&self) -> u64 {
-        u64::from(self.has_gone_above && self.has_tried)
+    /// Whether the call has tried to put its object into DRAM.
+    pub(in crate::cache) fn has_tried(&self) -> bool {
+        self.has_tried
     }
 
     /// The deadline of this call. Starts the time at the first use.

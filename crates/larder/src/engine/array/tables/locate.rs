@@ -16,6 +16,9 @@ use crate::engine::array::table::{
 };
 use crate::engine::long::{Lack, ReadPurpose};
 
+/// Reads of a table for one look-up. Each but the last was overtaken by a rewriting of the table.
+const READS_MAX: u32 = 4;
+
 /// Where a look-up continues.
 enum Look {
     /// There is no entry.
@@ -42,7 +45,7 @@ impl TableRead {
 }
 
 impl Tables {
-    /// The entry of this hash: at most one read.
+    /// The entry of this hash: one read at most, unless the table is rewritten during the read.
     pub(in crate::engine::array) async fn find(&self, hash: KeyHash) -> Option<SetEntry> {
         self.locate(hash, ReadPurpose::Counts).await.ok()
     }
@@ -57,7 +60,7 @@ impl Tables {
             ReadPurpose::Counts => Why::Request,
             ReadPurpose::Walk => Why::Upkeep,
         };
-        let mut may_read = true;
+        let mut reads = 0;
         loop {
             let look = self.look_at_set(&mut self.log.lock(), hash, asked);
             let read = match look {
@@ -65,12 +68,11 @@ impl Tables {
                 Look::Found(entry) => return Ok(entry),
                 Look::InTable(read) => read,
             };
-            // A request may cost only one read.
-            let in_memory = read.in_memory.is_some();
-            if !may_read && !in_memory {
+            // A request costs one read, and another one each time that the table is rewritten meanwhile.
+            reads += u32::from(read.in_memory.is_none());
+            if reads > READS_MAX {
                 return Err(Lack::Unreadable);
             }
-            may_read &= in_memory;
             let pages = self.read_pages(&read, why).await.ok_or(Lack::Unreadable)?;
             if let Some(found) = self.find_in(hash, (&read, &pages), asked) {
                 self.log.regions().write_what_is_due().await;
