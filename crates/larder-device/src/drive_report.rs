@@ -54,6 +54,8 @@ pub struct DriveReport {
     pub own_written_bytes: u64,
     /// Used part of the drive's life, in percent; may exceed 100.
     pub used_percent: Option<u8>,
+    /// Hours that the drive was switched on.
+    pub power_on_hours: Option<u64>,
     /// FDP events since the device was opened: code of the type, and count.
     pub events: Vec<(u8, u64)>,
     /// The same events by placement handle, in the order of the handles; those about no single handle come first. A

@@ -226,7 +226,10 @@ impl Asker {
             Err(silence) => note("host and media bytes", silence),
         }
         match smart {
-            Ok(smart) => self.report.used_percent = Some(smart.used_percent),
+            Ok(smart) => {
+                self.report.used_percent = Some(smart.used_percent);
+                self.report.power_on_hours = u64::try_from(smart.power_on_hours).ok();
+            }
             Err(silence) => note("percentage used", silence),
         }
         match events {

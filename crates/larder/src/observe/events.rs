@@ -78,6 +78,11 @@ pub(crate) fn shard_down(shard: usize, reason: &str) {
     event!(error, shard, reason, "shard down");
 }
 
+/// Keys got another home, so that the drives wear alike: `parts` of 10,000 of the keys of `from`.
+pub(crate) fn keys_moved(from: usize, to: usize, parts: u16, ratio: f64) {
+    event!(info, from, to, parts, ratio, "keys moved");
+}
+
 pub(crate) fn shard_suspected(shard: usize, reason: &str) {
     event!(warn, shard, reason, "shard suspected");
 }

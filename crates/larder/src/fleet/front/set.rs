@@ -13,6 +13,7 @@ use crate::fleet::partition::ShardNumber;
 use crate::fleet::shards::alone::Alone;
 use crate::fleet::shards::opening::{self, Begin};
 use crate::fleet::shards::status::SetStatus;
+use crate::fleet::shards::wear::{LevellingOptions, LevellingStep};
 use crate::fleet::shards::{Shard, ShardMap, ShardOptions};
 use crate::observe::events;
 
@@ -180,6 +181,59 @@ impl Shards {
     /// As [`Shards::retire_shard`].
     pub async fn fail_shard(&self, number: usize) -> Result<(), Error> {
         self.route().set().fail(shard(number)?, "it was said to have failed").await
+    }
+
+    /// Gives a share of the keys of shard `from` their home at shard `to`: up to `parts` of 10,000 parts. Returns the
+    /// number of parts; 0 if all keys of `from` are elsewhere, or the record of moved keys is full. Keys of `to` that
+    /// have their home at `from` return first. No value moves now: a look-up finds a value where it was, and the key
+    /// moves with its next change. The share outlives this process.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidInput`] if there are no two such shards, or a shard of the set has failed or is being
+    /// refilled. [`ErrorKind::Device`] if no device can record it; then nothing has changed.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use larder::{Config, Device, RealClock, Shards, block_on};
+    /// # use larder_device::MemoryDevice;
+    /// # let device = || -> Arc<dyn Device> { Arc::new(MemoryDevice::holding(vec![0; 64 << 20])) };
+    /// # let devices = vec![Some(device()), Some(device())];
+    /// # let cache = block_on(Shards::open(Config::default(), devices, Arc::new(RealClock)))?;
+    /// block_on(cache.set(b"bread", b"rye", None))?;
+    /// let (home, other) = (cache.home_of(b"bread"), 1 - cache.home_of(b"bread"));
+    /// assert_eq!(block_on(cache.move_keys(home, other, 10_000))?, 10_000);
+    /// assert_eq!(cache.home_of(b"bread"), other);
+    /// assert!(block_on(cache.get(b"bread"))?.is_some(), "it is still where it was");
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub async fn move_keys(&self, from: usize, to: usize, parts: u16) -> Result<u16, Error> {
+        self.route().set().move_keys(shard(from)?, shard(to)?, parts).await
+    }
+
+    /// Looks at the wear of the drives, if the last look is an hour ago, and moves keys from the drive that wears
+    /// fastest to the one that wears slowest, if [`DriveLevelling`](crate::DriveLevelling) asks for it: at most 2 % of
+    /// its keys a week. For a task that calls this often; it costs little until an hour is over. Returns the step
+    /// that was taken. [`Shards::status`] shows the wear, and why no keys move.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Device`] if no device can record a step; then nothing has changed.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use larder::{Config, Device, LevellingOptions, RealClock, Shards, block_on};
+    /// # use larder_device::MemoryDevice;
+    /// # let device = || -> Arc<dyn Device> { Arc::new(MemoryDevice::holding(vec![0; 64 << 20])) };
+    /// # let devices = vec![Some(device()), Some(device())];
+    /// # let cache = block_on(Shards::open(Config::default(), devices, Arc::new(RealClock)))?;
+    /// let options = LevellingOptions { is_on: true, ..LevellingOptions::default() };
+    /// assert_eq!(block_on(cache.level_drives(options))?, None, "nothing is known of the drives yet");
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub async fn level_drives(
+        &self,
+        options: LevellingOptions,
+    ) -> Result<Option<LevellingStep>, Error> {
+        self.route().set().level_drives(options).await
     }
 
     /// Adds a spare device, which takes the place of a shard that fails. It remains a spare after the set was opened

@@ -4,6 +4,8 @@
 
 mod division;
 mod membership;
+mod moved;
+mod shard_number;
 mod table;
 
 use std::sync::Arc;
@@ -16,7 +18,9 @@ use larder_device::{Device, DeviceInfo, Io, IoBuffer, PlacementHandle};
 use crate::base::error::{Error, ErrorKind};
 pub(crate) use division::{Division, erase};
 pub use membership::ShardState;
-pub(crate) use membership::{Membership, Role, SHARDS_MAX, Seat, ShardNumber, ShardStanding};
+pub(crate) use membership::{Membership, Role, Seat, ShardStanding};
+pub(crate) use moved::{KEY_PARTS, KeyStep, MovedKeys, after, among};
+pub(crate) use shard_number::{SHARDS_MAX, ShardNumber};
 pub(crate) use table::{NAME_BYTES_MAX, PARTS_MAX, Part, PartitionTable};
 
 /// Parts start and end at multiples of this, if the device is large enough.
@@ -126,9 +130,12 @@ pub(crate) fn fuzz_table(bytes: &[u8]) {
     let mut content = bytes.to_vec();
     // Set the number of parts to what fits into the bytes after the announced number of shards.
     if let Some(seats) = content.get(14).map(|&seats| usize::from(seats)) {
-        let parts = bytes.len().saturating_sub(32 + 28 * seats) / 88;
+        let moved = content.get(20).map_or(0, |&moved| usize::from(moved));
+        let parts = bytes.len().saturating_sub(32 + 28 * seats + 24 * moved) / 88;
         let parts = u32::try_from(parts).unwrap_or(0).to_le_bytes();
-        content.get_mut(15).into_iter().for_each(|byte| *byte = 0);
+        for high in [15, 21] {
+            content.get_mut(high).into_iter().for_each(|byte| *byte = 0);
+        }
         content.get_mut(16..20).into_iter().for_each(|count| count.copy_from_slice(&parts));
     }
     for content in [bytes, &content] {

@@ -7,10 +7,12 @@
 //!        12      2  number of this shard; 65535: a spare
 //!        14      2  s: shards of the set, at most 128
 //!        16      4  p: number of parts
-//!        20      4  reserved, 0
+//!        20      2  m: entries of moved keys, at most 64
+//!        22      2  reserved, 0
 //!        24      8  seed by which keys are divided among the shards of the set
 //!        32   28 s  shards of the set
-//! 32 + 28 s   88 p  parts: one for each tenant, or one that is called "shard"
+//! 32 + 28 s   24 m  entries of moved keys
+//! then        88 p  parts: one for each tenant, or one that is called "shard"
 //!
 //!  shard
 //!         0     16  UUID of the table of the device that served as it last, zeros for none
@@ -18,6 +20,17 @@
 //!        20      4  epoch in which it failed or was retired the last time, 0 for never
 //!        24      1  state: 1 healthy, 2 failed, 3 refilling, 4 retired
 //!        25      3  reserved, 0
+//!
+//!  moved keys
+//!         0      1  number of the shard that has the keys by their hash
+//!         1      1  number of the other shard that has, or had, a range of them
+//!         2      2  first part of the range, of 10,000
+//!         4      2  part after the last one, at most 10,000
+//!         6      1  0: the keys are at home at the other shard, 1: they are back
+//!         7      1  reserved, 0
+//!         8      4  epoch in the names of the keys at the other shard
+//!        12      4  reserved, 0
+//!        16      8  when keys of the entry were moved the last time, in seconds since 1970
 //!
 //!  part
 //!         0      8  start, from the beginning of the device
@@ -36,9 +49,9 @@ use larder_device::label::{AREA_BYTES, CONTENT_BYTES_MAX, Uuid};
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::membership::{
-    Membership, Role, SHARDS_MAX, Seat, ShardNumber, ShardStanding, ShardState,
-};
+use super::membership::{Membership, Role, Seat, ShardStanding, ShardState};
+use super::moved::{MOVED_MAX, MovedKeys};
+use super::shard_number::{SHARDS_MAX, ShardNumber};
 use crate::base::key::KeyHasher;
 
 pub(crate) const PARTS_MAX: usize = 173;
@@ -55,7 +68,8 @@ struct FixedPart {
     number: U16,
     seats: U16,
     parts: U32,
-    reserved: U32,
+    moved: U16,
+    reserved: U16,
     seed: U64,
 }
 
@@ -71,6 +85,20 @@ struct SeatEntry {
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
+struct MovedEntry {
+    from: u8,
+    to: u8,
+    begin: U16,
+    end: U16,
+    is_back: u8,
+    reserved: u8,
+    since: U32,
+    reserved2: U32,
+    moved_at_s: U64,
+}
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
 struct MemberEntry {
     start: U64,
     bytes: U64,
@@ -81,6 +109,7 @@ struct MemberEntry {
 }
 
 const _: () = assert!(size_of::<FixedPart>() == 32 && size_of::<SeatEntry>() == 28);
+const _: () = assert!(size_of::<MovedEntry>() == 24);
 const _: () =
     assert!(size_of::<FixedPart>() + PARTS_MAX * size_of::<MemberEntry>() <= CONTENT_BYTES_MAX);
 
@@ -121,6 +150,9 @@ impl PartitionTable {
         for seat in self.seats() {
             content.extend_from_slice(SeatEntry::of(seat).as_bytes());
         }
+        for moved in self.moved() {
+            content.extend_from_slice(MovedEntry::of(moved).as_bytes());
+        }
         for part in &self.parts {
             let mut name = [0; NAME_BYTES_MAX];
             let room = name.get_mut(..part.name.len()).expect("names are checked");
@@ -142,10 +174,15 @@ impl PartitionTable {
         self.membership.as_ref().map_or(&[], |member| &member.seats)
     }
 
+    fn moved(&self) -> &[MovedKeys] {
+        self.membership.as_ref().map_or(&[], |member| &member.moved)
+    }
+
     /// Whether it would be accepted as a table when it is read again.
     pub(crate) fn is_possible(&self) -> bool {
         let bytes = size_of::<FixedPart>()
             + self.seats().len() * size_of::<SeatEntry>()
+            + self.moved().len() * size_of::<MovedEntry>()
             + self.parts.len() * size_of::<MemberEntry>();
         let is_itself = |member: &Membership| match member.role {
             Role::Shard(number) => {
@@ -163,7 +200,9 @@ impl PartitionTable {
         let (fixed, rest) = FixedPart::ref_from_prefix(content).ok()?;
         let seats = usize::from(fixed.seats.get());
         let (seats, rest) = <[SeatEntry]>::ref_from_prefix_with_elems(rest, seats).ok()?;
-        let membership = fixed.membership(seats)?;
+        let moved = usize::from(fixed.moved.get());
+        let (moved, rest) = <[MovedEntry]>::ref_from_prefix_with_elems(rest, moved).ok()?;
+        let membership = fixed.membership(seats, moved)?;
         let count = usize::try_from(fixed.parts.get()).ok().filter(|&count| count <= PARTS_MAX)?;
         let entries = <[MemberEntry]>::ref_from_bytes_with_elems(rest, count).ok()?;
         let parts: Vec<Part> = entries.iter().map(Part::of).collect::<Option<_>>()?;
@@ -185,22 +224,23 @@ impl FixedPart {
             epoch: member.epoch.into(),
             number: number.into(),
             seats: u16::try_from(member.seats.len()).expect("at most 128").into(),
+            moved: u16::try_from(member.moved.len()).expect("at most 64").into(),
             seed: member.hasher.seed().into(),
             ..nothing
         }
     }
 
     /// `None` if it is invalid; `Some(None)` for a device that belongs to no set.
-    fn membership(&self, seats: &[SeatEntry]) -> Option<Option<Membership>> {
+    fn membership(&self, seats: &[SeatEntry], moved: &[MovedEntry]) -> Option<Option<Membership>> {
         let numbers = [self.set.get(), self.epoch.get().into(), self.seed.get()];
-        if numbers == [0; 3] && self.number.get() == 0 && seats.is_empty() {
+        if numbers == [0; 3] && self.number.get() == 0 && seats.len() + moved.len() == 0 {
             return Some(None);
         }
         let role = match self.number.get() {
             SPARE => Role::Spare,
             number => Role::Shard(ShardNumber::new(usize::from(number))?),
         };
-        if seats.len() > SHARDS_MAX {
+        if seats.len() > SHARDS_MAX || moved.len() > MOVED_MAX {
             return None;
         }
         let member = Membership {
@@ -209,6 +249,7 @@ impl FixedPart {
             epoch: self.epoch.get(),
             hasher: KeyHasher::from_seed(self.seed.get()),
             seats: seats.iter().map(SeatEntry::seat).collect::<Option<_>>()?,
+            moved: moved.iter().map(MovedEntry::moved).collect::<Option<_>>()?,
         };
         member.is_possible().then_some(Some(member))
     }
@@ -237,6 +278,39 @@ impl SeatEntry {
         let (weight, since) = (self.weight.get(), self.since.get());
         let standing = ShardStanding { state: *state, weight, since };
         Some(Seat { device: Uuid::from_bytes(self.device), standing })
+    }
+}
+
+impl MovedEntry {
+    fn of(moved: &MovedKeys) -> Self {
+        let number = |shard: ShardNumber| u8::try_from(shard.index()).expect("below 128");
+        Self {
+            from: number(moved.from),
+            to: number(moved.to),
+            begin: moved.begin.into(),
+            end: moved.end.into(),
+            is_back: u8::from(moved.is_back),
+            reserved: 0,
+            since: moved.since.into(),
+            reserved2: 0.into(),
+            moved_at_s: moved.moved_at_s.into(),
+        }
+    }
+
+    fn moved(&self) -> Option<MovedKeys> {
+        Some(MovedKeys {
+            from: ShardNumber::new(self.from.into())?,
+            to: ShardNumber::new(self.to.into())?,
+            begin: self.begin.get(),
+            end: self.end.get(),
+            is_back: match self.is_back {
+                0 => false,
+                1 => true,
+                _ => return None,
+            },
+            since: self.since.get(),
+            moved_at_s: self.moved_at_s.get(),
+        })
     }
 }
 
@@ -274,6 +348,13 @@ mod tests {
 
     const UUID: Uuid = Uuid::from_bytes([7; 16]);
 
+    fn moved(from: usize, to: usize, parts: Range<u16>) -> MovedKeys {
+        let shard = |number| ShardNumber::new(number).unwrap();
+        let (from, to, is_back) = (shard(from), shard(to), from == 3);
+        let (begin, end) = (parts.start, parts.end);
+        MovedKeys { from, to, begin, end, is_back, since: 8, moved_at_s: 1 << 40 }
+    }
+
     fn table() -> PartitionTable {
         let part = |name: &str, start, bytes| Part {
             name: name.to_owned(),
@@ -293,7 +374,8 @@ mod tests {
             seat(3, ShardState::Healthy, 0),
         ];
         let role = Role::Shard(ShardNumber::new(2).unwrap());
-        let membership = Some(Membership { set: 7, role, epoch: 9, hasher, seats });
+        let moved = vec![moved(0, 3, 0..300), moved(0, 2, 300..310), moved(3, 0, 0..10_000)];
+        let membership = Some(Membership { set: 7, role, epoch: 9, hasher, seats, moved });
         let parts = vec![part("photos", AREA_BYTES, 1 << 20), part("é", 2 << 20, 4096)];
         PartitionTable { uuid: UUID, generation: 3, membership, parts }
     }
@@ -363,6 +445,13 @@ mod tests {
         assert!(changed(seat(1, 20), 0).is_none(), "a shard that was retired in no epoch");
         assert!(changed(seat(0, 24), 0).is_none() && changed(seat(0, 24), 5).is_none());
         assert!(changed(seat(3, 24), 3).is_some(), "an added one refills, and never failed");
+        let moved = |number: usize, at: usize| seat(4, 24 * number + at);
+        assert!(changed(moved(0, 0), 9).is_none(), "keys of a shard that the set has not");
+        assert!(changed(moved(0, 1), 0).is_none(), "keys that moved to their own shard");
+        assert!(changed(moved(1, 2), 0).is_none(), "ranges overlap: 256 is in both");
+        assert!(changed(moved(2, 5), 255).is_none(), "more parts than there are");
+        assert!(changed(moved(0, 6), 1).is_some() && changed(moved(0, 6), 2).is_none());
+        assert!(changed(moved(0, 8), 10).is_none() && changed(moved(0, 8), 0).is_none());
     }
 
     proptest! {

@@ -5,6 +5,9 @@
 //! A change first removes the key at the later places. Both are inside the gate of the set; only a look-up at a
 //! single place need not be.
 //!
+//! Old homes of keys that have moved to level the wear of drives are later places too. But nothing is copied from
+//! there for a look-up, which asks them before the first place: the key moves with its next change.
+//!
 //! If a shard is taken out while a look-up waits for it, the look-up starts again at the key's new places. A change
 //! ends instead: whatever it has done there is never seen again, so it counts as made, and as evicted then. A
 //! repetition could bring back a value that a caller has already seen and replaced. For the same reason a change that
@@ -18,7 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::live::{EpochState, LiveSet};
 use super::name::name_of;
-use super::places::{Chain, ShardPlace, chain};
+use super::places::{Chain, ShardPlace};
 use crate::base::error::{Error, ErrorKind};
 use crate::base::key::check_key;
 use crate::cache::gate::GateEntry;
@@ -129,7 +132,7 @@ impl<'a> KeyChange<'a> {
         loop {
             let inside = view.set.gate.enter().await?;
             let state = view.set.state();
-            let chain = state.chain(view.set.hasher.hash(self.key).0);
+            let chain = state.chain(view.set.hasher.hash(self.key), self.key);
             let Some(first) = chain.first.and_then(|place| view.there(state, place, self.key))
             else {
                 return Ok(None);
@@ -273,14 +276,26 @@ impl<'a> View<'a> {
             ShardState::Retired => *standing,
             _ => ShardStanding { state: ShardState::Healthy, ..*standing },
         };
-        let shards: Vec<ShardStanding> = self.set.state().standings.iter().map(back).collect();
-        let first = chain(&shards, self.set.hasher.hash(key).0).first;
-        first.expect("a set never loses its last shard").shard
+        let chain = self.set.state().chain_among(back, self.set.hasher.hash(key), key);
+        chain.first.expect("a set never loses its last shard").shard
     }
 
     pub(super) fn chain_of(self, key: &[u8]) -> (&'a EpochState, Chain) {
         let state = self.set.state();
-        (state, state.chain(self.set.hasher.hash(key).0))
+        (state, state.chain(self.set.hasher.hash(key), key))
+    }
+
+    /// The chain of a key for a look-up, without old homes that do not have the key now. What they do not have now is
+    /// at the first place, or is not there at all, because a key never returns to an old home.
+    pub(super) fn chain_to_read(self, key: &[u8]) -> (&'a EpochState, Chain) {
+        let (state, mut chain) = self.chain_of(key);
+        if !chain.is_refilling {
+            chain.later.retain(|place| {
+                let there = self.there(state, *place, key);
+                there.is_some_and(|there| there.cache.may_hold(&there.name))
+            });
+        }
+        (state, chain)
     }
 
     /// The key at its current first place.
@@ -338,15 +353,17 @@ impl<'a> View<'a> {
     ) -> Result<LookOutcome, Error> {
         check_key(key)?;
         loop {
-            let (state, chain) = self.chain_of(key);
+            let (state, chain) = self.chain_to_read(key);
             let Some(first) = chain.first.and_then(|place| self.there(state, place, key)) else {
                 return Ok(LookOutcome::Missed);
             };
             let found = if chain.later.is_empty() {
                 let found = first.cache.look_up(&first.name, look);
                 self.set.in_time(self.while_there(&first, found)).await
-            } else {
+            } else if chain.is_refilling {
                 self.set.in_time(async { Some(self.look_along_now(key).await) }).await
+            } else {
+                self.set.in_time(self.look_at_old_homes(state, &chain, &first, key)).await
             };
             match found {
                 None => return Ok(LookOutcome::Late),
@@ -357,6 +374,26 @@ impl<'a> View<'a> {
                 }
             }
         }
+    }
+
+    /// Looks the key up at its old homes, and then at its first place. A value that an old home has is the key's value,
+    /// because a change removes it there first. It stays there until the key is changed. `None` if the first place was
+    /// taken out in the meantime.
+    ///
+    /// The old homes come first, since they may have the key: so a hit there is no miss at the first place.
+    async fn look_at_old_homes(
+        self,
+        state: &EpochState,
+        chain: &Chain,
+        first: &PlacedKey<'_>,
+        key: &[u8],
+    ) -> Option<Result<Option<Value>, Error>> {
+        if let Some(value) = self.look_later(state, chain, key).await {
+            self.set.counts.old_home_gets.fetch_add(1, Ordering::Relaxed);
+            return Some(Ok(Some(value)));
+        }
+        let found = first.cache.look_up(&first.name, PinnedValue::keep);
+        self.while_there(first, found).await
     }
 
     /// Looks up along the key's chain, inside the gate, so that the chain does not change.
@@ -434,8 +471,19 @@ impl<'a> View<'a> {
         look: impl FnOnce(&[u8], ValueMeta) -> T,
     ) -> Result<Option<T>, Error> {
         check_key(key)?;
-        let Some(first) = self.first(key) else { return Ok(None) };
-        first.cache.get_at_once_with(&first.name, look)
+        let (state, chain) = self.chain_of(key);
+        let mut look = Some(look);
+        let later = chain.later.iter().filter(|_| !chain.is_refilling);
+        for place in chain.first.iter().chain(later) {
+            let Some(there) = self.there(state, *place, key) else { continue };
+            let seen = there.cache.get_at_once_with(&there.name, |value, meta| {
+                look.take().map(|look| look(value, meta))
+            })?;
+            if let Some(seen) = seen {
+                return Ok(seen);
+            }
+        }
+        Ok(None)
     }
 
     /// [`Larder::peek_with`].
@@ -446,7 +494,7 @@ impl<'a> View<'a> {
     ) -> Result<Option<T>, Error> {
         check_key(key)?;
         let mut look = Some(look);
-        let (state, chain) = self.chain_of(key);
+        let (state, chain) = self.chain_to_read(key);
         for place in chain.first.iter().chain(&chain.later) {
             let Some(there) = self.there(state, *place, key) else { continue };
             let seen = there
@@ -487,7 +535,15 @@ impl<'a> View<'a> {
     /// [`Larder::win`].
     pub(crate) fn win(self, key: &[u8], version: u64) -> Result<bool, Error> {
         check_key(key)?;
-        self.first(key).map_or(Ok(false), |first| first.cache.win(&first.name, version))
+        let (state, chain) = self.chain_of(key);
+        for place in chain.first.iter().chain(&chain.later) {
+            if let Some(there) = self.there(state, *place, key)
+                && there.cache.win(&there.name, version)?
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// [`Larder::get_or_fetch`]; a value for which `good` is false counts as missing.
@@ -540,9 +596,24 @@ impl<'a> View<'a> {
             };
             match ended {
                 Some(Err(FetchError::Cache(_))) if !self.is_there(&first) => {}
-                Some(outcome) => return outcome,
+                Some(outcome) => {
+                    self.forget_if_moved(&first, key).await;
+                    return outcome;
+                }
                 None => {}
             }
+        }
+    }
+
+    /// After a fetch, which is outside the gate: if the key has got another home in the meantime, its value must not be
+    /// left where a change at the new home that has ended already did not remove it.
+    async fn forget_if_moved(self, fetched: &PlacedKey<'_>, key: &[u8]) {
+        let now = self.first(key);
+        let is_home =
+            now.is_some_and(|now| (now.shard, &now.name) == (fetched.shard, &fetched.name));
+        if !is_home {
+            // A device that fails to record it is found failed.
+            let _gone = self.while_there(fetched, fetched.cache.delete(&fetched.name)).await;
         }
     }
 }

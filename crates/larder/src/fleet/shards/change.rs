@@ -126,6 +126,7 @@ impl LiveSet {
                 break;
             }
             if lost.len() == tables.len() {
+                set_record.moved.clone_from(&self.state().moved);
                 let (shard, error) = lost.into_iter().next().expect("one was lost");
                 return Err(error.of(&shard.to_string()));
             }
@@ -154,7 +155,7 @@ impl LiveSet {
 
     /// Rule 1: as [`LiveSet::commit`], when all calls that use the old state have ended. `change` computes the new
     /// state, or returns `None` if the change is obsolete.
-    async fn commit_alone(
+    pub(super) async fn commit_alone(
         &self,
         mut change: impl FnMut(&mut SetRecord) -> Option<(Vec<Seat>, Vec<ShardNow>)>,
     ) -> Result<(), Error> {

@@ -24,17 +24,19 @@ use larder_device::{Clock, Device};
 use super::awake::Beat;
 use super::away::AwayDevices;
 use super::health::DeviceHealth;
+use super::name::has_room;
 use super::options::ShardOptions;
 use super::places::{Chain, chain};
 use super::set_record::SetRecord;
-use super::status::{SetStatus, ShardDeviceStatus, ShardStatus};
+use super::status::{MovedShare, SetStatus, ShardDeviceStatus, ShardStatus};
 use super::succession::Succession;
 use super::suspects::Suspects;
 use super::tenancy::Tenancy;
-use crate::base::key::KeyHasher;
+use super::wear::Levelling;
+use crate::base::key::{KeyHash, KeyHasher};
 use crate::cache::gate::Gate;
 use crate::cache::{Allotment, Larder};
-use crate::fleet::partition::{Part, ShardNumber, ShardStanding, ShardState};
+use crate::fleet::partition::{MovedKeys, Part, ShardNumber, ShardStanding, ShardState};
 use crate::observe::stats::Stats;
 
 /// The caches of all shards, and for each shard without caches the reason.
@@ -44,6 +46,8 @@ pub(super) type Opened = (Vec<Option<Vec<Larder>>>, Vec<Option<Arc<str>>>);
 pub(crate) struct EpochState {
     pub(crate) epoch: u32,
     pub(super) standings: Vec<ShardStanding>,
+    /// Shares of keys that are, or have been, at home at other shards than by their hash.
+    pub(super) moved: Vec<MovedKeys>,
     pub(super) shards: Vec<ShardNow>,
 }
 
@@ -61,8 +65,22 @@ pub(crate) struct ShardNow {
 }
 
 impl EpochState {
-    pub(super) fn chain(&self, hash: u64) -> Chain {
-        chain(&self.standings, hash)
+    /// The chain of a key with this hash. A key that is too long for the name that a moved one has never moves.
+    pub(super) fn chain(&self, hash: KeyHash, key: &[u8]) -> Chain {
+        let moved = if has_room(key) { &self.moved[..] } else { &[] };
+        chain(&self.standings, moved, hash.0)
+    }
+
+    /// The same, if each shard had the standing that `as_if` makes of its own.
+    pub(super) fn chain_among(
+        &self,
+        as_if: impl Fn(&ShardStanding) -> ShardStanding,
+        hash: KeyHash,
+        key: &[u8],
+    ) -> Chain {
+        let standings = self.standings.iter().map(as_if).collect();
+        let moved = self.moved.clone();
+        Self { epoch: self.epoch, standings, moved, shards: Vec::new() }.chain(hash, key)
     }
 
     /// The cache of a tenant at a live shard.
@@ -129,6 +147,10 @@ pub(super) struct Counts {
     /// Shards that came back automatically.
     pub(super) returned: AtomicU64,
     pub(super) failed: AtomicU64,
+    /// Look-ups that found a key at an old home.
+    pub(super) old_home_gets: AtomicU64,
+    /// Parts of keys that were moved to level the wear of drives.
+    pub(super) moved_parts: AtomicU64,
 }
 
 /// See the module.
@@ -153,6 +175,7 @@ pub(crate) struct LiveSet {
     pub(super) beat: Beat,
     /// The detector's, which a status shows.
     pub(super) suspects: Suspects,
+    pub(super) levelling: Levelling,
     /// Number of tenants that have not closed their caches.
     open_maps: AtomicUsize,
     /// Progress of the current refill, in thousandths.
@@ -175,7 +198,8 @@ impl LiveSet {
         };
         let shards = opened.into_iter().zip(&set_record.members).zip(down).map(now).collect();
         let standings = set_record.seats.iter().map(|seat| seat.standing).collect();
-        let state = EpochState { epoch: set_record.epoch, standings, shards };
+        let (epoch, moved) = (set_record.epoch, set_record.moved.clone());
+        let state = EpochState { epoch, standings, moved, shards };
         Self {
             states: Succession::new(state),
             gate: Gate::default(),
@@ -192,6 +216,7 @@ impl LiveSet {
             counts: Counts::default(),
             beat: Beat::default(),
             suspects: Suspects::default(),
+            levelling: Levelling::default(),
             open_maps: AtomicUsize::new(tenants),
             refilled_permille: AtomicU64::new(0),
         }
@@ -227,7 +252,8 @@ impl LiveSet {
             .collect();
         let mut left = self.left();
         left.caches.extend(gone);
-        self.states.follow(EpochState { epoch: set_record.epoch, standings, shards });
+        let (epoch, moved) = (set_record.epoch, set_record.moved.clone());
+        self.states.follow(EpochState { epoch, standings, moved, shards });
         drop(left);
         self.changed.notify(crate::base::signal::ALL);
         share_memory(before, self.state());
@@ -274,6 +300,10 @@ impl LiveSet {
             failed: count(&self.counts.failed),
             returned: count(&self.counts.returned),
             host_pauses: count(&self.counts.host_pauses),
+            moved: MovedShare::all(&state.moved),
+            moved_parts: count(&self.counts.moved_parts),
+            old_home_gets: count(&self.counts.old_home_gets),
+            levelling: self.levelling.status(),
         }
     }
 

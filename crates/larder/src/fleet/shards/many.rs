@@ -50,7 +50,7 @@ impl<'a> View<'a> {
         let mut groups: Vec<Option<Group<'a>>> = Vec::new();
         let mut others = Vec::new();
         for (place, key) in keys.iter().map(AsRef::as_ref).enumerate() {
-            let (state, chain) = self.chain_of(key);
+            let (state, chain) = self.chain_to_read(key);
             let first = chain.first.and_then(|first| self.there(state, first, key));
             let Some(first) = first.filter(|_| chain.later.is_empty()) else {
                 others.push((place, key));

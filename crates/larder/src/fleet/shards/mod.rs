@@ -4,7 +4,7 @@
 //! which keys it has (`places.rs`). While a shard has failed, others have its keys. When it is back it starts empty,
 //! and gets its values from them. `set.rs` and `opening.rs` describe how a set opens, and in which order state is
 //! written; `live.rs` and `change.rs` how shards are added and removed while it is open; `calls.rs` how calls behave
-//! then. `detect.rs` detects failed shards, and `awake.rs` pauses of the host; `probe.rs` takes devices back that
+//! then. `moving.rs` moves shares of keys between healthy shards, so that drives wear alike, and `wear/` decides when. `detect.rs` detects failed shards, and `awake.rs` pauses of the host; `probe.rs` takes devices back that
 //! answer again. `upkeep.rs` does the background work, and `refill.rs` refills shards. The public calls are in
 //! `front/`.
 //!
@@ -21,6 +21,7 @@ mod health;
 mod live;
 mod log2;
 mod many;
+mod moving;
 pub(crate) mod name;
 pub mod offline;
 pub(crate) mod opening;
@@ -36,6 +37,7 @@ mod succession;
 mod suspects;
 pub(crate) mod tenancy;
 mod upkeep;
+pub mod wear;
 
 use std::sync::Arc;
 

@@ -28,6 +28,11 @@ pub(crate) fn name_of(key: &[u8], since: u32) -> Option<Cow<'_, [u8]>> {
     (name.len() <= KEY_BYTES_MAX).then_some(Cow::Owned(name))
 }
 
+/// Whether the key can have every name, so that it can be stored anywhere.
+pub(super) fn has_room(key: &[u8]) -> bool {
+    key.len() + MARK.len() + EPOCH_BYTES <= KEY_BYTES_MAX
+}
+
 /// The key with this name, and the epoch since which it is there.
 pub(crate) fn key_of(name: &[u8]) -> (&[u8], u32) {
     let prefixed = name.strip_prefix(&MARK).and_then(<[u8]>::split_first_chunk::<EPOCH_BYTES>);

@@ -8,7 +8,7 @@ use super::generations::Generations;
 use super::health::DeviceHealth;
 use super::set::{Candidate, NOBODY, latest};
 use super::set_record::out;
-use super::status::{SetStatus, ShardDeviceStatus, ShardStatus};
+use super::status::{MovedShare, SetStatus, ShardDeviceStatus, ShardStatus};
 use crate::base::error::{Error, ErrorKind};
 use crate::fleet::partition::{
     self, Membership, PartitionTable, Role, SHARDS_MAX, Seat, ShardNumber, ShardStanding,
@@ -97,7 +97,12 @@ impl ClosedSet {
             }
         };
         let shards = ShardNumber::all(self.newest.seats.len()).zip(&self.newest.seats);
-        SetStatus { epoch: self.epoch, shards: shards.map(shard).collect(), ..SetStatus::default() }
+        SetStatus {
+            epoch: self.epoch,
+            shards: shards.map(shard).collect(),
+            moved: MovedShare::all(&self.newest.moved),
+            ..SetStatus::default()
+        }
     }
 
     fn candidate(&self, number: ShardNumber) -> Option<&Candidate> {
@@ -137,7 +142,8 @@ impl ClosedSet {
             };
             let device = Arc::clone(device);
             let (set, hasher, seats) = (self.newest.set, self.newest.hasher, seats.clone());
-            let membership = Membership { set, role: Role::Shard(number), epoch, hasher, seats };
+            let (role, moved) = (Role::Shard(number), self.newest.moved.clone());
+            let membership = Membership { set, role, epoch, hasher, seats, moved };
             let (uuid, parts) = (table.uuid, table.parts.clone());
             let generation = self.generations.next();
             let table = PartitionTable { uuid, generation, membership: Some(membership), parts };

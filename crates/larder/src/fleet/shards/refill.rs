@@ -101,9 +101,11 @@ impl LiveSet {
     ) -> bool {
         let Ok(_inside) = self.gate.enter().await else { return false };
         let state = self.state();
-        let chain = state.chain(self.hasher.hash(key).0);
+        let chain = state.chain(self.hasher.hash(key), key);
         let is_later = chain.later.iter().any(|it| (it.shard, it.since) == (shard, since));
-        is_later && View { set: self, tenant }.copy_home(state, &chain, key).await
+        is_later
+            && chain.is_refilling
+            && View { set: self, tenant }.copy_home(state, &chain, key).await
     }
 
     async fn keep_pace(&self, pace: &mut Pace) {

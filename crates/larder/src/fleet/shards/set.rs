@@ -18,7 +18,8 @@ use super::set_record::{Member, SetRecord};
 use crate::base::error::{Error, ErrorKind};
 use crate::base::key::{KeyHasher, mixed};
 use crate::fleet::partition::{
-    self, Division, Membership, PartitionTable, Role, Seat, ShardNumber, ShardStanding, ShardState,
+    self, Division, Membership, MovedKeys, PartitionTable, Role, Seat, ShardNumber, ShardStanding,
+    ShardState,
 };
 
 /// A shard that never had a device.
@@ -131,6 +132,8 @@ pub(super) struct ShardSet {
     pub(super) spares: Vec<Candidate>,
     /// As in the latest table; the intended seats if the set is new.
     seats: Vec<Seat>,
+    /// As in the latest table.
+    moved: Vec<MovedKeys>,
     /// The highest epoch in any table.
     epoch: u32,
     generations: Generations,
@@ -164,6 +167,8 @@ impl ShardSet {
             candidates: latest.seats.iter().map(|_| None).collect(),
             spares: Vec::new(),
             seats: latest.seats,
+            // A set that starts empty divides its keys anew.
+            moved: if start_empty { Vec::new() } else { latest.moved },
             epoch,
             generations: Generations::behind(generation, clock),
             begins: start_empty,
@@ -199,6 +204,7 @@ impl ShardSet {
             candidates,
             spares,
             seats,
+            moved: Vec::new(),
             epoch,
             generations: Generations::behind(0, clock),
             begins: true,
@@ -372,8 +378,9 @@ impl ShardSet {
                 let table = self.candidate(shard).and_then(|candidate| candidate.table.as_ref());
                 let is_told = |table: &PartitionTable| {
                     table.membership.as_ref().is_some_and(|member| {
-                        let Membership { seats: said, hasher, role, .. } = member;
+                        let Membership { seats: said, hasher, role, moved, .. } = member;
                         (said, *hasher, *role) == (&seats, self.hasher, Role::Shard(shard))
+                            && *moved == self.moved
                     })
                 };
                 if table.is_some_and(is_told) {
@@ -402,7 +409,8 @@ impl ShardSet {
         let candidate = self.candidates[shard.index()].as_mut().expect("it serves");
         let (set, hasher, epoch) = (self.id, self.hasher, self.epoch + 1);
         let role = Role::Shard(shard);
-        let membership = Some(Membership { set, role, epoch, hasher, seats });
+        let moved = self.moved.clone();
+        let membership = Some(Membership { set, role, epoch, hasher, seats, moved });
         let (uuid, generation) = (candidate.uuid, self.generations.next());
         let parts = candidate.division.parts.clone();
         let table = PartitionTable { uuid, generation, membership, parts };
@@ -413,14 +421,14 @@ impl ShardSet {
 
     /// The persistent state while the set is open.
     pub(super) fn into_set_record(self) -> SetRecord {
-        let Self { id, hasher, seats, epoch, generations, .. } = self;
+        let Self { id, hasher, seats, moved, epoch, generations, .. } = self;
         let member = |candidate: Option<Candidate>| {
             candidate.filter(|it| it.down.is_none()).and_then(Candidate::into_member)
         };
         let members = self.candidates.into_iter().map(member).collect();
         let spares = self.spares.into_iter().filter_map(|spare| member(Some(spare))).collect();
         let is_closed = false;
-        SetRecord { id, hasher, seats, epoch, generations, members, spares, is_closed }
+        SetRecord { id, hasher, seats, moved, epoch, generations, members, spares, is_closed }
     }
 }
 

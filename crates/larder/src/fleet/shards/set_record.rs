@@ -10,7 +10,7 @@ use super::health::DeviceHealth;
 use crate::base::error::{Error, ErrorKind};
 use crate::base::key::KeyHasher;
 use crate::fleet::partition::{
-    self, Membership, Part, PartitionTable, Role, Seat, ShardNumber, ShardState,
+    self, Membership, MovedKeys, Part, PartitionTable, Role, Seat, ShardNumber, ShardState,
 };
 
 /// A device of a set.
@@ -30,6 +30,8 @@ pub(super) struct SetRecord {
     pub(super) id: u64,
     pub(super) hasher: KeyHasher,
     pub(super) seats: Vec<Seat>,
+    /// Shares of keys that are, or have been, at home at other shards than by their hash.
+    pub(super) moved: Vec<MovedKeys>,
     pub(super) epoch: u32,
     pub(super) generations: Generations,
     /// The devices of the live shards.
@@ -67,7 +69,8 @@ impl SetRecord {
     ) -> PartitionTable {
         let generation = self.generations.next();
         let (set, hasher, uuid) = (self.id, self.hasher, member.uuid);
-        let membership = Some(Membership { set, role, epoch, hasher, seats });
+        let moved = self.moved.clone();
+        let membership = Some(Membership { set, role, epoch, hasher, seats, moved });
         let parts = member.parts.clone();
         PartitionTable { uuid, generation, membership, parts }
     }

@@ -2,7 +2,8 @@
 
 use larder_device::{Device, DeviceStats};
 
-use crate::fleet::partition::ShardState;
+use super::wear::LevellingStatus;
+use crate::fleet::partition::{MovedKeys, ShardState};
 
 /// Status of a set: all its shards, and counters since it was opened.
 ///
@@ -42,6 +43,50 @@ pub struct SetStatus {
     pub returned: u64,
     /// Number of times that the host was stopped or slept: that time counts against no shard.
     pub host_pauses: u64,
+    /// Keys that have their home at another shard than by their hash, so that the drives wear alike.
+    pub moved: Vec<MovedShare>,
+    /// Parts of keys that were moved for that, in 10,000 of the keys of a shard.
+    pub moved_parts: u64,
+    /// Look-ups that found a key where it was before it moved: it moves with its next change.
+    pub old_home_gets: u64,
+    /// The wear of the drives, and the last step to level it; `None` before the first look at the drives.
+    pub levelling: Option<LevellingStatus>,
+}
+
+/// Keys of one shard that have their home at another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MovedShare {
+    /// The shard that has the keys by their hash.
+    pub from: usize,
+    /// The shard that has their home, or had it.
+    pub to: usize,
+    /// How much is at home at the other shard, in parts of 10,000 of the keys of the first one.
+    pub parts: u16,
+    /// How much was there and is back, likewise.
+    pub returned_parts: u16,
+    /// When keys were moved the last time, in seconds since 1970.
+    pub moved_at_s: u64,
+}
+
+impl MovedShare {
+    /// An element for each pair of shards.
+    pub(super) fn all(entries: &[MovedKeys]) -> Vec<Self> {
+        let mut shares: Vec<Self> = Vec::new();
+        for entry in entries {
+            let (from, to) = (entry.from.index(), entry.to.index());
+            let at = shares.iter().position(|it| (it.from, it.to) == (from, to));
+            let at = at.unwrap_or_else(|| {
+                shares.push(Self { from, to, parts: 0, returned_parts: 0, moved_at_s: 0 });
+                shares.len() - 1
+            });
+            let share = &mut shares[at];
+            let parts = if entry.is_back { &mut share.returned_parts } else { &mut share.parts };
+            *parts += entry.parts();
+            share.moved_at_s = share.moved_at_s.max(entry.moved_at_s);
+        }
+        shares
+    }
 }
 
 /// Status of a shard.

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::base::key::KeyHasher;
-use crate::fleet::partition::SHARDS_MAX;
+use crate::fleet::partition::{KeyStep, after, among};
 
 const fn healthy(weight: u32) -> ShardStanding {
     ShardStanding { state: ShardState::Healthy, weight, since: 0 }
@@ -17,7 +17,7 @@ fn hashes(count: u64) -> impl Iterator<Item = u64> {
 }
 
 fn first(shards: &[ShardStanding], hash: u64) -> usize {
-    chain(shards, hash).first.expect("a shard is live").shard.index()
+    chain(shards, &[], hash).first.expect("a shard is live").shard.index()
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn a_chain_names_what_its_places_had_before() {
         for (number, (state, since)) in order.iter().zip(states) {
             shards[*number] = ShardStanding { state, weight: 1, since };
         }
-        let chain = chain(&shards, hash);
+        let chain = chain(&shards, &[], hash);
         let rank = |place: &ShardPlace| {
             (order.iter().position(|&it| it == place.shard.index()).unwrap(), place.since)
         };
@@ -91,6 +91,69 @@ fn a_chain_names_what_its_places_had_before() {
     assert_eq!(states([(Failed, 4), (Failed, 6), (Retired, 5)]), []);
 }
 
+fn moved(from: usize, to: usize, parts: std::ops::Range<u16>, since: u32) -> MovedKeys {
+    let shard = |number| ShardNumber::new(number).unwrap();
+    let (begin, end, is_back, moved_at_s) = (parts.start, parts.end, false, 0);
+    MovedKeys { from: shard(from), to: shard(to), begin, end, is_back, since, moved_at_s }
+}
+
+#[test]
+fn a_share_of_the_keys_of_one_shard_moves_to_one_other() {
+    let shards = [healthy(100), healthy(200), healthy(300), healthy(50)];
+    let entries = [moved(1, 3, 0..1_000, 7), moved(1, 0, 1_000..3_000, 8)];
+    let mut counts = [0_u32; 4];
+    for hash in hashes(65_000) {
+        let (before, after) = (first(&shards, hash), chain(&shards, &entries, hash));
+        let place = after.first.unwrap();
+        match (before, place.shard.index()) {
+            (1, to @ (0 | 3)) => {
+                counts[to] += 1;
+                assert_eq!(place.since, if to == 3 { 7 } else { 8 });
+                let old = ShardPlace { shard: ShardNumber::new(1).unwrap(), since: 0 };
+                assert_eq!((after.later, after.is_refilling), (vec![old], false));
+            }
+            (home, now) => {
+                assert_eq!((home, place.since, after.later), (now, 0, vec![]));
+                counts[1] += u32::from(home == 1);
+            }
+        }
+        // Taken back, the places are the same, and the old home is asked first.
+        let back = entries.map(|entry| MovedKeys { is_back: true, ..entry });
+        assert_eq!(first_of(&shards, &back, hash), before);
+    }
+    for (count, expected) in counts.iter().zip([4_000, 14_000, 0, 2_000_u32]) {
+        assert!(count.abs_diff(expected) <= expected / 12, "{counts:?}");
+    }
+}
+
+fn first_of(shards: &[ShardStanding], moved: &[MovedKeys], hash: u64) -> usize {
+    chain(shards, moved, hash).first.expect("a shard is live").shard.index()
+}
+
+#[test]
+fn a_moved_key_is_looked_for_at_all_places_of_both_orders() {
+    // All keys of shard 0 have moved to shard 1.
+    let hash = hashes(1_000).find(|&hash| first(&[healthy(1); 3], hash) == 0).unwrap();
+    let entries = [moved(0, 1, 0..KEY_PARTS, 4)];
+    let places = |states: [(ShardState, u32); 3], entries: &[MovedKeys]| {
+        let shards = states.map(|(state, since)| ShardStanding { state, weight: 1, since });
+        let chain = chain(&shards, entries, hash);
+        let all = chain.first.iter().chain(&chain.later);
+        all.map(|it| (it.shard.index(), it.since)).collect::<Vec<_>>()
+    };
+    use ShardState::{Failed, Healthy, Refilling};
+    let all = |states| places(states, &entries);
+    assert_eq!(all([(Healthy, 0), (Healthy, 0), (Healthy, 0)]), [(1, 4), (0, 0)]);
+    // Away: the other one has it under a name of its own, and keeps what was never moved.
+    assert_eq!(all([(Healthy, 0), (Failed, 5), (Healthy, 0)]), [(0, 5), (0, 0)]);
+    assert_eq!(all([(Healthy, 0), (Refilling, 5), (Healthy, 0)]), [(1, 4), (0, 5), (0, 0)]);
+    let without_home = all([(Failed, 5), (Healthy, 0), (Healthy, 0)]);
+    assert_eq!(without_home[0], (1, 4));
+    assert!(without_home[1] == (1, 5) || without_home[1] == (2, 5), "the next by the hash");
+    let back = entries.map(|entry| MovedKeys { is_back: true, ..entry });
+    assert_eq!(places([(Healthy, 0), (Healthy, 0), (Healthy, 0)], &back), [(0, 0), (1, 4)]);
+}
+
 /// An event of a set, or of the one key in it.
 #[derive(Debug, Clone)]
 enum Step {
@@ -104,6 +167,8 @@ enum Step {
     Refilled(usize),
     Retire(usize),
     Add(u32),
+    /// Some of the keys of a shard move to another one.
+    Move(usize, usize, u16),
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -117,6 +182,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         2 => (0..8_usize).prop_map(Step::Refilled),
         1 => (0..8_usize).prop_map(Step::Retire),
         1 => (1..5_u32).prop_map(Step::Add),
+        4 => (0..8_usize, 0..8_usize, 1..6_000_u16).prop_map(|(a, b, parts)| Step::Move(a, b, parts)),
     ];
     prop::collection::vec(step, 0..80)
 }
@@ -127,6 +193,7 @@ struct Model {
     held: Vec<HashMap<u32, u32>>,
     epoch: u32,
     hash: u64,
+    moved: Vec<MovedKeys>,
     /// The last version drawn.
     latest: u32,
     /// The version that a look-up may find.
@@ -134,6 +201,27 @@ struct Model {
 }
 
 impl Model {
+    fn chain(&self) -> Chain {
+        chain(&self.shards, &self.moved, self.hash)
+    }
+
+    /// As a set does it: while all shards are healthy, and with an epoch in which none fails.
+    fn shift(&mut self, (from, to): (usize, usize), parts: u16) {
+        let is = |number: usize, state| self.shards.get(number).is_some_and(|it| it.state == state);
+        let is_steady = |number| is(number, ShardState::Healthy) || is(number, ShardState::Retired);
+        let are_fit = from != to && [from, to].iter().all(|&it| is(it, ShardState::Healthy));
+        if !are_fit || !(0..self.shards.len()).all(is_steady) {
+            return;
+        }
+        let shard = |number| ShardNumber::new(number).unwrap();
+        let since = self.epoch + 1;
+        let step = KeyStep { from: shard(from), to: shard(to), parts, since, now_s: 0 };
+        let left = among(&self.moved, |shard| is(shard.index(), ShardState::Healthy));
+        if let Some((moved, _)) = after(&left, step) {
+            (self.moved, self.epoch) = (moved, since);
+        }
+    }
+
     fn change(&mut self, number: usize, from: &[ShardState], to: ShardState) -> bool {
         let Some(shard) = self.shards.get_mut(number).filter(|it| from.contains(&it.state)) else {
             return false;
@@ -151,7 +239,7 @@ impl Model {
         let live = self.shards.iter().filter(|it| it.state.is_live()).count();
         match *step {
             Step::Set | Step::Delete => {
-                let Chain { first, later } = chain(&self.shards, self.hash);
+                let Chain { first, later, .. } = self.chain();
                 for place in later {
                     self.held[place.shard.index()].remove(&place.since);
                 }
@@ -163,17 +251,19 @@ impl Model {
                 self.allowed.map(|version| held.insert(place.since, version));
             }
             Step::Get => {
-                let Chain { first, later } = chain(&self.shards, self.hash);
+                let Chain { first, later, is_refilling } = self.chain();
                 let first = first.expect("one is live");
                 let mut places = std::iter::once(&first).chain(&later);
                 let found =
                     places.find_map(|it| self.held[it.shard.index()].get(&it.since).copied());
                 assert!(found.is_none() || found == self.allowed, "stale: {found:?}");
-                found.map(|version| self.held[first.shard.index()].insert(first.since, version));
+                if let Some(version) = found.filter(|_| is_refilling) {
+                    self.held[first.shard.index()].insert(first.since, version);
+                }
             }
             Step::Evict(number) => {
                 // Names of earlier epochs stay there.
-                let Chain { first, .. } = chain(&self.shards, self.hash);
+                let Chain { first, .. } = self.chain();
                 let place = first.expect("one is live");
                 if place.shard.index() == number {
                     self.held[number].remove(&place.since);
@@ -198,6 +288,7 @@ impl Model {
                 self.shards.push(ShardStanding { state: Refilling, weight, since: 0 });
                 self.held.push(HashMap::new());
             }
+            Step::Move(from, to, parts) => self.shift((from, to), parts),
             Step::Fail(_) | Step::Retire(_) | Step::Add(_) => {}
         }
     }
@@ -207,9 +298,10 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
     #[test]
     fn no_value_comes_back(hash in any::<u64>(), steps in steps(), count in 2..5_usize) {
+        let moved = Vec::new();
         let shards = vec![healthy(2); count];
         let held = vec![HashMap::new(); count];
-        let mut model = Model { shards, held, epoch: 1, hash, latest: 0, allowed: None };
+        let mut model = Model { shards, held, epoch: 1, hash, moved, latest: 0, allowed: None };
         steps.iter().for_each(|step| model.apply(step));
     }
 }
