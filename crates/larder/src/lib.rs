@@ -79,7 +79,10 @@ pub use fleet::front::{AnyRoute, Blocking, Lead, Route, Routed, Shards, Walk};
 pub use fleet::partition::ShardState;
 pub use fleet::shards::offline::{ClosedSet, SetOrder};
 pub use fleet::shards::status::{MovedShare, SetStatus, ShardDeviceStatus, ShardStatus};
-pub use fleet::shards::wear::rule::{DriveLevelling, DriveWear, LevellingChoice, LevellingPause};
+pub use fleet::shards::wear::rule::{
+    DriveLevelling, DriveWear, LEVELLING_RATIO_END, LEVELLING_RATIO_MIN, LEVELLING_STEP_PARTS,
+    LevellingChoice, LevellingPause,
+};
 pub use fleet::shards::wear::{LevellingOptions, LevellingStatus, LevellingStep, ShardWear};
 pub use fleet::shards::{self, Shard, ShardMap, ShardOptions, Upkeep};
 pub use fleet::tenants::{self, Tenant, Tenants, TenantsConfig};

@@ -56,4 +56,6 @@ pub(super) enum Order {
     Replace(usize, usize),
     Add(usize),
     Spare(usize),
+    /// Keys of one shard get their home at another one: how many of 10,000 parts.
+    Move(usize, usize, u16),
 }

@@ -67,6 +67,8 @@ totals! {
     orders: "changes of sets begun",
     /// Changes that were completed.
     orders_done: "  of sets made",
+    /// Those that moved keys to another shard.
+    moves_done: "  moves of keys in sets",
     /// Changes that were abandoned halfway.
     given_up_orders: "  of sets given up",
     /// Shards that were removed because they had failed.

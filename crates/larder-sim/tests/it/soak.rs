@@ -88,7 +88,7 @@ fn a_cache_with_an_index_on_flash_is_as_right() {
 fn a_set_of_shards_is_as_right() {
     let totals = right(0..24, "the soak with --theme shards", run_shards_seed);
     let rows: Vec<_> = totals.rows().into_iter().filter(|(what, _)| is_of_shards(what)).collect();
-    assert!(rows.len() == 7 && rows.iter().all(|&(_, times)| times > 10), "{rows:?}");
+    assert!(rows.len() == 8 && rows.iter().all(|&(_, times)| times > 10), "{rows:?}");
     assert!(totals.crash_points > 60 && totals.flash_hits > 200, "{totals:?}");
 }
 

@@ -133,6 +133,17 @@ impl Larder {
         removed
     }
 
+    /// As [`Larder::delete`], for a key that has another place in a set of shards: no call of a client, so it does not
+    /// count as one.
+    pub(crate) async fn forget(&self, key: &[u8]) -> Result<bool, Error> {
+        check_key(key)?;
+        self.core.check_reentry()?;
+        let inside = self.core.enter().await?;
+        let removed = self.remove(self.hasher.hash(key), key).await;
+        self.core.leave(inside);
+        removed
+    }
+
     /// For an item on its way into the cache.
     pub(super) fn placing<'a>(&'a self, item: &'a ItemRef<'a>, admit: Admit<'a>) -> Placing<'a> {
         Placing { core: &self.core, demoter: &self.demoter, item, admit }

@@ -31,6 +31,7 @@ mod iterate;
 mod kept;
 mod lending;
 mod lessons;
+mod levelling;
 mod limits;
 mod long;
 mod looks;

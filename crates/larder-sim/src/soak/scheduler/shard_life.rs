@@ -191,7 +191,7 @@ impl Scheduler {
             Order::Replace(_, at) | Order::Add(at) | Order::Spare(at) => {
                 Some(Arc::clone(&set.drives[at].device) as Arc<dyn Device>)
             }
-            Order::Fail(_) | Order::Retire(_) => None,
+            Order::Fail(_) | Order::Retire(_) | Order::Move(..) => None,
         };
         let (subject, ended) = (Rc::clone(subject), Rc::clone(&set.operator.ended));
         let change = async move {
@@ -222,7 +222,12 @@ impl Scheduler {
         let any = |rng: &mut fastrand::Rng, of: &[usize]| {
             (!of.is_empty()).then(|| of[rng.usize(..of.len())])
         };
-        match rng.u32(..12) {
+        match rng.u32(..16) {
+            12.. => {
+                let numbers: Vec<usize> = serving.iter().map(|it| it.0).collect();
+                let (from, to) = (any(rng, &numbers)?, any(rng, &numbers)?);
+                Some(Order::Move(from, to, rng.u16(1..6_000)))
+            }
             0 => any(rng, &may_go).map(Order::Fail),
             1 if kept > 3 => any(rng, &may_go).map(Order::Retire),
             2 => {
@@ -247,6 +252,8 @@ impl Scheduler {
         let Some((order, done)) = set.operator.ended.take() else { return };
         self.note(format_args!("{order:?} {done:?}"));
         self.totals.orders_done += u64::from(done.is_ok());
+        let is_move = matches!(order, Order::Move(..));
+        self.totals.moves_done += u64::from(is_move && done.is_ok());
         let Some(set) = &mut self.set else { return };
         match (order, done) {
             (Order::Spare(at), Ok(())) => set.operator.spares.push(at),
@@ -304,6 +311,7 @@ async fn carry_out(
     match (order, device) {
         (Order::Fail(number), _) => shards.fail_shard(number).await,
         (Order::Retire(number), _) => shards.retire_shard(number).await,
+        (Order::Move(from, to, parts), _) => shards.move_keys(from, to, parts).await.map(drop),
         (Order::Replace(number, _), Some(device)) => shards.replace_shard(number, device).await,
         (Order::Add(_), Some(device)) => shards.add_shard(device).await.map(drop),
         (Order::Spare(_), Some(device)) => shards.add_spare(device).await,

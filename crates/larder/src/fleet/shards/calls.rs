@@ -168,7 +168,7 @@ impl<'a> KeyChange<'a> {
         }
         for place in &chain.later {
             let Some(there) = self.view.there(state, *place, self.key) else { continue };
-            let removed = self.view.while_there(&there, there.cache.delete(&there.name)).await;
+            let removed = self.view.while_there(&there, there.cache.forget(&there.name)).await;
             match removed {
                 Some(Ok(was_there)) => self.was_elsewhere |= was_there,
                 None => return Err(Setback::Moved),
@@ -613,7 +613,7 @@ impl<'a> View<'a> {
             now.is_some_and(|now| (now.shard, &now.name) == (fetched.shard, &fetched.name));
         if !is_home {
             // A device that fails to record it is found failed.
-            let _gone = self.while_there(fetched, fetched.cache.delete(&fetched.name)).await;
+            let _gone = self.while_there(fetched, fetched.cache.forget(&fetched.name)).await;
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::base::error::{Error, ErrorKind};
 use crate::fleet::partition::{ShardNumber, ShardState};
 use crate::observe::events;
 use history::{WearHistory, WearSample};
-use rule::{DriveLevelling, DriveWear, LevellingPause, STEP_PARTS};
+use rule::{DriveLevelling, DriveWear, LEVELLING_STEP_PARTS, LevellingPause};
 
 /// How the wear of the drives of a set is observed, and whether keys move to level it.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -34,6 +34,34 @@ impl Default for LevellingOptions {
     /// Off, for five years.
     fn default() -> Self {
         Self { is_on: false, planned_days: 5.0 * 365.0, rated_bytes: None }
+    }
+}
+
+impl LevellingOptions {
+    /// Refuses options that cannot work.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`].
+    ///
+    /// ```
+    /// use larder::LevellingOptions;
+    ///
+    /// let options = LevellingOptions { planned_days: 0.0, ..LevellingOptions::default() };
+    /// assert!(options.check().unwrap_err().to_string().contains("planned_days = 0"));
+    /// ```
+    pub fn check(&self) -> Result<(), Error> {
+        if !(1.0..=36_500.0).contains(&self.planned_days) {
+            let days = self.planned_days;
+            return Err(Error::config(format!(
+                "planned_days = {days}: must be 1 to 36500, the days that a drive is to be in service"
+            )));
+        }
+        if self.rated_bytes == Some(0) {
+            return Err(Error::config(
+                "rated_bytes = 0: must be at least 1; use None if it is not known",
+            ));
+        }
+        Ok(())
     }
 }
 
@@ -179,8 +207,11 @@ impl LiveSet {
     ) -> Result<Result<LevellingStep, LevellingPause>, Error> {
         let rule = DriveLevelling { planned_days: options.planned_days };
         let newest = self.state().moved.iter().max_by_key(|it| it.moved_at_s);
-        let last = newest.map(|it| if it.is_back { it.from } else { it.to });
-        let choice = rule.choose(drives, last.map(ShardNumber::index));
+        let last = newest.map(|it| {
+            let (from, to) = (it.from.index(), it.to.index());
+            if it.is_back { (to, from) } else { (from, to) }
+        });
+        let choice = rule.choose(drives, last);
         let choice = match choice {
             _ if !options.is_on => return Ok(Err(LevellingPause::Off)),
             Ok(choice) => choice,
@@ -199,7 +230,7 @@ impl LiveSet {
         }
         let numbers = ShardNumber::new(choice.from).zip(ShardNumber::new(choice.to));
         let (from, to) = numbers.expect("they are indexes of shards");
-        Ok(match self.move_keys(from, to, STEP_PARTS).await {
+        Ok(match self.move_keys(from, to, LEVELLING_STEP_PARTS).await {
             Ok(0) => Err(LevellingPause::Full),
             Ok(parts) => {
                 let (from, to, ratio) = (choice.from, choice.to, choice.ratio);

@@ -6,23 +6,26 @@
 //! smallest, if there is something to win:
 //!
 //! - the larger forecast is above 1: otherwise all drives outlive their planned service;
-//! - the forecasts differ by a factor of at least [`RATIO_MIN`]: less is not worth the moves;
+//! - the forecasts differ by a factor of at least [`LEVELLING_RATIO_MIN`]: less is not worth the moves. Once the drive has begun
+//!   to give keys, it goes on down to [`LEVELLING_RATIO_END`];
 //! - the giving drive has at most [`USED_MAX`] of its life behind it: later there is nothing to save;
-//! - the last step was a day ago. A step moves [`STEP_PARTS`] of 10,000 parts of the keys, so less than 2 % a week.
+//! - the last step was a day ago. A step moves [`LEVELLING_STEP_PARTS`] of 10,000 parts of the keys, so less than 2 % a week.
 //!
 //! Keys return by the same rule, if the forecasts differ as much in the other direction. So a drive whose rate changes
 //! a little does not send keys to and fro.
 
 use std::fmt;
 
-/// Forecasts must differ by this factor.
-pub const RATIO_MIN: f64 = 1.3;
+/// A drive begins to give keys if forecasts differ by this factor.
+pub const LEVELLING_RATIO_MIN: f64 = 1.3;
+/// The drive that gave keys last goes on while forecasts differ by this factor.
+pub const LEVELLING_RATIO_END: f64 = 1.1;
 /// A drive that has used more of its life gives no keys, and gets none.
-pub const USED_MAX: f64 = 0.9;
+pub(super) const USED_MAX: f64 = 0.9;
 /// Parts, of 10,000, of a drive's keys that a step moves.
-pub const STEP_PARTS: u16 = 28;
+pub const LEVELLING_STEP_PARTS: u16 = 28;
 /// Time between two steps, in seconds.
-pub const STEP_S: u64 = 86_400;
+pub(super) const STEP_S: u64 = 86_400;
 /// The previous target gets keys again if its forecast exceeds the smallest one at most by this factor: otherwise
 /// targets that wear alike would take turns, and each turn needs an entry in the record of moved keys.
 const SAME_TARGET: f64 = 1.05;
@@ -94,8 +97,13 @@ pub enum LevellingPause {
     Unknown,
     /// Every drive lasts for its planned service: the largest forecast.
     Lasting(f64),
-    /// The drives wear nearly alike: the ratio of the forecasts.
-    Alike(f64),
+    /// The drives wear nearly alike.
+    Alike {
+        /// The ratio of the forecasts.
+        ratio: f64,
+        /// What it must be at least.
+        least: f64,
+    },
     /// The giving drive is nearly worn out: the used part of its life.
     Worn(f64),
     /// No other drive can take keys: all others have used too much of their life.
@@ -116,7 +124,7 @@ impl fmt::Display for LevellingPause {
             Self::Lasting(forecast) => {
                 write!(f, "all drives last as planned: at most {:.0} % used then", 100.0 * forecast)
             }
-            Self::Alike(ratio) => write!(f, "ratio {ratio:.2} below {RATIO_MIN}"),
+            Self::Alike { ratio, least } => write!(f, "ratio {ratio:.2} below {least}"),
             Self::Worn(used) => {
                 let most = 100.0 * USED_MAX;
                 write!(
@@ -134,15 +142,15 @@ impl fmt::Display for LevellingPause {
 }
 
 impl DriveLevelling {
-    /// The drives between which keys are to move. `None` stands for a drive that takes no part. `last` is the index of
-    /// the drive that got keys last.
+    /// The drives between which keys are to move. `None` stands for a drive that takes no part. `last` has the indexes
+    /// of the drives between which keys have moved last, first that of the drive that gave them.
     ///
     /// # Errors
     /// Why no keys are to move.
     pub fn choose(
         &self,
         drives: &[Option<DriveWear>],
-        last: Option<usize>,
+        last: Option<(usize, usize)>,
     ) -> Result<LevellingChoice, LevellingPause> {
         let forecast = |(at, drive): (usize, &Option<DriveWear>)| {
             let drive = (*drive)?;
@@ -160,12 +168,15 @@ impl DriveLevelling {
         }
         let fit = || known.iter().filter(|it| it.0 != from && it.1 <= USED_MAX);
         let slow = *fit().min_by(by_forecast).ok_or(LevellingPause::NoTarget)?;
-        let again = fit().find(|it| Some(it.0) == last && it.2 <= slow.2 * SAME_TARGET);
+        let again =
+            fit().find(|it| last.is_some_and(|(_, to)| it.0 == to) && it.2 <= slow.2 * SAME_TARGET);
         let (to, _, least) = *again.unwrap_or(&slow);
         // A drive that wears not at all is slower by any factor.
         let ratio = if least > 0.0 { (most / least).min(1e6) } else { 1e6 };
-        if ratio < RATIO_MIN {
-            return Err(LevellingPause::Alike(ratio));
+        let has_begun = last.is_some_and(|(giver, _)| giver == from);
+        let least = if has_begun { LEVELLING_RATIO_END } else { LEVELLING_RATIO_MIN };
+        if ratio < least {
+            return Err(LevellingPause::Alike { ratio, least });
         }
         if used > USED_MAX {
             return Err(LevellingPause::Worn(used));
@@ -225,7 +236,13 @@ mod tests {
     #[test]
     fn nothing_moves_without_something_to_win() {
         let pause = |drives: &[DriveWear]| choose(drives).unwrap_err();
-        assert!(matches!(pause(&[drive(1.2, 1.0), drive(1.0, 1.0)]), LevellingPause::Alike(_)));
+        let alike = [drive(1.2, 1.0), drive(1.0, 1.0)];
+        assert!(matches!(pause(&alike), LevellingPause::Alike { least: LEVELLING_RATIO_MIN, .. }));
+        // It goes on, once it has begun.
+        let again = |drives: [DriveWear; 2], last| RULE.choose(&drives.map(Some), Some(last));
+        assert_eq!(again(alike, (0, 1)).map(|it| it.to), Ok(1));
+        assert!(again(alike, (1, 0)).is_err());
+        assert!(again([drive(1.09, 1.0), drive(1.0, 1.0)], (0, 1)).is_err());
         assert!(choose(&[drive(1.31, 1.0), drive(1.0, 1.0)]).is_ok());
         // Three times as fast, and good for ten years.
         assert!(matches!(pause(&[drive(0.9, 1.0), drive(0.3, 1.0)]), LevellingPause::Lasting(_)));
@@ -238,7 +255,10 @@ mod tests {
         assert_eq!(pause(&[drive(2.0, 1.0), silent]), LevellingPause::Unknown);
         let broken = DriveWear { per_day: Some(f64::NAN), ..drive(0.5, 1.0) };
         assert_eq!(pause(&[drive(2.0, 1.0), broken]), LevellingPause::Unknown);
-        assert_eq!(LevellingPause::Alike(1.104).to_string(), "ratio 1.10 below 1.3");
+        assert_eq!(
+            LevellingPause::Alike { ratio: 1.104, least: LEVELLING_RATIO_MIN }.to_string(),
+            "ratio 1.10 below 1.3"
+        );
     }
 
     #[test]
@@ -248,7 +268,7 @@ mod tests {
         let new = drive(1.0, 0.0);
         assert!(matches!(choose(&[new, old]), Err(LevellingPause::Lasting(_))));
         let fast = drive(1.2, 0.0);
-        assert!(matches!(choose(&[fast, old]), Err(LevellingPause::Alike(_))));
+        assert!(matches!(choose(&[fast, old]), Err(LevellingPause::Alike { .. })));
     }
 
     #[test]
@@ -256,7 +276,7 @@ mod tests {
         let drives = [drive(1.0, 0.0), drive(3.0, 0.0), drive(0.98, 0.0), drive(1.1, 0.0)];
         assert_eq!(choose(&drives).map(|it| (it.from, it.to)), Ok((1, 2)));
         let some = drives.map(Some);
-        let again = |last| RULE.choose(&some, Some(last)).map(|it| it.to);
+        let again = |last| RULE.choose(&some, Some((1, last))).map(|it| it.to);
         assert_eq!((again(0), again(3)), (Ok(0), Ok(2)));
         assert_eq!(RULE.choose(&[some[0], some[1], None, None], None).map(|it| it.to), Ok(0));
         // A drive that is not written at all.
@@ -266,7 +286,7 @@ mod tests {
     #[test]
     fn a_week_of_steps_is_less_than_two_percent() {
         let steps_a_week = 7 * 86_400 / STEP_S;
-        assert!(u64::from(STEP_PARTS) * steps_a_week <= 200);
+        assert!(u64::from(LEVELLING_STEP_PARTS) * steps_a_week <= 200);
         assert_eq!(RULE.check_time(1000, 1000 + STEP_S - 1), Err(LevellingPause::Waiting(1)));
         assert_eq!(RULE.check_time(1000, 1000 + STEP_S), Ok(()));
         assert!(RULE.check_time(u64::MAX, 0).is_err(), "a clock that was set back");
