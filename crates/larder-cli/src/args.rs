@@ -67,6 +67,8 @@ pub(crate) use lab::{LabCommand, LabReportArgs, LabRunArgs};
 pub(crate) use listening::{ListenArg, hash, listen, log_level, sockets};
 #[cfg(all(target_os = "linux", feature = "block"))]
 pub(crate) use nearest::nearest;
+#[cfg(all(target_os = "linux", feature = "serve"))]
+pub(crate) use numbers::check_years;
 use numbers::positive_size;
 pub(crate) use numbers::size;
 #[cfg(feature = "lab")]

@@ -79,6 +79,7 @@ fn options(arguments: &PlanArgs) -> Result<PlanOptions, Error> {
         rate: arguments.rate,
         dlwa_limit: arguments.dlwa_limit,
         years: arguments.years,
+        drive_rates: arguments.drive_rates.clone(),
         price_flash: arguments.price_flash,
         price_dram: arguments.price_dram,
         carbon_flash: arguments.carbon_flash,

@@ -54,6 +54,7 @@ mod finder;
 pub mod fuzzing;
 mod handshake;
 mod housekeeper;
+mod leveller;
 mod listener;
 mod mailbox;
 mod metrics_text;
@@ -87,7 +88,9 @@ pub use larder_net::tls::{Tls, TlsFault, TlsFile, TlsFiles};
 pub use metrics_text::MetricsText;
 pub use policy::{OverLimit, TenantPolicy};
 pub use server::{BoundServer, Server};
-pub use set_report::{SetCounts, SetReport, ShardReport};
+pub use set_report::{
+    LevellingReport, MovedReport, SetCounts, SetReport, ShardReport, StepReport, WearReport,
+};
 pub use users::{PasswordHash, User};
 pub use vssds::{VssdOrder, VssdOrders};
 pub use wear::WearReports;

@@ -17,6 +17,7 @@ use crate::error::{Error, ErrorKind};
 use crate::event_loop;
 use crate::finder::Finder;
 use crate::housekeeper::Housekeeper;
+use crate::leveller::Leveller;
 use crate::listener::{self, Listener};
 use crate::mailbox::Letter;
 use crate::protocol::resp;
@@ -35,6 +36,7 @@ pub struct Server {
     admin: Option<AdminThread>,
     housekeeper: Option<Housekeeper>,
     finder: Option<Finder>,
+    leveller: Option<Leveller>,
     #[cfg(feature = "otlp")]
     exporter: Option<crate::otlp::Exporter>,
     threads: Threads<Letter>,
@@ -145,6 +147,7 @@ impl BoundServer {
             admin: None,
             housekeeper: None,
             finder: None,
+            leveller: None,
             #[cfg(feature = "otlp")]
             exporter: None,
             threads,
@@ -153,6 +156,7 @@ impl BoundServer {
         let no_thread = |error| Error::system(ErrorKind::System, "the system has no thread", error);
         server.housekeeper = Some(Housekeeper::begin(&server.shared).map_err(no_thread)?);
         server.finder = Some(Finder::begin(&server.shared).map_err(no_thread)?);
+        server.leveller = Leveller::begin(&server.shared).map_err(no_thread)?;
         #[cfg(feature = "otlp")]
         if let Some(otlp) = &server.shared.config.otlp {
             server.exporter = Some(crate::otlp::Exporter::begin(otlp, &server.shared)?);
@@ -203,8 +207,9 @@ impl Server {
     }
 
     /// Takes over the parts of `config` that can change while the server runs: users, TLS files, `connections_max`, the
-    /// slow-log threshold, and the limits and weights of tenants. Clients that have logged in stay logged in, unless
-    /// their user was removed or changed. Returns the names of the other settings that differ; those need a restart.
+    /// slow-log threshold, the levelling of drives, and the limits and weights of tenants. Clients that have logged in
+    /// stay logged in, unless their user was removed or changed. Returns the names of the other settings that differ;
+    /// those need a restart.
     ///
     /// # Errors
     /// [`ErrorKind::Config`] for invalid settings; nothing is changed then.
@@ -238,6 +243,7 @@ impl Server {
     pub fn end(mut self, close_time: Duration) -> Result<(), Error> {
         self.halt()?;
         self.finder = None;
+        self.leveller = None;
         block_on(self.shared.caches.close(close_time))?;
         Ok(())
     }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime};
 
+use larder::LevellingOptions;
 use larder_net::sockets::{SocketBackend, SocketRing};
 use larder_net::tls::Tls;
 
@@ -41,6 +42,7 @@ pub(crate) struct ServerState {
     /// The TLS certificates. A reload replaces them.
     tls: RwLock<Option<Tls>>,
     connections_max: AtomicUsize,
+    drive_levelling: Mutex<LevellingOptions>,
     /// One per worker.
     pub(crate) mailboxes: Vec<Arc<Mailbox>>,
     /// One per worker.
@@ -78,6 +80,7 @@ impl ServerState {
         set_policies(&config.tenants, &tenants, &account);
         let draining = AtomicBool::new(false);
         let connections_max = AtomicUsize::new(config.connections_max);
+        let drive_levelling = Mutex::new(config.drive_levelling);
         let (users, tls) = (RwLock::new(Arc::new(users)), RwLock::new(tls));
         let counters = mailboxes.iter().map(|_| Arc::default()).collect();
         let rings = mailboxes.iter().map(|_| Arc::default()).collect();
@@ -96,6 +99,7 @@ impl ServerState {
             users,
             tls,
             connections_max,
+            drive_levelling,
             mailboxes,
             counters,
             rings,
@@ -129,6 +133,11 @@ impl ServerState {
         self.connections_max.load(Ordering::Relaxed)
     }
 
+    /// How the wear of drives is levelled.
+    pub(crate) fn drive_levelling(&self) -> LevellingOptions {
+        *self.drive_levelling.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Takes over the settings that can change while the server runs.
     pub(crate) fn reload(&self, config: &ServerConfig) -> Result<(), Error> {
         check_policies(&config.tenants, &self.tenants)?;
@@ -146,6 +155,8 @@ impl ServerState {
         }
         self.connections_max.store(config.connections_max, Ordering::Relaxed);
         self.slow_log.set_threshold(config.slow_threshold);
+        let mut levelling = self.drive_levelling.lock().unwrap_or_else(PoisonError::into_inner);
+        *levelling = config.drive_levelling;
         Ok(())
     }
 

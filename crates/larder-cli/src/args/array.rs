@@ -16,6 +16,7 @@ use clap::{Args, Subcommand};
   larder array fail 1 --device /dev/sdb /dev/sdd       the third one is dead
   larder array replace 1 --device /dev/sdb /dev/sdd --new /dev/sde
   larder array status --server 127.0.0.1:9180
+  larder array move 0 2 5 --server 127.0.0.1:9180 --token-file admin.token
   larder array replace 1 --server 127.0.0.1:9180 --token-file admin.token --new /dev/sde")]
 pub(crate) enum ArrayCommand {
     /// Show the shards: a table and a picture
@@ -28,6 +29,9 @@ pub(crate) enum ArrayCommand {
     Fail(NumberArgs),
     /// Replace a shard's device by another, blank one; in a closed set, at the next opening
     Replace(ReplaceArgs),
+    /// Give a share of a shard's keys their home at another one, in a server's set; each key moves with its next write.
+    /// A server with drive_levelling does so by itself
+    Move(MoveArgs),
     /// Give a server a blank device as a spare, which steps in for a shard that fails
     Spare(AddArgs),
 }
@@ -59,6 +63,30 @@ pub(crate) struct NumberArgs {
 
     #[command(flatten)]
     pub(crate) array: ArrayArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct MoveArgs {
+    /// Number of the shard that gives keys
+    pub(crate) from: usize,
+
+    /// Number of the shard that gets them. Keys that it has given to the other one return first
+    pub(crate) to: usize,
+
+    /// Share of the keys of the giving shard, in percent, 0.01 to 100
+    #[arg(value_parser = percent_of_keys)]
+    pub(crate) percent: f64,
+
+    #[command(flatten)]
+    pub(crate) array: ArrayArgs,
+}
+
+fn percent_of_keys(text: &str) -> Result<f64, String> {
+    let percent: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    match (0.01..=100.0).contains(&percent) {
+        true => Ok(percent),
+        false => Err("must be 0.01 to 100".to_owned()),
+    }
 }
 
 #[derive(Debug, Args)]

@@ -31,6 +31,22 @@ pub(super) fn overprovisioning(text: &str) -> Result<f64, String> {
     within(text, 1000.0)
 }
 
+/// Years that a drive is to be in service.
+#[cfg(all(target_os = "linux", feature = "serve"))]
+pub(super) fn years_of_service(text: &str) -> Result<f64, String> {
+    let years: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    check_years(years).map(|()| years)
+}
+
+/// Checks a number of years that a drive is to be in service.
+#[cfg(all(target_os = "linux", feature = "serve"))]
+pub(crate) fn check_years(years: f64) -> Result<(), String> {
+    match (0.01..=100.0).contains(&years) {
+        true => Ok(()),
+        false => Err("must be 0.01 to 100 years".to_owned()),
+    }
+}
+
 pub(super) fn within(text: &str, most: f64) -> Result<f64, String> {
     let number: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
     if (0.0..=most).contains(&number) { Ok(number) } else { Err(format!("must be 0 to {most}")) }

@@ -86,6 +86,11 @@ pub(crate) struct PlanArgs {
     #[arg(long, value_name = "YEARS", default_value_t = 5.0)]
     pub(crate) years: f64,
 
+    /// Rates at which the drives of a set wear, in proportion to each other, such as 3,1,1,1; the drive of the answer
+    /// is the mean one. The answer then says what drive_levelling gains
+    #[arg(long, value_name = "RATES", value_delimiter = ',')]
+    pub(crate) drive_rates: Option<Vec<f64>>,
+
     /// Price of a GB of flash, in any currency. The default is an assumption: use your own
     #[arg(long, value_name = "PRICE", default_value_t = 0.1)]
     pub(crate) price_flash: f64,

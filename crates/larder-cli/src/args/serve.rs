@@ -8,7 +8,7 @@ use larder_server::{PasswordHash, SocketBackend};
 use tracing::level_filters::LevelFilter;
 
 use super::listening::{ListenArg, hash, listen, log_level, sockets};
-use super::numbers::overprovisioning;
+use super::numbers::{overprovisioning, years_of_service};
 use super::tls::TlsArgs;
 use super::{ArrayEngineArgs, CacheArgs, positive_size, size};
 
@@ -94,6 +94,15 @@ pub(crate) struct ServeArgs {
     /// lasts
     #[arg(long, value_name = "SIZE", value_parser = positive_size)]
     pub(crate) endurance: Option<u64>,
+
+    /// Move keys from the drive of the set that wears fastest to the one that wears slowest, if the forecasts of their
+    /// wear differ by 1.3 or more: at most 2 % of the keys of a drive a week, each with its next write
+    #[arg(long)]
+    pub(crate) drive_levelling: bool,
+
+    /// Years that a drive is to be in service, for --drive-levelling [default: 5]
+    #[arg(long, value_name = "YEARS", value_parser = years_of_service)]
+    pub(crate) planned_service: Option<f64>,
 
     /// Over-provisioning of the drive: flash beyond its capacity, in percent of it, such as 17 for 2 TiB of flash sold
     /// as 1.88 TB; metrics then show the write amplification that a formula predicts beside the measured one

@@ -23,6 +23,7 @@ pub(crate) fn run(command: &ArrayCommand) -> Result<Ending, Error> {
         ArrayCommand::Retire(it) | ArrayCommand::Fail(it) => &it.array,
         ArrayCommand::Replace(it) => &it.array,
         ArrayCommand::Add(it) | ArrayCommand::Spare(it) => &it.array,
+        ArrayCommand::Move(it) => &it.array,
     };
     let json = JsonTarget::prepare(array.json.as_deref())?;
     let (report, done) = match &array.server {
@@ -54,6 +55,11 @@ fn order(command: &ArrayCommand, server: &Server) -> Result<String, Error> {
         ArrayCommand::Replace(it) => server.order("replace", &[shard(it.number), there(&it.new)?]),
         ArrayCommand::Add(it) => server.order("add", &[there(&it.new)?]),
         ArrayCommand::Spare(it) => server.order("spare", &[there(&it.new)?]),
+        ArrayCommand::Move(it) => {
+            let parts = format!("{:.0}", 100.0 * it.percent);
+            let (from, to) = (it.from.to_string(), it.to.to_string());
+            server.order("move", &[("from", from), ("to", to), ("parts", parts)])
+        }
     }
 }
 
@@ -84,6 +90,11 @@ fn of_devices(command: &ArrayCommand, array: &ArrayArgs) -> Result<(SetReport, S
         ArrayCommand::Spare(_) => {
             return Err(Error::usage(
                 "spare: only an open set takes one; name the server that has it by --server",
+            ));
+        }
+        ArrayCommand::Move(_) => {
+            return Err(Error::usage(
+                "move: only an open set moves keys; name the server that has it by --server",
             ));
         }
     };

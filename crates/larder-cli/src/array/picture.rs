@@ -1,9 +1,11 @@
 //! The shards of a set as a table and as bars.
 
+use std::fmt::Write;
+
 use indicatif::BinaryBytes;
 use larder::ShardState;
 
-use larder_server::{SetCounts, SetReport, ShardReport};
+use larder_server::{MovedReport, SetCounts, SetReport, ShardReport, StepReport};
 
 /// Characters of the longest bar.
 const BAR: u64 = 32;
@@ -22,13 +24,57 @@ pub(super) fn render(report: &SetReport) -> String {
         "KEYS",
         width = usize::try_from(BAR).unwrap_or(0) + 2,
     );
-    let weights = report.shards.iter().filter(|it| has_keys(it)).map(|it| u64::from(it.weight));
+    let weights = report.shards.iter().filter(|it| has_keys(it)).map(weight);
     let all: u64 = weights.sum();
-    let most = report.shards.iter().map(|it| u64::from(it.weight)).max().unwrap_or(1);
+    let most = report.shards.iter().map(weight).max().unwrap_or(1);
     for shard in &report.shards {
         text += &line(shard, all.max(1), most.max(1));
     }
-    text + &report.open.as_ref().map_or_else(String::new, counted)
+    text += &report.open.as_ref().map_or_else(String::new, counted);
+    text + &levelled(report)
+}
+
+/// The weight after keys were moved; servers of before do not report it.
+fn weight(shard: &ShardReport) -> u64 {
+    if shard.levelled_weight > 0 { shard.levelled_weight } else { shard.weight.into() }
+}
+
+/// How the drives wear, the keys that have moved for that, and why no more do.
+fn levelled(report: &SetReport) -> String {
+    let mut text = String::new();
+    for shard in &report.shards {
+        let Some(wear) = &shard.wear else { continue };
+        let (number, used) = (shard.number, 100.0 * wear.used);
+        let _ = write!(text, "wear of shard {number}: {used:.1} % used");
+        if let Some(per_day) = wear.per_day {
+            let _ = write!(text, ", {:.3} % a day", 100.0 * per_day);
+        }
+        if let Some(forecast) = wear.forecast {
+            let _ = write!(text, ", {:.0} % at the end of its planned service", 100.0 * forecast);
+        }
+        text.push('\n');
+    }
+    for share in &report.moved {
+        let MovedReport { from, to, parts, returned_parts, .. } = share;
+        let percent = f64::from(*parts) / 100.0;
+        let _ = write!(text, "keys of shard {from} at shard {to}: {percent:.2} %");
+        if *returned_parts > 0 {
+            let _ = write!(text, ", {:.2} % are back", f64::from(*returned_parts) / 100.0);
+        }
+        text.push('\n');
+    }
+    if let Some(levelling) = &report.levelling {
+        let step = levelling.last_step.as_ref().map(|step| {
+            let StepReport { from, to, ratio, .. } = step;
+            format!("moved keys from shard {from} to shard {to}, ratio {ratio:.2}")
+        });
+        let _ = writeln!(
+            text,
+            "levelling: {}",
+            levelling.pause.as_ref().or(step.as_ref()).map_or("", |it| it)
+        );
+    }
+    text
 }
 
 /// What a server has counted since it opened the set.
@@ -59,7 +105,7 @@ fn line(shard: &ShardReport, all: u64, most: u64) -> String {
     let dlwa = shard.dlwa.map_or_else(unknown, |dlwa| format!("{dlwa:.2}"));
     let wear = shard.used_percent.map_or_else(unknown, |it| format!("{it} %"));
     let since = if shard.since == 0 { unknown() } else { shard.since.to_string() };
-    let weight = u64::from(shard.weight);
+    let weight = weight(shard);
     let mark = if is(shard, ShardState::Healthy) {
         "#"
     } else if is(shard, ShardState::Refilling) {
@@ -97,6 +143,12 @@ mod tests {
         let devices = vec![device(64), device(32), device(32)];
         let cache = block_on(Shards::open(Config::default(), devices, Arc::new(RealClock)));
         let cache = cache.unwrap();
+        assert_eq!(block_on(cache.move_keys(0, 2, 2_500)).unwrap(), 2_500);
+        let text = render(&SetReport::closed(cache.status()));
+        assert!(text.contains("keys of shard 0 at shard 2: 25.00 %"), "{text}");
+        // 64 - 16, 32 and 32 + 16 of 128.
+        assert_eq!(text.matches("(37 %)").count(), 2, "{text}");
+        assert_eq!(block_on(cache.move_keys(2, 0, 10_000)).unwrap(), 2_500);
         block_on(cache.fail_shard(1)).unwrap();
         let text = render(&SetReport::closed(cache.status()));
         let lines: Vec<&str> = text.lines().collect();

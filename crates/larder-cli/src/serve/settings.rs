@@ -211,6 +211,7 @@ impl Settings {
 
     fn check_server(&self) -> Result<(), Error> {
         let told = |error: larder_server::Error| words::of_serve(&error);
+        self.watching.check().map_err(Error::usage)?;
         self.server()?.check().map_err(|error| Error::usage(told(error)))
     }
 
@@ -226,6 +227,10 @@ impl Settings {
     /// Each shard needs its own file; `data_dir` and `flash = 0` contradict files.
     fn check_files(&self) -> Result<(), String> {
         let files = &self.files.0;
+        if self.watching.levels_drives() && files.len() < 2 {
+            return Err("drive_levelling: it moves keys between the drives of a set; name at least two files"
+                .to_owned());
+        }
         // Two simulated drives of the same description are two drives.
         let is_model = |at: usize| files[at].kind == Some(TargetKind::Model);
         let twice = (0..files.len()).filter(|at| !is_model(*at));

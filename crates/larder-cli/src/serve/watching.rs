@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use indicatif::BinaryBytes;
-use larder::Endurance;
+use larder::{Endurance, LevellingOptions};
 use larder_server::{BlockCaches, Otlp, PasswordHash, ServerConfig};
 use tracing::level_filters::LevelFilter;
 
-use crate::args::ServeArgs;
+use crate::args::{ServeArgs, check_years};
 use crate::block::WatchedCaches;
 use crate::settings_file::{From, Setting, SettingsFile, pick, pick_some};
 
@@ -25,6 +25,10 @@ pub(crate) struct Watching {
     log: Setting<LevelFilter>,
     /// The endurance rating of the drive, in bytes written.
     endurance: Setting<Option<u64>>,
+    /// Whether keys of a set move so that its drives wear alike.
+    drive_levelling: Setting<bool>,
+    /// Years that a drive is to be in service.
+    planned_service: Setting<f64>,
     /// The over-provisioning of the drive, in percent of its capacity.
     overprovisioning: Setting<Option<f64>>,
     block_caches: WatchedCaches,
@@ -50,6 +54,12 @@ impl Watching {
                 file.endurance.map(|size| Some(size.0)),
                 Option::default,
             ),
+            drive_levelling: pick(
+                arguments.drive_levelling.then_some(true),
+                file.drive_levelling,
+                || false,
+            ),
+            planned_service: pick(arguments.planned_service, file.planned_service, || 5.0),
             overprovisioning: pick_some(arguments.overprovisioning, file.overprovisioning),
             block_caches: WatchedCaches::of(file.block.iter().map(|entry| entry.get_ref())),
         }
@@ -65,6 +75,22 @@ impl Watching {
         config.block_caches = block_caches.map(|caches| Arc::new(caches.clone()) as _);
         let slow = Duration::from_millis(self.slow_threshold.0.into());
         config.slow_threshold = Some(slow).filter(|threshold| !threshold.is_zero());
+        config.drive_levelling = LevellingOptions {
+            is_on: self.drive_levelling.0,
+            planned_days: self.planned_service.0 * 365.0,
+            rated_bytes: self.endurance.0,
+        };
+    }
+
+    /// Refuses values that the command line would refuse, from a file.
+    pub(super) fn check(&self) -> Result<(), String> {
+        let years = self.planned_service.0;
+        check_years(years).map_err(|why| format!("planned_service = {years}: {why}"))
+    }
+
+    /// Whether keys of a set move so that its drives wear alike.
+    pub(super) fn levels_drives(&self) -> bool {
+        self.drive_levelling.0
     }
 
     /// Level of events to log.
@@ -86,7 +112,7 @@ impl Watching {
     }
 
     /// Each setting: its name, its value, where it comes from.
-    pub(super) fn explained(&self) -> [(&'static str, String, From); 9] {
+    pub(super) fn explained(&self) -> [(&'static str, String, From); 11] {
         let hosts = match self.admin_hosts.0.as_slice() {
             [] => "none".to_owned(),
             names => names.join(", "),
@@ -115,6 +141,12 @@ impl Watching {
             ("log", self.log.0.to_string(), self.log.1),
             ("block", block.0, block.1),
             ("endurance", rated.unwrap_or_else(unknown), self.endurance.1),
+            ("drive_levelling", self.drive_levelling.0.to_string(), self.drive_levelling.1),
+            (
+                "planned_service",
+                format!("{} years", self.planned_service.0),
+                self.planned_service.1,
+            ),
             ("overprovisioning", spare.unwrap_or_else(unknown), self.overprovisioning.1),
         ]
     }

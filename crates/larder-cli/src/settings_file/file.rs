@@ -78,6 +78,9 @@ pub(crate) struct SettingsFile {
     pub(crate) levelling: Option<bool>,
     pub(crate) levelling_pace: Option<Size>,
     pub(crate) flash_depth: Option<u32>,
+    pub(crate) drive_levelling: Option<bool>,
+    /// In years.
+    pub(crate) planned_service: Option<f64>,
     #[serde(default)]
     tenant: Vec<Spanned<TenantEntry>>,
     #[serde(default)]

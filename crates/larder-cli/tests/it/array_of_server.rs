@@ -54,6 +54,14 @@ fn a_set_of_a_server_is_shown_and_changed() {
     refused(&format!("add {token} --new {}", whole("nothing")), 1, &[address, "409", "nothing"]);
     refused("spare --device a b --new c", 2, &["spare", "--server"]);
 
+    refused(&format!("move 0 1 5 {at}"), 1, &[address, "401", "--token-file"]);
+    refused(&format!("move 0 7 5 {token}"), 1, &[address, "409", "there is no shard 7"]);
+    refused(&format!("move 0 1 101 {token}"), 2, &["must be 0.01 to 100"]);
+    refused("move 0 1 5 --device a b", 2, &["move", "--server"]);
+    let moved = place.succeed(&format!("array move 0 1 12.5 {token}")).stdout;
+    assert!(moved.contains("keys of shard 0 at shard 1: 12.50 %"), "{moved}");
+    assert!(moved.contains("done: 12.5 % of the keys"), "{moved}");
+
     place.succeed(&format!("array fail 1 {token}"));
     assert_eq!(states(), ["healthy", "failed"]);
     let replaced = place.succeed(&format!("array replace 1 {token} --new {}", whole("c"))).stdout;

@@ -29,6 +29,8 @@ mod isolated_tenants;
 mod json_page;
 mod lab_command;
 #[cfg(target_os = "linux")]
+mod levelling_of_server;
+#[cfg(target_os = "linux")]
 mod memory_of_clients;
 mod place;
 mod placed_server;

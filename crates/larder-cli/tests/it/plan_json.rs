@@ -22,6 +22,9 @@ fn check_plan(tables: &Tables, plan: &Value) {
     assert_eq!(answers.len(), 2);
     for answer in answers {
         check(tables, "Answer", answer);
+        if !answer["levelling"].is_null() {
+            check(tables, "Levelling", &answer["levelling"]);
+        }
         check(tables, "Limit", &answer["limit"]);
         check(tables, "Limit", &answer["limit_theory"]);
     }
@@ -34,7 +37,8 @@ fn check_plan(tables: &Tables, plan: &Value) {
 #[test]
 fn all_headings_are_checked() {
     let headings: BTreeSet<String> = page().into_keys().collect();
-    let checked = ["Result", "Parameters", "Model", "Load", "Answer", "Limit", "Point"];
+    let checked =
+        ["Result", "Parameters", "Model", "Load", "Answer", "Levelling", "Limit", "Point"];
     assert_eq!(headings, checked.map(str::to_owned).into());
 }
 
@@ -42,7 +46,9 @@ fn all_headings_are_checked() {
 fn each_key_of_a_plan_is_named() {
     let tables = page();
     check_plan(&tables, &Place::new().json(SHORT));
-    let other = format!("{SHORT} --tbw 3000 --utilization 75 --dlwa-limit 1.0001 --rate 0.1");
+    let other = format!(
+        "{SHORT} --tbw 3000 --utilization 75 --dlwa-limit 1.0001 --rate 0.1 --drive-rates 3,1"
+    );
     check_plan(&tables, &Place::new().json(&other));
 }
 

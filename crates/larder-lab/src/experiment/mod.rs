@@ -16,6 +16,7 @@
 //! | `block` | block caches whose writes are counted: Open CAS as described, and the log |
 //! | `accounting` | the pages that a cache on blocks of a vSSD programs, and the cost of the block map |
 //! | `isolation` | tenants on vSSDs of every kind in a drive's time, and the experiments on them |
+//! | `levelling` | drives of a set that wear at different rates |
 //! | `wear` | channels and dies over the years, and the experiments on them |
 //! | `timed_rig` | the real cache on a timed drive, under virtual time |
 //! | the others | one experiment, or a family of them |
@@ -36,6 +37,7 @@ mod gc_events;
 mod isolation;
 mod judge;
 mod latency;
+mod levelling;
 mod measured;
 mod performance;
 mod placement;
@@ -92,6 +94,7 @@ pub fn all() -> &'static [&'static Experiment] {
         &wear::WEAR_ADVERSARY,
         &wear::WEAR_MIXES,
         &wear::DIE_WEAR,
+        &levelling::DRIVE_LEVELLING,
         &isolation::HARDWARE_VS_SOFTWARE,
         &isolation::ISOLATION_LATENCY,
         &isolation::WEBSEARCH_MAPREDUCE,

@@ -1,5 +1,6 @@
 //! The answer in words: what placement gains, how full the drive may be, what to look for when buying.
 
+use super::levelling::LevellingGain;
 use super::limit::Limit;
 use super::options::{PlanOptions, Rating};
 use super::outcome::{Answer, Load};
@@ -16,6 +17,7 @@ pub(super) fn sentences(options: &PlanOptions, load: &Load, answers: &[Answer]) 
     if on.bill.drives > 1.0 {
         sentences.push(wear(options, load, on));
     }
+    sentences.extend(on.levelling.as_ref().map(levelling));
     sentences
 }
 
@@ -44,6 +46,20 @@ fn gain(options: &PlanOptions, on: &Answer, off: &Answer) -> String {
         off.bill.drives,
         (1.0 - on.bill.cost / off.bill.cost) * 100.0
     )
+}
+
+/// The gain of levelling across the drives of a set.
+fn levelling(gain: &LevellingGain) -> String {
+    let off = life(gain.life_years_off);
+    match &gain.pause {
+        Some(why) => format!("Levelling across the drives would move no keys ({why})."),
+        None => format!(
+            "With drive_levelling the first drive of the set lasts {} years instead of {off}; it moves {:.0} % of \
+             the keys of the fastest one, a step a day.",
+            life(gain.life_years_on),
+            100.0 * gain.moved
+        ),
+    }
 }
 
 /// How full the drive may be.

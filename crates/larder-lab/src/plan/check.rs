@@ -6,6 +6,8 @@ use crate::Error;
 
 /// The largest object that fits into a bucket of the small-object engine, with its headers.
 const SMALL_OBJECT_MAX: u32 = 4050;
+/// Most drives of a set.
+const DRIVES_MAX: usize = 128;
 /// No cache serves more requests per second than this.
 const RATE_MAX: f64 = 1e9;
 
@@ -46,6 +48,7 @@ impl PlanOptions {
             }
         }
         self.check_amounts()?;
+        self.check_drive_rates()?;
         self.check_proportions()?;
         model::scaled(self).map(|_| ())
     }
@@ -92,6 +95,17 @@ impl PlanOptions {
             }
         }
         Ok(())
+    }
+
+    fn check_drive_rates(&self) -> Result<(), Error> {
+        let Some(rates) = &self.drive_rates else { return Ok(()) };
+        let are_valid = rates.iter().all(|rate| (1e-3..=1e6).contains(rate));
+        if are_valid && (2..=DRIVES_MAX).contains(&rates.len()) {
+            return Ok(());
+        }
+        let given: Vec<String> = rates.iter().map(f64::to_string).collect();
+        let what = format!("2 to {DRIVES_MAX} numbers of 0.001 to 1000000, such as 3,1,1,1");
+        Err(refused("--drive-rates", given.join(","), &what))
     }
 
     /// Refuses options that are valid alone but not in combination.

@@ -17,6 +17,7 @@
 //! | `sweep` | runs over utilisations, with and without placement, on all cores |
 //! | `theory` | DLWA by formula |
 //! | `bill` | life, carbon, cost |
+//! | `levelling` | the life of a set of drives that wear at different rates |
 //! | `limit` | the utilisation at which DLWA passes a limit |
 //! | `outcome` | the answer, in its stable JSON form |
 //! | `rows` | the answer as rows of a table |
@@ -27,6 +28,7 @@ mod advice;
 mod bill;
 mod check;
 mod fit;
+mod levelling;
 mod limit;
 mod measured;
 mod model;
@@ -42,6 +44,7 @@ mod theory;
 use crate::Error;
 use crate::replay::Monitor;
 pub use bill::Bill;
+pub use levelling::LevellingGain;
 pub use limit::Limit;
 use measured::Measured;
 pub use options::{PlanOptions, Rating};
@@ -112,6 +115,10 @@ fn answer(options: &PlanOptions, points: &[SweepPoint], placement: &'static str)
         dlwa: point.dlwa,
         dlwa_theory: point.dlwa_theory,
         bill: point.bill,
+        levelling: options
+            .drive_rates
+            .as_deref()
+            .map(|rates| levelling::gain(rates, point.bill.life_years, options.years)),
         limit: limit::of_points(&curve, options.dlwa_limit),
         limit_theory: limit::of_function(theory, range, options.dlwa_limit),
     })

@@ -52,6 +52,8 @@ pub struct PlanOptions {
     pub dlwa_limit: f64,
     /// Years that the cache is to serve.
     pub years: f64,
+    /// Rates at which the drives of a set wear, in proportion to each other, at least two; `None` for a single drive.
+    pub drive_rates: Option<Vec<f64>>,
     /// Price of a GB of flash, in any currency.
     pub price_flash: f64,
     /// Price of a GB of DRAM, in the same currency.
@@ -84,6 +86,7 @@ impl PlanOptions {
             rate: 50_000.0,
             dlwa_limit: 1.5,
             years: 5.0,
+            drive_rates: None,
             price_flash: 0.1,
             price_dram: 4.0,
             carbon_flash: 0.16,
@@ -182,6 +185,7 @@ impl PlanOptions {
             "rate": self.rate,
             "dlwa_limit": self.dlwa_limit,
             "years": self.years,
+            "drive_rates": self.drive_rates,
             "price_flash": self.price_flash,
             "price_dram": self.price_dram,
             "carbon_flash": self.carbon_flash,
@@ -228,6 +232,8 @@ mod tests {
             complaint(|o| o.rate = 1e12),
             complaint(|o| o.years = 0.01),
             complaint(|o| o.rating = Rating::Tbw(0.000_001)),
+            complaint(|o| o.drive_rates = Some(vec![1.0])),
+            complaint(|o| o.drive_rates = Some(vec![1.0, -2.0])),
             complaint(|o| o.dram_bytes = o.flash_bytes + 1),
             complaint(|o| o.simulated_bytes = 1),
             complaint(|o| o.requests = Some(0)),
@@ -243,6 +249,8 @@ mod tests {
             "--rate 1000000000000:",
             "--years 0.01:",
             "--tbw 0.000001:",
+            "--drive-rates 1:",
+            "--drive-rates 1,-2:",
             "--dram 1880000000001:",
             "--simulate 1:",
             "--requests 0:",

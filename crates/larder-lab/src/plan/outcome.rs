@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::bill::Bill;
+use super::levelling::LevellingGain;
 use super::limit::Limit;
 
 /// Everything about one plan.
@@ -68,7 +69,7 @@ pub struct Load {
 }
 
 /// One column of the table.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Answer {
     /// "on" or "off".
@@ -80,6 +81,8 @@ pub struct Answer {
     /// Life, carbon and cost.
     #[serde(flatten)]
     pub bill: Bill,
+    /// What levelling across the drives of a set gains; `null` if their rates were not given.
+    pub levelling: Option<LevellingGain>,
     /// Where the simulated DLWA exceeds the limit.
     pub limit: Limit,
     /// Where DLWA by formula exceeds the limit.
@@ -122,6 +125,7 @@ mod tests {
             ("## Model", Table::of::<ModelFacts>()),
             ("## Load", Table::of::<Load>()),
             ("## Answer", Table::of::<Answer>()),
+            ("## Levelling", Table::of::<LevellingGain>()),
             ("## Limit", Table::of::<Limit>()),
             ("## Point", Table::of::<SweepPoint>()),
         ];

@@ -1,5 +1,6 @@
 //! The answer as rows of a table, for both the terminal and the page.
 
+use super::levelling::LevellingGain;
 use super::limit::Limit;
 use super::measured::{OBJECT_PER_UNIT_MAX, STEADY_DRIVE_WRITES};
 use super::outcome::{Answer, Plan};
@@ -20,7 +21,7 @@ impl Plan {
         let row = |label: &str, cell: &dyn Fn(&Answer) -> String| {
             (label.to_owned(), self.answers.iter().map(cell).collect())
         };
-        vec![
+        let mut rows = vec![
             row("DLWA, simulated", &|a| trimmed(a.dlwa, 3)),
             row("DLWA, by theory", &|a| trimmed(a.dlwa_theory, 3)),
             row("drive life, years of wear", &|a| life(a.bill.life_years)),
@@ -35,7 +36,15 @@ impl Plan {
             row("  per useful GB", &|a| format!("{:.4}", a.bill.cost_per_useful_gb)),
             row(&format!("DLWA passes {limit} at"), &|a| at(&a.limit)),
             row("  by theory", &|a| at(&a.limit_theory)),
-        ]
+        ];
+        if self.answers.iter().any(|answer| answer.levelling.is_some()) {
+            let years = |a: &Answer, of: fn(&LevellingGain) -> f64| {
+                a.levelling.as_ref().map_or_else(|| "-".to_owned(), |it| life(of(it)))
+            };
+            rows.push(row("set of drives, years", &|a| years(a, |it| it.life_years_off)));
+            rows.push(row("  with drive_levelling", &|a| years(a, |it| it.life_years_on)));
+        }
+        rows
     }
 
     /// Caveats that a careful reader should know.

@@ -999,6 +999,10 @@ pub(crate) const GOODS: &[(&str, Numbers)] = &[
         ],
     ),
     (
+        "drive-levelling",
+        &[("life.off", 0.5), ("life.on", 0.93), ("hits_lost", 0.1), ("wrong", 0.0)],
+    ),
+    (
         "array-failure",
         &[
             ("kops.usual", 100.0),

@@ -593,6 +593,16 @@ fn array_crash_memory_and_failure() {
 }
 
 #[test]
+fn drive_levelling() {
+    let name = "drive-levelling";
+    expect(name, &[("life.on", 0.84)], InShape);
+    expect(name, &[("life.off", 0.56)], InShape);
+    expect(name, &[("hits_lost", 0.51)], InShape);
+    expect(name, &[("life.on", 0.59)], Diverges);
+    expect(name, &[("wrong", 1.0)], Diverges);
+}
+
+#[test]
 fn ycsb() {
     let name = "ycsb";
     expect(name, &[("throughput_gain.2.software", 2.5)], InShape);

@@ -122,7 +122,7 @@ fn write_shards(text: &mut String, shared: &ServerState) {
         family(text, name, "gauge", help);
         sample(text, name, &[], value);
     }
-    let counters: [(&str, &str, u64); 7] = [
+    let counters: [(&str, &str, u64); 9] = [
         ("set_refilled_bytes", "Bytes that refills have copied.", set.refilled_bytes),
         ("set_late_gets", "Misses because a device took too long.", set.late_gets),
         ("set_lost_changes", "Changes lost with their shard.", set.lost_changes),
@@ -130,6 +130,12 @@ fn write_shards(text: &mut String, shared: &ServerState) {
         ("set_failed", "Times that a shard was taken out as failed.", set.failed),
         ("set_returned", "Times that a shard came back by itself.", set.returned),
         ("set_host_pauses", "Times that the host was stopped or slept.", set.host_pauses),
+        (
+            "set_moved_parts",
+            "Parts of 10,000 of a shard's keys that were moved to level wear.",
+            set.moved_parts,
+        ),
+        ("set_old_home_gets", "Hits where a key was before it moved.", set.old_home_gets),
     ];
     for (name, help, value) in counters {
         family(text, name, "counter", help);
@@ -151,6 +157,7 @@ fn write_shards(text: &mut String, shared: &ServerState) {
         ];
         sample(text, "shard_info", &labels, 1);
     }
+    super::levelling::write(text, set);
 }
 
 /// Which stream of which tenant writes with which placement handle.

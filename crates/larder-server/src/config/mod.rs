@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use larder::VALUE_BYTES_MAX;
+use larder::{LevellingOptions, VALUE_BYTES_MAX};
 use larder_net::sockets::{Endpoint, SocketBackend};
 use larder_net::tls::TlsFiles;
 
@@ -142,6 +142,9 @@ pub struct ServerConfig {
     /// The list of servers, if memcached clients divide their keys among several. Clients ask for it with
     /// `config get cluster`.
     pub memcached_nodes: Option<NodeList>,
+    /// Whether keys of a set of shards move so that the drives wear alike, and what is known of the drives. Without a
+    /// set it has no effect.
+    pub drive_levelling: LevellingOptions,
     /// The clock of the caches, if clients may move it with memcached's `debugtime`. For tests only, since all tenants
     /// share it; all listeners must be local then. `None`: the command does not exist.
     pub debug_clock: Option<Arc<DebugClock>>,
@@ -178,6 +181,7 @@ impl Default for ServerConfig {
             slow_threshold: Some(Duration::from_millis(10)),
             cluster: None,
             memcached_nodes: None,
+            drive_levelling: LevellingOptions::default(),
             debug_clock: None,
         }
     }
@@ -197,6 +201,8 @@ impl ServerConfig {
         self.check_debug_clock()?;
         self.check_tls()?;
         self.otlp.as_ref().map_or(Ok(()), Otlp::check)?;
+        let checked = self.drive_levelling.check();
+        checked.or_else(|error| refuse(format!("drive_levelling: {error}")))?;
         if self.flash_turns == 0 {
             return refuse("flash_turns = 0: must be at least 1".to_owned());
         }

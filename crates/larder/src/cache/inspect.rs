@@ -24,6 +24,13 @@ use crate::observe::recovery::Recovery;
 use crate::observe::stats::Stats;
 
 impl Larder {
+    /// Whether a look-up of `key` may find it. `false` is certain, once the index of flash is complete.
+    pub(crate) fn may_hold(&self, key: &[u8]) -> bool {
+        let hash = self.hasher.hash(key);
+        let on_flash = |flash: &Flash| flash.may_answer(hash) || !flash.is_indexed();
+        self.core.dram.holds(hash) || self.core.flash.as_deref().is_some_and(on_flash)
+    }
+
     /// After a crash, or after a clean shutdown of a cache with many large objects
     /// ([`LocConfig::eager_index_objects`](crate::LocConfig::eager_index_objects)): indexes the regions of large
     /// objects that are not indexed yet, so that their objects are found. After a crash it then reads the

@@ -105,15 +105,6 @@ impl Larder {
         flash.may_answer(hash) && !self.core.dram.holds(hash)
     }
 
-    /// Whether a look-up of `key` may find it, in DRAM or on flash. `false` is certain, unless the index is still being
-    /// rebuilt after a crash.
-    pub(crate) fn may_hold(&self, key: &[u8]) -> bool {
-        let hash = self.hasher.hash(key);
-        let on_flash = |flash: &Flash| flash.may_answer(hash) || !flash.is_indexed();
-        // DRAM first: what is not there any more, flash has.
-        self.core.dram.holds(hash) || self.core.flash.as_deref().is_some_and(on_flash)
-    }
-
     /// Looks `key` up in DRAM; counts a hit.
     pub(super) fn get_at_once(
         &self,

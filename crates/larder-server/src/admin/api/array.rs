@@ -30,6 +30,8 @@ pub(in crate::admin) enum Order {
     Replace(usize, PathBuf),
     Add(PathBuf),
     Spare(PathBuf),
+    /// From a shard to another one: how many of 10,000 parts of its keys.
+    Move(usize, usize, u16),
 }
 
 impl Order {
@@ -49,6 +51,7 @@ impl Order {
             "/api/array/replace" => number().and_then(|number| Ok(Self::Replace(number, path()?))),
             "/api/array/add" => path().map(Self::Add),
             "/api/array/spare" => path().map(Self::Spare),
+            "/api/array/move" => moved(request),
             _ => return None,
         })
     }
@@ -65,9 +68,22 @@ impl Order {
                 return Ok(format!("done: it is shard {number}\n"));
             }
             Self::Spare(path) => block_on(shards.add_spare(device(&path)?))?,
+            Self::Move(from, to, parts) => {
+                let moved = f64::from(block_on(shards.move_keys(from, to, parts))?) / 100.0;
+                return Ok(format!("done: {moved} % of the keys have their home at shard {to}\n"));
+            }
         }
         Ok("done\n".to_owned())
     }
+}
+
+/// The order to move keys.
+fn moved(request: &HttpRequest) -> Result<Order, &'static str> {
+    let number = |name: &str| request.value(name).and_then(|number| number.parse().ok());
+    let shards = number("from").zip(number("to"));
+    let parts = request.value("parts").and_then(|parts| parts.parse().ok());
+    let order = shards.zip(parts).map(|((from, to), parts)| Order::Move(from, to, parts));
+    order.ok_or("which keys? Say ?from=NUMBER&to=NUMBER&parts=PARTS, of 10000 parts\n")
 }
 
 fn device(path: &Path) -> Result<Arc<dyn Device>, larder::device::Error> {

@@ -4,9 +4,10 @@
 //! which keys it has (`places.rs`). While a shard has failed, others have its keys. When it is back it starts empty,
 //! and gets its values from them. `set.rs` and `opening.rs` describe how a set opens, and in which order state is
 //! written; `live.rs` and `change.rs` how shards are added and removed while it is open; `calls.rs` how calls behave
-//! then. `moving.rs` moves shares of keys between healthy shards, so that drives wear alike, and `wear/` decides when. `detect.rs` detects failed shards, and `awake.rs` pauses of the host; `probe.rs` takes devices back that
-//! answer again. `upkeep.rs` does the background work, and `refill.rs` refills shards. The public calls are in
-//! `front/`.
+//! then. `moving.rs` moves shares of keys between healthy shards, so that drives wear alike; `levelling.rs` decides
+//! when, by `wear/`. `detect.rs` detects failed shards, and `awake.rs` pauses of the host; `probe.rs` takes devices
+//! back that answer again. `upkeep.rs` does the background work, and `refill.rs` refills shards. The public calls are
+//! in `front/`.
 //!
 //! These shards divide the keys among devices; they are unrelated to the shards of the index in DRAM.
 
@@ -18,6 +19,7 @@ mod change;
 mod detect;
 mod generations;
 mod health;
+mod levelling;
 mod live;
 mod log2;
 mod many;

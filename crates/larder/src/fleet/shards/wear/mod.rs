@@ -1,4 +1,4 @@
-//! Levels the wear of the drives of a set: observes how fast they wear, and moves keys by the rule.
+//! The wear of the drives of a set, and the rule by which keys move to level it.
 //!
 //! | file | what it is |
 //! |---|---|
@@ -8,14 +8,13 @@
 mod history;
 pub mod rule;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::LiveSet;
-use crate::base::error::{Error, ErrorKind};
-use crate::fleet::partition::{ShardNumber, ShardState};
-use crate::observe::events;
+use larder_device::Device;
+
+use crate::base::error::Error;
 use history::{WearHistory, WearSample};
-use rule::{DriveLevelling, DriveWear, LEVELLING_STEP_PARTS, LevellingPause};
+use rule::DriveWear;
 
 /// How the wear of the drives of a set is observed, and whether keys move to level it.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -121,74 +120,37 @@ impl Levelling {
         self.lock().status.clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, LevellingState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl LiveSet {
-    /// Looks at the drives, if the last look is an hour ago, and takes a step if the rule asks for one. Costs little
-    /// otherwise, so it may be called often.
-    ///
-    /// # Errors
-    /// As [`LiveSet::move_keys`].
-    pub(crate) async fn level_drives(
-        &self,
-        options: LevellingOptions,
-    ) -> Result<Option<LevellingStep>, Error> {
-        let now_s = self.clock.now().as_secs();
-        let Some(drives) = self.observe_drives(options, now_s) else { return Ok(None) };
-        let stepped = self.step(options, &drives, now_s).await;
-        let (step, pause) = match stepped {
-            Ok(Ok(step)) => (Some(step), None),
-            Ok(Err(pause)) => (None, Some(pause.to_string())),
-            Err(error) => {
-                self.note_step(None, Some(error.to_string()));
-                return Err(error);
-            }
-        };
-        if let Some(step) = &step {
-            events::keys_moved(step.from, step.to, step.parts, step.ratio);
-        }
-        self.note_step(step, pause);
-        Ok(step)
-    }
-
-    fn note_step(&self, step: Option<LevellingStep>, pause: Option<String>) {
-        if let Some(status) = &mut self.levelling.lock().status {
+    /// Records what came of a look.
+    pub(super) fn note(&self, step: Option<LevellingStep>, pause: Option<String>) {
+        if let Some(status) = &mut self.lock().status {
             status.last_step = step.or(status.last_step);
             status.pause = pause;
         }
     }
 
-    /// Takes samples of all drives. Returns their wear; `None` if it is not time yet.
+    /// Takes samples of these devices, in the order of the shards. Returns their wear; `None` if it is not time yet.
     #[allow(clippy::cast_precision_loss)] // capacities of drives
-    fn observe_drives(
+    pub(super) fn look(
         &self,
+        devices: &[Option<Arc<dyn Device>>],
         options: LevellingOptions,
         now_s: u64,
     ) -> Option<Vec<Option<DriveWear>>> {
-        let state = self.state();
-        let capacity = |shard: ShardNumber| {
-            state.shard(shard).device.as_ref().map(|device| device.info().capacity_bytes)
-        };
-        let largest = state.numbers().filter_map(capacity).max().unwrap_or(1).max(1);
-        let mut levelling = self.levelling.lock();
+        let capacities = devices.iter().flatten().map(|device| device.info().capacity_bytes);
+        let largest = capacities.max().unwrap_or(1).max(1);
+        let mut levelling = self.lock();
         let LevellingState { histories, status } = &mut *levelling;
-        histories.resize_with(state.shards.len(), WearHistory::default);
+        histories.resize_with(devices.len(), WearHistory::default);
         if status.is_some() && !histories.iter().any(|history| history.is_due(now_s)) {
             return None;
         }
-        let drives: Vec<Option<DriveWear>> = state
-            .numbers()
-            .map(|shard| {
-                let device = state.shard(shard).device.as_ref()?;
-                let history = &mut histories[shard.index()];
-                history.add(&device.info().name, WearSample::of(&device.stats(), now_s));
-                let part = capacity(shard)? as f64 / largest as f64;
-                history.wear(options.rated_bytes.map(|bytes| bytes as f64 * part))
-            })
-            .collect();
+        let looked_at = devices.iter().zip(histories).map(|(device, history)| {
+            let device = device.as_ref()?;
+            history.add(&device.info().name, WearSample::of(&device.stats(), now_s));
+            let part = device.info().capacity_bytes as f64 / largest as f64;
+            history.wear(options.rated_bytes.map(|bytes| bytes as f64 * part))
+        });
+        let drives: Vec<Option<DriveWear>> = looked_at.collect();
         let shown = |drive: &Option<DriveWear>| {
             let wear = (*drive)?;
             Some(ShardWear { wear, forecast: wear.forecast(options.planned_days) })
@@ -199,48 +161,7 @@ impl LiveSet {
         Some(drives)
     }
 
-    async fn step(
-        &self,
-        options: LevellingOptions,
-        drives: &[Option<DriveWear>],
-        now_s: u64,
-    ) -> Result<Result<LevellingStep, LevellingPause>, Error> {
-        let rule = DriveLevelling { planned_days: options.planned_days };
-        let newest = self.state().moved.iter().max_by_key(|it| it.moved_at_s);
-        let last = newest.map(|it| {
-            let (from, to) = (it.from.index(), it.to.index());
-            if it.is_back { (to, from) } else { (from, to) }
-        });
-        let choice = rule.choose(drives, last);
-        let choice = match choice {
-            _ if !options.is_on => return Ok(Err(LevellingPause::Off)),
-            Ok(choice) => choice,
-            Err(pause) => return Ok(Err(pause)),
-        };
-        let is_steady = |shard| {
-            matches!(self.state().standing(shard).state, ShardState::Healthy | ShardState::Retired)
-        };
-        if !self.state().numbers().all(is_steady) {
-            return Ok(Err(LevellingPause::NotHealthy));
-        }
-        if let Some(newest) = newest
-            && let Err(pause) = rule.check_time(newest.moved_at_s, now_s)
-        {
-            return Ok(Err(pause));
-        }
-        let numbers = ShardNumber::new(choice.from).zip(ShardNumber::new(choice.to));
-        let (from, to) = numbers.expect("they are indexes of shards");
-        Ok(match self.move_keys(from, to, LEVELLING_STEP_PARTS).await {
-            Ok(0) => Err(LevellingPause::Full),
-            Ok(parts) => {
-                let (from, to, ratio) = (choice.from, choice.to, choice.ratio);
-                Ok(LevellingStep { at_s: now_s, from, to, parts, ratio })
-            }
-            // A shard has failed in the meantime.
-            Err(error) if error.kind() == ErrorKind::InvalidInput => {
-                Err(LevellingPause::NotHealthy)
-            }
-            Err(error) => return Err(error),
-        })
+    fn lock(&self) -> MutexGuard<'_, LevellingState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

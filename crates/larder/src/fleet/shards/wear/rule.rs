@@ -6,10 +6,11 @@
 //! smallest, if there is something to win:
 //!
 //! - the larger forecast is above 1: otherwise all drives outlive their planned service;
-//! - the forecasts differ by a factor of at least [`LEVELLING_RATIO_MIN`]: less is not worth the moves. Once the drive has begun
-//!   to give keys, it goes on down to [`LEVELLING_RATIO_END`];
+//! - the forecasts differ by a factor of at least [`LEVELLING_RATIO_MIN`]: less is not worth the moves. Once the drive
+//!   has begun to give keys, it goes on down to [`LEVELLING_RATIO_END`];
 //! - the giving drive has at most [`USED_MAX`] of its life behind it: later there is nothing to save;
-//! - the last step was a day ago. A step moves [`LEVELLING_STEP_PARTS`] of 10,000 parts of the keys, so less than 2 % a week.
+//! - the last step was a day ago. A step moves [`LEVELLING_STEP_PARTS`] of 10,000 parts of the keys, so less than 2 % a
+//!   week.
 //!
 //! Keys return by the same rule, if the forecasts differ as much in the other direction. So a drive whose rate changes
 //! a little does not send keys to and fro.
