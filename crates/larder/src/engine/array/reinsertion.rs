@@ -12,7 +12,8 @@
 //! 2. *How many.* At most a share of a region ([`Share`]). Of objects with the same hits, those that were written last
 //!    stay: they expire last.
 //! 3. *When.* As new objects are appended, so that reads and writes of kept objects are spread over the filling of a
-//!    region, up to three quarters of its new objects. None while more bytes wait to be written than may.
+//!    region, up to three quarters of its new objects. While more bytes wait to be written than may, only the least
+//!    share.
 //! 4. *By which task.* The callers that append start the reads and do not wait for them. The next one finds those that
 //!    have ended. Nothing runs if nothing is appended.
 //! 5. *What is current.* Under the lock of the log, a read object is appended only if its entry still leads to the
@@ -61,6 +62,8 @@ struct Plan {
     chosen_bytes: usize,
     /// Bytes of those whose read has begun.
     begun_bytes: usize,
+    /// Bytes that were appended again.
+    kept_bytes: usize,
     /// Bytes of new objects since the plan was made.
     appended_bytes: usize,
     reads: Vec<(Chosen, Reading<Result<FlashItem, Lack>>)>,
@@ -221,10 +224,16 @@ impl Reinsertion {
             chosen: chosen.into(),
             chosen_bytes,
             begun_bytes: 0,
+            kept_bytes: 0,
             appended_bytes: 0,
             reads: Vec::new(),
             read: VecDeque::new(),
         }
+    }
+
+    /// Bytes of a region that are appended again even while more bytes wait to be written than may.
+    fn least_bytes(&self) -> usize {
+        Share::least_of(self.log.place().log.region_bytes as usize)
     }
 
     /// Starts the reads that are due.
@@ -233,11 +242,13 @@ impl Reinsertion {
         let new_bytes =
             (self.log.place().log.region_bytes as usize).saturating_sub(plan.chosen_bytes);
         let fill_bytes = new_bytes / 4 * QUARTERS;
-        if self.log.lock().active.is_over_budget() {
-            return;
-        }
+        let is_over_budget = self.log.lock().active.is_over_budget();
+        let least_bytes = self.least_bytes();
         let most_bytes = self.log.place().log.piece_bytes as usize * IN_HAND_PIECES;
         while plan.may_read(most_bytes) && plan.is_due(fill_bytes) {
+            if is_over_budget && plan.begun_bytes >= least_bytes {
+                return;
+            }
             let Some(next) = plan.chosen.pop_front() else { return };
             plan.begun_bytes += next.bytes;
             let (log, filling) = (Arc::clone(&self.log), plan.filling);
@@ -249,12 +260,13 @@ impl Reinsertion {
     /// Appends what was read, as far as there is room. Returns whether it appended something.
     fn append_read(&self, plan: &mut Plan, new: Appended) -> bool {
         let mut appended = false;
+        let least_bytes = self.least_bytes();
         while let Some((chosen, fetched)) = plan.read.front() {
             let item = fetched.item();
             let state = &mut *self.log.lock();
             let is_current = candidate_at(state, *chosen) && self.is_sealed(state, plan.filling);
             if is_current && !item.is_expired(new.now_s) {
-                if state.active.is_over_budget() {
+                if state.active.is_over_budget() && plan.kept_bytes >= least_bytes {
                     break;
                 }
                 let own = group_of(self.log.place().groups, fetched.expiry_s, new.now_s);
@@ -268,6 +280,7 @@ impl Reinsertion {
                 // With a stamp after all deaths so far: it is not dead.
                 state.append(stream, &record_of(&item, Some(self.log.dead().clock())));
                 self.log.host().note(Event::Reinserted(item.object_bytes() as u64));
+                plan.kept_bytes += chosen.bytes;
                 appended = true;
             }
             plan.read.pop_front();

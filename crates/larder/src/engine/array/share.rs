@@ -5,13 +5,16 @@
 //! each region that begins, by the mean of what was seen while the last one was filled:
 //!
 //! ```text
-//!   busy above 90 %   share ← 0.7 share, at least 3 %
+//!   busy above 90 %   share ← 0.7 share, at least 8 %
 //!   busy below 80 %   share ← 1.15 share + 0.5 %, at most 50 %
 //!   between           share stays
 //! ```
+//!
+//! Of the chosen objects fewer are appended than the share: some were replaced, and some reads come too late. On a fast
+//! full drive at saturation the least share of 8 % appends 1.2 % of what is written, and costs 3 % of the throughput.
 
 /// Least share: the objects with the most hits cost little and are worth most.
-const MIN: f64 = 0.03;
+const MIN: f64 = 0.08;
 /// Largest share. With more, an append could start a chain of reclaims that ends only when no object is hot any more.
 const MAX: f64 = 0.5;
 /// The share of a log that has not filled a region yet.
@@ -39,6 +42,12 @@ impl Default for Share {
 }
 
 impl Share {
+    /// The least share of a region of this number of bytes, which is appended again however busy the drive is.
+    #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)] // below 4 GiB
+    pub(super) fn least_of(bytes: usize) -> usize {
+        (MIN * bytes as f64) as usize
+    }
+
     /// The share of a region of this number of bytes.
     #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)] // below 4 GiB
     pub(super) fn of(self, bytes: usize) -> usize {
@@ -89,10 +98,10 @@ mod tests {
     #[test]
     fn it_shrinks_under_pressure_grows_at_leisure_and_stays_between() {
         let mut share = Share::default();
-        assert_near(&steps(&mut share, 1.0, 4), &[0.07, 0.049, 0.0343, 0.03]);
-        assert_near(&steps(&mut share, 1.0, 50)[49..], &[0.03]);
-        assert_near(&steps(&mut share, 0.85, 3), &[0.03; 3]);
-        assert_near(&steps(&mut share, 0.5, 2), &[0.0395, 0.050_425]);
+        assert_near(&steps(&mut share, 1.0, 4), &[0.08; 4]);
+        assert_near(&steps(&mut share, 1.0, 50)[49..], &[0.08]);
+        assert_near(&steps(&mut share, 0.85, 3), &[0.08; 3]);
+        assert_near(&steps(&mut share, 0.5, 2), &[0.097, 0.116_55]);
         assert_near(&steps(&mut share, 0.0, 50)[49..], &[0.5]);
         // The bounds themselves change nothing.
         assert_near(&steps(&mut share, 0.9, 1), &[0.5]);

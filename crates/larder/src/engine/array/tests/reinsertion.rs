@@ -38,7 +38,7 @@ fn full(regions: u32) -> (Bench, u64, u64) {
 #[test]
 fn those_with_the_most_hits_stay_if_the_drive_has_no_time_for_all() {
     let (bench, in_first, mut next) = full(24);
-    // So the share is at its least, one object of a region of about sixty.
+    // So the share is at its least, five objects of a region of about sixty.
     for _ in 0..20 {
         (0..1000).for_each(|_| bench.array.reinsertion.note_busy(1.0));
         bench.array.reinsertion.region_began();
@@ -57,10 +57,10 @@ fn those_with_the_most_hits_stay_if_the_drive_has_no_time_for_all() {
         next += 1;
     }
     let [candidates, reinserted, over_share, late] = counts(&bench);
-    assert!(candidates >= 32 && over_share >= 28, "{:?}", counts(&bench));
+    assert!(candidates >= 32 && over_share >= 24, "{:?}", counts(&bench));
     assert_eq!(candidates, reinserted + over_share + late, "each has one fate");
     let kept: Vec<u64> = (0..in_first).filter(|&key| bench.get(key).is_some()).collect();
-    assert_eq!(kept, [5], "not the youngest, but that with the most hits");
+    assert_eq!(kept, [5, 37, 38, 39, 50], "those with the most hits, and then the youngest");
 }
 
 #[test]
