@@ -54,6 +54,7 @@
 mod array;
 mod catalogue;
 mod fields;
+mod idle;
 pub mod image;
 mod images;
 mod kind;

@@ -11,7 +11,8 @@
 //! charged its bytes and [`REQUEST_BYTES`], which stand for its command and its page. A tenant without requests earns
 //! no credit, and the others get all of the device.
 //!
-//! Invariants: at most `depth` requests are in flight; none waits for a turn while fewer are; a flush waits for nothing.
+//! Invariants: at most `depth` requests are in flight; none waits for a turn while fewer are; a flush waits for
+//! nothing.
 
 use std::fmt;
 use std::future::{Future, poll_fn};

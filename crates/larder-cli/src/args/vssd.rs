@@ -156,9 +156,9 @@ pub(crate) struct ListArgs {
 
 /// Add channels, dies or quarters of dies to a vSSD. Its blocks stay where they are.
 ///
-/// A vSSD grows by as many units as it was made with, or a multiple of them, up to 16 times that. If a server or a mount
-/// has the image, that process does it while its tenants go on; the vSSD's own user has the new blocks when it opens it
-/// the next time.
+/// A vSSD grows by as many units as it was made with, or a multiple of them, up to 16 times that. If a server or a
+/// mount has the image, that process does it while its tenants go on; the vSSD's own user has the new blocks when it
+/// opens it the next time.
 #[derive(Debug, Args)]
 pub(crate) struct GrowArgs {
     #[command(flatten)]

@@ -68,8 +68,8 @@ fn has_grown(own: &Tenant, store: &dyn BlockStore, made: &DeviceOnBlocksOptions)
     })
 }
 
-/// The zones of a drive as a store; `None` if `target` is no zoned block device. A drive whose zones are all empty gets a
-/// new store; one with other data is refused.
+/// The zones of a drive as a store; `None` if `target` is no zoned block device. A drive whose zones are all empty gets
+/// a new store; one with other data is refused.
 pub(super) fn zones(target: &Target) -> Option<Result<Arc<dyn BlockStore>, Error>> {
     let may_be = matches!(target.kind, None | Some(TargetKind::Block));
     (may_be && ZonedFile::is_there(&target.path)).then(|| open_zones(target))

@@ -83,6 +83,11 @@ pub(crate) struct Settings {
 /// Default of `flash_depth` where tenants share a drive's time: enough for a fast drive to be busy.
 const FLASH_DEPTH: u32 = 64;
 
+/// The default of `flash_depth`.
+fn depth_for(tenants: &[TenantSettings]) -> u32 {
+    if tenants.iter().any(TenantSettings::shares_time) { FLASH_DEPTH } else { 0 }
+}
+
 /// The tenants of a file, at least one, its users, and the cluster.
 fn who(
     file: &SettingsFile,
@@ -158,10 +163,7 @@ impl Settings {
             drop_other_tenants: pick(None, file.drop_other_tenants, || false),
             levelling: pick(None, file.levelling, || true),
             levelling_pace: pick(None, file.levelling_pace.map(|size| size.0), || 2 << 20),
-            flash_depth: pick(arguments.flash_depth, file.flash_depth, || {
-                let shares = tenants.iter().any(TenantSettings::shares_time);
-                if shares { FLASH_DEPTH } else { 0 }
-            }),
+            flash_depth: pick(arguments.flash_depth, file.flash_depth, || depth_for(&tenants)),
             data_dir: pick_some(arguments.data_dir.clone(), file.data_dir),
             workers: pick(
                 arguments.workers.map(usize::from),

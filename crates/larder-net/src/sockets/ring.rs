@@ -174,8 +174,8 @@ impl Sockets {
                 buffer.into_iter().for_each(|buffer| self.kernel.provided().give_back(buffer));
             }
             (Err(_), _) if -result == libc::ENOBUFS => self.starved.push(key),
-            // The receive was stopped; it resumes when there is room. A receive that the kernel has moved to a thread of
-            // its own ends with EINTR when it is stopped, and may end with EAGAIN.
+            // The receive was stopped; it resumes when there is room. A receive that the kernel has moved to a thread
+            // of its own ends with EINTR when it is stopped, and may end with EAGAIN.
             (Err(_), _) if [libc::ECANCELED, libc::EINTR, libc::EAGAIN].contains(&-result) => {}
             (Err(_), _) => {
                 slot.end.get_or_insert(Err(-result));

@@ -6,7 +6,8 @@
 //! | `blocks` | logical blocks of vSSDs: allocate, append, read, free |
 //! | `moves` | moves of parts of blocks; dies that swap their data |
 //! | `old_copies` | blocks whose data has moved, and which wait to be erased |
-//! | `loans`, `lending` | blocks of idle dies that are lent to other vSSDs; which may be lent, and which loans end |
+//! | `loans`, `lending`, `loan_ends` | blocks of idle dies that are lent; which may be lent; how loans end |
+//! | `reserve` | what lenders keep for themselves |
 //! | `worn` | what levelling knows of the dies |
 //! | `recovery` | opening an array after a power loss |
 //! | `audit` | checks that map, drives and quotas agree |
@@ -15,17 +16,19 @@ mod audit;
 mod blocks;
 mod ledger;
 mod lending;
+mod loan_ends;
 mod loans;
 mod moves;
 mod old_copies;
 mod recovery;
+mod reserve;
 mod worn;
 
 pub use blocks::{BlockState, Pages};
-pub use lending::LendingRules;
 pub use loans::{EndedLoan, LoanEnd, LoanInfo, LoanTotals};
 pub use moves::{Copied, OpenParts, Swap, channel_pairs};
 pub use recovery::Recovered;
+pub use reserve::LendingRules;
 
 use std::fmt;
 
@@ -309,7 +312,8 @@ impl<I: Images> Vssds<I> {
         let unit = isolation.unit_name();
         if units == 0 || !units.is_multiple_of(made_with) {
             let message = format!(
-                "{units} more {unit}s for vSSD {}: it was made with {made_with}, and grows by {made_with}, {} or                  another multiple",
+                "{units} more {unit}s for vSSD {}: it was made with {made_with}, and grows by {made_with}, {} or \
+                 another multiple",
                 id.0,
                 made_with * 2
             );

@@ -35,6 +35,7 @@ use larder_ssd::timed::Nanoseconds;
 use larder_ssd::{Error, ErrorKind};
 
 use crate::array::Vssds;
+pub use crate::idle::{AlwaysIdle, Idle};
 use crate::images::Images;
 use crate::kind::{LogicalBlock, VssdId};
 use crate::levelling::{PaceLimits, time_of};
@@ -119,22 +120,6 @@ pub struct WearService {
     kept: u64,
     /// Seconds since 1970, as the owner last said.
     unix_s: u64,
-}
-
-/// How long no tenant has used a die.
-pub trait Idle {
-    /// Time since the last operation of a tenant on `die`; large if there was none.
-    fn idle_ns(&self, drive: u32, die: DieIndex) -> Nanoseconds;
-}
-
-/// Dies without tenants, for owners that know nothing of the load.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct AlwaysIdle;
-
-impl Idle for AlwaysIdle {
-    fn idle_ns(&self, _: u32, _: DieIndex) -> Nanoseconds {
-        Nanoseconds::MAX
-    }
 }
 
 impl WearService {

@@ -1,5 +1,5 @@
-//! A token bucket in I/Os or bytes: FlashBlox (§3.3) limits tenants that share dies with it. Each tenant has a fixed rate; what
-//! it does not use is lost.
+//! A token bucket in I/Os or bytes: FlashBlox (§3.3) limits tenants that share dies with it. Each tenant has a fixed
+//! rate; what it does not use is lost.
 //!
 //! Instead of a count of tokens and a timer it stores the time at which the bucket would be full again (the generic
 //! cell rate algorithm of ATM), which is equivalent.

@@ -1,6 +1,6 @@
 //! Weighted deficit round robin (Shreedhar, Varghese, SIGCOMM'95) over the operations of tenants on one die, in device
-//! time, or on a device, in bytes: each round adds to a tenant's credit by its weight, and the tenant is served while the
-//! credit lasts.
+//! time, or on a device, in bytes: each round adds to a tenant's credit by its weight, and the tenant is served while
+//! the credit lasts.
 //!
 //! A tenant without requests has no turn and accumulates no credit, so the others get all of the die. An operation that
 //! must not wait is charged before its tenant's turn comes, up to the value of a turn, and is paid off in later turns.

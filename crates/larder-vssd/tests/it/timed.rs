@@ -9,7 +9,7 @@ use larder_ssd::timed::{DieService, DriveTiming, NandTiming, open_channel};
 use larder_vssd::levelling::PaceLimits;
 use larder_vssd::timed::{Completed, Pace, QUEUE_DEPTH, SharePolicy, TimedVssds};
 use larder_vssd::{
-    Isolation, LogicalBlock, MemoryImages, Pages, Request, VssdId, Vssds, channel_pairs,
+    Isolation, LoanTotals, LogicalBlock, MemoryImages, Pages, Request, VssdId, Vssds, channel_pairs,
 };
 
 use super::rig::{IDENTITY, RATES};
@@ -360,73 +360,72 @@ fn nothing_is_appended_to_a_lent_block_while_its_lender_works() {
     rig.check();
 }
 
+/// p99 of the lender's reads, appends of the borrower that were done, and what was lent.
+fn in_bursts(lends: bool, owners_first: bool) -> (u64, u64, LoanTotals) {
+    let mut rig = Rig::new(2, 6, &SharePolicy::None);
+    let (borrower, lender) = (rig.vssds[0], rig.vssds[1]);
+    rig.timed.put_owners_first(owners_first);
+    rig.timed.array_mut().set_lends(lender, lends).unwrap();
+    let (mut done, mut latencies, mut written) = (Vec::new(), Vec::new(), 0_u64);
+    let (mut open, mut full): (Option<(LogicalBlock, u64)>, Vec<LogicalBlock>) = (None, Vec::new());
+    let pages = Pages::Count(2 * STRIPE as u32);
+    for tick in 20_000..60_000_u64 {
+        let now = tick * MS / 10;
+        rig.timed.run(now, &mut done).unwrap();
+        latencies
+            .extend(done.iter().filter(|one| one.vssd == lender).map(|one| one.at - one.submitted));
+        written += done.iter().filter(|one| one.vssd == borrower && one.token == 1).count() as u64;
+        done.clear();
+        if tick % 10_000 < 2_000 && tick % 4 == 0 {
+            let block = rig.blocks[1][rig.rng.usize(..6)];
+            let page = rig.rng.u64(..15) * STRIPE;
+            rig.timed.read(now, lender, block, page, 1, 0).unwrap();
+        }
+        if tick % 5 != 0 {
+            continue;
+        }
+        if let Some(&block) = full.first() {
+            match rig.timed.read(now, borrower, block, rig.rng.u64(..30) * STRIPE, 1, 2) {
+                Ok(()) => {}
+                Err(_) => drop(full.remove(0)),
+            }
+        }
+        if open.is_none() {
+            open = rig.timed.alloc_lent(now, borrower, 0).unwrap().map(|block| (block, 0));
+        }
+        let Some((block, at)) = open else {
+            if let Some(block) = full.first().copied()
+                && rig.timed.may_append(now, block)
+            {
+                full.remove(0);
+                rig.timed.free(now, borrower, block).unwrap();
+            }
+            continue;
+        };
+        match rig.timed.append(now, borrower, block, at, pages, 1) {
+            Ok(()) if at + 2 * STRIPE < 32 * STRIPE => open = Some((block, at + 2 * STRIPE)),
+            Ok(()) => {
+                open = None;
+                full.push(block);
+            }
+            Err(error) if error.kind() == ErrorKind::InUse => {}
+            Err(_) => open = None,
+        }
+    }
+    rig.timed.run(20_000 * MS, &mut done).unwrap();
+    assert!(rig.timed.next_at().is_none(), "all is done");
+    rig.timed.array().audit().unwrap();
+    latencies.sort_unstable();
+    (latencies[latencies.len() * 99 / 100], written, rig.timed.array().loan_totals(borrower))
+}
+
 /// A borrower that writes, frees and reads lent blocks all the time, beside a lender that reads and writes in bursts:
 /// time goes on, all requests end, the lender waits for few of the borrower's operations, and the dies do more.
 #[test]
 fn a_lender_in_bursts_hardly_notices_and_its_dies_are_used() {
-    let run = |lends: bool, owners_first: bool| {
-        let mut rig = Rig::new(2, 6, &SharePolicy::None);
-        let (borrower, lender) = (rig.vssds[0], rig.vssds[1]);
-        rig.timed.put_owners_first(owners_first);
-        rig.timed.array_mut().set_lends(lender, lends).unwrap();
-        let (mut done, mut latencies, mut written) = (Vec::new(), Vec::new(), 0_u64);
-        let (mut open, mut full): (Option<(LogicalBlock, u64)>, Vec<LogicalBlock>) =
-            (None, Vec::new());
-        let pages = Pages::Count(2 * STRIPE as u32);
-        for tick in 20_000..60_000_u64 {
-            let now = tick * MS / 10;
-            rig.timed.run(now, &mut done).unwrap();
-            latencies.extend(
-                done.iter().filter(|one| one.vssd == lender).map(|one| one.at - one.submitted),
-            );
-            written +=
-                done.iter().filter(|one| one.vssd == borrower && one.token == 1).count() as u64;
-            done.clear();
-            if tick % 10_000 < 2_000 && tick % 4 == 0 {
-                let block = rig.blocks[1][rig.rng.usize(..6)];
-                let page = rig.rng.u64(..15) * STRIPE;
-                rig.timed.read(now, lender, block, page, 1, 0).unwrap();
-            }
-            if tick % 5 != 0 {
-                continue;
-            }
-            if let Some(&block) = full.first() {
-                match rig.timed.read(now, borrower, block, rig.rng.u64(..30) * STRIPE, 1, 2) {
-                    Ok(()) => {}
-                    Err(_) => drop(full.remove(0)),
-                }
-            }
-            if open.is_none() {
-                open = rig.timed.alloc_lent(now, borrower, 0).unwrap().map(|block| (block, 0));
-            }
-            let Some((block, at)) = open else {
-                if let Some(block) = full.first().copied()
-                    && rig.timed.may_append(now, block)
-                {
-                    full.remove(0);
-                    rig.timed.free(now, borrower, block).unwrap();
-                }
-                continue;
-            };
-            match rig.timed.append(now, borrower, block, at, pages, 1) {
-                Ok(()) if at + 2 * STRIPE < 32 * STRIPE => open = Some((block, at + 2 * STRIPE)),
-                Ok(()) => {
-                    open = None;
-                    full.push(block);
-                }
-                Err(error) if error.kind() == ErrorKind::InUse => {}
-                Err(_) => open = None,
-            }
-        }
-        rig.timed.run(20_000 * MS, &mut done).unwrap();
-        assert!(rig.timed.next_at().is_none(), "all is done");
-        rig.timed.array().audit().unwrap();
-        latencies.sort_unstable();
-        (latencies[latencies.len() * 99 / 100], written, rig.timed.array().loan_totals(borrower))
-    };
-    let (alone, none, _) = run(false, true);
-    let (first, written, totals) = run(true, true);
-    let (mixed, ..) = run(true, false);
+    let (alone, none, _) = in_bursts(false, true);
+    let (first, written, totals) = in_bursts(true, true);
+    let (mixed, ..) = in_bursts(true, false);
     println!(
         "p99 {alone} alone, {first} beside loans, {mixed} without priority; {written}, {totals:?}"
     );

@@ -140,7 +140,7 @@ fn entry_of(moved: &[MovedKeys], from: usize, hash: u64) -> Option<&MovedKeys> {
 
 /// The part of a shard's keys that a key is in, independent of the ranks of all shards.
 fn part_of(hash: u64, from: usize) -> u16 {
-    let part = u128::from(mix(hash, SHARDS_MAX + from)) * u128::from(KEY_PARTS) >> 64;
+    let part = (u128::from(mix(hash, SHARDS_MAX + from)) * u128::from(KEY_PARTS)) >> 64;
     u16::try_from(part).expect("below the number of parts")
 }
 
