@@ -119,7 +119,7 @@ fn idle_channels_are_lent_and_their_owner_comes_first() {
     let judged = |assignments: &[&str]| {
         let experiment = experiment::find("harvesting").unwrap();
         let metrics = measure("harvesting", assignments, 1);
-        let summary = experiment::Summary::of(&[metrics.clone()]);
+        let summary = experiment::Summary::of(std::slice::from_ref(&metrics));
         (metrics, (experiment.judge)(&summary))
     };
     let (metrics, judgement) = judged(&["seconds=2"]);
