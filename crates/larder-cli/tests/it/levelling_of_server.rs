@@ -166,7 +166,7 @@ fn keys_move_from_the_drive_that_wears_fastest() {
 #[test]
 fn the_settings_are_checked_and_explained() {
     let place = Place::new();
-    place.write("larder.toml", &format!("{DRIVES}drive_levelling = true\n"));
+    place.write("larder.toml", format!("{DRIVES}drive_levelling = true\n"));
     let explained = place.succeed("check larder.toml").stdout;
     let line = |name: &str| {
         let line = explained.lines().find(|line| line.starts_with(name)).unwrap_or_default();

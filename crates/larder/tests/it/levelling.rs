@@ -117,7 +117,7 @@ fn a_key_moves_with_its_next_change_and_no_look_up_misses_it() {
     assert_eq!(rig.check(|_| 1), KEYS as usize, "what has not moved is where it was");
     let stats = rig.cache.stats();
     assert_eq!(stats.gets - gets, u64::from(KEYS), "a look-up counts once");
-    assert_eq!(rig.cache.status().old_home_gets as usize, keys.len());
+    assert_eq!(rig.cache.status().old_home_gets, keys.len() as u64);
     let many: Vec<_> = keys.iter().map(|key| key_of(*key)).collect();
     let found = block_on(rig.cache.get_many(&many)).unwrap();
     assert!(found.iter().all(Option::is_some));
@@ -135,7 +135,7 @@ fn a_key_moves_with_its_next_change_and_no_look_up_misses_it() {
     changed.iter().for_each(|key| assert_eq!(rig.get(*key), Some(2)));
     assert_eq!(rig.cache.status().old_home_gets, before);
     rest.iter().for_each(|key| assert_eq!(rig.get(*key), Some(1)));
-    assert_eq!(rig.cache.status().old_home_gets as usize, before as usize + rest.len());
+    assert_eq!(rig.cache.status().old_home_gets, before + rest.len() as u64);
 }
 
 #[test]
