@@ -124,7 +124,8 @@ mod tests {
         assert!(alike.pause.unwrap().contains("below 1.3"));
         // The fastest drive lasts ten years, and five are planned.
         let lasting = gain(&[3.0, 1.0], 15.0, 5.0);
-        assert_eq!((lasting.steps, lasting.life_years_on), (0, 10.0));
+        assert_eq!(lasting.steps, 0);
+        close(lasting.life_years_on, 10.0, 1e-9);
         assert!(lasting.pause.unwrap().contains("last as planned"));
     }
 
@@ -132,7 +133,8 @@ mod tests {
     fn four_drives_last_twice_as_long() {
         let gain = gain(&[3.0, 1.0, 1.0, 1.0], 5.0, 5.0);
         close(gain.life_years_off, 2.5, 1e-9);
-        assert!((0.93..=1.0).contains(&(gain.life_years_on / 5.0)), "{gain:?}");
+        // It ends at a ratio of 1.1, not at equal wear.
+        assert!((0.9..=1.0).contains(&(gain.life_years_on / 5.0)), "{gain:?}");
         assert!(gain.moved < 0.6 && gain.steps < 365, "{gain:?}");
     }
 }

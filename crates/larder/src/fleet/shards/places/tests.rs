@@ -294,14 +294,57 @@ impl Model {
     }
 }
 
+/// Few shards, between which most of the keys move to and fro.
+fn moving_steps() -> impl Strategy<Value = Vec<Step>> {
+    let shard = || 0..5_usize;
+    let step = prop_oneof![
+        4 => Just(Step::Set),
+        4 => Just(Step::Get),
+        1 => Just(Step::Delete),
+        1 => shard().prop_map(Step::Evict),
+        1 => shard().prop_map(Step::Fail),
+        2 => shard().prop_map(Step::Return),
+        3 => shard().prop_map(Step::Refilled),
+        1 => shard().prop_map(Step::Retire),
+        1 => Just(Step::Add(9)),
+        4 => (shard(), shard(), 5_000..10_000_u16).prop_map(|(a, b, parts)| Step::Move(a, b, parts)),
+    ];
+    prop::collection::vec(step, 0..60)
+}
+
+fn model(hash: u64, count: usize) -> Model {
+    let (shards, held) = (vec![healthy(2); count], vec![HashMap::new(); count]);
+    Model { shards, held, epoch: 1, hash, moved: Vec::new(), latest: 0, allowed: None }
+}
+
+/// The value that a shard had before another one was added is not found when the key moves back to it.
+#[test]
+fn a_move_finds_nothing_of_what_was_there_before() {
+    let grown = [healthy(2), healthy(2), healthy(9)];
+    let is_fit = |hash: &u64| first(&grown[..2], *hash) == 0 && first(&grown, *hash) == 2;
+    let hash = hashes(1_000).find(is_fit).unwrap();
+    let mut model = model(hash, 2);
+    let steps = [Step::Set, Step::Add(9), Step::Refilled(2), Step::Set, Step::Move(2, 0, 10_000)];
+    steps.iter().for_each(|step| model.apply(step));
+    assert_eq!(model.chain().first.map(|place| place.shard.index()), Some(0));
+    assert_eq!(model.held[0].get(&0), Some(&1), "the old value is still there");
+    model.apply(&Step::Get);
+    [Step::Set, Step::Get].iter().for_each(|step| model.apply(step));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
     #[test]
     fn no_value_comes_back(hash in any::<u64>(), steps in steps(), count in 2..5_usize) {
-        let moved = Vec::new();
-        let shards = vec![healthy(2); count];
-        let held = vec![HashMap::new(); count];
-        let mut model = Model { shards, held, epoch: 1, hash, moved, latest: 0, allowed: None };
+        let mut model = model(hash, count);
+        steps.iter().for_each(|step| model.apply(step));
+    }
+
+    #[test]
+    fn no_value_comes_back_when_keys_move(
+        hash in any::<u64>(), steps in moving_steps(), count in 2..4_usize,
+    ) {
+        let mut model = model(hash, count);
         steps.iter().for_each(|step| model.apply(step));
     }
 }
