@@ -108,7 +108,7 @@ impl HttpRequest {
     }
 
     /// Parses a head without the empty line at its end.
-    fn parse(head: &[u8]) -> Result<Self, u16> {
+    pub(super) fn parse(head: &[u8]) -> Result<Self, u16> {
         let head = std::str::from_utf8(head).map_err(|_| 400_u16)?;
         let mut lines = head.split("\r\n");
         let mut words = lines.next().unwrap_or_default().split(' ');
