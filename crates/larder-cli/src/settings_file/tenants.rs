@@ -458,7 +458,6 @@ mod tests {
         assert_eq!((soft.isolation, soft.units), (Isolation::Software { weight: 3 }, None));
         assert_eq!(place(""), Ok(None));
         for (toml, says) in [
-            ("isolation = \"die\"\nflash_bytes_per_second = \"0\"", "flash_bytes_per_second = 0"),
             ("isolation = \"die\"\nchannels = 1", "channels: this isolation has none"),
             ("isolation = \"none\"\ndies = 1", "dies: this isolation has none"),
             ("isolation = \"channel\"\nchannels = 0", "at least 1"),
@@ -470,6 +469,23 @@ mod tests {
             let refused = place(toml).unwrap_err();
             assert!(refused.contains(says), "{toml}: {refused}");
         }
+    }
+
+    #[test]
+    fn a_share_of_a_drive_has_limits_that_let_something_through() {
+        let share = |toml: &str| {
+            let text = format!("name = \"a\"\nshare = 50\n{toml}");
+            toml::from_str::<TenantEntry>(&text).unwrap().device_share(3)
+        };
+        let both = share("flash_bytes_per_second = \"1M\"\nflash_requests_per_second = 5");
+        let wanted = DeviceShare {
+            weight: 3,
+            bytes_per_second: Some(1 << 20),
+            requests_per_second: Some(5),
+        };
+        assert_eq!(both, Ok(wanted));
+        let refused = share("flash_bytes_per_second = \"0\"").unwrap_err();
+        assert!(refused.contains("flash_bytes_per_second = 0: nothing"), "{refused}");
     }
 
     #[test]
