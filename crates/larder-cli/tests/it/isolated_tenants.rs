@@ -1,6 +1,7 @@
 //! Tenants of `larder serve` on virtual SSDs: of a simulated drive in memory, and of an image that outlives the server.
 
 use std::fs;
+use std::io::{Read, Write};
 use std::path::Path;
 use std::process::Command;
 
@@ -178,7 +179,16 @@ fn an_image_keeps_the_data_of_each_tenant_and_knows_whose_they_are() {
     let serving = Serving::run(serve(place.path(), &swapped, &[]));
     let flash = serving.place("flash").to_owned();
     assert!(flash.contains("pages has vSSD 1: 2 dies"), "{flash}");
-    asks(&mut serving.connect("resp"), "GET pages:bread\r\n", "$-1\r\n");
+    let mut client = serving.connect("resp");
+    client.write_all(b"GET pages:bread\r\nPING\r\n").unwrap();
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"+PONG\r\n") {
+        let mut byte = [0];
+        client.read_exact(&mut byte).unwrap();
+        answer.push(byte[0]);
+    }
+    let own_or_none = [&b"$3\r\noat\r\n+PONG\r\n"[..], b"$-1\r\n+PONG\r\n"];
+    assert!(own_or_none.contains(&&*answer), "{}", answer.escape_ascii());
     serving.signal("TERM");
     drop(serving);
 
