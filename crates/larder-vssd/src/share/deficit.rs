@@ -25,7 +25,7 @@ struct Tenant<T> {
     credit: i64,
     /// Whether it is in `turns`.
     listed: bool,
-    /// Waiting operations, each with its time on the die.
+    /// Waiting operations, each with its cost.
     waiting: VecDeque<(u64, T)>,
 }
 

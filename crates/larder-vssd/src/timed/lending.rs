@@ -1,11 +1,12 @@
 //! Loans under a clock: which are given, and the work on their blocks.
 
-use larder_ssd::nand::{DieIndex, PhysicalOp};
+use larder_ssd::nand::DieIndex;
 use larder_ssd::timed::Nanoseconds;
 use larder_ssd::{Error, ErrorKind};
 
 use super::TimedVssds;
 use super::lent::LentOperation;
+use super::mover::HeldOperation;
 use crate::images::Images;
 use crate::kind::{LogicalBlock, VssdId};
 use crate::service::IDLE_NS;
@@ -56,38 +57,20 @@ impl<I: Images> TimedVssds<I> {
         Err(Error::new(ErrorKind::InUse, message))
     }
 
-    /// Lets the operations of the array since the last call, which are on lent dies, wait for their owners.
-    pub(super) fn book_lent(
-        &mut self,
-        now: Nanoseconds,
-        tenant: usize,
-        block: LogicalBlock,
-        token: Option<u64>,
-    ) {
-        self.owners.advance(now);
-        let request = token.map(|token| self.requests.begin(now, tenant, token));
-        let mut ops = std::mem::take(&mut self.ops);
-        for drive in 0..self.drives.len() {
-            ops.clear();
-            self.array.take_ops(u32::try_from(drive).unwrap_or(u32::MAX), &mut ops);
-            for &op in &ops {
-                let at = self.place_of(drive, op.die());
-                let waits = !matches!(op, PhysicalOp::Erase { .. });
-                let number = self.requests.add(tenant, at, request.filter(|_| waits));
-                if self.owners_first {
-                    self.lent.push(at, LentOperation { block, tenant, op, number, since: now });
-                } else {
-                    self.lent.begin(at, number);
-                    self.drives[drive].submit(now, tenant, op, number);
-                }
-            }
+    /// Lets an operation of a borrower wait for the owner of its die.
+    pub(super) fn begin_lent(&mut self, now: Nanoseconds, block: LogicalBlock, it: HeldOperation) {
+        let HeldOperation { drive, tenant, op, request: number } = it;
+        let place = self.place_of(drive, op.die());
+        if self.owners_first {
+            self.lent.push(place, LentOperation { block, tenant, op, number, since: now });
+        } else {
+            self.lent.begin(place, number);
+            self.drives[drive].submit(now, tenant, op, number);
         }
-        self.ops = ops;
-        self.submit_lent(now);
     }
 
     /// Number of `die` of `drive` over all drives.
-    fn place_of(&self, drive: usize, die: DieIndex) -> usize {
+    pub(super) fn place_of(&self, drive: usize, die: DieIndex) -> usize {
         drive * self.array.shape().dies() as usize + die.at()
     }
 
@@ -150,7 +133,8 @@ impl<I: Images> TimedVssds<I> {
         Ok(())
     }
 
-    fn submit_lent(&mut self, now: Nanoseconds) {
+    /// Begins operations of borrowers that may begin now.
+    pub(super) fn submit_lent(&mut self, now: Nanoseconds) {
         for place in self.lent.waiting() {
             let occupied = self.is_occupied(place);
             if let Some(next) = self.lent.take(place, now, occupied, &self.owners) {

@@ -53,6 +53,17 @@ pub enum SharePolicy {
     None,
 }
 
+/// The block that operations of a request are on.
+#[derive(Debug, Clone, Copy)]
+enum BlockUse {
+    /// None in particular: blocks are erased.
+    None,
+    /// One on dies of its vSSD.
+    Own(LogicalBlock),
+    /// One on dies of a lender.
+    Lent(LogicalBlock),
+}
+
 /// A completed request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Completed {
@@ -196,13 +207,10 @@ impl<I: Images> TimedVssds<I> {
     ) -> Result<(), Error> {
         let tenant = self.admit(vssd, pages.count())?;
         self.check_lender(now, block)?;
-        let lent = self.array.is_lent(block);
+        // Before the append, which may end a loan: what it has programmed until then is on the lender's dies.
+        let used = self.use_of(block);
         let appended = self.array.append(vssd, block, at, pages);
-        if lent {
-            self.book_lent(now, tenant, block, appended.is_ok().then_some(token));
-            return appended;
-        }
-        self.book(now, tenant, Some(block), appended.is_ok().then_some(token));
+        self.book(now, tenant, used, appended.is_ok().then_some(token));
         appended
     }
 
@@ -221,11 +229,7 @@ impl<I: Images> TimedVssds<I> {
     ) -> Result<(), Error> {
         let tenant = self.admit(vssd, pages)?;
         let read = self.array.read(vssd, block, at, pages);
-        if self.array.is_lent(block) {
-            self.book_lent(now, tenant, block, read.is_ok().then_some(token));
-            return read;
-        }
-        self.book(now, tenant, Some(block), read.is_ok().then_some(token));
+        self.book(now, tenant, self.use_of(block), read.is_ok().then_some(token));
         read
     }
 
@@ -241,7 +245,7 @@ impl<I: Images> TimedVssds<I> {
     ) -> Result<(), Error> {
         let tenant = self.tenant(vssd)?;
         let freed = self.array.free_block(vssd, block);
-        self.book(now, tenant, None, None);
+        self.book(now, tenant, BlockUse::None, None);
         freed
     }
 
@@ -365,15 +369,16 @@ impl<I: Images> TimedVssds<I> {
         Err(Error::new(ErrorKind::InUse, message))
     }
 
+    fn use_of(&self, block: LogicalBlock) -> BlockUse {
+        match self.array.is_lent(block) {
+            true => BlockUse::Lent(block),
+            false => BlockUse::Own(block),
+        }
+    }
+
     /// Books the operations of the array since the last call. Requests do not wait for erases, nor for operations
     /// without a token.
-    fn book(
-        &mut self,
-        now: Nanoseconds,
-        tenant: usize,
-        block: Option<LogicalBlock>,
-        token: Option<u64>,
-    ) {
+    fn book(&mut self, now: Nanoseconds, tenant: usize, used: BlockUse, token: Option<u64>) {
         self.owners.advance(now);
         let request = token.map(|token| self.requests.begin(now, tenant, token));
         let mut ops = std::mem::take(&mut self.ops);
@@ -382,25 +387,38 @@ impl<I: Images> TimedVssds<I> {
             self.array.take_ops(u32::try_from(drive).unwrap_or(u32::MAX), &mut ops);
             for &op in &ops {
                 let waits = !matches!(op, PhysicalOp::Erase { .. });
-                let die = drive * self.array.shape().dies() as usize + op.die().at();
-                let number = self.requests.add(tenant, die, request.filter(|_| waits));
-                self.owners.begin(die);
-                if let Some(gentle) = self.gentle.as_mut().filter(|gentle| gentle.drive() == drive)
-                {
-                    match gentle.redirect(block, op) {
-                        Some(op) => self.drives[drive].submit(now, tenant, op, number),
-                        None => gentle.hold(HeldOperation { drive, tenant, op, request: number }),
-                    }
-                    continue;
-                }
-                // Operations on a block that is being copied are held until the copy is done.
-                match self.mover.as_mut().filter(|mover| mover.holds(block)) {
-                    Some(mover) => mover.hold(drive, tenant, op, number),
-                    None => self.drives[drive].submit(now, tenant, op, number),
+                let place = self.place_of(drive, op.die());
+                let request = self.requests.add(tenant, place, request.filter(|_| waits));
+                let operation = HeldOperation { drive, tenant, op, request };
+                match used {
+                    BlockUse::Lent(block) => self.begin_lent(now, block, operation),
+                    BlockUse::Own(block) => self.begin_own(now, Some(block), operation),
+                    BlockUse::None => self.begin_own(now, None, operation),
                 }
             }
         }
         self.ops = ops;
+        if matches!(used, BlockUse::Lent(_)) {
+            self.submit_lent(now);
+        }
+    }
+
+    /// Gives an operation of a tenant on its own dies to the drive, or to the swap that it must wait for.
+    fn begin_own(&mut self, now: Nanoseconds, block: Option<LogicalBlock>, it: HeldOperation) {
+        let HeldOperation { drive, tenant, op, request } = it;
+        self.owners.begin(self.place_of(drive, op.die()));
+        if let Some(gentle) = self.gentle.as_mut().filter(|gentle| gentle.drive() == drive) {
+            match gentle.redirect(block, op) {
+                Some(op) => self.drives[drive].submit(now, tenant, op, request),
+                None => gentle.hold(it),
+            }
+            return;
+        }
+        // Operations on a block that is being copied are held until the copy is done.
+        match self.mover.as_mut().filter(|mover| mover.holds(block)) {
+            Some(mover) => mover.hold(it),
+            None => self.drives[drive].submit(now, tenant, op, request),
+        }
     }
 
     fn finish(&mut self, served: Served, completed: &mut Vec<Completed>) {

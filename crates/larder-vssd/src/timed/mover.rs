@@ -51,7 +51,7 @@ struct Stripe {
     bytes: u64,
 }
 
-/// An operation of a tenant that waits until the block has moved.
+/// An operation of a tenant, which may have to wait until its block has moved.
 #[derive(Debug)]
 pub(super) struct HeldOperation {
     pub(super) drive: usize,
@@ -130,8 +130,8 @@ impl Mover {
         block.is_some() && block == self.block
     }
 
-    pub(super) fn hold(&mut self, drive: usize, tenant: usize, op: PhysicalOp, request: u64) {
-        self.held.push(HeldOperation { drive, tenant, op, request });
+    pub(super) fn hold(&mut self, operation: HeldOperation) {
+        self.held.push(operation);
     }
 
     /// The operations that waited for the part, which has moved now.
