@@ -70,12 +70,8 @@ impl Shares<'_> {
             let whose = |error: Error| error.of(&format!("tenant {:?}", tenant.name));
             let slice = on.map(|(on, plan)| slice(&on, &on.parts[at], plan, tenant));
             let slice = slice.transpose().map_err(whose)?;
-            let slice = slice.map(|(device, claim)| match &sharing {
-                Some(sharing) => {
-                    (Arc::new(sharing.device_of(at, device)) as Arc<dyn Device>, claim)
-                }
-                None => (device, claim),
-            });
+            let slice = slice
+                .map(|(device, claim)| (self.config.shared(sharing.as_ref(), at, device), claim));
             let placed = on.map(|(_, plan)| (plan.of_tenant(&tenant.name), tenant.name.clone()));
             let config = self.config_of(tenant, shard);
             let (clock, versions) = (Arc::clone(clock), versions.get(at).cloned());

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use larder_blocks::isolation::{DeviceShare, DeviceSharing};
-use larder_device::Clock;
+use larder_device::{Clock, Device};
 
 use crate::base::error::Error;
 use crate::cache::lending::part_of;
@@ -178,6 +178,22 @@ impl TenantsConfig {
         let depth = self.device_depth.or(is_limited.then_some(u32::MAX))?;
         let shares: Vec<_> = self.tenants.iter().map(|tenant| tenant.device_share).collect();
         Some(DeviceSharing::new(&shares, depth, Arc::clone(clock)))
+    }
+
+    /// `device`, or a part of it, as the tenant at position `at` has it. Without turns, a tenant that has no limits has
+    /// the device itself.
+    pub(super) fn shared(
+        &self,
+        sharing: Option<&DeviceSharing>,
+        at: usize,
+        device: Arc<dyn Device>,
+    ) -> Arc<dyn Device> {
+        match sharing {
+            Some(sharing) if self.device_depth.is_some() || self.tenants[at].is_limited() => {
+                Arc::new(sharing.device_of(at, device))
+            }
+            _ => device,
+        }
     }
 }
 

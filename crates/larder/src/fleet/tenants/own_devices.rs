@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use larder_blocks::isolation::DeviceSharing;
 use larder_device::{Claim, Clock, Device};
 
 use super::budget::Budget;
@@ -70,8 +69,8 @@ impl Tenants {
         let (mut caches, mut claims) = (Vec::new(), Vec::new());
         let mut plan = PlacementPlan::default();
         for (at, (tenant, device)) in config.tenants.iter().zip(&devices).enumerate() {
-            let share = sharing.as_ref().map(|sharing| (sharing, at));
-            let opened = open_one(&shares, tenant, (device, share), &clock).await;
+            let device = config.shared(sharing.as_ref(), at, Arc::clone(device));
+            let opened = open_one(&shares, tenant, &device, &clock).await;
             let (cache, claim, own) =
                 opened.map_err(|error| error.of(&format!("tenant {:?}", tenant.name)))?;
             caches.push(Arc::new(cache));
@@ -102,18 +101,14 @@ fn owners_of_all(
 async fn open_one(
     shares: &Shares<'_>,
     tenant: &Tenant,
-    (device, share): (&Arc<dyn Device>, Option<(&DeviceSharing, usize)>),
+    device: &Arc<dyn Device>,
     clock: &Arc<dyn Clock>,
 ) -> Result<(Larder, Arc<Claim>, PlacementPlan), Error> {
     let claim = Arc::new(Claim::take(device)?);
     let config = shares.config_of(tenant, None);
     let info = device.info();
     let plan = plan::of_one(&tenant.name, &config, info)?;
-    let mut device = Arc::clone(device);
-    if let Some((sharing, at)) = share {
-        device = Arc::new(sharing.device_of(at, device));
-    }
-    let on = Some((device, Arc::clone(&claim)));
+    let on = Some((Arc::clone(device), Arc::clone(&claim)));
     let placed = Some((plan.clone(), tenant.name.clone()));
     let cache = Larder::open_placed(config, on, Arc::clone(clock), placed, None).await?;
     Ok((cache, claim, plan))
