@@ -27,6 +27,7 @@ mod places;
 mod tenants;
 mod token;
 
+use std::fmt::Display;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -206,15 +207,10 @@ fn change_vssds(shared: &ServerState, order: Result<VssdOrder, &'static str>) ->
     let Some(vssds) = &shared.config.vssds else {
         return Response::text(404, "the tenants of this server have no virtual SSDs\n");
     };
-    let order = match order {
-        Ok(order) => order,
-        Err(lacks) => return Response::text(400, lacks),
-    };
-    tracing::warn!(?order, "virtual SSDs change: an operator said so");
-    match vssds.carry_out(&order) {
-        Ok(done) => Response::text(200, &done),
-        Err(why) => Response::text(409, &format!("not done: {why}\n")),
-    }
+    ordered(order, |order| {
+        tracing::warn!(?order, "virtual SSDs change: an operator said so");
+        vssds.carry_out(&order)
+    })
 }
 
 /// Carries out an order to the set of shards.
@@ -222,12 +218,17 @@ fn change_shards(shared: &ServerState, order: Result<api::Order, &'static str>) 
     let Some(shards) = api::set(shared) else {
         return Response::text(404, "this server has no set of shards\n");
     };
-    let order = match order {
-        Ok(order) => order,
-        Err(lacks) => return Response::text(400, lacks),
-    };
-    match order.carry_out(shards) {
-        Ok(done) => Response::text(200, &done),
-        Err(error) => Response::text(409, &format!("not done: {error}\n")),
+    ordered(order, |order| order.carry_out(shards))
+}
+
+/// The answer to an order, which lacks something, or is carried out.
+fn ordered<O, E: Display>(
+    order: Result<O, &'static str>,
+    carry_out: impl FnOnce(O) -> Result<String, E>,
+) -> Response {
+    match order.map(carry_out) {
+        Ok(Ok(done)) => Response::text(200, &done),
+        Ok(Err(why)) => Response::text(409, &format!("not done: {why}\n")),
+        Err(lacks) => Response::text(400, lacks),
     }
 }
