@@ -70,6 +70,16 @@ pub enum Isolation {
 }
 
 impl Isolation {
+    /// Its name in settings and commands: "channel", "die", "software" or "none".
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Channel => "channel",
+            Self::Die => "die",
+            Self::Software { .. } => "software",
+            Self::None => "none",
+        }
+    }
+
     /// The name of the unit of this isolation.
     pub(super) fn unit_name(self) -> &'static str {
         match self {

@@ -22,17 +22,13 @@ pub(super) fn device_on(
     tenant: &TenantSettings,
     settings: &Settings,
 ) -> Result<OwnDevice, Error> {
-    let refused = |why: String| Error::usage(format!("tenant {:?}: {why}", tenant.name));
-    let failed = |error: larder_device::Error| match error.kind() {
-        ErrorKind::Setup | ErrorKind::NoSpace => refused(error.to_string()),
-        _ => Error::run(format!("tenant {:?}: {error}", tenant.name)),
-    };
+    let failed = |error| failed(tenant, &error);
     let mut own = settings.tenant(tenant);
     // A region of the log is a block, which is erased as a whole.
     let block_bytes = u32::try_from(store.info().block_bytes).unwrap_or(u32::MAX);
     own.config.loc.region_bytes.get_or_insert(block_bytes);
     let options = own.config.on_blocks(store.info());
-    let options = options.map_err(|error| refused(words::of_serve(&error)))?;
+    let options = options.map_err(|error| refused(tenant, &words::of_serve(&error)))?;
     let made = block_on(DeviceOnBlocks::options_of(&store)).map_err(failed)?;
     let discards = settings.on_change.0 == OnChange::Discard;
     let device = match made {
@@ -55,6 +51,19 @@ pub(super) fn device_on(
         _ => block_on(DeviceOnBlocks::open(store, &options)),
     };
     Ok((own, Arc::new(device.map_err(failed)?)))
+}
+
+/// A wish of a tenant that cannot be granted.
+pub(super) fn refused(tenant: &TenantSettings, why: &str) -> Error {
+    Error::usage(format!("tenant {:?}: {why}", tenant.name))
+}
+
+/// A failure of what a tenant's device is on.
+pub(super) fn failed(tenant: &TenantSettings, error: &larder_device::Error) -> Error {
+    match error.kind() {
+        ErrorKind::Setup | ErrorKind::NoSpace => refused(tenant, &error.to_string()),
+        _ => Error::run(format!("tenant {:?}: {error}", tenant.name)),
+    }
 }
 
 /// Whether `made` is what the settings gave when the store had fewer blocks: the virtual SSD has grown since, and

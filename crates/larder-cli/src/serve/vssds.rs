@@ -7,7 +7,7 @@ use larder::{Device, DeviceShare, RealClock};
 use larder_blocks::isolation::DeviceSharing;
 use larder_blocks::vssd::{ImageFile, Levelling, MemoryKeeper};
 use larder_blocks::{BlockStore, VssdArray};
-use larder_device::{ErrorKind, ModelSpec, Target, TargetKind};
+use larder_device::{ModelSpec, Target, TargetKind};
 use larder_server::{VssdOrders, WearReports};
 use larder_ssd::raw::{RawConfig, RawSsd};
 use larder_vssd::levelling::PaceLimits;
@@ -15,7 +15,7 @@ use larder_vssd::service::ServiceOptions;
 use larder_vssd::{Isolation, MemoryImages, Request, Throughputs, VssdInfo};
 use larder_workload::Error;
 
-use super::on_blocks::{OwnDevice, device_on};
+use super::on_blocks::{OwnDevice, device_on, failed, refused};
 use super::settings::Settings;
 use super::wear::{ServedWear, TenantDevice};
 use crate::settings_file::{IsolatedPlace, TenantSettings};
@@ -123,18 +123,21 @@ impl IsolatedTenants {
         found: Option<&VssdInfo>,
         settings: &Settings,
     ) -> Result<OwnDevice, Error> {
-        let refused = |why: String| Error::usage(format!("tenant {:?}: {why}", tenant.name));
+        let refuse = |why: &str| refused(tenant, why);
+        let failed = |error| failed(tenant, &error);
         if place.units.is_none() && place.capacity_bytes.is_none() {
-            return Err(refused("isolation: how much? give channels, dies or capacity".to_owned()));
+            return Err(refuse("isolation: how much? give channels, dies or capacity"));
         }
-        let failed = |error: larder_device::Error| match error.kind() {
-            ErrorKind::Setup | ErrorKind::NoSpace => refused(error.to_string()),
-            _ => Error::run(format!("tenant {:?}: {error}", tenant.name)),
-        };
+        // Before anything is made.
+        if place.borrows && settings.tenant(tenant).config.array.percent > 0.0 {
+            return Err(refuse(
+                "borrows: the array engine has an index on flash that must stay; take one of them out",
+            ));
+        }
         let wanted = self.request(place);
         let id = match found {
             Some(info) => {
-                check_same(info, place, wanted.isolation).map_err(refused)?;
+                check_same(info, place, wanted.isolation).map_err(|why| refuse(&why))?;
                 if let Some(more) =
                     place.units.map(|units| units - info.units).filter(|more| *more > 0)
                 {
@@ -144,13 +147,6 @@ impl IsolatedTenants {
             }
             None => self.array.alloc_named(&tenant.name, wanted).map_err(failed)?,
         };
-        let own = settings.tenant(tenant);
-        if place.borrows && own.config.array.percent > 0.0 {
-            return Err(refused(
-                "borrows: the array engine has an index on flash that must stay; take one of them out"
-                    .to_owned(),
-            ));
-        }
         self.array.lend_of(id, place.lends).map_err(failed)?;
         let store: Arc<dyn BlockStore> = Arc::new(self.array.store(id).map_err(failed)?);
         let device = device_on(store, tenant, settings)?;
@@ -200,6 +196,7 @@ impl IsolatedTenants {
             _levelling: levelling,
         })
     }
+
     /// Describes the virtual SSDs for people, a line each.
     pub(crate) fn describe(&self) -> Vec<String> {
         let loans = self.array.loans().unwrap_or_default().tenants;
@@ -247,13 +244,7 @@ fn share_time(devices: Vec<OwnDevice>, settings: &Settings) -> Vec<OwnDevice> {
 
 /// Whether the virtual SSD that a tenant has is what it asks for.
 fn check_same(info: &VssdInfo, place: &IsolatedPlace, wanted: Isolation) -> Result<(), String> {
-    let kind = |of: Isolation| match of {
-        Isolation::Channel => "channel",
-        Isolation::Die => "die",
-        Isolation::Software { .. } => "software",
-        Isolation::None => "none",
-    };
-    let (has, asks) = (kind(info.request.isolation), kind(wanted));
+    let (has, asks) = (info.request.isolation.name(), wanted.name());
     if has != asks {
         return Err(format!(
             "isolation = {asks}: its virtual SSD has {has}, and a change would empty it; take the setting back, or end \

@@ -88,12 +88,7 @@ pub(crate) struct IsolatedPlace {
 
 impl fmt::Display for IsolatedPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.isolation {
-            Isolation::Channel => "isolation channel",
-            Isolation::Die => "isolation die",
-            Isolation::Software { .. } => "isolation software",
-            Isolation::None => "isolation none",
-        })?;
+        write!(f, "isolation {}", self.isolation.name())?;
         if let Some(units) = self.units {
             write!(f, ", {units} of them")?;
         }
