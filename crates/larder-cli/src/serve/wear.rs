@@ -7,6 +7,7 @@ use std::sync::Arc;
 use larder::Device;
 use larder_blocks::VssdArray;
 use larder_blocks::vssd::Levelling;
+use larder_device::DeviceStats;
 use larder_server::{MetricsText, WearReports};
 use larder_ssd::managed::PAGE_BYTES;
 use larder_vssd::service::{DriveReport, ExchangeReport, ServiceReport};
@@ -122,40 +123,36 @@ impl ServedWear {
 
 /// Pages that each tenant's virtual SSD was given and that it programmed. A page has 4096 bytes.
 fn written(page: &mut MetricsText, tenants: &[TenantDevice]) {
-    let pages: Vec<(&str, u64, u64)> = tenants
-        .iter()
-        .map(|tenant| {
-            let stats = tenant.device.stats();
-            let pages = |bytes: u64| bytes / PAGE_BYTES;
-            let (written, programmed) = (stats.host_written_bytes, stats.flash_written_bytes());
-            (&*tenant.name, pages(written), pages(programmed))
-        })
-        .collect();
-    page.family(
-        "tenant_written_pages",
-        "counter",
-        "Pages of 4096 bytes that a tenant's cache wrote to its virtual SSD since the start.",
-    );
-    for (tenant, written, _) in &pages {
-        page.sample("tenant_written_pages_total", &[("tenant", tenant)], written);
-    }
-    page.family(
-        "tenant_programmed_pages",
-        "counter",
-        "Pages that the virtual SSD programmed for them, with headers, copies of cleaning and exchanges.",
-    );
-    for (tenant, _, programmed) in &pages {
-        page.sample("tenant_programmed_pages_total", &[("tenant", tenant)], programmed);
+    type Bytes = fn(&DeviceStats) -> u64;
+    let counters: [(&str, &str, Bytes); 2] = [
+        (
+            "tenant_written_pages",
+            "Pages of 4096 bytes that a tenant's cache wrote to its virtual SSD since the start.",
+            |stats| stats.host_written_bytes,
+        ),
+        (
+            "tenant_programmed_pages",
+            "Pages that the virtual SSD programmed for them, with headers, copies of cleaning and exchanges.",
+            DeviceStats::flash_written_bytes,
+        ),
+    ];
+    let stats: Vec<_> = tenants.iter().map(|it| (&*it.name, it.device.stats())).collect();
+    for (name, help, bytes) in counters {
+        page.family(name, "counter", help);
+        for (tenant, stats) in &stats {
+            let pages = bytes(stats) / PAGE_BYTES;
+            page.sample(&format!("{name}_total"), &[("tenant", tenant)], pages);
+        }
     }
     page.family(
         "tenant_dlwa",
         "gauge",
         "Pages that a tenant's virtual SSD programmed for each page that the cache wrote, since the start.",
     );
-    #[allow(clippy::cast_precision_loss)] // far below 2^53
-    for (tenant, written, programmed) in pages.iter().filter(|(_, written, _)| *written > 0) {
-        let dlwa = *programmed as f64 / *written as f64;
-        page.sample("tenant_dlwa", &[("tenant", tenant)], dlwa);
+    for (tenant, stats) in &stats {
+        if let Some(dlwa) = stats.dlwa() {
+            page.sample("tenant_dlwa", &[("tenant", tenant)], dlwa);
+        }
     }
 }
 
