@@ -195,9 +195,13 @@ impl Data {
         array.level(own, settings).map(Some)
     }
 
-    /// Whether caches are on blocks of virtual SSDs.
+    /// Whether all caches are on erase blocks: those of virtual SSDs, or zones.
     pub(crate) fn is_on_blocks(&self) -> bool {
-        matches!(self, Self::Isolated(_))
+        match self {
+            Self::Isolated(_) => true,
+            Self::Own(drives) => drives.iter().all(|drive| drive.opened().is_none()),
+            Self::None | Self::File(_) | Self::Shards(_) => false,
+        }
     }
 
     /// Each tenant with its own device, if tenants have their own.

@@ -16,10 +16,10 @@ const EXPECTED_OF_LOG: &str = "Expect an ALWA of 1.1 to 1.2 and a DLWA of 1.0";
 /// And of buckets beside it.
 const EXPECTED_WITH_BUCKETS: &str =
     "Expect an ALWA of 5 to 11, and a DLWA of 1.0 with placement, up to 3.3 without";
-/// What docs/vssds.md has of both on blocks of a virtual SSD.
-const EXPECTED_OF_LOG_ON_BLOCKS: &str = "On blocks of a virtual SSD, expect an ALWA of 1.1 to 1.2 and a DLWA of 1.0, \
+/// What docs/vssds.md has of both on erase blocks: those of a virtual SSD, or zones.
+const EXPECTED_OF_LOG_ON_BLOCKS: &str = "On erase blocks, expect an ALWA of 1.1 to 1.2 and a DLWA of 1.0, \
                                          up to 1.1 with many overwritten and deleted keys";
-const EXPECTED_WITH_BUCKETS_ON_BLOCKS: &str = "On blocks of a virtual SSD, expect an ALWA of 5 to 11 \
+const EXPECTED_WITH_BUCKETS_ON_BLOCKS: &str = "On erase blocks, expect an ALWA of 5 to 11 \
      and a DLWA of about 2.5: buckets are mapped page by page there, and cleaning copies them; without buckets \
      (soc.percent = 0) it is 1.0";
 /// A bucket of small objects, in bytes.
@@ -61,7 +61,7 @@ fn told(status: &PlacementStatus) -> String {
     text.strip_prefix("placement: ").map_or(text.clone(), str::to_owned)
 }
 
-/// What the engines of a cache are, and what that costs, on blocks of a virtual SSD or not.
+/// What the engines of a cache are, and what that costs, on erase blocks or not.
 fn objects(cache: &Larder, memory_bytes: u64, on_blocks: bool) -> Vec<String> {
     let (of_log, with_buckets) = match on_blocks {
         true => (EXPECTED_OF_LOG_ON_BLOCKS, EXPECTED_WITH_BUCKETS_ON_BLOCKS),
