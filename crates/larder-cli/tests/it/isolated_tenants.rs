@@ -281,7 +281,11 @@ fn what_isolation_needs_is_told() {
     assert!(said.contains("tenant \"pages\": isolation: how much?"), "{said}");
     let said = refused(place.path(), &on("image:/nowhere/m.img"), &[]);
     assert!(said.contains("`larder vssd format` makes one"), "{said}");
-    let greedy = on("model:384M,op=10,channels=4,dies=2").replace("channels = 2", "channels = 9");
+    let on_model = on("model:384M,op=10,channels=4,dies=2");
+    let lent = "channels = 2\nborrows = true\narray = { percent = 96 }";
+    let said = refused(place.path(), &on_model.replace("channels = 2", lent), &[]);
+    assert!(said.contains("tenant \"photos\": borrows: the array engine has an index"), "{said}");
+    let greedy = on_model.replace("channels = 2", "channels = 9");
     let said = refused(place.path(), &greedy, &[]);
     assert!(said.contains("tenant \"photos\"") && said.contains("are free"), "{said}");
 }
