@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use clap::{Parser, ValueEnum, value_parser};
 use larder_sim::soak::{
-    InjectedBug, Totals, run_array_seed, run_blocks_seed, run_power_seed, run_seed, run_shards_seed,
+    InjectedBug, Totals, run_array_seed, run_blocks_seed, run_pages_seed, run_power_seed, run_seed,
+    run_shards_seed,
 };
 use serde_json::json;
 
@@ -41,6 +42,8 @@ enum Theme {
     Blocks,
     /// Large objects in the array engine, whose index is on flash
     Array,
+    /// Small objects in pages by set
+    Pages,
     /// Several drives with a shard each, which fail, recover, are replaced, added and removed
     Shards,
 }
@@ -68,6 +71,7 @@ fn main() -> ExitCode {
                 Some(Theme::Power) => println!("\nreplay: the same with {again} --theme power"),
                 Some(Theme::Blocks) => println!("\nreplay: the same with {again} --theme blocks"),
                 Some(Theme::Array) => println!("\nreplay: the same with {again} --theme array"),
+                Some(Theme::Pages) => println!("\nreplay: the same with {again} --theme pages"),
                 Some(Theme::Shards) => println!("\nreplay: the same with {again} --theme shards"),
                 None => println!("\nreplay: cargo xtask soak {again}"),
             }
@@ -86,6 +90,7 @@ fn run(arguments: &Arguments) -> (Totals, Option<u64>) {
             Some(Theme::Power) => run_power_seed(seed),
             Some(Theme::Blocks) => run_blocks_seed(seed),
             Some(Theme::Array) => run_array_seed(seed),
+            Some(Theme::Pages) => run_pages_seed(seed),
             Some(Theme::Shards) => run_shards_seed(seed),
             None => run_seed(seed, InjectedBug::None),
         };

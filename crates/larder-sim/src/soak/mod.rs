@@ -12,6 +12,7 @@
 //! | `plan` | the decisions of a seed before the run |
 //! | `theme` | special topics of some seeds |
 //! | `device` | the SSD model with faults, whose completions the scheduler releases |
+//! | `in_pages` | small objects in pages by set |
 //! | `on_array` | large objects under an index on flash |
 //! | `on_shards` | several drives with a shard each, and which of them an opening gets |
 //! | `on_vssd` | blocks of a virtual SSD as the lowest layer |
@@ -30,6 +31,7 @@ mod choose;
 mod device;
 mod drive;
 mod history;
+mod in_pages;
 mod kept;
 mod on_array;
 mod on_shards;
@@ -79,6 +81,11 @@ pub fn run_blocks_seed(seed: u64) -> SeedReport {
 /// Runs one seed with a cache that keeps its large objects in the array engine.
 pub fn run_array_seed(seed: u64) -> SeedReport {
     scheduler::Scheduler::new(seed, InjectedBug::None, About::Array).run()
+}
+
+/// Runs one seed with a cache that keeps its small objects in pages by set.
+pub fn run_pages_seed(seed: u64) -> SeedReport {
+    scheduler::Scheduler::new(seed, InjectedBug::None, About::Pages).run()
 }
 
 /// Runs one seed with a cache over several drives, which fail, recover, are replaced, added and removed.

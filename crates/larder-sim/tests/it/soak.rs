@@ -5,7 +5,8 @@ use std::sync::Mutex;
 use std::thread::{available_parallelism, scope};
 
 use larder_sim::soak::{
-    InjectedBug, SeedReport, Totals, run_array_seed, run_blocks_seed, run_seed, run_shards_seed,
+    InjectedBug, SeedReport, Totals, run_array_seed, run_blocks_seed, run_pages_seed, run_seed,
+    run_shards_seed,
 };
 
 /// For more seeds: `cargo xtask soak --seeds N`.
@@ -81,6 +82,13 @@ fn a_cache_on_blocks_is_as_right() {
 fn a_cache_with_an_index_on_flash_is_as_right() {
     let totals = right(0..24, "the soak with --theme array", run_array_seed);
     assert!(totals.crash_points > 40 && totals.flash_hits > 500, "{totals:?}");
+}
+
+/// `cargo run --release -p larder-sim --example soak -- --theme pages --seeds N` for more.
+#[test]
+fn a_cache_with_pages_by_set_is_as_right() {
+    let totals = right(0..40, "the soak with --theme pages", run_pages_seed);
+    assert!(totals.crash_points > 60 && totals.flash_hits > 500, "{totals:?}");
 }
 
 /// `cargo run --release -p larder-sim --example soak -- --theme shards --seeds N` for more.

@@ -3,6 +3,7 @@
 //! ```text
 //!   0     metadata_bytes   loc_offset             array_offset     soc_log_offset  soc_offset    usable_bytes
 //!   ├ label, snapshot ┼─ tombstones ─┼─ LOC: regions … ─ gap ─┼─ array: regions … ─┼─ SOC log ─┼─ SOC: buckets … ─┤
+//!                                                                                         or regions of pages
 //! ```
 
 use std::ops::Range;
@@ -20,6 +21,8 @@ pub(crate) const REGIONS: [u8; 4] = *b"LREG";
 pub(crate) const ARRAY: [u8; 4] = *b"ARRY";
 const LOG_SEGMENTS: [u8; 4] = *b"SLOG";
 pub(crate) const BUCKETS: [u8; 4] = *b"SBKT";
+/// Regions of pages by set.
+pub(crate) const PAGES: [u8; 4] = *b"SPGS";
 #[cfg(test)]
 const PLAIN: [u8; 4] = *b"TEST";
 
@@ -30,7 +33,8 @@ pub(crate) struct Section {
     pub(crate) offset: u64,
     pub(crate) units: u64,
     pub(crate) unit_bytes: u32,
-    /// More details: for the array the number of tables and of TTL groups; 0 for all others.
+    /// More details: for the array the number of tables and of TTL groups; for pages by set the number of sets, and 0;
+    /// 0 for all others.
     pub(crate) details: [u32; 2],
 }
 
@@ -62,10 +66,16 @@ pub struct Layout {
     pub array_tables: u32,
     /// Number of TTL groups, each of which fills its own regions: 32 or 1; 0 without the engine.
     pub array_ttl_groups: u32,
-    /// Start of the buckets of the small-object engine.
+    /// Start of the buckets or pages of the small-object engine.
     pub soc_offset: u64,
-    /// Number of buckets; 0 switches the engine off.
+    /// Number of buckets; 0 without the engine, or if it has pages by set.
     pub soc_buckets: u64,
+    /// Number of regions of pages by set; 0 without the engine, or if it has buckets.
+    pub soc_page_regions: u32,
+    /// Size of these regions; 0 without pages.
+    pub soc_page_region_bytes: u32,
+    /// Number of sets; 0 without pages.
+    pub soc_sets: u32,
     /// Start of the log in front of the buckets; `soc_offset` without a log.
     pub soc_log_offset: u64,
     /// Number of the log's segments; 0 means no log.
@@ -112,7 +122,23 @@ impl Layout {
             let array = section(ARRAY, offset, regions, self.array_region_bytes);
             sections.push(Section { details, ..array });
         }
+        // The same holds for pages by set.
+        if self.soc_page_regions > 0 {
+            let (regions, sets) = (self.soc_page_regions.into(), self.soc_sets);
+            let pages = section(PAGES, self.soc_offset, regions, self.soc_page_region_bytes);
+            sections.push(Section { details: [sets, 0], ..pages });
+        }
         sections
+    }
+
+    /// Bytes of flash for small objects: buckets, or regions of pages. The log in front of buckets is not in it.
+    ///
+    /// ```
+    /// assert_eq!(larder::Layout::default().soc_bytes(), 0);
+    /// ```
+    pub fn soc_bytes(&self) -> u64 {
+        let pages = u64::from(self.soc_page_regions) * u64::from(self.soc_page_region_bytes);
+        self.soc_buckets.saturating_mul(BLOCK_BYTES.into()).saturating_add(pages)
     }
 
     /// Byte range of the array engine's regions; empty without the engine.
@@ -126,8 +152,13 @@ impl Layout {
     }
 
     /// Number of regions of all engines. Regions are numbered in the order of the device: those of the large-object
-    /// engine, then those of the array.
+    /// engine, then those of the array, then those of pages by set.
     pub(crate) fn regions(&self) -> u32 {
+        self.large_regions().saturating_add(self.soc_page_regions)
+    }
+
+    /// Number of regions of large objects.
+    pub(crate) fn large_regions(&self) -> u32 {
         self.loc_regions.saturating_add(self.array_regions)
     }
 
@@ -173,6 +204,21 @@ impl Layout {
                 }),
                 BUCKETS if in_blocks => {
                     Some(Self { soc_offset: offset, soc_buckets: units, ..layout })
+                }
+                PAGES => {
+                    let soc_page_regions =
+                        u32::try_from(units).ok().filter(|&regions| regions > 0)?;
+                    // Region numbers cover all engines.
+                    layout.large_regions().checked_add(soc_page_regions)?;
+                    let [soc_sets, _] = details;
+                    let fits = soc_sets > 0 && layout.soc_buckets == 0;
+                    fits.then_some(Self {
+                        soc_offset: offset,
+                        soc_page_regions,
+                        soc_page_region_bytes: unit_bytes,
+                        soc_sets,
+                        ..layout
+                    })
                 }
                 #[cfg(test)]
                 PLAIN => Some(Self { plain_offset: offset, plain_blocks: units, ..layout }),

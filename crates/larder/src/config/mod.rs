@@ -26,6 +26,7 @@ mod loc;
 mod on_change;
 mod shares;
 mod soc;
+mod soc_layout;
 
 use std::time::Duration;
 
@@ -46,6 +47,7 @@ pub use loc::{LocConfig, Reinsertion};
 pub use on_change::OnChange;
 pub use soc::SocConfig;
 pub(crate) use soc::{OBJECT_BYTES_MAX as SOC_OBJECT_BYTES_MAX, PERCENT as SOC_PERCENT};
+pub use soc_layout::SocLayout;
 
 /// Objects on their way to flash may take this part of DRAM's budget on top of it, but at least the constant below.
 const DEMOTING_PART: u64 = 4;

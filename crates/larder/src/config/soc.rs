@@ -1,6 +1,7 @@
 //! Options of the small-object engine.
 
 use super::limits::percent;
+use super::soc_layout::SocLayout;
 use crate::base::error::Error;
 
 /// Up to this number of bytes of flash for each byte of memory, all objects go to the large-object engine.
@@ -9,6 +10,13 @@ const FLASH_PER_MEMORY_WITHOUT_SOC: u64 = 16;
 pub(crate) const OBJECT_BYTES_MAX: usize = 4050;
 /// Default share of the small-object engine if there is more flash, in percent.
 pub(crate) const PERCENT: f64 = 4.0;
+
+/// Bytes of a page of a set.
+const PAGE_BYTES: u64 = 4096;
+/// With fewer pages, a set that begins a page early has lost too much of them.
+const PAGES_PER_SET_MIN: u64 = 24;
+/// With more pages, too many look-ups of keys that are not there read one.
+const PAGES_PER_SET_MAX: u64 = 192;
 
 /// Configuration of the small-object engine (SOC): a part of [`Config`](crate::Config).
 #[derive(Debug, Clone, PartialEq)]
@@ -27,6 +35,15 @@ pub struct SocConfig {
     /// - With more flash the SOC gets 4 %, so that the many small objects take only a few bits of memory each. Set it
     ///   to the share of small objects in all bytes that should stay.
     pub percent: Option<f64>,
+    /// How it stores its objects. `None`, the default, lets the cache decide when it starts empty: buckets. A cache that
+    /// was made with another layout is refused, or starts empty
+    /// ([`Config::on_change`](crate::Config::on_change)).
+    pub layout: Option<SocLayout>,
+    /// Pages of each set, if objects are stored in pages by set: at least 2. `None`, the default: 4.5 times the bytes of
+    /// flash for small objects by the bytes of memory, 24 to 192. Each set has a page in memory, so fewer pages a set
+    /// take more of it; more pages a set need more reads for keys that are not there, one in 65,536 for each object of
+    /// the set.
+    pub pages_per_set: Option<u32>,
     /// Share of the cache's flash for a log in front of the small-object engine's buckets, in percent; 0 means no log.
     /// Small objects wait in the log until several of them can be written to their bucket together, which divides the
     /// engine's write amplification by several. 5 is a good start. Together with [`SocConfig::percent`] at most 100. A
@@ -49,6 +66,8 @@ impl Default for SocConfig {
     fn default() -> Self {
         Self {
             percent: None,
+            layout: None,
+            pages_per_set: None,
             log_percent: 0.0,
             log_threshold: 2,
             max_object_bytes: 640,
@@ -64,6 +83,22 @@ impl SocConfig {
         // A log is useless without buckets.
         let chosen = if all_in_loc && self.log_percent == 0.0 { 0.0 } else { PERCENT };
         self.percent.unwrap_or(chosen)
+    }
+
+    /// Whether objects are stored in pages by set.
+    pub(crate) fn has_pages(&self) -> bool {
+        self.layout == Some(SocLayout::Pages)
+    }
+
+    /// The number of sets for this number of bytes of pages. `None` if it is too large.
+    pub(crate) fn sets_for(&self, bytes: u64, memory_bytes: u64) -> Option<u32> {
+        let pages = bytes / PAGE_BYTES;
+        let automatic = u128::from(bytes) * 9 / (u128::from(memory_bytes.max(1)) * 2);
+        let automatic = u64::try_from(automatic)
+            .unwrap_or(u64::MAX)
+            .clamp(PAGES_PER_SET_MIN, PAGES_PER_SET_MAX);
+        let pages_per_set = self.pages_per_set.map_or(automatic, u64::from);
+        u32::try_from((pages / pages_per_set.max(1)).max(1)).ok().filter(|&sets| sets < u32::MAX)
     }
 
     /// Refuses settings that cannot work on any device.
@@ -83,6 +118,22 @@ impl SocConfig {
                 "soc.percent = {buckets} and soc.log_percent = {}: must be at most 100 together",
                 self.log_percent
             )));
+        }
+        if self.has_pages() && self.log_percent > 0.0 {
+            return Err(Error::config(format!(
+                "soc.layout = pages and soc.log_percent = {}: the log is for buckets; set soc.log_percent = 0, or \
+                 soc.layout = buckets",
+                self.log_percent
+            )));
+        }
+        if self.has_pages() && self.dynamic_placement {
+            return Err(Error::config(
+                "soc.layout = pages and soc.dynamic_placement = true: pages are never rewritten, so none is hot; set \
+                 soc.dynamic_placement = false, or soc.layout = buckets",
+            ));
+        }
+        if self.pages_per_set.is_some_and(|pages| pages < 2) {
+            return Err(Error::config("soc.pages_per_set: must be at least 2"));
         }
         if self.log_threshold == 0 {
             return Err(Error::config("soc.log_threshold = 0: must be at least 1"));

@@ -19,6 +19,8 @@
 //! | `array/` | the array engine: large objects, with an index on flash |
 //! | `loc/` | the large-object engine: large objects, with an index in DRAM |
 //! | `soc/` | the small-object engine: buckets, and a log in front of them |
+//! | `pages/` | the small-object engine in its other layout: pages by set |
+//! | `small_record` | a small object as a record in a page |
 //! | `long/` | values longer than a region, in parts |
 //! | `stored` | an item as a record in a log of regions |
 //! | `flash_region` | a region, for programs that show a map of flash |
@@ -33,8 +35,10 @@ pub(crate) mod breaker;
 pub(crate) mod flash_region;
 pub(crate) mod loc;
 pub(crate) mod long;
+pub(crate) mod pages;
 pub(crate) mod region_tombstones;
 pub(crate) mod shared_flush;
+mod small_record;
 pub(crate) mod soc;
 pub(crate) mod stored;
 pub(crate) mod superblock;

@@ -23,6 +23,11 @@ impl RegionTombstones {
         self.first + region.number()
     }
 
+    /// The engine's region with this number among the regions of all engines. It may be beyond the engine's last.
+    pub(crate) fn own(&self, number: u32) -> Option<RegionId> {
+        number.checked_sub(self.first).map(RegionId::new)
+    }
+
     /// Voids for good all fills of these regions with a number below `sequence`.
     ///
     /// # Errors

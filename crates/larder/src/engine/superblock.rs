@@ -19,11 +19,12 @@
 //!      80   32 n  sections, by what is kept there
 //!
 //!  section
-//!       0      4  kind: "TOMB", "LREG", "SLOG", "SBKT" or, where there is an array engine, "ARRY"
+//!       0      4  kind: "TOMB", "LREG", "SLOG", "SBKT"; "ARRY" where there is an array engine; "SPGS" where small objects
+//!                 are in pages by set
 //!       4      4  bytes of a unit: block, region, segment, bucket
 //!       8      8  offset
 //!      16      8  number of units
-//!      24      4  of "ARRY" the number of tables; 0 of others
+//!      24      4  of "ARRY" the number of tables, of "SPGS" the number of sets; 0 of others
 //!      28      4  of "ARRY" the number of groups of times to live; 0 of others
 //! ```
 //!
@@ -201,6 +202,9 @@ mod tests {
             array_ttl_groups: 32,
             soc_offset: 7 << 20,
             soc_buckets: 8,
+            soc_page_regions: 0,
+            soc_page_region_bytes: 0,
+            soc_sets: 0,
             soc_log_offset: (7 << 20) - 5 * 8192,
             soc_log_segments: 5,
             soc_log_segment_bytes: 8192,
@@ -254,6 +258,29 @@ mod tests {
             None,
             "it would believe nothing of its own"
         );
+    }
+
+    #[test]
+    fn pages_by_set_are_a_section_in_place_of_buckets() {
+        let of = superblock();
+        let layout = Layout {
+            soc_buckets: 0,
+            soc_page_regions: 7,
+            soc_page_region_bytes: 65_536,
+            soc_sets: 11,
+            ..of.layout
+        };
+        let with = Superblock { layout, ..of };
+        let content = with.encode();
+        assert_eq!(Superblock::parse(&content, UUID), Some(with));
+        let expected = [
+            b"SPGS\0\0\x01\0",
+            &(7_u64 << 20).to_le_bytes()[..],
+            &[7, 0, 0, 0, 0, 0, 0, 0, 11, 0, 0, 0, 0, 0, 0, 0],
+        ];
+        assert_eq!(content.get(content.len() - 32..), Some(&expected.concat()[..]));
+        let both = Superblock { layout: Layout { soc_buckets: 8, ..layout }, ..of };
+        assert_eq!(Superblock::parse(&both.encode(), UUID), None, "buckets and pages");
     }
 
     proptest! {

@@ -10,9 +10,10 @@ use std::fmt;
 
 use larder_device::DeviceInfo;
 
-use super::division::{soc_buckets, soc_log_segments, usable_bytes};
+use super::division::{pages_of, soc_buckets, soc_log_segments, usable_bytes};
+use super::pages_layout::PagesLayout;
 use crate::base::layout::Layout;
-use crate::config::{Config, CrashSafety, LocConfig, OnChange, SOC_PERCENT, SocConfig};
+use crate::config::{Config, CrashSafety, LocConfig, OnChange, SOC_PERCENT, SocConfig, SocLayout};
 use crate::engine::soc::{BUCKET_BYTES, BUCKET_SNAPSHOT_BYTES};
 
 /// Candidate percentages are multiples of `1 / grain`. Coarser steps come first, since people prefer round numbers.
@@ -60,8 +61,12 @@ pub(super) fn reconcile(
 fn as_decided(config: &Config, found: &Layout) -> Config {
     let before = soc_percent(SOC_PERCENT, found);
     let is_decided = config.soc.percent.is_none() && [0.0, SOC_PERCENT].contains(&before);
-    let soc_percent = if is_decided { Some(before) } else { config.soc.percent };
-    Config { soc: SocConfig { percent: soc_percent, ..config.soc.clone() }, ..config.clone() }
+    let percent = if is_decided { Some(before) } else { config.soc.percent };
+    let layout = config.soc.layout.or_else(|| soc_layout(found));
+    // The number of sets follows from the memory of the time.
+    let pages_per_set = config.soc.pages_per_set.or_else(|| pages_per_set(config, found));
+    let soc = SocConfig { percent, layout, pages_per_set, ..config.soc.clone() };
+    Config { soc, ..config.clone() }
 }
 
 /// The settings in `config` that differ from those that divide a device like `info` as in `found`.
@@ -116,10 +121,24 @@ fn shares(config: &Config, found: &Layout) -> (Vec<String>, Config) {
         let now = config.soc.percent.map_or("None".to_owned(), |percent| percent.to_string());
         changes.push(change("soc.percent", now, soc_before));
     }
+    let layout_before = soc_layout(found);
+    if let (Some(now), Some(before)) = (config.soc.layout, layout_before)
+        && now != before
+    {
+        changes.push(change("soc.layout", now, before));
+    }
+    let pages_before = pages_per_set(config, found);
+    if let (Some(now), Some(before)) = (config.soc.pages_per_set, pages_before)
+        && now != before
+    {
+        changes.push(change("soc.pages_per_set", now, before));
+    }
     let before = Config {
         utilization_percent: utilization_percent(config.utilization_percent, found),
         soc: SocConfig {
             percent: Some(soc_before),
+            layout: layout_before.or(config.soc.layout),
+            pages_per_set: pages_before.or(config.soc.pages_per_set),
             log_percent: soc_log_percent(config.soc.log_percent, found),
             ..config.soc.clone()
         },
@@ -153,7 +172,38 @@ fn utilization_percent(now: f64, found: &Layout) -> f64 {
     shortest(now, part(found.usable_bytes, found.capacity_bytes), explains)
 }
 
+/// How small objects are stored; `None` without them.
+fn soc_layout(found: &Layout) -> Option<SocLayout> {
+    match (found.soc_sets, found.soc_buckets) {
+        (1.., _) => Some(SocLayout::Pages),
+        (0, 1..) => Some(SocLayout::Buckets),
+        (0, 0) => None,
+    }
+}
+
+/// The number of pages of a set: that of `config` if it explains the layout; `None` without sets.
+fn pages_per_set(config: &Config, found: &Layout) -> Option<u32> {
+    let pages = PagesLayout::of(found);
+    let explains = |soc: &SocConfig| soc.sets_for(pages.bytes(), 1) == Some(pages.sets);
+    let now = config.soc.pages_per_set.filter(|_| explains(&config.soc));
+    (pages.sets > 0).then(|| now.unwrap_or_else(|| pages.pages_per_set()))
+}
+
+/// The share of the small-object engine: `now` if it explains the layout.
 fn soc_percent(now: f64, found: &Layout) -> f64 {
+    let pages = PagesLayout::of(found);
+    if pages.sets == 0 {
+        return buckets_percent(now, found);
+    }
+    let (usable, log) = (found.usable_bytes, found.tombstone_log_bytes);
+    let explains = |percent: f64| {
+        let planned = pages_of(&Config::default(), percent, (usable, log));
+        planned.is_ok_and(|it| (it.regions, it.region_bytes) == (pages.regions, pages.region_bytes))
+    };
+    shortest(now, part(pages.bytes(), usable), explains)
+}
+
+fn buckets_percent(now: f64, found: &Layout) -> f64 {
     let explains = |percent: f64| {
         let buckets = soc_buckets(percent, found.usable_bytes, found.tombstone_log_bytes);
         // Without buckets the share must have been 0.

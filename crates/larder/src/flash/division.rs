@@ -4,6 +4,7 @@ use larder_device::DeviceInfo;
 
 use super::array_layout::ArrayLayout;
 use super::dead_keys::{DEAD_KEY_SNAPSHOT_BYTES, DEAD_KEYS_SNAPSHOT_HEADER_BYTES};
+use super::pages_layout::{self, PagesLayout};
 use super::snapshot::{HEADER_BYTES, PART_HEADER_BYTES, SNAPSHOT_AT};
 use super::unit;
 use crate::base::error::Error;
@@ -56,7 +57,9 @@ impl Layout {
         let usable = usable_bytes(config.utilization_percent, info.capacity_bytes);
         #[cfg(test)]
         let (usable, plain_blocks) = super::plain::carve(usable);
-        let tombstone_log_bytes = tombstone_log_bytes(config, usable);
+        let soc_percent = config.soc_percent(usable);
+        let has_pages = config.soc.has_pages();
+        let tombstone_log_bytes = tombstone_log_bytes(config, (usable, soc_percent));
         let fixed = fixed_bytes(tombstone_log_bytes);
         let snapshot_fixed = SNAPSHOT_FIXED_BYTES;
         #[cfg(test)]
@@ -64,15 +67,21 @@ impl Layout {
             let plain = super::plain::snapshot_bytes(plain_blocks);
             (fixed + plain, snapshot_fixed + plain)
         };
-        let soc_percent = config.soc_percent(usable);
-        let soc_buckets = soc_buckets(soc_percent, usable, tombstone_log_bytes);
-        let soc_offset = usable - soc_buckets * BUCKET_BYTES as u64;
+        let (soc_buckets, pages) = match has_pages {
+            true => (0, pages_of(config, soc_percent, (usable, tombstone_log_bytes))?),
+            false => {
+                let buckets = soc_buckets(soc_percent, usable, tombstone_log_bytes);
+                (buckets, PagesLayout::default())
+            }
+        };
+        let soc_offset = usable - soc_buckets * BUCKET_BYTES as u64 - pages.bytes();
         let buckets_snapshot = soc_buckets * BUCKET_SNAPSHOT_BYTES as u64;
         let dead_keys_snapshot = dead_keys_snapshot_bytes(tombstone_log_bytes, soc_buckets);
         let log = Self::plan_log(config.soc.log_percent, usable, soc_buckets, tombstone_log_bytes)?;
         let log_bytes = u64::from(log.segments) * u64::from(log.segment_bytes);
         let soc_log_offset = soc_offset.saturating_sub(log_bytes);
-        let beside_regions = fixed + buckets_snapshot + dead_keys_snapshot + log.snapshot_bytes;
+        let small_snapshot = buckets_snapshot + pages.snapshot_bytes;
+        let beside_regions = fixed + small_snapshot + dead_keys_snapshot + log.snapshot_bytes;
         let regions_space = soc_log_offset.saturating_sub(beside_regions);
         let array_space = share(usable, config.array.percent).min(regions_space);
         let tombstones = tombstones_place(0, tombstone_log_bytes);
@@ -81,10 +90,11 @@ impl Layout {
         let wants_loc = config.loc_percent(soc_percent) > 0.0;
         let (region_bytes, loc_regions) =
             Self::plan_loc(&config.loc, info, (usable, loc_space), wants_loc)?;
-        check_engines(soc_percent, usable, soc_buckets, loc_regions * u64::from(region_bytes))?;
+        let small = soc_buckets + u64::from(pages.regions);
+        check_engines(soc_percent, usable, small, loc_regions * u64::from(region_bytes))?;
         let snapshot = snapshot_fixed
             + dead_keys_snapshot
-            + buckets_snapshot
+            + small_snapshot
             + log.snapshot_bytes
             + array.snapshot_bytes
             + loc_regions * snapshot_bytes_max(region_bytes);
@@ -106,6 +116,9 @@ impl Layout {
             array_ttl_groups: array.groups,
             soc_offset,
             soc_buckets,
+            soc_page_regions: pages.regions,
+            soc_page_region_bytes: pages.region_bytes,
+            soc_sets: pages.sets,
             soc_log_offset,
             soc_log_segments: log.segments,
             soc_log_segment_bytes: log.segment_bytes,
@@ -241,6 +254,19 @@ pub(super) fn soc_buckets(percent: f64, usable: u64, tombstone_log_bytes: u64) -
     wanted.min(left) / BUCKET_COST
 }
 
+/// The regions of pages by set that fit into the share of the small-object engine; none if the share is 0.
+pub(super) fn pages_of(
+    config: &Config,
+    percent: f64,
+    (usable, tombstone_log_bytes): (u64, u64),
+) -> Result<PagesLayout, Error> {
+    if percent == 0.0 {
+        return Ok(PagesLayout::default());
+    }
+    let left = usable.saturating_sub(beside_engines(tombstone_log_bytes, 0));
+    PagesLayout::plan(config, share(usable, percent).min(left))
+}
+
 /// Number and size of the segments that fit into the share of the log. `None` if the share is invalid.
 pub(super) fn soc_log_segments(
     percent: f64,
@@ -252,11 +278,19 @@ pub(super) fn soc_log_segments(
     Some((log.segments, log.segment_bytes))
 }
 
-fn tombstone_log_bytes(config: &Config, usable: u64) -> u64 {
+fn tombstone_log_bytes(config: &Config, (usable, soc_percent): (u64, f64)) -> u64 {
+    let for_pages = match config.soc.has_pages() {
+        true => pages_layout::tombstone_bytes(share(usable, soc_percent)) / BLOCK * BLOCK,
+        false => 0,
+    };
     match config.crash_safety {
         CrashSafety::Off => 0,
         CrashSafety::Process | CrashSafety::Power => config.tombstone_log_bytes.map_or_else(
-            || (usable / LOG_PART / BLOCK * BLOCK).clamp(*LOG_BYTES.start(), *LOG_BYTES.end()),
+            || {
+                let common =
+                    (usable / LOG_PART / BLOCK * BLOCK).clamp(*LOG_BYTES.start(), *LOG_BYTES.end());
+                common + for_pages
+            },
             u64::from,
         ),
     }
@@ -326,7 +360,7 @@ fn is_in_order(layout: &Layout) -> bool {
         && regions_end <= array_from
         && array_end == layout.soc_log_offset
         && log_end == layout.soc_offset
-        && layout.soc_offset + layout.soc_buckets * BUCKET_BYTES as u64 == layout.usable_bytes
+        && layout.soc_offset + layout.soc_bytes() == layout.usable_bytes
 }
 
 fn automatic_region_bytes(loc_space: u64) -> u32 {

@@ -11,6 +11,7 @@ use crate::base::item::ItemRef;
 use crate::engine::array::Array;
 use crate::engine::breaker::CircuitBreaker;
 use crate::engine::loc::Loc;
+use crate::engine::pages::Pages;
 use crate::engine::soc::Soc;
 use crate::engine::tombstones::Tombstones;
 use crate::observe::stats::Counters;
@@ -20,6 +21,7 @@ use crate::observe::stats::Counters;
 pub(super) enum AnyEngine {
     Loc(Loc),
     Soc(Soc),
+    Pages(Pages),
     Array(Array),
     #[cfg(test)]
     Plain(Plain),
@@ -34,6 +36,9 @@ macro_rules! call {
                 $crate::engine::Engine::$method(engine, $($argument),*) $(.$wait)?
             }
             $crate::flash::engines::AnyEngine::Soc(engine) => {
+                $crate::engine::Engine::$method(engine, $($argument),*) $(.$wait)?
+            }
+            $crate::flash::engines::AnyEngine::Pages(engine) => {
                 $crate::engine::Engine::$method(engine, $($argument),*) $(.$wait)?
             }
             $crate::flash::engines::AnyEngine::Array(engine) => {
@@ -74,11 +79,15 @@ impl Engines {
             let (device, log) = (Arc::clone(device), places.soc_log);
             AnyEngine::Soc(Soc::new(device, place, log, tombstones.cloned(), shared()))
         });
+        let pages = places.pages.map(|place| {
+            let tombstones = tombstones.cloned();
+            AnyEngine::Pages(Pages::new(Arc::clone(device), place, tombstones, shared()))
+        });
         let array = places.array.map(|place| {
             let tombstones = tombstones.cloned();
             AnyEngine::Array(Array::new(Arc::clone(device), place, tombstones, shared()))
         });
-        let all = loc.into_iter().chain(soc).chain(array);
+        let all = loc.into_iter().chain(soc).chain(pages).chain(array);
         #[cfg(test)]
         let all = all.chain(places.plain.map(|place| {
             AnyEngine::Plain(Plain::new(Arc::clone(device), place, Arc::clone(counters)))

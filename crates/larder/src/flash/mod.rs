@@ -14,7 +14,7 @@
 //! |---|---|
 //! | `admission/` | decides which evicted items are worth a write |
 //! | `plan/` | the placement plan: the streams of a cache, and their placement handles |
-//! | `division`, `array_layout`, `unit`, `on_blocks` | divide the device among the parts of the cache |
+//! | `division`, `array_layout`, `pages_layout`, `unit`, `on_blocks` | divide the device among the parts of the cache |
 //! | `changes` | finds settings that have changed since the cache was made |
 //! | `places` | gives each engine its part and its handle |
 //! | `engines` | the list of the engines |
@@ -40,6 +40,7 @@ mod invalidate;
 mod label_area;
 mod needs;
 mod on_blocks;
+mod pages_layout;
 mod places;
 #[cfg(test)]
 mod plain;
@@ -71,7 +72,6 @@ use crate::engine::array::memory::ArrayMemory;
 use crate::engine::breaker::CircuitBreaker;
 use crate::engine::flash_region::FlashRegion;
 use crate::engine::long::{Lack, LongLookup, Parts};
-use crate::engine::soc::BUCKET_BYTES;
 use crate::engine::tombstones::Tombstones;
 use crate::engine::{FoundAgain, Judge, Memory, Stop};
 use crate::flash::admission::{Admission, AdmissionPolicy};
@@ -451,10 +451,10 @@ impl Flash {
     /// The flash and its load, for advice; what a cache counts itself is not in it.
     #[allow(clippy::cast_precision_loss)] // sizes of drives, far below 2^53
     pub(crate) fn situation(&self) -> Situation {
-        let buckets = self.layout.soc_buckets * BUCKET_BYTES as u64;
+        let small = self.layout.soc_bytes();
         Situation {
             flash_bytes: self.layout.usable_bytes,
-            soc_percent: buckets as f64 * 100.0 / self.layout.usable_bytes.max(1) as f64,
+            soc_percent: small as f64 * 100.0 / self.layout.usable_bytes.max(1) as f64,
             soc_max_object_bytes: self.soc_object_bytes_max.into(),
             load: self.load.load(),
             seconds: self.clock.now().saturating_sub(self.opened_at).as_secs(),

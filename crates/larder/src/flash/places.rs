@@ -12,6 +12,7 @@ use crate::engine::array::memory::{ArrayMemory, Sizes};
 use crate::engine::array::place::ArrayPlace;
 use crate::engine::loc::LocPlace;
 use crate::engine::loc::streams::{of_handles, streams};
+use crate::engine::pages::{OBJECT_BYTES_MAX as PAGE_OBJECT_BYTES_MAX, PagesPlace};
 use crate::engine::soc::{SocLogPlace, SocPlace};
 use crate::engine::superblock::{EPOCH_MAX, Superblock};
 use crate::flash::plan::{Class, PlacementPlan};
@@ -19,10 +20,14 @@ use crate::flash::plan::{Class, PlacementPlan};
 /// Bytes of large objects, over all open regions, that may wait until they fill a write.
 const OPEN_REGIONS_BYTES: usize = 8 << 20;
 
+/// Bytes of a write of pages by set.
+const PAGE_PIECE_BYTES: u32 = 256 << 10;
+
 /// The parts of one cache.
 pub(super) struct Places {
     pub(super) soc: Option<SocPlace>,
     pub(super) soc_log: Option<SocLogPlace>,
+    pub(super) pages: Option<PagesPlace>,
     pub(super) loc: Option<LocPlace>,
     pub(super) array: Option<ArrayPlace>,
     #[cfg(test)]
@@ -66,6 +71,8 @@ impl Places {
             cache: superblock.cache,
             first_sequence: first_sequence(superblock.epoch),
         });
+        let pages = (layout.soc_page_regions > 0)
+            .then(|| pages_place(config, layout, superblock, handle_of(Class::Soc)));
         #[cfg(test)]
         let plain = (layout.plain_blocks > 0).then_some(super::plain::PlainPlace {
             offset: layout.plain_offset,
@@ -76,6 +83,7 @@ impl Places {
         Ok(Self {
             soc,
             soc_log,
+            pages,
             loc,
             array,
             #[cfg(test)]
@@ -114,6 +122,38 @@ fn loc_place(
         eager_index_objects: config.eager_index_objects,
         oldest_sequence: first_sequence(superblock.oldest_epoch),
     })
+}
+
+fn pages_place(
+    config: &Config,
+    layout: &Layout,
+    superblock: &Superblock,
+    handle: PlacementHandle,
+) -> PagesPlace {
+    let region_bytes = layout.soc_page_region_bytes;
+    let piece_bytes = config.loc.write_bytes.min(PAGE_PIECE_BYTES).min(region_bytes);
+    let log = LogPlace {
+        offset: layout.soc_offset,
+        regions: layout.soc_page_regions,
+        region_bytes,
+        piece_bytes,
+        budget_bytes: 2 * piece_bytes as usize,
+        form: RecordForm::PLAIN,
+        streams: vec![Stream { handle, segment: 0, stays: false }],
+        eviction: RegionEviction::Fifo,
+        regions_per_unit: None,
+        durability: durability(superblock),
+        cache: superblock.cache,
+        first_sequence: first_sequence(superblock.epoch),
+    };
+    PagesPlace {
+        log,
+        sets: layout.soc_sets,
+        object_bytes_max: PAGE_OBJECT_BYTES_MAX.min(config.soc.max_object_bytes as usize),
+        hasher: superblock.hasher,
+        oldest_sequence: first_sequence(superblock.oldest_epoch),
+        first_region_number: layout.large_regions(),
+    }
 }
 
 fn array_place(
@@ -160,7 +200,7 @@ fn array_place(
         memory,
         index_stream,
         groups,
-        object_bytes_min: match layout.soc_buckets {
+        object_bytes_min: match layout.soc_bytes() {
             0 => config.min_object_bytes,
             // Objects up to this size belong to buckets.
             _ => config.min_object_bytes.max(soc.max_object_bytes + 1),

@@ -251,7 +251,7 @@ numbers! {
         soc_written_bytes,
         /// Objects that small-object buckets dropped to make room.
         soc_evicted_objects,
-        /// Reads that the bloom filters did not prevent and that found nothing.
+        /// Reads that the bloom filters of buckets, or the fingerprints of pages, did not prevent and that found nothing.
         soc_filter_false_positives,
         /// Buckets that failed their checks.
         soc_bad_buckets,
@@ -286,6 +286,22 @@ numbers! {
         /// Segments of the small-object log given up after a failed write; after a while they are
         /// tried again.
         soc_log_retired_segments,
+        /// Pages of sets read from flash, for look-ups and for objects that ride along.
+        soc_page_reads,
+        /// Pages of sets written, each once.
+        soc_page_writes,
+        /// Objects with hits that rode along from a page that was about to be reclaimed.
+        soc_carried_objects,
+        /// Bytes of these objects.
+        soc_carried_bytes,
+        /// Regions of pages reclaimed for new ones.
+        soc_reclaimed_regions,
+        /// Regions of pages given up early because the tombstone log was full of tombstones of their objects.
+        soc_given_up_regions,
+        /// Regions of pages given up after a failed write; after a while they are tried again.
+        soc_retired_regions,
+        /// Pages, and ends of regions of pages, that failed their checks.
+        soc_bad_pages,
         /// Records read by the large-object engine.
         loc_record_reads,
         /// Bytes written by the large-object engine: records, footers and the padding of regions.
@@ -447,6 +463,12 @@ numbers! {
         total array_index_bytes,
         /// Memory of the small-object engine's filters and generations, in bytes.
         total soc_filter_bytes,
+        /// Objects in pages of sets now, approximately.
+        total soc_page_objects,
+        /// Memory of what is known of these pages now, in bytes: places and fingerprints.
+        total soc_page_index_bytes,
+        /// Memory of pages that are being filled now, in bytes.
+        total soc_page_open_bytes,
         /// Memory of everything that flash needs now, in bytes: the index, the filters, the memory of tombstones and
         /// admission, and buffers.
         total flash_memory_bytes,

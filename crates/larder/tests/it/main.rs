@@ -39,6 +39,7 @@ mod memory;
 mod on_blocks;
 mod openings;
 mod own_devices;
+mod page_sets;
 mod pages;
 mod parity;
 mod pieces;

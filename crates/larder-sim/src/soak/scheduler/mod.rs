@@ -93,6 +93,8 @@ pub(super) enum About {
     Array,
     /// Several shards.
     Shards,
+    /// Small objects in pages by set.
+    Pages,
 }
 
 /// The history of each key.
@@ -130,6 +132,10 @@ impl Scheduler {
             About::Blocks => plan.put_on_blocks(seed),
             About::Array => {
                 plan.put_in_array(seed);
+                OnBlocks::default()
+            }
+            About::Pages => {
+                plan.put_in_pages(seed);
                 OnBlocks::default()
             }
             About::Anything | About::Power | About::Shards => OnBlocks::default(),

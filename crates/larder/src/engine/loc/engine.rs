@@ -132,7 +132,8 @@ impl Engine for Loc {
 
     async fn relieve_tombstones(&self, _hash: KeyHash) {
         let region = self.tombstones().and_then(|tombstones| tombstones.region_to_give_up());
-        if let Some(region) = region {
+        // It may be a region of pages by set.
+        if let Some(region) = region.filter(|&region| region < self.place.log.regions) {
             self.give_up_region(region).await;
         }
     }

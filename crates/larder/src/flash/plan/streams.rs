@@ -38,16 +38,16 @@ const KEPT_LIFETIMES: [f64; 2] = [3.0, 5.0];
 /// The streams of one cache on its device, in the order in which handles are numbered. The SOC and the LOC come first,
 /// so that their handles do not depend on what else there is.
 pub(crate) fn streams_of(config: &Config, layout: &Layout, tenant: &str) -> Vec<Stream> {
-    let soc_bytes = layout.soc_buckets * crate::engine::soc::BUCKET_BYTES as u64;
+    let soc_bytes = layout.soc_bytes();
     let loc_bytes = u64::from(layout.loc_regions) * u64::from(layout.region_bytes);
     let log_bytes = u64::from(layout.soc_log_segments) * u64::from(layout.soc_log_segment_bytes);
-    let small = match (soc_bytes, layout.regions()) {
+    let small = match (soc_bytes, layout.large_regions()) {
         (0, _) => 0.0,
         (_, 0) => 1.0,
         _ => SOC_SHARE,
     };
     let log = if log_bytes > 0 { small * LOG_PART } else { 0.0 };
-    let has_hot = config.soc.dynamic_placement && soc_bytes > 0;
+    let has_hot = config.soc.dynamic_placement && layout.soc_buckets > 0;
     let hot = if has_hot { (small - log) * HOT_PART } else { 0.0 };
     let soc_lifetime = lifetime(soc_bytes, small - log, layout.capacity_bytes);
     let stream = |class, write_share, lifetime| Stream {

@@ -1,10 +1,11 @@
 //! Looks a key up in the log.
 
-use super::{Log, LogLookup, LogRecord, Page};
+use super::{Log, LogLookup, Page};
 use crate::base::item::{FlashItem, ItemRef, Kind, is_expired};
 use crate::base::key::KeyHash;
 use crate::base::removal::RemovalReason;
 use crate::base::tier::Tier;
+use crate::engine::small_record::SmallRecord;
 use crate::engine::soc::log_index::LogPosition;
 
 /// Attempts of a look-up while the log is changing.
@@ -80,7 +81,7 @@ impl Log {
         self.index.touch(number, place, false);
         self.counters.soc_log_hits.add(1);
         let (at, key_bytes, value_bytes) = (record.at, record.key.len(), record.value.len());
-        let LogRecord { expiry_s, flags, tiers, .. } = record;
+        let SmallRecord { expiry_s, flags, tiers, .. } = record;
         let Some(Page { buffer, .. }) = page else { return CandidateOutcome::Other };
         let kind = Kind::Whole;
         let fetched =
@@ -89,7 +90,7 @@ impl Log {
     }
 
     /// Reports the object of this record as removed.
-    pub(super) fn note_record(&self, reason: RemovalReason, record: &LogRecord<'_>) {
+    pub(super) fn note_record(&self, reason: RemovalReason, record: &SmallRecord<'_>) {
         let bytes = record.key.len() + record.value.len();
         self.counters.removals.key(reason, Tier::SmallObjects, record.key, bytes);
     }
@@ -119,7 +120,7 @@ impl Log {
             }
             let hash = self.buckets.hash_of(record.key);
             let item = ItemRef::new(hash, record.key, record.value, record.expiry_s);
-            let LogRecord { flags, tiers, .. } = record;
+            let SmallRecord { flags, tiers, .. } = record;
             let item = ItemRef { flags, tiers, clean: true, ..item };
             // Check again after `judge`: an object invalidated in between is marked dead here.
             let alive = judge(&item).filter(|_| {

@@ -43,12 +43,13 @@ use crate::base::item::{FlashItem, ItemRef};
 use crate::base::key::KeyHash;
 use crate::base::removal::RemovalReason;
 use crate::engine::breaker::CircuitBreaker;
+use crate::engine::small_record::{self, SmallRecord};
 use crate::engine::soc::buckets::Buckets;
 use crate::engine::soc::log_index::{self, LogPosition, PageIndex};
 use crate::observe::events;
 use crate::observe::stats::Counters;
 use larder_log::CacheId;
-use page::{LogRecord, PAGE_BYTES, PageIdentity};
+use page::{PAGE_BYTES, PageIdentity};
 use segments::{Activation, AppendedObject, Cause, Segments, Whereabouts};
 pub(crate) use snapshot::snapshot_bytes_max;
 
@@ -127,7 +128,7 @@ enum Reading {
 }
 
 impl Page {
-    fn record(&self, number: u8) -> Option<LogRecord<'_>> {
+    fn record(&self, number: u8) -> Option<SmallRecord<'_>> {
         page::records(self.buffer.as_slice()).nth(usize::from(number))
     }
 }
@@ -254,7 +255,7 @@ impl Log {
                 }
                 return Some(true);
             }
-            if !self.rotate(page::record_bytes(item), now_s).await {
+            if !self.rotate(small_record::record_bytes(item), now_s).await {
                 return None;
             }
         }

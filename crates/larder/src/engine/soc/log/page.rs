@@ -11,13 +11,7 @@
 //!      16      8  sequence number of the segment's filling
 //!      24      4  segment number
 //!      28      4  page number within the segment
-//!      32      *  records, oldest first, without gaps; then zeros
-//!
-//!  record   2  key length
-//!           2  value length (14 bits); bit 14: for flash only; the top bit: there are flags
-//!           4  expiry, second of the cache's clock; 0 is never
-//!           4  flags, if they are not 0
-//!           *  key, value
+//!      32      *  records (`engine/small_record.rs`), oldest first, without gaps; then zeros
 //! ```
 //!
 //! Pages are read individually, so each has everything necessary to verify it. Sequence numbers are never reused: a
@@ -33,7 +27,7 @@ use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::base::item::ItemRef;
-use crate::base::tier::Tiers;
+use crate::engine::small_record::{self, SmallRecords, record_bytes};
 
 /// Bytes of a page.
 pub(crate) const PAGE_BYTES: usize = 4096;
@@ -59,26 +53,9 @@ const _: () = assert!(HEADER_BYTES == 32);
 /// The checksum covers what follows it.
 const CHECKED_FROM: usize = offset_of!(PageHeader, used);
 
-#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
-#[repr(C)]
-struct RecordHeader {
-    key_bytes: U16,
-    value_bytes: U16,
-    expiry_s: U32,
-}
-const RECORD_HEADER_BYTES: usize = size_of::<RecordHeader>();
-const _: () = assert!(RECORD_HEADER_BYTES == 8);
-
-const FLAGS_BYTES: usize = size_of::<U32>();
-/// Bit in the value length.
-const HAS_FLAGS: u16 = 1 << 15;
-/// Bit in the value length.
-const FLASH_ONLY: u16 = 1 << 14;
-const LENGTH: u16 = FLASH_ONLY - 1;
-
 /// Longest object (key and value) that a page can hold.
 pub(super) const OBJECT_BYTES_MAX: usize =
-    PAGE_BYTES - HEADER_BYTES - RECORD_HEADER_BYTES - FLAGS_BYTES;
+    PAGE_BYTES - HEADER_BYTES - small_record::BESIDE_OBJECT_BYTES;
 
 /// Identifies a page of a filling of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,28 +66,10 @@ pub(crate) struct PageIdentity {
     pub(crate) page: u32,
 }
 
-/// One object in a page.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct LogRecord<'a> {
-    /// Offset of the key in the page; the value follows it.
-    pub(crate) at: usize,
-    pub(crate) key: &'a [u8],
-    pub(crate) value: &'a [u8],
-    pub(crate) expiry_s: u32,
-    pub(crate) flags: u32,
-    pub(crate) tiers: Tiers,
-}
-
 /// Makes pages empty. Their content does not matter.
 pub(super) fn clear(page: &mut [u8]) {
     debug_assert!(page.len().is_multiple_of(PAGE_BYTES), "whole pages: {} bytes", page.len());
     page.fill(0);
-}
-
-/// Bytes of a page that a record of `item` takes.
-pub(super) fn record_bytes(item: &ItemRef<'_>) -> usize {
-    let flags = if item.flags == 0 { 0 } else { FLAGS_BYTES };
-    RECORD_HEADER_BYTES + flags + item.object_bytes()
 }
 
 /// Appends `item` to the records of a page. Returns its number; `None` if there is no room.
@@ -120,24 +79,7 @@ pub(super) fn push(page: &mut [u8], item: &ItemRef<'_>) -> Option<u8> {
     let number = u8::try_from(count).ok().filter(|_| count < RECORDS_MAX)?;
     let start = HEADER_BYTES + usize::from(used);
     let end = start + record_bytes(item);
-    let (key_bytes, value_bytes) = (narrow(item.key.len())?, narrow(item.value.len())?);
-    if value_bytes > LENGTH {
-        return None;
-    }
-    let only = if item.tiers == Tiers::FlashOnly { FLASH_ONLY } else { 0 };
-    let (marked, flags) = (item.flags != 0, U32::new(item.flags));
-    let record = RecordHeader {
-        key_bytes: key_bytes.into(),
-        value_bytes: (value_bytes | only | if marked { HAS_FLAGS } else { 0 }).into(),
-        expiry_s: item.expiry_s.into(),
-    };
-    let flags = if marked { flags.as_bytes() } else { &[] };
-    let mut room = page.get_mut(start..end)?;
-    for part in [record.as_bytes(), flags, item.key, item.value] {
-        let (front, rest) = room.split_at_mut_checked(part.len())?;
-        front.copy_from_slice(part);
-        room = rest;
-    }
+    small_record::put(page.get_mut(start..end)?, item)?;
     let header = header_of_mut(page)?;
     header.used = narrow(end - HEADER_BYTES)?.into();
     header.count = (count + 1).into();
@@ -207,49 +149,13 @@ pub(crate) fn is_valid(page: &[u8], identity: PageIdentity) -> bool {
         let count = records.by_ref().count();
         header.count.get() <= RECORDS_MAX
             && usize::from(header.count.get()) == count
-            && records.at == records.end
+            && records.is_at_end()
     }
 }
 
 /// The records of a page that is valid or still in memory; for other bytes, the records that fit.
-pub(crate) fn records(page: &[u8]) -> PageRecords<'_> {
-    let used = used_bytes(page);
-    PageRecords { page, at: HEADER_BYTES, end: HEADER_BYTES + used }
-}
-
-/// Iterates over the records of a page.
-pub(crate) struct PageRecords<'a> {
-    page: &'a [u8],
-    at: usize,
-    end: usize,
-}
-
-impl<'a> Iterator for PageRecords<'a> {
-    type Item = LogRecord<'a>;
-
-    fn next(&mut self) -> Option<LogRecord<'a>> {
-        let bytes = self.page.get(self.at..self.end)?;
-        let (header, rest) = RecordHeader::ref_from_prefix(bytes).ok()?;
-        let (value_bytes, expiry_s) = (header.value_bytes.get(), header.expiry_s.get());
-        let (flags, rest) = match value_bytes & HAS_FLAGS {
-            0 => (0, rest),
-            _ => {
-                let (flags, rest) = U32::ref_from_prefix(rest).ok()?;
-                (flags.get(), rest)
-            }
-        };
-        let header_bytes = bytes.len() - rest.len();
-        let (key, rest) = rest.split_at_checked(usize::from(header.key_bytes.get()))?;
-        let value = rest.get(..usize::from(value_bytes & LENGTH))?;
-        // Written keys are not empty, and written flags are not 0: the record's length depends on it.
-        if key.is_empty() || (value_bytes & HAS_FLAGS != 0 && flags == 0) {
-            return None;
-        }
-        let at = self.at + header_bytes;
-        self.at = at + key.len() + value.len();
-        let tiers = Tiers::on_flash(value_bytes & FLASH_ONLY != 0);
-        Some(LogRecord { at, key, value, expiry_s, flags, tiers })
-    }
+pub(crate) fn records(page: &[u8]) -> SmallRecords<'_> {
+    small_record::records(page, HEADER_BYTES, HEADER_BYTES + used_bytes(page))
 }
 
 fn checksum(cache: CacheId, page: &[u8]) -> u32 {
@@ -274,6 +180,7 @@ pub(crate) fn forge(page: &mut [u8]) {
 mod tests {
     use super::*;
     use crate::base::key::KeyHash;
+    use crate::base::tier::Tiers;
     use proptest::prelude::*;
 
     const IDENTITY: PageIdentity =

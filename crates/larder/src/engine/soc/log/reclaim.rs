@@ -3,12 +3,13 @@
 
 use std::ops::Range;
 
-use super::page::{self, LogRecord};
+use super::page;
 use super::segments::Cause;
 use super::{Log, Page};
 use crate::base::item::{ItemRef, is_expired};
 use crate::base::removal::RemovalReason;
 use crate::base::side_by_side::{run_all, together};
+use crate::engine::small_record::SmallRecord;
 use crate::engine::soc::bucket::{Bucket, BucketEntry, ENTRIES_BYTES_MAX};
 use crate::engine::soc::buckets::Stripe;
 use crate::engine::soc::log_index::{LogEntry, LogPosition};
@@ -225,11 +226,11 @@ impl Log {
         &self,
         number: u64,
         (place, dead): (LogPosition, bool),
-        record: &LogRecord<'_>,
+        record: &SmallRecord<'_>,
     ) -> bool {
         let hash = self.buckets.hash_of(record.key);
         let value = if dead { &[] } else { record.value };
-        let LogRecord { flags, tiers, .. } = *record;
+        let SmallRecord { flags, tiers, .. } = *record;
         let item =
             ItemRef { flags, tiers, ..ItemRef::new(hash, record.key, value, record.expiry_s) };
         let appended = self.append(number, &item, Some(place), Cause::Readmitted);
@@ -294,7 +295,7 @@ impl Log {
 
     /// Puts an object into the bucket in place of an older version. For an expired object, only removes the older
     /// version.
-    fn put_in(&self, gathered: &mut Move, found: LogEntry, record: &LogRecord<'_>, now_s: u32) {
+    fn put_in(&self, gathered: &mut Move, found: LogEntry, record: &SmallRecord<'_>, now_s: u32) {
         gathered.bucket.remove(self.buckets.hash_of(record.key), record.key);
         gathered.places.push(found.place);
         if found.dead || is_expired(record.expiry_s, now_s) {
@@ -310,8 +311,8 @@ impl Log {
         self.buckets.push(&mut gathered.bucket, entry, now_s);
     }
 
-    fn entry_of<'a>(&self, record: &LogRecord<'a>) -> BucketEntry<'a> {
-        let LogRecord { key, value, expiry_s, flags, tiers, .. } = *record;
+    fn entry_of<'a>(&self, record: &SmallRecord<'a>) -> BucketEntry<'a> {
+        let SmallRecord { key, value, expiry_s, flags, tiers, .. } = *record;
         BucketEntry { tag: self.buckets.hash_of(key).tag(), key, value, expiry_s, flags, tiers }
     }
 }

@@ -24,6 +24,7 @@ use larder_log::{Backoff, CacheId};
 use super::SocLogPlace;
 use super::page::{self, PAGE_BYTES, PageIdentity};
 use crate::base::item::ItemRef;
+use crate::engine::small_record;
 use crate::engine::soc::log_index::LogPosition;
 
 /// At most `1 / READMITTED_PART` of a segment is filled with readmitted objects.
@@ -140,7 +141,7 @@ impl Segments {
     pub(super) fn append(&mut self, item: &ItemRef<'_>, cause: Cause) -> Option<AppendedObject> {
         let pages = self.pages;
         let active = self.active.as_mut().filter(|active| !active.closed)?;
-        let bytes = page::record_bytes(item);
+        let bytes = small_record::record_bytes(item);
         if cause == Cause::Readmitted && active.readmitted_room < bytes {
             return None;
         }
