@@ -68,7 +68,7 @@ pub use cache::{
 };
 pub use config::{
     ArrayConfig, Config, CrashSafety, DramPolicy, LocConfig, OnChange, RegionEviction, Reinsertion,
-    SocConfig, SocLayout,
+    SocConfig, SocEviction, SocLayout,
 };
 pub use dram::value::{Value, ValueMeta};
 pub use engine::array::memory::ArrayMemory;

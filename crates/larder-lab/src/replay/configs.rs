@@ -51,6 +51,7 @@ pub(super) fn config(options: &ReplayOptions, engines: EngineOptions, placement:
             log_threshold: SocConfig::default().log_threshold,
             max_object_bytes: options.soc_max_object_bytes,
             dynamic_placement: engines.dynamic_placement,
+            eviction: options.soc_eviction,
         },
         loc: LocConfig {
             region_bytes: engines.region_bytes,

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use larder::{AdmissionPolicy, ArrayConfig, DramPolicy, RegionEviction, Reinsertion};
+use larder::{AdmissionPolicy, ArrayConfig, DramPolicy, RegionEviction, Reinsertion, SocEviction};
 use larder_device::{Isolation, PlacementMode, Target};
 use larder_vssd::Isolation as VssdIsolation;
 use larder_workload::RequestSource;
@@ -110,6 +110,8 @@ pub struct ReplayOptions {
     pub soc_percent: f64,
     /// Share of the cache's flash that the log in front of the small-object engine gets; 0 means no log.
     pub soc_log_percent: f64,
+    /// Which object of a full bucket makes room.
+    pub soc_eviction: SocEviction,
     /// Objects of at most this size are small.
     pub soc_max_object_bytes: u32,
     /// The array engine. Its writes have the same size as the large-object engine's.
@@ -166,6 +168,7 @@ impl ReplayOptions {
             utilization_percent: 100.0,
             soc_percent: 4.0,
             soc_log_percent: 0.0,
+            soc_eviction: SocEviction::default(),
             soc_max_object_bytes: 640,
             array: ArrayConfig::default(),
             op_percent: 17.0,
@@ -346,6 +349,7 @@ impl ReplayOptions {
             "utilization": self.utilization_percent,
             "soc": self.soc_percent,
             "soc_log": self.soc_log_percent,
+            "soc_eviction": self.soc_eviction.to_string(),
             "soc_max_object": self.soc_max_object_bytes,
             "array": self.array.percent,
             "array_min_object": self.array.min_object_bytes,

@@ -13,6 +13,7 @@
 // | `soc`, `loc`, `array` | options of each engine |
 // | `shares` | how the engines share the flash |
 // | `admission`, `dram_policy` | which items go to flash, and which leave DRAM first |
+// | `soc_eviction` | which object of a full bucket makes room |
 // | `crash_safety`, `on_change`, `demotions` | what a crash leaves, what a changed setting does, what sends items |
 // | `limits` | checks of single settings |
 
@@ -26,6 +27,7 @@ mod loc;
 mod on_change;
 mod shares;
 mod soc;
+mod soc_eviction;
 mod soc_layout;
 
 use std::time::Duration;
@@ -47,6 +49,7 @@ pub use loc::{LocConfig, Reinsertion};
 pub use on_change::OnChange;
 pub use soc::SocConfig;
 pub(crate) use soc::{OBJECT_BYTES_MAX as SOC_OBJECT_BYTES_MAX, PERCENT as SOC_PERCENT};
+pub use soc_eviction::SocEviction;
 pub use soc_layout::SocLayout;
 
 /// Objects on their way to flash may take this part of DRAM's budget on top of it, but at least the constant below.

@@ -1,6 +1,7 @@
 //! Options of the small-object engine.
 
 use super::limits::percent;
+use super::soc_eviction::SocEviction;
 use super::soc_layout::SocLayout;
 use crate::base::error::Error;
 
@@ -60,6 +61,8 @@ pub struct SocConfig {
     /// bucket's. The engine detects these at run time, with 8 bytes of memory per bucket. If there are too few handles,
     /// they share one with other data, and [`Larder::placement`](crate::Larder::placement) tells with which.
     pub dynamic_placement: bool,
+    /// Which object of a full bucket makes room for a new one. It may change with each opening: the content stays.
+    pub eviction: SocEviction,
 }
 
 impl Default for SocConfig {
@@ -72,6 +75,7 @@ impl Default for SocConfig {
             log_threshold: 2,
             max_object_bytes: 640,
             dynamic_placement: false,
+            eviction: SocEviction::default(),
         }
     }
 }

@@ -56,6 +56,7 @@ impl Places {
             handle: handle_of(Class::Soc),
             hot_handle: config.soc.dynamic_placement.then(|| handle_of(Class::SocHot)),
             object_bytes_max: config.soc.max_object_bytes as usize,
+            eviction: config.soc.eviction,
             durability: durability(superblock),
             cache: superblock.cache,
             hasher: superblock.hasher,

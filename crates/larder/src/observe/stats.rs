@@ -251,6 +251,10 @@ numbers! {
         soc_written_bytes,
         /// Objects that small-object buckets dropped to make room.
         soc_evicted_objects,
+        /// Objects of small-object buckets that had been read from flash since the bucket's last write when it was
+        /// written again, which makes them the last to be evicted; only with
+        /// [`SocEviction::Rrip`](crate::SocEviction::Rrip).
+        soc_promoted_objects,
         /// Reads that the bloom filters of buckets, or the fingerprints of pages, did not prevent and that found nothing.
         soc_filter_false_positives,
         /// Buckets that failed their checks.

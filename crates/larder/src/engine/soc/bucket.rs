@@ -14,15 +14,15 @@
 //!      32      *  entries, oldest first, without gaps
 //!
 //!  entry    2  tag: the lower 16 bits of the key's hash
-//!           2  key length
+//!           2  key length (13 bits); the upper 3 bits: prediction, with the bits of 6 inverted
 //!           2  value length (14 bits); bit 14: for flash only; the top bit: there are flags
 //!           4  expiry, second of the cache's clock; 0 is never
 //!           4  flags, if they are not 0
 //!           *  key, value
 //! ```
 //!
-//! A bucket is a FIFO queue: new entries go to the end, and room is made at the front. Bytes after the last entry have
-//! no meaning. A [`Bucket`] exists only for bytes that passed every check, so its methods trust the lengths.
+//! New entries go to the end. Room is made at the front (FIFO), or by predictions: 0 is near, 6 is that of a new entry,
+//! 7 is far and goes first. Bytes after the last entry have no meaning. A [`Bucket`] exists only for bytes that passed every check, so its methods trust the lengths.
 
 use std::mem::offset_of;
 
@@ -32,10 +32,12 @@ use larder_log::CacheId;
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
+use super::hit_bits::Hits;
+use super::prediction::{PREDICTION_BITS, Prediction};
 use crate::base::item::{FlashItem, Kind, is_expired};
 use crate::base::key::{KeyHash, KeyHasher};
 use crate::base::tier::Tiers;
-use crate::config::SOC_OBJECT_BYTES_MAX as OBJECT_BYTES_MAX;
+use crate::config::{SOC_OBJECT_BYTES_MAX as OBJECT_BYTES_MAX, SocEviction};
 
 /// Bytes of a bucket.
 pub(crate) const BUCKET_BYTES: usize = 4096;
@@ -79,6 +81,10 @@ const HAS_FLAGS: u16 = 1 << 15;
 const FLASH_ONLY: u16 = 1 << 14;
 const LENGTH: u16 = FLASH_ONLY - 1;
 const _: () = assert!(OBJECT_BYTES_MAX <= LENGTH as usize, "lengths have 14 bits");
+/// Bits of the key length. The prediction has those above.
+const KEY_LENGTH_BITS: u32 = u16::BITS - PREDICTION_BITS;
+const KEY_LENGTH: u16 = (1 << KEY_LENGTH_BITS) - 1;
+const _: () = assert!(OBJECT_BYTES_MAX <= KEY_LENGTH as usize, "key lengths have 13 bits");
 const _: () = assert!(ENTRIES_BYTES_MAX <= u16::MAX as usize, "`used` has 16 bits");
 
 /// Bytes available for the entries of a bucket.
@@ -129,6 +135,10 @@ pub(crate) struct Bucket {
     count: u16,
     generation: u16,
     stamp: u64,
+    /// Bytes of the entries that are older than this rewrite; newer entries are behind them.
+    older: usize,
+    /// Entries that hits have made near.
+    promoted: u16,
 }
 
 /// One object in a bucket.
@@ -140,6 +150,7 @@ pub(crate) struct BucketEntry<'a> {
     pub(crate) expiry_s: u32,
     pub(crate) flags: u32,
     pub(crate) tiers: Tiers,
+    pub(crate) prediction: Prediction,
 }
 
 impl BucketEntry<'_> {
@@ -156,7 +167,7 @@ impl Bucket {
     /// An empty bucket. The content of the buffer does not matter.
     pub(crate) fn empty(buffer: IoBuffer) -> Self {
         assert_eq!(buffer.len(), BUCKET_BYTES, "a bucket is written whole");
-        Self { buffer, used: 0, count: 0, generation: 0, stamp: 0 }
+        Self { buffer, used: 0, count: 0, generation: 0, stamp: 0, older: 0, promoted: 0 }
     }
 
     /// Checks what was read from a bucket's place. If it is not the requested bucket, returns the reason and the
@@ -169,12 +180,45 @@ impl Bucket {
             Ok((used, header)) => {
                 let (count, generation) = (header.count.get(), header.generation.get());
                 let stamp = wide(header.stamp);
-                let bucket = Self { buffer, used, count, generation, stamp };
+                let (older, promoted) = (used, 0);
+                let bucket = Self { buffer, used, count, generation, stamp, older, promoted };
                 debug_assert_eq!(bucket.entries().count(), usize::from(count), "it was checked");
                 Ok(bucket)
             }
             Err(reason) => Err((reason, buffer)),
         }
+    }
+
+    /// Makes the entries near that were hit. Call it before the bucket is changed: hits name positions as they were read.
+    pub(crate) fn promote(&mut self, hits: Hits) {
+        if hits == Hits::default() {
+            return;
+        }
+        let (mut at, mut position) = (0, 0);
+        while let Some(entry) = self.entry_at(at) {
+            let stored = entry.stored_bytes();
+            if hits.has(position) {
+                self.predict(at, Prediction::NEAR);
+                self.promoted += 1;
+            }
+            at += stored;
+            position += 1;
+        }
+    }
+
+    /// Number of entries that [`Bucket::promote`] has made near.
+    pub(crate) fn promoted(&self) -> u16 {
+        self.promoted
+    }
+
+    /// The position of the entry that starts `at` bytes into the entries: 0 for the first.
+    pub(crate) fn position_of(&self, at: usize) -> usize {
+        let starts = self.entries().scan(0, |start, entry| {
+            let this = *start;
+            *start += entry.stored_bytes();
+            Some(this)
+        });
+        starts.take_while(|start| *start < at).count()
     }
 
     /// The generation that was read.
@@ -245,19 +289,19 @@ impl Bucket {
         false
     }
 
-    /// [`Bucket::push_and_tell`] without a callback.
+    /// [`Bucket::push_and_tell`] in a FIFO, without a callback.
     #[cfg(test)]
     pub(crate) fn push(&mut self, entry: BucketEntry<'_>, now_s: u32) -> (u16, u16) {
-        self.push_and_tell(entry, now_s, &|_, _| ())
+        self.push_and_tell(entry, (SocEviction::Fifo, now_s), &|_, _| ())
     }
 
-    /// Adds an object at the end. To make room, drops expired objects and then the oldest ones. Returns the numbers
-    /// dropped: (expired, evicted). The key must not be in the bucket, and the object must not be longer than
-    /// [`OBJECT_BYTES_MAX`].
+    /// Adds an object at the end. To make room, drops expired objects and then others, in the order of `eviction`.
+    /// Returns the numbers dropped: (expired, evicted). The key must not be in the bucket, and the object must not be
+    /// longer than [`OBJECT_BYTES_MAX`].
     pub(crate) fn push_and_tell(
         &mut self,
         entry: BucketEntry<'_>,
-        now_s: u32,
+        (eviction, now_s): (SocEviction, u32),
         gone: &dyn Fn(&BucketEntry<'_>, bool),
     ) -> (u16, u16) {
         let needed = entry.stored_bytes();
@@ -270,7 +314,10 @@ impl Bucket {
         let mut dropped = (0, 0);
         if HEADER_BYTES + self.used + needed > BUCKET_BYTES {
             dropped.0 = self.drop_expired(now_s, gone);
-            dropped.1 = self.drop_oldest(needed, gone);
+            dropped.1 = match eviction {
+                SocEviction::Fifo => self.drop_oldest(needed, gone),
+                SocEviction::Rrip => self.drop_farthest(needed, gone),
+            };
         }
         let at = HEADER_BYTES + self.used;
         assert!(at + needed <= BUCKET_BYTES, "{dropped:?} made room for {needed} bytes");
@@ -279,7 +326,7 @@ impl Bucket {
         let marked = if entry.flags == 0 { 0 } else { HAS_FLAGS };
         let header = EntryHeader {
             tag: entry.tag.into(),
-            key_bytes: length(entry.key).into(),
+            key_bytes: key_field(entry.key.len(), entry.prediction).into(),
             value_bytes: (length(entry.value) | only | marked).into(),
             expiry_s: entry.expiry_s.into(),
         };
@@ -361,6 +408,58 @@ impl Bucket {
         dropped
     }
 
+    /// Drops the farthest entries until there is room; of equals, the oldest. Each search for one that finds none at far
+    /// moves all up until one is. Entries of this rewrite are not moved, and go only when no older one is left: their
+    /// hits have had no time to come.
+    fn drop_farthest(&mut self, needed: usize, gone: &dyn Fn(&BucketEntry<'_>, bool)) -> u16 {
+        let mut dropped = 0;
+        while HEADER_BYTES + self.used + needed > BUCKET_BYTES {
+            let (at, steps) = self.farthest();
+            self.age(steps);
+            let entry = self.entry_at(at).expect("a full bucket has entries");
+            gone(&entry, false);
+            self.cut(at, at + entry.stored_bytes(), 1);
+            dropped += 1;
+        }
+        dropped
+    }
+
+    /// Where the entry starts that goes next, and by how much all older entries age first.
+    fn farthest(&self) -> (usize, u8) {
+        let (mut at, mut farthest) = (0, (0, Prediction::NEAR));
+        while at < self.older
+            && let Some(entry) = self.entry_at(at)
+        {
+            if at == 0 || entry.prediction > farthest.1 {
+                farthest = (at, entry.prediction);
+            }
+            at += entry.stored_bytes();
+        }
+        (farthest.0, farthest.1.steps_to_far())
+    }
+
+    /// Ages all entries that are older than this rewrite.
+    fn age(&mut self, steps: u8) {
+        let mut at = 0;
+        while steps > 0
+            && at < self.older
+            && let Some(entry) = self.entry_at(at)
+        {
+            let (stored, prediction) = (entry.stored_bytes(), entry.prediction.aged(steps));
+            self.predict(at, prediction);
+            at += stored;
+        }
+    }
+
+    /// Sets the prediction of the entry that starts `at` bytes into the entries.
+    fn predict(&mut self, at: usize, prediction: Prediction) {
+        let entries = &mut self.buffer.as_mut_slice()[HEADER_BYTES..HEADER_BYTES + self.used];
+        let (header, _) =
+            EntryHeader::mut_from_prefix(&mut entries[at..]).expect("an entry starts here");
+        let key_bytes = usize::from(header.key_bytes.get() & KEY_LENGTH);
+        header.key_bytes = key_field(key_bytes, prediction).into();
+    }
+
     /// Removes bytes `from..to` of the entries, which must be `entries` whole entries.
     fn cut(&mut self, from: usize, to: usize, entries: u16) {
         assert!(from <= to && to <= self.used, "{from} to {to} of {}", self.used);
@@ -369,6 +468,7 @@ impl Bucket {
         self.buffer.as_mut_slice().copy_within(moved, HEADER_BYTES + from);
         self.used -= to - from;
         self.count -= entries;
+        self.older -= to.min(self.older) - from.min(self.older);
         debug_assert_eq!(self.used == 0, self.count == 0, "an entry has bytes");
     }
 }
@@ -391,7 +491,8 @@ impl<'a> Iterator for Entries<'a> {
                 (flags.get(), rest)
             }
         };
-        let (key, rest) = rest.split_at_checked(usize::from(header.key_bytes.get()))?;
+        let key_field = header.key_bytes.get();
+        let (key, rest) = rest.split_at_checked(usize::from(key_field & KEY_LENGTH))?;
         let (value, rest) = rest.split_at_checked(usize::from(value_bytes & LENGTH))?;
         // Written flags are never 0: the entry's length depends on it.
         if value_bytes & HAS_FLAGS != 0 && flags == 0 {
@@ -400,7 +501,8 @@ impl<'a> Iterator for Entries<'a> {
         self.bytes = rest;
         let tiers = Tiers::on_flash(value_bytes & FLASH_ONLY != 0);
         let (tag, expiry_s) = (header.tag.get(), header.expiry_s.get());
-        Some(BucketEntry { tag, key, value, expiry_s, flags, tiers })
+        let prediction = Prediction::of_stored(key_field >> KEY_LENGTH_BITS);
+        Some(BucketEntry { tag, key, value, expiry_s, flags, tiers, prediction })
     }
 }
 
@@ -457,6 +559,13 @@ fn narrow(number: u64) -> [u8; NARROW_BYTES] {
 
 fn wide([a, b, c, d, e, f]: [u8; NARROW_BYTES]) -> u64 {
     u64::from_le_bytes([a, b, c, d, e, f, 0, 0])
+}
+
+/// A key's length with the prediction above it.
+fn key_field(key_bytes: usize, prediction: Prediction) -> u16 {
+    assert!(key_bytes <= usize::from(KEY_LENGTH), "checked before it comes here");
+    let key_bytes = u16::try_from(key_bytes).expect("13 bits");
+    key_bytes | prediction.stored() << KEY_LENGTH_BITS
 }
 
 fn length(part: &[u8]) -> u16 {

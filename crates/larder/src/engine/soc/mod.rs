@@ -14,6 +14,7 @@
 //! | `buckets/` | the buckets on flash, and their locks |
 //! | `bucket`, `change` | the bytes of a bucket, and the dead keys that a rewrite leaves out |
 //! | `states` | what DRAM knows of each bucket |
+//! | `prediction`, `hit_bits` | which object of a bucket is evicted with RRIP, and which were read from flash |
 //! | `filter` | the Bloom filters of the buckets |
 //! | `temperature` | which buckets are rewritten frequently |
 
@@ -22,8 +23,10 @@ mod buckets;
 mod change;
 mod engine;
 mod filter;
+mod hit_bits;
 pub(crate) mod log;
 mod log_index;
+pub(crate) mod prediction;
 mod states;
 mod temperature;
 

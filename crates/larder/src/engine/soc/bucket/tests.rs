@@ -25,7 +25,8 @@ const ZERO: AcceptedWrites = AcceptedWrites {
 
 fn entry<'a>(key: &'a [u8], value: &'a [u8], expiry_s: u32) -> BucketEntry<'a> {
     let (tag, tiers) = (KeyHash::of(key).tag(), Tiers::on_flash(expiry_s % 2 == 1));
-    BucketEntry { tag, key, value, expiry_s, flags: expiry_s / 2, tiers }
+    let prediction = Prediction::LONG;
+    BucketEntry { tag, key, value, expiry_s, flags: expiry_s / 2, tiers, prediction }
 }
 
 fn empty() -> Bucket {
@@ -68,6 +69,7 @@ fn a_bucket_has_its_bytes_in_place() {
         expiry_s: 0x2122_2324,
         flags: 0x3132_3334,
         tiers: Tiers::FlashOnly,
+        prediction: Prediction::NEAR,
     };
     bucket.push(plain, 0);
     bucket.push(full, 0);
@@ -82,8 +84,8 @@ fn a_bucket_has_its_bytes_in_place() {
     let used: String = sealed.as_slice()[..70].iter().map(|byte| format!("{byte:02x}")).collect();
     assert_eq!(
         used,
-        "4c424b5409000200b1d8b18b2600727146454443424186858483820164636261020101000500000000006b706c61696e\
-         1211030005c024232221343332316b657976616c7565"
+        "4c424b54090002009204a4ce2600727146454443424186858483820164636261020101000500000000006b706c61696e\
+         121103c005c024232221343332316b657976616c7565"
     );
 }
 
@@ -130,6 +132,151 @@ fn expired_objects_make_room_before_the_oldest_do() {
     assert_eq!(bucket.entries().count(), 3);
 }
 
+/// What a bucket does that evicts by predictions, in a list: key, bytes, prediction as a number, and whether the entry
+/// is of this rewrite.
+#[derive(Default)]
+struct RripModel(Vec<(u8, usize, u8, bool)>);
+
+impl RripModel {
+    fn begin_rewrite(&mut self, hits: Hits) -> usize {
+        let mut promoted = 0;
+        for (position, entry) in self.0.iter_mut().enumerate() {
+            entry.3 = false;
+            if hits.has(position) {
+                entry.2 = 0;
+                promoted += 1;
+            }
+        }
+        promoted
+    }
+
+    fn remove(&mut self, key: u8) -> bool {
+        let before = self.0.len();
+        self.0.retain(|entry| entry.0 != key);
+        self.0.len() < before
+    }
+
+    /// Returns the evicted keys, none of them expired.
+    fn push(&mut self, key: u8, bytes: usize) -> Vec<(u8, bool)> {
+        let mut gone = Vec::new();
+        while self.0.iter().map(|entry| entry.1).sum::<usize>() + bytes > ENTRIES_BYTES_MAX {
+            if self.0.iter().all(|entry| entry.3) {
+                gone.push((self.0.remove(0).0, false));
+                continue;
+            }
+            while !self.0.iter().any(|entry| !entry.3 && entry.2 == 7) {
+                self.0.iter_mut().filter(|entry| !entry.3).for_each(|entry| entry.2 += 1);
+            }
+            let far = self.0.iter().position(|entry| !entry.3 && entry.2 == 7).unwrap();
+            gone.push((self.0.remove(far).0, false));
+        }
+        self.0.push((key, bytes, 6, true));
+        gone
+    }
+
+    fn content(&self) -> Vec<(u8, Prediction)> {
+        let prediction = |number: u8| Prediction::NEAR.aged(number);
+        self.0.iter().map(|&(key, _, number, _)| (key, prediction(number))).collect()
+    }
+}
+
+/// Puts 1200 bytes under `key`, after hits of the objects at these positions.
+fn rewrite(buffer: IoBuffer, hit: &[usize], key: &[u8], eviction: SocEviction) -> IoBuffer {
+    let mut bucket = Bucket::parse(buffer, ZERO).unwrap();
+    bucket.promote(hit.iter().fold(Hits::default(), |hits, &position| hits.with(position)));
+    bucket.push_and_tell(entry(key, &[1; 1200], 0), (eviction, 0), &|_, _| ());
+    bucket.seal(FIRST)
+}
+
+fn keys_of(buffer: IoBuffer) -> String {
+    let bucket = Bucket::parse(buffer, ZERO).unwrap();
+    bucket.entries().map(|entry| char::from(entry.key[0])).collect()
+}
+
+#[test]
+fn an_object_with_a_hit_outlives_those_without() {
+    let filled = |eviction| {
+        let mut buffer = empty().seal(FIRST);
+        for key in [b"a", b"b", b"c", b"d"] {
+            let hit: &[usize] = if key == b"d" { &[0] } else { &[] };
+            buffer = rewrite(buffer, hit, key, eviction);
+        }
+        buffer
+    };
+    // Three objects fit. The hit was of "a", the oldest.
+    assert_eq!(keys_of(filled(SocEviction::Fifo)), "bcd");
+    assert_eq!(keys_of(filled(SocEviction::Rrip)), "acd");
+    // Without another hit it ages by one with each second rewrite: it takes twelve to get from near to far.
+    let mut buffer = filled(SocEviction::Rrip);
+    for key in [b"e", b"f", b"g", b"h", b"i", b"j", b"k", b"l", b"m", b"n", b"o"] {
+        buffer = rewrite(buffer, &[], key, SocEviction::Rrip);
+        let bucket = Bucket::parse(buffer, ZERO).unwrap();
+        assert!(bucket.find(KeyHash::of(b"a"), b"a").is_some(), "until {key:?}");
+        buffer = bucket.seal(FIRST);
+    }
+    assert_eq!(keys_of(rewrite(buffer, &[], b"p", SocEviction::Rrip)), "nop");
+}
+
+/// The bytes of a bucket do not depend on what it evicts by, until there was a hit.
+#[test]
+fn either_eviction_reads_what_the_other_wrote() {
+    use SocEviction::{Fifo, Rrip};
+    let plain = |eviction| rewrite(empty().seal(FIRST), &[], b"a", eviction);
+    assert_eq!(plain(Fifo).as_slice()[..1100], plain(Rrip).as_slice()[..1100]);
+    let mut buffer = plain(Fifo);
+    buffer = rewrite(buffer, &[], b"b", Rrip);
+    buffer = rewrite(buffer, &[0], b"c", Rrip);
+    buffer = rewrite(buffer, &[], b"d", Rrip);
+    assert_eq!(keys_of(rewrite(plain(Rrip), &[], b"x", Fifo)), "ax");
+    let bucket = Bucket::parse(buffer, ZERO).unwrap();
+    assert_eq!(bucket.entries().map(|entry| entry.key).collect::<Vec<_>>(), [b"a", b"c", b"d"]);
+    // The hit of "a" does not count in a FIFO, and the prediction stays with the others.
+    assert_eq!(keys_of(rewrite(bucket.seal(FIRST), &[], b"e", Fifo)), "cde");
+}
+
+#[test]
+fn objects_of_one_rewrite_push_out_older_ones_and_then_one_another() {
+    let mut buffer = empty().seal(FIRST);
+    buffer = rewrite(buffer, &[], b"a", SocEviction::Rrip);
+    buffer = rewrite(buffer, &[], b"b", SocEviction::Rrip);
+    let mut bucket = Bucket::parse(buffer, ZERO).unwrap();
+    bucket.promote(Hits::default().with(0).with(1));
+    for key in [b"c", b"d", b"e", b"f"] {
+        bucket.push_and_tell(entry(key, &[1; 1200], 0), (SocEviction::Rrip, 0), &|_, _| ());
+    }
+    // Even near ones: each new object is stored, as its caller was told.
+    assert_eq!(keys_of(bucket.seal(FIRST)), "def");
+}
+
+#[test]
+fn expired_objects_make_room_before_far_ones_do() {
+    let mut bucket = empty();
+    let near = |key, expiry_s| {
+        let value: &[u8] = &[1; 1200];
+        BucketEntry { prediction: Prediction::NEAR, ..entry(key, value, expiry_s) }
+    };
+    bucket.push(BucketEntry { prediction: Prediction::FAR, ..near(b"far", 0) }, 0);
+    bucket.push(near(b"dead", 10), 0);
+    bucket.push(near(b"near", 0), 0);
+    let mut bucket = Bucket::parse(bucket.seal(FIRST), ZERO).unwrap();
+    let mut push = |key| bucket.push_and_tell(near(key, 0), (SocEviction::Rrip, 20), &|_, _| ());
+    assert_eq!((push(b"new"), push(b"newer")), ((1, 0), (0, 1)));
+    assert!(bucket.find(KeyHash::of(b"far"), b"far").is_none());
+    assert_eq!(keys_of(bucket.seal(FIRST)), "nnn");
+}
+
+#[test]
+fn a_position_is_that_of_the_entry_that_was_found() {
+    let mut bucket = empty();
+    for key in [&b"a"[..], b"bb", b"ccc"] {
+        bucket.push(entry(key, b"value", 3), 0);
+    }
+    for (position, key) in [&b"a"[..], b"bb", b"ccc"].into_iter().enumerate() {
+        let (at, _) = bucket.find(KeyHash::of(key), key).unwrap();
+        assert_eq!(bucket.position_of(at), position);
+    }
+}
+
 #[test]
 fn the_largest_object_fits_an_empty_bucket() {
     let mut bucket = empty();
@@ -160,6 +307,72 @@ proptest! {
         header_of(room).used = used.into();
         if let Ok(bucket) = Bucket::parse(forge(buffer), ZERO) {
             prop_assert!(bucket.entries().count() < BUCKET_BYTES);
+        }
+    }
+
+    /// Whatever a bucket evicts by, its bytes are those of the entries, with all their predictions.
+    #[test]
+    fn predictions_are_read_as_they_were_written(
+        stored in prop::collection::vec(0..8_u16, 1..20),
+        hit in prop::collection::vec(0..40_usize, 0..5),
+    ) {
+        let mut bucket = empty();
+        for (number, &stored) in (0_u8..).zip(&stored) {
+            let prediction = Prediction::of_stored(stored);
+            bucket.push(BucketEntry { prediction, ..entry(&[number; 3], b"value", 7) }, 0);
+        }
+        let mut read = Bucket::parse(bucket.seal(FIRST), ZERO).unwrap();
+        let hits = hit.iter().fold(Hits::default(), |hits, &position| hits.with(position));
+        read.promote(hits);
+        let again = Bucket::parse(read.seal(FIRST), ZERO).unwrap();
+        let found: Vec<_> = again.entries().map(|entry| entry.prediction).collect();
+        let wanted = stored.iter().enumerate().map(|(position, &stored)| {
+            if hits.has(position) { Prediction::NEAR } else { Prediction::of_stored(stored) }
+        });
+        prop_assert_eq!(found, wanted.collect::<Vec<_>>());
+        let whole = |entry: BucketEntry<'_>| (entry.key.len(), entry.value == b"value", entry.flags);
+        prop_assert!(again.entries().all(|entry| whole(entry) == (3, true, 3)));
+    }
+
+    /// A bucket agrees with a simple model of RRIP, over rewrites with several new entries each.
+    #[test]
+    fn agrees_with_a_model_of_predictions(
+        rewrites in prop::collection::vec(
+            (
+                prop::collection::vec(0..12_usize, 0..4),
+                prop::collection::vec((0_u8..40, 0_usize..900), 1..5),
+                prop::option::of(0_u8..40),
+            ),
+            1..60,
+        ),
+    ) {
+        let mut buffer = empty().seal(FIRST);
+        let mut model = RripModel::default();
+        for (hits, new, removed) in rewrites {
+            let mut bucket = Bucket::parse(buffer, ZERO).unwrap();
+            let hits = hits.iter().fold(Hits::default(), |hits, &position| hits.with(position));
+            bucket.promote(hits);
+            prop_assert_eq!(usize::from(bucket.promoted()), model.begin_rewrite(hits));
+            if let Some(key) = removed {
+                prop_assert_eq!(bucket.remove(KeyHash::of(&[key]), &[key]), model.remove(key));
+            }
+            for (key, value_bytes) in new {
+                bucket.remove(KeyHash::of(&[key]), &[key]);
+                model.remove(key);
+                let gone = std::cell::RefCell::new(Vec::new());
+                let (name, value) = ([key], vec![key; value_bytes]);
+                let new = entry(&name, &value, 0);
+                let note = |entry: &BucketEntry<'_>, expired| {
+                    gone.borrow_mut().push((entry.key[0], expired));
+                };
+                let (expired, evicted) = bucket.push_and_tell(new, (SocEviction::Rrip, 0), &note);
+                let wanted = model.push(key, new.stored_bytes());
+                prop_assert_eq!((expired, usize::from(evicted)), (0, wanted.len()));
+                prop_assert_eq!(gone.into_inner(), wanted);
+            }
+            let found: Vec<_> = bucket.entries().map(|e| (e.key[0], e.prediction)).collect();
+            prop_assert_eq!(found, model.content());
+            buffer = bucket.seal(FIRST);
         }
     }
 

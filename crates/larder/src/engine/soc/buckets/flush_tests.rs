@@ -80,6 +80,7 @@ fn soc(device: &Arc<HoldingDevice>) -> Soc {
         handle: PlacementHandle::DEFAULT,
         hot_handle: None,
         object_bytes_max: 2048,
+        eviction: crate::config::SocEviction::Fifo,
         epoch: 1,
         oldest_epoch: 1,
     };

@@ -17,13 +17,15 @@ use larder_log::CacheId;
 
 use super::bucket::{AcceptedWrites, BUCKET_BYTES, Bucket, BucketEntry};
 use super::change::BucketChange;
+use super::hit_bits::{self, HitBits};
+use super::prediction::Prediction;
 use super::states::{BucketStates, Knowledge};
 use super::temperature::{self, Temperatures};
 use crate::base::item::{FlashItem, ItemRef, is_expired};
 use crate::base::key::{KeyHash, KeyHasher};
 use crate::base::removal::RemovalReason;
 use crate::base::tier::Tier;
-use crate::config::SOC_OBJECT_BYTES_MAX as OBJECT_BYTES_MAX;
+use crate::config::{SOC_OBJECT_BYTES_MAX as OBJECT_BYTES_MAX, SocEviction};
 use crate::engine::Judge;
 use crate::engine::breaker::CircuitBreaker;
 use crate::engine::shared_flush::SharedFlush;
@@ -45,6 +47,8 @@ pub(crate) struct SocPlace {
     pub(crate) hot_handle: Option<PlacementHandle>,
     /// Longest object (key and value) that it takes; up to [`OBJECT_BYTES_MAX`].
     pub(crate) object_bytes_max: usize,
+    /// Which object of a full bucket makes room.
+    pub(crate) eviction: SocEviction,
     /// What a bucket must survive before it counts as written.
     pub(crate) durability: Durability,
     /// Identity to write into buckets and to expect in them.
@@ -80,6 +84,8 @@ pub(super) struct Buckets {
     flush: Option<SharedFlush>,
     /// Which buckets are rewritten frequently, if that is configured.
     temperatures: Option<Temperatures>,
+    /// Which objects were read, if that decides which are evicted.
+    hit_bits: Option<HitBits>,
     /// Readers exclude each other too: with `async_lock`'s reader-writer lock, two waiting readers wake each other
     /// repeatedly until the writer is done.
     stripes: Vec<async_lock::Mutex<Stripe>>,
@@ -108,6 +114,7 @@ impl Buckets {
             states: BucketStates::new(place.buckets),
             tombstones,
             temperatures: place.hot_handle.map(|_| Temperatures::new(place.buckets)),
+            hit_bits: (place.eviction == SocEviction::Rrip).then(|| HitBits::new(place.buckets)),
             stripes: (0..STRIPES.min(place.buckets))
                 .map(|_| async_lock::Mutex::new(None))
                 .collect(),
@@ -122,7 +129,8 @@ impl Buckets {
     /// Memory for what is known of the buckets.
     pub(super) fn memory_bytes(&self) -> u64 {
         let hot = if self.temperatures.is_some() { temperature::BUCKET_BYTES as u64 } else { 0 };
-        self.place.buckets * (BucketStates::BYTES_EACH + hot)
+        let hits = if self.hit_bits.is_some() { hit_bits::BUCKET_BYTES as u64 } else { 0 };
+        self.place.buckets * (BucketStates::BYTES_EACH + hot + hits)
     }
 
     /// Number of buckets.
@@ -219,6 +227,7 @@ impl Buckets {
             self.forget_expired(number, &bucket, now_s).await;
             return None;
         }
+        self.note_hit(number, &bucket, at);
         Some(bucket.into_fetched(hash, at))
     }
 
@@ -252,6 +261,7 @@ impl Buckets {
             return Some(None);
         };
         if !is_expired(entry.expiry_s, now_s) {
+            self.note_hit(number, &bucket, at);
             return Some(Some(bucket.into_fetched(hash, at)));
         }
         self.counters.expired.add(1);
@@ -261,6 +271,13 @@ impl Buckets {
             self.forget_expired(number, &bucket, now_s).await;
         }
         Some(None)
+    }
+
+    /// Notes a hit of the object whose entry starts `at` bytes into the bucket's entries.
+    fn note_hit(&self, number: u64, bucket: &Bucket, at: usize) {
+        if let Some(hit_bits) = &self.hit_bits {
+            hit_bits.note(number, bucket.position_of(at));
+        }
     }
 
     /// Removes expired objects from the filter, once they are expired for every later opening too: the next look-up
@@ -356,6 +373,7 @@ impl Buckets {
                 expiry_s: item.expiry_s,
                 flags: item.flags,
                 tiers: item.tiers,
+                prediction: Prediction::LONG,
             };
             self.push(&mut bucket, entry, now_s);
         }
@@ -389,7 +407,7 @@ impl Buckets {
                 if expired { RemovalReason::Expired } else { RemovalReason::BucketOverflow };
             self.note(reason, entry);
         };
-        let (expired, evicted) = bucket.push_and_tell(entry, now_s, &gone);
+        let (expired, evicted) = bucket.push_and_tell(entry, (self.place.eviction, now_s), &gone);
         self.counters.expired.add(u64::from(expired));
         self.counters.soc_evicted_objects.add(u64::from(evicted));
     }

@@ -70,10 +70,14 @@ impl Buckets {
         if self.is_empty(number) || self.states.knows(number) == Knowledge::Retired {
             return Bucket::empty(self.pool.take(BUCKET_BYTES));
         }
-        self.load(number).await.unwrap_or_else(|buffer| {
+        let mut bucket = self.load(number).await.unwrap_or_else(|buffer| {
             self.empty(number);
             Bucket::empty(buffer)
-        })
+        });
+        if let Some(hit_bits) = &self.hit_bits {
+            bucket.promote(hit_bits.of(number));
+        }
+        bucket
     }
 
     /// Makes a bucket empty without a write, because it may hold what must not be seen again. The caller holds its
@@ -111,6 +115,11 @@ impl Buckets {
             "what is in bucket {number} belongs there"
         );
         debug_assert!(self.tombstones.is_some() || change.dead.is_empty(), "{change:?}");
+        if let Some(hit_bits) = &self.hit_bits {
+            // They are in the bucket's predictions now. A hit since the bucket was read is lost.
+            hit_bits.clear(number);
+            self.counters.soc_promoted_objects.add(bucket.promoted().into());
+        }
         let filter = filter::sum(bucket.entries().map(|entry| entry.tag));
         let objects = bucket.entries().count() as u64;
         let listed = if self.counters.removals.wanted() {

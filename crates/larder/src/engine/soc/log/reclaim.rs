@@ -13,6 +13,7 @@ use crate::engine::small_record::SmallRecord;
 use crate::engine::soc::bucket::{Bucket, BucketEntry, ENTRIES_BYTES_MAX};
 use crate::engine::soc::buckets::Stripe;
 use crate::engine::soc::log_index::{LogEntry, LogPosition};
+use crate::engine::soc::prediction::Prediction;
 
 /// Pages that are reclaimed at the same time.
 const PAGES_AT_ONCE: u32 = 8;
@@ -313,6 +314,7 @@ impl Log {
 
     fn entry_of<'a>(&self, record: &SmallRecord<'a>) -> BucketEntry<'a> {
         let SmallRecord { key, value, expiry_s, flags, tiers, .. } = *record;
-        BucketEntry { tag: self.buckets.hash_of(key).tag(), key, value, expiry_s, flags, tiers }
+        let (tag, prediction) = (self.buckets.hash_of(key).tag(), Prediction::LONG);
+        BucketEntry { tag, key, value, expiry_s, flags, tiers, prediction }
     }
 }

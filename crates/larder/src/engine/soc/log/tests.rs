@@ -48,6 +48,7 @@ fn soc(device: &Arc<Faulty>, threshold: u8, epoch: u64) -> Soc {
         handle: PlacementHandle::DEFAULT,
         hot_handle: None,
         object_bytes_max: 2048,
+        eviction: crate::config::SocEviction::Fifo,
         epoch,
         oldest_epoch: 1,
     };
