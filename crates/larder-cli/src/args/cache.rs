@@ -22,6 +22,11 @@ pub(crate) struct CacheArgs {
     #[arg(long, value_name = "BYTES", value_parser = checked("soc.max_object"))]
     soc_max_object: Option<String>,
 
+    /// Which object of a full bucket of the SOC makes room: fifo, the oldest; rrip, the one whose next hit is predicted
+    /// to be farthest away [soc.eviction; default: fifo]
+    #[arg(long, value_name = "POLICY", value_parser = checked("soc.eviction"))]
+    soc_eviction: Option<String>,
+
     /// Size of a region of large objects [loc.region; default: 1 to 32 MiB, by the size of the flash]
     #[arg(long, value_name = "SIZE", value_parser = checked("loc.region"))]
     loc_region: Option<String>,
@@ -80,11 +85,12 @@ pub(crate) struct CacheArgs {
 
 impl CacheArgs {
     /// The options by their keys.
-    pub(crate) fn said(&self) -> [(&'static str, Option<&String>); 14] {
+    pub(crate) fn said(&self) -> [(&'static str, Option<&String>); 15] {
         [
             ("soc.percent", self.soc.as_ref()),
             ("soc.log", self.soc_log.as_ref()),
             ("soc.max_object", self.soc_max_object.as_ref()),
+            ("soc.eviction", self.soc_eviction.as_ref()),
             ("loc.region", self.loc_region.as_ref()),
             ("loc.eviction", self.loc_eviction.as_ref()),
             ("loc.reinsertion", self.reinsertion.as_ref()),

@@ -41,7 +41,7 @@ const fn key(
 }
 
 /// All settings of a cache, in the order in which they are shown.
-pub(crate) static KEYS: [CacheKey; 37] = [
+pub(crate) static KEYS: [CacheKey; 38] = [
     key(
         "crash_safety",
         Change::Empties,
@@ -142,6 +142,12 @@ pub(crate) static KEYS: [CacheKey; 37] = [
         Change::Start,
         |to, text| put(&mut to.soc.log_threshold, number(text)),
         |of| format!("{} objects", of.soc.log_threshold),
+    ),
+    key(
+        "soc.eviction",
+        Change::Start,
+        |to, text| put(&mut to.soc.eviction, text.parse()),
+        |of| of.soc.eviction.to_string(),
     ),
     key(
         "loc.region",

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use larder::{AdmissionPolicy, DramPolicy, RegionEviction, Reinsertion};
+use larder::{AdmissionPolicy, DramPolicy, RegionEviction, Reinsertion, SocEviction};
 use larder_device::{PlacementMode, Target};
 
 use super::array_engine::ArrayEngineArgs;
@@ -77,6 +77,11 @@ pub(crate) struct ReplayArgs {
     /// several can be written to their bucket together; 0 is no log, 5 is a good start
     #[arg(long, value_name = "PCT", default_value_t = 0.0, value_parser = percent)]
     pub(crate) soc_log: f64,
+
+    /// Which object of a full bucket of the SOC makes room for a new one: fifo, the oldest; or rrip, the one whose next
+    /// hit is predicted to be farthest away
+    #[arg(long, value_name = "POLICY", default_value = "fifo")]
+    pub(crate) soc_eviction: SocEviction,
 
     /// Objects (key and value) of at most this size go to the SOC, larger ones to the LOC; at most 4050
     #[arg(long, value_name = "BYTES", default_value = "640", value_parser = size)]

@@ -177,7 +177,9 @@ fn text(value: &toml::Value) -> Option<String> {
 mod tests {
     use std::path::Path;
 
-    use larder::{AdmissionPolicy, CrashSafety, DramPolicy, RegionEviction, Reinsertion};
+    use larder::{
+        AdmissionPolicy, CrashSafety, DramPolicy, RegionEviction, Reinsertion, SocEviction,
+    };
     use serde::Deserialize;
 
     use super::*;
@@ -210,7 +212,7 @@ mod tests {
     #[test]
     fn what_is_written_is_what_the_cache_gets() {
         let settings = read(
-            "crash_safety = \"power\"\n[soc]\npercent = 4\nmax_object = \"1K\"\nlog = 2.5\n\
+            "crash_safety = \"power\"\n[soc]\npercent = 4\nmax_object = \"1K\"\nlog = 2.5\neviction = \"rrip\"\n\
              [loc]\neviction = \"lru\"\nreinsertion = \"hits:2\"\nttl_classes = [60, 3600]\nregion = \"4M\"\n\
              [admission]\npolicy = \"freq:2\"\nmemory = \"1M\"\n[dram]\npolicy = \"lru\"\n",
         )
@@ -219,6 +221,7 @@ mod tests {
         settings.put_into(&mut config);
         assert_eq!((config.soc.percent, config.soc.max_object_bytes), (Some(4.0), 1024));
         assert_eq!((config.soc.log_percent, config.loc.region_bytes), (2.5, Some(4 << 20)));
+        assert_eq!(config.soc.eviction, SocEviction::Rrip);
         assert_eq!(config.loc.eviction, RegionEviction::Lru);
         assert_eq!(config.loc.reinsertion, Reinsertion::Hits(2));
         assert_eq!(config.loc.ttl_classes, [60, 3600]);
@@ -241,6 +244,10 @@ mod tests {
             ("[loc]\nxyz = 5", "the keys there are region"),
             ("[loc]\nregion = 1970-01-01", "loc.region: must be a number"),
             ("[loc]\neviction = \"mru\"", "use fifo, lru or segmented-fifo"),
+            (
+                "[soc]\neviction = \"lru\"",
+                "f:2:12: soc.eviction: \"lru\" is not an eviction policy of buckets: use fifo or rrip",
+            ),
             ("[admission]\npolicy = \"never\"", "is not an admission policy"),
         ] {
             let refused = read(toml).unwrap_err();

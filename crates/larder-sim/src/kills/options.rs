@@ -113,7 +113,7 @@ impl Default for Options {
 }
 
 /// Names that [`Options::settings`] may set, and the values of each.
-pub const SETTINGS: [(&str, &str); 22] = [
+pub const SETTINGS: [(&str, &str); 23] = [
     ("admission", "all, reject-first, or the probability 0 to 1"),
     ("array.index_bytes", "bytes of memory"),
     ("array.mean_object_bytes", "bytes"),
@@ -132,6 +132,7 @@ pub const SETTINGS: [(&str, &str); 22] = [
     ("loc.eviction", "fifo, lru or segmented-fifo"),
     ("loc.write_bytes", "bytes, a multiple of 4096"),
     ("loc.reinsertion", "none, hits:1 to hits:7, reuse-time, or percent:1 to percent:100"),
+    ("soc.eviction", "fifo or rrip"),
     ("soc.layout", "buckets or pages"),
     ("soc.log_percent", "0 to 100"),
     ("soc.max_object_bytes", "bytes"),
@@ -255,6 +256,7 @@ fn set(config: &mut Config, name: &str, value: &str) -> Result<(), String> {
         "loc.eviction" => config.loc.eviction = parsed(name, value)?,
         "loc.write_bytes" => config.loc.write_bytes = parsed(name, value)?,
         "loc.reinsertion" => config.loc.reinsertion = parsed(name, value)?,
+        "soc.eviction" => config.soc.eviction = parsed(name, value)?,
         "soc.layout" => config.soc.layout = Some(parsed(name, value)?),
         "soc.log_percent" => config.soc.log_percent = parsed(name, value)?,
         "soc.max_object_bytes" => config.soc.max_object_bytes = parsed(name, value)?,

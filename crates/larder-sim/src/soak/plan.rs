@@ -5,7 +5,7 @@ use std::time::Duration;
 use larder::config::Demotions;
 use larder::{
     AdmissionPolicy, Config, CrashSafety, DramPolicy, LocConfig, OnChange, RegionEviction,
-    Reinsertion, SocConfig,
+    Reinsertion, SocConfig, SocEviction,
 };
 use larder_device::{Fault, FaultPlan, FaultRule};
 
@@ -445,6 +445,7 @@ fn config(rng: &mut fastrand::Rng) -> Config {
     config.demoting_bytes_max = [None, None, Some(2 << 10), Some(64 << 10)][rng.usize(..4)];
     config.demotion_wait = [0, 1_000_000, 5_000_000_000].map(Duration::from_nanos)[rng.usize(..3)];
     config.seed = rng.u64(..);
+    config.soc.eviction = [SocEviction::Fifo, SocEviction::Rrip][usize::from(config.seed % 2 == 1)];
     // A run must depend on its seed alone, including which keys share a bucket.
     Config { hash_seed: Some(config.seed), ..config }
 }

@@ -1,4 +1,0 @@
-#[path = "it/page_sets.rs"]
-mod page_sets;
-#[path = "it/rig.rs"]
-mod rig;
