@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use larder::{
     AdmissionPolicy, Config, DramPolicy, LocConfig, RegionEviction, Reinsertion, SocConfig,
+    SocEviction,
 };
 use proptest::prelude::*;
 
@@ -46,11 +47,12 @@ fn settings() -> impl Strategy<Value = Config> {
     let lessons = (regions, any::<bool>(), any::<bool>());
     // Many buckets, or so few that the log holds several objects of each.
     let soc_percent = prop_oneof![Just(25.0), Just(1.0)];
-    let log = (soc_percent, prop_oneof![Just(0.0), Just(1.0), Just(4.0)], 1..4_u8);
+    let buckets = prop_oneof![Just(SocEviction::Fifo), Just(SocEviction::Rrip)];
+    let log = (soc_percent, prop_oneof![Just(0.0), Just(1.0), Just(4.0)], 1..4_u8, buckets);
     let reinsertion = prop_oneof![Just(Reinsertion::None), (1..3_u8).prop_map(Reinsertion::Hits)];
     let all = (admission, dram, eviction, reinsertion, lessons, log);
     all.prop_map(|(admission, dram_policy, region_eviction, reinsertion, lessons, log)| {
-        let (soc_percent, soc_log_percent, soc_log_threshold) = log;
+        let (soc_percent, soc_log_percent, soc_log_threshold, soc_eviction) = log;
         let (region_bytes, ru_aware_eviction, dynamic_placement) = lessons;
         Config {
             soc: SocConfig {
@@ -58,6 +60,7 @@ fn settings() -> impl Strategy<Value = Config> {
                 log_percent: soc_log_percent,
                 log_threshold: soc_log_threshold,
                 dynamic_placement,
+                eviction: soc_eviction,
                 ..config().soc
             },
             admission,

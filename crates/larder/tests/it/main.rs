@@ -54,6 +54,7 @@ mod rig;
 mod shard_changes;
 mod sharded_tenants;
 mod shards;
+mod soc_eviction;
 mod soc_log;
 mod stalls;
 mod streams;
