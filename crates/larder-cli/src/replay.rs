@@ -107,6 +107,7 @@ fn options(arguments: &ReplayArgs) -> Result<ReplayOptions, Error> {
         utilization_percent: arguments.utilization,
         soc_percent: arguments.soc,
         soc_log_percent: arguments.soc_log,
+        soc_layout: arguments.soc_layout,
         soc_eviction: arguments.soc_eviction,
         soc_max_object_bytes,
         array: arguments.large.config()?.unwrap_or_default(),

@@ -14,6 +14,11 @@ pub(crate) struct CacheArgs {
     #[arg(long, value_name = "PCT", value_parser = checked("soc.percent"))]
     soc: Option<String>,
 
+    /// How the SOC stores objects: buckets are rewritten in place, with 8 bits of memory an object; pages are written
+    /// once, with 20 bits [soc.layout; default: buckets]
+    #[arg(long, value_name = "LAYOUT", value_parser = checked("soc.layout"))]
+    soc_layout: Option<String>,
+
     /// Share of the flash for a log in front of the SOC's buckets, in percent; 5 is a good start [soc.log; default: 0]
     #[arg(long, value_name = "PCT", value_parser = checked("soc.log"))]
     soc_log: Option<String>,
@@ -85,9 +90,10 @@ pub(crate) struct CacheArgs {
 
 impl CacheArgs {
     /// The options by their keys.
-    pub(crate) fn said(&self) -> [(&'static str, Option<&String>); 15] {
+    pub(crate) fn said(&self) -> [(&'static str, Option<&String>); 16] {
         [
             ("soc.percent", self.soc.as_ref()),
+            ("soc.layout", self.soc_layout.as_ref()),
             ("soc.log", self.soc_log.as_ref()),
             ("soc.max_object", self.soc_max_object.as_ref()),
             ("soc.eviction", self.soc_eviction.as_ref()),

@@ -41,7 +41,7 @@ const fn key(
 }
 
 /// All settings of a cache, in the order in which they are shown.
-pub(crate) static KEYS: [CacheKey; 38] = [
+pub(crate) static KEYS: [CacheKey; 40] = [
     key(
         "crash_safety",
         Change::Empties,
@@ -123,6 +123,21 @@ pub(crate) static KEYS: [CacheKey; 38] = [
             of.soc
                 .percent
                 .map_or_else(|| "by flash and memory".to_owned(), |part| format!("{part} %"))
+        },
+    ),
+    key(
+        "soc.layout",
+        Change::Empties,
+        |to, text| put(&mut to.soc.layout, text.parse().map(Some)),
+        |of| of.soc.layout.map_or_else(|| "buckets".to_owned(), |layout| layout.to_string()),
+    ),
+    key(
+        "soc.pages_per_set",
+        Change::Empties,
+        |to, text| put(&mut to.soc.pages_per_set, word(text).map(Some)),
+        |of| {
+            let by_memory = || "by flash and memory".to_owned();
+            of.soc.pages_per_set.map_or_else(by_memory, |pages| format!("{pages} pages"))
         },
     ),
     key(

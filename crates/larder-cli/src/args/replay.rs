@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use larder::{AdmissionPolicy, DramPolicy, RegionEviction, Reinsertion, SocEviction};
+use larder::{AdmissionPolicy, DramPolicy, RegionEviction, Reinsertion, SocEviction, SocLayout};
 use larder_device::{PlacementMode, Target};
 
 use super::array_engine::ArrayEngineArgs;
@@ -77,6 +77,10 @@ pub(crate) struct ReplayArgs {
     /// several can be written to their bucket together; 0 is no log, 5 is a good start
     #[arg(long, value_name = "PCT", default_value_t = 0.0, value_parser = percent)]
     pub(crate) soc_log: f64,
+
+    /// How the SOC stores objects: buckets, which are rewritten in place; or pages, which are written once
+    #[arg(long, value_name = "LAYOUT", default_value = "buckets")]
+    pub(crate) soc_layout: SocLayout,
 
     /// Which object of a full bucket of the SOC makes room for a new one: fifo, the oldest; or rrip, the one whose next
     /// hit is predicted to be farthest away

@@ -22,8 +22,10 @@ const EXPECTED_OF_LOG_ON_BLOCKS: &str = "On erase blocks, expect an ALWA of 1.1 
 const EXPECTED_WITH_BUCKETS_ON_BLOCKS: &str = "On erase blocks, expect an ALWA of 5 to 11 \
      and a DLWA of about 2.5: buckets are mapped page by page there, and cleaning copies them; without buckets \
      (soc.percent = 0) it is 1.0";
-/// A bucket of small objects, in bytes.
-const SOC_BUCKET_BYTES: u64 = 4096;
+/// What docs/decisions/0041 has of pages by set.
+const EXPECTED_WITH_PAGES: &str = "Expect an ALWA of 1.1 to 1.7 and a DLWA of 1.0";
+/// Memory of a page of a set that is being filled, in bytes, on average.
+const PAGE_MEMORY_BYTES: u64 = 2560;
 /// Lengths of objects for which the memory of an index is told.
 const OBJECT_BYTES: [u64; 2] = [200, 800];
 
@@ -72,8 +74,18 @@ fn objects(cache: &Larder, memory_bytes: u64, on_blocks: bool) -> Vec<String> {
     let times = flash as f64 / memory_bytes.max(1) as f64;
     let share = |bytes: u64| 100.0 * bytes as f64 / flash.max(1) as f64;
     let mut lines = Vec::new();
-    let soc_bytes = layout.soc_buckets * SOC_BUCKET_BYTES;
-    if soc_bytes > 0 {
+    let soc_bytes = layout.soc_bytes();
+    if layout.soc_page_regions > 0 {
+        lines.push(format!(
+            "small ones in pages by set on {:.1} % of the flash ({}): each is written once, in order, so nothing needs \
+             to be kept apart. About 20 bits of memory each, and {} for a page of each of {} sets. \
+             {EXPECTED_WITH_PAGES}",
+            share(soc_bytes),
+            BinaryBytes(soc_bytes),
+            BinaryBytes(u64::from(layout.soc_sets) * PAGE_MEMORY_BYTES),
+            layout.soc_sets
+        ));
+    } else if soc_bytes > 0 {
         lines.push(format!(
             "small ones in buckets of 4 KiB on {:.1} % of the flash ({}): a few bits of memory each, but a bucket is \
              written for each of them; the others in a log. {with_buckets}",

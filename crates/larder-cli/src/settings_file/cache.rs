@@ -179,6 +179,7 @@ mod tests {
 
     use larder::{
         AdmissionPolicy, CrashSafety, DramPolicy, RegionEviction, Reinsertion, SocEviction,
+        SocLayout,
     };
     use serde::Deserialize;
 
@@ -234,6 +235,18 @@ mod tests {
     }
 
     #[test]
+    fn small_objects_may_be_stored_in_pages() {
+        let settings = read("[soc]\nlayout = \"pages\"\npages_per_set = 30\n").unwrap();
+        let mut config = Config::default();
+        settings.put_into(&mut config);
+        assert_eq!(
+            (config.soc.layout, config.soc.pages_per_set),
+            (Some(SocLayout::Pages), Some(30))
+        );
+        assert!(config.check().is_ok());
+    }
+
+    #[test]
     fn errors_name_the_place_the_key_and_the_remedy() {
         for (toml, says) in [
             ("[soc]\npercent = 120", "f:2:11: soc.percent = 120: must be 0 to 100"),
@@ -247,6 +260,10 @@ mod tests {
             (
                 "[soc]\neviction = \"lru\"",
                 "f:2:12: soc.eviction: \"lru\" is not an eviction policy of buckets: use fifo or rrip",
+            ),
+            (
+                "[soc]\nlayout = \"sets\"",
+                "f:2:10: soc.layout: \"sets\" is not a layout of small objects: use buckets or pages",
             ),
             ("[admission]\npolicy = \"never\"", "is not an admission policy"),
         ] {

@@ -51,6 +51,8 @@ pub(super) fn config(options: &ReplayOptions, engines: EngineOptions, placement:
             log_threshold: SocConfig::default().log_threshold,
             max_object_bytes: options.soc_max_object_bytes,
             dynamic_placement: engines.dynamic_placement,
+            layout: Some(options.soc_layout),
+            pages_per_set: None,
             eviction: options.soc_eviction,
         },
         loc: LocConfig {

@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use larder::{AdmissionPolicy, ArrayConfig, DramPolicy, RegionEviction, Reinsertion, SocEviction};
+use larder::{
+    AdmissionPolicy, ArrayConfig, DramPolicy, RegionEviction, Reinsertion, SocEviction, SocLayout,
+};
 use larder_device::{Isolation, PlacementMode, Target};
 use larder_vssd::Isolation as VssdIsolation;
 use larder_workload::RequestSource;
@@ -110,6 +112,8 @@ pub struct ReplayOptions {
     pub soc_percent: f64,
     /// Share of the cache's flash that the log in front of the small-object engine gets; 0 means no log.
     pub soc_log_percent: f64,
+    /// How small objects are stored.
+    pub soc_layout: SocLayout,
     /// Which object of a full bucket makes room.
     pub soc_eviction: SocEviction,
     /// Objects of at most this size are small.
@@ -168,6 +172,7 @@ impl ReplayOptions {
             utilization_percent: 100.0,
             soc_percent: 4.0,
             soc_log_percent: 0.0,
+            soc_layout: SocLayout::Buckets,
             soc_eviction: SocEviction::default(),
             soc_max_object_bytes: 640,
             array: ArrayConfig::default(),
@@ -349,6 +354,7 @@ impl ReplayOptions {
             "utilization": self.utilization_percent,
             "soc": self.soc_percent,
             "soc_log": self.soc_log_percent,
+            "soc_layout": self.soc_layout.to_string(),
             "soc_eviction": self.soc_eviction.to_string(),
             "soc_max_object": self.soc_max_object_bytes,
             "array": self.array.percent,

@@ -12,6 +12,10 @@ pub(crate) const OBJECT_BYTES_MAX: usize = 4050;
 /// Default share of the small-object engine if there is more flash, in percent.
 pub(crate) const PERCENT: f64 = 4.0;
 
+/// Up to this number of bytes of flash for small objects for each byte of memory, these are stored in pages by set.
+const FLASH_PER_MEMORY_WITH_PAGES: u64 = 25;
+/// With less, too few regions of pages are too large a part of it.
+const PAGES_BYTES_MIN: u64 = 1 << 20;
 /// Bytes of a page of a set.
 const PAGE_BYTES: u64 = 4096;
 /// With fewer pages, a set that begins a page early has lost too much of them.
@@ -36,8 +40,10 @@ pub struct SocConfig {
     /// - With more flash the SOC gets 4 %, so that the many small objects take only a few bits of memory each. Set it
     ///   to the share of small objects in all bytes that should stay.
     pub percent: Option<f64>,
-    /// How it stores its objects. `None`, the default, lets the cache decide when it starts empty: buckets. A cache that
-    /// was made with another layout is refused, or starts empty
+    /// How it stores its objects. `None`, the default, lets the cache decide when it starts empty: pages if their share of
+    /// flash is 1 MiB to 25 times memory, and no setting of buckets is given ([`SocConfig::log_percent`],
+    /// [`SocConfig::dynamic_placement`], [`SocConfig::eviction`]); otherwise buckets. Later openings keep the decision. A
+    /// cache that was made with another layout than the given one is refused, or starts empty
     /// ([`Config::on_change`](crate::Config::on_change)).
     pub layout: Option<SocLayout>,
     /// Pages of each set, if objects are stored in pages by set: at least 2. `None`, the default: 4.5 times the bytes of
@@ -89,9 +95,15 @@ impl SocConfig {
         self.percent.unwrap_or(chosen)
     }
 
-    /// Whether objects are stored in pages by set.
-    pub(crate) fn has_pages(&self) -> bool {
-        self.layout == Some(SocLayout::Pages)
+    /// How a cache that begins empty stores objects, with this number of bytes of flash for them.
+    pub(crate) fn layout_for(&self, bytes: u64, memory_bytes: u64) -> SocLayout {
+        let is_for_buckets = self.log_percent > 0.0
+            || self.dynamic_placement
+            || self.eviction != SocEviction::default();
+        let fits = bytes >= PAGES_BYTES_MIN
+            && bytes <= memory_bytes.saturating_mul(FLASH_PER_MEMORY_WITH_PAGES);
+        let chosen = if fits && !is_for_buckets { SocLayout::Pages } else { SocLayout::Buckets };
+        self.layout.unwrap_or(chosen)
     }
 
     /// The number of sets for this number of bytes of pages. `None` if it is too large.
@@ -123,22 +135,7 @@ impl SocConfig {
                 self.log_percent
             )));
         }
-        if self.has_pages() && self.log_percent > 0.0 {
-            return Err(Error::config(format!(
-                "soc.layout = pages and soc.log_percent = {}: the log is for buckets; set soc.log_percent = 0, or \
-                 soc.layout = buckets",
-                self.log_percent
-            )));
-        }
-        if self.has_pages() && self.dynamic_placement {
-            return Err(Error::config(
-                "soc.layout = pages and soc.dynamic_placement = true: pages are never rewritten, so none is hot; set \
-                 soc.dynamic_placement = false, or soc.layout = buckets",
-            ));
-        }
-        if self.pages_per_set.is_some_and(|pages| pages < 2) {
-            return Err(Error::config("soc.pages_per_set: must be at least 2"));
-        }
+        self.check_pages()?;
         if self.log_threshold == 0 {
             return Err(Error::config("soc.log_threshold = 0: must be at least 1"));
         }
@@ -149,5 +146,27 @@ impl SocConfig {
             )));
         }
         Ok(())
+    }
+
+    /// Refuses settings of buckets together with pages.
+    fn check_pages(&self) -> Result<(), Error> {
+        if self.pages_per_set.is_some_and(|pages| pages < 2) {
+            return Err(Error::config("soc.pages_per_set: must be at least 2"));
+        }
+        if self.layout != Some(SocLayout::Pages) {
+            return Ok(());
+        }
+        let is_of_buckets = [
+            (self.log_percent > 0.0, "soc.log_percent", "0"),
+            (self.dynamic_placement, "soc.dynamic_placement", "false"),
+            (self.eviction != SocEviction::default(), "soc.eviction", "fifo"),
+        ];
+        match is_of_buckets.into_iter().find(|(is_set, ..)| *is_set) {
+            Some((_, name, unset)) => Err(Error::config(format!(
+                "{name} is a setting of buckets, and soc.layout = pages has none; set {name} = {unset}, or \
+                 soc.layout = buckets"
+            ))),
+            None => Ok(()),
+        }
     }
 }

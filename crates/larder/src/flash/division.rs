@@ -9,7 +9,7 @@ use super::snapshot::{HEADER_BYTES, PART_HEADER_BYTES, SNAPSHOT_AT};
 use super::unit;
 use crate::base::error::Error;
 use crate::base::layout::{LOG_SEGMENTS_MAX, Layout};
-use crate::config::{Config, CrashSafety, LocConfig};
+use crate::config::{Config, CrashSafety, LocConfig, SocLayout};
 use crate::engine::loc::{self, snapshot::snapshot_bytes_max};
 use crate::engine::soc::{BUCKET_BYTES, BUCKET_SNAPSHOT_BYTES, log};
 use crate::engine::tombstones::TombstonesPlace;
@@ -58,8 +58,11 @@ impl Layout {
         #[cfg(test)]
         let (usable, plain_blocks) = super::plain::carve(usable);
         let soc_percent = config.soc_percent(usable);
-        let has_pages = config.soc.has_pages();
-        let tombstone_log_bytes = tombstone_log_bytes(config, (usable, soc_percent));
+        let small_bytes = share(usable, soc_percent);
+        let has_pages = config.soc.layout_for(small_bytes, config.memory()) == SocLayout::Pages
+            && soc_percent > 0.0;
+        let page_bytes = if has_pages { small_bytes } else { 0 };
+        let tombstone_log_bytes = tombstone_log_bytes(config, (usable, page_bytes));
         let fixed = fixed_bytes(tombstone_log_bytes);
         let snapshot_fixed = SNAPSHOT_FIXED_BYTES;
         #[cfg(test)]
@@ -278,11 +281,8 @@ pub(super) fn soc_log_segments(
     Some((log.segments, log.segment_bytes))
 }
 
-fn tombstone_log_bytes(config: &Config, (usable, soc_percent): (u64, f64)) -> u64 {
-    let for_pages = match config.soc.has_pages() {
-        true => pages_layout::tombstone_bytes(share(usable, soc_percent)) / BLOCK * BLOCK,
-        false => 0,
-    };
+fn tombstone_log_bytes(config: &Config, (usable, page_bytes): (u64, u64)) -> u64 {
+    let for_pages = pages_layout::tombstone_bytes(page_bytes) / BLOCK * BLOCK;
     match config.crash_safety {
         CrashSafety::Off => 0,
         CrashSafety::Process | CrashSafety::Power => config.tombstone_log_bytes.map_or_else(

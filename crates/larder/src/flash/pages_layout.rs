@@ -12,9 +12,10 @@ const REGIONS_AUTO: u64 = 128;
 const REGION_BYTES_AUTO: std::ops::RangeInclusive<u64> = 64 << 10..=8 << 20;
 /// One region that is being filled, one whose last write is in flight, one to reclaim, and one beside them.
 const REGIONS_MIN: u64 = 4;
-/// The tombstone log gets `1 / TOMBSTONE_PART` of the engine's share in addition. A page has about 20 objects, of which
-/// up to a fifth are replaced before they are evicted, and each of them needs 16 bytes until then.
-const TOMBSTONE_PART: u64 = 48;
+/// The tombstone log gets `1 / TOMBSTONE_PART` of the engine's share in addition: 128 bytes for a page. A page has about 20
+/// objects, of which up to a fifth are replaced before they are evicted. Each of them needs a tombstone until then, and
+/// the log works them off when it is half full.
+const TOMBSTONE_PART: u64 = 32;
 
 /// The engine's part of the device.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]

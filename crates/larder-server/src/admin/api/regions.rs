@@ -131,7 +131,7 @@ fn parts(layout: &Layout, handle_of: impl Fn(Class) -> u16) -> Vec<Part> {
         ("LOC", layout.loc_offset, regions, Class::Loc),
         ("array", layout.array_range().start, bytes_of(&layout.array_range()), Class::ArrayTables),
         ("SOC log", layout.soc_log_offset, segments, Class::SocLog),
-        ("SOC", layout.soc_offset, layout.soc_buckets * 4096, Class::Soc),
+        ("SOC", layout.soc_offset, layout.soc_bytes(), Class::Soc),
     ];
     let part =
         |(part, offset, bytes, class)| Part { part, offset, bytes, handle: handle_of(class) };

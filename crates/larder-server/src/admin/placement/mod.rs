@@ -110,7 +110,10 @@ pub(super) fn predicted(shared: &ServerState, shard: usize) -> Option<f64> {
         of.used_bytes += layout.usable_bytes;
         of.soc_bytes += layout.soc_buckets * BUCKET_BYTES;
         of.written_bytes += stats.flash_written_bytes();
-        of.soc_written_bytes += stats.soc_written_bytes;
+        // Pages by set are written in order, as large objects are.
+        if layout.soc_buckets > 0 {
+            of.soc_written_bytes += stats.soc_written_bytes;
+        }
     }
     let streams = caches.iter().flat_map(|it| it.streams()).map(|it| &it.assignment);
     predicted_dlwa(&of, separates_buckets(streams))

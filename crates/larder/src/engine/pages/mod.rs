@@ -44,6 +44,7 @@ mod sets;
 mod snapshot;
 mod write;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use larder_device::{Device, IoBuffer};
@@ -160,11 +161,13 @@ impl Pages {
         if let Some(item) = in_memory {
             return (!self.has_expired(&item, now_s)).then_some(item);
         }
+        let mut others = 0;
         for &at in &candidates {
             let Some((page, filling)) = self.read_page(set, at.page).await else { continue };
             let Some(record) = page.record(at.slot) else { continue };
             if record.key != key {
                 self.counters().soc_filter_false_positives.add(1);
+                others += usize::from(self.place.hasher.hash(record.key) != hash);
                 continue;
             }
             // After the read: the key may have been changed since, or the place filled anew.
@@ -179,12 +182,14 @@ impl Pages {
             }
             return Some(item);
         }
-        self.sets.look(set, |it| {
-            // Nothing has come since.
-            if !it.holds_in_memory(hash) && it.candidates(hash) == candidates {
-                self.absent.remember(hash);
-            }
-        });
+        if others > 0 && others == candidates.len() {
+            self.sets.look(set, |it| {
+                // Nothing has come since.
+                if !it.holds_in_memory(hash) && it.candidates(hash) == candidates {
+                    self.absent.remember(hash);
+                }
+            });
+        }
         None
     }
 
@@ -370,28 +375,28 @@ impl Pages {
                 objects.map(|(hash, record)| self.copy_of(hash, &record)).collect();
             (copies, it.pages().rev().collect::<Vec<_>>())
         });
-        let mut seen: Vec<KeyHash> = in_memory.iter().map(|item| item.hash).collect();
+        let mut seen: HashSet<u64> = in_memory.iter().map(|item| item.hash.0).collect();
         let mut judged = Vec::new();
         for item in &in_memory {
             // No set is locked here: `judge` looks into DRAM.
             let result = judge(&item.item());
-            // After that: a key that was changed there is gone here before.
-            if self.holds_hash(item.hash) {
-                judged.extend(result);
-            }
+            // After that: a key that was changed there is gone here before. If its page has left memory, a look-up tells.
+            let stays = self.sets.look(set, |set| set.holds_in_memory(item.hash))
+                || self.find(item.hash, item.item().key, 0, false).await.is_some();
+            judged.extend(result.filter(|_| stays));
         }
         for place in pages {
             let Some((page, _)) = self.read_page(set, place).await else { continue };
             for (slot, record) in (0..).zip(records(page.buffer.as_slice(), page.body_at)) {
                 let hash = self.place.hasher.hash(record.key);
                 let at = SlotPlace { page: place, slot };
-                if seen.contains(&hash) {
+                if seen.contains(&hash.0) {
                     continue;
                 }
                 let result = judge(&item_of(hash, &record));
                 if self.sets.change(set, |set| set.is_there(hash, at, false)) {
                     judged.extend(result);
-                    seen.push(hash);
+                    seen.insert(hash.0);
                 }
             }
         }

@@ -154,7 +154,7 @@ impl Pages {
         if !self.log.open_next(&mut writer, (0, BODY_BYTES), now_s, &KeepsNothing).await {
             return false;
         }
-        self.note_who_leaves_soon();
+        self.note_what_leaves_soon();
         true
     }
 
@@ -173,14 +173,17 @@ impl Pages {
         }
     }
 
-    /// Finds the oldest regions, once all regions are in use.
-    fn note_who_leaves_soon(&self) {
+    /// Finds the regions that are reclaimed during the next fifth of a round.
+    fn note_what_leaves_soon(&self) {
         let state = &mut *self.log.lock();
-        let is_full = state.regions.in_state(RegionState::Free).is_empty();
+        let soon = (self.place.log.regions as usize).div_ceil(LEAVE_SOON_PART);
+        // Free regions are filled first.
+        let free = state.regions.in_state(RegionState::Free).len();
         let mut sealed: Vec<u64> = state.regions.sealed().map(|it| it.sequence).collect();
         sealed.sort_unstable();
-        let soon = sealed.get(sealed.len().div_ceil(LEAVE_SOON_PART));
-        state.entries.leave_soon = soon.copied().filter(|_| is_full).unwrap_or(0);
+        let leave = soon.saturating_sub(free).min(sealed.len());
+        let stays = sealed.get(leave).copied().unwrap_or(u64::MAX);
+        state.entries.leave_soon = if leave > 0 { stays } else { 0 };
     }
 
     /// Copies objects with hits from pages that will soon be reclaimed to the set's page in memory, oldest first. Call it
