@@ -176,6 +176,12 @@ fn channels_of_300_erases_wear_out_nearly_together() {
 }
 
 #[test]
+fn channels_of_2000_erases_wear_out_together() {
+    let bounds = || [0.95..0.999, 0.95..0.999, 0.95..0.999, 0.95..0.999];
+    lives(2000, bounds(), bounds());
+}
+
+#[test]
 fn channels_of_3000_erases_wear_out_together() {
     let bounds = || [0.95..0.999, 0.95..0.999, 0.95..0.999, 0.95..0.999];
     lives(3000, bounds(), bounds());
