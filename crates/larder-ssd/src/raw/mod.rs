@@ -298,6 +298,22 @@ impl RawSsd {
         Ok(block)
     }
 
+    /// Allocates like [`Self::allocate`], but also from the spare: for a die that gives as many blocks back later, as
+    /// while dies exchange their data. `tag` builds the tag from the erases of the block.
+    ///
+    /// # Errors
+    /// As [`Self::allocate`]; [`ErrorKind::NoSpace`] only if the spare is used up, too.
+    pub fn allocate_beyond(
+        &mut self,
+        die: DieIndex,
+        tag: impl FnOnce(u32) -> Tag,
+    ) -> Result<BlockIndex, Error> {
+        self.check_takes_blocks(die)?;
+        let block = self.take(die, BlockChoice::LeastWorn)?;
+        self.allocation.set_tag(block, tag(self.medium.block(block).erases));
+        Ok(block)
+    }
+
     /// Erases of the block that [`Self::allocate`] would return next; `None` if there is none.
     pub fn least_erases(&self, die: DieIndex) -> Option<u32> {
         (self.free_blocks(die) > 0).then(|| self.allocation.free().least_worn(die)).flatten()

@@ -134,6 +134,22 @@ fn what_the_medium_is_written_is_appended_or_migrated() {
 }
 
 #[test]
+fn a_block_beyond_the_capacity_is_of_the_spare() {
+    let mut ssd = RawSsd::new(config()).unwrap();
+    let to = DieIndex(2);
+    for _ in 0..7 {
+        ssd.allocate(to, [1; 16]).unwrap();
+    }
+    assert_eq!(ssd.allocate(to, [1; 16]).unwrap_err().kind(), ErrorKind::NoSpace);
+    let tag = |erases| [u8::try_from(erases).unwrap() + 2; 16];
+    let block = ssd.allocate_beyond(to, tag).unwrap();
+    assert_eq!((ssd.block(block).unwrap().die, ssd.room_to_move(to)), (to, 0));
+    assert_eq!(ssd.allocate_beyond(to, tag).unwrap_err().kind(), ErrorKind::NoSpace);
+    let nowhere = ssd.allocate_beyond(DieIndex(99), tag).unwrap_err();
+    assert_eq!(nowhere.kind(), ErrorKind::OutOfRange);
+}
+
+#[test]
 fn copies_are_of_what_is_there_and_may_use_the_spare() {
     let config = RawConfig { program_failures: vec![(BlockIndex(23), 2)], ..config() };
     let mut ssd = RawSsd::new(config).unwrap();

@@ -11,7 +11,7 @@
 //! A physical block is allocated with its first stripe. All parts together hold a prefix of the stripes, so their
 //! lengths determine where the next stripe goes. That position is not stored anywhere else.
 
-use larder_ssd::nand::{BlockIndex, Health};
+use larder_ssd::nand::{BlockIndex, DieIndex, Health};
 use larder_ssd::raw::RawSsd;
 use larder_ssd::{Error, ErrorKind};
 
@@ -206,12 +206,17 @@ impl<I: Images> Vssds<I> {
         let stamp = self.ledger.next_stamp()?;
         let (home, other) = self.dies_of(&seat);
         let drive = &mut self.drives[seat.drive as usize];
-        // During a swap each of the two dies may be full of data that has yet to leave it, but not both.
-        let die =
-            if drive.free_blocks(home) == 0 && drive.free_blocks(other) > 0 { other } else { home };
-        let erases = drive.least_erases(die).unwrap_or(0);
-        let physical = drive.allocate(die, Self::tag(stamp, seat.id, block, erases))?;
-        debug_assert_eq!(drive.block(physical).map(|view| view.erases), Some(erases));
+        let tag = |erases| Self::tag(stamp, seat.id, block, erases);
+        // During a swap each of the two dies may be full of data that has yet to leave it, but not both. Then a block
+        // of the spare is used: a tenant that overwrites its data moves it so, and does not undo what has moved.
+        let room = drive.free_blocks(other) > 0;
+        let physical = if drive.free_blocks(home) > 0 || !room {
+            drive.allocate(home, tag(drive.least_erases(home).unwrap_or(0)))?
+        } else if takes_one_more(drive, home) {
+            drive.allocate_beyond(home, tag)?
+        } else {
+            drive.allocate(other, tag(drive.least_erases(other).unwrap_or(0)))?
+        };
         self.set_part(part, Some(physical));
         Ok(physical)
     }
@@ -375,4 +380,11 @@ impl<I: Images> Vssds<I> {
             Error::new(ErrorKind::NotOwned, message)
         })
     }
+}
+
+/// Whether `die` holds what it may at most, and has a spare block for one more.
+fn takes_one_more(drive: &RawSsd, die: DieIndex) -> bool {
+    let spare =
+        drive.die(die).filter(|view| !view.read_only).map_or(0, |view| view.spare_blocks as usize);
+    spare > 0 && drive.room_to_move(die) >= spare
 }

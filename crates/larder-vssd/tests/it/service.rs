@@ -342,9 +342,11 @@ fn levelling_goes_on_where_the_catalogue_says() {
 #[test]
 fn a_full_tenant_writes_while_old_copies_wait() {
     let mut drive = Drive::new(300, 100, false);
-    drive.array.swap_begin(0, &pairs()).unwrap();
     let mut waited = 0;
     for round in 0..400 {
+        if drive.array.swap_under_way().is_none() {
+            drive.array.swap_begin(0, &pairs()).unwrap();
+        }
         if let Copied::OldCopy(die) = drive.array.swap_copy(OpenParts::Leave).unwrap() {
             // Only when nothing else can be done.
             if round % 3 == 0 {

@@ -7,7 +7,7 @@ use larder_vssd::{
     Isolation, LogicalBlock, Pages, Swap, VssdId, Vssds, WearSinceSwap, channel_pairs,
 };
 
-use super::rig::{self, GEOMETRY, IDENTITY, PowerImages, RATES, request};
+use super::rig::{self, CAPACITY, GEOMETRY, IDENTITY, PowerImages, RATES, request};
 
 type Array = Vssds<PowerImages>;
 
@@ -55,6 +55,26 @@ fn finish(array: &mut Array) -> (u64, u64) {
             Swap::Waiting => panic!("there is a spare"),
         }
     }
+}
+
+/// Two full channels: tenants that overwrite all that they have move it so, and nothing is left to copy.
+#[test]
+fn what_is_overwritten_during_a_swap_has_moved() {
+    let mut array = rig::array(1);
+    let tenants = [(); 2].map(|()| tenant(&mut array, CAPACITY));
+    array.swap_begin(0, &pairs(0, 1)).unwrap();
+    for tag in 0..CAPACITY {
+        for (id, blocks) in &tenants {
+            array.free_block(*id, blocks[tag as usize]).unwrap();
+            let block = array.alloc_block(*id, tag).unwrap();
+            array.append(*id, block, 0, Pages::Words(&words(*id, tag))).unwrap();
+            array.audit().unwrap();
+        }
+    }
+    let (left, all) = array.swap_pages();
+    assert_eq!((left, all), (0, 2 * 12 * CAPACITY));
+    assert_eq!(finish(&mut array), (0, 0));
+    tenants.iter().for_each(|(id, _)| check_words(&array, *id));
 }
 
 #[test]
