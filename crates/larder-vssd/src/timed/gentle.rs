@@ -180,6 +180,11 @@ impl GentleMover {
         if let Some(op) = self.erase(now, array, dispatcher)? {
             return Ok(Gentle::Submit(op));
         }
+        let freed = |part: MovingPart| array.written_pages(part.block.vssd(), part.block).is_err();
+        if self.part.is_some_and(freed) {
+            // Its tenant has freed the block: the rest is not copied.
+            self.ops.clear();
+        }
         if now < self.begin_at {
             return Ok(Gentle::Wait);
         }

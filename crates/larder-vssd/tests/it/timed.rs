@@ -273,6 +273,24 @@ fn a_swap_in_service_holds_nothing_up() {
     assert_eq!(refused.kind(), ErrorKind::Config);
 }
 
+/// A tenant frees all that it has while a part of it is copied: nothing more of it is.
+#[test]
+fn a_swap_in_service_does_not_copy_what_was_freed() {
+    let mut rig = Rig::new(1, 4, &SharePolicy::None);
+    let pairs = channel_pairs(timing().array(), ChannelIndex(0), ChannelIndex(1), None).unwrap();
+    rig.timed.swap_begin_gently(0, 0, &pairs, PaceLimits::around(100_000)).unwrap();
+    let mut done = Vec::new();
+    // A part of 256 KiB takes more than half a second.
+    rig.timed.run(60 * MS, &mut done).unwrap();
+    assert_eq!((rig.timed.swap_progress().bytes, rig.timed.is_swapping()), (0, true));
+    for block in std::mem::take(&mut rig.blocks[0]) {
+        rig.timed.free(60 * MS, rig.vssds[0], block).unwrap();
+    }
+    rig.timed.run(150 * MS, &mut done).unwrap();
+    let progress = rig.timed.swap_progress();
+    assert!(progress.swaps == 1 && progress.bytes < 100 << 10, "{progress:?}");
+}
+
 /// A borrower that writes a lot to blocks of an idle lender.
 fn borrowing(owners_first: bool) -> (Rig, LogicalBlock) {
     let mut rig = Rig::new(2, 2, &SharePolicy::None);
