@@ -171,6 +171,26 @@ fn a_lender_that_fills_its_dies_calls_its_blocks_back() {
     }
 }
 
+/// An owner that needs a block waits for the erases of two loans, and then for none.
+#[test]
+fn two_loans_that_have_ended_are_erased_at_once() {
+    let (mut array, borrower, lender) = pair();
+    let rules = LendingRules { lent_percent: 100, ..LendingRules::default() };
+    array.set_lending_rules(rules).unwrap();
+    while let Some(block) = lent(&mut array, borrower, 0) {
+        fill(&mut array, block, 1);
+    }
+    array.set_lends(lender, false).unwrap();
+    let mut erases = Vec::new();
+    for seed in 0..6 {
+        let block = array.alloc_block(lender, 0).unwrap();
+        fill(&mut array, block, seed);
+        erases.push(array.loan_totals(borrower).erases);
+        array.audit().unwrap();
+    }
+    assert_eq!(erases, [0, 8, 8, 16, 16, 24], "the first block is the reserve");
+}
+
 #[test]
 fn a_loan_ends_when_its_time_is_over() {
     let (mut array, borrower, _) = pair();
