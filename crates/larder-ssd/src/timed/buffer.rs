@@ -53,8 +53,9 @@ impl WriteBuffer {
 
     /// Delays all work of `die` that is unfinished at `now` by `by`.
     pub(super) fn delay(&mut self, die: usize, now: Nanoseconds, by: u64) {
-        let unfinished = self.stripes[die].iter_mut().filter(|stripe| stripe.end > now);
-        unfinished.for_each(|stripe| stripe.end += by);
+        // In the order of their ends: those that are done are not looked at, for there may be many of them.
+        let stripes = self.stripes[die].iter_mut().rev();
+        stripes.take_while(|stripe| stripe.end > now).for_each(|stripe| stripe.end += by);
     }
 }
 
