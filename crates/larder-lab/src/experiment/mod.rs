@@ -99,6 +99,7 @@ pub fn all() -> &'static [&'static Experiment] {
         &isolation::ISOLATION_LATENCY,
         &isolation::WEBSEARCH_MAPREDUCE,
         &isolation::MIGRATION,
+        &isolation::EXCHANGE,
         &isolation::HARVESTING,
         &isolation::PLACEMENT_AND_ISOLATION,
         &isolation::YCSB,

@@ -424,6 +424,25 @@ pub(crate) const GOODS: &[(&str, Numbers)] = &[
         ],
     ),
     (
+        "exchange",
+        &[
+            ("read_ratio.1000+0.moved", 1.3),
+            ("read_ratio.1000+0.others", 1.0),
+            ("read_ratio.1000+100.moved", 1.2),
+            ("write_ratio.1000+100.moved", 1.3),
+            ("read_ratio.1000+100.others", 1.0),
+            ("write_ratio.1000+100.others", 1.03),
+            ("read_ratio.2000+300.moved", 1.4),
+            ("write_ratio.2000+300.moved", 1.4),
+            ("read_ratio.2000+300.others", 1.0),
+            ("write_ratio.2000+300.others", 1.05),
+            ("read_ratio.1000+full.others", 1.0),
+            ("write_ratio.1000+full.others", 1.0),
+            ("ended.1000+100", 1.0),
+            ("ended.2000+300", 1.0),
+        ],
+    ),
+    (
         "harvesting",
         &[
             ("kept.off", 0.51),

@@ -611,6 +611,17 @@ fn ycsb() {
 }
 
 #[test]
+fn exchange() {
+    let name = "exchange";
+    expect(name, &[("write_ratio.2000+300.moved", 1.51)], InShape);
+    expect(name, &[("read_ratio.1000+100.moved", 0.4)], InShape);
+    expect(name, &[("read_ratio.1000+0.moved", 2.1)], Diverges);
+    expect(name, &[("read_ratio.1000+full.others", 1.06)], InShape);
+    expect(name, &[("write_ratio.2000+300.others", 0.89)], InShape);
+    expect(name, &[("ended.2000+300", 0.5)], InShape);
+}
+
+#[test]
 fn harvesting() {
     let name = "harvesting";
     expect(name, &[("gain.idle", 1.29)], InShape);

@@ -40,6 +40,7 @@ fn short(name: &str) -> &'static [&'static str] {
         "wear-mixes" => &["mixes=4"],
         "hardware-vs-software" | "isolation-latency" | "websearch-mapreduce" => &["seconds=0.5"],
         "harvesting" => &["seconds=1"],
+        "exchange" => &["seconds=10", "loads=1000+100"],
         "migration" => &["planes=4", "rate_mb_s=40"],
         "placement-and-isolation" => &["flash_mib=64"],
         "array-index" => &["objects=10000", "dram=4"],

@@ -45,8 +45,11 @@ pub(in crate::experiment) static HARVESTING: Experiment = Experiment {
         ("gain.*", "MB/s of both with loans by that without, by neighbour"),
         ("p50_us.*", "half of the owner's requests take at most so long, by neighbour and loans"),
         ("p99_us.*", "99 % of them"),
+        ("p999_us.*", "99.9 % of them"),
+        ("max_us.*", "all of them"),
         ("p50_ratio.*", "p50 of the owner with loans by that without"),
         ("p99_ratio.*", "p99 of the owner with loans by that without"),
+        ("p999_ratio.*", "the same of p99.9"),
         ("loans.*", "blocks that were lent"),
         ("called_back.*", "blocks that the owner has called back"),
         ("misses.*", "reads of the job that found their block gone"),
@@ -170,6 +173,8 @@ fn measure(settings: &Settings, seed: u64, monitor: &Monitor) -> Result<Metrics,
             if name != "idle" {
                 put("p50_us", shown.owner.quantile_us(0.5));
                 put("p99_us", shown.owner.quantile_us(0.99));
+                put("p999_us", shown.owner.quantile_us(0.999));
+                put("max_us", shown.owner.quantile_us(1.0));
             }
             if mode == "off" {
                 continue;
@@ -204,7 +209,7 @@ fn note_ratios(metrics: &mut Metrics, whole: f64) {
         };
         let (off, on): (f64, f64) = (both("off"), both("on"));
         metrics.insert(format!("gain.{name}"), on / off);
-        for metric in ["p50", "p99"].into_iter().filter(|_| name != "idle") {
+        for metric in ["p50", "p99", "p999"].into_iter().filter(|_| name != "idle") {
             let by = |mode: &str| metrics[&format!("{metric}_us.{name}.{mode}")];
             let ratio = by("on") / by("off");
             metrics.insert(format!("{metric}_ratio.{name}"), ratio);

@@ -6,12 +6,13 @@
 //! | module | what it is |
 //! |---|---|
 //! | `drive` | the drive, and vSSDs of each kind on it |
-//! | `log`, `harvest`, `store`, `tenant`, `search` | the data and the load of a tenant |
+//! | `log`, `harvest`, `store`, `tenant`, `search`, `mixed` | the data and the load of a tenant |
 //! | `run` | concurrent tenants |
 //! | `managed_pair` | two tenants on a drive with its own page map |
-//! | `latency`, `hardware`, `websearch`, `migration`, `placement`, `harvesting`, `ycsb` | the experiments |
+//! | `latency`, `hardware`, `websearch`, `migration`, `exchange`, `placement`, `harvesting`, `ycsb` | the experiments |
 
 mod drive;
+mod exchange;
 mod hardware;
 mod harvest;
 mod harvesting;
@@ -19,6 +20,7 @@ mod latency;
 mod log;
 mod managed_pair;
 mod migration;
+mod mixed;
 mod placement;
 mod run;
 mod search;
@@ -28,6 +30,7 @@ mod websearch;
 mod window;
 mod ycsb;
 
+pub(super) use exchange::EXCHANGE;
 pub(super) use hardware::HARDWARE_VS_SOFTWARE;
 pub(super) use harvesting::HARVESTING;
 pub(super) use latency::ISOLATION_LATENCY;

@@ -77,8 +77,7 @@ impl Beside {
                 let tenant = self.tenants.iter().position(|tenant| tenant.vssd() == done.vssd);
                 let Some(tenant) = tenant else { continue };
                 if done.submitted >= from {
-                    seen[tenant].took.push(done.at - done.submitted);
-                    seen[tenant].bytes += done.token;
+                    seen[tenant].push(done);
                 }
                 self.tenants[tenant].done(done);
             }

@@ -10,6 +10,7 @@ use larder_vssd::{MemoryImages, VssdId};
 use super::failed;
 use super::harvest::HarvestLog;
 use super::log::Log;
+use super::mixed::{Mixed, WRITTEN};
 use super::search::Search;
 use super::store::ObjectStore;
 use super::window::Window;
@@ -35,6 +36,8 @@ pub(super) enum Pattern {
     Bursts(Bursts),
     /// Reads of a search engine. They arrive whether or not earlier ones are done.
     Search(Search),
+    /// Random reads and appends that arrive at random. The log rewrites its blocks.
+    Mixed(Mixed),
 }
 
 /// The load of a tenant that sleeps between bursts.
@@ -67,15 +70,25 @@ impl Bursts {
 /// What a tenant saw of the requests that it made in the measured window.
 #[derive(Debug, Clone, Default)]
 pub(super) struct TenantResult {
-    /// Latency of each request in nanoseconds.
+    /// Latency of each request in nanoseconds, without those in `wrote`.
     pub(super) took: Vec<u64>,
+    /// Latency of each append of [`Pattern::Mixed`].
+    pub(super) wrote: Vec<u64>,
     pub(super) bytes: u64,
 }
 
 impl TenantResult {
+    /// Adds a completed request.
+    pub(super) fn push(&mut self, done: Completed) {
+        let class = if done.token & WRITTEN == 0 { &mut self.took } else { &mut self.wrote };
+        class.push(done.at - done.submitted);
+        self.bytes += done.token & !WRITTEN;
+    }
+
     /// Adds the results of `other`.
     pub(super) fn add(&mut self, other: Self) {
         self.took.extend(other.took);
+        self.wrote.extend(other.wrote);
         self.bytes += other.bytes;
     }
 
@@ -86,14 +99,23 @@ impl TenantResult {
     }
 
     /// The `share` quantile of the latencies in microseconds: 0.99 is p99. NaN if there were no requests.
-    #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
     pub(super) fn quantile_us(&mut self, share: f64) -> f64 {
-        if self.took.is_empty() {
-            return f64::NAN;
-        }
-        let at = ((self.took.len() as f64 * share) as usize).min(self.took.len() - 1);
-        *self.took.select_nth_unstable(at).1 as f64 / 1000.0
+        quantile_us(&mut self.took, share)
     }
+
+    /// The same for the appends of [`Pattern::Mixed`].
+    pub(super) fn wrote_quantile_us(&mut self, share: f64) -> f64 {
+        quantile_us(&mut self.wrote, share)
+    }
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
+fn quantile_us(took: &mut [u64], share: f64) -> f64 {
+    if took.is_empty() {
+        return f64::NAN;
+    }
+    let at = ((took.len() as f64 * share) as usize).min(took.len() - 1);
+    *took.select_nth_unstable(at).1 as f64 / 1000.0
 }
 
 /// A tenant on a vSSD.
@@ -103,9 +125,17 @@ pub(super) struct Tenant {
     vssd: VssdId,
     kept: Kept,
     rng: fastrand::Rng,
-    /// Times of the next requests, one for each request in flight.
-    due: BinaryHeap<Reverse<Nanoseconds>>,
+    /// The next requests, one for each request in flight.
+    due: BinaryHeap<Reverse<Due>>,
     asked: u64,
+}
+
+/// When a request is to be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Due {
+    at: Nanoseconds,
+    /// Whether it follows a completed one. Others arrive by themselves.
+    follows: bool,
 }
 
 /// The data of a tenant.
@@ -144,10 +174,15 @@ impl Tenant {
             | Pattern::Objects(_, depth) => *depth,
             Pattern::Bursts(bursts) => bursts.depth,
             Pattern::Search(_) => 1,
+            Pattern::Mixed(mixed) => mixed.in_flight(),
             Pattern::Idle => 0,
         };
-        let first = if let Pattern::Bursts(bursts) = &pattern { bursts.first_ns } else { 0 };
-        let due = (0..depth).map(|_| Reverse(first)).collect();
+        let at = if let Pattern::Bursts(bursts) = &pattern { bursts.first_ns } else { 0 };
+        let mut due: BinaryHeap<_> =
+            (0..depth).map(|_| Reverse(Due { at, follows: true })).collect();
+        if let Pattern::Mixed(_) = &pattern {
+            due.push(Reverse(Due { at, follows: false }));
+        }
         Ok(Self { pattern, vssd, kept, rng, due, asked: 0 })
     }
 
@@ -162,7 +197,7 @@ impl Tenant {
     }
 
     pub(super) fn next_at(&self) -> Option<Nanoseconds> {
-        self.due.peek().map(|Reverse(at)| *at)
+        self.due.peek().map(|Reverse(due)| due.at)
     }
 
     /// Makes the requests that are due at `now`.
@@ -171,19 +206,21 @@ impl Tenant {
         timed: &mut TimedVssds<MemoryImages>,
         now: Nanoseconds,
     ) -> Result<(), Error> {
-        while self.next_at().is_some_and(|at| at <= now) {
-            self.due.pop();
-            self.ask_one(timed, now)?;
+        while self.next_at().is_some_and(|at| at <= now)
+            && let Some(Reverse(due)) = self.due.pop()
+        {
+            self.ask_one(timed, now, due)?;
             self.asked += 1;
         }
         Ok(())
     }
 
-    /// The token of a request is its number of bytes.
+    /// The token of a request is its number of bytes, and [`WRITTEN`] where appends are measured apart.
     fn ask_one(
         &mut self,
         timed: &mut TimedVssds<MemoryImages>,
         now: Nanoseconds,
+        this: Due,
     ) -> Result<(), Error> {
         let Self { pattern, kept, rng, due, asked, .. } = self;
         let log = match kept {
@@ -215,27 +252,37 @@ impl Tenant {
             }
             Pattern::Search(search) => {
                 let (wait_ns, bytes) = search.next(rng);
-                due.push(Reverse(now + wait_ns));
+                due.push(Reverse(Due { at: now + wait_ns, ..this }));
                 (bytes, Some(log.somewhere(rng, bytes / PAGE)))
             }
+            Pattern::Mixed(mixed) => {
+                let reads = !this.follows && mixed.reads(rng);
+                if !this.follows {
+                    due.push(Reverse(Due { at: this.at + mixed.wait_ns(rng), ..this }));
+                }
+                (mixed.bytes, reads.then(|| log.somewhere(rng, mixed.bytes / PAGE)))
+            }
         };
+        let written = if let Pattern::Mixed(_) = pattern { WRITTEN } else { 0 };
         match read {
             Some((block, at)) => {
                 timed.read(now, log.vssd, block, at, bytes / PAGE, bytes).map_err(failed)
             }
             None => {
                 let pages = u32::try_from(bytes / PAGE).unwrap_or(u32::MAX);
-                log.append(timed, now, pages, bytes)
+                log.append(timed, now, pages, bytes | written)
             }
         }
     }
 
     /// A request is done. A closed-loop tenant then makes its next request.
     pub(super) fn done(&mut self, completed: Completed) {
-        match &self.pattern {
-            Pattern::Search(_) => {}
-            Pattern::Bursts(bursts) => self.due.push(Reverse(bursts.next(completed.at))),
-            _ => self.due.push(Reverse(completed.at)),
-        }
+        let at = match &self.pattern {
+            Pattern::Search(_) => return,
+            Pattern::Mixed(mixed) if !mixed.follows(completed.token) => return,
+            Pattern::Bursts(bursts) => bursts.next(completed.at),
+            _ => completed.at,
+        };
+        self.due.push(Reverse(Due { at, follows: true }));
     }
 }
