@@ -17,6 +17,7 @@
 //! | `accounting` | the pages that a cache on blocks of a vSSD programs, and the cost of the block map |
 //! | `isolation` | tenants on vSSDs of every kind in a drive's time, and the experiments on them |
 //! | `levelling` | drives of a set that wear at different rates |
+//! | `small_objects` | layouts of small objects on flash, in a byte model |
 //! | `wear` | channels and dies over the years, and the experiments on them |
 //! | `timed_rig` | the real cache on a timed drive, under virtual time |
 //! | the others | one experiment, or a family of them |
@@ -47,6 +48,7 @@ mod rig;
 mod row;
 mod ru_aware;
 mod settings;
+mod small_objects;
 mod soc_size;
 mod tenant_latency;
 mod tenants;
@@ -104,6 +106,7 @@ pub fn all() -> &'static [&'static Experiment] {
         &isolation::PLACEMENT_AND_ISOLATION,
         &isolation::YCSB,
         &accounting::VSSD_ACCOUNTING,
+        &small_objects::SMALL_OBJECTS,
         &array::ARRAY_INDEX,
         &array::ARRAY_THROUGHPUT,
         &array::ARRAY_TTL,

@@ -603,6 +603,31 @@ fn drive_levelling() {
 }
 
 #[test]
+fn small_objects() {
+    let name = "small-objects";
+    expect(name, &[("writes.pages.32.64", 1.71)], InShape);
+    expect(name, &[("writes.pages.32.64", 1.71), ("writes_max", 2.0)], Reproduced);
+    expect(name, &[("hit.pages.32.40", 92.69)], InShape);
+    expect(name, &[("hit.pages.32.64", 93.61)], Reproduced);
+    expect(name, &[("hit.pages.32.4", 95.5)], InShape);
+    expect(name, &[("hit.pages.32.4", 96.0)], Diverges);
+    expect(name, &[("bits.pages.32.64", 22.1)], InShape);
+    expect(name, &[("reads_hit.pages.32.20", 1.06)], InShape);
+    expect(name, &[("reads_miss.pages.32.20", 0.031)], InShape);
+    expect(name, &[("writes.pages.32.20", 0.99)], Diverges);
+    expect(name, &[("writes.pages.32.20", 9.4)], Diverges);
+    for fault in ["wrong", "overfull", "unaccounted"] {
+        expect(name, &[(fault, 1.0)], Diverges);
+    }
+    // With less DRAM it is not judged, but said.
+    let little =
+        [("writes.pages.128.64", 3.0), ("hit.pages.128.64", 90.0), ("hit.fifo.128.64", 94.0)];
+    expect(name, &little, Reproduced);
+    let reason = judge(name, &changed(name, &little)).reason;
+    assert!(reason.contains("128.64: 3.00 written, hits -4.00"), "{reason}");
+}
+
+#[test]
 fn ycsb() {
     let name = "ycsb";
     expect(name, &[("throughput_gain.2.software", 2.5)], InShape);

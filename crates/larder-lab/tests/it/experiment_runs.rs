@@ -53,6 +53,7 @@ fn short(name: &str) -> &'static [&'static str] {
         "array-crash" => &["flash_mib=48", "sets=1"],
         "array-memory" => &["flash_gib=16", "object_kib=32"],
         "drive-levelling" => &["days=60", "ops=100"],
+        "small-objects" => &["requests=20000"],
         "array-failure" => &["shard_mib=48", "clients=8", "seconds=0.1"],
         "block-raw" => &["requests=100", "depths=1,2"],
         "block-access" => &["lines=512", "files=150"],

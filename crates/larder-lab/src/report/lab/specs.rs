@@ -91,6 +91,49 @@ const RU_AWARE: Places = Places::Listed(&[
     ("small", "document, small units"),
 ]);
 
+/// Layouts of small objects with DRAM of a 32nd of flash.
+const SMALL_HITS: Spec<'static> = Spec {
+    title: "Hits by layout of small objects, DRAM 1/32 of flash",
+    x: SOC,
+    y: "hit ratio (%)",
+    series: &[
+        ("hit.fifo.32.*", "buckets, FIFO"),
+        ("hit.rrip.32.*", "buckets, RRIP"),
+        ("hit.log33.32.*", "log 33 %, RRIP"),
+        ("hit.fold.32.*", "fold"),
+        ("hit.groups.32.*", "groups"),
+        ("hit.pages.32.*", "pages by set"),
+    ],
+    places: Places::Numbers,
+    base: 0.0,
+};
+const SMALL_WRITES: Spec<'static> = Spec {
+    title: "Bytes written by layout of small objects, DRAM 1/32 of flash",
+    y: "bytes written by admitted byte (1 = once)",
+    series: &[
+        ("writes.fifo.32.*", "buckets, FIFO"),
+        ("writes.rrip.32.*", "buckets, RRIP"),
+        ("writes.log33.32.*", "log 33 %, RRIP"),
+        ("writes.fold.32.*", "fold"),
+        ("writes.groups.32.*", "groups"),
+        ("writes.pages.32.*", "pages by set"),
+    ],
+    ..SMALL_HITS
+};
+const SMALL_BITS: Spec<'static> = Spec {
+    title: "DRAM by layout of small objects, DRAM 1/32 of flash",
+    y: "DRAM (bits by object on flash)",
+    series: &[
+        ("bits.fifo.32.*", "buckets, FIFO"),
+        ("bits.rrip.32.*", "buckets, RRIP"),
+        ("bits.log33.32.*", "log 33 %, RRIP"),
+        ("bits.fold.32.*", "fold"),
+        ("bits.groups.32.*", "groups"),
+        ("bits.pages.32.*", "pages by set"),
+    ],
+    ..SMALL_HITS
+};
+
 /// The charts of each experiment.
 const SPECS: &[(&str, &[Spec<'static>])] = &[
     (
@@ -556,6 +599,7 @@ const SPECS: &[(&str, &[Spec<'static>])] = &[
             },
         ],
     ),
+    ("small-objects", &[SMALL_HITS, SMALL_WRITES, SMALL_BITS]),
     (
         "vssd-accounting",
         &[Spec {

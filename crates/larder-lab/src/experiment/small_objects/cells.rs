@@ -1,0 +1,114 @@
+//! The layouts by name, and the sizes that each cell of the table gives them.
+
+use super::buckets::Buckets;
+use super::groups::Groups;
+use super::layout::{Layout, PAGE_BYTES};
+use super::log_before::LogBefore;
+use super::pages::{Pages, PagesOptions};
+use super::sets::Eviction;
+use super::workload::Recorded;
+
+/// Units of the engine, and pages of a unit at least.
+const UNITS: u64 = 128;
+const UNIT_PAGES_MIN: u64 = 8;
+/// Share of the fold's sets that stays free.
+const FOLD_SPARE: f64 = 0.1;
+/// Pages of a set at least.
+const PAGES_PER_SET_MIN: f64 = 24.0;
+
+/// The layouts, in the order of the table.
+pub(super) const LAYOUTS: [&str; 10] = [
+    "fifo",
+    "rrip",
+    "log5_fifo",
+    "log20_fifo",
+    "log5",
+    "log20",
+    "log33",
+    "fold",
+    "groups",
+    "pages",
+];
+
+/// What the lab switches off in pages by set.
+pub(super) const SWITCHES: [&str; 5] = ["none", "carry", "groups", "lost", "top_up"];
+
+/// What pages by set are made with.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PagesSettings<'a> {
+    /// Pages of a set, by SOC / DRAM.
+    pub(super) pages_factor: f64,
+    /// See [`PagesOptions::cold_share`].
+    pub(super) cold_share: f64,
+    /// See [`PagesOptions::carry_share`].
+    pub(super) carry_share: f64,
+    /// See [`PagesOptions::rounds`].
+    pub(super) rounds: u8,
+    /// One of [`SWITCHES`].
+    pub(super) off: &'a str,
+}
+
+/// A point of the table.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cell {
+    pub(super) soc_bytes: u64,
+    pub(super) dram_bytes: u64,
+}
+
+impl Cell {
+    /// The engine's share of `flash_bytes` in percent, and DRAM as one part of so many of them.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
+    pub(super) fn new(flash_bytes: u64, soc_percent: f64, dram_part: f64) -> Self {
+        let soc_bytes = (flash_bytes as f64 * soc_percent / 100.0) as u64;
+        Self { soc_bytes, dram_bytes: (flash_bytes as f64 / dram_part) as u64 }
+    }
+
+    fn unit_bytes(self) -> u64 {
+        (self.soc_bytes / UNITS / PAGE_BYTES).max(UNIT_PAGES_MIN) * PAGE_BYTES
+    }
+
+    /// A layout by its name in [`LAYOUTS`].
+    pub(super) fn layout(
+        self,
+        name: &str,
+        recorded: &Recorded,
+        pages: PagesSettings<'_>,
+    ) -> Option<Box<dyn Layout>> {
+        let (soc, keys) = (self.soc_bytes, recorded.keys);
+        let log = |share, eviction| Box::new(LogBefore::new(soc, keys, share, eviction));
+        let unit = self.unit_bytes();
+        Some(match name {
+            "fifo" => Box::new(Buckets::new(soc, keys, Eviction::Fifo)),
+            "rrip" => Box::new(Buckets::new(soc, keys, Eviction::Rrip)),
+            "log5_fifo" => log(0.05, Eviction::Fifo),
+            "log20_fifo" => log(0.2, Eviction::Fifo),
+            "log5" => log(0.05, Eviction::Rrip),
+            "log20" => log(0.2, Eviction::Rrip),
+            "log33" => log(0.33, Eviction::Rrip),
+            "fold" => Box::new(LogBefore::folded(soc, keys, 0.05, (unit, FOLD_SPARE))),
+            "groups" => Box::new(Groups::new(soc, unit, keys)),
+            "pages" => {
+                let options = self.pages_options(recorded, pages);
+                Box::new(Pages::new(soc, unit, keys, options))
+            }
+            _ => return None,
+        })
+    }
+
+    #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
+    fn pages_options(self, recorded: &Recorded, settings: PagesSettings<'_>) -> PagesOptions {
+        let ratio = self.soc_bytes as f64 / self.dram_bytes.max(1) as f64;
+        let pages_per_set = (settings.pages_factor * ratio).max(PAGES_PER_SET_MIN) as u32;
+        let design = PagesOptions::new(pages_per_set, recorded.object_bytes());
+        let is_on = |switch| settings.off != switch;
+        PagesOptions {
+            groups: is_on("groups"),
+            takes_lost: is_on("lost"),
+            cold_share: settings.cold_share,
+            carry_share: if is_on("carry") { settings.carry_share } else { 0.0 },
+            rounds: settings.rounds,
+            tops_up: is_on("top_up") && is_on("carry"),
+            ..design
+        }
+    }
+}
