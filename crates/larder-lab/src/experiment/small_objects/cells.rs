@@ -56,7 +56,7 @@ pub(super) struct Cell {
 }
 
 impl Cell {
-    /// The engine's share of `flash_bytes` in percent, and DRAM as one part of so many of them.
+    /// The engine has `soc_percent` of `flash_bytes`, DRAM is one of `dram_part` parts of them.
     #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
     pub(super) fn new(flash_bytes: u64, soc_percent: f64, dram_part: f64) -> Self {
         let soc_bytes = (flash_bytes as f64 * soc_percent / 100.0) as u64;

@@ -25,7 +25,7 @@ pub(super) struct Units {
 }
 
 impl Units {
-    /// Units of so many pages; of all pages `spare` stay free, and three units at least.
+    /// Units of `unit_pages` each. Of all pages the share `spare` stays free, and three units at least.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     pub(super) fn new(pages: u32, unit_pages: u32, spare: f64) -> Self {
         let unit_pages = unit_pages.min(pages / 8).max(1);

@@ -11,6 +11,9 @@ pub(super) const PAYLOAD_BYTES: u32 = 4096 - 32;
 /// Bytes in front of each object on flash, as in the product's buckets.
 pub(super) const ENTRY_BYTES: u32 = 10;
 
+/// RRIP's prediction for a new object: "long".
+pub(super) const LONG: u8 = 6;
+
 /// An object as it was written to flash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
@@ -25,7 +28,7 @@ impl Entry {
     /// The last version of the object.
     pub(super) fn of(key: Key, objects: &Objects) -> Self {
         let (version, bytes) = (objects.version(key), objects.bytes(key));
-        Self { key, version, bytes, rank: super::sets::LONG }
+        Self { key, version, bytes, rank: LONG }
     }
 
     /// Bytes that it takes on flash.
@@ -44,7 +47,7 @@ pub(super) fn set_of(key: Key, sets: u32) -> u32 {
     let mixed = u64::from(key).wrapping_add(77).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mixed = (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     #[allow(clippy::cast_possible_truncation)] // below `sets`
-    let set = (((mixed ^ (mixed >> 32)) & 0xffff_ffff) * u64::from(sets) >> 32) as u32;
+    let set = ((((mixed ^ (mixed >> 32)) & 0xffff_ffff) * u64::from(sets)) >> 32) as u32;
     set
 }
 

@@ -2,9 +2,8 @@
 
 use std::collections::VecDeque;
 
-use super::layout::{Entry, Places};
+use super::layout::{Entry, LONG, Places};
 use super::objects::Objects;
-use super::sets::LONG;
 
 /// A place with this bit is the number of a record in the log; without it, the number of a set.
 const IN_LOG: u32 = 1 << 31;

@@ -39,7 +39,7 @@ impl LogBefore {
         }
     }
 
-    /// The same with sets in units of so many bytes, `spare` of which stay free.
+    /// The same with sets in units of `unit_bytes`. The share `spare` of the sets stays free.
     pub(super) fn folded(
         soc_bytes: u64,
         keys: usize,

@@ -4,8 +4,6 @@
 use super::layout::{Entry, LookUp, PAYLOAD_BYTES, Places, flash_bytes};
 use super::objects::{Key, Objects};
 
-/// The prediction of a new object: "long".
-pub(super) const LONG: u8 = 6;
 /// The prediction of an object that may be evicted.
 const FAR: u8 = 7;
 /// The product's Bloom filter of a bucket.
@@ -114,7 +112,7 @@ impl Sets {
     }
 }
 
-/// Chance that a bucket's filter of so many objects lets another key through.
+/// Chance that a bucket's filter of this number of objects lets another key through.
 #[allow(clippy::cast_precision_loss)] // a few dozen
 fn false_positive(entries: usize) -> f64 {
     let set = 1.0 - (-f64::from(FILTER_PROBES) * entries as f64 / FILTER_BITS).exp();
@@ -149,6 +147,7 @@ fn evict_far(entries: &mut Vec<Entry>) -> Vec<Entry> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::layout::LONG;
     use super::*;
 
     fn entry(key: Key, rank: u8) -> Entry {

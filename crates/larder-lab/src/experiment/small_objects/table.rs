@@ -57,7 +57,7 @@ pub(super) fn note_faults(metrics: &mut Metrics, counts: &Counts) {
     }
 }
 
-/// What a cell says, in the worst seed.
+/// A cell of the table, in the mean of the seeds.
 struct Judged<'a> {
     summary: &'a Summary,
     at: String,

@@ -23,7 +23,7 @@ fn short(more: &[&str]) -> Metrics {
 
 #[test]
 fn the_judge_refuses_pages_without_their_parts() {
-    let judge = |metrics: &Metrics| table::judge(&Summary::of(&[metrics.clone()]));
+    let judge = |metrics: &Metrics| table::judge(&Summary::of(std::slice::from_ref(metrics)));
     let whole = short(&[]);
     let judgement = judge(&whole);
     assert_eq!(judgement.verdict, Verdict::Reproduced, "{}", judgement.reason);

@@ -38,7 +38,7 @@ pub(super) struct Limits {
     pub(super) object_bytes_max: u16,
     /// Seconds of the model for a second of the source.
     pub(super) slower: u32,
-    /// Of a hundred requests so many delete their key.
+    /// Of a hundred requests this number delete their key.
     pub(super) delete_percent: u64,
 }
 
