@@ -96,8 +96,8 @@ const PARAMETERS: &[Parameter] = &[
     Parameter {
         name: "admission",
         default: "all",
-        help: "all, probability:0.5 (of a version) or reject-first:0.2 (admits what comes again before this share of all \
-               keys was refused)",
+        help: "all, probability:0.5 (of a version) or reject-first:0.2 (admits what comes again before this share of \
+               all keys was refused)",
     },
     Parameter {
         name: "flash",
@@ -149,8 +149,8 @@ pub(super) static SMALL_OBJECTS: Experiment = Experiment {
     reproduces: "simulation of Kangaroo (SOSP'21), FairyWREN (OSDI'24), Nemo (ASPLOS'26) and pages by set",
     criterion: "every hit is the last version; with SOC of at most 25 times DRAM, pages by set write 1 to 1.7 bytes \
                 for an admitted one (2 with a recorded trace), lose at most 0.3 points of hits against buckets with \
-                FIFO (0.4 above SOC 50 %) and gain at most 8, take at most 22 bits of DRAM an object, 1.05 reads a hit \
-                and 0.03 a miss",
+                FIFO (0.4 above SOC 50 %) and gain at most 8, take at most 22 bits of DRAM an object, 1.05 reads a \
+                hit and 0.03 a miss",
     parameters: PARAMETERS,
     metrics: &[
         ("hit.*", "hit ratio of GETs in percent, by layout, flash / DRAM and SOC percent"),
