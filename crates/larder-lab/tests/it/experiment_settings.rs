@@ -73,21 +73,6 @@ fn settings_out_of_range_are_refused_by_name() {
         ("vssd-accounting", "appends=10"),
         ("vssd-accounting", "scale=0"),
         ("vssd-accounting", "vssd=plane"),
-        ("small-objects", "requests=10"),
-        ("small-objects", "object_max=4051"),
-        ("small-objects", "slower=0"),
-        ("small-objects", "deletes=51"),
-        ("small-objects", "admission=some"),
-        ("small-objects", "admission=probability:2"),
-        ("small-objects", "flash=0"),
-        ("small-objects", "soc=4,0"),
-        ("small-objects", "dram=32,2"),
-        ("small-objects", "layouts=fifo,heap"),
-        ("small-objects", "pages_factor=0"),
-        ("small-objects", "cold=1.1"),
-        ("small-objects", "carry=1"),
-        ("small-objects", "rounds=8"),
-        ("small-objects", "off=all"),
         ("ycsb", "records=10"),
         ("ycsb", "instances=3"),
     ];
@@ -117,6 +102,27 @@ fn settings_of_block_caches_are_refused_by_name() {
         ("block-cpu", "rounds=0"),
         ("block-cpu", "dir=/absent/directory"),
         ("block-cpu", "core_dir=/absent/directory"),
+    ]);
+}
+
+#[test]
+fn settings_of_small_objects_are_refused_by_name() {
+    refused_by_name(&[
+        ("small-objects", "requests=10"),
+        ("small-objects", "object_max=4051"),
+        ("small-objects", "slower=0"),
+        ("small-objects", "deletes=51"),
+        ("small-objects", "admission=some"),
+        ("small-objects", "admission=probability:2"),
+        ("small-objects", "flash=0"),
+        ("small-objects", "soc=4,0"),
+        ("small-objects", "dram=32,2"),
+        ("small-objects", "layouts=fifo,heap"),
+        ("small-objects", "pages_factor=0"),
+        ("small-objects", "cold=1.1"),
+        ("small-objects", "carry=1"),
+        ("small-objects", "rounds=8"),
+        ("small-objects", "off=all"),
     ]);
 }
 
