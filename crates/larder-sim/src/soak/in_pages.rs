@@ -1,6 +1,6 @@
 //! A cache that keeps its small objects in pages by set.
 
-use larder::{SocConfig, SocLayout};
+use larder::{SocConfig, SocEviction, SocLayout};
 
 use super::plan::Plan;
 
@@ -19,6 +19,7 @@ impl Plan {
             percent: Some([20.0, 40.0][rng.usize(..2)]),
             log_percent: 0.0,
             dynamic_placement: false,
+            eviction: SocEviction::default(),
             max_object_bytes: [640, 2000, 4050][rng.usize(..3)],
             ..config.soc.clone()
         };

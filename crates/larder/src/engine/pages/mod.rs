@@ -354,9 +354,7 @@ impl Pages {
     fn forget_hash(&self, hash: KeyHash) {
         self.sets.change(self.set_number(hash), |set| {
             set.remove_in_memory(hash, None);
-            for at in set.candidates(hash) {
-                set.clear(hash, at);
-            }
+            set.clear_all(hash);
         });
     }
 

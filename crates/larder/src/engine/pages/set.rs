@@ -157,6 +157,12 @@ impl PageSet {
         is_there
     }
 
+    /// Forgets all objects on flash that may be the one of this hash.
+    pub(super) fn clear_all(&mut self, hash: KeyHash) {
+        let gone = fingerprint(hash);
+        self.slots.iter_mut().filter(|it| **it == gone).for_each(|it| *it = 0);
+    }
+
     /// Removes the objects of this hash from the pages in memory. Returns their number.
     pub(super) fn remove_in_memory(&mut self, hash: KeyHash, key: Option<&[u8]>) -> usize {
         self.in_memory.iter_mut().map(|page| page.remove(hash, key)).sum()

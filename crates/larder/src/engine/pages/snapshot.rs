@@ -43,7 +43,8 @@ impl Pages {
             for (set, offset) in pages {
                 let place = self.geometry.place(identity.region, offset);
                 let slots = self.sets.look(set, |set| set.slots_of(place).map(<[u16]>::to_vec));
-                let slots = slots.unwrap_or_default();
+                // A page that was given up may be readable again: all of it is gone.
+                let slots = slots.unwrap_or_else(|| vec![0; SLOTS_MAX]);
                 out.push(u8::try_from(slots.len()).expect("a page has few slots"));
                 out.extend(slots.chunks(8).map(|group| {
                     let bits = (0..).zip(group).filter(|(_, it)| **it == 0);

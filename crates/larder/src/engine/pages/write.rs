@@ -61,10 +61,17 @@ impl Pages {
     pub(super) async fn put(&self, item: &ItemRef<'_>, now_s: u32) -> bool {
         let set = self.set_number(item.hash);
         let record_bytes = small_record::record_bytes(item);
+        // With tombstones, the request that set the item has voided older versions. Without, they would be found if the
+        // new page were lost.
+        let forgets_older = self.tombstones().is_none();
         loop {
             let pushed = self.sets.change(set, |it| {
+                let is_new = self.absent.is_absent(item.hash);
                 self.absent.forget(item.hash);
                 it.remove_in_memory(item.hash, Some(item.key));
+                if forgets_older && !is_new {
+                    it.clear_all(item.hash);
+                }
                 if it.waiting().is_some() {
                     return false;
                 }
