@@ -138,6 +138,9 @@ fn a_crash_loses_the_hits_since_the_last_write_and_nothing_else() {
         let (from, filled) = (BUCKETS_FULL, 2 * BUCKETS_FULL);
         assert_eq!(scanned(&rig), FITTING as usize, "every object is there");
         set_all(&rig, from..from + filled);
+        // Each hit counts with the next write of its bucket, and with no other.
+        let promoted = rig.cache.stats().soc_promoted_objects;
+        assert_eq!(promoted, if crash { 0 } else { HOT.len() as u64 });
         let kept = hot_found(&rig);
         if crash {
             assert!(
