@@ -465,7 +465,8 @@ numbers! {
         total array_objects,
         /// Memory of the array engine's index now, in bytes: entries, and data about tables and regions.
         total array_index_bytes,
-        /// Memory of the small-object engine's filters and generations, in bytes.
+        /// Memory of the small-object engine's filters and generations, and of hits and temperatures where settings
+        /// need them, in bytes.
         total soc_filter_bytes,
         /// Objects in pages of sets now, approximately.
         total soc_page_objects,

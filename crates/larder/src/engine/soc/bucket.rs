@@ -22,7 +22,8 @@
 //! ```
 //!
 //! New entries go to the end. Room is made at the front (FIFO), or by predictions: 0 is near, 6 is that of a new entry,
-//! 7 is far and goes first. Bytes after the last entry have no meaning. A [`Bucket`] exists only for bytes that passed every check, so its methods trust the lengths.
+//! 7 is far and goes first. Bytes after the last entry have no meaning. A [`Bucket`] exists only for bytes that passed
+//! every check, so its methods trust the lengths.
 
 use std::mem::offset_of;
 
@@ -189,7 +190,8 @@ impl Bucket {
         }
     }
 
-    /// Makes the entries near that were hit. Call it before the bucket is changed: hits name positions as they were read.
+    /// Makes the entries near that were hit. Call it before the bucket is changed: hits name positions as they were
+    /// read.
     pub(crate) fn promote(&mut self, hits: Hits) {
         if hits == Hits::default() {
             return;
@@ -408,9 +410,9 @@ impl Bucket {
         dropped
     }
 
-    /// Drops the farthest entries until there is room; of equals, the oldest. Each search for one that finds none at far
-    /// moves all up until one is. Entries of this rewrite are not moved, and go only when no older one is left: their
-    /// hits have had no time to come.
+    /// Drops the farthest entries until there is room; of equals, the oldest. A search that finds none at far first
+    /// ages all older entries until one is. Entries of this rewrite do not age, and go only when no older one is left:
+    /// their hits have had no time to come.
     fn drop_farthest(&mut self, needed: usize, gone: &dyn Fn(&BucketEntry<'_>, bool)) -> u16 {
         let mut dropped = 0;
         while HEADER_BYTES + self.used + needed > BUCKET_BYTES {
