@@ -259,7 +259,7 @@ mod tests {
             ("[loc]\neviction = \"mru\"", "use fifo, lru or segmented-fifo"),
             (
                 "[soc]\neviction = \"lru\"",
-                "f:2:12: soc.eviction: \"lru\" is not an eviction policy of buckets: use fifo or rrip",
+                "f:2:12: soc.eviction = lru: \"lru\" is not an eviction policy of buckets: use fifo or rrip",
             ),
             (
                 "[soc]\nlayout = \"sets\"",

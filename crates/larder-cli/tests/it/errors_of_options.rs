@@ -48,6 +48,7 @@ fn unknown_names_are_refused() {
     refused("--admission random:2", &["'random:2'", "--admission", "from 0 to 1"]);
     refused("--dram-policy nope", &["'nope'", "--dram-policy", "s3-fifo or lru"]);
     refused("--loc-eviction nope", &["'nope'", "--loc-eviction", "fifo, lru or segmented-fifo"]);
+    refused("--soc-eviction lru", &["'lru'", "--soc-eviction", "fifo or rrip"]);
     refused("--format nope", &["'nope'", "--format", "csv, twitter", "keys-u32"]);
     refused("--device nope", &["'nope'", "--device", "use model or file:PATH"]);
     refused("--device file:", &["'file:'", "--device", "needs a path"]);

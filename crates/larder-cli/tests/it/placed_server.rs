@@ -2,7 +2,7 @@
 //! what would empty a cache.
 
 use std::fs::{self, File};
-use std::io::{BufRead, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -136,6 +136,45 @@ fn each_tenant_has_engines_of_its_own() {
     );
 }
 
+/// Keys that are read again and again.
+const HOT: u32 = 500;
+
+/// One tenant keeps what it reads from flash, and the other evicts it with everything that is as old.
+#[test]
+fn a_tenant_that_evicts_by_predictions_keeps_what_is_read() {
+    let place = tempfile::tempdir().unwrap();
+    // So little memory that none of what is read again is still there.
+    let tenant = |name: &str, prefix: &str, eviction: &str| {
+        format!(
+            "[[tenant]]\nname = \"{name}\"\n{prefix}share = 40\nmemory_share = 2\n\
+             soc = {{ percent = 20, eviction = \"{eviction}\" }}\n"
+        )
+    };
+    let (queue, heat) =
+        (tenant("queue", "", "fifo"), tenant("heat", "prefix = \"heat:\"\n", "rrip"));
+    let toml = format!("{MODEL}{queue}{heat}");
+    let serving = Serving::run(serve(place.path(), &toml, &[]));
+    let found = |prefix: &str| -> usize {
+        let mut client = serving.connect("memcached");
+        let keys: String = (0..HOT).map(|key| format!(" {prefix}key{key}")).collect();
+        client.write_all(format!("get{keys}\r\n").as_bytes()).unwrap();
+        let lines = BufReader::new(client).lines().map(Result::unwrap);
+        lines.take_while(|line| line != "END").filter(|line| line.starts_with("VALUE")).count()
+    };
+    let mut left = Vec::new();
+    for prefix in ["", "heat:"] {
+        fill_with(&serving, prefix, 0..HOT, 300);
+        // A bucket holds 12, and there are 2600 of a tenant.
+        for round in 1..=16 {
+            fill_with(&serving, prefix, round * 10_000..round * 10_000 + 7_500, 300);
+            left.push(found(prefix));
+        }
+    }
+    let (queue, heat) = (left[15], left[31]);
+    assert!(queue < 100 && heat > 400, "of 500 objects {queue} are left, and {heat}: {left:?}");
+    assert!(metric(&serving, "larder_soc_promoted_objects_total") > 500.0);
+}
+
 #[test]
 fn sighup_applies_admission_and_refuses_what_would_empty_the_cache() {
     let place = tempfile::tempdir().unwrap();
@@ -239,6 +278,7 @@ fn check_tells_every_setting_of_the_cache_and_where_it_comes_from() {
         "placement.mode",
         "on_change",
         "utilization",
+        "soc.eviction",
     ] {
         assert!(line(name).ends_with("default"), "{}", line(name));
     }
