@@ -10,6 +10,10 @@ use crate::engine::pages::{PAGE_BYTES, snapshot_bytes_max};
 /// Target number of regions. With fewer, dropping one region drops too much of the engine.
 const REGIONS_AUTO: u64 = 128;
 const REGION_BYTES_AUTO: std::ops::RangeInclusive<u64> = 64 << 10..=8 << 20;
+/// Shares that are too small for this number of regions of the usual size get smaller ones, of this size at least, in
+/// which the directory takes a larger part.
+const REGIONS_FEW: u64 = 8;
+const REGION_BYTES_MIN: u64 = 16 << 10;
 /// One region that is being filled, one whose last write is in flight, one to reclaim, and one beside them.
 const REGIONS_MIN: u64 = 4;
 /// The tombstone log gets `1 / TOMBSTONE_PART` of the engine's share in addition: 128 bytes for a page. A page has about 20
@@ -83,7 +87,8 @@ pub(super) fn tombstone_bytes(space: u64) -> u64 {
 }
 
 fn automatic_region_bytes(space: u64) -> u32 {
-    let power = 1 << (space / REGIONS_AUTO).max(1).ilog2();
-    let bytes = power.clamp(*REGION_BYTES_AUTO.start(), *REGION_BYTES_AUTO.end());
+    let power = |regions: u64| 1 << (space / regions).max(1).ilog2();
+    let usual = power(REGIONS_AUTO).clamp(*REGION_BYTES_AUTO.start(), *REGION_BYTES_AUTO.end());
+    let bytes = usual.min(power(REGIONS_FEW)).max(REGION_BYTES_MIN);
     u32::try_from(bytes).expect("the range is far below 4 GiB")
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 
 use larder::{
-    Config, CrashSafety, ErrorKind, Larder, LocConfig, SocConfig, VirtualClock, block_on,
+    Config, CrashSafety, ErrorKind, Larder, LocConfig, SocConfig, SocLayout, VirtualClock, block_on,
 };
 use larder_device::label::COPY_BYTES;
 use larder_device::{Device, Fault, FaultDevice, FaultPlan, FaultRule, MemoryDevice};
@@ -21,10 +21,24 @@ fn memory(bytes: Vec<u8>) -> Arc<MemoryDevice> {
     Arc::new(MemoryDevice::holding(bytes))
 }
 
-fn config(crash_safety: CrashSafety) -> Config {
+/// What a cache keeps after a crash, and how it stores small objects.
+type Kind = (CrashSafety, SocLayout);
+
+const KINDS: [Kind; 4] = [
+    (CrashSafety::Process, SocLayout::Buckets),
+    (CrashSafety::Off, SocLayout::Buckets),
+    (CrashSafety::Process, SocLayout::Pages),
+    (CrashSafety::Off, SocLayout::Pages),
+];
+
+fn config((crash_safety, layout): Kind) -> Config {
+    let (percent, pages_per_set) = match layout {
+        SocLayout::Pages => (Some(40.0), Some(8)),
+        _ => (Some(25.0), None),
+    };
     Config {
         dram_bytes: 8 << 10,
-        soc: SocConfig { percent: Some(25.0), ..SocConfig::default() },
+        soc: SocConfig { percent, layout: Some(layout), pages_per_set, ..SocConfig::default() },
         loc: LocConfig { region_bytes: Some(16 << 10), ..LocConfig::default() },
         crash_safety,
         hash_seed: Some(1),
@@ -134,8 +148,8 @@ fn run(config: &Config, device: &Arc<impl Device + 'static>, seed: u64, what: &s
 }
 
 /// Fails every `step`th request of a run, one per repetition. Returns how many requests there were.
-fn fail_each(seed: u64, crash_safety: CrashSafety, step: usize) -> u64 {
-    let config = config(crash_safety);
+fn fail_each(seed: u64, kind: Kind, step: usize) -> u64 {
+    let config = config(kind);
     let drive =
         |plan: &FaultPlan| Arc::new(FaultDevice::new(memory(vec![0; CAPACITY_BYTES]), plan));
     let device = drive(&FaultPlan::new(seed));
@@ -144,7 +158,7 @@ fn fail_each(seed: u64, crash_safety: CrashSafety, step: usize) -> u64 {
     let torn = Fault::TornWrite { blocks: None, reported_done: false };
     for number in (0..requests).step_by(step) {
         for fault in [Fault::Error, torn] {
-            let what = format!("seed {seed}, {crash_safety:?}, {fault:?} at request {number}");
+            let what = format!("seed {seed}, {kind:?}, {fault:?} at request {number}");
             let device = drive(&FaultPlan::new(seed).with(FaultRule::new(fault).at_io(number)));
             run(&config, &device, seed, &what);
         }
@@ -154,8 +168,8 @@ fn fail_each(seed: u64, crash_safety: CrashSafety, step: usize) -> u64 {
 
 #[test]
 fn some_requests_of_a_run_fail_once() {
-    for crash_safety in [CrashSafety::Process, CrashSafety::Off] {
-        let requests = fail_each(1, crash_safety, 5);
+    for kind in KINDS {
+        let requests = fail_each(1, kind, 5);
         assert!(requests > 200, "{requests}");
     }
 }
@@ -164,17 +178,17 @@ fn some_requests_of_a_run_fail_once() {
 #[ignore = "minutes"]
 fn every_request_of_a_run_fails_once() {
     for seed in 0..20 {
-        for crash_safety in [CrashSafety::Process, CrashSafety::Off] {
-            let requests = fail_each(seed, crash_safety, 1);
-            println!("seed {seed}, {crash_safety:?}: each of {requests} requests");
+        for kind in KINDS {
+            let requests = fail_each(seed, kind, 1);
+            println!("seed {seed}, {kind:?}: each of {requests} requests");
         }
     }
 }
 
 /// The bytes that a cache leaves on its device, closed or not, and the oracle for its keys.
-fn left_behind(crash_safety: CrashSafety, closed: bool) -> (Vec<u8>, Oracle) {
+fn left_behind(kind: Kind, closed: bool) -> (Vec<u8>, Oracle) {
     let device = memory(vec![0; CAPACITY_BYTES]);
-    let cache = open(&config(crash_safety), &device).unwrap();
+    let cache = open(&config(kind), &device).unwrap();
     let (mut rng, mut oracle, mut version) = (fastrand::Rng::with_seed(9), Oracle::default(), 0);
     (0..4).for_each(|_| load(&cache, &mut oracle, &mut rng, &mut version));
     if closed {
@@ -187,12 +201,12 @@ fn left_behind(crash_safety: CrashSafety, closed: bool) -> (Vec<u8>, Oracle) {
 }
 
 /// Flips a bit in every nonzero byte that `chosen` selects, one per repetition: unused bytes of this device are 0.
-fn damage_each(crash_safety: CrashSafety, closed: bool, chosen: impl Fn(usize) -> bool) -> u32 {
-    let config = config(crash_safety);
-    let (image, oracle) = left_behind(crash_safety, closed);
+fn damage_each(kind: Kind, closed: bool, chosen: impl Fn(usize) -> bool) -> u32 {
+    let config = config(kind);
+    let (image, oracle) = left_behind(kind, closed);
     let whole = open(&config, &memory(image.clone())).unwrap();
     let hits = oracle.judge(&whole, "undamaged");
-    assert_eq!(hits > KEYS / 4, closed || crash_safety == CrashSafety::Process, "{hits}");
+    assert_eq!(hits > KEYS / 4, closed || kind.0 == CrashSafety::Process, "{kind:?}: {hits}");
     drop(whole);
     let mut damaged = 0;
     for at in (0..image.len()).filter(|&at| chosen(at)) {
@@ -204,7 +218,7 @@ fn damage_each(crash_safety: CrashSafety, closed: bool, chosen: impl Fn(usize) -
         }
         let mut bytes = image.clone();
         bytes[at] ^= 1 << (at % 8);
-        let what = format!("{crash_safety:?}, closed {closed}, byte {at} damaged");
+        let what = format!("{kind:?}, closed {closed}, byte {at} damaged");
         let device = memory(bytes);
         match open(&config, &device) {
             Ok(cache) => {
@@ -223,14 +237,16 @@ fn damage_each(crash_safety: CrashSafety, closed: bool, chosen: impl Fn(usize) -
     damaged
 }
 
-const LEFT: [(CrashSafety, bool); 3] =
-    [(CrashSafety::Process, true), (CrashSafety::Process, false), (CrashSafety::Off, true)];
+/// What is left by a close, or by a crash that leaves something.
+fn left() -> impl Iterator<Item = (Kind, bool)> {
+    let all = KINDS.into_iter().flat_map(|kind| [(kind, true), (kind, false)]);
+    all.filter(|&((crash_safety, _), closed)| closed || crash_safety != CrashSafety::Off)
+}
 
 #[test]
 fn some_bytes_of_every_structure_are_damaged_once() {
-    for (crash_safety, closed) in LEFT {
-        let damaged =
-            damage_each(crash_safety, closed, |at| at < 280 || at % 4096 < 48 || at % 37 == 0);
+    for (kind, closed) in left() {
+        let damaged = damage_each(kind, closed, |at| at < 280 || at % 4096 < 48 || at % 37 == 0);
         assert!(damaged > 1000, "{damaged}");
     }
 }
@@ -238,9 +254,9 @@ fn some_bytes_of_every_structure_are_damaged_once() {
 #[test]
 #[ignore = "minutes"]
 fn every_byte_of_every_structure_is_damaged_once() {
-    for (crash_safety, closed) in LEFT {
-        let damaged = damage_each(crash_safety, closed, |_| true);
-        println!("{crash_safety:?}, closed {closed}: each of {damaged} bytes");
+    for (kind, closed) in left() {
+        let damaged = damage_each(kind, closed, |_| true);
+        println!("{kind:?}, closed {closed}: each of {damaged} bytes");
     }
 }
 
@@ -249,12 +265,12 @@ fn every_byte_of_every_structure_is_damaged_once() {
 #[test]
 fn a_device_that_is_slow_now_and_then_is_only_slow() {
     type Client<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
-    for crash_safety in [CrashSafety::Process, CrashSafety::Off] {
+    for kind in KINDS {
         let slow = FaultRule::new(Fault::Delay { submissions: 100 }).with_probability(0.01);
         let plan = FaultPlan::new(3).with(slow);
         let device =
             Arc::new(FaultDevice::new(memory(vec![0; CAPACITY_BYTES]), &FaultPlan::new(3)));
-        let cache = open(&config(crash_safety), &device).unwrap();
+        let cache = open(&config(kind), &device).unwrap();
         device.set_plan(&plan);
         // Each client has keys of its own, so it knows the newest version.
         let client = |client: u32| -> Client<'_> {

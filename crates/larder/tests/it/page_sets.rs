@@ -332,7 +332,7 @@ fn settings_that_contradict_pages_are_refused_by_name() {
             with(SocConfig { pages_per_set: Some(1), ..paged().soc }),
             "soc.pages_per_set: must be at least 2",
         ),
-        (with(SocConfig { percent: Some(2.0), ..paged().soc }), "fewer than 4 regions"),
+        (with(SocConfig { percent: Some(0.5), ..paged().soc }), "fewer than 4 regions"),
     ] {
         let error = Rig::try_open(config, &drive()).err().unwrap();
         assert!(error.to_string().contains(expected), "{error}");

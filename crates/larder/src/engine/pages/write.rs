@@ -295,6 +295,6 @@ fn has_room(state: &mut State, slots: usize) -> bool {
 /// How many bytes the first page of a set takes: from a part to all of a page, in a fixed order without a pattern. So
 /// the pages of all sets are full at different times, and memory for pages is half of what it would be.
 fn first_full_bytes(set: u32) -> usize {
-    let part = u64::from(set.wrapping_mul(0x9e37_79b9)) * BODY_BYTES as u64 >> 32;
-    usize::try_from(part).unwrap_or(BODY_BYTES)
+    let part = u64::from(set.wrapping_mul(0x9e37_79b9)) * BODY_BYTES as u64;
+    usize::try_from(part >> 32).unwrap_or(BODY_BYTES)
 }
