@@ -1,10 +1,11 @@
 //! The layouts by name, and the sizes that each cell of the table gives them.
 
 use super::buckets::Buckets;
+use super::companions::{Companions, CompanionsOptions};
 use super::groups::Groups;
 use super::layout::{Layout, PAGE_BYTES};
 use super::log_before::LogBefore;
-use super::pages::{Pages, PagesOptions};
+use super::pages::{Lists, Pages, PagesOptions};
 use super::sets::Eviction;
 use super::workload::Recorded;
 
@@ -13,11 +14,11 @@ const UNITS: u64 = 128;
 const UNIT_PAGES_MIN: u64 = 8;
 /// Share of the fold's sets that stays free.
 const FOLD_SPARE: f64 = 0.1;
-/// Pages of a set at least.
-const PAGES_PER_SET_MIN: f64 = 24.0;
+/// Pages of a set at least, and at most; `companions` have no limit.
+const PAGES_PER_SET: (f64, f64) = (24.0, 192.0);
 
 /// The layouts, in the order of the table.
-pub(super) const LAYOUTS: [&str; 10] = [
+pub(super) const LAYOUTS: [&str; 11] = [
     "fifo",
     "rrip",
     "log5_fifo",
@@ -27,18 +28,25 @@ pub(super) const LAYOUTS: [&str; 10] = [
     "log33",
     "fold",
     "groups",
+    "companions",
     "pages",
 ];
 
 /// What the lab switches off in pages by set.
-pub(super) const SWITCHES: [&str; 5] = ["none", "carry", "groups", "lost", "top_up"];
+pub(super) const SWITCHES: [&str; 6] = ["none", "carry", "fill", "groups", "lost", "top_up"];
 
 /// What pages by set are made with.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PagesSettings<'a> {
-    /// Pages of a set, by SOC / DRAM.
+    /// Pages of a set by SOC / DRAM, for `pages`.
     pub(super) pages_factor: f64,
-    /// See [`PagesOptions::cold_share`].
+    /// See [`PagesOptions::zone`].
+    pub(super) zone: f64,
+    /// See [`PagesOptions::lists`].
+    pub(super) lists: Lists,
+    /// Pages of a set by SOC / DRAM, for `companions`.
+    pub(super) companions_factor: f64,
+    /// See [`CompanionsOptions::cold_share`].
     pub(super) cold_share: f64,
     /// See [`PagesOptions::carry_share`].
     pub(super) carry_share: f64,
@@ -91,17 +99,44 @@ impl Cell {
                 let options = self.pages_options(recorded, pages);
                 Box::new(Pages::new(soc, unit, keys, options))
             }
+            "companions" => {
+                let options = self.companions_options(recorded, pages);
+                Box::new(Companions::new(soc, unit, keys, options))
+            }
             _ => return None,
         })
     }
 
-    #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
+    /// Pages of a set: `factor` times SOC / DRAM.
+    #[allow(clippy::cast_precision_loss)] // bytes of a small flash
+    fn pages_per_set(self, factor: f64) -> f64 {
+        factor * self.soc_bytes as f64 / self.dram_bytes.max(1) as f64
+    }
+
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // 24 to 192
     fn pages_options(self, recorded: &Recorded, settings: PagesSettings<'_>) -> PagesOptions {
-        let ratio = self.soc_bytes as f64 / self.dram_bytes.max(1) as f64;
-        let pages_per_set = (settings.pages_factor * ratio).max(PAGES_PER_SET_MIN) as u32;
-        let design = PagesOptions::new(pages_per_set, recorded.object_bytes());
-        let is_on = |switch| settings.off != switch;
+        let (least, most) = PAGES_PER_SET;
         PagesOptions {
+            pages_per_set: self.pages_per_set(settings.pages_factor).clamp(least, most) as u32,
+            object_bytes: recorded.object_bytes(),
+            carry_share: if settings.off == "carry" { 0.0 } else { settings.carry_share },
+            zone: settings.zone,
+            rounds: settings.rounds,
+            fills: settings.off != "fill",
+            lists: settings.lists,
+        }
+    }
+
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // some hundred
+    fn companions_options(
+        self,
+        recorded: &Recorded,
+        settings: PagesSettings<'_>,
+    ) -> CompanionsOptions {
+        let pages = self.pages_per_set(settings.companions_factor).max(PAGES_PER_SET.0);
+        let design = CompanionsOptions::new(pages as u32, recorded.object_bytes());
+        let is_on = |switch| settings.off != switch;
+        CompanionsOptions {
             groups: is_on("groups"),
             takes_lost: is_on("lost"),
             cold_share: settings.cold_share,

@@ -30,6 +30,8 @@ pub(super) struct Dram {
     oldest: Key,
     used_bytes: u64,
     capacity_bytes: u64,
+    /// Bytes of the capacity that a layout has taken.
+    reserved_bytes: u64,
     /// Accesses so far.
     clock: u64,
 }
@@ -43,6 +45,7 @@ impl Dram {
             oldest: NONE,
             used_bytes: 0,
             capacity_bytes,
+            reserved_bytes: 0,
             clock: 0,
         }
     }
@@ -99,9 +102,15 @@ impl Dram {
         }
     }
 
+    /// A layout takes this number of bytes of DRAM now, instead of what it has taken before.
+    pub(super) fn reserve(&mut self, bytes: u64) {
+        self.reserved_bytes = bytes;
+    }
+
     /// The item that has to leave: the least recently used one, if DRAM is too full.
     pub(super) fn surplus(&self) -> Option<Key> {
-        (self.used_bytes > self.capacity_bytes && self.oldest != NONE).then_some(self.oldest)
+        let taken_bytes = self.used_bytes + self.reserved_bytes;
+        (taken_bytes > self.capacity_bytes && self.oldest != NONE).then_some(self.oldest)
     }
 
     fn link(&mut self, key: Key) {
@@ -145,5 +154,11 @@ mod tests {
         assert_eq!((dram.surplus(), dram.holds(1), dram.is_dirty(3)), (None, false, false));
         dram.put(2, 300, true);
         assert_eq!(dram.surplus(), Some(0), "an item that grew takes more room");
+        dram.remove(0);
+        dram.put(2, 100, false);
+        dram.reserve(100 + ITEM_BYTES);
+        assert_eq!(dram.surplus(), None);
+        dram.reserve(101 + ITEM_BYTES);
+        assert_eq!(dram.surplus(), Some(3), "two items, and what a layout takes");
     }
 }

@@ -103,7 +103,7 @@ impl Groups {
 impl Layout for Groups {
     fn look_up(&mut self, key: Key, objects: &Objects) -> LookUp {
         let Some(place) = self.places.get(key) else {
-            return LookUp { version: None, reads: FALSE_READS, is_old: false };
+            return LookUp { reads: FALSE_READS, ..LookUp::default() };
         };
         let entries = self.sets[place as usize].iter();
         let entry = entries.rev().find(|entry| entry.key == key);
@@ -118,8 +118,9 @@ impl Layout for Groups {
         let false_reads = FALSE_READS * f64::from(younger) / f64::from(group);
         let is_old = version.is_none();
         let read = false_reads + f64::from(!is_old);
-        let reads = if self.is_open(slot) { 0.0 } else { read };
-        LookUp { version, reads, is_old }
+        let is_open = self.is_open(slot);
+        let reads = if is_open { 0.0 } else { read };
+        LookUp { version, reads, is_old, is_in_memory: is_open && version.is_some() }
     }
 
     fn holds(&self, key: Key) -> bool {

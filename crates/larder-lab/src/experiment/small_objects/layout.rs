@@ -60,6 +60,8 @@ pub(super) struct LookUp {
     pub(super) reads: f64,
     /// Whether it read an old or expired version.
     pub(super) is_old: bool,
+    /// Whether the version was in memory, in a page or group that is not written yet.
+    pub(super) is_in_memory: bool,
 }
 
 /// What DRAM and the client have, while an object moves to flash.
@@ -111,6 +113,8 @@ pub(super) struct Held {
     pub(super) bytes: u64,
     /// Entries on flash, old versions included.
     pub(super) entries: u64,
+    /// Objects in pages in memory, if they take their bytes from DRAM.
+    pub(super) in_memory: u64,
     /// Objects that have a place. Each of them must be there.
     pub(super) placed: u64,
     /// Bits of DRAM.
@@ -134,6 +138,11 @@ pub(super) trait Layout {
 
     /// Writes an object that leaves DRAM. It is admitted, and its last version is not on flash.
     fn write(&mut self, key: Key, world: &mut World<'_>);
+
+    /// Bytes that the layout takes from DRAM for objects that are not on flash yet.
+    fn memory_bytes(&self) -> u64 {
+        0
+    }
 
     /// What is on flash now.
     fn held(&self, objects: &Objects) -> Held;

@@ -131,7 +131,7 @@ impl Layout for LogBefore {
             }
             let is_old = version.is_none();
             let reads = false_reads + f64::from(!is_old);
-            return LookUp { version, reads, is_old };
+            return LookUp { version, reads, is_old, ..LookUp::default() };
         }
         let found = self.sets.look_up(set, key, &mut self.places, objects);
         LookUp { reads: found.reads + false_reads, ..found }

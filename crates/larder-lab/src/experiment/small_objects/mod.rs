@@ -18,13 +18,15 @@
 //! | `buckets`, `sets` | buckets with FIFO and RRIP; sets that are rewritten |
 //! | `log_before`, `log`, `fold` | a log before buckets (Kangaroo), and with sets in erase units (FairyWREN) |
 //! | `groups` | groups of sets that are filled in DRAM and written whole (Nemo) |
-//! | `pages` | pages by set, filled from DRAM |
+//! | `pages`, `open_page` | pages by set as the product has them, each with a page in memory |
+//! | `companions` | pages by set that are filled from DRAM at once |
 //! | `cells`, `table` | layouts by name and their sizes; the metrics, and the judge |
 
 mod admission;
 mod buckets;
 mod cachelib;
 mod cells;
+mod companions;
 mod dram;
 mod fold;
 mod groups;
@@ -33,6 +35,7 @@ mod log;
 mod log_before;
 mod model;
 mod objects;
+mod open_page;
 mod pages;
 mod sets;
 mod table;
@@ -52,6 +55,7 @@ use crate::replay::Monitor;
 use admission::Policy;
 use cachelib::CacheLib;
 use cells::{Cell, LAYOUTS, PagesSettings, SWITCHES};
+use pages::Lists;
 use workload::{Limits, Recorded};
 
 /// Bytes written by admitted byte that pages by set may write: with generators, and with a recorded trace.
@@ -117,29 +121,45 @@ const PARAMETERS: &[Parameter] = &[
     Parameter { name: "layouts", default: "all", help: "all, or names separated by commas" },
     Parameter {
         name: "pages_factor",
+        default: "4.5",
+        help: "pages: pages of a set by SOC / DRAM, 0.5 to 20; a set has 24 to 192",
+    },
+    Parameter {
+        name: "zone",
+        default: "0.2",
+        help: "pages: the oldest part of the ring whose objects with hits ride along, 0.01 to 0.5",
+    },
+    Parameter {
+        name: "lists",
+        default: "grown",
+        help: "pages: memory of a set's lists: grown (of the most that they had, as in the product), exact, dense \
+               (without slots that are gone)",
+    },
+    Parameter {
+        name: "companions_factor",
         default: "2.5",
-        help: "pages of a set by SOC / DRAM, 0.5 to 20; a set has at least 24",
+        help: "companions: pages of a set by SOC / DRAM, 0.5 to 20; a set has at least 24",
     },
     Parameter {
         name: "cold",
         default: "1",
-        help: "pages: part of DRAM's time whose dirty items go along, 0 to 1, from the coldest",
+        help: "companions: part of DRAM's time whose dirty items go along, 0 to 1, from the coldest",
     },
     Parameter {
         name: "carry",
         default: "0.3",
-        help: "pages: the most of a page that objects with hits take, 0 to 0.9",
+        help: "pages, companions: the most of a page that objects with hits take, 0 to 0.9",
     },
     Parameter {
         name: "rounds",
         default: "1",
-        help: "pages: rounds of the ring that a hit keeps an object, 1 to 7",
+        help: "pages, companions: rounds of the ring that a hit keeps an object, 1 to 7",
     },
     Parameter {
         name: "off",
         default: "none",
-        help: "part of pages that is switched off: none, carry, groups, lost (clean items of DRAM whose copy has left \
-               flash), top_up",
+        help: "part that is switched off: none; of both carry; of pages fill (each object takes a page); of \
+               companions groups, lost (clean items of DRAM whose copy has left flash), top_up",
     },
 ];
 
@@ -160,7 +180,12 @@ pub(super) static SMALL_OBJECTS: Experiment = Experiment {
         ),
         ("write_bytes.*", "bytes written to flash by request"),
         ("bits.*", "bits of DRAM of the layout by object on flash; old versions' too"),
-        ("reads_hit.*", "reads of flash of a look-up that hit flash, false ones included"),
+        (
+            "reads_hit.*",
+            "reads of flash of a look-up that hit flash, false ones included; without hits in pages in memory",
+        ),
+        ("hits_memory.*", "share of the layout's hits in pages or groups that are not written yet"),
+        ("memory.*", "percent of DRAM that pages in memory take from its items"),
         ("reads_miss.*", "reads of flash of a look-up that missed, for nothing"),
         ("reads_expired.*", "reads of a look-up that missed and found an expired or old version"),
         (
@@ -215,8 +240,14 @@ fn measure(settings: &Settings, seed: u64, monitor: &Monitor) -> Result<Metrics,
             &format!("must be one of {}", SWITCHES.join(", ")),
         ));
     }
+    let lists = settings.text("lists");
+    let lists = Lists::read(lists)
+        .ok_or_else(|| settings.refuse("lists", lists, "must be one of grown, exact, dense"))?;
     let pages = PagesSettings {
+        lists,
         pages_factor: settings.within("pages_factor", 0.5..=20.0)?,
+        zone: settings.within("zone", 0.01..=0.5)?,
+        companions_factor: settings.within("companions_factor", 0.5..=20.0)?,
         cold_share: settings.within("cold", 0.0..=1.0)?,
         carry_share: settings.within("carry", 0.0..=0.9)?,
         rounds: settings.within("rounds", 1..=7)?,

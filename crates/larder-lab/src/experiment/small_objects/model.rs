@@ -21,6 +21,8 @@ pub(super) struct Counts {
     pub(super) gets: u64,
     pub(super) dram_hits: u64,
     pub(super) flash_hits: u64,
+    /// Those of them in pages or groups that are not written yet.
+    pub(super) memory_hits: u64,
     pub(super) misses: u64,
     /// Reads of the look-ups that hit flash.
     pub(super) hit_reads: f64,
@@ -42,8 +44,11 @@ pub(super) struct Counts {
     /// Sums over the samples.
     pub(super) held: Held,
     pub(super) samples: u64,
-    /// Bytes of the layout.
+    /// Bytes that the layout took from DRAM, over the samples.
+    pub(super) memory_bytes: u64,
+    /// Bytes of the layout, and of DRAM.
     pub(super) soc_bytes: u64,
+    pub(super) dram_bytes: u64,
 }
 
 /// DRAM, a layout, and what the client knows.
@@ -73,7 +78,8 @@ pub(super) fn play(
     let warm = (recorded.events.len() as f64 * WARM_UP) as usize;
     let (filling, measured) = recorded.events.split_at(warm);
     filling.iter().for_each(|event| model.step(event));
-    model.counts = Counts { soc_bytes: cell.soc_bytes, ..Counts::default() };
+    model.counts =
+        Counts { soc_bytes: cell.soc_bytes, dram_bytes: cell.dram_bytes, ..Counts::default() };
     for part in measured.chunks(measured.len().div_ceil(SAMPLES).max(1)) {
         part.iter().for_each(|event| model.step(event));
         model.sample();
@@ -114,6 +120,7 @@ impl Model<'_> {
         match found.version {
             Some(version) => {
                 self.counts.flash_hits += 1;
+                self.counts.memory_hits += u64::from(found.is_in_memory);
                 self.counts.hit_reads += found.reads;
                 self.counts.wrong += u64::from(version != self.objects.version(key));
                 self.dram.put(key, self.objects.bytes(key), false);
@@ -147,7 +154,9 @@ impl Model<'_> {
     }
 
     fn make_room(&mut self) {
-        while let Some(key) = self.dram.surplus() {
+        loop {
+            self.dram.reserve(self.layout.memory_bytes());
+            let Some(key) = self.dram.surplus() else { return };
             if self.objects.is_expired(key) {
                 self.expire(key);
                 continue;
@@ -183,9 +192,11 @@ impl Model<'_> {
         sum.objects += held.objects;
         sum.bytes += held.bytes;
         sum.entries += held.entries;
+        sum.in_memory += held.in_memory;
+        self.counts.memory_bytes += self.layout.memory_bytes();
         sum.dram_bits += held.dram_bits;
         self.counts.overfull += u64::from(held.bytes > self.counts.soc_bytes);
-        self.counts.astray += held.placed.abs_diff(held.objects);
+        self.counts.astray += held.placed.abs_diff(held.objects + held.in_memory);
         self.counts.samples += 1;
     }
 }

@@ -66,13 +66,13 @@ impl Sets {
         let entries = self.entries(set);
         let Some(entry) = entries.iter().rev().find(|entry| entry.key == key) else {
             let reads = false_positive(entries.len());
-            return LookUp { version: None, reads, is_old: false };
+            return LookUp { reads, ..LookUp::default() };
         };
         if !places.is_live(entry, set, objects) {
-            return LookUp { version: None, reads: 0.0, is_old: true };
+            return LookUp { is_old: true, ..LookUp::default() };
         }
         places.hit(key);
-        LookUp { version: Some(entry.version), reads: 1.0, is_old: false }
+        LookUp { version: Some(entry.version), reads: 1.0, ..LookUp::default() }
     }
 
     /// Rewrites a set: drops what is old, inserts `incoming` and evicts what has no room. New objects may be evicted

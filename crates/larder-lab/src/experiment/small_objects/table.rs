@@ -27,7 +27,9 @@ pub(super) fn note(metrics: &mut Metrics, at: &str, counts: &Counts) {
     put("writes", by(written.flash_bytes as f64, written.admitted_bytes));
     put("write_bytes", by(written.flash_bytes as f64, counts.requests));
     put("bits", by(held.dram_bits, held.objects));
-    put("reads_hit", by(counts.hit_reads, flash_hits));
+    put("reads_hit", by(counts.hit_reads, flash_hits - counts.memory_hits));
+    put("hits_memory", by(counts.memory_hits as f64, flash_hits));
+    put("memory", 100.0 * by(counts.memory_bytes as f64, counts.dram_bytes * counts.samples));
     put("reads_miss", by(counts.miss_reads, misses));
     put("reads_expired", by(counts.expired_reads as f64, misses));
     put("reads_write", by(written.reads as f64, written.admitted));
@@ -95,6 +97,14 @@ impl Judged<'_> {
     }
 }
 
+/// What pages filled with companions do in a cell.
+fn said_of_companions(judged: &Judged<'_>) -> Option<String> {
+    let Judged { summary, at, .. } = judged;
+    summary.iter().find(|(name, _)| *name == format!("writes.companions.{at}"))?;
+    let gained = judged.mean("hit", "companions") - judged.mean("hit", "fifo");
+    Some(format!("{at}: {:.2} written, hits {gained:+.2}", judged.mean("writes", "companions")))
+}
+
 /// Judges pages by set against buckets with FIFO, where SOC is at most 25 times DRAM.
 pub(super) fn judge(summary: &Summary) -> Judgement {
     let writes_max = summary.mean("writes_max");
@@ -106,12 +116,13 @@ pub(super) fn judge(summary: &Summary) -> Judgement {
     let most = summary.iter().filter(|(name, _)| name.starts_with("hit.")).map(|(_, it)| it.max);
     let most = most.fold(0.0, f64::max);
     checks = checks.claim(most <= possible, format!("hits {most:.2} of {possible:.2} possible"));
-    let mut left_out = Vec::new();
+    let (mut left_out, mut companions) = (Vec::new(), Vec::new());
     for (name, _) in summary.iter() {
         let Some(at) = name.strip_prefix("writes.pages.") else { continue };
         let parts = at.split_once('.').map(|(dram, soc)| (dram.parse::<f64>(), soc.parse::<f64>()));
         let Some((Ok(dram), Ok(soc))) = parts else { continue };
         let judged = Judged { summary, at: at.to_owned(), soc };
+        companions.extend(said_of_companions(&judged));
         if soc / 100.0 * dram <= RATIO_MAX {
             checks = judged.check(checks, writes_max);
         } else {
@@ -123,6 +134,9 @@ pub(super) fn judge(summary: &Summary) -> Judgement {
     if !left_out.is_empty() {
         let list = left_out.join("; ");
         checks = checks.note(format!("not judged, with less DRAM than a 25th of the SOC: {list}"));
+    }
+    if !companions.is_empty() {
+        checks = checks.note(format!("companions instead: {}", companions.join("; ")));
     }
     checks.judge()
 }

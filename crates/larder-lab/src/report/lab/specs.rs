@@ -102,6 +102,7 @@ const SMALL_HITS: Spec<'static> = Spec {
         ("hit.log33.32.*", "log 33 %, RRIP"),
         ("hit.fold.32.*", "fold"),
         ("hit.groups.32.*", "groups"),
+        ("hit.companions.32.*", "pages with companions"),
         ("hit.pages.32.*", "pages by set"),
     ],
     places: Places::Numbers,
@@ -116,6 +117,7 @@ const SMALL_WRITES: Spec<'static> = Spec {
         ("writes.log33.32.*", "log 33 %, RRIP"),
         ("writes.fold.32.*", "fold"),
         ("writes.groups.32.*", "groups"),
+        ("writes.companions.32.*", "pages with companions"),
         ("writes.pages.32.*", "pages by set"),
     ],
     ..SMALL_HITS
@@ -129,6 +131,7 @@ const SMALL_BITS: Spec<'static> = Spec {
         ("bits.log33.32.*", "log 33 %, RRIP"),
         ("bits.fold.32.*", "fold"),
         ("bits.groups.32.*", "groups"),
+        ("bits.companions.32.*", "pages with companions"),
         ("bits.pages.32.*", "pages by set"),
     ],
     ..SMALL_HITS
