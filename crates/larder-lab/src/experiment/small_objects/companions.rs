@@ -1,5 +1,5 @@
-//! Pages by set without pages in memory: a page is filled from DRAM at once, with companions, and written at the head of
-//! a ring. The product has `pages` instead.
+//! Pages by set without pages in memory: a page is filled from DRAM at once, with companions, and written at the head
+//! of a ring. The product has `pages` instead.
 //!
 //! - Keys hash to sets. A set is a list of pages, oldest first here, and looked through newest first.
 //! - When the oldest dirty item must leave DRAM, the dirty items of its set that are colder than the warmest ones go

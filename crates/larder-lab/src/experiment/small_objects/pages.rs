@@ -485,8 +485,8 @@ mod tests {
         assert_eq!(bench.pages.held(&bench.objects).in_memory, 49);
     }
 
-    /// The first page is short, the second has 70 objects. All 70 are in the oldest part when the page of a later object
-    /// is begun.
+    /// The first page is short, the second has 70 objects. All 70 are in the oldest part when the page of a later
+    /// object is begun.
     #[test]
     fn objects_with_hits_ride_along_and_the_last_slots_share_a_hit() {
         let mut bench = Bench::new(20);
