@@ -46,7 +46,7 @@ pub struct SocConfig {
     /// cache that was made with another layout than the given one is refused, or starts empty
     /// ([`Config::on_change`](crate::Config::on_change)).
     pub layout: Option<SocLayout>,
-    /// Pages of each set, if objects are stored in pages by set: at least 2. `None`, the default: 4.5 times the bytes of
+    /// Pages of each set, if objects are stored in pages by set: at least 2. `None`, the default: 3 times the bytes of
     /// flash for small objects by the bytes of memory, 24 to 192. Each set has a page in memory, so fewer pages a set
     /// take more of it; more pages a set need more reads for keys that are not there, one in 65,536 for each object of
     /// the set.
@@ -109,7 +109,7 @@ impl SocConfig {
     /// The number of sets for this number of bytes of pages. `None` if it is too large.
     pub(crate) fn sets_for(&self, bytes: u64, memory_bytes: u64) -> Option<u32> {
         let pages = bytes / PAGE_BYTES;
-        let automatic = u128::from(bytes) * 9 / (u128::from(memory_bytes.max(1)) * 2);
+        let automatic = u128::from(bytes) * 3 / u128::from(memory_bytes.max(1));
         let automatic = u64::try_from(automatic)
             .unwrap_or(u64::MAX)
             .clamp(PAGES_PER_SET_MIN, PAGES_PER_SET_MAX);

@@ -20,7 +20,7 @@ pub enum SocLayout {
     Buckets,
     /// Pages by set: an object is written once, in a page of 4 KiB with others of its set, and pages leave in the order
     /// in which they came. 1.1 to 1.7 bytes are written for each byte of an object, on any drive. About 20 bits of
-    /// memory an object, and about an eighth of DRAM for the pages that are being filled. For shares of up to about 25
+    /// memory an object, and up to a fifth of DRAM for the pages that are being filled. For shares of up to about 25
     /// times DRAM.
     Pages,
 }

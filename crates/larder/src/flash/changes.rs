@@ -10,7 +10,7 @@ use std::fmt;
 
 use larder_device::DeviceInfo;
 
-use super::division::{pages_of, soc_buckets, soc_log_segments, usable_bytes};
+use super::division::{pages_space, soc_buckets, soc_log_segments, usable_bytes};
 use super::pages_layout::PagesLayout;
 use crate::base::layout::Layout;
 use crate::config::{Config, CrashSafety, LocConfig, OnChange, SOC_PERCENT, SocConfig, SocLayout};
@@ -197,8 +197,9 @@ fn soc_percent(now: f64, found: &Layout) -> f64 {
     }
     let (usable, log) = (found.usable_bytes, found.tombstone_log_bytes);
     let explains = |percent: f64| {
-        let planned = pages_of(&Config::default(), percent, (usable, log));
-        planned.is_ok_and(|it| (it.regions, it.region_bytes) == (pages.regions, pages.region_bytes))
+        let space = pages_space(percent, usable, log);
+        let planned = PagesLayout::with_regions(&Config::default(), space, pages.region_bytes);
+        planned.is_ok_and(|it| it.regions == pages.regions)
     };
     shortest(now, part(pages.bytes(), usable), explains)
 }

@@ -71,7 +71,10 @@ impl Layout {
             (fixed + plain, snapshot_fixed + plain)
         };
         let (soc_buckets, pages) = match has_pages {
-            true => (0, pages_of(config, soc_percent, (usable, tombstone_log_bytes))?),
+            true => {
+                let space = pages_space(soc_percent, usable, tombstone_log_bytes);
+                (0, PagesLayout::plan(config, space, info)?)
+            }
             false => {
                 let buckets = soc_buckets(soc_percent, usable, tombstone_log_bytes);
                 (buckets, PagesLayout::default())
@@ -257,17 +260,10 @@ pub(super) fn soc_buckets(percent: f64, usable: u64, tombstone_log_bytes: u64) -
     wanted.min(left) / BUCKET_COST
 }
 
-/// The regions of pages by set that fit into the share of the small-object engine; none if the share is 0.
-pub(super) fn pages_of(
-    config: &Config,
-    percent: f64,
-    (usable, tombstone_log_bytes): (u64, u64),
-) -> Result<PagesLayout, Error> {
-    if percent == 0.0 {
-        return Ok(PagesLayout::default());
-    }
+/// Bytes for regions of pages by set, and their parts of the snapshot.
+pub(super) fn pages_space(percent: f64, usable: u64, tombstone_log_bytes: u64) -> u64 {
     let left = usable.saturating_sub(beside_engines(tombstone_log_bytes, 0));
-    PagesLayout::plan(config, share(usable, percent).min(left))
+    share(usable, percent).min(left)
 }
 
 /// Number and size of the segments that fit into the share of the log. `None` if the share is invalid.

@@ -18,6 +18,66 @@ const HANDLES: u16 = 4;
 /// With fewer blocks than this, the blocks that several handles take are not worth it.
 const BLOCKS_FOR_HANDLES: u64 = 200;
 
+/// Attempts to find a capacity with which the regions of small objects begin with a block. Each takes less from the
+/// capacity than the one before; few are needed.
+const ATTEMPTS_MAX: usize = 64;
+
+/// The part of a layout that becomes slots.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Slots {
+    from: u64,
+    until: u64,
+    /// Blocks that form a unit for their writer.
+    together: u64,
+}
+
+impl Slots {
+    /// The regions of large objects.
+    ///
+    /// # Errors
+    /// If there are two engines of large objects.
+    fn of_large(layout: &Layout, block_bytes: u64) -> Result<Self, Error> {
+        let (region_bytes, bytes, from) = regions_of(layout)?;
+        Ok(Self { from, until: from + bytes, together: (region_bytes / block_bytes).max(1) })
+    }
+
+    /// The regions of large objects, and those of pages by set if these are as many blocks.
+    ///
+    /// # Errors
+    /// If there are two engines of large objects.
+    fn of_all(layout: &Layout, block_bytes: u64) -> Result<Self, Error> {
+        let slots = Self::of_large(layout, block_bytes)?;
+        let (has_large, page_region_bytes) =
+            (slots.from < slots.until, u64::from(layout.soc_page_region_bytes));
+        let is_blocks = page_region_bytes > 0 && page_region_bytes.is_multiple_of(block_bytes);
+        let together = page_region_bytes / block_bytes;
+        // A write at the start of a region discards all its blocks: the end of a region that is not filled is written
+        // alone, which a block with old data would refuse.
+        if !is_blocks || has_large && together != slots.together {
+            return Ok(slots);
+        }
+        let from = if has_large { slots.from } else { layout.soc_offset };
+        Ok(Self { from, until: layout.usable_bytes, together })
+    }
+
+    /// Bytes by which the last unit is not full.
+    fn excess_bytes(&self, block_bytes: u64) -> u64 {
+        (self.until - self.from) % (self.together * block_bytes)
+    }
+
+    /// Options for a device of this capacity.
+    fn options(&self, capacity_bytes: u64, handles: u16) -> DeviceOnBlocksOptions {
+        DeviceOnBlocksOptions {
+            capacity_bytes,
+            front_bytes: self.from,
+            tail_bytes: capacity_bytes - self.until,
+            spare_percent: SPARE_PERCENT,
+            slots_together: u32::try_from(self.together).unwrap_or(1),
+            handles,
+        }
+    }
+}
+
 /// Bytes of a region, bytes of all regions, and offset of the first region, for the only engine of large objects.
 ///
 /// # Errors
@@ -43,9 +103,12 @@ fn regions_of(layout: &Layout) -> Result<(u64, u64, u64), Error> {
 impl Config {
     /// How [`DeviceOnBlocks`](larder_blocks::DeviceOnBlocks) has to divide a block store for a cache with this
     /// configuration: regions of large objects become slots, which are written sequentially; label, tombstones,
-    /// snapshot and small objects are mapped page by page. The capacity is the largest that the store has room for.
-    /// Opening the device again needs the same options: compute them from the same configuration and the same store, or
-    /// save them.
+    /// snapshot and buckets of small objects are mapped page by page. Regions of pages by set
+    /// ([`SocLayout::Pages`](crate::SocLayout::Pages)) are slots too, if the share of small objects has room for 16
+    /// regions as long as those of large objects, and these are set, and at most 128 MiB; otherwise they are mapped. The
+    /// capacity is the largest that the store has
+    /// room for, less what makes them begin with a block. Opening the device again needs the same options: compute them
+    /// from the same configuration and the same store, or save them.
     ///
     /// # Errors
     /// [`ErrorKind::Config`](crate::ErrorKind::Config) if the configuration is wrong, if the store is too small, or if
@@ -93,7 +156,7 @@ impl Config {
         }
     }
 
-    /// Options for a device of this capacity, whether or not the store has room for it.
+    /// Options for a device of about this capacity, whether or not the store has room for it.
     fn divide(
         &self,
         store: &StoreInfo,
@@ -101,6 +164,32 @@ impl Config {
     ) -> Result<DeviceOnBlocksOptions, Error> {
         let block_bytes = store.block_bytes;
         let handles = if store.blocks < BLOCKS_FOR_HANDLES { 1 } else { HANDLES };
+        // A gap may lie between the regions of large objects and those of small ones. If it is no whole blocks, a device
+        // without the rest of it has the same regions.
+        let mut aligned_bytes = capacity_bytes;
+        for _ in 0..ATTEMPTS_MAX {
+            let layout = self.layout_on_blocks(store, aligned_bytes, handles)?;
+            let slots = Slots::of_all(&layout, block_bytes)?;
+            match slots.excess_bytes(block_bytes) {
+                0 => return Ok(slots.options(aligned_bytes, handles)),
+                excess => aligned_bytes = aligned_bytes.saturating_sub(excess),
+            }
+        }
+        let layout = self.layout_on_blocks(store, capacity_bytes, handles)?;
+        Ok(Slots::of_large(&layout, block_bytes)?.options(capacity_bytes, handles))
+    }
+
+    /// The layout on a device of this capacity.
+    ///
+    /// # Errors
+    /// If there is none, or if regions of large objects are no whole blocks.
+    fn layout_on_blocks(
+        &self,
+        store: &StoreInfo,
+        capacity_bytes: u64,
+        handles: u16,
+    ) -> Result<Layout, Error> {
+        let block_bytes = store.block_bytes;
         let placement = PlacementInfo {
             handles: store.streams.max(handles),
             reclaim_unit_bytes: Some(block_bytes),
@@ -111,7 +200,7 @@ impl Config {
             ..DeviceInfo::new(&*store.name, capacity_bytes, PAGE_BYTES, TRANSFER_BYTES)
         };
         let layout = Layout::plan(self, &info)?;
-        let (region_bytes, regions_bytes, front_bytes) = regions_of(&layout)?;
+        let (region_bytes, regions_bytes, _) = regions_of(&layout)?;
         if regions_bytes > 0 && !region_bytes.is_multiple_of(block_bytes) {
             let engine = if layout.array_regions > 0 { "array" } else { "loc" };
             return Err(Error::config(format!(
@@ -121,13 +210,6 @@ impl Config {
                 region_bytes.next_multiple_of(block_bytes)
             )));
         }
-        Ok(DeviceOnBlocksOptions {
-            capacity_bytes,
-            front_bytes,
-            tail_bytes: capacity_bytes - front_bytes - regions_bytes,
-            spare_percent: SPARE_PERCENT,
-            slots_together: u32::try_from(region_bytes / block_bytes).unwrap_or(1).max(1),
-            handles,
-        })
+        Ok(layout)
     }
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use larder::{ArrayConfig, Config, ErrorKind, LocConfig, Recovery, SocConfig, block_on};
+use larder::{ArrayConfig, Config, ErrorKind, LocConfig, Recovery, SocConfig, SocLayout, block_on};
 use larder_blocks::{
     BlockStore, BlocksOnDevice, BlocksOptions, DeviceOnBlocks, DeviceOnBlocksOptions, MemoryBlocks,
 };
@@ -99,6 +99,65 @@ fn a_region_may_be_several_blocks() {
         let again = Arc::clone(&store);
         lives(&config, store, || Arc::clone(&again));
     }
+}
+
+fn paged(percent: f64) -> SocConfig {
+    let (layout, pages_per_set) = (Some(SocLayout::Pages), Some(160));
+    SocConfig { layout, pages_per_set, percent: Some(percent), ..SocConfig::default() }
+}
+
+/// Regions of pages by set are blocks, like those of large objects, whatever lies before them.
+#[test]
+fn pages_by_set_on_blocks_come_back() {
+    let loc = |region_bytes| LocConfig { region_bytes: Some(region_bytes), ..config().loc };
+    let array = ArrayConfig {
+        percent: 75.0,
+        region_bytes: Some(u32::try_from(BLOCK_BYTES).unwrap()),
+        ttl_groups: false,
+        ..ArrayConfig::default()
+    };
+    let with = |soc, loc| Config { soc, loc, ..config() };
+    let odd = Config { utilization_percent: 91.3, ..with(paged(25.0), loc(256 << 10)) };
+    for (config, together) in [
+        (with(paged(25.0), loc(256 << 10)), 1),
+        (with(paged(75.0), loc(768 << 10)), 3),
+        (odd, 1),
+        (Config { array, ..with(paged(25.0), config().loc) }, 1),
+    ] {
+        let store: Arc<dyn BlockStore> =
+            Arc::new(MemoryBlocks::new(90, BLOCK_BYTES, 4096).unwrap());
+        let options = config.on_blocks(store.info()).unwrap();
+        assert_eq!(options.slots_together, together, "{options:?}");
+        let again = Arc::clone(&store);
+        lives(&config, Arc::clone(&store), || Arc::clone(&again));
+        let on = device(&store, &options);
+        let layout = *Rig::open(config, &on).cache.layout().unwrap();
+        let region_bytes = u64::from(together) * BLOCK_BYTES;
+        assert_eq!(u64::from(layout.soc_page_region_bytes), region_bytes);
+        assert_eq!((layout.soc_offset - options.front_bytes) % region_bytes, 0, "{layout:?}");
+        assert_eq!(options.capacity_bytes - options.tail_bytes, layout.usable_bytes);
+    }
+}
+
+/// With fewer than 16 regions in blocks, they are parts of a block, and mapped; also if those of large objects are other
+/// numbers of blocks.
+#[test]
+fn a_share_of_few_blocks_is_mapped() {
+    let region = |blocks, region_bytes, percent| {
+        let store: Arc<dyn BlockStore> =
+            Arc::new(MemoryBlocks::new(blocks, BLOCK_BYTES, 4096).unwrap());
+        let loc = LocConfig { region_bytes, ..config().loc };
+        let config = Config { soc: paged(percent), loc, ..config() };
+        let options = config.on_blocks(store.info()).unwrap();
+        let on = device(&store, &options);
+        let layout = *Rig::open(config, &on).cache.layout().unwrap();
+        let is_mapped = options.tail_bytes >= layout.soc_bytes();
+        (layout.soc_page_region_bytes >> 10, is_mapped, options.slots_together)
+    };
+    assert_eq!(region(80, Some(256 << 10), 10.0), (64, true, 1));
+    assert_eq!(region(80, Some(256 << 10), 30.0), (256, false, 1));
+    assert_eq!(region(80, Some(512 << 10), 30.0), (256, true, 2));
+    assert_eq!(region(80, None, 30.0), (256, true, 4), "large objects have regions of 1 MiB");
 }
 
 /// Regions of the array are blocks, like those of large objects.
@@ -209,4 +268,49 @@ fn what_is_written_in_order_is_written_once() {
     assert_eq!(counts.padded_bytes, 0);
     assert!(cache.loc_evicted_objects + cache.soc_evicted_objects > 0, "it went round");
     assert!(stats.dlwa().unwrap() <= 1.05, "{stats:?}");
+}
+
+/// Pages by set leave in the order in which they came: cleaning has nothing to do with them.
+#[test]
+#[allow(clippy::cast_precision_loss)]
+fn small_objects_in_pages_are_written_once() {
+    let play = |soc: SocConfig| {
+        let store: Arc<dyn BlockStore> =
+            Arc::new(MemoryBlocks::new(120, BLOCK_BYTES, 4096).unwrap());
+        let config = Config { soc, dram_bytes: 1 << 20, ..config() };
+        let options = config.on_blocks(store.info()).unwrap();
+        let mut on = device(&store, &options);
+        let mut rig = Rig::open(config.clone(), &on);
+        let mut media_before = 0;
+        let mut rng = fastrand::Rng::with_seed(3);
+        let mut versions = vec![0; 100_000];
+        for round in 0..300_000_u32 {
+            let key = rng.u32(..100_000);
+            let bytes = if rng.u32(..50) == 0 { 20_000 } else { rng.usize(100..300) };
+            let version = &mut versions[key as usize];
+            if let Some(found) = rig.get(key) {
+                assert_eq!(found, *version, "key {key}");
+                continue;
+            }
+            *version += 1;
+            rig.set(key, *version, bytes);
+            if round == 100_000 {
+                // A kill, in the middle of regions of both engines.
+                drop((rig, on));
+                on = device(&store, &options);
+                media_before = on.stats().media_written_bytes.unwrap();
+                rig = Rig::open(config.clone(), &on);
+            }
+        }
+        let stats = rig.cache.stats();
+        assert_eq!(stats.device_errors, 0, "{stats:?}");
+        let media = on.stats().media_written_bytes.unwrap() - media_before;
+        (media as f64 / on.stats().host_written_bytes as f64, stats)
+    };
+    let (dlwa, stats) = play(SocConfig { pages_per_set: Some(24), ..paged(40.0) });
+    assert!(stats.soc_reclaimed_regions > 10 && stats.soc_hits > 1000, "{stats:?}");
+    assert!((1.0..1.02).contains(&dlwa), "{dlwa}");
+    let buckets = SocConfig { layout: Some(SocLayout::Buckets), ..SocConfig::default() };
+    let (dlwa, _) = play(SocConfig { percent: Some(40.0), ..buckets });
+    assert!(dlwa > 1.5, "{dlwa}");
 }

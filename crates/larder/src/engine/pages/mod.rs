@@ -8,7 +8,7 @@
 //!
 //! ```text
 //!   set ──► page of its set in memory ──full──► open region ──► sealed regions, oldest first ──► reclaimed
-//!                     ▲                                              │ oldest fifth
+//!                     ▲                                              │ oldest tenth
 //!                     └────────── objects with hits, up to 3/10 ◄────┘
 //! ```
 //!

@@ -16,6 +16,8 @@ use crate::base::key::KeyHash;
 const HIT_BITS: u8 = 24;
 const SLOTS_AT: u32 = 24;
 const _: () = assert!(SLOTS_MAX < 1 << (32 - SLOTS_AT) && HIT_BITS as u32 <= SLOTS_AT);
+/// About the slots of a page: memory for so many more is kept when a page has left, since another one comes.
+const SLOTS_USUAL: usize = 16;
 /// Fingerprints that are compared at a time.
 const AT_ONCE: usize = 32;
 
@@ -218,7 +220,11 @@ impl PageSet {
         let (number, first) = self.position(place)?;
         let head = self.pages.remove(number);
         let gone = self.slots.drain(first..first + head.slots());
-        Some(gone.filter(|&it| it != 0).count() as u64)
+        let objects = gone.filter(|&it| it != 0).count() as u64;
+        // Or a set keeps the memory of the most that it ever had.
+        self.pages.shrink_to(self.pages.len() + 1);
+        self.slots.shrink_to(self.slots.len() + SLOTS_USUAL);
+        Some(objects)
     }
 
     /// Removes all pages whose place is `gone`. Returns the number of their objects.

@@ -14,7 +14,7 @@ use crate::engine::small_record;
 const RIDING_TENTHS: usize = 3;
 /// Hit objects of the oldest `1 / LEAVE_SOON_PART` of the regions ride along. A set has 24 pages or more, so almost always
 /// one of its pages is full while the oldest is in that part.
-const LEAVE_SOON_PART: usize = 5;
+const LEAVE_SOON_PART: usize = 10;
 /// Most pages whose objects ride along with one page.
 const PAGES_AT_ONCE: usize = 4;
 
@@ -180,7 +180,7 @@ impl Pages {
         }
     }
 
-    /// Finds the regions that are reclaimed during the next fifth of a round.
+    /// Finds the regions that are reclaimed during the next tenth of a round.
     fn note_what_leaves_soon(&self) {
         let state = &mut *self.log.lock();
         let soon = (self.place.log.regions as usize).div_ceil(LEAVE_SOON_PART);
