@@ -12,6 +12,10 @@ use crate::engine::pages::{PAGE_BYTES, snapshot_bytes_max};
 /// Target number of regions. With fewer, dropping one region drops too much of the engine.
 const REGIONS_AUTO: u64 = 128;
 const REGION_BYTES_AUTO: std::ops::RangeInclusive<u64> = 64 << 10..=8 << 20;
+/// Shares that are too small for this number of regions of the usual size get smaller ones, of this size at least, in
+/// which the directory takes a larger part.
+const REGIONS_FEW: u64 = 8;
+const REGION_BYTES_MIN: u64 = 16 << 10;
 /// A device whose reclaim units or erase blocks are larger than that gets regions of one each, if the engine's share has
 /// so many of them.
 const UNITS_MIN: u64 = 16;

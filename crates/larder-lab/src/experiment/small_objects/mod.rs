@@ -121,18 +121,18 @@ const PARAMETERS: &[Parameter] = &[
     Parameter { name: "layouts", default: "all", help: "all, or names separated by commas" },
     Parameter {
         name: "pages_factor",
-        default: "4.5",
+        default: "3",
         help: "pages: pages of a set by SOC / DRAM, 0.5 to 20; a set has 24 to 192",
     },
     Parameter {
         name: "zone",
-        default: "0.2",
+        default: "0.1",
         help: "pages: the oldest part of the ring whose objects with hits ride along, 0.01 to 0.5",
     },
     Parameter {
         name: "lists",
-        default: "grown",
-        help: "pages: memory of a set's lists: grown (of the most that they had, as in the product), exact, dense \
+        default: "exact",
+        help: "pages: memory of a set's lists: grown (of the most that they had), exact (as in the product), dense \
                (without slots that are gone)",
     },
     Parameter {
