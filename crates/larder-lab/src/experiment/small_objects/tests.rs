@@ -5,7 +5,9 @@ use larder_workload::{Error, Op, Request, RequestSource};
 use super::super::{Judgement, Metrics, Summary, Verdict};
 use super::admission::Policy;
 use super::cells::{Cell, LAYOUTS, PagesSettings};
+use super::layout::{Held, Layout, LookUp, World};
 use super::model::{Counts, play};
+use super::objects::{Key, Objects};
 use super::workload::{Limits, Recorded};
 use super::*;
 
@@ -169,6 +171,37 @@ fn large_objects_are_not_lost_for_carried_ones() {
         assert!(metrics[layout] > metrics["hit.fifo.32.20"] - 1.0, "{metrics:?}");
     }
     assert_eq!(metrics["wrong"], 0.0);
+}
+
+/// Has nothing on flash, and takes memory.
+struct Hungry(u64);
+
+impl Layout for Hungry {
+    fn look_up(&mut self, _key: Key, _objects: &Objects) -> LookUp {
+        LookUp::default()
+    }
+    fn holds(&self, _key: Key) -> bool {
+        false
+    }
+    fn forget(&mut self, _key: Key, _is_known: bool) {}
+    fn write(&mut self, _key: Key, _world: &mut World<'_>) {}
+    fn memory_bytes(&self) -> u64 {
+        self.0
+    }
+    fn held(&self, _objects: &Objects) -> Held {
+        Held::default()
+    }
+}
+
+#[test]
+fn what_a_layout_takes_is_missing_in_dram() {
+    let recorded = mixed();
+    let hits = |dram_bytes, taken| {
+        let cell = Cell { soc_bytes: 1 << 20, dram_bytes };
+        play(&recorded, &mut Hungry(taken), cell, Policy::All).dram_hits
+    };
+    assert_eq!(hits(300_000, 100_000), hits(200_000, 0));
+    assert!(hits(300_000, 100_000) < hits(300_000, 0));
 }
 
 #[test]
