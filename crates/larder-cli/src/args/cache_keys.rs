@@ -129,7 +129,10 @@ pub(crate) static KEYS: [CacheKey; 40] = [
         "soc.layout",
         Change::Empties,
         |to, text| put(&mut to.soc.layout, text.parse().map(Some)),
-        |of| of.soc.layout.map_or_else(|| "buckets".to_owned(), |layout| layout.to_string()),
+        |of| {
+            let by_memory = || "by flash and memory".to_owned();
+            of.soc.layout.map_or_else(by_memory, |layout| layout.to_string())
+        },
     ),
     key(
         "soc.pages_per_set",

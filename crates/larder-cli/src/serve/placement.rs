@@ -78,7 +78,7 @@ fn objects(cache: &Larder, memory_bytes: u64, on_blocks: bool) -> Vec<String> {
     if layout.soc_page_regions > 0 {
         lines.push(format!(
             "small ones in pages by set on {:.1} % of the flash ({}): each is written once, in order, so nothing needs \
-             to be kept apart. About 20 bits of memory each, and {} for a page of each of {} sets. \
+             to be kept apart. 20 to 28 bits of memory each, and {} for a page of each of {} sets. \
              {EXPECTED_WITH_PAGES}",
             share(soc_bytes),
             BinaryBytes(soc_bytes),

@@ -19,7 +19,7 @@ pub enum SocLayout {
     /// what lies beside.
     Buckets,
     /// Pages by set: an object is written once, in a page of 4 KiB with others of its set, and pages leave in the order
-    /// in which they came. 1.1 to 1.7 bytes are written for each byte of an object, on any drive. About 20 bits of
+    /// in which they came. 1.1 to 1.7 bytes are written for each byte of an object, on any drive. 20 to 28 bits of
     /// memory an object, and up to a fifth of DRAM for the pages that are being filled. For shares of up to about 25
     /// times DRAM.
     Pages,

@@ -202,6 +202,22 @@ fn objects_with_hits_ride_along() {
     assert!(stayed > 150 && left == 0, "{stayed} {left} {:?}", rig.cache.stats());
 }
 
+/// What rides along leaves room for the object that needs the page.
+#[test]
+fn no_page_is_written_for_what_rides_along_alone() {
+    let drive = drive();
+    let soc = SocConfig { max_object_bytes: 4050, ..paged().soc };
+    let rig = Rig::open(Config { dram_bytes: 0, soc, ..paged() }, &drive);
+    (0..300).for_each(|key| rig.set(key, 1, 200));
+    for key in 1000..3000 {
+        rig.set(key, 1, 3500);
+        (0..300).step_by(7).for_each(|key| _ = rig.get(key));
+    }
+    let stats = rig.cache.stats();
+    assert!(stats.soc_page_writes < 2100, "{stats:?}");
+    assert!(stats.soc_reclaimed_regions > 50, "{stats:?}");
+}
+
 #[test]
 fn a_damaged_page_costs_its_objects_and_no_others() {
     let drive = drive();

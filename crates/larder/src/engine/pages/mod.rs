@@ -13,7 +13,7 @@
 //! ```
 //!
 //! DRAM knows where each page lies and a fingerprint of each object. So a look-up reads one page, and most misses none.
-//! The price is about 20 bits of DRAM an object, where buckets take 8.
+//! The price is 20 to 28 bits of DRAM an object, where buckets take 8.
 //!
 //! 1. A key's newest object is in memory, or in the newest of the pages that have it.
 //! 2. What the index forgets while its page is on flash has a durable tombstone of its place: region, page and slot.

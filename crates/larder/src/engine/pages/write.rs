@@ -89,7 +89,7 @@ impl Pages {
             if pushed {
                 return true;
             }
-            if !self.place_waiting(set, now_s).await {
+            if !self.place_waiting(set, record_bytes, now_s).await {
                 break;
             }
         }
@@ -102,9 +102,9 @@ impl Pages {
         false
     }
 
-    /// Gives all waiting pages of a set their places. `false` if no region is available: all are retired. Then their
+    /// Gives all waiting pages of a set their places. The next page keeps room for a record of `wanted_bytes`. `false` if no region is available: all are retired. Then their
     /// objects are lost.
-    async fn place_waiting(&self, set: u32, now_s: u32) -> bool {
+    async fn place_waiting(&self, set: u32, wanted_bytes: usize, now_s: u32) -> bool {
         loop {
             match self.try_to_place(set) {
                 Placed::NoneWaits => return true,
@@ -112,7 +112,8 @@ impl Pages {
                     if piece_is_due {
                         self.log.write_what_is_due().await;
                     }
-                    self.take_along(set, now_s).await;
+                    let most = (BODY_BYTES * RIDING_TENTHS / 10).min(BODY_BYTES - wanted_bytes);
+                    self.take_along(set, most, now_s).await;
                 }
                 Placed::Full { slots } if self.next_region(slots, now_s).await => {}
                 Placed::Full { .. } => {
@@ -193,9 +194,9 @@ impl Pages {
         state.entries.leave_soon = if leave > 0 { stays } else { 0 };
     }
 
-    /// Copies objects with hits from pages that will soon be reclaimed to the set's page in memory, oldest first. Call it
-    /// when the page in memory is new.
-    async fn take_along(&self, set: u32, now_s: u32) {
+    /// Copies objects with hits from pages that will soon be reclaimed to the set's page in memory, oldest first, until it
+    /// has `most` bytes. Call it when the page in memory is new.
+    async fn take_along(&self, set: u32, most: usize, now_s: u32) {
         let leave_soon: Vec<PagePlace> = {
             let state = self.log.lock();
             let soon = state.entries.leave_soon;
@@ -209,8 +210,8 @@ impl Pages {
             let Some((page, _)) = self.read_page(set, place).await else { continue };
             let slots = self.sets.look(set, |set| set.hits_of(place));
             let is_full = slots.into_iter().any(|slot| {
-                let rode =
-                    self.take_object_along(set, &page, SlotPlace { page: place, slot }, now_s);
+                let at = SlotPlace { page: place, slot };
+                let rode = self.take_object_along(set, most, (&page, at), now_s);
                 rode == Riding::NoRoom
             });
             if is_full {
@@ -220,7 +221,13 @@ impl Pages {
         }
     }
 
-    fn take_object_along(&self, set: u32, page: &Page, at: SlotPlace, now_s: u32) -> Riding {
+    fn take_object_along(
+        &self,
+        set: u32,
+        most: usize,
+        (page, at): (&Page, SlotPlace),
+        now_s: u32,
+    ) -> Riding {
         let Some(record) = page.record(at.slot) else { return Riding::Stays };
         let hash = self.place.hasher.hash(record.key);
         let item = item_of(hash, &record);
@@ -233,9 +240,7 @@ impl Pages {
             if it.holds_in_memory(hash) || it.candidates(hash).first() != Some(&at) {
                 return Riding::Stays;
             }
-            let has_room = |page: &&mut OpenPage| {
-                page.used_bytes() + record_bytes <= BODY_BYTES * RIDING_TENTHS / 10
-            };
+            let has_room = |page: &&mut OpenPage| page.used_bytes() + record_bytes <= most;
             let waits = it.waiting().is_some();
             let open = it.open_with_room(record_bytes, || BODY_BYTES);
             let Some(page) = open.filter(|page| !waits && has_room(page)) else {
@@ -273,7 +278,7 @@ impl Pages {
                 it.waiting().is_some()
             });
             if waits {
-                self.place_waiting(set, now_s).await;
+                self.place_waiting(set, 0, now_s).await;
             }
         }
     }
