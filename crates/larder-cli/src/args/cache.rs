@@ -15,7 +15,7 @@ pub(crate) struct CacheArgs {
     soc: Option<String>,
 
     /// How the SOC stores objects: buckets are rewritten in place, with 8 bits of memory an object; pages are written
-    /// once, with 20 to 28 bits [soc.layout; default: pages where flash for them is 1 MiB to 25 times memory]
+    /// once, with 20 to 28 bits [soc.layout; default: pages where flash for them is 64 MiB to 25 times memory]
     #[arg(long, value_name = "LAYOUT", value_parser = checked("soc.layout"))]
     soc_layout: Option<String>,
 

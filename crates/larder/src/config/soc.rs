@@ -14,8 +14,8 @@ pub(crate) const PERCENT: f64 = 4.0;
 
 /// Up to this number of bytes of flash for small objects for each byte of memory, these are stored in pages by set.
 const FLASH_PER_MEMORY_WITH_PAGES: u64 = 25;
-/// With less, too few regions of pages are too large a part of it.
-const PAGES_BYTES_MIN: u64 = 1 << 20;
+/// With less, regions of pages and their directories are too large a part of it.
+const PAGES_BYTES_MIN: u64 = 64 << 20;
 /// Bytes of a page of a set.
 const PAGE_BYTES: u64 = 4096;
 /// With fewer pages, a set that begins a page early has lost too much of them.
@@ -41,7 +41,7 @@ pub struct SocConfig {
     ///   to the share of small objects in all bytes that should stay.
     pub percent: Option<f64>,
     /// How it stores its objects. `None`, the default, lets the cache decide when it starts empty: pages if their share of
-    /// flash is 1 MiB to 25 times memory, and no setting of buckets is given ([`SocConfig::log_percent`],
+    /// flash is 64 MiB to 25 times memory, and no setting of buckets is given ([`SocConfig::log_percent`],
     /// [`SocConfig::dynamic_placement`], [`SocConfig::eviction`]); otherwise buckets. Later openings keep the decision. A
     /// cache that was made with another layout than the given one is refused, or starts empty
     /// ([`Config::on_change`](crate::Config::on_change)).

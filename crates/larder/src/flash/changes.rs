@@ -10,7 +10,9 @@ use std::fmt;
 
 use larder_device::DeviceInfo;
 
-use super::division::{pages_space, soc_buckets, soc_log_segments, usable_bytes};
+use super::division::{
+    automatic_tombstone_log_bytes, pages_space, share, soc_buckets, soc_log_segments, usable_bytes,
+};
 use super::pages_layout::PagesLayout;
 use crate::base::layout::Layout;
 use crate::config::{Config, CrashSafety, LocConfig, OnChange, SOC_PERCENT, SocConfig, SocLayout};
@@ -201,7 +203,13 @@ fn soc_percent(now: f64, found: &Layout) -> f64 {
         let planned = PagesLayout::with_regions(&Config::default(), space, pages.region_bytes);
         planned.is_ok_and(|it| it.regions == pages.regions)
     };
-    shortest(now, part(pages.bytes(), usable), explains)
+    // The log of tombstones follows from the share too, unless it is configured.
+    let explains_log = |percent| {
+        explains(percent) && automatic_tombstone_log_bytes(usable, share(usable, percent)) == log
+    };
+    let least = part(pages.bytes(), usable);
+    let percent = shortest(now, least, explains_log);
+    if explains_log(percent) { percent } else { shortest(now, least, explains) }
 }
 
 fn buckets_percent(now: f64, found: &Layout) -> f64 {
@@ -260,12 +268,14 @@ mod tests {
         reconcile(now, &info, &planned, &found).err().unwrap_or_default()
     }
 
+    fn with_buckets(percent: f64) -> Config {
+        let (percent, layout) = (Some(percent), Some(SocLayout::Buckets));
+        Config { soc: SocConfig { percent, layout, ..SocConfig::default() }, ..Config::default() }
+    }
+
     #[test]
     fn each_setting_is_named_with_both_values() {
-        let base = || Config {
-            soc: SocConfig { percent: Some(4.0), ..SocConfig::default() },
-            ..Config::default()
-        };
+        let base = || with_buckets(4.0);
         let said = |now: Config| said(&base(), &now);
         assert_eq!(said(base()), "");
         assert_eq!(
@@ -303,11 +313,22 @@ mod tests {
     }
 
     #[test]
-    fn what_was_asked_for_is_found_again() {
-        let base = || Config {
-            soc: SocConfig { percent: Some(4.0), ..SocConfig::default() },
-            ..Config::default()
+    fn shares_of_pages_are_found_again() {
+        let pages = |percent| {
+            let soc = SocConfig { layout: Some(SocLayout::Pages), ..with_buckets(percent).soc };
+            Config { soc, ..Config::default() }
         };
+        for percent in [2.0, 4.0, 7.25, 33.3, 50.0, 97.5] {
+            let expected = format!("soc.percent = 20 (it was made with {percent})");
+            assert_eq!(said(&pages(percent), &pages(20.0)), expected);
+            let expected = "soc.layout = buckets (it was made with pages)";
+            assert_eq!(said(&pages(percent), &with_buckets(percent)), expected);
+        }
+    }
+
+    #[test]
+    fn what_was_asked_for_is_found_again() {
+        let base = || with_buckets(4.0);
         for percent in [0.0, 0.5, 1.0, 7.25, 33.3, 50.0, 97.5, 100.0] {
             let before =
                 Config { soc: SocConfig { percent: Some(percent), ..base().soc }, ..base() };

@@ -278,18 +278,18 @@ pub(super) fn soc_log_segments(
 }
 
 fn tombstone_log_bytes(config: &Config, (usable, page_bytes): (u64, u64)) -> u64 {
-    let for_pages = pages_layout::tombstone_bytes(page_bytes) / BLOCK * BLOCK;
     match config.crash_safety {
         CrashSafety::Off => 0,
-        CrashSafety::Process | CrashSafety::Power => config.tombstone_log_bytes.map_or_else(
-            || {
-                let common =
-                    (usable / LOG_PART / BLOCK * BLOCK).clamp(*LOG_BYTES.start(), *LOG_BYTES.end());
-                common + for_pages
-            },
-            u64::from,
-        ),
+        CrashSafety::Process | CrashSafety::Power => config
+            .tombstone_log_bytes
+            .map_or_else(|| automatic_tombstone_log_bytes(usable, page_bytes), u64::from),
     }
+}
+
+/// Bytes of the log if they are not configured, with this share for pages by set.
+pub(super) fn automatic_tombstone_log_bytes(usable: u64, page_bytes: u64) -> u64 {
+    let common = (usable / LOG_PART / BLOCK * BLOCK).clamp(*LOG_BYTES.start(), *LOG_BYTES.end());
+    common + pages_layout::tombstone_bytes(page_bytes) / BLOCK * BLOCK
 }
 
 /// Minimum number of regions: with several streams, one open region for each stream, one whose last write is in flight,
@@ -331,7 +331,7 @@ fn dead_keys_snapshot_bytes(log_bytes: u64, soc_buckets: u64) -> u64 {
 
 /// A percentage of `bytes`, rounded down.
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-fn share(bytes: u64, percent: f64) -> u64 {
+pub(super) fn share(bytes: u64, percent: f64) -> u64 {
     // The configuration's percentages are 0 to 100, so the product is not negative and not above `bytes`.
     ((bytes as f64 * (percent / 100.0)) as u64).min(bytes)
 }
@@ -391,12 +391,20 @@ mod tests {
     #[test]
     fn all_flash_can_go_to_small_objects() {
         let config = Config {
-            soc: SocConfig { percent: Some(100.0), ..SocConfig::default() },
+            soc: SocConfig {
+                percent: Some(100.0),
+                layout: Some(SocLayout::Buckets),
+                ..SocConfig::default()
+            },
             ..Config::default()
         };
         let layout = Layout::plan(&config, &info(64 << 20)).unwrap();
         assert_eq!(layout.loc_regions, 0);
         assert!(layout.soc_buckets > 16_000);
+        let soc = SocConfig { layout: Some(SocLayout::Pages), ..config.soc.clone() };
+        let layout = Layout::plan(&Config { soc, ..config }, &info(64 << 20)).unwrap();
+        assert_eq!((layout.loc_regions, layout.soc_page_region_bytes), (0, 256 << 10));
+        assert!(layout.soc_page_regions > 230, "{layout:?}");
     }
 
     #[test]
@@ -463,6 +471,8 @@ mod tests {
             + u64::from(layout.loc_regions) * snapshot_bytes_max(layout.region_bytes)
             + u64::from(layout.array_regions) * REGION_SNAPSHOT_BYTES
             + u64::from(layout.array_tables) * TABLE_SNAPSHOT_BYTES
+            + u64::from(layout.soc_page_regions)
+                * crate::engine::pages::snapshot_bytes_max(layout.soc_page_region_bytes)
             + layout.tombstones().map_or(0, |log| log.keys_max(KeysIn::Tables, layout)) * 8
     }
 
@@ -507,7 +517,7 @@ mod tests {
                 };
                 prop_assert_eq!(front.with_sections(&layout.sections()), Some(layout));
                 prop_assert_eq!(layout.metadata_bytes + layout.tombstone_log_bytes, layout.loc_offset);
-                prop_assert_eq!(layout.soc_offset + layout.soc_buckets * 4096, layout.usable_bytes);
+                prop_assert_eq!(layout.soc_offset + layout.soc_bytes(), layout.usable_bytes);
                 prop_assert!(layout.usable_bytes <= capacity);
                 prop_assert_eq!(layout.loc_offset % 4096, 0);
                 prop_assert!(snapshot_bytes_needed(&layout) <= layout.metadata_bytes, "{layout:?}");

@@ -8,7 +8,7 @@ use larder::{
 };
 use larder_device::{Device, Fault, FaultDevice, FaultPlan, FaultRule};
 
-use crate::rig::{Rig, config, drive};
+use crate::rig::{Rig, config, drive, drive_of};
 
 /// A cache of 2 MiB of small objects in pages.
 fn paged() -> Config {
@@ -296,28 +296,32 @@ fn another_layout_is_refused_or_starts_empty() {
 /// Unless a setting says otherwise, the cache decides when it begins empty, and keeps to it.
 #[test]
 fn the_layout_follows_from_flash_and_memory() {
-    let soc = || SocConfig { percent: Some(25.0), ..SocConfig::default() };
-    let with = |dram_bytes, soc| Config { dram_bytes, soc, ..config() };
+    let soc = || SocConfig { percent: Some(50.0), ..SocConfig::default() };
+    let with = |dram_bytes, soc| {
+        let loc = LocConfig { region_bytes: None, ..config().loc };
+        Config { dram_bytes, soc, loc, ..config() }
+    };
     let sets = |config: Config, drive: &Arc<_>| {
         let rig = Rig::open(config, drive);
         let sets = rig.cache.layout().unwrap().soc_sets;
         block_on(rig.cache.close()).unwrap();
         sets
     };
-    let pages = drive();
-    assert!(sets(with(100 << 10, soc()), &pages) > 0, "2 MiB is 20 times memory");
-    assert!(sets(with(20 << 10, soc()), &pages) > 0, "it was decided before");
-    let buckets = drive();
-    assert_eq!(sets(with(60 << 10, soc()), &buckets), 0, "2 MiB is 34 times memory");
-    assert_eq!(sets(with(1 << 20, soc()), &buckets), 0, "it was decided before");
+    let large = || drive_of(160 << 20, true);
+    let pages = large();
+    assert!(sets(with(4 << 20, soc()), &pages) > 0, "80 MiB is 20 times memory");
+    assert!(sets(with(1 << 20, soc()), &pages) > 0, "it was decided before");
+    let buckets = large();
+    assert_eq!(sets(with(3 << 20, soc()), &buckets), 0, "80 MiB is 27 times memory");
+    assert_eq!(sets(with(32 << 20, soc()), &buckets), 0, "it was decided before");
     for of_buckets in [
         SocConfig { log_percent: 1.0, ..soc() },
         SocConfig { dynamic_placement: true, ..soc() },
         SocConfig { eviction: SocEviction::Rrip, ..soc() },
         SocConfig { layout: Some(SocLayout::Buckets), ..soc() },
-        SocConfig { percent: Some(8.0), ..soc() },
+        SocConfig { percent: Some(30.0), ..soc() },
     ] {
-        assert_eq!(sets(with(1 << 20, of_buckets), &drive()), 0);
+        assert_eq!(sets(with(32 << 20, of_buckets), &large()), 0);
     }
 }
 
