@@ -263,7 +263,7 @@ mod tests {
             ),
             (
                 "[soc]\nlayout = \"sets\"",
-                "f:2:10: soc.layout: \"sets\" is not a layout of small objects: use buckets or pages",
+                "f:2:10: soc.layout = sets: \"sets\" is not a layout of small objects: use buckets or pages",
             ),
             ("[admission]\npolicy = \"never\"", "is not an admission policy"),
         ] {

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use larder::{
-    Config, CrashSafety, ErrorKind, OnChange, SocConfig, SocEviction, SocLayout, Stats, block_on,
+    Config, CrashSafety, ErrorKind, LocConfig, OnChange, SocConfig, SocEviction, SocLayout, Stats,
+    block_on,
 };
 use larder_device::{Device, Fault, FaultDevice, FaultPlan, FaultRule};
 
