@@ -40,10 +40,10 @@ pub struct SocConfig {
     /// - With more flash the SOC gets 4 %, so that the many small objects take only a few bits of memory each. Set it
     ///   to the share of small objects in all bytes that should stay.
     pub percent: Option<f64>,
-    /// How it stores its objects. `None`, the default, lets the cache decide when it starts empty: pages if their share of
-    /// flash is 64 MiB to 25 times memory, and no setting of buckets is given ([`SocConfig::log_percent`],
-    /// [`SocConfig::dynamic_placement`], [`SocConfig::eviction`]); otherwise buckets. Later openings keep the decision. A
-    /// cache that was made with another layout than the given one is refused, or starts empty
+    /// How it stores its objects. `None`, the default, lets the cache decide when it starts empty: pages if their share
+    /// of flash is 64 MiB to 25 times memory, and no setting of buckets is given ([`SocConfig::log_percent`],
+    /// [`SocConfig::dynamic_placement`], [`SocConfig::eviction`]); otherwise buckets. Later openings keep the decision.
+    /// A cache that was made with another layout than the given one is refused, or starts empty
     /// ([`Config::on_change`](crate::Config::on_change)).
     pub layout: Option<SocLayout>,
     /// Pages of each set, if objects are stored in pages by set: at least 2. `None`, the default: 3 times the bytes of

@@ -19,8 +19,8 @@
 //!      80   32 n  sections, by what is kept there
 //!
 //!  section
-//!       0      4  kind: "TOMB", "LREG", "SLOG", "SBKT"; "ARRY" where there is an array engine; "SPGS" where small objects
-//!                 are in pages by set
+//!       0      4  kind: "TOMB", "LREG", "SLOG", "SBKT"; "ARRY" where there is an array engine; "SPGS" where small
+//!                 objects are in pages by set
 //!       4      4  bytes of a unit: block, region, segment, bucket
 //!       8      8  offset
 //!      16      8  number of units

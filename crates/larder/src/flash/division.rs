@@ -50,6 +50,42 @@ struct LogLayout {
     snapshot_bytes: u64,
 }
 
+/// The parts for small objects: buckets and a log before them, or pages by set.
+struct SmallLayout {
+    buckets: u64,
+    pages: PagesLayout,
+    log: LogLayout,
+    /// Bytes that the snapshot reserves for them.
+    snapshot_bytes: u64,
+}
+
+impl SmallLayout {
+    /// Divides the share of `soc_percent`; `page_bytes` of it are for pages by set: all or none.
+    fn plan(
+        config: &Config,
+        info: &DeviceInfo,
+        (usable, tombstone_log_bytes): (u64, u64),
+        (soc_percent, page_bytes): (f64, u64),
+    ) -> Result<Self, Error> {
+        let (buckets, pages) = match page_bytes {
+            0 => {
+                let buckets = soc_buckets(soc_percent, usable, tombstone_log_bytes);
+                (buckets, PagesLayout::default())
+            }
+            _ => {
+                let space = pages_space(soc_percent, usable, tombstone_log_bytes);
+                (0, PagesLayout::plan(config, space, info)?)
+            }
+        };
+        let log = Layout::plan_log(config.soc.log_percent, usable, buckets, tombstone_log_bytes)?;
+        let snapshot_bytes = buckets * BUCKET_SNAPSHOT_BYTES as u64
+            + dead_keys_snapshot_bytes(tombstone_log_bytes, buckets)
+            + pages.snapshot_bytes
+            + log.snapshot_bytes;
+        Ok(Self { buckets, pages, log, snapshot_bytes })
+    }
+}
+
 impl Layout {
     /// Divides the device as the configuration asks.
     pub(crate) fn plan(config: &Config, info: &DeviceInfo) -> Result<Self, Error> {
@@ -58,10 +94,7 @@ impl Layout {
         #[cfg(test)]
         let (usable, plain_blocks) = super::plain::carve(usable);
         let soc_percent = config.soc_percent(usable);
-        let small_bytes = share(usable, soc_percent);
-        let has_pages = config.soc.layout_for(small_bytes, config.memory()) == SocLayout::Pages
-            && soc_percent > 0.0;
-        let page_bytes = if has_pages { small_bytes } else { 0 };
+        let page_bytes = page_bytes(config, (usable, soc_percent));
         let tombstone_log_bytes = tombstone_log_bytes(config, (usable, page_bytes));
         let fixed = fixed_bytes(tombstone_log_bytes);
         let snapshot_fixed = SNAPSHOT_FIXED_BYTES;
@@ -70,25 +103,14 @@ impl Layout {
             let plain = super::plain::snapshot_bytes(plain_blocks);
             (fixed + plain, snapshot_fixed + plain)
         };
-        let (soc_buckets, pages) = match has_pages {
-            true => {
-                let space = pages_space(soc_percent, usable, tombstone_log_bytes);
-                (0, PagesLayout::plan(config, space, info)?)
-            }
-            false => {
-                let buckets = soc_buckets(soc_percent, usable, tombstone_log_bytes);
-                (buckets, PagesLayout::default())
-            }
-        };
+        let shares = (soc_percent, page_bytes);
+        let small = SmallLayout::plan(config, info, (usable, tombstone_log_bytes), shares)?;
+        let SmallLayout { buckets: soc_buckets, pages, log, snapshot_bytes: small_snapshot } =
+            small;
         let soc_offset = usable - soc_buckets * BUCKET_BYTES as u64 - pages.bytes();
-        let buckets_snapshot = soc_buckets * BUCKET_SNAPSHOT_BYTES as u64;
-        let dead_keys_snapshot = dead_keys_snapshot_bytes(tombstone_log_bytes, soc_buckets);
-        let log = Self::plan_log(config.soc.log_percent, usable, soc_buckets, tombstone_log_bytes)?;
         let log_bytes = u64::from(log.segments) * u64::from(log.segment_bytes);
         let soc_log_offset = soc_offset.saturating_sub(log_bytes);
-        let small_snapshot = buckets_snapshot + pages.snapshot_bytes;
-        let beside_regions = fixed + small_snapshot + dead_keys_snapshot + log.snapshot_bytes;
-        let regions_space = soc_log_offset.saturating_sub(beside_regions);
+        let regions_space = soc_log_offset.saturating_sub(fixed + small_snapshot);
         let array_space = share(usable, config.array.percent).min(regions_space);
         let tombstones = tombstones_place(0, tombstone_log_bytes);
         let array = ArrayLayout::plan(&config.array, array_space, tombstones)?;
@@ -96,23 +118,22 @@ impl Layout {
         let wants_loc = config.loc_percent(soc_percent) > 0.0;
         let (region_bytes, loc_regions) =
             Self::plan_loc(&config.loc, info, (usable, loc_space), wants_loc)?;
-        let small = soc_buckets + u64::from(pages.regions);
-        check_engines(soc_percent, usable, small, loc_regions * u64::from(region_bytes))?;
+        let units = soc_buckets + u64::from(pages.regions);
+        check_engines(soc_percent, usable, units, loc_regions * u64::from(region_bytes))?;
         let snapshot = snapshot_fixed
-            + dead_keys_snapshot
             + small_snapshot
-            + log.snapshot_bytes
             + array.snapshot_bytes
             + loc_regions * snapshot_bytes_max(region_bytes);
         let metadata_bytes = SNAPSHOT_AT + snapshot.next_multiple_of(BLOCK);
+        let loc_regions = u32::try_from(loc_regions)
+            .map_err(|_| Error::config("more than 2^32 regions: use larger ones"))?;
         let layout = Self {
             capacity_bytes: info.capacity_bytes,
             usable_bytes: usable,
             metadata_bytes,
             tombstone_log_bytes,
             loc_offset: metadata_bytes + tombstone_log_bytes,
-            loc_regions: u32::try_from(loc_regions)
-                .map_err(|_| Error::config("more than 2^32 regions: use larger ones"))?,
+            loc_regions,
             region_bytes,
             // 0 without an array, as in caches made before there were arrays.
             array_offset: if array.regions > 0 { soc_log_offset - array.bytes() } else { 0 },
@@ -258,6 +279,15 @@ pub(super) fn soc_buckets(percent: f64, usable: u64, tombstone_log_bytes: u64) -
     // Without regions, no other part gives up space for the snapshot content other than that of buckets.
     let left = usable.saturating_sub(beside_engines(tombstone_log_bytes, wanted / BUCKET_COST));
     wanted.min(left) / BUCKET_COST
+}
+
+/// The share of small objects, if they are stored in pages by set; else 0.
+fn page_bytes(config: &Config, (usable, soc_percent): (u64, f64)) -> u64 {
+    let bytes = share(usable, soc_percent);
+    match config.soc.layout_for(bytes, config.memory()) {
+        SocLayout::Pages => bytes,
+        SocLayout::Buckets => 0,
+    }
 }
 
 /// Bytes for regions of pages by set, and their parts of the snapshot.

@@ -105,10 +105,9 @@ impl Config {
     /// configuration: regions of large objects become slots, which are written sequentially; label, tombstones,
     /// snapshot and buckets of small objects are mapped page by page. Regions of pages by set
     /// ([`SocLayout::Pages`](crate::SocLayout::Pages)) are slots too, if the share of small objects has room for 16
-    /// regions as long as those of large objects, and these are set, and at most 128 MiB; otherwise they are mapped. The
-    /// capacity is the largest that the store has
-    /// room for, less what makes them begin with a block. Opening the device again needs the same options: compute them
-    /// from the same configuration and the same store, or save them.
+    /// regions as long as those of large objects, and these are set, and at most 128 MiB; otherwise they are mapped.
+    /// The capacity is the largest that the store has room for, less what makes them begin with a block. Opening the
+    /// device again needs the same options: compute them from the same configuration and the same store, or save them.
     ///
     /// # Errors
     /// [`ErrorKind::Config`](crate::ErrorKind::Config) if the configuration is wrong, if the store is too small, or if
@@ -164,8 +163,8 @@ impl Config {
     ) -> Result<DeviceOnBlocksOptions, Error> {
         let block_bytes = store.block_bytes;
         let handles = if store.blocks < BLOCKS_FOR_HANDLES { 1 } else { HANDLES };
-        // A gap may lie between the regions of large objects and those of small ones. If it is no whole blocks, a device
-        // without the rest of it has the same regions.
+        // A gap may lie between the regions of large objects and those of small ones. If it is no whole blocks, a
+        // device without the rest of it has the same regions.
         let mut aligned_bytes = capacity_bytes;
         for _ in 0..ATTEMPTS_MAX {
             let layout = self.layout_on_blocks(store, aligned_bytes, handles)?;

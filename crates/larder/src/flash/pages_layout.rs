@@ -16,16 +16,16 @@ const REGION_BYTES_AUTO: std::ops::RangeInclusive<u64> = 64 << 10..=8 << 20;
 /// which the directory takes a larger part.
 const REGIONS_FEW: u64 = 8;
 const REGION_BYTES_MIN: u64 = 16 << 10;
-/// A device whose reclaim units or erase blocks are larger than that gets regions of one each, if the engine's share has
-/// so many of them.
+/// A device whose reclaim units or erase blocks are larger than that gets regions of one each, if the engine's share
+/// has this number of them.
 const UNITS_MIN: u64 = 16;
 /// The directory of a larger region would take megabytes of memory.
 const UNIT_BYTES_MAX: u64 = 128 << 20;
 /// One region that is being filled, one whose last write is in flight, one to reclaim, and one beside them.
 const REGIONS_MIN: u64 = 4;
-/// The tombstone log gets `1 / TOMBSTONE_PART` of the engine's share in addition: 128 bytes for a page. A page has about 20
-/// objects, of which up to a fifth are replaced before they are evicted. Each of them needs a tombstone until then, and
-/// the log works them off when it is half full.
+/// The tombstone log gets `1 / TOMBSTONE_PART` of the engine's share in addition: 128 bytes for a page. A page has
+/// about 20 objects, of which up to a fifth are replaced before they are evicted. Each of them needs a tombstone until
+/// then, and the log works them off when it is half full.
 const TOMBSTONE_PART: u64 = 32;
 
 /// The engine's part of the device.
@@ -110,8 +110,8 @@ fn large_regions(config: &Config) -> Option<u32> {
     if config.array.percent > 0.0 { config.array.region_bytes } else { config.loc.region_bytes }
 }
 
-/// Whole reclaim units where that is possible, and as long as the regions of large objects: on erase blocks they can then
-/// be written without a page map.
+/// Whole reclaim units where that is possible, and as long as the regions of large objects: on erase blocks they can
+/// then be written without a page map.
 fn region_bytes(space: u64, unit_bytes: Option<u64>, large: Option<u32>) -> u32 {
     let power = |regions: u64| 1 << (space / regions).max(1).ilog2();
     let usual = power(REGIONS_AUTO).clamp(*REGION_BYTES_AUTO.start(), *REGION_BYTES_AUTO.end());

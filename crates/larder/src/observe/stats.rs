@@ -255,7 +255,8 @@ numbers! {
         /// written again, which makes them the last to be evicted; only with
         /// [`SocEviction::Rrip`](crate::SocEviction::Rrip).
         soc_promoted_objects,
-        /// Reads that the bloom filters of buckets, or the fingerprints of pages, did not prevent and that found nothing.
+        /// Reads that the bloom filters of buckets, or the fingerprints of pages, did not prevent and that found
+        /// nothing.
         soc_filter_false_positives,
         /// Buckets that failed their checks.
         soc_bad_buckets,

@@ -139,8 +139,8 @@ fn pages_by_set_on_blocks_come_back() {
     }
 }
 
-/// With fewer than 16 regions in blocks, they are parts of a block, and mapped; also if those of large objects are other
-/// numbers of blocks.
+/// With fewer than 16 regions in blocks, they are parts of a block, and mapped; also if those of large objects are
+/// other numbers of blocks.
 #[test]
 fn a_share_of_few_blocks_is_mapped() {
     let region = |blocks, region_bytes, percent| {

@@ -2,8 +2,8 @@
 //! is full.
 //!
 //! A key's hash selects its set. A set has a page in memory, which takes what DRAM evicts. When it is full, it is
-//! appended to a log of regions (`larder-log`), and never changed. Regions are reclaimed in the order in which they were
-//! written, whole. So nothing is rewritten, and to the drive this is a sequential stream that overwrites itself in
+//! appended to a log of regions (`larder-log`), and never changed. Regions are reclaimed in the order in which they
+//! were written, whole. So nothing is rewritten, and to the drive this is a sequential stream that overwrites itself in
 //! order.
 //!
 //! ```text
@@ -378,7 +378,8 @@ impl Pages {
         for item in &in_memory {
             // No set is locked here: `judge` looks into DRAM.
             let result = judge(&item.item());
-            // After that: a key that was changed there is gone here before. If its page has left memory, a look-up tells.
+            // After that: a key that was changed there is gone here before. If its page has left memory, a look-up
+            // tells.
             let stays = self.sets.look(set, |set| set.holds_in_memory(item.hash))
                 || self.find(item.hash, item.item().key, 0, false).await.is_some();
             judged.extend(result.filter(|_| stays));

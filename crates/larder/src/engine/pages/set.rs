@@ -16,7 +16,7 @@ use crate::base::key::KeyHash;
 const HIT_BITS: u8 = 24;
 const SLOTS_AT: u32 = 24;
 const _: () = assert!(SLOTS_MAX < 1 << (32 - SLOTS_AT) && HIT_BITS as u32 <= SLOTS_AT);
-/// About the slots of a page: memory for so many more is kept when a page has left, since another one comes.
+/// About the slots of a page: memory for that number more is kept when a page has left, since another one comes.
 const SLOTS_USUAL: usize = 16;
 /// Fingerprints that are compared at a time.
 const AT_ONCE: usize = 32;

@@ -12,8 +12,8 @@ use crate::engine::small_record;
 
 /// Objects that ride along take at most this part of a page, in tenths.
 const RIDING_TENTHS: usize = 3;
-/// Hit objects of the oldest `1 / LEAVE_SOON_PART` of the regions ride along. A set has 24 pages or more, so almost always
-/// one of its pages is full while the oldest is in that part.
+/// Hit objects of the oldest `1 / LEAVE_SOON_PART` of the regions ride along. A set has 24 pages or more, so almost
+/// always one of its pages is full while the oldest is in that part.
 const LEAVE_SOON_PART: usize = 10;
 /// Most pages whose objects ride along with one page.
 const PAGES_AT_ONCE: usize = 4;
@@ -102,8 +102,8 @@ impl Pages {
         false
     }
 
-    /// Gives all waiting pages of a set their places. The next page keeps room for a record of `wanted_bytes`. `false` if no region is available: all are retired. Then their
-    /// objects are lost.
+    /// Gives all waiting pages of a set their places. The next page keeps room for a record of `wanted_bytes`. `false`
+    /// if no region is available: all are retired. Then their objects are lost.
     async fn place_waiting(&self, set: u32, wanted_bytes: usize, now_s: u32) -> bool {
         loop {
             match self.try_to_place(set) {
@@ -194,8 +194,8 @@ impl Pages {
         state.entries.leave_soon = if leave > 0 { stays } else { 0 };
     }
 
-    /// Copies objects with hits from pages that will soon be reclaimed to the set's page in memory, oldest first, until it
-    /// has `most` bytes. Call it when the page in memory is new.
+    /// Copies objects with hits from pages that will soon be reclaimed to the set's page in memory, oldest first, until
+    /// it has `most` bytes. Call it when the page in memory is new.
     async fn take_along(&self, set: u32, most: usize, now_s: u32) {
         let leave_soon: Vec<PagePlace> = {
             let state = self.log.lock();
