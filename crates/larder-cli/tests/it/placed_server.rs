@@ -175,20 +175,6 @@ fn a_tenant_that_evicts_by_predictions_keeps_what_is_read() {
     assert!(metric(&serving, "larder_soc_promoted_objects_total") > 500.0);
 }
 
-/// Small objects in pages by set: the start says so, and metrics say that each is written once.
-#[test]
-fn small_objects_are_written_once_in_pages() {
-    let place = tempfile::tempdir().unwrap();
-    let toml = "memory = \"32M\"\nfile = \"model:256M,op=10,ru=256K\"\n[soc]\npercent = 40\n";
-    let serving = Serving::run(serve(place.path(), toml, &[]));
-    assert!(told(place.path()).contains("small ones in pages by set on"), "{}", told(place.path()));
-    fill(&serving, 0..200_000, 200);
-    let [pages, written, admitted] = ["soc_page_writes", "soc_written_bytes", "admitted_bytes"]
-        .map(|name| metric(&serving, &format!("larder_{name}_total")));
-    assert!(pages > 1000.0 && (1.0..1.7).contains(&(written / admitted)), "{written} {admitted}");
-    assert!(metric(&serving, "larder_soc_page_index_bytes") > 10_000.0);
-}
-
 #[test]
 fn sighup_applies_admission_and_refuses_what_would_empty_the_cache() {
     let place = tempfile::tempdir().unwrap();
