@@ -6,7 +6,6 @@ use serde::Serialize;
 use super::bill;
 use super::measured::Measured;
 use super::options::PlanOptions;
-use super::rows::{life, trimmed};
 use super::theory;
 use crate::Error;
 
@@ -102,27 +101,4 @@ fn memory_bytes(options: &PlanOptions, layout: SocLayout, small_object_bytes: f6
         }
     };
     bytes as u64
-}
-
-/// What the other layout would change.
-pub(super) fn sentence(layouts: &[LayoutAnswer]) -> Option<String> {
-    let [simulated, other] = layouts else { return None };
-    let told = |it: &LayoutAnswer| {
-        format!(
-            "{} years with placement and {} without (ALWA {}, hit ratio {:.1} %)",
-            life(it.life_years_on),
-            life(it.life_years_off),
-            trimmed(it.alwa, 2),
-            it.hit_ratio * 100.0
-        )
-    };
-    let (first, second) =
-        if other.is_recommended { (other, simulated) } else { (simulated, other) };
-    Some(format!(
-        "Store small objects in {}: the drive lasts {}, and in {} {}.",
-        first.layout,
-        told(first),
-        second.layout,
-        told(second)
-    ))
 }

@@ -86,8 +86,7 @@ pub fn plan(options: &PlanOptions, monitor: &Monitor, on_run: &OnRun<'_>) -> Res
     let layouts = layouts::answers(options, &layouts, model.small_object_bytes())?;
     let mut parameters = options.to_json();
     parameters.insert("requests".to_owned(), model.requests().into());
-    let mut advice = advice::sentences(options, &load, &answers);
-    advice.extend(layouts::sentence(&layouts));
+    let advice = advice::sentences(options, &load, &answers, &layouts);
     Ok(Plan {
         command: "plan",
         parameters,
