@@ -49,7 +49,7 @@ fn render(tenant: &Value, tenants: usize) -> String {
     };
     let best = advice["best"].as_u64().unwrap_or(0);
     text += &format!(
-        "\n  {:<34}{:>14}{:>8}{:>18}\n",
+        "\n  {:<46}{:>14}{:>8}{:>18}\n",
         "engines", "memory, full", "ALWA", "written in a day"
     );
     for (place, choice) in choices.iter().enumerate() {
@@ -78,13 +78,20 @@ fn is_current(choice: &Value) -> bool {
 fn row(choice: &Value, is_best: bool) -> String {
     let percent = choice["soc_percent"].as_f64().unwrap_or(0.0);
     let engines = match percent > 0.0 {
-        true => format!("soc {percent:.1} %, up to {} bytes", choice["soc_max_object_bytes"]),
+        true => {
+            // Servers before there were pages do not say.
+            let layout = choice["soc_layout"].as_str().unwrap_or("buckets");
+            format!(
+                "soc {percent:.1} % in {layout}, up to {} bytes",
+                choice["soc_max_object_bytes"]
+            )
+        }
         false => "one log of all objects (soc 0)".to_owned(),
     };
     let now = if is_current(choice) { ", now" } else { "" };
     let number = |name: &str| choice[name].as_u64().unwrap_or(0);
     format!(
-        "{} {:<34}{:>14}{:>8.2}{:>18}\n",
+        "{} {:<46}{:>14}{:>8.2}{:>18}\n",
         if is_best { '*' } else { ' ' },
         engines + now,
         BinaryBytes(number("memory_bytes")).to_string(),
@@ -103,7 +110,8 @@ mod tests {
     fn the_best_engines_are_marked_and_the_current_ones_named() {
         let choice = |soc_percent: f64, is_current: bool| {
             json!({
-                "soc_percent": soc_percent, "soc_max_object_bytes": 640, "memory_bytes": 1 << 20, "alwa": 1.5,
+                "soc_percent": soc_percent, "soc_layout": "pages", "soc_max_object_bytes": 640,
+                "memory_bytes": 1 << 20, "alwa": 1.5,
                 "written_bytes_per_day": 1_u64 << 30, "is_current": is_current
             })
         };
@@ -115,7 +123,7 @@ mod tests {
         let text = render(&tenant, 2);
         assert!(text.starts_with("tenant a\n5,000 objects"), "{text}");
         assert!(text.contains("  one log of all objects (soc 0), now"), "{text}");
-        assert!(text.contains("* soc 4.0 %, up to 640 bytes"), "{text}");
+        assert!(text.contains("* soc 4.0 % in pages, up to 640 bytes"), "{text}");
         assert!(
             text.contains("Take the engines marked with *: it is small.")
                 && text.ends_with("a hint.\n")

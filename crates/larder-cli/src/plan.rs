@@ -71,6 +71,7 @@ fn options(arguments: &PlanArgs) -> Result<PlanOptions, Error> {
         flash_bytes: arguments.flash,
         utilization_percent: arguments.utilization,
         soc_percent: arguments.soc,
+        soc_layout: arguments.soc_layout,
         soc_max_object_bytes: soc_max_object(arguments.soc_max_object)?,
         op_percent: arguments.op,
         rating: arguments.tbw.map_or(Rating::Dwpd(arguments.endurance), Rating::Tbw),

@@ -45,6 +45,7 @@
 //   flash     the flash side: its division, admission, placement, opening and closing
 //   cache     `Larder`: both tiers as one cache
 //   fleet     many caches as one: shards, tenants, routes
+pub mod advice;
 mod base;
 mod cache;
 pub mod config;
@@ -93,7 +94,6 @@ pub use larder_blocks::isolation::DeviceShare;
 pub use larder_device::{
     Clock, Device, DirectIo, FileDevice, FileOptions, IoEngine, RealClock, VirtualClock, block_on,
 };
-pub use observe::advice;
 pub use observe::endurance::{self, DriveLife, Endurance};
 pub use observe::latency::{Histogram, Latency};
 pub use observe::load::{self, FlashLoad};

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use larder::SocLayout;
 
 use super::{FormatArgs, size};
 
@@ -110,6 +111,11 @@ pub(crate) struct PlanArgs {
     /// Share of the cache's flash that the small-object engine gets, in percent, 1 to 99
     #[arg(long, value_name = "PCT", default_value_t = 4.0)]
     pub(crate) soc: f64,
+
+    /// How the small-object engine stores objects: buckets, which are rewritten in place; or pages, which are written
+    /// once [default: what the cache chooses: pages, if their flash is 64 MiB to 25 times --dram]
+    #[arg(long, value_name = "LAYOUT")]
+    pub(crate) soc_layout: Option<SocLayout>,
 
     /// Objects (key and value) of at most this size go to the small-object engine; at most 4050
     #[arg(long, value_name = "BYTES", default_value = "640", value_parser = size)]

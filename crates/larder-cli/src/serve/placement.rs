@@ -20,8 +20,8 @@ const EXPECTED_WITH_BUCKETS: &str =
 const EXPECTED_OF_LOG_ON_BLOCKS: &str = "On erase blocks, expect an ALWA of 1.1 to 1.2 and a DLWA of 1.0, \
                                          up to 1.1 with many overwritten and deleted keys";
 const EXPECTED_WITH_BUCKETS_ON_BLOCKS: &str = "On erase blocks, expect an ALWA of 5 to 11 \
-     and a DLWA of about 2.5: buckets are mapped page by page there, and cleaning copies them; without buckets \
-     (soc.percent = 0) it is 1.0";
+     and a DLWA of about 2.5: buckets are mapped page by page there, and cleaning copies them; with pages by set \
+     (soc.layout) or no small objects of their own (soc.percent = 0) it is 1.0";
 /// What docs/decisions/0041 has of pages by set.
 const EXPECTED_WITH_PAGES: &str = "Expect an ALWA of 1.1 to 1.7 and a DLWA of 1.0";
 /// Memory of a page of a set that is being filled, in bytes, on average.

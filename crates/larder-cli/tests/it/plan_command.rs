@@ -5,7 +5,7 @@ use std::fs;
 use crate::place::{Place, trace_of_gets};
 
 /// A plan on a model that is too small to be meaningful.
-const SHORT: &str = "plan --simulate 8MiB --requests 30000 --dram 60G";
+const SHORT: &str = "plan --simulate 8MiB --requests 30000 --dram 60G --soc-layout buckets";
 
 #[test]
 fn a_column_with_placement_and_one_without() {
@@ -38,6 +38,21 @@ fn a_column_with_placement_and_one_without() {
     }
 }
 
+/// Without another wish, the plan is for the layout of small objects that the cache takes.
+#[cfg(feature = "serve")]
+#[test]
+fn the_recommended_layout_is_that_of_the_cache() {
+    let place = Place::new();
+    let asked = SHORT.replace(" --soc-layout buckets", " --soc 10 --config larder.toml");
+    let stdout = place.succeed(&asked).stdout;
+    for label in ["in pages, chosen: years", "in buckets: years"] {
+        assert!(stdout.lines().any(|line| line.starts_with(label)), "{label}: {stdout}");
+    }
+    let checked = place.succeed("check larder.toml").stdout;
+    let layout = checked.lines().find(|line| line.starts_with("soc.layout ")).unwrap();
+    assert!(layout.contains(" pages ") && layout.ends_with("file"), "{checked}");
+}
+
 /// The recommendation is a file that `larder check` understands, with the reason for each setting.
 #[cfg(feature = "serve")]
 #[test]
@@ -55,6 +70,7 @@ fn the_recommendation_is_a_configuration_of_the_server() {
         "{checked}"
     );
     assert!(line("placement.mode").contains("required"), "{checked}");
+    assert!(line("soc.layout").contains(" buckets ") && line("soc.layout").ends_with("file"));
     assert!(line("endurance").ends_with("file") && line("overprovisioning").ends_with("file"));
     // All of it, on a smaller machine: a simulated drive that places.
     let more =

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::documented::{Tables, check, document, tables};
 use crate::place::Place;
 
-const SHORT: &str = "plan --simulate 8MiB --requests 30000 --dram 60G";
+const SHORT: &str = "plan --simulate 8MiB --requests 30000 --dram 60G --soc-layout buckets";
 
 fn page() -> Tables {
     tables(&document("plan-json.md"), "## ")
@@ -28,6 +28,9 @@ fn check_plan(tables: &Tables, plan: &Value) {
         check(tables, "Limit", &answer["limit"]);
         check(tables, "Limit", &answer["limit_theory"]);
     }
+    for layout in plan["layouts"].as_array().unwrap() {
+        check(tables, "Layout", layout);
+    }
     for point in plan["sweep"].as_array().unwrap() {
         check(tables, "Point", point);
     }
@@ -37,8 +40,17 @@ fn check_plan(tables: &Tables, plan: &Value) {
 #[test]
 fn all_headings_are_checked() {
     let headings: BTreeSet<String> = page().into_keys().collect();
-    let checked =
-        ["Result", "Parameters", "Model", "Load", "Answer", "Levelling", "Limit", "Point"];
+    let checked = [
+        "Result",
+        "Parameters",
+        "Model",
+        "Load",
+        "Answer",
+        "Layout",
+        "Levelling",
+        "Limit",
+        "Point",
+    ];
     assert_eq!(headings, checked.map(str::to_owned).into());
 }
 

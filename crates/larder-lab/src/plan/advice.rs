@@ -1,5 +1,6 @@
 //! The answer in words: what placement gains, how full the drive may be, what to look for when buying.
 
+use super::layouts::LayoutAnswer;
 use super::levelling::LevellingGain;
 use super::limit::Limit;
 use super::options::{PlanOptions, Rating};
@@ -10,7 +11,12 @@ use super::rows::{life, trimmed};
 const GAIN_MIN: f64 = 0.05;
 
 /// Sentences, the most important one first.
-pub(super) fn sentences(options: &PlanOptions, load: &Load, answers: &[Answer]) -> Vec<String> {
+pub(super) fn sentences(
+    options: &PlanOptions,
+    load: &Load,
+    answers: &[Answer],
+    layouts: &[LayoutAnswer],
+) -> Vec<String> {
     let [on, off] = answers else { return Vec::new() };
     let mut sentences = vec![gain(options, on, off)];
     sentences.push(room(options, on, off));
@@ -18,6 +24,7 @@ pub(super) fn sentences(options: &PlanOptions, load: &Load, answers: &[Answer]) 
         sentences.push(wear(options, load, on));
     }
     sentences.extend(on.levelling.as_ref().map(levelling));
+    sentences.extend(layout(layouts));
     sentences
 }
 
@@ -60,6 +67,29 @@ fn levelling(gain: &LevellingGain) -> String {
             100.0 * gain.moved
         ),
     }
+}
+
+/// What the layout of small objects changes.
+fn layout(layouts: &[LayoutAnswer]) -> Option<String> {
+    let [simulated, other] = layouts else { return None };
+    let told = |it: &LayoutAnswer| {
+        format!(
+            "{} years with placement and {} without (ALWA {}, hit ratio {:.1} %)",
+            life(it.life_years_on),
+            life(it.life_years_off),
+            trimmed(it.alwa, 2),
+            it.hit_ratio * 100.0
+        )
+    };
+    let (first, second) =
+        if other.is_recommended { (other, simulated) } else { (simulated, other) };
+    Some(format!(
+        "Store small objects in {}: the drive lasts {}, and in {} {}.",
+        first.layout,
+        told(first),
+        second.layout,
+        told(second)
+    ))
 }
 
 /// How full the drive may be.

@@ -150,6 +150,8 @@ mod tests {
             with_placement: true,
             dlwa,
             hit_ratio: 0.9,
+            alwa: 10.0,
+            layout: larder::SocLayout::Buckets,
             host_bytes_per_request: 1.88e12 / 50_000.0 / SECONDS_PER_DAY,
             soc_share: 0.9,
             drive_writes_before: 12.0,

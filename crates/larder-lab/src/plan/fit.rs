@@ -3,6 +3,8 @@
 //! The errors of drive and cache about small sizes mention settings that the user of the command did not name. This
 //! module reports them in terms of the command's options, with the least size that would do.
 
+use larder::SocLayout;
+
 use super::options::{DRAM_MIN, FLASH_MIN, PlanOptions};
 use crate::Error;
 use crate::replay::{ReplayOptions, shared};
@@ -123,6 +125,17 @@ fn fits(asked: &PlanOptions) -> bool {
     asked.check_proportions().is_ok()
         && scaled.dram_bytes >= DRAM_MIN
         && tried(asked, &scaled).is_ok()
+}
+
+/// Whether a cache with this layout of small objects opens at this utilisation.
+pub(super) fn fits_with(
+    utilization_percent: f64,
+    options: &ReplayOptions,
+    soc_layout: SocLayout,
+) -> bool {
+    let options = ReplayOptions { utilization_percent, soc_layout, ..options.clone() };
+    let drive = shared::drive(&options, true, shared::HANDLES);
+    drive.is_ok_and(|drive| shared::opens(&options, drive).is_ok())
 }
 
 /// Makes the drive, and opens a cache on the smallest part of it that will be simulated.

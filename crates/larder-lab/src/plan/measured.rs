@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use larder::SocLayout;
+
 use crate::Error;
 use crate::replay::shared::{self, SharedRun, Tenant};
 use crate::replay::{Monitor, ReplayOptions, Run};
@@ -12,9 +14,13 @@ pub(super) struct Measured {
     /// In percent.
     pub(super) utilization: f64,
     pub(super) with_placement: bool,
+    /// How small objects were stored.
+    pub(super) layout: SocLayout,
     /// At least 1.
     pub(super) dlwa: f64,
     pub(super) hit_ratio: f64,
+    /// Bytes that the cache wrote for a byte that it admitted to flash.
+    pub(super) alwa: f64,
     pub(super) host_bytes_per_request: f64,
     /// Share of the host's bytes that the small-object engine wrote.
     pub(super) soc_share: f64,
@@ -53,8 +59,22 @@ impl Measured {
         self.with_placement || self.object_per_unit <= OBJECT_PER_UNIT_MAX
     }
 
+    /// Share of the host's bytes that were written at random places.
+    pub(super) fn random_share(&self) -> f64 {
+        random_share(self.layout, self.soc_share)
+    }
+
     pub(super) fn placement(&self) -> &'static str {
         if self.with_placement { "on" } else { "off" }
+    }
+}
+
+/// Share of the host's bytes that go to random places, if the small-object engine writes the share `soc_share`: pages
+/// are written in order.
+pub(super) fn random_share(layout: SocLayout, soc_share: f64) -> f64 {
+    match layout {
+        SocLayout::Buckets => soc_share,
+        _ => 0.0,
     }
 }
 
@@ -77,8 +97,10 @@ pub(super) fn measure_replay(
     Ok(Measured {
         utilization: options.utilization_percent,
         with_placement,
+        layout: options.soc_layout,
         dlwa: played.drive.dlwa.max(1.0),
         hit_ratio: run.hit_ratio,
+        alwa: run.alwa.unwrap_or(1.0),
         host_bytes_per_request,
         soc_share: soc_share(run),
         drive_writes_before: played.drive.drive_writes_before,

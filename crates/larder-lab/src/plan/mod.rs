@@ -17,6 +17,7 @@
 //! | `sweep` | runs over utilisations, with and without placement, on all cores |
 //! | `theory` | DLWA by formula |
 //! | `bill` | life, carbon, cost |
+//! | `layouts` | small objects in buckets and in pages |
 //! | `levelling` | the life of a set of drives that wear at different rates |
 //! | `limit` | the utilisation at which DLWA passes a limit |
 //! | `outcome` | the answer, in its stable JSON form |
@@ -28,6 +29,7 @@ mod advice;
 mod bill;
 mod check;
 mod fit;
+mod layouts;
 mod levelling;
 mod limit;
 mod measured;
@@ -41,9 +43,12 @@ mod sweep;
 mod tests;
 mod theory;
 
+use larder::SocLayout;
+
 use crate::Error;
 use crate::replay::Monitor;
 pub use bill::Bill;
+pub use layouts::LayoutAnswer;
 pub use levelling::LevellingGain;
 pub use limit::Limit;
 use measured::Measured;
@@ -59,19 +64,29 @@ pub use sweep::OnRun;
 pub fn plan(options: &PlanOptions, monitor: &Monitor, on_run: &OnRun<'_>) -> Result<Plan, Error> {
     options.check()?;
     let model = model::Model::of(options, monitor)?;
-    let measured = sweep::run(&model, &options.sweep(), monitor, on_run)?;
+    let asked = options.utilization_percent;
+    let mut jobs = sweep::jobs(&options.sweep(), model.layout());
+    let others = model.other_layout(asked).map(|layout| sweep::jobs(&[asked], layout));
+    let of_sweep = jobs.len();
+    jobs.extend(others.unwrap_or_default());
+    let mut measured = sweep::run(&model, &jobs, monitor, on_run)?;
+    let others = measured.split_off(of_sweep);
     let points = measured
         .iter()
         .map(|measured| point(options, measured))
         .collect::<Result<Vec<SweepPoint>, Error>>()?;
     let answers = ["on", "off"]
         .into_iter()
-        .filter_map(|placement| answer(options, &points, placement))
+        .filter_map(|placement| answer(options, &points, placement, model.layout()))
         .collect::<Vec<_>>();
     let load = load(options, &measured)?;
+    let of_asked: Vec<Measured> =
+        measured.iter().filter(|run| run.utilization == asked).copied().collect();
+    let layouts = [of_asked, others];
+    let layouts = layouts::answers(options, &layouts, model.small_object_bytes())?;
     let mut parameters = options.to_json();
     parameters.insert("requests".to_owned(), model.requests().into());
-    let advice = advice::sentences(options, &load, &answers);
+    let advice = advice::sentences(options, &load, &answers, &layouts);
     Ok(Plan {
         command: "plan",
         parameters,
@@ -79,6 +94,7 @@ pub fn plan(options: &PlanOptions, monitor: &Monitor, on_run: &OnRun<'_>) -> Res
         model: model.facts(&measured),
         load,
         answers,
+        layouts,
         sweep: points,
         advice,
     })
@@ -87,7 +103,8 @@ pub fn plan(options: &PlanOptions, monitor: &Monitor, on_run: &OnRun<'_>) -> Res
 fn point(options: &PlanOptions, measured: &Measured) -> Result<SweepPoint, Error> {
     let utilization = measured.utilization;
     let soc_share = measured.soc_share;
-    let dlwa_theory = theory::dlwa(options, measured.with_placement, utilization, soc_share)?;
+    let dlwa_theory =
+        theory::dlwa(options, measured.with_placement, utilization, measured.random_share())?;
     Ok(SweepPoint {
         utilization,
         placement: measured.placement(),
@@ -101,14 +118,19 @@ fn point(options: &PlanOptions, measured: &Measured) -> Result<SweepPoint, Error
 }
 
 /// A column of the table: the requested point, and the limit over all points.
-fn answer(options: &PlanOptions, points: &[SweepPoint], placement: &'static str) -> Option<Answer> {
+fn answer(
+    options: &PlanOptions,
+    points: &[SweepPoint],
+    placement: &'static str,
+    layout: SocLayout,
+) -> Option<Answer> {
     let of_placement = || points.iter().filter(|point| point.placement == placement);
     let point = of_placement().find(|point| point.utilization == options.utilization_percent)?;
     let curve: Vec<(f64, f64)> =
         of_placement().map(|point| (point.utilization, point.dlwa)).collect();
-    let theory = |utilization: f64| {
-        theory::dlwa(options, placement == "on", utilization, point.soc_share).ok()
-    };
+    let random_share = measured::random_share(layout, point.soc_share);
+    let theory =
+        |utilization: f64| theory::dlwa(options, placement == "on", utilization, random_share).ok();
     let range = (curve.first()?.0, curve.last()?.0);
     Some(Answer {
         placement,

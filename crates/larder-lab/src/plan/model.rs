@@ -1,5 +1,6 @@
 //! The scaled-down drive, and the length of its runs.
 
+use larder::SocLayout;
 use larder_workload::Op;
 
 use super::fit::{self, check_fit};
@@ -30,13 +31,18 @@ pub(super) struct Model {
     requests: u64,
     /// Size of the large object that the average byte belongs to.
     large_object_bytes: f64,
+    /// Mean size of small objects; 0 without any.
+    small_object_bytes: f64,
 }
 
 impl Model {
     /// Scales the drive down and determines the number of requests.
     pub(super) fn of(asked: &PlanOptions, monitor: &Monitor) -> Result<Self, Error> {
         let (scale, options) = scaled(asked)?;
-        let large_object_bytes = large_object_bytes(&options)?;
+        let (large_object_bytes, small_object_bytes) = object_bytes(&options)?;
+        let has_room = fit::fits_with(asked.least_utilization(), &options, asked.layout());
+        let soc_layout = if has_room { asked.layout() } else { options.soc_layout };
+        let options = ReplayOptions { soc_layout, ..options };
         let available = available(&options, asked.requests.unwrap_or(*REQUESTS.end()))?;
         let requests = match asked.requests {
             Some(requests) => requests.min(available),
@@ -47,7 +53,7 @@ impl Model {
             }
         };
         let options = ReplayOptions { requests: Some(requests), ..options };
-        Ok(Self { scale, options, requests, large_object_bytes })
+        Ok(Self { scale, options, requests, large_object_bytes, small_object_bytes })
     }
 
     /// Requests of a run.
@@ -55,9 +61,28 @@ impl Model {
         self.requests
     }
 
+    /// How it stores small objects: as the cache would, if it has room for that.
+    pub(super) fn layout(&self) -> SocLayout {
+        self.options.soc_layout
+    }
+
+    /// The other way to store them, if the model has room for it at this utilisation.
+    pub(super) fn other_layout(&self, utilization: f64) -> Option<SocLayout> {
+        let other = match self.layout() {
+            SocLayout::Buckets => SocLayout::Pages,
+            _ => SocLayout::Buckets,
+        };
+        fit::fits_with(utilization, &self.options, other).then_some(other)
+    }
+
+    /// Mean size of small objects, in bytes; 0 without any.
+    pub(super) fn small_object_bytes(&self) -> f64 {
+        self.small_object_bytes
+    }
+
     /// The replay options at a utilisation.
-    pub(super) fn at(&self, utilization: f64) -> ReplayOptions {
-        ReplayOptions { utilization_percent: utilization, ..self.options.clone() }
+    pub(super) fn at(&self, utilization: f64, soc_layout: SocLayout) -> ReplayOptions {
+        ReplayOptions { utilization_percent: utilization, soc_layout, ..self.options.clone() }
     }
 
     /// Size of the average byte's large object relative to a reclaim unit.
@@ -113,12 +138,13 @@ pub(super) fn scaled(asked: &PlanOptions) -> Result<(f64, ReplayOptions), Error>
     Ok((scale, options))
 }
 
-/// Size of the large object that the average byte of large objects belongs to. Refuses a workload with hardly any large
-/// objects: it could not age the drive, and there would be only one stream.
+/// Size of the large object that the average byte of large objects belongs to, and mean size of small ones. Refuses a
+/// workload with hardly any large objects: it could not age the drive, and there would be only one stream.
 #[allow(clippy::cast_precision_loss)] // some bytes
-fn large_object_bytes(options: &ReplayOptions) -> Result<f64, Error> {
+fn object_bytes(options: &ReplayOptions) -> Result<(f64, f64), Error> {
     let mut source = options.open_workload()?;
     let (mut seen, mut large_bytes, mut largest) = (0_u64, 0_u64, 0_u64);
+    let (mut small, mut small_bytes) = (0_u64, 0_u64);
     let mut squares = 0.0;
     while seen < LOOK {
         let Some(request) = source.next_request()? else { break };
@@ -129,6 +155,9 @@ fn large_object_bytes(options: &ReplayOptions) -> Result<f64, Error> {
             if bytes > u64::from(options.soc_max_object_bytes) {
                 large_bytes += bytes;
                 squares += bytes as f64 * bytes as f64;
+            } else {
+                small += 1;
+                small_bytes += bytes;
             }
         }
     }
@@ -143,7 +172,7 @@ fn large_object_bytes(options: &ReplayOptions) -> Result<f64, Error> {
             options.soc_max_object_bytes, options.workload
         )));
     }
-    Ok(squares / large_bytes as f64)
+    Ok((squares / large_bytes as f64, small_bytes as f64 / small.max(1) as f64))
 }
 
 /// Number of available requests, at most `most`.

@@ -1,5 +1,6 @@
 //! The question of a plan.
 
+use larder::{SocConfig, SocLayout};
 use serde_json::{Map, Value, json};
 
 use crate::replay::{ReplayOptions, Workload};
@@ -36,6 +37,8 @@ pub struct PlanOptions {
     pub utilization_percent: f64,
     /// Share of the cache's flash that the small-object engine gets, 1 to 99.
     pub soc_percent: f64,
+    /// How small objects are stored; `None` for what the cache chooses by the sizes of flash and DRAM.
+    pub soc_layout: Option<SocLayout>,
     /// Objects of at most this size are small.
     pub soc_max_object_bytes: u32,
     /// Over-provisioning: flash beyond the advertised capacity, in percent of it, 4 to 100.
@@ -78,6 +81,7 @@ impl PlanOptions {
             flash_bytes: 1_880_000_000_000,
             utilization_percent: 100.0,
             soc_percent: 4.0,
+            soc_layout: None,
             soc_max_object_bytes: 640,
             op_percent: 17.0,
             rating: Rating::Dwpd(1.0),
@@ -94,6 +98,20 @@ impl PlanOptions {
             simulated_bytes: 128 << 20,
             seed,
         }
+    }
+
+    /// How the cache stores small objects: as asked, or as it chooses.
+    pub(super) fn layout(&self) -> SocLayout {
+        let soc = SocConfig { layout: self.soc_layout, ..SocConfig::default() };
+        soc.layout_for(self.soc_bytes(), self.dram_bytes)
+    }
+
+    /// Bytes of the drive for small objects.
+    #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
+    #[allow(clippy::cast_sign_loss)] // a part of a drive
+    pub(super) fn soc_bytes(&self) -> u64 {
+        let share = self.utilization_percent / 100.0 * self.soc_percent / 100.0;
+        (self.flash_bytes as f64 * share) as u64
     }
 
     /// The utilisations to simulate, in ascending order: the usual ones and the requested one.
@@ -133,6 +151,8 @@ impl PlanOptions {
             dram_bytes: dram,
             flash_bytes: flash,
             soc_percent: self.soc_percent,
+            // What the cache chooses follows from the real sizes: see `Model`.
+            soc_layout: self.soc_layout.unwrap_or(SocLayout::Buckets),
             soc_max_object_bytes: self.soc_max_object_bytes,
             op_percent: self.op_percent,
             ..ReplayOptions::of_preset("", self.seed)
@@ -176,6 +196,7 @@ impl PlanOptions {
             "flash": self.flash_bytes,
             "utilization": self.utilization_percent,
             "soc": self.soc_percent,
+            "soc_layout": self.layout().to_string(),
             "soc_max_object": self.soc_max_object_bytes,
             "op": self.op_percent,
             "endurance": endurance,

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::bill::Bill;
+use super::layouts::LayoutAnswer;
 use super::levelling::LevellingGain;
 use super::limit::Limit;
 
@@ -22,6 +23,9 @@ pub struct Plan {
     pub load: Load,
     /// The answers with placement, and without.
     pub answers: Vec<Answer>,
+    /// Ways to store small objects at the requested utilisation: the simulated one first, and the other one if the
+    /// model has room for it.
+    pub layouts: Vec<LayoutAnswer>,
     /// All simulated points, by utilisation, with placement first.
     pub sweep: Vec<SweepPoint>,
     /// The answer in words, the most important sentence first.
@@ -125,6 +129,7 @@ mod tests {
             ("## Model", Table::of::<ModelFacts>()),
             ("## Load", Table::of::<Load>()),
             ("## Answer", Table::of::<Answer>()),
+            ("## Layout", Table::of::<LayoutAnswer>()),
             ("## Levelling", Table::of::<LevellingGain>()),
             ("## Limit", Table::of::<Limit>()),
             ("## Point", Table::of::<SweepPoint>()),

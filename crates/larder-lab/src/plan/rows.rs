@@ -12,6 +12,7 @@ const RANDOM_SHARE_MIN: f64 = 0.5;
 
 impl Plan {
     /// The rows from top to bottom: a label, and one cell for each answer.
+    #[allow(clippy::cast_precision_loss)] // a part of DRAM
     pub fn rows(&self) -> Vec<(String, Vec<String>)> {
         let parameter = |name: &str| {
             self.parameters.get(name).and_then(serde_json::Value::as_f64).unwrap_or(f64::NAN)
@@ -37,6 +38,17 @@ impl Plan {
             row(&format!("DLWA passes {limit} at"), &|a| at(&a.limit)),
             row("  by theory", &|a| at(&a.limit_theory)),
         ];
+        for layout in &self.layouts {
+            let mark = if layout.is_recommended { ", chosen" } else { "" };
+            let both = |label: &str, cells: [String; 2]| (label.to_owned(), cells.to_vec());
+            let years = [layout.life_years_on, layout.life_years_off].map(life);
+            let alwa = trimmed(layout.alwa, 2);
+            let memory = format!("{:.3}", layout.memory_bytes as f64 / 1e9);
+            rows.push((format!("in {}{mark}: years", layout.layout), years.to_vec()));
+            rows.push(both("  DLWA", [layout.dlwa_on, layout.dlwa_off].map(|it| trimmed(it, 3))));
+            rows.push(both("  ALWA", [alwa.clone(), alwa]));
+            rows.push(both("  memory of it, GB", [memory.clone(), memory]));
+        }
         if self.answers.iter().any(|answer| answer.levelling.is_some()) {
             let years = |a: &Answer, of: fn(&LevellingGain) -> f64| {
                 a.levelling.as_ref().map_or_else(|| "-".to_owned(), |it| life(of(it)))
@@ -58,6 +70,7 @@ impl Plan {
             ));
         }
         notes.extend(self.note_on_units());
+        notes.extend(self.note_on_layout());
         if self.load.soc_share < RANDOM_SHARE_MIN {
             notes.push(format!(
                 "The formula without placement takes all writes for random, but only {:.0} % of \
@@ -66,6 +79,18 @@ impl Plan {
             ));
         }
         notes
+    }
+
+    /// A note if the model has no room for the layout of small objects that the cache takes.
+    fn note_on_layout(&self) -> Option<String> {
+        let taken = self.parameters.get("soc_layout").and_then(serde_json::Value::as_str)?;
+        let simulated = &self.layouts.first()?.layout;
+        (simulated != taken).then(|| {
+            format!(
+                "The cache stores small objects in {taken}, and the model is too small for that at each utilisation, \
+                 so it has them in {simulated}; use a larger --simulate."
+            )
+        })
     }
 
     /// A note if the model's units are too small for the objects and the drive's are not.

@@ -15,6 +15,7 @@ impl Plan {
         let Recommended { mode, utilization, answer, why } = recommended(options, on, off);
         let (dram, flash) = (options.dram_bytes, options.flash_bytes);
         let rated = options.rated_bytes();
+        let layout_why = self.layout_why(options);
         let name = self.parameters.get("workload").or_else(|| self.parameters.get("trace"));
         let workload = name.and_then(serde_json::Value::as_str).unwrap_or("a trace");
         format!(
@@ -26,8 +27,9 @@ impl Plan {
              utilization = {utilization}   # percent of the drive\n\
              endurance = {rated}   # bytes that the drive is rated for\n\
              overprovisioning = {}   # percent of the capacity; the server predicts DLWA with it\n\n\
-             [soc]   # small objects, in buckets\n\
+             [soc]   # small objects\n\
              percent = {}\n\
+             layout = \"{}\"   # {layout_why}\n\
              max_object = {}\n\n\
              [placement]\n\
              mode = \"{mode}\"   # {why}\n",
@@ -37,7 +39,26 @@ impl Plan {
             life(answer.bill.life_years),
             options.op_percent,
             options.soc_percent,
+            options.layout(),
             options.soc_max_object_bytes,
+        )
+    }
+}
+
+impl Plan {
+    /// Why the layout of small objects is the recommended one.
+    #[allow(clippy::cast_precision_loss)] // sizes of drives
+    fn layout_why(&self, options: &PlanOptions) -> String {
+        let times = options.soc_bytes() as f64 / options.dram_bytes as f64;
+        let lives = self.layouts.iter().map(|it| {
+            let (layout, alwa) = (&it.layout, trimmed(it.alwa, 2));
+            format!("{layout}: ALWA {alwa}, {} years", life(it.life_years_on))
+        });
+        let lives: Vec<String> = lives.collect();
+        format!(
+            "flash for them is {} times memory, and pages are for up to 25; {}",
+            trimmed(times, 1),
+            lives.join("; ")
         )
     }
 }

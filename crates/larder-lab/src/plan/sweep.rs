@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use larder::SocLayout;
+
 use super::measured::{Measured, measure_replay};
 use super::model::Model;
 use crate::Error;
@@ -11,17 +13,22 @@ use crate::replay::Monitor;
 /// Callback with the number of finished runs and of all runs.
 pub type OnRun<'a> = dyn Fn(usize, usize) + Sync + 'a;
 
-/// Runs `model` at each utilisation with and without placement. The results are sorted by utilisation, "on" first.
+/// A run: utilisation in percent, layout of small objects, and whether with placement.
+pub(super) type Job = (f64, SocLayout, bool);
+
+/// A run with and without placement at each utilisation.
+pub(super) fn jobs(utilizations: &[f64], layout: SocLayout) -> Vec<Job> {
+    let both = |&utilization| [(utilization, layout, true), (utilization, layout, false)];
+    utilizations.iter().flat_map(both).collect()
+}
+
+/// Makes all runs with `model`. The results are in their order.
 pub(super) fn run(
     model: &Model,
-    utilizations: &[f64],
+    jobs: &[Job],
     monitor: &Monitor,
     on_run: &OnRun<'_>,
 ) -> Result<Vec<Measured>, Error> {
-    let jobs: Vec<(f64, bool)> = utilizations
-        .iter()
-        .flat_map(|&utilization| [(utilization, true), (utilization, false)])
-        .collect();
     let next = AtomicUsize::new(0);
     let done = Mutex::new(Vec::new());
     on_run(0, jobs.len());
@@ -31,8 +38,8 @@ pub(super) fn run(
             scope.spawn(|| {
                 loop {
                     let job = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(&(utilization, placement)) = jobs.get(job) else { break };
-                    let measured = measure(model, utilization, placement, monitor);
+                    let Some(&run) = jobs.get(job) else { break };
+                    let measured = measure(model, run, monitor);
                     if measured.is_err() {
                         monitor.stop(); // the other runs would be useless
                     }
@@ -55,10 +62,9 @@ fn interrupted(measured: &Result<Measured, Error>) -> bool {
 
 fn measure(
     model: &Model,
-    utilization: f64,
-    with_placement: bool,
+    (utilization, layout, with_placement): Job,
     monitor: &Monitor,
 ) -> Result<Measured, Error> {
-    let measured = measure_replay(&model.at(utilization), with_placement, monitor)?;
+    let measured = measure_replay(&model.at(utilization, layout), with_placement, monitor)?;
     Ok(Measured { object_per_unit: model.object_per_unit(), ..measured })
 }

@@ -10,6 +10,8 @@ fn options() -> PlanOptions {
         requests: Some(60_000),
         dram_bytes: 60_000_000_000,
         simulated_bytes: 8 << 20,
+        // They amplify the most.
+        soc_layout: Some(SocLayout::Buckets),
         ..PlanOptions::of_preset("meta-kv", 1)
     }
 }
@@ -49,6 +51,38 @@ fn an_answer_with_placement_and_one_without() {
     assert!(!plan.advice.is_empty() && plan.rows().len() > 5 && !plan.basis().is_empty());
 }
 
+/// The cache's own choice is simulated where the model has room for it, and compared with the other layout.
+#[test]
+fn both_layouts_of_small_objects_are_answered() {
+    let names = |plan: &Plan| {
+        let of = |it: &LayoutAnswer| (it.layout.clone(), it.is_recommended);
+        plan.layouts.iter().map(of).collect::<Vec<_>>()
+    };
+    let (pages, buckets) = ("pages".to_owned(), "buckets".to_owned());
+    assert_eq!(names(&MADE.0), [(buckets.clone(), true), (pages.clone(), false)]);
+    let options = || PlanOptions { soc_layout: None, ..options() };
+    let small = made(&PlanOptions { soc_percent: 1.0, ..options() });
+    assert_eq!(names(&small)[0], (buckets.clone(), false));
+    assert!(small.notes().iter().any(|note| note.contains("stores small objects in pages")));
+    let plan = made(&PlanOptions { simulated_bytes: 24 << 20, soc_percent: 20.0, ..options() });
+    assert_eq!(names(&plan), [(pages, true), (buckets.clone(), false)]);
+    let [of_pages, of_buckets] = plan.layouts.as_slice() else { panic!("two layouts") };
+    assert!(of_pages.alwa * 1.5 < of_buckets.alwa, "{plan:?}");
+    assert!(of_pages.life_years_on > of_buckets.life_years_on * 1.5, "{plan:?}");
+    assert!(of_pages.memory_bytes > of_buckets.memory_bytes, "{plan:?}");
+    assert_eq!(plan.answers[0].dlwa_theory, 1.0, "pages are written in order");
+    assert_eq!(plan.answers[0].bill.life_years, of_pages.life_years_on);
+    assert!(plan.advice.iter().any(|it| it.starts_with("Store small objects in pages")));
+    assert!(plan.larder_toml(&options()).contains("layout = \"pages\""));
+    // More than 25 times memory.
+    let poor = PlanOptions { dram_bytes: 2_500_000_000, ..options() };
+    assert_eq!(poor.layout(), SocLayout::Buckets);
+    assert_eq!(
+        PlanOptions { soc_layout: Some(SocLayout::Pages), ..poor }.layout(),
+        SocLayout::Pages
+    );
+}
+
 #[test]
 fn the_same_question_has_the_same_answer() {
     let form = |plan| serde_json::to_string(plan).unwrap();
@@ -81,8 +115,9 @@ fn enough_requests_are_chosen_for_a_steady_drive() {
 #[test]
 fn runs_are_counted() {
     let heard = &MADE.1;
-    assert_eq!(heard.first(), Some(&(0, 12)));
-    assert_eq!(heard.last(), Some(&(12, 12)));
+    // Six utilisations and the other layout of small objects, with placement and without.
+    assert_eq!(heard.first(), Some(&(0, 14)));
+    assert_eq!(heard.last(), Some(&(14, 14)));
 }
 
 #[test]
@@ -106,7 +141,13 @@ fn what_cannot_be_planned_is_refused() {
 /// The bills of a drive at this utilisation, with placement and without.
 fn bills_at(utilization: f64, options: &PlanOptions) -> Vec<Bill> {
     let model = model::Model::of(options, &Monitor::default()).unwrap();
-    let runs = sweep::run(&model, &[utilization], &Monitor::default(), &|_, _| {}).unwrap();
+    let runs = sweep::run(
+        &model,
+        &sweep::jobs(&[utilization], model.layout()),
+        &Monitor::default(),
+        &|_, _| {},
+    )
+    .unwrap();
     runs.iter().map(|run| point(options, run).unwrap().bill).collect()
 }
 

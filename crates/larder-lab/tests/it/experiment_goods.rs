@@ -1086,6 +1086,8 @@ pub(crate) const GOODS: &[(&str, Numbers)] = &[
             ("dlwa.raw.loc", 1.0),
             ("dlwa.raw.loc_safe", 1.02),
             ("dlwa.raw.both", 2.45),
+            ("dlwa.raw.pages", 1.02),
+            ("dlwa.raw.pages_mapped", 1.2),
             ("random_share.loc_safe", 0.4),
             ("random_share.both", 0.5),
             ("dlwa.off.both", 2.8),

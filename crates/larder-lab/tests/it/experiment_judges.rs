@@ -423,6 +423,8 @@ fn vssd_accounting() {
         ("dlwa.raw.loc", 0.99, 1.06),
         ("dlwa.raw.loc_safe", 0.99, 1.11),
         ("dlwa.raw.both", 1.39, 3.01),
+        ("dlwa.raw.pages", 0.99, 1.11),
+        ("dlwa.raw.pages_mapped", 0.99, 1.41),
     ] {
         expect(name, &[(dlwa, low)], InShape);
         expect(name, &[(dlwa, high)], InShape);

@@ -11,6 +11,7 @@ use super::lending::Borrower;
 use super::pages::{self, EstimatedItems, ScanPage};
 use super::streams::StreamReport;
 use super::{Allotment, Larder, Scan};
+use crate::advice::Situation;
 use crate::base::error::Error;
 use crate::base::layout::Layout;
 use crate::base::time::Moment;
@@ -19,7 +20,6 @@ use crate::engine::array::memory::ArrayMemory;
 use crate::engine::flash_region::FlashRegion;
 use crate::flash::Flash;
 use crate::flash::plan::PlacementPlan;
-use crate::observe::advice::Situation;
 use crate::observe::recovery::Recovery;
 use crate::observe::stats::Stats;
 

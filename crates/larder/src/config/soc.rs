@@ -95,8 +95,19 @@ impl SocConfig {
         self.percent.unwrap_or(chosen)
     }
 
-    /// How a cache that begins empty stores objects, with this number of bytes of flash for them.
-    pub(crate) fn layout_for(&self, bytes: u64, memory_bytes: u64) -> SocLayout {
+    /// How a cache that begins empty stores small objects, with this number of bytes of flash for them and of memory
+    /// for the cache.
+    ///
+    /// ```
+    /// use larder::{SocConfig, SocLayout};
+    ///
+    /// let soc = SocConfig::default();
+    /// assert_eq!(soc.layout_for(25 << 30, 1 << 30), SocLayout::Pages);
+    /// assert_eq!(soc.layout_for(26 << 30, 1 << 30), SocLayout::Buckets);
+    /// let soc = SocConfig { log_percent: 5.0, ..soc };
+    /// assert_eq!(soc.layout_for(25 << 30, 1 << 30), SocLayout::Buckets, "a log is before buckets");
+    /// ```
+    pub fn layout_for(&self, bytes: u64, memory_bytes: u64) -> SocLayout {
         let is_for_buckets = self.log_percent > 0.0
             || self.dynamic_placement
             || self.eviction != SocEviction::default();

@@ -61,13 +61,14 @@ use std::time::Duration;
 use larder_device::Device;
 
 use self::plan::PlacementPlan;
+use crate::advice::Situation;
 use crate::base::error::Error;
 use crate::base::item::{FlashItem, ItemRef};
 use crate::base::key::KeyHash;
 use crate::base::layout::Layout;
 use crate::base::tier::Tier;
 use crate::base::time::CacheClock;
-use crate::config::Config;
+use crate::config::{Config, SocLayout};
 use crate::engine::array::memory::ArrayMemory;
 use crate::engine::breaker::CircuitBreaker;
 use crate::engine::flash_region::FlashRegion;
@@ -75,7 +76,6 @@ use crate::engine::long::{Lack, LongLookup, Parts};
 use crate::engine::tombstones::Tombstones;
 use crate::engine::{FoundAgain, Judge, Memory, Stop};
 use crate::flash::admission::{Admission, AdmissionPolicy};
-use crate::observe::advice::Situation;
 use crate::observe::endurance::{DriveLife, Wear};
 use crate::observe::events;
 use crate::observe::load::LoadCounts;
@@ -455,6 +455,11 @@ impl Flash {
         Situation {
             flash_bytes: self.layout.usable_bytes,
             soc_percent: small as f64 * 100.0 / self.layout.usable_bytes.max(1) as f64,
+            soc_layout: match (self.layout.soc_sets, self.layout.soc_buckets) {
+                (1.., _) => Some(SocLayout::Pages),
+                (0, 1..) => Some(SocLayout::Buckets),
+                (0, 0) => None,
+            },
             soc_max_object_bytes: self.soc_object_bytes_max.into(),
             load: self.load.load(),
             seconds: self.clock.now().saturating_sub(self.opened_at).as_secs(),

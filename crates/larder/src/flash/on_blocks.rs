@@ -104,7 +104,7 @@ impl Config {
     /// How [`DeviceOnBlocks`](larder_blocks::DeviceOnBlocks) has to divide a block store for a cache with this
     /// configuration: regions of large objects become slots, which are written sequentially; label, tombstones,
     /// snapshot and buckets of small objects are mapped page by page. Regions of pages by set
-    /// ([`SocLayout::Pages`](crate::SocLayout::Pages)) are slots too, if the share of small objects has room for 16
+    /// ([`SocLayout::Pages`](crate::SocLayout::Pages)) are slots too, if the share of small objects has room for 10
     /// regions as long as those of large objects, and these are set, and at most 128 MiB; otherwise they are mapped.
     /// The capacity is the largest that the store has room for, less what makes them begin with a block. Opening the
     /// device again needs the same options: compute them from the same configuration and the same store, or save them.

@@ -1,9 +1,9 @@
 //! Divides the small-object engine's share of the device into regions for pages by set, and computes how many sets
 //! there are.
 
-use super::snapshot::PART_HEADER_BYTES;
 use larder_device::DeviceInfo;
 
+use super::snapshot::PART_HEADER_BYTES;
 use crate::base::error::Error;
 use crate::base::layout::Layout;
 use crate::config::Config;
@@ -19,6 +19,9 @@ const REGION_BYTES_MIN: u64 = 16 << 10;
 /// A device whose reclaim units or erase blocks are larger than that gets regions of one each, if the engine's share
 /// has this number of them.
 const UNITS_MIN: u64 = 16;
+/// The least number of regions that are as long as those of large objects. Fewer would lose more of the share to the
+/// region that is reclaimed than a page map on erase blocks takes.
+const LIKE_LARGE_MIN: u64 = 10;
 /// The directory of a larger region would take megabytes of memory.
 const UNIT_BYTES_MAX: u64 = 128 << 20;
 /// One region that is being filled, one whose last write is in flight, one to reclaim, and one beside them.
@@ -117,12 +120,12 @@ fn region_bytes(space: u64, unit_bytes: Option<u64>, large: Option<u32>) -> u32 
     let usual = power(REGIONS_AUTO).clamp(*REGION_BYTES_AUTO.start(), *REGION_BYTES_AUTO.end());
     let wanted: u64 = usual.min(power(REGIONS_FEW)).max(REGION_BYTES_MIN);
     let unit_bytes = unit_bytes.filter(|unit| *unit > 0 && unit.is_multiple_of(PAGE_BYTES as u64));
-    let most = (space / UNITS_MIN).min(UNIT_BYTES_MAX);
-    let large = large.map(u64::from).filter(|bytes| (1..=most).contains(bytes));
+    let has_room = |bytes: u64, units: u64| bytes <= (space / units).min(UNIT_BYTES_MAX);
+    let large = large.map(u64::from).filter(|&it| it > 0 && has_room(it, LIKE_LARGE_MIN));
     let bytes = match (unit_bytes, large) {
         (Some(unit), Some(large)) if large.is_multiple_of(unit) => large,
         (Some(unit), _) if unit <= wanted => wanted / unit * unit,
-        (Some(unit), _) if unit <= most => unit,
+        (Some(unit), _) if has_room(unit, UNITS_MIN) => unit,
         _ => wanted,
     };
     u32::try_from(bytes).expect("the limits are far below 4 GiB")
@@ -159,7 +162,8 @@ mod tests {
         let with = |unit, large| region_bytes(64 << 20, unit, Some(large));
         assert_eq!(with(Some(1 << 20), 3 << 20), 3 << 20);
         assert_eq!(with(Some(64 << 10), 64 << 10), 64 << 10);
-        assert_eq!(with(Some(1 << 20), 5 << 20), 1 << 20, "fewer than 16");
+        assert_eq!(with(Some(1 << 20), 6 << 20), 6 << 20);
+        assert_eq!(with(Some(1 << 20), 7 << 20), 1 << 20, "fewer than 10");
         assert_eq!(with(Some(1 << 20), 1536 << 10), 1 << 20, "no whole units");
         assert_eq!(with(None, 3 << 20), 512 << 10);
     }

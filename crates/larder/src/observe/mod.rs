@@ -10,7 +10,6 @@
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `advice` | which settings would serve an observed load better |
 //! | `endurance` | what the drive is rated for, and how long it will last |
 //! | `events` | events for the operator's log (feature `tracing`) |
 //! | `latency` | histograms of the latency of calls |
@@ -20,7 +19,6 @@
 //! | `recovery` | what an opening found |
 //! | `stats` | the counters; `moves`: data that the drive moved; `sum`: sums over several caches |
 
-pub mod advice;
 pub mod endurance;
 pub(crate) mod events;
 pub(crate) mod latency;

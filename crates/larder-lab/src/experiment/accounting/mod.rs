@@ -11,6 +11,7 @@ mod moves;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+use larder::SocLayout;
 use larder_vssd::Isolation;
 
 use super::judge::{Checks, NEXT_TO_NONE};
@@ -53,15 +54,18 @@ pub(super) static VSSD_ACCOUNTING: Experiment = Experiment {
     title: "what is programmed for a cache on blocks of a virtual SSD, and what their map takes",
     reproduces: "FlashBlox (FAST'17), sections 3 and 4: write amplification, processor time and memory of a vSSD",
     criterion: "pages programmed are those appended and those moved, exactly; on blocks, random area included, \
-                a cache of large objects has DLWA 1 to 1.05, with its tombstone log 1 to 1.1, and with 4 % of \
-                buckets for small objects 1.4 to 3, more than a drive with placement; the map takes at most 8 \
-                MB for each TB of 2 MiB blocks",
+                a cache of large objects has DLWA 1 to 1.05, with its tombstone log 1 to 1.1, with 4 % for small \
+                objects in pages by set 1 to 1.1 (1 to 1.4 on 3 %, too few blocks for their regions), and with \
+                4 % of buckets for them 1.4 to 3, more than a drive with placement; the map takes at most 8 MB \
+                for each TB of 2 MiB blocks",
     parameters: &[rig::REQUESTS_OF_WRITERS, FLASH, VSSD, APPENDS, MAP_GIB, SCALE],
     metrics: &[
         (
             "dlwa.*",
             "DLWA of a cache on a managed drive without (off) and with placement (on) and on blocks (raw): of large \
-             objects alone (loc), the same with the tombstone log (loc_safe), with 4 % of buckets (both)",
+             objects alone (loc), the same with the tombstone log (loc_safe), with 4 % of buckets (both), \
+             with the log and 4 % in pages by set (pages), whose regions are blocks, or 3 % (pages_mapped), which are \
+             too few blocks and in the random area",
         ),
         (
             "capacity_mib.*",
@@ -115,6 +119,8 @@ pub(super) static VSSD_ACCOUNTING: Experiment = Experiment {
         "dlwa.raw.loc",
         "dlwa.raw.loc_safe",
         "dlwa.raw.both",
+        "dlwa.raw.pages",
+        "dlwa.raw.pages_mapped",
         "random_share.loc_safe",
         "random_share.both",
         "pages.moved",
@@ -135,9 +141,21 @@ struct OnBlocks {
     dlwa: RangeInclusive<f64>,
 }
 
-const ON_BLOCKS: [OnBlocks; 3] = [
+const ON_BLOCKS: [OnBlocks; 5] = [
     // Buckets are written at random, a page and a header at a time, and cleaning copies them.
-    OnBlocks { cache: "both", what: "small and large objects", dlwa: 1.4..=3.0 },
+    OnBlocks { cache: "both", what: "small objects in buckets and large objects", dlwa: 1.4..=3.0 },
+    // Regions leave in the order in which they came, and are blocks.
+    OnBlocks {
+        cache: "pages",
+        what: "small objects in pages by set and large objects",
+        dlwa: 1.0 - TAILS..=1.1,
+    },
+    // The same regions, a few pages at a time with a header, beside tombstones.
+    OnBlocks {
+        cache: "pages_mapped",
+        what: "small objects in mapped pages by set and large objects",
+        dlwa: 1.0 - TAILS..=1.4,
+    },
     // A block of the log is written again for each tombstone, and all of these share a header.
     OnBlocks {
         cache: "loc_safe",
@@ -154,9 +172,15 @@ fn failed(error: larder_ssd::Error) -> Error {
     Error::run(error.to_string())
 }
 
-/// Caches: name in metrics, percent of the flash for buckets, and whether tombstones are logged.
-const CACHES: [(&str, f64, bool); 3] =
-    [("loc", 0.0, false), ("loc_safe", 0.0, true), ("both", 4.0, false)];
+/// Caches: name in metrics, percent of the flash for small objects, how they are stored, and whether tombstones are
+/// logged.
+const CACHES: [(&str, f64, SocLayout, bool); 5] = [
+    ("loc", 0.0, SocLayout::Buckets, false),
+    ("loc_safe", 0.0, SocLayout::Buckets, true),
+    ("both", 4.0, SocLayout::Buckets, false),
+    ("pages", 4.0, SocLayout::Pages, true),
+    ("pages_mapped", 3.0, SocLayout::Pages, true),
+];
 
 fn measure(settings: &Settings, seed: u64, monitor: &Monitor) -> Result<Metrics, Error> {
     let mut metrics = Metrics::new();
@@ -172,8 +196,8 @@ fn measure(settings: &Settings, seed: u64, monitor: &Monitor) -> Result<Metrics,
     };
     note_pages(&mut metrics, settings, seed)?;
     let whole = rig::options("meta-kv-write-only", settings, seed)?;
-    for (cache, soc_percent, tombstones) in CACHES {
-        let options = ReplayOptions { soc_percent, ..whole.clone() };
+    for (cache, soc_percent, soc_layout, tombstones) in CACHES {
+        let options = ReplayOptions { soc_percent, soc_layout, ..whole.clone() };
         let engines = EngineOptions { tombstones, ..EngineOptions::default() };
         for (drive, placement) in [("off", false), ("on", true)] {
             let run = rig::alone_with(&options, engines, placement, monitor)?;
@@ -278,7 +302,7 @@ fn judge(summary: &Summary) -> Judgement {
         )
         .shape(
             dlwa("raw.both").mean > dlwa("on.both").mean,
-            "small objects on blocks have more than a drive with placement",
+            "buckets on blocks have more than a drive with placement",
         )
         .note(format!(
             "the managed drive has {:.2} without and {:.2} with placement for small and large objects: buckets belong \

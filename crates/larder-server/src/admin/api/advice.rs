@@ -49,6 +49,8 @@ struct Advised {
 #[derive(Serialize)]
 struct Engines {
     soc_percent: f64,
+    /// `null` if all objects are in the log.
+    soc_layout: Option<String>,
     soc_max_object_bytes: u64,
     memory_bytes: u64,
     alwa: f64,
@@ -84,6 +86,7 @@ fn load_of(load: &FlashLoad) -> Load {
 fn advised(advice: Advice) -> Advised {
     let engines = |of: &Choice| Engines {
         soc_percent: of.soc_percent,
+        soc_layout: of.soc_layout.map(|layout| layout.to_string()),
         soc_max_object_bytes: of.soc_max_object_bytes,
         memory_bytes: of.memory_bytes,
         alwa: of.alwa,

@@ -123,13 +123,21 @@ struct Issued {
     hits: u64,
 }
 
+/// A seed in this number, of those about blocks, has its small objects in pages by set.
+const PAGES_ON_BLOCKS_ONE_IN: u64 = 3;
+
 impl Scheduler {
     pub(in crate::soak) fn new(seed: u64, bug: InjectedBug, about: About) -> Self {
         let mut rng = fastrand::Rng::with_seed(seed);
         let theme = (about == About::Power).then_some(Theme::Power);
         let mut plan = Plan::of(&mut rng, theme);
         let on_blocks = match about {
-            About::Blocks => plan.put_on_blocks(seed),
+            About::Blocks => {
+                if seed.is_multiple_of(PAGES_ON_BLOCKS_ONE_IN) {
+                    plan.put_in_pages(seed);
+                }
+                plan.put_on_blocks(seed)
+            }
             About::Array => {
                 plan.put_in_array(seed);
                 OnBlocks::default()

@@ -2,9 +2,11 @@
 //!
 //! The choice of engines is a trade of memory for writes. The log of large objects writes each object once, but its
 //! index takes memory for each. Buckets take a few bytes of memory for many objects, but each small object costs the
-//! write of a bucket. Both follow from the sizes of the objects, so they are computed, not guessed. What a bucket write
-//! costs is measured where there are buckets.
+//! write of a bucket. Pages by set are written once too, and take memory for each page that is being filled. All follow
+//! from the sizes of the objects, so they are computed, not guessed. What a bucket or a page costs is measured where
+//! the cache has it.
 
+use crate::config::{SocConfig, SocLayout};
 use crate::observe::load::FlashLoad;
 
 /// Memory of the index of large objects, for an object, in bytes.
@@ -13,6 +15,15 @@ const INDEX_BYTES: f64 = 12.0;
 const BUCKET_MEMORY_BYTES: f64 = 19.0;
 /// A bucket on flash, in bytes.
 const BUCKET_BYTES: f64 = 4096.0;
+/// Memory of the index of pages by set, for an object, in bytes.
+const PAGE_OBJECT_MEMORY_BYTES: f64 = 2.5;
+/// Memory for pages that are being filled is half a page for each set. That is at most this part of the cache's memory,
+/// and at most this part of the flash for them, because a set has 24 pages or more.
+const OPEN_PAGES_PARTS: (f64, f64) = (1.0 / 8.0, 1.0 / 48.0);
+/// Bytes that pages write for a byte of a record: ends that are not filled, objects that ride along, directories.
+const PAGE_ALWA: f64 = 1.25;
+/// What a record in a page or bucket takes beside key and value, in bytes.
+const SMALL_RECORD_BYTES: f64 = 8.0;
 /// What a record takes beside key and value, in bytes.
 const RECORD_BYTES: f64 = 32.0;
 /// Limits of small objects that are compared, in bytes.
@@ -42,6 +53,8 @@ pub struct Situation {
     pub memory_bytes: u64,
     /// Share of the flash for small objects now, in percent; 0: they are in the log.
     pub soc_percent: f64,
+    /// How small objects are stored now; `None` if they are in the log.
+    pub soc_layout: Option<SocLayout>,
     /// Longest small object now, in bytes.
     pub soc_max_object_bytes: u64,
     /// Objects that DRAM evicted and flash could take.
@@ -64,6 +77,9 @@ pub struct Situation {
 pub struct Choice {
     /// Share of the flash for small objects, in percent; 0: all objects are in the log.
     pub soc_percent: f64,
+    /// How small objects are stored: as now, or as a cache that begins empty would choose; `None` if all objects are in
+    /// the log.
+    pub soc_layout: Option<SocLayout>,
     /// Longest small object, in bytes.
     pub soc_max_object_bytes: u64,
     /// Memory that flash needs when it is full, in bytes.
@@ -103,6 +119,10 @@ pub fn advise(situation: &Situation) -> Option<Advice> {
     let current = (situation.soc_percent, situation.soc_max_object_bytes);
     let mut choices = vec![situation.choice(current.0, current.1, true)];
     if current.0 > 0.0 {
+        let anew = situation.choice(current.0, current.1, false);
+        if anew.soc_layout != choices[0].soc_layout {
+            choices.push(anew);
+        }
         choices.push(situation.choice(0.0, current.1, false));
     }
     for bytes in SMALL_BYTES {
@@ -126,7 +146,8 @@ pub fn advise(situation: &Situation) -> Option<Advice> {
         (None, Some((at, _))) => (at, "none leaves half of the memory to DRAM; it takes the least"),
         (None, None) => return None,
     };
-    let hints = [situation.ttl_hint(), situation.admission_hint()];
+    let layout_hint = situation.layout_hint(&choices);
+    let hints = [layout_hint, situation.ttl_hint(), situation.admission_hint()];
     let hints = hints.into_iter().flatten().collect();
     Some(Advice { choices, best, why: why.to_owned(), hints })
 }
@@ -176,28 +197,97 @@ impl Situation {
         let log = flash * (1.0 - soc_percent / 100.0);
         let mean = large_bytes / large.max(1.0) + RECORD_BYTES;
         let indexed = if large > 0.0 { log / mean } else { 0.0 };
-        let written = small * self.bucket_bytes() + large_bytes + large * RECORD_BYTES;
+        let layout = self.layout(soc_percent, is_current);
+        let (small_memory, small_written) = match layout {
+            None => (0.0, 0.0),
+            Some(SocLayout::Buckets) => {
+                (buckets * BUCKET_MEMORY_BYTES, small * self.bucket_bytes())
+            }
+            Some(SocLayout::Pages) => {
+                let mean = small_bytes / small.max(1.0) + SMALL_RECORD_BYTES;
+                let objects = buckets * BUCKET_BYTES / mean;
+                let (of_memory, of_flash) = OPEN_PAGES_PARTS;
+                let flash = buckets * BUCKET_BYTES * of_flash;
+                let open = flash.min(self.memory_bytes as f64 * of_memory);
+                let memory = objects * PAGE_OBJECT_MEMORY_BYTES + open;
+                (memory, small_bytes * self.page_alwa(small, small_bytes))
+            }
+        };
+        let written = small_written + large_bytes + large * RECORD_BYTES;
         let alwa = written / all_bytes.max(1.0);
         let a_day = all_bytes / self.seconds.max(1) as f64 * 86_400.0;
         Choice {
             soc_percent,
+            soc_layout: layout,
             soc_max_object_bytes,
-            memory_bytes: (indexed * INDEX_BYTES + buckets * BUCKET_MEMORY_BYTES) as u64,
+            memory_bytes: (indexed * INDEX_BYTES + small_memory) as u64,
             alwa,
             written_bytes_per_day: (a_day * alwa) as u64,
             is_current,
         }
     }
 
+    /// How small objects are stored with this share of the flash: as now, or as the cache would choose.
+    fn layout(&self, soc_percent: f64, is_current: bool) -> Option<SocLayout> {
+        if soc_percent == 0.0 || is_current {
+            return self.soc_layout.filter(|_| soc_percent > 0.0);
+        }
+        let bytes = self.flash_bytes as f64 * soc_percent / 100.0;
+        Some(SocConfig::default().layout_for(bytes as u64, self.memory_bytes))
+    }
+
     /// Bytes that buckets write for an object: as measured, or a whole bucket.
     fn bucket_bytes(&self) -> f64 {
+        let written = self.written_for_an_object(SocLayout::Buckets);
+        written.unwrap_or(BUCKET_BYTES)
+    }
+
+    /// Bytes that pages write for a byte of these objects: as measured, or what such records take.
+    fn page_alwa(&self, objects: f64, bytes: f64) -> f64 {
+        let (small, small_bytes) = self.load.small(self.soc_max_object_bytes);
+        match self.written_for_an_object(SocLayout::Pages) {
+            Some(written) if small_bytes > 0.0 => written * small / small_bytes,
+            _ => (1.0 + objects * SMALL_RECORD_BYTES / bytes.max(1.0)) * PAGE_ALWA,
+        }
+    }
+
+    /// Bytes that the small-object engine wrote for an object, if it has this layout now.
+    fn written_for_an_object(&self, layout: SocLayout) -> Option<f64> {
         let small =
             self.load.small(self.soc_max_object_bytes).0 / self.load.objects().max(1) as f64;
         let admitted = self.admitted_objects as f64 * small;
-        match self.soc_percent > 0.0 && self.soc_written_bytes > 0 && admitted > 0.0 {
-            true => self.soc_written_bytes as f64 / admitted,
-            false => BUCKET_BYTES,
-        }
+        let is_measured = self.soc_layout == Some(layout) && self.soc_written_bytes > 0;
+        (is_measured && admitted > 0.0).then(|| self.soc_written_bytes as f64 / admitted)
+    }
+
+    /// Another layout of small objects, if the cache would choose it and it writes less, or if pages take too much
+    /// memory.
+    fn layout_hint(&self, choices: &[Choice]) -> Option<String> {
+        let current = choices.first()?;
+        let same_share = |it: &&Choice| {
+            let share = (it.soc_percent, it.soc_max_object_bytes);
+            share == (current.soc_percent, current.soc_max_object_bytes)
+        };
+        let anew = choices.iter().skip(1).find(same_share)?;
+        let (layout, times) = (anew.soc_layout?, self.times_memory());
+        let pages_write_less = layout == SocLayout::Pages && anew.alwa < current.alwa;
+        let why = match layout {
+            SocLayout::Pages if pages_write_less => "which is in the range of pages",
+            SocLayout::Buckets => {
+                "which is outside of the range of pages (64 MiB of flash to 25 times memory)"
+            }
+            SocLayout::Pages => return None,
+        };
+        Some(format!(
+            "soc.layout = \"{layout}\": flash for small objects is {times:.1} times memory, {why}; the cache would \
+             write {:.2} bytes for a byte instead of {:.2}",
+            anew.alwa, current.alwa
+        ))
+    }
+
+    /// Flash for small objects now, by memory.
+    fn times_memory(&self) -> f64 {
+        self.flash_bytes as f64 * self.soc_percent / 100.0 / self.memory_bytes.max(1) as f64
     }
 
     /// Classes of large objects by time to live, if objects that have expired take much of the flash.
@@ -282,12 +372,19 @@ mod tests {
     }
 
     #[test]
-    fn small_objects_get_buckets_when_their_index_would_fill_the_memory() {
+    fn small_objects_leave_the_log_when_their_index_would_fill_the_memory() {
         // 100 bytes each: 8 GiB of them have an index of 750 MiB, of a memory of 1 GiB.
         let small = load(&[(100, None, 5000), (8000, None, 5)]);
         let advice = advise(&situation(small.clone())).unwrap();
         let best = advice.choices[advice.best];
-        assert!(best.soc_percent > 30.0, "{advice:?}");
+        assert_eq!(best.soc_layout, Some(SocLayout::Pages), "{advice:?}");
+        assert!(best.soc_percent > 30.0 && best.alwa < 1.5, "{advice:?}");
+        assert!(best.memory_bytes < advice.choices[0].memory_bytes / 2, "{advice:?}");
+        // Where flash for them is more than 25 times memory, pages are no choice.
+        let poor = Situation { memory_bytes: 256 << 20, ..situation(small.clone()) };
+        let advice = advise(&poor).unwrap();
+        let best = advice.choices[advice.best];
+        assert_eq!(best.soc_layout, Some(SocLayout::Buckets), "{advice:?}");
         assert!(best.memory_bytes < advice.choices[0].memory_bytes / 4, "{advice:?}");
         assert!(best.alwa > 10.0, "that is what it costs: {advice:?}");
         // With twenty times the memory the log is better.
@@ -298,10 +395,48 @@ mod tests {
     #[test]
     fn what_a_bucket_write_costs_is_measured() {
         let one = situation(load(&[(300, None, 2000)]));
-        let with = Situation { soc_percent: 50.0, soc_written_bytes: 2_000_000, ..one.clone() };
+        let stored = |layout| Situation { soc_layout: Some(layout), ..one.clone() };
+        let written = |bytes, layout| Situation {
+            soc_percent: 50.0,
+            soc_written_bytes: bytes,
+            ..stored(layout)
+        };
         let alwa = |of: &Situation| of.choice(50.0, 640, true).alwa;
+        let pages = stored(SocLayout::Pages);
+        assert!((alwa(&pages) - 308.0 / 300.0 * 1.25).abs() < 0.01, "{}", alwa(&pages));
+        let pages = written(900_000, SocLayout::Pages);
+        assert!((alwa(&pages) - 1.5).abs() < 0.01, "{}", alwa(&pages));
+        // What buckets wrote says nothing of pages.
+        let other = written(2_000_000, SocLayout::Buckets).choice(50.0, 640, false);
+        assert_eq!(other.soc_layout, Some(SocLayout::Pages));
+        assert!((other.alwa - 308.0 / 300.0 * 1.25).abs() < 0.01, "{other:?}");
+        let (one, with) = (stored(SocLayout::Buckets), written(2_000_000, SocLayout::Buckets));
         assert!((alwa(&one) - 4096.0 / 300.0).abs() < 0.1, "{}", alwa(&one));
         assert!((alwa(&with) - 1000.0 / 300.0).abs() < 0.1, "{}", alwa(&with));
+    }
+
+    #[test]
+    fn another_layout_of_small_objects_is_named() {
+        let small = load(&[(300, None, 5000), (8000, None, 50)]);
+        let with = |layout, memory_bytes| Situation {
+            soc_percent: 80.0,
+            soc_layout: Some(layout),
+            memory_bytes,
+            ..situation(small.clone())
+        };
+        let hints = |of: &Situation| advise(of).unwrap().hints;
+        let rich = hints(&with(SocLayout::Buckets, 1 << 30));
+        assert!(
+            rich[0].starts_with("soc.layout = \"pages\": flash for small objects is 6.4"),
+            "{rich:?}"
+        );
+        let poor = hints(&with(SocLayout::Pages, 128 << 20));
+        assert!(
+            poor[0].starts_with("soc.layout = \"buckets\"") && poor[0].contains("51.2"),
+            "{poor:?}"
+        );
+        assert_eq!(hints(&with(SocLayout::Pages, 1 << 30)), [""; 0]);
+        assert_eq!(hints(&with(SocLayout::Buckets, 128 << 20)), [""; 0]);
     }
 
     #[test]
