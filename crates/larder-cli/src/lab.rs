@@ -97,7 +97,7 @@ fn run_experiments(arguments: &LabRunArgs) -> Result<(), Error> {
     let mut results = Vec::new();
     for (experiment, settings) in chosen.into_iter().zip(&settings) {
         let result = run_one(experiment, settings, seeds, &monitor)?;
-        let text = render(&result);
+        let text = render(&result, arguments.details);
         json.tell(&text)?;
         results.push(result);
     }
@@ -128,6 +128,15 @@ fn write_report(dir: &Path, results: &[LabResult]) -> Result<(), Error> {
     Ok(())
 }
 
+/// The first statements of a reason, up to about two lines.
+fn first_of(reason: &str) -> String {
+    const LENGTH: usize = 200;
+    match reason.char_indices().nth(LENGTH) {
+        Some((end, _)) => format!("{} …", reason[..end].trim_end()),
+        None => reason.to_owned(),
+    }
+}
+
 fn run_one(
     experiment: &'static Experiment,
     settings: &Settings,
@@ -148,25 +157,36 @@ fn run_one(
     })
 }
 
-/// One result for people: the verdict, then each metric beside the paper's value.
-fn render(result: &ExperimentResult) -> String {
-    let mut text = format!(
-        "{}: {} [{}]\n  {}\n  criterion: {}\n  {}\n",
-        result.experiment,
-        result.verdict,
-        result.reproduces,
-        result.title,
-        result.criterion,
-        result.reason
-    );
-    text +=
-        &format!("  {:32} {:>10} {:>10} {:>10} {:>10}\n", "metric", "min", "mean", "max", "paper");
-    for (name, spread) in result.metrics.iter() {
-        let paper = result.paper.get(name).map_or(String::new(), |p| format!("{:.3}", p.value));
+/// One result for people: the verdict in a line; then the numbers that are compared, or with `details` all numbers,
+/// the criterion and the reason.
+fn render(result: &ExperimentResult, details: bool) -> String {
+    let mut text = format!("{}: {}; {}\n", result.experiment, result.verdict, result.reading);
+    if details {
         text += &format!(
-            "  {name:32} {:>10.4} {:>10.4} {:>10.4} {paper:>10}\n",
-            spread.min, spread.mean, spread.max
+            "  {} [{}]\n  criterion: {}\n  {}\n  seeds: {:?}\n",
+            result.title, result.reproduces, result.criterion, result.reason, result.seeds
         );
+    }
+    let compared = |name: &str| result.references.get(name);
+    let rows = result.metrics.iter().filter(|(name, _)| details || compared(name).is_some());
+    let rows: Vec<_> = rows.collect();
+    if !rows.is_empty() {
+        text += &format!(
+            "  {:32} {:>10} {:>10} {:>10} {:>10}\n",
+            "metric", "min", "mean", "max", "compared"
+        );
+    }
+    for (name, spread) in rows {
+        text +=
+            &format!("  {name:32} {:>10.4} {:>10.4} {:>10.4}", spread.min, spread.mean, spread.max);
+        if let Some(reference) = compared(name) {
+            text += &format!(" {:>10.3}  {}", reference.value, reference.origin);
+        }
+        text.push('\n');
+    }
+    if !details {
+        text += &format!("  why: {}\n", first_of(&result.reason));
+        text += "  --details has the criterion, the whole reason and all numbers\n";
     }
     for line in &result.machine {
         text += &format!("  {line}\n");

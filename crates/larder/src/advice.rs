@@ -111,6 +111,16 @@ pub struct Advice {
 ///
 /// The best choice writes least among those that leave half of the memory to the DRAM tier; if none does, it is the one
 /// that takes the least memory.
+///
+/// ```
+/// # use larder::{Larder, advice};
+/// # let cache = Larder::in_memory(1 << 20)?;
+/// match cache.situation().and_then(|situation| advice::advise(&situation)) {
+///     Some(advice) => println!("{:?}, because {}", advice.choices[advice.best], advice.why),
+///     None => println!("too few objects went to flash"),
+/// }
+/// # Ok::<(), larder::Error>(())
+/// ```
 pub fn advise(situation: &Situation) -> Option<Advice> {
     let load = &situation.load;
     if load.objects() < OBJECTS_MIN || situation.flash_bytes == 0 {

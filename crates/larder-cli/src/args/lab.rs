@@ -45,11 +45,15 @@ pub(crate) struct LabRunArgs {
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     pub(crate) first_seed: u64,
 
+    /// Print the criterion, the whole reason and all numbers, not only those that are compared with others
+    #[arg(long)]
+    pub(crate) details: bool,
+
     /// Write the results as JSON to FILE, or to standard output for "-"
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
 
-    /// Write a page with the results to DIR/index.html: verdicts, charts beside the paper's values, tables
+    /// Write a page with the results to DIR/index.html: verdicts, charts beside published values, tables
     #[arg(long, value_name = "DIR")]
     pub(crate) report: Option<PathBuf>,
 }

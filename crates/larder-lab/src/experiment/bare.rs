@@ -14,7 +14,7 @@ use larder_ssd::managed::{Geometry, ManagedConfig, ManagedSsd, PAGE_BYTES, Stats
 
 use super::measured::highest;
 use super::placement::half_and_full_checks;
-use super::{Experiment, Judgement, Metrics, PaperValue, Parameter, Settings, Summary};
+use super::{Experiment, Judgement, Metrics, Parameter, Reference, Settings, Summary};
 use crate::Error;
 use crate::replay::{Monitor, shared};
 
@@ -74,11 +74,11 @@ pub(super) static FULL_SCALE: Experiment = Experiment {
              of it",
         ),
     ],
-    paper: &[
-        PaperValue { metric: "dlwa.on.50", value: 1.03, source: "Figure 5" },
-        PaperValue { metric: "dlwa.off.50", value: 1.3, source: "Figure 5" },
-        PaperValue { metric: "dlwa.on.100", value: 1.03, source: "Figure 6" },
-        PaperValue { metric: "dlwa.off.100", value: 3.5, source: "Figure 6" },
+    references: &[
+        Reference::published("dlwa.on.50", 1.03, "Figure 5"),
+        Reference::published("dlwa.off.50", 1.3, "Figure 5"),
+        Reference::published("dlwa.on.100", 1.03, "Figure 6"),
+        Reference::published("dlwa.off.100", 3.5, "Figure 6"),
     ],
     needs: &["dlwa.on.50", "dlwa.on.100", "dlwa.off.50", "dlwa.off.100"],
     measure,
@@ -352,7 +352,7 @@ pub(super) fn uniform_dlwa(op_percent: f64, seed: u64, monitor: &Monitor) -> Res
 }
 
 fn judge(summary: &Summary) -> Judgement {
-    half_and_full_checks(summary, FULL_SCALE.paper)
+    half_and_full_checks(summary, FULL_SCALE.references)
         .note(format!("the SOC's share of the bytes, {SOC_SHARE}, is fitted, not measured"))
         .judge()
 }

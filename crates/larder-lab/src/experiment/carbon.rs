@@ -3,7 +3,7 @@
 use larder_ssd::analytic::carbon::{CacheSystem, CarbonFactors};
 
 use super::judge::Checks;
-use super::{Experiment, Judgement, Metrics, PaperValue, Parameter, Settings, Summary};
+use super::{Experiment, Judgement, Metrics, Parameter, Reference, Settings, Summary};
 use crate::Error;
 use crate::replay::Monitor;
 
@@ -47,14 +47,14 @@ pub(super) static CARBON: Experiment = Experiment {
         ("ratio.equal_dram", "off / on with 42 GB both"),
         ("useful_gb_ratio", "off at 50 % utilisation by on at 100 %, per useful GB of the drive"),
     ],
-    paper: &[
-        PaperValue { metric: "co2e_kg.on.4", value: 347.2, source: SOURCE },
-        PaperValue { metric: "co2e_kg.off.4", value: 1081.1, source: SOURCE },
-        PaperValue { metric: "co2e_kg.on.20", value: 372.8, source: SOURCE },
-        PaperValue { metric: "co2e_kg.off.20", value: 1106.8, source: SOURCE },
-        PaperValue { metric: "co2e_kg.on.42", value: 409.6, source: SOURCE },
-        PaperValue { metric: "co2e_kg.off.42", value: 1143.6, source: SOURCE },
-        PaperValue { metric: "ratio.headline", value: HEADLINE, source: "abstract" },
+    references: &[
+        Reference::published("co2e_kg.on.4", 347.2, SOURCE),
+        Reference::published("co2e_kg.off.4", 1081.1, SOURCE),
+        Reference::published("co2e_kg.on.20", 372.8, SOURCE),
+        Reference::published("co2e_kg.off.20", 1106.8, SOURCE),
+        Reference::published("co2e_kg.on.42", 409.6, SOURCE),
+        Reference::published("co2e_kg.off.42", 1143.6, SOURCE),
+        Reference::published("ratio.headline", HEADLINE, "abstract"),
     ],
     needs: &["error_kg", "ratio.ssd", "ratio.headline", "ratio.equal_dram"],
     measure,

@@ -3,7 +3,7 @@
 use super::judge::{Checks, NEXT_TO_NONE, SAME};
 use super::measured::{highest, lowest};
 use super::rig::{self, DLWA_OFF, DLWA_ON, DRIFT, DRIVE_WRITES, LOC_WRAPS, SOC_SHARE};
-use super::{Experiment, Judgement, Metrics, PaperValue, Settings, Summary};
+use super::{Experiment, Judgement, Metrics, Reference, Settings, Summary};
 use crate::Error;
 use crate::replay::{Monitor, ReplayOptions};
 
@@ -34,21 +34,21 @@ pub(super) static DRAM_TRADEOFF: Experiment = Experiment {
         LOC_WRAPS,
         DRIFT,
     ],
-    paper: &[
-        PaperValue { metric: "hit.10", value: 0.863, source: "Table 2, FDP 4 GB" },
-        PaperValue { metric: "hit.50", value: 0.919, source: "Table 2, FDP 20 GB" },
-        PaperValue { metric: "hit.100", value: 0.9032, source: "Table 2, FDP 42 GB" },
-        PaperValue { metric: "flash_hit.10", value: 0.3774, source: "Table 2, FDP 4 GB" },
-        PaperValue { metric: "flash_hit.50", value: 0.3137, source: "Table 2, FDP 20 GB" },
-        PaperValue { metric: "flash_hit.100", value: 0.1751, source: "Table 2, FDP 42 GB" },
-        PaperValue { metric: "hit_off.10", value: 0.8611, source: "Table 2, Non-FDP 4 GB" },
-        PaperValue { metric: "hit_off.50", value: 0.921, source: "Table 2, Non-FDP 20 GB" },
-        PaperValue { metric: "hit_off.100", value: 0.9022, source: "Table 2, Non-FDP 42 GB" },
-        PaperValue { metric: "flash_hit_off.10", value: 0.3741, source: "Table 2, Non-FDP 4 GB" },
-        PaperValue { metric: "flash_hit_off.50", value: 0.33, source: "Table 2, Non-FDP 20 GB" },
-        PaperValue { metric: "flash_hit_off.100", value: 0.1734, source: "Table 2, Non-FDP 42 GB" },
-        PaperValue { metric: "dlwa.on.100", value: 1.04, source: "Table 2, from its CO2e" },
-        PaperValue { metric: "dlwa.off.100", value: 3.28, source: "Table 2, from its CO2e" },
+    references: &[
+        Reference::published("hit.10", 0.863, "Table 2, FDP 4 GB"),
+        Reference::published("hit.50", 0.919, "Table 2, FDP 20 GB"),
+        Reference::published("hit.100", 0.9032, "Table 2, FDP 42 GB"),
+        Reference::published("flash_hit.10", 0.3774, "Table 2, FDP 4 GB"),
+        Reference::published("flash_hit.50", 0.3137, "Table 2, FDP 20 GB"),
+        Reference::published("flash_hit.100", 0.1751, "Table 2, FDP 42 GB"),
+        Reference::published("hit_off.10", 0.8611, "Table 2, Non-FDP 4 GB"),
+        Reference::published("hit_off.50", 0.921, "Table 2, Non-FDP 20 GB"),
+        Reference::published("hit_off.100", 0.9022, "Table 2, Non-FDP 42 GB"),
+        Reference::published("flash_hit_off.10", 0.3741, "Table 2, Non-FDP 4 GB"),
+        Reference::published("flash_hit_off.50", 0.33, "Table 2, Non-FDP 20 GB"),
+        Reference::published("flash_hit_off.100", 0.1734, "Table 2, Non-FDP 42 GB"),
+        Reference::derived("dlwa.on.100", 1.04, "Table 2, from its CO2e"),
+        Reference::derived("dlwa.off.100", 3.28, "Table 2, from its CO2e"),
     ],
     needs: &[
         "dlwa.on.10",
@@ -95,7 +95,7 @@ fn judge(summary: &Summary) -> Judgement {
     let (least, most) = (lowest(on.map(|on| on.min)), highest(on.map(|on| on.max)));
     let off = summary.mean("dlwa.off.100");
     let [tenth, half, all] = flash.map(|ratio| ratio * 100.0);
-    let paper = DRAM_TRADEOFF.paper;
+    let paper = DRAM_TRADEOFF.references;
     let mut checks = Checks::default()
         .exact(
             tenth > half && half > all,

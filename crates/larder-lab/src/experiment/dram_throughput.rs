@@ -6,7 +6,7 @@
 use super::judge::Checks;
 use super::rig::{self, SOC_SHARE};
 use super::timed_rig;
-use super::{Experiment, Judgement, Metrics, PaperValue, Parameter, Settings, Summary};
+use super::{Experiment, Judgement, Metrics, Parameter, Reference, Settings, Summary};
 use crate::Error;
 use crate::replay::{Monitor, ReplayOptions};
 
@@ -47,19 +47,15 @@ pub(super) static DRAM_THROUGHPUT: Experiment = Experiment {
         rig::LOC_WRAPS,
         rig::DRIFT,
     ],
-    paper: &[
-        PaperValue { metric: "kget_ratio.on.50", value: 0.924, source: "Table 2: 412.2 / 445.9" },
-        PaperValue { metric: "kget_ratio.on.10", value: 0.680, source: "Table 2: 303.1 / 445.9" },
-        PaperValue { metric: "kget_ratio.off.50", value: 0.919, source: "Table 2: 399.1 / 434.4" },
-        PaperValue { metric: "kget_ratio.off.10", value: 0.688, source: "Table 2: 298.8 / 434.4" },
-        PaperValue {
-            metric: "kget_per_client.on.100",
-            value: 44.59,
-            source: "Table 2: 445.9 K, 10 threads",
-        },
-        PaperValue { metric: "placement_gain.100", value: 1.026, source: "Table 2: 445.9 / 434.4" },
-        PaperValue { metric: "placement_gain.50", value: 1.033, source: "Table 2: 412.2 / 399.1" },
-        PaperValue { metric: "placement_gain.10", value: 1.014, source: "Table 2: 303.1 / 298.8" },
+    references: &[
+        Reference::derived("kget_ratio.on.50", 0.924, "Table 2: 412.2 / 445.9"),
+        Reference::derived("kget_ratio.on.10", 0.680, "Table 2: 303.1 / 445.9"),
+        Reference::derived("kget_ratio.off.50", 0.919, "Table 2: 399.1 / 434.4"),
+        Reference::derived("kget_ratio.off.10", 0.688, "Table 2: 298.8 / 434.4"),
+        Reference::published("kget_per_client.on.100", 44.59, "Table 2: 445.9 K, 10 threads"),
+        Reference::derived("placement_gain.100", 1.026, "Table 2: 445.9 / 434.4"),
+        Reference::derived("placement_gain.50", 1.033, "Table 2: 412.2 / 399.1"),
+        Reference::derived("placement_gain.10", 1.014, "Table 2: 303.1 / 298.8"),
     ],
     needs: &[
         "kget_ratio.on.50",
@@ -109,7 +105,7 @@ fn measure(settings: &Settings, seed: u64, monitor: &Monitor) -> Result<Metrics,
 
 fn judge(summary: &Summary) -> Judgement {
     let mean = |metric: &str| summary.mean(metric);
-    let paper = DRAM_THROUGHPUT.paper;
+    let paper = DRAM_THROUGHPUT.references;
     let mut checks = Checks::default().shape(
         mean("kget_ratio.on.10") < mean("kget_ratio.on.50") && mean("kget_ratio.on.50") < 1.0,
         "less DRAM makes fewer GETs a second",

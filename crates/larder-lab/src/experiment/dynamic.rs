@@ -53,7 +53,7 @@ pub(super) static DYNAMIC_PLACEMENT: Experiment = Experiment {
         LOC_WRAPS,
         DRIFT,
     ],
-    paper: &[],
+    references: &[],
     needs: &[
         "gain.4",
         "gain.32",

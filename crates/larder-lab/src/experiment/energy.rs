@@ -5,7 +5,7 @@ use larder_ssd::managed::PAGE_BYTES;
 
 use super::judge::{Checks, SAME};
 use super::rig::{self, DRIFT, DRIVE_WRITES, LOC_WRAPS, SOC_SHARE};
-use super::{Experiment, Judgement, Metrics, PaperValue, Settings, Summary};
+use super::{Experiment, Judgement, Metrics, Reference, Settings, Summary};
 use crate::Error;
 use crate::replay::Monitor;
 use crate::replay::shared::SharedRun;
@@ -39,11 +39,11 @@ pub(super) static ENERGY: Experiment = Experiment {
         LOC_WRAPS,
         DRIFT,
     ],
-    paper: &[PaperValue {
-        metric: "energy_ratio",
-        value: 3.4,
-        source: "Theorem 3 with the DLWA of Figure 6: 3.5 / 1.03",
-    }],
+    references: &[Reference::derived(
+        "energy_ratio",
+        3.4,
+        "Theorem 3 with the DLWA of Figure 6: 3.5 / 1.03",
+    )],
     needs: &["energy_ratio", "theorem_error", "collection_share.on", "collection_share.off"],
     measure,
     judge,
@@ -100,7 +100,7 @@ fn judge(summary: &Summary) -> Judgement {
     let mean = |name: &str| summary.mean(name);
     let (error, ratio) = (summary.max("theorem_error"), mean("energy_ratio"));
     Checks::default()
-        .near("energy, times less", ratio, ENERGY.paper, "energy_ratio", SAME)
+        .near("energy, times less", ratio, ENERGY.references, "energy_ratio", SAME)
         .exact(error <= SAME, format!("the theorem is off by at most {:.1} %", error * 100.0))
         .shape(ratio > 1.0, "placement saves energy")
         .note(format!(

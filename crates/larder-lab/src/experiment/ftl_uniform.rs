@@ -4,7 +4,7 @@ use larder_ssd::analytic::{SpareRatio, dlwa};
 use larder_ssd::managed::{GcDestination, Geometry, ManagedConfig, ManagedSsd};
 
 use super::judge::Checks;
-use super::{Experiment, Judgement, Metrics, PaperValue, Parameter, Settings, Summary};
+use super::{Experiment, Judgement, Metrics, Parameter, Reference, Settings, Summary};
 use crate::Error;
 use crate::replay::{Monitor, shared};
 
@@ -34,11 +34,7 @@ pub(super) static FTL_UNIFORM: Experiment = Experiment {
         ("wa_formula", "the same by Desnoyers' formula; only for uniform writes"),
         ("drift", "share by which wa differs between the halves of the measurement"),
     ],
-    paper: &[PaperValue {
-        metric: "wa",
-        value: 4.857,
-        source: "greedy, 64 pages a unit, OP 11 %, uniform",
-    }],
+    references: &[Reference::published("wa", 4.857, "greedy, 64 pages a unit, OP 11 %, uniform")],
     needs: &["wa", "wa_formula", "drift"],
     measure,
     judge,

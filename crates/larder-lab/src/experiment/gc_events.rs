@@ -6,7 +6,7 @@ use larder_device::{CheckedIo, Device, DeviceInfo, DeviceStats, Io, IoFuture, Pl
 
 use super::judge::{Checks, NEXT_TO_NONE, SAME};
 use super::rig::{self, DLWA_ON, DRIFT, DRIVE_WRITES, LOC_WRAPS, SOC_SHARE};
-use super::{Experiment, Judgement, Metrics, PaperValue, Parameter, Settings, Summary};
+use super::{Experiment, Judgement, Metrics, Parameter, Reference, Settings, Summary};
 use crate::Error;
 use crate::replay::Monitor;
 use crate::replay::shared::{self, Tenant};
@@ -52,13 +52,9 @@ pub(super) static GC_EVENTS: Experiment = Experiment {
         LOC_WRAPS,
         DRIFT,
     ],
-    paper: &[
-        PaperValue {
-            metric: "relocation_ratio",
-            value: 3.6,
-            source: "Figure 10b, Media Relocated events",
-        },
-        PaperValue { metric: "dlwa_ratio", value: 3.4, source: "Figure 6: 3.5 / 1.03" },
+    references: &[
+        Reference::published("relocation_ratio", 3.6, "Figure 10b, Media Relocated events"),
+        Reference::derived("dlwa_ratio", 3.4, "Figure 6: 3.5 / 1.03"),
     ],
     needs: &[
         "relocation_ratio",
@@ -89,7 +85,7 @@ pub(super) static MISLABELLED: Experiment = Experiment {
         },
     ],
     metrics: &[DLWA_ON, SOC_SHARE, DRIVE_WRITES, LOC_WRAPS, DRIFT],
-    paper: &[],
+    references: &[],
     needs: &["dlwa.on.0", "dlwa.on.10", "dlwa.on.50"],
     measure: measure_mislabelled,
     judge: judge_mislabelled,
@@ -131,7 +127,7 @@ fn measure_events(settings: &Settings, seed: u64, monitor: &Monitor) -> Result<M
 fn judge_events(summary: &Summary) -> Judgement {
     let mean = |name: &str| summary.mean(name);
     let (relocations, erases) = (mean("relocation_ratio"), mean("erase_ratio"));
-    let paper = GC_EVENTS.paper;
+    let paper = GC_EVENTS.references;
     Checks::default()
         .near("relocation events, times fewer", relocations, paper, "relocation_ratio", SAME)
         .near("DLWA, times less", mean("dlwa_ratio"), paper, "dlwa_ratio", SAME)

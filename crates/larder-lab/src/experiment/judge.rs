@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 
 use serde::Serialize;
 
-use super::PaperValue;
+use super::{Origin, Reference};
 
 /// How our result relates to the published one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -87,20 +87,26 @@ impl Checks {
         self
     }
 
-    /// Adds the check that our value is within `tolerance` of the published `metric`, on either side.
+    /// Adds the check that our value is within `tolerance` of the reference of `metric`, on either side.
     pub(super) fn near(
         self,
         what: &str,
         ours: f64,
-        paper: &[PaperValue],
+        references: &[Reference],
         metric: &str,
         tolerance: f64,
     ) -> Self {
-        let published = published(paper, metric);
-        let off = ours / published - 1.0;
+        let wanted = published(references, metric);
+        let origin = references.iter().find(|it| it.metric == metric).map(|it| it.origin);
+        let named = match origin {
+            Some(Origin::Ours) => "found in another way".to_owned(),
+            Some(origin) => origin.to_string(),
+            None => "published nowhere".to_owned(),
+        };
+        let off = ours / wanted - 1.0;
         self.exact(
             off.abs() <= tolerance,
-            format!("{what}: {ours:.3}, published {published} ({:+.0} %)", off * 100.0),
+            format!("{what}: {ours:.3}, {named} {wanted} ({:+.0} %)", off * 100.0),
         )
     }
 
@@ -144,9 +150,9 @@ impl Checks {
     }
 }
 
-/// The published value of `metric`. NaN if there is none, which no number is near.
-pub(super) fn published(paper: &[PaperValue], metric: &str) -> f64 {
-    paper.iter().find(|value| value.metric == metric).map_or(f64::NAN, |value| value.value)
+/// The value that `metric` is compared with. NaN if there is none, which no number is near.
+pub(super) fn published(references: &[Reference], metric: &str) -> f64 {
+    references.iter().find(|value| value.metric == metric).map_or(f64::NAN, |value| value.value)
 }
 
 #[cfg(test)]
@@ -155,7 +161,7 @@ mod tests {
 
     #[test]
     fn near_has_two_sides() {
-        let paper = [PaperValue { metric: "a", value: 2.0, source: "here" }];
+        let paper = [Reference::published("a", 2.0, "here")];
         let judge =
             |ours, metric| Checks::default().near("a", ours, &paper, metric, 0.15).judge().verdict;
         for (ours, verdict) in [(1.69, Verdict::InShape), (1.71, Verdict::Reproduced)] {

@@ -4,7 +4,7 @@
 use super::judge::{Checks, published};
 use super::rig::{self, SOC_SHARE};
 use super::timed_rig;
-use super::{Experiment, Judgement, Metrics, PaperValue, Parameter, Settings, Summary};
+use super::{Experiment, Judgement, Metrics, Parameter, Reference, Settings, Summary};
 use crate::Error;
 use crate::replay::{Monitor, ReplayOptions};
 
@@ -62,10 +62,10 @@ pub(super) static LATENCY: Experiment = Experiment {
         rig::LOC_WRAPS,
         rig::DRIFT,
     ],
-    paper: &[
-        PaperValue { metric: "read_p99_ratio.75", value: 1.75, source: "Figure 6" },
-        PaperValue { metric: "write_p99_ratio.75", value: 10.0, source: "Figure 6" },
-        PaperValue { metric: "throughput_ratio.75", value: 1.0, source: "Figure 6: unchanged" },
+    references: &[
+        Reference::published("read_p99_ratio.75", 1.75, "Figure 6"),
+        Reference::published("write_p99_ratio.75", 10.0, "Figure 6"),
+        Reference::published("throughput_ratio.75", 1.0, "Figure 6: unchanged"),
     ],
     needs: &[
         "read_p99_ratio.50",
@@ -99,7 +99,7 @@ fn measure(settings: &Settings, seed: u64, monitor: &Monitor) -> Result<Metrics,
 }
 
 fn judge(summary: &Summary) -> Judgement {
-    let paper = LATENCY.paper;
+    let paper = LATENCY.references;
     let mut checks = Checks::default();
     for load in JUDGED {
         let at = |metric: &str| summary.mean(&format!("{metric}.{load}"));

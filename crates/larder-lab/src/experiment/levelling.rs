@@ -68,7 +68,7 @@ pub(super) static DRIVE_LEVELLING: Experiment = Experiment {
         ("steps", "steps of levelling"),
         ("old_home_gets", "GETs that found a key where it was before it moved, by all"),
     ],
-    paper: &[],
+    references: &[],
     needs: &["life.off", "life.on", "hits_lost", "wrong"],
     measure,
     judge,

@@ -1,21 +1,63 @@
-//! The measurements of seeds, and the paper's values.
+//! The measurements of seeds, and the values that they are compared with.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::Serialize;
 
 /// The measurements of one seed, by metric name.
 pub type Metrics = BTreeMap<String, f64>;
 
-/// A metric's value in the paper.
+/// Where a value that ours is compared with comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Origin {
+    /// A publication states the number.
+    Published,
+    /// It follows from published numbers or formulas, by arithmetic that its source names.
+    Derived,
+    /// This project's own: another simulation of the same rules, or a count of a peer's code.
+    Ours,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Published => "published",
+            Self::Derived => "derived",
+            Self::Ours => "ours",
+        })
+    }
+}
+
+/// A value that a metric is compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct PaperValue {
+pub struct Reference {
     /// Name of the metric.
     pub metric: &'static str,
-    /// Its value.
+    /// The value.
     pub value: f64,
-    /// Where the paper states it.
+    /// Whether a publication states it.
+    pub origin: Origin,
+    /// Where it stands, or how it was found.
     pub source: &'static str,
+}
+
+impl Reference {
+    /// A number that a publication states at `source`.
+    pub(super) const fn published(metric: &'static str, value: f64, source: &'static str) -> Self {
+        Self { metric, value, origin: Origin::Published, source }
+    }
+
+    /// A number that follows from published ones, as `source` says.
+    pub(super) const fn derived(metric: &'static str, value: f64, source: &'static str) -> Self {
+        Self { metric, value, origin: Origin::Derived, source }
+    }
+
+    /// A number that this project found in another way, as `source` says.
+    pub(super) const fn ours(metric: &'static str, value: f64, source: &'static str) -> Self {
+        Self { metric, value, origin: Origin::Ours, source }
+    }
 }
 
 /// A metric over all seeds.

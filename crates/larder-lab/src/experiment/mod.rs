@@ -24,6 +24,7 @@
 
 mod accounting;
 mod admission;
+mod agreement;
 mod array;
 mod bare;
 mod block;
@@ -61,9 +62,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::Error;
 use crate::replay::Monitor;
+pub use agreement::Agreement;
 pub use by_clock::anywhere;
 pub use judge::{Judgement, Verdict};
-pub use measured::{Metrics, PaperValue, Spread, Summary};
+pub use measured::{Metrics, Origin, Reference, Spread, Summary};
 pub use result::ExperimentResult;
 pub use row::Experiment;
 pub use settings::{Parameter, Settings};

@@ -4,7 +4,7 @@ use super::judge::Checks;
 use super::measured::highest;
 use super::rig::{self, SOC_SHARE};
 use super::timed_rig;
-use super::{Experiment, Judgement, Metrics, PaperValue, Parameter, Settings, Summary};
+use super::{Experiment, Judgement, Metrics, Parameter, Reference, Settings, Summary};
 use crate::Error;
 use crate::replay::{Monitor, ReplayOptions};
 
@@ -68,16 +68,12 @@ pub(super) static PERFORMANCE: Experiment = Experiment {
         rig::LOC_WRAPS,
         rig::DRIFT,
     ],
-    paper: &[
-        PaperValue { metric: "throughput_ratio.used50", value: 1.0, source: "Figure 6: unchanged" },
-        PaperValue {
-            metric: "throughput_ratio.used100",
-            value: 1.0,
-            source: "Figure 6: unchanged",
-        },
-        PaperValue { metric: "throughput_ratio.soc64", value: 1.0, source: "Figure 9: unchanged" },
-        PaperValue { metric: "read_p99_ratio.wo", value: 2.2, source: "Figure 13" },
-        PaperValue { metric: "write_p99_ratio.wo", value: 9.5, source: "Figure 13" },
+    references: &[
+        Reference::published("throughput_ratio.used50", 1.0, "Figure 6: unchanged"),
+        Reference::published("throughput_ratio.used100", 1.0, "Figure 6: unchanged"),
+        Reference::published("throughput_ratio.soc64", 1.0, "Figure 9: unchanged"),
+        Reference::published("read_p99_ratio.wo", 2.2, "Figure 13"),
+        Reference::published("write_p99_ratio.wo", 9.5, "Figure 13"),
     ],
     needs: &[
         "throughput_ratio.used50",
@@ -138,7 +134,7 @@ fn judge(summary: &Summary) -> Judgement {
     for kind in ["read", "write"] {
         let metric = format!("{kind}_p99_ratio.wo");
         let (ratio, wanted) =
-            (summary.mean(&metric), super::judge::published(PERFORMANCE.paper, &metric));
+            (summary.mean(&metric), super::judge::published(PERFORMANCE.references, &metric));
         checks = checks
             .exact(
                 (wanted / FACTOR..=wanted * FACTOR).contains(&ratio),

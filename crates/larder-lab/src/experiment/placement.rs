@@ -3,7 +3,7 @@
 use super::judge::{Checks, NEXT_TO_NONE, SAME};
 use super::measured::{highest, lowest};
 use super::rig::{self, DLWA_OFF, DLWA_ON, DRIFT, DRIVE_WRITES, LOC_WRAPS, SOC_SHARE};
-use super::{Experiment, Judgement, Metrics, PaperValue, Parameter, Settings, Summary};
+use super::{Experiment, Judgement, Metrics, Parameter, Reference, Settings, Summary};
 use crate::Error;
 use crate::replay::outcome::Interval;
 use crate::replay::{Monitor, ReplayOptions};
@@ -33,11 +33,11 @@ pub(super) static DLWA_INTERVAL: Experiment = Experiment {
         LOC_WRAPS,
         DRIFT,
     ],
-    paper: &[
-        PaperValue { metric: "dlwa.on.50", value: 1.03, source: "Figure 5" },
-        PaperValue { metric: "dlwa.off.50", value: 1.3, source: "Figure 5" },
-        PaperValue { metric: "dlwa.on.100", value: 1.03, source: "Figure 6" },
-        PaperValue { metric: "dlwa.off.100", value: 3.5, source: "Figure 6" },
+    references: &[
+        Reference::published("dlwa.on.50", 1.03, "Figure 5"),
+        Reference::published("dlwa.off.50", 1.3, "Figure 5"),
+        Reference::published("dlwa.on.100", 1.03, "Figure 6"),
+        Reference::published("dlwa.off.100", 3.5, "Figure 6"),
     ],
     needs: HALF_AND_FULL,
     measure: measure_intervals,
@@ -61,12 +61,12 @@ pub(super) static UTILIZATION: Experiment = Experiment {
         },
     ],
     metrics: &[DLWA_ON, DLWA_OFF, SOC_SHARE, DRIVE_WRITES, LOC_WRAPS, DRIFT],
-    paper: &[
-        PaperValue { metric: "dlwa.on.100", value: 1.03, source: "Figure 6" },
-        PaperValue { metric: "dlwa.off.100", value: 3.5, source: "Figure 6" },
-        PaperValue { metric: "dlwa.on.50", value: 1.03, source: "Figure 5" },
-        PaperValue { metric: "dlwa.off.50", value: 1.3, source: "Figure 5" },
-        PaperValue { metric: "dlwa.off.90", value: 1.3, source: "\"similar to 50 %\"" },
+    references: &[
+        Reference::published("dlwa.on.100", 1.03, "Figure 6"),
+        Reference::published("dlwa.off.100", 3.5, "Figure 6"),
+        Reference::published("dlwa.on.50", 1.03, "Figure 5"),
+        Reference::published("dlwa.off.50", 1.3, "Figure 5"),
+        Reference::published("dlwa.off.90", 1.3, "\"similar to 50 %\""),
     ],
     needs: &[
         "dlwa.on.50",
@@ -94,11 +94,11 @@ pub(super) static TWITTER: Experiment = Experiment {
                 KV Cache's at both",
     parameters: &[rig::REQUESTS_OF_TWITTER, rig::FLASH],
     metrics: &[DLWA_ON, DLWA_OFF, SOC_SHARE, DRIVE_WRITES, LOC_WRAPS, DRIFT],
-    paper: &[
-        PaperValue { metric: "dlwa.on.50", value: 1.0, source: "Figure 7, \"~1\"" },
-        PaperValue { metric: "dlwa.on.100", value: 1.0, source: "Figure 7, \"~1\"" },
-        PaperValue { metric: "dlwa.off.50", value: 1.3, source: "Figure 7, as the KV Cache" },
-        PaperValue { metric: "dlwa.off.100", value: 3.5, source: "Figure 7, as the KV Cache" },
+    references: &[
+        Reference::published("dlwa.on.50", 1.0, "Figure 7, \"~1\""),
+        Reference::published("dlwa.on.100", 1.0, "Figure 7, \"~1\""),
+        Reference::published("dlwa.off.50", 1.3, "Figure 7, as the KV Cache"),
+        Reference::published("dlwa.off.100", 3.5, "Figure 7, as the KV Cache"),
     ],
     needs: HALF_AND_FULL,
     measure: |settings, seed, monitor| half_and_full("twitter-c12", settings, seed, monitor),
@@ -113,10 +113,10 @@ pub(super) static WRITE_ONLY: Experiment = Experiment {
                 100 %",
     parameters: &[rig::REQUESTS_OF_LARGE_WRITERS, rig::LARGE_FLASH],
     metrics: &[DLWA_ON, DLWA_OFF, SOC_SHARE, DRIVE_WRITES, LOC_WRAPS, DRIFT],
-    paper: &[
-        PaperValue { metric: "dlwa.on.100", value: 1.0, source: "Figure 8, \"~1\"" },
-        PaperValue { metric: "dlwa.off.50", value: 1.3, source: "Figure 8, as the KV Cache" },
-        PaperValue { metric: "dlwa.off.100", value: 3.5, source: "Figure 13" },
+    references: &[
+        Reference::published("dlwa.on.100", 1.0, "Figure 8, \"~1\""),
+        Reference::published("dlwa.off.50", 1.3, "Figure 8, as the KV Cache"),
+        Reference::published("dlwa.off.100", 3.5, "Figure 13"),
     ],
     needs: HALF_AND_FULL,
     measure: |settings, seed, monitor| half_and_full("meta-kv-write-only", settings, seed, monitor),
@@ -196,7 +196,7 @@ fn parts(intervals: &[&Interval]) -> Vec<(usize, f64)> {
 fn judge_intervals(summary: &Summary) -> Judgement {
     let ratio = summary.mean("dlwa.off.100") / summary.mean("dlwa.on.100");
     let published = 3.5 / 1.03;
-    half_and_full_checks(summary, DLWA_INTERVAL.paper)
+    half_and_full_checks(summary, DLWA_INTERVAL.references)
         .exact(
             (ratio / published - 1.0).abs() <= SAME,
             format!("{ratio:.2} times less with placement at 100 %, published {published:.2}"),
@@ -205,7 +205,7 @@ fn judge_intervals(summary: &Summary) -> Judgement {
 }
 
 /// Checks both settings, at half of the drive and at all of it, against the published values.
-pub(super) fn half_and_full_checks(summary: &Summary, paper: &[PaperValue]) -> Checks {
+pub(super) fn half_and_full_checks(summary: &Summary, references: &[Reference]) -> Checks {
     let on = ["dlwa.on.50", "dlwa.on.100"].map(|metric| summary.get(metric));
     let (least, most) = (lowest(on.map(|on| on.min)), highest(on.map(|on| on.max)));
     let (half, full) = (summary.mean("dlwa.off.50"), summary.mean("dlwa.off.100"));
@@ -214,8 +214,8 @@ pub(super) fn half_and_full_checks(summary: &Summary, paper: &[PaperValue]) -> C
             NEXT_TO_NONE.contains(&least) && NEXT_TO_NONE.contains(&most),
             format!("on is {least:.3} to {most:.3}"),
         )
-        .near("off at 50 %", half, paper, "dlwa.off.50", SAME)
-        .near("off at 100 %", full, paper, "dlwa.off.100", SAME)
+        .near("off at 50 %", half, references, "dlwa.off.50", SAME)
+        .near("off at 100 %", full, references, "dlwa.off.100", SAME)
         .shape(half < full && most < full, "off rises with utilisation, placement lowers it")
 }
 
@@ -231,7 +231,7 @@ fn judge_utilization(summary: &Summary) -> Judgement {
     let most = highest(between.iter().map(|(_, mean)| *mean));
     let list: Vec<_> =
         between.iter().map(|(used, mean)| format!("{mean:.2} at {used} %")).collect();
-    half_and_full_checks(summary, UTILIZATION.paper)
+    half_and_full_checks(summary, UTILIZATION.references)
         .shape(
             NEXT_TO_NONE.contains(&on_least) && NEXT_TO_NONE.contains(&on_most),
             format!("on is flat: {on_least:.3} to {on_most:.3}"),
@@ -245,9 +245,9 @@ fn judge_utilization(summary: &Summary) -> Judgement {
 }
 
 fn judge_twitter(summary: &Summary) -> Judgement {
-    half_and_full_checks(summary, TWITTER.paper).judge()
+    half_and_full_checks(summary, TWITTER.references).judge()
 }
 
 fn judge_write_only(summary: &Summary) -> Judgement {
-    half_and_full_checks(summary, WRITE_ONLY.paper).judge()
+    half_and_full_checks(summary, WRITE_ONLY.references).judge()
 }

@@ -15,7 +15,7 @@ use larder::Reinsertion;
 
 use super::judge::{Checks, SAME};
 use super::rig;
-use super::{Experiment, Judgement, Metrics, PaperValue, Parameter, Settings, Summary};
+use super::{Experiment, Judgement, Metrics, Parameter, Reference, Settings, Summary};
 use crate::Error;
 use crate::replay::from_fresh::{Leg, from_fresh};
 use crate::replay::{Monitor, ReplayOptions};
@@ -78,7 +78,7 @@ pub(super) static REAL_DRIVE: Experiment = Experiment {
         ("put_bytes.*", "bytes of a put, key and value, by SOC, and their mean"),
         ("soc_share.*", "share of the host's bytes that the small-object engine wrote, by SOC"),
     ],
-    paper: PAPER,
+    references: REFERENCES,
     needs: &[
         "last.on.4",
         "last.on.20",
@@ -117,19 +117,19 @@ const RUNS: [Published; 6] = [
     published("off", 40, 5.9, 2.925),
 ];
 
-const fn last(metric: &'static str, value: f64) -> PaperValue {
-    PaperValue { metric, value, source: "last 20 % of the drive's log" }
+const fn last(metric: &'static str, value: f64) -> Reference {
+    Reference::published(metric, value, "last 20 % of the drive's log")
 }
 
-const fn at(metric: &'static str, value: f64) -> PaperValue {
-    PaperValue { metric, value, source: "the drive's log, a tenth of the run" }
+const fn at(metric: &'static str, value: f64) -> Reference {
+    Reference::published(metric, value, "the drive's log, a tenth of the run")
 }
 
-const fn report(metric: &'static str, value: f64) -> PaperValue {
-    PaperValue { metric, value, source: "what CacheBench reported of the runs" }
+const fn report(metric: &'static str, value: f64) -> Reference {
+    Reference::published(metric, value, "what CacheBench reported of the runs")
 }
 
-const PAPER: &[PaperValue] = &[
+const REFERENCES: &[Reference] = &[
     report("alwa.mean", 4.3),
     report("put_bytes.mean", 983.0),
     last("last.on.4", 1.021),
@@ -296,7 +296,7 @@ fn judge(summary: &Summary) -> Judgement {
         checks = checks.shape(of("on") < of("off"), format!("placement helps at SOC {soc} %"));
     }
     for (what, metric) in [("ALWA", "alwa.mean"), ("bytes of a put", "put_bytes.mean")] {
-        checks = checks.near(what, summary.mean(metric), PAPER, metric, SAME);
+        checks = checks.near(what, summary.mean(metric), REFERENCES, metric, SAME);
     }
     let on = SOCS.map(|soc| summary.mean(&format!("last.on.{soc}")));
     let grows = on[0] < on[1] && on[1] < on[2];
@@ -311,13 +311,13 @@ mod tests {
     fn each_published_point_is_measured() {
         let parts = RUNS.iter().flat_map(|run| (0..PARTS).map(|part| run.part_name(part)));
         let measured: Vec<String> = RUNS.iter().map(Published::name).chain(parts).collect();
-        let of_drive = |value: &&PaperValue| value.source.contains("drive's log");
-        let published: Vec<&str> = PAPER.iter().filter(of_drive).map(|v| v.metric).collect();
+        let of_drive = |value: &&Reference| value.source.contains("drive's log");
+        let published: Vec<&str> = REFERENCES.iter().filter(of_drive).map(|v| v.metric).collect();
         let key = |metric: &str| published.iter().position(|known| *known == metric);
         assert_eq!(measured.len(), published.len());
         assert!(measured.iter().all(|metric| key(metric).is_some()), "{measured:?}");
         for run in &RUNS {
-            let value = PAPER.iter().find(|value| value.metric == run.name()).unwrap().value;
+            let value = REFERENCES.iter().find(|value| value.metric == run.name()).unwrap().value;
             assert_eq!(value.to_bits(), run.last.to_bits(), "{}", run.name());
         }
     }

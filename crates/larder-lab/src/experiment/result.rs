@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::Experiment;
+use super::agreement::Agreement;
 use super::judge::{Judgement, Verdict};
-use super::measured::{PaperValue, Summary};
+use super::measured::{Reference, Summary};
 use super::settings::Settings;
 
 /// Everything about one experiment.
@@ -32,10 +33,12 @@ pub struct ExperimentResult {
     /// A description of the machine, if there are such metrics.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub machine: Vec<String>,
-    /// The paper's values, by metric.
-    pub paper: BTreeMap<&'static str, PaperValue>,
+    /// The values that they are compared with, by metric.
+    pub references: BTreeMap<&'static str, Reference>,
     /// The criterion for "reproduced".
     pub criterion: &'static str,
+    /// How many published numbers are met, in one line.
+    pub reading: String,
     /// The verdict.
     pub verdict: Verdict,
     /// The reason for the verdict.
@@ -57,10 +60,11 @@ impl ExperimentResult {
             parameters: settings.values().clone(),
             changed: settings.changed(),
             seeds,
+            reading: Agreement::of(experiment.references, &metrics).to_string(),
             metrics,
             by_clock: experiment.by_clock(),
             machine: Vec::new(),
-            paper: experiment.paper.iter().map(|value| (value.metric, *value)).collect(),
+            references: experiment.references.iter().map(|value| (value.metric, *value)).collect(),
             criterion: experiment.criterion,
             verdict: judgement.verdict,
             reason: judgement.reason,

@@ -1,7 +1,7 @@
 //! The parts of an experiment.
 
 use super::judge::Judgement;
-use super::measured::{Metrics, PaperValue, Summary};
+use super::measured::{Metrics, Reference, Summary};
 use super::settings::{Parameter, Settings};
 use crate::Error;
 use crate::replay::Monitor;
@@ -21,8 +21,8 @@ pub struct Experiment {
     pub parameters: &'static [Parameter],
     /// Its metrics: stable names and their meaning. A name that ends with `.*` stands for a series.
     pub metrics: &'static [(&'static str, &'static str)],
-    /// The paper's values, by metric.
-    pub paper: &'static [PaperValue],
+    /// The values that its metrics are compared with.
+    pub references: &'static [Reference],
     /// The metrics without which the result is not judged.
     pub needs: &'static [&'static str],
     /// Runs all measurements for one seed.

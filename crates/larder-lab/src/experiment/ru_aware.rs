@@ -69,7 +69,7 @@ pub(super) static RU_AWARE_EVICTION: Experiment = Experiment {
         LOC_WRAPS,
         DRIFT,
     ],
-    paper: &[],
+    references: &[],
     needs: &[
         "gain.kv",
         "gain.document",

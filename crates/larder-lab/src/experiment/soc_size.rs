@@ -9,7 +9,7 @@ use super::bare;
 use super::judge::{Checks, NEXT_TO_NONE, SAME};
 use super::measured::{highest, lowest};
 use super::rig::{self, DLWA_OFF, DLWA_ON, DRIFT, DRIVE_WRITES, LOC_WRAPS, SOC_SHARE};
-use super::{Experiment, Judgement, Metrics, PaperValue, Parameter, Settings, Summary};
+use super::{Experiment, Judgement, Metrics, Parameter, Reference, Settings, Summary};
 use crate::Error;
 use crate::replay::shared::{self, SharedRun, Tenant};
 use crate::replay::{Monitor, ReplayOptions};
@@ -48,12 +48,12 @@ pub(super) static SOC_SIZE: Experiment = Experiment {
         LOC_WRAPS,
         DRIFT,
     ],
-    paper: &[
-        PaperValue { metric: "dlwa.on.4", value: 1.03, source: "Figure 9" },
-        PaperValue { metric: "dlwa.on.64", value: 2.5, source: "Figure 9" },
-        PaperValue { metric: "dlwa.off.4", value: 3.5, source: "Figure 6" },
-        PaperValue { metric: "dlwa.off.64", value: 3.0, source: "Figure 9: more than 3" },
-        PaperValue { metric: "gain.96", value: 0.0, source: "Figure 9: \"no benefit\"" },
+    references: &[
+        Reference::published("dlwa.on.4", 1.03, "Figure 9"),
+        Reference::published("dlwa.on.64", 2.5, "Figure 9"),
+        Reference::published("dlwa.off.4", 3.5, "Figure 6"),
+        Reference::published("dlwa.off.64", 3.0, "Figure 9: more than 3"),
+        Reference::published("gain.96", 0.0, "Figure 9: \"no benefit\""),
     ],
     needs: &[
         "half_op",
@@ -108,10 +108,10 @@ pub(super) static MODEL_VALIDATION: Experiment = Experiment {
         LOC_WRAPS,
         DRIFT,
     ],
-    paper: &[
-        PaperValue { metric: "error.64", value: 0.16, source: "Figure 12: at most, at high SOC" },
-        PaperValue { metric: "sim.64", value: 2.5, source: "Figure 9" },
-        PaperValue { metric: "sim.4", value: 1.03, source: "Figure 9" },
+    references: &[
+        Reference::published("error.64", 0.16, "Figure 12: at most, at high SOC"),
+        Reference::published("sim.64", 2.5, "Figure 9"),
+        Reference::published("sim.4", 1.03, "Figure 9"),
     ],
     needs: &[
         "error.4",
@@ -164,9 +164,9 @@ pub(super) static ISOLATION_TYPE: Experiment = Experiment {
         LOC_WRAPS,
         DRIFT,
     ],
-    paper: &[
-        PaperValue { metric: "dlwa.ii.17.4", value: 1.03, source: "Figure 6" },
-        PaperValue { metric: "difference.17.4", value: 0.0, source: "section 5.5: is enough" },
+    references: &[
+        Reference::published("dlwa.ii.17.4", 1.03, "Figure 6"),
+        Reference::published("difference.17.4", 0.0, "section 5.5: is enough"),
     ],
     needs: &[
         "dlwa.ii.17.4",
@@ -277,7 +277,7 @@ fn judge_soc_size(summary: &Summary) -> Judgement {
     let small: Vec<f64> = small.map(|(_, spread)| spread.mean).collect();
     let (least, most) = (lowest(small.iter().copied()), highest(small));
     let at = |metric: &str| summary.mean(metric);
-    let paper = SOC_SIZE.paper;
+    let paper = SOC_SIZE.references;
     let gain = summary.mean("gain.96");
     let no_gain = summary.series("gain.").into_iter().find(|(_, gain)| gain.mean <= 0.1);
     let crossover = no_gain.map_or("at none of the sizes".to_owned(), |(soc, _)| {
@@ -308,7 +308,7 @@ fn judge_model(summary: &Summary) -> Judgement {
     let sim = summary.series("sim.");
     let rises = sim.windows(2).all(|pair| pair[1].1.mean >= pair[0].1.mean - 0.05);
     let at = |metric: &str| summary.mean(metric);
-    let paper = MODEL_VALIDATION.paper;
+    let paper = MODEL_VALIDATION.references;
     Checks::default()
         .near("sim at 4 %", at("sim.4"), paper, "sim.4", SAME)
         .near("sim at 64 %", at("sim.64"), paper, "sim.64", SAME)

@@ -8,7 +8,7 @@ use larder_ssd::managed::PAGE_BYTES;
 use super::judge::Checks;
 use super::rig::{self, SOC_SHARE};
 use super::timed_rig;
-use super::{Experiment, Judgement, Metrics, PaperValue, Parameter, Settings, Summary};
+use super::{Experiment, Judgement, Metrics, Parameter, Reference, Settings, Summary};
 use crate::Error;
 use crate::replay::shared::Tenant;
 use crate::replay::timed::{self, Load, TimedRun};
@@ -63,21 +63,13 @@ pub(super) static TENANT_LATENCY: Experiment = Experiment {
         rig::LOC_WRAPS,
         rig::DRIFT,
     ],
-    paper: &[
-        PaperValue { metric: "read_p999_ratio.1", value: 3.139, source: "slides: 1422 / 453 us" },
-        PaperValue { metric: "read_p999_ratio.2", value: 4.04, source: "slides: 1670 / 413 us" },
-        PaperValue { metric: "write_p999_ratio.1", value: 4.15, source: "slides: 606 / 146 us" },
-        PaperValue { metric: "write_p999_ratio.2", value: 4.18, source: "slides: 639 / 153 us" },
-        PaperValue {
-            metric: "throughput_ratio.1",
-            value: 1.025,
-            source: "slides: 441.3 / 430.6 K",
-        },
-        PaperValue {
-            metric: "throughput_ratio.2",
-            value: 1.012,
-            source: "slides: 441.9 / 436.8 K",
-        },
+    references: &[
+        Reference::derived("read_p999_ratio.1", 3.139, "slides: 1422 / 453 us"),
+        Reference::derived("read_p999_ratio.2", 4.04, "slides: 1670 / 413 us"),
+        Reference::derived("write_p999_ratio.1", 4.15, "slides: 606 / 146 us"),
+        Reference::derived("write_p999_ratio.2", 4.18, "slides: 639 / 153 us"),
+        Reference::derived("throughput_ratio.1", 1.025, "slides: 441.3 / 430.6 K"),
+        Reference::derived("throughput_ratio.2", 1.012, "slides: 441.9 / 436.8 K"),
     ],
     needs: &[
         "read_p999_ratio.1",
@@ -162,7 +154,7 @@ fn judge(summary: &Summary) -> Judgement {
         for kind in ["read", "write"] {
             let metric = format!("{kind}_p999_ratio.{tenant}");
             let ratio = summary.mean(&metric);
-            let wanted = super::judge::published(TENANT_LATENCY.paper, &metric);
+            let wanted = super::judge::published(TENANT_LATENCY.references, &metric);
             checks = checks
                 .exact(
                     (wanted / FACTOR..=wanted * FACTOR).contains(&ratio),

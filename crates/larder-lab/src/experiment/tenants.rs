@@ -11,7 +11,7 @@ use larder_ssd::managed::PAGE_BYTES;
 use super::judge::{Checks, NEXT_TO_NONE, SAME, published};
 use super::measured::{highest, lowest};
 use super::rig::{self, DRIFT, DRIVE_WRITES, LOC_WRAPS, SOC_SHARE};
-use super::{Experiment, Judgement, Metrics, PaperValue, Parameter, Settings, Summary};
+use super::{Experiment, Judgement, Metrics, Parameter, Reference, Settings, Summary};
 use crate::Error;
 use crate::replay::shared::{self, SharedRun, Tenant};
 use crate::replay::{Monitor, ReplayOptions};
@@ -89,11 +89,11 @@ pub(super) static TENANTS: Experiment = Experiment {
         LOC_WRAPS,
         DRIFT,
     ],
-    paper: &[
-        PaperValue { metric: "dlwa.on.identical", value: 1.0, source: "Figure 11, \"~1\"" },
-        PaperValue { metric: "dlwa.off.identical", value: 3.5, source: "Figure 11" },
-        PaperValue { metric: "dlwa.on.different", value: 1.0, source: "slides" },
-        PaperValue { metric: "dlwa.off.different", value: 3.5, source: "slides" },
+    references: &[
+        Reference::published("dlwa.on.identical", 1.0, "Figure 11, \"~1\""),
+        Reference::published("dlwa.off.identical", 3.5, "Figure 11"),
+        Reference::published("dlwa.on.different", 1.0, "slides"),
+        Reference::published("dlwa.off.different", 3.5, "slides"),
     ],
     needs: &[
         "dlwa.on.identical",
@@ -144,11 +144,11 @@ pub(super) static NOISY_HANDLE: Experiment = Experiment {
         LOC_WRAPS,
         DRIFT,
     ],
-    paper: &[
-        PaperValue { metric: "dlwa.on.quiet", value: 1.616, source: "WARP's logs, last 20 %" },
-        PaperValue { metric: "dlwa.on.noisy", value: 1.937, source: "WARP's logs, \"10x1\"" },
-        PaperValue { metric: "dlwa.off.quiet", value: 2.925, source: "WARP's logs, last 20 %" },
-        PaperValue { metric: "dlwa.off.noisy", value: 3.425, source: "WARP's logs" },
+    references: &[
+        Reference::published("dlwa.on.quiet", 1.616, "WARP's logs, last 20 %"),
+        Reference::published("dlwa.on.noisy", 1.937, "WARP's logs, \"10x1\""),
+        Reference::published("dlwa.off.quiet", 2.925, "WARP's logs, last 20 %"),
+        Reference::published("dlwa.off.noisy", 3.425, "WARP's logs"),
     ],
     needs: &["dlwa.on.quiet", "dlwa.on.noisy", "dlwa.off.quiet", "dlwa.off.noisy"],
     measure: measure_noisy,
@@ -270,7 +270,7 @@ fn judge_tenants(summary: &Summary) -> Judgement {
     let enough = ["identical", "different", "four"];
     let on = highest(enough.map(|point| summary.max(&format!("dlwa.on.{point}"))));
     let least = lowest(enough.map(|point| summary.min(&format!("dlwa.on.{point}"))));
-    let paper = TENANTS.paper;
+    let paper = TENANTS.references;
     let off = lowest(enough.map(|point| summary.mean(&format!("dlwa.off.{point}"))));
     let [identical, different, _] = enough.map(|point| summary.mean(&format!("dlwa.off.{point}")));
     let four = summary.mean("dlwa.on.four");
@@ -394,7 +394,7 @@ impl<'a> Neighbour<'a> {
 fn judge_noisy(summary: &Summary) -> Judgement {
     let mean = |placement: &str, point: &str| summary.mean(&format!("dlwa.{placement}.{point}"));
     let rise = |placement: &str| mean(placement, "noisy") / mean(placement, "quiet") - 1.0;
-    let paper = NOISY_HANDLE.paper;
+    let paper = NOISY_HANDLE.references;
     let published = published(paper, "dlwa.on.noisy") / published(paper, "dlwa.on.quiet") - 1.0;
     let lowered = |point: &str| mean("on", point) < mean("off", point);
     let mut checks = Checks::default()

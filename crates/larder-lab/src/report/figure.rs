@@ -182,7 +182,7 @@ impl Figure {
             .map(|(series, class)| (swatch(series), class.as_str(), series.name.as_str()))
             .collect();
         if self.all().any(|point| point.published.is_some()) {
-            entries.push((Swatch::Diamond, "", "the paper"));
+            entries.push((Swatch::Diamond, "", "published"));
         }
         chart.legend(&entries);
     }
@@ -201,7 +201,7 @@ impl Figure {
                 for point in series.points.iter().filter(|point| point.at == at) {
                     text += &format!("\n{}: {}", series.name, format::significant(point.value));
                     if let Some(published) = point.published {
-                        text += &format!(", the paper {}", format::significant(published));
+                        text += &format!(", published {}", format::significant(published));
                     }
                 }
             }
@@ -232,7 +232,7 @@ impl Figure {
             say("The whiskers go from the least to the most of the seeds.");
         }
         if self.all().any(|point| point.published.is_some()) {
-            say("The diamonds are the paper's values.");
+            say("The diamonds are published values, or follow from these.");
         }
         text
     }
@@ -292,7 +292,7 @@ mod tests {
         for drawn in [lines, bars] {
             assert!(drawn.contains(">utilisation (%)</text>"));
             assert!(drawn.contains(">DLWA (bytes per byte)</text>"));
-            assert!(drawn.contains(">placement on</text>") && drawn.contains(">the paper</text>"));
+            assert!(drawn.contains(">placement on</text>") && drawn.contains(">published</text>"));
             assert!(drawn.contains(">the limit</text>") && drawn.contains("class=\"spread o"));
             assert!(drawn.contains("class=\"published on\""));
             assert!(drawn.contains("The diamonds are"));

@@ -44,7 +44,7 @@ fn the_page_has_all_parameters_and_metrics() {
 #[test]
 fn paper_values_belong_to_declared_metrics() {
     for experiment in experiment::all() {
-        for value in experiment.paper {
+        for value in experiment.references {
             assert!(declares(experiment, value.metric), "{}: {}", experiment.name, value.metric);
             assert!(!value.source.is_empty());
         }

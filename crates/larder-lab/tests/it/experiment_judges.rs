@@ -45,7 +45,7 @@ fn good_numbers_reproduce() {
 #[test]
 fn numbers_far_from_the_published_do_not_reproduce() {
     for experiment in experiment::all() {
-        let judged = experiment.paper.iter().filter(|p| experiment.needs.contains(&p.metric));
+        let judged = experiment.references.iter().filter(|p| experiment.needs.contains(&p.metric));
         for paper in judged {
             let (high, low) = (paper.value * 2.2 + 0.2, paper.value * 0.4 - 0.2);
             // An error is a distance: it cannot be too small.

@@ -16,7 +16,7 @@ use larder_vssd::Isolation;
 
 use super::judge::{Checks, NEXT_TO_NONE};
 use super::rig::{self, DRIFT, DRIVE_WRITES, LOC_WRAPS};
-use super::{Experiment, Judgement, Metrics, PaperValue, Parameter, Settings, Summary};
+use super::{Experiment, Judgement, Metrics, Parameter, Reference, Settings, Summary};
 use crate::Error;
 use crate::replay::shared::{self, SharedRun, Tenant};
 use crate::replay::vssd::VssdDrive;
@@ -102,17 +102,13 @@ pub(super) static VSSD_ACCOUNTING: Experiment = Experiment {
         LOC_WRAPS,
         DRIFT,
     ],
-    paper: &[
-        PaperValue {
-            metric: "map_mb_per_tb",
-            value: 8.0,
-            source: "section 3: 8 MB of map for each TB",
-        },
-        PaperValue {
-            metric: "core_share",
-            value: 0.06,
-            source: "section 4: at most 6 % more processor time than the driver as it was, which is not the same",
-        },
+    references: &[
+        Reference::published("map_mb_per_tb", 8.0, "section 3: 8 MB of map for each TB"),
+        Reference::published(
+            "core_share",
+            0.06,
+            "section 4: at most 6 % more processor time than the driver as it was, which is not the same",
+        ),
     ],
     needs: &[
         "unaccounted",

@@ -39,7 +39,7 @@ pub(in crate::experiment) static ARRAY_COLLISIONS: Experiment = Experiment {
             "pairs that are expected in an array of 1 PiB in values of 32 KiB, by the bits of the hash",
         ),
     ],
-    paper: &[],
+    references: &[],
     needs: &["lost.24", "bound.24"],
     measure,
     judge,

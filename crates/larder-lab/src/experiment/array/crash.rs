@@ -54,7 +54,7 @@ pub(in crate::experiment) static ARRAY_CRASH: Experiment = Experiment {
         ),
         ("read_share.*", "bytes that the opening reads by those of the flash"),
     ],
-    paper: &[],
+    references: &[],
     needs: &["kept.clean.64", "kept.crash.64", "read_share.crash.64"],
     measure,
     judge,

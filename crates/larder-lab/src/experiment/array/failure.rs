@@ -89,7 +89,7 @@ pub(in crate::experiment) static ARRAY_FAILURE: Experiment = Experiment {
             "hit ratio of as many drives with the capacity of RAID 6, when nothing fails",
         ),
     ],
-    paper: &[],
+    references: &[],
     needs: &["kops.usual", "kops.dead", "kops.dead_again", "hit.back_again", "errors", "stale"],
     measure,
     judge,

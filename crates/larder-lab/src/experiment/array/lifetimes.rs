@@ -10,7 +10,7 @@ use super::engine::EngineCache;
 use super::expiry::{Answer, ExpiringCache, Flash, GROUP_BOUNDS_S, RegionLog};
 use crate::Error;
 use crate::experiment::judge::Checks;
-use crate::experiment::{Experiment, Judgement, Metrics, PaperValue, Parameter, Settings, Summary};
+use crate::experiment::{Experiment, Judgement, Metrics, Parameter, Reference, Settings, Summary};
 use crate::replay::Monitor;
 
 const REGIONS: Parameter =
@@ -39,8 +39,8 @@ const DAY_S: u64 = 86_400;
 
 const SIMULATED: &str = "another simulation: TTLs of 5 minutes to 7 days on a full cache";
 
-const fn simulated(metric: &'static str, value: f64) -> PaperValue {
-    PaperValue { metric, value, source: SIMULATED }
+const fn simulated(metric: &'static str, value: f64) -> Reference {
+    Reference::ours(metric, value, SIMULATED)
 }
 
 pub(in crate::experiment) static ARRAY_TTL: Experiment = Experiment {
@@ -73,7 +73,7 @@ pub(in crate::experiment) static ARRAY_TTL: Experiment = Experiment {
              gave way",
         ),
     ],
-    paper: &[
+    references: &[
         simulated("live_share.groups", 0.99),
         simulated("live_share.lazy", 0.48),
         simulated("hit.groups", 0.525),

@@ -9,7 +9,7 @@ use super::index::{CutIndex, EntryCache, Order, PagedTable, Sums, ValueIndex, Wh
 use crate::Error;
 use crate::experiment::judge::Checks;
 use crate::experiment::measured::highest;
-use crate::experiment::{Experiment, Judgement, Metrics, PaperValue, Parameter, Settings, Summary};
+use crate::experiment::{Experiment, Judgement, Metrics, Parameter, Reference, Settings, Summary};
 use crate::replay::Monitor;
 
 const OBJECTS: Parameter = Parameter {
@@ -37,8 +37,8 @@ const STOP_EVERY: u64 = 1 << 16;
 const SIMULATED: &str = "another simulation of the same rules, not the paper's";
 const PUBLISHED: &str = "artifact: a lookup that misses DRAM reads a table and the value";
 
-const fn simulated(metric: &'static str, value: f64) -> PaperValue {
-    PaperValue { metric, value, source: SIMULATED }
+const fn simulated(metric: &'static str, value: f64) -> Reference {
+    Reference::ours(metric, value, SIMULATED)
 }
 
 pub(in crate::experiment) static ARRAY_INDEX: Experiment = Experiment {
@@ -73,8 +73,8 @@ pub(in crate::experiment) static ARRAY_INDEX: Experiment = Experiment {
         ),
         ("engine_hit.*", "hit ratio of the engine, whose flash has room for all, by law and DRAM"),
     ],
-    paper: &[
-        PaperValue { metric: "get_reads_max.entries.hotspot.4", value: 2.0, source: PUBLISHED },
+    references: &[
+        Reference::published("get_reads_max.entries.hotspot.4", 2.0, PUBLISHED),
         simulated("get_reads.entries.hotspot.2", 1.18),
         simulated("get_reads.entries.hotspot.4", 1.38),
         simulated("get_reads.entries.hotspot.8", 1.63),
@@ -282,8 +282,8 @@ fn judge(summary: &Summary) -> Judgement {
         highest(["engine", "entries"].map(|index| most(&format!("{metric}.{index}."))))
     };
     let (gets, sets) = (of_both("get_reads_max"), of_both("set_reads_max"));
-    let off = |paper: &PaperValue| (summary.mean(paper.metric) / paper.value - 1.0).abs();
-    let rows = ARRAY_INDEX.paper.iter().filter(|row| row.metric.starts_with("get_reads."));
+    let off = |paper: &Reference| (summary.mean(paper.metric) / paper.value - 1.0).abs();
+    let rows = ARRAY_INDEX.references.iter().filter(|row| row.metric.starts_with("get_reads."));
     let worst = rows.max_by(|a, b| off(a).total_cmp(&off(b)));
     let mut checks = Checks::default()
         .exact(gets <= 2.0, format!("at most {gets} reads a GET"))
@@ -356,10 +356,10 @@ mod tests {
                 assert!(seen.gets.reads_max <= 2 && seen.sets.reads_max <= 1, "{name} {law}");
                 let (mut metrics, point) = (Metrics::new(), format!("{name}.{law}.{part}"));
                 seen.note(&mut metrics, &point);
-                let of_point = |row: &&PaperValue| {
+                let of_point = |row: &&Reference| {
                     row.source == SIMULATED && row.metric.ends_with(&format!(".{point}"))
                 };
-                let rows: Vec<_> = ARRAY_INDEX.paper.iter().filter(of_point).collect();
+                let rows: Vec<_> = ARRAY_INDEX.references.iter().filter(of_point).collect();
                 assert!(!rows.is_empty(), "{point}");
                 for row in rows {
                     // A table has a whole number of sets, close to that of the other simulation; its writes differ by

@@ -53,7 +53,7 @@ pub(in crate::experiment) static ARRAY_MEMORY: Experiment = Experiment {
         ("whole_per_object.*", "bytes of an index that is whole in DRAM, 8 for each entry"),
         ("of_budget.*", "the engine's index by its budget (1 = as much)"),
     ],
-    paper: &[],
+    references: &[],
     needs: &["index_per_object.32.1024", "of_budget.32.1024", "whole_per_object.32.1024"],
     measure,
     judge,

@@ -55,7 +55,7 @@ pub(in crate::experiment) static ARRAY_PLACEMENT: Experiment = Experiment {
         ("handles", "placement handles that groups and tables have"),
         ("drive_writes_before.*", "times that the drive was written over before the measurement"),
     ],
-    paper: &[],
+    references: &[],
     needs: &["dlwa.fdp", "dlwa.one", "dlwa.raw"],
     measure,
     judge,

@@ -78,7 +78,7 @@ pub(in crate::experiment) static ARRAY_PRESSURE: Experiment = Experiment {
             "gain in hits by reinsertion at saturation, by the gain at half load, by law (1 = all)",
         ),
     ],
-    paper: &[],
+    references: &[],
     needs: &[
         "throughput_kept.hotspot",
         "of_whole.on.hotspot",

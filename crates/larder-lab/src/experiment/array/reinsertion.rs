@@ -49,7 +49,7 @@ pub(in crate::experiment) static ARRAY_REINSERTION: Experiment = Experiment {
         ("index_alwa.*", "of these: tables of the index"),
         ("metadata_alwa.*", "of these: label and snapshot"),
     ],
-    paper: &[],
+    references: &[],
     needs: &["hit.on.zipf", "hit.off.zipf", "hit.on.hotspot", "hit.off.hotspot"],
     measure,
     judge,

@@ -6,7 +6,7 @@ use super::index::{CutIndex, EntryCache, Order, PagedTable, ValueIndex, WholeInd
 use crate::Error;
 use crate::experiment::judge::Checks;
 use crate::experiment::measured::{highest, lowest};
-use crate::experiment::{Experiment, Judgement, Metrics, PaperValue, Parameter, Settings, Summary};
+use crate::experiment::{Experiment, Judgement, Metrics, Parameter, Reference, Settings, Summary};
 use crate::replay::Monitor;
 
 const SHARDS: Parameter = Parameter { name: "shards", default: "8", help: "drives, 1 to 128" };
@@ -54,8 +54,8 @@ const SLOT_BYTES: u64 = 16;
 const PAPER: &str =
     "abstract: on average of YCSB and Twitter's traces, beside other key-value caches on SSDs";
 
-const fn paper(metric: &'static str, value: f64) -> PaperValue {
-    PaperValue { metric, value, source: PAPER }
+const fn paper(metric: &'static str, value: f64) -> Reference {
+    Reference::published(metric, value, PAPER)
 }
 
 pub(in crate::experiment) static ARRAY_THROUGHPUT: Experiment = Experiment {
@@ -88,7 +88,7 @@ pub(in crate::experiment) static ARRAY_THROUGHPUT: Experiment = Experiment {
         ("p99_cut.*", "the same of p99"),
         ("p999_cut.*", "the same of p99.9"),
     ],
-    paper: &[
+    references: &[
         paper("throughput_gain.engine.hotspot.50", 3.1),
         paper("mean_cut.engine.hotspot.50", 0.57),
         paper("p99_cut.engine.hotspot.50", 0.81),

@@ -9,7 +9,7 @@ use super::timed::{Asks, Made, Pair, mb_s};
 use crate::Error;
 use crate::experiment::judge::Checks;
 use crate::experiment::measured::{highest, lowest};
-use crate::experiment::{Experiment, Judgement, Metrics, PaperValue, Parameter, Settings, Summary};
+use crate::experiment::{Experiment, Judgement, Metrics, Parameter, Reference, Settings, Summary};
 use crate::replay::Monitor;
 
 const FEW_LINES: Parameter = Parameter { default: "4096", ..LINES };
@@ -60,12 +60,12 @@ pub(in crate::experiment) static BLOCK_ACCESS: Experiment = Experiment {
             "the Optane SSD's second access by that of persistent memory, lines of 4 KiB: layout, KiB of a write",
         ),
     ],
-    paper: &[
-        PaperValue { metric: "loss.pmem.ocf22.4", value: 0.40, source: STUDY },
-        PaperValue { metric: "loss.pmem.ocf22.16", value: 0.25, source: STUDY },
-        PaperValue { metric: "loss.pmem.ocf22.64", value: 0.14, source: STUDY },
-        PaperValue { metric: "loss.p5800x.ocf22.4", value: 0.48, source: STUDY },
-        PaperValue { metric: "optane_lead.ocf22.512", value: 1.25, source: STUDY_LONG },
+    references: &[
+        Reference::published("loss.pmem.ocf22.4", 0.40, STUDY),
+        Reference::published("loss.pmem.ocf22.16", 0.25, STUDY),
+        Reference::published("loss.pmem.ocf22.64", 0.14, STUDY),
+        Reference::published("loss.p5800x.ocf22.4", 0.48, STUDY),
+        Reference::published("optane_lead.ocf22.512", 1.25, STUDY_LONG),
     ],
     needs: &[
         "loss.pmem.ocf22.4",
@@ -140,7 +140,7 @@ fn accesses(
 }
 
 fn judge(summary: &Summary) -> Judgement {
-    let paper = BLOCK_ACCESS.paper;
+    let paper = BLOCK_ACCESS.references;
     let loss = |point: &str| summary.mean(&format!("loss.{point}"));
     let mut checks = Checks::default();
     for value in paper {

@@ -6,7 +6,7 @@ use super::counted::{COUNTED_22, COUNTED_26, Counted, KINDS, Kind, LINE_KIB, LIN
 use crate::Error;
 use crate::experiment::judge::Checks;
 use crate::experiment::measured::highest;
-use crate::experiment::{Experiment, Judgement, Metrics, PaperValue, Parameter, Settings, Summary};
+use crate::experiment::{Experiment, Judgement, Metrics, Parameter, Reference, Settings, Summary};
 use crate::replay::Monitor;
 
 /// The same number of lines as in the published count of skewed writes.
@@ -48,21 +48,21 @@ pub(in crate::experiment) static BLOCK_EVICTION: Experiment = Experiment {
         ("cr.*", "bytes read from the cache device, by the same"),
         ("kw.*", "bytes written to the core, by the same"),
     ],
-    paper: &[
-        PaperValue { metric: "cw.stream.ocf26.4", value: 1.972, source: COUNTED_26 },
-        PaperValue { metric: "cw.stream.ocf26.16", value: 1.220, source: COUNTED_26 },
-        PaperValue { metric: "cw.stream.ocf26.64", value: 1.033, source: COUNTED_26 },
-        PaperValue { metric: "cw.stream.ocf22.4", value: 2.185, source: COUNTED_22 },
-        PaperValue { metric: "cw.stream.ocf22.16", value: 1.320, source: COUNTED_22 },
-        PaperValue { metric: "cw.stream.ocf22.64", value: 1.065, source: COUNTED_22 },
-        PaperValue { metric: "cw.zipf.ocf26.150", value: 1.058, source: COUNTED_26 },
-        PaperValue { metric: "cw.zipf.ocf26.300", value: 1.150, source: COUNTED_26 },
-        PaperValue { metric: "cw.zipf.ocf22.150", value: 1.085, source: COUNTED_22 },
-        PaperValue { metric: "cw.zipf.ocf22.300", value: 1.247, source: COUNTED_22 },
-        PaperValue { metric: "kw.zipf.ocf26.150", value: 0.039, source: COUNTED_26 },
-        PaperValue { metric: "kw.zipf.ocf26.300", value: 0.143, source: COUNTED_26 },
-        PaperValue { metric: "kw.zipf.ocf22.150", value: 0.039, source: COUNTED_22 },
-        PaperValue { metric: "kw.zipf.ocf22.300", value: 0.142, source: COUNTED_22 },
+    references: &[
+        Reference::ours("cw.stream.ocf26.4", 1.972, COUNTED_26),
+        Reference::ours("cw.stream.ocf26.16", 1.220, COUNTED_26),
+        Reference::ours("cw.stream.ocf26.64", 1.033, COUNTED_26),
+        Reference::ours("cw.stream.ocf22.4", 2.185, COUNTED_22),
+        Reference::ours("cw.stream.ocf22.16", 1.320, COUNTED_22),
+        Reference::ours("cw.stream.ocf22.64", 1.065, COUNTED_22),
+        Reference::ours("cw.zipf.ocf26.150", 1.058, COUNTED_26),
+        Reference::ours("cw.zipf.ocf26.300", 1.150, COUNTED_26),
+        Reference::ours("cw.zipf.ocf22.150", 1.085, COUNTED_22),
+        Reference::ours("cw.zipf.ocf22.300", 1.247, COUNTED_22),
+        Reference::ours("kw.zipf.ocf26.150", 0.039, COUNTED_26),
+        Reference::ours("kw.zipf.ocf26.300", 0.143, COUNTED_26),
+        Reference::ours("kw.zipf.ocf22.150", 0.039, COUNTED_22),
+        Reference::ours("kw.zipf.ocf22.300", 0.142, COUNTED_22),
     ],
     needs: &["cw.stream.ocf26.4", "cw.zipf.ocf26.150", "kw.zipf.log.300"],
     measure,
@@ -100,7 +100,7 @@ fn measure(settings: &Settings, seed: u64, monitor: &Monitor) -> Result<Metrics,
 }
 
 fn judge(summary: &Summary) -> Judgement {
-    let paper = BLOCK_EVICTION.paper;
+    let paper = BLOCK_EVICTION.references;
     let mut checks = Checks::default();
     for value in paper {
         let ours = summary.mean(value.metric);

@@ -66,7 +66,7 @@ pub(in crate::experiment) static BLOCK_FULL: Experiment = Experiment {
         ("dirty.*", "part of the cache that is dirty when the stream comes, by the same"),
         ("core_mb_s.*", "megabytes a second of the same writes to the core alone"),
     ],
-    paper: &[],
+    references: &[],
     needs: &["of_core.nvme.hdd.lines", "of_core.nvme.sata.runs", "of_core.pmem.pm9a3.stream"],
     measure,
     judge,

@@ -4,7 +4,7 @@ use super::counted::{COUNTED_22, COUNTED_26, Counted, FILES, KINDS, LINES, files
 use crate::Error;
 use crate::experiment::judge::Checks;
 use crate::experiment::measured::highest;
-use crate::experiment::{Experiment, Judgement, Metrics, PaperValue, Parameter, Settings, Summary};
+use crate::experiment::{Experiment, Judgement, Metrics, Parameter, Reference, Settings, Summary};
 use crate::replay::Monitor;
 
 const LONG_FILES: Parameter = Parameter { default: "50,75,100,125,150,200", ..FILES };
@@ -37,15 +37,15 @@ pub(in crate::experiment) static BLOCK_INVALIDATE: Experiment = Experiment {
         ("cr.*", "bytes read from the cache device, by the same"),
         ("kw.*", "bytes written to the core, by the same"),
     ],
-    paper: &[
-        PaperValue { metric: "around.first.ocf26.128.150", value: 0.271, source: COUNTED_26 },
-        PaperValue { metric: "around.second.ocf26.128.150", value: 0.326, source: COUNTED_26 },
-        PaperValue { metric: "around.second.ocf22.128.150", value: 0.333, source: COUNTED_22 },
-        PaperValue { metric: "around.first.ocf26.128.125", value: 0.162, source: COUNTED_26 },
-        PaperValue { metric: "around.second.ocf26.128.125", value: 0.169, source: COUNTED_26 },
-        PaperValue { metric: "around.second.ocf22.128.125", value: 0.206, source: COUNTED_22 },
-        PaperValue { metric: "around.second.ocf26.4.125", value: 0.111, source: COUNTED_26 },
-        PaperValue { metric: "around.second.ocf22.4.125", value: 0.111, source: COUNTED_22 },
+    references: &[
+        Reference::ours("around.first.ocf26.128.150", 0.271, COUNTED_26),
+        Reference::ours("around.second.ocf26.128.150", 0.326, COUNTED_26),
+        Reference::ours("around.second.ocf22.128.150", 0.333, COUNTED_22),
+        Reference::ours("around.first.ocf26.128.125", 0.162, COUNTED_26),
+        Reference::ours("around.second.ocf26.128.125", 0.169, COUNTED_26),
+        Reference::ours("around.second.ocf22.128.125", 0.206, COUNTED_22),
+        Reference::ours("around.second.ocf26.4.125", 0.111, COUNTED_26),
+        Reference::ours("around.second.ocf22.4.125", 0.111, COUNTED_22),
     ],
     needs: &[
         "around.first.ocf26.128.150",
@@ -84,7 +84,7 @@ fn measure(settings: &Settings, _seed: u64, monitor: &Monitor) -> Result<Metrics
 fn judge(summary: &Summary) -> Judgement {
     let around = |point: String| summary.mean(&format!("around.{point}"));
     let mut checks = Checks::default();
-    for value in BLOCK_INVALIDATE.paper {
+    for value in BLOCK_INVALIDATE.references {
         let ours = summary.mean(value.metric);
         let text = format!("{}: {ours:.3}, published {}", value.metric, value.value);
         checks = checks.exact((ours - value.value).abs() <= OFF_COUNTED, text);

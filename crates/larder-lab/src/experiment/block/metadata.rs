@@ -6,7 +6,7 @@ use super::counted::{
 use crate::Error;
 use crate::experiment::judge::Checks;
 use crate::experiment::measured::{highest, lowest};
-use crate::experiment::{Experiment, Judgement, Metrics, PaperValue, Settings, Summary};
+use crate::experiment::{Experiment, Judgement, Metrics, Reference, Settings, Summary};
 use crate::replay::Monitor;
 
 const STUDY: &str = "HotStorage'23: a page of 4 KiB beside each line that was not dirty";
@@ -30,19 +30,19 @@ pub(in crate::experiment) static BLOCK_METADATA: Experiment = Experiment {
         ("cr.*", "bytes read from the cache device, by the same"),
         ("kw.*", "bytes written to the core, by the same"),
     ],
-    paper: &[
-        PaperValue { metric: "cw.first.ocf22.4.50", value: 2.0, source: STUDY },
-        PaperValue { metric: "cw.first.ocf22.16.50", value: 1.25, source: STUDY },
-        PaperValue { metric: "cw.first.ocf22.64.50", value: 1.0625, source: STUDY },
-        PaperValue { metric: "cw.first.ocf26.4.50", value: 2.0, source: COUNTED_26 },
-        PaperValue { metric: "cw.first.ocf26.16.50", value: 1.25, source: COUNTED_26 },
-        PaperValue { metric: "cw.first.ocf26.64.50", value: 1.0625, source: COUNTED_26 },
-        PaperValue { metric: "cw.first.ocf26.4.150", value: 1.991, source: COUNTED_26 },
-        PaperValue { metric: "cw.first.ocf26.16.150", value: 1.24, source: COUNTED_26 },
-        PaperValue { metric: "cw.first.ocf26.64.150", value: 1.053, source: COUNTED_26 },
-        PaperValue { metric: "cw.first.ocf22.4.150", value: 2.061, source: COUNTED_22 },
-        PaperValue { metric: "cw.first.ocf22.16.150", value: 1.265, source: COUNTED_22 },
-        PaperValue { metric: "cw.first.ocf22.64.150", value: 1.063, source: COUNTED_22 },
+    references: &[
+        Reference::published("cw.first.ocf22.4.50", 2.0, STUDY),
+        Reference::published("cw.first.ocf22.16.50", 1.25, STUDY),
+        Reference::published("cw.first.ocf22.64.50", 1.0625, STUDY),
+        Reference::ours("cw.first.ocf26.4.50", 2.0, COUNTED_26),
+        Reference::ours("cw.first.ocf26.16.50", 1.25, COUNTED_26),
+        Reference::ours("cw.first.ocf26.64.50", 1.0625, COUNTED_26),
+        Reference::ours("cw.first.ocf26.4.150", 1.991, COUNTED_26),
+        Reference::ours("cw.first.ocf26.16.150", 1.24, COUNTED_26),
+        Reference::ours("cw.first.ocf26.64.150", 1.053, COUNTED_26),
+        Reference::ours("cw.first.ocf22.4.150", 2.061, COUNTED_22),
+        Reference::ours("cw.first.ocf22.16.150", 1.265, COUNTED_22),
+        Reference::ours("cw.first.ocf22.64.150", 1.063, COUNTED_22),
     ],
     needs: &[
         "cw.first.ocf26.4.50",
@@ -78,11 +78,12 @@ fn measure(settings: &Settings, _seed: u64, monitor: &Monitor) -> Result<Metrics
 fn judge(summary: &Summary) -> Judgement {
     let mean = |name: String| summary.mean(&name);
     let mut checks = Checks::default();
-    for value in BLOCK_METADATA.paper {
+    for value in BLOCK_METADATA.references {
         let is_of_22 = value.metric.contains("ocf22") && value.metric.ends_with(".150");
         let tolerance = if is_of_22 { 0.05 } else { 0.02 };
         let ours = summary.mean(value.metric);
-        checks = checks.near(value.metric, ours, BLOCK_METADATA.paper, value.metric, tolerance);
+        checks =
+            checks.near(value.metric, ours, BLOCK_METADATA.references, value.metric, tolerance);
     }
     let versions = ["ocf22", "ocf26"];
     let of_core = |percent: u32| {

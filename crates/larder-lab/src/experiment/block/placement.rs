@@ -82,7 +82,7 @@ pub(in crate::experiment) static BLOCK_PLACEMENT: Experiment = Experiment {
             "bytes that the cache wrote by bytes of users' writes and misses",
         ),
     ],
-    paper: &[],
+    references: &[],
     needs: &["dlwa.log.fdp", "dlwa.log.one", "dlwa.ocf26.fdp", "dlwa.ocf26.one"],
     measure,
     judge,

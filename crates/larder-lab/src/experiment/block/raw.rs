@@ -11,7 +11,7 @@ use super::study::{
 use super::timed::{Asks, Pair, mb_s};
 use crate::Error;
 use crate::experiment::judge::Checks;
-use crate::experiment::{Experiment, Judgement, Metrics, PaperValue, Parameter, Settings, Summary};
+use crate::experiment::{Experiment, Judgement, Metrics, Parameter, Reference, Settings, Summary};
 use crate::replay::Monitor;
 
 const STUDY: &str = "HotStorage'23: blocks of 4 KiB hold chunks of 12, 18 and 42 bytes";
@@ -60,10 +60,10 @@ pub(in crate::experiment) static BLOCK_RAW: Experiment = Experiment {
             "records of a page of 4 KiB of Open CAS 22's table, by KiB of a line",
         ),
     ],
-    paper: &[
-        PaperValue { metric: "records_per_page.4", value: 341.0, source: STUDY },
-        PaperValue { metric: "records_per_page.16", value: 227.0, source: STUDY },
-        PaperValue { metric: "records_per_page.64", value: 97.0, source: STUDY },
+    references: &[
+        Reference::published("records_per_page.4", 341.0, STUDY),
+        Reference::published("records_per_page.16", 227.0, STUDY),
+        Reference::published("records_per_page.64", 97.0, STUDY),
     ],
     needs: &["mb_s.write.pmem.1.4", "mb_s.write.pm863.1.1024", "mb_s.read.p5800x.1.64"],
     measure,
@@ -108,9 +108,9 @@ fn records_per_page(line_bytes: u32) -> Result<f64, Error> {
 
 fn judge(summary: &Summary) -> Judgement {
     let mut checks = Checks::default();
-    for value in BLOCK_RAW.paper {
+    for value in BLOCK_RAW.references {
         let ours = summary.mean(value.metric);
-        checks = checks.near(value.metric, ours, BLOCK_RAW.paper, value.metric, OFF_STUDY);
+        checks = checks.near(value.metric, ours, BLOCK_RAW.references, value.metric, OFF_STUDY);
     }
     for direction in ["write", "read"] {
         let of = |device: &Storage, kib: u64| {

@@ -73,7 +73,7 @@ pub(in crate::experiment) static BLOCK_RECOVERY: Experiment = Experiment {
         ),
         ("valid_kept.*", "cached sectors that it finds, of those that there were: layout"),
     ],
-    paper: &[],
+    references: &[],
     needs: &["terabyte_s.log.nvme", "dirty_kept.log", "dirty_kept.ocf26"],
     measure,
     judge,

@@ -60,7 +60,7 @@ pub(in crate::experiment) static EXCHANGE: Experiment = Experiment {
         ("ended.*", "share of the exchanges that ended within the seconds that are measured"),
         ("copied_mb_s.*", "MB/s that exchanges have copied into each channel, on average"),
     ],
-    paper: &[],
+    references: &[],
     needs: &[
         "read_ratio.1000+0.moved",
         "read_ratio.1000+0.others",

@@ -6,7 +6,7 @@ use super::tenant::Pattern;
 use super::window::Window;
 use crate::Error;
 use crate::experiment::judge::Checks;
-use crate::experiment::{Experiment, Judgement, Metrics, PaperValue, Settings, Summary};
+use crate::experiment::{Experiment, Judgement, Metrics, Reference, Settings, Summary};
 use crate::replay::Monitor;
 use larder_ssd::timed::DieService;
 
@@ -29,17 +29,17 @@ pub(in crate::experiment) static HARDWARE_VS_SOFTWARE: Experiment = Experiment {
         ("mean_ratio.*", "mean by that with own channels"),
         ("gain.*", "MB/s of all four with own channels by that with this kind"),
     ],
-    paper: &[
-        PaperValue {
-            metric: "mean_ratio.bucket",
-            value: 1.7,
-            source: "Figure 1: latency 1.7 times lower on pinned channels",
-        },
-        PaperValue {
-            metric: "gain.bucket",
-            value: 1.108,
-            source: "Figure 1: 10.8 % more throughput on pinned channels",
-        },
+    references: &[
+        Reference::published(
+            "mean_ratio.bucket",
+            1.7,
+            "Figure 1: latency 1.7 times lower on pinned channels",
+        ),
+        Reference::published(
+            "gain.bucket",
+            1.108,
+            "Figure 1: 10.8 % more throughput on pinned channels",
+        ),
     ],
     needs: &["p99_us.channel", "p99_us.bucket", "p99_us.software", "mb_s.channel", "mb_s.bucket"],
     measure,

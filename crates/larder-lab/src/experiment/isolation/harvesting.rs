@@ -10,7 +10,7 @@ use super::tenant::{Bursts, Pattern, TenantResult};
 use super::window::Window;
 use crate::Error;
 use crate::experiment::judge::Checks;
-use crate::experiment::{Experiment, Judgement, Metrics, PaperValue, Parameter, Settings, Summary};
+use crate::experiment::{Experiment, Judgement, Metrics, Parameter, Reference, Settings, Summary};
 use crate::replay::Monitor;
 
 const LENDS: Parameter = Parameter {
@@ -57,11 +57,11 @@ pub(in crate::experiment) static HARVESTING: Experiment = Experiment {
         ("copied_pages", "pages that were copied because of loans, all runs"),
         ("wear_ratio", "erases of an idle neighbour's dies by those that are booked on loans"),
     ],
-    paper: &[PaperValue {
-        metric: "gain.bursts",
-        value: 1.4,
-        source: "FleetIO (ASPLOS'25): utilisation up to 1.4 times that of fixed channels",
-    }],
+    references: &[Reference::published(
+        "gain.bursts",
+        1.4,
+        "FleetIO (ASPLOS'25): utilisation up to 1.4 times that of fixed channels",
+    )],
     needs: &[
         "kept.off",
         "kept.on",

@@ -7,13 +7,13 @@ use super::tenant::{Pattern, TenantResult};
 use super::window::Window;
 use crate::Error;
 use crate::experiment::judge::Checks;
-use crate::experiment::{Experiment, Judgement, Metrics, PaperValue, Settings, Summary};
+use crate::experiment::{Experiment, Judgement, Metrics, Reference, Settings, Summary};
 use crate::replay::Monitor;
 
 const SIMULATED: &str = "another simulation of 8 channels of 4 dies, in order; not the paper's";
 
-const fn simulated(metric: &'static str, value: f64) -> PaperValue {
-    PaperValue { metric, value, source: SIMULATED }
+const fn simulated(metric: &'static str, value: f64) -> Reference {
+    Reference::ours(metric, value, SIMULATED)
 }
 
 pub(in crate::experiment) static ISOLATION_LATENCY: Experiment = Experiment {
@@ -48,12 +48,12 @@ pub(in crate::experiment) static ISOLATION_LATENCY: Experiment = Experiment {
         ),
         ("alone.*", "bandwidth of one that is alone with its time by that of the whole drive"),
     ],
-    paper: &[
-        PaperValue {
-            metric: "p99_ratio.rw.in_order.software",
-            value: 3.1,
-            source: "abstract: up to 3.1 times lower tail latency than software isolation",
-        },
+    references: &[
+        Reference::published(
+            "p99_ratio.rw.in_order.software",
+            3.1,
+            "abstract: up to 3.1 times lower tail latency than software isolation",
+        ),
         simulated("p99_us.rw.in_order.software", 840.0),
         simulated("p99_us.rw.in_order.die", 260.0),
         simulated("p99_us.search.in_order.software", 3111.0),

@@ -12,7 +12,7 @@ use super::tenant::{Pattern, TenantResult};
 use super::window::Window;
 use crate::Error;
 use crate::experiment::judge::Checks;
-use crate::experiment::{Experiment, Judgement, Metrics, PaperValue, Parameter, Settings, Summary};
+use crate::experiment::{Experiment, Judgement, Metrics, Parameter, Reference, Settings, Summary};
 use crate::replay::Monitor;
 
 const RATE: Parameter = Parameter {
@@ -52,11 +52,11 @@ pub(in crate::experiment) static MIGRATION: Experiment = Experiment {
         ),
         ("rested_seconds", "that swap took"),
     ],
-    paper: &[PaperValue {
-        metric: "minutes_64_gib",
-        value: 15.0,
-        source: "section 4.4: 64 GB at 78.9 MB/s in about 15 minutes",
-    }],
+    references: &[Reference::published(
+        "minutes_64_gib",
+        15.0,
+        "section 4.4: 64 GB at 78.9 MB/s in about 15 minutes",
+    )],
     needs: &["others_p99_change", "rate_ratio", "moved_dip", "seconds", "gib"],
     measure,
     judge,

@@ -6,7 +6,7 @@ use crate::Error;
 use crate::experiment::judge::{Checks, NEXT_TO_NONE};
 use crate::experiment::measured::{highest, lowest};
 use crate::experiment::rig;
-use crate::experiment::{Experiment, Judgement, Metrics, PaperValue, Parameter, Settings, Summary};
+use crate::experiment::{Experiment, Judgement, Metrics, Parameter, Reference, Settings, Summary};
 use crate::replay::Monitor;
 
 const FLASH: Parameter = Parameter {
@@ -53,22 +53,14 @@ pub(in crate::experiment) static PLACEMENT_AND_ISOLATION: Experiment = Experimen
         rig::LOC_WRAPS,
         ("drift.*", "share by which DLWA differs between the halves of the measurement"),
     ],
-    paper: &[
-        PaperValue {
-            metric: "dlwa.on.shared",
-            value: 1.03,
-            source: "FDP paper, Figure 6, of one cache alone",
-        },
-        PaperValue {
-            metric: "dlwa.off.shared",
-            value: 3.5,
-            source: "FDP paper, Figure 6, of one cache alone",
-        },
-        PaperValue {
-            metric: "p99_gain.off.in_order",
-            value: 3.1,
-            source: "FlashBlox, abstract: up to, against software isolation",
-        },
+    references: &[
+        Reference::published("dlwa.on.shared", 1.03, "FDP paper, Figure 6, of one cache alone"),
+        Reference::published("dlwa.off.shared", 3.5, "FDP paper, Figure 6, of one cache alone"),
+        Reference::published(
+            "p99_gain.off.in_order",
+            3.1,
+            "FlashBlox, abstract: up to, against software isolation",
+        ),
     ],
     needs: &[
         "dlwa.on.shared",

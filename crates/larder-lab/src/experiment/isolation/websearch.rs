@@ -9,13 +9,13 @@ use super::tenant::Pattern;
 use super::window::Window;
 use crate::Error;
 use crate::experiment::judge::Checks;
-use crate::experiment::{Experiment, Judgement, Metrics, PaperValue, Settings, Summary};
+use crate::experiment::{Experiment, Judgement, Metrics, Reference, Settings, Summary};
 use crate::replay::Monitor;
 
 const PAPER: &str = "section 4.2: web search and map-reduce";
 
-const fn paper(metric: &'static str, value: f64) -> PaperValue {
-    PaperValue { metric, value, source: PAPER }
+const fn paper(metric: &'static str, value: f64) -> Reference {
+    Reference::published(metric, value, PAPER)
 }
 
 pub(in crate::experiment) static WEBSEARCH_MAPREDUCE: Experiment = Experiment {
@@ -36,15 +36,11 @@ pub(in crate::experiment) static WEBSEARCH_MAPREDUCE: Experiment = Experiment {
         ("tail.*", "p99 by that with own channels"),
         ("lost.*", "share of the job's bandwidth that is lost against nothing of its own"),
     ],
-    paper: &[
+    references: &[
         paper("tail.none", 2.0),
         paper("lost.channel", 0.36),
         paper("tail.bucket", 1.0),
-        PaperValue {
-            metric: "lost.bucket",
-            value: 0.75,
-            source: "section 4.2: more than 4 times lower",
-        },
+        Reference::published("lost.bucket", 0.75, "section 4.2: more than 4 times lower"),
     ],
     needs: &["p99_us.channel", "p99_us.none", "lost.channel", "lost.bucket", "mb_s.channel"],
     measure,

@@ -209,7 +209,7 @@ pub(super) static SMALL_OBJECTS: Experiment = Experiment {
             "runs whose counts do not add up, or with objects that are not where they should be",
         ),
     ],
-    paper: &[],
+    references: &[],
     needs: &[
         "writes.pages.32.4",
         "writes.pages.32.20",

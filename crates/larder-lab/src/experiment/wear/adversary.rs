@@ -11,7 +11,7 @@ use super::rated::{self, Rated};
 use super::years::live;
 use crate::Error;
 use crate::experiment::judge::{Checks, SAME};
-use crate::experiment::{Experiment, Judgement, Metrics, PaperValue, Settings, Summary};
+use crate::experiment::{Experiment, Judgement, Metrics, Reference, Settings, Summary};
 use crate::replay::Monitor;
 
 const PAPER: &str = "FlashBlox, abstract and section 4";
@@ -39,12 +39,12 @@ const POLICIES: &[(&str, Policy)] = &[
     ("pair4", Policy::of(Channels::Pair(4))),
 ];
 
-const fn paper(metric: &'static str, value: f64) -> PaperValue {
-    PaperValue { metric, value, source: PAPER }
+const fn paper(metric: &'static str, value: f64) -> Reference {
+    Reference::published(metric, value, PAPER)
 }
 
-const fn simulated(metric: &'static str, value: f64) -> PaperValue {
-    PaperValue { metric, value, source: SIMULATED }
+const fn simulated(metric: &'static str, value: f64) -> Reference {
+    Reference::ours(metric, value, SIMULATED)
 }
 
 pub(in crate::experiment) static WEAR_ADVERSARY: Experiment = Experiment {
@@ -73,12 +73,12 @@ pub(in crate::experiment) static WEAR_ADVERSARY: Experiment = Experiment {
         ("migration.*", "share of all erases that migrations made"),
         ("swaps.*", "exchanges of two channels in the life"),
     ],
-    paper: &[
-        PaperValue {
-            metric: "life.none.1",
-            value: 0.0625,
-            source: "section 4: 1/16 of five years, less than four months",
-        },
+    references: &[
+        Reference::derived(
+            "life.none.1",
+            0.0625,
+            "section 4: 1/16 of five years, less than four months",
+        ),
         paper("life.pair2.1", 0.95),
         paper("life.week4.1", 0.95),
         paper("life.literal.1", 0.95),
@@ -157,7 +157,7 @@ fn judge(summary: &Summary) -> Judgement {
         .exact(most <= 1.0, "no life is longer than the ideal one")
         .exact(imbalance <= 1.1, format!("imbalance after 90 %: {imbalance:.3}"))
         .exact(migration <= 0.02, format!("migrations make {} of all erases", percent(migration)))
-        .near("its life where channels tie", tie, WEAR_ADVERSARY.paper, "life.literal_tie.1", SAME)
+        .near("its life where channels tie", tie, WEAR_ADVERSARY.references, "life.literal_tie.1", SAME)
         .shape(tie > free && free > literal, "the paper's rule lives by ties, which migrations break")
         .shape(one.min > 5.0 * mean("life.none.1"), "exchanges prolong the life")
         .claim(

@@ -5,7 +5,7 @@ use larder_ssd::analytic::life::Endurance;
 
 use crate::Error;
 use crate::experiment::judge::Checks;
-use crate::experiment::{Experiment, Judgement, Metrics, PaperValue, Settings, Summary};
+use crate::experiment::{Experiment, Judgement, Metrics, Reference, Settings, Summary};
 use crate::replay::Monitor;
 
 /// Units and imbalance of the rows, by name in metrics. Four units are the dies of a channel.
@@ -25,12 +25,12 @@ const BUDGETS: [(u32, f64); 2] = [(3000, 250.0), (10_000, 150.0)];
 /// The paper's drive: 4 dies of 16 GiB on each of 16 channels.
 const FLASH_BYTES: u64 = 1 << 40;
 
-const fn worked(metric: &'static str, value: f64) -> PaperValue {
-    PaperValue { metric, value, source: "worked from the formulas of section 4" }
+const fn worked(metric: &'static str, value: f64) -> Reference {
+    Reference::derived(metric, value, "worked from the formulas of section 4")
 }
 
-const fn text(metric: &'static str, value: f64) -> PaperValue {
-    PaperValue { metric, value, source: "text of section 4" }
+const fn text(metric: &'static str, value: f64) -> Reference {
+    Reference::published(metric, value, "text of section 4")
 }
 
 pub(in crate::experiment) static WEAR_ANALYSIS: Experiment = Experiment {
@@ -64,7 +64,7 @@ pub(in crate::experiment) static WEAR_ANALYSIS: Experiment = Experiment {
             "MiB a second that wear out 1 TiB in the given number of weeks, by rated cycles and weeks",
         ),
     ],
-    paper: &[
+    references: &[
         text("budget_mib.3000x250", 21.0),
         text("budget_mib.10000x150", 116.0),
         worked("rounds.n4_d10", 7.25),
@@ -229,7 +229,7 @@ fn turns_walked(units: u32, delta: f64) -> u32 {
 fn judge(summary: &Summary) -> Judgement {
     let mut checks = Checks::default();
     let mut same = 0;
-    for value in WEAR_ANALYSIS.paper {
+    for value in WEAR_ANALYSIS.references {
         let ours = summary.mean(value.metric);
         if same_to_two_digits(ours, value.value) {
             same += 1;

@@ -9,7 +9,7 @@ use super::years::live;
 use crate::Error;
 use crate::experiment::judge::Checks;
 use crate::experiment::measured::{highest, lowest};
-use crate::experiment::{Experiment, Judgement, Metrics, PaperValue, Parameter, Settings, Summary};
+use crate::experiment::{Experiment, Judgement, Metrics, Parameter, Reference, Settings, Summary};
 use crate::replay::Monitor;
 
 /// Levelled channels, with the given levelling of dies.
@@ -64,11 +64,11 @@ pub(in crate::experiment) static DIE_WEAR: Experiment = Experiment {
         ("die_swaps.*", "exchanges of two dies of a channel in the life, all channels"),
         ("die_swaps_per_channel.*", "the same, by channel"),
     ],
-    paper: &[PaperValue {
-        metric: "die_swaps_per_channel.all.die_each",
-        value: 40.0,
-        source: "section 4: the most that four dies of a channel take in a life, N / delta",
-    }],
+    references: &[Reference::derived(
+        "die_swaps_per_channel.all.die_each",
+        40.0,
+        "section 4: the most that four dies of a channel take in a life, N / delta",
+    )],
     needs: &[
         "imbalance.all.mixed",
         "imbalance.all.channels",

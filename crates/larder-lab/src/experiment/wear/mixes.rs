@@ -10,7 +10,7 @@ use super::years::{Life, live};
 use crate::Error;
 use crate::experiment::judge::{Checks, SAME};
 use crate::experiment::measured::{highest, lowest};
-use crate::experiment::{Experiment, Judgement, Metrics, PaperValue, Parameter, Settings, Summary};
+use crate::experiment::{Experiment, Judgement, Metrics, Parameter, Reference, Settings, Summary};
 use crate::replay::Monitor;
 
 /// The policies, by name in metrics.
@@ -35,8 +35,8 @@ const IN_BURSTS: [(&str, Channels); 3] = [
 const OTHER_MIXES: f64 = 0.3;
 const SIMULATED: &str = "another simulation of the same rule, not the paper's";
 
-const fn simulated(metric: &'static str, value: f64) -> PaperValue {
-    PaperValue { metric, value, source: SIMULATED }
+const fn simulated(metric: &'static str, value: f64) -> Reference {
+    Reference::ours(metric, value, SIMULATED)
 }
 
 pub(in crate::experiment) static WEAR_MIXES: Experiment = Experiment {
@@ -105,12 +105,12 @@ pub(in crate::experiment) static WEAR_MIXES: Experiment = Experiment {
         ),
         ("spread_life.*", "life with that mix as a share of the ideal one, by policy"),
     ],
-    paper: &[
-        PaperValue {
-            metric: "wear_ratio.none",
-            value: 12.0,
-            source: "Figure 5: a channel of TPC-C beside one of TPC-E",
-        },
+    references: &[
+        Reference::published(
+            "wear_ratio.none",
+            12.0,
+            "Figure 5: a channel of TPC-C beside one of TPC-E",
+        ),
         simulated("life_mean.none", 0.223),
         simulated("life_min.none", 0.108),
         simulated("life_mean.literal", 0.375),
@@ -231,9 +231,9 @@ fn judge(summary: &Summary) -> Judgement {
         .exact(migration <= 0.02, format!("migrations make at most {} of all erases", percent(migration)))
         .exact(even == 0.0, format!("an even load: {even:.0} exchanges"))
         .exact(level <= 1.2, format!("wear of channels differs by {level:.3} times with exchanges"))
-        .near("and without", mean("wear_ratio.none"), WEAR_MIXES.paper, "wear_ratio.none", SAME)
-        .near("without exchanges", mean("life_mean.none"), WEAR_MIXES.paper, "life_mean.none", OTHER_MIXES)
-        .near("paper's rule", mean("life_mean.literal"), WEAR_MIXES.paper, "life_mean.literal", OTHER_MIXES)
+        .near("and without", mean("wear_ratio.none"), WEAR_MIXES.references, "wear_ratio.none", SAME)
+        .near("without exchanges", mean("life_mean.none"), WEAR_MIXES.references, "life_mean.none", OTHER_MIXES)
+        .near("paper's rule", mean("life_mean.literal"), WEAR_MIXES.references, "life_mean.literal", OTHER_MIXES)
         .shape(
             half.mean > mean("life_mean.literal") && mean("life_mean.literal") > mean("life_mean.none"),
             "the pair rule gains more than the paper's rule, and that more than none",

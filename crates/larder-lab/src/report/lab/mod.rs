@@ -25,4 +25,4 @@ mod specs;
 mod tests;
 
 pub(super) use page::render;
-pub use result::{LabResult, PaperMark, Range, read_results};
+pub use result::{LabResult, Mark, Range, read_results};

@@ -82,6 +82,9 @@ fn verdicts(out: &mut Markup, results: &[LabResult]) {
                     out.tag("td", &[], |out| {
                         out.leaf("b", &[("class", &"verdict")], &marked(&result.verdict));
                         changed_mark(out, result);
+                        if !result.reading.is_empty() {
+                            out.text(&format!(" {}", result.reading));
+                        }
                         out.tag("details", &[], |out| {
                             out.leaf("summary", &[], "why");
                             out.text(&result.reason);
@@ -104,7 +107,13 @@ fn experiment_section(out: &mut Markup, result: &LabResult) {
         out.leaf("h2", &[], &format!("{}: {}", result.experiment, result.title));
         out.tag("p", &[("class", &"outcome")], |out| {
             out.leaf("b", &[("class", &"verdict")], &marked(&result.verdict));
-            out.text(&format!(": {}.", result.reason.trim_end_matches('.')));
+            if !result.reading.is_empty() {
+                out.text(&format!(": {}.", result.reading));
+            }
+        });
+        out.tag("details", &[], |out| {
+            out.leaf("summary", &[], "why");
+            out.text(&format!("{}.", result.reason.trim_end_matches('.')));
         });
         changed_note(out, result);
         out.tag("dl", &[("class", &"facts")], |out| {
@@ -177,7 +186,7 @@ fn parameters(result: &LabResult) -> String {
     each.collect::<Vec<_>>().join(", ")
 }
 
-/// The table of our values and the paper's.
+/// The table of what was measured and what it is compared with.
 fn metrics(out: &mut Markup, result: &LabResult) {
     let meanings = Meanings::of(result);
     out.tag("table", &[("class", &"metrics")], |out| {
@@ -186,17 +195,16 @@ fn metrics(out: &mut Markup, result: &LabResult) {
             ("min", true),
             ("mean", true),
             ("max", true),
-            ("paper", true),
+            ("compared with", true),
             ("where, or what is measured", false),
         ];
         head(out, &columns);
         out.tag("tbody", &[], |out| {
             for (name, range, points) in rows(result) {
-                let paper = result.paper.get(&name);
-                let published =
-                    paper.map_or(String::new(), |paper| format::significant(paper.value));
-                let remark = match (paper, points) {
-                    (Some(paper), _) => paper.source.clone(),
+                let reference = result.references.get(&name);
+                let compared = reference.map_or(String::new(), |it| format::significant(it.value));
+                let remark = match (reference, points) {
+                    (Some(it), _) => format!("{}: {}", it.origin, it.source),
                     (None, 1) => meanings.of_metric(&name),
                     (None, points) => format!("{points} points; {}", meanings.of_metric(&name)),
                 };
@@ -206,7 +214,7 @@ fn metrics(out: &mut Markup, result: &LabResult) {
                         let text = format::significant(value.unwrap_or(f64::NAN));
                         out.leaf("td", &[("class", &"number")], &text);
                     }
-                    out.leaf("td", &[("class", &"number")], &published);
+                    out.leaf("td", &[("class", &"number")], &compared);
                     out.leaf("td", &[("class", &"remark")], &remark);
                 });
             }

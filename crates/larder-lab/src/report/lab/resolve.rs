@@ -78,7 +78,11 @@ fn point(result: &LabResult, metric: &str, at: f64) -> Option<Point> {
         at,
         value,
         range: (min.unwrap_or(value), max.unwrap_or(value)),
-        published: result.paper.get(metric).map(|paper| paper.value),
+        published: result
+            .references
+            .get(metric)
+            .filter(|it| it.origin != "ours")
+            .map(|it| it.value),
     })
 }
 

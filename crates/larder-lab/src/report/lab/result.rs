@@ -32,14 +32,22 @@ pub struct LabResult {
     /// A description of the machine, if there are such metrics.
     #[serde(default)]
     pub machine: Vec<String>,
-    /// The paper's values, by metric.
-    pub paper: BTreeMap<String, PaperMark>,
+    /// The values that they are compared with, by metric. Results of earlier versions call them `paper`.
+    #[serde(alias = "paper")]
+    pub references: BTreeMap<String, Mark>,
     /// The criterion for "reproduced".
     pub criterion: String,
+    /// How many published numbers are met; empty in results of earlier versions.
+    #[serde(default)]
+    pub reading: String,
     /// The verdict.
     pub verdict: String,
     /// The reason for the verdict.
     pub reason: String,
+}
+
+fn published() -> String {
+    "published".to_owned()
 }
 
 /// A metric over the seeds; `None` where it could not be measured.
@@ -53,12 +61,15 @@ pub struct Range {
     pub max: Option<f64>,
 }
 
-/// The paper's value of a metric.
+/// A value that a metric is compared with.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-pub struct PaperMark {
+pub struct Mark {
     /// Its value.
     pub value: f64,
-    /// Where the paper states it.
+    /// `published`, `derived` (from published numbers) or `ours`; earlier versions did not say.
+    #[serde(default = "published")]
+    pub origin: String,
+    /// Where it stands, or how it was found.
     pub source: String,
 }
 

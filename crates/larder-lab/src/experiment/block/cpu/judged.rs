@@ -68,7 +68,7 @@ fn bytes_of_lines(
     for kib in LINE_KIB {
         let metric = format!("cw.files.first.{layout}.{kib}.1");
         let what = format!("{place}, {layout}, lines of {kib} KiB");
-        checks = checks.near(&what, first(kib), BLOCK_CPU.paper, &metric, 0.02);
+        checks = checks.near(&what, first(kib), BLOCK_CPU.references, &metric, 0.02);
     }
     let again = costs.iter().filter(|cost| cost.pass == "second").map(|cost| cost.bytes);
     let again = highest(again.flat_map(|seen| [seen.min, seen.max]).map(|it| (it - 1.0).abs()));

@@ -24,7 +24,7 @@ use larder_workload::Spread;
 
 use super::counted::{COUNTED_22, COUNTED_26};
 use crate::Error;
-use crate::experiment::{Experiment, Metrics, PaperValue, Parameter, Settings};
+use crate::experiment::{Experiment, Metrics, Parameter, Reference, Settings};
 use crate::replay::Monitor;
 use passes::{Pass, write_twice};
 use place::{CORE_DIR, DIR, MIB, Place};
@@ -87,15 +87,15 @@ pub(in crate::experiment) static BLOCK_CPU: Experiment = Experiment {
         ("block_bytes.*", "block of the cache device: files, memory"),
         ("direct", "1 if the files bypass the page cache, else 0"),
     ],
-    paper: &[
-        PaperValue { metric: "cw.files.first.ocf22.4.1", value: 2.0, source: COUNTED_22 },
-        PaperValue { metric: "cw.files.first.ocf22.16.1", value: 1.25, source: COUNTED_22 },
-        PaperValue { metric: "cw.files.first.ocf22.64.1", value: 1.0625, source: COUNTED_22 },
-        PaperValue { metric: "cw.files.first.ocf26.4.1", value: 2.0, source: COUNTED_26 },
-        PaperValue { metric: "cw.files.first.ocf26.16.1", value: 1.25, source: COUNTED_26 },
-        PaperValue { metric: "cw.files.first.ocf26.64.1", value: 1.0625, source: COUNTED_26 },
-        PaperValue { metric: "logic_of_time.files.first.ocf22.4", value: 0.45, source: STUDY },
-        PaperValue { metric: "logic_of_time.files.second.ocf22.4", value: 0.38, source: STUDY },
+    references: &[
+        Reference::ours("cw.files.first.ocf22.4.1", 2.0, COUNTED_22),
+        Reference::ours("cw.files.first.ocf22.16.1", 1.25, COUNTED_22),
+        Reference::ours("cw.files.first.ocf22.64.1", 1.0625, COUNTED_22),
+        Reference::ours("cw.files.first.ocf26.4.1", 2.0, COUNTED_26),
+        Reference::ours("cw.files.first.ocf26.16.1", 1.25, COUNTED_26),
+        Reference::ours("cw.files.first.ocf26.64.1", 1.0625, COUNTED_26),
+        Reference::published("logic_of_time.files.first.ocf22.4", 0.45, STUDY),
+        Reference::published("logic_of_time.files.second.ocf22.4", 0.38, STUDY),
     ],
     needs: &[
         "cw.files.first.ocf22.4.1",

@@ -65,7 +65,7 @@ pub(in crate::experiment) static BLOCK_OFFLOAD: Experiment = Experiment {
         ("mb_s.*", "classic caching in MB/s, by the same"),
         ("core_share.*", "reads that the core has served though they were cached, by the same"),
     ],
-    paper: &[],
+    references: &[],
     needs: &["gain.hits.40", "gain.misses.40", "gain.writes.40", "gain.hits.100"],
     measure,
     judge,

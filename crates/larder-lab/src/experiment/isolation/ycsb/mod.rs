@@ -8,7 +8,7 @@ use larder_ssd::timed::{DriveTiming, NandTiming, open_channel};
 use super::drive::{Drive, Kind};
 use crate::Error;
 use crate::experiment::judge::Checks;
-use crate::experiment::{Experiment, Judgement, Metrics, PaperValue, Parameter, Settings, Summary};
+use crate::experiment::{Experiment, Judgement, Metrics, Parameter, Reference, Settings, Summary};
 use crate::replay::Monitor;
 use client::{Load, WORKLOADS, WorkloadResult};
 
@@ -33,16 +33,16 @@ const INSTANCES: Parameter =
 
 const PAPER: &str = "section 4.2: two instances of LevelDB under YCSB";
 
-const fn paper(metric: &'static str, value: f64) -> PaperValue {
-    PaperValue { metric, value, source: PAPER }
+const fn paper(metric: &'static str, value: f64) -> Reference {
+    Reference::published(metric, value, PAPER)
 }
 
-const fn glue(metric: &'static str, value: f64) -> PaperValue {
-    PaperValue {
+const fn glue(metric: &'static str, value: f64) -> Reference {
+    Reference::published(
         metric,
         value,
-        source: "section 3: lines of LevelDB and of vLFS that call the vSSD",
-    }
+        "section 3: lines of LevelDB and of vLFS that call the vSSD",
+    )
 }
 
 pub(in crate::experiment) static YCSB: Experiment = Experiment {
@@ -68,7 +68,7 @@ pub(in crate::experiment) static YCSB: Experiment = Experiment {
         ("p99_gain.*", "p99 with this kind by that with own channels, geometric mean of a to f"),
         ("glue_lines", "lines of code between LevelDB and blocks, tests and comments left out"),
     ],
-    paper: &[
+    references: &[
         paper("throughput_gain.2.die", 1.3),
         paper("throughput_gain.2.software", 1.6),
         paper("p99_gain.2.die", 1.7),
@@ -194,7 +194,7 @@ fn judge(summary: &Summary) -> Judgement {
         );
         for kind in ["die", "software"] {
             let wanted =
-                crate::experiment::judge::published(YCSB.paper, &format!("{metric}.2.{kind}"));
+                crate::experiment::judge::published(YCSB.references, &format!("{metric}.2.{kind}"));
             let ours = gain(kind);
             checks = checks.exact(
                 (wanted / 1.5..=wanted * 1.5).contains(&ours),
