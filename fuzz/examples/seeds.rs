@@ -10,6 +10,7 @@ use std::io::{Result, Write};
 use std::path::{Path, PathBuf};
 
 use flate2::write::GzEncoder;
+use larder::SocLayout;
 use larder_fuzz::seal::SNAPSHOT_HEADER_BYTES;
 use larder_fuzz::{array, drive};
 use liblzma::write::XzEncoder;
@@ -30,13 +31,18 @@ fn main() -> Result<()> {
 }
 
 fn flash(seeds: &Path) -> Result<()> {
-    let image = drive::after_clean_shutdown();
+    let image = drive::after_clean_shutdown(SocLayout::Buckets);
     let snapshot_end =
         drive::SNAPSHOT_AT + SNAPSHOT_HEADER_BYTES + drive::number(&image, drive::SNAPSHOT_AT + 16);
     let snapshot = &image[drive::SNAPSHOT_AT..snapshot_end];
     save(seeds, "metadata", "superblock", &image[..SUPERBLOCK_BYTES])?;
     save(seeds, "metadata", "snapshot", snapshot)?;
     save(seeds, "restart", "whole", &snapshot[SNAPSHOT_HEADER_BYTES..])?;
+    let image = drive::after_clean_shutdown(SocLayout::Pages);
+    let end =
+        drive::SNAPSHOT_AT + SNAPSHOT_HEADER_BYTES + drive::number(&image, drive::SNAPSHOT_AT + 16);
+    let content = &image[drive::SNAPSHOT_AT + SNAPSHOT_HEADER_BYTES..end];
+    save(seeds, "restart", "whole-pages", content)?;
 
     let buckets = image.chunks_exact(4096).enumerate();
     for (number, bucket) in buckets.filter(|(_, bucket)| bucket.starts_with(b"LBKT")).take(3) {
@@ -58,6 +64,9 @@ fn flash(seeds: &Path) -> Result<()> {
     page[14] = 2;
     page.extend_from_slice(b"\x01\0\x02\0\0\0\0\0kv1\x01\0\x02\x80\0\0\0\0\x07\0\0\0kv2");
     save(seeds, "soc_log_page", "two", &page)?;
+    // Three pages with 3, 0 and 1 objects; a page with the two records.
+    save(seeds, "soc_pages", "directory", &[3, 3, 1, 0, 2, 0, 255, 255, 0, 1, 9, 0])?;
+    save(seeds, "soc_pages", "page", &[&[1], &page[32..]].concat())?;
     // The shortest inputs: a key of one byte without a value, an empty bucket, an empty footer.
     let mut record = [0; 33];
     record[6] = 1;

@@ -1,4 +1,4 @@
-//! A cache that opens on a device whose snapshot has arbitrary content under a valid checksum.
+//! Caches, with buckets and with pages by set, that open on a device whose snapshot has arbitrary content under a valid checksum.
 //!
 //! The regions and buckets are those of a clean shutdown. Whatever the snapshot says about them, the cache must open,
 //! return only values that their keys once had, and continue to work.
@@ -6,16 +6,24 @@
 
 use std::sync::{Arc, LazyLock};
 
-use larder::{Larder, VirtualClock, block_on};
+use larder::{Larder, SocLayout, VirtualClock, block_on};
 use larder_device::MemoryDevice;
 use larder_fuzz::drive::{self, SMALL, SNAPSHOT_AT};
 use larder_fuzz::seal;
 use libfuzzer_sys::fuzz_target;
 
-static LEFT: LazyLock<Vec<u8>> = LazyLock::new(drive::after_clean_shutdown);
+static LEFT: LazyLock<[(SocLayout, Vec<u8>); 2]> = LazyLock::new(|| {
+    [SocLayout::Buckets, SocLayout::Pages]
+        .map(|layout| (layout, drive::after_clean_shutdown(layout)))
+});
 
 fuzz_target!(|content: &[u8]| {
-    let mut image = LEFT.clone();
+    for (layout, left) in &*LEFT {
+        restart(*layout, left.clone(), content);
+    }
+});
+
+fn restart(layout: SocLayout, mut image: Vec<u8>, content: &[u8]) {
     let room = drive::snapshot_room(&image);
     let header = &image[SNAPSHOT_AT..SNAPSHOT_AT + seal::SNAPSHOT_HEADER_BYTES];
     let length = content.len().min(room - header.len());
@@ -26,7 +34,7 @@ fuzz_target!(|content: &[u8]| {
 
     let device = Arc::new(MemoryDevice::holding(image));
     let clock = Arc::new(VirtualClock::default());
-    let cache = block_on(Larder::open(drive::config(), Some(device), clock)).unwrap();
+    let cache = block_on(Larder::open(drive::config(layout), Some(device), clock)).unwrap();
     for key in 0..drive::KEYS {
         if let Some(value) = block_on(cache.get(&drive::key(key))).unwrap() {
             assert!(drive::versions(key).any(|known| known == *value), "key {key}");
@@ -41,4 +49,4 @@ fuzz_target!(|content: &[u8]| {
         }
     }
     block_on(cache.close()).unwrap();
-});
+}

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 use larder_blocks::vssd::VssdArray;
 use larder_blocks::{BlockStore, Stream};
 use larder_device::IoBuffer;
-use larder_vssd::image::{ImageConfig, ImageIo, ModelImage};
 use larder_ssd::nand::{ChannelIndex, DieArray, NandGeometry};
 use larder_ssd::raw::{RawConfig, RawSsd};
+use larder_vssd::image::{ImageConfig, ImageIo, ModelImage};
 use larder_vssd::{
     ImageFailed, Isolation, MemoryImages, Pages, Request, Throughputs, Vssds, channel_pairs,
 };

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use larder::{Config, Larder, LocConfig, SocConfig, VirtualClock, block_on};
+use larder::{
+    Config, CrashSafety, Larder, LocConfig, SocConfig, SocLayout, VirtualClock, block_on,
+};
 use larder_device::{Device, MemoryDevice};
 
 /// Offset of the snapshot.
@@ -16,14 +18,19 @@ pub const KEYS: u32 = 24;
 /// Number of keys with small values.
 pub const SMALL: u32 = 16;
 
-/// The tombstone log alone takes 64 KiB.
-const CAPACITY_BYTES: u64 = 192 << 10;
+/// The tombstone log alone takes 64 KiB. Pages by set have none, and larger regions.
+const CAPACITY_BYTES: [usize; 2] = [192 << 10, 320 << 10];
 
-/// The configuration of all caches here.
-pub fn config() -> Config {
+/// The configuration of all caches here. With pages, what is gone is in the snapshot.
+pub fn config(layout: SocLayout) -> Config {
+    let (percent, crash_safety) = match layout {
+        SocLayout::Buckets => (30.0, CrashSafety::Process),
+        _ => (50.0, CrashSafety::Off),
+    };
     Config {
         dram_bytes: 8 << 10,
-        soc: SocConfig { percent: Some(30.0), ..SocConfig::default() },
+        soc: SocConfig { percent: Some(percent), layout: Some(layout), ..SocConfig::default() },
+        crash_safety,
         loc: LocConfig { region_bytes: Some(8192), ..LocConfig::default() },
         hash_seed: Some(0),
         ..Config::default()
@@ -42,11 +49,13 @@ pub fn versions(number: u32) -> impl Iterator<Item = Vec<u8>> {
 }
 
 /// The bytes of a device after some sets, deletes and a clean shutdown. They are the same in each call.
-pub fn after_clean_shutdown() -> Vec<u8> {
-    let device = Arc::new(MemoryDevice::holding(vec![0; CAPACITY_BYTES as usize]));
+pub fn after_clean_shutdown(layout: SocLayout) -> Vec<u8> {
+    let capacity = CAPACITY_BYTES[usize::from(layout == SocLayout::Pages)];
+    let device = Arc::new(MemoryDevice::holding(vec![0; capacity]));
     let shared: Arc<dyn Device> = Arc::clone(&device) as _;
-    let cache = block_on(Larder::open(config(), Some(shared), Arc::new(VirtualClock::default())))
-        .expect("the configuration fits the device");
+    let cache =
+        block_on(Larder::open(config(layout), Some(shared), Arc::new(VirtualClock::default())))
+            .expect("the configuration fits the device");
     for round in 0..2 {
         for number in (0..KEYS).filter(|number| round == 0 || number % 3 == 0) {
             let value = versions(number).nth(round).expect("there are two versions");

@@ -29,8 +29,8 @@ pub(crate) struct Options {
     #[arg(long = "workload", value_name = "LIST", value_delimiter = ',', ignore_case = true, value_parser = workload())]
     pub(crate) workloads: Option<Vec<String>>,
     /// Systems, separated by commas [default: those of the workload]. larder: only the memory budget is set;
-    /// larder-soc, larder-soc-log: small objects in buckets, without and with a log in front of them; larder-loc: all
-    /// in one log; harness is not a cache, and shows the cost of the benchmark itself
+    /// larder-soc, larder-soc-log: small objects in buckets, without and with a log in front of them; larder-pages: in
+    /// pages by set; larder-loc: all in one log; harness is not a cache, and shows the cost of the benchmark itself
     #[arg(long = "system", value_name = "LIST", value_delimiter = ',', value_parser = system())]
     pub(crate) systems: Option<Vec<System>>,
     /// Threads in DRAM [default: 2], tasks on flash [default: 2,64]

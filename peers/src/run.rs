@@ -164,7 +164,9 @@ fn in_dram(task: &Task, source: &Arc<Source>) -> Result<Outcome, String> {
         }
         System::Moka => threads(task, &Moka::open(bytes), source),
         System::Harness => threads(task, &Harness, source),
-        System::LarderSoc | System::LarderSocLog | System::LarderLoc => Err(cannot(task)),
+        System::LarderSoc | System::LarderPages | System::LarderSocLog | System::LarderLoc => {
+            Err(cannot(task))
+        }
     }
 }
 

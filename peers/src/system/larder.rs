@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use larder::{Config, CrashSafety, Larder, LocConfig, RealClock, SocConfig, block_on};
+use larder::{Config, CrashSafety, Larder, LocConfig, RealClock, SocConfig, SocLayout, block_on};
 use larder_device::{Device, DirectIo, FileDevice, FileOptions};
 
 use super::{DramCache, HybridCache, HybridPlan, System};
@@ -41,16 +41,18 @@ pub(crate) struct LarderHybrid(Larder);
 impl LarderHybrid {
     /// Opens the cache with the engines of `system`.
     pub(crate) async fn open(plan: &HybridPlan<'_>, system: System) -> Result<Self, String> {
-        let (soc_percent, soc_log_percent) = match system {
-            System::LarderSoc => (plan.flash.soc_percent, 0.0),
-            System::LarderSocLog => (plan.flash.soc_percent, SOC_LOG_PERCENT),
-            System::LarderLoc => (0.0, 0.0),
+        let (percent, log_percent, layout) = match system {
+            System::LarderSoc => (plan.flash.soc_percent, 0.0, SocLayout::Buckets),
+            System::LarderPages => (plan.flash.soc_percent, 0.0, SocLayout::Pages),
+            System::LarderSocLog => (plan.flash.soc_percent, SOC_LOG_PERCENT, SocLayout::Buckets),
+            System::LarderLoc => (0.0, 0.0, SocLayout::Buckets),
             _ => return Self::open_with(plan, Config::default()).await,
         };
         let config = Config {
             soc: SocConfig {
-                percent: Some(soc_percent),
-                log_percent: soc_log_percent,
+                percent: Some(percent),
+                layout: Some(layout),
+                log_percent,
                 max_object_bytes: SOC_OBJECT_BYTES_MAX,
                 ..SocConfig::default()
             },

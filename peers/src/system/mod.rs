@@ -62,8 +62,10 @@ pub(crate) struct HybridPlan<'a> {
 pub(crate) enum System {
     /// Larder with defaults, except for the memory budget.
     Larder,
-    /// Larder with a share of flash as the small-object engine.
+    /// Larder with a share of flash as the small-object engine, in buckets.
     LarderSoc,
+    /// The same in pages by set.
+    LarderPages,
     /// The same with a log in front of that engine.
     LarderSocLog,
     /// Larder with all flash as the large-object engine.
@@ -79,9 +81,10 @@ pub(crate) enum System {
 }
 
 impl System {
-    pub(crate) const ALL: [(&'static str, Self); 9] = [
+    pub(crate) const ALL: [(&'static str, Self); 10] = [
         ("larder", Self::Larder),
         ("larder-soc", Self::LarderSoc),
+        ("larder-pages", Self::LarderPages),
         ("larder-soc-log", Self::LarderSocLog),
         ("larder-loc", Self::LarderLoc),
         ("foyer", Self::Foyer),
@@ -94,9 +97,10 @@ impl System {
     pub(crate) const IN_DRAM: [Self; 6] =
         [Self::Larder, Self::Foyer, Self::FoyerLru, Self::QuickCache, Self::Moka, Self::Harness];
     /// The systems for a workload with flash.
-    pub(crate) const HYBRID: [Self; 6] = [
+    pub(crate) const HYBRID: [Self; 7] = [
         Self::Larder,
         Self::LarderSoc,
+        Self::LarderPages,
         Self::LarderSocLog,
         Self::LarderLoc,
         Self::Foyer,
@@ -112,14 +116,23 @@ impl System {
 
     /// Whether it is Larder, in any configuration.
     pub(crate) fn is_larder(self) -> bool {
-        matches!(self, Self::Larder | Self::LarderSoc | Self::LarderSocLog | Self::LarderLoc)
+        matches!(
+            self,
+            Self::Larder
+                | Self::LarderSoc
+                | Self::LarderPages
+                | Self::LarderSocLog
+                | Self::LarderLoc
+        )
     }
 
     /// Whether it can run a workload.
     pub(crate) fn can(self, workload: &Workload) -> bool {
         match self {
             Self::Larder | Self::Foyer | Self::FoyerLru => true,
-            Self::LarderSoc | Self::LarderSocLog | Self::LarderLoc => workload.flash.is_some(),
+            Self::LarderSoc | Self::LarderPages | Self::LarderSocLog | Self::LarderLoc => {
+                workload.flash.is_some()
+            }
             Self::QuickCache | Self::Moka | Self::Harness => workload.flash.is_none(),
         }
     }

@@ -415,3 +415,13 @@ fn fetched(hash: KeyHash, page: Page, slot: u8) -> Option<FlashItem> {
     let buffer = page.buffer;
     Some(FlashItem { buffer, hash, at, key_bytes, value_bytes, expiry_s, flags, kind, tiers })
 }
+
+/// Parses any bytes as the value of a page, and as the directory of a region with this number of pages.
+pub(crate) fn fuzz_parts(bytes: &[u8], pages: u8) {
+    let lengths = records(bytes, 0).map(|record| record.key.len() + record.value.len());
+    assert!(lengths.sum::<usize>() <= PAGE_BYTES);
+    if let Some(listed) = directory::parse(bytes, pages.into()) {
+        assert_eq!(listed.len(), usize::from(pages));
+        assert!(listed.iter().map(|page| 1 + 2 * page.len()).sum::<usize>() == bytes.len());
+    }
+}
