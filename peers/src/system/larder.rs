@@ -52,7 +52,7 @@ impl LarderHybrid {
             soc: SocConfig {
                 percent: Some(percent),
                 layout: Some(layout),
-                log_percent,
+                log_percent: Some(log_percent),
                 max_object_bytes: SOC_OBJECT_BYTES_MAX,
                 ..SocConfig::default()
             },

@@ -152,8 +152,11 @@ pub(crate) static KEYS: [CacheKey; 40] = [
     key(
         "soc.log",
         Change::Empties,
-        |to, text| put(&mut to.soc.log_percent, percent(text)),
-        |of| format!("{} %", of.soc.log_percent),
+        |to, text| put(&mut to.soc.log_percent, percent(text).map(Some)),
+        |of| {
+            let by_itself = || "none, or half of the buckets beyond 25 x memory".to_owned();
+            of.soc.log_percent.map_or_else(by_itself, |percent| format!("{percent} %"))
+        },
     ),
     key(
         "soc.log_threshold",

@@ -86,9 +86,16 @@ fn objects(cache: &Larder, memory_bytes: u64, on_blocks: bool) -> Vec<String> {
             layout.soc_sets
         ));
     } else if soc_bytes > 0 {
+        let log = u64::from(layout.soc_log_segments) * u64::from(layout.soc_log_segment_bytes);
+        let cost = match log {
+            0 => "a few bits of memory each, but a bucket is written for each of them".to_owned(),
+            _ => format!(
+                "{} more are a log before them, so that a bucket is written for several; a crash empties it",
+                BinaryBytes(log)
+            ),
+        };
         lines.push(format!(
-            "small ones in buckets of 4 KiB on {:.1} % of the flash ({}): a few bits of memory each, but a bucket is \
-             written for each of them; the others in a log. {with_buckets}",
+            "small ones in buckets of 4 KiB on {:.1} % of the flash ({}): {cost}; the others in a log. {with_buckets}",
             share(soc_bytes),
             BinaryBytes(soc_bytes)
         ));

@@ -221,7 +221,7 @@ mod tests {
         let mut config = Config::default();
         settings.put_into(&mut config);
         assert_eq!((config.soc.percent, config.soc.max_object_bytes), (Some(4.0), 1024));
-        assert_eq!((config.soc.log_percent, config.loc.region_bytes), (2.5, Some(4 << 20)));
+        assert_eq!((config.soc.log_percent, config.loc.region_bytes), (Some(2.5), Some(4 << 20)));
         assert_eq!(config.soc.eviction, SocEviction::Rrip);
         assert_eq!(config.loc.eviction, RegionEviction::Lru);
         assert_eq!(config.loc.reinsertion, Reinsertion::Hits(2));

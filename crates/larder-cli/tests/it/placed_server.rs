@@ -81,6 +81,31 @@ fn small_and_large_objects_go_to_handles_of_their_own() {
 
 /// With one handle beside the default, small and large objects share it. The drive moves what is left of the large
 /// ones, and the operator sees whose data that is, beside the predicted write amplification.
+/// Pages by set are what a server takes by itself where they fit, and it tells so and counts what they write.
+#[test]
+fn small_objects_are_written_once_unless_buckets_are_asked_for() {
+    let place = tempfile::tempdir().unwrap();
+    let model = "memory = \"32M\"\nfile = \"model:256M,op=10,ru=256K\"\n[soc]\npercent = 40\n";
+    let alwa = |serving: &Serving| {
+        fill(serving, 0..250_000, 300);
+        metric(serving, "larder_soc_written_bytes_total")
+            / metric(serving, "larder_admitted_bytes_total")
+    };
+    let serving = Serving::run(serve(place.path(), model, &[]));
+    let objects = serving.place("objects");
+    assert!(objects.contains("in pages by set on 39.7 %"), "{objects}");
+    let written = alwa(&serving);
+    assert!((1.0..1.7).contains(&written), "{written}");
+    assert!(metric(&serving, "larder_soc_page_writes_total") > 1000.0);
+    drop(serving);
+    let place = tempfile::tempdir().unwrap();
+    let model = format!("{model}layout = \"buckets\"\n");
+    let serving = Serving::run(serve(place.path(), &model, &[]));
+    assert!(serving.place("objects").contains("buckets of 4 KiB on 40.0 %"));
+    let written = alwa(&serving);
+    assert!(written > 4.0, "{written}");
+}
+
 #[test]
 fn data_that_the_drive_relocates_have_the_names_of_their_streams() {
     let place = tempfile::tempdir().unwrap();

@@ -47,7 +47,7 @@ pub(super) fn config(options: &ReplayOptions, engines: EngineOptions, placement:
         utilization_percent: options.utilization_percent,
         soc: SocConfig {
             percent: Some(options.soc_percent),
-            log_percent: options.soc_log_percent,
+            log_percent: Some(options.soc_log_percent),
             log_threshold: SocConfig::default().log_threshold,
             max_object_bytes: options.soc_max_object_bytes,
             dynamic_placement: engines.dynamic_placement,

@@ -258,7 +258,7 @@ fn set(config: &mut Config, name: &str, value: &str) -> Result<(), String> {
         "loc.reinsertion" => config.loc.reinsertion = parsed(name, value)?,
         "soc.eviction" => config.soc.eviction = parsed(name, value)?,
         "soc.layout" => config.soc.layout = Some(parsed(name, value)?),
-        "soc.log_percent" => config.soc.log_percent = parsed(name, value)?,
+        "soc.log_percent" => config.soc.log_percent = Some(parsed(name, value)?),
         "soc.max_object_bytes" => config.soc.max_object_bytes = parsed(name, value)?,
         "soc.pages_per_set" => config.soc.pages_per_set = Some(parsed(name, value)?),
         "soc.percent" => config.soc.percent = Some(parsed(name, value)?),

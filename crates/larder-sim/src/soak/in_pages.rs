@@ -17,7 +17,7 @@ impl Plan {
             layout: Some(SocLayout::Pages),
             pages_per_set: Some([2, 8, 24, 100][rng.usize(..4)]),
             percent: Some([20.0, 40.0][rng.usize(..2)]),
-            log_percent: 0.0,
+            log_percent: Some(0.0),
             dynamic_placement: false,
             eviction: SocEviction::default(),
             max_object_bytes: [640, 2000, 4050][rng.usize(..3)],

@@ -60,7 +60,8 @@ impl Kept {
                 && !plan.changing
                 && plan.shards.is_none()
                 && plan.config.admission == larder::AdmissionPolicy::All,
-            large_only: soc.log_percent > 0.0 || plan.atomic_write_bytes.is_none(),
+            large_only: soc.log_percent.is_some_and(|it| it > 0.0)
+                || plan.atomic_write_bytes.is_none(),
             small_bytes_max: soc.max_object_bytes as usize,
             ..Self::default()
         }

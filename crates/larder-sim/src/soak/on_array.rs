@@ -18,9 +18,9 @@ impl Plan {
         let soc = &mut config.soc;
         // Nothing but the array, or buckets in addition.
         if rng.u32(..4) == 0 {
-            (soc.percent, soc.log_percent, soc.dynamic_placement) = (Some(0.0), 0.0, false);
+            (soc.percent, soc.log_percent, soc.dynamic_placement) = (Some(0.0), Some(0.0), false);
         }
-        let left = 100.0 - soc.percent.unwrap_or(0.0) - soc.log_percent;
+        let left = 100.0 - soc.percent.unwrap_or(0.0) - soc.log_percent.unwrap_or(0.0);
         let has_three = soc.percent > Some(0.0) && left > 80.0 && rng.u32(..3) == 0;
         let tables = 10;
         config.array = ArrayConfig {

@@ -265,7 +265,7 @@ impl Plan {
                 // overwritten when its back-off ends.
                 self.drop_one_in = 0;
                 self.step_ns = 2_000;
-                self.config.soc.log_percent = 0.0;
+                self.config.soc.log_percent = Some(0.0);
                 self.config.soc.percent = Some(40.0);
                 self.clients = 16;
                 self.keys = 100;
@@ -296,7 +296,7 @@ impl Plan {
         self.config.dram_bytes = [8 << 10, 64 << 10, 512 << 10][rng.usize(..3)];
         if rng.u32(..3) > 0 {
             // Small objects that wait in the log are lost in any crash, flushed or not.
-            self.config.soc.log_percent = 0.0;
+            self.config.soc.log_percent = Some(0.0);
         }
         self.clients = 1 << rng.u32(1..=5);
         self.keys = rng.u32(12..80);
@@ -338,7 +338,7 @@ impl Plan {
         config.utilization_percent = 100.0;
         // Dead keys of buckets are processed; a few dozen may wait. Dead records wait for their region.
         config.soc.percent = Some(2.0);
-        config.soc.log_percent = 0.0;
+        config.soc.log_percent = Some(0.0);
         config.soc.max_object_bytes = 200;
         config.loc.region_bytes = Some(32 << 10);
         config.tombstone_log_bytes = Some(16 << 10);
@@ -416,7 +416,7 @@ fn config(rng: &mut fastrand::Rng) -> Config {
         utilization_percent: [25.0, 60.0, 100.0][rng.usize(..3)],
         soc: SocConfig {
             percent: Some([2.0, 10.0, 40.0][rng.usize(..3)]),
-            log_percent: [0.0, 0.0, 2.0, 5.0, 25.0][rng.usize(..5)],
+            log_percent: Some([0.0, 0.0, 2.0, 5.0, 25.0][rng.usize(..5)]),
             log_threshold: rng.u8(1..=4),
             max_object_bytes: [200, 640, 2000][rng.usize(..3)],
             ..SocConfig::default()

@@ -188,7 +188,7 @@ fn soc() -> Config {
 }
 
 fn loc() -> Config {
-    let soc = SocConfig { percent: Some(0.0), log_percent: 0.0, ..SocConfig::default() };
+    let soc = SocConfig { percent: Some(0.0), log_percent: Some(0.0), ..SocConfig::default() };
     alone(Config { dram_bytes: 0, soc, loc: LocConfig::default(), ..Config::default() })
 }
 

@@ -17,13 +17,26 @@ impl Config {
     /// The default share when the array is on. The array is for hosts with little memory, so small objects go to
     /// buckets, unless no share is left for them.
     fn soc_percent_beside_array(&self) -> f64 {
-        let left = 100.0 - self.array.percent - self.soc.log_percent;
+        let left = 100.0 - self.array.percent - self.log_asked_for();
         if left >= SOC_PERCENT { SOC_PERCENT } else { 0.0 }
     }
 
-    /// The large-object engine's share, in percent, given the small-object engine's share.
-    pub(crate) fn loc_percent(&self, soc_percent: f64) -> f64 {
-        let left = 100.0 - soc_percent - self.soc.log_percent - self.array.percent;
+    /// The share of the log before buckets, in percent, of a cache of `flash_bytes` that begins empty.
+    pub(crate) fn log_percent(&self, soc_percent: f64, flash_bytes: u64) -> f64 {
+        if self.array.is_on() {
+            return self.log_asked_for();
+        }
+        let shares = (soc_percent, 100.0 - soc_percent);
+        self.soc.log_percent_for(shares, (flash_bytes, self.memory()))
+    }
+
+    fn log_asked_for(&self) -> f64 {
+        self.soc.log_percent.unwrap_or(0.0)
+    }
+
+    /// The large-object engine's share, in percent, given the shares of the small-object engine and its log.
+    pub(crate) fn loc_percent(&self, soc_percent: f64, log_percent: f64) -> f64 {
+        let left = 100.0 - soc_percent - log_percent - self.array.percent;
         // Shares that are written to add up to 100 may miss it by a rounding error.
         if left < 1e-6 { 0.0 } else { left }
     }
@@ -33,7 +46,7 @@ impl Config {
         if !self.array.is_on() {
             return Ok(());
         }
-        let (array, log) = (self.array.percent, self.soc.log_percent);
+        let (array, log) = (self.array.percent, self.log_asked_for());
         let soc = self.soc.percent.unwrap_or(self.soc_percent_beside_array());
         if soc + log + array > 100.0 + 1e-6 || log > 0.0 && soc == 0.0 {
             return Err(Error::config(format!(
@@ -41,7 +54,7 @@ impl Config {
                  together, and a log needs buckets; use a smaller array.percent"
             )));
         }
-        let left = self.loc_percent(soc);
+        let left = self.loc_percent(soc, log);
         let (from, small) = (self.array.min_object_bytes, self.soc.max_object_bytes);
         if from == 0 && left > 0.0 {
             return Err(Error::config(format!(
@@ -70,7 +83,7 @@ mod tests {
     fn with(array: f64, from: u32, soc: Option<f64>, log: f64) -> Config {
         Config {
             array: ArrayConfig { percent: array, min_object_bytes: from, ..ArrayConfig::default() },
-            soc: SocConfig { percent: soc, log_percent: log, ..SocConfig::default() },
+            soc: SocConfig { percent: soc, log_percent: Some(log), ..SocConfig::default() },
             ..Config::default()
         }
     }
@@ -101,7 +114,7 @@ mod tests {
         let config = Config { dram_bytes: 1 << 30, ..with(50.0, 8192, None, 0.0) };
         assert_eq!(config.soc_percent(1 << 30), 4.0);
         assert_eq!(
-            (config.loc_percent(4.0), with(96.0, 0, None, 0.0).loc_percent(4.0)),
+            (config.loc_percent(4.0, 0.0), with(96.0, 0, None, 0.0).loc_percent(4.0, 0.0)),
             (46.0, 0.0)
         );
         assert_eq!(with(100.0, 0, None, 0.0).soc_percent(1 << 40), 0.0);

@@ -16,6 +16,9 @@ pub(crate) const PERCENT: f64 = 4.0;
 const FLASH_PER_MEMORY_WITH_PAGES: u64 = 25;
 /// With less, regions of pages and their directories are too large a part of it.
 const PAGES_BYTES_MIN: u64 = 64 << 20;
+/// Most bytes of the log before buckets for each byte of memory, if the cache chooses its size: the index of its objects
+/// takes a fifth of memory then (27 bits for 208 bytes).
+const LOG_PER_MEMORY: f64 = 12.0;
 /// Bytes of a page of a set.
 const PAGE_BYTES: u64 = 4096;
 /// With fewer pages, a set that begins a page early has lost too much of them.
@@ -52,10 +55,15 @@ pub struct SocConfig {
     /// the set.
     pub pages_per_set: Option<u32>,
     /// Share of the cache's flash for a log in front of the small-object engine's buckets, in percent; 0 means no log.
+    /// `None`, the default, lets the cache decide when it starts empty: if flash for small objects is more than 25 times
+    /// memory, and at least 64 MiB, and no other setting of buckets is given, the log has half of the bytes of the
+    /// buckets, and at most 12 times memory, because its objects take 27 bits of memory each. Later openings keep the
+    /// decision.
+    ///
     /// Small objects wait in the log until several of them can be written to their bucket together, which divides the
     /// engine's write amplification by several. 5 is a good start. Together with [`SocConfig::percent`] at most 100. A
     /// clean shutdown keeps the content of the log, a crash does not.
-    pub log_percent: f64,
+    pub log_percent: Option<f64>,
     /// When a segment of the log is reclaimed, a bucket is rewritten with its objects if the log holds at least this
     /// number of objects for it; at least 1. With fewer, the objects with hits stay in the log; the others move if
     /// their bucket has room for them, and are dropped if the bucket would have to evict for them. Default 2.
@@ -71,13 +79,18 @@ pub struct SocConfig {
     pub eviction: SocEviction,
 }
 
+/// Whether flash for small objects is too large for pages.
+fn is_beyond_pages(bytes: u64, memory_bytes: u64) -> bool {
+    bytes > memory_bytes.saturating_mul(FLASH_PER_MEMORY_WITH_PAGES)
+}
+
 impl Default for SocConfig {
     fn default() -> Self {
         Self {
             percent: None,
             layout: None,
             pages_per_set: None,
-            log_percent: 0.0,
+            log_percent: None,
             log_threshold: 2,
             max_object_bytes: 640,
             dynamic_placement: false,
@@ -91,7 +104,7 @@ impl SocConfig {
     pub(crate) fn percent_of(&self, flash_bytes: u64, memory_bytes: u64) -> f64 {
         let all_in_loc = flash_bytes <= memory_bytes.saturating_mul(FLASH_PER_MEMORY_WITHOUT_SOC);
         // A log is useless without buckets.
-        let chosen = if all_in_loc && self.log_percent == 0.0 { 0.0 } else { PERCENT };
+        let chosen = if all_in_loc && !self.has_log() { 0.0 } else { PERCENT };
         self.percent.unwrap_or(chosen)
     }
 
@@ -104,17 +117,44 @@ impl SocConfig {
     /// let soc = SocConfig::default();
     /// assert_eq!(soc.layout_for(25 << 30, 1 << 30), SocLayout::Pages);
     /// assert_eq!(soc.layout_for(26 << 30, 1 << 30), SocLayout::Buckets);
-    /// let soc = SocConfig { log_percent: 5.0, ..soc };
+    /// let soc = SocConfig { log_percent: Some(5.0), ..soc };
     /// assert_eq!(soc.layout_for(25 << 30, 1 << 30), SocLayout::Buckets, "a log is before buckets");
     /// ```
     pub fn layout_for(&self, bytes: u64, memory_bytes: u64) -> SocLayout {
-        let is_for_buckets = self.log_percent > 0.0
-            || self.dynamic_placement
-            || self.eviction != SocEviction::default();
-        let fits = bytes >= PAGES_BYTES_MIN
-            && bytes <= memory_bytes.saturating_mul(FLASH_PER_MEMORY_WITH_PAGES);
+        let fits = bytes >= PAGES_BYTES_MIN && !is_beyond_pages(bytes, memory_bytes);
+        let is_for_buckets = self.has_log() || self.has_bucket_settings();
         let chosen = if fits && !is_for_buckets { SocLayout::Pages } else { SocLayout::Buckets };
         self.layout.unwrap_or(chosen)
+    }
+
+    /// The share of the log, in percent, of a cache that begins empty, whose small objects have the share `percent` of
+    /// `flash_bytes`. At most `left` is free for it.
+    #[allow(clippy::cast_precision_loss)] // sizes of drives
+    pub(crate) fn log_percent_for(
+        &self,
+        (percent, left): (f64, f64),
+        (flash_bytes, memory_bytes): (u64, u64),
+    ) -> f64 {
+        let bytes = flash_bytes as f64 * percent / 100.0;
+        let is_chosen = self.layout.is_none()
+            && !self.has_bucket_settings()
+            && bytes >= PAGES_BYTES_MIN as f64
+            && bytes > memory_bytes as f64 * FLASH_PER_MEMORY_WITH_PAGES as f64;
+        let by_memory = memory_bytes as f64 * LOG_PER_MEMORY / flash_bytes.max(1) as f64 * 100.0;
+        // Rounded down, so that a later opening finds the number again.
+        let chosen = (percent / 2.0).min(by_memory).min(left).max(0.0);
+        let chosen = if is_chosen { (chosen * 100.0).floor() / 100.0 } else { 0.0 };
+        self.log_percent.unwrap_or(chosen)
+    }
+
+    /// Whether a log is asked for.
+    fn has_log(&self) -> bool {
+        self.log_percent.is_some_and(|percent| percent > 0.0)
+    }
+
+    /// Whether something else is asked for that only buckets have.
+    fn has_bucket_settings(&self) -> bool {
+        self.dynamic_placement || self.eviction != SocEviction::default()
     }
 
     /// The number of sets for this number of bytes of pages. `None` if it is too large.
@@ -132,18 +172,17 @@ impl SocConfig {
     pub(crate) fn check(&self) -> Result<(), Error> {
         let buckets = self.percent.unwrap_or(PERCENT);
         percent("soc.percent", buckets)?;
-        percent("soc.log_percent", self.log_percent)?;
-        if self.log_percent > 0.0 && buckets == 0.0 {
+        let log = self.log_percent.unwrap_or(0.0);
+        percent("soc.log_percent", log)?;
+        if log > 0.0 && buckets == 0.0 {
             return Err(Error::config(format!(
-                "soc.log_percent = {}: with soc.percent = 0 there are no buckets that the log \
-                 could write to; set soc.percent too, or soc.log_percent = 0",
-                self.log_percent
+                "soc.log_percent = {log}: with soc.percent = 0 there are no buckets that the log \
+                 could write to; set soc.percent too, or soc.log_percent = 0"
             )));
         }
-        if buckets + self.log_percent > 100.0 {
+        if buckets + log > 100.0 {
             return Err(Error::config(format!(
-                "soc.percent = {buckets} and soc.log_percent = {}: must be at most 100 together",
-                self.log_percent
+                "soc.percent = {buckets} and soc.log_percent = {log}: must be at most 100 together"
             )));
         }
         self.check_pages()?;
@@ -168,7 +207,7 @@ impl SocConfig {
             return Ok(());
         }
         let is_of_buckets = [
-            (self.log_percent > 0.0, "soc.log_percent", "0"),
+            (self.has_log(), "soc.log_percent", "0"),
             (self.dynamic_placement, "soc.dynamic_placement", "false"),
             (self.eviction != SocEviction::default(), "soc.eviction", "fifo"),
         ];
@@ -179,5 +218,25 @@ impl SocConfig {
             ))),
             None => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_is_chosen_beyond_the_range_of_pages_and_bounded_by_memory() {
+        let log = |soc: &SocConfig, percent: f64, times: u64| {
+            soc.log_percent_for((percent, 100.0 - percent), (times << 30, 1 << 30))
+        };
+        let soc = SocConfig::default();
+        assert_eq!(log(&soc, 50.0, 50), 0.0, "25 times memory: pages");
+        assert_eq!(log(&soc, 50.0, 51), 23.52, "12 times memory");
+        assert_eq!(log(&soc, 4.0, 640), 1.87, "the same");
+        assert_eq!(log(&soc, 90.0, 28), 10.0, "what is left");
+        assert_eq!(log(&SocConfig { log_percent: Some(0.0), ..soc.clone() }, 50.0, 60), 0.0);
+        assert_eq!(log(&SocConfig { dynamic_placement: true, ..soc.clone() }, 50.0, 60), 0.0);
+        assert_eq!(log(&SocConfig { layout: Some(SocLayout::Buckets), ..soc }, 50.0, 60), 0.0);
     }
 }

@@ -67,7 +67,8 @@ fn as_decided(config: &Config, found: &Layout) -> Config {
     let layout = config.soc.layout.or_else(|| soc_layout(found));
     // The number of sets follows from the memory of the time.
     let pages_per_set = config.soc.pages_per_set.or_else(|| pages_per_set(config, found));
-    let soc = SocConfig { percent, layout, pages_per_set, ..config.soc.clone() };
+    let log_percent = config.soc.log_percent.or_else(|| Some(soc_log_percent(0.0, found)));
+    let soc = SocConfig { percent, layout, pages_per_set, log_percent, ..config.soc.clone() };
     Config { soc, ..config.clone() }
 }
 
@@ -135,13 +136,14 @@ fn shares(config: &Config, found: &Layout) -> (Vec<String>, Config) {
     {
         changes.push(change("soc.pages_per_set", now, before));
     }
+    let log_now = config.soc.log_percent.unwrap_or(0.0);
     let before = Config {
         utilization_percent: utilization_percent(config.utilization_percent, found),
         soc: SocConfig {
             percent: Some(soc_before),
             layout: layout_before.or(config.soc.layout),
             pages_per_set: pages_before.or(config.soc.pages_per_set),
-            log_percent: soc_log_percent(config.soc.log_percent, found),
+            log_percent: Some(soc_log_percent(log_now, found)),
             ..config.soc.clone()
         },
         // The layout does not tell `Process` from `Power`: a cache may switch between them.
@@ -154,7 +156,7 @@ fn shares(config: &Config, found: &Layout) -> (Vec<String>, Config) {
     };
     let percents = [
         ("utilization_percent", config.utilization_percent, before.utilization_percent),
-        ("soc.log_percent", config.soc.log_percent, before.soc.log_percent),
+        ("soc.log_percent", log_now, before.soc.log_percent.unwrap_or(0.0)),
     ];
     // Values before equal the configuration's own wherever those explain the layout.
     let changed = percents.iter().filter(|(_, now, before)| now.to_bits() != before.to_bits());
@@ -287,7 +289,7 @@ mod tests {
             "utilization_percent = 62.5 (it was made with 100)"
         );
         assert_eq!(
-            said(Config { soc: SocConfig { log_percent: 5.0, ..base().soc }, ..base() }),
+            said(Config { soc: SocConfig { log_percent: Some(5.0), ..base().soc }, ..base() }),
             "soc.log_percent = 5 (it was made with 0)"
         );
         assert_eq!(
@@ -303,7 +305,7 @@ mod tests {
             "tombstone_log_bytes = 65536 (it was made with 1048576)"
         );
         let several = Config {
-            soc: SocConfig { percent: Some(12.25), log_percent: 3.5, ..base().soc },
+            soc: SocConfig { percent: Some(12.25), log_percent: Some(3.5), ..base().soc },
             ..base()
         };
         assert_eq!(
@@ -337,9 +339,12 @@ mod tests {
             assert_eq!(said(&before, &now), expected);
         }
         for percent in [0.5, 3.5, 12.5] {
-            let before = Config { soc: SocConfig { log_percent: percent, ..base().soc }, ..base() };
+            let before =
+                Config { soc: SocConfig { log_percent: Some(percent), ..base().soc }, ..base() };
             let expected = format!("soc.log_percent = 0 (it was made with {percent})");
-            assert_eq!(said(&before, &base()), expected);
+            let none = SocConfig { log_percent: Some(0.0), ..base().soc };
+            assert_eq!(said(&before, &Config { soc: none, ..base() }), expected);
+            assert_eq!(said(&before, &base()), "", "it was decided before");
         }
         let before =
             Config { loc: LocConfig { region_bytes: Some(512 << 10), ..base().loc }, ..base() };

@@ -65,7 +65,7 @@ impl SmallLayout {
         config: &Config,
         info: &DeviceInfo,
         (usable, tombstone_log_bytes): (u64, u64),
-        (soc_percent, page_bytes): (f64, u64),
+        (soc_percent, log_percent, page_bytes): (f64, f64, u64),
     ) -> Result<Self, Error> {
         let (buckets, pages) = match page_bytes {
             0 => {
@@ -77,7 +77,12 @@ impl SmallLayout {
                 (0, PagesLayout::plan(config, space, info)?)
             }
         };
-        let log = Layout::plan_log(config.soc.log_percent, usable, buckets, tombstone_log_bytes)?;
+        let plan_log = |percent| Layout::plan_log(percent, usable, buckets, tombstone_log_bytes);
+        let log = match plan_log(log_percent) {
+            // The cache's own choice gives way.
+            Err(_) if config.soc.log_percent.is_none() => plan_log(0.0)?,
+            log => log?,
+        };
         let snapshot_bytes = buckets * BUCKET_SNAPSHOT_BYTES as u64
             + dead_keys_snapshot_bytes(tombstone_log_bytes, buckets)
             + pages.snapshot_bytes
@@ -103,7 +108,8 @@ impl Layout {
             let plain = super::plain::snapshot_bytes(plain_blocks);
             (fixed + plain, snapshot_fixed + plain)
         };
-        let shares = (soc_percent, page_bytes);
+        let log_percent = config.log_percent(soc_percent, usable);
+        let shares = (soc_percent, log_percent, page_bytes);
         let small = SmallLayout::plan(config, info, (usable, tombstone_log_bytes), shares)?;
         let SmallLayout { buckets: soc_buckets, pages, log, snapshot_bytes: small_snapshot } =
             small;
@@ -115,7 +121,7 @@ impl Layout {
         let tombstones = tombstones_place(0, tombstone_log_bytes);
         let array = ArrayLayout::plan(&config.array, array_space, tombstones)?;
         let loc_space = regions_space.saturating_sub(array.bytes() + array.snapshot_bytes);
-        let wants_loc = config.loc_percent(soc_percent) > 0.0;
+        let wants_loc = config.loc_percent(soc_percent, log_percent) > 0.0;
         let (region_bytes, loc_regions) =
             Self::plan_loc(&config.loc, info, (usable, loc_space), wants_loc)?;
         let units = soc_buckets + u64::from(pages.regions);
@@ -443,7 +449,7 @@ mod tests {
             utilization_percent: 19.952_333_796_560_93,
             soc: SocConfig {
                 percent: Some(100.0),
-                log_percent: 0.066_883_561_637_827_66,
+                log_percent: Some(0.066_883_561_637_827_66),
                 ..SocConfig::default()
             },
             ..Config::default()
@@ -456,7 +462,7 @@ mod tests {
     fn a_log_has_about_as_many_segments_as_it_should() {
         for capacity in [64_u64 << 20, 100 << 20, 300 << 20] {
             let config = Config {
-                soc: SocConfig { log_percent: 5.0, ..SocConfig::default() },
+                soc: SocConfig { log_percent: Some(5.0), ..SocConfig::default() },
                 ..Config::default()
             };
             let layout = Layout::plan(&config, &info(capacity)).unwrap();
@@ -526,7 +532,7 @@ mod tests {
                     region_bytes: region.map(|blocks| 4096 * blocks),
                     ..ArrayConfig::default()
                 },
-                soc: SocConfig { percent: Some(soc), log_percent: log, ..SocConfig::default() },
+                soc: SocConfig { percent: Some(soc), log_percent: Some(log), ..SocConfig::default() },
                 ..Config::default()
             };
             let fits = config.check().is_ok();

@@ -43,7 +43,7 @@ fn cases() -> Vec<Case> {
     let (small, large) = (Tier::SmallObjects, Tier::LargeObjects);
     let soc = Config { soc: SocConfig { percent: Some(100.0), ..base().soc }, ..base() };
     let logged = Config {
-        soc: SocConfig { percent: Some(70.0), log_percent: 10.0, ..base().soc },
+        soc: SocConfig { percent: Some(70.0), log_percent: Some(10.0), ..base().soc },
         ..base()
     };
     let loc = Config { soc: SocConfig { percent: Some(0.0), ..base().soc }, ..base() };

@@ -15,7 +15,7 @@ pub(crate) fn with_array(crash_safety: CrashSafety) -> Config {
         mean_object_bytes: 4096,
         ..ArrayConfig::default()
     };
-    let soc = SocConfig { percent: Some(10.0), log_percent: 0.0, ..config().soc };
+    let soc = SocConfig { percent: Some(10.0), log_percent: Some(0.0), ..config().soc };
     Config { dram_bytes: 64 << 10, array, soc, crash_safety, ..config() }
 }
 

@@ -19,7 +19,7 @@ fn small_regions() -> Config {
         ttl_groups: false,
         ..ArrayConfig::default()
     };
-    let soc = SocConfig { percent: Some(5.0), log_percent: 0.0, ..config().soc };
+    let soc = SocConfig { percent: Some(5.0), log_percent: Some(0.0), ..config().soc };
     Config { dram_bytes: 0, array, soc, ..config() }
 }
 

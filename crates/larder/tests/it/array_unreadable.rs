@@ -25,7 +25,7 @@ fn open(drive: &Drive) -> Larder {
     };
     let config = Config {
         dram_bytes: 64 << 10,
-        soc: SocConfig { percent: Some(0.0), log_percent: 0.0, ..SocConfig::default() },
+        soc: SocConfig { percent: Some(0.0), log_percent: Some(0.0), ..SocConfig::default() },
         array,
         crash_safety: CrashSafety::Process,
         // A thread would write at other times in each run, and with such a small log, needed entries might then fill

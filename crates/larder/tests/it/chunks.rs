@@ -21,7 +21,7 @@ fn both_engines() -> [Config; 2] {
         ttl_groups: false,
         ..ArrayConfig::default()
     };
-    let soc = SocConfig { percent: Some(5.0), log_percent: 0.0, ..config().soc };
+    let soc = SocConfig { percent: Some(5.0), log_percent: Some(0.0), ..config().soc };
     let loc = LocConfig { region_bytes, ..config().loc };
     let in_regions = Config { dram_bytes: 0, soc, loc, ..config() };
     [Config { array, ..in_regions.clone() }, in_regions]

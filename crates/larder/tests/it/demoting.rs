@@ -114,7 +114,7 @@ fn a_change_waits_for_a_demotion_that_is_under_way_and_beats_it() {
         // Few buckets, so that many keys are sent together.
         let crash_safety = CrashSafety::Off;
         let base = Config {
-            soc: SocConfig { percent: Some(1.0), log_percent: 0.0, ..base.soc },
+            soc: SocConfig { percent: Some(1.0), log_percent: Some(0.0), ..base.soc },
             crash_safety,
             ..base
         };

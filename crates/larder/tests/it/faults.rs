@@ -62,7 +62,7 @@ fn misbehaviour_costs_hits_and_nothing_else() {
     let torn = |reported_done| Fault::TornWrite { blocks: None, reported_done };
     let faults = [Fault::Error, Fault::BitFlip, torn(false), torn(true), Fault::LostWrite];
     for (fault, config) in faults.into_iter().flat_map(|f| [(f, config()), (f, logged())]) {
-        println!("{fault:?}, log {}", config.soc.log_percent);
+        println!("{fault:?}, log {}", config.soc.log_percent.unwrap_or(0.0));
         let device = faulty(&FaultPlan::new(1));
         let rig = Rig::open(
             Config { loc: LocConfig { reinsertion: Reinsertion::Hits(1), ..config.loc }, ..config },

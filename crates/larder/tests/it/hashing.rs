@@ -90,7 +90,7 @@ fn keys_made_for_one_hash_are_found_on_flash_again() {
                 dram_bytes: 1 << 20,
                 soc: SocConfig {
                     percent: Some(50.0),
-                    log_percent: soc_log_percent,
+                    log_percent: Some(soc_log_percent),
                     log_threshold: 1,
                     ..SocConfig::default()
                 },

@@ -57,7 +57,7 @@ fn settings() -> impl Strategy<Value = Config> {
         Config {
             soc: SocConfig {
                 percent: Some(soc_percent),
-                log_percent: soc_log_percent,
+                log_percent: Some(soc_log_percent),
                 log_threshold: soc_log_threshold,
                 dynamic_placement,
                 eviction: soc_eviction,

@@ -23,7 +23,7 @@ fn in_array() -> Config {
         ttl_groups: false,
         ..ArrayConfig::default()
     };
-    let soc = SocConfig { percent: Some(1.0), log_percent: 0.0, ..config().soc };
+    let soc = SocConfig { percent: Some(1.0), log_percent: Some(0.0), ..config().soc };
     Config { dram_bytes: 4 << 20, array, soc, ..config() }
 }
 

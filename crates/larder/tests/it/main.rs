@@ -35,6 +35,7 @@ mod levelling;
 mod limits;
 mod long;
 mod looks;
+mod many_small;
 mod memory;
 mod on_blocks;
 mod openings;

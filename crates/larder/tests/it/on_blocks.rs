@@ -90,7 +90,7 @@ fn a_cache_on_blocks_comes_back() {
 fn a_region_may_be_several_blocks() {
     let with = |region_bytes, ru_aware_eviction| Config {
         loc: LocConfig { region_bytes: Some(region_bytes), ru_aware_eviction, ..config().loc },
-        soc: SocConfig { log_percent: 5.0, ..config().soc },
+        soc: SocConfig { log_percent: Some(5.0), ..config().soc },
         ..config()
     };
     for config in [with(512 << 10, false), with(768 << 10, true)] {

@@ -302,21 +302,28 @@ fn the_layout_follows_from_flash_and_memory() {
         let loc = LocConfig { region_bytes: None, ..config().loc };
         Config { dram_bytes, soc, loc, ..config() }
     };
-    let sets = |config: Config, drive: &Arc<_>| {
+    let layout = |config: Config, drive: &Arc<_>| {
         let rig = Rig::open(config, drive);
-        let sets = rig.cache.layout().unwrap().soc_sets;
+        let layout = *rig.cache.layout().unwrap();
         block_on(rig.cache.close()).unwrap();
-        sets
+        layout
     };
+    let sets = |config: Config, drive: &Arc<_>| layout(config, drive).soc_sets;
     let large = || drive_of(160 << 20, true);
     let pages = large();
     assert!(sets(with(4 << 20, soc()), &pages) > 0, "80 MiB is 20 times memory");
     assert!(sets(with(1 << 20, soc()), &pages) > 0, "it was decided before");
     let buckets = large();
-    assert_eq!(sets(with(3 << 20, soc()), &buckets), 0, "80 MiB is 27 times memory");
-    assert_eq!(sets(with(32 << 20, soc()), &buckets), 0, "it was decided before");
+    let decided = layout(with(3 << 20, soc()), &buckets);
+    assert_eq!(decided.soc_sets, 0, "80 MiB is 27 times memory");
+    let log = u64::from(decided.soc_log_segments) * u64::from(decided.soc_log_segment_bytes);
+    let half = decided.soc_bytes() / 2;
+    assert!(log > half * 3 / 4 && log <= 12 * (3 << 20), "{decided:?}");
+    assert_eq!(layout(with(32 << 20, soc()), &buckets), decided, "it was decided before");
+    let without = SocConfig { log_percent: Some(0.0), ..soc() };
+    assert_eq!(layout(with(3 << 20, without), &large()).soc_log_segments, 0);
     for of_buckets in [
-        SocConfig { log_percent: 1.0, ..soc() },
+        SocConfig { log_percent: Some(1.0), ..soc() },
         SocConfig { dynamic_placement: true, ..soc() },
         SocConfig { eviction: SocEviction::Rrip, ..soc() },
         SocConfig { layout: Some(SocLayout::Buckets), ..soc() },
@@ -344,7 +351,7 @@ fn settings_that_contradict_pages_are_refused_by_name() {
     let with = |soc: SocConfig| Config { soc, ..paged() };
     for (config, expected) in [
         (
-            with(SocConfig { log_percent: 5.0, ..paged().soc }),
+            with(SocConfig { log_percent: Some(5.0), ..paged().soc }),
             "soc.log_percent is a setting of buckets",
         ),
         (with(SocConfig { dynamic_placement: true, ..paged().soc }), "soc.dynamic_placement"),

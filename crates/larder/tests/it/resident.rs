@@ -83,7 +83,7 @@ fn resident_memory_is_the_budget() {
     let budget = objects * BUDGET_BYTES_PER_OBJECT;
     let config = Config {
         memory_bytes: Some(budget),
-        soc: SocConfig { percent: Some(0.0), log_percent: 0.0, ..SocConfig::default() },
+        soc: SocConfig { percent: Some(0.0), log_percent: Some(0.0), ..SocConfig::default() },
         array: ArrayConfig { percent: 100.0, mean_object_bytes: 1024, ..ArrayConfig::default() },
         utilization_percent: 100.0,
         ..Config::default()

@@ -43,7 +43,10 @@ pub(crate) fn by_thread(config: Config) -> Config {
 
 /// The same with a log of 80 KiB in front of the buckets, which drops no objects for lack of others in their bucket.
 pub(crate) fn logged() -> Config {
-    Config { soc: SocConfig { log_percent: 1.0, log_threshold: 1, ..config().soc }, ..config() }
+    Config {
+        soc: SocConfig { log_percent: Some(1.0), log_threshold: 1, ..config().soc },
+        ..config()
+    }
 }
 
 pub(crate) struct Rig {

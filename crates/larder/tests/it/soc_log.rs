@@ -11,7 +11,10 @@ use crate::rig::{Rig, config, drive, drive_of, logged};
 
 /// A log of half the size of its buckets.
 fn half() -> Config {
-    Config { soc: SocConfig { percent: Some(8.0), log_percent: 4.0, ..config().soc }, ..config() }
+    Config {
+        soc: SocConfig { percent: Some(8.0), log_percent: Some(4.0), ..config().soc },
+        ..config()
+    }
 }
 
 /// A load of small objects in which half of the gets are for a few keys.
@@ -37,7 +40,7 @@ fn several_objects_share_a_bucket_write() {
     let (without, hits_without) =
         play(Config { soc: SocConfig { percent: Some(12.0), ..config().soc }, ..config() });
     let (with, hits_with) = play(Config {
-        soc: SocConfig { percent: Some(10.0), log_percent: 2.0, ..config().soc },
+        soc: SocConfig { percent: Some(10.0), log_percent: Some(2.0), ..config().soc },
         ..config()
     });
     let (without_alwa, with_alwa) = (without.alwa().unwrap(), with.alwa().unwrap());
@@ -169,8 +172,11 @@ fn the_log_has_a_handle_of_its_own() {
 #[test]
 fn what_the_snapshot_has_no_room_for_takes_its_older_versions_along() {
     let drive = drive();
-    let config =
-        Config { dram_bytes: 0, soc: SocConfig { log_percent: 1.0, ..config().soc }, ..config() };
+    let config = Config {
+        dram_bytes: 0,
+        soc: SocConfig { log_percent: Some(1.0), ..config().soc },
+        ..config()
+    };
     let rig = Rig::open(config.clone(), &drive);
     let clock = Arc::clone(&rig.clock);
     let keys = || (0..6000_u32).map(|key| key.to_le_bytes());
@@ -254,7 +260,7 @@ fn settings_that_cannot_work_are_refused_by_name() {
     };
     for (config, expected) in [
         (
-            Config { soc: SocConfig { log_percent: -1.0, ..config().soc }, ..config() },
+            Config { soc: SocConfig { log_percent: Some(-1.0), ..config().soc }, ..config() },
             "soc.log_percent = -1: must be 0 to 100",
         ),
         (
@@ -270,7 +276,7 @@ fn settings_that_cannot_work_are_refused_by_name() {
             "soc.log_threshold = 0",
         ),
         (
-            Config { soc: SocConfig { log_percent: 0.1, ..config().soc }, ..config() },
+            Config { soc: SocConfig { log_percent: Some(0.1), ..config().soc }, ..config() },
             "fewer than 4; use more flash",
         ),
     ] {

@@ -104,7 +104,7 @@ fn what_is_for_dram_only_outdates_what_flash_has() {
             let least = match crash {
                 false => 140,
                 true if config.crash_safety == CrashSafety::Off => 0,
-                true if config.soc.log_percent > 0.0 => 20, // a crash empties the log
+                true if config.soc.log_percent.is_some_and(|it| it > 0.0) => 20, // a crash empties the log
                 true => 100,
             };
             assert!(others >= least, "{others}, crash {crash}");
@@ -192,7 +192,10 @@ fn what_is_for_flash_only_outlives_a_crash_and_outdates_what_was() {
             }
         }
         // The log of small objects is lost in a crash.
-        assert!(found >= if config.soc.log_percent > 0.0 { 20 } else { 100 }, "{found}");
+        assert!(
+            found >= if config.soc.log_percent.is_some_and(|it| it > 0.0) { 20 } else { 100 },
+            "{found}"
+        );
     }
 }
 

@@ -107,7 +107,7 @@ impl Engine {
         if self == Self::Loc {
             return config;
         }
-        let soc = SocConfig { percent: Some(50.0), log_percent: 0.0, ..SocConfig::default() };
+        let soc = SocConfig { percent: Some(50.0), log_percent: Some(0.0), ..SocConfig::default() };
         let array = ArrayConfig {
             percent: 50.0,
             region_bytes: Some(64 << 10),

@@ -157,7 +157,11 @@ mod tests {
     #[test]
     fn small_areas_that_are_written_as_much_live_shorter() {
         let all = streams(&Config {
-            soc: SocConfig { dynamic_placement: true, log_percent: 1.0, ..SocConfig::default() },
+            soc: SocConfig {
+                dynamic_placement: true,
+                log_percent: Some(1.0),
+                ..SocConfig::default()
+            },
             ..Config::default()
         });
         let classes: Vec<Class> = all.iter().map(|stream| stream.class).collect();

@@ -8,7 +8,7 @@ use larder::{ArrayConfig, Config, SocConfig};
 pub(in crate::experiment::array) fn engine_alone(array: ArrayConfig, seed: u64) -> Config {
     Config {
         dram_bytes: 0,
-        soc: SocConfig { percent: Some(0.0), log_percent: 0.0, ..SocConfig::default() },
+        soc: SocConfig { percent: Some(0.0), log_percent: Some(0.0), ..SocConfig::default() },
         array: ArrayConfig { percent: 100.0, ..array },
         start_empty: true,
         // Makes every run the same.
