@@ -57,6 +57,10 @@ const STEPS: [Step; 29] = [
             .collect();
         step::run(&mut step::cargo(&arguments))
     }),
+    ("many-small", || {
+        let words = "test --release --locked -p larder --test it -- fifty_million --ignored";
+        step::run(&mut step::cargo(&words.split(' ').collect::<Vec<_>>()))
+    }),
     ("documentation", || {
         let arguments = ["doc", "--workspace", "--no-deps", "--locked"];
         step::run(step::cargo(&arguments).env("RUSTDOCFLAGS", "-D warnings"))

@@ -49,6 +49,8 @@ pub(crate) enum Command {
     /// Stop or kill `larder block start` under NBD load repeatedly, and check every sector; see --help
     #[command(disable_help_flag = true)]
     BlockSoak(PassedOn),
+    /// Run experiments of the lab with broken mechanisms, and see whether each verdict changes
+    Judges,
     /// Make small changes to the cache, and see whether a test notices each; needs cargo-mutants
     Mutants(mutants::MutantsOptions),
     /// Run the tests of memcached, Valkey and their clients against `larder serve`

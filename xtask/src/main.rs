@@ -10,6 +10,7 @@ mod block_soak;
 mod files;
 mod fuzz;
 mod interleave;
+mod judges;
 mod kills;
 mod mutants;
 mod packages;
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
         Command::Kills(words) => ("kills", kills::run(&words.words)),
         Command::BlockSoak(words) => ("block-soak", block_soak::run(&words.words)),
         Command::ServedKills(words) => ("served-kills", served_kills::run(&words.words)),
+        Command::Judges => ("judges", judges::run()),
         Command::Mutants(options) => ("mutants", mutants::run(&options)),
         Command::Conformance(options) => ("conformance", conformance::run(&options)),
         Command::Page => ("page", page::run()),

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use larder_lab::experiment::{self, Experiment, ExperimentResult, Seeds, Settings};
+use larder_lab::experiment::{self, Compared, Experiment, ExperimentResult, Seeds, Settings};
 use larder_lab::replay::Monitor;
 use larder_lab::report;
 use larder_lab::report::lab::LabResult;
@@ -160,11 +160,13 @@ fn run_one(
 /// One result for people: the verdict in a line; then the numbers that are compared, or with `details` all numbers,
 /// the criterion and the reason.
 fn render(result: &ExperimentResult, details: bool) -> String {
+    let seeds = result.seeds.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
     let mut text = format!("{}: {}; {}\n", result.experiment, result.verdict, result.reading);
+    text += &format!("  seeds {seeds}\n");
     if details {
         text += &format!(
-            "  {} [{}]\n  criterion: {}\n  {}\n  seeds: {:?}\n",
-            result.title, result.reproduces, result.criterion, result.reason, result.seeds
+            "  {} [{}]\n  criterion: {}\n  {}\n",
+            result.title, result.reproduces, result.criterion, result.reason
         );
     }
     let compared = |name: &str| result.references.get(name);
@@ -179,8 +181,9 @@ fn render(result: &ExperimentResult, details: bool) -> String {
     for (name, spread) in rows {
         text +=
             &format!("  {name:32} {:>10.4} {:>10.4} {:>10.4}", spread.min, spread.mean, spread.max);
-        if let Some(reference) = compared(name) {
-            text += &format!(" {:>10.3}  {}", reference.value, reference.origin);
+        if let Some(Compared { reference, judged }) = compared(name) {
+            let mark = if *judged { "" } else { ", not judged" };
+            text += &format!(" {:>10.3}  {}{mark}", reference.value, reference.origin);
         }
         text.push('\n');
     }

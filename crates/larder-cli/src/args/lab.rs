@@ -41,8 +41,9 @@ pub(crate) struct LabRunArgs {
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub(crate) seeds: u32,
 
-    /// First seed; the others are the numbers that follow
-    #[arg(long, value_name = "SEED", default_value_t = 1)]
+    /// First seed; the others are the numbers that follow. By default the date of the commit that this program was
+    /// built from, so that no seed was used while an experiment was tuned
+    #[arg(long, value_name = "SEED", default_value = env!("LARDER_COMMIT_DATE"))]
     pub(crate) first_seed: u64,
 
     /// Print the criterion, the whole reason and all numbers, not only those that are compared with others

@@ -66,7 +66,7 @@ pub use agreement::Agreement;
 pub use by_clock::anywhere;
 pub use judge::{Judgement, Verdict};
 pub use measured::{Metrics, Origin, Reference, Spread, Summary};
-pub use result::ExperimentResult;
+pub use result::{Compared, ExperimentResult};
 pub use row::Experiment;
 pub use settings::{Parameter, Settings};
 

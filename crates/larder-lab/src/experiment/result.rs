@@ -34,7 +34,7 @@ pub struct ExperimentResult {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub machine: Vec<String>,
     /// The values that they are compared with, by metric.
-    pub references: BTreeMap<&'static str, Reference>,
+    pub references: BTreeMap<&'static str, Compared>,
     /// The criterion for "reproduced".
     pub criterion: &'static str,
     /// How many published numbers are met, in one line.
@@ -43,6 +43,22 @@ pub struct ExperimentResult {
     pub verdict: Verdict,
     /// The reason for the verdict.
     pub reason: String,
+}
+
+/// A value that a metric is compared with, and whether the verdict depends on it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Compared {
+    /// The value.
+    #[serde(flatten)]
+    pub reference: Reference,
+    /// Whether the criterion has bounds around it.
+    pub judged: bool,
+}
+
+impl Compared {
+    fn of(experiment: &Experiment, reference: &Reference) -> Self {
+        Self { reference: *reference, judged: experiment.needs.contains(&reference.metric) }
+    }
 }
 
 impl ExperimentResult {
@@ -64,7 +80,11 @@ impl ExperimentResult {
             metrics,
             by_clock: experiment.by_clock(),
             machine: Vec::new(),
-            references: experiment.references.iter().map(|value| (value.metric, *value)).collect(),
+            references: experiment
+                .references
+                .iter()
+                .map(|value| (value.metric, Compared::of(experiment, value)))
+                .collect(),
             criterion: experiment.criterion,
             verdict: judgement.verdict,
             reason: judgement.reason,

@@ -1,6 +1,7 @@
 //! Integration tests of the lab, in one binary.
 #![allow(clippy::unwrap_used, reason = "a test that fails panics, in its helpers too")]
 
+mod broken_mechanisms;
 mod experiment_docs;
 mod experiment_goods;
 mod experiment_judges;

@@ -3,6 +3,8 @@
 //! A tenant that writes everything to one channel is the worst case: without exchanges the drive lives for a channel's
 //! share of its life. Policies are compared on the same load, and migrations are counted.
 
+use std::ops::Range;
+
 use larder_vssd::levelling::DEFAULT_DIVISOR;
 
 use super::load::Load;
@@ -39,6 +41,12 @@ const POLICIES: &[(&str, Policy)] = &[
     ("pair4", Policy::of(Channels::Pair(4))),
 ];
 
+/// Life with the 62 exchanges that one in four weeks makes, where 149 are needed: longer than half of it, and shorter
+/// than what the paper claims.
+const TOO_FEW_EXCHANGES: Range<f64> = 0.6..0.95;
+/// Life by the paper's rule if channels do not tie: it exchanges at random then, and migrations wear.
+const WITHOUT_TIES: Range<f64> = 0.25..0.6;
+
 const fn paper(metric: &'static str, value: f64) -> Reference {
     Reference::published(metric, value, PAPER)
 }
@@ -55,7 +63,8 @@ pub(in crate::experiment) static WEAR_ADVERSARY: Experiment = Experiment {
     criterion: "without exchanges 1/16 of the ideal life, within 2 %; the pair rule, twice as often as the \
                 analysis has it: one hot channel at least 95 %, 2, 4, 8 and 12 at least 88 %, the most worn \
                 channel at most 1.1 times the mean after 90 % of the life, at most 2 % of all erases by \
-                migrations; with the paper's claim of 95 % at one exchange in four weeks",
+                migrations. The paper's claims of 95 % at one exchange in four weeks, and for its rule as it \
+                stands, cannot hold: 60 to 95 and 25 to 60 % are expected instead",
     parameters: &[rated::CHANNELS, rated::CYCLES, rated::DELTA, rated::MIGRATION],
     metrics: &[
         (
@@ -160,16 +169,12 @@ fn judge(summary: &Summary) -> Judgement {
         .near("its life where channels tie", tie, WEAR_ADVERSARY.references, "life.literal_tie.1", SAME)
         .shape(tie > free && free > literal, "the paper's rule lives by ties, which migrations break")
         .shape(one.min > 5.0 * mean("life.none.1"), "exchanges prolong the life")
-        .claim(
-            (0.95..=1.0).contains(&weeks),
-            format!(
-                "one exchange in four weeks: {} of the ideal life, the paper has 95 %; 250 weeks have 62 such \
-                 exchanges, and its own analysis asks for 149",
-                percent(weeks)
-            ),
+        .exact(
+            TOO_FEW_EXCHANGES.contains(&weeks),
+            format!("one exchange in four weeks, which are too few: {} of the ideal life", percent(weeks)),
         )
-        .claim(
-            (0.95..=1.0).contains(&literal),
+        .exact(
+            WITHOUT_TIES.contains(&literal),
             format!(
                 "the paper's rule as it stands: {} with migrations counted, {} if they wear nothing, {} if \
                  channels tie to the block as well",
@@ -177,6 +182,10 @@ fn judge(summary: &Summary) -> Judgement {
                 percent(free),
                 percent(tie)
             ),
+        )
+        .note(
+            "the paper claims 95 % for both. 250 weeks have 62 exchanges at one in four weeks, and its own analysis \
+             asks for 149; its rule needs channels that tie",
         )
         .note(format!("the pair rule makes {:.0} exchanges with one hot channel", mean("swaps.pair2.1")))
         .judge()

@@ -204,7 +204,10 @@ fn metrics(out: &mut Markup, result: &LabResult) {
                 let reference = result.references.get(&name);
                 let compared = reference.map_or(String::new(), |it| format::significant(it.value));
                 let remark = match (reference, points) {
-                    (Some(it), _) => format!("{}: {}", it.origin, it.source),
+                    (Some(it), _) => {
+                        let mark = if it.judged { "" } else { ", not judged" };
+                        format!("{}{mark}: {}", it.origin, it.source)
+                    }
                     (None, 1) => meanings.of_metric(&name),
                     (None, points) => format!("{points} points; {}", meanings.of_metric(&name)),
                 };

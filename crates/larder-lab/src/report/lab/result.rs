@@ -46,6 +46,10 @@ pub struct LabResult {
     pub reason: String,
 }
 
+fn judged() -> bool {
+    true
+}
+
 fn published() -> String {
     "published".to_owned()
 }
@@ -69,6 +73,9 @@ pub struct Mark {
     /// `published`, `derived` (from published numbers) or `ours`; earlier versions did not say.
     #[serde(default = "published")]
     pub origin: String,
+    /// Whether the verdict depends on it; earlier versions did not say.
+    #[serde(default = "judged")]
+    pub judged: bool,
     /// Where it stands, or how it was found.
     pub source: String,
 }
