@@ -1,11 +1,14 @@
 //! The figures of the FDP paper that vary the workload and the share of the drive in use.
 
+use larder::SocLayout;
+
 use super::judge::{Checks, NEXT_TO_NONE, SAME};
 use super::measured::{highest, lowest};
 use super::rig::{self, DLWA_OFF, DLWA_ON, DRIFT, DRIVE_WRITES, LOC_WRAPS, SOC_SHARE};
 use super::{Experiment, Judgement, Metrics, Parameter, Reference, Settings, Summary};
 use crate::Error;
 use crate::replay::outcome::Interval;
+use crate::replay::shared::SharedRun;
 use crate::replay::{Monitor, ReplayOptions};
 
 /// Number of parts in the interval series.
@@ -28,6 +31,15 @@ pub(super) static DLWA_INTERVAL: Experiment = Experiment {
         ("interval.on.100.*", "the same with all of the drive in use"),
         ("interval.off.50.*", "the same without placement, half of the drive in use"),
         ("interval.off.100.*", "the same without placement, all of the drive in use"),
+        (
+            "pages_dlwa.*",
+            "DLWA with all of the drive in use if small objects are in pages by set, which the paper does not have, \
+             with placement (on) and without (off)",
+        ),
+        (
+            "alwa.*",
+            "bytes that the cache writes for an admitted byte, with all of the drive in use: buckets, pages",
+        ),
         SOC_SHARE,
         DRIVE_WRITES,
         LOC_WRAPS,
@@ -169,9 +181,24 @@ fn measure_intervals(settings: &Settings, seed: u64, monitor: &Monitor) -> Resul
             for (percent, dlwa) in parts(&intervals.collect::<Vec<_>>()) {
                 metrics.insert(format!("interval.{placement}.{point}.{percent:03}"), dlwa);
             }
+            if point == "100" && placement == "on" {
+                note_alwa(&mut metrics, "buckets", &run);
+            }
         }
     }
+    let buckets = at("meta-kv", 100.0, settings, seed)?;
+    let pages = ReplayOptions { soc_layout: SocLayout::Pages, ..buckets };
+    let runs = rig::with_and_without(|placement| rig::alone(&pages, placement, monitor))?;
+    for (placement, run) in &runs {
+        metrics.insert(format!("pages_dlwa.{placement}"), run.drive.dlwa);
+    }
+    note_alwa(&mut metrics, "pages", &runs[0].1);
     Ok(metrics)
+}
+
+fn note_alwa(metrics: &mut Metrics, layout: &str, run: &SharedRun) {
+    let alwa = run.tenants.first().and_then(|tenant| tenant.run.alwa);
+    metrics.insert(format!("alwa.{layout}"), alwa.unwrap_or(f64::NAN));
 }
 
 /// DLWA of equal parts of a run, keyed by the percentage of the run at the end of the part.
@@ -201,6 +228,14 @@ fn judge_intervals(summary: &Summary) -> Judgement {
             (ratio / published - 1.0).abs() <= SAME,
             format!("{ratio:.2} times less with placement at 100 %, published {published:.2}"),
         )
+        .note(format!(
+            "small objects in pages by set instead of buckets: DLWA {:.2} with and {:.2} without placement, and {:.2} \
+             bytes written for an admitted byte instead of {:.2}",
+            summary.mean("pages_dlwa.on"),
+            summary.mean("pages_dlwa.off"),
+            summary.mean("alwa.pages"),
+            summary.mean("alwa.buckets")
+        ))
         .judge()
 }
 

@@ -92,8 +92,7 @@ fn mixes_live_long_and_even_loads_are_left_alone() {
         for (name, swaps) in series(&metrics, "even_swaps.") {
             assert_eq!(swaps, 0.0, "{name}");
         }
-        let cycles: Vec<f64> =
-            series(&metrics, "cycles.none.").into_iter().map(|(_, cycles)| cycles).collect();
+        let cycles: Vec<f64> = series(&metrics, "cycles.none.").map(|(_, cycles)| cycles).collect();
         let (least, most) =
             cycles.iter().fold((f64::MAX, 0.0_f64), |(a, b), &it| (a.min(it), b.max(it)));
         assert!((11.0..13.0).contains(&(most / least)), "{cycles:?}");
