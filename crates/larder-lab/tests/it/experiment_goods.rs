@@ -80,6 +80,8 @@ pub(crate) const GOODS: &[(&str, Numbers)] = &[
         &[
             ("hit.10", 0.86),
             ("hit.50", 0.92),
+            ("copied_pages.on", 5.0),
+            ("copied_pages.off", 2500.0),
             ("hit.100", 0.90),
             ("hit_off.10", 0.86),
             ("hit_off.50", 0.92),

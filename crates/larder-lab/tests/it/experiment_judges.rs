@@ -181,6 +181,9 @@ fn dram_tradeoff() {
     expect(name, &[("flash_hit.10", 0.55), ("flash_hit_off.10", 0.55)], InShape);
     expect(name, &[("hit.100", 0.98), ("hit_off.100", 0.98)], InShape);
     expect(name, &[("dlwa.on.50", 1.1)], InShape);
+    expect(name, &[("copied_pages.off", 2000.0)], InShape);
+    expect(name, &[("copied_pages.on", 60.0)], InShape);
+    expect(name, &[("copied_pages.on", 2600.0)], Diverges);
     expect(name, &[("hit_off.100", 0.5)], Diverges);
     expect(name, &[("flash_hit.10", 0.1), ("flash_hit_off.10", 0.1)], Diverges);
 }
