@@ -54,6 +54,7 @@ mod soc_size;
 mod tenant_latency;
 mod tenants;
 mod timed_rig;
+mod utilization_causes;
 mod wear;
 
 use std::sync::Mutex;
@@ -76,6 +77,7 @@ pub fn all() -> &'static [&'static Experiment] {
         &ftl_uniform::FTL_UNIFORM,
         &placement::DLWA_INTERVAL,
         &placement::UTILIZATION,
+        &utilization_causes::UTILIZATION_CAUSES,
         &placement::TWITTER,
         &placement::WRITE_ONLY,
         &soc_size::SOC_SIZE,

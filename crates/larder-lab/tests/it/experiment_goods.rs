@@ -47,6 +47,17 @@ pub(crate) const GOODS: &[(&str, Numbers)] = &[
         ],
     ),
     (
+        "utilization-causes",
+        &[
+            ("explained", 1.0),
+            ("holds.greedy.op20.soc85", 1.0),
+            ("holds.greedy.op17.soc80", 0.0),
+            ("dlwa.greedy.op20.soc85.50", 1.17),
+            ("dlwa.greedy.op20.soc85.90", 1.2),
+            ("dlwa.greedy.op20.soc85.100", 3.52),
+        ],
+    ),
+    (
         "soc-size",
         &[
             ("half_op", 8.5),

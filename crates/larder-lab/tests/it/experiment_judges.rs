@@ -148,6 +148,17 @@ fn utilization_holds_the_paper_to_its_claim() {
 }
 
 #[test]
+fn utilization_causes() {
+    let name = "utilization-causes";
+    let nowhere = [("explained", 0.0), ("holds.greedy.op20.soc85", 0.0)];
+    expect(name, &nowhere, InShape);
+    expect(name, &[("holds.greedy.op20.soc85", 0.5)], InShape);
+    let reason = judge(name, &good(name)).reason;
+    let wanted = "at greedy.op20.soc85 (1.17 at 50 %, 1.20 at 90 %, 3.52 at 100 %)";
+    assert!(reason.contains(wanted), "{reason}");
+}
+
+#[test]
 fn soc_size() {
     let name = "soc-size";
     expect(name, &[("dlwa.on.8", 1.2)], InShape);

@@ -31,6 +31,7 @@ fn short(name: &str) -> &'static [&'static str] {
         "dynamic-placement" => &["requests=40000", "flash_mib=8", "soc=4"],
         "isolation-type" => &["requests=40000", "flash_mib=8", "soc=4", "op=17"],
         "mislabelled" => &["requests=40000", "flash_mib=8", "swapped=0,50"],
+        "utilization-causes" => &["scale=0.0001", "drive_writes=3", "op=20", "soc_share=85"],
         "full-scale" => &["scale=0.0002", "drive_writes=6"],
         "real-drive" => &["requests=200000", "flash_mib=16", "length=20"],
         // DRAM evicts to flash in bursts, and each quarter of a run needs some.
