@@ -190,11 +190,8 @@ fn dram_tradeoff() {
     let name = "dram-tradeoff";
     expect(name, &[("flash_hit.50", 0.4), ("flash_hit_off.50", 0.4)], InShape);
     expect(name, &[("flash_hit.10", 0.55), ("flash_hit_off.10", 0.55)], InShape);
-    expect(name, &[("hit.100", 0.98), ("hit_off.100", 0.98)], InShape);
+    expect(name, &[("hit.50", 0.98), ("hit_off.50", 0.98)], InShape);
     expect(name, &[("dlwa.on.50", 1.1)], InShape);
-    expect(name, &[("copied_pages.off", 2000.0)], InShape);
-    expect(name, &[("copied_pages.on", 60.0)], InShape);
-    expect(name, &[("copied_pages.on", 2600.0)], Diverges);
     expect(name, &[("hit_off.100", 0.5)], Diverges);
     expect(name, &[("flash_hit.10", 0.1), ("flash_hit_off.10", 0.1)], Diverges);
 }
@@ -202,6 +199,17 @@ fn dram_tradeoff() {
 #[test]
 fn tenants() {
     let name = "tenants";
+/// The workload is fitted to the hit ratio with all of the DRAM, so that shows nothing.
+#[test]
+fn what_was_fitted_is_shown_and_not_judged() {
+    let far = [("hit.100", 0.7), ("hit_off.100", 0.7)];
+    let judgement = judge("dram-tradeoff", &changed("dram-tradeoff", &far));
+    assert_eq!(judgement.verdict, Reproduced);
+    assert!(judgement.reason.contains("fitted to hit.100: 0.7000, published 0.9032"));
+    assert!(!judgement.reason.contains("hit.100: 0.700,"), "{}", judgement.reason);
+    expect("dram-throughput", &[("kget_per_client.on.100", 10.0)], Reproduced);
+}
+
     expect(name, &[("dlwa.on.four", 1.1)], InShape);
     expect(name, &[("dlwa.on.four", 0.9)], InShape);
     expect(name, &[("dlwa.off.different", 5.0)], InShape);
