@@ -93,6 +93,7 @@ pub fn all() -> &'static [&'static Experiment] {
         &dram_throughput::DRAM_THROUGHPUT,
         &performance::PERFORMANCE,
         &tenant_latency::TENANT_LATENCY,
+        &tenant_latency::TENANT_MIX_LATENCY,
         &tenants::NOISY_HANDLE,
         &ru_aware::RU_AWARE_EVICTION,
         &dynamic::DYNAMIC_PLACEMENT,
