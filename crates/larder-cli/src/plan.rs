@@ -85,6 +85,8 @@ fn options(arguments: &PlanArgs) -> Result<PlanOptions, Error> {
         price_dram: arguments.price_dram,
         carbon_flash: arguments.carbon_flash,
         carbon_dram: arguments.carbon_dram,
+        carbon_grid: arguments.carbon_grid,
+        idle_watts: arguments.idle_watts,
         simulated_bytes: arguments.simulate,
         seed: arguments.seed,
     })

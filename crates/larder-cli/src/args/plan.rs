@@ -10,7 +10,7 @@ use super::{FormatArgs, size};
 /// Plan a purchase: what a drive does with a workload, with placement and without.
 ///
 /// You give the workload, the DRAM, the drive, its endurance rating and the request rate. You get device-level write
-/// amplification (DLWA), years until the drive is worn out, embodied carbon and cost over the life of the system, and
+/// amplification (DLWA), years until the drive is worn out, embodied and operational carbon and cost over the life of the system, and
 /// how full the drive may be before DLWA passes a limit.
 ///
 /// The real cache runs on a model of the drive that keeps all ratios and is a few thousand times smaller: DLWA depends
@@ -107,6 +107,14 @@ pub(crate) struct PlanArgs {
     /// Embodied carbon of a GB of DRAM, in kg (default: what the FDP paper's Table 2 implies)
     #[arg(long, value_name = "KG", default_value_t = 1.6)]
     pub(crate) carbon_dram: f64,
+
+    /// Carbon intensity of the electricity, in kg of CO2-equivalent per kWh (default: world average of 2023)
+    #[arg(long, value_name = "KG", default_value_t = 0.48)]
+    pub(crate) carbon_grid: f64,
+
+    /// Power of the idle drive in watts. The default is an assumption
+    #[arg(long, value_name = "WATTS", default_value_t = 5.0)]
+    pub(crate) idle_watts: f64,
 
     /// Share of the cache's flash that the small-object engine gets, in percent, 1 to 99
     #[arg(long, value_name = "PCT", default_value_t = 4.0)]

@@ -1,7 +1,6 @@
 //! The bare FTL model under the write pattern of a cache. There is no cache: Larder's own write path is not simulated,
 //! and drives of terabytes fit into memory.
 //!
-//! The pattern is the reference model of the literature: the SOC writes single pages at random, the
 //! The pattern is the reference model of the literature: the SOC writes single pages at random, the LOC writes its
 //! regions sequentially in pieces of 256 KiB, and a fixed share of the bytes comes from the SOC. That share, 0.65, and
 //! the over-provisioning of 17 % are fitted to the published DLWA.
@@ -10,7 +9,7 @@ use std::num::NonZeroUsize;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Instant;
 
-use larder_ssd::managed::{Geometry, ManagedConfig, ManagedSsd, PAGE_BYTES, Stats};
+use larder_ssd::managed::{Geometry, ManagedConfig, ManagedSsd, PAGE_BYTES, Stats, VictimPolicy};
 
 use super::measured::highest;
 use super::placement::half_and_full_checks;
@@ -32,7 +31,7 @@ const UNITS: f64 = 340.0;
 const PIECE_PAGES: u64 = 64;
 /// Percent of the pages that the SOC has, and its share of the host's bytes (fitted).
 const SOC_PERCENT: f64 = 4.0;
-const SOC_SHARE: f64 = 0.65;
+const FITTED: Assumed = Assumed { op_percent: 17.0, soc_share: 0.65, policy: VictimPolicy::Greedy };
 const SOC_HANDLE: u16 = 1;
 const LOC_HANDLE: u16 = 2;
 /// Bytes of the forward map for each logical page.
@@ -89,11 +88,11 @@ pub(super) static FULL_SCALE: Experiment = Experiment {
 fn measure(settings: &Settings, seed: u64, monitor: &Monitor) -> Result<Metrics, Error> {
     let scale = settings.within("scale", 0.0001..=1.0)?;
     let writes = settings.within("drive_writes", 3.0..=100.0)?;
-    let geometry = geometry(scale)?;
+    let geometry = geometry(scale, FITTED.op_percent)?;
     let measured: Vec<Result<Measured, Error>> = std::thread::scope(|scope| {
         let started: Vec<_> = ARMS
             .iter()
-            .map(|arm| scope.spawn(move || arm.measure(geometry, writes, seed, monitor)))
+            .map(|arm| scope.spawn(move || arm.measure(&FITTED, geometry, writes, seed, monitor)))
             .collect();
         let ended = started.into_iter().map(std::thread::ScopedJoinHandle::join);
         // Continue a worker's panic in the thread that requested the measurement.
@@ -115,6 +114,32 @@ fn measure(settings: &Settings, seed: u64, monitor: &Monitor) -> Result<Metrics,
     metrics.insert("drive_writes_before".to_owned(), writes * 2.0 / 3.0);
     metrics.insert("drift".to_owned(), highest(drifts));
     Ok(metrics)
+}
+
+/// What is not published of the drive and the cache.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Assumed {
+    /// Spare flash in percent of what the drive sells.
+    pub op_percent: f64,
+    /// The SOC's share of the host's bytes, above 0 and below 1.
+    pub soc_share: f64,
+    /// Which unit garbage collection takes.
+    pub policy: VictimPolicy,
+}
+
+impl Assumed {
+    /// DLWA without placement of a drive of `scale` times 1.88 TB that is written over `writes` times, with
+    /// `utilization` percent of it in use.
+    pub(super) fn dlwa_off(
+        &self,
+        utilization: u32,
+        (scale, writes): (f64, f64),
+        seed: u64,
+        monitor: &Monitor,
+    ) -> Result<f64, Error> {
+        let arm = Arm { placement: false, utilization };
+        Ok(arm.measure(self, geometry(scale, self.op_percent)?, writes, seed, monitor)?.dlwa)
+    }
 }
 
 /// A configuration that is measured.
@@ -147,12 +172,13 @@ impl Arm {
 
     fn measure(
         &self,
+        assumed: &Assumed,
         geometry: Geometry,
         writes: f64,
         seed: u64,
         monitor: &Monitor,
     ) -> Result<Measured, Error> {
-        let mut run = Run::new(geometry, self, writes, seed)?;
+        let mut run = Run::new(geometry, assumed, self, writes, seed)?;
         let _turn = RUNNING.wait_for_turn(run.resident_bytes());
         let start = Instant::now();
         run.fill_soc()?;
@@ -216,11 +242,12 @@ impl Drop for Turn<'_> {
 }
 
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // scale is at most 1
-fn geometry(scale: f64) -> Result<Geometry, Error> {
+fn geometry(scale: f64, op_percent: f64) -> Result<Geometry, Error> {
     let page = PAGE_BYTES as f64;
     let logical_pages = (FULL_BYTES * scale / page) as u64;
-    let unit_pages = (logical_pages as f64 * 1.17 / UNITS).round() as u64;
-    Geometry::with_overprovisioning(logical_pages * PAGE_BYTES, unit_pages * PAGE_BYTES, 17.0)
+    let all_pages = logical_pages as f64 * (1.0 + op_percent / 100.0);
+    let unit_bytes = (all_pages / UNITS).round() as u64 * PAGE_BYTES;
+    Geometry::with_overprovisioning(logical_pages * PAGE_BYTES, unit_bytes, op_percent)
         .map_err(|error| model_error(&error))
 }
 
@@ -244,6 +271,8 @@ struct Run {
     rng: fastrand::Rng,
     loc_pages: u64,
     soc_pages: u64,
+    /// Pages that the SOC writes for each of the LOC.
+    soc_per_loc: f64,
     piece_pages: u64,
     /// The next page of the LOC to write.
     next: u64,
@@ -257,15 +286,26 @@ struct Run {
 
 impl Run {
     #[allow(clippy::cast_precision_loss)]
-    fn new(geometry: Geometry, arm: &Arm, writes: f64, seed: u64) -> Result<Self, Error> {
+    fn new(
+        geometry: Geometry,
+        assumed: &Assumed,
+        arm: &Arm,
+        writes: f64,
+        seed: u64,
+    ) -> Result<Self, Error> {
         let used = share_of(geometry.logical_pages, f64::from(arm.utilization));
         let soc_pages = share_of(used, SOC_PERCENT).max(1);
-        let config = ManagedConfig { fdp: arm.placement, ..ManagedConfig::new(geometry) };
+        let config = ManagedConfig {
+            fdp: arm.placement,
+            victim_policy: assumed.policy,
+            ..ManagedConfig::new(geometry)
+        };
         Ok(Self {
             ssd: ManagedSsd::new(config).map_err(|error| model_error(&error))?,
             rng: fastrand::Rng::with_seed(seed),
             loc_pages: used - soc_pages,
             soc_pages,
+            soc_per_loc: assumed.soc_share / (1.0 - assumed.soc_share),
             piece_pages: PIECE_PAGES.min(u64::from(geometry.pages_per_unit) / 64).max(1),
             next: 0,
             soc_due: 0.0,
@@ -308,7 +348,7 @@ impl Run {
             let piece = self.piece_pages.min(self.loc_pages - self.next);
             self.write(self.next, piece, LOC_HANDLE)?;
             self.next = (self.next + piece) % self.loc_pages;
-            self.soc_due += piece as f64 * SOC_SHARE / (1.0 - SOC_SHARE);
+            self.soc_due += piece as f64 * self.soc_per_loc;
             self.scattered.clear();
             while self.soc_due >= 1.0 {
                 let page = self.loc_pages + self.rng.u64(..self.soc_pages);
@@ -353,6 +393,9 @@ pub(super) fn uniform_dlwa(op_percent: f64, seed: u64, monitor: &Monitor) -> Res
 
 fn judge(summary: &Summary) -> Judgement {
     half_and_full_checks(summary, FULL_SCALE.references)
-        .note(format!("the SOC's share of the bytes, {SOC_SHARE}, is fitted, not measured"))
+        .note(format!(
+            "the SOC's share of the bytes, {}, is fitted, not measured",
+            FITTED.soc_share
+        ))
         .judge()
 }

@@ -155,6 +155,11 @@ pub(super) fn published(references: &[Reference], metric: &str) -> f64 {
     references.iter().find(|value| value.metric == metric).map_or(f64::NAN, |value| value.value)
 }
 
+/// Whether `metric` is judged by its reference: nothing that was fitted to a figure is.
+pub(super) fn is_judged(references: &[Reference], metric: &str) -> bool {
+    references.iter().any(|it| it.metric == metric && it.origin != Origin::Fitted)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -172,6 +177,13 @@ mod tests {
         }
         assert_eq!(judge(f64::NAN, "a"), Verdict::InShape);
         assert_eq!(judge(2.0, "b"), Verdict::InShape, "nothing is published of b");
+    }
+
+    #[test]
+    fn what_was_fitted_is_not_judged() {
+        let paper = [Reference::published("a", 2.0, "here"), Reference::fitted("b", 2.0, "here")];
+        let judged = ["a", "b", "c"].map(|metric| is_judged(&paper, metric));
+        assert_eq!(judged, [true, false, false]);
     }
 
     #[test]

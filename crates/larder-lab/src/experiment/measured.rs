@@ -18,6 +18,8 @@ pub enum Origin {
     Derived,
     /// This project's own: another simulation of the same rules, or a count of a peer's code.
     Ours,
+    /// A publication states the number, and a parameter or the workload was fitted to it. It is shown and not judged.
+    Fitted,
 }
 
 impl fmt::Display for Origin {
@@ -26,6 +28,7 @@ impl fmt::Display for Origin {
             Self::Published => "published",
             Self::Derived => "derived",
             Self::Ours => "ours",
+            Self::Fitted => "fitted",
         })
     }
 }
@@ -57,6 +60,12 @@ impl Reference {
     /// A number that this project found in another way, as `source` says.
     pub(super) const fn ours(metric: &'static str, value: f64, source: &'static str) -> Self {
         Self { metric, value, origin: Origin::Ours, source }
+    }
+
+    /// A number that a publication states and that this project fitted a parameter or the workload to, as `source`
+    /// says.
+    pub(super) const fn fitted(metric: &'static str, value: f64, source: &'static str) -> Self {
+        Self { metric, value, origin: Origin::Fitted, source }
     }
 }
 

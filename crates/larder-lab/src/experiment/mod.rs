@@ -54,6 +54,7 @@ mod soc_size;
 mod tenant_latency;
 mod tenants;
 mod timed_rig;
+mod utilization_causes;
 mod wear;
 
 use std::sync::Mutex;
@@ -76,6 +77,7 @@ pub fn all() -> &'static [&'static Experiment] {
         &ftl_uniform::FTL_UNIFORM,
         &placement::DLWA_INTERVAL,
         &placement::UTILIZATION,
+        &utilization_causes::UTILIZATION_CAUSES,
         &placement::TWITTER,
         &placement::WRITE_ONLY,
         &soc_size::SOC_SIZE,
@@ -91,6 +93,7 @@ pub fn all() -> &'static [&'static Experiment] {
         &dram_throughput::DRAM_THROUGHPUT,
         &performance::PERFORMANCE,
         &tenant_latency::TENANT_LATENCY,
+        &tenant_latency::TENANT_MIX_LATENCY,
         &tenants::NOISY_HANDLE,
         &ru_aware::RU_AWARE_EVICTION,
         &dynamic::DYNAMIC_PLACEMENT,

@@ -14,7 +14,7 @@ use crate::replay::{Monitor, ReplayOptions};
 /// Number of parts in the interval series.
 const PARTS: usize = 20;
 /// The paper omits the points between 50 and 100 % as "similar to 50 %". We accept at most this factor.
-const SIMILAR: f64 = 1.25;
+pub(super) const SIMILAR: f64 = 1.25;
 /// The metrics that are judged in experiments with half of the drive in use and with all of it.
 const HALF_AND_FULL: &[&str] = &["dlwa.on.50", "dlwa.on.100", "dlwa.off.50", "dlwa.off.100"];
 

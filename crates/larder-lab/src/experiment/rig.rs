@@ -30,6 +30,12 @@ pub(super) const FLASH: Parameter = Parameter {
     default: "128",
     help: "capacity of the drive in MiB, 8 to 65536; DRAM is a 32nd of it",
 };
+/// As [`FLASH`], with the DRAM of Table 2 of the FDP paper: see [`table_2`].
+pub(super) const TABLE_2_FLASH: Parameter = Parameter {
+    name: "flash_mib",
+    default: "128",
+    help: "capacity of the drive in MiB, 8 to 65536; DRAM is 42 GB of 1880 GB of it",
+};
 /// For DLWA without placement on a drive with free room. Units must be large relative to the large objects of the KV
 /// cache, whose average byte belongs to an object of a quarter of a mebibyte. Objects that fill a unit alone leave
 /// nothing to copy (half of a drive of 128 MiB: DLWA 1.03; of 512 MiB: 1.26).
@@ -82,6 +88,24 @@ pub(super) fn options(
     };
     // Fixed here, so that parts of the drive have the same unit size.
     Ok(ReplayOptions { unit_bytes: Some(options.resolved_unit_bytes()), ..options })
+}
+
+/// Flash of the FDP paper's drive, and DRAM of its KV Cache, in GB. Table 2 has less DRAM too.
+const TABLE_2_FLASH_GB: f64 = 1880.0;
+pub(super) const TABLE_2_DRAM_GB: f64 = 42.0;
+
+/// The replay options of the FDP paper's KV Cache on a full drive, with `dram_gb` GB of DRAM beside its 1880 GB of
+/// flash: the workload that is fitted to Table 2, in the proportions of Table 2.
+#[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
+#[allow(clippy::cast_sign_loss)] // a part of the drive's size
+pub(super) fn table_2(
+    settings: &Settings,
+    seed: u64,
+    dram_gb: f64,
+) -> Result<ReplayOptions, Error> {
+    let options = options("meta-kv-table2", settings, seed)?;
+    let dram_bytes = (options.flash_bytes as f64 * dram_gb / TABLE_2_FLASH_GB) as u64;
+    Ok(ReplayOptions { dram_bytes, ..options })
 }
 
 /// Runs a single cache on a drive.

@@ -88,6 +88,8 @@ impl PlanOptions {
             ("--price-dram", self.price_dram),
             ("--carbon-flash", self.carbon_flash),
             ("--carbon-dram", self.carbon_dram),
+            ("--carbon-grid", self.carbon_grid),
+            ("--idle-watts", self.idle_watts),
         ];
         for (name, value) in at_least_zero {
             if !(value.is_finite() && value >= 0.0) {

@@ -1,6 +1,7 @@
 //! The question of a plan.
 
 use larder::{SocConfig, SocLayout};
+use larder_ssd::analytic::energy::{ASSUMED_IDLE_WATTS, WORLD_2023_KG_PER_KWH};
 use serde_json::{Map, Value, json};
 
 use crate::replay::{ReplayOptions, Workload};
@@ -65,6 +66,10 @@ pub struct PlanOptions {
     pub carbon_flash: f64,
     /// Embodied carbon of a GB of DRAM in kg.
     pub carbon_dram: f64,
+    /// Carbon intensity of the electricity, in kg per kWh.
+    pub carbon_grid: f64,
+    /// Power of the drive when it does nothing, in watts.
+    pub idle_watts: f64,
     /// Size of the simulated drive.
     pub simulated_bytes: u64,
     /// Seed of all random numbers.
@@ -95,6 +100,8 @@ impl PlanOptions {
             price_dram: 4.0,
             carbon_flash: 0.16,
             carbon_dram: 1.6,
+            carbon_grid: WORLD_2023_KG_PER_KWH,
+            idle_watts: ASSUMED_IDLE_WATTS,
             simulated_bytes: 128 << 20,
             seed,
         }
@@ -211,6 +218,8 @@ impl PlanOptions {
             "price_dram": self.price_dram,
             "carbon_flash": self.carbon_flash,
             "carbon_dram": self.carbon_dram,
+            "carbon_grid": self.carbon_grid,
+            "idle_watts": self.idle_watts,
             "simulate": self.simulated_bytes,
         });
         match parameters {

@@ -27,6 +27,7 @@ mod stage;
 pub mod timed;
 mod timeline;
 pub mod vssd;
+mod writers;
 
 use std::time::{Duration, Instant};
 

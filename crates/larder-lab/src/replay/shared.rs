@@ -46,12 +46,20 @@ pub struct Tenant {
     pub device: Arc<dyn Device>,
     /// Requests that it makes in its turn.
     pub requests_per_turn: u64,
+    /// Times that its device is written over, at least, before its requests begin.
+    pub age_writes: u64,
 }
 
 impl Tenant {
-    /// A cache with default engine options that makes one request in its turn.
+    /// A cache with default engine options that makes one request in its turn, after nine drive writes.
     pub fn new(options: ReplayOptions, device: Arc<dyn Device>) -> Self {
-        Self { options, engines: EngineOptions::default(), device, requests_per_turn: 1 }
+        Self {
+            options,
+            engines: EngineOptions::default(),
+            device,
+            requests_per_turn: 1,
+            age_writes: AGE_WRITES,
+        }
     }
 }
 
@@ -229,7 +237,8 @@ impl<'a> Player<'a> {
     pub(super) fn new(tenant: &'a Tenant, stage: &'a Stage) -> Result<Self, Error> {
         let client = Client::new(&stage.cache);
         let source = tenant.options.open_workload()?;
-        let ageing = Ageing::new(&tenant.options, stage.some_cache().layout())?;
+        let layout = stage.some_cache().layout();
+        let ageing = Ageing::new(&tenant.options, tenant.age_writes, layout)?;
         let timeline = Timeline::starting_with(sample(stage, client.counts));
         Ok(Self { tenant, stage, client, source, ageing, timeline, loc_bytes_before: 0 })
     }
@@ -336,11 +345,11 @@ impl Ageing {
     /// SETs between two checks of the progress.
     const STEP: u32 = 64;
 
-    fn new(options: &ReplayOptions, layout: Option<&Layout>) -> Result<Self, Error> {
+    fn new(options: &ReplayOptions, writes: u64, layout: Option<&Layout>) -> Result<Self, Error> {
         let options = ReplayOptions { seed: options.seed ^ AGE_SEED, ..options.clone() };
         let source = options.open_workload()?;
         let loc_bytes = AGE_WRAPS * loc_capacity(layout);
-        let bytes = AGE_WRITES * layout.map_or(0, |layout| layout.capacity_bytes);
+        let bytes = writes * layout.map_or(0, |layout| layout.capacity_bytes);
         let region_bytes = layout.map_or(u64::MAX, |layout| u64::from(layout.region_bytes));
         // Headers and footers of a region take less than a tenth of it.
         let object_bytes_max = region_bytes / 10 * 9;
@@ -430,7 +439,7 @@ mod tests {
 
     #[test]
     fn ageing_gives_both_engines_as_many_bytes() {
-        let mut ageing = Ageing::new(&options(), None).unwrap();
+        let mut ageing = Ageing::new(&options(), AGE_WRITES, None).unwrap();
         let (mut soc, mut loc) = (0, 0);
         for _ in 0..10_000 {
             let request = ageing.next().unwrap();
@@ -452,7 +461,7 @@ mod tests {
         let bytes = u32::try_from(first.object_bytes()).unwrap();
         for (small, large) in [(bytes, u64::MAX), (640, u64::from(bytes) - 1)] {
             let options = ReplayOptions { soc_max_object_bytes: small, ..workload.clone() };
-            let mut ageing = Ageing::new(&options, None).unwrap();
+            let mut ageing = Ageing::new(&options, AGE_WRITES, None).unwrap();
             ageing.object_bytes_max = large;
             let refused = ageing.next().unwrap_err().to_string();
             let begin = format!("workload uniform: has no object above {small} bytes");
@@ -461,7 +470,7 @@ mod tests {
         }
         let options = ReplayOptions { soc_max_object_bytes: bytes - 1, ..workload };
         // The number of objects that several passes produce.
-        let mut ageing = Ageing::new(&options, None).unwrap();
+        let mut ageing = Ageing::new(&options, AGE_WRITES, None).unwrap();
         assert!((0..3000).all(|_| ageing.next().is_ok()));
     }
 

@@ -26,6 +26,7 @@ use super::configs;
 use super::progress::Monitor;
 use super::shared::{self, DriveWork, Player, SharedRun, Tenant};
 use super::stage::Stage;
+use super::writers::Writers;
 use super::{BREATH, ReplayOptions};
 use crate::Error;
 
@@ -40,8 +41,18 @@ pub struct Load {
     pub seed: u64,
 }
 
+/// The host's part in the requests of the drive.
+#[derive(Debug, Clone, Copy)]
+pub struct Host {
+    /// What it takes for each, in nanoseconds: the system call, and waking up the thread that waits.
+    pub request_ns: u64,
+    /// Writes of one cache that it has under way at a time, at least 1; the others wait in a queue of the host, and
+    /// that is not part of their latency.
+    pub writers: usize,
+}
+
 /// The latencies of one cache and its clients.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct TenantLatencies {
     /// Reads of the drive.
     pub reads: Latencies,
@@ -53,6 +64,15 @@ pub struct TenantLatencies {
     pub requests: u64,
 }
 
+impl TenantLatencies {
+    fn merge(&mut self, other: &Self) {
+        self.reads.merge(&other.reads);
+        self.writes.merge(&other.writes);
+        self.gets.merge(&other.gets);
+        self.requests += other.requests;
+    }
+}
+
 /// A run, with the results of its second half.
 #[derive(Debug)]
 pub struct TimedRun {
@@ -60,6 +80,8 @@ pub struct TimedRun {
     pub run: SharedRun,
     /// Results by tenant.
     pub seen: Vec<TenantLatencies>,
+    /// The same of the third quarter and of the last quarter of the run.
+    pub by_quarter: [Vec<TenantLatencies>; 2],
     /// Duration of the second half, in seconds of virtual time.
     pub seconds: f64,
 }
@@ -69,10 +91,11 @@ pub struct TimedRun {
 pub struct TimedDrive {
     device: Arc<VirtualTimeDevice<Metered>>,
     seen: Arc<Mutex<Vec<TenantLatencies>>>,
+    host: Host,
 }
 
 impl TimedDrive {
-    /// A fresh drive from `options`, with the timing of `timing`.
+    /// A fresh drive from `options`, with the timing of `timing`, on `host`.
     ///
     /// # Errors
     /// [`Error::Usage`] if such a drive could not work.
@@ -81,6 +104,7 @@ impl TimedDrive {
         placement: bool,
         handles: u16,
         timing: DriveTiming,
+        host: Host,
         tenants: usize,
     ) -> Result<Self, Error> {
         options.check()?;
@@ -89,15 +113,20 @@ impl TimedDrive {
         let ssd = SsdTiming::new(config, timing).map_err(|error| configs::no_such_drive(&error))?;
         let seen: Vec<_> = (0..tenants).map(|_| TenantLatencies::default()).collect();
         let seen = Arc::new(Mutex::new(seen));
-        let model = Metered { ssd, part_bytes, seen: Arc::clone(&seen) };
+        let model = Metered { ssd, host_ns: host.request_ns, part_bytes, seen: Arc::clone(&seen) };
         let device = VirtualTimeDevice::new(model, Payload::Memory, Arc::default());
         let device = device.map_err(|error| configs::no_such_drive(&error))?;
-        Ok(Self { device: Arc::new(device), seen })
+        Ok(Self { device: Arc::new(device), seen, host })
     }
 
     /// The drive as a device.
     pub fn device(&self) -> Arc<dyn Device> {
         Arc::clone(&self.device) as _
+    }
+
+    /// `device`, which is this drive or a part of it, as a cache on the host uses it.
+    pub fn for_cache(&self, device: Arc<dyn Device>) -> Arc<dyn Device> {
+        Arc::new(Writers::new(device, self.host.writers, Arc::clone(self.clock())))
     }
 
     fn clock(&self) -> &Arc<VirtualClock> {
@@ -122,6 +151,8 @@ impl TimedDrive {
 #[derive(Debug)]
 struct Metered {
     ssd: SsdTiming,
+    /// What the host takes for each request.
+    host_ns: u64,
     part_bytes: u64,
     seen: Arc<Mutex<Vec<TenantLatencies>>>,
 }
@@ -132,7 +163,7 @@ impl TimingModel for Metered {
     }
 
     fn serve(&mut self, now: Moment, io: &Io) -> Result<Moment, larder_ssd::Error> {
-        let end = self.ssd.serve(now, io)?;
+        let end = self.ssd.serve(now, io)?.after(self.host_ns);
         let took = end.as_nanos() - now.as_nanos();
         let part = usize::try_from(io.extent().1 / self.part_bytes).unwrap_or(usize::MAX);
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -150,8 +181,8 @@ impl TimingModel for Metered {
     }
 }
 
-/// Ages `drive`, then runs `load.clients` clients for the workload of each tenant, until one tenant has made all its
-/// requests.
+/// Ages `drive`, then runs the clients of each tenant's load for its workload, until as many requests are made as all
+/// tenants together have, or one tenant has made all of its own. A tenant without a load makes none.
 ///
 /// # Errors
 /// The errors of [`shared::play`]; [`Error::Run`] if a client waits forever.
@@ -159,7 +190,7 @@ pub fn play(
     drive: &TimedDrive,
     tenants: &[Tenant],
     placement: bool,
-    load: Load,
+    loads: &[Load],
     monitor: &Monitor,
 ) -> Result<TimedRun, Error> {
     let open = |tenant: &Tenant| {
@@ -170,25 +201,25 @@ pub fn play(
     let players = tenants.iter().zip(&stages).map(|(tenant, stage)| Player::new(tenant, stage));
     let mut players: Vec<Player<'_>> = players.collect::<Result<_, _>>()?;
     shared::age(&mut players, monitor)?;
-    let each = tenants.iter().filter_map(|tenant| tenant.options.total_requests()).min();
+    let requests = tenants.iter().filter_map(|tenant| tenant.options.total_requests());
     let field = Field {
         drive,
         players: players.into_iter().map(RefCell::new).collect(),
-        each: each.unwrap_or(0),
-        load,
-        rng: RefCell::new(fastrand::Rng::with_seed(load.seed)),
+        all: requests.sum(),
+        rng: RefCell::new(fastrand::Rng::with_seed(loads.first().map_or(0, |load| load.seed))),
         begun: Cell::new(0),
         marks: RefCell::new(vec![(drive.clock().now(), drive.stats())]),
         seen: RefCell::default(),
+        third_quarter: RefCell::default(),
         error: RefCell::new(None),
         monitor,
     };
     let mut executor = Executor::new(Arc::clone(drive.clock()));
-    for (number, stage) in stages.iter().enumerate() {
+    for (number, (stage, load)) in stages.iter().zip(loads).enumerate() {
         executor.spawn_background(stage.cache.send_demotions());
         for client in 0..load.clients as u64 {
             let client = Client::one_of(&stage.cache, client, load.clients as u64);
-            executor.spawn(field.run(number, client));
+            executor.spawn(field.run(number, *load, client));
         }
     }
     executor.run().map_err(|stalled| Error::run(format!("virtual time: {stalled}")))?;
@@ -200,33 +231,33 @@ pub fn play(
 struct Field<'a> {
     drive: &'a TimedDrive,
     players: Vec<RefCell<Player<'a>>>,
-    /// Number of requests for each cache.
-    each: u64,
-    load: Load,
+    /// Number of requests of all caches.
+    all: u64,
     rng: RefCell<fastrand::Rng>,
     /// Requests that were started, of all caches.
     begun: Cell<u64>,
     /// The times and drive counters at the start, at half, at three quarters, and at the end of the run.
     marks: RefCell<Vec<(Duration, managed::Stats)>>,
-    /// The results of the second half, set at its end: later completions do not count.
+    /// The results of the last quarter, set at its end: later completions do not count.
     seen: RefCell<Vec<TenantLatencies>>,
+    third_quarter: RefCell<Vec<TenantLatencies>>,
     error: RefCell<Option<Error>>,
     monitor: &'a Monitor,
 }
 
 impl<'a> Field<'a> {
     /// Runs a client of one cache to its end.
-    async fn run(&self, tenant: usize, mut client: Client<'a>) {
-        if let Err(error) = self.play(tenant, &mut client).await {
+    async fn run(&self, tenant: usize, load: Load, mut client: Client<'a>) {
+        if let Err(error) = self.play(tenant, load, &mut client).await {
             self.error.borrow_mut().get_or_insert(error);
         }
     }
 
-    async fn play(&self, tenant: usize, client: &mut Client<'a>) -> Result<(), Error> {
+    async fn play(&self, tenant: usize, load: Load, client: &mut Client<'a>) -> Result<(), Error> {
         let clock = self.drive.clock();
         let player = &self.players[tenant];
         while !self.is_over() {
-            clock.sleep_until(clock.now() + self.request_time()).await;
+            clock.sleep_until(clock.now() + self.request_time(load)).await;
             if self.is_over() {
                 break;
             }
@@ -248,9 +279,9 @@ impl<'a> Field<'a> {
 
     /// Exponentially distributed, so that the clients do not run in lockstep.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a positive number
-    fn request_time(&self) -> Duration {
+    fn request_time(&self, load: Load) -> Duration {
         let share = -(1.0 - self.rng.borrow_mut().f64()).ln();
-        Duration::from_nanos((share * self.load.request_ns) as u64)
+        Duration::from_nanos((share * load.request_ns) as u64)
     }
 
     /// Notes that a request of a cache begins. Marks the parts of the run.
@@ -258,7 +289,7 @@ impl<'a> Field<'a> {
         let begun = self.begun.get() + 1;
         self.begun.set(begun);
         self.drive.seen()[tenant].requests += 1;
-        let all = self.each * self.players.len() as u64;
+        let all = self.all;
         if begun >= all {
             self.end_now();
         } else if begun == all / 2 {
@@ -266,6 +297,7 @@ impl<'a> Field<'a> {
             drop(self.drive.take_seen());
         } else if begun == all / 2 + all.div_ceil(4) {
             self.mark();
+            self.third_quarter.replace(self.drive.take_seen());
         }
         if begun.is_multiple_of(BREATH) {
             shared::stop_if_asked(self.monitor)?;
@@ -305,13 +337,17 @@ impl<'a> Field<'a> {
         let ended =
             self.players.into_iter().map(|player| player.into_inner().end(placement, &work));
         let tenants = ended.collect::<Result<_, _>>()?;
-        let (seen, seconds) = (self.seen.into_inner(), (to - from).as_secs_f64());
-        Ok(TimedRun { run: SharedRun { tenants, drive: work }, seen, seconds })
+        let by_quarter = [self.third_quarter.into_inner(), self.seen.into_inner()];
+        let mut seen = by_quarter[1].clone();
+        seen.iter_mut().zip(&by_quarter[0]).for_each(|(all, third)| all.merge(third));
+        let seconds = (to - from).as_secs_f64();
+        Ok(TimedRun { run: SharedRun { tenants, drive: work }, seen, by_quarter, seconds })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use larder_device::SliceDevice;
     use larder_ssd::timed::small;
 
     use super::*;
@@ -329,10 +365,49 @@ mod tests {
 
     fn alone(requests: u64, clients: usize, request_ns: f64) -> TimedRun {
         let options = options(requests);
-        let drive = TimedDrive::new(&options, false, HANDLES, small(), 1).unwrap();
-        let tenant = Tenant::new(options, drive.device());
+        alone_on(options, Host { request_ns: 0, writers: 36 }, clients, request_ns)
+    }
+
+    fn alone_on(options: ReplayOptions, host: Host, clients: usize, request_ns: f64) -> TimedRun {
+        let drive = TimedDrive::new(&options, false, HANDLES, small(), host, 1).unwrap();
+        let tenant = Tenant::new(options, drive.for_cache(drive.device()));
         let load = Load { clients, request_ns, seed: 1 };
-        play(&drive, &[tenant], false, load, &Monitor::default()).unwrap()
+        play(&drive, &[tenant], false, &[load], &Monitor::default()).unwrap()
+    }
+
+    /// A tenant whose clients make requests at a tenth of the rate makes a tenth as many.
+    #[test]
+    fn each_tenant_has_its_own_load() {
+        let host = Host { request_ns: 0, writers: 36 };
+        let drive = TimedDrive::new(&options(22_000), false, HANDLES, small(), host, 2).unwrap();
+        let part = 30 << 20;
+        let tenant = |number: u64, requests| {
+            let range = number * part..(number + 1) * part;
+            let device = SliceDevice::new(drive.device(), range, &[Default::default(); 2]).unwrap();
+            let options = ReplayOptions { flash_bytes: part, ..options(requests) };
+            Tenant::new(options, drive.for_cache(Arc::new(device)))
+        };
+        let load = |request_ns| Load { clients: 4, request_ns, seed: 1 };
+        let tenants = [tenant(0, 20_000), tenant(1, 2000)];
+        let loads = [load(50_000.0), load(500_000.0)];
+        let run = play(&drive, &tenants, false, &loads, &Monitor::default()).unwrap();
+        let made = [0, 1].map(|tenant: usize| run.seen[tenant].requests as f64);
+        assert!((5.0..20.0).contains(&(made[0] / made[1])), "{made:?}");
+        assert!(made[0] + made[1] > 9000.0, "{made:?}");
+    }
+
+    #[test]
+    fn the_host_adds_its_time_to_each_request_of_the_drive() {
+        // The shortest: the others wait for each other too.
+        let shortest = |request_ns| {
+            let run = alone_on(options(20_000), Host { request_ns, writers: 36 }, 10, 50_000.0);
+            let seen = &run.seen[0];
+            [&seen.reads, &seen.writes].map(|times| times.quantile_us(0.0).unwrap())
+        };
+        let (without, with) = (shortest(0), shortest(300_000));
+        for (without, with) in without.into_iter().zip(with) {
+            assert!((295.0..305.0).contains(&(with - without)), "{without} {with}");
+        }
     }
 
     #[test]
@@ -349,6 +424,8 @@ mod tests {
         assert_eq!((seen.requests, tenant.run.requests), (10_000, 20_000));
         assert!((1..tenant.run.gets).contains(&seen.gets.count()));
         assert!(seen.gets.quantile_us(0.0) > Some(0.0));
+        let by_quarter = run.by_quarter.each_ref().map(|quarter| quarter[0].requests);
+        assert_eq!(by_quarter, [5000, 5000]);
         let pages: u64 = run.run.drive.host_pages;
         assert!((1..=pages).contains(&seen.writes.count()), "{pages}");
         assert!(tenant.loc_wraps_before >= 3.0 && run.run.drive.dlwa > 1.0);

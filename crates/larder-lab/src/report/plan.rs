@@ -9,7 +9,7 @@ use crate::plan::{Plan, SweepPoint};
 const UTILISATION: &str = "share of the drive that the cache uses (%)";
 
 /// The method for each number.
-const METHOD: [(&str, &str); 8] = [
+const METHOD: [(&str, &str); 9] = [
     (
         "DLWA, simulated",
         "the real cache on a model of the drive with the same ratios, aged until it has been \
@@ -35,6 +35,11 @@ const METHOD: [(&str, &str); 8] = [
     (
         "embodied carbon",
         "Theorem 2: drives × flash (over-provisioning included) × kg per GB, and the DRAM once",
+    ),
+    (
+        "operational carbon",
+        "Theorem 3: programs, erases and the reads of garbage collection at assumed energies, and the power \
+         of an idle drive for all years, × kg per kWh; reads of the host are left out",
     ),
     ("cost", "drives × capacity × price per GB, and the DRAM once"),
     ("useful GB", "flash in which the cache keeps objects: capacity × utilisation"),

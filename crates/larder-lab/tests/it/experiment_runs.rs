@@ -31,11 +31,15 @@ fn short(name: &str) -> &'static [&'static str] {
         "dynamic-placement" => &["requests=40000", "flash_mib=8", "soc=4"],
         "isolation-type" => &["requests=40000", "flash_mib=8", "soc=4", "op=17"],
         "mislabelled" => &["requests=40000", "flash_mib=8", "swapped=0,50"],
+        "utilization-causes" => &["scale=0.0001", "drive_writes=3", "op=20", "soc_share=85"],
         "full-scale" => &["scale=0.0002", "drive_writes=6"],
         "real-drive" => &["requests=200000", "flash_mib=16", "length=20"],
         // DRAM evicts to flash in bursts, and each quarter of a run needs some.
-        "latency" => &["requests=80000", "flash_mib=52", "load=50"],
-        "performance" | "tenant-latency" | "dram-throughput" => &["requests=80000", "flash_mib=52"],
+        "latency" => &["requests=120000", "flash_mib=52", "load=50", "buffers=1"],
+        "performance" | "tenant-latency" | "tenant-mix-latency" | "dram-throughput" => {
+            &["requests=120000", "flash_mib=52"]
+        }
+        "dram-tradeoff" => &["requests=80000", "flash_mib=16"],
         "carbon" | "wear-analysis" | "wear-adversary" | "die-wear" => &[],
         "wear-mixes" => &["mixes=4"],
         "hardware-vs-software" | "isolation-latency" | "websearch-mapreduce" => &["seconds=0.5"],
@@ -81,13 +85,14 @@ fn shortened(experiment: &Experiment) -> Settings {
 }
 
 /// Experiments that take 10 seconds or more, however short their settings are.
-const LONG: [&str; 7] = [
+const LONG: [&str; 8] = [
     "performance",
     "dram-throughput",
     "array-ttl",
     "latency",
     "tenants",
     "tenant-latency",
+    "tenant-mix-latency",
     "vssd-accounting",
 ];
 

@@ -27,6 +27,16 @@ pub(super) struct Popularity {
 }
 
 impl Popularity {
+    /// The same popularity over `times` as many keys.
+    pub(super) const fn over(self, times: f64) -> Self {
+        Self {
+            ranks: self.ranks * times,
+            shift: self.shift * times,
+            life: self.life * times,
+            ..self
+        }
+    }
+
     /// The model for another number of requests: ranks, shift and life grow in proportion to it.
     pub(super) fn scaled(self, requests: u64) -> Self {
         let factor = requests as f64 / self.requests;
