@@ -137,7 +137,7 @@ fn beside_one_another(
     monitor: &Monitor,
 ) -> Result<Vec<Vec<WorkloadResult>>, Error> {
     let shares = vec![(EIGHTHS / instances, 1); instances as usize];
-    let policy = drive.policy(kind, shares.len(), 1.0);
+    let policy = drive.policy(kind, 1.0);
     let (timed, vssds) = drive.vssds(kind, &shares, &policy)?;
     let stores = TimedBlocks::of(timed, &vssds).map_err(|error| Error::run(error.to_string()))?;
     std::thread::scope(|scope| {
