@@ -1108,9 +1108,9 @@ pub(crate) const GOODS: &[(&str, Numbers)] = &[
         "ycsb",
         &[
             ("throughput_gain.2.die", 1.3),
-            ("throughput_gain.2.software", 1.6),
+            ("throughput_gain.2.bucket", 1.6),
             ("p99_gain.2.die", 1.7),
-            ("p99_gain.2.software", 2.6),
+            ("p99_gain.2.bucket", 2.6),
             ("glue_lines", 400.0),
         ],
     ),

@@ -675,9 +675,17 @@ fn websearch_mapreduce() {
 #[test]
 fn ycsb() {
     let name = "ycsb";
-    expect(name, &[("throughput_gain.2.software", 2.5)], InShape);
-    expect(name, &[("p99_gain.2.software", 5.0)], InShape);
-    expect(name, &[("throughput_gain.2.die", 0.8)], Diverges);
+    for (metric, low, high) in [
+        ("throughput_gain.2.bucket", 1.06, 2.41),
+        ("p99_gain.2.die", 1.13, 2.56),
+        ("p99_gain.2.bucket", 1.72, 3.91),
+    ] {
+        expect(name, &[(metric, low)], InShape);
+        expect(name, &[(metric, high)], InShape);
+    }
+    expect(name, &[("throughput_gain.2.die", 1.96)], InShape);
+    expect(name, &[("throughput_gain.2.die", 0.94)], Diverges);
+    expect(name, &[("p99_gain.2.bucket", 0.9)], Diverges);
 }
 
 #[test]

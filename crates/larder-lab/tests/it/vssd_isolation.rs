@@ -99,6 +99,22 @@ fn own_channels_shorten_a_searchs_tail_and_limits_halve_the_job() {
     assert!(reads_suspend < 1.5 && metrics["tail.in_order.bucket"] > 1.5, "{metrics:?}");
 }
 
+/// Several clients and a thread that compacts keep the dies of an instance busy. With one client they are idle while it
+/// computes, and its neighbours cost it less.
+#[test]
+fn clients_beside_one_another_keep_the_dies_of_leveldb_busy() {
+    let short = ["records=2000", "ops=500"];
+    let (metrics, judgement) = judged("ycsb", &short);
+    assert_ne!(judgement.verdict, Verdict::Diverges, "{}", judgement.reason);
+    let alone = measure("ycsb", &[&short[..], &["clients=1"]].concat(), 1);
+    for kind in ["channel", "die", "bucket"] {
+        let point = format!("kops.2.{kind}.c");
+        assert!(metrics[&point] > 1.5 * alone[&point], "{} {}", metrics[&point], alone[&point]);
+    }
+    assert_eq!(alone["clients.2.channel.a"], 1.0);
+    assert!(metrics["clients.2.channel.a"] >= 4.0);
+}
+
 /// A tail of few reads is none, and Figure 1 is about a drive of 8 channels.
 #[test]
 fn set_ups_that_say_nothing_of_the_paper_are_refused() {
