@@ -96,18 +96,24 @@ impl Checks {
         metric: &str,
         tolerance: f64,
     ) -> Self {
-        let wanted = published(references, metric);
-        let origin = references.iter().find(|it| it.metric == metric).map(|it| it.origin);
-        let named = match origin {
-            Some(Origin::Ours) => "found in another way".to_owned(),
-            Some(origin) => origin.to_string(),
-            None => "published nowhere".to_owned(),
-        };
-        let off = ours / wanted - 1.0;
-        self.exact(
-            off.abs() <= tolerance,
-            format!("{what}: {ours:.3}, {named} {wanted} ({:+.0} %)", off * 100.0),
-        )
+        let off = ours / published(references, metric) - 1.0;
+        let text = compared(what, ours, references, metric);
+        self.exact(off.abs() <= tolerance, text)
+    }
+
+    /// Adds the check that our value is at most `times` times the reference of `metric`, and the reference at most
+    /// `times` times ours.
+    pub(super) fn times(
+        self,
+        what: &str,
+        ours: f64,
+        references: &[Reference],
+        metric: &str,
+        times: f64,
+    ) -> Self {
+        let by = ours / published(references, metric);
+        let text = compared(what, ours, references, metric);
+        self.exact((1.0 / times..=times).contains(&by), text)
     }
 
     /// A condition on direction or order. Without it, the result is not even in shape.
@@ -150,6 +156,18 @@ impl Checks {
     }
 }
 
+/// Our value beside the reference of `metric`, in words.
+fn compared(what: &str, ours: f64, references: &[Reference], metric: &str) -> String {
+    let wanted = published(references, metric);
+    let origin = references.iter().find(|it| it.metric == metric).map(|it| it.origin);
+    let named = match origin {
+        Some(Origin::Ours) => "found in another way".to_owned(),
+        Some(origin) => origin.to_string(),
+        None => "published nowhere".to_owned(),
+    };
+    format!("{what}: {ours:.3}, {named} {wanted} ({:+.0} %)", (ours / wanted - 1.0) * 100.0)
+}
+
 /// The value that `metric` is compared with. NaN if there is none, which no number is near.
 pub(super) fn published(references: &[Reference], metric: &str) -> f64 {
     references.iter().find(|value| value.metric == metric).map_or(f64::NAN, |value| value.value)
@@ -184,6 +202,18 @@ mod tests {
         let paper = [Reference::published("a", 2.0, "here"), Reference::fitted("b", 2.0, "here")];
         let judged = ["a", "b", "c"].map(|metric| is_judged(&paper, metric));
         assert_eq!(judged, [true, false, false]);
+    }
+
+    #[test]
+    fn times_has_two_sides() {
+        let paper = [Reference::published("a", 3.0, "here")];
+        let judge = |ours| Checks::default().times("a", ours, &paper, "a", 1.5).judge().verdict;
+        for ours in [1.99, 4.51, f64::NAN] {
+            assert_eq!(judge(ours), Verdict::InShape, "{ours}");
+        }
+        for ours in [2.01, 4.49] {
+            assert_eq!(judge(ours), Verdict::Reproduced, "{ours}");
+        }
     }
 
     #[test]

@@ -60,6 +60,11 @@ pub(super) fn tag_of(file: u64) -> u64 {
     MAGIC | file & NUMBER
 }
 
+/// Whether a block with this tag lists the files.
+pub fn lists_files(tag: u64) -> bool {
+    tag & (u64::MAX << 48) == MAGIC && tag & OF_DIRECTORY != 0
+}
+
 impl Directory {
     /// Opens the directory on `store`, or makes an empty one if the store has no blocks. Frees blocks that belong to no
     /// file.

@@ -28,6 +28,7 @@ use larder_blocks::BlockStore;
 use rusty_leveldb::env::{Env, FileLock, Logger, RandomAccess};
 use rusty_leveldb::{Status, StatusCode};
 
+pub use directory::lists_files;
 use directory::{Change, Directory};
 use file::{Reader, Writer};
 use files::Files;

@@ -688,11 +688,62 @@ fn small_objects() {
 }
 
 #[test]
+fn hardware_vs_software() {
+    let name = "hardware-vs-software";
+    expect(name, &[("gain.bucket", 1.02)], Reproduced);
+    expect(name, &[("gain.bucket", 1.27)], Reproduced);
+    expect(name, &[("gain.bucket", 1.28)], InShape);
+    expect(name, &[("gain.bucket", 0.99)], Diverges);
+    expect(name, &[("p99_ratio.bucket", 1.12)], InShape);
+    expect(name, &[("p99_ratio.bucket", 2.54)], Reproduced);
+    expect(name, &[("p99_ratio.bucket", 2.57)], InShape);
+    // Equal limits are not those of the weights.
+    let equal = [("tenant_mb_s.bucket.1", 700.0), ("tenant_mb_s.bucket.4", 700.0)];
+    expect(name, &equal, InShape);
+}
+
+#[test]
+fn isolation_latency() {
+    let name = "isolation-latency";
+    expect(name, &[("p99_ratio.rw.reads_first.software", 2.0)], InShape);
+    let high = [("p99_ratio.rw.reads_first.software", 4.7), ("p99_ratio.rw.reads_first.none", 4.7)];
+    expect(name, &high, InShape);
+    expect(name, &[("p99_ratio.search.in_order.none", 10.0)], Diverges);
+    expect(name, &[("p99_ratio.search.reads_suspend.die", 0.9)], Diverges);
+    expect(name, &[("kept.in_order.channel", 0.39)], InShape);
+}
+
+#[test]
+fn websearch_mapreduce() {
+    let name = "websearch-mapreduce";
+    for (metric, low, high) in [
+        ("tail.in_order.none", 1.3, 3.1),
+        ("slower.reads_first.channel", 1.03, 2.4),
+        ("slower.reads_suspend.bucket", 2.6, 6.1),
+    ] {
+        expect(name, &[(metric, low)], InShape);
+        expect(name, &[(metric, high)], InShape);
+    }
+    expect(name, &[("tail.reads_suspend.bucket", 0.6)], InShape);
+    expect(name, &[("tail.in_order.bucket", 1.6)], InShape);
+    expect(name, &[("tail.in_order.bucket", 5.5)], Diverges);
+    expect(name, &[("tail.reads_suspend.none", 1.0)], Diverges);
+}
+
+#[test]
 fn ycsb() {
     let name = "ycsb";
-    expect(name, &[("throughput_gain.2.software", 2.5)], InShape);
-    expect(name, &[("p99_gain.2.software", 5.0)], InShape);
-    expect(name, &[("throughput_gain.2.die", 0.8)], Diverges);
+    for (metric, low, high) in [
+        ("throughput_gain.2.bucket", 1.06, 2.41),
+        ("p99_gain.2.die", 1.13, 2.56),
+        ("p99_gain.2.bucket", 1.72, 3.91),
+    ] {
+        expect(name, &[(metric, low)], InShape);
+        expect(name, &[(metric, high)], InShape);
+    }
+    expect(name, &[("throughput_gain.2.die", 1.96)], InShape);
+    expect(name, &[("throughput_gain.2.die", 0.94)], Diverges);
+    expect(name, &[("p99_gain.2.bucket", 0.9)], Diverges);
 }
 
 #[test]

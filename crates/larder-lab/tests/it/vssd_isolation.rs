@@ -1,6 +1,6 @@
 //! The guarantees of each kind of vSSD, over seeds and for parameters near the defaults.
 
-use larder_lab::experiment::{self, Metrics, Settings, Verdict};
+use larder_lab::experiment::{self, Judgement, Metrics, Settings, Verdict};
 use larder_lab::replay::Monitor;
 
 fn measure(name: &str, assignments: &[&str], seed: u64) -> Metrics {
@@ -30,7 +30,7 @@ fn tails_are_in_order(seed: u64, assignments: &[&str]) {
         // With twice the channels, a writer keeps each die busy for half of the time, so fair sharing gains less.
         let slack = if assignments.contains(&"channels=16") { 1.1 } else { 1.05 };
         assert!(by_kind.windows(2).all(|two| two[0] <= two[1] * slack), "{text}");
-        assert!(by_kind[2] >= 2.0 * by_kind[0] && by_kind[3] >= 4.0 * by_kind[0], "{text}");
+        assert!(by_kind[2] >= 2.0 * by_kind[0] && by_kind[3] >= 2.0 * by_kind[0], "{text}");
         // Where dies serve reads first, sharing by weight is no worse than no policy.
         for service in ["reads_first", "reads_suspend"] {
             let p99 = |kind: &str| metrics[&format!("p99_us.{pair}.{service}.{kind}")];
@@ -65,14 +65,72 @@ fn other_tenants_keep_their_latency_during_a_migration(seed: u64, assignments: &
     assert!(metrics["moved_p99_ratio"] > 1.0, "its own tenant notices");
 }
 
+fn judged(name: &str, assignments: &[&str]) -> (Metrics, Judgement) {
+    let metrics = measure(name, assignments, 1);
+    let summary = experiment::Summary::of(std::slice::from_ref(&metrics));
+    (metrics, (experiment::find(name).unwrap().judge)(&summary))
+}
+
+/// Limits that divide the bandwidth of dies of four planes by weight agree with the paper. With one plane, whose reads
+/// are held to the rate of its slow programs, they do not.
 #[test]
-fn own_channels_beat_limits() {
-    let metrics = measure("hardware-vs-software", &["seconds=1"], 1);
-    assert!(metrics["p99_ratio.bucket"] >= 1.3 && metrics["gain.bucket"] >= 1.0);
-    assert!(metrics["gain.software"] >= 1.0, "{}", metrics["gain.software"]);
-    let metrics = measure("websearch-mapreduce", &["seconds=1"], 1);
-    assert!(metrics["tail.none"] >= 2.0 && metrics["lost.channel"] <= 0.6);
-    assert!(metrics["lost.bucket"] >= metrics["lost.channel"]);
+fn own_channels_gain_on_limits_what_the_paper_says_and_with_one_plane_more() {
+    let (metrics, judgement) = judged("hardware-vs-software", &["seconds=1"]);
+    assert_eq!(judgement.verdict, Verdict::Reproduced, "{}", judgement.reason);
+    let limit = |tenant: u32| metrics[&format!("tenant_mb_s.bucket.{tenant}")];
+    let times = [2, 3, 4].map(|tenant| limit(tenant) / limit(1));
+    let weights = times.iter().zip([2.0, 2.0, 3.0]);
+    assert!(weights.into_iter().all(|(times, weight)| (times / weight - 1.0).abs() < 0.15));
+    let (_, judgement) = judged("hardware-vs-software", &["seconds=1", "planes=1"]);
+    assert_eq!(judgement.verdict, Verdict::InShape, "{}", judgement.reason);
+}
+
+#[test]
+fn own_channels_shorten_a_searchs_tail_and_limits_halve_the_job() {
+    let (metrics, judgement) = judged("websearch-mapreduce", &["seconds=1"]);
+    assert_eq!(judgement.verdict, Verdict::InShape, "{}", judgement.reason);
+    for service in ["in_order", "reads_first", "reads_suspend"] {
+        let by = |metric: &str| metrics[&format!("{metric}.{service}.bucket")];
+        let half = |metric: &str| metrics[&format!("{metric}.{service}.half")];
+        assert!((half("slower") / by("slower") / 2.0 - 1.0).abs() < 0.1, "{metrics:?}");
+        assert!((1.7..2.3).contains(&by("slower")), "{metrics:?}");
+    }
+    let reads_suspend = metrics["tail.reads_suspend.bucket"];
+    assert!(reads_suspend < 1.5 && metrics["tail.in_order.bucket"] > 1.5, "{metrics:?}");
+}
+
+/// Several clients and a thread that compacts keep the dies of an instance busy. With one client they are idle while it
+/// computes, and its neighbours cost it less.
+#[test]
+fn clients_beside_one_another_keep_the_dies_of_leveldb_busy() {
+    let short = ["records=2000", "ops=500"];
+    let (metrics, judgement) = judged("ycsb", &short);
+    assert_ne!(judgement.verdict, Verdict::Diverges, "{}", judgement.reason);
+    let alone = measure("ycsb", &[&short[..], &["clients=1"]].concat(), 1);
+    for kind in ["channel", "die", "bucket"] {
+        let point = format!("kops.2.{kind}.c");
+        assert!(metrics[&point] > 1.5 * alone[&point], "{} {}", metrics[&point], alone[&point]);
+    }
+    assert_eq!(alone["clients.2.channel.a"], 1.0);
+    assert!(metrics["clients.2.channel.a"] >= 4.0);
+}
+
+/// A tail of few reads is none, and Figure 1 is about a drive of 8 channels.
+#[test]
+fn set_ups_that_say_nothing_of_the_paper_are_refused() {
+    for (name, assignment) in [
+        ("websearch-mapreduce", "searches=10"),
+        ("isolation-latency", "searches=10"),
+        ("hardware-vs-software", "channels=16"),
+    ] {
+        let experiment = experiment::find(name).unwrap();
+        let set = Settings::new(name, experiment.parameters, &[assignment.to_owned()]);
+        let refused =
+            set.and_then(|set| (experiment.measure)(&set, 1, &Monitor::default())).unwrap_err();
+        let refused = refused.to_string();
+        let parameter = assignment.split('=').next().unwrap();
+        assert!(refused.contains(&format!("--set {parameter}")), "{name}: {refused}");
+    }
 }
 
 #[test]
@@ -104,7 +162,8 @@ fn a_trace_is_played() {
     std::fs::write(&path, lines).unwrap();
     let trace = format!("trace={}", path.display());
     let metrics = measure("websearch-mapreduce", &["seconds=1", &trace], 1);
-    assert!(metrics["tail.none"] >= 2.0, "{}", metrics["tail.none"]);
+    let tail = metrics["tail.in_order.none"];
+    assert!(tail >= 2.0, "{tail}");
     std::fs::write(&path, "1 2 3\n").unwrap();
     let experiment = experiment::find("websearch-mapreduce").unwrap();
     let settings = Settings::new(experiment.name, experiment.parameters, &[trace]).unwrap();
@@ -116,12 +175,7 @@ fn a_trace_is_played() {
 /// priority, the criterion does not hold.
 #[test]
 fn idle_channels_are_lent_and_their_owner_comes_first() {
-    let judged = |assignments: &[&str]| {
-        let experiment = experiment::find("harvesting").unwrap();
-        let metrics = measure("harvesting", assignments, 1);
-        let summary = experiment::Summary::of(std::slice::from_ref(&metrics));
-        (metrics, (experiment.judge)(&summary))
-    };
+    let judged = |assignments: &[&str]| judged("harvesting", assignments);
     let (metrics, judgement) = judged(&["seconds=2"]);
     for (name, value) in &metrics {
         println!("{name} {value:.3}");

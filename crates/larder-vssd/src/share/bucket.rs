@@ -20,22 +20,10 @@ pub struct TokenBucket {
 }
 
 impl TokenBucket {
-    /// A full bucket of `burst` tokens that gets `per_s` tokens per second. Values of 0 count as 1.
-    pub fn new(per_s: u32, burst: u32) -> Self {
-        let interval_ns = 1_000_000_000 / u64::from(per_s.max(1));
-        let burst_ns = interval_ns * u64::from(burst.max(1));
-        Self { per_s: per_s.max(1).into(), burst_ns, full_at: 0 }
-    }
-
     /// A full bucket of the tokens of `burst`, that gets `per_s` tokens per second. A rate of 0 counts as 1.
     pub fn lasting(per_s: u64, burst: Duration) -> Self {
         let burst_ns = u64::try_from(burst.as_nanos()).unwrap_or(u64::MAX);
         Self { per_s: per_s.max(1), burst_ns, full_at: 0 }
-    }
-
-    /// Takes a token for an I/O that arrives at `now`. Returns when it may start: at once if there was a token.
-    pub fn admit(&mut self, now: Nanoseconds) -> Nanoseconds {
-        self.take(now, 1)
     }
 
     /// Takes `tokens` for an I/O that arrives at `now`. Returns when it may start: at once if there were as many.
@@ -55,12 +43,12 @@ mod tests {
 
     #[test]
     fn a_burst_goes_at_once_and_then_one_each_interval() {
-        let mut bucket = TokenBucket::new(1_000, 3);
-        let at: Vec<u64> = (0..6).map(|_| bucket.admit(5_000_000)).collect();
+        let mut bucket = TokenBucket::lasting(1_000, Duration::from_millis(3));
+        let at: Vec<u64> = (0..6).map(|_| bucket.take(5_000_000, 1)).collect();
         let ms = 1_000_000;
         assert_eq!(at, [5 * ms, 5 * ms, 5 * ms, 6 * ms, 7 * ms, 8 * ms]);
-        assert_eq!(bucket.admit(20 * ms), 20 * ms, "it filled up");
-        let at: Vec<u64> = (0..3).map(|_| bucket.admit(20 * ms)).collect();
+        assert_eq!(bucket.take(20 * ms, 1), 20 * ms, "it filled up");
+        let at: Vec<u64> = (0..3).map(|_| bucket.take(20 * ms, 1)).collect();
         assert_eq!(at, [20 * ms, 20 * ms, 21 * ms], "and not beyond its size");
     }
 

@@ -5,8 +5,8 @@
 //! - [`Sharing::Fair`]: weighted deficit round robin in device time. All operations of a tenant on a die are charged to
 //!   it, including its erases. Time that one tenant does not use goes to the others; a tenant that is alone gets all.
 //!   If dies serve reads first, then a read of a tenant within its share does not wait for other tenants here either.
-//! - [`Sharing::Limited`]: a [`TokenBucket`] in I/Os for each tenant, as in FlashBlox. Unused tokens are lost, and an
-//!   erase costs as much as a read.
+//! - [`Sharing::Limited`]: a [`TokenBucket`] in bytes for each tenant, as in FlashBlox. Unused tokens are lost, and an
+//!   erase costs nothing.
 //! - [`Sharing::None`]: first come, first served.
 //!
 //! The caller provides the time: it passes the arrival time of each operation, and runs the dispatcher up to a given
@@ -33,7 +33,7 @@ pub enum Sharing {
         /// Weight of each tenant, at least 1.
         weights: Vec<u32>,
     },
-    /// By a separate limit for each tenant, in I/Os.
+    /// By a separate limit for each tenant, in the bytes that dies read and program for it.
     Limited {
         /// Bucket of each tenant.
         buckets: Vec<TokenBucket>,
@@ -181,7 +181,7 @@ impl Dispatcher {
                 }
             }
             Sharing::Limited { buckets } => {
-                let at = buckets[tenant].admit(now);
+                let at = buckets[tenant].take(now, data_bytes(op));
                 if at > now {
                     self.expect(at, request, false);
                 } else {
@@ -269,5 +269,15 @@ impl Dispatcher {
             PhysicalOp::Program { bytes, .. } => nand.program_ns + timing.channel_ns(bytes),
             PhysicalOp::Erase { blocks, .. } => nand.erase_ns * blocks,
         }
+    }
+}
+
+/// Bytes that `op` moves between a die and its channel.
+fn data_bytes(op: PhysicalOp) -> u64 {
+    match op {
+        PhysicalOp::HostRead { bytes, .. }
+        | PhysicalOp::FirmwareRead { bytes, .. }
+        | PhysicalOp::Program { bytes, .. } => bytes,
+        PhysicalOp::Erase { .. } => 0,
     }
 }

@@ -18,6 +18,8 @@ mod mover;
 mod pace;
 mod requests;
 
+use std::time::Duration;
+
 use larder_ssd::nand::{DieIndex, PhysicalOp};
 use larder_ssd::timed::{DriveTiming, Nanoseconds};
 use larder_ssd::{Error, ErrorKind};
@@ -42,12 +44,13 @@ pub const QUEUE_DEPTH: u32 = 256;
 pub enum SharePolicy {
     /// In device time, by the weights of [`Isolation::Software`]; other vSSDs and swaps have weight 1.
     Fair,
-    /// By a token bucket for each vSSD.
+    /// By a token bucket for each vSSD, in the bytes that dies read and program for it. Rates are by the weights of
+    /// [`Isolation::Software`]; other vSSDs have weight 1. Swaps are not limited.
     Limited {
-        /// Tokens per second of a vSSD, one for each operation of a die.
-        per_s: u32,
-        /// Maximum number of accumulated tokens.
-        burst: u32,
+        /// Bytes per second of all vSSDs of a drive together.
+        bytes_per_s: u64,
+        /// Time in which an unused bucket fills up.
+        burst: Duration,
     },
     /// First come, first served.
     None,
@@ -141,14 +144,19 @@ impl<I: Images> TimedVssds<I> {
             Isolation::Software { weight } => weight,
             _ => 1,
         };
-        let weights = infos.iter().map(|info| weight(info.request.isolation)).chain([1]).collect();
+        let weights = infos.iter().map(|info| weight(info.request.isolation));
         // The last tenant is the swap. Its pace limits it.
         let sharing = match *policy {
-            SharePolicy::Fair => Sharing::Fair { weights },
-            SharePolicy::Limited { per_s, burst } => {
-                let limited = vec![TokenBucket::new(per_s, burst); infos.len()];
-                let swap = TokenBucket::new(1_000_000_000, u32::MAX);
-                Sharing::Limited { buckets: limited.into_iter().chain([swap]).collect() }
+            SharePolicy::Fair => Sharing::Fair { weights: weights.chain([1]).collect() },
+            SharePolicy::Limited { bytes_per_s, burst } => {
+                let all: u64 = weights.clone().map(u64::from).sum();
+                let part = |weight| {
+                    let rate =
+                        u128::from(bytes_per_s) * u128::from(weight) / u128::from(all.max(1));
+                    TokenBucket::lasting(u64::try_from(rate).unwrap_or(u64::MAX), burst)
+                };
+                let swap = TokenBucket::lasting(u64::MAX, burst);
+                Sharing::Limited { buckets: weights.map(part).chain([swap]).collect() }
             }
             SharePolicy::None => Sharing::None { tenants: infos.len() + 1 },
         };

@@ -1,6 +1,8 @@
 //! Tenants that share dies: shares by weight while both are busy, the whole die while one is, and the difference to a
 //! limiter that does not redistribute unused time.
 
+use std::time::Duration;
+
 use larder_ssd::ErrorKind;
 use larder_ssd::nand::{DieIndex, PhysicalOp};
 use larder_ssd::timed::{DieService, DriveTiming, Media, small};
@@ -155,14 +157,30 @@ fn a_reader_next_to_a_writer_waits_less_when_shares_are_fair() {
 
 #[test]
 fn a_limit_keeps_what_is_not_used() {
-    let limited =
-        || Sharing::Limited { buckets: vec![TokenBucket::new(100, 4), TokenBucket::new(300, 4)] };
+    // A read is 16 KiB.
+    let bucket = |reads: u64| TokenBucket::lasting(reads * (16 << 10), Duration::from_millis(40));
+    let limited = || Sharing::Limited { buckets: vec![bucket(100), bucket(300)] };
     let mut both = [Tenant::new(vec![read(0)], 16), Tenant::new(vec![read(0)], 16)];
     let (_, served) = run(limited(), &mut both, 10);
     assert!(near(count(&served, 0), 1_000, 2) && near(count(&served, 1), 3_000, 2));
     let mut one = [Tenant::new(vec![read(0)], 16), Tenant::new(vec![read(0)], 0)];
     let (_, served) = run(limited(), &mut one, 10);
     assert!(near(count(&served, 0), 1_000, 2), "alone, and no more than before");
+}
+
+#[test]
+fn a_limit_counts_bytes_and_no_erases() {
+    let bucket = || TokenBucket::lasting(100 * STRIPE_BYTES, Duration::from_millis(40));
+    let limited = Sharing::Limited { buckets: vec![bucket(), bucket(), bucket()] };
+    let mut tenants = [
+        Tenant::new(vec![read(0)], 64),
+        Tenant::new(vec![program(1)], 16),
+        Tenant::new(vec![program(2), erase(2)], 16),
+    ];
+    let (_, served) = run(limited, &mut tenants, 10);
+    assert!(near(count(&served, 1), 1_000, 2), "{}", count(&served, 1));
+    assert!(near(count(&served, 0), 12_000, 2), "twelve reads a program: {}", count(&served, 0));
+    assert!(near(count(&served, 2), 2_000, 2), "an erase a program: {}", count(&served, 2));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! An array under a clock: queue depths, which operations wait for which, and swaps in parallel with tenants.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use larder_ssd::ErrorKind;
 use larder_ssd::nand::ChannelIndex;
@@ -451,4 +452,52 @@ fn a_lender_in_bursts_hardly_notices_and_its_dies_are_used() {
     assert!(totals.begun > 20 && totals.erases > 30, "{totals:?}");
     assert!(first * 10 <= alone * 11, "{alone} {first}");
     assert!(mixed * 10 > first * 15, "{first} {mixed}");
+}
+
+/// Two that write without a pause, with soft planes of all dies: each gets its part of the rate, and a third that is
+/// idle leaves its part unused.
+#[test]
+fn limits_are_divided_by_weight() {
+    let config = RawConfig::new(timing().geometry(24).unwrap());
+    let drives = vec![RawSsd::new(config).unwrap()];
+    let mut array = Vssds::create(drives, MemoryImages::default(), IDENTITY, RATES).unwrap();
+    let vssds = [1, 3, 4].map(|weight| {
+        let isolation = Isolation::Software { weight };
+        array.alloc(Request { isolation, mb_s: 8 * RATES.soft_plane_mb_s, bytes: 1 }).unwrap()
+    });
+    let policy = SharePolicy::Limited { bytes_per_s: 32 << 20, burst: Duration::from_millis(10) };
+    let mut timed = TimedVssds::new(array, &timing(), &policy).unwrap();
+    let (mut places, mut bytes) = (BTreeMap::new(), [0_u64; 2]);
+    let mut done: Vec<Completed> = Vec::new();
+    let mut due: Vec<(u64, usize)> = (0..2).flat_map(|tenant| [(0, tenant); 8]).collect();
+    while let Some(now) = due.iter().map(|it| it.0).chain(timed.next_at()).min() {
+        if now >= 4_000 * MS {
+            break;
+        }
+        timed.run(now, &mut done).unwrap();
+        for one in done.drain(..) {
+            let tenant = usize::from(one.vssd == vssds[1]);
+            bytes[tenant] += STRIPE * 4096;
+            due.push((one.at.max(now), tenant));
+        }
+        let begin: Vec<_> = due.extract_if(.., |it| it.0 <= now).collect();
+        for (_, tenant) in begin {
+            let vssd = vssds[tenant];
+            let pages = timed.array().info(vssd).unwrap().block_pages;
+            let (block, at) = places
+                .remove(&tenant)
+                .unwrap_or_else(|| (timed.array_mut().alloc_block(vssd, 0).unwrap(), 0));
+            let count = Pages::Count(u32::try_from(STRIPE).unwrap());
+            timed.append(now, vssd, block, at, count, 0).unwrap();
+            match at + STRIPE < pages {
+                true => drop(places.insert(tenant, (block, at + STRIPE))),
+                false => timed.free(now, vssd, block).unwrap(),
+            }
+        }
+    }
+    // 4 and 12 of 32 MiB/s.
+    for (bytes, mib) in bytes.into_iter().zip([4 << 20, 12 << 20]) {
+        let expected = 4 * mib;
+        assert!(bytes.abs_diff(expected) * 50 < expected, "{bytes} for {expected}");
+    }
 }

@@ -1,5 +1,7 @@
 //! The drive of these experiments, and the vSSDs on it.
 
+use std::time::Duration;
+
 use larder_ssd::nand::NandGeometry;
 use larder_ssd::raw::{RawConfig, RawSsd};
 use larder_ssd::timed::{DieService, DriveTiming, NandTiming, open_channel};
@@ -22,6 +24,8 @@ pub(super) const PLANES: Parameter = Parameter {
     default: "1",
     help: "planes of a die that work together (1 to 4); a page of 16 KiB on each is programmed at once",
 };
+/// The same, of a drive as the paper has it.
+pub(super) const FOUR_PLANES: Parameter = Parameter { default: "4", ..PLANES };
 /// Length of a run.
 pub(super) const SECONDS: Parameter = Parameter {
     name: "seconds",
@@ -38,7 +42,7 @@ pub(super) enum Kind {
     Die,
     /// Shared dies, with die time shared by weight.
     Software,
-    /// Shared dies, one token bucket for each tenant.
+    /// Shared dies, and a limit of bytes for each tenant: a token bucket, with a rate by weight.
     Bucket,
     /// Shared dies, first come, first served.
     Shared,
@@ -62,8 +66,8 @@ impl Kind {
         match self {
             Self::Channel => Isolation::Channel,
             Self::Die => Isolation::Die,
-            Self::Software => Isolation::Software { weight },
-            Self::Bucket | Self::Shared => Isolation::None,
+            Self::Software | Self::Bucket => Isolation::Software { weight },
+            Self::Shared => Isolation::None,
         }
     }
 }
@@ -92,15 +96,24 @@ impl Drive {
         blocks_per_die: u32,
     ) -> Result<Self, Error> {
         settings.within(CHANNELS.name, 8.0..=64.0)?;
-        settings.within(PLANES.name, 1.0..=4.0)?;
-        let (channels, planes): (u32, u32) =
-            (settings.get(CHANNELS.name)?, settings.get(PLANES.name)?);
+        let channels: u32 = settings.get(CHANNELS.name)?;
         if !channels.is_multiple_of(8) {
             let complaint = "must be a multiple of 8, so that each tenant has whole channels";
             return Err(settings.refuse(CHANNELS.name, settings.text(CHANNELS.name), complaint));
         }
+        Self::with(settings, channels, service, blocks_per_die)
+    }
+
+    /// The same, of `channels` channels.
+    pub(super) fn with(
+        settings: &Settings,
+        channels: u32,
+        service: DieService,
+        blocks_per_die: u32,
+    ) -> Result<Self, Error> {
+        settings.within(PLANES.name, 1.0..=4.0)?;
         let base = open_channel();
-        let nand = NandTiming { planes, ..base.nand };
+        let nand = NandTiming { planes: settings.get(PLANES.name)?, ..base.nand };
         Self::of(DriveTiming { channels, nand, service, ..base }, blocks_per_die)
     }
 
@@ -139,18 +152,16 @@ impl Drive {
         Ok((timed, vssds))
     }
 
-    #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
-    /// The sharing policy of `kind`. Token buckets give each of `tenants` its part of `share` of all dies' program
-    /// bandwidth, with a burst of 10 ms.
-    pub(super) fn policy(&self, kind: Kind, tenants: usize, share: f64) -> SharePolicy {
+    /// The sharing policy of `kind`. Token buckets give all tenants together `share` of the bandwidth with which the
+    /// dies program, by weight, with a burst of 10 ms.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a rate
+    pub(super) fn policy(&self, kind: Kind, share: f64) -> SharePolicy {
         match kind {
             Kind::Software => SharePolicy::Fair,
-            Kind::Bucket => {
-                let programs =
-                    f64::from(self.timing.dies()) * 1e9 / self.timing.nand.program_ns as f64;
-                let per_s = (programs * share / tenants as f64).max(1.0) as u32;
-                SharePolicy::Limited { per_s, burst: (per_s / 100).max(1) }
-            }
+            Kind::Bucket => SharePolicy::Limited {
+                bytes_per_s: (self.timing.program_bytes_per_s() * share) as u64,
+                burst: Duration::from_millis(10),
+            },
             Kind::Channel | Kind::Die | Kind::Shared => SharePolicy::None,
         }
     }

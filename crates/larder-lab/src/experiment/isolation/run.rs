@@ -20,21 +20,27 @@ pub(super) struct Beside {
     now: Nanoseconds,
 }
 
-/// Share of a drive's program bandwidth that the token buckets give to all tenants together. It must stay below 1,
-/// because a bucket does not account for erases and reads.
-const BUCKETS: f64 = 0.5;
-
 impl Beside {
     /// Makes the tenants, each with its eighths of the drive, weight and pattern, on fresh vSSDs. All store the same
-    /// amount, which is limited by the smallest vSSD.
+    /// amount, which is limited by the smallest vSSD. Token buckets share the bandwidth with which the dies program.
     pub(super) fn new(
         drive: &Drive,
         kind: Kind,
         tenants: &[(u32, u32, Pattern)],
         seed: u64,
     ) -> Result<Self, Error> {
+        Self::limited(drive, (kind, 1.0), tenants, seed)
+    }
+
+    /// The same. Token buckets share that part of the bandwidth with which the dies program.
+    pub(super) fn limited(
+        drive: &Drive,
+        (kind, part): (Kind, f64),
+        tenants: &[(u32, u32, Pattern)],
+        seed: u64,
+    ) -> Result<Self, Error> {
         let shares: Vec<_> = tenants.iter().map(|(share, weight, _)| (*share, *weight)).collect();
-        let policy = drive.policy(kind, tenants.len(), BUCKETS);
+        let policy = drive.policy(kind, part);
         let (mut timed, vssds) = drive.vssds(kind, &shares, &policy)?;
         let made = vssds.into_iter().zip(tenants).zip(seed * 100..);
         let made = made.map(|((vssd, (_, _, pattern)), seed)| {

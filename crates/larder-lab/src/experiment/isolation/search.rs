@@ -4,6 +4,7 @@ use std::path::Path;
 
 use larder_workload::trace::read_text;
 
+use super::window::Window;
 use crate::Error;
 use crate::experiment::{Parameter, Settings};
 
@@ -14,7 +15,8 @@ const SIZES: [(u64, u32); 4] = [(8 << 10, 601), (16 << 10, 122), (24 << 10, 78),
 pub(super) const SEARCHES: Parameter = Parameter {
     name: "searches",
     default: "8000",
-    help: "reads of the search engine a second, 1 to 1000000; they do not wait for one another",
+    help: "reads of the search engine a second, 1 to 1000000; they do not wait for one another, and the run takes 1000 \
+           of them or more",
 };
 /// A trace of such reads.
 pub(super) const TRACE: Parameter = Parameter {
@@ -26,6 +28,9 @@ pub(super) const TRACE: Parameter = Parameter {
 
 /// Largest text of a trace: some millions of requests.
 const TRACE_BYTES_MAX: usize = 1 << 28;
+
+/// Reads of which ten are slower than p99.
+const READS_MIN: f64 = 1000.0;
 
 /// Open-loop reads: they arrive at their own rate.
 #[derive(Debug, Clone)]
@@ -47,9 +52,16 @@ impl Search {
         Self { arrivals: Arrivals::Random(per_s) }
     }
 
-    /// The reads that the settings describe.
-    pub(super) fn of(settings: &Settings) -> Result<Self, Error> {
+    /// The reads that the settings describe, of which enough for a p99 come in `window`.
+    pub(super) fn of(settings: &Settings, window: Window) -> Result<Self, Error> {
         let per_s = settings.within(SEARCHES.name, 1.0..=1e6)?;
+        let reads = per_s * window.seconds();
+        if reads < READS_MIN {
+            let complaint = format!(
+                "{reads:.0} reads in the measured time say nothing of a p99: take {READS_MIN} or more, or more seconds"
+            );
+            return Err(settings.refuse(SEARCHES.name, settings.text(SEARCHES.name), &complaint));
+        }
         match settings.text(TRACE.name) {
             "" => Ok(Self::random(per_s)),
             path => Self::recorded(path, per_s),
