@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::Experiment;
 use super::agreement::Agreement;
 use super::judge::{Judgement, Verdict};
-use super::measured::{Reference, Summary};
+use super::measured::{Origin, Reference, Summary};
 use super::settings::Settings;
 
 /// Everything about one experiment.
@@ -57,7 +57,8 @@ pub struct Compared {
 
 impl Compared {
     fn of(experiment: &Experiment, reference: &Reference) -> Self {
-        Self { reference: *reference, judged: experiment.needs.contains(&reference.metric) }
+        let is_needed = experiment.needs.contains(&reference.metric);
+        Self { reference: *reference, judged: is_needed && reference.origin != Origin::Fitted }
     }
 }
 
