@@ -1,9 +1,10 @@
-//! What could keep the DLWA of a drive in use by 60 to 90 % similar to that of one in use by half, as the FDP paper says.
+//! What could keep the DLWA of a drive in use by 60 to 90 % similar to that of one in use by half, as the FDP paper
+//! says.
 //!
-//! Without placement each unit has pages of both engines. Those of the SOC are soon dead. Those of the LOC live until it
-//! has gone round, and are moved once: DLWA is then one by the SOC's share of the bytes, whatever the utilisation. Where
-//! the spare flash does not hold out until the LOC has gone round, they are moved again and again. So there is a step,
-//! and where it is depends on the spare and on the SOC's share, neither of which is published.
+//! Without placement each unit has pages of both engines. Those of the SOC are soon dead. Those of the LOC live until
+//! it has gone round, and are moved once: DLWA is then one by the SOC's share of the bytes, whatever the utilisation.
+//! Where the spare flash does not hold out until the LOC has gone round, they are moved again and again. So there is
+//! a step, and where it is depends on the spare and on the SOC's share, neither of which is published.
 
 use larder_ssd::managed::VictimPolicy;
 

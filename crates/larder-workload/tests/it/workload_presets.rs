@@ -137,6 +137,19 @@ fn meta_kv_small_values_has_its_laws() {
     assert_eq!((stats.span_s, stats.deletes), (49, 0));
 }
 
+/// The fit to Table 2 is in the number of keys alone.
+#[test]
+fn meta_kv_table_2_has_more_keys_and_the_same_objects() {
+    let names = ["meta-kv-small-values", "meta-kv-table2", "meta-kv"];
+    let [few, more, most] = names.map(|name| stats(name, 500_000));
+    assert!(few.unique_keys < more.unique_keys && more.unique_keys < most.unique_keys);
+    let times = more.unique_keys as f64 / few.unique_keys as f64;
+    assert!((1.1..2.0).contains(&times), "{times}");
+    assert_eq!(more.value_bytes.p50, few.value_bytes.p50);
+    within(more.value_bytes.p99.into(), few.value_bytes.p99.into(), 0.1);
+    within(more.sets as f64 / more.requests as f64, 0.2, 0.02);
+}
+
 #[test]
 fn write_only_is_the_sets_of_the_whole() {
     let sets = drain(&mut *generator("meta-kv-write-only", 20_000, 7), 30_000).unwrap();
