@@ -1,7 +1,7 @@
 //! LevelDB on vSSDs of every kind, under YCSB's workloads.
 //!
-//! LevelDB runs in memory, at once and in order, and its steps on blocks are recorded. They are then played on the drive
-//! under its clock, so that several clients of one instance, and the thread that compacts, work beside one another.
+//! LevelDB runs in memory, at once and in order, and its steps on blocks are recorded. They are then played on the
+//! drive under its clock: several clients of one instance, and the thread that compacts, work beside one another.
 //!
 //! | module | what it is |
 //! |---|---|
