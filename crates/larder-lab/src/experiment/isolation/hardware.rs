@@ -37,6 +37,11 @@ pub(in crate::experiment) static HARDWARE_VS_SOFTWARE: Experiment = Experiment {
             "Figure 1: latency 1.7 times lower on pinned channels",
         ),
         Reference::published(
+            "mean_ratio.bucket",
+            1.7,
+            "Figure 1, if its latency is the mean: not with as many requests always in flight",
+        ),
+        Reference::published(
             "gain.bucket",
             1.108,
             "Figure 1: 10.8 % more throughput on pinned channels",
@@ -45,7 +50,6 @@ pub(in crate::experiment) static HARDWARE_VS_SOFTWARE: Experiment = Experiment {
     needs: &[
         "gain.bucket",
         "p99_ratio.bucket",
-        "mean_ratio.bucket",
         "tenant_mb_s.bucket.1",
         "tenant_mb_s.bucket.2",
         "tenant_mb_s.bucket.3",
