@@ -517,15 +517,23 @@ fn array_index() {
 #[test]
 fn array_throughput() {
     let name = "array-throughput";
-    expect(name, &[("of_whole.engine.zipf.5", 0.89)], InShape);
-    expect(name, &[("of_whole.engine.hotspot.5", 0.79)], InShape);
-    expect(name, &[("p99_cut.engine.hotspot.5", -0.01)], InShape);
-    expect(name, &[("throughput_gain.engine.zipf.5", 0.99)], Diverges);
-    expect(name, &[("of_whole.entries.zipf.5", 0.89)], InShape);
-    expect(name, &[("of_whole.entries.hotspot.5", 0.79)], InShape);
-    expect(name, &[("p99_cut.entries.hotspot.5", -0.01)], InShape);
-    expect(name, &[("throughput_gain.entries.zipf.5", 0.99)], Diverges);
-    expect(name, &[("hit.cut.zipf.5", 1.0)], Diverges);
+    for (metric, low, high) in [
+        ("throughput_gain.engine.udepot-cache.hotspot.3.1", 2.0, 4.7),
+        ("get_mean_cut.engine.udepot-cache.hotspot.3.1", 0.35, 0.72),
+        ("get_p99_cut.engine.udepot-cache.hotspot.3.1", 0.71, 0.88),
+    ] {
+        expect(name, &[(metric, low)], InShape);
+        expect(name, &[(metric, high)], InShape);
+    }
+    expect(name, &[("of_entries.hotspot.3.1", 0.89)], InShape);
+    expect(name, &[("of_entries.zipf.85.1", 0.89)], InShape);
+    expect(name, &[("throughput_gain.engine.udepot-cache.ycsb-c.85.1", 0.99)], Diverges);
+    expect(name, &[("throughput_gain.entries.udepot-cache.hotspot.85.1", 0.99)], Diverges);
+    expect(name, &[("throughput_gain.engine.slickcache.hotspot.85.1", 0.99)], Diverges);
+    expect(name, &[("throughput_gain.entries.slickcache.hotspot.85.1", 0.99)], Diverges);
+    let said = judge(name, &good(name)).reason;
+    assert!(said.contains("2.60 times, published 3.1"), "{said}");
+    assert!(said.contains("mean over all workloads") && said.contains(", 85 % filled"), "{said}");
 }
 
 #[test]

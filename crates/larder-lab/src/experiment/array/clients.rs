@@ -10,7 +10,7 @@ use larder_workload::generate::{GeneratorOptions, preset, record_key};
 use larder_workload::{Latencies, Op, Request, RequestSource};
 
 use super::index::{ValueIndex, spread};
-use super::shards::{Shard, Speed};
+use super::shards::{Shard, Speed, Values};
 use crate::Error;
 use crate::replay::Monitor;
 
@@ -42,21 +42,45 @@ pub(super) struct Load<'a> {
 pub(super) struct ClientResult {
     pub(super) ops: u64,
     pub(super) seconds: f64,
-    pub(super) gets: Latencies,
-    pub(super) gets_ns: u64,
-    pub(super) sets: Latencies,
+    /// Of GETs and SETs together.
+    pub(super) all: Times,
+    pub(super) gets: Times,
+    pub(super) sets: Times,
     pub(super) hits: u64,
+}
+
+/// Times of operations, from the client's call to its answer.
+#[derive(Debug, Default)]
+pub(super) struct Times {
+    distribution: Latencies,
+    sum_ns: u64,
+}
+
+impl Times {
+    fn add(&mut self, took: Duration) {
+        self.distribution.record(took);
+        self.sum_ns += u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+    }
+
+    fn count(&self) -> u64 {
+        self.distribution.count()
+    }
+
+    #[allow(clippy::cast_precision_loss)]
+    pub(super) fn mean_us(&self) -> f64 {
+        self.sum_ns as f64 / 1000.0 / self.count().max(1) as f64
+    }
+
+    /// A quantile, or `None` if there was no operation.
+    pub(super) fn quantile_us(&self, share: f64) -> Option<f64> {
+        self.distribution.quantile_us(share)
+    }
 }
 
 impl ClientResult {
     #[allow(clippy::cast_precision_loss)]
     pub(super) fn per_s(&self) -> f64 {
         self.ops as f64 / self.seconds
-    }
-
-    #[allow(clippy::cast_precision_loss)]
-    pub(super) fn mean_us(&self) -> f64 {
-        self.gets_ns as f64 / 1000.0 / self.gets.count().max(1) as f64
     }
 
     #[allow(clippy::cast_precision_loss)]
@@ -70,12 +94,12 @@ pub(super) trait Store {
     /// Looks up a key. Returns whether its value was found.
     async fn get(&self, key: u64) -> Result<bool, Error>;
 
-    /// Stores the value of a key.
-    async fn set(&self, key: u64) -> Result<(), Error>;
+    /// Stores the value of a key. A `ttl_s` of 0 means no expiry.
+    async fn set(&self, key: u64, ttl_s: u32) -> Result<(), Error>;
 
     /// Stores a value after a miss.
-    async fn fill(&self, key: u64) -> Result<(), Error> {
-        self.set(key).await
+    async fn fill(&self, key: u64, ttl_s: u32) -> Result<(), Error> {
+        self.set(key, ttl_s).await
     }
 
     /// Starts the background work of the store.
@@ -87,8 +111,13 @@ impl Store for Vec<Shard> {
         self[of(key, self.len() as u64)].get(key).await
     }
 
-    async fn set(&self, key: u64) -> Result<(), Error> {
+    /// The models have no time: nothing expires.
+    async fn set(&self, key: u64, _: u32) -> Result<(), Error> {
         self[of(key, self.len() as u64)].set(key).await
+    }
+
+    fn serve<'a>(&'a self, executor: &mut Executor<'a>) {
+        self.iter().for_each(|shard| executor.spawn_background(shard.end_writes()));
     }
 }
 
@@ -100,8 +129,8 @@ pub(super) fn play(
     monitor: &Monitor,
 ) -> Result<ClientResult, Error> {
     let clock = Arc::new(VirtualClock::default());
-    let new =
-        |_| Shard::new((load.shard_bytes, load.speed), load.value_bytes, tables, index(), &clock);
+    let values = Values { bytes: load.value_bytes, count: load.records / load.shards };
+    let new = |_| Shard::new((load.shard_bytes, load.speed), values, tables, index(), &clock);
     let shards: Vec<Shard> = (0..load.shards).map(new).collect::<Result<_, _>>()?;
     for record in 0..load.records {
         let key = record_key(load.seed, record);
@@ -199,12 +228,14 @@ impl<S: Store> Field<'_, S> {
         loop {
             let pause = self.pause();
             self.clock.sleep_until(self.clock.now() + pause).await;
-            let Some((Request { key, op, .. }, counts)) = self.next()? else { return Ok(()) };
+            let Some((Request { key, op, ttl_s, .. }, counts)) = self.next()? else {
+                return Ok(());
+            };
             let asked = self.clock.now();
             let found = match op {
                 Op::Get => self.store.get(key).await?,
                 Op::Set | Op::Delete => {
-                    self.store.set(key).await?;
+                    self.store.set(key, ttl_s).await?;
                     true
                 }
             };
@@ -213,7 +244,7 @@ impl<S: Store> Field<'_, S> {
             }
             // A client fills the cache after a miss.
             if !found {
-                self.store.fill(key).await?;
+                self.store.fill(key, ttl_s).await?;
             }
         }
     }
@@ -238,13 +269,13 @@ impl<S: Store> Field<'_, S> {
     fn count(&self, op: Op, found: bool, took: Duration) {
         let seen = &mut self.state.borrow_mut().seen;
         seen.ops += 1;
+        seen.all.add(took);
         match op {
             Op::Get => {
-                seen.gets.record(took);
-                seen.gets_ns += u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+                seen.gets.add(took);
                 seen.hits += u64::from(found);
             }
-            Op::Set | Op::Delete => seen.sets.record(took),
+            Op::Set | Op::Delete => seen.sets.add(took),
         }
     }
 

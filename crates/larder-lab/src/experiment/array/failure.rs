@@ -10,7 +10,7 @@ use larder_device::{Condition, DegradedDevice, Payload};
 use larder_sim::executor::Executor;
 
 use super::clients::{Store, stalled};
-use super::engine::EngineShards;
+use super::engine::{EngineShards, engine_alone};
 use super::shards::{Speed, drive};
 use super::victims::{Clients, SliceResult};
 use crate::Error;
@@ -154,7 +154,7 @@ impl Field {
             ..ArrayConfig::default()
         };
         let record_bytes = usize::try_from(RECORD_BYTES).unwrap_or(usize::MAX);
-        let shards = EngineShards::open(given, array, record_bytes, (&clock, seed))?;
+        let shards = EngineShards::open(given, engine_alone(array, seed), record_bytes, &clock)?;
         let clients = Clients::new(clients, records, VICTIM, seed);
         let field = Self { clock, drives, shards, clients };
         let mut executor = Executor::new(Arc::clone(&field.clock));

@@ -2,8 +2,8 @@
 
 use larder::ArrayConfig;
 
-use super::clients::{Load, play};
-use super::engine::{Played, array_of, play_engine};
+use super::clients::{Load, Times, play};
+use super::engine::{Played, array_of, engine_alone, play_engine};
 use super::index::WholeIndex;
 use super::shards::Speed;
 use crate::Error;
@@ -119,7 +119,8 @@ fn measure(settings: &Settings, seed: u64, monitor: &Monitor) -> Result<Metrics,
         metrics.insert(format!("kops.whole.{law}"), whole.per_s() / 1000.0);
         let run = |load, reinsertion| {
             let array = array_of(load, shard_bytes / FLASH_PER_DRAM);
-            play_engine(load, ArrayConfig { reinsertion, ..array }, monitor)
+            let config = engine_alone(ArrayConfig { reinsertion, ..array }, load.seed);
+            play_engine(load, config, monitor)
         };
         let mut full_per_s = 0.0;
         for (arm, reinsertion) in ARMS {
@@ -144,7 +145,7 @@ fn as_f64(number: u64) -> f64 {
 }
 
 fn note(metrics: &mut Metrics, point: &str, Played { clients, stats }: &Played) {
-    let p99 = |times: &larder_workload::Latencies| times.quantile_us(0.99).unwrap_or(f64::NAN);
+    let p99 = |times: &Times| times.quantile_us(0.99).unwrap_or(f64::NAN);
     let written = as_f64(stats.array_data_written_bytes.max(1));
     let values = [
         ("kops", clients.per_s() / 1000.0),

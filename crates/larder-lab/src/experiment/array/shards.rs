@@ -1,9 +1,10 @@
 //! Drives in virtual time, each with an index and a log of values: the performance of an array of SSDs.
 //!
 //! Only the lengths and positions of values and index entries exist. The index is at the front of the drive, each table
-//! or page in a fixed place; the log follows and wraps around. A value is read from a place that derives from its key,
-//! as if it had been written some time ago. No value is lost when the log wraps, whatever the index. So indexes differ
-//! only in their reads and writes. Clients that ask for the same key at the same time share its read, as in the cache.
+//! or page in a fixed place; the log follows and wraps around. It is filled with the values before clients come; what
+//! they set follows. A value is read from a place among those that derives from its key, as if it had been written
+//! some time ago. No value is lost when the log wraps, whatever the index. So indexes differ only in their reads and
+//! writes. Clients that ask for the same key at the same time share its read, as in the cache.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
@@ -25,8 +26,8 @@ use crate::Error;
 
 /// Bytes of one write to the drive.
 const PIECE_BYTES: u64 = 256 << 10;
-/// Writes of a shard that may be in flight before a writer waits for the oldest of them.
-const WRITES_MAX: usize = 8;
+/// Bytes of a shard's writes that may be in flight before writers wait, each for its turn.
+pub(super) const IN_FLIGHT_MAX: u64 = 8 * PIECE_BYTES;
 /// Bytes of a table or page of an index.
 const TABLE_BYTES: u64 = 16 << 10;
 const OP_PERCENT: f64 = 17.0;
@@ -81,12 +82,22 @@ impl Speed {
     }
 }
 
+/// The values of a shard before clients come.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Values {
+    /// Bytes of each.
+    pub(super) bytes: u64,
+    pub(super) count: u64,
+}
+
 /// A drive, its index, and its log.
 pub(super) struct Shard {
     device: VirtualTimeDevice<SsdTiming>,
     index: RefCell<Box<dyn ValueIndex>>,
     value_bytes: u64,
     index_bytes: u64,
+    /// Pieces of the log that the values fill.
+    filled_pieces: u64,
     log: RefCell<Log>,
     flights: RefCell<HashMap<u64, Rc<Flight>>>,
 }
@@ -98,14 +109,27 @@ struct Flight {
     waiting: RefCell<Vec<Waker>>,
 }
 
-/// The position of the log, and its writes in flight.
+/// The position of the log, its writes in flight, and the writers that wait for them in turn.
 #[derive(Default)]
 struct Log {
     /// Bytes of the piece being filled.
     filled: u64,
     /// Number of pieces written.
     pieces: u64,
-    writes: VecDeque<IoFuture>,
+    writes: VecDeque<(u64, IoFuture)>,
+    /// Bytes of the writes in flight.
+    in_flight: u64,
+    /// Turns that writers have taken, and that have come.
+    taken: u64,
+    come: u64,
+    /// Everything that waits for a turn or for a write.
+    waiting: Vec<Waker>,
+}
+
+impl Log {
+    fn wake(&mut self) {
+        std::mem::take(&mut self.waiting).into_iter().for_each(Waker::wake);
+    }
 }
 
 /// A fresh drive of `bytes` bytes.
@@ -125,18 +149,27 @@ pub(super) fn drive(
 }
 
 impl Shard {
-    /// A drive of `bytes` bytes for values of `value_bytes` bytes, with room for `tables` tables or pages of the index.
+    /// A drive of `bytes` bytes for `values`, with room for `tables` tables or pages of the index.
     pub(super) fn new(
         (bytes, speed): (u64, Speed),
-        value_bytes: u64,
+        values: Values,
         tables: u64,
         index: Box<dyn ValueIndex>,
         clock: &Arc<VirtualClock>,
     ) -> Result<Self, Error> {
         let device = drive((bytes, speed), Payload::None, clock)?;
         let index_bytes = (tables * TABLE_BYTES).next_multiple_of(PIECE_BYTES);
-        let (index, log, flights) = (RefCell::new(index), RefCell::default(), RefCell::default());
-        Ok(Self { device, index, value_bytes, index_bytes, log, flights })
+        let filled_pieces = (values.bytes * values.count).div_ceil(PIECE_BYTES).max(1);
+        let filled_pieces = filled_pieces.min((bytes - index_bytes) / PIECE_BYTES);
+        Ok(Self {
+            device,
+            index: RefCell::new(index),
+            value_bytes: values.bytes,
+            index_bytes,
+            filled_pieces,
+            log: RefCell::new(Log { pieces: filled_pieces, ..Log::default() }),
+            flights: RefCell::default(),
+        })
     }
 
     /// Adds a key to the index only, as if it had been stored long ago.
@@ -144,9 +177,9 @@ impl Shard {
         self.index.borrow_mut().set(key, &mut Vec::new());
     }
 
-    /// Writes the whole drive, tables interleaved with pieces of the log, so that both are on all dies.
+    /// Writes the values, tables interleaved with pieces of the log, so that both are on all dies.
     pub(super) async fn fill(&self) -> Result<(), Error> {
-        let (tables, pieces) = (self.index_bytes / TABLE_BYTES, self.pieces());
+        let (tables, pieces) = (self.index_bytes / TABLE_BYTES, self.filled_pieces);
         let mut written = 0;
         for piece in 0..pieces {
             self.write(self.index_bytes + piece * PIECE_BYTES, PIECE_BYTES)
@@ -181,11 +214,54 @@ impl Shard {
         let mut asked = Vec::new();
         self.index.borrow_mut().set(key, &mut asked);
         self.make(&asked).await?;
+        self.turn().await;
         self.log.borrow_mut().filled += self.value_bytes;
         while let Some(place) = self.full_piece() {
-            self.write_behind(place, PIECE_BYTES).await?;
+            self.write_behind(place, PIECE_BYTES);
         }
         Ok(())
+    }
+
+    /// Ends writes, the oldest first, for ever.
+    pub(super) async fn end_writes(&self) {
+        loop {
+            let (bytes, write) = poll_fn(|context| {
+                let mut log = self.log.borrow_mut();
+                match log.writes.pop_front() {
+                    Some(write) => Poll::Ready(write),
+                    None => {
+                        log.waiting.push(context.waker().clone());
+                        Poll::Pending
+                    }
+                }
+            })
+            .await;
+            let ended = write.await;
+            debug_assert!(ended.is_ok(), "the model does not fail");
+            let mut log = self.log.borrow_mut();
+            log.in_flight -= bytes;
+            log.wake();
+        }
+    }
+
+    /// Waits until the log is not too far behind, in the order of the calls.
+    async fn turn(&self) {
+        let turn = {
+            let mut log = self.log.borrow_mut();
+            log.taken += 1;
+            log.taken - 1
+        };
+        poll_fn(|context| {
+            let mut log = self.log.borrow_mut();
+            if log.come == turn && log.in_flight < IN_FLIGHT_MAX {
+                log.come += 1;
+                log.wake();
+                return Poll::Ready(());
+            }
+            log.waiting.push(context.waker().clone());
+            Poll::Pending
+        })
+        .await;
     }
 
     /// Takes a full piece, if there is one, and returns its offset.
@@ -202,10 +278,13 @@ impl Shard {
             let table = |place: u64| place * TABLE_BYTES;
             match access.kind {
                 Kind::IndexRead => self.read(table(access.place), bytes).await?,
-                Kind::IndexWrite => self.write_behind(table(access.place), bytes).await?,
+                Kind::IndexWrite => {
+                    self.turn().await;
+                    self.write_behind(table(access.place), bytes);
+                }
                 Kind::ValueRead => {
-                    let room = self.device.info().capacity_bytes - self.index_bytes;
-                    let value = super::index::spread(access.place, room / self.value_bytes);
+                    let values = self.filled_pieces * PIECE_BYTES / self.value_bytes;
+                    let value = super::index::spread(access.place, values);
                     let offset = self.index_bytes + value * self.value_bytes;
                     self.read(offset, self.value_bytes).await?;
                 }
@@ -214,18 +293,13 @@ impl Shard {
         Ok(())
     }
 
-    /// Writes in the background, unless too many writes are in flight.
-    async fn write_behind(&self, offset: u64, bytes: u64) -> Result<(), Error> {
+    /// Writes in the background.
+    fn write_behind(&self, offset: u64, bytes: u64) {
         let write = self.write(offset, bytes);
-        let first = {
-            let mut log = self.log.borrow_mut();
-            log.writes.push_back(write);
-            if log.writes.len() > WRITES_MAX { log.writes.pop_front() } else { None }
-        };
-        match first {
-            Some(first) => first.await.map(drop).map_err(failed),
-            None => Ok(()),
-        }
+        let mut log = self.log.borrow_mut();
+        log.in_flight += bytes;
+        log.writes.push_back((bytes, write));
+        log.wake();
     }
 
     fn pieces(&self) -> u64 {
@@ -283,7 +357,8 @@ mod tests {
     fn took(keys: &[u64]) -> Duration {
         let clock = Arc::new(VirtualClock::default());
         let index = Box::new(WholeIndex::new(1000));
-        let shard = Shard::new((64 << 20, Speed::OnePlane), 32 << 10, 1, index, &clock).unwrap();
+        let values = Values { bytes: 32 << 10, count: 1000 };
+        let shard = Shard::new((64 << 20, Speed::OnePlane), values, 1, index, &clock).unwrap();
         keys.iter().for_each(|&key| shard.load(key));
         let mut executor = Executor::new(Arc::clone(&clock));
         executor.spawn(async { shard.fill().await.unwrap() });

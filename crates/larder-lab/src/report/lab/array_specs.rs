@@ -23,9 +23,11 @@ const LOADS: Places = Places::Listed(&[("half", "half"), ("full", "saturated")])
 const INDEXES: Places = Places::Listed(&[
     ("whole", "all in DRAM"),
     ("engine", "the engine"),
-    ("entries", "its model"),
-    ("paged", "cached pages"),
-    ("cut", "what fits"),
+    ("entries", "its rule"),
+    ("udepot-opt", "uDepot in DRAM"),
+    ("udepot-cache", "uDepot-Cache"),
+    ("slickcache", "SlickCache"),
+    ("paged", "pages at best"),
 ]);
 
 /// By experiment.
@@ -70,18 +72,29 @@ pub(super) const SPECS: &[(&str, &[Spec<'static>])] = &[
         "array-throughput",
         &[
             Spec {
-                title: "Operations a second, a fifth of the keys hot",
+                title: "Operations a second, a fifth of the keys hot, half SETs",
                 x: "index",
                 y: "thousands a second (all clients)",
-                series: &[("kops.*.hotspot.5", "5 % SETs"), ("kops.*.hotspot.50", "50 % SETs")],
+                series: &[
+                    ("kops.*.hotspot.3.1", "3 % filled, as the artifact's script"),
+                    ("kops.*.hotspot.85.1", "85 % filled"),
+                ],
                 places: INDEXES,
                 base: 0.0,
             },
             Spec {
-                title: "Times of GETs, a fifth of the keys hot, 5 % SETs",
+                title: "Times of operations, a fifth of the keys hot, 3 % filled",
                 x: "index",
                 y: "time (us)",
-                series: &[("get_mean_us.*.hotspot.5", "mean"), ("get_p99_us.*.hotspot.5", "p99")],
+                series: &[("mean_us.*.hotspot.3.1", "mean"), ("p99_us.*.hotspot.3.1", "p99")],
+                places: INDEXES,
+                base: 0.0,
+            },
+            Spec {
+                title: "The same, 85 % filled",
+                x: "index",
+                y: "time (us)",
+                series: &[("mean_us.*.hotspot.85.1", "mean"), ("p99_us.*.hotspot.85.1", "p99")],
                 places: INDEXES,
                 base: 0.0,
             },

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use larder::{ArrayConfig, Device, Stats, VirtualClock};
+use larder::{ArrayConfig, Config, Device, Stats, VirtualClock};
 use larder_device::Payload;
 
 use super::many::EngineShards;
@@ -27,10 +27,10 @@ pub(in crate::experiment::array) fn array_of(load: Load<'_>, index_bytes: u64) -
     }
 }
 
-/// Fills the engine on fresh drives, then runs the clients.
+/// Fills a cache of `config` on fresh drives, then runs the clients.
 pub(in crate::experiment::array) fn play_engine(
     load: Load<'_>,
-    array: ArrayConfig,
+    config: Config,
     monitor: &Monitor,
 ) -> Result<Played, Error> {
     let clock = Arc::new(VirtualClock::default());
@@ -40,7 +40,7 @@ pub(in crate::experiment::array) fn play_engine(
     };
     let drives = (0..load.shards).map(drive).collect::<Result<_, Error>>()?;
     let record_bytes = usize::try_from(load.value_bytes).unwrap_or(usize::MAX);
-    let shards = EngineShards::open(drives, array, record_bytes, (&clock, load.seed))?;
+    let shards = EngineShards::open(drives, config, record_bytes, &clock)?;
     shards.load(load.records, load.seed, &clock)?;
     let clients = ask(load, &shards, &clock, monitor)?;
     Ok(Played { clients, stats: shards.cache().stats() })

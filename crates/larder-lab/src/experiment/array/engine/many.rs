@@ -3,12 +3,12 @@
 use std::cell::RefCell;
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
-use larder::{ArrayConfig, Device, SetOptions, ShardOptions, Shards, Upkeep, VirtualClock};
+use larder::{Config, Device, SetOptions, ShardOptions, Shards, Upkeep, VirtualClock};
 use larder_sim::executor::Executor;
 use larder_workload::generate::record_key;
 
-use super::config::engine_alone;
 use super::values::Values;
 use crate::Error;
 use crate::experiment::array::clients::{Store, stalled};
@@ -23,17 +23,17 @@ pub(in crate::experiment::array) struct EngineShards {
 }
 
 impl EngineShards {
-    /// Opens the engine on `drives` with the settings of `array`, for values whose records have `record_bytes` bytes.
+    /// Opens a cache of `config` on `drives`, for values whose records have `record_bytes` bytes.
     pub(in crate::experiment::array) fn open(
         drives: Vec<Option<Arc<dyn Device>>>,
-        array: ArrayConfig,
+        config: Config,
         record_bytes: usize,
-        (clock, seed): (&Arc<VirtualClock>, u64),
+        clock: &Arc<VirtualClock>,
     ) -> Result<Self, Error> {
         let options = ShardOptions { upkeep: Upkeep::Callers, ..ShardOptions::default() };
         let opening = async {
             let clock = Arc::clone(clock) as _;
-            Shards::open_with(engine_alone(array, seed), options, drives, clock).await
+            Shards::open_with(config, options, drives, clock).await
         };
         let cache =
             in_virtual_time(clock, opening)?.map_err(|error| Error::run(error.to_string()))?;
@@ -63,7 +63,7 @@ impl EngineShards {
             executor.spawn(async move {
                 let mut own = (loader..records).step_by(LOADERS);
                 while let Some(record) = own.next().filter(|_| failed.borrow().is_none()) {
-                    if let Err(error) = self.set(record_key(seed, record)).await {
+                    if let Err(error) = self.set(record_key(seed, record), 0).await {
                         failed.borrow_mut().get_or_insert(error);
                     }
                 }
@@ -84,14 +84,15 @@ impl Store for EngineShards {
         }
     }
 
-    async fn set(&self, key: u64) -> Result<(), Error> {
-        self.cache.set(&key.to_le_bytes(), &self.values.of(key), None).await.map_err(failed)
+    async fn set(&self, key: u64, ttl_s: u32) -> Result<(), Error> {
+        let value = self.values.of(key);
+        self.cache.set(&key.to_le_bytes(), &value, ttl(ttl_s)).await.map_err(failed)
     }
 
     /// Clients that miss a key at the same time fetch it once, and a client that finds it by then does not fetch it.
-    async fn fill(&self, key: u64) -> Result<(), Error> {
+    async fn fill(&self, key: u64, ttl_s: u32) -> Result<(), Error> {
         let bring = async || Ok::<_, Infallible>(self.values.of(key));
-        let options = SetOptions::default();
+        let options = SetOptions { ttl: ttl(ttl_s), ..SetOptions::default() };
         let brought = self.cache.get_or_fetch(&key.to_le_bytes(), options, bring).await;
         let value = brought.map_err(|error| Error::run(format!("the engine: {error}")))?;
         self.values.check(key, &value)
@@ -114,6 +115,10 @@ pub(in crate::experiment::array) fn in_virtual_time<T>(
     executor.run().map_err(stalled)?;
     drop(executor);
     ended.into_inner().ok_or_else(|| Error::run("virtual time: it has not ended"))
+}
+
+fn ttl(ttl_s: u32) -> Option<Duration> {
+    (ttl_s > 0).then(|| Duration::from_secs(ttl_s.into()))
 }
 
 #[allow(clippy::needless_pass_by_value)] // for map_err

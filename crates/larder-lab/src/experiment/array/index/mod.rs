@@ -4,9 +4,12 @@
 //! |---|---|
 //! | `access` | requests to the device, and their sums |
 //! | `entries` | entries cached in four-way sets over tables on flash: the array engine's algorithm, as a prediction |
-//! | `paged` | a hash table whose pages are read from flash on demand |
+//! | `paged` | a hash table whose pages are read from flash on demand, at its best |
 //! | `whole`, `cut` | all entries in DRAM, and as many as fit |
-//! | `recency` | slots in LRU order |
+//! | `hopscotch` | uDepot's table of fixed size as in BigKV's artifact, whole in DRAM or in pages |
+//! | `slickcache` | SlickCache's three tiers as in BigKV's artifact |
+//! | `frames` | pages of a table in DRAM |
+//! | `recency`, `recent` | slots in LRU order, and keys in them |
 //! | `stored` | the set of stored keys |
 //!
 //! All indexes take keys whose bits are evenly distributed, and use different bits for each purpose.
@@ -14,15 +17,21 @@
 mod access;
 mod cut;
 mod entries;
+mod frames;
+mod hopscotch;
 mod paged;
 mod recency;
+mod recent;
+mod slickcache;
 mod stored;
 mod whole;
 
 pub(super) use access::{Access, Kind, Sums};
 pub(super) use cut::{CutIndex, Order};
 pub(super) use entries::EntryCache;
+pub(super) use hopscotch::HopscotchTable;
 pub(super) use paged::PagedTable;
+pub(super) use slickcache::SlickIndex;
 pub(super) use whole::WholeIndex;
 
 /// An index of values that lie on flash.
@@ -33,7 +42,7 @@ pub(super) trait ValueIndex {
     /// key was found.
     fn get(&mut self, key: u64, asked: &mut Vec<Access>) -> bool;
 
-    /// Records the location of the new value of a key.
+    /// Records the location of the new value of a key. Some indexes read the old value first.
     fn set(&mut self, key: u64, asked: &mut Vec<Access>);
 
     /// Bytes of DRAM that the cached part of the index takes when it is full.

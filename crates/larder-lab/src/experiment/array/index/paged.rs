@@ -1,89 +1,38 @@
-//! A hash table on flash whose pages are read into DRAM on demand (`uDepot-Cache` of the paper's artifact). Entries
-//! have 8 bytes and pages 16 KiB. The least recently used page is evicted, and is written if it has changed.
+//! A hash table on flash whose pages are read into DRAM on demand. Entries have 8 bytes and pages 16 KiB. The least
+//! recently used page is evicted, and is written if it has changed.
 //!
 //! This is the smallest possible table: every slot of every page is taken, and a lookup reads only the key's own page.
-//! A real table has empty slots and chains, so it reads more.
+//! A real table has empty slots and chains, so it reads more (`hopscotch`).
 
-use super::recency::Recency;
+use super::frames::{Frames, PAGE_BYTES};
 use super::stored::Stored;
 use super::{Access, ValueIndex, spread};
 
 const ENTRY_BYTES: u64 = 8;
-const PAGE_BYTES: u32 = 16 << 10;
-/// The page is in no frame.
-const ABSENT: u32 = u32::MAX;
 
 /// See the module.
 #[derive(Debug)]
 pub(in crate::experiment::array) struct PagedTable {
     stored: Stored,
-    /// By page number: its frame.
-    frames_of: Vec<u32>,
-    frames: Vec<Frame>,
-    recency: Recency,
-    frames_max: usize,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Frame {
-    page: u64,
-    dirty: bool,
+    frames: Frames,
 }
 
 impl PagedTable {
     /// A table of `entries` entries, with `dram_bytes` bytes for pages. At least one page is in DRAM.
     pub(in crate::experiment::array) fn new(entries: u64, dram_bytes: u64) -> Self {
         let pages = (entries * ENTRY_BYTES).div_ceil(PAGE_BYTES.into()).max(1);
-        let frames_max = (dram_bytes / u64::from(PAGE_BYTES)).clamp(1, pages);
-        let count = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
-        Self {
-            stored: Stored::default(),
-            frames_of: vec![ABSENT; count(pages)],
-            frames: Vec::new(),
-            recency: Recency::new(count(frames_max)),
-            frames_max: count(frames_max),
-        }
+        let pages = usize::try_from(pages).unwrap_or(usize::MAX);
+        Self { stored: Stored::default(), frames: Frames::new(pages, dram_bytes) }
     }
 
-    /// Brings the page of a key into DRAM.
-    fn bring(&mut self, key: u64, asked: &mut Vec<Access>) -> &mut Frame {
-        let page = spread(key, self.frames_of.len() as u64);
-        let at = usize::try_from(page).unwrap_or(0);
-        let frame = match self.frames_of[at] {
-            ABSENT => {
-                let frame = self.room(asked);
-                asked.push(Access::read(page, PAGE_BYTES));
-                self.frames_of[at] = frame;
-                self.frames[frame as usize] = Frame { page, dirty: false };
-                self.recency.add(frame);
-                frame
-            }
-            frame => {
-                self.recency.touch(frame);
-                frame
-            }
-        };
-        &mut self.frames[frame as usize]
-    }
-
-    fn room(&mut self, asked: &mut Vec<Access>) -> u32 {
-        if self.frames.len() < self.frames_max {
-            self.frames.push(Frame { page: 0, dirty: false });
-            return u32::try_from(self.frames.len() - 1).unwrap_or(ABSENT);
-        }
-        let frame = self.recency.take_oldest().unwrap_or(0);
-        let Frame { page, dirty } = self.frames[frame as usize];
-        if dirty {
-            asked.push(Access::write(page, PAGE_BYTES));
-        }
-        self.frames_of[usize::try_from(page).unwrap_or(0)] = ABSENT;
-        frame
+    fn page(&self, key: u64) -> usize {
+        usize::try_from(spread(key, self.frames.pages() as u64)).unwrap_or(0)
     }
 }
 
 impl ValueIndex for PagedTable {
     fn get(&mut self, key: u64, asked: &mut Vec<Access>) -> bool {
-        self.bring(key, asked);
+        self.frames.bring(self.page(key), asked);
         let found = self.stored.has(key);
         if found {
             asked.push(Access::value(key));
@@ -92,12 +41,12 @@ impl ValueIndex for PagedTable {
     }
 
     fn set(&mut self, key: u64, asked: &mut Vec<Access>) {
-        self.bring(key, asked).dirty = true;
+        self.frames.change(self.page(key), asked);
         self.stored.add(key);
     }
 
     fn dram_bytes(&self) -> u64 {
-        self.frames_max as u64 * u64::from(PAGE_BYTES)
+        self.frames.dram_bytes()
     }
 }
 
