@@ -1,4 +1,5 @@
-//! Caches, with buckets and with pages by set, that open on a device whose snapshot has arbitrary content under a valid checksum.
+//! Caches, with buckets and with pages by set, that open on a device whose snapshot has arbitrary content under a valid
+//! checksum.
 //!
 //! The regions and buckets are those of a clean shutdown. Whatever the snapshot says about them, the cache must open,
 //! return only values that their keys once had, and continue to work.

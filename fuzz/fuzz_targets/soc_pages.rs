@@ -1,5 +1,5 @@
-//! Pages by set: the value of a page, and the directory of a region. Records of the log have checksums; `loc_record` and
-//! `loc_footer` are about these.
+//! Pages by set: the value of a page, and the directory of a region. Records of the log have checksums; `loc_record`
+//! and `loc_footer` are about these.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

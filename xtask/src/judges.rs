@@ -1,5 +1,5 @@
-//! `cargo xtask judges`: runs experiments of the lab with settings that break what they are about. The verdict must change,
-//! or the run must be refused. The table is `crates/larder-lab/tests/it/broken_mechanisms.rs`.
+//! `cargo xtask judges`: runs experiments of the lab with settings that break what they are about. The verdict must
+//! change, or the run must be refused. The table is `crates/larder-lab/tests/it/broken_mechanisms.rs`.
 
 use larder_harness::step::{self, Verdict};
 

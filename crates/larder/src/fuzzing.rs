@@ -50,8 +50,8 @@ pub fn log_page(bytes: &[u8]) {
     assert!(bytes <= PAGE_BYTES || !log::is_valid(&page, identity));
 }
 
-/// Parses any bytes as what pages by set have on flash: the first byte is a number of pages, the others are the value of
-/// a page, and the directory of a region with that number.
+/// Parses any bytes as what pages by set have on flash: the first byte is a number of pages, the others are the value
+/// of a page, and the directory of a region with that number.
 pub fn pages(bytes: &[u8]) {
     if let Some((&pages, bytes)) = bytes.split_first() {
         crate::engine::pages::fuzz_parts(bytes, pages);

@@ -10,8 +10,8 @@ use super::{FormatArgs, size};
 /// Plan a purchase: what a drive does with a workload, with placement and without.
 ///
 /// You give the workload, the DRAM, the drive, its endurance rating and the request rate. You get device-level write
-/// amplification (DLWA), years until the drive is worn out, embodied and operational carbon and cost over the life of the system, and
-/// how full the drive may be before DLWA passes a limit.
+/// amplification (DLWA), years until the drive is worn out, embodied and operational carbon and cost over the life of
+/// the system, and how full the drive may be before DLWA passes a limit.
 ///
 /// The real cache runs on a model of the drive that keeps all ratios and is a few thousand times smaller: DLWA depends
 /// on the ratios, not on the size, as long as reclaim units are large compared to the objects. A trace is taken as a

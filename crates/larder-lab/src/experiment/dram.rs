@@ -16,7 +16,7 @@ const POINTS: [(u64, f64, f64); 3] =
 /// Requests by GETs of the KV Cache: GET:SET is 4:1.
 const REQUESTS_PER_GET: f64 = 1.25;
 /// The published configuration of CacheBench (`nvmAdmissionRetentionTimeThreshold`) writes an object to flash if it was
-/// asked for in the last so many seconds before it left DRAM.
+/// asked for in this number of seconds before it left DRAM.
 const RETENTION_S: f64 = 7200.0;
 
 /// How far equal hit ratios may be apart. In Table 2 those with and without placement differ by up to 5 % where the

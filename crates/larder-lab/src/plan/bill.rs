@@ -51,8 +51,8 @@ pub struct Bill {
     pub cost_per_useful_gb: f64,
 }
 
-/// Calculates the bill with Theorems 2 and 3 of the FDP paper and the endurance rating. `dlwa_theory` bounds the DLWA of a
-/// drive that had not settled.
+/// Calculates the bill with Theorems 2 and 3 of the FDP paper and the endurance rating. `dlwa_theory` bounds the DLWA
+/// of a drive that had not settled.
 pub(super) fn bill(
     options: &PlanOptions,
     measured: &Measured,

@@ -16,8 +16,8 @@ pub(crate) const PERCENT: f64 = 4.0;
 const FLASH_PER_MEMORY_WITH_PAGES: u64 = 25;
 /// With less, regions of pages and their directories are too large a part of it.
 const PAGES_BYTES_MIN: u64 = 64 << 20;
-/// Most bytes of the log before buckets for each byte of memory, if the cache chooses its size: the index of its objects
-/// takes a fifth of memory then (27 bits for 208 bytes).
+/// Most bytes of the log before buckets for each byte of memory, if the cache chooses its size: the index of its
+/// objects takes a fifth of memory then (27 bits for 208 bytes).
 const LOG_PER_MEMORY: f64 = 12.0;
 /// Bytes of a page of a set.
 const PAGE_BYTES: u64 = 4096;
@@ -55,10 +55,10 @@ pub struct SocConfig {
     /// the set.
     pub pages_per_set: Option<u32>,
     /// Share of the cache's flash for a log in front of the small-object engine's buckets, in percent; 0 means no log.
-    /// `None`, the default, lets the cache decide when it starts empty: if flash for small objects is more than 25 times
-    /// memory, and at least 64 MiB, and no other setting of buckets is given, the log has half of the bytes of the
-    /// buckets, and at most 12 times memory, because its objects take 27 bits of memory each. Later openings keep the
-    /// decision.
+    /// `None`, the default, lets the cache decide when it starts empty: if flash for small objects is more than 25
+    /// times memory, and at least 64 MiB, and no other setting of buckets is given, the log has half of the bytes of
+    /// the buckets, and at most 12 times memory, because its objects take 27 bits of memory each. Later openings keep
+    /// the decision.
     ///
     /// Small objects wait in the log until several of them can be written to their bucket together, which divides the
     /// engine's write amplification by several. 5 is a good start. Together with [`SocConfig::percent`] at most 100. A

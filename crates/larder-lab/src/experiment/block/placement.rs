@@ -67,8 +67,9 @@ pub(in crate::experiment) static BLOCK_PLACEMENT: Experiment = Experiment {
     name: "block-placement",
     title: "DLWA of a block cache: with handles for dirty and clean data and for its table, and with one for all",
     reproduces: "the placement of FDP-enabled CacheLib (EuroSys'25) for Open CAS's job; no paper has published this",
-    criterion: "on a full drive: DLWA at most 1.05 for the log with handles; for lines in place at least 5 % lower with handles \
-                than without, where most of what is written is clean (with as much dirty they are within 1 %)",
+    criterion: "on a full drive: DLWA at most 1.05 for the log with handles; for lines in place at least 5 % lower \
+                with handles than without, where most of what is written is clean (with as much dirty they are within \
+                1 %)",
     parameters: &[FLASH, OP, UNIT, FILE, READS, WRITTEN],
     metrics: &[
         (
