@@ -22,6 +22,7 @@ const FOLDERS: [&str; 13] = [
 
 /// Shown by the example of their type.
 const SHOWN_BY_THEIR_TYPE: [&str; 13] = [
+    "src/advice.rs",
     "src/base/time.rs",
     "src/cache/iterate.rs",
     "src/cache/streams.rs",
@@ -33,7 +34,6 @@ const SHOWN_BY_THEIR_TYPE: [&str; 13] = [
     "src/fleet/shards/mod.rs",
     "src/fleet/shards/offline.rs",
     "src/fleet/typed.rs",
-    "src/observe/advice.rs",
     "src/observe/load.rs",
 ];
 
