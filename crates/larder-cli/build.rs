@@ -1,5 +1,6 @@
 //! Tells the program the date of the commit that it is built from, as a number: the first seed of `larder lab run`.
 
+use std::path::Path;
 use std::process::Command;
 
 /// Where there is no Git, as in a package.
@@ -7,7 +8,9 @@ const WITHOUT_GIT: &str = "20261130";
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    if let Some(log) = git(&["rev-parse", "--git-path", "logs/HEAD"]) {
+    let log = git(&["rev-parse", "--git-path", "logs/HEAD"]);
+    // Of a file that is not there, cargo would say that it has changed, at every build.
+    if let Some(log) = log.filter(|log| Path::new(log).exists()) {
         println!("cargo::rerun-if-changed={log}");
     }
     let date = git(&["log", "-1", "--format=%cd", "--date=format:%Y%m%d"]);
