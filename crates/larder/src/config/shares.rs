@@ -21,13 +21,17 @@ impl Config {
         if left >= SOC_PERCENT { SOC_PERCENT } else { 0.0 }
     }
 
-    /// The share of the log before buckets, in percent, of a cache of `flash_bytes` that begins empty.
-    pub(crate) fn log_percent(&self, soc_percent: f64, flash_bytes: u64) -> f64 {
+    /// The share of the log before buckets, in percent, of a cache of `flash_bytes` that begins empty. Small objects
+    /// have `soc_percent`, which is this number of bytes.
+    pub(crate) fn log_percent(
+        &self,
+        (soc_percent, soc_bytes): (f64, u64),
+        flash_bytes: u64,
+    ) -> f64 {
         if self.array.is_on() {
             return self.log_asked_for();
         }
-        let shares = (soc_percent, 100.0 - soc_percent);
-        self.soc.log_percent_for(shares, (flash_bytes, self.memory()))
+        self.soc.log_percent_for((soc_percent, soc_bytes), (flash_bytes, self.memory()))
     }
 
     fn log_asked_for(&self) -> f64 {

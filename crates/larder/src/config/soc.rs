@@ -128,21 +128,20 @@ impl SocConfig {
     }
 
     /// The share of the log, in percent, of a cache that begins empty, whose small objects have the share `percent` of
-    /// `flash_bytes`. At most `left` is free for it.
+    /// `flash_bytes`: this number of bytes.
     #[allow(clippy::cast_precision_loss)] // sizes of drives
     pub(crate) fn log_percent_for(
         &self,
-        (percent, left): (f64, f64),
+        (percent, bytes): (f64, u64),
         (flash_bytes, memory_bytes): (u64, u64),
     ) -> f64 {
-        let bytes = flash_bytes as f64 * percent / 100.0;
         let is_chosen = self.layout.is_none()
             && !self.has_bucket_settings()
-            && bytes >= PAGES_BYTES_MIN as f64
-            && bytes > memory_bytes as f64 * FLASH_PER_MEMORY_WITH_PAGES as f64;
+            && bytes >= PAGES_BYTES_MIN
+            && is_beyond_pages(bytes, memory_bytes);
         let by_memory = memory_bytes as f64 * LOG_PER_MEMORY / flash_bytes.max(1) as f64 * 100.0;
         // Rounded down, so that a later opening finds the number again.
-        let chosen = (percent / 2.0).min(by_memory).min(left).max(0.0);
+        let chosen = (percent / 2.0).min(by_memory).min(100.0 - percent).max(0.0);
         let chosen = if is_chosen { (chosen * 100.0).floor() / 100.0 } else { 0.0 };
         self.log_percent.unwrap_or(chosen)
     }
@@ -227,16 +226,19 @@ mod tests {
 
     #[test]
     fn a_log_is_chosen_beyond_the_range_of_pages_and_bounded_by_memory() {
-        let log = |soc: &SocConfig, percent: f64, times: u64| {
-            soc.log_percent_for((percent, 100.0 - percent), (times << 30, 1 << 30))
+        let log = |soc: &SocConfig, percent: u32, times: u64| {
+            let bytes = (times << 30) * u64::from(percent) / 100;
+            soc.log_percent_for((percent.into(), bytes), (times << 30, 1 << 30))
         };
         let soc = SocConfig::default();
-        assert_eq!(log(&soc, 50.0, 50), 0.0, "25 times memory: pages");
-        assert_eq!(log(&soc, 50.0, 51), 23.52, "12 times memory");
-        assert_eq!(log(&soc, 4.0, 640), 1.87, "the same");
-        assert_eq!(log(&soc, 90.0, 28), 10.0, "what is left");
-        assert_eq!(log(&SocConfig { log_percent: Some(0.0), ..soc.clone() }, 50.0, 60), 0.0);
-        assert_eq!(log(&SocConfig { dynamic_placement: true, ..soc.clone() }, 50.0, 60), 0.0);
-        assert_eq!(log(&SocConfig { layout: Some(SocLayout::Buckets), ..soc }, 50.0, 60), 0.0);
+        assert_eq!(log(&soc, 50, 50), 0.0, "25 times memory: pages");
+        let edge = soc.log_percent_for((50.0, 25 << 30), ((50 << 30) + 1, 1 << 30));
+        assert_eq!(edge, 0.0, "half a byte more than 25 times memory: the same as for pages");
+        assert_eq!(log(&soc, 50, 51), 23.52, "12 times memory");
+        assert_eq!(log(&soc, 4, 640), 1.87, "the same");
+        assert_eq!(log(&soc, 90, 28), 10.0, "what is left");
+        assert_eq!(log(&SocConfig { log_percent: Some(0.0), ..soc.clone() }, 50, 60), 0.0);
+        assert_eq!(log(&SocConfig { dynamic_placement: true, ..soc.clone() }, 50, 60), 0.0);
+        assert_eq!(log(&SocConfig { layout: Some(SocLayout::Buckets), ..soc }, 50, 60), 0.0);
     }
 }

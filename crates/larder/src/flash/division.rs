@@ -108,7 +108,7 @@ impl Layout {
             let plain = super::plain::snapshot_bytes(plain_blocks);
             (fixed + plain, snapshot_fixed + plain)
         };
-        let log_percent = config.log_percent(soc_percent, usable);
+        let log_percent = config.log_percent((soc_percent, share(usable, soc_percent)), usable);
         let shares = (soc_percent, log_percent, page_bytes);
         let small = SmallLayout::plan(config, info, (usable, tombstone_log_bytes), shares)?;
         let SmallLayout { buckets: soc_buckets, pages, log, snapshot_bytes: small_snapshot } =
