@@ -6,24 +6,13 @@
 //! from the sizes of the objects, so they are computed, not guessed. What a bucket or a page costs is measured where
 //! the cache has it.
 
-use crate::config::{SocConfig, SocLayout};
+use crate::config::{SOC_BUCKET_BYTES, SOC_RECORD_BYTES, SocConfig, SocLayout};
 use crate::observe::load::FlashLoad;
 
 /// Memory of the index of large objects, for an object, in bytes.
 const INDEX_BYTES: f64 = 12.0;
-/// Memory for a bucket of small objects, in bytes.
-const BUCKET_MEMORY_BYTES: f64 = 19.0;
-/// A bucket on flash, in bytes.
-const BUCKET_BYTES: f64 = 4096.0;
-/// Memory of the index of pages by set, for an object, in bytes.
-const PAGE_OBJECT_MEMORY_BYTES: f64 = 2.5;
-/// Memory for pages that are being filled is half a page for each set. That is at most this part of the cache's memory,
-/// and at most this part of the flash for them, because a set has 24 pages or more.
-const OPEN_PAGES_PARTS: (f64, f64) = (1.0 / 8.0, 1.0 / 48.0);
 /// Bytes that pages write for a byte of a record: ends that are not filled, objects that ride along, directories.
 const PAGE_ALWA: f64 = 1.25;
-/// What a record in a page or bucket takes beside key and value, in bytes.
-const SMALL_RECORD_BYTES: f64 = 8.0;
 /// What a record takes beside key and value, in bytes.
 const RECORD_BYTES: f64 = 32.0;
 /// Limits of small objects that are compared, in bytes.
@@ -203,25 +192,19 @@ impl Situation {
         };
         let (large, large_bytes) = (all - small, all_bytes - small_bytes);
         let flash = self.flash_bytes as f64;
-        let buckets = flash * soc_percent / 100.0 / BUCKET_BYTES;
+        let of_small = flash * soc_percent / 100.0;
         let log = flash * (1.0 - soc_percent / 100.0);
         let mean = large_bytes / large.max(1.0) + RECORD_BYTES;
         let indexed = if large > 0.0 { log / mean } else { 0.0 };
         let layout = self.layout(soc_percent, is_current);
-        let (small_memory, small_written) = match layout {
-            None => (0.0, 0.0),
-            Some(SocLayout::Buckets) => {
-                (buckets * BUCKET_MEMORY_BYTES, small * self.bucket_bytes())
-            }
-            Some(SocLayout::Pages) => {
-                let mean = small_bytes / small.max(1.0) + SMALL_RECORD_BYTES;
-                let objects = buckets * BUCKET_BYTES / mean;
-                let (of_memory, of_flash) = OPEN_PAGES_PARTS;
-                let flash = buckets * BUCKET_BYTES * of_flash;
-                let open = flash.min(self.memory_bytes as f64 * of_memory);
-                let memory = objects * PAGE_OBJECT_MEMORY_BYTES + open;
-                (memory, small_bytes * self.page_alwa(small, small_bytes))
-            }
+        let mean_small = small_bytes / small.max(1.0);
+        let small_memory = layout.map_or(0.0, |layout| {
+            layout.estimated_memory_bytes(of_small, self.memory_bytes as f64, mean_small)
+        });
+        let small_written = match layout {
+            None => 0.0,
+            Some(SocLayout::Buckets) => small * self.bucket_bytes(),
+            Some(SocLayout::Pages) => small_bytes * self.page_alwa(small, small_bytes),
         };
         let written = small_written + large_bytes + large * RECORD_BYTES;
         let alwa = written / all_bytes.max(1.0);
@@ -249,7 +232,7 @@ impl Situation {
     /// Bytes that buckets write for an object: as measured, or a whole bucket.
     fn bucket_bytes(&self) -> f64 {
         let written = self.written_for_an_object(SocLayout::Buckets);
-        written.unwrap_or(BUCKET_BYTES)
+        written.unwrap_or(SOC_BUCKET_BYTES)
     }
 
     /// Bytes that pages write for a byte of these objects: as measured, or what such records take.
@@ -257,7 +240,7 @@ impl Situation {
         let (small, small_bytes) = self.load.small(self.soc_max_object_bytes);
         match self.written_for_an_object(SocLayout::Pages) {
             Some(written) if small_bytes > 0.0 => written * small / small_bytes,
-            _ => (1.0 + objects * SMALL_RECORD_BYTES / bytes.max(1.0)) * PAGE_ALWA,
+            _ => (1.0 + objects * SOC_RECORD_BYTES / bytes.max(1.0)) * PAGE_ALWA,
         }
     }
 

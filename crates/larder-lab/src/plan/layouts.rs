@@ -9,18 +9,6 @@ use super::options::PlanOptions;
 use super::theory;
 use crate::Error;
 
-/// Memory for a bucket, in bytes.
-const BUCKET_MEMORY_BYTES: f64 = 19.0;
-/// Bytes of a bucket, and of a page of a set.
-const PAGE_BYTES: f64 = 4096.0;
-/// Memory of the index of pages for an object, in bytes.
-const OBJECT_MEMORY_BYTES: f64 = 2.5;
-/// What a record in a page takes beside key and value, in bytes.
-const RECORD_BYTES: f64 = 8.0;
-/// Memory for pages that are being filled is half a page for each set. That is at most this part of DRAM, and at most
-/// this part of the flash for them, because a set has 24 pages or more.
-const OPEN_PARTS: (f64, f64) = (1.0 / 8.0, 1.0 / 48.0);
-
 /// What it costs to store small objects in one way.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -90,15 +78,6 @@ fn answer(
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
 #[allow(clippy::cast_sign_loss)] // a part of a drive
 fn memory_bytes(options: &PlanOptions, layout: SocLayout, small_object_bytes: f64) -> u64 {
-    let flash = options.soc_bytes() as f64;
-    let bytes = match layout {
-        SocLayout::Buckets => flash / PAGE_BYTES * BUCKET_MEMORY_BYTES,
-        _ => {
-            let objects = flash / (small_object_bytes.max(1.0) + RECORD_BYTES);
-            let (of_dram, of_flash) = OPEN_PARTS;
-            let open = (options.dram_bytes as f64 * of_dram).min(flash * of_flash);
-            objects * OBJECT_MEMORY_BYTES + open
-        }
-    };
-    bytes as u64
+    let (flash, dram) = (options.soc_bytes() as f64, options.dram_bytes as f64);
+    layout.estimated_memory_bytes(flash, dram, small_object_bytes.max(1.0)) as u64
 }

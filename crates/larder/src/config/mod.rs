@@ -51,6 +51,7 @@ pub use soc::SocConfig;
 pub(crate) use soc::{OBJECT_BYTES_MAX as SOC_OBJECT_BYTES_MAX, PERCENT as SOC_PERCENT};
 pub use soc_eviction::SocEviction;
 pub use soc_layout::SocLayout;
+pub(crate) use soc_layout::{BUCKET_BYTES as SOC_BUCKET_BYTES, RECORD_BYTES as SOC_RECORD_BYTES};
 
 /// Objects on their way to flash may take this part of DRAM's budget on top of it, but at least the constant below.
 const DEMOTING_PART: u64 = 4;

@@ -177,7 +177,7 @@ fn utilization_percent(now: f64, found: &Layout) -> f64 {
 }
 
 /// How small objects are stored; `None` without them.
-fn soc_layout(found: &Layout) -> Option<SocLayout> {
+pub(super) fn soc_layout(found: &Layout) -> Option<SocLayout> {
     match (found.soc_sets, found.soc_buckets) {
         (1.., _) => Some(SocLayout::Pages),
         (0, 1..) => Some(SocLayout::Buckets),

@@ -68,7 +68,7 @@ use crate::base::key::KeyHash;
 use crate::base::layout::Layout;
 use crate::base::tier::Tier;
 use crate::base::time::CacheClock;
-use crate::config::{Config, SocLayout};
+use crate::config::Config;
 use crate::engine::array::memory::ArrayMemory;
 use crate::engine::breaker::CircuitBreaker;
 use crate::engine::flash_region::FlashRegion;
@@ -455,11 +455,7 @@ impl Flash {
         Situation {
             flash_bytes: self.layout.usable_bytes,
             soc_percent: small as f64 * 100.0 / self.layout.usable_bytes.max(1) as f64,
-            soc_layout: match (self.layout.soc_sets, self.layout.soc_buckets) {
-                (1.., _) => Some(SocLayout::Pages),
-                (0, 1..) => Some(SocLayout::Buckets),
-                (0, 0) => None,
-            },
+            soc_layout: changes::soc_layout(&self.layout),
             soc_max_object_bytes: self.soc_object_bytes_max.into(),
             load: self.load.load(),
             seconds: self.clock.now().saturating_sub(self.opened_at).as_secs(),
