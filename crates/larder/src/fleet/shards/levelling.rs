@@ -19,20 +19,20 @@ impl LiveSet {
     ) -> Result<Option<LevellingStep>, Error> {
         let now_s = self.clock.now().as_secs();
         let devices: Vec<_> = self.state().shards.iter().map(|it| it.device.clone()).collect();
-        let Some(drives) = self.levelling.look(&devices, options, now_s) else { return Ok(None) };
-        let stepped = self.step(options, &drives, now_s).await;
+        let Some(look) = self.levelling.look(&devices, options, now_s) else { return Ok(None) };
+        let stepped = self.step(options, &look.drives(), now_s).await;
         let (step, pause) = match stepped {
             Ok(Ok(step)) => (Some(step), None),
             Ok(Err(pause)) => (None, Some(pause.to_string())),
             Err(error) => {
-                self.levelling.note(None, Some(error.to_string()));
+                self.levelling.note(look, None, Some(error.to_string()));
                 return Err(error);
             }
         };
         if let Some(step) = &step {
             events::keys_moved(step.from, step.to, step.parts, step.ratio);
         }
-        self.levelling.note(step, pause);
+        self.levelling.note(look, step, pause);
         Ok(step)
     }
 

@@ -114,28 +114,41 @@ struct LevellingState {
     status: Option<LevellingStatus>,
 }
 
+/// What a look at the drives has found.
+pub(super) struct Look {
+    at_s: u64,
+    drives: Vec<Option<ShardWear>>,
+}
+
+impl Look {
+    /// The wear of the drives, in the order of the shards.
+    pub(super) fn drives(&self) -> Vec<Option<DriveWear>> {
+        self.drives.iter().map(|drive| Some((*drive)?.wear)).collect()
+    }
+}
+
 impl Levelling {
     /// `None` before the first look.
     pub(super) fn status(&self) -> Option<LevellingStatus> {
         self.lock().status.clone()
     }
 
-    /// Records what came of a look.
-    pub(super) fn note(&self, step: Option<LevellingStep>, pause: Option<String>) {
-        if let Some(status) = &mut self.lock().status {
-            status.last_step = step.or(status.last_step);
-            status.pause = pause;
-        }
+    /// Shows a look with what came of it: a report never has the one without the other.
+    pub(super) fn note(&self, look: Look, step: Option<LevellingStep>, pause: Option<String>) {
+        let Look { at_s: looked_at_s, drives } = look;
+        let mut levelling = self.lock();
+        let last_step = step.or(levelling.status.as_ref().and_then(|status| status.last_step));
+        levelling.status = Some(LevellingStatus { looked_at_s, drives, last_step, pause });
     }
 
-    /// Takes samples of these devices, in the order of the shards. Returns their wear; `None` if it is not time yet.
+    /// Takes samples of these devices, in the order of the shards. `None` if it is not time yet.
     #[allow(clippy::cast_precision_loss)] // capacities of drives
     pub(super) fn look(
         &self,
         devices: &[Option<Arc<dyn Device>>],
         options: LevellingOptions,
         now_s: u64,
-    ) -> Option<Vec<Option<DriveWear>>> {
+    ) -> Option<Look> {
         let capacities = devices.iter().flatten().map(|device| device.info().capacity_bytes);
         let largest = capacities.max().unwrap_or(1).max(1);
         let mut levelling = self.lock();
@@ -148,20 +161,35 @@ impl Levelling {
             let device = device.as_ref()?;
             history.add(&device.info().name, WearSample::of(&device.stats(), now_s));
             let part = device.info().capacity_bytes as f64 / largest as f64;
-            history.wear(options.rated_bytes.map(|bytes| bytes as f64 * part))
-        });
-        let drives: Vec<Option<DriveWear>> = looked_at.collect();
-        let shown = |drive: &Option<DriveWear>| {
-            let wear = (*drive)?;
+            let wear = history.wear(options.rated_bytes.map(|bytes| bytes as f64 * part))?;
             Some(ShardWear { wear, forecast: wear.forecast(options.planned_days) })
-        };
-        let status = status.get_or_insert_default();
-        status.looked_at_s = now_s;
-        status.drives = drives.iter().map(shown).collect();
-        Some(drives)
+        });
+        Some(Look { at_s: now_s, drives: looked_at.collect() })
     }
 
     fn lock(&self) -> MutexGuard<'_, LevellingState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_look_is_shown_with_what_came_of_it() {
+        let levelling = Levelling::default();
+        let look = |now_s| levelling.look(&[None, None], LevellingOptions::default(), now_s);
+        let first = look(1000).unwrap();
+        assert_eq!(first.drives(), [None, None]);
+        assert_eq!(levelling.status(), None, "it may still take a step");
+        let step = LevellingStep { at_s: 1000, from: 0, to: 1, parts: 28, ratio: 2.0 };
+        levelling.note(first, Some(step), None);
+        let shown = || levelling.status().map(|it| (it.looked_at_s, it.last_step, it.pause));
+        assert_eq!(shown(), Some((1000, Some(step), None)));
+        let second = look(4600).unwrap();
+        assert_eq!(shown(), Some((1000, Some(step), None)), "the second one is not over");
+        levelling.note(second, None, Some("later".to_owned()));
+        assert_eq!(shown(), Some((4600, Some(step), Some("later".to_owned()))));
     }
 }
