@@ -112,8 +112,18 @@ impl Checks {
         times: f64,
     ) -> Self {
         let by = ours / published(references, metric);
-        let text = compared(what, ours, references, metric);
-        self.exact((1.0 / times..=times).contains(&by), text)
+        self.within([by; 2], times, compared(what, ours, references, metric))
+    }
+
+    /// Adds the check that ratios to a published value, from the least to the most, are between `1 / times` and `times`.
+    pub(super) fn within(
+        self,
+        [least, most]: [f64; 2],
+        times: f64,
+        what: impl Into<String>,
+    ) -> Self {
+        let within = 1.0 / times..=times;
+        self.exact(within.contains(&least) && within.contains(&most), what)
     }
 
     /// A condition on direction or order. Without it, the result is not even in shape.

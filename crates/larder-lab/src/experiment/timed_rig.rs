@@ -280,9 +280,9 @@ pub(super) fn check_range(
     let parts: Vec<_> = parts.map(|(_, spread)| *spread).chain([whole]).collect();
     let least = lowest(parts.iter().map(|spread| spread.min));
     let most = highest(parts.iter().map(|spread| spread.max));
-    let within = wanted / factor..=wanted * factor;
-    checks.exact(
-        within.contains(&least) && within.contains(&most),
+    checks.within(
+        [least / wanted, most / wanted],
+        factor,
         format!("{what}: {least:.2} to {most:.2} times better, published {wanted}"),
     )
 }

@@ -44,7 +44,7 @@ pub struct ArrayConfig {
     /// opening fails with an error that states the required number. `None`, the default: as much as all of them take.
     pub memory_bytes: Option<u64>,
     /// Whether requested objects are written again before their region is reclaimed: those with the most hits, spread
-    /// over the filling of a region. How many of them follows what the drive has time for, from 3 % of a region while
+    /// over the filling of a region. How many of them follows what the drive has time for, from 8 % of a region while
     /// writes wait for the drive to half of a region while it is idle. Default true.
     pub reinsertion: bool,
     /// Whether objects are grouped into regions by their remaining time to live (TTL), in 32 groups, so that regions

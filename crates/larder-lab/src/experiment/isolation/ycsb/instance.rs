@@ -14,13 +14,20 @@ use super::workload::{Op, Workload};
 use crate::Error;
 
 /// Memtables that wait for the compacting thread when writes become slower and when they stop: LevelDB begins to
-/// compact 4 tables of level 0, delays each write by 1 ms from 8 of them on, and stops at 12.
+/// compact 4 tables of level 0, delays each write from 8 of them on, and stops at 12.
 const SLOW: usize = 4;
 const STOP: usize = 8;
-const SLOWED_NS: Nanoseconds = 1_000_000;
 
 /// The number of the compacting thread.
 const COMPACTOR: u64 = 0;
+
+/// What an operation of LevelDB takes beside the drive, in nanoseconds.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct OwnTimes {
+    pub(super) op_ns: Nanoseconds,
+    /// By which a write is delayed while compactions are behind.
+    pub(super) delay_ns: Nanoseconds,
+}
 
 /// A client: one operation after the other.
 #[derive(Debug)]
@@ -50,13 +57,13 @@ pub(super) struct Instance {
     /// Compactions that have not begun.
     waiting: VecDeque<Vec<Step>>,
     compacts: bool,
-    op_ns: Nanoseconds,
+    times: OwnTimes,
     pub(super) took: Latencies,
     pub(super) ops: u64,
 }
 
 impl Instance {
-    pub(super) fn new(store: LevelDb, shared: Shared, op_ns: Nanoseconds) -> Self {
+    pub(super) fn new(store: LevelDb, shared: Shared, times: OwnTimes) -> Self {
         Self {
             store,
             shared,
@@ -64,7 +71,7 @@ impl Instance {
             compactor: Thread::new(COMPACTOR),
             waiting: VecDeque::new(),
             compacts: false,
-            op_ns,
+            times,
             took: Latencies::default(),
             ops: 0,
         }
@@ -88,7 +95,7 @@ impl Instance {
     fn next(&mut self, client: usize, workload: &Workload, now: Nanoseconds) {
         let op = self.store.draw(workload);
         let slowed = op.writes() && self.backlog() >= SLOW;
-        let ready = now + self.op_ns + if slowed { SLOWED_NS } else { 0 };
+        let ready = now + self.times.op_ns + if slowed { self.times.delay_ns } else { 0 };
         let client = &mut self.clients[client];
         (client.began, client.doing) = (now, Doing::Computes(ready, op));
     }

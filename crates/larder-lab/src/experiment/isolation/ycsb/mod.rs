@@ -28,6 +28,7 @@ use crate::Error;
 use crate::experiment::judge::Checks;
 use crate::experiment::{Experiment, Judgement, Metrics, Parameter, Reference, Settings, Summary};
 use crate::replay::Monitor;
+use instance::OwnTimes;
 use play::{Instances, Load, WorkloadResult};
 use workload::WORKLOADS;
 
@@ -47,6 +48,11 @@ const OP_US: Parameter = Parameter {
     default: "20",
     help: "microseconds that an operation takes beside the drive, 0 to 10000; LevelDB in memory makes some 40000 a \
            second",
+};
+const DELAY_US: Parameter = Parameter {
+    name: "delay_us",
+    default: "1000",
+    help: "microseconds by which LevelDB delays a write while compactions are behind, 0 to 100000; LevelDB has 1000",
 };
 const INSTANCES: Parameter =
     Parameter { name: "instances", default: "2", help: "instances of LevelDB, 2 or 4 or both" };
@@ -80,7 +86,7 @@ pub(in crate::experiment) static YCSB: Experiment = Experiment {
     criterion: "two instances: throughput and p99 with own dies and with limits of bytes, by those with own channels, \
                 are two thirds to 1.5 times the paper's; own channels are no worse than own dies and than limits, \
                 within 5 %",
-    parameters: &[RECORDS, OPS, OP_US, CLIENTS, INSTANCES, FOUR_PLANES],
+    parameters: &[RECORDS, OPS, OP_US, DELAY_US, CLIENTS, INSTANCES, FOUR_PLANES],
     metrics: &[
         (
             "kops.*",
@@ -135,7 +141,10 @@ fn measure(settings: &Settings, seed: u64, monitor: &Monitor) -> Result<Metrics,
     let load = Load {
         records: settings.within(RECORDS.name, 100..=1_000_000)?,
         ops: settings.within(OPS.name, 100..=100_000_000)?,
-        op_ns: settings.within(OP_US.name, 0..=10_000)? * 1000,
+        times: OwnTimes {
+            op_ns: settings.within(OP_US.name, 0..=10_000)? * 1000,
+            delay_ns: settings.within(DELAY_US.name, 0..=100_000)? * 1000,
+        },
         clients: settings.within(CLIENTS.name, 1..=256)?,
         seed: seed * 100,
     };

@@ -8,7 +8,7 @@ use larder_workload::Latencies;
 
 use super::super::drive::{Drive, Kind};
 use super::super::failed;
-use super::instance::Instance;
+use super::instance::{Instance, OwnTimes};
 use super::places::Places;
 use super::store::LevelDb;
 use super::thread::{Shared, Thread};
@@ -27,8 +27,7 @@ const CLIENTS_LEAST: u64 = 4;
 pub(super) struct Load {
     pub(super) records: u64,
     pub(super) ops: u64,
-    /// Time of an operation outside the drive, in nanoseconds.
-    pub(super) op_ns: Nanoseconds,
+    pub(super) times: OwnTimes,
     /// Clients of an instance, at most.
     pub(super) clients: u64,
     pub(super) seed: u64,
@@ -79,7 +78,7 @@ impl Instances {
                 Thread::at_once(&mut shared, &mut timed, &recording.client)?;
                 Thread::at_once(&mut shared, &mut timed, &recording.compaction)?;
             }
-            instances.push(Instance::new(store, shared, load.op_ns));
+            instances.push(Instance::new(store, shared, load.times));
         }
         // Reset the time: the instances already had their data.
         let timed = TimedVssds::new(timed.into_array(), &drive.timing, &policy).map_err(failed)?;
