@@ -8,7 +8,8 @@ use std::io;
 use std::ops::ControlFlow;
 use std::pin::pin;
 use std::rc::Rc;
-use std::task::Poll;
+use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use crate::answers::Answers;
@@ -71,14 +72,18 @@ impl<S: Socket, P: Protocol> Connection<S, P> {
 
     /// Waits for requests, or for more of one. Returns `false` if the connection must end.
     async fn waits(&mut self) -> bool {
-        let Self { socket, caller, rest, .. } = self;
+        let Self { socket, protocol, caller, rest } = self;
         let config = &caller.worker.shared.config;
-        let limits = [config.idle_timeout, rest.time_left(config.request_timeout)];
+        let idle_timeout = config.idle_timeout.filter(|_| !protocol.waits_for_messages());
+        let limits = [idle_timeout, rest.time_left(config.request_timeout)];
         let limit = limits.into_iter().flatten().min();
         let is_amid = rest.since.is_some();
         let goes_on = poll_fn(|cx| match socket.poll_readable(cx) {
             Poll::Ready(()) => Poll::Ready(true),
             Poll::Pending if caller.is_evicted(cx) => Poll::Ready(true),
+            Poll::Pending if protocol.inbox().is_some_and(|it| it.poll(cx).is_ready()) => {
+                Poll::Ready(true)
+            }
             Poll::Pending if caller.is_over(limit, is_amid, cx) => Poll::Ready(false),
             Poll::Pending => Poll::Pending,
         })
@@ -89,7 +94,8 @@ impl<S: Socket, P: Protocol> Connection<S, P> {
 
     /// Sends the close notification, if the socket has one.
     async fn closes(&mut self) {
-        let Self { socket, caller, .. } = self;
+        let Self { socket, protocol, caller, .. } = self;
+        protocol.ends().await;
         let closing = pin!(poll_fn(|cx| socket.poll_close(cx)));
         within(&*caller.worker.clock, FAREWELL, closing).await;
     }
@@ -109,13 +115,25 @@ impl<S: Socket, P: Protocol> Connection<S, P> {
             worker.pause(pause).await;
             pause = (2 * pause).min(FULL_PAUSE_MAX);
         }
+        let inbox = self.protocol.inbox().map(Arc::clone);
         let mut exchange = pin!(self.exchange());
         let first = poll_fn(|cx| Poll::Ready(exchange.as_mut().poll(cx))).await;
         match first {
             Poll::Ready(ended) => ended,
             Poll::Pending => {
                 let _busy = account.is_busy(holder);
-                exchange.await
+                // A client that does not read its messages is closed amid an answer that it does not read either.
+                let is_over = |cx: &Context<'_>| {
+                    inbox.as_ref().is_some_and(|inbox| inbox.poll_over(cx).is_ready())
+                };
+                poll_fn(|cx| match exchange.as_mut().poll(cx) {
+                    Poll::Pending if is_over(cx) => {
+                        worker.counters.closed_slow.add(1);
+                        Poll::Ready(Ok(ControlFlow::Break(())))
+                    }
+                    ended => ended,
+                })
+                .await
             }
         }
     }
@@ -128,6 +146,9 @@ impl<S: Socket, P: Protocol> Connection<S, P> {
         let mut input = Input::begin(&worker.buffers, std::mem::take(&mut rest.bytes));
         let mut answers = Answers::new(Rc::clone(&worker), caller.holder(), socket);
         loop {
+            if hear(protocol, caller, &mut answers).await? {
+                answers.send().await?;
+            }
             // A request that was evicted is refused with the bytes that are there.
             if !caller.was_evicted() {
                 match input.receive(answers.socket()).await? {
@@ -158,6 +179,7 @@ impl<S: Socket, P: Protocol> Connection<S, P> {
                         caller.work.does(1);
                         caller.work.does_bytes(bytes);
                         caller.rests().await;
+                        hear(protocol, caller, &mut answers).await?;
                     }
                     Step::Again => answers.send().await?,
                     Step::Needs(bytes) => break bytes,
@@ -191,6 +213,21 @@ impl<S: Socket, P: Protocol> Connection<S, P> {
             yield_now().await;
         }
     }
+}
+
+/// Answers with the messages that have come, if the connection hears any. An error: it did not read them in time.
+async fn hear<P: Protocol>(
+    protocol: &mut P,
+    caller: &mut Caller,
+    answers: &mut Answers<'_>,
+) -> io::Result<bool> {
+    let Some(inbox) = protocol.inbox() else { return Ok(false) };
+    if inbox.is_over() {
+        caller.worker.counters.closed_slow.add(1);
+        return Err(io::Error::other("the client does not read its messages"));
+    }
+    Box::pin(protocol.messages(caller, answers)).await;
+    Ok(true)
 }
 
 /// Lets the protocol answer `input`. A connection whose user was revoked ends.

@@ -43,6 +43,7 @@ mod admin;
 mod answers;
 mod block_caches;
 mod caller;
+mod channels;
 mod config;
 mod connection;
 mod counters;
@@ -79,7 +80,8 @@ mod worker;
 pub use admin::alone::MetricsServer;
 pub use block_caches::{BlockCacheReport, BlockCaches};
 pub use config::{
-    ListenerConfig, NodeList, OpenedDevice, Otlp, ProtocolKind, ServerConfig, SlotMap, SlotNode,
+    ListenerConfig, MaxmemoryPolicy, NodeList, OpenedDevice, Otlp, ProtocolKind, ServerConfig,
+    SlotMap, SlotNode,
 };
 pub use debug_clock::DebugClock;
 pub use error::{Error, ErrorKind};

@@ -10,6 +10,7 @@ use larder_net::sockets::{SocketBackend, SocketRing};
 use larder_net::tls::Tls;
 
 use crate::account::Account;
+use crate::channels::{Channels, OutputLimit};
 use crate::config::ServerConfig;
 use crate::counters::{CounterValues, Counters, RingCounters};
 use crate::error::Error;
@@ -51,6 +52,8 @@ pub(crate) struct ServerState {
     pub(crate) rings: Vec<Arc<RingCounters>>,
     /// What RESP connections share.
     pub(crate) resp: Board,
+    /// Who hears which messages.
+    pub(crate) channels: Channels,
     pub(crate) started: Instant,
     draining: AtomicBool,
     /// Slow requests.
@@ -78,6 +81,7 @@ impl ServerState {
         let prefixes = prefixes_of(&config.tenants, &tenants);
         let account = Arc::new(Account::new(config.client_bytes_max, tenants.len()));
         set_policies(&config.tenants, &tenants, &account);
+        let channels = Channels::new(tenants.len(), OutputLimit::of(config.pubsub_bytes_max));
         let draining = AtomicBool::new(false);
         let connections_max = AtomicUsize::new(config.connections_max);
         let drive_levelling = Mutex::new(config.drive_levelling);
@@ -104,6 +108,7 @@ impl ServerState {
             counters,
             rings,
             resp,
+            channels,
             started,
             draining,
             slow_log,
@@ -154,6 +159,7 @@ impl ServerState {
             mailbox.send(Letter::UsersChanged);
         }
         self.connections_max.store(config.connections_max, Ordering::Relaxed);
+        self.channels.limit.set(OutputLimit::of(config.pubsub_bytes_max));
         self.slow_log.set_threshold(config.slow_threshold);
         let mut levelling = self.drive_levelling.lock().unwrap_or_else(PoisonError::into_inner);
         *levelling = config.drive_levelling;

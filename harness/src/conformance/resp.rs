@@ -1,4 +1,4 @@
-//! Redis' own tests of strings and keys, from the distribution's source package, and those of redis-py.
+//! Redis' own tests of strings, keys and channels, from the distribution's source package, and those of redis-py.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,19 +12,23 @@ use crate::step;
 /// Options of the server.
 const OPTIONS: [&str; 6] = ["--memory", "256M", "--flash", "0", "--value-max", "16M"];
 
-/// The test files about strings, keys, and the protocol.
-const FILES: [&str; 7] = [
+/// The test files about strings, keys, channels, and the protocol.
+const FILES: [&str; 8] = [
     "unit/type/string",
     "unit/type/incr",
     "unit/expire",
     "unit/keyspace",
     "unit/protocol",
+    "unit/pubsub",
     "unit/scan",
     "unit/quit",
 ];
 
+/// The test publishes by another connection, and reads its subscriber's answer later.
+const NOT_AWAITED: &str = "an order between two connections, which may be on different threads";
+
 /// Tests that need features that the server does not have: prefix of the name, and the missing feature.
-const SKIPPED: [(&str, &str); 23] = [
+const SKIPPED: [(&str, &str); 26] = [
     ("MGET against non-string key", "sets"),
     ("SETBIT", "bits of strings"),
     ("GETBIT", "bits of strings"),
@@ -54,6 +58,9 @@ const SKIPPED: [(&str, &str); 23] = [
     ("HSCAN", "hashes"),
     ("ZSCAN", "sorted sets"),
     ("SCAN regression test", "sets"),
+    ("Keyspace notifications", "notifications of keys"),
+    ("PUBLISH/SUBSCRIBE after UNSUBSCRIBE without arguments", NOT_AWAITED),
+    ("PUBLISH/PSUBSCRIBE after PUNSUBSCRIBE without arguments", NOT_AWAITED),
 ];
 
 /// Excludes tests that need more than strings and keys, or a server that the harness started itself.

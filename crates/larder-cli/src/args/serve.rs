@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use larder_device::Target;
-use larder_server::{PasswordHash, SocketBackend};
+use larder_server::{MaxmemoryPolicy, PasswordHash, SocketBackend};
 use tracing::level_filters::LevelFilter;
 
 use super::listening::{ListenArg, hash, listen, log_level, sockets};
@@ -156,6 +156,15 @@ pub(crate) struct ServeArgs {
     /// Longest value [default: 1M]
     #[arg(long, value_name = "SIZE", value_parser = positive_size)]
     pub(crate) value_max: Option<u64>,
+
+    /// Close subscribers that have not read this many bytes of messages, or a quarter of it for a minute [default: 32M]
+    #[arg(long, value_name = "SIZE", value_parser = positive_size)]
+    pub(crate) pubsub_max: Option<u64>,
+
+    /// What INFO tells clients of Redis that is evicted: allkeys-lru, volatile-lru, noeviction, ... Some clients refuse
+    /// to work with some policies; the cache evicts as it does whatever the name [default: allkeys-lru]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) maxmemory_policy: Option<MaxmemoryPolicy>,
 
     /// Close connections that send no request, or take none of their answers, for this long; 0 never [default: 3600]
     #[arg(long, value_name = "SECONDS")]

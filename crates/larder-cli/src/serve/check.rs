@@ -78,6 +78,8 @@ pub(crate) fn explain(settings: &Settings) -> Vec<String> {
         line("sockets", &settings.sockets.0, &settings.sockets.1),
         line("connections", &settings.connections.0, &settings.connections.1),
         size("value_max", &settings.value_max),
+        size("pubsub_max", &settings.pubsub_max),
+        line("maxmemory_policy", &settings.maxmemory_policy.0, &settings.maxmemory_policy.1),
         seconds("idle_timeout", &settings.idle_timeout),
         seconds("request_timeout", &settings.request_timeout),
         line("request_deadline", &deadline(settings), &settings.request_deadline.1),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use larder::OnChange;
 use larder_device::Target;
-use larder_server::{PasswordHash, SocketBackend, User};
+use larder_server::{MaxmemoryPolicy, PasswordHash, SocketBackend, User};
 use larder_workload::Error;
 use serde::Deserialize;
 use serde::de::{self, Deserializer};
@@ -49,6 +49,8 @@ pub(crate) struct SettingsFile {
     pub(crate) sockets: Option<Sockets>,
     pub(crate) connections: Option<usize>,
     pub(crate) value_max: Option<Size>,
+    pub(crate) pubsub_max: Option<Size>,
+    pub(crate) maxmemory_policy: Option<Policy>,
     pub(crate) idle_timeout: Option<u32>,
     pub(crate) request_timeout: Option<u32>,
     pub(crate) request_deadline: Option<u32>,
@@ -99,6 +101,19 @@ struct UserEntry {
     tenant: Option<String>,
     #[serde(default)]
     admin: bool,
+}
+
+/// A policy of eviction, by Redis' name.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) struct Policy(pub(crate) MaxmemoryPolicy);
+
+impl TryFrom<String> for Policy {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        name.parse().map(Self)
+    }
 }
 
 /// "epoll" or "io_uring".

@@ -2,8 +2,8 @@
 //!
 //! What is counted, and where it ends:
 //!
-//! - [`KeptBytes`]: commands between MULTI and EXEC, watched keys, keys that a walk has found. Refused beyond half of
-//!   the tenant's share.
+//! - [`KeptBytes`]: commands between MULTI and EXEC, watched keys, keys that a walk has found, subscriptions and their
+//!   messages. Refused beyond half of the tenant's share.
 //! - [`Passing`]: incomplete requests, and answers that a client does not take. May exceed the share as long as others
 //!   leave room; then the slowest end.
 //! - [`Busy`]: buffers of a request that waits, for flash for example. The tenant's next requests are not read before
@@ -261,6 +261,14 @@ impl KeptBytes {
             kept.fetch_sub(bytes, Ordering::Relaxed);
         }
         fits
+    }
+
+    /// Counts `bytes` less.
+    pub(crate) fn shrink(&mut self, bytes: usize) {
+        assert!(bytes <= self.bytes, "what was counted is there");
+        self.bytes -= bytes;
+        self.account.holders[self.holder.0].kept.fetch_sub(bytes, Ordering::Relaxed);
+        self.account.take_off(self.holder, bytes);
     }
 }
 

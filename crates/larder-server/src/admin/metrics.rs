@@ -8,6 +8,7 @@ use larder::{OpenMetrics, Stats};
 
 use super::api::own_streams;
 use super::placement;
+use crate::channels::Kind;
 use crate::counters::Counter;
 use crate::metrics_text::{self, END};
 use crate::shared::ServerState;
@@ -46,6 +47,10 @@ pub(crate) fn text(shared: &ServerState) -> String {
 /// Connections and requests.
 fn write_server(text: &mut String, shared: &ServerState) {
     let is_ready = u64::from(shared.why_not_ready().is_none());
+    let names = |kind| {
+        let of_each = (0..shared.tenants.len()).map(|tenant| shared.channels.names(tenant, kind));
+        of_each.sum::<usize>() as u64
+    };
     let gauges = [
         ("connections", "Connections that there are.", shared.connections() as u64),
         ("connections_max", "Most connections at a time.", shared.connections_max() as u64),
@@ -62,6 +67,9 @@ fn write_server(text: &mut String, shared: &ServerState) {
             "Most units of work that a connection has done before others had their turns.",
             shared.longest_turn_units.load(Ordering::Relaxed) as u64,
         ),
+        ("pubsub_channels", "Channels that have subscribers.", names(Kind::Channel)),
+        ("pubsub_patterns", "Patterns of channels that have subscribers.", names(Kind::Pattern)),
+        ("pubsub_shard_channels", "Sharded channels that have subscribers.", names(Kind::Shard)),
         ("uptime_seconds", "Time since it was started.", shared.started.elapsed().as_secs()),
     ];
     for (name, help, value) in gauges {
@@ -81,6 +89,11 @@ fn write_server(text: &mut String, shared: &ServerState) {
             "evicted_clients",
             "Half-sent requests and answers not taken that were ended, since others needed the memory.",
             shared.account.evicted() as u64,
+        ),
+        (
+            "pubsub_delivered",
+            "Messages that were given to subscribers.",
+            shared.channels.delivered(),
         ),
         (
             "memory_returns",

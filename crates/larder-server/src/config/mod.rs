@@ -1,6 +1,7 @@
 //! The configuration of a server: listeners, threads and limits.
 
 mod devices;
+mod maxmemory_policy;
 mod nodes;
 mod otlp;
 mod slot_map;
@@ -22,6 +23,7 @@ use crate::vssds::VssdOrders;
 use crate::wear::WearReports;
 
 pub use devices::OpenedDevice;
+pub use maxmemory_policy::MaxmemoryPolicy;
 pub use nodes::NodeList;
 pub use otlp::Otlp;
 pub(crate) use slot_map::SLOTS;
@@ -119,8 +121,13 @@ pub struct ServerConfig {
     pub request_deadline: Option<Duration>,
     /// Longest value in bytes, from 1 KiB to 128 MiB ([`larder::VALUE_BYTES_MAX`]).
     pub value_bytes_max: usize,
+    /// What `INFO` and `CONFIG GET` of RESP say the server evicts. It changes nothing else: see [`MaxmemoryPolicy`].
+    pub maxmemory_policy: MaxmemoryPolicy,
+    /// Bytes of messages that may wait for a subscriber that does not read them, 1 or more: above it, or above a quarter
+    /// of it for a minute, its connection is closed. The messages are part of `client_bytes_max`.
+    pub pubsub_bytes_max: usize,
     /// Bytes of memory that all clients together may use besides the caches: incomplete requests, answers that are not
-    /// taken, transactions and watched keys, waiting requests. Tenants share them by weight. Beyond that the slowest
+    /// taken, transactions and watched keys, subscriptions and their messages, waiting requests. Tenants share them by weight. Beyond that the slowest
     /// uploads end, and requests are answered as busy.
     pub client_bytes_max: usize,
     /// Flash reads that a worker runs at a time, at least 1. Further requests wait; tenants get turns by weight.
@@ -173,6 +180,8 @@ impl Default for ServerConfig {
             request_timeout: Some(Duration::from_secs(30)),
             request_deadline: None,
             value_bytes_max: 1 << 20,
+            maxmemory_policy: MaxmemoryPolicy::default(),
+            pubsub_bytes_max: 32 << 20,
             client_bytes_max: 256 << 20,
             flash_turns: 128,
             ready_without_flash: true,
@@ -214,6 +223,9 @@ impl ServerConfig {
                 "value_bytes_max = {}: must be 1024 to {VALUE_BYTES_MAX}",
                 self.value_bytes_max
             ));
+        }
+        if self.pubsub_bytes_max == 0 {
+            return refuse("pubsub_bytes_max = 0: must be at least 1".to_owned());
         }
         if self.client_bytes_max < CLIENT_VALUES_MIN * self.value_bytes_max {
             return refuse(format!(
@@ -315,6 +327,7 @@ impl ServerConfig {
             ("cluster", self.cluster == *cluster),
             ("memcached_nodes", self.memcached_nodes == *memcached_nodes),
             ("value_bytes_max", self.value_bytes_max == *value_bytes_max),
+            ("maxmemory_policy", self.maxmemory_policy == other.maxmemory_policy),
             ("client_bytes_max", self.client_bytes_max == other.client_bytes_max),
             ("flash_turns", self.flash_turns == *flash_turns),
             ("ready_without_flash", self.ready_without_flash == *ready_without_flash),

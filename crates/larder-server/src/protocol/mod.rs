@@ -3,14 +3,33 @@
 pub(crate) mod memcached;
 pub(crate) mod resp;
 
+use std::sync::Arc;
+
 use crate::answers::Answers;
 use crate::caller::Caller;
+use crate::channels::Inbox;
 
 /// The protocol of a connection, with its state.
 pub(crate) trait Protocol: 'static {
     /// Answers the first request in `input`, which is not empty, if the request is complete. A request that changes
     /// nothing may answer later ([`Answers::later`]); any other waits for those answers first ([`Answers::settle`]).
     async fn step(&mut self, caller: &mut Caller, input: &[u8], answers: &mut Answers<'_>) -> Step;
+
+    /// The inbox of the connection, if messages can come without a request.
+    fn inbox(&self) -> Option<&Arc<Inbox>> {
+        None
+    }
+
+    /// Whether the client may be silent for as long as it likes, since it waits for messages.
+    fn waits_for_messages(&self) -> bool {
+        false
+    }
+
+    /// Answers with the messages that have come. Called between two requests.
+    async fn messages(&mut self, _: &mut Caller, _: &mut Answers<'_>) {}
+
+    /// The connection ends.
+    async fn ends(&mut self) {}
 }
 
 /// The progress of a protocol with the input.

@@ -48,6 +48,8 @@ pub(crate) struct ClientEntry {
     pub(crate) is_resp3: AtomicBool,
     /// Queued requests of its transaction; -1 outside of one.
     pub(crate) queued: AtomicI64,
+    /// Its subscriptions: channels, patterns, sharded channels.
+    subscriptions: [AtomicUsize; 3],
     /// It is closed at its next request.
     pub(crate) is_killed: AtomicBool,
     words: Mutex<Words>,
@@ -92,6 +94,7 @@ impl Board {
             command: AtomicUsize::new(0),
             is_resp3: AtomicBool::new(false),
             queued: AtomicI64::new(-1),
+            subscriptions: Default::default(),
             is_killed: AtomicBool::new(false),
             words: Mutex::default(),
         });
@@ -143,6 +146,23 @@ impl ClientEntry {
 
     pub(crate) fn say(&self, say: impl FnOnce(&mut Words)) {
         say(&mut self.words.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// It has these numbers of subscriptions: channels, patterns, sharded channels.
+    pub(crate) fn subscribes_to(&self, numbers: [usize; 3]) {
+        for (seen, number) in self.subscriptions.iter().zip(numbers) {
+            seen.store(number, Ordering::Relaxed);
+        }
+    }
+
+    /// Its channels, patterns and sharded channels.
+    pub(crate) fn subscriptions(&self) -> [usize; 3] {
+        self.subscriptions.each_ref().map(|number| number.load(Ordering::Relaxed))
+    }
+
+    /// Whether it has any subscription.
+    pub(crate) fn hears_messages(&self) -> bool {
+        self.subscriptions().iter().any(|number| *number > 0)
     }
 
     pub(crate) fn set_name(&self, name: &[u8]) {

@@ -36,6 +36,15 @@ const WRONG_DELAY: Duration = Duration::from_millis(500);
 /// Longest password.
 const PASSWORD_BYTES_MAX: usize = 1024;
 
+/// A user, as operators see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ListedUser<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) is_admin: bool,
+    /// Whether it logs in, by a password or a certificate.
+    pub(crate) has_password: bool,
+}
+
 /// Why a login is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LoginRefusal {
@@ -196,6 +205,25 @@ impl Users {
     pub(crate) fn certified(&self, common_name: &str) -> Option<&Arc<Login>> {
         let named = |user: &&KnownUser| user.certificate.as_deref() == Some(common_name);
         self.all().iter().find(named).map(|user| &user.login)
+    }
+
+    /// All users; of a server without users, the one that every client is.
+    pub(crate) fn listed(&self) -> Vec<ListedUser<'_>> {
+        match self {
+            Self::Open { local, .. } => {
+                let is_admin = local.is_admin();
+                vec![ListedUser { name: "default", is_admin, has_password: false }]
+            }
+            Self::Known(known) => {
+                let logins = known.users.iter().map(|user| &user.login);
+                let listed = logins.map(|login| ListedUser {
+                    name: login.name(),
+                    is_admin: login.is_admin(),
+                    has_password: true,
+                });
+                listed.collect()
+            }
+        }
     }
 
     fn all(&self) -> &[KnownUser] {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::queue::{Transaction, WatchedKeys};
+use super::subscriptions::Subscriptions;
 use crate::answers::Answers;
 use crate::resp_board::ClientEntry;
 
@@ -31,6 +32,8 @@ pub(super) struct Client {
     pub(super) watched: WatchedKeys,
     /// Within EXEC, until something has been changed: the keys that must not have changed before that.
     pub(super) guarded: WatchedKeys,
+    /// What it has subscribed to, once it has.
+    pub(super) subscriptions: Option<Box<Subscriptions>>,
     /// Its entry in the list of clients, once it has sent a request.
     pub(super) listed: Option<Arc<ClientEntry>>,
     /// Keys still to answer of an MGET whose answer has begun.
@@ -61,7 +64,7 @@ impl Client {
         }
     }
 
-    /// Resets everything but the login.
+    /// Resets everything but the login and the subscriptions.
     pub(super) fn reset(&mut self) {
         (self.is_resp3, self.replies, self.transaction) = (false, Replies::On, None);
         self.watched = WatchedKeys::default();

@@ -175,8 +175,9 @@ async fn list(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
     match (&*argv.get(2).to_ascii_uppercase(), argv.len()) {
         (_, 2) => {}
         (b"TYPE", 4) => match &*argv.get(3).to_ascii_lowercase() {
-            b"normal" => {}
-            b"master" | b"replica" | b"slave" | b"pubsub" => clients.clear(),
+            b"normal" => clients.retain(|it| !it.hears_messages()),
+            b"pubsub" => clients.retain(|it| it.hears_messages()),
+            b"master" | b"replica" | b"slave" => clients.clear(),
             _ => {
                 let kind = shown(argv.get(3));
                 return Err(Refusal::Said(format!("ERR Unknown client type '{kind}'")));
@@ -215,15 +216,20 @@ fn line(listed: &ClientEntry) -> String {
     let command = TABLE.get(listed.command.load(Ordering::Relaxed)).map_or("NULL", |it| it.name);
     let queued = listed.queued.load(Ordering::Relaxed);
     let version = if listed.is_resp3.load(Ordering::Relaxed) { 3 } else { 2 };
+    let [channels, patterns, sharded] = listed.subscriptions();
     let mut line = format!("id={} addr={} fd=0 ", listed.id, listed.peer);
     let _ = writeln!(
         line,
-        "name={} age={} idle={} flags={} db=0 sub=0 psub=0 ssub=0 multi={queued} cmd={command} user={} redir=-1 \
+        "name={} age={} idle={} flags={} db=0 sub={channels} psub={patterns} ssub={sharded} multi={queued} cmd={command} user={} redir=-1 \
          resp={version} lib-name={} lib-ver={}",
         text(&words.name),
         age.as_secs(),
         idle.as_secs(),
-        if queued >= 0 { "x" } else { "N" },
+        match queued {
+            _ if channels + patterns + sharded > 0 => "P",
+            0.. => "x",
+            _ => "N",
+        },
         text(&words.user),
         text(&words.library),
         text(&words.library_version),

@@ -13,8 +13,10 @@ pub(super) mod flags {
     pub(in crate::protocol::resp) const STALE: u16 = 1 << 6;
     pub(in crate::protocol::resp) const FAST: u16 = 1 << 7;
     pub(in crate::protocol::resp) const NO_AUTH: u16 = 1 << 8;
-    pub(in crate::protocol::resp) const NAMES: [&str; 9] = [
+    pub(in crate::protocol::resp) const PUBSUB: u16 = 1 << 9;
+    pub(in crate::protocol::resp) const NAMES: [&str; 10] = [
         "write", "readonly", "denyoom", "admin", "noscript", "loading", "stale", "fast", "no_auth",
+        "pubsub",
     ];
 }
 
@@ -46,6 +48,7 @@ pub(super) enum Group {
     Cluster,
     Connection,
     Generic,
+    Pubsub,
     Scripting,
     Server,
     String,
@@ -55,6 +58,7 @@ pub(super) enum Group {
 /// What a command does. Two names may do the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Does {
+    Acl,
     Append,
     Asking,
     Auth,
@@ -103,7 +107,11 @@ pub(super) enum Does {
     Pexpiretime,
     Ping,
     Psetex,
+    Psubscribe,
     Pttl,
+    Publish,
+    Pubsub,
+    Punsubscribe,
     Quit,
     Randomkey,
     Readonly,
@@ -118,11 +126,16 @@ pub(super) enum Does {
     Setnx,
     Setrange,
     Slowlog,
+    Spublish,
+    Ssubscribe,
     Strlen,
+    Subscribe,
+    Sunsubscribe,
     Time,
     Touch,
     Ttl,
     Type,
+    Unsubscribe,
     Unwatch,
     Wait,
     Watch,
@@ -181,6 +194,7 @@ impl Command {
         add(self.group == Group::String, "@string");
         add(self.group == Group::Generic, "@keyspace");
         add(self.group == Group::Connection, "@connection");
+        add(self.group == Group::Pubsub, "@pubsub");
         add(self.group == Group::Transactions, "@transaction");
         let dangerous = matches!(
             self.does,
@@ -200,6 +214,7 @@ impl Group {
             Self::Cluster => "cluster",
             Self::Connection => "connection",
             Self::Generic => "generic",
+            Self::Pubsub => "pubsub",
             Self::Scripting => "scripting",
             Self::Server => "server",
             Self::String => "string",

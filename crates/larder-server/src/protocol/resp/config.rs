@@ -1,17 +1,20 @@
 //! `CONFIG`: the settings that clients and tools ask for, under Redis' names.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use super::context::{Context, shown, unknown_subcommand, wrong_arity};
 use super::glob;
 use super::number;
 use super::parse::Arguments;
 use super::write::{Outcome, Refusal};
+use crate::channels::{LimitInForce, OutputLimit};
 use crate::resp_board::ENTRIES_MAX;
 
 /// Settings that can be read; [`set`] knows which can be changed.
-const NAMES: [&str; 14] = [
+const NAMES: [&str; 15] = [
     "appendonly",
+    "client-output-buffer-limit",
     "databases",
     "latency-tracking",
     "maxclients",
@@ -62,7 +65,8 @@ pub(super) fn config(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
                     "GET <pattern> [<pattern> ...]",
                     "    Settings and their values: those of the process for administrators alone.",
                     "SET <name> <value> [<name> <value> ...]",
-                    "    For administrators: changes slowlog-log-slower-than or slowlog-max-len until the server ends.",
+                    "    For administrators: changes slowlog-log-slower-than, slowlog-max-len or the class pubsub of",
+                    "    client-output-buffer-limit until the server ends.",
                     "RESETSTAT, REWRITE",
                     "    Refused: counters only grow, and the configuration is its owner's.",
                 ],
@@ -101,10 +105,14 @@ fn value_of(cx: &Context<'_>, name: &str) -> String {
     match name {
         "databases" => "1".to_owned(),
         "appendonly" | "latency-tracking" => "no".to_owned(),
+        "client-output-buffer-limit" => {
+            let OutputLimit { hard_bytes, soft_bytes, soft_time } = limit_in_force(cx).now();
+            let seconds = soft_time.as_secs();
+            format!("normal 0 0 0 slave 0 0 0 pubsub {hard_bytes} {soft_bytes} {seconds}")
+        }
         "maxclients" => config.connections_max.to_string(),
         "maxmemory" => cx.caller.tenant.memory_limit_bytes().to_string(),
-        // The nearest match.
-        "maxmemory-policy" => "allkeys-lru".to_owned(),
+        "maxmemory-policy" => config.maxmemory_policy.name().to_owned(),
         "proto-max-bulk-len" => config.value_bytes_max.to_string(),
         "slowlog-log-slower-than" => slow.threshold_micros.load(Ordering::Relaxed).to_string(),
         "slowlog-max-len" => slow.entries_max.load(Ordering::Relaxed).to_string(),
@@ -113,6 +121,56 @@ fn value_of(cx: &Context<'_>, name: &str) -> String {
         // notify-keyspace-events and save are empty; requirepass is never disclosed.
         _ => String::new(),
     }
+}
+
+fn limit_in_force<'c>(cx: &'c Context<'_>) -> &'c LimitInForce {
+    &cx.caller.worker.shared.channels.limit
+}
+
+/// The limit in a text such as `pubsub 32mb 8mb 60`. Other classes have none, so theirs must be 0.
+fn pubsub_limit(text: &[u8]) -> Result<OutputLimit, &'static str> {
+    const FORM: &str =
+        "give a class, a hard limit, a soft limit and its seconds, such as pubsub 32mb 8mb 60";
+    let words: Vec<&[u8]> = text.split(|byte| *byte == b' ').filter(|it| !it.is_empty()).collect();
+    let mut found = None;
+    for group in words.chunks(4) {
+        let [class, hard, soft, seconds] = *group else { return Err(FORM) };
+        let limits = (bytes(hard), bytes(soft), number::integer(seconds));
+        let (Some(hard_bytes), Some(soft_bytes), Some(seconds @ 0..)) = limits else {
+            return Err(FORM);
+        };
+        match &*class.to_ascii_lowercase() {
+            b"pubsub" => {
+                let soft_time = Duration::from_secs(seconds.unsigned_abs());
+                found = Some(OutputLimit { hard_bytes, soft_bytes, soft_time });
+            }
+            b"normal" | b"slave" | b"replica" if (hard_bytes, soft_bytes) == (0, 0) => {}
+            b"normal" | b"slave" | b"replica" => {
+                return Err(
+                    "only the class pubsub can have a limit; the others end by the memory of clients",
+                );
+            }
+            _ => return Err(FORM),
+        }
+    }
+    found.ok_or(FORM)
+}
+
+/// A number of bytes such as `8mb`.
+fn bytes(text: &[u8]) -> Option<usize> {
+    let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let (number, unit) = text.split_at(digits);
+    let unit = match &*unit.to_ascii_lowercase() {
+        b"" | b"b" => 1,
+        b"k" => 1000,
+        b"kb" => 1 << 10,
+        b"m" => 1_000_000,
+        b"mb" => 1 << 20,
+        b"g" => 1_000_000_000,
+        b"gb" => 1 << 30,
+        _ => return None,
+    };
+    usize::try_from(number::integer(number)?).ok()?.checked_mul(unit)
 }
 
 /// Changes all of the settings, or none.
@@ -133,7 +191,7 @@ fn set(cx: &Context<'_>, name: &[u8], value: &[u8], dry: bool) -> Outcome {
     let failed = |why: &str| {
         let name = shown(name);
         let text = format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {why}");
-        Err(Refusal::Said(text))
+        Refusal::Said(text)
     };
     let slow = &cx.board().slow;
     let number = number::integer(value);
@@ -154,16 +212,51 @@ fn set(cx: &Context<'_>, name: &[u8], value: &[u8], dry: bool) -> Outcome {
             Ok(())
         }
         (Some("slowlog-log-slower-than" | "slowlog-max-len"), _) => {
-            failed("argument couldn't be parsed into an integer, or is out of range")
+            Err(failed("argument couldn't be parsed into an integer, or is out of range"))
+        }
+        (Some("client-output-buffer-limit"), _) => {
+            let limit = pubsub_limit(value).map_err(failed)?;
+            if !dry {
+                limit_in_force(cx).set(limit);
+            }
+            Ok(())
         }
         // Setting the current value is no change.
         (Some(known), _) if value_of(cx, known).as_bytes() == value => Ok(()),
-        (Some(_), _) => failed("can't set immutable config"),
+        (Some(_), _) => Err(failed("can't set immutable config")),
         (None, _) => {
             let name = shown(name);
             Err(Refusal::Said(format!(
                 "ERR Unknown option or number of arguments for CONFIG SET - '{name}'"
             )))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_of_messages() {
+        let limit = |hard_bytes, soft_bytes, seconds| OutputLimit {
+            hard_bytes,
+            soft_bytes,
+            soft_time: Duration::from_secs(seconds),
+        };
+        let of = |text: &str| pubsub_limit(text.as_bytes()).ok();
+        assert_eq!(of("pubsub 32mb 8mb 60"), Some(limit(32 << 20, 8 << 20, 60)));
+        assert_eq!(of("normal 0 0 0 PUBSUB 1k 0 0"), Some(limit(1000, 0, 0)));
+        for wrong in [
+            "",
+            "pubsub",
+            "pubsub 1 1",
+            "pubsub 1x 1 1",
+            "pubsub 1 1 -1",
+            "normal 1 0 0",
+            "odd 0 0 0",
+        ] {
+            assert_eq!(of(wrong), None, "{wrong}");
         }
     }
 }

@@ -21,11 +21,21 @@ const BUSY: Refusal =
 /// `PING`.
 pub(super) fn ping(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
     match argv.len() {
+        1 | 2 if is_amid_messages(cx) => {
+            cx.out.array(2);
+            cx.out.bulk("pong");
+            cx.out.bulk(if argv.len() == 2 { argv.get(1) } else { b"" });
+        }
         1 => cx.out.simple("PONG"),
         2 => cx.out.bulk(argv.get(1)),
         _ => return Err(wrong_arity("ping")),
     }
     Ok(())
+}
+
+/// Whether the answer comes between messages, and version 2 of the protocol has no other form for those.
+fn is_amid_messages(cx: &Context<'_>) -> bool {
+    !cx.out.is_resp3 && cx.client.subscriptions.as_ref().is_some_and(|it| it.are_any())
 }
 
 /// `SELECT`.
@@ -67,7 +77,8 @@ async fn log_in(cx: &mut Context<'_>, user: &[u8], password: &[u8]) -> Outcome {
             Err(LoginRefusal::Busy) => return Err(BUSY),
         }
     }
-    // The watched keys belong to the previous tenant.
+    // Subscriptions and watched keys belong to the previous tenant.
+    super::subscribe::end_all(cx.client).await;
     cx.client.watched = super::queue::WatchedKeys::default();
     cx.is_known_as_it_is();
     Ok(())
@@ -149,7 +160,8 @@ fn introduce(cx: &mut Context<'_>) {
 }
 
 /// `RESET`.
-pub(super) fn reset(cx: &mut Context<'_>) {
+pub(super) async fn reset(cx: &mut Context<'_>) {
+    super::subscribe::end_all(cx.client).await;
     cx.client.reset();
     cx.caller.log_out();
     cx.is_known_as_it_is();

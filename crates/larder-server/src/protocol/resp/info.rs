@@ -8,6 +8,7 @@ use super::connection::REDIS_VERSION;
 use super::context::Context;
 use super::parse::Arguments;
 use super::table::TABLE;
+use crate::channels::Kind;
 
 /// A section: its name, and the function that writes its lines.
 type Section = (&'static str, fn(&Context<'_>, &mut String));
@@ -79,6 +80,8 @@ fn clients(cx: &Context<'_>, text: &mut String) {
     } else {
         line(text, "connected_clients", cx.board().clients(cx.visible()).len());
     }
+    let visible = cx.board().clients(cx.visible());
+    line(text, "pubsub_clients", visible.iter().filter(|it| it.hears_messages()).count());
     line(text, "blocked_clients", 0);
     line(text, "tracking_clients", 0);
 }
@@ -88,7 +91,8 @@ fn memory(cx: &Context<'_>, text: &mut String) {
     line(text, "used_memory", stats.dram_used_bytes + stats.flash_memory_bytes);
     line(text, "used_memory_dataset", stats.dram_used_bytes);
     line(text, "maxmemory", cx.caller.tenant.memory_limit_bytes());
-    line(text, "maxmemory_policy", "allkeys-lru");
+    let policy = cx.caller.worker.shared.config.maxmemory_policy;
+    line(text, "maxmemory_policy", policy.name());
 }
 
 fn persistence(_: &Context<'_>, text: &mut String) {
@@ -108,6 +112,11 @@ fn stats(cx: &Context<'_>, text: &mut String) {
         line(text, "keyspace_hits", hits);
         line(text, "keyspace_misses", stats.gets.saturating_sub(hits));
     }
+    let channels = &cx.caller.worker.shared.channels;
+    let names = |kind| channels.names(cx.caller.tenant.number, kind);
+    line(text, "pubsub_channels", names(Kind::Channel));
+    line(text, "pubsub_patterns", names(Kind::Pattern));
+    line(text, "pubsubshard_channels", names(Kind::Shard));
     line(text, "larder_flash_hits", hits.saturating_sub(stats.dram_hits));
     line(text, "larder_flash_written_bytes", stats.flash_written_bytes());
 }

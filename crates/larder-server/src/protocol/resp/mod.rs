@@ -4,6 +4,7 @@
 //! answered at once from DRAM, or in parallel with its neighbours when flash has been read (`read.rs`). Any other
 //! request begins when those before it have their answers, and ends before the next one begins (`run.rs`).
 
+mod acl;
 mod amend;
 mod client;
 mod clients;
@@ -29,6 +30,8 @@ mod scan;
 mod slots;
 mod slowlog;
 mod strings;
+mod subscribe;
+mod subscriptions;
 mod table;
 mod transaction;
 mod turns;
@@ -46,6 +49,7 @@ use self::write::{OVER_LIMIT, Outcome, Refusal, TOO_LONG, Writer};
 use super::{Protocol, Step};
 use crate::answers::Answers;
 use crate::caller::Caller;
+use crate::channels::Inbox;
 use crate::config::SlotMap;
 use crate::work::STEPS_A_UNIT;
 
@@ -77,6 +81,24 @@ impl Drop for ListingGuard {
 }
 
 impl Protocol for Resp {
+    fn inbox(&self) -> Option<&Arc<Inbox>> {
+        // Within the answer of an MGET that has begun, a message would be taken for a value.
+        let subscriptions = self.client.subscriptions.as_ref();
+        Some(&subscriptions.filter(|_| self.client.mget_left == 0)?.inbox)
+    }
+
+    fn waits_for_messages(&self) -> bool {
+        self.client.subscriptions.as_ref().is_some_and(|it| it.are_any())
+    }
+
+    async fn messages(&mut self, caller: &mut Caller, answers: &mut Answers<'_>) {
+        subscribe::messages(&self.client, caller, answers).await;
+    }
+
+    async fn ends(&mut self) {
+        subscribe::end_all(&mut self.client).await;
+    }
+
     async fn step(&mut self, caller: &mut Caller, input: &[u8], answers: &mut Answers<'_>) -> Step {
         let limits = Limits {
             has_logged_in: !caller.needs_login(),
@@ -227,6 +249,11 @@ impl Resp {
         {
             found = Err(rejected(caller, command.0, refusal));
         }
+        if let Ok((at, command)) = found
+            && let Err(refusal) = subscribe::allows(client, command)
+        {
+            found = Err(rejected(caller, at, refusal));
+        }
         let found = match found {
             Ok(found) => found,
             Err(refusal) => {
@@ -365,7 +392,7 @@ async fn answer(
     if command.waits_for_earlier() || !is_plain {
         answers.settle().await;
     }
-    let is_muted = client.is_muted();
+    let is_muted = client.is_muted() && !subscribe::confirms_by_push(client, command);
     let mut nobody = Vec::new();
     let bytes = if is_muted { &mut nobody } else { answers.bytes() };
     let out = Writer::new(bytes, client.is_resp3);

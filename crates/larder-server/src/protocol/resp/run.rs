@@ -9,9 +9,10 @@ use super::queue::WatchedKeys;
 use super::read::{self, ValueRead};
 use super::write::{NO_ROOM, Outcome, Refusal};
 use super::{
-    amend, clients, cluster, config, connection, docs, info, keys, latency, lifetimes, scan,
-    slowlog, strings, transaction, turns,
+    acl, amend, clients, cluster, config, connection, docs, info, keys, latency, lifetimes, scan,
+    slowlog, strings, subscribe, transaction, turns,
 };
+use crate::channels::Kind;
 
 /// Runs a request, and writes its answer or refusal. Logs it if it was slow. `has_turn`: the caller holds the turns of
 /// all tenants that it concerns.
@@ -69,6 +70,7 @@ async fn run(
         super::command::Group::String | super::command::Group::Generic => {
             of_keys(cx, command.does, argv).await
         }
+        super::command::Group::Pubsub => of_channels(cx, command.does, argv).await,
         _ => of_server(cx, command.does, argv).await,
     }
 }
@@ -106,15 +108,32 @@ async fn of_keys(cx: &mut Context<'_>, does: Does, argv: Arguments<'_>) -> Outco
     }
 }
 
+/// Channels.
+async fn of_channels(cx: &mut Context<'_>, does: Does, argv: Arguments<'_>) -> Outcome {
+    match does {
+        Does::Subscribe => subscribe::subscribe(cx, argv, Kind::Channel).await,
+        Does::Psubscribe => subscribe::subscribe(cx, argv, Kind::Pattern).await,
+        Does::Ssubscribe => subscribe::subscribe(cx, argv, Kind::Shard).await,
+        Does::Unsubscribe => subscribe::unsubscribe(cx, argv, Kind::Channel).await,
+        Does::Punsubscribe => subscribe::unsubscribe(cx, argv, Kind::Pattern).await,
+        Does::Sunsubscribe => subscribe::unsubscribe(cx, argv, Kind::Shard).await,
+        Does::Publish => subscribe::publish(cx, argv, Kind::Channel).await,
+        Does::Spublish => subscribe::publish(cx, argv, Kind::Shard).await,
+        Does::Pubsub => subscribe::pubsub(cx, argv).await,
+        _ => unreachable!("the table says which group it is in"),
+    }
+}
+
 /// Connections, transactions, the server.
 async fn of_server(cx: &mut Context<'_>, does: Does, argv: Arguments<'_>) -> Outcome {
     match does {
         Does::Ping => connection::ping(cx, argv)?,
         Does::Echo => cx.out.bulk(argv.get(1)),
+        Does::Acl => acl::acl(cx, argv)?,
         Does::Select => connection::select(cx, argv)?,
         Does::Auth => connection::auth(cx, argv).await?,
         Does::Hello => connection::hello(cx, argv).await?,
-        Does::Reset => connection::reset(cx),
+        Does::Reset => connection::reset(cx).await,
         Does::Quit => connection::quit(cx),
         Does::Readonly | Does::Asking => {
             if cx.caller.worker.shared.config.cluster.is_none() {

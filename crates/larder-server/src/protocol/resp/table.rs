@@ -21,6 +21,9 @@ const C: u16 = NOSCRIPT | LOADING | STALE | FAST;
 /// Commands for operators.
 const A: u16 = ADMIN | NOSCRIPT | LOADING | STALE;
 const INFO: u16 = LOADING | STALE;
+/// Commands that change what a client has subscribed to.
+const P: u16 = PUBSUB | NOSCRIPT | LOADING | STALE;
+const PF: u16 = PUBSUB | LOADING | STALE | FAST;
 
 /// Name, action, arity with the name (negative: at least), flags, keys, group, since, summary.
 macro_rules! table {
@@ -35,6 +38,7 @@ macro_rules! table {
 
 /// Sorted by name.
 pub(super) static TABLE: &[Command] = table! {
+    "acl" Acl -2 C, NO_KEYS Server "6.0.0" "Users of the configuration.";
     "append" Append 3 WOF, ONE String "2.0.0" "Puts bytes behind a value, or makes one of them.";
     "asking" Asking 1 FAST, NO_KEYS Cluster "3.0.0" "Answers OK: no slot is on its way elsewhere.";
     "auth" Auth -2 C | NO_AUTH, NO_KEYS Connection "1.0.0" "Logs in.";
@@ -83,7 +87,11 @@ pub(super) static TABLE: &[Command] = table! {
     "pexpiretime" Pexpiretime 2 RF, ONE Generic "7.0.0" "The millisecond in which a value expires.";
     "ping" Ping -1 FAST, NO_KEYS Connection "1.0.0" "Answers.";
     "psetex" Psetex 4 WO, ONE String "2.6.0" "Stores a value for a number of milliseconds.";
+    "psubscribe" Psubscribe -2 P, NO_KEYS Pubsub "2.0.0" "Hears the channels that patterns describe.";
     "pttl" Pttl 2 RF, ONE Generic "2.6.0" "How many milliseconds a value has left to live.";
+    "publish" Publish 3 PF, NO_KEYS Pubsub "2.0.0" "Sends a message to the subscribers of a channel.";
+    "pubsub" Pubsub -2 INFO | PUBSUB, NO_KEYS Pubsub "2.8.0" "Which channels have subscribers.";
+    "punsubscribe" Punsubscribe -1 P, NO_KEYS Pubsub "2.0.0" "Hears the channels of patterns no more.";
     "quit" Quit -1 C | NO_AUTH, NO_KEYS Connection "1.0.0" "Closes the connection.";
     "randomkey" Randomkey 1 R, NO_KEYS Generic "1.0.0" "Some key.";
     "readonly" Readonly 1 LOADING | STALE | FAST, NO_KEYS Cluster "3.0.0" "Answers OK: there are no replicas.";
@@ -99,13 +107,18 @@ pub(super) static TABLE: &[Command] = table! {
     "setnx" Setnx 3 WOF, ONE String "1.0.0" "Stores a value if the key has none.";
     "setrange" Setrange 4 WO, ONE String "2.2.0" "Writes over a part of a value.";
     "slowlog" Slowlog -2 A, NO_KEYS Server "2.2.12" "Requests that took long.";
+    "spublish" Spublish 3 PF, ONE Pubsub "7.0.0" "Sends a message to the subscribers of a sharded channel.";
+    "ssubscribe" Ssubscribe -2 P, ALL Pubsub "7.0.0" "Hears sharded channels.";
     "strlen" Strlen 2 RF, ONE String "2.2.0" "How long a value is.";
+    "subscribe" Subscribe -2 P, NO_KEYS Pubsub "2.0.0" "Hears channels.";
     "substr" Getrange 4 R, ONE String "1.0.0" "A part of a value.";
+    "sunsubscribe" Sunsubscribe -1 P, ALL Pubsub "7.0.0" "Hears sharded channels no more.";
     "time" Time 1 LOADING | STALE | FAST, NO_KEYS Server "2.6.0" "The server's time.";
     "touch" Touch -2 RF, ALL Generic "3.2.1" "How many of these keys have a value, which are used by that.";
     "ttl" Ttl 2 RF, ONE Generic "1.0.0" "How many seconds a value has left to live.";
     "type" Type 2 RF, ONE Generic "1.0.0" "string, or none.";
     "unlink" Del -2 WF, ALL Generic "4.0.0" "Removes keys.";
+    "unsubscribe" Unsubscribe -1 P, NO_KEYS Pubsub "2.0.0" "Hears channels no more.";
     "unwatch" Unwatch 1 C, NO_KEYS Transactions "2.2.0" "Watches no key any more.";
     "wait" Wait 3 0, NO_KEYS Generic "3.0.0" "How many replicas have followed: none.";
     "watch" Watch -2 C, ALL Transactions "2.2.0" "A transaction shall do nothing if one of these keys changes before.";

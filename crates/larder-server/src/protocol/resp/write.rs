@@ -157,6 +157,11 @@ impl<'a> Writer<'a> {
         }
     }
 
+    /// The head of a message of `count` parts that comes without a request; an array in version 2.
+    pub(super) fn push(&mut self, count: usize) {
+        self.head(if self.is_resp3 { b'>' } else { b'*' }, count);
+    }
+
     fn head(&mut self, kind: u8, count: usize) {
         self.number(kind, i64::try_from(count).unwrap_or(i64::MAX));
     }
@@ -206,6 +211,7 @@ mod tests {
         assert_eq!(both(|out| out.null_array()), pair("*-1\r\n", "_\r\n"));
         assert_eq!(both(|out| out.map(2)), pair("*4\r\n", "%2\r\n"));
         assert_eq!(both(|out| out.set(2)), pair("*2\r\n", "~2\r\n"));
+        assert_eq!(both(|out| out.push(2)), pair("*2\r\n", ">2\r\n"));
         assert_eq!(both(|out| out.verbatim("a")), pair("$1\r\na\r\n", "=5\r\ntxt:a\r\n"));
         assert_eq!(both(|out| out.integer(i64::MIN)).0, format!(":{}\r\n", i64::MIN));
         assert_eq!(both(|out| out.integer(0)).0, ":0\r\n");

@@ -149,3 +149,35 @@ fn keys_of_others_are_sent_away() {
     assert!(nodes.contains("10.0.0.1:1@1 myself,master - 0 0 1 connected 0-8191"), "{nodes}");
     it.says("READONLY", "+OK");
 }
+
+#[test]
+fn users_are_shown_as_access_lists() {
+    let server = in_memory();
+    let mut it = client(&server);
+    it.gives("ACL WHOAMI", "default");
+    it.says("ACL LIST", "*1\r\n$34\r\nuser default on nopass ~* &* +@all");
+    it.says("ACL USERS", "*1\r\n$7\r\ndefault");
+    it.says("ACL GETUSER nope", "$-1");
+    it.asks(
+        "ACL GETUSER default\r\n",
+        "*12\r\n$5\r\nflags\r\n*2\r\n$2\r\non\r\n$6\r\nnopass\r\n$9\r\npasswords\r\n*0\r\n$8\r\ncommands\r\n$5\r\n+@all\r\n\
+         $4\r\nkeys\r\n$2\r\n~*\r\n$8\r\nchannels\r\n$2\r\n&*\r\n$9\r\nselectors\r\n*0\r\n",
+    );
+    it.says(
+        "ACL CAT transaction",
+        "*5\r\n$7\r\ndiscard\r\n$4\r\nexec\r\n$5\r\nmulti\r\n$7\r\nunwatch\r\n$5\r\nwatch",
+    );
+    assert!(it.line_of("ACL CAT nope").contains("Unknown category"));
+    assert!(it.line_of("ACL SETUSER a on").contains("configuration file"));
+}
+
+#[test]
+fn clients_are_told_the_policy_that_is_set() {
+    let server = in_memory();
+    assert!(client(&server).bulk("INFO memory").ends_with(b"maxmemory_policy:allkeys-lru\r\n"));
+    let maxmemory_policy = "volatile-lru".parse().unwrap();
+    let server = in_memory_with(ServerConfig { maxmemory_policy, ..config() });
+    let mut it = client(&server);
+    assert!(it.bulk("INFO memory").ends_with(b"maxmemory_policy:volatile-lru\r\n"));
+    it.says("CONFIG GET maxmemory-policy", "*2\r\n$16\r\nmaxmemory-policy\r\n$12\r\nvolatile-lru");
+}

@@ -3,6 +3,7 @@
 mod connections;
 mod keys;
 mod lines;
+mod messages;
 mod strings;
 mod transactions;
 
