@@ -1,6 +1,6 @@
 //! The futures of a thread. Each runs when it was woken, on this thread only.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -11,8 +11,11 @@ use slab::Slab;
 
 use crate::mailbox::Mailbox;
 
-/// Rounds of woken tasks per turn: a task that keeps waking itself does not keep the loop from its sockets.
+/// Rounds of woken tasks per turn, for tasks that wake each other.
 const ROUNDS_A_TURN: usize = 4;
+/// Tasks that have yielded and run in a turn: a task that moves much, piece by piece, is late behind what was woken in
+/// the meantime by no more than this number of pieces, however many such tasks there are.
+const YIELDED_A_TURN: usize = 2;
 
 /// The tasks of a thread.
 pub struct Tasks<L> {
@@ -23,6 +26,8 @@ pub struct Tasks<L> {
     ended: Rc<RefCell<Vec<usize>>>,
     /// Kept for its allocation.
     woken: RefCell<Vec<Runnable>>,
+    /// How many of the woken tasks, the first in the mailbox, have yielded.
+    yielded: Cell<usize>,
 }
 
 /// Records that a task has ended, even by a panic.
@@ -37,7 +42,8 @@ impl Drop for TaskEndGuard {
 impl<L: Send + 'static> Tasks<L> {
     /// No tasks. The mailbox is that of the calling thread.
     pub fn new(mailbox: Arc<Mailbox<L>>) -> Self {
-        Self { mailbox, tasks: RefCell::default(), ended: Rc::default(), woken: RefCell::default() }
+        let (tasks, ended, woken) = (RefCell::default(), Rc::default(), RefCell::default());
+        Self { mailbox, tasks, ended, woken, yielded: Cell::new(0) }
     }
 
     /// Starts a task, which runs to its end whether or not anything waits for it.
@@ -58,7 +64,9 @@ impl<L: Send + 'static> Tasks<L> {
         runnable.schedule();
     }
 
-    /// Runs all woken tasks, and those that they wake, for up to four rounds.
+    /// Runs all woken tasks, and those that they wake, for up to four rounds. A task that has woken itself, to let others
+    /// run, ends the turn: sockets and drives are looked at before it runs again. Then it runs behind what they have
+    /// woken, and with no more than one other task that has yielded.
     pub fn run_all(&self) {
         let mut woken = self.woken.borrow_mut();
         for _ in 0..ROUNDS_A_TURN {
@@ -66,12 +74,19 @@ impl<L: Send + 'static> Tasks<L> {
             if woken.is_empty() {
                 return;
             }
-            for task in woken.drain(..) {
+            let yielded = self.yielded.take().min(woken.len());
+            woken.rotate_left(yielded);
+            let now = woken.len() - yielded + yielded.min(YIELDED_A_TURN);
+            let mut has_yielded = now < woken.len();
+            for task in woken.drain(..now) {
                 // A panic of one connection must not end the others. The panic has dropped the task.
-                let _ = catch_unwind(AssertUnwindSafe(|| task.run()));
+                has_yielded |= catch_unwind(AssertUnwindSafe(|| task.run())).unwrap_or(false);
             }
             let mut tasks = self.tasks.borrow_mut();
             self.ended.borrow_mut().drain(..).for_each(|place| drop(tasks.remove(place)));
+            if has_yielded {
+                return self.yielded.set(self.mailbox.put_back(&mut woken));
+            }
         }
     }
 
@@ -84,5 +99,81 @@ impl<L: Send + 'static> Tasks<L> {
         self.mailbox.take_tasks(&mut woken);
         drop(woken);
         self.ended.borrow_mut().clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sockets::yield_now;
+
+    /// Tasks of this thread, and what has run.
+    fn tasks() -> (Tasks<()>, Rc<RefCell<Vec<usize>>>) {
+        let mailbox = Arc::new(Mailbox::new().unwrap());
+        mailbox.belongs_here();
+        (Tasks::new(mailbox), Rc::default())
+    }
+
+    /// Starts a task that runs in `turns` turns.
+    fn spawn(tasks: &Tasks<()>, ran: &Rc<RefCell<Vec<usize>>>, (number, turns): (usize, usize)) {
+        let ran = Rc::clone(ran);
+        tasks.spawn(async move {
+            for _ in 0..turns {
+                ran.borrow_mut().push(number);
+                yield_now().await;
+            }
+        });
+    }
+
+    #[test]
+    fn tasks_that_yield_run_few_at_a_time_behind_what_is_woken_and_all_have_their_turns() {
+        let (tasks, ran) = tasks();
+        (0..10).for_each(|number| spawn(&tasks, &ran, (number, 20)));
+        tasks.run_all();
+        assert_eq!(ran.take(), (0..10).collect::<Vec<_>>(), "none has yielded before");
+        for turn in 0..20 {
+            spawn(&tasks, &ran, (100 + turn, 1));
+            tasks.run_all();
+            let ran = ran.take();
+            assert_eq!(ran[0], 100 + turn, "what comes is first");
+            assert!((2..=1 + YIELDED_A_TURN).contains(&ran.len()), "{ran:?}");
+        }
+        let mut left: Vec<usize> = Vec::new();
+        while !tasks.tasks.borrow().is_empty() {
+            tasks.run_all();
+            let ran = ran.take();
+            assert!(ran.len() <= YIELDED_A_TURN, "{ran:?}");
+            left.extend(ran);
+        }
+        let turns = |number| left.iter().filter(|ran| **ran == number).count();
+        let (fewest, most) = ((0..10).map(turns).min(), (0..10).map(turns).max());
+        assert!(most.unwrap() - fewest.unwrap() <= 1, "they take turns: {left:?}");
+    }
+
+    #[test]
+    fn tasks_that_wake_each_other_run_in_the_same_turn() {
+        let (tasks, ran) = tasks();
+        let waker: Rc<RefCell<Option<std::task::Waker>>> = Rc::default();
+        let (waits, its) = (Rc::clone(&waker), Rc::clone(&ran));
+        tasks.spawn(async move {
+            let mut is_first = true;
+            std::future::poll_fn(|cx| {
+                if !std::mem::replace(&mut is_first, false) {
+                    return std::task::Poll::Ready(());
+                }
+                *waits.borrow_mut() = Some(cx.waker().clone());
+                std::task::Poll::Pending
+            })
+            .await;
+            its.borrow_mut().push(1);
+        });
+        tasks.run_all();
+        let its = Rc::clone(&ran);
+        tasks.spawn(async move {
+            its.borrow_mut().push(0);
+            waker.take().unwrap().wake();
+        });
+        tasks.run_all();
+        assert_eq!(ran.take(), [0, 1]);
     }
 }

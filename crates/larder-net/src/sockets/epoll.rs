@@ -145,6 +145,18 @@ fn wait(cell: &Cell<Option<Waker>>, cx: &Context<'_>) {
     cell.set(waker);
 }
 
+/// Appends to `input` what has come, at most `bytes` bytes. Its spare capacity is no smaller.
+fn read_at_most(fd: &OwnedFd, input: &mut Vec<u8>, bytes: usize) -> Result<usize, Errno> {
+    if input.capacity() - input.len() <= bytes {
+        return rustix::io::read(fd, spare_capacity(input));
+    }
+    let before = input.len();
+    input.resize(before + bytes, 0);
+    let count = rustix::io::read(fd, &mut input[before..]);
+    input.truncate(before + *count.as_ref().unwrap_or(&0));
+    count
+}
+
 impl EpollSocket {
     /// Whether other sockets should run first. The task is then woken again at once.
     fn has_had_its_share(&mut self, cx: &Context<'_>) -> bool {
@@ -177,10 +189,12 @@ impl Socket for EpollSocket {
             return Poll::Pending;
         }
         while self.interest.readable.get() {
-            match rustix::io::read(&self.fd, spare_capacity(input)) {
+            match read_at_most(&self.fd, input, room.min(SHARE_BYTES)) {
                 Ok(count) => {
                     // A short read has taken all that there was.
-                    self.interest.readable.set(count == room || self.interest.ended.get());
+                    self.interest
+                        .readable
+                        .set(count == room.min(SHARE_BYTES) || self.interest.ended.get());
                     self.moved += count;
                     return Poll::Ready(Ok(count));
                 }
@@ -247,6 +261,33 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     use super::*;
+
+    /// The sender has filled the kernel's buffer, and the receiver has room for all of it.
+    #[test]
+    fn one_read_takes_no_more_than_a_share() {
+        let epoll = Rc::new(Epoll::new().unwrap());
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        rustix::net::sockopt::set_socket_send_buffer_size(&theirs, 1 << 20).unwrap();
+        theirs.set_nonblocking(true).unwrap();
+        let mut sent = 0;
+        while let Ok(more) = std::io::Write::write(&mut &theirs, &[7; 16 << 10]) {
+            sent += more;
+        }
+        assert!(sent > SHARE_BYTES, "{sent}");
+        let mut socket = epoll.attach(ours.into()).unwrap();
+        socket.interest.readable.set(true);
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut input = Vec::with_capacity(4 << 20);
+        let Poll::Ready(Ok(count)) = socket.poll_receive(&mut cx, &mut input) else {
+            panic!("it is there")
+        };
+        assert_eq!((count, input.len()), (SHARE_BYTES, SHARE_BYTES));
+        assert!(socket.interest.readable.get(), "there is more");
+        while input.len() < sent {
+            let _ = socket.poll_receive(&mut cx, &mut input);
+        }
+        assert!(input.iter().all(|byte| *byte == 7));
+    }
 
     /// Both sides are as fast as memory: the socket never has to wait, and still lets others run.
     #[test]

@@ -4,9 +4,17 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
-use std::thread::{self, ThreadId};
 
 use rustix::event::{EventfdFlags, eventfd};
+
+thread_local! {
+    /// Its address tells the thread from all others that live; [`std::thread::current`] would count references.
+    static HERE: u8 = const { 0 };
+}
+
+fn this_thread() -> usize {
+    HERE.with(|here| std::ptr::from_ref(here).addr())
+}
 
 /// Messages to one thread, its owner, which sleeps until [`Inbox::fd`] is readable.
 #[derive(Debug)]
@@ -16,7 +24,8 @@ pub struct Inbox<L> {
     event: OwnedFd,
     /// Whether `event` is readable already, or about to be.
     is_signalled: AtomicBool,
-    owner: OnceLock<ThreadId>,
+    /// See [`HERE`].
+    owner: OnceLock<usize>,
     /// Connections that the owner has, or that are on their way to it.
     pub load: AtomicUsize,
 }
@@ -41,7 +50,7 @@ impl<L> Inbox<L> {
     /// # Panics
     /// If there is an owner already.
     pub fn belongs_here(&self) {
-        self.owner.set(thread::current().id()).expect("an inbox has one owner");
+        self.owner.set(this_thread()).expect("an inbox has one owner");
     }
 
     /// Adds a message, and ends the owner's sleep.
@@ -52,11 +61,13 @@ impl<L> Inbox<L> {
 
     /// Takes all messages. A message that is sent from now on signals again.
     pub fn take(&self) -> Vec<L> {
+        // A sender sets the flag behind its message, and then ends the sleep: what is missed here is taken then.
+        if !self.is_signalled.load(Ordering::Relaxed) {
+            return Vec::new();
+        }
         // An empty eventfd with the flag set means that a sender has not written yet. Keep the flag, or the eventfd
         // stays readable and no sleep lasts.
-        if self.is_signalled.load(Ordering::Relaxed)
-            && rustix::io::read(&self.event, &mut [0; 8]).is_ok()
-        {
+        if rustix::io::read(&self.event, &mut [0; 8]).is_ok() {
             // Clear the flag before taking messages, so that a sender that comes later signals again.
             self.is_signalled.store(false, Ordering::SeqCst);
         }
@@ -72,7 +83,7 @@ impl<L> Inbox<L> {
 
     /// Like [`Inbox::signal`], but does nothing on the owner's thread, which checks before it sleeps.
     pub fn signal_from_elsewhere(&self) {
-        if self.owner.get() != Some(&thread::current().id()) {
+        if self.owner.get() != Some(&this_thread()) {
             self.signal();
         }
     }
