@@ -18,13 +18,13 @@ use larder::Value;
 
 use crate::account::{Holder, Passing};
 use crate::worker::Worker;
-use larder_net::sockets::{Output, Socket};
+use larder_net::sockets::{Output, Socket, yield_now};
 use larder_net::within;
 
 /// Most answers of a connection that wait for flash at a time.
 const WAITING_MAX: usize = 64;
 /// The send buffer is sent when it holds this number of bytes.
-const SENT_AT: usize = 64 << 10;
+pub(crate) const SENT_AT: usize = 64 << 10;
 /// About how many bytes of values may wait to be sent before we stop looking up more.
 const HELD_MAX: usize = 256 << 10;
 /// Values longer than this are copied into the send buffer piece by piece instead of whole.
@@ -71,11 +71,15 @@ enum Slot {
     Waits(Later),
     Found(Answer),
     /// The first string if no earlier part has failed, else the second.
-    Ends(FailureFlag, [&'static [u8]; 2]),
+    Ends(Option<FailureFlag>, [&'static [u8]; 2]),
 }
 
 /// Set when one part of a multi-part answer failed; each part is looked up by itself.
 pub(crate) type FailureFlag = Rc<Cell<bool>>;
+
+fn end_of(failed: Option<&FailureFlag>, ends: [&'static [u8]; 2]) -> &'static [u8] {
+    ends[usize::from(failed.is_some_and(|failed| failed.get()))]
+}
 
 impl Answer {
     fn len(&self) -> usize {
@@ -87,8 +91,12 @@ impl Answer {
 }
 
 impl<'s> Answers<'s> {
-    pub(crate) fn new(worker: Rc<Worker>, holder: Holder, socket: &'s mut dyn Socket) -> Self {
-        let ready = Output::with_buffer(worker.buffers.take());
+    /// The answers to a socket; `ready` are the first of them.
+    pub(crate) fn new(
+        worker: Rc<Worker>,
+        holder: Holder,
+        (socket, ready): (&'s mut dyn Socket, Output),
+    ) -> Self {
         let untaken = Passing::new(&worker.shared.account, holder);
         Self {
             untaken,
@@ -124,6 +132,11 @@ impl<'s> Answers<'s> {
             None => Ok(()),
             Some(error) => Err(error.kind().into()),
         }
+    }
+
+    /// The buffer to write the next answer into, if no answer waits before it.
+    pub(crate) fn bytes_behind_all(&mut self) -> Option<&mut Vec<u8>> {
+        self.behind.is_empty().then(|| self.ready.buffer())
     }
 
     /// The buffer to write the next answer into.
@@ -184,10 +197,10 @@ impl<'s> Answers<'s> {
     }
 
     /// Ends a multi-part answer: with the first string, or with the second if one of the parts has failed.
-    pub(crate) fn ends(&mut self, failed: &FailureFlag, ends: [&'static [u8]; 2]) {
+    pub(crate) fn ends(&mut self, failed: Option<&FailureFlag>, ends: [&'static [u8]; 2]) {
         match self.waiting {
-            0 => self.bytes().extend_from_slice(ends[usize::from(failed.get())]),
-            _ => self.behind.push_back(Slot::Ends(Rc::clone(failed), ends)),
+            0 => self.bytes().extend_from_slice(end_of(failed, ends)),
+            _ => self.behind.push_back(Slot::Ends(failed.cloned(), ends)),
         }
     }
 
@@ -251,7 +264,7 @@ impl<'s> Answers<'s> {
                     }
                 }
                 Slot::Ends(failed, ends) => {
-                    self.ready.buffer().extend_from_slice(ends[usize::from(failed.get())]);
+                    self.ready.buffer().extend_from_slice(end_of(failed.as_ref(), ends));
                 }
                 Slot::Waits(_) => unreachable!("all have settled"),
             }
@@ -283,6 +296,10 @@ impl<'s> Answers<'s> {
                 let rest = value.get((number + 1) * SENT_AT..).unwrap_or_default().to_vec();
                 drop(value);
                 return self.send_slowly(rest).await;
+            }
+            if (number + 1) * SENT_AT < value.len() {
+                // A turn moves one piece, however fast the client takes them.
+                yield_now().await;
             }
         }
     }

@@ -134,11 +134,16 @@ impl Caller {
     /// May wait for the rate limit; earlier answers are sent first. On `false` the protocol answers that the server is
     /// busy.
     pub(crate) async fn may_begin(&mut self, key: &[u8], answers: &mut Answers<'_>) -> bool {
+        // The future that waits is boxed, so that requests that do not wait stay small.
+        self.may_begin_at_once(key) || Box::pin(self.waits_to_begin(answers)).await
+    }
+
+    /// As [`Caller::may_begin`] of a tenant without rate limits; `false` if there are limits to look at.
+    pub(crate) fn may_begin_at_once(&mut self, key: &[u8]) -> bool {
         let tenant = self.tenant_of(key);
         let (number, are_limited) = (tenant.number, tenant.rates.are_limited());
         self.payer = number;
-        // The future that waits is boxed, so that requests that do not wait stay small.
-        !are_limited || Box::pin(self.waits_to_begin(answers)).await
+        !are_limited
     }
 
     async fn waits_to_begin(&self, answers: &mut Answers<'_>) -> bool {
@@ -341,6 +346,13 @@ impl Caller {
         }
         self.waits_at = self.worker.idle.waits(self.waits_at, (limit, is_amid), cx);
         self.waits_at.is_none()
+    }
+
+    /// It has answered requests while it waits for more: its time begins anew.
+    pub(crate) fn waits_anew(&self, limit: Option<Duration>) {
+        if let Some(place) = self.waits_at {
+            self.worker.idle.waits_anew(place, limit);
+        }
     }
 
     /// It no longer waits for requests.

@@ -12,10 +12,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use crate::answers::Answers;
+use crate::answers::{Answers, SENT_AT};
 use crate::caller::{Caller, bytes_to_hold};
 use crate::protocol::{Protocol, Step};
-use larder_net::sockets::{BUFFER_BYTES, Buffers, Socket, yield_now};
+use larder_net::sockets::{BUFFER_BYTES, Buffers, Output, Socket, yield_now};
 use larder_net::within;
 
 /// How long we try to send the close notification.
@@ -30,9 +30,14 @@ const BYTES_A_SECOND: usize = 64 << 10;
 /// Serves a connection until one side ends it. The connection is boxed: a future reserves room twice for its arguments,
 /// and most connections are idle.
 pub(crate) async fn serve<S: Socket, P: Protocol>(mut connection: Box<Connection<S, P>>) {
-    while connection.waits().await {
+    loop {
+        let begun = match connection.waits().await {
+            Awaited::End => break,
+            Awaited::Readable => None,
+            Awaited::Begun(begun) => Some(begun),
+        };
         // The buffers and futures that a request needs are boxed, so that an idle connection does not have them.
-        match Box::pin(connection.exchange_counted()).await {
+        match Box::pin(connection.exchange_counted(begun)).await {
             Ok(ControlFlow::Continue(())) => {}
             Ok(ControlFlow::Break(())) | Err(_) => break,
         }
@@ -46,6 +51,45 @@ pub(crate) struct Connection<S, P> {
     protocol: P,
     caller: Caller,
     rest: Rest,
+}
+
+/// What ends the wait of a connection.
+enum Awaited {
+    /// The connection must end.
+    End,
+    /// There are requests, or there is more of one.
+    Readable,
+    /// Requests have come, and the first of them may be answered.
+    Begun(Begun),
+}
+
+/// Requests of which the first were answered without a future.
+struct Begun {
+    input: Vec<u8>,
+    /// Bytes of the input that are answered.
+    at: usize,
+    /// Answers that are not sent yet.
+    output: Output,
+}
+
+impl Begun {
+    fn into_input(self, buffers: &Buffers) -> (Input<'_>, usize, Output) {
+        (Input { bytes: self.input, buffers }, self.at, self.output)
+    }
+}
+
+/// What came of an attempt to answer without a future.
+enum AtOnce {
+    /// All that has come is answered.
+    All,
+    /// The rest needs a future.
+    Rest(Begun),
+    /// It was not tried, and nothing was received.
+    Untried,
+    /// Nothing has come.
+    Waits,
+    /// The connection has ended.
+    End,
 }
 
 /// What has come of an incomplete request.
@@ -70,26 +114,48 @@ impl<S: Socket, P: Protocol> Connection<S, P> {
         Self { socket, protocol, caller, rest: Rest::default() }
     }
 
-    /// Waits for requests, or for more of one. Returns `false` if the connection must end.
-    async fn waits(&mut self) -> bool {
+    /// Waits for requests, or for more of one. Requests that read what DRAM has are answered within the wait: they need
+    /// no future of their own.
+    async fn waits(&mut self) -> Awaited {
         let Self { socket, protocol, caller, rest } = self;
         let config = &caller.worker.shared.config;
         let idle_timeout = config.idle_timeout.filter(|_| !protocol.waits_for_messages());
         let limits = [idle_timeout, rest.time_left(config.request_timeout)];
         let limit = limits.into_iter().flatten().min();
         let is_amid = rest.since.is_some();
-        let goes_on = poll_fn(|cx| match socket.poll_readable(cx) {
-            Poll::Ready(()) => Poll::Ready(true),
-            Poll::Pending if caller.is_evicted(cx) => Poll::Ready(true),
-            Poll::Pending if protocol.inbox().is_some_and(|it| it.poll(cx).is_ready()) => {
-                Poll::Ready(true)
+        let awaited = poll_fn(|cx| {
+            if socket.poll_readable(cx).is_ready() {
+                let at_once = match is_amid || !rest.bytes.is_empty() {
+                    true => AtOnce::Untried,
+                    false => answer_at_once(socket, protocol, caller, cx),
+                };
+                match at_once {
+                    AtOnce::End => return Poll::Ready(Awaited::End),
+                    AtOnce::Untried => return Poll::Ready(Awaited::Readable),
+                    AtOnce::Rest(begun) => return Poll::Ready(Awaited::Begun(begun)),
+                    AtOnce::Waits => {}
+                    AtOnce::All => {
+                        caller.waits_anew(limit);
+                        if socket.poll_readable(cx).is_ready() {
+                            // A client that sends without pause must let the other connections have their turns.
+                            cx.waker().wake_by_ref();
+                            return Poll::Pending;
+                        }
+                    }
+                }
             }
-            Poll::Pending if caller.is_over(limit, is_amid, cx) => Poll::Ready(false),
-            Poll::Pending => Poll::Pending,
+            let has_messages = protocol.inbox().is_some_and(|it| it.poll(cx).is_ready());
+            if has_messages || caller.is_evicted(cx) {
+                return Poll::Ready(Awaited::Readable);
+            }
+            match caller.is_over(limit, is_amid, cx) {
+                true => Poll::Ready(Awaited::End),
+                false => Poll::Pending,
+            }
         })
         .await;
         caller.is_busy();
-        goes_on
+        awaited
     }
 
     /// Sends the close notification, if the socket has one.
@@ -101,7 +167,7 @@ impl<S: Socket, P: Protocol> Connection<S, P> {
     }
 
     /// Answers what has come, once the account has memory for it. A request that waits is counted.
-    async fn exchange_counted(&mut self) -> io::Result<ControlFlow<()>> {
+    async fn exchange_counted(&mut self, begun: Option<Begun>) -> io::Result<ControlFlow<()>> {
         let (worker, holder) = (Rc::clone(&self.caller.worker), self.caller.holder());
         let account = &worker.shared.account;
         let mut pause = FULL_PAUSE;
@@ -116,7 +182,7 @@ impl<S: Socket, P: Protocol> Connection<S, P> {
             pause = (2 * pause).min(FULL_PAUSE_MAX);
         }
         let inbox = self.protocol.inbox().map(Arc::clone);
-        let mut exchange = pin!(self.exchange());
+        let mut exchange = pin!(self.exchange(begun));
         let first = poll_fn(|cx| Poll::Ready(exchange.as_mut().poll(cx))).await;
         match first {
             Poll::Ready(ended) => ended,
@@ -138,60 +204,42 @@ impl<S: Socket, P: Protocol> Connection<S, P> {
         }
     }
 
-    /// Answers all complete requests.
-    async fn exchange(&mut self) -> io::Result<ControlFlow<()>> {
+    /// Answers all complete requests; `begun` are those that have come already.
+    async fn exchange(&mut self, begun: Option<Begun>) -> io::Result<ControlFlow<()>> {
         let Self { socket, protocol, caller, rest } = self;
         let worker = Rc::clone(&caller.worker);
-        caller.work.begins_anew();
-        let mut input = Input::begin(&worker.buffers, std::mem::take(&mut rest.bytes));
-        let mut answers = Answers::new(Rc::clone(&worker), caller.holder(), socket);
+        let mut has_come = begun.is_some();
+        let (mut input, mut at, output) = match begun {
+            Some(begun) => begun.into_input(&worker.buffers),
+            None => {
+                caller.work.begins_anew();
+                let output = Output::with_buffer(worker.buffers.take());
+                (Input::begin(&worker.buffers, std::mem::take(&mut rest.bytes)), 0, output)
+            }
+        };
+        let mut answers = Answers::new(Rc::clone(&worker), caller.holder(), (socket, output));
+        if has_come {
+            caller.rests().await;
+        }
         loop {
             if hear(protocol, caller, &mut answers).await? {
                 answers.send().await?;
             }
-            // A request that was evicted is refused with the bytes that are there.
-            if !caller.was_evicted() {
-                match input.receive(answers.socket()).await? {
-                    None => {
-                        let beside = answers.socket().held_bytes();
-                        if beside > 0 && !caller.may_hold(input.bytes.len(), 0, beside) {
-                            worker.counters.refused_busy.add(1);
-                            return Ok(ControlFlow::Break(()));
-                        }
+            // The next request of what has come was not answered at once. A request that was evicted is refused with
+            // the bytes that are there.
+            let tries_at_once = !std::mem::take(&mut has_come);
+            if tries_at_once && !caller.was_evicted() {
+                if let ControlFlow::Break(ended) = receive(&mut input, &mut answers, caller).await?
+                {
+                    if ended.is_continue() {
                         rest.bytes = input.into_rest();
-                        return Ok(ControlFlow::Continue(()));
                     }
-                    Some(0) => return Ok(ControlFlow::Break(())),
-                    Some(received) => worker.counters.bytes_read.add(received as u64),
+                    return Ok(ended);
                 }
             }
-            let mut at = 0;
-            let needed = loop {
-                answers.room().await;
-                answers.check_open()?;
-                let step = step(protocol, caller, &input.bytes[at..], &mut answers).await;
-                match step {
-                    Step::Done(bytes) => {
-                        at += bytes;
-                        assert!(bytes > 0 && at <= input.bytes.len(), "it goes on");
-                        caller.holds_nothing();
-                        caller.pays(bytes + answers.take_sent());
-                        caller.work.does(1);
-                        caller.work.does_bytes(bytes);
-                        caller.rests().await;
-                        hear(protocol, caller, &mut answers).await?;
-                    }
-                    Step::Again => answers.send().await?,
-                    Step::Needs(bytes) => break bytes,
-                    Step::Close => {
-                        answers.send().await?;
-                        return Ok(ControlFlow::Break(()));
-                    }
-                }
-                if at == input.bytes.len() {
-                    break 0;
-                }
-            };
+            let came = (&input.bytes[..], &mut at);
+            let step = answer_all(protocol, caller, came, &mut answers, tries_at_once).await?;
+            let ControlFlow::Continue(needed) = step else { return Ok(ControlFlow::Break(())) };
             answers.send().await?;
             answers.belongs_to(caller.holder());
             caller.pays(answers.take_sent());
@@ -208,6 +256,7 @@ impl<S: Socket, P: Protocol> Connection<S, P> {
                 return Ok(ControlFlow::Break(()));
             }
             input.keep_from(at, needed);
+            at = 0;
             caller.work.begins_anew();
             // A client that sends without pause must let the other connections have their turns.
             yield_now().await;
@@ -230,14 +279,154 @@ async fn hear<P: Protocol>(
     Ok(true)
 }
 
-/// Lets the protocol answer `input`. A connection whose user was revoked ends.
+/// Appends to `input` what has come. `Break`: nothing has, or the connection must end.
+async fn receive(
+    input: &mut Input<'_>,
+    answers: &mut Answers<'_>,
+    caller: &Caller,
+) -> io::Result<ControlFlow<ControlFlow<()>>> {
+    let counters = &caller.worker.counters;
+    match input.receive(answers.socket()).await? {
+        None => {
+            let beside = answers.socket().held_bytes();
+            if beside > 0 && !caller.may_hold(input.bytes.len(), 0, beside) {
+                counters.refused_busy.add(1);
+                return Ok(ControlFlow::Break(ControlFlow::Break(())));
+            }
+            Ok(ControlFlow::Break(ControlFlow::Continue(())))
+        }
+        Some(0) => Ok(ControlFlow::Break(ControlFlow::Break(()))),
+        Some(received) => {
+            counters.bytes_read.add(received as u64);
+            Ok(ControlFlow::Continue(()))
+        }
+    }
+}
+
+/// Answers the complete requests of `input` from `at` on, and moves `at` behind them. Returns the bytes that the rest
+/// needs. `Break`: the connection must end.
+async fn answer_all<P: Protocol>(
+    protocol: &mut P,
+    caller: &mut Caller,
+    (input, at): (&[u8], &mut usize),
+    answers: &mut Answers<'_>,
+    mut tries_at_once: bool,
+) -> io::Result<ControlFlow<(), usize>> {
+    while *at < input.len() {
+        answers.room().await;
+        answers.check_open()?;
+        let tries = std::mem::replace(&mut tries_at_once, true);
+        match step(protocol, caller, &input[*at..], answers, tries).await {
+            Step::Done(bytes) => {
+                *at += bytes;
+                assert!(bytes > 0 && *at <= input.len(), "it goes on");
+                caller.holds_nothing();
+                caller.pays(bytes + answers.take_sent());
+                caller.work.does(1);
+                caller.work.does_bytes(bytes);
+                caller.rests().await;
+                hear(protocol, caller, answers).await?;
+            }
+            Step::Again => answers.send().await?,
+            Step::Needs(bytes) => return Ok(ControlFlow::Continue(bytes)),
+            Step::Close => {
+                answers.send().await?;
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+    }
+    Ok(ControlFlow::Continue(0))
+}
+
+/// Lets the protocol answer `input`; first without a future, if `tries_at_once`. A connection whose user was revoked
+/// ends.
 async fn step<P: Protocol>(
     protocol: &mut P,
     caller: &mut Caller,
     input: &[u8],
     answers: &mut Answers<'_>,
+    tries_at_once: bool,
 ) -> Step {
-    if caller.is_revoked() { Step::Close } else { protocol.step(caller, input, answers).await }
+    if caller.is_revoked() {
+        return Step::Close;
+    }
+    if tries_at_once && let Some(out) = answers.bytes_behind_all() {
+        let bytes = protocol.at_once(caller, input, out);
+        if bytes > 0 {
+            return Step::Done(bytes);
+        }
+    }
+    protocol.step(caller, input, answers).await
+}
+
+/// Receives what has come, and answers the requests that read what DRAM has.
+fn answer_at_once<S: Socket, P: Protocol>(
+    socket: &mut S,
+    protocol: &mut P,
+    caller: &mut Caller,
+    cx: &mut Context<'_>,
+) -> AtOnce {
+    let worker = Rc::clone(&caller.worker);
+    if caller.holds() || !worker.shared.account.has_plenty() || socket.is_broken() {
+        return AtOnce::Untried;
+    }
+    let mut input = worker.buffers.take();
+    let ended = match socket.poll_receive(cx, &mut input) {
+        Poll::Ready(Ok(received)) if received > 0 => {
+            worker.counters.bytes_read.add(received as u64);
+            None
+        }
+        Poll::Ready(_) => Some(AtOnce::End),
+        Poll::Pending if socket.held_bytes() > 0 => Some(AtOnce::Untried),
+        Poll::Pending => Some(AtOnce::Waits),
+    };
+    if let Some(ended) = ended {
+        worker.buffers.give(input);
+        return ended;
+    }
+    let mut output = Output::with_buffer(worker.buffers.take());
+    let at = answer_input(protocol, caller, &input, output.buffer());
+    if at < input.len() {
+        return AtOnce::Rest(Begun { input, at, output });
+    }
+    let before = output.len();
+    let sent = socket.poll_send(cx, &mut output);
+    let bytes = before - output.len();
+    worker.counters.bytes_written.add(bytes as u64);
+    caller.pays(bytes);
+    if sent.is_pending() {
+        return AtOnce::Rest(Begun { input, at, output });
+    }
+    worker.buffers.give(input);
+    worker.buffers.give(output.into_buffer());
+    if matches!(sent, Poll::Ready(Ok(()))) { AtOnce::All } else { AtOnce::End }
+}
+
+/// Answers the first requests of `input` until one needs a future, or until other connections must have their turns.
+/// Returns the number of bytes that are answered.
+fn answer_input<P: Protocol>(
+    protocol: &mut P,
+    caller: &mut Caller,
+    input: &[u8],
+    out: &mut Vec<u8>,
+) -> usize {
+    caller.work.begins_anew();
+    let mut at = 0;
+    while at < input.len() && out.len() < SENT_AT && !caller.is_revoked() {
+        let bytes = protocol.at_once(caller, &input[at..], out);
+        if bytes == 0 {
+            break;
+        }
+        at += bytes;
+        assert!(at <= input.len(), "it answers what there is");
+        caller.pays(bytes);
+        caller.work.does(1);
+        caller.work.does_bytes(bytes);
+        if caller.work.is_time() {
+            break;
+        }
+    }
+    at
 }
 
 /// Bytes that have come and are not answered yet.

@@ -1,6 +1,9 @@
 //! The service of a worker: its connections, its timers and what else it does in each turn of the
 //! [loop](larder_net::Reactor). A hit in DRAM is answered within the turn.
 
+#[cfg(test)]
+mod tests;
+
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;

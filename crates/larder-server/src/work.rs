@@ -50,12 +50,18 @@ impl Work {
     /// Yields to other connections, if it is time. Returns whether it did.
     #[inline]
     pub(crate) async fn rests(&self) -> bool {
-        let is_time = self.units.get() >= UNITS_A_TURN || self.has_taken_long();
+        let is_time = self.is_time();
         if is_time {
             self.begins_anew();
             yield_now().await;
         }
         is_time
+    }
+
+    /// Whether it is time to yield.
+    #[inline]
+    pub(crate) fn is_time(&self) -> bool {
+        self.units.get() >= UNITS_A_TURN || self.has_taken_long()
     }
 
     fn has_taken_long(&self) -> bool {

@@ -139,9 +139,14 @@ impl Account {
         Busy(Arc::clone(self), holder)
     }
 
+    /// Whether half of the account is free, so that any request may be read.
+    pub(crate) fn has_plenty(&self) -> bool {
+        self.used() + BUSY_BYTES <= self.bytes_max / 2
+    }
+
     /// Whether the next request of `holder` may be read. May evict the slowest passing bytes to make room.
     pub(crate) fn may_begin(&self, holder: Holder) -> bool {
-        if self.used() + BUSY_BYTES <= self.bytes_max / 2 {
+        if self.has_plenty() {
             return true;
         }
         let used = self.holders[holder.0].used.load(Ordering::Relaxed);

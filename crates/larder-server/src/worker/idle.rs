@@ -46,9 +46,7 @@ impl Idle {
             if self.draining.get() && !is_amid {
                 return None;
             }
-            // One sweep more than the seconds, since the wait may have begun just before the first sweep.
-            let sweeps_left =
-                limit.map(|limit| limit.as_secs() + u64::from(limit.subsec_nanos() > 0) + 1);
+            let sweeps_left = limit.map(sweeps);
             self.limited.set(self.limited.get() + usize::from(sweeps_left.is_some()));
             return Some(waiting.insert(IdleConnection {
                 waker: cx.waker().clone(),
@@ -64,6 +62,11 @@ impl Idle {
         }
         waiting[place].waker.clone_from(cx.waker());
         Some(place)
+    }
+
+    /// The connection at `place` has done something: its time begins anew.
+    pub(crate) fn waits_anew(&self, place: usize, limit: Option<Duration>) {
+        self.waiting.borrow_mut()[place].sweeps_left = limit.map(sweeps);
     }
 
     /// The connection at `place` no longer waits.
@@ -107,6 +110,11 @@ impl Idle {
     }
 }
 
+/// The sweeps that a wait of `limit` may see: one more than its seconds, since it may have begun just before the first.
+fn sweeps(limit: Duration) -> u64 {
+    limit.as_secs() + u64::from(limit.subsec_nanos() > 0) + 1
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -124,12 +132,17 @@ mod tests {
             assert_eq!(idle.sweep(now * SECOND + SECOND / 2), Some(SECOND / 2));
             assert_eq!(idle.waits(place, limit, &cx), place);
         }
-        idle.sweep(3 * SECOND);
+        idle.waits_anew(place.unwrap(), limit.0);
+        for now in 3..=4 {
+            idle.sweep(now * SECOND);
+            assert_eq!(idle.waits(place, limit, &cx), place, "it has done something");
+        }
+        idle.sweep(5 * SECOND);
         let other = idle.waits(None, limit, &cx);
         assert!(other.is_some() && other != place);
         assert_eq!(idle.waits(place, limit, &cx), None);
         idle.waits_no_more(other);
-        assert_eq!(idle.sweep(4 * SECOND), None);
+        assert_eq!(idle.sweep(6 * SECOND), None);
     }
 
     #[test]

@@ -30,18 +30,32 @@ pub(crate) enum Memcached {
     Binary(binary::Binary),
 }
 
-impl Protocol for Memcached {
-    async fn step(&mut self, caller: &mut Caller, input: &[u8], answers: &mut Answers<'_>) -> Step {
+impl Memcached {
+    fn decide(&mut self, input: &[u8]) {
         if let Self::Undecided = self {
             *self = match input.first() {
                 Some(&binary::REQUEST) => Self::Binary(binary::Binary::default()),
                 _ => Self::Text(text::Text::default()),
             };
         }
+    }
+}
+
+impl Protocol for Memcached {
+    async fn step(&mut self, caller: &mut Caller, input: &[u8], answers: &mut Answers<'_>) -> Step {
+        self.decide(input);
         match self {
             Self::Binary(binary) => binary.step(caller, input, answers).await,
             Self::Text(text) => text.step(caller, input, answers).await,
             Self::Undecided => unreachable!("it was just decided"),
+        }
+    }
+
+    fn at_once(&mut self, caller: &mut Caller, input: &[u8], out: &mut Vec<u8>) -> usize {
+        self.decide(input);
+        match self {
+            Self::Text(text) => text.at_once(caller, input, out),
+            Self::Binary(_) | Self::Undecided => 0,
         }
     }
 }

@@ -41,6 +41,11 @@ pub(super) struct Client {
 }
 
 impl Client {
+    /// Whether each request is answered as it comes: no transaction, and no answer is suppressed.
+    pub(super) fn is_plain(&self) -> bool {
+        self.transaction.is_none() && self.replies == Replies::On
+    }
+
     /// Whether the answer of this request is suppressed. Call it once a request.
     pub(super) fn is_muted(&mut self) -> bool {
         match self.replies {

@@ -99,11 +99,28 @@ impl Protocol for Resp {
         subscribe::end_all(&mut self.client).await;
     }
 
+    fn at_once(&mut self, caller: &mut Caller, input: &[u8], out: &mut Vec<u8>) -> usize {
+        let limits = limits_of(caller);
+        let Some((at, read, bytes)) = self.plain_read(caller, input, limits) else { return 0 };
+        let Some(listed) = &self.client.listed else { return 0 };
+        let key = self.parser.arguments(input).get(1);
+        let is_answered = !listed.is_killed.load(Ordering::Relaxed)
+            && caller.may_begin_at_once(key)
+            && read::at_once(read, (caller, &self.client), key, out);
+        if !is_answered {
+            return 0;
+        }
+        listed.asks(at);
+        caller.worker.counters.resp_commands.add(1);
+        if let Some(calls) = caller.worker.shared.resp.calls(caller.worker.number, at) {
+            calls.calls.add(1);
+        }
+        self.parser.forget();
+        bytes
+    }
+
     async fn step(&mut self, caller: &mut Caller, input: &[u8], answers: &mut Answers<'_>) -> Step {
-        let limits = Limits {
-            has_logged_in: !caller.needs_login(),
-            value_bytes_max: caller.worker.shared.config.value_bytes_max,
-        };
+        let limits = limits_of(caller);
         if let Some(swallow) = &mut self.swallow {
             return match swallow.swallow(input, limits) {
                 DiscardProgress::Part(bytes) => Step::Done(bytes),
@@ -161,6 +178,33 @@ impl Protocol for Resp {
 }
 
 impl Resp {
+    /// A plain request of a command and a key, whose command reads one value: that command, and what it asks.
+    fn plain_read(
+        &mut self,
+        caller: &Caller,
+        input: &[u8],
+        limits: Limits,
+    ) -> Option<(usize, ValueRead, usize)> {
+        let is_plain = self.swallow.is_none()
+            && self.client.mget_left == 0
+            && self.client.is_plain()
+            && self.client.subscriptions.is_none()
+            && limits.has_logged_in
+            && caller.worker.shared.config.cluster.is_none();
+        // Two arguments: the parser neither rests nor passes on parts of it.
+        if !is_plain || !input.starts_with(b"*2\r\n") {
+            return None;
+        }
+        let ParseOutcome::Request(bytes) = self.parser.parse(input, limits) else { return None };
+        let argv = self.parser.arguments(input);
+        let (at, command) = table::find(argv.get(0))?;
+        if !command.takes(argv.len()) {
+            return None;
+        }
+        let read = ValueRead::of(command.does, argv)?.ok()?;
+        Some((at, read, bytes))
+    }
+
     fn breaks(&mut self, broken: parse::ProtocolError, answers: &mut Answers<'_>) -> Step {
         let refusal = Refusal::Said(format!("ERR Protocol error: {broken}"));
         self.client.refuse(&refusal, answers);
@@ -294,6 +338,13 @@ async fn may_begin(
     caller.may_begin(key, answers).await
 }
 
+fn limits_of(caller: &Caller) -> Limits {
+    Limits {
+        has_logged_in: !caller.needs_login(),
+        value_bytes_max: caller.worker.shared.config.value_bytes_max,
+    }
+}
+
 fn note_mget(caller: &Caller, client: &Client) {
     caller.worker.counters.resp_commands.add(1);
     let Some((at, _)) = table::find(b"mget") else { return };
@@ -368,7 +419,7 @@ async fn answer(
     (caller, client): (&mut Caller, &mut Client),
     answers: &mut Answers<'_>,
 ) {
-    let is_plain = client.transaction.is_none() && client.replies == client::Replies::On;
+    let is_plain = client.is_plain();
     if is_plain && command.has(flags::READONLY) {
         let read = match (command.does, ValueRead::of(command.does, argv)) {
             (_, Some(Ok(read))) => Some(read),

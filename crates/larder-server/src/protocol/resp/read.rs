@@ -16,6 +16,9 @@ use super::write::{NO_INTEGER, Outcome, Refusal, TOO_LATE, Writer};
 use crate::answers::{Answer, Answers, COPIED_MAX};
 use crate::caller::Caller;
 
+/// Most bytes of an answer beside its string: a mark, a number, the ends of two lines.
+const HEAD_BYTES: usize = 1 + 20 + 4;
+
 /// What a request asks of a value.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ValueRead {
@@ -114,23 +117,38 @@ pub(super) async fn answer(
 ) {
     // Between two of many keys, sends what is answered.
     answers.room().await;
+    let is_answered = at_once(read, (caller, client), key, answers.bytes());
+    caller.work.does(1);
+    if !is_answered {
+        later(read, (caller, client), key, answers).await;
+    }
+}
+
+/// Answers if the value is in DRAM and short enough to be copied. Returns whether it did.
+pub(super) fn at_once(
+    read: ValueRead,
+    (caller, client): (&Caller, &Client),
+    key: &[u8],
+    out: &mut Vec<u8>,
+) -> bool {
     let cache = caller.cache_for(key);
-    let is_resp3 = client.is_resp3;
-    let bytes = answers.bytes();
     let shown = cache.get_at_once_with(key, |value, meta| {
         if read.string_bytes(value) > COPIED_MAX {
             return false;
         }
         caller.work.does_bytes(value.len());
-        read.show(Some((value, meta)), || cache.moment(key), &mut Writer::new(bytes, is_resp3));
+        read.show(
+            Some((value, meta)),
+            || cache.moment(key),
+            &mut Writer::new(out, client.is_resp3),
+        );
         true
     });
-    caller.work.does(1);
-    match shown {
-        Ok(Some(true)) if read.counts_as_get() => caller.worker.counters.count_get(true),
-        Ok(Some(true)) => {}
-        _ => later(read, (caller, client), key, answers).await,
+    let is_answered = matches!(shown, Ok(Some(true)));
+    if is_answered && read.counts_as_get() {
+        caller.worker.counters.count_get(true);
     }
+    is_answered
 }
 
 /// Answers when flash has been read.
@@ -175,7 +193,11 @@ fn answer_of(
     moment: impl FnOnce() -> Moment,
     is_resp3: bool,
 ) -> Answer {
-    let mut bytes = Vec::new();
+    let copied =
+        found.as_ref().ok().and_then(|found| found.as_ref().map(|it| read.string_bytes(it)));
+    let copied = copied.filter(|bytes| *bytes <= COPIED_MAX).unwrap_or(0);
+    // Once, not part by part.
+    let mut bytes = Vec::with_capacity(copied + HEAD_BYTES);
     let mut out = Writer::new(&mut bytes, is_resp3);
     match found {
         Ok(Some(value)) if matches!(read, ValueRead::Get) && value.len() > COPIED_MAX => {

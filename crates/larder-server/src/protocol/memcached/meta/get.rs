@@ -29,20 +29,31 @@ pub(super) async fn answer(
     } else if flags.unseen {
         answers.settle().await;
         peek(request, caller, answers).await;
-    } else if !at_once(request, caller, answers) {
+    } else if !at_once(request, caller, || answers.bytes()) {
         later(&request.key, line, caller, answers).await;
     }
 }
 
-/// Answers if the item is in DRAM and short enough to be copied. Returns whether it did.
-fn at_once(request: &MetaRequest<'_>, caller: &Caller, answers: &mut Answers<'_>) -> bool {
+/// Whether it changes nothing, and counts as a use.
+pub(super) fn reads_only(request: &MetaRequest<'_>) -> bool {
+    let flags = &request.flags;
+    flags.vivify.is_none() && flags.touch.is_none() && !flags.unseen
+}
+
+/// Answers if the item is in DRAM and short enough to be copied. Returns whether it did. `out` makes the buffer for the
+/// answer.
+pub(super) fn at_once<'o>(
+    request: &MetaRequest<'_>,
+    caller: &Caller,
+    out: impl FnOnce() -> &'o mut Vec<u8>,
+) -> bool {
     let cache = caller.cache_for(&request.key);
     let moment = cache.moment(&request.key);
     let found = cache.get_at_once_with(&request.key, |value, meta| {
         if request.flags.value && value.len() > COPIED_MAX {
             return false;
         }
-        let out = answers.bytes();
+        let out = out();
         let known = ItemFacts::new(value, meta, moment);
         item(out, request, &known, || win(cache, &request.key, known.version));
         if request.flags.value {

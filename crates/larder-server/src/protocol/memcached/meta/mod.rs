@@ -32,6 +32,15 @@ pub(super) async fn answer(
     }
 }
 
+/// Answers `mg` of an item that DRAM has, if nothing is changed. Returns whether it did.
+pub(super) fn at_once(request: &MetaRequest<'_>, caller: &Caller, out: &mut Vec<u8>) -> bool {
+    let is_answered = get::reads_only(request) && get::at_once(request, caller, || out);
+    if is_answered {
+        caller.worker.counters.cmd_meta.add(1);
+    }
+    is_answered
+}
+
 /// Answers `ms`, once its value has come.
 pub(super) async fn store(
     request: &MetaRequest<'_>,

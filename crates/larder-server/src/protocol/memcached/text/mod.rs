@@ -17,7 +17,7 @@ use super::items::{
     Count, CountOutcome, Delete, DeleteOutcome, count, delete, let_pass, server_error,
 };
 use super::lifetime::Lifetime;
-use super::line::{self, append_number};
+use super::line::{self, Words, append_number};
 use super::meta;
 use crate::answers::Answers;
 use crate::caller::Caller;
@@ -94,6 +94,51 @@ impl Text {
                 }
             },
         }
+    }
+
+    /// See [`Protocol::at_once`](crate::protocol::Protocol::at_once): `get`, `gets` and `mg`.
+    pub(super) fn at_once(
+        &mut self,
+        caller: &mut Caller,
+        input: &[u8],
+        out: &mut Vec<u8>,
+    ) -> usize {
+        match &self.going {
+            ConnectionPhase::Retrieving(retrieving) => {
+                let (bytes, next) = retrieving.at_once(caller, input, out);
+                if next == Next::Line {
+                    self.going = ConnectionPhase::Nothing;
+                }
+                bytes
+            }
+            ConnectionPhase::Nothing => self.begin_at_once(caller, input, out).unwrap_or(0),
+            _ => 0,
+        }
+    }
+
+    fn begin_at_once(
+        &mut self,
+        caller: &mut Caller,
+        input: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Option<usize> {
+        let (how, head) = match retrieve::plain(input) {
+            Some(plain) => plain,
+            None => return meta_at_once(caller, input, out),
+        };
+        let (line, taken) = line::first(input.get(..WHOLE_LINE_BYTES_MAX).unwrap_or(input))?;
+        let keys = line.get(head..)?;
+        let first = Words(keys).next()?;
+        if caller.needs_login() || !caller.may_begin_at_once(first) {
+            return None;
+        }
+        let retrieving = Retrieving::new(how, caller).check(keys).ok()?;
+        let (bytes, next) = retrieving.at_once(caller, input.get(head..taken)?, out);
+        if next == Next::Keys {
+            // The next step waits for the next key.
+            self.going = ConnectionPhase::Retrieving(retrieving);
+        }
+        Some(head + bytes)
     }
 
     /// Begins with the next line.
@@ -308,6 +353,18 @@ impl Text {
             Step::Done(whole)
         })
     }
+}
+
+/// Answers `mg` of an item that DRAM has.
+fn meta_at_once(caller: &mut Caller, input: &[u8], out: &mut Vec<u8>) -> Option<usize> {
+    if !input.starts_with(b"mg ") || caller.needs_login() {
+        return None;
+    }
+    let (line, taken) = line::first(input.get(..LINE_BYTES_MAX).unwrap_or(input))?;
+    let Ok(TextRequest::Meta(request)) = parse(line) else { return None };
+    let is_answered =
+        caller.may_begin_at_once(&request.key) && meta::at_once(&request, caller, out);
+    is_answered.then_some(taken)
 }
 
 /// Handles a refused value: if it was to replace the old value unconditionally, deletes that.

@@ -3,7 +3,6 @@
 //! A line of up to 64 KiB is checked as a whole first: if one key is too long, the answer is an error and nothing else.
 //! The keys of a longer line are answered as they come, and none of it is kept.
 
-use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -11,7 +10,7 @@ use larder::{Change, Value, ValueMeta};
 
 use super::request::{self, Retrieval, TextRequest};
 use super::say::say;
-use crate::answers::{Answer, Answers, COPIED_MAX, FailureFlag};
+use crate::answers::{Answer, Answers, COPIED_MAX, FailureFlag, SENT_AT};
 use crate::caller::Caller;
 use crate::protocol::Step;
 use crate::protocol::memcached::fault::Fault;
@@ -23,6 +22,8 @@ use crate::protocol::memcached::line::{KEY_BYTES_MAX, Words, append_number};
 const HEAD_BYTES_MAX: usize = 64;
 /// Keys that are answered in one step, before answers are sent if they are many bytes.
 const KEYS_A_STEP: usize = 32;
+/// Most bytes of an answer beside its key and its value: `VALUE`, three numbers, spaces, the ends of two lines.
+const LINE_BYTES: usize = 5 + 10 + 20 + 20 + 4 + 4;
 const KEY_TOO_LONG: &str = "CLIENT_ERROR bad command line format";
 
 /// What follows the keys that were answered.
@@ -40,8 +41,8 @@ pub(super) enum Next {
 #[derive(Clone, Debug)]
 pub(super) struct Retrieving {
     how: RetrieveOptions,
-    /// Set if a value was not found in time: the answer then ends with an error instead of `END`. `None` as long as all
-    /// keys were answered at once.
+    /// Set if a value was not found in time: the answer then ends with an error instead of `END`. `None` without a
+    /// deadline, and as long as all keys were answered at once.
     failed: Option<FailureFlag>,
 }
 
@@ -54,6 +55,16 @@ struct RetrieveOptions {
 /// Marks a line that begins like a line of keys, which may be long.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Keys;
+
+/// How a line retrieves that begins with `get` or `gets`, and the bytes before its keys.
+pub(super) fn plain(input: &[u8]) -> Option<(Retrieval, usize)> {
+    let (unique, head) = match input {
+        [b'g', b'e', b't', b' ', ..] => (false, 4),
+        [b'g', b'e', b't', b's', b' ', ..] => (true, 5),
+        _ => return None,
+    };
+    Some((Retrieval { unique, touch: None }, head))
+}
 
 /// Whether a line of keys begins here.
 pub(super) fn begins(input: &[u8]) -> Option<Keys> {
@@ -113,39 +124,64 @@ impl Retrieving {
     ) -> (Step, Next) {
         let mut at = 0;
         for _ in 0..KEYS_A_STEP {
-            let rest = input.get(at..).unwrap_or_default();
-            let spaces = rest.iter().take_while(|byte| **byte == b' ').count();
-            at += spaces;
-            let rest = rest.get(spaces..).unwrap_or_default();
-            if let Some(end) = end_of_line(rest) {
-                match &self.failed {
-                    None => say(answers, "END"),
-                    Some(failed) => answers.ends(failed, [b"END\r\n", TOO_LATE]),
+            match KeyWord::first(input.get(at..).unwrap_or_default()) {
+                KeyWord::Key(key, taken) => {
+                    self.answer(key, caller, answers).await;
+                    at += taken;
                 }
-                return (Step::Done(at + end), Next::Line);
+                KeyWord::End(taken) => {
+                    answers.ends(self.failed.as_ref(), [b"END\r\n", TOO_LATE]);
+                    return (Step::Done(at + taken), Next::Line);
+                }
+                KeyWord::TooLong(spaces) => {
+                    say(answers, KEY_TOO_LONG);
+                    return (again_or(at + spaces), Next::Rest);
+                }
+                KeyWord::Part(spaces) => {
+                    let done = at + spaces;
+                    let step =
+                        if done > 0 { Step::Done(done) } else { Step::Needs(input.len() + 1) };
+                    return (step, Next::Keys);
+                }
             }
-            let length = memchr::memchr2(b' ', b'\n', rest);
-            let key = rest.get(..length.unwrap_or(rest.len())).unwrap_or_default();
-            let is_last = length.and_then(|length| rest.get(length)) == Some(&b'\n');
-            let key = if is_last { key.strip_suffix(b"\r").unwrap_or(key) } else { key };
-            if key.len() > KEY_BYTES_MAX + usize::from(length.is_none()) {
-                say(answers, KEY_TOO_LONG);
-                return (again_or(at), Next::Rest);
-            }
-            if length.is_none() {
-                let step = if at > 0 { Step::Done(at) } else { Step::Needs(input.len() + 1) };
-                return (step, Next::Keys);
-            }
-            self.answer(key, caller, answers).await;
-            at += key.len();
         }
         (Step::Done(at), Next::Keys)
+    }
+
+    /// Answers the keys that DRAM has, up to the first that it has not, or up to the end of the line. Returns the bytes
+    /// that are answered, and what follows them.
+    pub(super) fn at_once(
+        &self,
+        caller: &Caller,
+        input: &[u8],
+        out: &mut Vec<u8>,
+    ) -> (usize, Next) {
+        let mut at = 0;
+        if self.how.touch.is_some() || self.failed.is_some() {
+            return (0, Next::Keys);
+        }
+        for _ in 0..KEYS_A_STEP {
+            match KeyWord::first(input.get(at..).unwrap_or_default()) {
+                KeyWord::Key(key, taken) if self.how.at_once(key, caller, || &mut *out) => {
+                    at += taken
+                }
+                KeyWord::End(taken) => {
+                    out.extend_from_slice(b"END\r\n");
+                    return (at + taken, Next::Line);
+                }
+                KeyWord::Key(..) | KeyWord::TooLong(_) | KeyWord::Part(_) => break,
+            }
+            if out.len() >= SENT_AT {
+                break;
+            }
+        }
+        (at, Next::Keys)
     }
 
     async fn answer(&mut self, key: &[u8], caller: &Caller, answers: &mut Answers<'_>) {
         match self.how.touch {
             Some(lifetime) => self.how.touch(key, lifetime, caller, answers).await,
-            None if self.how.at_once(key, caller, answers) => {}
+            None if self.how.at_once(key, caller, || answers.bytes()) => {}
             None => self.later(key, caller, answers).await,
         }
     }
@@ -154,7 +190,8 @@ impl Retrieving {
     async fn later(&mut self, key: &[u8], caller: &Caller, answers: &mut Answers<'_>) {
         let (tenant, worker) = (Arc::clone(caller.tenant_of(key)), Rc::clone(&caller.worker));
         let (asked, key, how) = (caller.asks("get", key), key.to_vec(), self.how);
-        let failed = Rc::clone(self.failed.get_or_insert_with(|| Rc::new(Cell::new(false))));
+        let has_deadline = worker.shared.config.request_deadline.is_some();
+        let failed = has_deadline.then(|| Rc::clone(self.failed.get_or_insert_with(Rc::default)));
         let found = async move {
             // A read error is a miss.
             let found = worker.get(&tenant, &key).await.ok().flatten();
@@ -163,7 +200,9 @@ impl Retrieving {
             found.map_or_else(|| Answer::Bytes(Vec::new()), |value| how.item(&key, value))
         };
         let too_late = move || {
-            failed.set(true);
+            if let Some(failed) = failed {
+                failed.set(true);
+            }
             Answer::Bytes(Vec::new())
         };
         answers.later(found, too_late).await;
@@ -171,12 +210,20 @@ impl Retrieving {
 }
 
 impl RetrieveOptions {
-    /// Answers if the item is in DRAM and short enough to be copied. Returns whether it did.
-    fn at_once(self, key: &[u8], caller: &Caller, answers: &mut Answers<'_>) -> bool {
+    /// Answers if the item is in DRAM and short enough to be copied. Returns whether it did. `out` makes the buffer for
+    /// the answer.
+    fn at_once<'o>(
+        self,
+        key: &[u8],
+        caller: &Caller,
+        out: impl FnOnce() -> &'o mut Vec<u8>,
+    ) -> bool {
         let found = caller.cache_for(key).get_at_once_with(key, |value, meta| {
             let is_short = value.len() <= COPIED_MAX;
             if is_short {
-                let out = answers.bytes();
+                let out = out();
+                // Once, not part by part.
+                out.reserve(key.len() + value.len() + LINE_BYTES);
                 self.head(out, key, value, meta);
                 out.extend_from_slice(value);
                 out.extend_from_slice(b"\r\n");
@@ -214,7 +261,8 @@ impl RetrieveOptions {
     }
 
     fn item(self, key: &[u8], value: Value) -> Answer {
-        let mut head = Vec::new();
+        let copied = if value.len() > COPIED_MAX { 0 } else { value.len() };
+        let mut head = Vec::with_capacity(key.len() + copied + LINE_BYTES);
         self.head(&mut head, key, &value, value.meta());
         if value.len() > COPIED_MAX {
             return Answer::Long { head, value, tail: b"\r\n" };
@@ -237,6 +285,37 @@ impl RetrieveOptions {
             append_number(out, meta.version);
         }
         out.extend_from_slice(b"\r\n");
+    }
+}
+
+/// What the next bytes of a line of keys are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum KeyWord<'a> {
+    /// A key, and the bytes up to its end.
+    Key(&'a [u8], usize),
+    /// The end of the line, after this number of bytes.
+    End(usize),
+    /// A key that is too long, behind this number of spaces.
+    TooLong(usize),
+    /// A part of a key, behind this number of spaces.
+    Part(usize),
+}
+
+impl<'a> KeyWord<'a> {
+    fn first(input: &'a [u8]) -> Self {
+        let spaces = input.iter().take_while(|byte| **byte == b' ').count();
+        let rest = input.get(spaces..).unwrap_or_default();
+        if let Some(end) = end_of_line(rest) {
+            return Self::End(spaces + end);
+        }
+        let length = memchr::memchr2(b' ', b'\n', rest);
+        let key = rest.get(..length.unwrap_or(rest.len())).unwrap_or_default();
+        let is_last = length.and_then(|length| rest.get(length)) == Some(&b'\n');
+        let key = if is_last { key.strip_suffix(b"\r").unwrap_or(key) } else { key };
+        if key.len() > KEY_BYTES_MAX + usize::from(length.is_none()) {
+            return Self::TooLong(spaces);
+        }
+        if length.is_none() { Self::Part(spaces) } else { Self::Key(key, spaces + key.len()) }
     }
 }
 
