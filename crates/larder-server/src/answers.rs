@@ -169,23 +169,20 @@ impl<'s> Answers<'s> {
     /// `request_deadline` the answer is `too_late`; the read that was started then ends by itself.
     pub(crate) async fn later(
         &mut self,
-        later: impl Future<Output = Answer> + 'static,
+        mut later: Later,
         too_late: impl FnOnce() -> Answer + 'static,
     ) {
         self.room().await;
-        let mut later: Later = match self.worker.shared.config.request_deadline {
-            None => Box::pin(later),
-            Some(deadline) => {
-                let worker = Rc::clone(&self.worker);
-                Box::pin(async move {
-                    let answer = within(&*worker.clock, deadline, pin!(later)).await;
-                    answer.unwrap_or_else(|| {
-                        worker.counters.request_timeouts.add(1);
-                        too_late()
-                    })
+        if let Some(deadline) = self.worker.shared.config.request_deadline {
+            let worker = Rc::clone(&self.worker);
+            later = Box::pin(async move {
+                let answer = within(&*worker.clock, deadline, Pin::new(&mut later)).await;
+                answer.unwrap_or_else(|| {
+                    worker.counters.request_timeouts.add(1);
+                    too_late()
                 })
-            }
-        };
+            });
+        }
         match poll_fn(|cx| Poll::Ready(later.as_mut().poll(cx))).await {
             Poll::Ready(answer) => self.push(answer),
             Poll::Pending => {

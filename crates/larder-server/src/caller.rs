@@ -1,7 +1,7 @@
 //! The identity of a connection: where it comes from, which user it is, and which tenant it uses.
 
 use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -313,15 +313,15 @@ impl Caller {
         }
     }
 
-    /// Waits for `doing`, which the request `command` does to `key`, and logs it if it is slow. A future that is ready
+    /// Waits for `doing` (pinned by the caller: the futures of the cache are long, and an argument is copied), which the
+    /// request `command` does to `key`, and logs it if it is slow. A future that is ready
     /// at once costs no look at the clock.
     pub(crate) async fn watch<T>(
         &self,
         command: &'static str,
         key: &[u8],
-        doing: impl Future<Output = T>,
+        mut doing: Pin<&mut impl Future<Output = T>>,
     ) -> T {
-        let mut doing = pin!(doing);
         let first = poll_fn(|cx| Poll::Ready(doing.as_mut().poll(cx))).await;
         if let Poll::Ready(done) = first {
             return done;

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 
-use allocation_counter::measure;
+use allocation_counter::{AllocationInfo, measure};
 use larder::{SetOptions, Tenant, Tenants, TenantsConfig, block_on};
 use larder_device::{Device, FileDevice, FileOptions};
 use larder_net::Threads;
@@ -79,7 +79,7 @@ impl Served {
     }
 
     /// Asks, and checks the answer. Returns the allocations of this thread.
-    fn asks(&mut self, request: &[u8], answer: &[u8]) -> u64 {
+    fn asks(&mut self, request: &[u8], answer: &[u8]) -> AllocationInfo {
         self.client.write_all(request).unwrap();
         let mut heard = vec![0; answer.len()];
         let counted = measure(|| {
@@ -96,13 +96,13 @@ impl Served {
             }
         });
         assert_eq!(heard.escape_ascii().to_string(), answer.escape_ascii().to_string());
-        counted.count_total
+        counted
     }
 
     /// Asks again and again; the first requests fill pools. Returns the allocations of the last ten.
     fn settles(&mut self, request: &[u8], answer: &[u8]) -> u64 {
         (0..10).for_each(|_| _ = self.asks(request, answer));
-        (0..10).map(|_| self.asks(request, answer)).sum()
+        (0..10).map(|_| self.asks(request, answer).count_total).sum()
     }
 }
 
@@ -136,6 +136,22 @@ fn a_hit_in_dram_allocates_nothing() {
     }
 }
 
+/// A future is copied when it is boxed, so a long one costs as much as a copy of a value of its length.
+#[test]
+fn a_set_makes_one_future_which_is_not_long() {
+    let mut served = serve(ProtocolKind::Memcached, None);
+    let mut set = || served.asks(b"set k 0 0 3\r\nrye\r\n", b"STORED\r\n");
+    (0..10).for_each(|_| _ = set());
+    let (mut count, mut longest) = (0, 0);
+    for counted in (0..10).map(|_| set()) {
+        count += counted.count_total;
+        longest = longest.max(counted.bytes_total);
+    }
+    println!("{longest} bytes");
+    assert!((10..=12).contains(&count), "{count} allocations of 10 sets");
+    assert!(longest <= 24 << 10, "{longest} bytes");
+}
+
 /// Most allocations of a hit on flash that comes alone: the futures of the exchange and of the answer, the key, the
 /// value.
 const FLASH_MAX: u64 = 6;
@@ -163,7 +179,7 @@ fn a_hit_on_flash_allocates_little() {
         let request: String = keys.clone().map(|key| format!("get k{key}\r\n")).collect();
         let answer = |key| format!("VALUE k{key} 0 1000\r\n{value}\r\nEND\r\n");
         let answer: String = keys.map(answer).collect();
-        served.asks(request.as_bytes(), answer.as_bytes())
+        served.asks(request.as_bytes(), answer.as_bytes()).count_total
     };
     (0..100).for_each(|key| _ = ask(key..key + 1));
     let alone: u64 = (100..150).map(|key| ask(key..key + 1)).sum();

@@ -18,7 +18,7 @@ pub(super) async fn flush_all(caller: &Caller, delay: i64) -> Result<(), Error> 
     let tenant = Arc::clone(&caller.tenant);
     let number = tenant.plans_flush();
     let Lifetime::For(time) = Lifetime::new(delay, caller.cache_for(b"").moment(b"").wall()) else {
-        return caller.watch("flush_all", b"", tenant.clear()).await;
+        return caller.watch("flush_all", b"", pin!(tenant.clear())).await;
     };
     let worker = Rc::clone(&caller.worker);
     caller.worker.spawn(async move {

@@ -162,7 +162,7 @@ async fn later(
     let (key, is_resp3) = (key.to_vec(), client.is_resp3);
     let (listed, asked) = (client.listed.clone(), caller.asks(read.command(), &key));
     let of_tenant = caller.tenant.number;
-    let later = async move {
+    let later = Box::pin(async move {
         let begun = Instant::now();
         let found = worker.get(&tenant, &key).await;
         asked.ends(&key);
@@ -178,7 +178,7 @@ async fn later(
             worker.counters.count_get(matches!(found, Ok(Some(_))));
         }
         answer_of(read, found, || tenant.calls().moment(&key), is_resp3)
-    };
+    });
     let too_late = move || {
         let mut bytes = Vec::new();
         Writer::new(&mut bytes, is_resp3).refusal(&TOO_LATE);

@@ -1,5 +1,6 @@
 //! Get, touch, and get-and-touch.
 
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -60,12 +61,12 @@ async fn later(
 ) {
     let (tenant, worker) = (Arc::clone(caller.tenant_of(packet.key)), Rc::clone(&caller.worker));
     let (key, header, asked) = (packet.key.to_vec(), packet.header, caller.asks("get", packet.key));
-    let found = async move {
+    let found = Box::pin(async move {
         let found = worker.get(&tenant, &key).await;
         asked.ends(&key);
         worker.counters.count_get(matches!(found, Ok(Some(_))));
         found_or_not(found, &header, how, &key)
-    };
+    });
     let header = packet.header;
     let too_late = move || {
         let mut out = Vec::new();
@@ -85,11 +86,16 @@ async fn touch(
     answers.settle().await;
     let cache = caller.cache_for(packet.key);
     let lifetime = Lifetime::new(exptime, cache.moment(packet.key).wall());
-    let touched = cache.update(packet.key, |there| match there {
-        Some(_) => Change::Touch(lifetime.ttl()),
-        None => Change::Keep,
-    });
-    let found = caller.watch("gat", packet.key, touched).await;
+    let found = caller
+        .watch(
+            "gat",
+            packet.key,
+            pin!(cache.update(packet.key, |there| match there {
+                Some(_) => Change::Touch(lifetime.ttl()),
+                None => Change::Keep,
+            })),
+        )
+        .await;
     let is_hit = matches!(found, Ok(Some(_)));
     if how.value {
         caller.worker.counters.count_get(is_hit);

@@ -1,6 +1,7 @@
 //! Increments and decrements numbers.
 
 use std::num::NonZeroU64;
+use std::pin::pin;
 use std::time::Duration;
 
 use larder::{Change, Error, SetOptions, Value};
@@ -46,8 +47,13 @@ pub(crate) async fn count(caller: &Caller, key: &[u8], how: Count) -> Result<Cou
     let version = how.version.unwrap_or_else(|| cache.draw_version(key));
     let now = cache.moment(key).now();
     let mut counting = Counting { how, version, now, ended: CountOutcome::NotFound };
-    let changing = cache.update(key, |there| counting.change(there));
-    let before = caller.watch(if how.up { "incr" } else { "decr" }, key, changing).await?;
+    let before = caller
+        .watch(
+            if how.up { "incr" } else { "decr" },
+            key,
+            pin!(cache.update(key, |there| counting.change(there))),
+        )
+        .await?;
     let counters = &caller.worker.counters;
     let (hits, misses) = match how.up {
         true => (&counters.incr_hits, &counters.incr_misses),

@@ -1,6 +1,7 @@
 //! Deletes an item, or invalidates or empties it.
 
 use std::num::NonZeroU64;
+use std::pin::pin;
 use std::time::Duration;
 
 use larder::{Change, Error, SetOptions};
@@ -42,24 +43,29 @@ pub(crate) async fn delete(
     let cache = caller.cache_for(key);
     let stays = how.invalidate || how.empty;
     let deleted = if !stays && how.compare.is_none() {
-        let was_there = caller.watch("delete", key, cache.delete(key)).await?;
+        let was_there = caller.watch("delete", key, pin!(cache.delete(key))).await?;
         if was_there { DeleteOutcome::Deleted } else { DeleteOutcome::NotFound }
     } else {
         let now = cache.moment(key).now();
         let mut ended = DeleteOutcome::NotFound;
-        let before = cache.update(key, |there| {
-            let Some(there) = there else {
-                ended = DeleteOutcome::NotFound;
-                return Change::Keep;
-            };
-            if how.compare.is_some_and(|it| it == 0 || it != there.version()) {
-                ended = DeleteOutcome::Exists;
-                return Change::Keep;
-            }
-            ended = DeleteOutcome::Deleted;
-            how.change(there.meta().remaining(now))
-        });
-        caller.watch("delete", key, before).await?;
+        caller
+            .watch(
+                "delete",
+                key,
+                pin!(cache.update(key, |there| {
+                    let Some(there) = there else {
+                        ended = DeleteOutcome::NotFound;
+                        return Change::Keep;
+                    };
+                    if how.compare.is_some_and(|it| it == 0 || it != there.version()) {
+                        ended = DeleteOutcome::Exists;
+                        return Change::Keep;
+                    }
+                    ended = DeleteOutcome::Deleted;
+                    how.change(there.meta().remaining(now))
+                })),
+            )
+            .await?;
         if ended == DeleteOutcome::Deleted {
             let over = if stays { how.lifetime } else { Some(Lifetime::Over) };
             let_pass(caller, over.unwrap_or(Lifetime::Endless)).await;

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::num::NonZeroU64;
+use std::pin::pin;
 use std::time::Duration;
 
 use larder::{Change, Error, SetOptions, Value};
@@ -65,7 +66,7 @@ pub(crate) async fn store(
     let drawn = || how.wants_version.then(|| cache.draw_version(key));
     let how = Store { version: how.version.or_else(drawn), ..how };
     let stored = if how.mode == Mode::Set && how.compare.is_none() {
-        caller.watch("set", key, cache.set_with(key, value, how.options())).await?;
+        caller.watch("set", key, pin!(cache.set_with(key, value, how.options()))).await?;
         how.stored()
     } else {
         let mut storing = Storing {
@@ -75,8 +76,9 @@ pub(crate) async fn store(
             bytes_max: caller.worker.shared.config.value_bytes_max,
             ended: StoreOutcome::NotStored,
         };
-        let storing_it = cache.update(key, |there| storing.change(there));
-        caller.watch(how.command(), key, storing_it).await?;
+        caller
+            .watch(how.command(), key, pin!(cache.update(key, |there| storing.change(there))))
+            .await?;
         storing.ended
     };
     if matches!(stored, StoreOutcome::Stored(_)) {

@@ -1,6 +1,7 @@
 //! `mg`: an item, and what is known of it.
 
 use std::num::NonZeroU64;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -74,7 +75,7 @@ async fn later(key: &[u8], line: &[u8], caller: &Caller, answers: &mut Answers<'
     let line = line.to_vec();
     let (tenant, worker) = (Arc::clone(caller.tenant_of(key)), Rc::clone(&caller.worker));
     let asked = caller.asks("mg", key);
-    let found = async move {
+    let found = Box::pin(async move {
         let mut words = Words(&line);
         words.next();
         let Ok(request) = parse(b"mg", words) else { return Answer::Bytes(Vec::new()) };
@@ -85,7 +86,7 @@ async fn later(key: &[u8], line: &[u8], caller: &Caller, answers: &mut Answers<'
         let found =
             found.map(|value| value.map(|value| FoundItem::new(value, cache.moment(&request.key))));
         of_found(&request, found, cache)
-    };
+    });
     answers.later(found, || Answer::Bytes(TOO_LATE.to_vec())).await;
 }
 
@@ -93,17 +94,22 @@ async fn later(key: &[u8], line: &[u8], caller: &Caller, answers: &mut Answers<'
 async fn peek(request: &MetaRequest<'_>, caller: &Caller, answers: &mut Answers<'_>) {
     let cache = caller.cache_for(&request.key);
     let moment = cache.moment(&request.key);
-    let shown = cache.peek_with(&request.key, |value, meta| {
-        let known = ItemFacts::new(value, meta, moment);
-        let mut out = Vec::new();
-        item(&mut out, request, &known, || win(cache, &request.key, known.version));
-        if request.flags.value {
-            out.extend_from_slice(value);
-            out.extend_from_slice(b"\r\n");
-        }
-        out
-    });
-    let shown = caller.watch("mg", &request.key, shown).await;
+    let shown = caller
+        .watch(
+            "mg",
+            &request.key,
+            pin!(cache.peek_with(&request.key, |value, meta| {
+                let known = ItemFacts::new(value, meta, moment);
+                let mut out = Vec::new();
+                item(&mut out, request, &known, || win(cache, &request.key, known.version));
+                if request.flags.value {
+                    out.extend_from_slice(value);
+                    out.extend_from_slice(b"\r\n");
+                }
+                out
+            })),
+        )
+        .await;
     count(&caller.worker.counters, false, matches!(shown, Ok(Some(_))));
     answers.push(match shown {
         Ok(Some(shown)) => Answer::Bytes(shown),
@@ -121,16 +127,21 @@ async fn change(request: &MetaRequest<'_>, caller: &Caller, answers: &mut Answer
     let lifetime = |exptime: Option<i64>| exptime.map(|exptime| Lifetime::new(exptime, wall));
     let (touch, vivify) = (lifetime(request.flags.touch), lifetime(request.flags.vivify));
     let version = vivify.map(|_| cache.draw_version(&request.key));
-    let changed = cache.update(&request.key, |there| match (there, touch, vivify) {
-        (Some(_), Some(touch), _) => Change::Touch(touch.ttl()),
-        (None, _, Some(vivify)) => {
-            let ttl = vivify.ttl();
-            let stub = SetOptions { ttl, version, won: true, ..SetOptions::default() };
-            Change::Store(Vec::new().into(), stub)
-        }
-        _ => Change::Keep,
-    });
-    let found = caller.watch("mg", &request.key, changed).await;
+    let found = caller
+        .watch(
+            "mg",
+            &request.key,
+            pin!(cache.update(&request.key, |there| match (there, touch, vivify) {
+                (Some(_), Some(touch), _) => Change::Touch(touch.ttl()),
+                (None, _, Some(vivify)) => {
+                    let ttl = vivify.ttl();
+                    let stub = SetOptions { ttl, version, won: true, ..SetOptions::default() };
+                    Change::Store(Vec::new().into(), stub)
+                }
+                _ => Change::Keep,
+            })),
+        )
+        .await;
     let is_hit = matches!(found, Ok(Some(_)));
     count(&caller.worker.counters, touch.is_some(), is_hit);
     let found = match (found, vivify) {

@@ -8,6 +8,8 @@ mod retrieve;
 mod say;
 mod store;
 
+use std::pin::pin;
+
 use self::dump::Dump;
 use self::request::{TextRequest, parse};
 use self::retrieve::{Next, Retrieving};
@@ -378,7 +380,7 @@ async fn refused(request: &TextRequest<'_>, caller: &Caller) {
 async fn touch(key: &[u8], exptime: i64, quiet: bool, caller: &Caller, answers: &mut Answers<'_>) {
     let cache = caller.cache_for(key);
     let lifetime = Lifetime::new(exptime, cache.moment(key).wall());
-    let touched = caller.watch("touch", key, cache.touch(key, lifetime.ttl())).await;
+    let touched = caller.watch("touch", key, pin!(cache.touch(key, lifetime.ttl()))).await;
     let counters = &caller.worker.counters;
     counters.cmd_touch.add(1);
     say_unless(

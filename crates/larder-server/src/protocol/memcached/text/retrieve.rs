@@ -3,6 +3,7 @@
 //! A line of up to 64 KiB is checked as a whole first: if one key is too long, the answer is an error and nothing else.
 //! The keys of a longer line are answered as they come, and none of it is kept.
 
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -192,13 +193,13 @@ impl Retrieving {
         let (asked, key, how) = (caller.asks("get", key), key.to_vec(), self.how);
         let has_deadline = worker.shared.config.request_deadline.is_some();
         let failed = has_deadline.then(|| Rc::clone(self.failed.get_or_insert_with(Rc::default)));
-        let found = async move {
+        let found = Box::pin(async move {
             // A read error is a miss.
             let found = worker.get(&tenant, &key).await.ok().flatten();
             asked.ends(&key);
             worker.counters.count_get(found.is_some());
             found.map_or_else(|| Answer::Bytes(Vec::new()), |value| how.item(&key, value))
-        };
+        });
         let too_late = move || {
             if let Some(failed) = failed {
                 failed.set(true);
@@ -246,12 +247,19 @@ impl RetrieveOptions {
     ) {
         answers.settle().await;
         let cache = caller.cache_for(key);
-        let touched = cache.update(key, |there| match there {
-            Some(_) => Change::Touch(lifetime.ttl()),
-            None => Change::Keep,
-        });
         // A read error is a miss.
-        let found = caller.watch("gat", key, touched).await.ok().flatten();
+        let found = caller
+            .watch(
+                "gat",
+                key,
+                pin!(cache.update(key, |there| match there {
+                    Some(_) => Change::Touch(lifetime.ttl()),
+                    None => Change::Keep,
+                })),
+            )
+            .await
+            .ok()
+            .flatten();
         caller.worker.counters.count_get(found.is_some());
         caller.worker.counters.count_touch(found.is_some());
         if let Some(value) = found {
