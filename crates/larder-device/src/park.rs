@@ -112,9 +112,10 @@ pub(crate) fn apart<R>(f: impl FnOnce() -> R) -> R {
 /// where the device allows it ([`FileDevice`](crate::FileDevice) with io_uring does). This takes fewer switches between
 /// threads than an executor that only sleeps.
 pub fn block_on<F: Future>(future: F) -> F::Output {
+    // Pinned first: a future may be several KiB long, and a closure that owned it would move it.
+    let mut future = pin!(future);
     HERE.with(|here| {
         let _inside = BlockOnEntry::enter(here);
-        let mut future = pin!(future);
         let mut context = Context::from_waker(&here.waker);
         loop {
             here.parker.woken_no_more();
