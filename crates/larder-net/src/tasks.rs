@@ -64,9 +64,9 @@ impl<L: Send + 'static> Tasks<L> {
         runnable.schedule();
     }
 
-    /// Runs all woken tasks, and those that they wake, for up to four rounds. A task that has woken itself, to let others
-    /// run, ends the turn: sockets and drives are looked at before it runs again. Then it runs behind what they have
-    /// woken, and with no more than one other task that has yielded.
+    /// Runs all woken tasks, and those that they wake, for up to four rounds. A task that has woken itself, to let
+    /// others run, ends the turn: sockets and drives are looked at before it runs again. Then it runs behind what they
+    /// have woken, and with no more than one other task that has yielded.
     pub fn run_all(&self) {
         let mut woken = self.woken.borrow_mut();
         for _ in 0..ROUNDS_A_TURN {

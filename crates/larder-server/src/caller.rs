@@ -313,9 +313,9 @@ impl Caller {
         }
     }
 
-    /// Waits for `doing` (pinned by the caller: the futures of the cache are long, and an argument is copied), which the
-    /// request `command` does to `key`, and logs it if it is slow. A future that is ready
-    /// at once costs no look at the clock.
+    /// Waits for `doing`, which the request `command` does to `key`, and logs it if it is slow. A future that is ready
+    /// at once costs no look at the clock. The caller pins it: the futures of the cache are long, and an argument is
+    /// copied.
     pub(crate) async fn watch<T>(
         &self,
         command: &'static str,

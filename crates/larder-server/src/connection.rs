@@ -228,14 +228,14 @@ impl<S: Socket, P: Protocol> Connection<S, P> {
             // The next request of what has come was not answered at once. A request that was evicted is refused with
             // the bytes that are there.
             let tries_at_once = !std::mem::take(&mut has_come);
-            if tries_at_once && !caller.was_evicted() {
-                if let ControlFlow::Break(ended) = receive(&mut input, &mut answers, caller).await?
-                {
-                    if ended.is_continue() {
-                        rest.bytes = input.into_rest();
-                    }
-                    return Ok(ended);
+            if tries_at_once
+                && !caller.was_evicted()
+                && let ControlFlow::Break(ended) = receive(&mut input, &mut answers, caller).await?
+            {
+                if ended.is_continue() {
+                    rest.bytes = input.into_rest();
                 }
+                return Ok(ended);
             }
             let came = (&input.bytes[..], &mut at);
             let step = answer_all(protocol, caller, came, &mut answers, tries_at_once).await?;
