@@ -132,7 +132,7 @@ impl Run {
             dram_bytes,
             soc: SocConfig {
                 percent: Some(soc_percent),
-                log_percent: soc_log_percent,
+                log_percent: Some(soc_log_percent),
                 ..SocConfig::default()
             },
             demotions,
