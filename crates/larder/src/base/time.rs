@@ -33,6 +33,25 @@ pub(crate) struct CacheClock {
     stepping: Mutex<()>,
 }
 
+/// Tells the current second of the cache's time to those that need it: reading a clock costs as much as a look-up.
+pub(crate) trait Seconds {
+    /// The current time in whole seconds.
+    fn now_s(&self) -> u32;
+}
+
+impl Seconds for CacheClock {
+    fn now_s(&self) -> u32 {
+        Self::now_s(self)
+    }
+}
+
+/// A second that is known already.
+impl Seconds for u32 {
+    fn now_s(&self) -> u32 {
+        *self
+    }
+}
+
 /// A moment by both clocks. Values expire by the cache's time ([`Larder::now`](crate::Larder::now)), which never runs
 /// backwards. Points in time that users name are wall-clock times, which run backwards when the clock is set.
 ///

@@ -102,13 +102,13 @@ impl<'a> Placing<'a> {
         let _key_lock = core.lock_key(item.hash).await;
         let is_on_flash = core.flash.as_ref().is_some_and(|flash| flash.may_hold(item.hash));
         *told_flash = core.invalidate_on_flash(item.hash).await;
-        let (dram, now_s) = (&core.dram, core.now_s());
+        let (dram, now) = (&core.dram, &*core.clock);
         let inserted = match (taken, kept) {
             (Some(taken), _) => return dram.insert_to_demote(item, taken, admit).map(Some),
             (None, Some(kept)) => {
-                dram.insert_if(item, now_s, admit).map(|there| *kept = there.map(PinnedValue::keep))
+                dram.insert_if(item, now, admit).map(|there| *kept = there.map(PinnedValue::keep))
             }
-            (None, None) => dram.insert(item, now_s, admit),
+            (None, None) => dram.insert(item, now, admit),
         };
         match inserted {
             // Flash's version is void by now, and the key would have no value while this call waits for room.

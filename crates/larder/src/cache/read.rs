@@ -335,7 +335,7 @@ impl Larder {
         item.dram.marks = item.dram.marks.after_hit(now_s);
         let kept = if self.core.stays_in_dram(&item) {
             let kept =
-                self.core.dram.insert_if(&item, self.core.now_s(), &|there| unchanged(there));
+                self.core.dram.insert_if(&item, &*self.core.clock, &|there| unchanged(there));
             kept.ok().flatten().map(PinnedValue::unmarked)
         } else {
             None

@@ -515,8 +515,8 @@ impl Larder {
             return Ok(Attempt::NoneTaken(self.core.dram.demoting_bytes(&item)));
         }
         let told_flash = self.core.invalidate_on_flash(hash).await;
-        let now_s = self.core.now_s();
         let now_ms = self.core.now_ms();
+        let clock = &*self.core.clock;
         let unchanged = |there: Option<&ItemView<'_>>| {
             let alive = there.filter(|record| !record.is_over(now_ms));
             // With flash, the key's lock keeps others away. Without flash this check does: the value pins its record,
@@ -528,7 +528,7 @@ impl Larder {
             (self.core.flash.is_some() || is_seen) && self.supersede(hash, key, alive)
         };
         let inserted = match taken.take().filter(|_| !stays) {
-            None => self.core.dram.insert_if(&item, now_s, &unchanged).map(|there| there.is_some()),
+            None => self.core.dram.insert_if(&item, clock, &unchanged).map(|there| there.is_some()),
             // There is flash, so no other caller has changed the key under its lock.
             Some(taken) => self.core.dram.insert_to_demote(&item, taken, &unchanged).map(|_| true),
         };

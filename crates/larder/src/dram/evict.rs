@@ -175,31 +175,32 @@ impl DramTier {
         left.drain(..).for_each(|hash| self.ghost.remember(hash, inside.held()));
     }
 
-    /// Calls `each` for the records of a segment, in order. Prefetches the index entries of several records at a
-    /// time, because one after the other each would wait for memory.
+    /// Calls `each` for the records of a segment. Follows several runs of them in turn, and prefetches the next records
+    /// and the index entries of several at a time, because one after the other each would wait for memory.
     fn each_record(
         &self,
         frozen: &Frozen,
         sealed: &SealedSegment,
         mut each: impl FnMut(Location, KeyHash, &ItemView<'_>),
     ) {
-        let mut records = frozen.records();
+        let mut runs = frozen.runs();
         let mut ahead = Vec::with_capacity(FETCHED_AHEAD);
-        loop {
-            let next = records.by_ref().take(FETCHED_AHEAD);
+        while !runs.is_empty() {
             let inside = self.index.readers().enter();
-            ahead.extend(next.map(|(at, record)| {
-                let hash = self.hasher.hash(record.key);
-                self.index.prefetch(hash);
-                if sealed.queue == Queue::Small {
-                    self.ghost.prefetch(hash, inside.held());
+            let of_each = FETCHED_AHEAD / runs.len();
+            for run in &mut runs {
+                for (at, record) in frozen.take_of(run, of_each) {
+                    let hash = self.hasher.hash(record.key);
+                    self.index.prefetch(hash);
+                    if sealed.queue == Queue::Small {
+                        self.ghost.prefetch(hash, inside.held());
+                    }
+                    ahead.push((at, hash, record));
                 }
-                (at, hash, record)
-            }));
-            drop(inside);
-            if ahead.is_empty() {
-                return;
+                frozen.prefetch_head(run.at);
             }
+            drop(inside);
+            runs.retain(|run| run.at < run.end);
             for (at, hash, record) in ahead.drain(..) {
                 each(Location { slot: sealed.slot, at }, hash, &record);
             }

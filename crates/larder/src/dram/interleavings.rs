@@ -58,7 +58,7 @@ impl Fixture {
     fn set(&self, key: u32, version: u32) {
         let (key, value) = (key.to_le_bytes(), value_of(key, version));
         let item = ItemRef::new(KeyHash::of(&key), &key, &value, 0);
-        while self.tier.insert(&item, 0, &|_| true) == Err(DramFull) {
+        while self.tier.insert(&item, &0, &|_| true) == Err(DramFull) {
             self.demote(usize::MAX);
             thread::yield_now(); // the last demotions may be in another thread's hands
         }

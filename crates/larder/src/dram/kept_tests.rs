@@ -22,7 +22,7 @@ fn value_of(key: u64, bytes: usize) -> Vec<u8> {
 fn insert(tier: &DramTier, key: u64, bytes: usize) -> Result<(), DramFull> {
     let (name, value) = (key.to_le_bytes(), value_of(key, bytes));
     let item = ItemRef { flags: 5, ..ItemRef::new(hash_of(key), &name, &value, 1000) };
-    tier.insert(&item, 0, &|_| true)
+    tier.insert(&item, &0, &|_| true)
 }
 
 fn look(tier: &DramTier, key: u64) -> Option<PinnedValue> {

@@ -15,6 +15,7 @@ use super::{Admit, DramFull, DramTier, TakenBytes, lock};
 use crate::base::item::{DramFields, ItemRef};
 use crate::base::key::KeyHash;
 use crate::base::sync::{begin_to_write, wait_a_little};
+use crate::base::time::Seconds;
 
 /// If all segments are pinned, most pins will be gone soon: this is the number of further checks before the insertion
 /// fails.
@@ -38,7 +39,8 @@ struct ToSegment<'a> {
     drawn: Option<ItemRef<'a>>,
     /// Bytes of its record.
     bytes: usize,
-    now_s: u32,
+    /// Asked only where the second matters: most items never expire and find room.
+    now: &'a dyn Seconds,
     admit: Admit<'a>,
     /// Receives a pin of the inserted record. Such a record never overwrites another one, which others could pin.
     pinned: Option<&'a mut Option<Pin>>,
@@ -51,12 +53,12 @@ impl<'a> ToSegment<'a> {
     fn new(
         tier: &'a DramTier,
         item: &'a ItemRef<'a>,
-        now_s: u32,
+        now: &'a dyn Seconds,
         admit: Admit<'a>,
         pinned: Option<&'a mut Option<Pin>>,
     ) -> Self {
         let drawn = None;
-        Self { tier, item, drawn, bytes: 0, now_s, admit, pinned, place: None, appended: false }
+        Self { tier, item, drawn, bytes: 0, now, admit, pinned, place: None, appended: false }
     }
 
     fn drawn(&mut self) -> ItemRef<'a> {
@@ -68,9 +70,14 @@ impl<'a> ToSegment<'a> {
     }
 
     fn place(&mut self) -> (Queue, usize) {
-        let Self { tier, item, now_s, .. } = *self;
+        let (tier, item, now_s) = (self.tier, self.item, self.second_for_expiry());
         let find = || (tier.queue_of_newcomer(item.hash), group_of(item.expiry_s, now_s));
         *self.place.get_or_insert_with(find)
+    }
+
+    /// The current second, if the place of the item depends on it.
+    fn second_for_expiry(&self) -> u32 {
+        if self.item.expiry_s == 0 { 0 } else { self.now.now_s() }
     }
 }
 
@@ -82,7 +89,7 @@ impl Putting for ToSegment<'_> {
         let bytes = record_bytes(&self.drawn());
         let segment = self.tier.segments.get(old, locked).segment();
         segment.record_bytes(old.at, locked) == bytes
-            && may_lie_with(self.item.expiry_s, segment.last_expiry_s(), self.now_s)
+            && may_lie_with(self.item.expiry_s, segment.last_expiry_s(), self.second_for_expiry())
     }
 
     fn overwrite(&mut self, old: Location, locked: &LockProofAlone) -> Option<PutOutcome> {
@@ -164,10 +171,10 @@ impl DramTier {
     pub(crate) fn insert(
         &self,
         item: &ItemRef<'_>,
-        now_s: u32,
+        now: &dyn Seconds,
         admit: Admit<'_>,
     ) -> Result<(), DramFull> {
-        self.put(ToSegment::new(self, item, now_s, admit, None))?;
+        self.put(ToSegment::new(self, item, now, admit, None))?;
         Ok(())
     }
 
@@ -175,11 +182,11 @@ impl DramTier {
     pub(crate) fn insert_if(
         &self,
         item: &ItemRef<'_>,
-        now_s: u32,
+        now: &dyn Seconds,
         admit: Admit<'_>,
     ) -> Result<Option<PinnedValue>, DramFull> {
         let mut pinned = None;
-        self.put(ToSegment::new(self, item, now_s, admit, Some(&mut pinned)))?;
+        self.put(ToSegment::new(self, item, now, admit, Some(&mut pinned)))?;
         Ok(pinned.map(|pin| PinnedValue::new(pin, item.dram.marks)))
     }
 
@@ -228,7 +235,7 @@ impl DramTier {
     }
 
     fn put(&self, mut putting: ToSegment<'_>) -> Result<(), DramFull> {
-        let ToSegment { item, now_s, .. } = putting;
+        let ToSegment { item, now, .. } = putting;
         self.prefetch_places(item.hash);
         let other_bytes = self.other_bytes();
         let (mut opened, mut has_made_room, mut looks) = (false, false, 0);
@@ -236,7 +243,7 @@ impl DramTier {
             let put = self.index.put(item.hash, item.key, item.clean, self, &mut putting);
             if put.map_err(|ShardFull| DramFull)? != PutOutcome::NoRoom {
                 if putting.appended {
-                    self.keep_up(putting.bytes, opened, other_bytes, now_s);
+                    self.keep_up(putting.bytes, opened, other_bytes, now);
                 }
                 return Ok(());
             }
@@ -256,7 +263,7 @@ impl DramTier {
                 continue;
             }
             drop(lane);
-            if self.make_room(now_s) {
+            if self.make_room(now.now_s()) {
                 has_made_room = true;
                 continue;
             }
@@ -272,20 +279,20 @@ impl DramTier {
 
     /// Follow-up work after `bytes` new bytes: brings index and budget up to date, and makes some room ahead if there
     /// is flash. `other_bytes` is the memory besides segments before the insertion.
-    fn keep_up(&self, bytes: usize, opened: bool, other_bytes: usize, now_s: u32) {
+    fn keep_up(&self, bytes: usize, opened: bool, other_bytes: usize, now: &dyn Seconds) {
         if self.index.is_to_be_divided() {
             self.divide_a_shard();
         }
         if self.is_shrinking() {
-            self.shrink_by(self.leaving_for(bytes), now_s);
+            self.shrink_by(self.leaving_for(bytes), now.now_s());
             return;
         }
         if opened && self.above_flash {
-            self.keep_headroom(now_s);
+            self.keep_headroom(now.now_s());
         }
         if self.other_bytes() > other_bytes {
             self.reclaim(); // the smaller tables
-            self.keep_budget(now_s);
+            self.keep_budget(now.now_s());
         }
     }
 

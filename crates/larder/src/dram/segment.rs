@@ -21,6 +21,7 @@
 //!    invariant 2 it is lent to no other thread then. Relaxed is enough: nothing else is read depending on the marks.
 #![allow(unsafe_code)]
 
+mod parts;
 mod pins;
 
 use std::ops::Deref;
@@ -38,12 +39,16 @@ use crate::base::item::Marks;
 use crate::base::prefetch::prefetch;
 use crate::base::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use crate::base::sync::wait_a_little;
+use parts::Parts;
+pub(super) use parts::Run;
 use pins::Pins;
 pub(crate) use pins::{Pin, Share};
 
 const LINE_BYTES: usize = 64;
 /// The processor prefetches the following lines itself, once they are read in sequence.
 const PREFETCHED_LINES: usize = 5;
+/// Fields and key of most records end at most here.
+const HEAD_BYTES: usize = 47;
 
 /// Memory for records. It is not reused while there is a [`Share`] or a [`Pin`](super::Pin) of it.
 ///
@@ -60,7 +65,7 @@ pub(crate) struct Segment {
 
 /// Fields that change with the records.
 #[repr(align(64))]
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Tally {
     /// Bytes of records that were replaced or removed.
     dead: AtomicUsize,
@@ -74,6 +79,22 @@ struct Tally {
     above: AtomicUsize,
     /// Its number ([`Slots`](super::slots::Slots)); 0 means none yet.
     slot: AtomicU32,
+    /// From where its records are followed.
+    parts: Parts,
+}
+
+impl Tally {
+    fn of_segment(bytes: usize) -> Self {
+        Self {
+            dead: AtomicUsize::new(0),
+            outstanding: AtomicU32::new(0),
+            overwriting: AtomicU32::new(0),
+            last_expiry_s: AtomicU32::new(0),
+            above: AtomicUsize::new(0),
+            slot: AtomicU32::new(0),
+            parts: Parts::of_segment(bytes),
+        }
+    }
 }
 
 const _: () = {
@@ -118,7 +139,9 @@ impl Frozen {
 
     /// The record at `at`, and its end.
     pub(crate) fn record_and_end(&self, at: usize) -> (ItemView<'_>, usize) {
-        (self.segment.lend_record(at), at + self.segment.bytes_at(at))
+        let published = self.end();
+        let (word, bytes) = self.segment.measure(at, published);
+        (record_of(word, self.segment.lend_body(at, bytes, published)), at + bytes)
     }
 
     /// End of the published records.
@@ -126,13 +149,41 @@ impl Frozen {
         self.segment.published.load(Ordering::Acquire)
     }
 
+    /// The records in runs, which can be followed independently of each other.
+    pub(super) fn runs(&self) -> Vec<Run> {
+        self.segment.tally.parts.runs(self.end())
+    }
+
+    /// Takes the next records of a run, at most `most`.
+    pub(super) fn take_of<'a>(
+        &'a self,
+        run: &mut Run,
+        most: usize,
+    ) -> impl Iterator<Item = (usize, ItemView<'a>)> {
+        let next = move || {
+            let at = run.at;
+            let record;
+            (record, run.at) = (at < run.end).then(|| self.record_and_end(at))?;
+            Some((at, record))
+        };
+        std::iter::from_fn(next).take(most)
+    }
+
+    /// Prefetches the fields and the key of a record.
+    pub(super) fn prefetch_head(&self, at: usize) {
+        let record = self.segment.memory.start().as_ptr().wrapping_add(at);
+        prefetch(record);
+        prefetch(record.wrapping_add(HEAD_BYTES));
+    }
+
     /// The records with their offsets, in the order in which they were written.
+    #[cfg(test)]
     pub(crate) fn records(&self) -> impl Iterator<Item = (usize, ItemView<'_>)> {
-        let (mut at, end) = (0, self.end());
+        let mut at = 0;
         std::iter::from_fn(move || {
             let begin = at;
             let record;
-            (record, at) = (begin < end).then(|| self.record_and_end(begin))?;
+            (record, at) = (begin < self.end()).then(|| self.record_and_end(begin))?;
             Some((begin, record))
         })
     }
@@ -151,7 +202,8 @@ impl Segment {
         let pins = Pins::of_segment(memory.len());
         assert!(memory.start().cast::<u32>().is_aligned(), "records begin with a word");
         memory.forbid(); // until it is appended to
-        Self { memory, published: AtomicUsize::new(0), pins, permits, tally: Tally::default() }
+        let tally = Tally::of_segment(memory.len());
+        Self { memory, published: AtomicUsize::new(0), pins, permits, tally }
     }
 
     /// The permits that a caller needs to keep a value of it; `None` means no permit is needed.
@@ -173,7 +225,7 @@ impl Segment {
 
     /// Memory besides that for records.
     pub(crate) fn overhead_bytes(&self) -> usize {
-        size_of::<Self>() + self.pins.memory_bytes()
+        size_of::<Self>() + self.pins.memory_bytes() + self.tally.parts.memory_bytes()
     }
 
     /// Size of the memory.
@@ -255,7 +307,13 @@ impl Segment {
         // Load it once, because every hit comes here.
         let published = self.published.load(Ordering::Acquire);
         let (word, bytes) = self.measure(at, published);
-        record_of(word, self.lend(at + WORD_BYTES, bytes - WORD_BYTES, published))
+        record_of(word, self.lend_body(at, bytes, published))
+    }
+
+    /// A record without its first word.
+    #[inline]
+    fn lend_body(&self, at: usize, bytes: usize, published: usize) -> &[u8] {
+        self.lend(at + WORD_BYTES, bytes - WORD_BYTES, published)
     }
 
     fn bytes_at(&self, at: usize) -> usize {
@@ -447,6 +505,7 @@ impl Writer {
         debug_assert!(!segment.is_above(), "what was above the budget is not used again as it is");
         segment.tally.dead.store(0, Ordering::Relaxed);
         segment.tally.last_expiry_s.store(0, Ordering::Relaxed);
+        segment.tally.parts.restart();
         Self { segment }
     }
 
@@ -478,6 +537,7 @@ impl Writer {
             at,
             "a segment has one writer"
         );
+        self.segment.tally.parts.note(at, self.segment.capacity());
         self.segment.published.store(at + bytes, Ordering::Release);
         Some(at)
     }

@@ -12,7 +12,7 @@ fn tier(budget: u64, policy: DramPolicy) -> DramTier {
 fn insert(tier: &DramTier, key: u64, value_bytes: usize, expiry_s: u32) -> Result<(), DramFull> {
     let key = key.to_le_bytes();
     let value = vec![7; value_bytes];
-    tier.insert(&ItemRef::new(KeyHash::of(&key), &key, &value, expiry_s), 0, &|_| true)
+    tier.insert(&ItemRef::new(KeyHash::of(&key), &key, &value, expiry_s), &0, &|_| true)
 }
 
 fn get(tier: &DramTier, key: u64, now_s: u32) -> Lookup {
@@ -51,7 +51,7 @@ fn what_flash_has_as_it_is_leaves_without_going_there() {
         for key in 0..2000_u64 {
             let key = key.to_le_bytes();
             let item = ItemRef { clean, ..ItemRef::new(KeyHash::of(&key), &key, &[7; 100], 0) };
-            while tier.insert(&item, 0, &|_| true).is_err() {
+            while tier.insert(&item, &0, &|_| true).is_err() {
                 tier.next_demotion().into_iter().for_each(|demotion| tier.demoted(demotion));
             }
         }
@@ -90,7 +90,8 @@ fn a_million_keys_of_one_hash_are_refused_and_others_stay_as_they_are() {
     for which in 0..1_000_000 {
         let key = alike(which);
         assert!(which > 1000 || KeyHash::of(&key) == hash);
-        taken += u64::from(tier.insert(&ItemRef::new(hash, &key, b"rye", 0), 0, &|_| true).is_ok());
+        taken +=
+            u64::from(tier.insert(&ItemRef::new(hash, &key, b"rye", 0), &0, &|_| true).is_ok());
     }
     let after = look();
     println!("{taken} taken; gets of others: {before:?} before, {after:?} after");
@@ -297,7 +298,7 @@ fn expired_segments_go_before_others() {
     let put = |key: u64, expiry_s, now_s| {
         let key = key.to_le_bytes();
         let item = ItemRef::new(KeyHash::of(&key), &key, &[7; 100], expiry_s);
-        tier.insert(&item, now_s, &|_| true).unwrap();
+        tier.insert(&item, &now_s, &|_| true).unwrap();
     };
     (0..1000).for_each(|key| put(key, 0, 0));
     (1000..2000).for_each(|key| put(key, 30, 0));
@@ -393,7 +394,7 @@ fn threads_never_see_a_value_of_another_key_nor_an_older_one_of_their_own() {
                     match rng.u8(..10) {
                         0..4 => {
                             let item = ItemRef::new(KeyHash::of(&key), &key, &value, 0);
-                            tier.insert(&item, 0, &|_| true).unwrap();
+                            tier.insert(&item, &0, &|_| true).unwrap();
                             newest[at].store(version, Ordering::Relaxed);
                         }
                         4 => _ = remove(tier, mine),

@@ -307,8 +307,11 @@ impl IndexShard {
         debug_assert!(before & 1 == 0, "one at a time moves entries, with the shard's lock");
     }
 
+    /// Only the holder of the lock changes the number, so it is stored without a second atomic addition. A reader that
+    /// sees the new number sees the moves.
     fn end_moves(&self) {
-        let before = self.moves.fetch_add(1, Ordering::SeqCst);
+        let before = self.moves.load(Ordering::Relaxed);
         debug_assert!(before & 1 == 1, "moves end that have begun");
+        self.moves.store(before.wrapping_add(1), Ordering::Release);
     }
 }

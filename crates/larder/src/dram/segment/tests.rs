@@ -13,8 +13,12 @@ fn item(value: &[u8], version: u64) -> ItemRef<'_> {
 }
 
 fn append(writer: &mut Writer, value: &[u8]) -> usize {
+    append_if_room(writer, value).expect("there is room")
+}
+
+fn append_if_room(writer: &mut Writer, value: &[u8]) -> Option<usize> {
     let item = item(value, 1);
-    writer.append(record_bytes(&item), |room| encode(room, &item)).expect("there is room")
+    writer.append(record_bytes(&item), |room| encode(room, &item))
 }
 
 fn overwrite(segment: &Share, at: usize, value: &[u8]) -> bool {
@@ -32,6 +36,33 @@ fn what_is_appended_is_published_in_order() {
     let segment = Frozen::new(writer.segment().clone());
     let found: Vec<_> = segment.records().map(|(at, record)| (at, record.value)).collect();
     assert_eq!(found, [(0, &b"rye"[..]), (24, &b"oat"[..])]);
+}
+
+#[test]
+fn the_runs_of_a_segment_have_each_record_once() {
+    let mut writer = Writer::allocate(200 << 10);
+    let mut lengths = fastrand::Rng::with_seed(1);
+    for _ in 0..2 {
+        let value = [7; 5000];
+        let appended = || append_if_room(&mut writer, &value[..lengths.usize(..5000)]);
+        let wanted: Vec<usize> = std::iter::from_fn(appended).collect();
+        let frozen = Frozen::new(writer.segment().clone());
+        let mut runs = frozen.runs();
+        assert_eq!(runs.len(), 8);
+        let mut found = Vec::new();
+        while !runs.is_empty() {
+            for run in &mut runs {
+                found.extend(frozen.take_of(run, 2).map(|(at, _)| at));
+            }
+            runs.retain(|run| run.at < run.end);
+        }
+        assert_ne!(found, wanted, "runs are followed in turn");
+        found.sort_unstable();
+        assert_eq!(found, wanted);
+        drop(frozen);
+        let Writer { segment } = writer;
+        writer = Writer::recycle(Spare::new(segment).unwrap());
+    }
 }
 
 #[test]
