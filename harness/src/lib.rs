@@ -29,6 +29,7 @@
 //! |---|---|
 //! | `budgets` | memory of a cache whose budget changes under load |
 //! | `cache_on` | a cache on a device: the counters of the drive, and the time after the drive is gone |
+//! | `counts` | allocations of requests of one kind, for `cargo xtask bench-gate` |
 //! | `closing` | the time in which a cache closes and opens |
 //! | `crash_safety` | sets a second at each level of crash safety |
 //! | `one_hit` | one hit and nothing else, for `hits` |

@@ -6,8 +6,8 @@ use larder_harness::step::{self, Verdict};
 use larder_harness::{fs, guest, nbd, page, report, ycsb};
 
 use crate::{
-    block_soak, fuzz, interleave, kills, mutants, packages, peers, sanitize, served_kills, soak,
-    spelling, tidy, toolchain,
+    bench_gate, block_soak, fuzz, interleave, kills, mutants, packages, peers, sanitize,
+    served_kills, soak, spelling, tidy, toolchain,
 };
 
 /// Seconds for each fuzz target.
@@ -16,7 +16,7 @@ const FUZZ_SECONDS: u32 = 30;
 /// Name of a step, and its function.
 type Step = (&'static str, fn() -> Verdict);
 
-const STEPS: [Step; 30] = [
+const STEPS: [Step; 31] = [
     ("formatting", || step::run(&mut step::cargo(&["fmt", "--all", "--check"]))),
     ("clippy", || {
         let arguments =
@@ -83,6 +83,7 @@ const STEPS: [Step; 30] = [
     ("fs", fs::usual),
     ("nbd", nbd::usual),
     ("guest", guest::usual),
+    ("bench-gate", bench_gate::usual),
     ("peers", peers::check),
     ("report", report::run),
     ("page", page::run),

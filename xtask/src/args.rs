@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use clap::{Args, Parser, Subcommand};
 use larder_harness::{conformance, fs, guest, nbd, servers, ycsb};
 
-use crate::{fuzz, mutants, soak, tidy};
+use crate::{bench_gate, fuzz, mutants, soak, tidy};
 
 /// House rules and long checks of Larder.
 #[derive(Debug, Parser)]
@@ -57,6 +57,9 @@ pub(crate) enum Command {
     Conformance(conformance::ConformanceOptions),
     /// Test the admin page of `larder serve` in a browser, with a server under load; needs chromium
     Page,
+    /// Count instructions, system calls and allocations of a few requests, and compare with docs/bench-gate.md; needs
+    /// valgrind and strace
+    BenchGate(bench_gate::BenchGateOptions),
     /// List the source files that a hit in DRAM and one on flash pass through; needs valgrind
     Hits,
     /// Mount a file system on a virtual SSD and test it with fsx, pjdfstest, RocksDB's tools, fio, git and others;

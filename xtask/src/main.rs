@@ -6,6 +6,7 @@
 
 mod all;
 mod args;
+mod bench_gate;
 mod block_soak;
 mod files;
 mod fuzz;
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
         Command::Mutants(options) => ("mutants", mutants::run(&options)),
         Command::Conformance(options) => ("conformance", conformance::run(&options)),
         Command::Page => ("page", page::run()),
+        Command::BenchGate(options) => ("bench-gate", bench_gate::run(&options)),
         Command::Hits => ("hits", hits::run()),
         Command::Fs(options) => ("fs", fs::run(&options)),
         Command::Nbd(options) => ("nbd", nbd::run(&options)),

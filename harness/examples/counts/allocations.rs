@@ -1,5 +1,8 @@
 //! Counts what all threads ask the allocator for.
-#![allow(unsafe_code, reason = "an allocator is called without checks; this one passes every call on unchanged")]
+#![allow(
+    unsafe_code,
+    reason = "an allocator is called without checks; this one passes every call on unchanged"
+)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -11,7 +11,9 @@ mod allocations;
 mod caches;
 mod servers;
 
-use std::path::PathBuf;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
 
@@ -58,7 +60,7 @@ enum Kind {
 }
 
 /// The requests of a kind, and the number of them that warm it up.
-fn prepared(kind: Kind, dir: &std::path::Path) -> Outcome<(Request, u64)> {
+fn prepared(kind: Kind, dir: &Path) -> Outcome<(Request, u64)> {
     Ok(match kind {
         Kind::DramHit => (caches::dram_hit()?, 20_000),
         Kind::DramSetNew => (caches::dram_set(256 << 20)?, 20_000),
@@ -73,8 +75,28 @@ fn prepared(kind: Kind, dir: &std::path::Path) -> Outcome<(Request, u64)> {
     })
 }
 
-fn main() -> Outcome<()> {
-    let arguments = Arguments::parse();
+/// The kernel refuses io_uring.
+#[derive(Debug)]
+struct Refused;
+
+/// The exit status then.
+const REFUSED: u8 = 3;
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the kernel refuses sockets by io_uring")
+    }
+}
+
+impl std::error::Error for Refused {}
+
+fn main() -> ExitCode {
+    let Err(error) = run(&Arguments::parse()) else { return ExitCode::SUCCESS };
+    eprintln!("counts: {error}");
+    if error.is::<Refused>() { ExitCode::from(REFUSED) } else { ExitCode::FAILURE }
+}
+
+fn run(arguments: &Arguments) -> Outcome<()> {
     let (mut request, warm) = prepared(arguments.kind, &arguments.dir)?;
     for number in 0..warm {
         request(number)?;

@@ -10,11 +10,9 @@ use larder::{RealClock, Tenant, Tenants, TenantsConfig, block_on};
 use larder_device::MemoryDevice;
 use larder_export::nbd::{Export, NbdConfig, NbdServer};
 use larder_export::volume::DeviceVolume;
-use larder_server::{
-    Endpoint, ListenerConfig, ProtocolKind, Server, ServerConfig, SocketBackend,
-};
+use larder_server::{Endpoint, ListenerConfig, ProtocolKind, Server, ServerConfig, SocketBackend};
 
-use crate::{Outcome, Request};
+use crate::{Outcome, Refused, Request};
 
 pub(crate) const EPOLL: SocketBackend = SocketBackend::Epoll;
 pub(crate) const IO_URING: SocketBackend = SocketBackend::IoUring;
@@ -114,5 +112,5 @@ fn connected(addresses: &[SocketAddr]) -> Outcome<TcpStream> {
 }
 
 fn refused_unless(granted: bool) -> Outcome<()> {
-    granted.then_some(()).ok_or_else(|| "the kernel refuses this kind of sockets".into())
+    if granted { Ok(()) } else { Err(Refused.into()) }
 }
