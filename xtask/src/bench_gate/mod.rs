@@ -31,7 +31,7 @@ pub(crate) struct BenchGateOptions {
     /// Write the numbers that differ into docs/bench-gate.md, with this reason
     #[arg(long, value_name = "TEXT", value_parser = reason)]
     reason: Option<String>,
-    /// Count with the program of the dev profile: allocations and system calls alone, which no optimisation changes
+    /// Count with the program of the dev profile: allocations alone, which no optimisation changes
     #[arg(long)]
     dev: bool,
     /// Features that the tests of the dev profile were built with, in cargo's format: then nothing is built again
@@ -73,7 +73,7 @@ fn counted(options: &BenchGateOptions) -> Result<Counted, Verdict> {
     fs::create_dir_all(&dir)
         .map_err(|cause| Verdict::Failed(format!("cannot make {}: {cause}", dir.display())))?;
     let file = options.program.clone().map_or_else(|| built(options), Ok)?;
-    let program = Program { file, dir, instructions: !options.dev };
+    let program = Program { file, dir, is_release: !options.dev };
     let mut skipped = program.not_counted();
     let mut measured = Vec::new();
     let wanted = |name: &str| options.only.is_empty() || options.only.iter().any(|o| o == name);

@@ -48,8 +48,8 @@ pub(super) struct Program {
     pub(super) file: PathBuf,
     /// For its files on flash and for what is counted.
     pub(super) dir: PathBuf,
-    /// Whether its instructions mean anything: it was built as users build it.
-    pub(super) instructions: bool,
+    /// Whether it was built as users build it. If not, allocations alone are counted.
+    pub(super) is_release: bool,
 }
 
 impl Program {
@@ -59,11 +59,11 @@ impl Program {
             let why = format!("{what}: {program} is not installed");
             step::find_program(&[program]).is_none().then_some(why)
         };
-        let instructions = match self.instructions {
-            true => missing("valgrind", "instructions"),
-            false => Some("instructions: this is the dev profile".to_owned()),
-        };
-        instructions.into_iter().chain(missing("strace", "system calls")).collect()
+        if !self.is_release {
+            return vec!["instructions and system calls: this is the dev profile".to_owned()];
+        }
+        let missing = [missing("valgrind", "instructions"), missing("strace", "system calls")];
+        missing.into_iter().flatten().collect()
     }
 
     /// The counts of one request of a kind that can be had here. `None`: the kernel refuses what it needs.
@@ -91,7 +91,7 @@ impl Program {
     }
 
     fn instructions(&self, kind: &Kind) -> Result<Option<f64>, String> {
-        let valgrind = step::find_program(&["valgrind"]).filter(|_| self.instructions);
+        let valgrind = step::find_program(&["valgrind"]).filter(|_| self.is_release);
         let out = self.dir.join("callgrind.out");
         let option = format!("--callgrind-out-file={}", out.display());
         valgrind.map_or(Ok(None), |valgrind| {
@@ -103,7 +103,8 @@ impl Program {
 
     fn system_calls(&self, kind: &Kind) -> Result<Option<f64>, String> {
         let out = self.dir.join("strace.out");
-        step::find_program(&["strace"]).map_or(Ok(None), |strace| {
+        let strace = step::find_program(&["strace"]).filter(|_| self.is_release);
+        strace.map_or(Ok(None), |strace| {
             let mut command = Command::new(strace);
             command.args(["-f", "-c", "-o"]).arg(&out).arg(&self.file);
             self.difference(&command, kind, &out, system_calls)
