@@ -1,5 +1,5 @@
-//! `cargo xtask bench-gate`: what a request costs, in counts that are the same on every run: instructions, system calls,
-//! allocations and their bytes.
+//! `cargo xtask bench-gate`: what a request costs, in counts that are the same on every run: instructions, system
+//! calls, allocations and their bytes.
 //!
 //! The numbers stand in docs/bench-gate.md. A count that differs from its number by more than [`TOLERANCE_PERCENT`], in
 //! either direction, fails, until the new number is written down with its reason. Times stay in benches.

@@ -89,7 +89,17 @@ const HOUSE: [(&str, May); 21] = [
     // Its examples measure the libraries; its rigs start programs.
     (
         "larder-harness",
-        May::Use(&[], &["larder", "larder-device", "larder-sim", "larder-workload"]),
+        May::Use(
+            &[],
+            &[
+                "larder",
+                "larder-device",
+                "larder-export",
+                "larder-server",
+                "larder-sim",
+                "larder-workload",
+            ],
+        ),
     ),
     ("xtask", May::Use(&["larder-harness"], &[])),
 ];
