@@ -111,9 +111,9 @@ fn average(summary: &Summary, place: &str) -> String {
     let filled = place.split('.').next().unwrap_or_default();
     format!(
         "mean over all workloads, beside uDepot-Cache and SlickCache, {filled} % filled: {:.2} times the throughput, \
-         mean time of all operations -{}, p99 -{}",
+         mean time of all operations {:+.0} %, p99 {:+.0} %",
         of("throughput_gain"),
-        percent(of("mean_cut")),
-        percent(of("p99_cut"))
+        -100.0 * of("mean_cut"),
+        -100.0 * of("p99_cut")
     )
 }
