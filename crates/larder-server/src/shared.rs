@@ -52,7 +52,7 @@ pub(crate) struct ServerState {
     pub(crate) rings: Vec<Arc<RingCounters>>,
     /// What RESP connections share.
     pub(crate) resp: Board,
-    /// Who hears which messages.
+    /// Subscribers, and the messages that wait for them.
     pub(crate) channels: Channels,
     pub(crate) started: Instant,
     draining: AtomicBool,

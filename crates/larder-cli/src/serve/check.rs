@@ -78,8 +78,6 @@ pub(crate) fn explain(settings: &Settings) -> Vec<String> {
         line("sockets", &settings.sockets.0, &settings.sockets.1),
         line("connections", &settings.connections.0, &settings.connections.1),
         size("value_max", &settings.value_max),
-        size("pubsub_max", &settings.pubsub_max),
-        line("maxmemory_policy", &settings.maxmemory_policy.0, &settings.maxmemory_policy.1),
         seconds("idle_timeout", &settings.idle_timeout),
         seconds("request_timeout", &settings.request_timeout),
         line("request_deadline", &deadline(settings), &settings.request_deadline.1),
@@ -92,6 +90,7 @@ pub(crate) fn explain(settings: &Settings) -> Vec<String> {
     let cache = settings.cache.explained();
     lines.extend(cache.map(|(name, value, from)| line(name, &value, &from)));
     lines.extend(policies(settings));
+    lines.extend(resp_clients(settings));
     let watching = settings.watching.explained();
     lines.extend(watching.map(|(name, value, from)| line(name, &value, &from)));
     lines.extend(tenants(settings));
@@ -100,6 +99,12 @@ pub(crate) fn explain(settings: &Settings) -> Vec<String> {
     }
     lines.extend(settings.warnings().iter().map(|warning| format!("warning: {warning}")));
     lines
+}
+
+/// What clients of RESP alone notice.
+fn resp_clients(settings: &Settings) -> impl Iterator<Item = String> {
+    let explained = settings.resp_clients.explained();
+    explained.into_iter().map(|(name, value, from)| line(name, &value, &from))
 }
 
 /// What a start does with data on flash, levelling, and turns of tenants at a drive.

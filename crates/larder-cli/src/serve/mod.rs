@@ -8,6 +8,7 @@ mod on_blocks;
 mod on_drive;
 mod placement;
 mod reload;
+mod resp;
 mod settings;
 mod sizes;
 mod telling;

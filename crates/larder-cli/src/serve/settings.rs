@@ -8,12 +8,12 @@ use std::time::Duration;
 use larder::{Config, OnChange, Tenant};
 use larder_device::{PlacementMode, Target, TargetKind};
 use larder_server::{
-    DebugClock, Endpoint, ListenerConfig, MaxmemoryPolicy, ProtocolKind, ServerConfig,
-    SocketBackend, User,
+    DebugClock, Endpoint, ListenerConfig, ProtocolKind, ServerConfig, SocketBackend, User,
 };
 use larder_workload::Error;
 use toml::Spanned;
 
+use super::resp::RespSettings;
 use super::sizes;
 use super::watching::Watching;
 use super::words;
@@ -62,8 +62,7 @@ pub(crate) struct Settings {
     pub(crate) sockets: Setting<SocketBackend>,
     pub(crate) connections: Setting<usize>,
     pub(crate) value_max: Setting<u64>,
-    pub(crate) pubsub_max: Setting<u64>,
-    pub(crate) maxmemory_policy: Setting<MaxmemoryPolicy>,
+    pub(super) resp_clients: RespSettings,
     /// In seconds; 0 is never.
     pub(crate) idle_timeout: Setting<u32>,
     /// In seconds; 0 is never.
@@ -140,6 +139,7 @@ impl Settings {
         let (source, file) = read(arguments)?;
         let (tenants, users, cluster) = who(&file, source.as_ref())?;
         let tls = tls::told(arguments, file.tls.as_ref().zip(source.as_ref()))?;
+        let resp_clients = RespSettings::of(arguments, &file);
         let listens = Listens::of(arguments, &file);
         places::check(&listens.places(&file), source.as_ref())?;
         let Listens { memcached, memcached_tls, resp, resp_tls, admin } = listens;
@@ -178,14 +178,7 @@ impl Settings {
             value_max: pick(arguments.value_max, file.value_max.map(|size| size.0), || {
                 default.value_bytes_max as u64
             }),
-            pubsub_max: pick(arguments.pubsub_max, file.pubsub_max.map(|size| size.0), || {
-                default.pubsub_bytes_max as u64
-            }),
-            maxmemory_policy: pick(
-                arguments.maxmemory_policy,
-                file.maxmemory_policy.map(|policy| policy.0),
-                || default.maxmemory_policy,
-            ),
+            resp_clients,
             idle_timeout: pick(arguments.idle_timeout, file.idle_timeout, || {
                 seconds_of(default.idle_timeout)
             }),
@@ -357,8 +350,7 @@ impl Settings {
         config.sockets = self.sockets.0;
         config.connections_max = self.connections.0;
         config.value_bytes_max = usize::try_from(self.value_max.0).unwrap_or(usize::MAX);
-        config.pubsub_bytes_max = usize::try_from(self.pubsub_max.0).unwrap_or(usize::MAX);
-        config.maxmemory_policy = self.maxmemory_policy.0;
+        self.resp_clients.tell(&mut config);
         config.client_bytes_max = usize::try_from(self.client_bytes()).unwrap_or(usize::MAX);
         config.idle_timeout = time_of(self.idle_timeout.0);
         config.request_timeout = time_of(self.request_timeout.0);

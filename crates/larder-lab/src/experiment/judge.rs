@@ -115,7 +115,8 @@ impl Checks {
         self.within([by; 2], times, compared(what, ours, references, metric))
     }
 
-    /// Adds the check that ratios to a published value, from the least to the most, are between `1 / times` and `times`.
+    /// Adds the check that ratios to a published value, from the least to the most, are between `1 / times` and
+    /// `times`.
     pub(super) fn within(
         self,
         [least, most]: [f64; 2],

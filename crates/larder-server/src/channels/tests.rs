@@ -1,3 +1,5 @@
+//! Delivery, limits and wake-ups of inboxes.
+
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 

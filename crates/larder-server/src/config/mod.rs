@@ -123,12 +123,12 @@ pub struct ServerConfig {
     pub value_bytes_max: usize,
     /// What `INFO` and `CONFIG GET` of RESP say the server evicts. It changes nothing else: see [`MaxmemoryPolicy`].
     pub maxmemory_policy: MaxmemoryPolicy,
-    /// Bytes of messages that may wait for a subscriber that does not read them, 1 or more: above it, or above a quarter
-    /// of it for a minute, its connection is closed. The messages are part of `client_bytes_max`.
+    /// Bytes of messages that may wait for a subscriber that does not read them, 1 or more: above it, or above a
+    /// quarter of it for a minute, its connection is closed. The messages are part of `client_bytes_max`.
     pub pubsub_bytes_max: usize,
     /// Bytes of memory that all clients together may use besides the caches: incomplete requests, answers that are not
-    /// taken, transactions and watched keys, subscriptions and their messages, waiting requests. Tenants share them by weight. Beyond that the slowest
-    /// uploads end, and requests are answered as busy.
+    /// taken, transactions and watched keys, subscriptions and their messages, waiting requests. Tenants share them by
+    /// weight. Beyond that the slowest uploads end, and requests are answered as busy.
     pub client_bytes_max: usize,
     /// Flash reads that a worker runs at a time, at least 1. Further requests wait; tenants get turns by weight.
     pub flash_turns: usize,

@@ -220,8 +220,8 @@ fn line(listed: &ClientEntry) -> String {
     let mut line = format!("id={} addr={} fd=0 ", listed.id, listed.peer);
     let _ = writeln!(
         line,
-        "name={} age={} idle={} flags={} db=0 sub={channels} psub={patterns} ssub={sharded} multi={queued} cmd={command} user={} redir=-1 \
-         resp={version} lib-name={} lib-ver={}",
+        "name={} age={} idle={} flags={} db=0 sub={channels} psub={patterns} ssub={sharded} multi={queued} \
+         cmd={command} user={} redir=-1 resp={version} lib-name={} lib-ver={}",
         text(&words.name),
         age.as_secs(),
         idle.as_secs(),

@@ -160,7 +160,8 @@ fn users_are_shown_as_access_lists() {
     it.says("ACL GETUSER nope", "$-1");
     it.asks(
         "ACL GETUSER default\r\n",
-        "*12\r\n$5\r\nflags\r\n*2\r\n$2\r\non\r\n$6\r\nnopass\r\n$9\r\npasswords\r\n*0\r\n$8\r\ncommands\r\n$5\r\n+@all\r\n\
+        "*12\r\n$5\r\nflags\r\n*2\r\n$2\r\non\r\n$6\r\nnopass\r\n$9\r\npasswords\r\n*0\r\n\
+         $8\r\ncommands\r\n$5\r\n+@all\r\n\
          $4\r\nkeys\r\n$2\r\n~*\r\n$8\r\nchannels\r\n$2\r\n&*\r\n$9\r\nselectors\r\n*0\r\n",
     );
     it.says(
