@@ -151,8 +151,9 @@ impl Page {
 
 fn is_too_far(row: &Row, number: f64) -> bool {
     let allowed = (row.number * TOLERANCE_PERCENT / 100.0).max(row.count.noise());
+    let is_near = (number - row.number).abs() <= allowed;
     // A number that is none differs too.
-    !((number - row.number).abs() <= allowed)
+    !is_near
 }
 
 fn row(line: &str) -> Result<Row, String> {
