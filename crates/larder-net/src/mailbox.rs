@@ -41,12 +41,11 @@ impl<L> Mailbox<L> {
         std::mem::swap(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner), none);
     }
 
-    /// Puts tasks back, before those that were woken since they were taken. Returns the number of all.
-    pub(crate) fn put_back(&self, woken: &mut Vec<Runnable>) -> usize {
+    /// Puts tasks back, before those that were woken since they were taken.
+    pub(crate) fn put_back(&self, woken: &mut Vec<Runnable>) {
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         woken.append(&mut tasks);
         std::mem::swap(&mut *tasks, woken);
-        tasks.len()
     }
 
     /// Whether the thread must not sleep: there are woken tasks, or a waker was called since the last call. Messages

@@ -77,15 +77,23 @@ impl<L: Send + 'static> Tasks<L> {
             let yielded = self.yielded.take().min(woken.len());
             woken.rotate_left(yielded);
             let now = woken.len() - yielded + yielded.min(YIELDED_A_TURN);
-            let mut has_yielded = now < woken.len();
-            for task in woken.drain(..now) {
+            let mut again = woken.split_off(now);
+            let (mut fresh, mut since) = (Vec::new(), Vec::new());
+            for task in woken.drain(..) {
                 // A panic of one connection must not end the others. The panic has dropped the task.
-                has_yielded |= catch_unwind(AssertUnwindSafe(|| task.run())).unwrap_or(false);
+                if catch_unwind(AssertUnwindSafe(|| task.run())).unwrap_or(false) {
+                    // It is the last of those that were woken, but for what another thread wakes at this moment.
+                    self.mailbox.take_tasks(&mut since);
+                    again.extend(since.pop());
+                    fresh.append(&mut since);
+                }
             }
             let mut tasks = self.tasks.borrow_mut();
             self.ended.borrow_mut().drain(..).for_each(|place| drop(tasks.remove(place)));
-            if has_yielded {
-                return self.yielded.set(self.mailbox.put_back(&mut woken));
+            if !again.is_empty() {
+                self.yielded.set(again.len());
+                again.append(&mut fresh);
+                return self.mailbox.put_back(&mut again);
             }
         }
     }
@@ -148,6 +156,27 @@ mod tests {
         let turns = |number| left.iter().filter(|ran| **ran == number).count();
         let (fewest, most) = ((0..10).map(turns).min(), (0..10).map(turns).max());
         assert!(most.unwrap() - fewest.unwrap() <= 1, "they take turns: {left:?}");
+    }
+
+    #[test]
+    fn what_a_task_starts_before_it_yields_has_not_yielded_itself() {
+        let (tasks, ran) = tasks();
+        let tasks = Rc::new(tasks);
+        let (its, of) = (Rc::clone(&ran), Rc::clone(&tasks));
+        tasks.spawn(async move {
+            for turn in 0..3 {
+                for number in 0..10 {
+                    let its = Rc::clone(&its);
+                    of.spawn(async move { its.borrow_mut().push(10 * turn + number) });
+                }
+                yield_now().await;
+            }
+        });
+        for turn in 0..3 {
+            tasks.run_all();
+            let before = if turn == 0 { 0..0 } else { 10 * (turn - 1)..10 * turn };
+            assert_eq!(ran.take(), before.collect::<Vec<_>>(), "all that was started runs");
+        }
     }
 
     #[test]
