@@ -8,7 +8,7 @@ use super::policy::frequency_left;
 use super::queues::{Queue, SealedSegment, Victim};
 use super::readers::LockProofAlone;
 use super::record::{ItemView, record_bytes};
-use super::segment::Frozen;
+use super::segment::{Frozen, PARTS_MAX};
 use super::{DramTier, lock};
 use crate::base::item::{ItemRef, is_expired};
 use crate::base::key::KeyHash;
@@ -23,6 +23,8 @@ const DEMOTING_FOR_ONE: usize = 4;
 /// Number of records whose index entries are prefetched at a time: about as many memory accesses as a core has in
 /// flight.
 const FETCHED_AHEAD: usize = 16;
+// Each run of a segment gets on with each round.
+const _: () = assert!(FETCHED_AHEAD >= PARTS_MAX);
 
 impl DramTier {
     /// Demotes every item, for shutdown.

@@ -40,7 +40,7 @@ use crate::base::prefetch::prefetch;
 use crate::base::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use crate::base::sync::wait_a_little;
 use parts::Parts;
-pub(super) use parts::Run;
+pub(super) use parts::{PARTS_MAX, Run};
 use pins::Pins;
 pub(crate) use pins::{Pin, Share};
 

@@ -9,8 +9,8 @@ use crate::base::sync::atomic::{AtomicU32, Ordering};
 
 /// One part for this number of bytes of a segment, at most [`PARTS_MAX`]. Under shuttle segments are short.
 const PART_BYTES: usize = if cfg!(shuttle) { 64 } else { 16 << 10 };
-/// About as many memory accesses as a core has in flight.
-const PARTS_MAX: usize = 16;
+/// Most parts, and so most runs: about as many memory accesses as a core has in flight.
+pub(in crate::dram) const PARTS_MAX: usize = 16;
 
 /// The first record of each part that a record has reached.
 #[derive(Debug)]
