@@ -264,7 +264,8 @@ impl<S: Socket, P: Protocol> Connection<S, P> {
     }
 }
 
-/// Answers with the messages that have come, if the connection hears any. An error: it did not read them in time.
+/// Answers with the messages that have come. Returns whether there were any. An error: the client did not read them in
+/// time.
 async fn hear<P: Protocol>(
     protocol: &mut P,
     caller: &mut Caller,
@@ -274,6 +275,9 @@ async fn hear<P: Protocol>(
     if inbox.is_over() {
         caller.worker.counters.closed_slow.add(1);
         return Err(io::Error::other("the client does not read its messages"));
+    }
+    if !inbox.has_messages() {
+        return Ok(false);
     }
     Box::pin(protocol.messages(caller, answers)).await;
     Ok(true)

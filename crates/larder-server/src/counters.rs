@@ -137,6 +137,8 @@ counters! {
     touch_misses,
     /// Values refused because they are too long.
     store_too_large,
+    /// Messages given to subscribers.
+    pubsub_delivered,
     /// Attempts to log in.
     auth_cmds,
     /// Attempts to log in that failed.

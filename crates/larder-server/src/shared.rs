@@ -159,7 +159,7 @@ impl ServerState {
             mailbox.send(Letter::UsersChanged);
         }
         self.connections_max.store(config.connections_max, Ordering::Relaxed);
-        self.channels.limit.set(OutputLimit::of(config.pubsub_bytes_max));
+        self.channels.set_limit(OutputLimit::of(config.pubsub_bytes_max));
         self.slow_log.set_threshold(config.slow_threshold);
         let mut levelling = self.drive_levelling.lock().unwrap_or_else(PoisonError::into_inner);
         *levelling = config.drive_levelling;

@@ -4,7 +4,7 @@
 use std::fmt::Display;
 
 /// Text in an error, and the name of the option, with `--` or in `larder.toml`. Longer ones come first.
-const WORDS: [(&str, &str); 26] = [
+const WORDS: [(&str, &str); 27] = [
     // Remedies.
     (
         "set start_empty, or erase its first",
@@ -45,6 +45,7 @@ const WORDS: [(&str, &str); 26] = [
     ("dram_bytes", "memory"),
     ("connections_max", "connections"),
     ("value_bytes_max", "value_max"),
+    ("pubsub_bytes_max", "pubsub_max"),
 ];
 
 /// The same message, with names that a user of the command knows.
@@ -68,7 +69,7 @@ mod tests {
         words
             .filter(|word| {
                 word.contains("_bytes")
-                    || word.contains("_max") && *word != "value_max"
+                    || word.contains("_max") && !["value_max", "pubsub_max"].contains(word)
                     || word.contains("::")
                     || ["start_empty", "lock_wait", "None", "Discard"].contains(word)
             })
@@ -85,6 +86,7 @@ mod tests {
         let server = |config: ServerConfig| config.check().unwrap_err().to_string();
         is_ours(&server(ServerConfig { connections_max: 0, ..ServerConfig::default() }));
         is_ours(&server(ServerConfig { value_bytes_max: 1, ..ServerConfig::default() }));
+        is_ours(&server(ServerConfig { pubsub_bytes_max: 0, ..ServerConfig::default() }));
         assert!(!fields("connections_max = 0: loc.write_bytes, start_empty").is_empty());
         is_ours("soc.log_percent, soc.max_object_bytes, loc.region_bytes, loc.ru_aware_eviction");
         is_ours("tombstone_log_bytes, admission_memory_bytes, array.min_object_bytes");

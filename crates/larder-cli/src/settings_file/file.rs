@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde::de::{self, Deserializer};
 use toml::Spanned;
 
-use super::block::BlockEntry;
+use super::block::{BlockEntry, Text};
 use super::cache::{CacheSettings, Section, Sections, Value, named};
 use super::cluster::ClusterEntry;
 use super::log_level::LogLevel;
@@ -50,7 +50,7 @@ pub(crate) struct SettingsFile {
     pub(crate) connections: Option<usize>,
     pub(crate) value_max: Option<Size>,
     pub(crate) pubsub_max: Option<Size>,
-    pub(crate) maxmemory_policy: Option<Policy>,
+    pub(crate) maxmemory_policy: Option<Text<MaxmemoryPolicy>>,
     pub(crate) idle_timeout: Option<u32>,
     pub(crate) request_timeout: Option<u32>,
     pub(crate) request_deadline: Option<u32>,
@@ -101,19 +101,6 @@ struct UserEntry {
     tenant: Option<String>,
     #[serde(default)]
     admin: bool,
-}
-
-/// A policy of eviction, by Redis' name.
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(try_from = "String")]
-pub(crate) struct Policy(pub(crate) MaxmemoryPolicy);
-
-impl TryFrom<String> for Policy {
-    type Error = String;
-
-    fn try_from(name: String) -> Result<Self, String> {
-        name.parse().map(Self)
-    }
 }
 
 /// "epoll" or "io_uring".

@@ -325,6 +325,40 @@ fn sighup_reads_the_file_again_and_a_mistake_changes_nothing() {
     );
 }
 
+/// What `CONFIG GET` of a client says of a setting.
+fn setting(serving: &Serving, name: &str) -> String {
+    let mut stream = BufReader::new(serving.connect("resp"));
+    stream.get_mut().write_all(format!("CONFIG GET {name}\r\n").as_bytes()).unwrap();
+    let lines = stream.lines().map(Result::unwrap);
+    // The array, the name with its length, and the length of the value.
+    lines.skip(4).take(1).collect()
+}
+
+#[test]
+fn what_clients_of_resp_notice_is_set_by_the_command_and_the_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("larder.toml");
+    let write = |text: &str| std::fs::write(&file, text).unwrap();
+    write("pubsub_max = \"1M\"\nmaxmemory_policy = \"noeviction\"\n");
+    let mut configured = command(directory.path(), &ANYWHERE);
+    configured.args(["--maxmemory-policy", "volatile-lru", "--config", file.to_str().unwrap()]);
+    let mut serving = Serving::run(configured);
+    assert_eq!(setting(&serving, "maxmemory-policy"), "volatile-lru");
+    let limit = |serving: &Serving| setting(serving, "client-output-buffer-limit");
+    assert_eq!(limit(&serving), "normal 0 0 0 slave 0 0 0 pubsub 1048576 262144 60");
+    write("pubsub_max = \"2M\"\nmaxmemory_policy = \"noeviction\"\n");
+    serving.signal("HUP");
+    serving.output.read_line(&mut String::new()).unwrap();
+    assert_eq!(limit(&serving), "normal 0 0 0 slave 0 0 0 pubsub 2097152 524288 60");
+    for (option, value, why) in [
+        ("--maxmemory-policy", "lru", "must be one of allkeys-lru, "),
+        ("--pubsub-max", "0", "pubsub-max"),
+    ] {
+        let (code, said) = refused(command(directory.path(), &[option, value]));
+        assert!(code == Some(2) && said.contains(why), "{said}");
+    }
+}
+
 #[test]
 fn check_explains_a_file_or_says_where_it_is_wrong() {
     let directory = tempfile::tempdir().unwrap();

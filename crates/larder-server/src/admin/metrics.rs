@@ -91,11 +91,6 @@ fn write_server(text: &mut String, shared: &ServerState) {
             shared.account.evicted() as u64,
         ),
         (
-            "pubsub_delivered",
-            "Messages that were given to subscribers.",
-            shared.channels.delivered(),
-        ),
-        (
             "memory_returns",
             "Times that free memory was given back to the system.",
             shared.memory_returns.load(Ordering::Relaxed),

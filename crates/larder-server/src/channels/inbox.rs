@@ -4,7 +4,6 @@
 //! limit: at once above the hard one, after a time above the soft one, and when the account has no room.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
@@ -52,39 +51,6 @@ impl OutputLimit {
     pub(crate) fn of(bytes: usize) -> Self {
         let soft_time = Duration::from_secs(60);
         Self { hard_bytes: bytes, soft_bytes: bytes / 4, soft_time }
-    }
-}
-
-/// The limit that is in force, which any thread may read and change.
-pub(crate) struct LimitInForce {
-    hard_bytes: AtomicUsize,
-    soft_bytes: AtomicUsize,
-    soft_s: AtomicU64,
-}
-
-impl LimitInForce {
-    pub(super) fn new(limit: OutputLimit) -> Self {
-        let OutputLimit { hard_bytes, soft_bytes, soft_time } = limit;
-        Self {
-            hard_bytes: hard_bytes.into(),
-            soft_bytes: soft_bytes.into(),
-            soft_s: soft_time.as_secs().into(),
-        }
-    }
-
-    pub(crate) fn now(&self) -> OutputLimit {
-        OutputLimit {
-            hard_bytes: self.hard_bytes.load(Ordering::Relaxed),
-            soft_bytes: self.soft_bytes.load(Ordering::Relaxed),
-            soft_time: Duration::from_secs(self.soft_s.load(Ordering::Relaxed)),
-        }
-    }
-
-    /// Changes the limit for messages to come. The time is in whole seconds.
-    pub(crate) fn set(&self, limit: OutputLimit) {
-        self.hard_bytes.store(limit.hard_bytes, Ordering::Relaxed);
-        self.soft_bytes.store(limit.soft_bytes, Ordering::Relaxed);
-        self.soft_s.store(limit.soft_time.as_secs(), Ordering::Relaxed);
     }
 }
 
@@ -163,6 +129,11 @@ impl Inbox {
         state.bytes -= less;
         state.kept.shrink(less);
         Some(message)
+    }
+
+    /// Whether there is a message.
+    pub(crate) fn has_messages(&self) -> bool {
+        !self.lock().messages.is_empty()
     }
 
     /// Whether it was above its limit, so that the connection has to end.

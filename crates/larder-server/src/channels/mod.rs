@@ -13,10 +13,9 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-pub(crate) use inbox::{Inbox, LimitInForce, Message, OutputLimit};
+pub(crate) use inbox::{Inbox, Message, OutputLimit};
 
 /// Names or subscribers that are looked at under one lock.
 pub(crate) const PAGE: usize = 128;
@@ -44,9 +43,7 @@ type Names = BTreeMap<Box<[u8]>, Subscribers>;
 pub(crate) struct Channels {
     /// By tenant, and by kind within.
     tenants: Box<[Mutex<[Names; 3]>]>,
-    /// The limit of inboxes, which an administrator may change.
-    pub(crate) limit: LimitInForce,
-    delivered: AtomicU64,
+    limit: Mutex<OutputLimit>,
 }
 
 /// How far a delivery has come.
@@ -61,11 +58,17 @@ pub(crate) struct Delivered {
 impl Channels {
     /// Channels of this number of tenants, with this limit of inboxes.
     pub(crate) fn new(tenants: usize, limit: OutputLimit) -> Self {
-        Self {
-            tenants: (0..tenants).map(|_| Mutex::default()).collect(),
-            limit: LimitInForce::new(limit),
-            delivered: AtomicU64::new(0),
-        }
+        Self { tenants: (0..tenants).map(|_| Mutex::default()).collect(), limit: Mutex::new(limit) }
+    }
+
+    /// The limit of inboxes.
+    pub(crate) fn limit(&self) -> OutputLimit {
+        *self.limit.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the limit for messages to come.
+    pub(crate) fn set_limit(&self, limit: OutputLimit) {
+        *self.limit.lock().unwrap_or_else(PoisonError::into_inner) = limit;
     }
 
     fn of(&self, tenant: usize) -> MutexGuard<'_, [Names; 3]> {
@@ -106,7 +109,7 @@ impl Channels {
         let Some(subscribers) = names.get(name) else { return done };
         let from = behind.map_or(Bound::Unbounded, Bound::Excluded);
         let mut left = subscribers.range((from, Bound::Unbounded));
-        let limit = self.limit.now();
+        let limit = self.limit();
         for (_, inbox) in left.by_ref().take(PAGE) {
             done.to += usize::from(inbox.put(message.clone(), limit));
             done.more_behind = Some(inbox.id());
@@ -114,7 +117,6 @@ impl Channels {
         if left.next().is_none() {
             done.more_behind = None;
         }
-        self.delivered.fetch_add(done.to as u64, Ordering::Relaxed);
         done
     }
 
@@ -139,10 +141,5 @@ impl Channels {
     /// Names that have subscribers.
     pub(crate) fn names(&self, tenant: usize, kind: Kind) -> usize {
         self.of(tenant)[kind as usize].len()
-    }
-
-    /// Messages that were put into inboxes since the start, of all tenants.
-    pub(crate) fn delivered(&self) -> u64 {
-        self.delivered.load(Ordering::Relaxed)
     }
 }

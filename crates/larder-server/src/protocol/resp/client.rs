@@ -41,6 +41,11 @@ pub(super) struct Client {
 }
 
 impl Client {
+    /// Whether it has subscribed to anything.
+    pub(super) fn hears(&self) -> bool {
+        self.subscriptions.as_ref().is_some_and(|it| it.are_any())
+    }
+
     /// Whether each request is answered as it comes: no transaction, and no answer is suppressed.
     pub(super) fn is_plain(&self) -> bool {
         self.transaction.is_none() && self.replies == Replies::On

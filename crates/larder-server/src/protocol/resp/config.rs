@@ -8,7 +8,7 @@ use super::glob;
 use super::number;
 use super::parse::Arguments;
 use super::write::{Outcome, Refusal};
-use crate::channels::{LimitInForce, OutputLimit};
+use crate::channels::OutputLimit;
 use crate::resp_board::ENTRIES_MAX;
 
 /// Settings that can be read; [`set`] knows which can be changed.
@@ -106,7 +106,8 @@ fn value_of(cx: &Context<'_>, name: &str) -> String {
         "databases" => "1".to_owned(),
         "appendonly" | "latency-tracking" => "no".to_owned(),
         "client-output-buffer-limit" => {
-            let OutputLimit { hard_bytes, soft_bytes, soft_time } = limit_in_force(cx).now();
+            let OutputLimit { hard_bytes, soft_bytes, soft_time } =
+                cx.caller.worker.shared.channels.limit();
             let seconds = soft_time.as_secs();
             format!("normal 0 0 0 slave 0 0 0 pubsub {hard_bytes} {soft_bytes} {seconds}")
         }
@@ -121,10 +122,6 @@ fn value_of(cx: &Context<'_>, name: &str) -> String {
         // notify-keyspace-events and save are empty; requirepass is never disclosed.
         _ => String::new(),
     }
-}
-
-fn limit_in_force<'c>(cx: &'c Context<'_>) -> &'c LimitInForce {
-    &cx.caller.worker.shared.channels.limit
 }
 
 /// The limit in a text such as `pubsub 32mb 8mb 60`. Other classes have none, so theirs must be 0.
@@ -217,7 +214,7 @@ fn set(cx: &Context<'_>, name: &[u8], value: &[u8], dry: bool) -> Outcome {
         (Some("client-output-buffer-limit"), _) => {
             let limit = pubsub_limit(value).map_err(failed)?;
             if !dry {
-                limit_in_force(cx).set(limit);
+                cx.caller.worker.shared.channels.set_limit(limit);
             }
             Ok(())
         }

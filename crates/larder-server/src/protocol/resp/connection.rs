@@ -35,7 +35,7 @@ pub(super) fn ping(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
 
 /// Whether the answer comes between messages, and version 2 of the protocol has no other form for those.
 fn is_amid_messages(cx: &Context<'_>) -> bool {
-    !cx.out.is_resp3 && cx.client.subscriptions.as_ref().is_some_and(|it| it.are_any())
+    !cx.out.is_resp3 && cx.client.hears()
 }
 
 /// `SELECT`.

@@ -88,7 +88,7 @@ impl Protocol for Resp {
     }
 
     fn waits_for_messages(&self) -> bool {
-        self.client.subscriptions.as_ref().is_some_and(|it| it.are_any())
+        self.client.hears()
     }
 
     async fn messages(&mut self, caller: &mut Caller, answers: &mut Answers<'_>) {

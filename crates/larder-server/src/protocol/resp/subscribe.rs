@@ -42,19 +42,9 @@ const fn words(kind: Kind) -> Words {
 /// Refuses what a client of version 2 of the protocol may not ask while it has subscriptions: it could not tell answers
 /// from messages.
 pub(super) fn allows(client: &Client, command: &Command) -> Outcome {
-    let is_bound = !client.is_resp3 && client.subscriptions.as_ref().is_some_and(|it| it.are_any());
-    let is_allowed = matches!(
-        command.does,
-        Does::Subscribe
-            | Does::Psubscribe
-            | Does::Ssubscribe
-            | Does::Unsubscribe
-            | Does::Punsubscribe
-            | Does::Sunsubscribe
-            | Does::Ping
-            | Does::Quit
-            | Does::Reset
-    );
+    let is_bound = !client.is_resp3 && client.hears();
+    let is_allowed = changes_subscriptions(command)
+        || matches!(command.does, Does::Ping | Does::Quit | Does::Reset);
     if is_bound && !is_allowed {
         return Err(Refusal::Said(format!(
             "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in \
@@ -67,7 +57,11 @@ pub(super) fn allows(client: &Client, command: &Command) -> Outcome {
 
 /// Whether the answer is a message, which is sent even while answers are suppressed.
 pub(super) fn confirms_by_push(client: &Client, command: &Command) -> bool {
-    let confirms = matches!(
+    client.is_resp3 && changes_subscriptions(command)
+}
+
+fn changes_subscriptions(command: &Command) -> bool {
+    matches!(
         command.does,
         Does::Subscribe
             | Does::Psubscribe
@@ -75,8 +69,7 @@ pub(super) fn confirms_by_push(client: &Client, command: &Command) -> bool {
             | Does::Unsubscribe
             | Does::Punsubscribe
             | Does::Sunsubscribe
-    );
-    client.is_resp3 && confirms
+    )
 }
 
 /// `SUBSCRIBE`, `PSUBSCRIBE`, `SSUBSCRIBE`.
@@ -202,6 +195,7 @@ async fn deliver(cx: &mut Context<'_>, message: &Message) -> usize {
         let name = (message.kind, message.name());
         let done = shared.channels.deliver(cx.caller.tenant.number, name, behind, message);
         heard += done.to;
+        cx.caller.worker.counters.pubsub_delivered.add(done.to as u64);
         cx.caller.work.does(done.to);
         if done.more_behind.is_none() {
             return heard;

@@ -75,10 +75,14 @@ impl Subscriptions {
     /// Ends a subscription, if there is one of this name.
     pub(super) fn remove(&mut self, kind: Kind, name: &[u8]) {
         if self.names[kind as usize].remove(name) {
-            self.kept.shrink(bytes(name));
-            let id = self.inbox.id();
-            self.worker.shared.channels.unsubscribe(self.tenant, kind, name, id);
+            self.is_removed(kind, name);
         }
+    }
+
+    fn is_removed(&mut self, kind: Kind, name: &[u8]) {
+        self.kept.shrink(bytes(name));
+        let id = self.inbox.id();
+        self.worker.shared.channels.unsubscribe(self.tenant, kind, name, id);
     }
 }
 
@@ -94,8 +98,8 @@ impl Subscriptions {
     fn end_page(&mut self) -> bool {
         for kind in Kind::ALL {
             for _ in 0..PAGE {
-                let Some(name) = self.names[kind as usize].first().cloned() else { break };
-                self.remove(kind, &name);
+                let Some(name) = self.names[kind as usize].pop_first() else { break };
+                self.is_removed(kind, &name);
             }
         }
         self.are_any()
