@@ -145,16 +145,24 @@ fn wait(cell: &Cell<Option<Waker>>, cx: &Context<'_>) {
     cell.set(waker);
 }
 
+thread_local! {
+    /// For reads that may bring less than their buffer has room for. Its memory stays with the thread: [`SHARE_BYTES`].
+    static PART: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
 /// Appends to `input` what has come, at most `bytes` bytes. Its spare capacity is no smaller.
 fn read_at_most(fd: &OwnedFd, input: &mut Vec<u8>, bytes: usize) -> Result<usize, Errno> {
     if input.capacity() - input.len() <= bytes {
         return rustix::io::read(fd, spare_capacity(input));
     }
-    let before = input.len();
-    input.resize(before + bytes, 0);
-    let count = rustix::io::read(fd, &mut input[before..]);
-    input.truncate(before + *count.as_ref().unwrap_or(&0));
-    count
+    // Only what has come is copied; to read into `input` itself, all of `bytes` would have to be zeroed first.
+    PART.with_borrow_mut(|part| {
+        part.clear();
+        part.reserve_exact(bytes);
+        let count = rustix::io::read(fd, spare_capacity(part))?;
+        input.extend_from_slice(part);
+        Ok(count)
+    })
 }
 
 impl EpollSocket {
