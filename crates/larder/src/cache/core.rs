@@ -48,6 +48,13 @@ pub(super) struct KeyLock<'a> {
     _guard: async_lock::MutexGuard<'a, ()>,
 }
 
+impl<'a> KeyLock<'a> {
+    fn of(changes: &'a Changes, guard: async_lock::MutexGuard<'a, ()>, hash: KeyHash) -> Self {
+        changes.under_way.store(hash.0, Ordering::SeqCst);
+        Self { changes, _guard: guard }
+    }
+}
+
 impl Drop for KeyLock<'_> {
     /// Before others get the lock. A look-up checks these fields in the other order, so it sees at least one of them.
     fn drop(&mut self) {
@@ -66,9 +73,14 @@ impl Core {
         self.flash.as_ref()?;
         let stripe = self.stripe(hash);
         let guard = self.stripes[stripe].lock().await;
-        let changes = &self.changes[stripe];
-        changes.under_way.store(hash.0, Ordering::SeqCst);
-        Some(KeyLock { changes, _guard: guard })
+        Some(KeyLock::of(&self.changes[stripe], guard, hash))
+    }
+
+    /// Locks a key of a cache with flash, if no other caller has locked it.
+    pub(super) fn try_lock_key(&self, hash: KeyHash) -> Option<KeyLock<'_>> {
+        let stripe = self.stripe(hash);
+        let guard = self.stripes[stripe].try_lock()?;
+        Some(KeyLock::of(&self.changes[stripe], guard, hash))
     }
 
     /// For a look-up that begins now: see [`Core::may_have_changed`].

@@ -55,9 +55,11 @@ pub(crate) fn copy_many(
 
 /// Appends a value to a buffer.
 pub(crate) fn copy(value: &Value, buffer: &mut impl BufMut) -> Result<ValueMeta, Error> {
-    check_room(value.len(), buffer)?;
-    buffer.put_slice(value);
-    Ok(value.meta())
+    value.look_with(|value, meta| {
+        check_room(value.len(), buffer)?;
+        buffer.put_slice(value);
+        Ok(meta)
+    })
 }
 
 fn check_room(bytes: usize, buffer: &impl BufMut) -> Result<(), Error> {

@@ -368,7 +368,7 @@ impl Larder {
         look: impl FnOnce(&[u8], ValueMeta) -> T,
     ) -> Result<Option<T>, Error> {
         let found = self.look_up(key, PinnedValue::for_now).await?;
-        Ok(found.map(|value| look(&value, value.meta())))
+        Ok(found.map(|value| value.look_with(look)))
     }
 
     /// Looks `key` up in DRAM only, without any wait: calls `look` with its value if it is there. `None` gives no
@@ -397,7 +397,7 @@ impl Larder {
     ) -> Result<Option<T>, Error> {
         check_key(key)?;
         let found = self.get_at_once(self.hasher.hash(key), key, self.stopwatch.begin());
-        Ok(found.map(|value| look(&value, value.meta())))
+        Ok(found.map(|value| value.look_with(look)))
     }
 
     /// Calls `look` with the value of `key`, without counting a use: the value is not marked as found, stays in its
@@ -421,7 +421,7 @@ impl Larder {
         key: &[u8],
         look: impl FnOnce(&[u8], ValueMeta) -> T,
     ) -> Result<Option<T>, Error> {
-        self.peek_at(key, |value| look(&value, value.meta())).await
+        self.peek_at(key, |value| value.look_with(look)).await
     }
 
     /// The value itself, without counting a use.
@@ -584,7 +584,7 @@ impl Larder {
         let mut hits = 0;
         let mut show = |at: usize, value: Value| {
             hits += 1;
-            look(at, &value, value.meta());
+            value.look_with(|value, meta| look(at, value, meta));
         };
         let missed = self.get_many_at_once(keys, |at, value| show(at, value.for_now()))?;
         for (at, value) in self.get_missed(keys, &missed).await? {

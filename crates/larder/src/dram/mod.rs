@@ -282,10 +282,10 @@ impl DramTier {
     ) -> Option<Lookup> {
         let at = entry.location();
         let pin = self.segments.get(at, looking.held()).pin(at.at, looking)?;
-        let record = pin.record();
-        if record.key != key {
+        if !pin.has_key(key) {
             return None;
         }
+        let record = pin.record();
         let now_ms = (self.notes_access || record.expiry_s != 0).then(now_ms);
         if now_ms.is_some_and(|now_ms| record.is_over(now_ms)) {
             return Some(Lookup::Expired);
@@ -472,7 +472,7 @@ impl DramTier {
 
 impl Records for DramTier {
     fn is_key(&self, at: Location, key: &[u8], locked: &LockProof) -> bool {
-        self.record(at, locked).key == key
+        self.segments.get(at, locked).segment().has_key(at.at, key, locked)
     }
 
     fn hash(&self, at: Location, locked: &LockProof) -> KeyHash {

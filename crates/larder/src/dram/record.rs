@@ -218,8 +218,21 @@ pub(crate) fn encode(room: &mut [u8], item: &ItemRef<'_>) {
     value[..item.value.len()].copy_from_slice(item.value);
 }
 
-/// Decodes the record with this first word and the bytes after it. They come from a segment, so the record is whole.
+/// The place of the key within the record that begins with this word and these bytes: offset and length. `None` if it
+/// lies behind optional fields, so that the whole record must be decoded.
 #[inline]
+pub(crate) fn key_place(
+    word: u32,
+    fixed: &[u8; FIXED_BYTES - WORD_BYTES],
+) -> Option<(usize, usize)> {
+    let head = u32::from_le_bytes([fixed[0], fixed[1], fixed[2], fixed[3]]);
+    let is_usual = head & OPTIONAL == 0 && !has_long_value(head);
+    is_usual.then(|| (FIXED_BYTES, key_bytes_of(word, 0)))
+}
+
+/// Decodes the record with this first word and the bytes after it. They come from a segment, so the record is whole.
+// Most callers need one or two of the fields: inlined, the others cost nothing.
+#[inline(always)]
 pub(crate) fn record_of(word: u32, bytes: &[u8]) -> ItemView<'_> {
     let fixed: &[u8; FIXED_BYTES - WORD_BYTES] =
         bytes.first_chunk().expect("a segment's record is whole");

@@ -32,7 +32,7 @@ use super::permits::Permits;
 use super::readers::{LockProof, LockProofAlone};
 use super::record::{
     FIXED_BYTES, ItemView, LONG_BYTES, UNIT_BYTES, WORD_BYTES, bytes_of_long, bytes_of_record,
-    marks_in, record_of, with_marks,
+    key_place, marks_in, record_of, with_marks,
 };
 use super::sparse::is_sparser;
 use crate::base::item::Marks;
@@ -262,6 +262,31 @@ impl Segment {
         self.lend_record(at)
     }
 
+    /// Whether the record at `at`, which belongs to the locked shard, has this key.
+    pub(crate) fn has_key(&self, at: usize, key: &[u8], _locked: &LockProof) -> bool {
+        self.is_of_key(at, key)
+    }
+
+    /// Whether the record that a pin keeps has this key.
+    #[inline]
+    pub(super) fn pinned_has_key(pin: &Pin, key: &[u8]) -> bool {
+        pin.is_of_key(pin.at(), key)
+    }
+
+    /// The caller is entitled to this record by invariant 1. Most look-ups compare a key, and nothing else: they need
+    /// not decode the record.
+    #[inline]
+    fn is_of_key(&self, at: usize, key: &[u8]) -> bool {
+        let published = self.published.load(Ordering::Acquire);
+        let word = self.word(at, published).load(Ordering::Relaxed);
+        match key_place(word, self.lend_fixed(at, published)) {
+            Some((offset, bytes)) => {
+                bytes == key.len() && self.lend(at + offset, bytes, published) == key
+            }
+            None => self.lend_record(at).key == key,
+        }
+    }
+
     /// The record that a pin keeps.
     pub(super) fn pinned_record(pin: &Pin) -> ItemView<'_> {
         pin.lend_record(pin.at())
@@ -323,15 +348,19 @@ impl Segment {
     /// The first word of the record at `at`, and its length in bytes.
     #[inline]
     fn measure(&self, at: usize, published: usize) -> (u32, usize) {
-        const FIXED: usize = FIXED_BYTES - WORD_BYTES;
         let word = self.word(at, published).load(Ordering::Relaxed);
-        let fixed = self.lend(at + WORD_BYTES, FIXED, published).first_chunk();
-        let bytes = bytes_of_record(word, fixed.expect("`lend` returns the length asked for"));
-        let bytes = bytes.unwrap_or_else(|| {
+        let bytes = bytes_of_record(word, self.lend_fixed(at, published)).unwrap_or_else(|| {
             let longer = self.lend(at + WORD_BYTES, LONG_BYTES, published).first_chunk();
             bytes_of_long(word, longer.expect("`lend` returns the length asked for"))
         });
         (word, bytes)
+    }
+
+    /// The fixed fields of a record, without its first word.
+    #[inline]
+    fn lend_fixed(&self, at: usize, published: usize) -> &[u8; FIXED_BYTES - WORD_BYTES] {
+        let fixed = self.lend(at + WORD_BYTES, FIXED_BYTES - WORD_BYTES, published);
+        fixed.first_chunk().expect("`lend` returns the length asked for")
     }
 
     /// The first word of a record. The caller is entitled to this record by invariant 1.

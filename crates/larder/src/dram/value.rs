@@ -156,7 +156,19 @@ impl Value {
     /// # Ok::<(), larder::Error>(())
     /// ```
     pub fn meta(&self) -> ValueMeta {
-        let ItemView { flags, version, expiry_s, early_ms, stale, .. } = self.record();
+        self.meta_of(&self.record())
+    }
+
+    /// Calls `look` with the value and its metadata. The record is decoded once for both.
+    #[inline]
+    pub(crate) fn look_with<T>(&self, look: impl FnOnce(&[u8], ValueMeta) -> T) -> T {
+        let record = self.record();
+        look(record.value, self.meta_of(&record))
+    }
+
+    #[inline]
+    fn meta_of(&self, record: &ItemView<'_>) -> ValueMeta {
+        let ItemView { flags, version, expiry_s, early_ms, stale, .. } = *record;
         let expires_at =
             (expiry_s != 0).then(|| Duration::from_millis(over_at_ms(expiry_s, early_ms)));
         let marks = self.marks;

@@ -255,6 +255,12 @@ pub(crate) trait Engine {
     /// If that cannot be recorded; then a crash may bring the old object back.
     async fn invalidate(&self, hash: KeyHash) -> Result<InvalidateOutcome, Error>;
 
+    /// Whether [`Engine::invalidate`] may have something to do. Costs no I/O; "no" is certain while the caller holds the
+    /// key's lock.
+    fn has_to_void(&self, _hash: KeyHash) -> bool {
+        true
+    }
+
     /// Called when there are too many tombstones. Gives up either the place that causes most of them, or the place of
     /// `hash`, so that fewer are needed.
     async fn relieve_tombstones(&self, _hash: KeyHash) {}

@@ -52,6 +52,7 @@ mod removals;
 mod resident;
 mod restart;
 mod rig;
+mod sets_at_once;
 mod shard_changes;
 mod sharded_tenants;
 mod shards;

@@ -103,6 +103,7 @@ fn threads_that_block_have_every_call_that_waits() {
         "placement",
         "recovery",
         "set_admission",
+        "set_at_once",
         "set_dram_bytes",
         "set_memory_bytes",
         "set_stream",
@@ -158,8 +159,16 @@ fn tenants_have_every_call_of_everything() {
         "situation",
         "stream_reports",
     ];
-    let of_a_key =
-        ["contains", "delete", "draw_version", "may_read_flash", "peek_with", "update", "win"];
+    let of_a_key = [
+        "contains",
+        "delete",
+        "draw_version",
+        "may_read_flash",
+        "peek_with",
+        "set_at_once",
+        "update",
+        "win",
+    ];
     let of_a_key = |name: &String| name.starts_with("get") || of_a_key.contains(&name.as_str());
     let keyed = listed().into_iter().chain(methods("Routed").into_iter().filter(of_a_key));
     let own: BTreeSet<String> = methods("Tenants").into_iter().chain(keyed).collect();

@@ -63,6 +63,15 @@ impl Demoter {
         self.sender.send_as_a_task().await;
     }
 
+    /// Whether [`Demoter::demote_for`] would do nothing now for a caller that brings something to DRAM.
+    pub(in crate::cache) fn needs_no_help(&self) -> bool {
+        let dram = &self.core.dram;
+        let has_sender = self.core.flash.is_some() && self.sender.relieves();
+        !dram.is_shrinking()
+            && (has_sender || !dram.demotions().wait())
+            && self.membership.get().is_none()
+    }
+
     /// Applies rule 7 for a caller that brought `brought` bytes to DRAM.
     pub(in crate::cache) async fn demote_for(&self, brought: usize) {
         let bytes = self.demoted_for(brought);

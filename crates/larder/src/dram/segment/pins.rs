@@ -185,6 +185,12 @@ impl Pin {
         Segment::pinned_record(self)
     }
 
+    /// Whether the record has this key.
+    #[inline]
+    pub(crate) fn has_key(&self, key: &[u8]) -> bool {
+        Segment::pinned_has_key(self, key)
+    }
+
     fn stripe(&self) -> &AtomicU64 {
         &self.pins.stripes[self.stripe as usize].0
     }

@@ -130,6 +130,10 @@ impl Engine for Loc {
         Ok(InvalidateOutcome { was_there, receipt })
     }
 
+    fn has_to_void(&self, hash: KeyHash) -> bool {
+        self.tombstones().is_some_and(|tombstones| tombstones.takes_hashes()) || self.has(hash)
+    }
+
     async fn relieve_tombstones(&self, _hash: KeyHash) {
         let region = self.tombstones().and_then(|tombstones| tombstones.region_to_give_up());
         // It may be a region of pages by set.

@@ -69,6 +69,10 @@ impl Engine for Pages {
         Ok(InvalidateOutcome { was_there, receipt: None })
     }
 
+    fn has_to_void(&self, hash: KeyHash) -> bool {
+        self.may_have(self.set_number(hash), hash)
+    }
+
     async fn relieve_tombstones(&self, _hash: KeyHash) {
         let region = self.tombstones().and_then(|tombstones| tombstones.region_to_give_up());
         if let Some(region) = region.and_then(|number| self.log.host().regions.own(number))

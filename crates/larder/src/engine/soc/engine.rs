@@ -83,6 +83,11 @@ impl Engine for Soc {
         Ok(InvalidateOutcome { was_there: receipt.is_some(), receipt })
     }
 
+    fn has_to_void(&self, hash: KeyHash) -> bool {
+        let is_logged = self.log.as_ref().is_some_and(|log| log.may_hold(hash));
+        is_logged || self.buckets.is_listed(hash)
+    }
+
     async fn relieve_tombstones(&self, hash: KeyHash) {
         let Some(tombstones) = &self.tombstones else { return };
         if let Some(dead) = tombstones.key_to_work_off(KeysIn::Buckets, hash.0) {

@@ -34,6 +34,11 @@ impl LostFillings {
         *self.lock() = None;
     }
 
+    /// Whether hashes are still added.
+    pub(super) fn is_open(&self) -> bool {
+        self.lock().is_some()
+    }
+
     /// Adds a hash. Returns whether that is new. `None` if all places are known.
     pub(crate) fn add(&self, hash: u64, before: u64) -> Option<bool> {
         let mut lost = self.lock();

@@ -295,6 +295,11 @@ impl Tombstones {
         Some(state.receipt())
     }
 
+    /// Whether [`Tombstones::invalidate_hash`] still adds tombstones.
+    pub(crate) fn takes_hashes(&self) -> bool {
+        self.lost.is_open()
+    }
+
     /// The lost large objects. None are added while this is held.
     pub(crate) fn firsts(&self) -> Firsts<'_> {
         self.lost.firsts()

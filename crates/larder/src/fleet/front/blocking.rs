@@ -183,7 +183,7 @@ impl<'a, R: Route> Blocking<'a, R> {
         look: impl FnOnce(&[u8], ValueMeta) -> T,
     ) -> Result<Option<T>, Error> {
         let found = self.look_up(key, PinnedValue::for_now)?;
-        Ok(found.map(|value| look(&value, value.meta())))
+        Ok(found.map(|value| value.look_with(look)))
     }
 
     /// See [`Larder::get_into`].

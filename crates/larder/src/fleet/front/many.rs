@@ -38,7 +38,7 @@ pub(super) async fn show<K: AsRef<[u8]>>(
     let mut hits = 0;
     let mut show = |place: usize, value: Value| {
         hits += 1;
-        look(place, &value, value.meta());
+        value.look_with(|value, meta| look(place, value, meta));
     };
     let asked = shards.view().many_at_once(keys, |place, value| show(place, value.for_now()))?;
     for (place, value) in asked.answers().await? {

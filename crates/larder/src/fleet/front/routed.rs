@@ -29,7 +29,9 @@ use crate::fleet::shards::calls::OldValue;
 ///     let cache = Routed::new(cache);
 ///     let rye = SetOptions { flags: 7, ..SetOptions::default() };
 ///     cache.set(b"bread", b"rye", None).await?;
-///     cache.set_with(b"bread", b"rye", rye).await?;
+///     if !cache.set_at_once(b"bread", b"rye", rye)? {
+///         cache.set_with(b"bread", b"rye", rye).await?;
+///     }
 ///     let value = cache.get(b"bread").await?.expect("it was just set");
 ///     assert_eq!(cache.cas(b"bread", b"oat", value.version(), rye).await?, Cas::Stored);
 ///     assert!(cache.replace(b"bread", b"rye", rye).await? && !cache.add(b"bread", b"oat", rye).await?);
@@ -188,7 +190,7 @@ impl<R: Route> Routed<R> {
         look: impl FnOnce(&[u8], ValueMeta) -> T,
     ) -> Result<Option<T>, Error> {
         let found = self.look_up(key, PinnedValue::for_now).await?;
-        Ok(found.map(|value| look(&value, value.meta())))
+        Ok(found.map(|value| value.look_with(look)))
     }
 
     async fn look_up(
@@ -199,6 +201,22 @@ impl<R: Route> Routed<R> {
         match self.0.lead() {
             Lead::One(cache) => cache.look_up(key, look).await,
             Lead::Shards(shards) => shards.view().look_up(key, look).await,
+        }
+    }
+
+    /// See [`Larder::set_at_once`]. Always `false` for a key of several shards.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn set_at_once(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        options: SetOptions,
+    ) -> Result<bool, Error> {
+        match self.0.lead() {
+            Lead::One(cache) => cache.set_at_once(key, value, options),
+            Lead::Shards(_) => Ok(false),
         }
     }
 
