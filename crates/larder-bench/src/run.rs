@@ -45,6 +45,8 @@ pub struct Load {
     pub cores: Vec<usize>,
     /// For targets with TLS; `None` accepts any certificate.
     pub tls: Option<Tls>,
+    /// Keys that are stored a second before the measurement; `None`: as fast as they are answered.
+    pub fill_rate: Option<f64>,
     /// Load before the measurement.
     pub warm_up: Duration,
     /// Duration of the measurement.
@@ -61,6 +63,7 @@ impl Default for Load {
             threads: 1,
             cores: Vec::new(),
             tls: None,
+            fill_rate: None,
             warm_up: Duration::from_millis(500),
             duration: Duration::from_secs(5),
         }
@@ -118,7 +121,8 @@ pub fn fill(target: &Target, load: &Load, progress: &Progress) -> Result<(), Err
     if load.workload.drawn_keys().is_none() {
         return Ok(());
     }
-    let whole = Load { pipeline: FILL_PIPELINE, pace: Pace::Closed, ..load.clone() };
+    let pace = load.fill_rate.map_or(Pace::Closed, Pace::Open);
+    let whole = Load { pipeline: FILL_PIPELINE, pace, ..load.clone() };
     let asks = |thread, threads| Ok(Asks::each(&load.workload, thread, threads));
     let ends = (0, u64::MAX);
     let tally = ask(target, &whole, progress, ends, &asks, || ())?.0;
@@ -258,6 +262,7 @@ fn ask_as(
             connections: usize::try_from(connections).unwrap_or(1),
             pipeline: load.pipeline.max(1),
             look_aside: load.workload.look_aside,
+            backend_ns: in_ns(load.workload.backend),
             begin: Instant::now(),
             counts_ns,
             version: 1,

@@ -45,6 +45,8 @@ pub(crate) struct Task<'a> {
     /// Most requests in flight on a connection.
     pub(crate) pipeline: usize,
     pub(crate) look_aside: bool,
+    /// The time that a backend takes to answer what was missed.
+    pub(crate) backend_ns: u64,
     pub(crate) begin: Instant,
     /// Begin and end of the measured time, in nanoseconds from `begin`.
     pub(crate) counts_ns: (u64, u64),
@@ -100,6 +102,11 @@ pub(crate) struct Worker<'a> {
     scratch: Scratch,
     one: Vec<KeyRequest>,
     missed: Vec<KeyRequest>,
+    /// Requests that the backend is asked for: when it answers, the connection, and the set that follows. They come in
+    /// the order of their times, because the backend takes as long for each.
+    at_backend: VecDeque<(u64, usize, KeyRequest)>,
+    /// Number of those of each connection.
+    waiting: Vec<usize>,
     tally: Tally,
 }
 
@@ -143,6 +150,8 @@ impl<'a> Worker<'a> {
             scratch: Scratch::default(),
             one: Vec::new(),
             missed: Vec::new(),
+            at_backend: VecDeque::new(),
+            waiting: vec![0; task.connections],
             tally: Tally::default(),
             task,
         })
@@ -163,6 +172,7 @@ impl<'a> Worker<'a> {
                 return Ok(self.ended(now_ns));
             }
             self.issue(now_ns)?;
+            self.set_what_the_backend_has_answered(now_ns)?;
             let timeout = Timespec::try_from(LOOK_UP).ok();
             self.set_alarm()?;
             events.clear();
@@ -195,16 +205,23 @@ impl<'a> Worker<'a> {
     }
 
     fn is_done(&self) -> bool {
-        self.asks_ended && self.connections.iter().all(|connection| connection.under_way() == 0)
+        self.asks_ended
+            && self.at_backend.is_empty()
+            && self.connections.iter().all(|connection| connection.under_way() == 0)
     }
 
-    /// Sets the timer for the next request. The timeout of the sleep itself has only millisecond precision, which is
+    /// Sets the timer for the next request, or for the backend's next answer. The timeout of the sleep itself has only millisecond precision, which is
     /// long compared to an answer.
     fn set_alarm(&self) -> Result<(), Error> {
         // Requests that are due wait for an answer, not for a time.
-        let Arrivals::Open(_) = self.task.arrivals else { return Ok(()) };
+        let next_ns = match self.task.arrivals {
+            Arrivals::Open(_) => Some(self.next_ns),
+            Arrivals::Closed => None,
+        };
+        let answer_ns = self.at_backend.front().map(|&(at_ns, ..)| at_ns);
+        let Some(at_ns) = next_ns.into_iter().chain(answer_ns).min() else { return Ok(()) };
         // A wait of 0 would disarm the timer.
-        let wait = Duration::from_nanos(self.next_ns.saturating_sub(self.now_ns()).max(1));
+        let wait = Duration::from_nanos(at_ns.saturating_sub(self.now_ns()).max(1));
         let never = Timespec::default();
         let once =
             Itimerspec { it_interval: never, it_value: Timespec::try_from(wait).unwrap_or(never) };
@@ -291,7 +308,11 @@ impl<'a> Worker<'a> {
         }
         self.task.done.fetch_add(answers, Ordering::Relaxed);
         let frees = match self.task.arrivals {
-            Arrivals::Closed => answers > 0 && self.connections[number].under_way() == 0,
+            Arrivals::Closed => {
+                answers > 0
+                    && self.connections[number].under_way() == 0
+                    && self.waiting[number] == 0
+            }
             Arrivals::Open(_) => was_full && !self.is_full(number),
         };
         if frees {
@@ -325,9 +346,15 @@ impl<'a> Worker<'a> {
         self.connections[number].under_way() >= self.task.pipeline
     }
 
-    /// Sets the keys that were not found.
+    /// Sets the keys that were not found, or asks the backend for them first.
     fn set_missed(&mut self, number: usize, now_ns: u64) -> Result<(), Error> {
         if self.missed.is_empty() {
+            return Ok(());
+        }
+        if self.task.backend_ns > 0 {
+            let at_ns = now_ns + self.task.backend_ns;
+            self.waiting[number] += self.missed.len();
+            self.at_backend.extend(self.missed.drain(..).map(|ask| (at_ns, number, ask)));
             return Ok(());
         }
         let value = (self.task.values, self.task.version);
@@ -336,6 +363,17 @@ impl<'a> Worker<'a> {
             self.connections[number].ask(self.task.target, &[set], now_ns, value);
         }
         self.send(number)
+    }
+
+    fn set_what_the_backend_has_answered(&mut self, now_ns: u64) -> Result<(), Error> {
+        let value = (self.task.values, self.task.version);
+        while let Some((_, number, ask)) = self.at_backend.pop_front_if(|(at, ..)| *at <= now_ns) {
+            self.waiting[number] -= 1;
+            let set = KeyRequest { op: larder_workload::Op::Set, ..ask };
+            self.connections[number].ask(self.task.target, &[set], now_ns, value);
+            self.send(number)?;
+        }
+        Ok(())
     }
 
     /// Counts an answer.
@@ -349,7 +387,7 @@ impl<'a> Worker<'a> {
                 false => Ok(()),
             };
         }
-        let tally = &mut self.tally;
+        let Self { tally, task, .. } = self;
         tally.refused += u64::from(reply.refused);
         tally.wrong += u64::from(reply.wrong);
         if sent.at_ns < self.task.counts_ns.0 || now_ns > self.task.counts_ns.1 {
@@ -362,7 +400,10 @@ impl<'a> Worker<'a> {
             ExpectedReply::Set => tally.sets += 1,
             ExpectedReply::Delete | ExpectedReply::Hello => {}
         }
-        tally.latencies.record_ns(now_ns.saturating_sub(sent.at_ns));
+        // The client has its value when the backend has answered.
+        let misses = matches!(sent.asked, ExpectedReply::Get(keys) if reply.hits < keys);
+        let backend_ns = if misses && task.look_aside { task.backend_ns } else { 0 };
+        tally.latencies.record_ns(now_ns.saturating_sub(sent.at_ns) + backend_ns);
         Ok(())
     }
 

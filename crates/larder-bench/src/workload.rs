@@ -1,6 +1,7 @@
 //! The requests.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use larder_workload::generate::{self, GeneratorOptions, ZipfMandelbrot};
 use larder_workload::trace::{self, TraceOptions};
@@ -48,6 +49,9 @@ pub struct Workload {
     pub multiget: u32,
     /// Whether keys that are not found are set, as a look-aside client does.
     pub look_aside: bool,
+    /// The time that a backend takes to answer a miss, before the key is set; only with `look_aside`. The latency of the
+    /// request includes it.
+    pub backend: Duration,
     /// Seed of everything that is drawn.
     pub seed: u64,
 }
@@ -62,6 +66,7 @@ impl Default for Workload {
             sets_percent: 0.0,
             multiget: 1,
             look_aside: false,
+            backend: Duration::ZERO,
             seed: 1,
         }
     }

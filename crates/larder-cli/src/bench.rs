@@ -60,6 +60,7 @@ fn load(arguments: &BenchArgs) -> Result<Load, Error> {
         sets_percent: arguments.sets,
         multiget: arguments.multiget,
         look_aside: arguments.look_aside,
+        backend: Duration::from_secs_f64(arguments.backend_ms.unwrap_or(0.0) / 1000.0),
         seed: arguments.seed,
     };
     let own = arguments.tls_certificate.as_deref().zip(arguments.tls_key.as_deref());
@@ -71,6 +72,7 @@ fn load(arguments: &BenchArgs) -> Result<Load, Error> {
         pipeline: usize::try_from(arguments.pipeline).unwrap_or(usize::MAX),
         threads: arguments.threads.into(),
         cores: arguments.cores.clone(),
+        fill_rate: arguments.fill_rate,
         warm_up: Duration::from_secs_f64(arguments.warm_up),
         duration: Duration::from_secs_f64(arguments.seconds),
     })
@@ -94,10 +96,12 @@ fn said(arguments: &BenchArgs, load: &Load) -> String {
         Pace::Closed => "as fast as answered".to_owned(),
         Pace::Open(rate) => format!("{rate} requests/s, open"),
     };
+    let backend = arguments.backend_ms.map(|ms| format!(", {ms} ms in a backend a miss"));
     let plural = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
     format!(
-        "{stream}, {} a request; {pace}; {}, pipeline {}, {}; {} s; seed {}",
+        "{stream}, {} a request{}; {pace}; {}, pipeline {}, {}; {} s; seed {}",
         plural(workload.multiget as usize, "key"),
+        backend.unwrap_or_default(),
         plural(load.connections, "connection"),
         load.pipeline,
         plural(load.threads, "thread"),

@@ -57,6 +57,37 @@ fn several_keys_and_sets_and_a_look_aside_client() {
 }
 
 #[test]
+fn a_client_whose_key_is_missing_waits_for_its_backend() {
+    let backend = Duration::from_millis(60);
+    let misses = |backend| {
+        let server = Server::start();
+        let workload = Workload { look_aside: true, backend, ..load().workload };
+        let few = Load { connections: 2, pipeline: 1, workload, ..load() };
+        let measured = measure(&server.target(), &few, &Progress::default()).unwrap();
+        (measured, few.duration.as_secs_f64())
+    };
+    let (measured, seconds) = misses(backend);
+    // Nothing was stored before: nearly each request misses, and a connection has one under way.
+    let most = 2.0 * seconds / backend.as_secs_f64() + 2.0 + measured.hits as f64;
+    let gets = measured.keys as f64;
+    assert!(measured.sets > 0 && gets <= most, "{measured:?} in {seconds} s");
+    assert!(measured.p99_us.unwrap() >= 60_000.0, "its latency counts: {measured:?}");
+    let (without, _) = misses(Duration::ZERO);
+    assert!(without.keys > 4 * measured.keys, "{without:?}");
+}
+
+#[test]
+fn keys_are_stored_as_slowly_as_wished() {
+    let server = Server::start();
+    let keys = load().workload.drawn_keys().unwrap();
+    let begun = std::time::Instant::now();
+    let slow = Load { fill_rate: Some(keys as f64 * 2.0), ..load() };
+    fill(&server.target(), &slow, &Progress::default()).unwrap();
+    assert!(begun.elapsed() > Duration::from_millis(300), "half a second: {:?}", begun.elapsed());
+    assert_eq!(server.stored(), keys as usize);
+}
+
+#[test]
 fn wrong_values_are_counted() {
     let server = Server::start();
     fill(&server.target(), &load(), &Progress::default()).unwrap();

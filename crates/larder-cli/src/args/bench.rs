@@ -79,6 +79,15 @@ pub(crate) struct BenchArgs {
     #[arg(long)]
     pub(crate) look_aside: bool,
 
+    /// With --look-aside: milliseconds that a backend takes to answer a miss, before the key is set; the latency of the
+    /// request includes them
+    #[arg(long, value_name = "MS", requires = "look_aside", value_parser = positive)]
+    pub(crate) backend_ms: Option<f64>,
+
+    /// Keys that are stored a second before the measurement [default: as fast as they are answered]
+    #[arg(long, value_name = "N", conflicts_with = "no_fill", value_parser = positive)]
+    pub(crate) fill_rate: Option<f64>,
+
     /// Do not store the keys first (those of built-in workloads and traces never are)
     #[arg(long)]
     pub(crate) no_fill: bool,

@@ -80,6 +80,14 @@ impl Drop for ListingGuard {
     }
 }
 
+/// A request that may need no future.
+enum PlainRequest {
+    /// It reads one value.
+    Reads(ValueRead),
+    /// `SET` without options.
+    Sets,
+}
+
 impl Protocol for Resp {
     fn inbox(&self) -> Option<&Arc<Inbox>> {
         // Within the answer of an MGET that has begun, a message would be taken for a value.
@@ -101,12 +109,16 @@ impl Protocol for Resp {
 
     fn at_once(&mut self, caller: &mut Caller, input: &[u8], out: &mut Vec<u8>) -> usize {
         let limits = limits_of(caller);
-        let Some((at, read, bytes)) = self.plain_read(caller, input, limits) else { return 0 };
+        let Some((at, does, bytes)) = self.plain_request(caller, input, limits) else { return 0 };
         let Some(listed) = &self.client.listed else { return 0 };
-        let key = self.parser.arguments(input).get(1);
-        let is_answered = !listed.is_killed.load(Ordering::Relaxed)
-            && caller.may_begin_at_once(key)
-            && read::at_once(read, (caller, &self.client), key, out);
+        let argv = self.parser.arguments(input);
+        let key = argv.get(1);
+        let may_begin = !listed.is_killed.load(Ordering::Relaxed) && caller.may_begin_at_once(key);
+        let is_answered = may_begin
+            && match does {
+                PlainRequest::Reads(read) => read::at_once(read, (caller, &self.client), key, out),
+                PlainRequest::Sets => strings::set_at_once(caller, key, argv.get(2), out),
+            };
         if !is_answered {
             return 0;
         }
@@ -178,31 +190,32 @@ impl Protocol for Resp {
 }
 
 impl Resp {
-    /// A plain request of a command and a key, whose command reads one value: that command, and what it asks.
-    fn plain_read(
+    /// A request that may need no future: the place of its command in the table, what it does, and its bytes.
+    fn plain_request(
         &mut self,
         caller: &Caller,
         input: &[u8],
         limits: Limits,
-    ) -> Option<(usize, ValueRead, usize)> {
+    ) -> Option<(usize, PlainRequest, usize)> {
         let is_plain = self.swallow.is_none()
             && self.client.mget_left == 0
             && self.client.is_plain()
             && self.client.subscriptions.is_none()
             && limits.has_logged_in
             && caller.worker.shared.config.cluster.is_none();
-        // Two arguments: the parser neither rests nor passes on parts of it.
-        if !is_plain || !input.starts_with(b"*2\r\n") {
+        // Two or three arguments: the parser neither rests nor passes on parts of it.
+        if !is_plain || !(input.starts_with(b"*2\r\n") || input.starts_with(b"*3\r\n")) {
             return None;
         }
         let ParseOutcome::Request(bytes) = self.parser.parse(input, limits) else { return None };
         let argv = self.parser.arguments(input);
         let (at, command) = table::find(argv.get(0))?;
-        if !command.takes(argv.len()) {
-            return None;
-        }
-        let read = ValueRead::of(command.does, argv)?.ok()?;
-        Some((at, read, bytes))
+        let does = match (command.does, argv.len()) {
+            (Does::Set, 3) => PlainRequest::Sets,
+            (does, 2) if command.takes(2) => PlainRequest::Reads(ValueRead::of(does, argv)?.ok()?),
+            _ => return None,
+        };
+        Some((at, does, bytes))
     }
 
     fn breaks(&mut self, broken: parse::ProtocolError, answers: &mut Answers<'_>) -> Step {

@@ -9,6 +9,7 @@ use super::context::{Context, gone};
 use super::expiry::{self, Unit};
 use super::parse::Arguments;
 use super::write::{Outcome, Refusal, SYNTAX};
+use crate::caller::Caller;
 
 /// The options of `SET`.
 #[derive(Debug, Default)]
@@ -70,6 +71,19 @@ impl<'a> SetWords<'a> {
         }
         Ok(words)
     }
+}
+
+/// `SET` without options, if it needs no wait. Returns whether it is answered; if not, nothing has changed.
+pub(super) fn set_at_once(caller: &Caller, key: &[u8], value: &[u8], out: &mut Vec<u8>) -> bool {
+    let stored = caller.cache_for(key).set_at_once(key, value, SetOptions::default());
+    let is_stored = matches!(stored, Ok(true));
+    if is_stored {
+        caller.work.does_bytes(value.len());
+        caller.worker.counters.cmd_set.add(1);
+        // The same in both versions of the protocol.
+        out.extend_from_slice(b"+OK\r\n");
+    }
+    is_stored
 }
 
 /// `SET`.

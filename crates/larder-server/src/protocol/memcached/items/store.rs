@@ -54,6 +54,26 @@ pub(crate) enum StoreOutcome {
     TooLarge,
 }
 
+/// Stores `value` and counts the request, if that needs no wait. `false`: nothing has changed.
+pub(crate) fn store_at_once(
+    caller: &Caller,
+    key: &[u8],
+    value: &[u8],
+    (flags, lifetime): (u32, Lifetime),
+) -> bool {
+    if lifetime == Lifetime::Over {
+        return false; // it has to pass first
+    }
+    let how = Store::new(Mode::Set, flags, lifetime);
+    let stored = caller.cache_for(key).set_at_once(key, value, how.options());
+    let is_stored = matches!(stored, Ok(true));
+    if is_stored {
+        caller.work.does_bytes(value.len());
+        caller.worker.counters.cmd_set.add(1);
+    }
+    is_stored
+}
+
 /// Stores `value`, and counts the request.
 pub(crate) async fn store(
     caller: &Caller,

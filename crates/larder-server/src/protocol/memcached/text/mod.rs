@@ -98,7 +98,7 @@ impl Text {
         }
     }
 
-    /// See [`Protocol::at_once`](crate::protocol::Protocol::at_once): `get`, `gets` and `mg`.
+    /// See [`Protocol::at_once`](crate::protocol::Protocol::at_once): `get`, `gets`, `mg` and `set`.
     pub(super) fn at_once(
         &mut self,
         caller: &mut Caller,
@@ -126,6 +126,7 @@ impl Text {
     ) -> Option<usize> {
         let (how, head) = match retrieve::plain(input) {
             Some(plain) => plain,
+            None if input.starts_with(b"set ") => return store::at_once(caller, input, out),
             None => return meta_at_once(caller, input, out),
         };
         let (line, taken) = line::first(input.get(..WHOLE_LINE_BYTES_MAX).unwrap_or(input))?;
