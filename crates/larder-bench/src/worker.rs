@@ -388,9 +388,10 @@ impl<'a> Worker<'a> {
             };
         }
         let Self { tally, task, .. } = self;
+        let (from_ns, to_ns) = task.counts_ns;
         tally.refused += u64::from(reply.refused);
         tally.wrong += u64::from(reply.wrong);
-        if sent.at_ns < self.task.counts_ns.0 || now_ns > self.task.counts_ns.1 {
+        if sent.at_ns < from_ns || now_ns > to_ns {
             return Ok(());
         }
         tally.requests += 1;

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 
 use allocation_counter::{AllocationInfo, measure};
 use larder::{SetOptions, Tenant, Tenants, TenantsConfig, block_on};
-use larder_device::{Device, FileDevice, FileOptions};
+use larder_device::{Device, FileDevice, FileOptions, MemoryDevice};
 use larder_net::Threads;
 use larder_net::sockets::Peer;
 
@@ -136,11 +136,30 @@ fn a_hit_in_dram_allocates_nothing() {
     }
 }
 
+#[test]
+fn a_set_that_waits_for_nothing_allocates_nothing() {
+    let memory = || Some(Arc::new(MemoryDevice::holding(vec![0; 64 << 20])) as Arc<dyn Device>);
+    let text = (&b"set k 7 60 3\r\nrye\r\n"[..], &b"STORED\r\n"[..]);
+    let resp = (&b"*3\r\n$3\r\nset\r\n$1\r\nk\r\n$3\r\nrye\r\n"[..], &b"+OK\r\n"[..]);
+    for (protocol, (request, answer)) in
+        [(ProtocolKind::Memcached, text), (ProtocolKind::Resp, resp)]
+    {
+        for device in [None, memory()] {
+            let name = format!("{protocol:?}, with flash: {}", device.is_some());
+            let mut served = serve(protocol, device);
+            assert_eq!(served.settles(request, answer), 0, "{name}");
+            let many = (request.repeat(16), answer.repeat(16));
+            assert_eq!(served.settles(&many.0, &many.1), 0, "{name}: a pipeline");
+        }
+    }
+}
+
 /// A future is copied when it is boxed, so a long one costs as much as a copy of a value of its length.
 #[test]
-fn a_set_makes_one_future_which_is_not_long() {
+fn a_set_that_looks_at_the_old_value_makes_one_future_which_is_not_long() {
     let mut served = serve(ProtocolKind::Memcached, None);
-    let mut set = || served.asks(b"set k 0 0 3\r\nrye\r\n", b"STORED\r\n");
+    served.asks(b"set k 0 0 3\r\nrye\r\n", b"STORED\r\n");
+    let mut set = || served.asks(b"replace k 0 0 3\r\nrye\r\n", b"STORED\r\n");
     (0..10).for_each(|_| _ = set());
     let (mut count, mut longest) = (0, 0);
     for counted in (0..10).map(|_| set()) {

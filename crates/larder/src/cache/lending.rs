@@ -261,6 +261,11 @@ impl<C: Borrower> Membership<C> {
         }
     }
 
+    /// Whether a member may have to give memory back.
+    pub(super) fn is_owed(&self) -> bool {
+        self.lending.owed.load(Ordering::Relaxed)
+    }
+
     /// The other members that must give memory back.
     pub(super) fn debtors(&self) -> Vec<Arc<C>> {
         self.lending.debtors(self)

@@ -119,7 +119,9 @@ impl Larder {
         let Some(flash) = &core.flash else {
             // The slow path returns the error of a closed cache.
             core.gate.check().ok()?;
-            return core.dram.insert(&item, &*core.clock, &supersede).ok();
+            core.dram.insert(&item, &*core.clock, &supersede).ok()?;
+            self.demoter.note_brought(item.object_bytes());
+            return Some(());
         };
         core.check_reentry().ok()?;
         let _inside = core.gate.try_enter()?;
@@ -128,7 +130,7 @@ impl Larder {
             return None;
         }
         core.dram.insert(&item, &*core.clock, &supersede).ok()?;
-        self.demoter.wake();
+        self.demoter.note_brought(item.object_bytes());
         Some(())
     }
 

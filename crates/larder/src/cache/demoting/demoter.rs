@@ -69,7 +69,17 @@ impl Demoter {
         let has_sender = self.core.flash.is_some() && self.sender.relieves();
         !dram.is_shrinking()
             && (has_sender || !dram.demotions().wait())
-            && self.membership.get().is_none()
+            && self.membership.get().is_none_or(|membership| !membership.is_owed())
+    }
+
+    /// A caller that needed no help has brought these bytes to DRAM.
+    pub(in crate::cache) fn note_brought(&self, bytes: usize) {
+        if let Some(membership) = self.membership.get() {
+            membership.note_brought(bytes as u64);
+        }
+        if self.core.flash.is_some() {
+            self.wake();
+        }
     }
 
     /// Applies rule 7 for a caller that brought `brought` bytes to DRAM.
