@@ -120,7 +120,9 @@ impl<S: Socket, P: Protocol> Connection<S, P> {
         let Self { socket, protocol, caller, rest } = self;
         let config = &caller.worker.shared.config;
         let idle_timeout = config.idle_timeout.filter(|_| !protocol.waits_for_messages());
-        let limits = [idle_timeout, rest.time_left(config.request_timeout)];
+        // What has come behind a request that waits is not begun.
+        let request_timeout = config.request_timeout.filter(|_| !protocol.is_waiting());
+        let limits = [idle_timeout, rest.time_left(request_timeout)];
         let limit = limits.into_iter().flatten().min();
         let is_amid = rest.since.is_some();
         let awaited = poll_fn(|cx| {
@@ -145,7 +147,8 @@ impl<S: Socket, P: Protocol> Connection<S, P> {
                 }
             }
             let has_messages = protocol.inbox().is_some_and(|it| it.poll(cx).is_ready());
-            if has_messages || caller.is_evicted(cx) {
+            let is_due = protocol.poll_waiting(cx).is_ready();
+            if has_messages || is_due || caller.is_evicted(cx) {
                 return Poll::Ready(Awaited::Readable);
             }
             match caller.is_over(limit, is_amid, cx) {
@@ -222,8 +225,13 @@ impl<S: Socket, P: Protocol> Connection<S, P> {
             caller.rests().await;
         }
         loop {
+            let was_waiting = protocol.is_waiting();
             if hear(protocol, caller, &mut answers).await? {
                 answers.send().await?;
+            }
+            if was_waiting && !protocol.is_waiting() && !input.bytes.is_empty() {
+                // The requests behind the one that waited may begin, and the last of them has its whole time.
+                (has_come, rest.since) = (true, None);
             }
             // The next request of what has come was not answered at once. A request that was evicted is refused with
             // the bytes that are there.
@@ -271,12 +279,12 @@ async fn hear<P: Protocol>(
     caller: &mut Caller,
     answers: &mut Answers<'_>,
 ) -> io::Result<bool> {
-    let Some(inbox) = protocol.inbox() else { return Ok(false) };
-    if inbox.is_over() {
+    let inbox = protocol.inbox();
+    if inbox.is_some_and(|inbox| inbox.is_over()) {
         caller.worker.counters.closed_slow.add(1);
         return Err(io::Error::other("the client does not read its messages"));
     }
-    if !inbox.has_messages() {
+    if !protocol.is_waiting() && !inbox.is_some_and(|inbox| inbox.has_messages()) {
         return Ok(false);
     }
     Box::pin(protocol.messages(caller, answers)).await;

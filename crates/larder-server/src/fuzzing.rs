@@ -1,5 +1,6 @@
-//! Entry points for the fuzzer: the parsers of client input. Not part of the API.
+//! Entry points for the fuzzer: the parsers of client input, and of stored collections. Not part of the API.
 
+use crate::collections;
 use crate::protocol::memcached;
 use crate::protocol::resp::parse;
 
@@ -14,6 +15,11 @@ pub fn resp(bytes: &[u8]) {
     let half = bytes.len() / 2;
     let (head, tail) = bytes.split_at(half);
     assert_eq!(parse::asked(&[head, tail]), whole, "pieces ask what the whole asks");
+}
+
+/// Reads any bytes as a collection of each kind, and changes it: what is written reads as a collection.
+pub fn collection(bytes: &[u8]) {
+    collections::use_all(bytes);
 }
 
 /// Walks over any bytes as RESP requests, without keeping any.

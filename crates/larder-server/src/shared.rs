@@ -21,6 +21,7 @@ use crate::resp_board::Board;
 use crate::slow_log::SlowLog;
 use crate::tenant::{Caches, Tenant};
 use crate::users::Users;
+use crate::waiters::Waiters;
 
 /// State that all threads of a server share.
 pub(crate) struct ServerState {
@@ -43,6 +44,7 @@ pub(crate) struct ServerState {
     /// The TLS certificates. A reload replaces them.
     tls: RwLock<Option<Tls>>,
     connections_max: AtomicUsize,
+    collection_bytes_max: AtomicUsize,
     drive_levelling: Mutex<LevellingOptions>,
     /// One per worker.
     pub(crate) mailboxes: Vec<Arc<Mailbox>>,
@@ -54,6 +56,8 @@ pub(crate) struct ServerState {
     pub(crate) resp: Board,
     /// Subscribers, and the messages that wait for them.
     pub(crate) channels: Channels,
+    /// Clients that wait for something to take.
+    pub(crate) waiters: Arc<Waiters>,
     pub(crate) started: Instant,
     draining: AtomicBool,
     /// Slow requests.
@@ -82,8 +86,10 @@ impl ServerState {
         let account = Arc::new(Account::new(config.client_bytes_max, tenants.len()));
         set_policies(&config.tenants, &tenants, &account);
         let channels = Channels::new(tenants.len(), OutputLimit::of(config.pubsub_bytes_max));
+        let waiters = Arc::new(Waiters::new(tenants.len()));
         let draining = AtomicBool::new(false);
         let connections_max = AtomicUsize::new(config.connections_max);
+        let collection_bytes_max = AtomicUsize::new(config.collection_bytes_max);
         let drive_levelling = Mutex::new(config.drive_levelling);
         let (users, tls) = (RwLock::new(Arc::new(users)), RwLock::new(tls));
         let counters = mailboxes.iter().map(|_| Arc::default()).collect();
@@ -103,12 +109,14 @@ impl ServerState {
             users,
             tls,
             connections_max,
+            collection_bytes_max,
             drive_levelling,
             mailboxes,
             counters,
             rings,
             resp,
             channels,
+            waiters,
             started,
             draining,
             slow_log,
@@ -138,6 +146,11 @@ impl ServerState {
         self.connections_max.load(Ordering::Relaxed)
     }
 
+    /// Longest collection, in bytes.
+    pub(crate) fn collection_bytes_max(&self) -> usize {
+        self.collection_bytes_max.load(Ordering::Relaxed)
+    }
+
     /// How the wear of drives is levelled.
     pub(crate) fn drive_levelling(&self) -> LevellingOptions {
         *self.drive_levelling.lock().unwrap_or_else(PoisonError::into_inner)
@@ -160,6 +173,7 @@ impl ServerState {
         }
         self.connections_max.store(config.connections_max, Ordering::Relaxed);
         self.channels.set_limit(OutputLimit::of(config.pubsub_bytes_max));
+        self.collection_bytes_max.store(config.collection_bytes_max, Ordering::Relaxed);
         self.slow_log.set_threshold(config.slow_threshold);
         let mut levelling = self.drive_levelling.lock().unwrap_or_else(PoisonError::into_inner);
         *levelling = config.drive_levelling;

@@ -1,4 +1,4 @@
-//! Redis' own tests of strings, keys and channels, from the distribution's source package, and those of redis-py.
+//! Redis' own tests of strings, collections, keys and channels, from the distribution's source package, and those of redis-py.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,20 @@ use crate::served::{Server, Subject, said};
 use crate::step;
 
 /// Options of the server.
-const OPTIONS: [&str; 6] = ["--memory", "256M", "--flash", "0", "--value-max", "16M"];
+const OPTIONS: [&str; 8] =
+    ["--memory", "256M", "--flash", "0", "--value-max", "16M", "--collection-max", "16M"];
 
-/// The test files about strings, keys, channels, and the protocol.
-const FILES: [&str; 8] = [
+/// The test files about strings, collections, keys, channels, and the protocol.
+const FILES: [&str; 17] = [
+    "unit/type/hash",
+    "unit/type/set",
+    "unit/type/zset",
+    "unit/type/list",
+    "unit/type/list-2",
+    "unit/type/list-3",
+    "unit/bitops",
+    "unit/bitfield",
+    "unit/hyperloglog",
     "unit/type/string",
     "unit/type/incr",
     "unit/expire",

@@ -161,6 +161,10 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "SIZE", value_parser = positive_size)]
     pub(crate) pubsub_max: Option<u64>,
 
+    /// Longest hash, set, sorted set or list of clients of Redis, as it is stored; each change copies it [default: 1M]
+    #[arg(long, value_name = "SIZE", value_parser = positive_size)]
+    pub(crate) collection_max: Option<u64>,
+
     /// What INFO tells clients of Redis that is evicted: allkeys-lru, volatile-lru, noeviction, ... Some clients refuse
     /// to work with some policies; the cache evicts as it does whatever the name [default: allkeys-lru]
     #[arg(long, value_name = "NAME")]

@@ -46,6 +46,7 @@ const WORDS: [(&str, &str); 27] = [
     ("connections_max", "connections"),
     ("value_bytes_max", "value_max"),
     ("pubsub_bytes_max", "pubsub_max"),
+    ("collection_bytes_max", "collection_max"),
 ];
 
 /// The same message, with names that a user of the command knows.
@@ -69,7 +70,8 @@ mod tests {
         words
             .filter(|word| {
                 word.contains("_bytes")
-                    || word.contains("_max") && !["value_max", "pubsub_max"].contains(word)
+                    || word.contains("_max")
+                        && !["value_max", "pubsub_max", "collection_max"].contains(word)
                     || word.contains("::")
                     || ["start_empty", "lock_wait", "None", "Discard"].contains(word)
             })
@@ -87,6 +89,7 @@ mod tests {
         is_ours(&server(ServerConfig { connections_max: 0, ..ServerConfig::default() }));
         is_ours(&server(ServerConfig { value_bytes_max: 1, ..ServerConfig::default() }));
         is_ours(&server(ServerConfig { pubsub_bytes_max: 0, ..ServerConfig::default() }));
+        is_ours(&server(ServerConfig { collection_bytes_max: 0, ..ServerConfig::default() }));
         assert!(!fields("connections_max = 0: loc.write_bytes, start_empty").is_empty());
         is_ours("soc.log_percent, soc.max_object_bytes, loc.region_bytes, loc.ru_aware_eviction");
         is_ours("tombstone_log_bytes, admission_memory_bytes, array.min_object_bytes");

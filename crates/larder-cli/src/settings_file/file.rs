@@ -50,6 +50,7 @@ pub(crate) struct SettingsFile {
     pub(crate) connections: Option<usize>,
     pub(crate) value_max: Option<Size>,
     pub(crate) pubsub_max: Option<Size>,
+    pub(crate) collection_max: Option<Size>,
     pub(crate) maxmemory_policy: Option<Text<MaxmemoryPolicy>>,
     pub(crate) idle_timeout: Option<u32>,
     pub(crate) request_timeout: Option<u32>,

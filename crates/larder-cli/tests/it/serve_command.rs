@@ -353,6 +353,8 @@ fn what_clients_of_resp_notice_is_set_by_the_command_and_the_file() {
     for (option, value, why) in [
         ("--maxmemory-policy", "lru", "must be one of allkeys-lru, "),
         ("--pubsub-max", "0", "pubsub-max"),
+        ("--collection-max", "0", "collection-max"),
+        ("--collection-max", "129M", "collection_max = 135266304: must be 1 to 134217728"),
     ] {
         let (code, said) = refused(command(directory.path(), &[option, value]));
         assert!(code == Some(2) && said.contains(why), "{said}");

@@ -126,6 +126,10 @@ pub struct ServerConfig {
     /// Bytes of messages that may wait for a subscriber that does not read them, 1 or more: above it, or above a
     /// quarter of it for a minute, its connection is closed. The messages are part of `client_bytes_max`.
     pub pubsub_bytes_max: usize,
+    /// Longest collection (hash, set, sorted set, list) of RESP clients as it is stored, in bytes, 1 to 128 MiB
+    /// ([`larder::VALUE_BYTES_MAX`]). A change that would make a longer one is refused. Each change of a collection
+    /// copies it once.
+    pub collection_bytes_max: usize,
     /// Bytes of memory that all clients together may use besides the caches: incomplete requests, answers that are not
     /// taken, transactions and watched keys, subscriptions and their messages, waiting requests. Tenants share them by
     /// weight. Beyond that the slowest uploads end, and requests are answered as busy.
@@ -182,6 +186,7 @@ impl Default for ServerConfig {
             value_bytes_max: 1 << 20,
             maxmemory_policy: MaxmemoryPolicy::default(),
             pubsub_bytes_max: 32 << 20,
+            collection_bytes_max: 1 << 20,
             client_bytes_max: 256 << 20,
             flash_turns: 128,
             ready_without_flash: true,
@@ -226,6 +231,12 @@ impl ServerConfig {
         }
         if self.pubsub_bytes_max == 0 {
             return refuse("pubsub_bytes_max = 0: must be at least 1".to_owned());
+        }
+        if !(1..=VALUE_BYTES_MAX).contains(&self.collection_bytes_max) {
+            return refuse(format!(
+                "collection_bytes_max = {}: must be 1 to {VALUE_BYTES_MAX}",
+                self.collection_bytes_max
+            ));
         }
         if self.client_bytes_max < CLIENT_VALUES_MIN * self.value_bytes_max {
             return refuse(format!(

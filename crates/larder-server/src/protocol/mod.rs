@@ -4,6 +4,7 @@ pub(crate) mod memcached;
 pub(crate) mod resp;
 
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use crate::answers::Answers;
 use crate::caller::Caller;
@@ -25,12 +26,22 @@ pub(crate) trait Protocol: 'static {
         None
     }
 
+    /// Whether a request waits for an event, so that the next one must not be begun.
+    fn is_waiting(&self) -> bool {
+        false
+    }
+
+    /// Ready when the request that waits has something to do ([`Protocol::messages`]).
+    fn poll_waiting(&mut self, _: &mut Context<'_>) -> Poll<()> {
+        Poll::Pending
+    }
+
     /// Whether the client may be silent for as long as it likes, since it waits for messages.
     fn waits_for_messages(&self) -> bool {
         false
     }
 
-    /// Answers with the messages that have come. Called between two requests.
+    /// Answers with the messages that have come, and continues the request that waits. Called between two requests.
     async fn messages(&mut self, _: &mut Caller, _: &mut Answers<'_>) {}
 
     /// The connection ends.

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::counters::Counter;
+use crate::waiters::{Unblock, Waiter};
 pub(crate) use slow::{ClientScope, ENTRIES_MAX, SlowLog};
 
 /// What all RESP connections share.
@@ -53,6 +54,8 @@ pub(crate) struct ClientEntry {
     /// It is closed at its next request.
     pub(crate) is_killed: AtomicBool,
     words: Mutex<Words>,
+    /// Set while it waits for something to take.
+    waiter: Mutex<Option<Arc<Waiter>>>,
 }
 
 /// The user and the tenant of a client.
@@ -97,6 +100,7 @@ impl Board {
             subscriptions: Default::default(),
             is_killed: AtomicBool::new(false),
             words: Mutex::default(),
+            waiter: Mutex::default(),
         });
         listed.is_known_as(known);
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
@@ -146,6 +150,22 @@ impl ClientEntry {
 
     pub(crate) fn say(&self, say: impl FnOnce(&mut Words)) {
         say(&mut self.words.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// It waits for something to take, or waits no more.
+    pub(crate) fn waits(&self, waiter: Option<&Arc<Waiter>>) {
+        *self.waiter.lock().unwrap_or_else(PoisonError::into_inner) = waiter.cloned();
+    }
+
+    /// Whether it waits for something to take.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.waiter.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    /// Tells it to wait no longer. `false`: it does not wait.
+    pub(crate) fn unblock(&self, how: Unblock) -> bool {
+        let waiter = self.waiter.lock().unwrap_or_else(PoisonError::into_inner);
+        waiter.as_ref().is_some_and(|waiter| waiter.unblock(how))
     }
 
     /// It has these numbers of subscriptions: channels, patterns, sharded channels.

@@ -2,6 +2,7 @@
 
 use larder::Change;
 
+use super::collection::string;
 use super::command::Does;
 use super::context::Context;
 use super::number;
@@ -15,22 +16,23 @@ type Next = Result<Vec<u8>, Refusal>;
 
 /// Replaces the value of `key` with what `next` makes of it; `next` gets `None` if there is no value. The lifetime
 /// stays.
-async fn amend(
+pub(super) async fn amend(
     cx: &mut Context<'_>,
     key: &[u8],
     mut next: impl FnMut(Option<&[u8]>) -> Next,
 ) -> Result<bool, Refusal> {
     let mut refused = None;
-    let before = cx.change(key, |current| match next(current.map(|value| &**value)) {
-        Ok(next) => {
-            refused = None;
-            Change::StoreKeepingExpiry(next.into())
-        }
-        Err(refusal) => {
-            refused = Some(refusal);
-            Change::Keep
-        }
-    });
+    let before =
+        cx.change(key, |current| match current.map(string).transpose().and_then(&mut next) {
+            Ok(next) => {
+                refused = None;
+                Change::StoreKeepingExpiry(next.into())
+            }
+            Err(refusal) => {
+                refused = Some(refusal);
+                Change::Keep
+            }
+        });
     let before = before.await?;
     match refused {
         Some(refusal) => Err(refusal),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::queue::{Transaction, WatchedKeys};
 use super::subscriptions::Subscriptions;
+use super::waiting::Waiting;
 use crate::answers::Answers;
 use crate::resp_board::ClientEntry;
 
@@ -34,6 +35,8 @@ pub(super) struct Client {
     pub(super) guarded: WatchedKeys,
     /// What it has subscribed to, once it has.
     pub(super) subscriptions: Option<Box<Subscriptions>>,
+    /// A request that waits for something to take. The next request is not begun before that has its answer.
+    pub(super) waiting: Option<Box<Waiting>>,
     /// Its entry in the list of clients, once it has sent a request.
     pub(super) listed: Option<Arc<ClientEntry>>,
     /// Keys still to answer of an MGET whose answer has begun.

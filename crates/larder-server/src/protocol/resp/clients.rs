@@ -11,6 +11,7 @@ use super::parse::Arguments;
 use super::table::TABLE;
 use super::write::{Outcome, Refusal, SYNTAX};
 use crate::resp_board::ClientEntry;
+use crate::waiters::Unblock;
 
 /// Longest name that a client may give itself.
 const NAME_BYTES_MAX: usize = 1024;
@@ -36,7 +37,7 @@ const HELP: &[&str] = &[
     "TRACKING ON|OFF, TRACKINGINFO, GETREDIR",
     "    Keys are not tracked: ON is refused.",
     "UNBLOCK <id> [TIMEOUT|ERROR]",
-    "    0: no client is blocked.",
+    "    It waits no longer, as if its time were over, or with an error.",
 ];
 
 /// `CLIENT`.
@@ -87,8 +88,19 @@ pub(super) async fn client(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome
             Ok(())
         }
         (b"UNBLOCK", 3 | 4) => {
-            number::integer(argv.get(2)).ok_or(super::write::NO_INTEGER)?;
-            cx.out.integer(0);
+            let id = number::integer(argv.get(2)).ok_or(super::write::NO_INTEGER)?;
+            let how = match &*argv.get(3).to_ascii_uppercase() {
+                b"TIMEOUT" => Unblock::TimedOut,
+                _ if argv.len() == 3 => Unblock::TimedOut,
+                b"ERROR" => Unblock::Failed,
+                _ => {
+                    let text = "ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR";
+                    return Err(Refusal::Says(text));
+                }
+            };
+            let clients = cx.board().clients(cx.visible());
+            let found = clients.iter().find(|it| i64::try_from(it.id) == Ok(id));
+            cx.out.integer(i64::from(found.is_some_and(|listed| listed.unblock(how))));
             Ok(())
         }
         (b"HELP", 2) => {
@@ -228,6 +240,7 @@ fn line(listed: &ClientEntry) -> String {
         match queued {
             _ if channels + patterns + sharded > 0 => "P",
             0.. => "x",
+            _ if listed.is_waiting() => "b",
             _ => "N",
         },
         text(&words.user),
@@ -283,6 +296,7 @@ async fn kill(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
 
 fn end(cx: &mut Context<'_>, listed: &ClientEntry) {
     listed.is_killed.store(true, Ordering::Relaxed);
+    listed.unblock(Unblock::Failed);
     cx.board().strike(listed.id);
     cx.client.closes |= listed.id == cx.caller.id;
 }

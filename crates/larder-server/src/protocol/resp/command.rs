@@ -1,5 +1,6 @@
 //! The description of a command.
 
+use super::number;
 use super::parse::Arguments;
 
 /// Flags of a command, as `COMMAND` reports them.
@@ -14,9 +15,23 @@ pub(super) mod flags {
     pub(in crate::protocol::resp) const FAST: u16 = 1 << 7;
     pub(in crate::protocol::resp) const NO_AUTH: u16 = 1 << 8;
     pub(in crate::protocol::resp) const PUBSUB: u16 = 1 << 9;
-    pub(in crate::protocol::resp) const NAMES: [&str; 10] = [
-        "write", "readonly", "denyoom", "admin", "noscript", "loading", "stale", "fast", "no_auth",
+    /// The keys are counted by an argument.
+    pub(in crate::protocol::resp) const MOVABLE: u16 = 1 << 10;
+    /// It may wait, and takes the turns of its keys by itself.
+    pub(in crate::protocol::resp) const BLOCKING: u16 = 1 << 11;
+    pub(in crate::protocol::resp) const NAMES: [&str; 12] = [
+        "write",
+        "readonly",
+        "denyoom",
+        "admin",
+        "noscript",
+        "loading",
+        "stale",
+        "fast",
+        "no_auth",
         "pubsub",
+        "movablekeys",
+        "blocking",
     ];
 }
 
@@ -40,17 +55,25 @@ pub(super) struct Keys {
     pub(super) first: i32,
     pub(super) last: i32,
     pub(super) step: i32,
+    /// The argument that says how many keys stand behind it; 0: there is none.
+    pub(super) counted_at: usize,
 }
 
 /// The group of a command in its documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Group {
+    Bitmap,
     Cluster,
     Connection,
     Generic,
+    Hash,
+    Hyperloglog,
+    List,
     Pubsub,
     Scripting,
     Server,
+    Set,
+    SortedSet,
     String,
     Transactions,
 }
@@ -62,6 +85,19 @@ pub(super) enum Does {
     Append,
     Asking,
     Auth,
+    Bitcount,
+    Bitfield,
+    BitfieldRo,
+    Bitop,
+    Bitpos,
+    Blmove,
+    Blmpop,
+    Blpop,
+    Brpop,
+    Brpoplpush,
+    Bzmpop,
+    Bzpopmax,
+    Bzpopmin,
     Client,
     Cluster,
     Command,
@@ -83,11 +119,28 @@ pub(super) enum Does {
     Flushdb,
     Function,
     Get,
+    Getbit,
     Getdel,
     Getex,
     Getrange,
     Getset,
+    Hdel,
     Hello,
+    Hexists,
+    Hget,
+    Hgetall,
+    Hincrby,
+    Hincrbyfloat,
+    Hkeys,
+    Hlen,
+    Hmget,
+    Hmset,
+    Hrandfield,
+    Hscan,
+    Hset,
+    Hsetnx,
+    Hstrlen,
+    Hvals,
     Incr,
     Incrby,
     Incrbyfloat,
@@ -95,6 +148,19 @@ pub(super) enum Does {
     KeysLike,
     Lastsave,
     Latency,
+    Lindex,
+    Linsert,
+    Llen,
+    Lmove,
+    Lmpop,
+    Lpop,
+    Lpos,
+    Lpush,
+    Lpushx,
+    Lrange,
+    Lrem,
+    Lset,
+    Ltrim,
     Memory,
     Mget,
     Mset,
@@ -105,6 +171,9 @@ pub(super) enum Does {
     Pexpire,
     Pexpireat,
     Pexpiretime,
+    Pfadd,
+    Pfcount,
+    Pfmerge,
     Ping,
     Psetex,
     Psubscribe,
@@ -119,17 +188,39 @@ pub(super) enum Does {
     Renamenx,
     Reset,
     Role,
+    Rpop,
+    Rpoplpush,
+    Rpush,
+    Rpushx,
+    Sadd,
     Scan,
+    Scard,
+    Sdiff,
+    Sdiffstore,
     Select,
     Set,
+    Setbit,
     Setex,
     Setnx,
     Setrange,
+    Sinter,
+    Sintercard,
+    Sinterstore,
+    Sismember,
     Slowlog,
+    Smembers,
+    Smismember,
+    Smove,
+    Spop,
     Spublish,
+    Srandmember,
+    Srem,
+    Sscan,
     Ssubscribe,
     Strlen,
     Subscribe,
+    Sunion,
+    Sunionstore,
     Sunsubscribe,
     Time,
     Touch,
@@ -139,6 +230,38 @@ pub(super) enum Does {
     Unwatch,
     Wait,
     Watch,
+    Zadd,
+    Zcard,
+    Zcount,
+    Zdiff,
+    Zdiffstore,
+    Zincrby,
+    Zinter,
+    Zintercard,
+    Zinterstore,
+    Zlexcount,
+    Zmpop,
+    Zmscore,
+    Zpopmax,
+    Zpopmin,
+    Zrandmember,
+    Zrange,
+    Zrangebylex,
+    Zrangebyscore,
+    Zrangestore,
+    Zrank,
+    Zrem,
+    Zremrangebylex,
+    Zremrangebyrank,
+    Zremrangebyscore,
+    Zrevrange,
+    Zrevrangebylex,
+    Zrevrangebyscore,
+    Zrevrank,
+    Zscan,
+    Zscore,
+    Zunion,
+    Zunionstore,
 }
 
 impl Command {
@@ -159,7 +282,7 @@ impl Command {
 
     /// The indices of the keys among its arguments.
     pub(super) fn key_places(&self, arguments: usize) -> impl Iterator<Item = usize> + use<> {
-        let Keys { first, last, step } = self.keys;
+        let Keys { first, last, step, .. } = self.keys;
         let first = usize::try_from(first).unwrap_or(0);
         let behind = usize::try_from(-last).unwrap_or(0);
         let end = match usize::try_from(last) {
@@ -170,12 +293,35 @@ impl Command {
         places.step_by(usize::try_from(step).unwrap_or(0).max(1))
     }
 
+    /// The indices of the keys among these arguments, counted keys too.
+    pub(super) fn key_places_of(
+        &self,
+        arguments: Arguments<'_>,
+    ) -> impl Iterator<Item = usize> + use<> {
+        let at = self.keys.counted_at;
+        let count = if at > 0 { number::integer(arguments.get(at)) } else { None };
+        let count = count.and_then(|count| usize::try_from(count).ok()).unwrap_or(0);
+        let end = count.saturating_add(at + 1).min(arguments.len().max(at + 1));
+        self.key_places(arguments.len()).chain(at + 1..end)
+    }
+
     /// The keys among its arguments.
     pub(super) fn keys_of<'a>(
         &self,
         arguments: Arguments<'a>,
     ) -> impl Iterator<Item = &'a [u8]> + use<'a> {
-        self.key_places(arguments.len()).map(move |place| arguments.get(place))
+        self.key_places_of(arguments).map(move |place| arguments.get(place))
+    }
+
+    /// Whether it holds the turns of the tenants of its keys while it runs, since it may have several keys.
+    pub(super) fn takes_turns(&self) -> bool {
+        let Keys { first, last, counted_at, .. } = self.keys;
+        let of_collections = !matches!(
+            self.group,
+            Group::Generic | Group::String | Group::Pubsub | Group::Transactions
+        );
+        of_collections && (first != last || counted_at > 0) && !self.has(flags::BLOCKING)
+            || matches!(self.does, Does::Rename | Does::Renamenx | Does::Copy | Does::Msetnx)
     }
 
     /// The names of its flags.
@@ -192,6 +338,12 @@ impl Command {
         add(self.has(flags::WRITE), "@write");
         add(self.has(flags::READONLY), "@read");
         add(self.group == Group::String, "@string");
+        add(self.group == Group::Bitmap, "@bitmap");
+        add(self.group == Group::Hash, "@hash");
+        add(self.group == Group::Hyperloglog, "@hyperloglog");
+        add(self.group == Group::List, "@list");
+        add(self.group == Group::Set, "@set");
+        add(self.group == Group::SortedSet, "@sortedset");
         add(self.group == Group::Generic, "@keyspace");
         add(self.group == Group::Connection, "@connection");
         add(self.group == Group::Pubsub, "@pubsub");
@@ -202,6 +354,7 @@ impl Command {
         );
         add(self.has(flags::ADMIN), "@admin");
         add(dangerous || self.has(flags::ADMIN), "@dangerous");
+        add(self.has(flags::BLOCKING), "@blocking");
         add(self.has(flags::FAST), "@fast");
         add(!self.has(flags::FAST), "@slow");
         all
@@ -211,12 +364,18 @@ impl Command {
 impl Group {
     pub(super) fn name(self) -> &'static str {
         match self {
+            Self::Bitmap => "bitmap",
             Self::Cluster => "cluster",
             Self::Connection => "connection",
             Self::Generic => "generic",
+            Self::Hash => "hash",
+            Self::Hyperloglog => "hyperloglog",
+            Self::List => "list",
             Self::Pubsub => "pubsub",
             Self::Scripting => "scripting",
             Self::Server => "server",
+            Self::Set => "set",
+            Self::SortedSet => "sorted-set",
             Self::String => "string",
             Self::Transactions => "transactions",
         }

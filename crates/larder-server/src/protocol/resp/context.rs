@@ -128,6 +128,12 @@ impl Context<'_> {
         Ok(existed)
     }
 
+    /// The value of `key` has become one that clients may wait for: wakes the first that does.
+    pub(super) fn wakes(&self, key: &[u8]) {
+        let tenant = self.caller.tenant_of(key).number;
+        self.caller.worker.shared.waiters.wake(tenant, key);
+    }
+
     /// Called after each of several keys: counts the work, and yields to other connections if it is time.
     pub(super) async fn rests_behind(&self, key: &[u8]) {
         self.caller.work.does(1);

@@ -122,7 +122,7 @@ fn keys(cx: &mut Context<'_>, argv: Arguments<'_>, with_flags: bool) -> Outcome 
     if !command.takes(arguments) {
         return Err(Refusal::Says("ERR Invalid number of arguments specified for command"));
     }
-    let places: Vec<usize> = command.key_places(arguments).collect();
+    let places: Vec<usize> = command.key_places_of(argv.behind(2)).collect();
     if places.is_empty() {
         return Err(Refusal::Says("ERR The command has no key arguments"));
     }

@@ -82,7 +82,7 @@ fn clients(cx: &Context<'_>, text: &mut String) {
     }
     let visible = cx.board().clients(cx.visible());
     line(text, "pubsub_clients", visible.iter().filter(|it| it.hears_messages()).count());
-    line(text, "blocked_clients", 0);
+    line(text, "blocked_clients", visible.iter().filter(|it| it.is_waiting()).count());
     line(text, "tracking_clients", 0);
 }
 

@@ -2,12 +2,14 @@
 
 use larder::{Change, SetOptions, Value};
 
+use super::collection::{DAMAGED, is_string};
 use super::command::Does;
 use super::context::{Context, gone, unknown_subcommand, wrong_arity};
 use super::expiry;
 use super::number;
 use super::parse::Arguments;
 use super::write::{NO_INTEGER, NO_SUCH_KEY, Outcome, Refusal, SYNTAX};
+use crate::collections::{self, ItemKind};
 
 /// Longest string that we report as embedded next to its key.
 const EMBEDDED_BYTES_MAX: usize = 44;
@@ -110,6 +112,9 @@ async fn put(
         if stored { Change::Store((&**value).into(), options) } else { Change::Keep }
     })
     .await?;
+    if stored && !is_string(meta.flags) {
+        cx.wakes(key);
+    }
     Ok(stored)
 }
 
@@ -122,7 +127,7 @@ pub(super) async fn object(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome
                 "OBJECT",
                 &[
                     "ENCODING <key>",
-                    "    How a value of this kind lies in memory elsewhere: int, embstr or raw.",
+                    "    How a value of this kind lies in memory elsewhere: int, embstr, raw, listpack, ...",
                     "FREQ <key>",
                     "    Refused: how often a key was asked for is not kept.",
                     "IDLETIME <key>",
@@ -143,7 +148,8 @@ pub(super) async fn object(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome
     let key = argv.get(2);
     let cache = cx.cache(key);
     let now = cache.moment(key).now();
-    let found = cache.get_with(key, |value, meta| (encoding(value), meta.since_access(now)));
+    let found =
+        cache.get_with(key, |value, meta| (encoding(value, meta.flags), meta.since_access(now)));
     let (encoding, idle) = match found.await? {
         Some(found) => found,
         None => {
@@ -152,7 +158,7 @@ pub(super) async fn object(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome
         }
     };
     match (&*sub, idle) {
-        (b"ENCODING", _) => cx.out.bulk(encoding),
+        (b"ENCODING", _) => cx.out.bulk(encoding?),
         (b"REFCOUNT", _) => cx.out.integer(1),
         (b"IDLETIME", Some(idle)) => {
             cx.out.integer(i64::try_from(idle.as_secs()).unwrap_or(i64::MAX));
@@ -169,12 +175,17 @@ pub(super) async fn object(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome
     Ok(())
 }
 
-fn encoding(value: &[u8]) -> &'static str {
-    match value.len() {
+fn encoding(value: &[u8], flags: u32) -> Result<&'static str, Refusal> {
+    match ItemKind::of(flags) {
+        ItemKind::Collection(kind) => return Ok(collections::encoding(kind, value)?),
+        ItemKind::Unknown => return Err(DAMAGED),
+        ItemKind::String => {}
+    }
+    Ok(match value.len() {
         _ if number::integer(value).is_some() => "int",
         0..=EMBEDDED_BYTES_MAX => "embstr",
         _ => "raw",
-    }
+    })
 }
 
 /// `MEMORY`.

@@ -1,4 +1,4 @@
-//! RESP, the protocol of Redis and Valkey, in its versions 2 and 3: strings, and keys.
+//! RESP, the protocol of Redis and Valkey, in its versions 2 and 3: strings, collections, and keys.
 //!
 //! Bytes become requests (`parse.rs`); the table has the commands (`table.rs`). A request that reads one value is
 //! answered at once from DRAM, or in parallel with its neighbours when flash has been read (`read.rs`). Any other
@@ -6,9 +6,13 @@
 
 mod acl;
 mod amend;
+mod bit_fields;
+mod bits;
+mod blocking;
 mod client;
 mod clients;
 mod cluster;
+mod collection;
 mod command;
 mod config;
 mod connection;
@@ -16,29 +20,43 @@ mod context;
 mod docs;
 mod expiry;
 mod glob;
+mod hashes;
+mod hyperloglog;
 mod info;
 mod inline;
 mod keys;
 mod latency;
 mod lifetimes;
+mod list_search;
+mod lists;
 mod number;
 pub(crate) mod parse;
 mod queue;
+mod random;
 mod read;
 mod run;
 mod scan;
+mod score_algebra;
+mod score_ranges;
+mod scores;
+mod set_algebra;
+mod sets;
 mod slots;
 mod slowlog;
+mod sorted_sets;
 mod strings;
 mod subscribe;
 mod subscriptions;
 mod table;
 mod transaction;
 mod turns;
+mod waiting;
+mod walk;
 mod write;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::Poll;
 
 use self::client::Client;
 use self::command::{Command, Does, flags};
@@ -95,11 +113,20 @@ impl Protocol for Resp {
         Some(&subscriptions.filter(|_| self.client.mget_left == 0)?.inbox)
     }
 
+    fn is_waiting(&self) -> bool {
+        self.client.waiting.is_some()
+    }
+
+    fn poll_waiting(&mut self, cx: &mut std::task::Context<'_>) -> Poll<()> {
+        self.client.waiting.as_mut().map_or(Poll::Pending, |waiting| waiting.poll(cx))
+    }
+
     fn waits_for_messages(&self) -> bool {
-        self.client.hears()
+        self.client.hears() || self.client.waiting.is_some()
     }
 
     async fn messages(&mut self, caller: &mut Caller, answers: &mut Answers<'_>) {
+        blocking::go_on(&mut self.client, caller, answers).await;
         subscribe::messages(&self.client, caller, answers).await;
     }
 
@@ -132,6 +159,9 @@ impl Protocol for Resp {
     }
 
     async fn step(&mut self, caller: &mut Caller, input: &[u8], answers: &mut Answers<'_>) -> Step {
+        if self.client.waiting.is_some() {
+            return Step::Needs(input.len() + 1);
+        }
         let limits = limits_of(caller);
         if let Some(swallow) = &mut self.swallow {
             return match swallow.swallow(input, limits) {
@@ -201,6 +231,7 @@ impl Resp {
             && self.client.mget_left == 0
             && self.client.is_plain()
             && self.client.subscriptions.is_none()
+            && self.client.waiting.is_none()
             && limits.has_logged_in
             && caller.worker.shared.config.cluster.is_none();
         // Two or three arguments: the parser neither rests nor passes on parts of it.
@@ -271,7 +302,7 @@ impl Resp {
         }
         for key in argv.from(first) {
             self.client.mget_left -= 1;
-            read::answer(ValueRead::Get, (caller, &self.client), key, answers).await;
+            read::answer(ValueRead::GetString, (caller, &self.client), key, answers).await;
         }
     }
 
@@ -438,7 +469,7 @@ async fn answer(
             (_, Some(Ok(read))) => Some(read),
             (Does::Mget, _) => {
                 Writer::new(answers.bytes(), client.is_resp3).array(argv.len() - 1);
-                Some(ValueRead::Get)
+                Some(ValueRead::GetString)
             }
             _ => None,
         };

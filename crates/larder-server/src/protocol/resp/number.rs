@@ -52,6 +52,45 @@ fn long_double(text: &[u8]) -> Option<X87DoubleExtended> {
     X87DoubleExtended::from_str_r(&text, Round::NearestTiesToEven).ok().map(|it| it.value)
 }
 
+/// The shortest text that reads as this number, as Redis prints scores: whole numbers without an exponent, and others
+/// with one only if they are very large or very small.
+pub(super) fn shortest(number: f64) -> String {
+    /// Whole numbers below it are printed as such.
+    const WHOLE_MAX: f64 = (1_u64 << 62) as f64;
+    if number.is_infinite() || number.is_nan() {
+        let sign = if number < 0.0 { "-" } else { "" };
+        return format!("{sign}{}", if number.is_nan() { "nan" } else { "inf" });
+    }
+    if number.abs() < WHOLE_MAX && number.fract() == 0.0 {
+        return format!("{number:.0}");
+    }
+    let scientific = format!("{:e}", number.abs());
+    let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let digits = digits.replace('.', "");
+    let length = i32::try_from(digits.len()).unwrap_or(0);
+    // The number is its digits times ten to the power of this.
+    let power = exponent - length + 1;
+    let sign = if number < 0.0 { "-" } else { "" };
+    let zeros = |count: i32| "0".repeat(usize::try_from(count).unwrap_or(0));
+    if power >= 0 && exponent.abs() < length + 7 {
+        return format!("{sign}{digits}{}", zeros(power));
+    }
+    if power < 0 && (power > -7 || exponent.abs() < 4) {
+        return match usize::try_from(length + power) {
+            Ok(whole) if whole > 0 => {
+                let (whole, behind) = digits.split_at(whole);
+                format!("{sign}{whole}.{behind}")
+            }
+            _ => format!("{sign}0.{}{digits}", zeros(-power - length)),
+        };
+    }
+    let (first, behind) = digits.split_at(1);
+    let point = if behind.is_empty() { "" } else { "." };
+    let mark = if exponent < 0 { '-' } else { '+' };
+    format!("{sign}{first}{point}{behind}e{mark}{}", exponent.abs())
+}
+
 /// Bits of the mantissa of an x86 `long double`, including its explicit leading 1.
 const MANTISSA_BITS: u32 = 64;
 const EXPONENT_BIAS: i32 = 16_383;
@@ -160,6 +199,28 @@ mod tests {
         ];
         for (a, b, text) in printed {
             assert_eq!(sum(a.as_bytes(), b.as_bytes()).as_deref(), Some(text), "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn scores_are_printed_as_elsewhere() {
+        for (number, text) in [
+            (0.0, "0"),
+            (-0.0, "-0"),
+            (3.0, "3"),
+            (-1.5, "-1.5"),
+            (0.1, "0.1"),
+            (1e17, "100000000000000000"),
+            (1e20, "1e+20"),
+            (1.25e30, "1.25e+30"),
+            (123456.789, "123456.789"),
+            (0.000_001, "0.000001"),
+            (1.5e-9, "1.5e-9"),
+            (f64::MAX, "1.7976931348623157e+308"),
+            (f64::INFINITY, "inf"),
+            (f64::NEG_INFINITY, "-inf"),
+        ] {
+            assert_eq!(shortest(number), text);
         }
     }
 

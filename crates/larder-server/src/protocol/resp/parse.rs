@@ -324,6 +324,11 @@ impl<'a> Arguments<'a> {
         self.places.get(at..).unwrap_or_default().iter().map(move |place| all.at(*place))
     }
 
+    /// The arguments from `at` on, as if the first of them were the name.
+    pub(crate) fn behind(&self, at: usize) -> Self {
+        Self { places: self.places.get(at..).unwrap_or_default(), ..*self }
+    }
+
     fn at(&self, (begin, end): Place) -> &'a [u8] {
         self.bytes.get(begin as usize..end as usize).unwrap_or_default()
     }

@@ -7,6 +7,7 @@ use std::time::Instant;
 use larder::{Moment, Value, ValueMeta};
 
 use super::client::Client;
+use super::collection::{WRONG_TYPE, is_string};
 use super::command::Does;
 use super::context::{Context, no_room};
 use super::expiry::{self, Unit};
@@ -15,6 +16,7 @@ use super::parse::Arguments;
 use super::write::{NO_INTEGER, Outcome, Refusal, TOO_LATE, Writer};
 use crate::answers::{Answer, Answers, COPIED_MAX};
 use crate::caller::Caller;
+use crate::collections::ItemKind;
 
 /// Most bytes of an answer beside its string: a mark, a number, the ends of two lines.
 const HEAD_BYTES: usize = 1 + 20 + 4;
@@ -23,6 +25,8 @@ const HEAD_BYTES: usize = 1 + 20 + 4;
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ValueRead {
     Get,
+    /// The same, but a collection counts as no value: `MGET`.
+    GetString,
     Strlen,
     Range(i64, i64),
     Expiry(Unit),
@@ -56,9 +60,14 @@ impl ValueRead {
         moment: impl FnOnce() -> Moment,
         out: &mut Writer<'_>,
     ) {
+        let is_collection = found.is_some_and(|(_, meta)| !is_string(meta.flags));
         match (self, found) {
-            (Self::Get, Some((value, _))) => out.bulk(value),
-            (Self::Get, None) => out.null(),
+            (Self::GetString, _) if is_collection => out.null(),
+            (Self::Get | Self::Strlen | Self::Range(..), _) if is_collection => {
+                out.refusal(&WRONG_TYPE);
+            }
+            (Self::Get | Self::GetString, Some((value, _))) => out.bulk(value),
+            (Self::Get | Self::GetString, None) => out.null(),
             (Self::Strlen, found) => out.count(found.map_or(0, |(value, _)| value.len())),
             (Self::Range(first, last), found) => {
                 out.bulk(found.map_or(&[][..], |(value, _)| part(value, first, last)));
@@ -67,14 +76,18 @@ impl ValueRead {
             (Self::Expiry(unit), Some((_, meta))) => {
                 out.integer(expiry::told(unit, meta.expires_at, moment()));
             }
-            (Self::Type, found) => out.simple(if found.is_some() { "string" } else { "none" }),
+            (Self::Type, found) => {
+                let kind = found.map(|(_, meta)| ItemKind::of(meta.flags));
+                out.simple(kind.map_or("none", ItemKind::name));
+            }
         }
     }
 
     /// Length of the string in the answer.
-    fn string_bytes(self, value: &[u8]) -> usize {
+    fn string_bytes(self, value: &[u8], flags: u32) -> usize {
         match self {
-            Self::Get => value.len(),
+            _ if !is_string(flags) => 0,
+            Self::Get | Self::GetString => value.len(),
             Self::Range(first, last) => part(value, first, last).len(),
             _ => 0,
         }
@@ -83,7 +96,7 @@ impl ValueRead {
     /// The name of the command.
     fn command(self) -> &'static str {
         match self {
-            Self::Get => "get",
+            Self::Get | Self::GetString => "get",
             Self::Strlen => "strlen",
             Self::Range(..) => "getrange",
             Self::Expiry(_) => "ttl",
@@ -92,7 +105,7 @@ impl ValueRead {
     }
 
     fn counts_as_get(self) -> bool {
-        matches!(self, Self::Get | Self::Range(..))
+        matches!(self, Self::Get | Self::GetString | Self::Range(..))
     }
 }
 
@@ -133,7 +146,7 @@ pub(super) fn at_once(
 ) -> bool {
     let cache = caller.cache_for(key);
     let shown = cache.get_at_once_with(key, |value, meta| {
-        if read.string_bytes(value) > COPIED_MAX {
+        if read.string_bytes(value, meta.flags) > COPIED_MAX {
             return false;
         }
         caller.work.does_bytes(value.len());
@@ -193,14 +206,17 @@ fn answer_of(
     moment: impl FnOnce() -> Moment,
     is_resp3: bool,
 ) -> Answer {
-    let copied =
-        found.as_ref().ok().and_then(|found| found.as_ref().map(|it| read.string_bytes(it)));
+    let told = found.as_ref().ok().and_then(Option::as_ref);
+    let copied = told.map(|value| read.string_bytes(value, value.flags()));
     let copied = copied.filter(|bytes| *bytes <= COPIED_MAX).unwrap_or(0);
     // Once, not part by part.
     let mut bytes = Vec::with_capacity(copied + HEAD_BYTES);
     let mut out = Writer::new(&mut bytes, is_resp3);
     match found {
-        Ok(Some(value)) if matches!(read, ValueRead::Get) && value.len() > COPIED_MAX => {
+        Ok(Some(value))
+            if matches!(read, ValueRead::Get | ValueRead::GetString)
+                && read.string_bytes(&value, value.flags()) > COPIED_MAX =>
+        {
             out.bulk_head(value.len());
             return Answer::Long { head: bytes, value, tail: b"\r\n" };
         }
@@ -235,7 +251,7 @@ pub(super) async fn mget(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
     cx.out.array(argv.len() - 1);
     for key in argv.from(1) {
         let before = cx.out.len();
-        if let Err(refusal) = run(cx, ValueRead::Get, key).await {
+        if let Err(refusal) = run(cx, ValueRead::GetString, key).await {
             cx.out.refusal(&refusal);
         }
         if !answers.grow(cx.out.len() - before) {

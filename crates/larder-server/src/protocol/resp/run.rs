@@ -9,8 +9,9 @@ use super::queue::WatchedKeys;
 use super::read::{self, ValueRead};
 use super::write::{NO_ROOM, Outcome, Refusal};
 use super::{
-    acl, amend, clients, cluster, config, connection, docs, info, keys, latency, lifetimes, scan,
-    slowlog, strings, subscribe, transaction, turns,
+    acl, amend, bits, blocking, clients, cluster, config, connection, docs, hashes, hyperloglog,
+    info, keys, latency, lifetimes, lists, scan, sets, slowlog, sorted_sets, strings, subscribe,
+    transaction, turns,
 };
 use crate::channels::Kind;
 
@@ -60,13 +61,20 @@ async fn run(
     if let Some(read) = ValueRead::of(command.does, argv) {
         return read::run(cx, read?, argv.get(1)).await;
     }
-    let needs_turn =
-        matches!(command.does, Does::Rename | Does::Renamenx | Does::Copy | Does::Msetnx);
-    if needs_turn && !has_turn {
-        let _turns = turns::take(cx.caller, command.keys_of(argv)).await;
-        return of_keys(cx, command.does, argv).await;
+    let _turns = match command.takes_turns() && !has_turn {
+        true => Some(turns::take(cx.caller, command.keys_of(argv)).await),
+        false => None,
+    };
+    if command.has(flags::BLOCKING) {
+        return Box::pin(blocking::run(cx, command, argv, has_turn)).await;
     }
     match command.group {
+        super::command::Group::Bitmap => bits::run(cx, command.does, argv).await,
+        super::command::Group::Hash => hashes::run(cx, command.does, argv).await,
+        super::command::Group::Set => sets::run(cx, command.does, argv).await,
+        super::command::Group::SortedSet => sorted_sets::run(cx, command.does, argv).await,
+        super::command::Group::Hyperloglog => hyperloglog::run(cx, command.does, argv).await,
+        super::command::Group::List => lists::run(cx, command.does, argv).await,
         super::command::Group::String | super::command::Group::Generic => {
             of_keys(cx, command.does, argv).await
         }

@@ -9,6 +9,7 @@ use super::number;
 use super::parse::Arguments;
 use super::write::{NO_INTEGER, Outcome, Refusal, SYNTAX};
 use crate::account::KeptBytes;
+use crate::collections::ItemKind;
 use crate::work::STEPS_A_UNIT;
 
 /// Items that are looked at together, with their values.
@@ -54,7 +55,7 @@ impl FoundKeys {
 }
 
 /// Whether a key matches. Yields if that takes long.
-async fn fits(cx: &Context<'_>, pattern: &[u8], key: &[u8]) -> bool {
+pub(super) async fn fits(cx: &Context<'_>, pattern: &[u8], key: &[u8]) -> bool {
     let mut matcher = Matcher::new(pattern, key);
     loop {
         let may = cx.caller.work.steps_left();
@@ -68,7 +69,7 @@ async fn fits(cx: &Context<'_>, pattern: &[u8], key: &[u8]) -> bool {
     }
 }
 
-fn check_pattern(pattern: &[u8]) -> Outcome {
+pub(super) fn check_pattern(pattern: &[u8]) -> Outcome {
     if pattern.len() > PATTERN_BYTES_MAX {
         return Err(Refusal::Said(format!(
             "ERR the pattern has {} bytes: {PATTERN_BYTES_MAX} are the most",
@@ -97,13 +98,13 @@ pub(super) async fn scan(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
     let invalid = Refusal::Says("ERR invalid cursor");
     let cursor = std::str::from_utf8(argv.get(1)).ok().and_then(|text| text.parse().ok());
     let mut cursor: u64 = cursor.ok_or(invalid)?;
-    let (mut pattern, mut count, mut has_type) = (&b"*"[..], 10_usize, true);
+    let (mut pattern, mut count, mut kind) = (&b"*"[..], 10_usize, None::<&[u8]>);
     let mut at = 2;
     while at < argv.len() {
         let value = (at + 1 < argv.len()).then(|| argv.get(at + 1));
         match (&*argv.get(at).to_ascii_uppercase(), value) {
             (b"MATCH", Some(value)) => pattern = value,
-            (b"TYPE", Some(value)) => has_type = value.eq_ignore_ascii_case(b"string"),
+            (b"TYPE", Some(value)) => kind = Some(value),
             (b"COUNT", Some(value)) => {
                 let wanted = number::integer(value).ok_or(NO_INTEGER)?;
                 count = usize::try_from(wanted).ok().filter(|count| *count > 0).ok_or(SYNTAX)?;
@@ -122,6 +123,8 @@ pub(super) async fn scan(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
         let before = found.keys.len();
         let mut is_full = false;
         for item in &items {
+            let own = ItemKind::of(item.value().flags()).name().as_bytes();
+            let has_type = kind.is_none_or(|kind| kind.eq_ignore_ascii_case(own));
             if has_type && fits(cx, pattern, item.key()).await && !found.has_added(item.key()) {
                 is_full = true;
                 break;

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use larder::{Change, SetOptions};
 
+use super::collection::{WRONG_TYPE, string};
 use super::command::Does;
 use super::context::{Context, gone};
 use super::expiry::{self, Unit};
@@ -102,16 +103,23 @@ pub(super) async fn set(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
     }
     let wall = cx.wall(key);
     let mut stored = false;
+    let now = cx.cache(key).moment(key).now();
+    let needs_string = words.get || matches!(words.only_if, StoreCondition::Equal(_));
+    let mut is_wrong = false;
     let before = cx.change(key, |current| {
-        stored = words.only_if.holds(current.map(|value| &**value));
+        is_wrong = needs_string && current.is_some_and(|value| string(value).is_err());
+        stored = !is_wrong && words.only_if.holds(current.map(|value| &**value));
         match words.expires_at {
             _ if !stored => Change::Keep,
-            None if words.keep_ttl => Change::StoreKeepingExpiry(value.into()),
+            None if words.keep_ttl => kept_until(value, current, now),
             None => Change::Store(value.into(), SetOptions::default()),
             Some(at) => stored_until(value, at, wall),
         }
     });
     let before = before.await?;
+    if is_wrong {
+        return Err(WRONG_TYPE);
+    }
     if stored {
         cx.caller.worker.counters.cmd_set.add(1);
     }
@@ -162,6 +170,21 @@ fn stored_until(value: &[u8], at: i64, wall: std::time::Duration) -> Change<'_> 
     }
 }
 
+/// A string with the lifetime of the value that it replaces, which may be a collection.
+fn kept_until<'v>(
+    value: &'v [u8],
+    current: Option<&larder::Value>,
+    now: std::time::Duration,
+) -> Change<'v> {
+    match current {
+        Some(current) if string(current).is_err() => {
+            let ttl = current.meta().remaining(now);
+            Change::Store(value.into(), SetOptions { ttl, ..SetOptions::default() })
+        }
+        _ => Change::StoreKeepingExpiry(value.into()),
+    }
+}
+
 /// `SETNX`.
 pub(super) async fn setnx(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
     let stored = add(cx, argv.get(1), argv.get(2)).await?;
@@ -185,6 +208,7 @@ async fn add(cx: &mut Context<'_>, key: &[u8], value: &[u8]) -> Result<bool, Ref
 pub(super) async fn exchange(cx: &mut Context<'_>, argv: Arguments<'_>, does: Does) -> Outcome {
     let key = argv.get(1);
     let before = cx.change(key, |current| match (does, current) {
+        (_, Some(value)) if string(value).is_err() => Change::Keep,
         (Does::Getset, _) => Change::Store(argv.get(2).into(), SetOptions::default()),
         (_, Some(_)) => gone(),
         (_, None) => Change::Keep,
@@ -192,7 +216,7 @@ pub(super) async fn exchange(cx: &mut Context<'_>, argv: Arguments<'_>, does: Do
     let before = before.await?;
     cx.caller.worker.counters.count_get(before.is_some());
     match before {
-        Some(before) => cx.out.bulk(&*before),
+        Some(before) => cx.out.bulk(string(&before)?),
         None => cx.out.null(),
     }
     Ok(())
@@ -216,13 +240,13 @@ pub(super) async fn getex(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome 
         return super::read::run(cx, super::read::ValueRead::Get, key).await;
     }
     let change = |current: Option<&larder::Value>| match current {
-        Some(_) => touch.clone(),
-        None => Change::Keep,
+        Some(value) if string(value).is_ok() => touch.clone(),
+        _ => Change::Keep,
     };
     let before = cx.change(key, change).await?;
     cx.caller.worker.counters.count_get(before.is_some());
     match before {
-        Some(before) => cx.out.bulk(&*before),
+        Some(before) => cx.out.bulk(string(&before)?),
         None => cx.out.null(),
     }
     Ok(())

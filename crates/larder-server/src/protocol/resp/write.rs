@@ -2,6 +2,8 @@
 
 use larder::{Error, ErrorKind};
 
+use super::number::shortest;
+
 /// The buffer for an answer, and its protocol version.
 pub(super) struct Writer<'a> {
     bytes: &'a mut Vec<u8>,
@@ -112,6 +114,20 @@ impl<'a> Writer<'a> {
     /// A null array.
     pub(super) fn null_array(&mut self) {
         self.bytes.extend_from_slice(if self.is_resp3 { b"_\r\n" } else { b"*-1\r\n" });
+    }
+
+    /// A fraction.
+    pub(super) fn double(&mut self, number: f64) {
+        let text = shortest(number);
+        if self.is_resp3 { self.line(b',', text.as_bytes()) } else { self.bulk(text) }
+    }
+
+    /// The score of a member, or null.
+    pub(super) fn score(&mut self, score: Option<f64>) {
+        match score {
+            Some(score) => self.double(score),
+            None => self.null(),
+        }
     }
 
     /// The head of an array of `count` answers.

@@ -1,9 +1,15 @@
 //! RESP, as clients see it.
 
+mod bits;
+mod blocking;
 mod connections;
+mod hashes;
 mod keys;
 mod lines;
+mod lists;
 mod messages;
+mod sets;
+mod sorted_sets;
 mod strings;
 mod transactions;
 
@@ -49,6 +55,60 @@ impl Client {
         std::io::Read::read_exact(&mut self.0, &mut bytes).unwrap();
         bytes.truncate(length);
         bytes
+    }
+}
+
+impl Client {
+    /// Sends a line, and returns the answer as a short text: `[a b]` is an array, `{a b}` a map, `~[a b]` a set, `nil`
+    /// a null. Numbers, errors and doubles keep their mark.
+    #[track_caller]
+    pub(crate) fn asked(&mut self, request: &str) -> String {
+        self.send(format!("{request}\r\n"));
+        self.told()
+    }
+
+    /// Sends a line, and checks its answer in the form of [`Client::asked`].
+    #[track_caller]
+    pub(crate) fn tells(&mut self, request: &str, answer: &str) {
+        assert_eq!(self.asked(request), answer, "{request}");
+    }
+
+    /// The next answer, in the form of [`Client::asked`].
+    #[track_caller]
+    pub(crate) fn told(&mut self) -> String {
+        let line = self.line();
+        let (mark, rest) = line.trim_end().split_at(1);
+        let count = || rest.parse::<i64>().unwrap();
+        match mark {
+            "+" => rest.to_owned(),
+            "$" if count() < 0 => "nil".to_owned(),
+            "$" => {
+                let mut bytes = vec![0; usize::try_from(count()).unwrap() + 2];
+                std::io::Read::read_exact(&mut self.0, &mut bytes).unwrap();
+                bytes.truncate(bytes.len() - 2);
+                String::from_utf8(bytes).unwrap()
+            }
+            "*" if count() < 0 => "nil".to_owned(),
+            "_" => "nil".to_owned(),
+            "*" | "~" | "%" => {
+                let parts = count() * if mark == "%" { 2 } else { 1 };
+                let parts: Vec<_> = (0..parts).map(|_| self.told()).collect();
+                let text = parts.join(" ");
+                match mark {
+                    "*" => format!("[{text}]"),
+                    "~" => format!("~[{text}]"),
+                    _ => format!("{{{text}}}"),
+                }
+            }
+            _ => line.trim_end().to_owned(),
+        }
+    }
+
+    /// A client of version 3 of the protocol.
+    pub(crate) fn resp3(server: &Server) -> Self {
+        let mut it = Self::resp(server);
+        assert!(it.asked("HELLO 3").starts_with("{server redis"));
+        it
     }
 }
 

@@ -178,6 +178,7 @@ async fn change(
                 Ok(StoreOutcome::Exists) => Status::KeyExists,
                 Ok(StoreOutcome::NotFound) => Status::KeyNotFound,
                 Ok(StoreOutcome::TooLarge) => Status::TooLarge,
+                Ok(StoreOutcome::ReservedFlags) => Status::InvalidArguments,
                 Err(why) => status_of(&why),
             };
             fail(answers, header, status);

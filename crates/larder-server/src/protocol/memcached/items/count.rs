@@ -8,6 +8,7 @@ use larder::{Change, Error, SetOptions, Value};
 
 use super::ending::let_pass;
 use crate::caller::Caller;
+use crate::collections::ItemKind;
 use crate::protocol::memcached::lifetime::Lifetime;
 use crate::protocol::memcached::line::number;
 
@@ -101,7 +102,8 @@ impl Counting {
             return Change::Keep;
         }
         // Other servers leave spaces behind a number that has become shorter, and accept spaces before a number.
-        let Some(before) = number(there.trim_ascii()) else {
+        let is_string = ItemKind::of(there.flags()) == ItemKind::String;
+        let Some(before) = number(there.trim_ascii()).filter(|_| is_string) else {
             self.ended = CountOutcome::NotNumeric;
             return Change::Keep;
         };

@@ -9,6 +9,7 @@ use larder::{Change, Error, SetOptions, Value};
 
 use super::ending::let_pass;
 use crate::caller::Caller;
+use crate::collections::ItemKind;
 use crate::protocol::memcached::lifetime::Lifetime;
 
 /// How a new value relates to the existing one.
@@ -52,6 +53,15 @@ pub(crate) enum StoreOutcome {
     NotFound,
     /// The combined value is longer than allowed.
     TooLarge,
+    /// The flags mark the collections of RESP, of which the value would be none.
+    ReservedFlags,
+}
+
+/// The answer to [`StoreOutcome::ReservedFlags`].
+pub(crate) fn reserved(flags: u32) -> String {
+    format!(
+        "CLIENT_ERROR flags = {flags}: 1281454593 to 1281454847 mark collections of RESP clients; use other flags"
+    )
 }
 
 /// Stores `value` and counts the request, if that needs no wait. `false`: nothing has changed.
@@ -61,8 +71,8 @@ pub(crate) fn store_at_once(
     value: &[u8],
     (flags, lifetime): (u32, Lifetime),
 ) -> bool {
-    if lifetime == Lifetime::Over {
-        return false; // it has to pass first
+    if lifetime == Lifetime::Over || ItemKind::of(flags) != ItemKind::String {
+        return false; // it has to pass first, or is refused
     }
     let how = Store::new(Mode::Set, flags, lifetime);
     let stored = caller.cache_for(key).set_at_once(key, value, how.options());
@@ -82,6 +92,9 @@ pub(crate) async fn store(
     how: Store,
 ) -> Result<StoreOutcome, Error> {
     caller.worker.counters.cmd_set.add(1);
+    if ItemKind::of(how.flags) != ItemKind::String {
+        return Ok(StoreOutcome::ReservedFlags);
+    }
     let cache = caller.cache_for(key);
     let drawn = || how.wants_version.then(|| cache.draw_version(key));
     let how = Store { version: how.version.or_else(drawn), ..how };
@@ -110,7 +123,7 @@ pub(crate) async fn store(
             StoreOutcome::Stored(_) => counters.cas_hits.add(1),
             StoreOutcome::NotFound => counters.cas_misses.add(1),
             StoreOutcome::Exists => counters.cas_badval.add(1),
-            StoreOutcome::NotStored | StoreOutcome::TooLarge => {}
+            StoreOutcome::NotStored | StoreOutcome::TooLarge | StoreOutcome::ReservedFlags => {}
         }
     }
     Ok(stored)
@@ -192,6 +205,11 @@ impl<'a> Storing<'a> {
             (Mode::Set | Mode::Add | Mode::Replace, _) => self.store(how.options()),
             (Mode::Append | Mode::Prepend, Some(there)) if is_other(there) => {
                 keep(&mut self.ended, StoreOutcome::Exists)
+            }
+            (Mode::Append | Mode::Prepend, Some(there))
+                if ItemKind::of(there.flags()) != ItemKind::String =>
+            {
+                keep(&mut self.ended, StoreOutcome::NotStored)
             }
             (Mode::Append, Some(there)) => self.joined(there, self.value),
             (Mode::Prepend, Some(there)) => self.joined(self.value, there),

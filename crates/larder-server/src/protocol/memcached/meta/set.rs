@@ -4,7 +4,7 @@ use super::answer::{echo, error, numbered};
 use super::request::MetaRequest;
 use crate::answers::Answers;
 use crate::caller::Caller;
-use crate::protocol::memcached::items::{Store, StoreOutcome, server_error, store};
+use crate::protocol::memcached::items::{Store, StoreOutcome, reserved, server_error, store};
 use crate::protocol::memcached::lifetime::Lifetime;
 
 pub(super) async fn answer(
@@ -38,6 +38,7 @@ pub(super) async fn answer(
         Ok(StoreOutcome::NotStored) => (b"NS", 0),
         Ok(StoreOutcome::Exists) => (b"EX", 0),
         Ok(StoreOutcome::NotFound) => (b"NF", 0),
+        Ok(StoreOutcome::ReservedFlags) => return error(out, &reserved(flags.client_flags)),
         Ok(StoreOutcome::TooLarge) => return error(out, "SERVER_ERROR object too large for cache"),
         Err(why) => return error(out, server_error(&why)),
     };

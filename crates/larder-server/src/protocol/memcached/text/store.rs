@@ -62,10 +62,15 @@ pub(super) async fn answer(
         ..items::Store::new(request.mode, request.flags, lifetime)
     };
     let stored = items::store(caller, request.key, value, how).await;
+    let told;
     say_unless(
         request.quiet,
         answers,
         match &stored {
+            Ok(StoreOutcome::ReservedFlags) => {
+                told = items::reserved(request.flags);
+                &told
+            }
             Ok(StoreOutcome::Stored(_)) => "STORED",
             Ok(StoreOutcome::NotStored) => "NOT_STORED",
             Ok(StoreOutcome::Exists) => "EXISTS",
