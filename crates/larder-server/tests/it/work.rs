@@ -84,6 +84,56 @@ fn every_long_request_gives_others_their_turns() {
 }
 
 #[test]
+fn every_long_request_of_collections_gives_others_their_turns() {
+    const MEMBERS: usize = 20_000;
+    let names: Vec<String> = (0..MEMBERS).map(|member| format!("m{member:05}")).collect();
+    let of_members = |command: &str, key: &str, beside: Option<&str>| {
+        let mut words = vec![command.as_bytes(), key.as_bytes()];
+        for name in &names {
+            // A score stands before its member, a value behind its field.
+            words.extend(beside.filter(|_| command == "ZADD").map(str::as_bytes));
+            words.push(name.as_bytes());
+            words.extend(beside.filter(|_| command != "ZADD").map(str::as_bytes));
+        }
+        request(&words)
+    };
+    let bulks = |names: &mut dyn Iterator<Item = &String>| {
+        names.map(|name| format!("$6\r\n{name}\r\n")).collect::<String>()
+    };
+    let all = format!("*{MEMBERS}\r\n{}", bulks(&mut names.iter()));
+    let count = format!(":{MEMBERS}\r\n");
+    let ones = format!("*{MEMBERS}\r\n{}", ":1\r\n".repeat(MEMBERS));
+    let table: Vec<(&str, Vec<u8>, String)> = vec![
+        ("HSET", of_members("HSET", "h", Some("v")), count.clone()),
+        ("SADD", of_members("SADD", "s", None), count.clone()),
+        ("ZADD", of_members("ZADD", "z", Some("1")), count.clone()),
+        ("RPUSH", of_members("RPUSH", "l", None), count.clone()),
+        ("HGETALL", request(&[b"HKEYS", b"h"]), all.clone()),
+        ("SMISMEMBER", of_members("SMISMEMBER", "s", None), ones),
+        ("SUNION", request(&[b"SUNION", b"s", b"s"]), all.clone()),
+        ("SINTER", request(&[b"SINTER", b"s", b"s", b"s"]), all.clone()),
+        ("ZUNION", request(&[b"ZUNION", b"2", b"z", b"z"]), all),
+        ("ZINTERSTORE", request(&[b"ZINTERSTORE", b"d", b"2", b"z", b"s"]), count.clone()),
+        ("HSCAN", request(&[b"HSCAN", b"h", b"0", b"MATCH", b"x", b"COUNT", b"1000000"]), {
+            "*2\r\n$1\r\n0\r\n*0\r\n".to_owned()
+        }),
+        ("LREM", request(&[b"LREM", b"l", b"0", b"m00001"]).repeat(2), ":1\r\n:0\r\n".to_owned()),
+        ("SREM", of_members("SREM", "s", None), count.clone()),
+        ("HDEL", of_members("HDEL", "h", None), count.clone()),
+        ("ZREM", of_members("ZREM", "z", None), count),
+    ];
+    let server = serve();
+    let mut client = Client::resp(&server);
+    for (name, bytes, answer) in table {
+        client.send(bytes);
+        client.hears(answer);
+        let units = metric_of_server(&server, "longest_turn_units");
+        assert!(units <= UNITS_MAX, "{name}: {units} units");
+    }
+    assert!(metric_of_server(&server, "longest_turn_units") >= 1000, "turns were counted");
+}
+
+#[test]
 fn a_list_of_many_clients_gives_others_their_turns() {
     // Both ends of each connection are open in this process.
     let limit = getrlimit(Resource::Nofile);

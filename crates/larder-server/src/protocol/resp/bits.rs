@@ -126,8 +126,10 @@ fn first(value: &[u8], bits: Range<usize>, is_on: bool) -> Option<usize> {
     let skipped = if is_on { 0 } else { 0xff };
     let mut at = bits.start;
     while at < bits.end {
-        if at.is_multiple_of(8) && bits.end - at >= 8 && value.get(at / 8) == Some(&skipped) {
-            at += 8;
+        let whole = value.get(at / 8..bits.end / 8).filter(|_| at.is_multiple_of(8));
+        let same = whole.map_or(0, |bytes| bytes.iter().take_while(|it| **it == skipped).count());
+        if same > 0 {
+            at += 8 * same;
         } else if bit(value, at) == is_on {
             return Some(at);
         } else {

@@ -16,6 +16,9 @@ use crate::collections::{Damaged, Encoded, ItemKind, Kind, Shape};
 /// A request with more members is done in steps of this number, between which other connections run.
 const MEMBERS_A_STEP: usize = 4096;
 
+/// Look-ups of members that are one unit of work.
+pub(super) const LOOKUPS_A_UNIT: usize = 8;
+
 pub(super) const WRONG_TYPE: Refusal =
     Refusal::Says("WRONGTYPE Operation against a key holding the wrong kind of value");
 pub(super) const DAMAGED: Refusal = Refusal::Says("ERR the value of this key is damaged");
@@ -274,13 +277,10 @@ impl LongAnswer {
 pub(super) struct Pace(usize);
 
 impl Pace {
-    /// Look-ups that are one unit of work.
-    const LOOKUPS: usize = 8;
-
     /// There was a look-up.
     pub(super) async fn step(&mut self, cx: &Context<'_>) {
         self.0 += 1;
-        if self.0.is_multiple_of(Self::LOOKUPS) {
+        if self.0.is_multiple_of(LOOKUPS_A_UNIT) {
             cx.caller.work.does(1);
             cx.caller.rests().await;
         }
@@ -297,7 +297,7 @@ pub(super) async fn sorted<T: Copy>(
     const RUN: usize = 1024;
     for run in items.chunks_mut(RUN) {
         run.sort_unstable_by(&order);
-        cx.caller.work.does(run.len() / Pace::LOOKUPS);
+        cx.caller.work.does(run.len() / LOOKUPS_A_UNIT);
         cx.caller.rests().await;
     }
     let (mut length, mut pace) = (RUN, Pace::default());

@@ -1,6 +1,6 @@
 //! Commands of hashes.
 
-use super::collection::{Edit, amend, copied, read, steps};
+use super::collection::{Edit, LOOKUPS_A_UNIT, amend, copied, read, steps};
 use super::command::Does;
 use super::context::{Context, wrong_arity};
 use super::number;
@@ -52,6 +52,7 @@ async fn set(cx: &mut Context<'_>, argv: Arguments<'_>, does: Does) -> Outcome {
     }
     let mut added = 0;
     for step in steps(argv, 2, 2) {
+        cx.caller.work.does(step.len() / LOOKUPS_A_UNIT);
         let pairs = step.step_by(2).map(|at| (argv.get(at), Some(argv.get(at + 1))));
         let pairs: Vec<_> = pairs.collect();
         added += amend::<Hash, _>(cx, argv.get(1), |hash| {
@@ -87,6 +88,7 @@ async fn set_new(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
 async fn values_of(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
     cx.out.array(argv.len() - 2);
     for step in steps(argv, 2, 1) {
+        cx.caller.work.does(step.len() / LOOKUPS_A_UNIT);
         read::<Hash, _>(cx, argv.get(1), |hash, out| {
             for at in step {
                 match hash.get(argv.get(at)) {
@@ -124,6 +126,7 @@ async fn all(cx: &mut Context<'_>, key: &[u8], does: Does) -> Outcome {
 async fn delete(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
     let mut removed = 0;
     for step in steps(argv, 2, 1) {
+        cx.caller.work.does(step.len() / LOOKUPS_A_UNIT);
         let fields: Vec<_> = step.map(|at| (argv.get(at), None)).collect();
         removed += amend::<Hash, _>(cx, argv.get(1), |hash| {
             if fields.iter().all(|(field, _)| hash.get(field).is_none()) {

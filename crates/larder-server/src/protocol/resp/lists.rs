@@ -1,6 +1,6 @@
 //! Commands of lists.
 
-use super::collection::{Edit, amend, read, steps};
+use super::collection::{Edit, LOOKUPS_A_UNIT, amend, read, steps};
 use super::command::Does;
 use super::context::Context;
 use super::number;
@@ -80,6 +80,7 @@ fn pushed(list: ListView<'_>, side: Side, elements: &[&[u8]]) -> Encoded {
 async fn push(cx: &mut Context<'_>, argv: Arguments<'_>, side: Side, only_there: bool) -> Outcome {
     let mut length = 0;
     for step in steps(argv, 2, 1) {
+        cx.caller.work.does(step.len() / LOOKUPS_A_UNIT);
         let elements: Vec<_> = step.map(|at| argv.get(at)).collect();
         length = amend::<List, _>(cx, argv.get(1), |list| {
             if only_there && list.len() == 0 {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::collection::{Edit, amend, steps};
+use super::collection::{Edit, LOOKUPS_A_UNIT, amend, steps};
 use super::context::Context;
 use super::number;
 use super::parse::Arguments;
@@ -109,6 +109,7 @@ pub(super) async fn add(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
     }
     let mut all = Added::default();
     for step in steps(argv, first, 2) {
+        cx.caller.work.does(step.len() / LOOKUPS_A_UNIT);
         let score = |at| number::fraction(argv.get(at)).unwrap_or(0.0);
         let pairs: Vec<_> = step.step_by(2).map(|at| (argv.get(at + 1), score(at))).collect();
         let added = amend::<SortedSet, _>(cx, argv.get(1), |set| words.add(set, &pairs)).await?;

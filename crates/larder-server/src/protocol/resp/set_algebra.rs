@@ -72,6 +72,10 @@ impl Operation {
     ) -> Result<Vec<&'v [u8]>, Refusal> {
         let (mut found, mut kept) = (Vec::new(), cx.caller.keep());
         let mut pace = Pace::default();
+        let first = sets.first().map_or(0, |set| set.len());
+        if self != Self::Union && !kept.grow(size_of::<&[u8]>() * first) {
+            return Err(no_room(cx.caller));
+        }
         match self {
             Self::Union => {
                 for set in sets {

@@ -1,6 +1,6 @@
 //! Commands of one set, and `SMOVE`. Those that compute with several sets are in `set_algebra.rs`.
 
-use super::collection::{Edit, amend, copied, read, steps};
+use super::collection::{Edit, LOOKUPS_A_UNIT, amend, copied, read, steps};
 use super::command::Does;
 use super::context::Context;
 use super::parse::Arguments;
@@ -42,6 +42,7 @@ pub(super) async fn run(cx: &mut Context<'_>, does: Does, argv: Arguments<'_>) -
 async fn add(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
     let mut added = 0;
     for step in steps(argv, 2, 1) {
+        cx.caller.work.does(step.len() / LOOKUPS_A_UNIT);
         let members: Vec<_> = step.map(|at| argv.get(at)).collect();
         added += amend::<Set, _>(cx, argv.get(1), |set| Ok(with(set, &members))).await?;
         cx.caller.rests().await;
@@ -75,6 +76,7 @@ fn without(set: SetView<'_>, members: &[&[u8]]) -> (Edit, usize) {
 async fn remove(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
     let mut removed = 0;
     for step in steps(argv, 2, 1) {
+        cx.caller.work.does(step.len() / LOOKUPS_A_UNIT);
         let members: Vec<_> = step.map(|at| argv.get(at)).collect();
         removed += amend::<Set, _>(cx, argv.get(1), |set| Ok(without(set, &members))).await?;
         cx.caller.rests().await;
@@ -87,6 +89,7 @@ async fn remove(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
 async fn have(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
     cx.out.array(argv.len() - 2);
     for step in steps(argv, 2, 1) {
+        cx.caller.work.does(step.len() / LOOKUPS_A_UNIT);
         read::<Set, _>(cx, argv.get(1), |set, out| {
             step.for_each(|at| out.integer(i64::from(set.has(argv.get(at)))));
         })

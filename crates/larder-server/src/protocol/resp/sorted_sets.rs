@@ -1,6 +1,6 @@
 //! Commands of one sorted set. Ranges are in `score_ranges.rs`, computations with several in `score_algebra.rs`.
 
-use super::collection::{Edit, amend, copied, read, steps};
+use super::collection::{Edit, LOOKUPS_A_UNIT, amend, copied, read, steps};
 use super::command::Does;
 use super::context::Context;
 use super::number;
@@ -43,6 +43,7 @@ pub(super) async fn run(cx: &mut Context<'_>, does: Does, argv: Arguments<'_>) -
 async fn remove(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
     let mut removed = 0;
     for step in steps(argv, 2, 1) {
+        cx.caller.work.does(step.len() / LOOKUPS_A_UNIT);
         removed += amend::<SortedSet, _>(cx, argv.get(1), |set| {
             let members = step.clone().map(|at| argv.get(at));
             let mut gone: Vec<_> = members.filter(|it| set.score(it).is_some()).collect();
@@ -66,6 +67,7 @@ async fn remove(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
 async fn scores_of(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
     cx.out.array(argv.len() - 2);
     for step in steps(argv, 2, 1) {
+        cx.caller.work.does(step.len() / LOOKUPS_A_UNIT);
         read::<SortedSet, _>(cx, argv.get(1), |set, out| {
             step.for_each(|at| out.score(set.score(argv.get(at))));
         })

@@ -4,7 +4,7 @@
 //! comes and goes meanwhile.
 
 use super::collection;
-use super::context::Context;
+use super::context::{Context, no_room};
 use super::number;
 use super::parse::Arguments;
 use super::scan;
@@ -132,6 +132,13 @@ fn chosen<'a>(
 }
 
 async fn answer(cx: &mut Context<'_>, words: &Words<'_>, found: Vec<Found>, next: u64) -> Outcome {
+    // Once here and once in the answer.
+    let mut kept = cx.caller.keep();
+    let bytes_of = |(member, value): &Found| member.len() + value.as_ref().map_or(0, Vec::len);
+    let bytes: usize = found.iter().map(|it| bytes_of(it) + size_of::<Found>()).sum();
+    if !kept.grow(2 * bytes) {
+        return Err(no_room(cx.caller));
+    }
     let mut fitting = Vec::with_capacity(found.len());
     for (member, value) in found {
         let fits = match words.pattern {
