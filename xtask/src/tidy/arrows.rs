@@ -15,7 +15,7 @@ enum May {
 }
 
 /// The crates, from the bottom up.
-const HOUSE: [(&str, May); 21] = [
+const HOUSE: [(&str, May); 22] = [
     ("larder-json-page", May::Use(&[], &[])),
     ("larder-workload", May::Use(&[], &["larder-json-page"])),
     ("larder-bench", May::Use(&["larder-workload"], &[])),
@@ -52,10 +52,11 @@ const HOUSE: [(&str, May); 21] = [
             &[],
         ),
     ),
+    ("larder-script", May::Use(&[], &[])),
     (
         "larder-server",
         May::Use(
-            &["larder", "larder-device", "larder-net"],
+            &["larder", "larder-device", "larder-net", "larder-script"],
             &["larder-ssd", "larder-workload", "larder-sim"],
         ),
     ),
