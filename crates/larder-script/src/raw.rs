@@ -16,16 +16,18 @@
 
 #![allow(unsafe_code)]
 
+mod stack;
+
 use std::alloc::{Layout, alloc, dealloc, realloc};
 use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{self, NonNull};
 
-use corosensei::stack::DefaultStack;
-use corosensei::{Coroutine, CoroutineResult, Yielder};
+use corosensei::Yielder;
 use mlua_sys::lua51 as ffi;
 
+pub(crate) use self::stack::{Interpreter, ScriptStack, Suspended};
 use crate::host::{Data, Host, Signal, Strings};
 
 pub(crate) const NIL: c_int = ffi::LUA_TNIL;
@@ -45,11 +47,10 @@ const SLICE_INSTRUCTIONS: c_int = 1000;
 /// The same, once the script has made a block of [`LONG_BYTES`]: an instruction may then copy or compare as much.
 const SHORT_SLICE_INSTRUCTIONS: c_int = 16;
 const LONG_BYTES: usize = 64 << 10;
+/// What a hook collects in a script that has used half of its memory.
+const COLLECTED_KIB: c_int = 64;
 /// Alignment of all blocks.
 const ALIGNMENT: usize = 16;
-/// Room for 200 nested calls of C and levels of the parser, which is Lua's limit, and for 1000 levels of JSON. Only what
-/// a script touches takes memory.
-const STACK_BYTES: usize = 2 << 20;
 
 /// The error value is on top of the stack.
 #[derive(Debug)]
@@ -102,6 +103,12 @@ unsafe extern "C-unwind" fn enter<F: Fn(State) -> Results>(lua: *mut ffi::lua_St
 }
 
 unsafe extern "C-unwind" fn hook(lua: *mut ffi::lua_State, _: *mut ffi::lua_Debug) {
+    let host = State(lua).host();
+    if host.purse.used() > host.purse.bytes_max() / 2 {
+        // Lua would collect when it has twice what is alive, which may be more than there is.
+        // SAFETY: a hook may call this; rule 1.
+        unsafe { ffi::lua_gc(lua, ffi::LUA_GCSTEP, COLLECTED_KIB) };
+    }
     State(lua).suspend(Signal::Slice);
 }
 
@@ -315,7 +322,6 @@ impl State {
         self.check_number(at) as i64
     }
 
-    /// The same, or `default` if there is no argument.
     pub(crate) fn integer_or(self, at: c_int, default: i64) -> i64 {
         if self.kind(at) <= NIL { default } else { self.check_integer(at) }
     }
@@ -365,7 +371,6 @@ impl State {
         self.push_bytes(text.as_bytes());
     }
 
-    /// Pushes a pointer that is only compared with others.
     pub(crate) fn push_light(self, place: &'static u8) {
         // SAFETY: rule 3; nothing reads through it.
         unsafe { ffi::lua_pushlightuserdata(self.0, ptr::from_ref(place).cast_mut().cast()) }
@@ -378,7 +383,7 @@ impl State {
     }
 
     pub(crate) fn is_null_pointer(self, at: c_int) -> bool {
-        // SAFETY: it only reads the pointer.
+        // SAFETY: it only reads.
         self.kind(at) == LIGHT && unsafe { ffi::lua_touserdata(self.0, at).is_null() }
     }
 
@@ -469,7 +474,7 @@ impl State {
     }
 
     pub(crate) fn set_metatable(self, at: c_int) {
-        // SAFETY: a table or nil is on top.
+        // SAFETY: a table is on top.
         unsafe { ffi::lua_setmetatable(self.0, at) };
     }
 
@@ -525,8 +530,12 @@ impl State {
     pub(crate) fn load(self, text: &[u8], name: &CStr) -> Ended {
         let mut pieces = Pieces { at: text.as_ptr(), left: text.len() };
         let data = (&raw mut pieces).cast();
+        // Lua does not keep the name from being collected while it parses; a string on the stack is the same one.
+        self.push_bytes(name.to_bytes());
         // SAFETY: the bytes and `pieces` outlive the call; rule 3.
-        Ended::of(unsafe { ffi::lua_load(self.0, read_piece, data, name.as_ptr()) })
+        let ended = Ended::of(unsafe { ffi::lua_load(self.0, read_piece, data, name.as_ptr()) });
+        self.remove(-2);
+        ended
     }
 
     pub(crate) fn less(self, one: c_int, other: c_int) -> bool {
@@ -579,7 +588,6 @@ impl State {
         self.host().purse.take(bytes)
     }
 
-    /// Counts `bytes` less, which [`State::take`] has counted.
     pub(crate) fn give(self, bytes: usize) {
         self.host().purse.give(bytes);
     }
@@ -655,44 +663,6 @@ pub(crate) enum Library {
     Os,
 }
 
-/// A state with its host. Dropping it frees all memory of the state.
-pub(crate) struct Interpreter {
-    lua: *mut ffi::lua_State,
-    host: Box<Host>,
-}
-
-impl Interpreter {
-    /// A state with the libraries that `open` adds. `None` without memory for it.
-    pub(crate) fn new<F: Fn(State) -> Results>(host: Box<Host>, open: F) -> Option<Self> {
-        // SAFETY: the host is boxed and lives as long as the state: `drop` closes that first. The protected call
-        // ends all errors of `open`.
-        unsafe {
-            let user = ptr::from_ref::<Host>(&host).cast_mut().cast();
-            let lua = ffi::lua_newstate(allocate, user);
-            if lua.is_null() {
-                return None;
-            }
-            let this = Self { lua, host };
-            let _ = open;
-            let is_open = ffi::lua_cpcall(lua, enter::<F>, ptr::null_mut()) == ffi::LUA_OK;
-            is_open.then_some(this)
-        }
-    }
-
-    pub(crate) fn host(&self) -> &Host {
-        &self.host
-    }
-}
-
-impl Drop for Interpreter {
-    fn drop(&mut self) {
-        self.host.lua.set(ptr::null_mut());
-        // SAFETY: nothing runs in it any more; a script that was given up was suspended where Lua had called out, and
-        // `lua_close` frees the memory of a state whatever is on its stack. No value has a finalizer.
-        unsafe { ffi::lua_close(self.lua) };
-    }
-}
-
 impl Host {
     /// From now on the hook comes after fewer instructions.
     fn shorten_slices(&self) {
@@ -706,91 +676,7 @@ impl Host {
     }
 }
 
-/// Memory for the frames of a script, with a guard page below.
-pub(crate) struct ScriptStack(DefaultStack);
-
-impl ScriptStack {
-    /// `None` without address space for it.
-    pub(crate) fn new() -> Option<Self> {
-        DefaultStack::new(STACK_BYTES).ok().map(Self)
-    }
-}
-
-/// An interpreter in the middle of a function.
-pub(crate) struct Suspended {
-    /// Declared first, and so dropped before the interpreter.
-    frames: Frames,
-    interpreter: Interpreter,
-}
-
-struct Frames(Coroutine<(), Signal, bool, DefaultStack>);
-
-impl Drop for Frames {
-    fn drop(&mut self) {
-        // SAFETY: the frames on it own nothing (rule 1).
-        unsafe { self.0.force_reset() };
-    }
-}
-
-impl Suspended {
-    /// Prepares to run `function` on `stack`; [`Suspended::resume`] begins.
-    pub(crate) fn new<F: Fn(State) -> Results + Copy + 'static>(
-        interpreter: Interpreter,
-        ScriptStack(stack): ScriptStack,
-        _: F,
-    ) -> Self {
-        let lua = interpreter.lua;
-        let host = ptr::from_ref::<Host>(&interpreter.host);
-        let run = move |yielder: &Yielder<(), Signal>, ()| {
-            // SAFETY: the interpreter is dropped after these frames; the yielder lives until they end. An error of the
-            // function ends in the protected call.
-            unsafe {
-                (*host).yielder.set(ptr::from_ref(yielder));
-                (*host).has_long_blocks.set(false);
-                (*host).lua.set(lua.cast());
-                ffi::lua_sethook(lua, Some(hook), ffi::LUA_MASKCOUNT, SLICE_INSTRUCTIONS);
-                let status = ffi::lua_cpcall(lua, enter::<F>, ptr::null_mut());
-                (*host).yielder.set(ptr::null());
-                (*host).lua.set(ptr::null_mut());
-                ffi::lua_settop(lua, 0);
-                status == ffi::LUA_OK
-            }
-        };
-        Self { frames: Frames(Coroutine::with_stack(stack, run)), interpreter }
-    }
-
-    /// Runs on until the function suspends itself, or ends: `Err`, which says whether it ended without an error.
-    pub(crate) fn resume(&mut self) -> Result<Signal, bool> {
-        match self.frames.0.resume(()) {
-            CoroutineResult::Yield(signal) => Ok(signal),
-            CoroutineResult::Return(is_well) => Err(is_well),
-        }
-    }
-
-    pub(crate) fn host(&self) -> &Host {
-        self.interpreter.host()
-    }
-
-    /// The parts, if the function has ended.
-    pub(crate) fn into_parts(self) -> Option<(Interpreter, ScriptStack)> {
-        let Self { frames, interpreter } = self;
-        if !frames.0.done() {
-            return None;
-        }
-        Some((interpreter, frames.into_stack()))
-    }
-}
-
-impl Frames {
-    fn into_stack(self) -> ScriptStack {
-        let this = std::mem::ManuallyDrop::new(self);
-        // SAFETY: `this` is not used again, nor dropped.
-        let frames = unsafe { ptr::read(&raw const this.0) };
-        ScriptStack(frames.into_stack())
-    }
-}
-
-/// Where the running script's stack can be suspended.
+/// Where the running script's stack is suspended.
 pub(crate) type YielderPlace = Cell<*const Yielder<(), Signal>>;
 
 /// The state, while a script runs.

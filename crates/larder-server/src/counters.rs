@@ -139,6 +139,12 @@ counters! {
     store_too_large,
     /// Messages given to subscribers.
     pubsub_delivered,
+    /// Scripts run.
+    scripts_run,
+    /// Scripts stopped: over their limit of time or memory, or by a client.
+    scripts_stopped,
+    /// Microseconds that scripts took, with what they waited for.
+    script_micros,
     /// Attempts to log in.
     auth_cmds,
     /// Attempts to log in that failed.

@@ -67,6 +67,7 @@ mod prefixes;
 mod protocol;
 mod rates;
 mod resp_board;
+mod scripts;
 mod server;
 mod set_report;
 mod shared;

@@ -18,6 +18,7 @@ use crate::mailbox::{Letter, Mailbox};
 use crate::policy::{self, TenantPolicy};
 use crate::prefixes::Prefixes;
 use crate::resp_board::Board;
+use crate::scripts::Scripts;
 use crate::slow_log::SlowLog;
 use crate::tenant::{Caches, Tenant};
 use crate::users::Users;
@@ -58,6 +59,8 @@ pub(crate) struct ServerState {
     pub(crate) channels: Channels,
     /// Clients that wait for something to take.
     pub(crate) waiters: Arc<Waiters>,
+    /// Scripts of clients.
+    pub(crate) scripts: Scripts,
     pub(crate) started: Instant,
     draining: AtomicBool,
     /// Slow requests.
@@ -87,6 +90,7 @@ impl ServerState {
         set_policies(&config.tenants, &tenants, &account);
         let channels = Channels::new(tenants.len(), OutputLimit::of(config.pubsub_bytes_max));
         let waiters = Arc::new(Waiters::new(tenants.len()));
+        let scripts = Scripts::new(tenants.len(), &config);
         let draining = AtomicBool::new(false);
         let connections_max = AtomicUsize::new(config.connections_max);
         let collection_bytes_max = AtomicUsize::new(config.collection_bytes_max);
@@ -117,6 +121,7 @@ impl ServerState {
             resp,
             channels,
             waiters,
+            scripts,
             started,
             draining,
             slow_log,
@@ -174,6 +179,7 @@ impl ServerState {
         self.connections_max.store(config.connections_max, Ordering::Relaxed);
         self.channels.set_limit(OutputLimit::of(config.pubsub_bytes_max));
         self.collection_bytes_max.store(config.collection_bytes_max, Ordering::Relaxed);
+        self.scripts.set_limits(config);
         self.slow_log.set_threshold(config.slow_threshold);
         let mut levelling = self.drive_levelling.lock().unwrap_or_else(PoisonError::into_inner);
         *levelling = config.drive_levelling;

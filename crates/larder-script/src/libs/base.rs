@@ -28,6 +28,7 @@ pub(super) fn open(state: State) {
         "rawget" rawget;
         "rawset" rawset;
         "setfenv" setfenv;
+        "unpack" unpack;
         "xpcall" xpcall;
     }
     for name in ["pairs", "setmetatable"] {
@@ -157,6 +158,25 @@ fn setmetatable(state: State) -> Results {
     state.insert(1);
     state.call(arguments, 1);
     Ok(1)
+}
+
+/// As Lua's, whose number of results overflows.
+fn unpack(state: State) -> Results {
+    state.check_kind(1, TABLE);
+    let length = i64::try_from(state.length(1)).unwrap_or(i64::MAX);
+    let (first, last) = (state.integer_or(2, 1), state.integer_or(3, length));
+    if first > last {
+        return Ok(0);
+    }
+    let count = i32::try_from(last.saturating_sub(first)).ok().and_then(|it| it.checked_add(1));
+    let Some(count) = count.filter(|count| state.has_room(*count)) else {
+        return state.fail("too many results to unpack");
+    };
+    for index in first..=last {
+        state.push_integer(index);
+        state.raw_get(1);
+    }
+    Ok(count)
 }
 
 /// Pushes the function that the argument is, or that is so many calls up.

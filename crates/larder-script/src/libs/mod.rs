@@ -100,7 +100,8 @@ fn lock(state: State) {
     state.set_raw_field(-2, "__index");
     state.push_function(refuse, 0);
     state.set_raw_field(-2, "__newindex");
-    state.push_boolean(false);
+    // What a script gets as the metatable is the locked table itself.
+    state.push_copy(-2);
     state.set_raw_field(-2, "__metatable");
     state.push_light(&LOCKED);
     state.push_boolean(true);

@@ -71,6 +71,8 @@ fn no_script_changes_what_the_next_one_sees() {
         "setmetatable(_G, {})",
         "setmetatable(string, {})",
         "getmetatable('').__index = 1",
+        "getmetatable(_G).__index = 1",
+        "getmetatable(string).__newindex = nil",
         "getmetatable('').x = 1",
         "setfenv(0, {})",
         "getfenv(0).x = 1",
@@ -115,6 +117,18 @@ fn no_script_changes_what_the_next_one_sees() {
 fn libraries_are_those_of_redis() {
     for (source, wanted) in [
         ("return type(next)", "function"),
+        (
+            "return table.concat({unpack({1, 2, 3}, 2)})..select('#', unpack({}, 1, 3))..#{unpack({1, 2, 3}, 3, 2)}",
+            "2330",
+        ),
+        ("return select(2, pcall(unpack, {1}, 0, 2147483647))", "too many results to unpack"),
+        ("return select(2, pcall(unpack, {1}, -2, 2147483647))", "too many results to unpack"),
+        ("return select(2, pcall(unpack, {1}, -2147483648, -2))", "too many results to unpack"),
+        ("return select(2, pcall(unpack, {1}, -1e300, 1e300))", "too many results to unpack"),
+        (
+            "return tostring(pcall(unpack, {1}, 1, 7900))..tostring(pcall(unpack, {1}, 1, 8100))",
+            "truefalse",
+        ),
         ("return tostring(newproxy)", "-"),
         (
             "local n = {} for k in pairs(_G) do n[#n+1] = k end table.sort(n) return table.concat(n, ' ')",

@@ -31,6 +31,8 @@ pub use slot_map::{SlotMap, SlotNode};
 
 /// The account of clients has room for at least 4 of the longest values: a transaction may return half of the account.
 pub(crate) const CLIENT_VALUES_MIN: usize = 4;
+/// Least memory of a script: an interpreter takes a part of it.
+const SCRIPT_BYTES_MIN: usize = 1 << 20;
 
 /// The protocol of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -130,6 +132,12 @@ pub struct ServerConfig {
     /// ([`larder::VALUE_BYTES_MAX`]). A change that would make a longer one is refused. Each change of a collection
     /// copies it once.
     pub collection_bytes_max: usize,
+    /// How long a script of RESP may run, more than 0. One that runs longer is stopped, and what it has written is
+    /// undone.
+    pub script_time_limit: Duration,
+    /// Bytes of memory that a script may use, at least 1 MiB: its values, its requests, and what must be kept to undo
+    /// its writes. A script without memory is stopped as one without time. They are part of `client_bytes_max`.
+    pub script_bytes_max: usize,
     /// Bytes of memory that all clients together may use besides the caches: incomplete requests, answers that are not
     /// taken, transactions and watched keys, subscriptions and their messages, waiting requests. Tenants share them by
     /// weight. Beyond that the slowest uploads end, and requests are answered as busy.
@@ -187,6 +195,8 @@ impl Default for ServerConfig {
             maxmemory_policy: MaxmemoryPolicy::default(),
             pubsub_bytes_max: 32 << 20,
             collection_bytes_max: 1 << 20,
+            script_time_limit: Duration::from_secs(5),
+            script_bytes_max: 16 << 20,
             client_bytes_max: 256 << 20,
             flash_turns: 128,
             ready_without_flash: true,
@@ -238,6 +248,7 @@ impl ServerConfig {
                 self.collection_bytes_max
             ));
         }
+        self.check_scripts()?;
         if self.client_bytes_max < CLIENT_VALUES_MIN * self.value_bytes_max {
             return refuse(format!(
                 "client_bytes_max = {}: must be at least {CLIENT_VALUES_MIN} times value_bytes_max, {}",
@@ -253,6 +264,20 @@ impl ServerConfig {
         }
         if self.request_deadline == Some(Duration::ZERO) {
             return refuse("request_deadline = 0s: must be more than 0; None is never".to_owned());
+        }
+        Ok(())
+    }
+
+    fn check_scripts(&self) -> Result<(), Error> {
+        let refuse = |message: String| Err(Error::new(ErrorKind::Config, message));
+        if self.script_time_limit.is_zero() {
+            return refuse("script_time_limit = 0ns: must be more than 0".to_owned());
+        }
+        if self.script_bytes_max < SCRIPT_BYTES_MIN {
+            return refuse(format!(
+                "script_bytes_max = {}: must be at least {SCRIPT_BYTES_MIN}",
+                self.script_bytes_max
+            ));
         }
         Ok(())
     }

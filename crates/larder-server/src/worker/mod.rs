@@ -1,6 +1,7 @@
 //! A worker: the state that the tasks of one thread share. Its loop is in `event_loop.rs`.
 
 mod idle;
+mod machines;
 mod ring;
 mod turns;
 
@@ -16,7 +17,9 @@ use larder_net::sockets::{Backend, Buffers};
 use larder_net::{HandshakeTurn, Tasks};
 
 pub(crate) use idle::Idle;
+use machines::Machines;
 pub(crate) use ring::RingWatch;
+pub(crate) use turns::Turn;
 use turns::Turns;
 
 use crate::counters::Counters;
@@ -42,6 +45,8 @@ pub(crate) struct Worker {
     pub(crate) purses: Vec<Purse>,
     /// Turns to read flash.
     flash_turns: Turns,
+    /// Interpreters of scripts.
+    pub(crate) machines: Machines,
     /// Connections that wait for requests.
     pub(crate) idle: Idle,
     /// When to look for unused buffers next.
@@ -58,6 +63,7 @@ impl Worker {
         let counters = Arc::clone(&shared.counters[number]);
         let purses = shared.tenants.iter().map(|_| Purse::default()).collect();
         let flash_turns = Turns::new(shared.config.flash_turns, shared.tenants.len());
+        let machines = Machines::new(shared.tenants.len());
         Self {
             number,
             shared,
@@ -67,6 +73,7 @@ impl Worker {
             tasks: Tasks::new(mailbox),
             purses,
             flash_turns,
+            machines,
             idle: Idle::default(),
             next_look: Cell::default(),
             handshake_turn: HandshakeTurn::default(),

@@ -110,6 +110,10 @@ pub(super) enum Does {
     Del,
     Discard,
     Echo,
+    Eval,
+    EvalRo,
+    Evalsha,
+    EvalshaRo,
     Exec,
     Exists,
     Expire,
@@ -197,6 +201,7 @@ pub(super) enum Does {
     Scard,
     Sdiff,
     Sdiffstore,
+    Script,
     Select,
     Set,
     Setbit,
@@ -318,7 +323,7 @@ impl Command {
         let Keys { first, last, counted_at, .. } = self.keys;
         let of_collections = !matches!(
             self.group,
-            Group::Generic | Group::String | Group::Pubsub | Group::Transactions
+            Group::Generic | Group::String | Group::Pubsub | Group::Scripting | Group::Transactions
         );
         of_collections && (first != last || counted_at > 0) && !self.has(flags::BLOCKING)
             || matches!(self.does, Does::Rename | Does::Renamenx | Does::Copy | Does::Msetnx)
@@ -348,6 +353,7 @@ impl Command {
         add(self.group == Group::Connection, "@connection");
         add(self.group == Group::Pubsub, "@pubsub");
         add(self.group == Group::Transactions, "@transaction");
+        add(self.group == Group::Scripting, "@scripting");
         let dangerous = matches!(
             self.does,
             Does::Flushall | Does::Flushdb | Does::KeysLike | Does::Info | Does::Role

@@ -90,6 +90,9 @@ fn memory(cx: &Context<'_>, text: &mut String) {
     let stats = cx.caller.tenant.stats();
     line(text, "used_memory", stats.dram_used_bytes + stats.flash_memory_bytes);
     line(text, "used_memory_dataset", stats.dram_used_bytes);
+    let (scripts, bytes) = cx.caller.worker.shared.scripts.kept(cx.caller.tenant.number);
+    line(text, "used_memory_scripts", bytes);
+    line(text, "number_of_cached_scripts", scripts);
     line(text, "maxmemory", cx.caller.tenant.memory_limit_bytes());
     let policy = cx.caller.worker.shared.config.maxmemory_policy;
     line(text, "maxmemory_policy", policy.name());

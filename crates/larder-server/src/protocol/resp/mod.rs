@@ -39,6 +39,7 @@ mod scan;
 mod score_algebra;
 mod score_ranges;
 mod scores;
+mod scripts;
 mod set_algebra;
 mod sets;
 mod slots;

@@ -308,6 +308,11 @@ impl Swallow {
 }
 
 impl<'a> Arguments<'a> {
+    /// Arguments whose begins and ends in `bytes` are `places`.
+    pub(crate) fn new(bytes: &'a [u8], places: &'a [(u32, u32)]) -> Self {
+        Self { bytes, places }
+    }
+
     /// Number of arguments, including the name.
     pub(crate) fn len(&self) -> usize {
         self.places.len()

@@ -1,6 +1,6 @@
 //! Runs a request.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::command::{Command, Does, flags};
 use super::context::{Context, unknown_subcommand};
@@ -10,8 +10,8 @@ use super::read::{self, ValueRead};
 use super::write::{NO_ROOM, Outcome, Refusal};
 use super::{
     acl, amend, bits, blocking, clients, cluster, config, connection, docs, hashes, hyperloglog,
-    info, keys, latency, lifetimes, lists, scan, sets, slowlog, sorted_sets, strings, subscribe,
-    transaction, turns,
+    info, keys, latency, lifetimes, lists, scan, scripts, sets, slowlog, sorted_sets, strings,
+    subscribe, transaction, turns,
 };
 use crate::channels::Kind;
 
@@ -78,6 +78,7 @@ async fn run(
         super::command::Group::String | super::command::Group::Generic => {
             of_keys(cx, command.does, argv).await
         }
+        super::command::Group::Scripting => of_scripts(cx, command.does, argv, has_turn).await,
         super::command::Group::Pubsub => of_channels(cx, command.does, argv).await,
         _ => of_server(cx, command.does, argv).await,
     }
@@ -132,6 +133,20 @@ async fn of_channels(cx: &mut Context<'_>, does: Does, argv: Arguments<'_>) -> O
     }
 }
 
+/// Scripts and functions.
+async fn of_scripts(
+    cx: &mut Context<'_>,
+    does: Does,
+    argv: Arguments<'_>,
+    has_turn: bool,
+) -> Outcome {
+    match does {
+        Does::Script => Box::pin(scripts::script(cx, argv)).await,
+        Does::Function => function(cx, argv),
+        _ => Box::pin(scripts::eval(cx, does, argv, has_turn)).await,
+    }
+}
+
 /// Connections, transactions, the server.
 async fn of_server(cx: &mut Context<'_>, does: Does, argv: Arguments<'_>) -> Outcome {
     match does {
@@ -171,7 +186,6 @@ async fn of_server(cx: &mut Context<'_>, does: Does, argv: Arguments<'_>) -> Out
             cx.out.integer(i64::try_from(started.as_secs()).unwrap_or(i64::MAX));
         }
         Does::Role => role(cx),
-        Does::Function => function(cx, argv)?,
         Does::Debug => {
             return Err(Refusal::Says("ERR DEBUG command not allowed."));
         }
@@ -183,6 +197,11 @@ async fn of_server(cx: &mut Context<'_>, does: Does, argv: Arguments<'_>) -> Out
 /// The time of the clock in which lifetimes are given.
 fn time(cx: &mut Context<'_>) {
     let now = cx.wall(b"");
+    write_time(cx, now);
+}
+
+/// Writes the answer of `TIME`.
+pub(super) fn write_time(cx: &mut Context<'_>, now: Duration) {
     cx.out.array(2);
     cx.out.bulk(now.as_secs().to_string());
     cx.out.bulk(now.subsec_micros().to_string());

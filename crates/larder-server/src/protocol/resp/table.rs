@@ -42,6 +42,9 @@ const INFO: u16 = LOADING | STALE;
 const P: u16 = PUBSUB | NOSCRIPT | LOADING | STALE;
 const PF: u16 = PUBSUB | LOADING | STALE | FAST;
 
+/// Scripts. That some only read is not a flag of theirs: requests with it are answered beside others.
+const S: u16 = NOSCRIPT | STALE | MOVABLE;
+
 /// Name, action, arity with the name (negative: at least), flags, keys, group, since, summary.
 macro_rules! table {
     ($($name:literal $does:ident $arity:literal
@@ -84,6 +87,10 @@ pub(super) static TABLE: &[Command] = table! {
     "del" Del -2 W, ALL Generic "1.0.0" "Removes keys.";
     "discard" Discard 1 C, NO_KEYS Transactions "2.0.0" "Forgets a transaction that was begun.";
     "echo" Echo 2 LOADING | STALE | FAST, NO_KEYS Connection "1.0.0" "Answers what it is sent.";
+    "eval" Eval -3 S, SECOND_COUNTED Scripting "2.6.0" "Runs a script.";
+    "eval_ro" EvalRo -3 S, SECOND_COUNTED Scripting "7.0.0" "Runs a script that only reads.";
+    "evalsha" Evalsha -3 S, SECOND_COUNTED Scripting "2.6.0" "Runs a script that is known by its SHA1.";
+    "evalsha_ro" EvalshaRo -3 S, SECOND_COUNTED Scripting "7.0.0" "Runs a script that is known by its SHA1 and only reads.";
     "exec" Exec 1 NOSCRIPT | LOADING | STALE, NO_KEYS Transactions "1.2.0" "Does what a transaction has collected.";
     "exists" Exists -2 RF, ALL Generic "1.0.0" "How many of these keys have a value.";
     "expire" Expire -3 WF, ONE Generic "1.0.0" "Sets how many seconds a value lives.";
@@ -172,6 +179,7 @@ pub(super) static TABLE: &[Command] = table! {
     "scard" Scard 2 RF, ONE Set "1.0.0" "How many members a set has.";
     "sdiff" Sdiff -2 R, ALL Set "1.0.0" "The members of a set that no other has.";
     "sdiffstore" Sdiffstore -3 WO, ALL Set "1.0.0" "Stores what a set has and no other.";
+    "script" Script -2 NOSCRIPT, NO_KEYS Scripting "2.6.0" "Scripts that are known by their SHA1.";
     "select" Select 2 LOADING | STALE | FAST, NO_KEYS Connection "1.0.0" "Chooses the only database, 0.";
     "set" Set -3 WO, ONE String "1.0.0" "Stores a value, on conditions.";
     "setbit" Setbit 4 WO, ONE Bitmap "2.2.0" "Sets a bit of a string.";

@@ -178,6 +178,11 @@ impl<'a> Writer<'a> {
         self.head(if self.is_resp3 { b'>' } else { b'*' }, count);
     }
 
+    /// Adds an answer that is written already.
+    pub(super) fn written(&mut self, answer: &[u8]) {
+        self.bytes.extend_from_slice(answer);
+    }
+
     fn head(&mut self, kind: u8, count: usize) {
         self.number(kind, i64::try_from(count).unwrap_or(i64::MAX));
     }

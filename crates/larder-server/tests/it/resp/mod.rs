@@ -8,6 +8,7 @@ mod keys;
 mod lines;
 mod lists;
 mod messages;
+mod scripts;
 mod sets;
 mod sorted_sets;
 mod strings;
