@@ -196,14 +196,14 @@ impl Running {
         self.0.host().purse.left()
     }
 
-    /// Counts bytes that the server keeps for the script among its memory. On `false` there is no room.
+    /// Counts bytes that the server keeps for the script among its memory, until it ends. On `false` there is no room.
     pub fn take_bytes(&self, bytes: usize) -> bool {
-        self.0.host().purse.take(bytes)
-    }
-
-    /// Counts bytes less, which [`Running::take_bytes`] has counted.
-    pub fn give_bytes(&self, bytes: usize) {
-        self.0.host().purse.give(bytes);
+        let host = self.0.host();
+        let fits = host.purse.take(bytes);
+        if fits {
+            host.kept_beside.set(host.kept_beside.get() + bytes);
+        }
+        fits
     }
 
     /// How it ended, after [`Step::Ends`].
@@ -220,6 +220,8 @@ impl Running {
         };
         let answer = if outcome == Outcome::WithoutMemory { Vec::new() } else { answer };
         let machine = self.0.into_parts().and_then(|(interpreter, stack)| {
+            let kept = interpreter.host().kept_beside.take();
+            interpreter.host().purse.give(kept);
             interpreter.host().purse.settle();
             let is_small = interpreter.host().purse.used() <= IDLE_BYTES_MAX;
             is_small.then_some(Machine { interpreter, stack })

@@ -10,11 +10,22 @@ use crate::served::{Server, Subject, said};
 use crate::step;
 
 /// Options of the server.
-const OPTIONS: [&str; 8] =
-    ["--memory", "256M", "--flash", "0", "--value-max", "16M", "--collection-max", "16M"];
+const OPTIONS: [&str; 10] = [
+    "--memory",
+    "256M",
+    "--flash",
+    "0",
+    "--value-max",
+    "16M",
+    "--collection-max",
+    "16M",
+    // A test packs three tables of 100,000 strings.
+    "--script-memory-max",
+    "64M",
+];
 
 /// The test files about strings, collections, keys, channels, and the protocol.
-const FILES: [&str; 17] = [
+const FILES: [&str; 18] = [
     "unit/type/hash",
     "unit/type/set",
     "unit/type/zset",
@@ -32,13 +43,24 @@ const FILES: [&str; 17] = [
     "unit/pubsub",
     "unit/scan",
     "unit/quit",
+    SCRIPTS,
 ];
+
+/// The tests of scripts, without those of functions: a copy of `unit/scripting`, which runs each test with both.
+const SCRIPTS: &str = "unit/scripting-eval";
+const WITH_FUNCTIONS: &str = "foreach is_eval {0 1} {";
+const WITHOUT_FUNCTIONS: &str = "foreach is_eval {1} {";
 
 /// The test publishes by another connection, and reads its subscriber's answer later.
 const NOT_AWAITED: &str = "an order between two connections, which may be on different threads";
 
+const MAXMEMORY: &str = "CONFIG SET maxmemory, below which nothing is refused: the cache evicts";
+const TIME_LIMIT: &str =
+    "CONFIG SET lua-time-limit, after which Redis answers BUSY: here the script is stopped";
+const NOT_RESET: &str = "CONFIG RESETSTAT, and statistics of errors";
+
 /// Tests that need features that the server does not have: prefix of the name, and the missing feature.
-const SKIPPED: [(&str, &str); 26] = [
+const SKIPPED: [(&str, &str); 47] = [
     ("MGET against non-string key", "sets"),
     ("SETBIT", "bits of strings"),
     ("GETBIT", "bits of strings"),
@@ -71,6 +93,27 @@ const SKIPPED: [(&str, &str); 26] = [
     ("Keyspace notifications", "notifications of keys"),
     ("PUBLISH/SUBSCRIBE after UNSUBSCRIBE without arguments", NOT_AWAITED),
     ("PUBLISH/PSUBSCRIBE after PUNSUBSCRIBE without arguments", NOT_AWAITED),
+    ("Script - disallow write on OOM", MAXMEMORY),
+    ("EVAL - Redis multi bulk -> Lua type conversion", "lists"),
+    ("EVAL - Scripts can't run b", "lists and sorted sets"),
+    ("EVAL - Scripts can't run XREAD", "streams"),
+    ("EVAL - redis.call variant raises a Lua error on Redis cmd error (1)", "lists"),
+    ("SORT is normally not alpha re-ordered", "sets"),
+    ("SORT BY <constant>", "sets"),
+    ("Call Redis command with many args from Lua", "lists"),
+    ("CLUSTER RESET can not be invoke", "CLUSTER RESET"),
+    ("Script with RESP3 map", "hashes"),
+    ("Script check unpack with massive arguments", "lists"),
+    ("Script ACL check", "users that clients make"),
+    ("Timedout read-only scripts can be killed", TIME_LIMIT),
+    ("Timedout script does not cause a false dead client", TIME_LIMIT),
+    ("Timedout script link is still usable", TIME_LIMIT),
+    ("allow-oom shebang flag", MAXMEMORY),
+    ("not enough good replicas", "replicas"),
+    ("reject script do not cause a Lua stack leak", MAXMEMORY),
+    ("Consistent eval error reporting", NOT_RESET),
+    ("LUA redis.error_reply API", NOT_RESET),
+    ("LUA redis.status_reply API", NOT_RESET),
 ];
 
 /// Excludes tests that need more than strings and keys, or a server that the harness started itself.
@@ -112,6 +155,18 @@ fn prepared(dir: &Path) -> Result<PathBuf, String> {
         let made = fs::write(&program, "#!/bin/sh\n").and_then(|()| executable(&program));
         made.map_err(|cause| format!("cannot write {}: {cause}", program.display()))?;
     }
+    let read = |name: &str| {
+        let file = tests.join("tests").join(name).with_extension("tcl");
+        fs::read_to_string(&file)
+            .map_err(|cause| format!("cannot read {}: {cause}", file.display()))
+    };
+    let scripts = read("unit/scripting")?;
+    if !scripts.contains(WITH_FUNCTIONS) {
+        return Err("unit/scripting is not the one that is known".to_owned());
+    }
+    let file = tests.join("tests").join(SCRIPTS).with_extension("tcl");
+    let written = fs::write(&file, scripts.replace(WITH_FUNCTIONS, WITHOUT_FUNCTIONS));
+    written.map_err(|cause| format!("cannot write {}: {cause}", file.display()))?;
     Ok(tests)
 }
 

@@ -164,3 +164,68 @@ fn the_stack_is_enough() {
         );
     }
 }
+
+/// Calls functions of all libraries with arguments that they were not made for. Lua is built with the checks of its
+/// interface here, which end the process where one of our functions uses it wrongly.
+const ANY_CALLS: &[u8] = br#"
+local seed = tonumber(ARGV[1])
+local function random(n)
+    seed = (seed * 16807) % 2147483647
+    return seed % n + 1
+end
+local pcall, unpack, type, floor = pcall, unpack, type, math.floor
+local functions = {}
+local function add(t)
+    for name, f in pairs(t) do
+        if type(f) == 'function' then functions[#functions + 1] = name end
+        if type(f) == 'function' then functions[name] = f end
+    end
+end
+for name, t in pairs(_G) do
+    if type(t) == 'table' and t ~= _G and t ~= KEYS and t ~= ARGV then add(t) end
+end
+add(_G)
+table.sort(functions)
+local deep = {} deep[1] = deep
+local values = {
+    -1, 0, 1, 2, 3.7, 255, 2^31, -2^31, 2^31 - 1, 2^32, 2^53, -2^53, 2^63, 1e300, -1e300, 0/0, 1/0, -1/0,
+    '', 'a', 'abc', ('x'):rep(300), '%1', '(.-)%1', '[%a-', '%b()', '%f[a]', '()', ('(x)'):rep(32), 'c0', '>!8i8dfs',
+    '!3', 'I33', 'c99999', '{"a":[1,{"b":null}]}', '["\\ud800"]', '\145\145\145', '\221\255\255\255\255',
+    '%d%5.2f%q%s', '%99.99f', 'collect', 'step', '\27Lua', 'return ...', '#', 'get', '10', '0x10', '\0a\0',
+    {}, {1, 2, 3}, {a = 1}, {3, 1, 2, 'x'}, {[1] = 1, [100] = 2}, deep, setmetatable({}, {__index = function() return 1 end}),
+    function() return 1 end, function(...) return ... end, function() error('x') end, function() coroutine.yield(1) end,
+    coroutine.create(function() coroutine.yield(1) end), coroutine.wrap(function() coroutine.yield(1) end),
+    string, _G, redis, cjson.null, true, false, string.find, pcall, redis.call,
+}
+local count = #values
+for i = 1, 400 do
+    local f = functions[functions[random(#functions)]]
+    local arguments, n = {}, random(5) - 1
+    for j = 1, n do
+        local v = values[random(count + 1)]
+        arguments[j] = v
+    end
+    local back = {pcall(f, unpack(arguments, 1, n))}
+    -- What comes back is an argument of later calls.
+    if back[2] ~= nil and type(back[2]) ~= 'boolean' then values[random(count)] = back[2] end
+end
+return 1
+"#;
+
+#[test]
+fn any_function_takes_any_arguments() {
+    let (mut ended, mut returned) = (0, 0);
+    let mut it = Some(machine());
+    for seed in 1..=300_u32 {
+        let argument = (seed * 7919).to_string();
+        let running =
+            start(it.take().unwrap_or_else(machine), ANY_CALLS, &[], &[argument.as_bytes()]);
+        if let Some((text, outcome, again)) = within(Duration::from_millis(300), running, echo) {
+            ended += 1;
+            returned += u32::from(outcome == Outcome::Returned);
+            assert!(outcome != Outcome::Uncompiled, "{text}");
+            it = again;
+        }
+    }
+    assert!(ended > 150 && returned > 100, "{ended} ended, {returned} returned");
+}

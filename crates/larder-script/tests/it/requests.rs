@@ -102,6 +102,20 @@ fn a_script_may_be_dropped_at_any_step() {
 }
 
 #[test]
+fn what_the_server_keeps_for_a_script_is_counted_until_it_ends() {
+    const KEPT: usize = 10 << 20;
+    let account = Account::of(64 << 20);
+    let mut it = machine_of(&account);
+    for _ in 0..3 {
+        let running = start(it, b"return 1", &[], &[]);
+        assert!(running.take_bytes(KEPT) && !running.take_bytes(KEPT));
+        assert!(account.used() >= KEPT);
+        it = within(Duration::from_secs(10), running, echo).unwrap().2.unwrap();
+        assert!(account.used() < KEPT, "{}", account.used());
+    }
+}
+
+#[test]
 fn a_reply_that_does_not_fit_is_no_reply() {
     let running = start(machine(), b"return redis.pcall('x')", &[], &[]);
     let ended = within(Duration::from_secs(10), running, |_, reply| {

@@ -248,13 +248,17 @@ impl Course<'_> {
         command: &Command,
         argv: Arguments<'_>,
     ) -> Result<(), Stop> {
-        for key in command.keys_of(argv) {
+        let mut keys = command.keys_of(argv).peekable();
+        while let Some(key) = keys.next() {
             // An error of the cache is met again by the request itself, which then changes nothing.
             match self.undo.note(cx.caller, running, key).await {
                 Ok(true) | Err(_) => {}
                 Ok(false) => return Err(Stop::Memory),
             }
-            cx.rests_behind(key).await;
+            // Behind the last key, the request itself follows as soon as it can.
+            if keys.peek().is_some() {
+                cx.rests_behind(key).await;
+            }
         }
         Ok(())
     }
