@@ -48,6 +48,7 @@ mod collections;
 mod config;
 mod connection;
 mod counters;
+mod databases;
 mod debug_clock;
 mod error;
 mod event_loop;

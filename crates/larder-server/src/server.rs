@@ -125,7 +125,7 @@ impl Server {
 impl BoundServer {
     fn serve_with(self, caches: Caches) -> Result<Server, Error> {
         let Self { config, tls, sockets, admin } = self;
-        let tenants = caches.tenants()?;
+        let tenants = caches.tenants(config.memcached_database)?;
         let users = Users::new(&config.users, &tenants)?;
         let bound = config.listeners.iter().zip(sockets);
         let listener = |(config, socket)| Listener::new(config, socket, &tenants);

@@ -9,6 +9,7 @@ use larder::{
     Tenants,
 };
 
+use crate::databases::Databases;
 use crate::policy::TenantPolicy;
 use crate::rates::Rates;
 
@@ -43,14 +44,16 @@ pub(crate) struct Tenant {
     /// Its rate limits.
     pub(crate) rates: Rates,
     weight: AtomicU16,
+    /// Its databases.
+    pub(crate) databases: Databases,
 }
 
 /// Calls for keys, wherever the keys are.
 pub(crate) type Calls<'a> = Routed<&'a AnyRoute>;
 
 impl Caches {
-    /// All tenants, in the order in which they were configured.
-    pub(crate) fn tenants(&self) -> Result<Vec<Arc<Tenant>>, Error> {
+    /// All tenants, in the order in which they were configured. Keys of database `plain_database` have their own names.
+    pub(crate) fn tenants(&self, plain_database: u8) -> Result<Vec<Arc<Tenant>>, Error> {
         let names: Vec<String> = match self {
             Self::One(tenants) => tenants.iter().map(|(name, _)| name.to_owned()).collect(),
             Self::Sharded(tenants) => tenants.iter().map(|(name, _)| name.to_owned()).collect(),
@@ -68,6 +71,7 @@ impl Caches {
                 turn: Arc::default(),
                 rates: Rates::default(),
                 weight: AtomicU16::new(1),
+                databases: Databases::new(plain_database),
             }))
         };
         names.into_iter().enumerate().map(tenant).collect()
@@ -130,6 +134,11 @@ impl Tenant {
     /// Calls for its keys.
     pub(crate) fn calls(&self) -> Calls<'_> {
         Routed::new(&self.caches)
+    }
+
+    /// Whether its keys may be on flash.
+    pub(crate) fn has_flash(&self) -> bool {
+        self.caches().iter().any(|cache| cache.layout().is_some())
     }
 
     /// Its shards, if there are several.

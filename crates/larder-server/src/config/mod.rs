@@ -15,6 +15,7 @@ use larder_net::sockets::{Endpoint, SocketBackend};
 use larder_net::tls::TlsFiles;
 
 use crate::block_caches::BlockCaches;
+use crate::databases::DATABASES;
 use crate::debug_clock::DebugClock;
 use crate::error::{Error, ErrorKind};
 use crate::policy::TenantPolicy;
@@ -128,6 +129,9 @@ pub struct ServerConfig {
     /// Bytes of messages that may wait for a subscriber that does not read them, 1 or more: above it, or above a
     /// quarter of it for a minute, its connection is closed. The messages are part of `client_bytes_max`.
     pub pubsub_bytes_max: usize,
+    /// The database of RESP clients, 0 to 15, that has the keys of memcached's clients. It must stay the same while the
+    /// keys on flash are to be found.
+    pub memcached_database: u8,
     /// Longest collection (hash, set, sorted set, list) of RESP clients as it is stored, in bytes, 1 to 128 MiB
     /// ([`larder::VALUE_BYTES_MAX`]). A change that would make a longer one is refused. Each change of a collection
     /// copies it once.
@@ -194,6 +198,7 @@ impl Default for ServerConfig {
             value_bytes_max: 1 << 20,
             maxmemory_policy: MaxmemoryPolicy::default(),
             pubsub_bytes_max: 32 << 20,
+            memcached_database: 0,
             collection_bytes_max: 1 << 20,
             script_time_limit: Duration::from_secs(5),
             script_bytes_max: 16 << 20,
@@ -241,6 +246,13 @@ impl ServerConfig {
         }
         if self.pubsub_bytes_max == 0 {
             return refuse("pubsub_bytes_max = 0: must be at least 1".to_owned());
+        }
+        if self.memcached_database >= DATABASES {
+            return refuse(format!(
+                "memcached_database = {}: must be 0 to {}",
+                self.memcached_database,
+                DATABASES - 1
+            ));
         }
         if !(1..=VALUE_BYTES_MAX).contains(&self.collection_bytes_max) {
             return refuse(format!(

@@ -34,7 +34,7 @@ fn open(device: Option<Arc<dyn Device>>) -> Caches {
 
 fn serve(protocol: ProtocolKind, device: Option<Arc<dyn Device>>) -> Served {
     let caches = open(device.clone());
-    let tenants = caches.tenants().unwrap();
+    let tenants = caches.tenants(0).unwrap();
     let config = ServerConfig { workers: 1, ..ServerConfig::default() };
     let threads = Threads::new(1).unwrap();
     let mailboxes = threads.mailboxes().to_vec();
@@ -187,7 +187,7 @@ fn a_hit_on_flash_allocates_little() {
     let value = "x".repeat(1000);
     let caches = open(Some(Arc::clone(&device)));
     for key in 0..600 {
-        let tenant = &caches.tenants().unwrap()[0];
+        let tenant = &caches.tenants(0).unwrap()[0];
         let (key, options) = (format!("k{key}"), SetOptions::default());
         block_on(tenant.calls().set_with(key.as_bytes(), value.as_bytes(), options)).unwrap();
     }

@@ -3,7 +3,7 @@
 mod slow;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -47,6 +47,8 @@ pub(crate) struct ClientEntry {
     /// Index of its last command in the table.
     pub(crate) command: AtomicUsize,
     pub(crate) is_resp3: AtomicBool,
+    /// The index of its database.
+    pub(crate) database: AtomicU8,
     /// Queued requests of its transaction; -1 outside of one.
     pub(crate) queued: AtomicI64,
     /// Its subscriptions: channels, patterns, sharded channels.
@@ -96,6 +98,7 @@ impl Board {
             last_s: AtomicU64::new(0),
             command: AtomicUsize::new(0),
             is_resp3: AtomicBool::new(false),
+            database: AtomicU8::new(0),
             queued: AtomicI64::new(-1),
             subscriptions: Default::default(),
             is_killed: AtomicBool::new(false),

@@ -176,7 +176,7 @@ async fn from_lists<'k>(
             match (count, elements.first()) {
                 (None, Some(element)) => {
                     cx.out.array(2);
-                    cx.out.bulk(key);
+                    cx.tells_key(key);
                     cx.out.bulk(element);
                 }
                 _ => lists::tell_popped(key, &elements, &mut cx.out),
@@ -201,7 +201,7 @@ async fn from_sets<'k>(
             (_, None) => {}
             (None, Some((member, score))) => {
                 cx.out.array(3);
-                cx.out.bulk(key);
+                cx.tells_key(key);
                 cx.out.bulk(member);
                 cx.out.double(*score);
                 return Ok(Attempt::Answered);

@@ -1,11 +1,13 @@
 //! The state of a connection between its requests.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::queue::{Transaction, WatchedKeys};
 use super::subscriptions::Subscriptions;
 use super::waiting::Waiting;
 use crate::answers::Answers;
+use crate::databases::DatabaseIndex;
 use crate::resp_board::ClientEntry;
 
 /// Which answers are sent.
@@ -39,11 +41,28 @@ pub(super) struct Client {
     pub(super) waiting: Option<Box<Waiting>>,
     /// Its entry in the list of clients, once it has sent a request.
     pub(super) listed: Option<Arc<ClientEntry>>,
+    /// The database that it has chosen.
+    database: DatabaseIndex,
+    /// The name in the cache of the key of a request that needs no future.
+    pub(super) name: Vec<u8>,
     /// Keys still to answer of an MGET whose answer has begun.
     pub(super) mget_left: usize,
 }
 
 impl Client {
+    /// The database that it has chosen.
+    pub(super) fn database(&self) -> DatabaseIndex {
+        self.database
+    }
+
+    /// It chooses a database.
+    pub(super) fn selects(&mut self, database: DatabaseIndex) {
+        self.database = database;
+        if let Some(listed) = &self.listed {
+            listed.database.store(database.index(), Ordering::Relaxed);
+        }
+    }
+
     /// Whether it has subscribed to anything.
     pub(super) fn hears(&self) -> bool {
         self.subscriptions.as_ref().is_some_and(|it| it.are_any())
@@ -81,6 +100,7 @@ impl Client {
     pub(super) fn reset(&mut self) {
         (self.is_resp3, self.replies, self.transaction) = (false, Replies::On, None);
         self.watched = WatchedKeys::default();
+        self.selects(DatabaseIndex::default());
         if let Some(listed) = &self.listed {
             listed.set_name(b"");
         }

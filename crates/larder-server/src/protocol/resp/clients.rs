@@ -232,7 +232,7 @@ fn line(listed: &ClientEntry) -> String {
     let mut line = format!("id={} addr={} fd=0 ", listed.id, listed.peer);
     let _ = writeln!(
         line,
-        "name={} age={} idle={} flags={} db=0 sub={channels} psub={patterns} ssub={sharded} multi={queued} \
+        "name={} age={} idle={} flags={} db={} sub={channels} psub={patterns} ssub={sharded} multi={queued} \
          cmd={command} user={} redir=-1 resp={version} lib-name={} lib-ver={}",
         text(&words.name),
         age.as_secs(),
@@ -243,6 +243,7 @@ fn line(listed: &ClientEntry) -> String {
             _ if listed.is_waiting() => "b",
             _ => "N",
         },
+        listed.database.load(Ordering::Relaxed),
         text(&words.user),
         text(&words.library),
         text(&words.library_version),

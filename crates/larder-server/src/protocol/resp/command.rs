@@ -167,6 +167,7 @@ pub(super) enum Does {
     Ltrim,
     Memory,
     Mget,
+    Move,
     Mset,
     Msetnx,
     Multi,
@@ -227,6 +228,7 @@ pub(super) enum Does {
     Sunion,
     Sunionstore,
     Sunsubscribe,
+    Swapdb,
     Time,
     Touch,
     Ttl,
@@ -326,7 +328,10 @@ impl Command {
             Group::Generic | Group::String | Group::Pubsub | Group::Scripting | Group::Transactions
         );
         of_collections && (first != last || counted_at > 0) && !self.has(flags::BLOCKING)
-            || matches!(self.does, Does::Rename | Does::Renamenx | Does::Copy | Does::Msetnx)
+            || matches!(
+                self.does,
+                Does::Rename | Does::Renamenx | Does::Copy | Does::Move | Does::Msetnx
+            )
     }
 
     /// The names of its flags.

@@ -9,6 +9,7 @@ use super::number;
 use super::parse::Arguments;
 use super::write::{Outcome, Refusal};
 use crate::channels::OutputLimit;
+use crate::databases::DATABASES;
 use crate::resp_board::ENTRIES_MAX;
 
 /// Settings that can be read; [`set`] knows which can be changed.
@@ -103,7 +104,7 @@ fn value_of(cx: &Context<'_>, name: &str) -> String {
     let config = &cx.caller.worker.shared.config;
     let slow = &cx.board().slow;
     match name {
-        "databases" => "1".to_owned(),
+        "databases" => DATABASES.to_string(),
         "appendonly" | "latency-tracking" => "no".to_owned(),
         "client-output-buffer-limit" => {
             let OutputLimit { hard_bytes, soft_bytes, soft_time } =

@@ -38,16 +38,6 @@ fn is_amid_messages(cx: &Context<'_>) -> bool {
     !cx.out.is_resp3 && cx.client.hears()
 }
 
-/// `SELECT`.
-pub(super) fn select(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
-    match number::integer(argv.get(1)) {
-        Some(0) => cx.out.ok(),
-        Some(_) => return Err(Refusal::Says("ERR DB index is out of range")),
-        None => return Err(NO_INTEGER),
-    }
-    Ok(())
-}
-
 /// `AUTH`.
 pub(super) async fn auth(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
     match argv.len() {

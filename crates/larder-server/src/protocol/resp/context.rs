@@ -8,6 +8,7 @@ use super::client::Client;
 use super::queue::WatchedKeys;
 use super::write::{NO_ROOM, Outcome, Refusal, Writer};
 use crate::caller::Caller;
+use crate::databases::KeySpace;
 use crate::resp_board::ClientScope;
 use crate::resp_board::{Board, KnownAs};
 use crate::tenant::Calls;
@@ -23,6 +24,16 @@ impl Context<'_> {
     /// The calls of the cache that holds `key`.
     pub(super) fn cache(&self, key: &[u8]) -> Calls<'_> {
         self.caller.cache_for(key)
+    }
+
+    /// The client's database.
+    pub(super) fn space(&self) -> KeySpace {
+        self.caller.tenant.databases.space(self.client.database())
+    }
+
+    /// Writes the key that has this name in the cache.
+    pub(super) fn tells_key(&mut self, name: &[u8]) {
+        self.out.bulk(crate::databases::key_in(name));
     }
 
     /// The time of the clock in which clients name points in time.

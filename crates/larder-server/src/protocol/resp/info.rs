@@ -9,6 +9,7 @@ use super::context::Context;
 use super::parse::Arguments;
 use super::table::TABLE;
 use crate::channels::Kind;
+use crate::databases::DatabaseIndex;
 
 /// A section: its name, and the function that writes its lines.
 type Section = (&'static str, fn(&Context<'_>, &mut String));
@@ -171,8 +172,20 @@ fn cluster(cx: &Context<'_>, text: &mut String) {
 
 fn keyspace(cx: &Context<'_>, text: &mut String) {
     let items = cx.caller.tenant.estimated_items();
-    let (keys, expires) = (items.total(), items.with_lifetime);
-    if keys > 0 {
-        line(text, "db0", format_args!("keys={keys},expires={expires},avg_ttl=0"));
+    let (all, lives) = (items.total(), items.with_lifetime);
+    let databases = &cx.caller.tenant.databases;
+    let are_several = databases.are_others_used(cx.space());
+    for index in DatabaseIndex::all() {
+        let keys = match are_several {
+            true => databases.counted(index),
+            false if index == cx.client.database() => all,
+            false => 0,
+        };
+        if keys > 0 {
+            // Which keys have lifetimes is counted for all together.
+            let expires = u128::from(lives) * u128::from(keys) / u128::from(all.max(1));
+            let name = format!("db{}", index.index());
+            line(text, &name, format_args!("keys={keys},expires={expires},avg_ttl=0"));
+        }
     }
 }

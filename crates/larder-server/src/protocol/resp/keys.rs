@@ -5,6 +5,7 @@ use larder::{Change, SetOptions, Value};
 use super::collection::{DAMAGED, is_string};
 use super::command::Does;
 use super::context::{Context, gone, unknown_subcommand, wrong_arity};
+use super::databases;
 use super::expiry;
 use super::number;
 use super::parse::Arguments;
@@ -60,25 +61,26 @@ pub(super) async fn rename(cx: &mut Context<'_>, argv: Arguments<'_>, does: Does
 
 /// `COPY`. The caller holds the turns of the tenants.
 pub(super) async fn copy(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
-    let (from, to) = (argv.get(1), argv.get(2));
-    let mut replaces = false;
+    let (from, mut to) = (argv.get(1), argv.get(2));
+    let (mut replaces, mut target) = (false, None);
     let mut at = 3;
     while at < argv.len() {
         match &*argv.get(at).to_ascii_uppercase() {
             b"REPLACE" => replaces = true,
             b"DB" if at + 1 < argv.len() => {
-                let number = number::integer(argv.get(at + 1)).ok_or(NO_INTEGER)?;
-                if number != 0 {
-                    return Err(Refusal::Says("ERR DB index is out of range"));
-                }
+                target = Some(databases::option(argv.get(at + 1))?);
                 at += 1;
             }
             _ => return Err(SYNTAX),
         }
         at += 1;
     }
+    let in_target = target.map(|target| databases::name_in(cx, target, to));
+    if let Some(name) = &in_target {
+        to = name;
+    }
     if from == to {
-        return Err(Refusal::Says("ERR source and destination objects are the same"));
+        return Err(databases::SAME);
     }
     let copied = match cx.cache(from).get(from).await? {
         Some(value) => put(cx, (from, to), &value, replaces).await?,
@@ -89,7 +91,7 @@ pub(super) async fn copy(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
 }
 
 /// Stores the value, with its flags and its lifetime, under another key.
-async fn put(
+pub(super) async fn put(
     cx: &mut Context<'_>,
     (from, key): (&[u8], &[u8]),
     value: &Value,

@@ -10,6 +10,7 @@ use super::set_algebra::numbered_keys;
 use super::sorted_sets::{count_of, positive};
 use super::write::{NO_INTEGER, NO_SUCH_KEY, Outcome, Refusal, SYNTAX, Writer};
 use crate::collections::{Encoded, List, ListView};
+use crate::databases::key_in;
 
 /// An end of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -344,7 +345,7 @@ async fn pop_first(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
 /// Writes the answer of `LMPOP` and `BLMPOP`.
 pub(super) fn tell_popped(key: &[u8], elements: &[Vec<u8>], out: &mut Writer<'_>) {
     out.array(2);
-    out.bulk(key);
+    out.bulk(key_in(key));
     out.array(elements.len());
     elements.iter().for_each(|element| out.bulk(element));
 }

@@ -17,6 +17,7 @@ mod command;
 mod config;
 mod connection;
 mod context;
+mod databases;
 mod docs;
 mod expiry;
 mod glob;
@@ -140,13 +141,23 @@ impl Protocol for Resp {
         let Some((at, does, bytes)) = self.plain_request(caller, input, limits) else { return 0 };
         let Some(listed) = &self.client.listed else { return 0 };
         let argv = self.parser.arguments(input);
-        let key = argv.get(1);
+        let space = caller.tenant.databases.space(self.client.database());
+        let mut name = std::mem::take(&mut self.client.name);
+        let key = match argv.get(1) {
+            key if space.renames(key) => {
+                name.clear();
+                space.append_name(key, &mut name);
+                &name
+            }
+            key => key,
+        };
         let may_begin = !listed.is_killed.load(Ordering::Relaxed) && caller.may_begin_at_once(key);
         let is_answered = may_begin
             && match does {
                 PlainRequest::Reads(read) => read::at_once(read, (caller, &self.client), key, out),
                 PlainRequest::Sets => strings::set_at_once(caller, key, argv.get(2), out),
             };
+        self.client.name = name;
         if !is_answered {
             return 0;
         }
@@ -301,9 +312,13 @@ impl Resp {
             note_mget(caller, &self.client);
             Writer::new(answers.bytes(), self.client.is_resp3).array(self.client.mget_left);
         }
+        let space = caller.tenant.databases.space(self.client.database());
+        let mut name = Vec::new();
         for key in argv.from(first) {
             self.client.mget_left -= 1;
-            read::answer(ValueRead::GetString, (caller, &self.client), key, answers).await;
+            name.clear();
+            space.append_name(key, &mut name);
+            read::answer(ValueRead::GetString, (caller, &self.client), &name, answers).await;
         }
     }
 
@@ -479,6 +494,9 @@ async fn answer(
                 calls.calls.add(1);
             }
             let keys = if command.does == Does::Mget { argv.len() } else { 2 };
+            let space = caller.tenant.databases.space(client.database());
+            let renamed = databases::renamed(space, command, argv);
+            let argv = renamed.as_ref().map_or(argv, |renamed| argv.with_names(renamed));
             for key in argv.from(1).take(keys - 1) {
                 read::answer(read, (caller, client), key, answers).await;
             }

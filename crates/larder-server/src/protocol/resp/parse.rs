@@ -142,6 +142,8 @@ pub(crate) enum DiscardProgress {
 pub(crate) struct Arguments<'a> {
     bytes: &'a [u8],
     places: &'a [Place],
+    /// Places behind `bytes` are in here.
+    names: &'a [u8],
 }
 
 impl Parser {
@@ -229,7 +231,7 @@ impl Parser {
     /// The parsed request, in the `input` that it was parsed from.
     pub(crate) fn arguments<'a>(&'a self, input: &'a [u8]) -> Arguments<'a> {
         let bytes = if self.is_array { input } else { &self.line };
-        Arguments { bytes, places: &self.places }
+        Arguments::new(bytes, &self.places)
     }
 
     /// Arguments of the request that were not taken out, whether they have come or not.
@@ -307,10 +309,17 @@ impl Swallow {
     }
 }
 
+/// Places of arguments of which some lie elsewhere: the names of keys in the cache.
+#[derive(Debug)]
+pub(crate) struct RenamedKeys {
+    places: Vec<Place>,
+    names: Vec<u8>,
+}
+
 impl<'a> Arguments<'a> {
     /// Arguments whose begins and ends in `bytes` are `places`.
     pub(crate) fn new(bytes: &'a [u8], places: &'a [(u32, u32)]) -> Self {
-        Self { bytes, places }
+        Self { bytes, places, names: &[] }
     }
 
     /// Number of arguments, including the name.
@@ -335,7 +344,46 @@ impl<'a> Arguments<'a> {
     }
 
     fn at(&self, (begin, end): Place) -> &'a [u8] {
-        self.bytes.get(begin as usize..end as usize).unwrap_or_default()
+        let (begin, end) = (begin as usize, end as usize);
+        match begin.checked_sub(self.bytes.len()) {
+            None | Some(0) if self.names.is_empty() => self.bytes.get(begin..end),
+            None => self.bytes.get(begin..end),
+            Some(begin) => self.names.get(begin..end - self.bytes.len()),
+        }
+        .unwrap_or_default()
+    }
+
+    /// The request with other names for the arguments at `places`: `rename` appends the name and returns true, or
+    /// returns false for an argument that keeps its own. `None` if all do.
+    pub(crate) fn renamed(
+        &self,
+        places: impl Iterator<Item = usize>,
+        mut rename: impl FnMut(&[u8], &mut Vec<u8>) -> bool,
+    ) -> Option<RenamedKeys> {
+        let mut renamed: Option<RenamedKeys> = None;
+        let mut names = Vec::new();
+        for place in places.filter(|place| *place < self.len()) {
+            let begin = names.len();
+            if !rename(self.get(place), &mut names) {
+                continue;
+            }
+            // It came from an input with 32-bit positions, and a name is a key with a few bytes more.
+            let at = |offset: usize| u32::try_from(self.bytes.len() + offset).unwrap_or(u32::MAX);
+            let all = renamed.get_or_insert_with(|| RenamedKeys {
+                places: self.places.to_vec(),
+                names: Vec::new(),
+            });
+            all.places[place] = (at(begin), at(names.len()));
+        }
+        renamed.map(|renamed| RenamedKeys { names, ..renamed })
+    }
+
+    /// This request with those names.
+    pub(crate) fn with_names<'b>(&self, renamed: &'b RenamedKeys) -> Arguments<'b>
+    where
+        'a: 'b,
+    {
+        Arguments { bytes: self.bytes, places: &renamed.places, names: &renamed.names }
     }
 
     /// A copy without spare capacity.
@@ -367,7 +415,7 @@ impl OwnedArguments {
     }
 
     pub(crate) fn as_arguments(&self) -> Arguments<'_> {
-        Arguments { bytes: &self.bytes, places: &self.places }
+        Arguments::new(&self.bytes, &self.places)
     }
 
     /// Bytes of memory that they take.

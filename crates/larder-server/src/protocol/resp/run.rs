@@ -9,9 +9,9 @@ use super::queue::WatchedKeys;
 use super::read::{self, ValueRead};
 use super::write::{NO_ROOM, Outcome, Refusal};
 use super::{
-    acl, amend, bits, blocking, clients, cluster, config, connection, docs, hashes, hyperloglog,
-    info, keys, latency, lifetimes, lists, scan, scripts, sets, slowlog, sorted_sets, strings,
-    subscribe, transaction, turns,
+    acl, amend, bits, blocking, clients, cluster, config, connection, databases, docs, hashes,
+    hyperloglog, info, keys, latency, lifetimes, lists, scan, scripts, sets, slowlog, sorted_sets,
+    strings, subscribe, transaction, turns,
 };
 use crate::channels::Kind;
 
@@ -58,6 +58,8 @@ async fn run(
     argv: Arguments<'_>,
     has_turn: bool,
 ) -> Outcome {
+    let renamed = databases::renamed(cx.space(), command, argv);
+    let argv = renamed.as_ref().map_or(argv, |renamed| argv.with_names(renamed));
     if let Some(read) = ValueRead::of(command.does, argv) {
         return read::run(cx, read?, argv.get(1)).await;
     }
@@ -108,6 +110,7 @@ async fn of_keys(cx: &mut Context<'_>, does: Does, argv: Arguments<'_>) -> Outco
         Does::Persist => lifetimes::persist(cx, argv).await,
         Does::Rename | Does::Renamenx => keys::rename(cx, argv, does).await,
         Does::Copy => keys::copy(cx, argv).await,
+        Does::Move => databases::move_key(cx, argv).await,
         Does::Object => keys::object(cx, argv).await,
         Does::Randomkey => scan::random_key(cx).await,
         Does::KeysLike => scan::keys(cx, argv).await,
@@ -143,7 +146,13 @@ async fn of_scripts(
     match does {
         Does::Script => Box::pin(scripts::script(cx, argv)).await,
         Does::Function => function(cx, argv),
-        _ => Box::pin(scripts::eval(cx, does, argv, has_turn)).await,
+        _ => {
+            let database = cx.client.database();
+            let done = Box::pin(scripts::eval(cx, does, argv, has_turn)).await;
+            // A script that selects another does so for itself.
+            cx.client.selects(database);
+            done
+        }
     }
 }
 
@@ -153,7 +162,8 @@ async fn of_server(cx: &mut Context<'_>, does: Does, argv: Arguments<'_>) -> Out
         Does::Ping => connection::ping(cx, argv)?,
         Does::Echo => cx.out.bulk(argv.get(1)),
         Does::Acl => acl::acl(cx, argv)?,
-        Does::Select => connection::select(cx, argv)?,
+        Does::Select => databases::select(cx, argv)?,
+        Does::Swapdb => databases::swap(cx, argv)?,
         Does::Auth => connection::auth(cx, argv).await?,
         Does::Hello => connection::hello(cx, argv).await?,
         Does::Reset => connection::reset(cx).await,
@@ -170,10 +180,14 @@ async fn of_server(cx: &mut Context<'_>, does: Does, argv: Arguments<'_>) -> Out
         Does::Discard => transaction::discard(cx)?,
         Does::Watch => transaction::watch(cx, argv).await?,
         Does::Unwatch => transaction::unwatch(cx),
-        Does::Dbsize => scan::size(cx),
-        Does::Flushall | Does::Flushdb => keys::flush(cx, argv).await?,
+        Does::Dbsize => databases::size(cx).await?,
+        Does::Flushall => keys::flush(cx, argv).await?,
+        Does::Flushdb => databases::flush(cx, argv).await?,
         Does::Memory => keys::memory(cx, argv).await?,
-        Does::Info => info::info(cx, argv),
+        Does::Info => {
+            databases::count(cx).await?;
+            info::info(cx, argv);
+        }
         Does::Config => config::config(cx, argv)?,
         Does::Slowlog => slowlog::slowlog(cx, argv)?,
         Does::Latency => latency::latency(cx, argv)?,

@@ -80,7 +80,7 @@ pub(super) fn check_pattern(pattern: &[u8]) -> Outcome {
 }
 
 /// A page of about `items` items.
-async fn page(cx: &Context<'_>, cursor: u64, items: usize) -> Result<ScanPage, Refusal> {
+pub(super) async fn page(cx: &Context<'_>, cursor: u64, items: usize) -> Result<ScanPage, Refusal> {
     let page = cx.caller.tenant.scan_from(cursor, items).await;
     let page = page.map_err(|error| match error.kind() {
         larder::ErrorKind::InvalidInput => Refusal::Says("ERR invalid cursor"),
@@ -125,7 +125,8 @@ pub(super) async fn scan(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
         for item in &items {
             let own = ItemKind::of(item.value().flags()).name().as_bytes();
             let has_type = kind.is_none_or(|kind| kind.eq_ignore_ascii_case(own));
-            if has_type && fits(cx, pattern, item.key()).await && !found.has_added(item.key()) {
+            let Some(key) = cx.space().key_of(item.key()).filter(|_| has_type) else { continue };
+            if fits(cx, pattern, key).await && !found.has_added(key) {
                 is_full = true;
                 break;
             }
@@ -158,7 +159,8 @@ pub(super) async fn keys(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
     loop {
         let ScanPage { items, next, .. } = page(cx, cursor, PAGE_ITEMS).await?;
         for item in items {
-            if fits(cx, pattern, item.key()).await && !found.has_added(item.key()) {
+            let Some(key) = cx.space().key_of(item.key()) else { continue };
+            if fits(cx, pattern, key).await && !found.has_added(key) {
                 return Err(no_room(cx.caller));
             }
         }
@@ -178,9 +180,10 @@ pub(super) async fn random_key(cx: &mut Context<'_>) -> Outcome {
     let tenant = std::sync::Arc::clone(&cx.caller.tenant);
     for _ in 0..RANDOM_TRIES {
         let mut page = tenant.scan_from(tenant.random_cursor(), 1).await?;
+        page.items.retain(|item| cx.space().key_of(item.key()).is_some());
         if !page.items.is_empty() {
             let item = page.items.swap_remove(fastrand::usize(..page.items.len()));
-            cx.out.bulk(item.key());
+            cx.tells_key(item.key());
             return Ok(());
         }
         yield_now().await;
@@ -188,8 +191,9 @@ pub(super) async fn random_key(cx: &mut Context<'_>) -> Outcome {
     let mut cursor = 0;
     loop {
         let page = tenant.scan_from(cursor, 1).await?;
-        if let Some(item) = page.items.first() {
-            cx.out.bulk(item.key());
+        let mut keys = page.items.iter().filter_map(|item| cx.space().key_of(item.key()));
+        if let Some(key) = keys.next() {
+            cx.out.bulk(key);
             return Ok(());
         }
         cursor = page.next;
@@ -199,10 +203,4 @@ pub(super) async fn random_key(cx: &mut Context<'_>) -> Outcome {
         }
         yield_now().await;
     }
-}
-
-/// `DBSIZE`.
-pub(super) fn size(cx: &mut Context<'_>) {
-    let items = cx.caller.tenant.estimated_len();
-    cx.out.integer(i64::try_from(items).unwrap_or(i64::MAX));
 }

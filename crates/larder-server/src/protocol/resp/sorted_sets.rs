@@ -10,6 +10,7 @@ use super::set_algebra::numbered_keys;
 use super::write::{NO_INTEGER, Outcome, Refusal, SYNTAX, Writer};
 use super::{score_algebra, score_ranges, scores, walk};
 use crate::collections::{Encoded, SortedSet, SortedSetView};
+use crate::databases::key_in;
 
 /// Runs a command of sorted sets.
 pub(super) async fn run(cx: &mut Context<'_>, does: Does, argv: Arguments<'_>) -> Outcome {
@@ -224,7 +225,7 @@ async fn pop_first(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
 /// Writes the answer of `ZMPOP` and `BZMPOP`.
 pub(super) fn tell_popped(key: &[u8], popped: Popped, out: &mut Writer<'_>) {
     out.array(2);
-    out.bulk(key);
+    out.bulk(key_in(key));
     out.array(popped.len());
     for (member, score) in popped {
         out.array(2);

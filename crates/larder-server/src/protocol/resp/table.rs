@@ -144,6 +144,7 @@ pub(super) static TABLE: &[Command] = table! {
     "ltrim" Ltrim 4 W, ONE List "1.0.0" "Keeps a range of a list.";
     "memory" Memory -2 R, NO_KEYS Server "4.0.0" "What an item takes in memory.";
     "mget" Mget -2 RF, ALL String "1.0.0" "The values of keys, each as it is when it is looked up.";
+    "move" Move 3 WF, ONE Generic "1.0.0" "Moves a value to another database.";
     "mset" Mset -3 WO, PAIRS String "1.0.1" "Stores values, one after the other.";
     "msetnx" Msetnx -3 WO, PAIRS String "1.0.1" "Stores values if none of the keys has one.";
     "multi" Multi 1 C, NO_KEYS Transactions "1.2.0" "Begins a transaction.";
@@ -180,7 +181,7 @@ pub(super) static TABLE: &[Command] = table! {
     "sdiff" Sdiff -2 R, ALL Set "1.0.0" "The members of a set that no other has.";
     "sdiffstore" Sdiffstore -3 WO, ALL Set "1.0.0" "Stores what a set has and no other.";
     "script" Script -2 NOSCRIPT, NO_KEYS Scripting "2.6.0" "Scripts that are known by their SHA1.";
-    "select" Select 2 LOADING | STALE | FAST, NO_KEYS Connection "1.0.0" "Chooses the only database, 0.";
+    "select" Select 2 LOADING | STALE | FAST, NO_KEYS Connection "1.0.0" "Chooses a database.";
     "set" Set -3 WO, ONE String "1.0.0" "Stores a value, on conditions.";
     "setbit" Setbit 4 WO, ONE Bitmap "2.2.0" "Sets a bit of a string.";
     "setex" Setex 4 WO, ONE String "2.0.0" "Stores a value for a number of seconds.";
@@ -206,6 +207,7 @@ pub(super) static TABLE: &[Command] = table! {
     "sunion" Sunion -2 R, ALL Set "1.0.0" "The members that any of these sets has.";
     "sunionstore" Sunionstore -3 WO, ALL Set "1.0.0" "Stores what any of these sets has.";
     "sunsubscribe" Sunsubscribe -1 P, ALL Pubsub "7.0.0" "Hears sharded channels no more.";
+    "swapdb" Swapdb 3 WF, NO_KEYS Server "4.0.0" "Swaps the keys of two databases.";
     "time" Time 1 LOADING | STALE | FAST, NO_KEYS Server "2.6.0" "The server's time.";
     "touch" Touch -2 RF, ALL Generic "3.2.1" "How many of these keys have a value, which are used by that.";
     "ttl" Ttl 2 RF, ONE Generic "1.0.0" "How many seconds a value has left to live.";

@@ -3,6 +3,7 @@
 mod bits;
 mod blocking;
 mod connections;
+mod databases;
 mod hashes;
 mod keys;
 mod lines;

@@ -9,7 +9,7 @@ use super::super::command::{Command, Does, flags};
 use super::super::context::{Context, no_room};
 use super::super::parse::Arguments;
 use super::super::write::{Outcome, Refusal, Writer};
-use super::super::{check_slots, run, table, turns};
+use super::super::{check_slots, databases, run, table, turns};
 use super::undo::UndoGuard;
 use crate::scripts::{RunningScript, ScriptName};
 use crate::worker::Worker;
@@ -248,6 +248,8 @@ impl Course<'_> {
         command: &Command,
         argv: Arguments<'_>,
     ) -> Result<(), Stop> {
+        let renamed = databases::renamed(cx.space(), command, argv);
+        let argv = renamed.as_ref().map_or(argv, |renamed| argv.with_names(renamed));
         let mut keys = command.keys_of(argv).peekable();
         while let Some(key) = keys.next() {
             // An error of the cache is met again by the request itself, which then changes nothing.
