@@ -7,6 +7,7 @@ use std::process::Command;
 pub(crate) fn describe(dir: &Path) -> Vec<String> {
     let mut lines = larder_workload::machine::describe(dir);
     lines.extend([
+        larder_workload::machine::describe_memory_latency(),
         format!("compiler: {}", compiler()),
         format!("allocator: of the C library, for every system; versions: {}", versions()),
     ]);
@@ -39,6 +40,6 @@ mod tests {
         for name in ["foyer 0.", "quick_cache 0.", "moka 0."] {
             assert!(versions().contains(name), "{}", versions());
         }
-        assert_eq!(describe(Path::new(".")).len(), 7);
+        assert_eq!(describe(Path::new(".")).len(), 8);
     }
 }

@@ -27,7 +27,8 @@ pub(crate) fn run(arguments: &BenchArgs) -> Result<Ending, Error> {
     let load = load(arguments)?;
     let progress = Arc::new(Progress::default());
     stop_on_interrupt(&progress)?;
-    let machine = larder_workload::machine::describe(Path::new("."));
+    let mut machine = larder_workload::machine::describe(Path::new("."));
+    machine.push(larder_workload::machine::describe_memory_latency());
     let head = format!("{}\n{}\n", machine.join("\n"), said(arguments, &load));
     if !json.is_stdout() {
         print(&head)?;

@@ -1,11 +1,16 @@
 //! The machine on which numbers were measured.
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use std::{fs, io};
 
 /// Ticks of `/proc/self/stat` in a second: Linux reports this number to user space on all architectures.
 const TICKS_PER_SECOND: f64 = 100.0;
+
+/// Words of four bytes in a line of the processor's caches.
+const WORDS_A_LINE: usize = 16;
+/// Lines in 64 MiB: more than the caches of most processors hold.
+const MEMORY_LINES: u32 = 1 << 20;
 
 /// Lines `name: text` about this machine and the disk under `dir`. A fact that cannot be found is "unknown".
 pub fn describe(dir: &Path) -> Vec<String> {
@@ -16,6 +21,36 @@ pub fn describe(dir: &Path) -> Vec<String> {
         format!("disk: {}", disk(dir)),
         format!("load average at the start: {}", first_line("/proc/loadavg")),
     ]
+}
+
+/// A line about the latency of memory: the time of a load whose address the load before it has found. Where it is long,
+/// memory decides how fast a cache in DRAM is; where it is short, the work of the processor does. Takes some 0.2 s and
+/// 64 MiB.
+pub fn describe_memory_latency() -> String {
+    let loads = dependent_loads(MEMORY_LINES);
+    format!("memory latency: {} ns a dependent load, in 64 MiB at random", loads.as_nanos())
+}
+
+/// The mean time of a dependent load from `lines` lines of 64 bytes, in the order of a random cycle.
+fn dependent_loads(lines: u32) -> Duration {
+    let mut next: Vec<u32> = (0..lines).collect();
+    let mut random = fastrand::Rng::with_seed(1);
+    // Sattolo's shuffle makes one cycle of all.
+    for at in (1..next.len()).rev() {
+        next.swap(at, random.usize(..at));
+    }
+    let mut memory = vec![[0_u32; WORDS_A_LINE]; next.len()];
+    for (line, next) in memory.iter_mut().zip(next) {
+        line[0] = next;
+    }
+    let begun = Instant::now();
+    let mut at = 0;
+    for _ in 0..lines {
+        at = memory[at as usize][0];
+    }
+    let took = begun.elapsed();
+    assert_eq!(std::hint::black_box(at), 0, "a cycle ends where it began");
+    took / lines.max(1)
 }
 
 /// Resident memory of this process, in bytes.
@@ -111,4 +146,16 @@ fn disk(dir: &Path) -> String {
 fn first_line(path: &str) -> String {
     let text = fs::read_to_string(path).unwrap_or_default();
     text.lines().next().unwrap_or("unknown").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_load_takes_time_and_more_of_it_outside_the_caches() {
+        let (near, far) = (dependent_loads(1 << 8), dependent_loads(1 << 19));
+        assert!(far > near && far < Duration::from_micros(20), "{near:?}, {far:?}");
+        assert!(describe_memory_latency().starts_with("memory latency: "));
+    }
 }

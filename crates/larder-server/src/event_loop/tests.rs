@@ -121,6 +121,7 @@ fn a_hit_in_dram_allocates_nothing() {
         ("a pipeline", get.0.repeat(16), get.1.repeat(16)),
         ("16 keys", many.0.into_bytes(), many.1.into_bytes()),
         ("mg", b"mg k1 v\r\n".to_vec(), b"VA 3\r\nrye\r\n".to_vec()),
+        ("a miss", b"get nope\r\n".to_vec(), b"END\r\n".to_vec()),
     ];
     for (name, request, answer) in table {
         assert_eq!(served.settles(&request, &answer), 0, "{name}");
@@ -131,6 +132,7 @@ fn a_hit_in_dram_allocates_nothing() {
     for (name, (request, answer)) in [
         ("GET", (get.0.to_vec(), get.1.to_vec())),
         ("a pipeline", (get.0.repeat(16), get.1.repeat(16))),
+        ("a miss", (b"*2\r\n$3\r\nGET\r\n$4\r\nnope\r\n".to_vec(), b"$-1\r\n".to_vec())),
     ] {
         assert_eq!(served.settles(&request, &answer), 0, "RESP: {name}");
     }

@@ -89,3 +89,28 @@ fn a_key_of_several_shards_has_none() {
     block_on(shards.set(b"bread", b"rye", None)).unwrap();
     assert!(block_on(shards.contains(b"bread")).unwrap());
 }
+
+#[test]
+fn a_miss_is_told_at_once_only_if_it_is_certain() {
+    let clock = || Arc::new(VirtualClock::default());
+    let cache = block_on(Larder::open(Config::default(), None, clock())).unwrap();
+    assert!(cache.set_at_once(b"bread", b"rye", FOR_AN_HOUR).unwrap());
+    let misses = |key: &[u8]| cache.misses_at_once(key).unwrap();
+    assert_eq!((misses(b"bread"), misses(b"cake"), misses(b"pie")), (false, true, true));
+    let stats = cache.stats();
+    assert_eq!((stats.gets, stats.dram_hits), (2, 0), "no answer is not counted");
+
+    let device = memory(64 << 20);
+    let open = || {
+        block_on(Larder::open(Config::default(), Some(Arc::clone(&device)), clock())).unwrap()
+    };
+    let cache = open();
+    block_on(cache.set(b"bread", b"rye", None)).unwrap();
+    assert!(!cache.misses_at_once(b"bread").unwrap() && cache.misses_at_once(b"cake").unwrap());
+    block_on(cache.close()).unwrap();
+    let cache = open();
+    assert!(!cache.misses_at_once(b"bread").unwrap(), "flash has it");
+    assert_eq!(value_of(&cache, b"bread").as_deref(), Some(&b"rye"[..]));
+    block_on(cache.close()).unwrap();
+    assert!(!cache.misses_at_once(b"cake").unwrap(), "the slow path returns the error");
+}

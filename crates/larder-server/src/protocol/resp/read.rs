@@ -137,7 +137,7 @@ pub(super) async fn answer(
     }
 }
 
-/// Answers if the value is in DRAM and short enough to be copied. Returns whether it did.
+/// Answers if the value is in DRAM and short enough to be copied, or if it is certainly nowhere. Returns whether it did.
 pub(super) fn at_once(
     read: ValueRead,
     (caller, client): (&Caller, &Client),
@@ -157,11 +157,15 @@ pub(super) fn at_once(
         );
         true
     });
-    let is_answered = matches!(shown, Ok(Some(true)));
-    if is_answered && read.counts_as_get() {
-        caller.worker.counters.count_get(true);
+    let is_hit = matches!(shown, Ok(Some(true)));
+    let is_miss = matches!(shown, Ok(None)) && matches!(cache.misses_at_once(key), Ok(true));
+    if is_miss {
+        read.show(None, || cache.moment(key), &mut Writer::new(out, client.is_resp3));
     }
-    is_answered
+    if (is_hit || is_miss) && read.counts_as_get() {
+        caller.worker.counters.count_get(is_hit);
+    }
+    is_hit || is_miss
 }
 
 /// Answers when flash has been read.

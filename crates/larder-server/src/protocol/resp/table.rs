@@ -178,9 +178,9 @@ pub(super) static TABLE: &[Command] = table! {
     "sadd" Sadd -3 WOF, ONE Set "1.0.0" "Adds members to a set.";
     "scan" Scan -2 R, NO_KEYS Generic "2.8.0" "Keys, page by page.";
     "scard" Scard 2 RF, ONE Set "1.0.0" "How many members a set has.";
+    "script" Script -2 NOSCRIPT, NO_KEYS Scripting "2.6.0" "Scripts that are known by their SHA1.";
     "sdiff" Sdiff -2 R, ALL Set "1.0.0" "The members of a set that no other has.";
     "sdiffstore" Sdiffstore -3 WO, ALL Set "1.0.0" "Stores what a set has and no other.";
-    "script" Script -2 NOSCRIPT, NO_KEYS Scripting "2.6.0" "Scripts that are known by their SHA1.";
     "select" Select 2 LOADING | STALE | FAST, NO_KEYS Connection "1.0.0" "Chooses a database.";
     "set" Set -3 WO, ONE String "1.0.0" "Stores a value, on conditions.";
     "setbit" Setbit 4 WO, ONE Bitmap "2.2.0" "Sets a bit of a string.";

@@ -39,7 +39,7 @@ use crate::fleet::shards::calls::OldValue;
 ///     assert!(cache.contains(b"bread").await? && cache.touch(b"bread", None).await?);
 ///     assert_eq!(cache.get_with(b"bread", |value, _| value.len()).await?, Some(13));
 ///     assert_eq!(cache.get_at_once_with(b"bread", |value, _| value.len())?, Some(13));
-///     assert!(!cache.may_read_flash(b"bread"));
+///     assert!(!cache.may_read_flash(b"bread") && !cache.misses_at_once(b"bread")?);
 ///     assert_eq!(cache.peek_with(b"bread", |value, _| value.len()).await?, Some(13));
 ///     assert!(cache.draw_version(b"bread") < cache.draw_version(b"bread"));
 ///     let mut reply = Vec::new();
@@ -201,6 +201,17 @@ impl<R: Route> Routed<R> {
         match self.0.lead() {
             Lead::One(cache) => cache.look_up(key, look).await,
             Lead::Shards(shards) => shards.view().look_up(key, look).await,
+        }
+    }
+
+    /// See [`Larder::misses_at_once`]. Always `false` for a key of several shards.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn misses_at_once(&self, key: &[u8]) -> Result<bool, Error> {
+        match self.0.lead() {
+            Lead::One(cache) => cache.misses_at_once(key),
+            Lead::Shards(_) => Ok(false),
         }
     }
 

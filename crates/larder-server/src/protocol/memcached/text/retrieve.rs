@@ -149,7 +149,7 @@ impl Retrieving {
         (Step::Done(at), Next::Keys)
     }
 
-    /// Answers the keys that DRAM has, up to the first that it has not, or up to the end of the line. Returns the bytes
+    /// Answers the keys that need no wait, up to the first that does, or up to the end of the line. Returns the bytes
     /// that are answered, and what follows them.
     pub(super) fn at_once(
         &self,
@@ -211,15 +211,16 @@ impl Retrieving {
 }
 
 impl RetrieveOptions {
-    /// Answers if the item is in DRAM and short enough to be copied. Returns whether it did. `out` makes the buffer for
-    /// the answer.
+    /// Answers if the item is in DRAM and short enough to be copied, or if it is certainly nowhere. Returns whether it
+    /// did. `out` makes the buffer for the answer.
     fn at_once<'o>(
         self,
         key: &[u8],
         caller: &Caller,
         out: impl FnOnce() -> &'o mut Vec<u8>,
     ) -> bool {
-        let found = caller.cache_for(key).get_at_once_with(key, |value, meta| {
+        let cache = caller.cache_for(key);
+        let found = cache.get_at_once_with(key, |value, meta| {
             let is_short = value.len() <= COPIED_MAX;
             if is_short {
                 let out = out();
@@ -231,11 +232,13 @@ impl RetrieveOptions {
             }
             is_short
         });
-        let is_answered = matches!(found, Ok(Some(true)));
-        if is_answered {
-            caller.worker.counters.count_get(true);
+        let is_hit = matches!(found, Ok(Some(true)));
+        // A miss has no line of its own.
+        let is_miss = matches!(found, Ok(None)) && matches!(cache.misses_at_once(key), Ok(true));
+        if is_hit || is_miss {
+            caller.worker.counters.count_get(is_hit);
         }
-        is_answered
+        is_hit || is_miss
     }
 
     async fn touch(
